@@ -14,8 +14,8 @@ CC := gcc
 endif
 
 # ---- what is built --------------------------------------------------------------------------------------------
-# A folder is a house; a house may include include/*.h and its own headers, nothing else (tools/layers.py checks it).
-HOUSES := ec loop s3 rdma engine gateway server client load cli
+# A folder may include include/*.h and its own headers, nothing else (tools/layers.py checks it).
+FOLDERS := ec loop s3 rdma engine gateway server client load cli
 LIBS_IN_LINK_ORDER := server gateway engine cli load client s3 rdma loop ec
 SRC_ec := $(wildcard ec/*.c)
 SRC_loop := $(wildcard loop/*.c)
@@ -70,7 +70,7 @@ LIBMILLRACE := $(O)/lib/libmillrace.so $(O)/lib/libmillrace.a $(O)/lib/pkgconfig
 POWER_BIN := $(O)/power/cutfs $(O)/power/cutimg
 TESTLIB := $(if $(SRC_testlib),$(O)/lib/libtestlib.a) $(if $(SRC_fakerdma),$(O)/lib/libfakerdma.a)
 FAKE_RDMA := $(O)/libfakerdma.so $(O)/rdma_peer $(O)/rdma_target $(O)/rdma_stress
-ALL_OBJ := $(foreach h,$(HOUSES) testlib fakerdma,$(call obj,$(SRC_$(h)))) $(call obj,server/millraced_main.c cli/millrace_main.c) \
+ALL_OBJ := $(foreach h,$(FOLDERS) testlib fakerdma,$(call obj,$(SRC_$(h)))) $(call obj,server/millraced_main.c cli/millrace_main.c) \
 	$(call obj,$(UNIT_SRC) $(BENCH_SRC) $(SRC_micro) $(FUZZ_SRC) $(SRC_sim) $(filter tests/sim/drive/%,$(SRC_simdrive)) $(POWER_SRC)) \
 	$(call obj,tests/rdma/rdma_peer.c tests/rdma/rdma_target.c tests/rdma/rdma_stress.c)
 
@@ -107,22 +107,22 @@ $(O)/obj/third_party/%.o: third_party/%.c $(COMPILED_WITH)
 	@mkdir -p $(@D)
 	$(COMPILE) -w -fno-sanitize=undefined,thread -MMD -MP -c -o $@ $<
 
-define house_lib
+define folder_lib
 $(call remember,$(O)/lib/lib$(1).sources,SRC_$(1))
 $(O)/lib/lib$(1).a: $(call obj,$(SRC_$(1))) $(O)/lib/lib$(1).sources
 	@rm -f $$@
 	ar rcs $$@ $$(filter %.o,$$^)
 endef
-$(foreach h,$(HOUSES) testlib fakerdma,$(eval $(call house_lib,$(h))))
+$(foreach h,$(FOLDERS) testlib fakerdma,$(eval $(call folder_lib,$(h))))
 
 # libmillrace: the client with what it stands on, position-independent. Only what millrace.h marks MR_API can be seen from outside, in the static
 # library, too: it is one object whose other symbols are local.
-LIBMILLRACE_HOUSES := client s3 ec
+LIBMILLRACE_FOLDERS := client s3 ec
 RDMA_OF_CLIENT := $(wildcard rdma/client*.c rdma/verbs*.c) $(addprefix rdma/,message.c get_batch_frame.c text.c keys.c load_driver.c rights.c)
 LIBMILLRACE_SO := libmillrace.so.$(firstword $(subst ., ,$(VERSION)))
 LIBMILLRACE_LIBRARIES := -lcurl -lxml2 -lcrypto -ljansson -linih -lisal
 pic = $(patsubst %.c,$(O)/pic/%.o,$(1))
-LIBMILLRACE_OBJ := $(call pic,$(foreach h,$(LIBMILLRACE_HOUSES),$(SRC_$(h))) $(RDMA_OF_CLIENT))
+LIBMILLRACE_OBJ := $(call pic,$(foreach h,$(LIBMILLRACE_FOLDERS),$(SRC_$(h))) $(RDMA_OF_CLIENT))
 $(eval $(call remember,$(O)/libmillrace.sources,LIBMILLRACE_OBJ))
 $(O)/pic/%.o: %.c $(COMPILED_WITH)
 	@mkdir -p $(@D)
@@ -143,7 +143,7 @@ $(O)/lib/pkgconfig/millrace.pc: client/api/millrace.pc.in Makefile
 	@mkdir -p $(@D)
 	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|; s|@PRIVATE@|$(LIBMILLRACE_LIBRARIES) -pthread|' $< >$@
 
-# $(call link,EXTRA): the object that the rule names first, with the houses' libraries and EXTRA before the system's
+# $(call link,EXTRA): the object that the rule names first, with the folders' libraries and EXTRA before the system's
 link = $(LINK) -o $@ $< -Wl,--start-group $(LIBS) -Wl,--end-group $(1) $(LIBRARIES) $(LDLIBS)
 $(O)/millraced: $(call obj,server/millraced_main.c) $(LIBS) $(LINKED_WITH)
 	$(call link)
@@ -289,7 +289,7 @@ pairs: bench-bin programs ## two builds in PAIRS (7) pairs, processor time and t
 FIGURES ?= $(BUILD_ROOT)/bench/bench.json
 performance: ## docs/performance.md and its plots from the figures of make bench; FIGURES=build/bench/full.json: of make bench-full
 	python3 bench/compare.py --render $(FIGURES) --out docs/performance.md
-C_FILES = find $(HOUSES) include tests bench -name '*.[ch]' -print0
+C_FILES = find $(FOLDERS) include tests bench -name '*.[ch]' -print0
 format: ## clang-format over all sources
 	$(call need,clang-format-14,tools)
 	$(C_FILES) | xargs -0 clang-format-14 -i

@@ -357,7 +357,7 @@ enum fmt_epoch_flag {
         FMT_EPOCH_ADDING = 2,          /* new: groups come to it by the placement, of which those before it still speak */
         FMT_EPOCH_LEAVING = 4,         /* being removed: groups go from it by the placement, and shards; it still speaks for those groups */
         FMT_EPOCH_GONE = 8,            /* was removed: its slot is used for nothing any more */
-        FMT_EPOCH_SHEDDING = 16,       /* groups went from it: it may still hold names of them */
+        FMT_EPOCH_DROPPING_MIGRATED = 16,       /* groups went from it: it may still hold names of them */
         FMT_EPOCH_GIVEN_UP = 32,       /* out by the operator's word: this epoch, or one before it, was forced without it. What it holds is another
                                           history, whatever its number; the mark goes when the slot has another drive */
         FMT_EPOCH_LOST_WRITES = 64,    /* with FILLING: it had lost writes that it acknowledged. No group begins anew from what it holds */
@@ -418,7 +418,7 @@ struct fmt_epoch {
  *              the first 511 bytes of a name of 511 or more -> fmt_index_piece
  *   tails      | piece id u64 | rest of less than 503 bytes | -> value of the name whose earlier bytes are those pieces
  *              | piece id u64 | next 503 bytes | -> fmt_index_piece, and so on: at most 5 levels for FMT_NAME_MAX bytes
- *   places     | object id[16] | stripe u32 | shard u8 | -> fmt_index_place (fmt_index_place1 where layout 1 put it)
+ *   places     | object id[16] | stripe u32 | shard u8 | -> fmt_index_location (fmt_index_place1 where layout 1 put it)
  *   owners     | object id[16] | hash of the name u64 | -> fmt_index_owner: that name has a part of this id
  *   segments   u64 -> fmt_index_segment
  *   logs       u64 -> fmt_index_log
@@ -440,7 +440,7 @@ struct fmt_index_piece {
         uint64_t id;                   /* never used again */
 };
 
-struct fmt_index_place {
+struct fmt_index_location {
         uint32_t crc;
         uint32_t payload_len;
         uint64_t segment;
@@ -531,7 +531,7 @@ struct fmt_index_owners_made {
 };
 
 _Static_assert(sizeof(struct fmt_segment_header) == 4096, "segment header");
-_Static_assert(sizeof(struct fmt_index_place) == 32 && FMT_INDEX_PLACE1 == offsetof(struct fmt_index_place, key_hash), "place");
+_Static_assert(sizeof(struct fmt_index_location) == 32 && FMT_INDEX_PLACE1 == offsetof(struct fmt_index_location, key_hash), "place");
 _Static_assert(sizeof(struct fmt_index_owner) == 8, "owner");
 _Static_assert(sizeof(struct fmt_drive_scrub) == 112 && sizeof(struct fmt_rot) == 48, "scrub");
 _Static_assert(sizeof(struct fmt_log_header) == 4096 && offsetof(struct fmt_log_header, prev_end) == 64, "log header");
@@ -619,7 +619,7 @@ FMT_STORED(FMT_EPOCH_FILLING, 1);
 FMT_STORED(FMT_EPOCH_ADDING, 2);
 FMT_STORED(FMT_EPOCH_LEAVING, 4);
 FMT_STORED(FMT_EPOCH_GONE, 8);
-FMT_STORED(FMT_EPOCH_SHEDDING, 16);
+FMT_STORED(FMT_EPOCH_DROPPING_MIGRATED, 16);
 FMT_STORED(FMT_EPOCH_GIVEN_UP, 32);
 FMT_STORED(FMT_EPOCH_LOST_WRITES, 64);
 FMT_STORED(FMT_EPOCH_ADDED, 128);

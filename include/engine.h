@@ -59,7 +59,7 @@ struct eng_options {
         uint64_t cache_bytes;         /* read cache of small objects, all loops together */
         uint64_t log_file_bytes;      /* 0: 64 MiB */
         uint64_t segment_bytes;       /* 0: by the size of the drive: 256 MiB to 4 GiB */
-        uint64_t tail_bytes;          /* per drive, bound of the in-memory tail; 0: 32 MiB */
+        uint64_t memtable_bytes;          /* per drive, bound of the in-memory tail; 0: 32 MiB */
         uint64_t heal_rate;           /* bytes/s of upkeep while clients use the store; more when they do not; 0: by what drives hold, at least 64 MiB */
         uint64_t heal_keep_ms;        /* between records of how far a walk of upkeep, or a scrub's of names, has come; 0: a minute */
         uint64_t heal_again_ms;       /* before what a walk could not help is looked at again; 0: half a minute */
@@ -127,14 +127,14 @@ struct eng_drive_info {
         char id[33];               /* hex */
         char reason[160];          /* why it is not in, else "" */
         bool adding;               /* new: on its way in, or waiting for it */
-        bool shedding;             /* groups went from it when another was added: it may still hold names of them */
+        bool dropping_migrated;             /* groups went from it when another was added: it may still hold names of them */
         bool leaving;              /* being removed: what it holds goes to the others */
         bool filling;              /* it took another's place and may not hold all shards yet that it should */
         bool starved;              /* the file system has no room for another log file */
         bool unreliable;           /* many places of it could not be read: it is read last, and should be replaced */
         uint64_t reserve_bytes;    /* PUTs are refused when less than this is free */
         uint64_t total_bytes, free_bytes, log_bytes, data_bytes, index_bytes;
-        uint64_t ops, errors, queue, tail_bytes, appends, batches, syncs, read_bytes, written_bytes;
+        uint64_t ops, errors, queue, memtable_bytes, appends, batches, syncs, read_bytes, written_bytes;
         uint64_t cache_bytes, cache_hits, cache_misses; /* cache of inline bytes */
         uint64_t log_live_bytes, data_live_bytes;       /* of log_bytes and data_bytes: what is still referred to */
         uint64_t reclaim_copied;   /* bytes moved out of mostly dead files */
@@ -156,10 +156,10 @@ struct eng_digest {
 struct eng_heal_report {
         bool running;
         bool surveyed;             /* all objects have been looked at; till then below, todo and waiting_parts count what was met so far */
-        unsigned level;            /* objects that lack so many shards are being mended; 0: none yet */
+        unsigned level;            /* objects that lack so many shards are being rebuilt; 0: none yet */
         uint64_t looked_at;        /* objects; by a walk that goes on where the last one failed: from there on */
         uint64_t below;            /* objects that lack shards, as of this or the last look */
-        uint64_t todo_objects, todo_bytes; /* that can be mended; bytes of shards */
+        uint64_t todo_objects, todo_bytes; /* that can be rebuilt; bytes of shards */
         uint64_t done_objects, done_bytes; /* of those; shards found in place count */
         uint64_t failed_objects;   /* tried in vain; tried again later */
         uint64_t waiting_parts;    /* parts of unfinished uploads that lack shards: given them when completed */
@@ -179,7 +179,7 @@ struct eng_health {
         unsigned ec_k, ec_m, drive_count, drives_in, drives_removed; /* drive_count: slots, those of removed drives included */
         uint64_t epoch;
         uint64_t buckets;
-        uint64_t cache_bytes, cache_hits, cache_misses, settled_records;
+        uint64_t cache_bytes, cache_hits, cache_misses, reconciled_records;
         uint64_t degraded_reads;   /* ranges read of which something was reconstructed: a shard was missing, damaged, or on a drive that is not asked */
         uint64_t repaired_reads;   /* shards that reads found damaged, reconstructed and wrote anew */
         bool healing;              /* objects are being looked at for missing shards, or given them back */
@@ -189,10 +189,10 @@ struct eng_health {
         uint64_t heal_bytes_left;  /* of shards that are known to be missing and can be given back */
         uint64_t heal_seconds_left; /* at the pace so far; 0: nothing left, or not known yet */
         uint64_t heal_rate;        /* bytes/s of upkeep that are allowed now: more while no client works, less while one waits for buffers */
-        uint64_t mended_objects, mended_bytes; /* since the start: given missing shards back */
+        uint64_t rebuilt_objects, rebuilt_bytes; /* since the start: given missing shards back */
         bool dropping;             /* unfinished uploads of deleted buckets are being dropped */
-        bool sweeping;             /* drives are being searched for shards that no record names */
-        uint64_t swept_ids;        /* since the start: object ids of which a drive had such, and has given up */
+        bool collecting_orphans;             /* drives are being searched for shards that no record names */
+        uint64_t orphan_ids;        /* since the start: object ids of which a drive had such, and has given up */
         struct eng_drive_info drives[ENG_DRIVES_MAX];
 };
 
@@ -369,12 +369,12 @@ int eng_put_open(struct eng_store *store, const struct eng_put_params *params, s
 ssize_t eng_put_write(struct eng_put *put, const void *data, size_t len);
 /*
  * Instead of eng_put_write(), for who has bytes brought to where they are to lie (RDMA READ), and knows params.size: lends the place of the next ones, in a
- * slot of the loop. Returns its length (at most LP_SLOT_UNIT; not beyond params.size), 0: none now (ask again behind eng_put_placed(), or when wake was called), or a negative errno that ends the put.
- * Several may be lent at a time. Until eng_put_placed(), which says that the bytes are there, they are the caller's to look at; places are given back in the order in which
+ * slot of the loop. Returns its length (at most LP_SLOT_UNIT; not beyond params.size), 0: none now (ask again behind eng_put_filled(), or when wake was called), or a negative errno that ends the put.
+ * Several may be lent at a time. Until eng_put_filled(), which says that the bytes are there, they are the caller's to look at; places are given back in the order in which
  * they were lent, all of them before the commit. eng_put_abort() takes the others back: nobody may write there any more (I7).
  */
-ssize_t eng_put_place(struct eng_put *put, void **place);
-void eng_put_placed(struct eng_put *put, void *place);
+ssize_t eng_put_buffer(struct eng_put *put, void **place);
+void eng_put_filled(struct eng_put *put, void *place);
 /* When nothing more is to be written. False: wake will be called. To wait for it saves time: uploads are hashed side by side. */
 bool eng_put_md5_ready(struct eng_put *put);
 /* Once it was true, or where nothing was written: MD5 of all that was. */
@@ -485,9 +485,9 @@ void eng_complete(struct eng_store *store, const struct eng_complete_params *par
 /*
  * Takes a drive in for a slot whose drive is not in use. replace false: the slot's own drive, which failed or was missing; path: where it is now
  * (NULL: where it was). replace true: an empty folder is formatted and takes the slot's place for good; what the lost drive held comes
- * from the others. Any thread. -ENAMETOOLONG, -ENOMEM; else 0 and the number under which eng_attach_read() tells how it went.
+ * from the others. Any thread. -ENAMETOOLONG, -ENOMEM; else 0 and the number under which eng_hot_add_read() tells how it went.
  */
-int eng_drive_attach(struct eng_store *store, unsigned slot, const char *path, bool replace, uint64_t *number);
+int eng_drive_hot_add(struct eng_store *store, unsigned slot, const char *path, bool replace, uint64_t *number);
 /* Formats an empty folder as one more drive of the store. The slot it gets stands in the report. As above. */
 int eng_drive_add(struct eng_store *store, const char *path, uint64_t *number);
 /*
@@ -496,7 +496,7 @@ int eng_drive_add(struct eng_store *store, const char *path, uint64_t *number);
  */
 int eng_drive_remove(struct eng_store *store, unsigned slot, uint64_t *number);
 
-struct eng_attach_report {
+struct eng_hot_add_report {
         uint64_t number;
         unsigned slot;
         bool replace, running;
@@ -509,7 +509,7 @@ struct eng_attach_report {
         char text[200];            /* why not */
 };
 /* Any thread. -ENOENT: no such number, or many came after it. */
-int eng_attach_read(struct eng_store *store, uint64_t number, struct eng_attach_report *out);
+int eng_hot_add_read(struct eng_store *store, uint64_t number, struct eng_hot_add_report *out);
 
 /* ---- going on without drives --------------------------------------------------------------------- */
 

@@ -181,7 +181,7 @@ struct rdx_flow {
         struct rdx_dialer *dialer;     /* by a token: what posts it */
         struct rdx_way *way;           /* and how the target is reached */
         struct rdx_flow *next, **link; /* of the session's */
-        struct rdx_place window;
+        struct rdx_window_span window;
         uint64_t number;
         unsigned jobs; /* not over */
         bool posted;   /* any WRITE or READ, ever */
@@ -223,7 +223,7 @@ struct rdx_request {
                 *token; /* not NULL: of no session, but into (from) this target's memory; read by begin only */
         uint8_t session[RDX_ID_LEN];
         uint64_t number;
-        struct rdx_place window;
+        struct rdx_window_span window;
         bool read; /* a PUT: the client's memory is read */
         /* 0; -ENOENT: no such session, or not connected; -EEXIST: the number was accepted before; -ERANGE: it is out of range; -EAGAIN: too many
          * requests outstanding; -EINVAL: the window is larger than the limit; -ENOTCONN: the client has not said that its queue pair is connected;

@@ -2,7 +2,7 @@
  * rdma_client.h - the client's side of an RDMA session: registered memory, windows, notices, batches, fencing.
  *
  * No thread, no event loop: the caller polls, or waits for a descriptor to be readable. HTTP, signatures and retries are the caller's (libmillrace).
- * One link and all that is on it belongs to one thread at a time, but for rdx_link_memory() and rdx_memory_close(), which lock.
+ * One domain and all that is on it belongs to one thread at a time, but for rdx_client_domain_memory() and rdx_memory_close(), which lock.
  * Errors are negative errno values; -ENOTCONN: the session is over, open another.
  */
 #ifndef MILLRACE_RDMA_CLIENT_H
@@ -15,7 +15,7 @@
 #include "rdma_transport.h"
 #include "rdma_wire.h"
 
-struct rdx_link;
+struct rdx_client_domain;
 struct rdx_memory;
 struct rdx_client;
 
@@ -25,15 +25,15 @@ struct rdx_client;
  * Blocking. The device through which address is reached, and a protection domain of its own on it, for one session at a time. Outlives sessions.
  * rights: mask of enum rdx_rights that may be used; 0: windows where the device has them, else regions. Memory is registered for these only.
  */
-int rdx_link_open(const struct rdx_transport *transport, const char *address, uint16_t port, unsigned rights,
-                  unsigned timeout_ms, struct rdx_link **out, char *why, size_t why_len);
-void rdx_link_close(struct rdx_link *link); /* after its clients and memory. NULL is allowed */
+int rdx_client_domain_open(const struct rdx_transport *transport, const char *address, uint16_t port, unsigned rights,
+                  unsigned timeout_ms, struct rdx_client_domain **out, char *why, size_t why_len);
+void rdx_client_domain_close(struct rdx_client_domain *domain); /* after its clients and memory. NULL is allowed */
 /* Mask of enum rdx_rights, for the request that opens a session. */
-unsigned rdx_link_rights(const struct rdx_link *link);
-void rdx_link_device(const struct rdx_link *link, struct rdx_device_info *out);
+unsigned rdx_client_domain_rights(const struct rdx_client_domain *domain);
+void rdx_client_domain_device(const struct rdx_client_domain *domain, struct rdx_device_info *out);
 
 /* Blocking: pins. Registered once, sliced forever. dmabuf_fd: -1, or the memory is behind that descriptor at offset (GPU memory). */
-int rdx_link_memory(struct rdx_link *link, void *address, size_t len, int dmabuf_fd, uint64_t offset,
+int rdx_client_domain_memory(struct rdx_client_domain *domain, void *address, size_t len, int dmabuf_fd, uint64_t offset,
                     struct rdx_memory **out);
 /* No window on it may be open. */
 void rdx_memory_close(struct rdx_memory *memory);
@@ -68,7 +68,7 @@ struct rdx_client_events {
 };
 
 /* Blocking, at most timeout_ms. -EACCES: the server did not prove that it is the one (or refused us as unknown); -EEXIST, -ENOSPC, -EPROTO: refused. */
-int rdx_client_connect(struct rdx_link *link, const struct rdx_grant *grant, const struct rdx_client_events *events,
+int rdx_client_connect(struct rdx_client_domain *domain, const struct rdx_grant *grant, const struct rdx_client_events *events,
                        unsigned timeout_ms, struct rdx_client **out);
 /* Fences, and frees. All windows are over. NULL is allowed. */
 void rdx_client_close(struct rdx_client *client);
@@ -93,8 +93,8 @@ uint64_t rdx_client_number(struct rdx_client *client);
 /*
  * One request's right to a slice of memory. The caller's; zero it, open it, give place to the server, and close it. Between: the memory may be used by nobody.
  */
-struct rdx_grip {
-        struct rdx_place place;
+struct rdx_window_binding {
+        struct rdx_window_span place;
         uint64_t number;
         /* private */
         struct rdx_client *client;
@@ -102,27 +102,27 @@ struct rdx_grip {
         struct rdx_memory *memory;
         unsigned receives, replies; /* receives that are spoken for */
         bool bound, noticed;
-        struct rdx_grip *next;
+        struct rdx_window_binding *next;
 };
 
 /*
  * For a GET (write), or PUT (read) of memory[offset, offset + len). replies: of a BATCH; 0: one notice is expected, or none for a PUT.
  * Waits for the binding, up to 5 s. -EAGAIN: more outstanding than limits and receives allow.
  */
-int rdx_grip_open(struct rdx_client *client, struct rdx_memory *memory, uint64_t offset, uint64_t len, bool read,
-                  unsigned replies, struct rdx_grip *grip);
+int rdx_window_binding_open(struct rdx_client *client, struct rdx_memory *memory, uint64_t offset, uint64_t len, bool read,
+                  unsigned replies, struct rdx_window_binding *binding);
 /* The server's notice for it (or LAST result) has come. */
-bool rdx_grip_noticed(const struct rdx_grip *grip);
+bool rdx_window_binding_noticed(const struct rdx_window_binding *binding);
 /*
  * After a reply that says that the request is over, and its notice where it names one: ends the right. no_notice: the reply names none.
  * Blocks up to 5 s for a local invalidate, where one is needed.
  * 0: nobody writes to the memory any more. Else the session is fenced by that, and over, with the same result for this memory.
  */
-int rdx_grip_close(struct rdx_grip *grip, bool no_notice);
+int rdx_window_binding_close(struct rdx_window_binding *binding, bool no_notice);
 
 /*
  * All queue pairs to the error state and destroyed: nobody writes to any memory of this session any more, whatever was granted. The session is over; close the
- * grips, then the client. Harmless twice.
+ * bindings, then the client. Harmless twice.
  */
 void rdx_client_fence(struct rdx_client *client);
 
@@ -132,7 +132,7 @@ struct rdx_client_batch {
         uint16_t first, replies;
         bool ordered;
 };
-int rdx_client_batch(struct rdx_client *client, const struct rdx_grip *grip, const struct rdx_client_batch *batch,
+int rdx_client_batch(struct rdx_client *client, const struct rdx_window_binding *binding, const struct rdx_client_batch *batch,
                      const struct rdx_entry *entries, unsigned count, unsigned *sent);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * rdma_transport.h - the seam between the RDMA house and what carries bytes: one table of operations.
+ * rdma_transport.h - the seam between the RDMA module and what carries bytes: one table of operations.
  *
  * Real verbs implement it (rdma/verbs*.c, libibverbs and librdmacm loaded at run time), and so does the fake of the tests. Everything above, sessions on the server
  * and in the client library, calls nothing else. The names are those of verbs, shortened: domain = protection domain, region = memory region, queue =

@@ -109,18 +109,18 @@ int rdx_number_accept(struct rdx_numbers *numbers, uint64_t number);
 /* ---- windows ------------------------------------------------------------------------------------- */
 
 /* Memory of a client that one request may touch. */
-struct rdx_place {
+struct rdx_window_span {
         uint64_t address, length;
         uint32_t rkey;
 };
 
 /* Inside, without overflow. */
-bool rdx_place_holds(const struct rdx_place *place, uint64_t offset, uint64_t length);
+bool rdx_window_span_holds(const struct rdx_window_span *place, uint64_t offset, uint64_t length);
 
 /* The header's form, "ADDRESS:RKEY:LENGTH". -EBADMSG also where address + length overflows. */
 #define RDX_PLACE_TEXT 42u
-int rdx_place_parse(const char *text, size_t len, struct rdx_place *out);
-void rdx_place_print(const struct rdx_place *place, char out[RDX_PLACE_TEXT + 1]);
+int rdx_window_span_parse(const char *text, size_t len, struct rdx_window_span *out);
+void rdx_window_span_print(const struct rdx_window_span *place, char out[RDX_PLACE_TEXT + 1]);
 
 /* ---- messages of the control queue pair ----------------------------------------------------------- */
 
@@ -146,7 +146,7 @@ struct rdx_message {
         uint32_t batch;
         uint16_t count, first, replies;
         uint32_t deadline_ms;
-        struct rdx_place window; /* BATCH */
+        struct rdx_window_span window; /* BATCH */
 };
 
 /* Bytes of the message or of the caller; not terminated. */

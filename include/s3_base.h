@@ -1,5 +1,5 @@
 /*
- * s3_base.h - strings, the one table of S3 errors, bucket names. See s3.h for the rules of this house.
+ * s3_base.h - strings, the one table of S3 errors, bucket names. See s3.h for the rules of this module.
  */
 #ifndef MILLRACE_S3_BASE_H
 #define MILLRACE_S3_BASE_H

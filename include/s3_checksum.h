@@ -1,5 +1,5 @@
 /*
- * s3_checksum.h - the five checksums of S3, ETags, base64, hex. See s3.h for the rules of this house.
+ * s3_checksum.h - the five checksums of S3, ETags, base64, hex. See s3.h for the rules of this module.
  */
 #ifndef MILLRACE_S3_CHECKSUM_H
 #define MILLRACE_S3_CHECKSUM_H
@@ -40,7 +40,7 @@ const struct s3_checksum_info *s3_checksum_info(enum s3_checksum kind);
 int s3_checksum_by_algorithm(struct s3_str name, enum s3_checksum *out);
 int s3_checksum_by_header(struct s3_str name, enum s3_checksum *out);
 int s3_checksum_by_element(struct s3_str name, enum s3_checksum *out); /* case-sensitive: XML */
-/* An algorithm that AWS computes and this house does not: to be told apart from one that nobody knows. Any case. */
+/* An algorithm that AWS computes and this module does not: to be told apart from one that nobody knows. Any case. */
 bool s3_checksum_elsewhere(struct s3_str name);
 const char *s3_checksum_type_name(enum s3_checksum_type type);         /* "FULL_OBJECT", "COMPOSITE" */
 int s3_checksum_type_parse(struct s3_str name, enum s3_checksum_type *out);

@@ -1,5 +1,5 @@
 /*
- * s3_request.h - ranges, copy sources, conditions. See s3.h for the rules of this house.
+ * s3_request.h - ranges, copy sources, conditions. See s3.h for the rules of this module.
  */
 #ifndef MILLRACE_S3_REQUEST_H
 #define MILLRACE_S3_REQUEST_H

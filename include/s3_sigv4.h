@@ -1,5 +1,5 @@
 /*
- * s3_sigv4.h - AWS Signature Version 4, both sides. See s3.h for the rules of this house.
+ * s3_sigv4.h - AWS Signature Version 4, both sides. See s3.h for the rules of this module.
  *
  * Server: s3_auth_parse() -> look up the secret of auth.access_key -> (derive or take a cached key) -> s3_auth_verify().
  * Client: build the headers (host, x-amz-date, x-amz-content-sha256, ...) -> s3_sign_headers(), or s3_presign().

@@ -1,5 +1,5 @@
 /*
- * s3_uri.h - request targets: bucket and key, query parameters, percent-encoding. See s3.h for the rules of this house.
+ * s3_uri.h - request targets: bucket and key, query parameters, percent-encoding. See s3.h for the rules of this module.
  */
 #ifndef MILLRACE_S3_URI_H
 #define MILLRACE_S3_URI_H

@@ -1,5 +1,5 @@
 /*
- * s3_xml.h - writing XML, reading it within bounds, and the documents clients send. See s3.h for the rules of this house.
+ * s3_xml.h - writing XML, reading it within bounds, and the documents clients send. See s3.h for the rules of this module.
  */
 #ifndef MILLRACE_S3_XML_H
 #define MILLRACE_S3_XML_H

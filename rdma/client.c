@@ -70,7 +70,7 @@ static int rdma_client_take_result(struct rdx_client *client, const struct rdx_r
                 return -EBADMSG;
         if (result.last) {
                 rdx_message_last(client, message->number);
-                rdx_grip_notice(client, message->number, UINT64_MAX, done);
+                rdx_window_binding_notice(client, message->number, UINT64_MAX, done);
         }
         if (client->events.result != NULL)
                 client->events.result(client->events.arg, &result);
@@ -83,14 +83,14 @@ static int take_message(struct rdx_client *client, const struct rdx_done *done)
         int rv;
 
         if (done->has_imm) {
-                rdx_grip_notice(client, done->imm, UINT32_MAX, done);
+                rdx_window_binding_notice(client, done->imm, UINT32_MAX, done);
                 return 0;
         }
         rv = rdx_reader_open(&reader, receive_buffer(client, (uint32_t)done->tag), done->len);
         if (rv == 0 && reader.message.type == RDX_RESULT)
                 return rdma_client_take_result(client, &reader, done);
         if (rv == 0 && reader.message.type == RDX_NOTICE)
-                rdx_grip_notice(client, reader.message.number, UINT64_MAX, done);
+                rdx_window_binding_notice(client, reader.message.number, UINT64_MAX, done);
         else
                 rv = -EBADMSG;
         return rv;
@@ -278,7 +278,7 @@ static int open_objects(struct rdx_client *client, const struct rdx_grant *grant
 {
         const struct rdx_transport *transport = client->transport;
         size_t size = (size_t)(client->receives + client->messages_most) * RDX_MESSAGE_MAX;
-        struct rdx_pair_options options = {.domain = client->link->domain,
+        struct rdx_pair_options options = {.domain = client->domain->pd,
                                            .sends = RDX_CLIENT_SENDS,
                                            .receives = client->receives,
                                            .address = grant->address,
@@ -291,11 +291,11 @@ static int open_objects(struct rdx_client *client, const struct rdx_grant *grant
         if (client->memory == NULL)
                 return -ENOMEM;
         memset(client->memory, 0, size);
-        rv = transport->region_open(client->link->domain, client->memory, size, RDX_LOCAL_WRITE, &client->region);
+        rv = transport->region_open(client->domain->pd, client->memory, size, RDX_LOCAL_WRITE, &client->region);
         if (rv == 0)
-                rv = transport->channel_open(client->link->device, &client->channel);
+                rv = transport->channel_open(client->domain->device, &client->channel);
         if (rv == 0)
-                rv = transport->queue_open(client->link->device, RDX_CLIENT_SENDS + client->receives, &client->queue);
+                rv = transport->queue_open(client->domain->device, RDX_CLIENT_SENDS + client->receives, &client->queue);
         options.channel = client->channel;
         options.queue = client->queue;
         if (rv == 0)
@@ -325,7 +325,7 @@ static void rdma_client_fill(struct rdx_client *client, const struct rdx_grant *
         client->receives = grant->receives;
 }
 
-int rdx_client_connect(struct rdx_link *link, const struct rdx_grant *grant, const struct rdx_client_events *events,
+int rdx_client_connect(struct rdx_client_domain *domain, const struct rdx_grant *grant, const struct rdx_client_events *events,
                        unsigned timeout_ms, struct rdx_client **out)
 {
         uint64_t until = rdx_client_now_ms() + timeout_ms;
@@ -333,17 +333,17 @@ int rdx_client_connect(struct rdx_link *link, const struct rdx_grant *grant, con
         int rv;
 
         *out = NULL;
-        if ((grant->rights & link->rights) == 0 || (grant->rights & (grant->rights - 1)) != 0 || grant->receives < 16 ||
+        if ((grant->rights & domain->rights) == 0 || (grant->rights & (grant->rights - 1)) != 0 || grant->receives < 16 ||
             grant->receives > 4096)
                 return -EINVAL;
-        if (link->busy)
+        if (domain->busy)
                 return -EBUSY;
         client = calloc(1, sizeof(*client));
         if (client == NULL)
                 return -ENOMEM;
-        link->busy = true;
-        client->link = link;
-        client->transport = link->transport;
+        domain->busy = true;
+        client->domain = domain;
+        client->transport = domain->transport;
         client->events = *events;
         rdma_client_fill(client, grant);
         rv = open_objects(client, grant, timeout_ms);
@@ -370,7 +370,7 @@ void rdx_client_fence(struct rdx_client *client)
         if (client->pair == NULL)
                 return;
         client->transport->pair_fail(client->pair);
-        rdx_grips_forget(client);
+        rdx_window_bindings_forget(client);
         while (client->idle_count > 0)
                 client->transport->window_close(client->idle[--client->idle_count]);
         client->transport->pair_close(client->pair);
@@ -388,7 +388,7 @@ void rdx_client_close(struct rdx_client *client)
                 client->transport->channel_close(client->channel);
         if (client->region != NULL)
                 client->transport->region_close(client->region);
-        client->link->busy = false;
+        client->domain->busy = false;
         free(client->memory);
         OPENSSL_cleanse(client, sizeof(*client));
         free(client);

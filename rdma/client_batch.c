@@ -20,7 +20,7 @@ static uint8_t *message_buffer(const struct rdx_client *client, unsigned i)
         return client->memory + (size_t)(client->receives + i) * RDX_MESSAGE_MAX;
 }
 
-/* Which of these results fit into the replies that the grip has receives for. */
+/* Which of these results fit into the replies that the binding has receives for. */
 static unsigned most_entries(const struct rdx_client_batch *batch, unsigned count)
 {
         unsigned most = batch->replies * RDX_RESULT_SHARE;
@@ -30,31 +30,31 @@ static unsigned most_entries(const struct rdx_client_batch *batch, unsigned coun
         return count < most ? count : most;
 }
 
-int rdx_client_batch(struct rdx_client *client, const struct rdx_grip *grip, const struct rdx_client_batch *batch,
+int rdx_client_batch(struct rdx_client *client, const struct rdx_window_binding *binding, const struct rdx_client_batch *batch,
                      const struct rdx_entry *entries, unsigned count, unsigned *sent)
 {
         struct rdx_message head = {.type = RDX_BATCH,
                                    .flags = batch->ordered ? RDX_ORDERED : 0,
-                                   .number = grip->number,
+                                   .number = binding->number,
                                    .batch = batch->batch,
                                    .first = batch->first,
                                    .replies = batch->replies,
                                    .deadline_ms = batch->deadline_ms,
-                                   .window = grip->place};
+                                   .window = binding->place};
         struct rdx_work work = {.op = RDX_OP_SEND};
         unsigned n = 0, most = most_entries(batch, count);
         struct rdx_writer writer;
         int i = free_message(client), rv = 0;
 
         *sent = 0;
-        if (grip->replies == 0 || batch->replies > grip->replies || batch->first + count > RDX_BATCH_ENTRIES ||
+        if (binding->replies == 0 || batch->replies > binding->replies || batch->first + count > RDX_BATCH_ENTRIES ||
             count == 0)
                 return -EINVAL;
         if (i < 0)
                 return -EAGAIN;
         rdx_writer_open(&writer, message_buffer(client, (unsigned)i), &head);
         while (n < most && rv == 0) {
-                if (!rdx_place_holds(&grip->place, entries[n].offset, entries[n].length))
+                if (!rdx_window_span_holds(&binding->place, entries[n].offset, entries[n].length))
                         return -EINVAL;
                 rv = rdx_writer_entry(&writer, &entries[n]);
                 n += rv == 0;
@@ -68,7 +68,7 @@ int rdx_client_batch(struct rdx_client *client, const struct rdx_grip *grip, con
         if (rv != 0)
                 return rv;
         client->message_used[i] = true;
-        client->message_number[i] = grip->number;
+        client->message_number[i] = binding->number;
         client->message_seq[i] = client->posted;
         *sent = n;
         return 0;

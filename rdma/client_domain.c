@@ -17,96 +17,96 @@ static unsigned choose_rights(unsigned wanted, unsigned device)
         return windows != 0 ? windows : device & RDX_RIGHTS_REGION;
 }
 
-int rdx_link_open(const struct rdx_transport *transport, const char *address, uint16_t port, unsigned rights,
-                  unsigned timeout_ms, struct rdx_link **out, char *why, size_t why_len)
+int rdx_client_domain_open(const struct rdx_transport *transport, const char *address, uint16_t port, unsigned rights,
+                  unsigned timeout_ms, struct rdx_client_domain **out, char *why, size_t why_len)
 {
-        struct rdx_link *link = calloc(1, sizeof(*link));
+        struct rdx_client_domain *domain = calloc(1, sizeof(*domain));
         int rv;
 
         *out = NULL;
-        if (link == NULL)
+        if (domain == NULL)
                 return -ENOMEM;
-        link->transport = transport;
-        rv = transport->device_open(address, port, true, timeout_ms, &link->device, why, why_len);
+        domain->transport = transport;
+        rv = transport->device_open(address, port, true, timeout_ms, &domain->device, why, why_len);
         if (rv != 0)
                 goto err_free;
-        transport->device_info(link->device, &link->info);
-        link->rights = choose_rights(rights, link->info.rights);
+        transport->device_info(domain->device, &domain->info);
+        domain->rights = choose_rights(rights, domain->info.rights);
         rv = -ENOTSUP;
-        if (link->rights == 0)
+        if (domain->rights == 0)
                 goto err_close;
-        rv = transport->domain_open(link->device, &link->domain);
+        rv = transport->domain_open(domain->device, &domain->pd);
         if (rv != 0)
                 goto err_close;
-        pthread_mutex_init(&link->lock, NULL);
-        *out = link;
+        pthread_mutex_init(&domain->lock, NULL);
+        *out = domain;
         return 0;
 
 err_close:
-        transport->device_close(link->device);
+        transport->device_close(domain->device);
 err_free:
-        free(link);
+        free(domain);
         return rv;
 }
 
-void rdx_link_close(struct rdx_link *link)
+void rdx_client_domain_close(struct rdx_client_domain *domain)
 {
-        if (link == NULL)
+        if (domain == NULL)
                 return;
-        assert(!link->busy);
-        link->transport->domain_close(link->domain);
-        link->transport->device_close(link->device);
-        pthread_mutex_destroy(&link->lock);
-        free(link);
+        assert(!domain->busy);
+        domain->transport->domain_close(domain->pd);
+        domain->transport->device_close(domain->device);
+        pthread_mutex_destroy(&domain->lock);
+        free(domain);
 }
 
-unsigned rdx_link_rights(const struct rdx_link *link)
+unsigned rdx_client_domain_rights(const struct rdx_client_domain *domain)
 {
-        return link->rights;
+        return domain->rights;
 }
 
-void rdx_link_device(const struct rdx_link *link, struct rdx_device_info *out)
+void rdx_client_domain_device(const struct rdx_client_domain *domain, struct rdx_device_info *out)
 {
-        *out = link->info;
+        *out = domain->info;
 }
 
 /* What may be done to it without a window: nothing, where there are windows. */
-static unsigned access_of(const struct rdx_link *link)
+static unsigned access_of(const struct rdx_client_domain *domain)
 {
         unsigned access = RDX_LOCAL_WRITE;
 
-        if ((link->rights & (RDX_RIGHTS_WINDOW2 | RDX_RIGHTS_WINDOW1)) != 0)
+        if ((domain->rights & (RDX_RIGHTS_WINDOW2 | RDX_RIGHTS_WINDOW1)) != 0)
                 access |= RDX_WINDOWS;
-        if ((link->rights & RDX_RIGHTS_REGION) != 0)
+        if ((domain->rights & RDX_RIGHTS_REGION) != 0)
                 access |= RDX_REMOTE_WRITE | RDX_REMOTE_READ;
         return access;
 }
 
-int rdx_link_memory(struct rdx_link *link, void *address, size_t len, int dmabuf_fd, uint64_t offset,
+int rdx_client_domain_memory(struct rdx_client_domain *domain, void *address, size_t len, int dmabuf_fd, uint64_t offset,
                     struct rdx_memory **out)
 {
-        const struct rdx_transport *transport = link->transport;
+        const struct rdx_transport *transport = domain->transport;
         struct rdx_memory *memory = NULL;
         int rv;
 
         *out = NULL;
-        if (len == 0 || (dmabuf_fd >= 0 && link->rights != RDX_RIGHTS_REGION))
+        if (len == 0 || (dmabuf_fd >= 0 && domain->rights != RDX_RIGHTS_REGION))
                 return -EINVAL;
         if (dmabuf_fd >= 0 && transport->region_open_dmabuf == NULL)
                 return -ENOTSUP;
         memory = calloc(1, sizeof(*memory));
         if (memory == NULL)
                 return -ENOMEM;
-        memory->link = link;
+        memory->domain = domain;
         memory->address = address;
         memory->len = len;
-        pthread_mutex_lock(&link->lock);
+        pthread_mutex_lock(&domain->lock);
         if (dmabuf_fd >= 0)
-                rv = transport->region_open_dmabuf(link->domain, dmabuf_fd, offset, (uint64_t)(uintptr_t)address, len,
-                                                   access_of(link), &memory->region);
+                rv = transport->region_open_dmabuf(domain->pd, dmabuf_fd, offset, (uint64_t)(uintptr_t)address, len,
+                                                   access_of(domain), &memory->region);
         else
-                rv = transport->region_open(link->domain, address, len, access_of(link), &memory->region);
-        pthread_mutex_unlock(&link->lock);
+                rv = transport->region_open(domain->pd, address, len, access_of(domain), &memory->region);
+        pthread_mutex_unlock(&domain->lock);
         if (rv != 0) {
                 free(memory);
                 return rv;
@@ -119,8 +119,8 @@ void rdx_memory_close(struct rdx_memory *memory)
 {
         if (memory == NULL)
                 return;
-        pthread_mutex_lock(&memory->link->lock);
-        memory->link->transport->region_close(memory->region);
-        pthread_mutex_unlock(&memory->link->lock);
+        pthread_mutex_lock(&memory->domain->lock);
+        memory->domain->transport->region_close(memory->region);
+        pthread_mutex_unlock(&memory->domain->lock);
         free(memory);
 }

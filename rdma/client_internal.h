@@ -13,10 +13,10 @@
 #define RDX_CLIENT_MESSAGES 64u
 
 /* owner: the caller's thread, but for domain's registrations */
-struct rdx_link {
+struct rdx_client_domain {
         const struct rdx_transport *transport;
         struct rdx_device *device;
-        struct rdx_domain *domain;
+        struct rdx_domain *pd;
         struct rdx_device_info info;
         unsigned rights;
         pthread_mutex_t lock; /* of registering */
@@ -24,7 +24,7 @@ struct rdx_link {
 };
 
 struct rdx_memory {
-        struct rdx_link *link;
+        struct rdx_client_domain *domain;
         struct rdx_region *region;
         char *address;
         size_t len;
@@ -36,7 +36,7 @@ struct rdx_pooled {
 };
 
 struct rdx_client {
-        struct rdx_link *link;
+        struct rdx_client_domain *domain;
         const struct rdx_transport *transport;
         struct rdx_client_events events;
         struct rdx_keys keys;
@@ -57,7 +57,7 @@ struct rdx_client {
         uint64_t taken;             /* completions */
         uint32_t posted, completed; /* of the send queue; all are signalled */
         int failed;                 /* the first completion that was not success */
-        struct rdx_grip *grips;
+        struct rdx_window_binding *bindings;
         struct rdx_window *idle[RDX_CLIENT_SENDS];
         unsigned idle_count;
         bool message_used[RDX_CLIENT_MESSAGES];
@@ -73,8 +73,8 @@ uint64_t rdx_client_now_ms(void);
 int rdx_client_pause(struct rdx_client *client, int fd, uint64_t until_ms);
 
 /* client_window.c */
-void rdx_grip_notice(struct rdx_client *client, uint64_t number, uint64_t mask, const struct rdx_done *done);
-void rdx_grips_forget(struct rdx_client *client);
+void rdx_window_binding_notice(struct rdx_client *client, uint64_t number, uint64_t mask, const struct rdx_done *done);
+void rdx_window_bindings_forget(struct rdx_client *client);
 
 /* client_batch.c */
 void rdx_message_last(struct rdx_client *client, uint64_t number);

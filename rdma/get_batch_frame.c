@@ -16,7 +16,7 @@
 /* What only RDMA has a use for is zero, and messages continue each other. */
 static bool message_is_right(const struct rdx_body *body, const struct rdx_message *message, uint32_t batch)
 {
-        const struct rdx_place *window = &message->window;
+        const struct rdx_window_span *window = &message->window;
 
         return message->type == RDX_BATCH && message->number == 0 && message->deadline_ms == 0 &&
                window->address == 0 && window->length == 0 && window->rkey == 0 && message->first == body->next &&

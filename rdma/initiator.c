@@ -16,12 +16,12 @@
 
 static struct rdx_home *home_of(const struct rdx_dialer *dialer)
 {
-        return dialer->lane->home;
+        return dialer->connection->home;
 }
 
 static struct rdx_endpoint *endpoint_of(const struct rdx_dialer *dialer)
 {
-        return &home_of(dialer)->server->endpoint[dialer->lane->endpoint];
+        return &home_of(dialer)->server->endpoint[dialer->connection->endpoint];
 }
 
 bool rdx_dialer_serves(const struct rdx_dialer *dialer)
@@ -39,7 +39,7 @@ bool rdx_dialer_wants(const struct rdx_dialer *dialer)
 
 void rdx_dialer_give(struct rdx_dialer *dialer, struct rdx_job *job)
 {
-        assert(rdx_on_loop(dialer->lane->home));
+        assert(rdx_on_loop(dialer->connection->home));
         job->next = NULL;
         job->taken = false;
         *dialer->last = job;
@@ -91,7 +91,7 @@ static void line_up_again(struct rdx_dialer *dialer)
 static struct rdx_posted initiator_pop_ring(struct rdx_dialer *dialer)
 {
         assert(dialer->over != dialer->posted);
-        rdx_in_flight(dialer->lane, -1);
+        rdx_in_flight(dialer->connection, -1);
         return dialer->ring[dialer->over++ % RDX_DIALER_SENDS];
 }
 
@@ -132,7 +132,7 @@ static void initiator_make_work(struct rdx_dialer *dialer, struct rdx_job *job, 
         const struct rdx_request *request = rdx_write_of(job)->request;
 
         memset(work, 0, sizeof(*work));
-        rdx_make_write(home_of(dialer), dialer->lane->endpoint, job, work);
+        rdx_make_write(home_of(dialer), dialer->connection->endpoint, job, work);
         work->route = job->flow->way->route;
         work->target = request->target;
         work->key = home_of(dialer)->server->token_key;
@@ -165,7 +165,7 @@ static void initiator_refused(struct rdx_dialer *dialer, unsigned count)
         struct rdx_job *job;
 
         assert(count <= dialer->posted);
-        rdx_in_flight(dialer->lane, -(int)count);
+        rdx_in_flight(dialer->connection, -(int)count);
         while (count-- > 0) {
                 job = dialer->ring[--dialer->posted % RDX_DIALER_SENDS].job;
                 put_before(dialer, job);
@@ -186,16 +186,16 @@ void rdx_dialer_turn(struct rdx_dialer *dialer)
         uint64_t bytes = 0;
         int rv;
 
-        assert(rdx_on_loop(dialer->lane->home));
+        assert(rdx_on_loop(dialer->connection->home));
         while (count < RDX_TURN_JOBS && bytes < RDX_TURN_BYTES && rdx_dialer_wants(dialer) &&
-               dialer->lane->in_flight + count < home->share) {
+               dialer->connection->in_flight + count < home->share) {
                 initiator_into_ring(dialer, &work[count]);
                 bytes += work[count++].len;
         }
         if (count == 0)
                 return;
         work[count - 1].signalled = true;
-        rdx_in_flight(dialer->lane, (int)count);
+        rdx_in_flight(dialer->connection, (int)count);
         rv = home->server->transport->initiator_post(dialer->initiator, work, count, &taken);
         if (rv != 0)
                 initiator_refused(dialer, count - taken);
@@ -219,7 +219,7 @@ void rdx_dialer_sent(struct rdx_dialer *dialer, const struct rdx_done *done)
 {
         uint32_t seq;
 
-        assert(dialer == NULL || rdx_on_loop(dialer->lane->home));
+        assert(dialer == NULL || rdx_on_loop(dialer->connection->home));
         if (dialer == NULL || dialer->state == RDX_DIALER_OFF || dialer->generation != (uint16_t)(done->tag >> 32))
                 return;
         seq = dialer->over + (uint16_t)((uint16_t)done->tag - (uint16_t)dialer->over);
@@ -254,7 +254,7 @@ static void close_initiator(struct rdx_dialer *dialer)
 
 static void open_initiator(struct rdx_dialer *dialer)
 {
-        int rv = home_of(dialer)->server->transport->initiator_open(endpoint_of(dialer)->domain, dialer->lane->queue,
+        int rv = home_of(dialer)->server->transport->initiator_open(endpoint_of(dialer)->domain, dialer->connection->queue,
                                                                     RDX_DIALER_SENDS, &dialer->initiator);
 
         dialer->state = rv == 0 ? RDX_DIALER_READY : RDX_DIALER_BROKEN;
@@ -327,32 +327,32 @@ void rdx_dialer_tick(struct rdx_dialer *dialer, uint64_t now)
 
 /* ---- making --------------------------------------------------------------------------------------- */
 
-static bool device_can(const struct rdx_lane *lane)
+static bool device_can(const struct rdx_connection *connection)
 {
-        const struct rdx_server *server = lane->home->server;
+        const struct rdx_server *server = connection->home->server;
 
-        return server->tokens && server->transport->initiator_open != NULL && server->endpoint[lane->endpoint].info.dc;
+        return server->tokens && server->transport->initiator_open != NULL && server->endpoint[connection->endpoint].info.dc;
 }
 
 /* Of the initiator and of one before it, whose completions may still lie there. */
-unsigned rdx_dialer_entries(const struct rdx_lane *lane)
+unsigned rdx_dialer_entries(const struct rdx_connection *connection)
 {
-        return device_can(lane) ? 2 * RDX_DIALER_SENDS : 0;
+        return device_can(connection) ? 2 * RDX_DIALER_SENDS : 0;
 }
 
-int rdx_dialer_open(struct rdx_lane *lane)
+int rdx_dialer_open(struct rdx_connection *connection)
 {
         struct rdx_dialer *dialer;
 
-        if (!device_can(lane))
+        if (!device_can(connection))
                 return 0;
         dialer = calloc(1, sizeof(*dialer));
         if (dialer == NULL)
                 return -ENOMEM;
-        dialer->lane = lane;
+        dialer->connection = connection;
         dialer->last = &dialer->first;
         dialer->again_last = &dialer->again;
-        lane->dialer = dialer;
+        connection->dialer = dialer;
         open_initiator(dialer); /* where that fails it is tried again; until then requests are declined */
         return 0;
 }
@@ -387,7 +387,7 @@ static struct rdx_dialer *initiator_choose(struct rdx_home *home, const struct r
         unsigned i, most = 0;
 
         for (i = 0; i < home->server->endpoint_count; i++) {
-                struct rdx_dialer *dialer = home->lane[i].dialer;
+                struct rdx_dialer *dialer = home->connection[i].dialer;
                 unsigned bits = alike(home->server->endpoint[i].info.gid, port->gid);
 
                 if (dialer == NULL || !rdx_dialer_serves(dialer) || (chosen != NULL && bits <= most))
@@ -430,7 +430,7 @@ static void dial(struct lp_msg *msg)
         flow->read = request->read;
         flow->dialer = dialer;
         dialer->requests++;
-        request->endpoint = dialer->lane->endpoint;
+        request->endpoint = dialer->connection->endpoint;
         rv = rdx_way_take(dialer, request);
         if (rv != -EINPROGRESS)
                 rdx_dial_way(request, rv);
@@ -454,7 +454,7 @@ void rdx_dial(struct rdx_request *request)
         for (request->owner = 0; request->owner + 1 < server->home_count; request->owner++)
                 if (server->home[request->owner].loop == request->home)
                         break;
-        request->window = (struct rdx_place){.address = token->address, .rkey = token->rkey, .length = token->size};
+        request->window = (struct rdx_window_span){.address = token->address, .rkey = token->rkey, .length = token->size};
         memcpy(request->port.gid, token->gid, RDX_GID_LEN);
         request->port.lid = token->lid;
         request->target = token->dct;

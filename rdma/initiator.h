@@ -41,7 +41,7 @@ enum rdx_dialer_state { RDX_DIALER_READY, RDX_DIALER_FAILED, RDX_DIALER_BROKEN, 
 
 /* A device's initiator as one loop uses it. owner: that loop */
 struct rdx_dialer {
-        struct rdx_lane *lane;
+        struct rdx_connection *connection;
         enum rdx_dialer_state state;
         struct rdx_initiator *initiator;     /* NULL: it could not be made (again) yet */
         uint16_t generation;                 /* of it; in every tag */
@@ -55,10 +55,10 @@ struct rdx_dialer {
 };
 
 /* initiator.c. NULL for a dialer is allowed but where it says otherwise */
-/* More entries that the lane's queue needs. */
-unsigned rdx_dialer_entries(const struct rdx_lane *lane);
-/* The lane has one from here on, if tokens are on and the device can. 0 or -ENOMEM. */
-int rdx_dialer_open(struct rdx_lane *lane);
+/* More entries that the connection's queue needs. */
+unsigned rdx_dialer_entries(const struct rdx_connection *connection);
+/* The connection has one from here on, if tokens are on and the device can. 0 or -ENOMEM. */
+int rdx_dialer_open(struct rdx_connection *connection);
 /* Nothing of our memory is the device's any more; what was asked for ends with this result, and nothing more is taken. */
 void rdx_dialer_stop(struct rdx_dialer *dialer, int result);
 void rdx_dialer_free(struct rdx_dialer *dialer);

@@ -71,7 +71,7 @@ static bool header_is_valid(const struct rdx_message *message)
 
 static int rdma_message_read_window(struct rdx_reader *reader)
 {
-        struct rdx_place *window = &reader->message.window;
+        struct rdx_window_span *window = &reader->message.window;
         const uint8_t *at = reader->data + reader->at;
 
         if (reader->len - reader->at < WINDOW_LEN || rdx_get32(at + 20) != 0)
@@ -231,7 +231,7 @@ int rdx_reader_check(const struct rdx_reader *from)
                 else
                         rv = reader_end(&reader);
                 if (rv == 1 && reader.message.type == RDX_BATCH &&
-                    !rdx_place_holds(&reader.message.window, entry.offset, entry.length))
+                    !rdx_window_span_holds(&reader.message.window, entry.offset, entry.length))
                         rv = -EBADMSG;
         } while (rv == 1);
         return rv;

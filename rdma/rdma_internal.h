@@ -121,7 +121,7 @@ struct rdx_counters {
 struct rdx_home;
 
 /* A device as one loop uses it. */
-struct rdx_lane {
+struct rdx_connection {
         struct lp_watch watch;
         struct rdx_home *home;
         unsigned endpoint;
@@ -137,7 +137,7 @@ struct rdx_home {
         struct lp_loop *loop;
         unsigned index;
         unsigned share; /* work requests in flight per device */
-        struct rdx_lane lane[RDX_ENDPOINTS_MAX];
+        struct rdx_connection connection[RDX_ENDPOINTS_MAX];
         struct rdx_session *slot; /* slot_count of them */
         unsigned slot_count;
         struct lp_timer timer;
@@ -240,7 +240,7 @@ int rdx_session_post_receive(struct rdx_session *session, unsigned i);
 /* transfer_engine.c */
 void rdx_job_over(struct rdx_job *job, int result);
 struct rdx_write *rdx_write_of(struct rdx_job *job);
-void rdx_in_flight(struct rdx_lane *lane, int by);
+void rdx_in_flight(struct rdx_connection *connection, int by);
 /* What WRITE or READ this is: everything but the tag, and for a target the way there. */
 void rdx_make_write(struct rdx_home *home, unsigned endpoint, struct rdx_job *job, struct rdx_work *work);
 /* -1: not registered. */
@@ -253,8 +253,8 @@ void rdx_line_drop(struct rdx_job **first, struct rdx_job ***last, const struct 
 /* All that is in the ring, with this result: when its device is gone for certain. */
 void rdx_ring_drop(struct rdx_session *session, int result);
 void rdx_post_marker(struct rdx_session *session);
-void rdx_pump(struct rdx_lane *lane);
-void rdx_lane_poll(struct rdx_lane *lane);
+void rdx_pump(struct rdx_connection *connection);
+void rdx_connection_poll(struct rdx_connection *connection);
 void rdx_latency(struct rdx_home *home, enum rdx_stage stage, uint64_t since);
 
 /* server_request.c */

@@ -22,12 +22,12 @@ struct rdx_asker {
 
 static struct rdx_server *server_of(const struct rdx_way *way)
 {
-        return way->dialer->lane->home->server;
+        return way->dialer->connection->home->server;
 }
 
 static struct rdx_domain *domain_of(const struct rdx_way *way)
 {
-        return server_of(way)->endpoint[way->dialer->lane->endpoint].domain;
+        return server_of(way)->endpoint[way->dialer->connection->endpoint].domain;
 }
 
 /* ---- the asker: a thread -------------------------------------------------------------------------- */
@@ -35,7 +35,7 @@ static struct rdx_domain *domain_of(const struct rdx_way *way)
 static void routes_answer(struct rdx_way *way, int result)
 {
         way->result = result;
-        lp_post(way->dialer->lane->home->loop, &way->msg);
+        lp_post(way->dialer->connection->home->loop, &way->msg);
 }
 
 static void *asker_main(void *arg)
@@ -227,7 +227,7 @@ int rdx_way_take(struct rdx_dialer *dialer, struct rdx_request *request)
         if (rv != 0 && rv != -EINPROGRESS)
                 return rv;
         way->users++;
-        way->used = lp_now(dialer->lane->home->loop);
+        way->used = lp_now(dialer->connection->home->loop);
         request->flow.way = way;
         if (rv == -EINPROGRESS) {
                 request->waits = way->waiting;

@@ -87,7 +87,7 @@ static void channel_ready(struct lp_watch *watch, uint32_t events)
 
 static void queue_ready(struct lp_watch *watch, uint32_t events)
 {
-        rdx_lane_poll(container_of(watch, struct rdx_lane, watch));
+        rdx_connection_poll(container_of(watch, struct rdx_connection, watch));
 }
 
 /* What the round has given to sessions is posted together. */
@@ -97,7 +97,7 @@ static uint64_t pump_all(struct lp_hook *hook)
         unsigned i;
 
         for (i = 0; i < home->server->endpoint_count; i++)
-                rdx_pump(&home->lane[i]);
+                rdx_pump(&home->connection[i]);
         return UINT64_MAX;
 }
 
@@ -152,17 +152,17 @@ static int open_home(struct rdx_server *server, unsigned index, struct lp_loop *
                 home->slot[i].index = (uint16_t)i;
         }
         for (i = 0; i < server->endpoint_count && rv == 0; i++) {
-                struct rdx_lane *lane = &home->lane[i];
+                struct rdx_connection *connection = &home->connection[i];
 
-                lane->home = home;
-                lane->endpoint = i;
-                lane->last = &lane->first;
+                connection->home = home;
+                connection->endpoint = i;
+                connection->last = &connection->first;
                 rv = server->transport->queue_open(server->endpoint[i].device,
                                                    home->slot_count * (RDX_PAIR_SENDS + limits->messages) +
-                                                           rdx_dialer_entries(lane),
-                                                   &lane->queue);
+                                                           rdx_dialer_entries(connection),
+                                                   &connection->queue);
                 if (rv == 0)
-                        rv = rdx_dialer_open(lane);
+                        rv = rdx_dialer_open(connection);
         }
         return rv;
 }
@@ -244,13 +244,13 @@ static int start_home(struct rdx_home *home)
         int rv = 0;
 
         for (i = 0; i < server->endpoint_count && rv == 0; i++) {
-                struct rdx_lane *lane = &home->lane[i];
+                struct rdx_connection *connection = &home->connection[i];
 
-                rv = server->transport->queue_arm(lane->queue);
-                lane->watch.fd = server->transport->queue_fd(lane->queue);
-                lane->watch.ready = queue_ready;
+                rv = server->transport->queue_arm(connection->queue);
+                connection->watch.fd = server->transport->queue_fd(connection->queue);
+                connection->watch.ready = queue_ready;
                 if (rv == 0)
-                        rv = lp_watch_add(home->loop, &lane->watch, EPOLLIN);
+                        rv = lp_watch_add(home->loop, &connection->watch, EPOLLIN);
         }
         home->hook.before_sleep = pump_all;
         lp_hook_add(home->loop, &home->hook);
@@ -306,9 +306,9 @@ static void free_home(struct rdx_home *home)
                 free(home->slot[i].memory);
         }
         for (e = 0; e < RDX_ENDPOINTS_MAX; e++) {
-                rdx_dialer_free(home->lane[e].dialer);
-                if (home->lane[e].queue != NULL)
-                        transport->queue_close(home->lane[e].queue);
+                rdx_dialer_free(home->connection[e].dialer);
+                if (home->connection[e].queue != NULL)
+                        transport->queue_close(home->connection[e].queue);
         }
         free(home->slot);
 }
@@ -356,5 +356,5 @@ void rdx_server_device(const struct rdx_server *server, unsigned endpoint, struc
 
 bool rdx_server_tokens(const struct rdx_server *server, unsigned endpoint)
 {
-        return server->home[0].lane[endpoint].dialer != NULL;
+        return server->home[0].connection[endpoint].dialer != NULL;
 }

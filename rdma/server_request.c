@@ -211,7 +211,7 @@ static int check_write(const struct rdx_write *write, const struct rdx_server *s
                 return flow->result;
         if (!is_live(flow))
                 return -ECONNRESET;
-        if (write->len == 0 || write->len > RDX_WRITE_MAX || !rdx_place_holds(&flow->window, write->offset, write->len))
+        if (write->len == 0 || write->len > RDX_WRITE_MAX || !rdx_window_span_holds(&flow->window, write->offset, write->len))
                 return -EINVAL;
         return rdx_arena_of(server, write->buf, write->len) >= 0 ? 0 : -EFAULT;
 }

@@ -120,7 +120,7 @@ static int open_pair(struct rdx_session *session, struct rdx_record *record)
         struct rdx_pair_options options = {
                 .channel = server->endpoint[session->endpoint].channel,
                 .domain = server->endpoint[session->endpoint].domain,
-                .queue = home->lane[session->endpoint].queue,
+                .queue = home->connection[session->endpoint].queue,
                 .sends = RDX_PAIR_SENDS,
                 .receives = server->limits.messages,
                 .owner = (void *)rdx_registry_handle(record),
@@ -174,8 +174,8 @@ void rdx_session_connect(struct lp_msg *msg)
         int rv = -ENOSPC;
 
         assert(record->state == RDX_RECORD_TAKEN && record->session == NULL);
-        rdx_lane_poll(
-                &home->lane
+        rdx_connection_poll(
+                &home->connection
                          [record->endpoint]); /* completions of the slot's last pair make room for those of this one */
         session = atomic_load(&server->stopped) ? NULL : rdma_session_free_slot(home);
         if (session != NULL) {
@@ -218,16 +218,16 @@ void rdx_session_fail(struct rdx_session *session, enum rdx_end end)
 
 static void leave_turn(struct rdx_session *session)
 {
-        struct rdx_lane *lane = &session->home->lane[session->endpoint];
-        struct rdx_session **link = &lane->first;
+        struct rdx_connection *connection = &session->home->connection[session->endpoint];
+        struct rdx_session **link = &connection->first;
 
         if (!session->in_turn)
                 return;
         while (*link != session)
                 link = &(*link)->next_turn;
         *link = session->next_turn;
-        if (lane->last == &session->next_turn)
-                lane->last = link;
+        if (connection->last == &session->next_turn)
+                connection->last = link;
         session->in_turn = false;
 }
 
@@ -342,7 +342,7 @@ void rdx_home_tick(struct lp_timer *timer)
         for (i = 0; i < home->slot_count; i++)
                 rdma_session_check_time(&home->slot[i], now);
         for (i = 0; i < home->server->endpoint_count; i++)
-                rdx_dialer_tick(home->lane[i].dialer, now);
+                rdx_dialer_tick(home->connection[i].dialer, now);
         /* It is in the heap's memory already, so it cannot be refused. */
         if (!atomic_load(&home->server->stopped))
                 lp_timer_start(home->loop, &home->timer, RDX_TICK_NS);
@@ -357,5 +357,5 @@ void rdx_home_stop(struct rdx_home *home)
                 if (home->slot[i].state == RDX_DRAINING)
                         rdx_session_check(&home->slot[i], true);
         for (i = 0; i < home->server->endpoint_count; i++)
-                rdx_dialer_stop(home->lane[i].dialer, -ESHUTDOWN);
+                rdx_dialer_stop(home->connection[i].dialer, -ESHUTDOWN);
 }

@@ -62,13 +62,13 @@ bool rdx_unhex(const char *text, size_t text_len, uint8_t *bytes, size_t len)
 
 /* ---- places --------------------------------------------------------------------------------------- */
 
-bool rdx_place_holds(const struct rdx_place *place, uint64_t offset, uint64_t length)
+bool rdx_window_span_holds(const struct rdx_window_span *place, uint64_t offset, uint64_t length)
 {
         return length <= place->length && offset <= place->length - length;
 }
 
 /* ADDRESS(16):RKEY(8):LENGTH(16) */
-int rdx_place_parse(const char *text, size_t len, struct rdx_place *out)
+int rdx_window_span_parse(const char *text, size_t len, struct rdx_window_span *out)
 {
         uint64_t rkey;
 
@@ -81,7 +81,7 @@ int rdx_place_parse(const char *text, size_t len, struct rdx_place *out)
         return out->length > UINT64_MAX - out->address ? -EBADMSG : 0;
 }
 
-void rdx_place_print(const struct rdx_place *place, char out[RDX_PLACE_TEXT + 1])
+void rdx_window_span_print(const struct rdx_window_span *place, char out[RDX_PLACE_TEXT + 1])
 {
         snprintf(out, RDX_PLACE_TEXT + 1, "%016llx:%08x:%016llx", (unsigned long long)place->address, place->rkey,
                  (unsigned long long)place->length);

@@ -60,7 +60,7 @@ static int parse_first(const char *text, struct rdx_token *out)
 /* The appended place lies in the buffer; of one of 4 GiB and more, whose size has no room in the short form, it is the whole. */
 static int parse_appended(const char *text, struct rdx_token *out)
 {
-        struct rdx_place buffer = {.length = out->size};
+        struct rdx_window_span buffer = {.length = out->size};
         uint64_t address, size;
 
         if (text[0] != ':' || !rdx_hex_number(text + 1, 16, &address) || text[17] != ':' ||
@@ -69,7 +69,7 @@ static int parse_appended(const char *text, struct rdx_token *out)
         if (address < out->address)
                 return -EBADMSG;
         if (!(address == out->address && (uint32_t)size == out->size) &&
-            !rdx_place_holds(&buffer, address - out->address, size))
+            !rdx_window_span_holds(&buffer, address - out->address, size))
                 return -EBADMSG;
         out->address = address;
         out->size = size;

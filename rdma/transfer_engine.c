@@ -27,11 +27,11 @@ void rdx_latency(struct rdx_home *home, enum rdx_stage stage, uint64_t since)
         rdx_count(&home->counters.latency_ns[stage], ns);
 }
 
-void rdx_in_flight(struct rdx_lane *lane, int by)
+void rdx_in_flight(struct rdx_connection *connection, int by)
 {
-        assert(by >= 0 || lane->in_flight >= (unsigned)-by);
-        lane->in_flight += (unsigned)by;
-        rdx_count(&lane->home->counters.in_flight, (uint64_t)(int64_t)by);
+        assert(by >= 0 || connection->in_flight >= (unsigned)-by);
+        connection->in_flight += (unsigned)by;
+        rdx_count(&connection->home->counters.in_flight, (uint64_t)(int64_t)by);
 }
 
 /* ---- arenas --------------------------------------------------------------------------------------- */
@@ -88,7 +88,7 @@ void rdx_job_over(struct rdx_job *job, int result)
 
 static void transfer_take_turn(struct rdx_session *session)
 {
-        struct rdx_lane *lane = &session->home->lane[session->endpoint];
+        struct rdx_connection *connection = &session->home->connection[session->endpoint];
 
         assert(rdx_on_loop(session->home));
         if (session->in_turn || session->first == NULL || session->state != RDX_LIVE ||
@@ -96,8 +96,8 @@ static void transfer_take_turn(struct rdx_session *session)
                 return;
         session->in_turn = true;
         session->next_turn = NULL;
-        *lane->last = session;
-        lane->last = &session->next_turn;
+        *connection->last = session;
+        connection->last = &session->next_turn;
 }
 
 void rdx_job_give(struct rdx_session *session, struct rdx_job *job)
@@ -247,9 +247,9 @@ static void transfer_into_ring(struct rdx_session *session, struct rdx_work *wor
 }
 
 /* What the device did not take was not posted, but it stands in the ring behind what was: the session's end gives it back with the rest. */
-static void post_turn(struct rdx_lane *lane, struct rdx_session *session)
+static void post_turn(struct rdx_connection *connection, struct rdx_session *session)
 {
-        struct rdx_home *home = lane->home;
+        struct rdx_home *home = connection->home;
         struct rdx_work work[RDX_TURN_JOBS];
         unsigned count = 0, taken = 0;
         uint64_t bytes = 0;
@@ -257,17 +257,17 @@ static void post_turn(struct rdx_lane *lane, struct rdx_session *session)
 
         assert(session->state == RDX_LIVE || session->state == RDX_FAILING);
         while (count < RDX_TURN_JOBS && bytes < RDX_TURN_BYTES && session->first != NULL &&
-               lane->in_flight + count < home->share && session->posted - session->over < RDX_RING_MOST) {
+               connection->in_flight + count < home->share && session->posted - session->over < RDX_RING_MOST) {
                 transfer_into_ring(session, &work[count]);
                 bytes += work[count++].len;
         }
         assert(count > 0);
         work[count - 1].signalled = true;
-        rdx_in_flight(lane, (int)count);
+        rdx_in_flight(connection, (int)count);
         rv = home->server->transport->post(session->pair, work, count, &taken);
         if (rv == 0)
                 return;
-        rdx_in_flight(lane, -(int)(count - taken));
+        rdx_in_flight(connection, -(int)(count - taken));
         while (count-- > taken) {
                 struct rdx_job *job = session->ring[--session->posted % RDX_PAIR_SENDS].job;
 
@@ -286,35 +286,35 @@ void rdx_post_marker(struct rdx_session *session)
             session->home->server->transport->post(session->pair, &work, 1, &taken) != 0)
                 return;
         session->ring[session->posted++ % RDX_PAIR_SENDS] = (struct rdx_posted){.job = NULL};
-        rdx_in_flight(&session->home->lane[session->endpoint], 1);
+        rdx_in_flight(&session->home->connection[session->endpoint], 1);
 }
 
-void rdx_pump(struct rdx_lane *lane)
+void rdx_pump(struct rdx_connection *connection)
 {
         struct rdx_session *session;
         bool wants;
 
-        assert(rdx_on_loop(lane->home));
+        assert(rdx_on_loop(connection->home));
         for (;;) {
-                wants = rdx_dialer_wants(lane->dialer);
-                session = lane->first;
+                wants = rdx_dialer_wants(connection->dialer);
+                session = connection->first;
                 if (session == NULL && !wants)
                         return;
-                if (lane->in_flight >= lane->home->share) {
-                        rdx_count(&lane->home->counters.starved, 1);
+                if (connection->in_flight >= connection->home->share) {
+                        rdx_count(&connection->home->counters.starved, 1);
                         return;
                 }
-                lane->dialer_next = !lane->dialer_next;
-                if (session == NULL || (wants && lane->dialer_next)) {
-                        rdx_dialer_turn(lane->dialer);
+                connection->dialer_next = !connection->dialer_next;
+                if (session == NULL || (wants && connection->dialer_next)) {
+                        rdx_dialer_turn(connection->dialer);
                         continue;
                 }
-                lane->first = session->next_turn;
-                if (lane->first == NULL)
-                        lane->last = &lane->first;
+                connection->first = session->next_turn;
+                if (connection->first == NULL)
+                        connection->last = &connection->first;
                 session->in_turn = false;
                 if (session->state == RDX_LIVE && session->first != NULL)
-                        post_turn(lane, session);
+                        post_turn(connection, session);
                 transfer_take_turn(session);
         }
 }
@@ -327,7 +327,7 @@ static void transfer_pop_ring(struct rdx_session *session, int result)
         struct rdx_posted *posted = &session->ring[session->over++ % RDX_PAIR_SENDS];
 
         assert(session->over - 1 != session->posted);
-        rdx_in_flight(&session->home->lane[session->endpoint], -1);
+        rdx_in_flight(&session->home->connection[session->endpoint], -1);
         if (session->over == session->posted)
                 note_emptied(session);
         if (posted->job == NULL)
@@ -377,14 +377,14 @@ static void received(struct rdx_session *session, const struct rdx_done *done)
 }
 
 /* Completions of a pair that was closed meanwhile carry another generation. */
-static void transfer_take_done(struct rdx_lane *lane, const struct rdx_done *done)
+static void transfer_take_done(struct rdx_connection *connection, const struct rdx_done *done)
 {
-        struct rdx_home *home = lane->home;
+        struct rdx_home *home = connection->home;
         uint64_t index = done->tag >> 48;
         struct rdx_session *session = index < home->slot_count ? &home->slot[index] : NULL;
 
         if (index == RDX_DIALER_INDEX)
-                rdx_dialer_sent(lane->dialer, done);
+                rdx_dialer_sent(connection->dialer, done);
         if (session == NULL || session->generation != (uint16_t)(done->tag >> 32) || session->state == RDX_SLOT_FREE ||
             session->state == RDX_CLOSED)
                 return;
@@ -397,22 +397,22 @@ static void transfer_take_done(struct rdx_lane *lane, const struct rdx_done *don
 }
 
 /* Until there is none, with the announcement of the next one asked for in between, so that none is missed. */
-void rdx_lane_poll(struct rdx_lane *lane)
+void rdx_connection_poll(struct rdx_connection *connection)
 {
-        const struct rdx_transport *transport = lane->home->server->transport;
+        const struct rdx_transport *transport = connection->home->server->transport;
         struct rdx_done done[POLL_MOST];
         bool armed = false;
         int i, n;
 
-        assert(rdx_on_loop(lane->home));
+        assert(rdx_on_loop(connection->home));
         for (;;) {
-                n = transport->queue_poll(lane->queue, done, POLL_MOST);
+                n = transport->queue_poll(connection->queue, done, POLL_MOST);
                 for (i = 0; i < n; i++)
-                        transfer_take_done(lane, &done[i]);
+                        transfer_take_done(connection, &done[i]);
                 if (n <= 0 && armed)
                         break;
                 if (n <= 0) {
-                        transport->queue_arm(lane->queue);
+                        transport->queue_arm(connection->queue);
                         armed = true;
                 }
         }

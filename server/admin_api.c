@@ -166,17 +166,17 @@ static struct admin_answer get_ready(struct admin_request *request)
 static struct admin_answer get_metrics(struct admin_request *request)
 {
         struct admin_answer answer = {.status = 500, .type = METRICS_TYPE};
-        struct srv_figures *figures = malloc(sizeof(*figures));
+        struct srv_statistics *statistics = malloc(sizeof(*statistics));
         FILE *out = open_memstream(&answer.body, &answer.len);
 
-        if (figures != NULL && out != NULL) {
-                srv_figures_read(&request->admin->source, figures);
-                srv_metrics_write(figures, out);
+        if (statistics != NULL && out != NULL) {
+                srv_statistics_read(&request->admin->source, statistics);
+                srv_metrics_write(statistics, out);
                 answer.status = 200;
         }
         if (out != NULL && fclose(out) != 0)
                 answer.status = 500;
-        free(figures);
+        free(statistics);
         return answer;
 }
 
@@ -200,10 +200,10 @@ static json_t *info_drive(const struct eng_drive_info *drive, double full_in_s)
 
 static struct admin_answer get_info(struct admin_request *request)
 {
-        const struct srv_figures_source *source = &request->admin->source;
+        const struct srv_statistics_source *source = &request->admin->source;
         struct eng_health *health = malloc(sizeof(*health));
         json_t *drives = json_array(), *json;
-        struct srv_forecast_figures forecast;
+        struct srv_forecast_statistics forecast;
         unsigned i;
 
         if (health == NULL) {

@@ -41,9 +41,9 @@ static struct admin_answer list_drives(struct admin_request *request)
 
 static struct admin_answer attach_report(struct admin_request *request, uint64_t number)
 {
-        struct eng_attach_report r;
+        struct eng_hot_add_report r;
 
-        if (eng_attach_read(request->admin->source.store, number, &r) != 0)
+        if (eng_hot_add_read(request->admin->source.store, number, &r) != 0)
                 return srv_admin_error(404, "NoSuchNumber", "no drive was taken in under this number, or it is long ago");
         return srv_admin_json(200, json_pack("{s:o, s:i, s:b, s:b, s:b, s:o}", "number", srv_admin_number(r.number), "slot",
                                              (int)r.slot, "replace", r.replace, "running", r.running, "taken",
@@ -98,7 +98,7 @@ static int act(struct eng_store *store, const struct action *action, unsigned sl
                 return eng_drive_add(store, path, number);
         if (!action->path)
                 return eng_drive_remove(store, slot, number);
-        return eng_drive_attach(store, slot, path[0] != '\0' ? path : NULL, action->path_must, number);
+        return eng_drive_hot_add(store, slot, path[0] != '\0' ? path : NULL, action->path_must, number);
 }
 
 static struct admin_answer change_drives(struct admin_request *request, const struct admin_parameters *p)

@@ -10,7 +10,7 @@
 struct srv_admin;
 
 struct srv_admin_options {
-        struct srv_figures_source source;
+        struct srv_statistics_source source;
         const char *region; /* that requests are signed for */
         int fd;             /* bound, listening; taken over when starting succeeds */
         const struct srv_list *hosts; /* that calls may name beside the listener's addresses; stays */

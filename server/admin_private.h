@@ -58,7 +58,7 @@ struct srv_admin {
         const struct srv_list *hosts;                           /* names of this listener, beside its addresses */
         const struct srv_settings *settings;
         struct admin_seen (*seen)[ADMIN_SEEN_DEPTH];            /* ADMIN_SEEN_BUCKETS of them */
-        struct srv_figures_source source;
+        struct srv_statistics_source source;
         struct gw_gateway *tls; /* whose pair TLS takes; NULL: plain HTTP */
         char region[S3_REGION_MAX + 1];
         char start[ADMIN_START_LEN + 1]; /* names this start of the daemon: random, in hex digits */

@@ -13,7 +13,7 @@
 
 static struct admin_answer switch_answer(struct admin_request *request, enum srv_switch which)
 {
-        const struct srv_figures_source *source = &request->admin->source;
+        const struct srv_statistics_source *source = &request->admin->source;
         struct srv_switch_state state = srv_switch_read(source->switches, which);
 
         return srv_admin_json(200, json_pack("{s:b, s:b, s:b, s:o, s:o}", "on", state.on, "by_setting", state.by_setting, "kept", state.kept,

@@ -10,7 +10,7 @@
 #include "server/descriptors.h"
 #include "server/listeners.h"
 #include "server/loops.h"
-#include "server/fabric.h"
+#include "server/rdma_server.h"
 #include "server/switches.h"
 
 enum srv_exit { SRV_EXIT_DRAINED = 0, SRV_EXIT_FAILED = 1, SRV_EXIT_NOT_STARTED = 2 };

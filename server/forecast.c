@@ -117,7 +117,7 @@ struct srv_forecast {
         unsigned speed;
         struct srv_forecast_drive drives[ENG_DRIVES_MAX]; /* owner: who looks */
         pthread_mutex_t lock;                             /* over the member below */
-        struct srv_forecast_figures figures;
+        struct srv_forecast_statistics statistics;
 };
 
 static int64_t forecast_clock_ms(const struct srv_forecast *forecast)
@@ -138,8 +138,8 @@ struct srv_forecast *srv_forecast_new(unsigned speed)
         forecast->speed = speed;
         pthread_mutex_init(&forecast->lock, NULL);
         for (i = 0; i < ENG_DRIVES_MAX; i++)
-                forecast->figures.drive_s[i] = INFINITY;
-        forecast->figures.store_s = INFINITY;
+                forecast->statistics.drive_s[i] = INFINITY;
+        forecast->statistics.store_s = INFINITY;
         return forecast;
 }
 
@@ -153,28 +153,28 @@ void srv_forecast_free(struct srv_forecast *forecast)
 
 void srv_forecast_look(struct srv_forecast *forecast, const struct eng_health *health)
 {
-        struct srv_forecast_figures figures = {.store_s = INFINITY};
+        struct srv_forecast_statistics statistics = {.store_s = INFINITY};
         int64_t now_ms = forecast_clock_ms(forecast);
         unsigned i;
 
         for (i = 0; i < ENG_DRIVES_MAX; i++) {
                 const struct eng_drive_info *info = &health->drives[i];
 
-                figures.drive_s[i] = INFINITY;
+                statistics.drive_s[i] = INFINITY;
                 if (i >= health->drive_count || info->state != ENG_DRIVE_IN || info->total_bytes == 0)
                         continue; /* what was known stays: it may come back */
                 srv_forecast_take(&forecast->drives[i], info, now_ms);
-                figures.drive_s[i] = forecast->drives[i].full_in_s;
-                figures.store_s = fmin(figures.store_s, figures.drive_s[i]);
+                statistics.drive_s[i] = forecast->drives[i].full_in_s;
+                statistics.store_s = fmin(statistics.store_s, statistics.drive_s[i]);
         }
         pthread_mutex_lock(&forecast->lock);
-        forecast->figures = figures;
+        forecast->statistics = statistics;
         pthread_mutex_unlock(&forecast->lock);
 }
 
-void srv_forecast_read(struct srv_forecast *forecast, struct srv_forecast_figures *out)
+void srv_forecast_read(struct srv_forecast *forecast, struct srv_forecast_statistics *out)
 {
         pthread_mutex_lock(&forecast->lock);
-        *out = forecast->figures;
+        *out = forecast->statistics;
         pthread_mutex_unlock(&forecast->lock);
 }

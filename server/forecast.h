@@ -51,7 +51,7 @@ double srv_forecast_growth(const struct srv_forecast_ring *ring, unsigned most, 
 struct srv_forecast;
 
 /* Seconds until PUTs are refused for want of space; INFINITY: nothing grows, or too little is known. */
-struct srv_forecast_figures {
+struct srv_forecast_statistics {
         double drive_s[ENG_DRIVES_MAX]; /* by slot */
         double store_s;                 /* the least of those in use: one full drive is enough */
 };
@@ -62,6 +62,6 @@ void srv_forecast_free(struct srv_forecast *forecast); /* NULL is allowed */
 /* Now and then, at least every minute. One thread. */
 void srv_forecast_look(struct srv_forecast *forecast, const struct eng_health *health);
 /* Any thread. */
-void srv_forecast_read(struct srv_forecast *forecast, struct srv_forecast_figures *out);
+void srv_forecast_read(struct srv_forecast *forecast, struct srv_forecast_statistics *out);
 
 #endif

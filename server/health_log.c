@@ -60,7 +60,7 @@ static void say_ready_changes(struct srv_health_log *log, const struct eng_healt
                 if (!log->was_ready)
                         srv_log(SRV_LOG_INFO, "recovery has ended after %.1f s: epoch %llu, %u of %u drives are members, %llu records completed",
                                 (double)(now_ms - log->started_ms) / 1000, (unsigned long long)h->epoch, h->drives_in,
-                                h->drive_count - h->drives_removed, (unsigned long long)h->settled_records);
+                                h->drive_count - h->drives_removed, (unsigned long long)h->reconciled_records);
                 srv_log(SRV_LOG_INFO, "ready");
                 log->epoch = h->epoch;
                 srv_notify("READY=1\nSTATUS=ready");
@@ -213,10 +213,10 @@ static void say_repair(struct srv_health_log *log, const struct eng_health *h, c
 
 static void say_orphans(struct srv_health_log *log, const struct eng_health *h, int64_t now_ms)
 {
-        if (h->swept_ids == log->orphans || h->sweeping || !may_say(log, LINE_ORPHANS, 0, now_ms))
+        if (h->orphan_ids == log->orphans || h->collecting_orphans || !may_say(log, LINE_ORPHANS, 0, now_ms))
                 return;
-        srv_log(SRV_LOG_INFO, "the search for orphans has discarded shards of %llu objects that no record names", (unsigned long long)(h->swept_ids - log->orphans));
-        log->orphans = h->swept_ids;
+        srv_log(SRV_LOG_INFO, "the search for orphans has discarded shards of %llu objects that no record names", (unsigned long long)(h->orphan_ids - log->orphans));
+        log->orphans = h->orphan_ids;
 }
 
 static void say_scrub_rounds(struct srv_health_log *log, const struct eng_health *h, int64_t now_ms)

@@ -2,14 +2,14 @@
  * metrics.c - the one table of metrics, and the text made of it.
  *
  * Called by the admin listener's thread over a snapshot. A row is a family: what it is called, what it is, and a
- * function that writes its samples (metrics_samples.c). Figures that the houses count are read, not kept here.
+ * function that writes its samples (metrics_samples.c). Figures that the modules count are read, not kept here.
  */
 #include "server/metrics_table.h"
 
 #include <assert.h>
 #include <string.h>
 
-#define IN(member)       .offset = offsetof(struct srv_figures, member)
+#define IN(member)       .offset = offsetof(struct srv_statistics, member)
 #define IN_OP(member)    .offset = offsetof(struct gw_op_stats, member)
 #define IN_LOOP(member)  .offset = offsetof(struct lp_stats, member)
 #define IN_DRIVE(member) .offset = offsetof(struct eng_drive_info, member)
@@ -130,9 +130,9 @@ static const struct metric metrics[] = {
          "lost. The log names them. An object leaves the count when it is deleted or readable again.",
          srv_write_u64, IN(health.lost_objects)},
         {"millrace_mended_objects_total", COUNTER, "", "Objects whose missing shards were rebuilt.", srv_write_u64,
-         IN(health.mended_objects)},
+         IN(health.rebuilt_objects)},
         {"millrace_mended_bytes_total", COUNTER, "", "Bytes of shards that these rebuilds wrote.", srv_write_u64,
-         IN(health.mended_bytes)},
+         IN(health.rebuilt_bytes)},
         {"millrace_names_undecided", GAUGE, "",
          "Names whose copies differ between members and could not be made equal, as of the last complete walk. A walk "
          "under way raises it if it has met more.",
@@ -150,13 +150,13 @@ static const struct metric metrics[] = {
          srv_write_u64, IN(health.heal_rate)},
         {"millrace_sweeping", GAUGE, "",
          "1: drives are being searched for orphans, which are shards that no record refers to.", srv_write_bool,
-         IN(health.sweeping)},
+         IN(health.collecting_orphans)},
         {"millrace_swept_ids_total", COUNTER, "",
          "Object ids whose orphans a drive discarded, one for each id and drive. Counted when a search ends.",
-         srv_write_u64, IN(health.swept_ids)},
+         srv_write_u64, IN(health.orphan_ids)},
         {"millrace_settled_records_total", COUNTER, "",
          "Records that recovery copied to a member that lacked them, one for each record and member.", srv_write_u64,
-         IN(health.settled_records)},
+         IN(health.reconciled_records)},
 
         {"millrace_drive_state", GAUGE, OF_DRIVE ", state (in, missing, stale, failed, joining, removed)",
          "1 for the state that a drive is in.", srv_write_drive_state, WHOLE},
@@ -238,7 +238,7 @@ static const struct metric metrics[] = {
          "Bytes in use in the index, as of its last write. 0: not written since the drive was opened.",
          srv_write_drive_u64, IN_DRIVE(index_bytes)},
         {"millrace_drive_tail_bytes", GAUGE, OF_DRIVE, "Memory of committed entries that the index does not hold yet.",
-         srv_write_drive_u64, IN_DRIVE(tail_bytes)},
+         srv_write_drive_u64, IN_DRIVE(memtable_bytes)},
         {"millrace_drive_queue", GAUGE, OF_DRIVE, "Records that wait for the log or are being written to it.",
          srv_write_drive_u64, IN_DRIVE(queue)},
         {"millrace_drive_operations_total", COUNTER, OF_DRIVE, "Operations that the drive was asked for.",
@@ -414,14 +414,14 @@ static const char *kind_name(enum metric_kind kind)
         return names[kind];
 }
 
-void srv_metrics_write(const struct srv_figures *figures, FILE *out)
+void srv_metrics_write(const struct srv_statistics *statistics, FILE *out)
 {
         size_t i;
 
         for (i = 0; i < METRIC_COUNT; i++) {
                 fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", metrics[i].name, metrics[i].help, metrics[i].name,
                         kind_name(metrics[i].kind));
-                metrics[i].write(&metrics[i], figures, out);
+                metrics[i].write(&metrics[i], statistics, out);
         }
 }
 

@@ -16,7 +16,7 @@
 #define SRV_LOOPS_MAX 256u
 
 /* Where figures are read from. owner: whoever fills it in; all pointers outlive their use. */
-struct srv_figures_source {
+struct srv_statistics_source {
         struct eng_store *store;
         const struct gw_gateway *gateway;
         struct lp_loop *const *loops;
@@ -28,13 +28,13 @@ struct srv_figures_source {
         int64_t started_ms; /* since 1970 */
 };
 
-struct srv_process_figures {
+struct srv_process_statistics {
         uint64_t resident_bytes, virtual_bytes, open_fds, max_fds, threads;
         double cpu_seconds;
 };
 
 /* About 400 KiB: on the heap. */
-struct srv_figures {
+struct srv_statistics {
         struct eng_health health;
         struct eng_verify_report verify, scrub, last_scrub;
         struct gw_stats gateway;
@@ -44,17 +44,17 @@ struct srv_figures {
         struct lp_stats loops[SRV_LOOPS_MAX];
         struct srv_access_stats access;
         struct rdx_stats rdma;
-        struct srv_process_figures process;
-        struct srv_forecast_figures forecast;
+        struct srv_process_statistics process;
+        struct srv_forecast_statistics forecast;
         bool read_only, maintenance;
         int64_t started_ms, now_ms;
 };
 
 /* Any thread but a loop (reads /proc). */
-void srv_figures_read(const struct srv_figures_source *source, struct srv_figures *out);
+void srv_statistics_read(const struct srv_statistics_source *source, struct srv_statistics *out);
 
 /* Prometheus text format 0.0.4. */
-void srv_metrics_write(const struct srv_figures *figures, FILE *out);
+void srv_metrics_write(const struct srv_statistics *statistics, FILE *out);
 
 /* The table of metrics for docs/metrics.md. */
 void srv_print_metrics_markdown(FILE *out);

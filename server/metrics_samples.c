@@ -43,51 +43,51 @@ static void write_label(FILE *out, const char *value)
 
 /* ---- the process ---------------------------------------------------------------------------------- */
 
-void srv_write_u64(const struct metric *metric, const struct srv_figures *figures, FILE *out)
+void srv_write_u64(const struct metric *metric, const struct srv_statistics *statistics, FILE *out)
 {
-        fprintf(out, "%s %" PRIu64 "\n", metric->name, number_at(figures, metric->offset));
+        fprintf(out, "%s %" PRIu64 "\n", metric->name, number_at(statistics, metric->offset));
 }
 
 /* Of nanoseconds. */
-void srv_write_seconds(const struct metric *metric, const struct srv_figures *figures, FILE *out)
+void srv_write_seconds(const struct metric *metric, const struct srv_statistics *statistics, FILE *out)
 {
-        fprintf(out, "%s %.6f\n", metric->name, (double)number_at(figures, metric->offset) / 1e9);
+        fprintf(out, "%s %.6f\n", metric->name, (double)number_at(statistics, metric->offset) / 1e9);
 }
 
-void srv_write_unsigned(const struct metric *metric, const struct srv_figures *figures, FILE *out)
+void srv_write_unsigned(const struct metric *metric, const struct srv_statistics *statistics, FILE *out)
 {
         unsigned value;
 
-        memcpy(&value, (const char *)figures + metric->offset, sizeof(value));
+        memcpy(&value, (const char *)statistics + metric->offset, sizeof(value));
         fprintf(out, "%s %u\n", metric->name, value);
 }
 
-void srv_write_bool(const struct metric *metric, const struct srv_figures *figures, FILE *out)
+void srv_write_bool(const struct metric *metric, const struct srv_statistics *statistics, FILE *out)
 {
         bool value;
 
-        memcpy(&value, (const char *)figures + metric->offset, sizeof(value));
+        memcpy(&value, (const char *)statistics + metric->offset, sizeof(value));
         fprintf(out, "%s %d\n", metric->name, value);
 }
 
-void srv_write_build(const struct metric *metric, const struct srv_figures *figures, FILE *out)
+void srv_write_build(const struct metric *metric, const struct srv_statistics *statistics, FILE *out)
 {
         fprintf(out, "%s{version=\"%s\"} 1\n", metric->name, MILLRACE_VERSION);
 }
 
-void srv_write_uptime(const struct metric *metric, const struct srv_figures *figures, FILE *out)
+void srv_write_uptime(const struct metric *metric, const struct srv_statistics *statistics, FILE *out)
 {
-        fprintf(out, "%s %.3f\n", metric->name, (double)(figures->now_ms - figures->started_ms) / 1e3);
+        fprintf(out, "%s %.3f\n", metric->name, (double)(statistics->now_ms - statistics->started_ms) / 1e3);
 }
 
-void srv_write_start_time(const struct metric *metric, const struct srv_figures *figures, FILE *out)
+void srv_write_start_time(const struct metric *metric, const struct srv_statistics *statistics, FILE *out)
 {
-        fprintf(out, "%s %.3f\n", metric->name, (double)figures->started_ms / 1e3);
+        fprintf(out, "%s %.3f\n", metric->name, (double)statistics->started_ms / 1e3);
 }
 
-void srv_write_cpu(const struct metric *metric, const struct srv_figures *figures, FILE *out)
+void srv_write_cpu(const struct metric *metric, const struct srv_statistics *statistics, FILE *out)
 {
-        fprintf(out, "%s %.6f\n", metric->name, figures->process.cpu_seconds);
+        fprintf(out, "%s %.6f\n", metric->name, statistics->process.cpu_seconds);
 }
 
 /* ---- requests ------------------------------------------------------------------------------------- */
@@ -97,26 +97,26 @@ static bool was_used(const struct gw_op_stats *op)
         return op->by_status[0] != 0;
 }
 
-void srv_write_op_status(const struct metric *metric, const struct srv_figures *figures, FILE *out)
+void srv_write_op_status(const struct metric *metric, const struct srv_statistics *statistics, FILE *out)
 {
         const struct gw_op_stats *op;
         unsigned i, class;
 
-        for (i = 0; i < figures->gateway.operations; i++) {
-                op = &figures->gateway.op[i];
+        for (i = 0; i < statistics->gateway.operations; i++) {
+                op = &statistics->gateway.op[i];
                 for (class = 2; was_used(op) && class <= 5; class ++)
                         fprintf(out, "%s{operation=\"%s\",status=\"%uxx\"} %" PRIu64 "\n", metric->name, op->operation,
                                 class, op->by_status[class]);
         }
 }
 
-void srv_write_op_u64(const struct metric *metric, const struct srv_figures *figures, FILE *out)
+void srv_write_op_u64(const struct metric *metric, const struct srv_statistics *statistics, FILE *out)
 {
         const struct gw_op_stats *op;
         unsigned i;
 
-        for (i = 0; i < figures->gateway.operations; i++) {
-                op = &figures->gateway.op[i];
+        for (i = 0; i < statistics->gateway.operations; i++) {
+                op = &statistics->gateway.op[i];
                 if (was_used(op))
                         fprintf(out, "%s{operation=\"%s\"} %" PRIu64 "\n", metric->name, op->operation,
                                 number_at(op, metric->offset));
@@ -142,14 +142,14 @@ static void write_times(const char *name, const char *labels, const struct lp_hi
         fprintf(out, "%s_count{%s} %" PRIu64 "\n", name, labels, count);
 }
 
-void srv_write_op_latency(const struct metric *metric, const struct srv_figures *figures, FILE *out)
+void srv_write_op_latency(const struct metric *metric, const struct srv_statistics *statistics, FILE *out)
 {
         const struct gw_op_stats *op;
         char labels[LABELS_MAX];
         unsigned i;
 
-        for (i = 0; i < figures->gateway.operations; i++) {
-                op = &figures->gateway.op[i];
+        for (i = 0; i < statistics->gateway.operations; i++) {
+                op = &statistics->gateway.op[i];
                 if (!was_used(op))
                         continue;
                 snprintf(labels, sizeof(labels), "operation=\"%s\"", op->operation);
@@ -157,14 +157,14 @@ void srv_write_op_latency(const struct metric *metric, const struct srv_figures 
         }
 }
 
-void srv_write_stages(const struct metric *metric, const struct srv_figures *figures, FILE *out)
+void srv_write_stages(const struct metric *metric, const struct srv_statistics *statistics, FILE *out)
 {
         char labels[LABELS_MAX];
         unsigned i;
 
         for (i = 0; i < GW_STAGES; i++) {
                 snprintf(labels, sizeof(labels), "stage=\"%s\"", gw_stage_name(i));
-                write_times(metric->name, labels, &figures->gateway.stage[i], out);
+                write_times(metric->name, labels, &statistics->gateway.stage[i], out);
         }
 }
 
@@ -177,37 +177,37 @@ static void write_step(const struct metric *metric, const char *stage, const cha
         write_times(metric->name, labels, times, out);
 }
 
-void srv_write_steps(const struct metric *metric, const struct srv_figures *figures, FILE *out)
+void srv_write_steps(const struct metric *metric, const struct srv_statistics *statistics, FILE *out)
 {
         unsigned i;
 
         for (i = 0; i < ENG_STEPS; i++)
-                write_step(metric, eng_step_stage(i), eng_step_name(i), &figures->steps[i], out);
+                write_step(metric, eng_step_stage(i), eng_step_name(i), &statistics->steps[i], out);
         for (i = 0; i < GW_STEPS; i++)
-                write_step(metric, "hash", gw_step_name(i), &figures->gateway.step[i], out);
+                write_step(metric, "hash", gw_step_name(i), &statistics->gateway.step[i], out);
 }
 
 /* ---- loops ---------------------------------------------------------------------------------------- */
 
-void srv_write_loop_u64(const struct metric *metric, const struct srv_figures *figures, FILE *out)
+void srv_write_loop_u64(const struct metric *metric, const struct srv_statistics *statistics, FILE *out)
 {
         unsigned i;
 
-        for (i = 0; i < figures->loop_count; i++)
+        for (i = 0; i < statistics->loop_count; i++)
                 fprintf(out, "%s{loop=\"%u\"} %" PRIu64 "\n", metric->name, i,
-                        number_at(&figures->loops[i], metric->offset));
+                        number_at(&statistics->loops[i], metric->offset));
 }
 
-void srv_write_loop_shares(const struct metric *metric, const struct srv_figures *figures, FILE *out)
+void srv_write_loop_shares(const struct metric *metric, const struct srv_statistics *statistics, FILE *out)
 {
         static const char *const names[LP_SHARES] = {
                 [LP_SHARE_GET] = "get", [LP_SHARE_PUT] = "put", [LP_SHARE_INTERNAL] = "internal"};
         unsigned i, share;
 
-        for (i = 0; i < figures->loop_count; i++)
+        for (i = 0; i < statistics->loop_count; i++)
                 for (share = 0; share < LP_SHARES; share++)
                         fprintf(out, "%s{loop=\"%u\",share=\"%s\"} %" PRIu64 "\n", metric->name, i, names[share],
-                                number_at(&figures->loops[i], metric->offset + share * sizeof(uint64_t)));
+                                number_at(&statistics->loops[i], metric->offset + share * sizeof(uint64_t)));
 }
 
 /* ---- drives --------------------------------------------------------------------------------------- */
@@ -238,24 +238,24 @@ static void write_drive_labels(const struct metric *metric, const struct eng_dri
         fputc('"', out);
 }
 
-void srv_write_drive_u64(const struct metric *metric, const struct srv_figures *figures, FILE *out)
+void srv_write_drive_u64(const struct metric *metric, const struct srv_statistics *statistics, FILE *out)
 {
         unsigned i;
 
-        for (i = 0; i < figures->health.drive_count; i++) {
-                write_drive_labels(metric, &figures->health.drives[i], out);
-                fprintf(out, "} %" PRIu64 "\n", number_at(&figures->health.drives[i], metric->offset));
+        for (i = 0; i < statistics->health.drive_count; i++) {
+                write_drive_labels(metric, &statistics->health.drives[i], out);
+                fprintf(out, "} %" PRIu64 "\n", number_at(&statistics->health.drives[i], metric->offset));
         }
 }
 
-void srv_write_drive_bool(const struct metric *metric, const struct srv_figures *figures, FILE *out)
+void srv_write_drive_bool(const struct metric *metric, const struct srv_statistics *statistics, FILE *out)
 {
         unsigned i;
         bool value;
 
-        for (i = 0; i < figures->health.drive_count; i++) {
-                memcpy(&value, (const char *)&figures->health.drives[i] + metric->offset, sizeof(value));
-                write_drive_labels(metric, &figures->health.drives[i], out);
+        for (i = 0; i < statistics->health.drive_count; i++) {
+                memcpy(&value, (const char *)&statistics->health.drives[i] + metric->offset, sizeof(value));
+                write_drive_labels(metric, &statistics->health.drives[i], out);
                 fprintf(out, "} %d\n", value);
         }
 }
@@ -269,64 +269,64 @@ static void write_seconds_left(double seconds, FILE *out)
                 fprintf(out, "%.0f\n", seconds);
 }
 
-void srv_write_drive_forecast(const struct metric *metric, const struct srv_figures *figures, FILE *out)
+void srv_write_drive_forecast(const struct metric *metric, const struct srv_statistics *statistics, FILE *out)
 {
         unsigned i;
 
-        for (i = 0; i < figures->health.drive_count; i++) {
-                write_drive_labels(metric, &figures->health.drives[i], out);
+        for (i = 0; i < statistics->health.drive_count; i++) {
+                write_drive_labels(metric, &statistics->health.drives[i], out);
                 fputs("} ", out);
-                write_seconds_left(figures->forecast.drive_s[i], out);
+                write_seconds_left(statistics->forecast.drive_s[i], out);
         }
 }
 
-void srv_write_forecast(const struct metric *metric, const struct srv_figures *figures, FILE *out)
+void srv_write_forecast(const struct metric *metric, const struct srv_statistics *statistics, FILE *out)
 {
         fprintf(out, "%s ", metric->name);
-        write_seconds_left(figures->forecast.store_s, out);
+        write_seconds_left(statistics->forecast.store_s, out);
 }
 
-void srv_write_drive_state(const struct metric *metric, const struct srv_figures *figures, FILE *out)
+void srv_write_drive_state(const struct metric *metric, const struct srv_statistics *statistics, FILE *out)
 {
         unsigned i, state;
 
-        for (i = 0; i < figures->health.drive_count; i++)
+        for (i = 0; i < statistics->health.drive_count; i++)
                 for (state = ENG_DRIVE_IN; state < ENG_DRIVE_STATES; state++) {
-                        write_drive_labels(metric, &figures->health.drives[i], out);
+                        write_drive_labels(metric, &statistics->health.drives[i], out);
                         fprintf(out, ",state=\"%s\"} %d\n", srv_drive_state_name((enum eng_drive_state)state),
-                                figures->health.drives[i].state == (enum eng_drive_state)state);
+                                statistics->health.drives[i].state == (enum eng_drive_state)state);
                 }
 }
 
-void srv_write_drives(const struct metric *metric, const struct srv_figures *figures, FILE *out)
+void srv_write_drives(const struct metric *metric, const struct srv_statistics *statistics, FILE *out)
 {
-        fprintf(out, "%s %u\n", metric->name, figures->health.drive_count - figures->health.drives_removed);
+        fprintf(out, "%s %u\n", metric->name, statistics->health.drive_count - statistics->health.drives_removed);
 }
 
-void srv_write_losses_left(const struct metric *metric, const struct srv_figures *figures, FILE *out)
+void srv_write_losses_left(const struct metric *metric, const struct srv_statistics *statistics, FILE *out)
 {
-        unsigned lost = figures->health.drive_count - figures->health.drives_removed - figures->health.drives_in;
+        unsigned lost = statistics->health.drive_count - statistics->health.drives_removed - statistics->health.drives_in;
 
-        fprintf(out, "%s %u\n", metric->name, figures->health.ec_m > lost ? figures->health.ec_m - lost : 0);
+        fprintf(out, "%s %u\n", metric->name, statistics->health.ec_m > lost ? statistics->health.ec_m - lost : 0);
 }
 
 /* By the drive's id alone: paths would make the many rows of a histogram longer still. */
-void srv_write_drive_steps(const struct metric *metric, const struct srv_figures *figures, FILE *out)
+void srv_write_drive_steps(const struct metric *metric, const struct srv_statistics *statistics, FILE *out)
 {
         char labels[LABELS_MAX];
         unsigned i, step;
 
-        for (i = 0; i < figures->health.drive_count; i++)
+        for (i = 0; i < statistics->health.drive_count; i++)
                 for (step = 0; step < ENG_DRIVE_STEPS; step++) {
-                        if (lp_histogram_count(&figures->drive_steps[i][step]) == 0)
+                        if (lp_histogram_count(&statistics->drive_steps[i][step]) == 0)
                                 continue;
-                        snprintf(labels, sizeof(labels), "drive=\"%s\",operation=\"%s\"", figures->health.drives[i].id,
+                        snprintf(labels, sizeof(labels), "drive=\"%s\",operation=\"%s\"", statistics->health.drives[i].id,
                                  eng_drive_step_name(step));
-                        write_times(metric->name, labels, &figures->drive_steps[i][step], out);
+                        write_times(metric->name, labels, &statistics->drive_steps[i][step], out);
                 }
 }
 
-void srv_write_batch_entries(const struct metric *metric, const struct srv_figures *figures, FILE *out)
+void srv_write_batch_entries(const struct metric *metric, const struct srv_statistics *statistics, FILE *out)
 {
         static const char *const names[GW_ENTRY_CODES] = {"OK",
                                                           "NoSuchKey",
@@ -349,31 +349,31 @@ void srv_write_batch_entries(const struct metric *metric, const struct srv_figur
                 for (code = 0; code < GW_ENTRY_CODES; code++)
                         fprintf(out, "%s{way=\"%s\",code=\"%s\"} %" PRIu64 "\n", metric->name,
                                 gw_entry_way_name((enum gw_entry_way)way), names[code],
-                                figures->gateway.entries[way][code]);
+                                statistics->gateway.entries[way][code]);
 }
 
 /* ---- RDMA ----------------------------------------------------------------------------------------- */
 
-void srv_write_rdma_ends(const struct metric *metric, const struct srv_figures *figures, FILE *out)
+void srv_write_rdma_ends(const struct metric *metric, const struct srv_statistics *statistics, FILE *out)
 {
         unsigned end;
 
         for (end = 0; end < RDX_END_KINDS; end++)
                 fprintf(out, "%s{reason=\"%s\"} %" PRIu64 "\n", metric->name, rdx_end_name((enum rdx_end)end),
-                        figures->rdma.ended[end]);
+                        statistics->rdma.ended[end]);
 }
 
-void srv_write_rdma_declines(const struct metric *metric, const struct srv_figures *figures, FILE *out)
+void srv_write_rdma_declines(const struct metric *metric, const struct srv_statistics *statistics, FILE *out)
 {
         unsigned i;
 
         for (i = 0; i < RDX_DECLINE_KINDS; i++)
                 fprintf(out, "%s{reason=\"%s\"} %" PRIu64 "\n", metric->name, rdx_decline_name((enum rdx_decline)i),
-                        figures->rdma.declined[i]);
+                        statistics->rdma.declined[i]);
 }
 
 /* Buckets double from a microsecond on. */
-void srv_write_rdma_stages(const struct metric *metric, const struct srv_figures *figures, FILE *out)
+void srv_write_rdma_stages(const struct metric *metric, const struct srv_statistics *statistics, FILE *out)
 {
         unsigned stage, b;
 
@@ -382,7 +382,7 @@ void srv_write_rdma_stages(const struct metric *metric, const struct srv_figures
                 uint64_t count = 0;
 
                 for (b = 0; b < RDX_LATENCY_BUCKETS; b++) {
-                        count += figures->rdma.latency[stage][b];
+                        count += statistics->rdma.latency[stage][b];
                         fprintf(out, "%s_bucket{stage=\"%s\",le=\"", metric->name, name);
                         if (b + 1 < RDX_LATENCY_BUCKETS)
                                 fprintf(out, "%.9g", (double)(1ull << b) / 1e6);
@@ -391,7 +391,7 @@ void srv_write_rdma_stages(const struct metric *metric, const struct srv_figures
                         fprintf(out, "\"} %" PRIu64 "\n", count);
                 }
                 fprintf(out, "%s_sum{stage=\"%s\"} %.6f\n", metric->name, name,
-                        (double)figures->rdma.latency_ns[stage] / 1e9);
+                        (double)statistics->rdma.latency_ns[stage] / 1e9);
                 fprintf(out, "%s_count{stage=\"%s\"} %" PRIu64 "\n", metric->name, name, count);
         }
 }

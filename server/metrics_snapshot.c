@@ -1,5 +1,5 @@
 /*
- * metrics_snapshot.c - reads the figures of every house, and of the process, into one snapshot.
+ * metrics_snapshot.c - reads the figures of every module, and of the process, into one snapshot.
  *
  * Called by the admin listener's thread. Nothing here takes a lock that a loop could wait for.
  */
@@ -41,7 +41,7 @@ static uint64_t count_threads(void)
         return threads;
 }
 
-static void read_memory(struct srv_process_figures *out)
+static void read_memory(struct srv_process_statistics *out)
 {
         FILE *file = fopen("/proc/self/statm", "re");
         unsigned long virtual_pages, resident_pages;
@@ -55,7 +55,7 @@ static void read_memory(struct srv_process_figures *out)
         fclose(file);
 }
 
-static void read_process(struct srv_process_figures *out)
+static void read_process(struct srv_process_statistics *out)
 {
         struct rusage usage;
         struct rlimit limit;
@@ -71,7 +71,7 @@ static void read_process(struct srv_process_figures *out)
                                    (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
 }
 
-void srv_figures_read(const struct srv_figures_source *source, struct srv_figures *out)
+void srv_statistics_read(const struct srv_statistics_source *source, struct srv_statistics *out)
 {
         unsigned i;
 

@@ -4,7 +4,7 @@
 #   tools/check.sh [--no-deps] [STAGE ...]
 #
 # Stages, in the order they run when none is named:
-#   layers        houses include only what they may; tests of the project's own scripts
+#   layers        folders include only what they may; tests of the project's own scripts
 #   unit          unit tests, release build              integration   pytest against the release daemon, stores of older builds too
 #                 (unit tests keep their files in /dev/shm where there is room: nothing is flushed there; the other stages' are on disk)
 #   crash         SIGKILL histories, about a minute      power         power cuts on a file system that forgets, about a minute

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Checks that dependencies between the houses (folders) go one way.
+"""Checks that dependencies between the folders of the source go one way.
 
     layers.py [ROOT]
 
-A house may include the public headers (include/<house>.h, include/<house>_*.h) of the houses it may know, and its own private
-headers; nothing else of the project. A house in MODULES consists of modules, which are its folders: each may include headers of
+A folder may include the public headers (include/<folder>.h, include/<folder>_*.h) of the folders it may know, and its own private
+headers; nothing else of the project. A folder in MODULES consists of modules, which are its folders: each may include headers of
 those below it, and of these only the ones that they show.
 
-It also checks names, which stack traces, profiles and breakpoints are read by: of the houses in UNIQUE_NAMES no file has the name of
+It also checks names, which stack traces, profiles and breakpoints are read by: of the folders in UNIQUE_NAMES no file has the name of
 another file of the project, and no static function that of a function in another file of the same program.
 
 Exits 1 and names each offending line.
@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parent.parent).resolve()
 
-# Which public headers a house may include, beside its own.
+# Which public headers a folder may include, beside its own.
 MAY_INCLUDE = {
     "ec": set(),
     "loop": set(),
@@ -32,7 +32,7 @@ MAY_INCLUDE = {
     "load": {"s3"},
     "cli": {"client", "load", "rdma", "ec", "loop", "s3"},
 }
-# The modules of a house, the lowest first: (folder, headers that modules above it may include; None: all). "." is the house's own folder.
+# The modules of a folder, the lowest first: (folder, headers that modules above it may include; None: all). "." is the folder's own folder.
 MODULES = {
     "client": [
         ("base", {"client_wait.h", "core.h", "failure.h", "object_check.h", "workers.h", "xml_answer.h"}),
@@ -54,27 +54,27 @@ MODULES = {
         ("s3", set()),
     ],
 }
-# The programs, each as the houses that it is linked from.
+# The programs, each as the folders that it is linked from.
 PROGRAMS = {
     "millraced": ("server", "gateway", "engine", "rdma", "s3", "loop", "ec"),
     "millrace": ("cli", "load", "client", "rdma", "s3", "loop", "ec"),
 }
-# Houses whose files and static functions have names of their own. The others are still to be renamed: add each that is done.
+# Folders whose files and static functions have names of their own. The others are still to be renamed: add each that is done.
 UNIQUE_NAMES = {"engine", "gateway", "server"}
 STATIC = re.compile(r"^static\s+(?:__attribute__\(\([^)]*\)+\s*)?[\w\s]*?[\s*](\w+)\(", re.M)
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
 
 
-def house_of(path):
-    """The house that a project file belongs to; None for include/."""
+def folder_of(path):
+    """The folder that a project file belongs to; None for include/."""
     top = path.relative_to(ROOT).parts[0]
     return top if top in MAY_INCLUDE else None
 
 
 def owner(header):
-    """The house of a public header: include/s3.h and include/s3_uri.h are s3's; libmillrace's has the library's name."""
-    house = Path(header).stem.split("_")[0]
-    return "client" if house == "millrace" else house
+    """The folder of a public header: include/s3.h and include/s3_uri.h are s3's; libmillrace's has the library's name."""
+    folder = Path(header).stem.split("_")[0]
+    return "client" if folder == "millrace" else folder
 
 
 def resolve(source, name):
@@ -87,33 +87,33 @@ def resolve(source, name):
 
 
 def module_of(parts):
-    """The module that a file of a house with modules lies in."""
+    """The module that a file of a folder with modules lies in."""
     return parts[1] if len(parts) > 2 else "."
 
 
 def check_module(parts, target):
-    """What is wrong with one file of a house including another one of it, or None."""
-    house = parts[0]
-    order = [name for name, _ in MODULES[house]]
+    """What is wrong with one file of a folder including another one of it, or None."""
+    folder = parts[0]
+    order = [name for name, _ in MODULES[folder]]
     mine, other = module_of(parts), module_of(target)
     if other not in order:
-        return f"{'/'.join(target)} is in no module of {house}"
+        return f"{'/'.join(target)} is in no module of {folder}"
     if mine == other or mine not in order:
         return None
     if order.index(other) > order.index(mine):
-        return f"module {house}/{mine} is below {house}/{other} and may not know {'/'.join(target)}"
-    shown = dict(MODULES[house])[other]
+        return f"module {folder}/{mine} is below {folder}/{other} and may not know {'/'.join(target)}"
+    shown = dict(MODULES[folder])[other]
     if shown is not None and target[-1] not in shown:
-        return f"{'/'.join(target)} is private to module {house}/{other}"
+        return f"{'/'.join(target)} is private to module {folder}/{other}"
     return None
 
 
 def check_file(source):
-    house = house_of(source)
+    folder = folder_of(source)
     complaints = []
     own = source.relative_to(ROOT).parts
-    if house in MODULES and module_of(own) not in dict(MODULES[house]):
-        complaints.append(f"{source.relative_to(ROOT)}: is in no module of {house}")
+    if folder in MODULES and module_of(own) not in dict(MODULES[folder]):
+        complaints.append(f"{source.relative_to(ROOT)}: is in no module of {folder}")
     for match in INCLUDE.finditer(source.read_text(errors="replace")):
         name = match.group(1)
         line = source.read_text(errors="replace").count("\n", 0, match.start()) + 1
@@ -125,11 +125,11 @@ def check_file(source):
         parts = target.relative_to(ROOT).parts
         if parts[0] == "include":
             header = owner(parts[1])
-            if header != house and header not in MAY_INCLUDE[house]:
-                complaints.append(f"{where}: {house} may not know {header} (include/{parts[1]})")
-        elif parts[0] != house:
-            complaints.append(f"{where}: {house} includes {'/'.join(parts)}, which is private to {parts[0]}")
-        elif house in MODULES:
+            if header != folder and header not in MAY_INCLUDE[folder]:
+                complaints.append(f"{where}: {folder} may not know {header} (include/{parts[1]})")
+        elif parts[0] != folder:
+            complaints.append(f"{where}: {folder} includes {'/'.join(parts)}, which is private to {parts[0]}")
+        elif folder in MODULES:
             wrong = check_module(own, parts)
             if wrong is not None:
                 complaints.append(f"{where}: {wrong}")
@@ -137,22 +137,22 @@ def check_file(source):
 
 
 def check_public_headers():
-    """A public header may include public headers that its own house may know."""
+    """A public header may include public headers that its own folder may know."""
     complaints = []
     for header in sorted((ROOT / "include").glob("*.h")):
-        house = owner(header)
-        allowed = MAY_INCLUDE.get(house, set())
+        folder = owner(header)
+        allowed = MAY_INCLUDE.get(folder, set())
         for match in INCLUDE.finditer(header.read_text()):
             other = owner(match.group(1))
-            if other not in allowed and other != house:
+            if other not in allowed and other != folder:
                 complaints.append(f"include/{header.name}: may not include {match.group(1)}")
     return complaints
 
 
 def shared(owners, text):
-    """A complaint for each name that several files have, where one of them is of a house in UNIQUE_NAMES."""
+    """A complaint for each name that several files have, where one of them is of a folder in UNIQUE_NAMES."""
     return [f"{name}: {text} of {', '.join(str(path.relative_to(ROOT)) for path in paths)}" for name, paths in sorted(owners.items())
-            if len(paths) > 1 and UNIQUE_NAMES & {house_of(path) for path in paths}]
+            if len(paths) > 1 and UNIQUE_NAMES & {folder_of(path) for path in paths}]
 
 
 def check_file_names():
@@ -165,10 +165,10 @@ def check_file_names():
 
 def check_static_names():
     complaints = []
-    for program, houses in PROGRAMS.items():
+    for program, folders in PROGRAMS.items():
         owners = collections.defaultdict(list)
-        for house in houses:
-            for path in sorted((ROOT / house).rglob("*.c")):
+        for folder in folders:
+            for path in sorted((ROOT / folder).rglob("*.c")):
                 for name in sorted(set(STATIC.findall(path.read_text(errors="replace")))):
                     owners[name].append(path)
         complaints += shared(owners, f"a static function of {program}, in each")
@@ -178,8 +178,8 @@ def check_static_names():
 def main():
     complaints = check_public_headers() + check_file_names() + check_static_names()
     files = 0
-    for house in MAY_INCLUDE:
-        for source in sorted((ROOT / house).rglob("*.[ch]")):
+    for folder in MAY_INCLUDE:
+        for source in sorted((ROOT / folder).rglob("*.[ch]")):
             files += 1
             complaints += check_file(source)
     for complaint in complaints:

@@ -52,14 +52,14 @@ NAMED = [
     ("a PUT sends its record before its shards are durable", "engine/object/put.c", "put->striped && put->touched != 0)", "put->striped && put == NULL)", (POWER,)),
     ("a PUT's record names shards on a drive that was replaced while it waited for its turn", "engine/object/objects.c", "if (lost_shards(put)) {",
      "if (lost_shards(put) && put->value == NULL) {", ("unit test_put_late",)),
-    ("mending names shards that are not durable", "engine/upkeep/mend_write.c", "        sync_drives(mend, mend->touched);", "        (void)sync_drives;", (POWER,)),
-    ("a repair that fails leaves what it has written unflushed", "engine/upkeep/mend_write.c", "sync_drives(mend, mend->touched & mend->el->view.in & mend->el->view.up);",
-     "(void)rv;", ("unit test_mend",)),
+    ("mending names shards that are not durable", "engine/upkeep/rebuild_write.c", "        sync_drives(rebuild, rebuild->touched);", "        (void)sync_drives;", (POWER,)),
+    ("a repair that fails leaves what it has written unflushed", "engine/upkeep/rebuild_write.c", "sync_drives(rebuild, rebuild->touched & rebuild->el->view.in & rebuild->el->view.up);",
+     "(void)rv;", ("unit test_rebuild",)),
     ("a record counts when one member has it", "engine/txn/txn.c", "txn->waiting &= ~eng_bit(fo->slot);\n                progress", "txn->waiting = 0;\n                progress",
      (POWER, UNIT, FAULTS)),
     ("a record is committed without waiting for its appends", "engine/txn/txn.c", "!txn->held && txn->waiting == 0)\n                commit(txn);",
      "!txn->held)\n                commit(txn);", (POWER, UNIT, FAULTS)),
-    ("recovery does not complete the logs of the others", "engine/epoch/settle.c", "for (; s->pg <= store->pg_count; s->pg++, s->to = 0) {",
+    ("recovery does not complete the logs of the others", "engine/epoch/reconcile.c", "for (; s->pg <= store->pg_count; s->pg++, s->to = 0) {",
      "for (; s->pg <= store->pg_count && s->store == NULL; s->pg++, s->to = 0) {", (POWER, UNIT, FAULTS)),
     ("an append of an older epoch is taken", "engine/drive/append.c", "if (op->epoch < atomic_load(&l->epochs.number))\n                return -ESTALE;",
      "if (op->epoch == UINT64_MAX)\n                return -ESTALE;", ("unit test_replay", UNIT, SIMDRIVE, FAULTS, POWER)),
@@ -72,8 +72,8 @@ NAMED = [
     ("the chain of records is not checked", "engine/drive/replay_file.c", " || rec->prev_crc != prev_crc)", ")", ("unit test_replay test_tear", UNIT, POWER)),
     ("damage in the middle of the log passes for its end", "engine/drive/replay.c",
      "r->rest.damage != 0 || (file->salvaged", "(file->salvaged", ("unit test_replay test_tear", UNIT)),
-    ("a page that is bad when frames are taken in does not condemn the index", "engine/drive/open.c", "rv = open_take_place(intake, frame, &place);\n        eng_local_index_error(intake->l, rv);",
-     "rv = open_take_place(intake, frame, &place);", ("unit test_intake",)),
+    ("a page that is bad when frames are taken in does not condemn the index", "engine/drive/open.c", "rv = open_take_location(intake, frame, &location);\n        eng_local_index_error(intake->l, rv);",
+     "rv = open_take_location(intake, frame, &location);", ("unit test_intake",)),
     ("the log goes on in a file with a torn batch", "engine/drive/replay.c", "if (r->rest.records)\n                return 0;", "if (r->files == NULL)\n                return 0;", ("unit test_tear test_replay", UNIT, SIMDRIVE, POWER)),
     ("the index says it covers what is pending", "engine/drive/append.c", "if (oldest != NULL) {\n                out->file", "if (l->drive.owner == NULL) {\n                out->file", ("unit test_replay test_local test_log", UNIT, POWER, CRASH)),
     ("a frame's header is not summed", "engine/drive/frame.c", "return frame_header_crc(frame) == frame->header_crc ? 0 : -EBADMSG;", "return 0;", ("unit test_frame", UNIT, FAULTS)),
@@ -89,29 +89,29 @@ NAMED = [
     ("records of a torn batch count once the records before it are damaged", "engine/drive/replay.c", "return end != 0 ? end : UINT64_MAX;", "return end == 1 ? end : UINT64_MAX;", ("unit test_log_end", SIMDRIVE)),
     ("how a log file ended is forgotten at a restart", "engine/drive/open.c", "file->end_crc = row->end_crc;", "(void)0;", ("unit test_log_end", UNIT)),
     ("log files go with the last copy of an epoch", "engine/drive/file.c", "if (file->epochs == 0)\n", "if (file != NULL)\n", ("unit test_reclaim_log", UNIT, POWER, CRASH)),
-    ("dead shards go while a reader has them", "engine/txn/reap.c", "return p != NULL;", "return el == NULL;", ("unit test_store", UNIT, SIM, "reads", FAULTS)),
+    ("dead shards go while a reader has them", "engine/txn/deferred_delete.c", "return p != NULL;", "return el == NULL;", ("unit test_store", UNIT, SIM, "reads", FAULTS)),
     ("a segment found is appended to", "engine/drive/segment_open.c", "segment->sealed = true;", "segment->sealed = false;", ("unit test_segment_open", UNIT, POWER)),
     ("the end of a segment is where its data ends", "engine/drive/segment_open.c", "if (at > segment->end)", "if (segment == NULL)", ("unit test_segment_open", UNIT, POWER)),
     ("what the index knows of a segment may be behind its end", "engine/drive/segment_open.c", "if (row != NULL && segment->end < row->indexed_to)", "if (segment == NULL)", ("unit test_segment_open", UNIT, POWER)),
-    ("what is left of a lost stripe stays on the drive that leaves", "engine/upkeep/mend_write.c", "if (copy_remnants(mend))", "if (mend->unit == NULL && copy_remnants(mend))", ("unit test_mend_lost",)),
-    ("a shard on a drive that is away counts as gone", "engine/object/get_stripe.c", "(get->el->view.map->gone & eng_bit(slot)) != 0;", "drive_of(get, s, shard) < 0;", ("unit test_mend_lost",)),
-    ("a stripe that is lost ends the repair", "engine/upkeep/mend_write.c", "if (rv == -EAGAIN || !eng_get_lost(mend->get, &at))", "if (rv != 0 || !eng_get_lost(mend->get, &at))", ("unit test_mend_lost",)),
-    ("a repair does not wait for another one of the same object", "engine/upkeep/mend.c", "mend->waits = find_mend(mend->el, &mend->name) != NULL;", "mend->waits = mend->name.len == 0;", ("unit test_mend", SIM)),
+    ("what is left of a lost stripe stays on the drive that leaves", "engine/upkeep/rebuild_write.c", "if (copy_remnants(rebuild))", "if (rebuild->unit == NULL && copy_remnants(rebuild))", ("unit test_rebuild_lost",)),
+    ("a shard on a drive that is away counts as gone", "engine/object/get_stripe.c", "(get->el->view.map->gone & eng_bit(slot)) != 0;", "drive_of(get, s, shard) < 0;", ("unit test_rebuild_lost",)),
+    ("a stripe that is lost ends the repair", "engine/upkeep/rebuild_write.c", "if (rv == -EAGAIN || !eng_get_lost(rebuild->get, &at))", "if (rv != 0 || !eng_get_lost(rebuild->get, &at))", ("unit test_rebuild_lost",)),
+    ("a repair does not wait for another one of the same object", "engine/upkeep/rebuild.c", "rebuild->waits = find_rebuild(rebuild->el, &rebuild->name) != NULL;", "rebuild->waits = rebuild->name.len == 0;", ("unit test_rebuild", SIM)),
     ("a drive for which memory is lacking is given up", "engine/epoch/recover.c", 'eng_error_set(error, -ENOMEM, "%s: no memory to open it"', 'eng_error_set(error, -EIO, "%s: no memory to open it"', ("unit test_recover",)),
-    ("a drive that lost the end of its log keeps what it had forgotten", "engine/epoch/recover.c", "eng_reshape_behind(store, behind(store, chosen, present));", "(void)behind;", ("unit test_reshape",)),
+    ("a drive that lost the end of its log keeps what it had forgotten", "engine/epoch/recover.c", "eng_rebalance_behind(store, behind(store, chosen, present));", "(void)behind;", ("unit test_rebalance",)),
     ("a member with a damaged log counts before its names were compared", "engine/epoch/recover.c", "damaged = damaged_logs(store, present);", "damaged = damaged_logs(store, present) & 0;", ("unit test_recover",)),
     ("a member that lacks the last epoch in force counts", "engine/epoch/lost.c", "lose(find, i, ENG_LOST_EPOCH);", "(void)0;", ("unit test_lost", SIM)),
     ("a member that lacks records which others applied counts", "engine/epoch/lost.c", "lose(find, i, ENG_LOST_RECORDS);", "(void)0;", ("unit test_lost", SIM)),
-    ("a member that an epoch took in which it lacks counts", "engine/epoch/lost.c", "lose(find, i, ENG_LOST_JOIN);", "(void)0;", ("unit test_lost", SIM)),
+    ("a member that an epoch took in which it lacks counts", "engine/epoch/lost.c", "lose(find, i, ENG_LOST_CATCH_UP);", "(void)0;", ("unit test_lost", SIM)),
     ("a member that was taken in before an epoch that reached one drive does not count", "engine/epoch/lost.c", " && !was_taken_in(m, i, tail.in_force)", "", ("unit test_recover",)),
     ("a drive whose log ends before what its index covers counts", "engine/epoch/lost.c", "lose(find, i, ENG_LOST_LOG);", "(void)0;", ("unit test_lost", SIM)),
-    ("shards go on one member's word", "engine/txn/reap.c", "return speakers != 0 && (speakers & ~reap->reported) == 0;", "return speakers != 0;", ("unit test_agree", SIM)),
-    ("shards go while a lookup of before is under way", "engine/txn/reap.c", "!lookups_under_way(el, pg, reap->upto))", "!lookups_under_way(el, pg, 0))", ("unit test_reap", SIM, "reads")),
+    ("shards go on one member's word", "engine/txn/deferred_delete.c", "return speakers != 0 && (speakers & ~deferred->reported) == 0;", "return speakers != 0;", ("unit test_agree", SIM)),
+    ("shards go while a lookup of before is under way", "engine/txn/deferred_delete.c", "!lookups_under_way(el, pg, deferred->upto))", "!lookups_under_way(el, pg, 0))", ("unit test_deferred_delete", SIM, "reads")),
     ("a name that differs is decided before all members have answered", "engine/resync/agree.c", "else if ((all & ~(have | agree->absent)) == 0)", "else if (all != 0)", ("unit test_agree", SIM)),
     ("a name that one member lacks is taken from the others", "engine/resync/agree.c", "agree->keep = !eng_outvoted(have, agree->absent);", "agree->keep = have != 0 && agree->absent == 0;", ("unit test_agree", SIM)),
     ("a name is not there on one member's word", "engine/txn/words.c", "return eng_outvoted((members | (speakers & view->up)) & ~absent, absent);", "return absent != 0 && (view->up | members) != 0;", ("unit test_words", SIM)),
-    ("a drive that catches up is compared with one member alone", "engine/epoch/join.c", "return good;\n        return read", "return good & -good;\n        return read", ("unit test_words",)),
-    ("a drive that catches up drops what one member lacks", "engine/resync/fix.c", "if (!fix->repair && rv == -EHOSTDOWN && only_condemned_differ(txn))", "if (!fix->repair && rv == -EHOSTDOWN && (only_condemned_differ(txn) || txn->words.absent != 0))", ("unit test_words",)),
+    ("a drive that catches up is compared with one member alone", "engine/epoch/catch_up.c", "return good;\n        return read", "return good & -good;\n        return read", ("unit test_words",)),
+    ("a drive that catches up drops what one member lacks", "engine/resync/resync.c", "if (!resync->repair && rv == -EHOSTDOWN && only_condemned_differ(txn))", "if (!resync->repair && rv == -EHOSTDOWN && (only_condemned_differ(txn) || txn->words.absent != 0))", ("unit test_words",)),
     ("a bad page of the index ends the process", "engine/drive/index_guard.c", "if (guard_now != NULL && info->si_code > 0) {", "if (guard_now == NULL && info->si_code > 0) {", ("unit test_index_damage test_index_rot", UNIT)),
     ("an index page is not summed", "third_party/lmdb/mdb.c", "(sum && mdb_page_sum(env, mp) != sum) ||", "(sum && sum == 0) ||", ("unit test_index_rot test_index_damage", SIMDRIVE)),
     ("the rows of owners are not kept", "engine/drive/index_owners.c", "rv = owners_change(txn, name, name_len, value, value_len, true);", "rv = value == NULL;", ("unit test_index_owners", UNIT)),
@@ -131,22 +131,22 @@ NAMED = [
     ("a drive that a walk could not read has no more names", "engine/walk/walk.c", "walk->failed |= eng_bit(src->slot);", "(void)0;", ("unit test_walk",)),
     ("one 'try again' ends a drive's part in a walk", "engine/walk/walk.c", "&& ++src->tries < TRIES) {", "&& src == NULL) {", ("unit test_walk",)),
     ("a drive that lacks a name has it, to a walk", "engine/walk/walk.c", "                        least = e;\n                        row->have = 0;", "                        least = e;", ("unit test_walk",)),
-    ("a walk that could not read the names of a group has looked at all", "engine/upkeep/lane.c", "if (all && lane->walk->failed != 0 && is_uncovered(lane)) {", "if (all && is_uncovered(lane) && lane->walk == NULL) {", ("unit test_heal", SIM)),
-    ("a walk that began in the middle does not go round", "engine/upkeep/lane.c", "if (tour != &lane->all || tour->round || lane->order->start.len == 0)", "if (tour != NULL)", ("unit test_heal", SIM)),
+    ("a walk that could not read the names of a group has looked at all", "engine/upkeep/walk_worker.c", "if (all && worker->walk->failed != 0 && is_uncovered(worker)) {", "if (all && is_uncovered(worker) && worker->walk == NULL) {", ("unit test_heal", SIM)),
+    ("a walk that began in the middle does not go round", "engine/upkeep/walk_worker.c", "if (tour != &worker->all || tour->round || worker->order->start.len == 0)", "if (tour != NULL)", ("unit test_heal", SIM)),
     ("repairs that come later pass those that wait", "engine/base/pacer.c", "next = (due < now ? now : due) + cost;", "next = due < now ? now + cost : due;", ("unit test_pacer",)),
     ("a repair that is cut off has spent what it did not use", "engine/base/pacer.c", "next = due > turn->cost ? due - turn->cost : 0;", "next = due;", ("unit test_pacer",)),
     ("a loop that ends waits for a drive for ever", "loop/ring.c", "if (now >= end)\n                        rv = -ETIMEDOUT;\n                else if", "if", ("unit test_io",)),
     ("the store's oldest work waits for ever for buffers", "loop/arena.c", "if (line->first == NULL || line == &loop->arena.shares[LP_SHARE_INTERNAL])", "if (line->first == NULL)", ("unit test_arena",)),
     ("a piece to hash that was added while another was hurried waits for company", "engine/base/hasher.c", "stream->again |= stream->added;", "stream->again = false;", ("unit test_hasher",)),
-    ("groups that are asked for hold up the walk of all", "engine/upkeep/lane.c", "return lane->all.under_way && (lane->all_rows > 0", "return lane->now == NULL && (lane->all_rows > 0", ("unit test_heal",)),
+    ("groups that are asked for hold up the walk of all", "engine/upkeep/walk_worker.c", "return worker->all.under_way && (worker->all_rows > 0", "return worker->now == NULL && (worker->all_rows > 0", ("unit test_heal",)),
     ("a member that lacks a name differs from nobody", "engine/walk/walk.c", "if ((asked & ~row->have) != 0)\n                return true;", "if ((asked & ~row->have) != 0)\n                return false;", ("unit test_agree",)),
     ("a name that nobody can decide waits for tomorrow's walk", "engine/upkeep/heal.c", "rest_for(heal, failed || undecided, parts, helped)", "rest_for(heal, failed, parts, helped)", ("unit test_agree",)),
-    ("a walk whose repairs failed has failed nowhere", "engine/upkeep/lane_look.c", "n->failed_objects += !is_done(rv) && rv != -ECANCELED;", "(void)0;", (SIM,)),
+    ("a walk whose repairs failed has failed nowhere", "engine/upkeep/walk_worker_look.c", "n->failed_objects += !is_done(rv) && rv != -ECANCELED;", "(void)0;", (SIM,)),
     ("damage that a scrub remembered over a restart is told to nobody", "engine/upkeep/scrub_drive.c", "if (s->unrepaired > 0)\n                eng_scrub_names_soon(s->el->store);\n        scrubber_go(s);", "if (s->unrepaired > UINT32_MAX)\n                eng_scrub_names_soon(s->el->store);\n        scrubber_go(s);", ("unit test_scrub",)),
     ("damage that a scrub finds waits for the end of the round", "engine/upkeep/scrub_drive.c", "if (s->op.scrub.name != NULL)\n                return;", "if (s->damaged > 0)\n                return;", ("unit test_scrub",)),
-    ("a frame that was discarded or moved is damaged for a scrub", "engine/drive/scrub_segment.c", "return rv != 0 ? rv : place->segment == state->segment && place->offset == state->position;", "return rv != 0 ? rv : place->segment != 0 || state == NULL;", ("unit test_scrub_segment",)),
+    ("a frame that was discarded or moved is damaged for a scrub", "engine/drive/scrub_segment.c", "return rv != 0 ? rv : location->segment == state->segment && location->offset == state->position;", "return rv != 0 ? rv : location->segment != 0 || state == NULL;", ("unit test_scrub_segment",)),
     ("a place where no frame is found is forgotten", "engine/drive/scrub_segment.c", "if (state->gap != 0 && state->gap < state->position)", "if (state->gap > state->position)", ("unit test_scrub_segment",)),
-    ("a shard in a gap counts as held", "engine/drive/rot.c", "return place->offset >= rot->offset && place->offset < rot->offset + rot->length;", "return false;", ("unit test_scrub_segment",)),
+    ("a shard in a gap counts as held", "engine/drive/rot.c", "return location->offset >= rot->offset && location->offset < rot->offset + rot->length;", "return false;", ("unit test_scrub_segment",)),
     ("what rotted in a segment that is gone is remembered for ever", "engine/drive/rot.c", "if (!rot_has_file(l, &one)) {", "if (rot_has_file(l, &one) && one.segment == 0) {", ("unit test_scrub_segment",)),
     ("a file that is being read may be closed to make room (I7)", "engine/drive/fds.c", "                fd_leave_idle(fd);\n                fd->users++;", "                fd->users++;", ("unit test_fds",)),
     ("files stay open without a bound", "engine/drive/fds.c", "while (l->fds.open > most && (fd = ", "while (l->fds.open > most && l->fds.most == 0 && (fd = ", ("unit test_fds",)),
@@ -156,9 +156,9 @@ NAMED = [
     ("a page of the index that does not come is waited for", "engine/drive/pages.c", "eng_watch_begin(l, &r->watch);", "(void)r->watch;", ("unit test_pages",)),
     ("where the kernel may not be asked for pages each is read at every look", "engine/drive/resident.c", "if (resident->blind && !resident->deaf)", "if (resident->blind && resident->deaf)", ("unit test_resident",)),
     ("a page that was in memory a second ago is not asked for while an I/O hangs", "engine/drive/resident.c", "((strict ? window->read : window->pages)", "(window->pages", ("unit test_resident",)),
-    ("a start makes records visible that a member which has failed meanwhile may lack", "engine/epoch/settle.c", "if (view->writable && (view->in & ~view->up) != 0) {", "if (view->writable && view->in == 0) {", ("unit test_settle", SIM)),
-    ("a store opened for reading answers with what it cannot know to count", "engine/epoch/settle.c", "return is_whole(s, pg) ? highest(s, pg) : known;", "return highest(s, pg);", ("unit test_settle", SIM)),
-    ("a record that no member can give ends drives", "engine/epoch/settle.c", "if (s->store->m == 0) {", "if (s->store != NULL) {", ("unit test_settle",)),
+    ("a start makes records visible that a member which has failed meanwhile may lack", "engine/epoch/reconcile.c", "if (view->writable && (view->in & ~view->up) != 0) {", "if (view->writable && view->in == 0) {", ("unit test_reconcile", SIM)),
+    ("a store opened for reading answers with what it cannot know to count", "engine/epoch/reconcile.c", "return is_whole(s, pg) ? highest(s, pg) : known;", "return highest(s, pg);", ("unit test_reconcile", SIM)),
+    ("a record that no member can give ends drives", "engine/epoch/reconcile.c", "if (s->store->m == 0) {", "if (s->store != NULL) {", ("unit test_reconcile",)),
     ("a start goes on without a majority of the last epoch in force", "engine/epoch/recover.c", "c->view.writable = damaged == 0 && eng_could_form(store, present, in) &&\n                           eng_is_majority(present, c->base);", "c->view.writable = damaged == 0 && eng_could_form(store, present, in);", ("unit test_recover",)),
     ("a store opens for reading although those that are missing may have gone on", "engine/epoch/recover.c", "if (!c->view.writable && (present == 0 || could_go_on(store, ~opened_slots(store), in, c->base))) {", "if (!c->view.writable && present == 0 && could_go_on(store, ~opened_slots(store), in, c->base)) {", ("unit test_recover",)),
     ("an epoch that some member lacks is in force", "engine/epoch/coord.c", "if (failed != 0) { /* it was not in force", "if (failed == c->view.in) { /* it was not in force", (SIM,)),
@@ -176,7 +176,7 @@ NAMED = [
     ("the end of a log file is taken from a header of before", "engine/drive/file.c", "(look->generation != 0 && head.header.generation != look->generation))", "look->generation == UINT64_MAX)", ("unit test_log_end", SIMDRIVE)),
     ("an opening that fails forgets how far the log had come", "engine/drive/append.c", "if (l->reach.file != 0)\n                *out", "if (l->reach.file == UINT64_MAX)\n                *out", ("unit test_replay", SIMDRIVE)),
     ("how far upkeep had come is not read after a restart", "engine/walk/kept.c", "eng_txn_lookup(txn, 0, kept_found);", "kept_found(txn, -ENOENT);", ("unit test_verify", "unit test_heal")),
-    ("a damaged copy is written anew while members differ", "engine/upkeep/verify_copies.c", "v->to_fix != 0 && !differ && v->round", "v->to_fix != 0 && v->round", ("unit test_agree", SIM)),
+    ("a damaged copy is written anew while members differ", "engine/upkeep/verify_copies.c", "v->to_resync != 0 && !differ && v->round", "v->to_resync != 0 && v->round", ("unit test_agree", SIM)),
     ("a verification asks no drive again that could not look", "engine/upkeep/verify.c", "v->turned_away[drive]++;\n        return true;", "v->turned_away[drive]++;\n        return v->store == NULL;", ("unit test_verify",)),
     ("a verification asks a drive for ever that cannot look", "engine/upkeep/verify.c", "if (v->turned_away[drive] == AGAIN_MAX)", "if (v->store == NULL)", ("unit test_verify",)),
     ("a drive that answers again has fewer tries left", "engine/upkeep/verify_copies.c", "v->turned_away[slot] = 0;", "(void)0;", ("unit test_verify",)),
@@ -224,8 +224,8 @@ def unused(source, match):
 
 
 def flushes(root):
-    for house in SEARCHED:
-        for path in sorted((root / house).rglob("*.c")):
+    for folder in SEARCHED:
+        for path in sorted((root / folder).rglob("*.c")):
             source, where = path.read_text(), path.relative_to(root).as_posix()
             found = [(m.start(), m.end(), f"{unused(source, m)}(0 ? {m.group(0)} : 0)", m.group(1)) for m in FLUSH.finditer(source) if is_code(source, m.start())]
             found += [(m.start(), m.end(), "0", "RWF_DSYNC") for m in DSYNC.finditer(source) if is_code(source, m.start())]
@@ -278,8 +278,8 @@ def copy_source(work):
         shutil.copyfile(ROOT / name, target)
         shutil.copymode(ROOT / name, target)
     there = set(names)
-    for house in (*SEARCHED, "tests", "include"):
-        for path in (source / house).rglob("*.[ch]"):
+    for folder in (*SEARCHED, "tests", "include"):
+        for path in (source / folder).rglob("*.[ch]"):
             if path.relative_to(source).as_posix() not in there or not (ROOT / path.relative_to(source)).is_file():
                 path.unlink()  # it is gone from the tree
     (source / "build").mkdir(exist_ok=True)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`make tidy`: the layer check, the search for repeated code (tools/duplicates.py), cppcheck and clang-tidy over the houses' sources, or the
+"""`make tidy`: the layer check, the search for repeated code (tools/duplicates.py), cppcheck and clang-tidy over the folders' sources, or the
 last two over the files named.
 
     tidy.py [FILE ...]
@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 KNOWN = ROOT / "tools/tidy.known"
-HOUSES = ["ec", "loop", "s3", "rdma", "engine", "gateway", "server", "client", "load", "cli", "bench"]
+FOLDERS = ["ec", "loop", "s3", "rdma", "engine", "gateway", "server", "client", "load", "cli", "bench"]
 CHECKS = ["-*", "bugprone-*", "clang-analyzer-*",
           # matters of taste, and of -Wconversion
           "-bugprone-easily-swappable-parameters", "-bugprone-implicit-widening-of-multiplication-result", "-bugprone-narrowing-conversions",
@@ -158,7 +158,7 @@ def main():
     files = [os.path.relpath(name, ROOT) for name in sys.argv[1:]]
     whole = not files
     if whole:
-        files = sorted(str(p.relative_to(ROOT)) for house in HOUSES for p in (ROOT / house).rglob("*.c"))
+        files = sorted(str(p.relative_to(ROOT)) for folder in FOLDERS for p in (ROOT / folder).rglob("*.c"))
     status, output = run([sys.executable, "tools/layers.py"])
     print(output, end="")
     if whole:

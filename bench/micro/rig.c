@@ -261,7 +261,7 @@ void rig_wait_indexed(struct rig *rig)
         do {
                 pause_ms(20);
                 rig_drive_info(rig, &info);
-        } while (info.tail_bytes > 0 && rig_now_s() < until);
+        } while (info.memtable_bytes > 0 && rig_now_s() < until);
 }
 
 /* Calls act() for each file of a folder of the drive. */

@@ -329,9 +329,9 @@ static void striped_object(struct run *run, uint64_t i, const uint8_t id[FMT_ID]
 
 static void put_place(struct run *run, const uint8_t id[FMT_ID], uint64_t segment, uint64_t offset, uint32_t unit)
 {
-        struct eng_place place = {.segment = segment, .offset = offset, .payload_len = unit};
+        struct eng_location place = {.segment = segment, .offset = offset, .payload_len = unit};
 
-        check(eng_index_place_put(run->txn, id, &place, NULL), "a place");
+        check(eng_index_location_put(run->txn, id, &place, NULL), "a place");
         if (++run->changed >= PER_COMMIT)
                 commit(run);
 }

@@ -1,5 +1,5 @@
 /*
- * probe_rdma.c - RDMA as this client would have it, for people: whether it is tried first, and a lease that is asked
+ * probe_rdma.c - RDMA as this client would have it, for people: whether it is tried first, and a grant that is asked
  * for and given back. On the caller's thread, which waits.
  */
 #include "client.h"
@@ -17,29 +17,29 @@
 /* owner: the caller, which waits */
 struct probe {
         unsigned magic; /* object_check.h */
-        struct mr_lease lease;
+        struct mr_grant grant;
         struct mr_rdma_report *report;
         struct mr_wait wait;
 };
 
-static void probe_granted(void *arg, struct mr_lease *lease, int rv)
+static void probe_granted(void *arg, struct mr_grant *grant, int rv)
 {
         struct probe *probe = MR_CAST(probe, arg);
 
-        assert(lease == &probe->lease);
+        assert(grant == &probe->grant);
         if (rv != 0) {
                 mr_wait_tell(&probe->wait, rv);
                 return;
         }
-        mr_lease_describe(lease, probe->report);
-        mr_lease_over(lease, MR_LEASE_QUIET);
+        mr_grant_describe(grant, probe->report);
+        mr_grant_over(grant, MR_LEASE_QUIET);
 }
 
-static void probe_ended(void *arg, struct mr_lease *lease, int rv)
+static void probe_ended(void *arg, struct mr_grant *grant, int rv)
 {
         struct probe *probe = MR_CAST(probe, arg);
 
-        assert(lease == &probe->lease);
+        assert(grant == &probe->grant);
         mr_wait_tell(&probe->wait, rv);
 }
 
@@ -49,21 +49,21 @@ int mr_probe_rdma(struct mr_client *client, struct mr_rdma_report *out, struct m
         int rv;
 
         memset(out, 0, sizeof(*out));
-        probe.lease = (struct mr_lease){.len = PROBE_LEN,
+        probe.grant = (struct mr_grant){.len = PROBE_LEN,
                                         .read = true,
                                         .insist = true,
                                         .granted = probe_granted,
                                         .ended = probe_ended,
                                         .arg = &probe};
-        rv = mr_buffer_new(client, PROBE_LEN, 0, &probe.lease.buffer);
+        rv = mr_buffer_new(client, PROBE_LEN, 0, &probe.grant.buffer);
         if (rv != 0)
                 return mr_failure_errno(err, rv);
-        rv = mr_lease_ask(client, &probe.lease);
+        rv = mr_grant_ask(client, &probe.grant);
         if (rv == 0)
                 rv = mr_wait_for(&probe.wait);
-        mr_buffer_free(probe.lease.buffer);
-        if (rv != 0 && probe.lease.error.code != 0 && err != NULL)
-                *err = probe.lease.error;
+        mr_buffer_free(probe.grant.buffer);
+        if (rv != 0 && probe.grant.error.code != 0 && err != NULL)
+                *err = probe.grant.error;
         else if (rv != 0)
                 mr_failure_errno(err, rv);
         return rv;

@@ -23,7 +23,7 @@ enum mr_magic {
         mr_connection_magic,
         mr_download_magic,
         mr_fetch_magic,
-        mr_lease_magic,
+        mr_grant_magic,
         mr_loop_magic,
         mr_message_magic,
         mr_multipart_magic,

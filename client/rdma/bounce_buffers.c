@@ -46,7 +46,7 @@ int mr_bounce_take(struct mr_bounce *bounce, struct mr_bounce_wait *wait)
         wait->next = NULL;
         atomic_fetch_add(&bounce->asked, 1);
         pthread_mutex_lock(&bounce->lock);
-        if (bounce->buffer == NULL) /* maps, and no more: registered it is by its first lease */
+        if (bounce->buffer == NULL) /* maps, and no more: registered it is by its first grant */
                 rv = mr_buffer_new(bounce->client, (size_t)MR_BOUNCE_SLOT * MR_BOUNCE_SLOTS, 0, &bounce->buffer);
         for (unsigned i = 0; rv == 0 && i < MR_BOUNCE_SLOTS && wait->slot < 0; i++)
                 if (!bounce->taken[i]) {

@@ -1,5 +1,5 @@
 /*
- * connection.c - a connection: its thread, how that waits, and the thread's beginning and end. What it does with leases is in grants.c, with sessions in
+ * connection.c - a connection: its thread, how that waits, and the thread's beginning and end. What it does with grants is in grants.c, with sessions in
  * connection_session.c.
  */
 #include "client/rdma/grants.h"
@@ -23,7 +23,7 @@ int mr_connection_refused(struct mr_connection *connection, struct mr_error *err
 
 static int pause_ms(const struct mr_connection *connection)
 {
-        int64_t now = mr_core_clock_ms(), next = mr_leases_due(connection, now),
+        int64_t now = mr_core_clock_ms(), next = mr_grants_due(connection, now),
                 renewal = mr_connection_session_due(&connection->session);
 
         if (renewal < next)
@@ -54,8 +54,8 @@ static void pause_opening(void *arg)
         struct mr_connection *connection = MR_CAST(mr_connection, arg);
 
         pause_for(connection, NULL, 0, 1000);
-        mr_leases_take(connection);
-        mr_leases_sweep(connection);
+        mr_grants_take(connection);
+        mr_grants_sweep(connection);
 }
 
 static int wait_opening(void *arg, int fd, unsigned timeout_ms)
@@ -83,7 +83,7 @@ static void noticed(void *arg, uint64_t number)
 
 static void result(void *arg, const struct rdx_client_result *came)
 {
-        mr_leases_result(arg, came);
+        mr_grants_result(arg, came);
 }
 
 static void wake_opening(void *arg)
@@ -96,13 +96,13 @@ static void connection_step(struct mr_connection *connection)
         struct mr_connection_session *session = &connection->session;
 
         connection->woken = false;
-        mr_leases_take(connection);
+        mr_grants_take(connection);
         if (session->rdx != NULL && rdx_client_poll(session->rdx) != 0)
-                mr_leases_lose(connection, false);
-        mr_leases_look(connection);
+                mr_grants_lose(connection, false);
+        mr_grants_look(connection);
         if (session->rdx != NULL && connection->granted_count == 0 && mr_connection_session_old(session))
                 mr_connection_session_renew(session);
-        mr_leases_grant(connection);
+        mr_grants_give(connection);
 }
 
 static bool ending(struct mr_connection *connection)

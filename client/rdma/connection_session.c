@@ -1,7 +1,7 @@
 /*
  * connection_session.c - opens a connection's sessions and ends them, on the connection's thread.
  *
- * The link (a device, a protection domain, and the memory registered there) outlives sessions: it is given up when no session can be connected on it, when the
+ * The domain (a device, a protection domain, and the memory registered there) outlives sessions: it is given up when no session can be connected on it, when the
  * endpoint names another address, and at the end. Where RDMA is not to be had, nobody asks for a while: the longer, the more lasting the reason seems.
  */
 #include "client/rdma/connection_session.h"
@@ -112,11 +112,11 @@ static struct mr_session_wait waiting(const struct mr_connection_session *sessio
 
 static void drop_link(struct mr_connection_session *session)
 {
-        if (session->link == NULL)
+        if (session->domain == NULL)
                 return;
         mr_memory_drop(session->memory);
-        rdx_link_close(session->link);
-        session->link = NULL;
+        rdx_client_domain_close(session->domain);
+        session->domain = NULL;
 }
 
 /* What may be asked for: of the device, once it is known. */
@@ -138,13 +138,13 @@ static int open_link(struct mr_connection_session *session, struct mr_error *err
 
         if (rv != 0)
                 return rv;
-        if (session->link != NULL &&
+        if (session->domain != NULL &&
             (strcmp(session->address, opened->address) != 0 || session->port != opened->grant.port))
                 drop_link(session);
-        if (session->link != NULL)
+        if (session->domain != NULL)
                 return 0;
-        rv = rdx_link_open(transport, opened->address, opened->grant.port, rights_wanted(session), LINK_MS,
-                           &session->link, why, sizeof(why));
+        rv = rdx_client_domain_open(transport, opened->address, opened->grant.port, rights_wanted(session), LINK_MS,
+                           &session->domain, why, sizeof(why));
         if (rv == -ENOTSUP)
                 return mr_failure(err, -EOPNOTSUPP, "the RDMA device has none of the rights asked for");
         if (rv != 0)
@@ -173,14 +173,14 @@ static int connection_open_session(struct mr_connection_session *session, unsign
  */
 static int ask_twice(struct mr_connection_session *session, struct mr_error *err)
 {
-        unsigned rights = session->link != NULL ? rdx_link_rights(session->link) : rights_wanted(session);
+        unsigned rights = session->domain != NULL ? rdx_client_domain_rights(session->domain) : rights_wanted(session);
         int rv = connection_open_session(
                 session, rights != 0 ? rights : RDX_RIGHTS_WINDOW2 | RDX_RIGHTS_WINDOW1 | RDX_RIGHTS_REGION, err);
 
         if (rv == 0)
                 rv = open_link(session, err);
-        if (rv == 0 && (session->opened.grant.rights & rdx_link_rights(session->link)) == 0)
-                rv = connection_open_session(session, rdx_link_rights(session->link), err);
+        if (rv == 0 && (session->opened.grant.rights & rdx_client_domain_rights(session->domain)) == 0)
+                rv = connection_open_session(session, rdx_client_domain_rights(session->domain), err);
         return rv;
 }
 
@@ -190,7 +190,7 @@ static int connection_join_session(struct mr_connection_session *session, struct
                                            .result = session->hooks.result,
                                            .wait = session->hooks.wait,
                                            .arg = session->hooks.arg};
-        int rv = rdx_client_connect(session->link, &session->opened.grant, &events, CONNECT_MS, &session->rdx);
+        int rv = rdx_client_connect(session->domain, &session->opened.grant, &events, CONNECT_MS, &session->rdx);
 
         if (rv == 0)
                 return 0;
@@ -287,7 +287,7 @@ void mr_connection_session_describe(const struct mr_connection_session *session,
 {
         struct rdx_device_info info;
 
-        rdx_link_device(session->link, &info);
+        rdx_client_domain_device(session->domain, &info);
         snprintf(out->device, sizeof(out->device), "%s", info.name);
         snprintf(out->link, sizeof(out->link), "%s", info.link);
         snprintf(out->address, sizeof(out->address), "%s", session->address);

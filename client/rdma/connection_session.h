@@ -28,8 +28,8 @@ struct mr_connection_session {
         struct mr_connection_hooks hooks;
 
         /* owner: the connection's thread */
-        struct rdx_link *link;
-        char address[64]; /* that the link leads to */
+        struct rdx_client_domain *domain;
+        char address[64]; /* that the domain leads to */
         uint16_t port;
         struct rdx_client *rdx; /* NULL: there is no session */
         struct mr_session opened;

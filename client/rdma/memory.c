@@ -1,5 +1,5 @@
 /*
- * memory.c - registrations of buffers with connections. A buffer is registered when the first lease asks for it, and stays so as long as the link, or until it
+ * memory.c - registrations of buffers with connections. A buffer is registered when the first grant asks for it, and stays so as long as the domain, or until it
  * is freed: registering pins its pages, which takes its time. Registrations are listed under the context's lock, and given up outside of it.
  */
 #include "client/rdma/memory.h"
@@ -33,7 +33,7 @@ static void *memory_address_of(const struct mr_buffer *buffer)
                                : buffer->memory;
 }
 
-int mr_memory_of(struct mr_registrations *list, struct rdx_link *link, struct mr_buffer *buffer,
+int mr_memory_of(struct mr_registrations *list, struct rdx_client_domain *domain, struct mr_buffer *buffer,
                  struct rdx_memory **out)
 {
         struct mr_rdma_context *context = buffer->client->rdma;
@@ -47,7 +47,7 @@ int mr_memory_of(struct mr_registrations *list, struct rdx_link *link, struct mr
         registration = calloc(1, sizeof(*registration));
         if (registration == NULL)
                 return -ENOMEM;
-        rv = rdx_link_memory(link, memory_address_of(buffer), buffer->len, buffer->fd, buffer->fd_offset,
+        rv = rdx_client_domain_memory(domain, memory_address_of(buffer), buffer->len, buffer->fd, buffer->fd_offset,
                              &registration->memory);
         if (rv != 0) {
                 free(registration);
@@ -98,7 +98,7 @@ void mr_memory_forget(struct mr_buffer *buffer)
         }
 }
 
-/* Those that a buffer's end is giving up are waited for: the link goes next. */
+/* Those that a buffer's end is giving up are waited for: the domain goes next. */
 void mr_memory_drop(struct mr_registrations *list)
 {
         struct mr_rdma_context *context = list->client->rdma;

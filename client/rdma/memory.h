@@ -5,7 +5,7 @@
 #include "client/rdma/rdma_context.h"
 #include "client/base/object_check.h"
 
-/* A buffer that is registered on a connection's link. Guarded by the context's memory_lock, but for memory, which is constant. */
+/* A buffer that is registered on a connection's domain. Guarded by the context's memory_lock, but for memory, which is constant. */
 struct mr_registration {
         struct rdx_memory *memory;
         struct mr_buffer *buffer;
@@ -51,10 +51,10 @@ bool mr_buffer_unseen(const struct mr_buffer *buffer);
 /* The kind of connection that reaches it. */
 enum mr_connection_kind mr_buffer_connection(const struct mr_buffer *buffer);
 
-/* The buffer on the connection's link: registered now (blocking: pins) or before. On the connection's thread, while the buffer is in use. */
-int mr_memory_of(struct mr_registrations *list, struct rdx_link *link, struct mr_buffer *buffer,
+/* The buffer on the connection's domain: registered now (blocking: pins) or before. On the connection's thread, while the buffer is in use. */
+int mr_memory_of(struct mr_registrations *list, struct rdx_client_domain *domain, struct mr_buffer *buffer,
                  struct rdx_memory **out);
-/* Gives up all registrations of the connection's link. On the connection's thread; nothing is leased. */
+/* Gives up all registrations of the connection's domain. On the connection's thread; nothing is leased. */
 void mr_memory_drop(struct mr_registrations *list);
 /* Gives up all registrations of a buffer that nobody uses. Any thread; blocking. */
 void mr_memory_forget(struct mr_buffer *buffer);

@@ -1,5 +1,5 @@
 /*
- * rdma_context.c - what a client has of RDMA. Nothing is opened, loaded or begun before the first lease: a client that moves bytes by TCP alone does not even
+ * rdma_context.c - what a client has of RDMA. Nothing is opened, loaded or begun before the first grant: a client that moves bytes by TCP alone does not even
  * look for the libraries.
  */
 #include "client/rdma/rdma_context.h"
@@ -85,20 +85,20 @@ static int connection_of(struct mr_client *client, enum mr_connection_kind kind,
         return rv;
 }
 
-int mr_lease_ask(struct mr_client *client, struct mr_lease *lease)
+int mr_grant_ask(struct mr_client *client, struct mr_grant *grant)
 {
         struct mr_connection *connection;
         int rv = mr_core_enter(client);
 
         if (rv != 0)
                 return rv;
-        rv = connection_of(client, mr_buffer_connection(lease->buffer), &connection);
+        rv = connection_of(client, mr_buffer_connection(grant->buffer), &connection);
         if (rv != 0) {
                 mr_core_leave(client);
                 return rv;
         }
-        lease->magic = mr_lease_magic;
-        mr_leases_add(connection, lease);
+        grant->magic = mr_grant_magic;
+        mr_grants_add(connection, grant);
         return 0;
 }
 

@@ -4,7 +4,7 @@
 
 #include "client/rdma/connection.h"
 
-/* Of it; connections come with the first lease. Any thread. */
+/* Of it; connections come with the first grant. Any thread. */
 struct mr_rdma_context {
         struct mr_client *client; /* constant */
         _Atomic(struct mr_connection *)
@@ -24,7 +24,7 @@ void mr_rdma_context_free(struct mr_rdma_context *context); /* NULL is allowed *
 /* Connections look at what was stopped. Also in signal handlers. */
 void mr_rdma_context_wake(struct mr_rdma_context *context);
 
-/* 0, or why a lease that does not insist would be refused now (err, may be NULL, says it in words). Does not wait. */
+/* 0, or why a grant that does not insist would be refused now (err, may be NULL, says it in words). Does not wait. */
 int mr_rdma_context_refused(struct mr_client *client, enum mr_connection_kind kind, struct mr_error *err);
 
 /* driver.c. Blocking, at first. The transport: verbs, or the settings' driver. -EOPNOTSUPP with words: no libraries, no device. */

@@ -1,12 +1,12 @@
 /*
- * batch_message.c - gets many small objects by one BATCH message: a lease of the memory that its places lie in, the message, and RESULT messages behind the
+ * batch_message.c - gets many small objects by one BATCH message: a grant of the memory that its places lie in, the message, and RESULT messages behind the
  * bytes that the server has written (docs/rdma-protocol.md, "Batched GET on the control queue pair").
  *
- *   start ─> lease ─> message ─> results ─> lease ended ─> each entry's bytes compared with their CRC32C ─> settled()
+ *   start ─> grant ─> message ─> results ─> grant ended ─> each entry's bytes compared with their CRC32C ─> settled()
  *              ^                                                                                            │
  *              └──────── the entries that are worth it, after a pause, in a message of their own ───────────┘
  *
- * Nothing is said of an entry before the lease has ended: until then the server may write to its memory. No byte counts that was not compared with the CRC32C
+ * Nothing is said of an entry before the grant has ended: until then the server may write to its memory. No byte counts that was not compared with the CRC32C
  * that came with it (I5). An entry is always asked for as a whole, so its bytes are of one version. Steps follow one another, on the connection's thread and on
  * workers; no two at a time. Bounds (I9): attempts, pauses, the session's limits.
  */
@@ -173,7 +173,7 @@ int mr_message_error(const struct mr_message *message, const struct mr_message_e
 
 static int message_send(struct mr_message *message);
 
-/* Nothing that came of those counts: what was said of the lease, or the session, does. */
+/* Nothing that came of those counts: what was said of the grant, or the session, does. */
 static void fail_open(struct mr_message *message)
 {
         for (unsigned i = 0; i < message->count; i++) {
@@ -239,7 +239,7 @@ static void message_retry_or_report(struct mr_message *message)
         if (!again)
                 return;
         keep_open(message);
-        message->lease.delay_ms = mr_retry_delay_ms(message->slower ? MR_RETRY_SLOWER : MR_RETRY_SOON,
+        message->grant.delay_ms = mr_retry_delay_ms(message->slower ? MR_RETRY_SLOWER : MR_RETRY_SOON,
                                                     message->attempts + 1, mr_core_random(), 0);
         if (message_send(message) != 0)
                 message->settled(message->arg, message, true);
@@ -255,7 +255,7 @@ static void message_verify(void *arg)
         message_retry_or_report(message);
 }
 
-static void message_grant_ended(void *arg, struct mr_lease *lease, int rv)
+static void message_grant_ended(void *arg, struct mr_grant *grant, int rv)
 {
         struct mr_message *message = MR_CAST(mr_message, arg);
 
@@ -276,7 +276,7 @@ static void message_grant_ended(void *arg, struct mr_lease *lease, int rv)
 
 /* ---- the connection's thread --------------------------------------------------------------------- */
 
-static void result_came(void *arg, struct mr_lease *lease, const struct rdx_client_result *came)
+static void result_came(void *arg, struct mr_grant *grant, const struct rdx_client_result *came)
 {
         struct mr_message *message = MR_CAST(mr_message, arg);
         struct rdx_reader reader = came->reader;
@@ -302,45 +302,45 @@ static void result_came(void *arg, struct mr_lease *lease, const struct rdx_clie
         }
 }
 
-static void message_granted(void *arg, struct mr_lease *lease, int rv)
+static void message_granted(void *arg, struct mr_grant *grant, int rv)
 {
         struct mr_message *message = MR_CAST(mr_message, arg);
-        struct rdx_client_batch batch = {.batch = (uint32_t)lease->number, .replies = (uint16_t)lease->replies};
+        struct rdx_client_batch batch = {.batch = (uint32_t)grant->number, .replies = (uint16_t)grant->replies};
         unsigned sent;
 
         message->rv = rv;
         if (rv != 0) {
-                message->error = lease->error;
+                message->error = grant->error;
                 message_retry_or_report(message);
                 return;
         }
-        rv = mr_lease_batch(lease, &batch, message->wire, message->count, &sent);
+        rv = mr_grant_batch(grant, &batch, message->wire, message->count, &sent);
         if (rv == 0)
                 return;
         message->rv = rv;
         mr_failure(&message->error, rv, "a batch could not be sent: %s", strerror(-rv));
-        mr_lease_over(lease, MR_LEASE_QUIET);
+        mr_grant_over(grant, MR_LEASE_QUIET);
 }
 
 static int message_send(struct mr_message *message)
 {
-        struct mr_lease *lease = &message->lease;
+        struct mr_grant *grant = &message->grant;
 
         message->attempts++;
         message->written = 0;
         message->slower = false;
         for (unsigned i = 0; i < message->count; i++)
                 message->wire[i].offset = message->entry[i].at - message->from;
-        lease->offset = message->from;
-        lease->len = message->to - message->from;
-        lease->replies = (message->count + RDX_RESULT_SHARE - 1) / RDX_RESULT_SHARE;
-        return mr_lease_ask(message->client, lease);
+        grant->offset = message->from;
+        grant->len = message->to - message->from;
+        grant->replies = (message->count + RDX_RESULT_SHARE - 1) / RDX_RESULT_SHARE;
+        return mr_grant_ask(message->client, grant);
 }
 
 int mr_message_start(struct mr_message *message)
 {
         message->magic = mr_message_magic;
-        message->lease = (struct mr_lease){.buffer = message->buffer,
+        message->grant = (struct mr_grant){.buffer = message->buffer,
                                            .insist = message->insist,
                                            .canceled = message->canceled,
                                            .granted = message_granted,

@@ -51,13 +51,13 @@ struct mr_message {
         struct rdx_entry wire[RDX_MESSAGE_ENTRIES];
         size_t size;       /* encoded */
         uint64_t from, to; /* of the buffer: the window */
-        struct mr_lease lease;
+        struct mr_grant grant;
         struct mr_job job;
         uint64_t written; /* bytes that results told of */
         unsigned attempts;
         bool slower;
         int rv;
-        struct mr_error error; /* of a lease that was refused, or a session that ended */
+        struct mr_error error; /* of a grant that was refused, or a session that ended */
 };
 
 /*

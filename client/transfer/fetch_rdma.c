@@ -1,12 +1,12 @@
 /*
- * fetch_rdma.c - gets one range of one version into its place by RDMA: a lease of the place, a GET over HTTP that names it, and the bytes written there
+ * fetch_rdma.c - gets one range of one version into its place by RDMA: a grant of the place, a GET over HTTP that names it, and the bytes written there
  * by the server (docs/rdma-protocol.md, "GET").
  *
- *   start ─> (slot of the bounce pool) ─> lease ─> GET ─> its answer ─> lease over ─┬─> written: compared with the CRC32C ─> done
+ *   start ─> (slot of the bounce pool) ─> grant ─> GET ─> its answer ─> grant over ─┬─> written: compared with the CRC32C ─> done
  *     ^                                                                            ├─> in the body: came over TCP, done
  *     └───────────────── again, with another number, or over TCP ──────────────────┴─> failed
  *
- * Memory is looked at, and given back, only when the lease has ended: reply and notice are here, or the session was fenced. No byte is called got that was not
+ * Memory is looked at, and given back, only when the grant has ended: reply and notice are here, or the session was fenced. No byte is called got that was not
  * compared with the CRC32C that the answer names (but those the CPU cannot see, where the caller takes such). Steps follow one another, on the connection's
  * thread, loops and workers; no two at a time. Bounds (I9): attempts, pauses, the session's limits, slots.
  */
@@ -34,7 +34,7 @@ struct mr_transfer {
         unsigned magic; /* object_check.h */
         struct mr_client *client;
         struct mr_fetch *fetch;
-        struct mr_lease lease;
+        struct mr_grant grant;
         struct mr_bounce_wait bounce;
         struct mr_job job;
         bool bounced, insist;
@@ -57,7 +57,7 @@ static void fetch_rdma_release(struct mr_transfer *transfer)
                 mr_bounce_put(transfer->client->rdma->bounce, &transfer->bounce);
         mr_response_free(&fetch->request.response);
         fetch->transfer = NULL;
-        explicit_bzero(&transfer->lease.key, sizeof(transfer->lease.key));
+        explicit_bzero(&transfer->grant.key, sizeof(transfer->grant.key));
         free(transfer);
 }
 
@@ -108,7 +108,7 @@ static void fetch_rdma_retry_or_fail(struct mr_transfer *transfer, int rv, bool 
         if (fetch_rdma_is_final(transfer, rv)) {
                 fetch_rdma_finish(transfer, mr_fetch_explain(fetch, rv));
         } else if (may_pass && transfer->attempts < most) {
-                transfer->lease.delay_ms =
+                transfer->grant.delay_ms =
                         mr_retry_delay_ms(fetch->error.http_status == 503 ? MR_RETRY_SLOWER : MR_RETRY_SOON,
                                           transfer->attempts + 1, mr_core_random(), 0);
                 mr_response_free(&fetch->request.response);
@@ -126,10 +126,10 @@ static void fetch_rdma_retry_or_fail(struct mr_transfer *transfer, int rv, bool 
 /* Where the bytes are to be seen; NULL: nowhere. */
 static const char *fetch_rdma_received(const struct mr_transfer *transfer)
 {
-        const struct mr_buffer *buffer = transfer->lease.buffer;
+        const struct mr_buffer *buffer = transfer->grant.buffer;
         const char *from = buffer->memory != NULL ? buffer->memory : buffer->view;
 
-        return from != NULL ? from + transfer->lease.offset : NULL;
+        return from != NULL ? from + transfer->grant.offset : NULL;
 }
 
 /* The device's caches and ours: a dma-buf is looked at between these two. Other descriptors know no such thing, and need none. */
@@ -137,8 +137,8 @@ static void fetch_rdma_sync_dma_buf(const struct mr_transfer *transfer, uint64_t
 {
         struct dma_buf_sync sync = {.flags = DMA_BUF_SYNC_READ | flag};
 
-        if (transfer->lease.buffer->fd >= 0 && transfer->lease.buffer->view != NULL)
-                (void)ioctl(transfer->lease.buffer->fd, DMA_BUF_IOCTL_SYNC, &sync);
+        if (transfer->grant.buffer->fd >= 0 && transfer->grant.buffer->view != NULL)
+                (void)ioctl(transfer->grant.buffer->fd, DMA_BUF_IOCTL_SYNC, &sync);
 }
 
 static void fetch_rdma_verify(struct mr_transfer *transfer)
@@ -162,7 +162,7 @@ static void verify_job(void *arg)
 }
 
 /* The memory is ours again. */
-static void fetch_rdma_grant_ended(void *arg, struct mr_lease *lease, int rv)
+static void fetch_rdma_grant_ended(void *arg, struct mr_grant *grant, int rv)
 {
         struct mr_transfer *transfer = MR_CAST(mr_transfer, arg);
         struct mr_fetch *fetch = transfer->fetch;
@@ -225,7 +225,7 @@ static int fetch_rdma_check_answer(void *arg, const struct mr_response *response
         if (in_body(response))
                 return mr_fetch_check(arg, response, err);
         if (!fetch_rdma_header_is(response, "x-millrace-transport", "rdma") || text == NULL ||
-            s3_parse_uint(s3_str_of(text), fetch->transfer->lease.len, &fetch->transfer->bytes) != 0)
+            s3_parse_uint(s3_str_of(text), fetch->transfer->grant.len, &fetch->transfer->bytes) != 0)
                 return mr_failure(err, -EPROTO, "the endpoint's answer does not say how the bytes travelled");
         return 0;
 }
@@ -248,7 +248,7 @@ static void note_size(struct mr_transfer *transfer)
 }
 
 /* Of a request that failed: may somebody write yet? docs/rdma-protocol.md, "Errors, timeouts, fencing". */
-static enum mr_lease_end fetch_rdma_failure(const struct mr_transfer *transfer)
+static enum mr_grant_end fetch_rdma_failure(const struct mr_transfer *transfer)
 {
         const struct mr_request *request = &transfer->fetch->request;
         const struct mr_response *response = &request->response;
@@ -268,7 +268,7 @@ static void fetch_rdma_answered(void *arg, struct mr_request *request, int rv)
 {
         struct mr_transfer *transfer = MR_CAST(mr_transfer, arg);
         const struct mr_response *response = &request->response;
-        enum mr_lease_end how;
+        enum mr_grant_end how;
 
         transfer->rv = rv;
         transfer->fetch->error = request->error;
@@ -286,12 +286,12 @@ static void fetch_rdma_answered(void *arg, struct mr_request *request, int rv)
                 how = fetch_rdma_failure(transfer);
                 note_size(transfer);
         }
-        mr_lease_over(&transfer->lease, how);
+        mr_grant_over(&transfer->grant, how);
 }
 
 /* ---- the request --------------------------------------------------------------------------------- */
 
-static void fetch_rdma_granted(void *arg, struct mr_lease *lease, int rv)
+static void fetch_rdma_granted(void *arg, struct mr_grant *grant, int rv)
 {
         struct mr_transfer *transfer = MR_CAST(mr_transfer, arg);
         struct mr_fetch *fetch = transfer->fetch;
@@ -300,21 +300,21 @@ static void fetch_rdma_granted(void *arg, struct mr_lease *lease, int rv)
         transfer->outcome = FAILED;
         transfer->rv = rv;
         if (rv != 0) {
-                fetch->error = lease->error;
+                fetch->error = grant->error;
                 fetch->error.http_status = 0; /* it was not this request that was answered so */
                 fetch_rdma_retry_or_fail(transfer, rv, rv != -EOPNOTSUPP && rv != -EACCES && rv != -ENOMEM);
                 return;
         }
-        snprintf(transfer->number, sizeof(transfer->number), "%llu", (unsigned long long)lease->number);
-        rdx_place_print(&lease->place, transfer->place);
+        snprintf(transfer->number, sizeof(transfer->number), "%llu", (unsigned long long)grant->number);
+        rdx_window_span_print(&grant->place, transfer->place);
         mr_fetch_request(fetch);
         request->single = true;
-        request->session = &lease->key;
+        request->session = &grant->key;
         request->sink = sink;
         request->check = fetch_rdma_check_answer;
         request->done = fetch_rdma_answered;
         request->done_arg = transfer;
-        mr_request_header(request, "x-millrace-rdma-session", lease->key.id);
+        mr_request_header(request, "x-millrace-rdma-session", grant->key.id);
         mr_request_header(request, "x-millrace-rdma-request", transfer->number);
         mr_request_header(request, "x-millrace-rdma-window", transfer->place);
         transfer->bytes = 0;
@@ -323,7 +323,7 @@ static void fetch_rdma_granted(void *arg, struct mr_lease *lease, int rv)
                 return;
         transfer->rv = rv;
         fetch->error = request->error;
-        mr_lease_over(lease, MR_LEASE_QUIET);
+        mr_grant_over(grant, MR_LEASE_QUIET);
 }
 
 static void fetch_rdma_attempt(struct mr_transfer *transfer)
@@ -331,7 +331,7 @@ static void fetch_rdma_attempt(struct mr_transfer *transfer)
         int rv;
 
         transfer->attempts++;
-        rv = mr_lease_ask(transfer->client, &transfer->lease);
+        rv = mr_grant_ask(transfer->client, &transfer->grant);
         if (rv == 0)
                 return;
         mr_failure_errno(&transfer->fetch->error, rv);
@@ -350,8 +350,8 @@ static void fetch_rdma_have_slot(void *arg)
 {
         struct mr_transfer *transfer = MR_CAST(mr_transfer, arg);
 
-        transfer->lease.buffer = mr_bounce_buffer(transfer->client->rdma->bounce);
-        transfer->lease.offset = mr_bounce_offset(&transfer->bounce);
+        transfer->grant.buffer = mr_bounce_buffer(transfer->client->rdma->bounce);
+        transfer->grant.offset = mr_bounce_offset(&transfer->bounce);
         fetch_rdma_attempt(transfer);
 }
 
@@ -407,7 +407,7 @@ int mr_fetch_rdma(struct mr_client *client, struct mr_fetch *fetch)
         transfer->client = client;
         transfer->fetch = fetch;
         transfer->insist = fetch->transport == MR_TRANSPORT_RDMA || is_dmabuf(fetch);
-        transfer->lease = (struct mr_lease){.buffer = fetch->buffer,
+        transfer->grant = (struct mr_grant){.buffer = fetch->buffer,
                                             .offset = fetch->buffer_at,
                                             .len = len,
                                             .insist = transfer->insist,

@@ -21,7 +21,7 @@ struct mr_send {
 
         /* private to send_rdma.c */
         struct mr_client *client;
-        struct mr_lease lease;
+        struct mr_grant grant;
         struct mr_bounce_wait bounce;
         struct mr_job job;
         bool bounced, insist, declined;

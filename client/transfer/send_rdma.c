@@ -1,8 +1,8 @@
 /*
- * send_rdma.c - bodies that the server reads by RDMA (docs/rdma-protocol.md, "PUT"): a lease that lets it read the place, and a PUT that names it. Bytes
+ * send_rdma.c - bodies that the server reads by RDMA (docs/rdma-protocol.md, "PUT"): a grant that lets it read the place, and a PUT that names it. Bytes
  * that are not registered, or lie in a file, are copied to a slot of the bounce pool first, and the server compares them with the checksum that is sent along.
  *
- * done() is called when the lease has ended: nobody reads the memory any more. Steps follow one another, on the connection's thread, loops and workers; no two
+ * done() is called when the grant has ended: nobody reads the memory any more. Steps follow one another, on the connection's thread, loops and workers; no two
  * at a time. Bounds (I9): attempts, pauses, the session's limits, slots.
  */
 #include "client/http/compose.h"
@@ -35,7 +35,7 @@ static void restore(struct mr_send *send)
         request->sink_arg = NULL;
         request->done = send->done;
         request->done_arg = send->done_arg;
-        explicit_bzero(&send->lease.key, sizeof(send->lease.key));
+        explicit_bzero(&send->grant.key, sizeof(send->grant.key));
 }
 
 static void send_rdma_finish(struct mr_send *send, int rv)
@@ -87,7 +87,7 @@ static void send_rdma_retry_or_fail(struct mr_send *send, int rv, bool may_pass)
         if (send_rdma_is_final(send, rv)) {
                 send_rdma_finish(send, rv);
         } else if (may_pass && !send->declined && send->attempts < most) {
-                send->lease.delay_ms =
+                send->grant.delay_ms =
                         mr_retry_delay_ms(request->error.http_status == 503 ? MR_RETRY_SLOWER : MR_RETRY_SOON,
                                           send->attempts + 1, mr_core_random(), 0);
                 send_rdma_attempt(send);
@@ -100,7 +100,7 @@ static void send_rdma_retry_or_fail(struct mr_send *send, int rv, bool may_pass)
 
 /* ---- the answer ---------------------------------------------------------------------------------- */
 
-static void send_rdma_grant_ended(void *arg, struct mr_lease *lease, int rv)
+static void send_rdma_grant_ended(void *arg, struct mr_grant *grant, int rv)
 {
         struct mr_send *send = MR_CAST(mr_send, arg);
 
@@ -131,7 +131,7 @@ static int send_rdma_check_answer(void *arg, const struct mr_response *response,
 }
 
 /* As of a GET that failed: may somebody read yet? */
-static enum mr_lease_end send_rdma_failure(const struct mr_send *send)
+static enum mr_grant_end send_rdma_failure(const struct mr_send *send)
 {
         const struct mr_request *request = send->request;
 
@@ -152,31 +152,31 @@ static void send_rdma_answered(void *arg, struct mr_request *request, int rv)
 
         send->rv = rv;
         send->declined = strcmp(request->error.s3_code, "RDMADeclined") == 0;
-        mr_lease_over(&send->lease, rv == 0 ? MR_LEASE_QUIET : send_rdma_failure(send));
+        mr_grant_over(&send->grant, rv == 0 ? MR_LEASE_QUIET : send_rdma_failure(send));
 }
 
 /* ---- the request --------------------------------------------------------------------------------- */
 
-static void send_rdma_granted(void *arg, struct mr_lease *lease, int rv)
+static void send_rdma_granted(void *arg, struct mr_grant *grant, int rv)
 {
         struct mr_send *send = MR_CAST(mr_send, arg);
         struct mr_request *request = send->request;
 
         send->rv = rv;
         if (rv != 0) {
-                request->error = lease->error;
+                request->error = grant->error;
                 request->error.http_status = 0; /* it was not this request that was answered so */
                 send_rdma_retry_or_fail(send, rv, rv != -EOPNOTSUPP && rv != -EACCES && rv != -ENOMEM);
                 return;
         }
-        snprintf(send->number, sizeof(send->number), "%llu", (unsigned long long)lease->number);
-        rdx_place_print(&lease->place, send->place);
+        snprintf(send->number, sizeof(send->number), "%llu", (unsigned long long)grant->number);
+        rdx_window_span_print(&grant->place, send->place);
         mr_response_free(&request->response);
         request->header_count = send->headers;
-        mr_request_header(request, "x-millrace-rdma-session", lease->key.id);
+        mr_request_header(request, "x-millrace-rdma-session", grant->key.id);
         mr_request_header(request, "x-millrace-rdma-request", send->number);
         mr_request_header(request, "x-millrace-rdma-window", send->place);
-        request->session = &lease->key;
+        request->session = &grant->key;
         request->single = true;
         request->by_window = true;
         request->went_out = false;
@@ -188,7 +188,7 @@ static void send_rdma_granted(void *arg, struct mr_lease *lease, int rv)
         if (rv == 0)
                 return;
         send->rv = rv;
-        mr_lease_over(lease, MR_LEASE_QUIET);
+        mr_grant_over(grant, MR_LEASE_QUIET);
 }
 
 static void send_rdma_attempt(struct mr_send *send)
@@ -196,7 +196,7 @@ static void send_rdma_attempt(struct mr_send *send)
         int rv;
 
         send->attempts++;
-        rv = mr_lease_ask(send->client, &send->lease);
+        rv = mr_grant_ask(send->client, &send->grant);
         if (rv != 0)
                 send_rdma_finish(send, mr_failure_errno(&send->request->error, rv));
 }
@@ -215,8 +215,8 @@ static void fill_slot(void *arg)
                         break;
                 at += (uint64_t)n;
         }
-        send->lease.buffer = buffer;
-        send->lease.offset = offset;
+        send->grant.buffer = buffer;
+        send->grant.offset = offset;
         if (n < 0)
                 send_rdma_finish(send, mr_failure_errno(&send->request->error, (int)n));
         else
@@ -260,7 +260,7 @@ int mr_send_start(struct mr_client *client, struct mr_send *send)
         send->done = request->done;
         send->done_arg = request->done_arg;
         send->headers = request->header_count;
-        send->lease = (struct mr_lease){.buffer = send->buffer,
+        send->grant = (struct mr_grant){.buffer = send->buffer,
                                         .offset = send->buffer_at,
                                         .len = request->len,
                                         .read = true,

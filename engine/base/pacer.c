@@ -104,5 +104,5 @@ static bool look_here(struct eng_loop *el, void *arg, struct lp_msg *ack)
 
 void eng_pacer_look_everywhere(struct eng_store *store)
 {
-        (void)eng_cast(store, look_here, NULL, NULL); /* without memory: next time */
+        (void)eng_broadcast(store, look_here, NULL, NULL); /* without memory: next time */
 }

@@ -1,5 +1,5 @@
 /*
- * pacer.h - how fast the store's upkeep goes: one for all that repairs, compares, copies and sweeps, whatever loop it runs on.
+ * pacer.h - how fast the store's upkeep goes: one for all that repairs, compares, copies and collects orphans, whatever loop it runs on.
  *
  * Work is paid for in bytes. While clients use the store it goes at the rate that is set, at a quarter of that while a client waits for buffers,
  * and ENG_PACER_IDLE times as fast when no client was seen for a while.

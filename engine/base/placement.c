@@ -3,7 +3,7 @@
  *
  * Made by the coordinator for an epoch, given to the loops with its view and never changed: a loop that still has the last view has
  * the last map. While a drive is added or removed there are two placements, that of before and that of after: records go to the members of both,
- * and those of before speak until those of after have caught up (join.c).
+ * and those of before speak until those of after have caught up (catch_up.c).
  */
 #include "engine/base/store.h"
 

@@ -37,9 +37,9 @@
 #define ENG_HEAL_RATE (64ull << 20)     /* the least where options.heal_rate says none */
 #define ENG_PARKED_MAX 256u            /* changes of one loop waiting for a bucket that is being closed; beyond: -EAGAIN */
 
-#define ENG_ATTACH_REPORTS 16u         /* remembered */
+#define ENG_HOT_ADD_REPORTS 16u         /* remembered */
 #define ENG_LOST_SAID 64u /* of objects found to be lost the last so many: the log says them */
-#define ENG_ATTACH_MAX 64u             /* drives opened while the store serves, from one start to the next (I9): what they took the place of stays in memory */
+#define ENG_HOT_ADD_MAX 64u             /* drives opened while the store serves, from one start to the next (I9): what they took the place of stays in memory */
 
 /* ---- maps (placement.c) ----------------------------------------------------------------------------- */
 
@@ -83,7 +83,7 @@ struct eng_view {
         uint64_t epoch;                /* in force */
         const struct eng_placement *map; /* its placement */
         eng_mask in;                   /* members of the epoch */
-        eng_mask joining;              /* written to as members are, but nothing is asked of them: they catch up (join.c) */
+        eng_mask joining;              /* written to as members are, but nothing is asked of them: they catch up (catch_up.c) */
         eng_mask up;                   /* drives that answer: reads use in & up */
         bool ready;                    /* recovery is over */
         bool in_doubt;                 /* some group is: no listing can be complete */
@@ -131,8 +131,8 @@ struct eng_pin {                       /* owner: primary loop of the PG of the n
 
 /* ---- per loop ------------------------------------------------------------------------------------------ */
 
-struct eng_reap;
-STAILQ_HEAD(eng_reap_list, eng_reap);
+struct eng_deferred;
+STAILQ_HEAD(eng_deferred_list, eng_deferred);
 TAILQ_HEAD(eng_puts, eng_put);
 TAILQ_HEAD(eng_gets, eng_get);
 TAILQ_HEAD(eng_lookups, eng_lookup);
@@ -158,12 +158,12 @@ struct eng_loop {
         bool merges_stopped;               /* at the end: none is tried again */
         uint64_t lookup_count;             /* begun: the number of the last */
         struct lp_msg *quiet;              /* to be posted to the coordinator when no append to a drive that is up is in flight */
-        struct eng_reap_list reaps;        /* discards that wait for those who may still read what is dead */
-        struct eng_reap *reaps_by_id;      /* uthash: those of reaps */
-        struct eng_reap_list early_reaps;  /* reports that came before the store was ready */
-        unsigned reap_count;
-        uint64_t reap_bytes;               /* of their values */
-        struct lp_timer reap_timer;
+        struct eng_deferred_list deferred;        /* discards that wait for those who may still read what is dead */
+        struct eng_deferred *deferred_by_id;      /* uthash: those of deferred deletes */
+        struct eng_deferred_list early_deferred;  /* reports that came before the store was ready */
+        unsigned deferred_count;
+        uint64_t deferred_bytes;               /* of their values */
+        struct lp_timer deferred_timer;
         struct eng_puts puts;              /* under way, oldest first */
         struct eng_hasher hasher;          /* of small uploads */
         struct eng_hasher *bulk_hasher;    /* of others; never changes */
@@ -173,9 +173,9 @@ struct eng_loop {
         uint64_t get_count;                /* begun: the number of the last */
         uint64_t own_gets;                 /* of those, the store's own */
         uint64_t clients_seen;             /* pacer.c's own */
-        TAILQ_HEAD(eng_mends, eng_mend) mends; /* mend.c's own: of this loop's objects, under way, and those that wait for one of the same object */
+        TAILQ_HEAD(eng_rebuilds, eng_rebuild) rebuilds; /* rebuild.c's own: of this loop's objects, under way, and those that wait for one of the same object */
         struct lost_object *lost_objects;  /* uthash, by value id; lost_objects.c's own */
-        uint64_t readers_upto;             /* of those, the last that was begun when no record named the drive that leaves any more (reshape.c) */
+        uint64_t readers_upto;             /* of those, the last that was begun when no record named the drive that leaves any more (rebalance.c) */
         eng_mask cover_in;                 /* the view the cover below was made for */
         const struct eng_placement *cover_map; /* and of its map */
         bool cover_valid;
@@ -230,14 +230,14 @@ struct eng_shape {
         eng_mask adding;               /* FMT_EPOCH_ADDING: at most one, like leaving */
         eng_mask leaving;              /* FMT_EPOCH_LEAVING */
         eng_mask gone;                 /* FMT_EPOCH_GONE */
-        eng_mask shedding;             /* FMT_EPOCH_SHEDDING */
+        eng_mask dropping_migrated;             /* FMT_EPOCH_DROPPING_MIGRATED */
 };
 
 enum eng_phase {
         ENG_PHASE_NEW,
         ENG_PHASE_OPENING,   /* threads open the drives */
         ENG_PHASE_EPOCH,     /* the first epoch of this run goes to its members */
-        ENG_PHASE_SETTLE,    /* tails are compared and made equal */
+        ENG_PHASE_RECONCILE,    /* tails are compared and made equal */
         ENG_PHASE_CONFIG,    /* buckets are read */
         ENG_PHASE_OPEN,      /* serving */
         ENG_PHASE_WAITING,   /* can't open: health says what for */
@@ -265,7 +265,7 @@ struct eng_coord {
         struct eng_shape shape, next_shape; /* of the epoch in force, and of that one */
         struct {
                 eng_mask adding, leaving, gone;
-                eng_mask shed;         /* shedding no more */
+                eng_mask migrated_drop;         /* shedding no more */
         } wish;                        /* what the next epoch is to say of these drives */
         eng_mask gained;               /* drives that have all of the groups that come to them while a drive leaves */
         bool drained;                  /* no record names shards on the one that leaves, nor does anybody read by one that did */
@@ -275,17 +275,17 @@ struct eng_coord {
         uint64_t leaving_since;        /* epoch; 0: from before this run */
         struct eng_placement *next_map; /* of next_shape; NULL: as it is */
         struct eng_placement *maps;    /* all that were made, the newest first */
-        struct eng_join *join;         /* join.c's own; NULL: no drive catches up */
-        struct lp_timer join_timer;
+        struct eng_catch_up *catch_up;         /* catch_up.c's own; NULL: no drive catches up */
+        struct lp_timer catch_up_timer;
         struct eng_heal *heal;         /* heal.c's own */
-        struct eng_mend *late_mends;   /* mend.c's own: dropped while drives had operations of them */
-        struct eng_attach *attach;     /* attach.c's own; NULL: no drive is being opened */
-        struct lp_timer attach_timer;
-        struct eng_shed *shed;         /* shed.c's own; NULL: none under way */
-        struct lp_timer shed_timer;
-        struct eng_sweep *sweep;       /* sweep.c's own; NULL: none under way */
-        struct lp_timer sweep_timer;   /* the last one was not done to its end */
-        unsigned sweep_tries;          /* so many, one after the other */
+        struct eng_rebuild *late_rebuilds;   /* rebuild.c's own: dropped while drives had operations of them */
+        struct eng_hot_add *hot_add;     /* hot_add.c's own; NULL: no drive is being opened */
+        struct lp_timer hot_add_timer;
+        struct eng_migrated_drop *migrated_drop;         /* migrated_drop.c's own; NULL: none under way */
+        struct lp_timer migrated_drop_timer;
+        struct eng_orphans *orphans;       /* orphans.c's own; NULL: none under way */
+        struct lp_timer orphans_timer;   /* the last one was not done to its end */
+        unsigned orphans_tries;          /* so many, one after the other */
         struct eng_verify *verify;     /* that an operator asked for; NULL: none under way */
         struct eng_scrub *scrub;       /* scrub.c's own; NULL: none */
         struct eng_scrub_drives *scrub_drives; /* scrub_drive.c's own; NULL: none */
@@ -320,7 +320,7 @@ struct eng_events {
         void (*drive_failed)(struct eng_store *store, unsigned slot, const struct eng_drive *drive, const char *text);
         /* A loop has taken a view. */
         void (*view_changed)(struct eng_loop *el);
-        /* Primary loop of its key: a member reported that no name has this value any more; its shards are discarded, or left to the sweep. */
+        /* Primary loop of its key: a member reported that no name has this value any more; its shards are discarded, or left to the orphan collection. */
         void (*value_gone)(struct eng_loop *el, const uint8_t id[FMT_ID]);
         /* Any loop: eng_upkeep_group(). */
         void (*look_at_group)(struct eng_store *store, uint32_t group);
@@ -354,7 +354,7 @@ struct eng_store {
 
         struct eng_pacer pacer;        /* of the upkeep */
         struct eng_coord *coord;
-        struct eng_member unplaced[ENG_DRIVES_MAX + ENG_ATTACH_MAX]; /* all that were opened: those given, in that order, then those attached */
+        struct eng_member unplaced[ENG_DRIVES_MAX + ENG_HOT_ADD_MAX]; /* all that were opened: those given, in that order, then those attached */
         unsigned unplaced_count;
         char empty_paths[512];         /* folders that are not drives, or cannot be told to be, for health */
         bool hangs[ENG_DRIVES_MAX];    /* of options.drives: it did not answer when it was looked at. Set before the loops run, constant then */
@@ -365,7 +365,7 @@ struct eng_store {
         atomic_bool unsettled;         /* a change was given up while its record was on its way: it may count after the next start */
         atomic_bool full;              /* some drive is below its reserve */
         atomic_bool stalled;           /* a drive in use can take little more until another is back (eng_drive_stalled()) */
-        atomic_uint_fast64_t degraded_reads, repaired_reads, settled_records;
+        atomic_uint_fast64_t degraded_reads, repaired_reads, reconciled_records;
         pthread_mutex_t health_lock;
         struct eng_health health;      /* under health_lock */
         struct eng_verify_report verify; /* under health_lock, like the next */
@@ -374,8 +374,8 @@ struct eng_store {
         atomic_uint_fast64_t walks_ended; /* number of the last of these that came to its end */
         struct eng_scrub_progress scrub_progress[ENG_DRIVES_MAX]; /* under health_lock, by slot */
         struct eng_heal_report heal, last_heal; /* under health_lock */
-        struct eng_attach_report attached[ENG_ATTACH_REPORTS]; /* under health_lock, like the next; by number */
-        uint64_t attach_number;
+        struct eng_hot_add_report attached[ENG_HOT_ADD_REPORTS]; /* under health_lock, like the next; by number */
+        uint64_t hot_add_number;
         struct eng_lost_object lost_said[ENG_LOST_SAID]; /* under health_lock, like the next; by number */
         uint64_t lost_number;
         struct eng_outlook outlook;    /* under health_lock, like the next */
@@ -412,7 +412,7 @@ static inline eng_mask eng_speakers(const struct eng_view *view, uint32_t pg)
 
 /*
  * Whether a drive's answer that it has no such name, or not some among others, counts: it still speaks for the group. One that was asked before the group went
- * from it may have forgotten the name when it answers (shed.c, which begins when all loops have the new map).
+ * from it may have forgotten the name when it answers (migrated_drop.c, which begins when all loops have the new map).
  */
 static inline bool eng_may_say_absent(const struct eng_view *view, uint32_t pg, unsigned slot)
 {
@@ -447,26 +447,26 @@ struct eng_config_bucket *eng_bucket_by_id(const struct eng_loop *el, uint64_t i
 struct eng_config_bucket *eng_bucket_find(const struct eng_loop *el, struct eng_str name);
 unsigned eng_bucket_position(const struct eng_loop *el, struct eng_str s);
 
-/* ---- all loops (cast.c) ---- */
+/* ---- all loops (broadcast.c) ---- */
 
 /*
  * Runs something on every loop and tells the coordinator when all have done it. run() gives true when done, or false after it has kept ack to
  * post it to the coordinator later. owner: coordinator; run on each loop
  */
-struct eng_cast {
+struct eng_broadcast {
         struct eng_store *store;
         bool (*run)(struct eng_loop *el, void *arg, struct lp_msg *ack);
         void (*done)(struct eng_store *store, void *arg);
         void *arg;
         unsigned left;
-        struct eng_cast_msg {
+        struct eng_broadcast_msg {
                 struct lp_msg msg;
-                struct eng_cast *cast;
+                struct eng_broadcast *broadcast;
                 struct eng_loop *to;
         } msgs[];                      /* one per loop */
 };
 /* Coordinator. -ENOMEM. */
-int eng_cast(struct eng_store *store, bool (*run)(struct eng_loop *el, void *arg, struct lp_msg *ack),
+int eng_broadcast(struct eng_store *store, bool (*run)(struct eng_loop *el, void *arg, struct lp_msg *ack),
              void (*done)(struct eng_store *store, void *arg), void *arg);
 
 /*

@@ -135,9 +135,9 @@ struct request {
         enum request_kind kind;
         struct eng_bucket bucket;
         struct eng_txn txn;
-        bool closing;                  /* what the cast under way sets */
-        int add_result;                /* written by loops in a cast, ENOMEM only */
-        atomic_uint busy;              /* changes of the bucket still in flight, summed by a cast */
+        bool closing;                  /* what the broadcast under way sets */
+        int add_result;                /* written by loops in a broadcast, ENOMEM only */
+        atomic_uint busy;              /* changes of the bucket still in flight, summed by a broadcast */
         struct lp_timer drain;
         unsigned rounds;               /* of draining */
         int result;
@@ -244,7 +244,7 @@ static void create_recorded(struct eng_txn *txn)
 
         if (txn->result != 0)
                 bucket_finish(req, txn->result);
-        else if (eng_cast(req->store, add_everywhere, added, req) != 0)
+        else if (eng_broadcast(req->store, add_everywhere, added, req) != 0)
                 abort(); /* recorded, but the loops can't be told: a restart reads it */
 }
 
@@ -294,7 +294,7 @@ static void back_to_open(struct request *req, int rv)
 {
         req->closing = false;
         req->result = rv;
-        if (eng_cast(req->store, set_closing, reopened, req) != 0)
+        if (eng_broadcast(req->store, set_closing, reopened, req) != 0)
                 abort(); /* a bucket stuck in closing would refuse writes for ever */
 }
 
@@ -318,7 +318,7 @@ static void delete_recorded(struct eng_txn *txn)
 
         if (txn->result != 0)
                 back_to_open(req, txn->result);
-        else if (eng_cast(req->store, drop_everywhere, dropped, req) != 0)
+        else if (eng_broadcast(req->store, drop_everywhere, dropped, req) != 0)
                 abort(); /* recorded, but the loops can't be told: a restart reads it */
 }
 
@@ -395,7 +395,7 @@ static void counted(struct eng_store *store, void *arg)
 static void drain(struct request *req)
 {
         atomic_store(&req->busy, 0);
-        if (eng_cast(req->store, count_changes, counted, req) != 0)
+        if (eng_broadcast(req->store, count_changes, counted, req) != 0)
                 back_to_open(req, -ENOMEM);
 }
 
@@ -421,7 +421,7 @@ static void begin_delete(struct request *req)
         req->bucket = b->bucket;
         req->closing = true;
         req->drain.expired = drain_again;
-        if (eng_cast(req->store, set_closing, closed, req) != 0)
+        if (eng_broadcast(req->store, set_closing, closed, req) != 0)
                 bucket_finish(req, -ENOMEM);
 }
 

@@ -35,10 +35,10 @@ struct eng_config_loading {
         struct found *found;           /* in order of name */
         unsigned count, size, next;    /* next: where the page being merged has come to */
         /* repairs */
-        struct eng_fix fix;
+        struct eng_resync resync;
         struct lp_timer timer;
         unsigned at, to_slot, tries;
-        bool fixing;
+        bool resyncing;
 };
 
 static void read_page(struct eng_config_loading *load);
@@ -51,9 +51,9 @@ void eng_config_load_free(struct eng_store *store)
         if (load == NULL)
                 return;
         lp_timer_stop(store->loops[0].loop, &load->timer);
-        if (load->fixing) {
-                eng_txn_abandon(&load->fix.txn);
-                eng_txn_drop(&load->fix.txn);
+        if (load->resyncing) {
+                eng_txn_abandon(&load->resync.txn);
+                eng_txn_drop(&load->resync.txn);
         }
         free(load->found);
         free(load);
@@ -204,7 +204,7 @@ static void next_member(struct eng_config_loading *load)
         if (enough(load) || left == 0) {
                 if (load->answered == 0)
                         end_load(load, -EIO);
-                else if (eng_cast(load->store, config_give, given, load) != 0)
+                else if (eng_broadcast(load->store, config_give, given, load) != 0)
                         end_load(load, -ENOMEM);
                 return;
         }
@@ -281,20 +281,20 @@ static void repair_again(struct lp_timer *timer)
         repair_next(container_of(timer, struct eng_config_loading, timer));
 }
 
-static void config_repaired(struct eng_fix *fix)
+static void config_repaired(struct eng_resync *resync)
 {
-        struct eng_config_loading *load = container_of(fix, struct eng_config_loading, fix);
+        struct eng_config_loading *load = container_of(resync, struct eng_config_loading, resync);
         struct eng_store *store = load->store;
 
-        load->fixing = false;
+        load->resyncing = false;
         if (store->stopping)
                 return;
-        if (fix->txn.result != 0 && load->tries++ < REPAIR_TRIES) {
+        if (resync->txn.result != 0 && load->tries++ < REPAIR_TRIES) {
                 load->timer.expired = repair_again;
                 lp_timer_start(store->loops[0].loop, &load->timer, REPAIR_NS);
                 return;
         }
-        if (fix->txn.result == 0)
+        if (resync->txn.result == 0)
                 load->to_slot++;
         repair_next(load);
 }
@@ -313,12 +313,12 @@ static void repair_next(struct eng_config_loading *load)
                         load->to_slot++;
                 if (load->to_slot == store->drive_count)
                         continue;
-                load->fix.slot = load->to_slot;
-                load->fix.repair = true;
-                load->fix.done = config_repaired;
-                eng_name_bucket(&load->fix.name, load->found[load->at].bucket.name);
-                load->fixing = eng_fix_start(store, &load->fix) == 0;
-                if (load->fixing)
+                load->resync.slot = load->to_slot;
+                load->resync.repair = true;
+                load->resync.done = config_repaired;
+                eng_name_bucket(&load->resync.name, load->found[load->at].bucket.name);
+                load->resyncing = eng_resync_start(store, &load->resync) == 0;
+                if (load->resyncing)
                         return;
         }
         eng_config_load_free(store);

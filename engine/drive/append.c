@@ -24,14 +24,14 @@
  */
 static int newer_below(struct eng_local *l, const struct eng_mut *mut, uint64_t seq)
 {
-        const struct eng_tail_name *entry;
+        const struct eng_memtable_name *entry;
         struct eng_index_entry found;
         struct fmt_value value;
         int rv;
 
         /* The record counts now, and cannot wait for a page; whoever copied it has looked at the name just before. */
         if (l->frozen != NULL) {
-                entry = eng_tail_find(l->frozen, mut->name, mut->name_len);
+                entry = eng_memtable_find(l->frozen, mut->name, mut->name_len);
                 if (entry != NULL)
                         return entry->seq > seq;
         }
@@ -61,7 +61,7 @@ static void cache_inline(struct eng_local *l, const struct fmt_value *value, con
         if (bytes == NULL)
                 return;
         eng_cache_put(l->cache, value->id, bytes);
-        atomic_store_explicit(&l->figures.cache_bytes, eng_cache_bytes(l->cache), memory_order_relaxed);
+        atomic_store_explicit(&l->statistics.cache_bytes, eng_cache_bytes(l->cache), memory_order_relaxed);
         eng_buf_unref(bytes);
 }
 
@@ -80,7 +80,7 @@ static int apply_put(struct eng_local *l, const struct eng_append *append, const
         head->log_position = append->rec.position;
         if (mut->inline_len > 0 && append->body != NULL && append->cached)
                 cache_inline(l, head, append, mut);
-        return eng_tail_put(l->active, mut->name, mut->name_len, value, append->rec.seq);
+        return eng_memtable_put(l->active, mut->name, mut->name_len, value, append->rec.seq);
 }
 
 static int apply_end_upload(struct eng_local *l, const struct eng_append *append, const struct eng_mut *mut)
@@ -90,7 +90,7 @@ static int apply_end_upload(struct eng_local *l, const struct eng_append *append
         if (ids == NULL)
                 return -ENOMEM;
         memcpy(ids->data, mut->value, mut->value_len);
-        return eng_tail_end_upload(l->active, mut->name, mut->name_len, ids, append->rec.seq);
+        return eng_memtable_end_upload(l->active, mut->name, mut->name_len, ids, append->rec.seq);
 }
 
 static void count_tombstone(struct eng_local *l, const struct eng_append *append)
@@ -117,7 +117,7 @@ static int apply_mutation(struct eng_local *l, const struct eng_append *append, 
         case FMT_MUT_PUT:
                 return apply_put(l, append, mut);
         case FMT_MUT_DELETE:
-                return eng_tail_delete(l->active, mut->name, mut->name_len, append->rec.seq);
+                return eng_memtable_delete(l->active, mut->name, mut->name_len, append->rec.seq);
         case FMT_MUT_END_UPLOAD:
                 return apply_end_upload(l, append, mut);
         }
@@ -155,7 +155,7 @@ int eng_apply_up_to(struct eng_local *l, struct eng_log_pg *pg, uint64_t seq)
                 if (rv != 0)
                         break;
         }
-        atomic_store_explicit(&l->figures.tail_bytes, l->active->bytes + (l->frozen != NULL ? l->frozen->bytes : 0),
+        atomic_store_explicit(&l->statistics.memtable_bytes, l->active->bytes + (l->frozen != NULL ? l->frozen->bytes : 0),
                               memory_order_relaxed);
         return rv;
 }
@@ -245,7 +245,7 @@ static void durable_pg(void *arg, struct eng_append *append)
         struct eng_local *l = arg;
         struct eng_log_pg *pg = eng_pgs_get(&l->pgs, append->rec.pg);
 
-        eng_count(&l->figures.appends, 1);
+        eng_count(&l->statistics.appends, 1);
         if (pg == NULL) {
                 append_answer(append, -EIO);
                 eng_local_fail(l, -ENOMEM, "keeping a record");
@@ -444,7 +444,7 @@ void eng_commit_op(struct eng_local *l, struct eng_op *op)
                 eng_batch_start(l);
 }
 
-void eng_tail_op(struct eng_local *l, struct eng_op *op)
+void eng_memtable_op(struct eng_local *l, struct eng_op *op)
 {
         op->tail.entries = eng_pgs_tail(&l->pgs, &op->tail.count);
         eng_local_answer(op, op->tail.entries == NULL ? -EAGAIN : 0);

@@ -22,7 +22,7 @@
 bool eng_batch_due(const struct eng_local *l)
 {
         return l->frozen == NULL && (l->active->name_count >= ENG_FREEZE_NAMES ||
-                                     l->active->bytes >= l->tail_bytes / ENG_FREEZE_BYTES_SHARE);
+                                     l->active->bytes >= l->memtable_bytes / ENG_FREEZE_BYTES_SHARE);
 }
 
 /* ---- what goes along ------------------------------------------------------------------------------- */
@@ -158,7 +158,7 @@ static bool anything_new(struct eng_local *l, bool running)
 {
         struct fmt_index_covered covered;
 
-        if (!eng_tail_empty(l->active) || l->log_gone_count > 0 || l->segment_gone_count > 0 || l->epochs.dirty ||
+        if (!eng_memtable_empty(l->active) || l->log_gone_count > 0 || l->segment_gone_count > 0 || l->epochs.dirty ||
             eng_rot_due(l, running))
                 return true;
         eng_append_covered(l, &covered);
@@ -168,18 +168,18 @@ static bool anything_new(struct eng_local *l, bool running)
 /* 1: frozen; 0: nothing to do; -ENOMEM. */
 static int freeze(struct eng_local *l, bool running)
 {
-        struct eng_tail *fresh;
+        struct eng_memtable *fresh;
         int rv;
 
         if (!anything_new(l, running) && (l->owners_complete || !running))
                 return 0;
-        fresh = eng_tail_new();
+        fresh = eng_memtable_new();
         if (fresh == NULL)
                 return -ENOMEM;
         rv = snapshot(l, &l->batch);
         if (rv != 0) {
                 eng_batch_free(&l->batch);
-                eng_tail_free(fresh);
+                eng_memtable_free(fresh);
                 return rv;
         }
         mark_clean(l, &l->batch);
@@ -204,7 +204,7 @@ static void take_rows(struct eng_local *l, const struct eng_batch *batch)
                         continue;
                 eng_log_file_set_live(&l->files, file, batch->rows[i].live_names, batch->rows[i].live_bytes);
         }
-        atomic_store_explicit(&l->figures.log_live_bytes, l->files.live_bytes, memory_order_relaxed);
+        atomic_store_explicit(&l->statistics.log_live_bytes, l->files.live_bytes, memory_order_relaxed);
 }
 
 static void take_segments(struct eng_local *l, const struct eng_batch *batch)
@@ -220,7 +220,7 @@ static void take_segments(struct eng_local *l, const struct eng_batch *batch)
         for (i = 0; i < batch->gone.count; i++) {
                 segment = eng_segment_find(l->segments, batch->gone.items[i].segment);
                 if (segment != NULL)
-                        eng_segment_dead(l->segments, segment, eng_place_bytes(&batch->gone.items[i]));
+                        eng_segment_dead(l->segments, segment, eng_location_bytes(&batch->gone.items[i]));
         }
 }
 
@@ -241,11 +241,11 @@ static void tell_superseded(struct eng_local *l, const struct eng_buf_list *list
 /* The batch is durable. running: the loop is, so the store can be told. */
 static void thaw(struct eng_local *l, bool running)
 {
-        struct eng_tail *frozen = l->frozen;
+        struct eng_memtable *frozen = l->frozen;
 
         l->covered = l->batch.covered;
         l->owners_complete = l->batch.owners_complete;
-        atomic_store_explicit(&l->figures.unknown_owners, l->batch.unknown_owners, memory_order_relaxed);
+        atomic_store_explicit(&l->statistics.unknown_owners, l->batch.unknown_owners, memory_order_relaxed);
         l->batches_ended++;
         l->frozen = NULL;
         take_rows(l, &l->batch);
@@ -257,11 +257,11 @@ static void thaw(struct eng_local *l, bool running)
                 keep_for_later(l, &l->batch.dead);
                 keep_for_later(l, &frozen->dead);
         }
-        eng_tail_free(frozen);
+        eng_memtable_free(frozen);
         if (l->batch.index_bytes != 0)
-                atomic_store_explicit(&l->figures.index_bytes, l->batch.index_bytes, memory_order_relaxed);
+                atomic_store_explicit(&l->statistics.index_bytes, l->batch.index_bytes, memory_order_relaxed);
         eng_batch_free(&l->batch);
-        atomic_store_explicit(&l->figures.tail_bytes, l->active->bytes, memory_order_relaxed);
+        atomic_store_explicit(&l->statistics.memtable_bytes, l->active->bytes, memory_order_relaxed);
 }
 
 static void batch_run(struct eng_job *job)
@@ -327,7 +327,7 @@ static void batch_done(struct eng_job *job)
                 eng_local_index_error(l, rv);
                 /* The log has what the damaged index does not: the drive serves from memory till the store can do without it, or that is full
                  * although clients' changes were kept away. */
-                if (rv != -EBADMSG || eng_log_tail_full(l))
+                if (rv != -EBADMSG || eng_log_memtable_full(l))
                         eng_local_fail(l, rv, "writing the index");
                 eng_log_kick(l); /* what waited for room waits for none any more */
                 return;

@@ -26,9 +26,9 @@ static int batch_add_dead(struct eng_batch *batch, const uint8_t *value, size_t 
         return eng_buf_list_add(&batch->dead, buf);
 }
 
-static int add_gone(struct eng_place_list *list, const struct eng_place *place)
+static int add_gone(struct eng_location_list *list, const struct eng_location *location)
 {
-        struct eng_place *items;
+        struct eng_location *items;
         unsigned size;
 
         if (list->count == list->size) {
@@ -39,14 +39,14 @@ static int add_gone(struct eng_place_list *list, const struct eng_place *place)
                 list->items = items;
                 list->size = size;
         }
-        list->items[list->count++] = *place;
+        list->items[list->count++] = *location;
         return 0;
 }
 
 /* ---- names ----------------------------------------------------------------------------------------- */
 
 /* What the index has under this name. 1: it stays, being newer; 0: it may go (and was listed if it has shards that do not live on). */
-static int look_at_old(struct eng_index_txn *txn, struct eng_batch *batch, const struct eng_tail_name *entry)
+static int look_at_old(struct eng_index_txn *txn, struct eng_batch *batch, const struct eng_memtable_name *entry)
 {
         struct eng_index_entry old;
         struct fmt_value head;
@@ -60,8 +60,8 @@ static int look_at_old(struct eng_index_txn *txn, struct eng_batch *batch, const
         memcpy(&head, old.value, sizeof(head));
         if (head.seq > entry->seq)
                 return 1;
-        if (!eng_value_has_shards(&head) || entry->copied || eng_tail_only_forgets(entry->kind, entry->name) ||
-            (entry->kind == ENG_TAIL_PUT &&
+        if (!eng_value_has_shards(&head) || entry->copied || eng_memtable_only_forgets(entry->kind, entry->name) ||
+            (entry->kind == ENG_MEMTABLE_PUT &&
              eng_value_same_shards(old.value, old.value_len, entry->value->data, entry->value->len)))
                 return 0;
         return batch_add_dead(batch, old.value, old.value_len);
@@ -85,7 +85,7 @@ static void part_gone(void *arg, const struct eng_index_entry *entry)
                 range->rv = batch_add_dead(range->batch, entry->value, entry->value_len);
 }
 
-static int write_range(struct eng_index_txn *txn, struct eng_batch *batch, const struct eng_tail_name *entry)
+static int write_range(struct eng_index_txn *txn, struct eng_batch *batch, const struct eng_memtable_name *entry)
 {
         struct range range = {.batch = batch, .ids = entry->value};
         int rv = eng_index_delete_prefix(txn, entry->name, entry->name_len, part_gone, &range);
@@ -93,16 +93,16 @@ static int write_range(struct eng_index_txn *txn, struct eng_batch *batch, const
         return rv != 0 ? rv : range.rv;
 }
 
-static int write_name(struct eng_index_txn *txn, struct eng_batch *batch, const struct eng_tail_name *entry)
+static int write_name(struct eng_index_txn *txn, struct eng_batch *batch, const struct eng_memtable_name *entry)
 {
         int rv;
 
-        if (entry->kind == ENG_TAIL_RANGE)
+        if (entry->kind == ENG_MEMTABLE_RANGE)
                 return write_range(txn, batch, entry);
         rv = look_at_old(txn, batch, entry);
         if (rv != 0)
                 return rv == 1 ? 0 : rv;
-        if (entry->kind == ENG_TAIL_PUT)
+        if (entry->kind == ENG_MEMTABLE_PUT)
                 return eng_index_put(txn, entry->name, entry->name_len, entry->value->data, entry->value->len);
         rv = eng_index_delete(txn, entry->name, entry->name_len);
         return rv == -ENOENT ? 0 : rv;
@@ -110,11 +110,11 @@ static int write_name(struct eng_index_txn *txn, struct eng_batch *batch, const 
 
 static int write_names(struct eng_index_txn *txn, struct eng_batch *batch)
 {
-        const struct eng_tail_name *entry;
+        const struct eng_memtable_name *entry;
         int rv = 0;
 
-        entry = eng_tail_seek(batch->tail, (const uint8_t *)"", 0, false);
-        for (; entry != NULL && rv == 0; entry = eng_tail_next(entry))
+        entry = eng_memtable_seek(batch->tail, (const uint8_t *)"", 0, false);
+        for (; entry != NULL && rv == 0; entry = eng_memtable_next(entry))
                 rv = write_name(txn, batch, entry);
         return rv;
 }
@@ -126,33 +126,33 @@ struct discard {
         int rv;
 };
 
-static void batch_place_gone(void *arg, const struct eng_place *place)
+static void batch_location_gone(void *arg, const struct eng_location *location)
 {
         struct discard *discard = arg;
 
         if (discard->rv == 0)
-                discard->rv = add_gone(&discard->batch->gone, place);
+                discard->rv = add_gone(&discard->batch->gone, location);
 }
 
-static bool same_place(const struct eng_place *a, const struct eng_place *b)
+static bool same_location(const struct eng_location *a, const struct eng_location *b)
 {
         return a->segment == b->segment && a->offset == b->offset;
 }
 
-static int write_object(struct eng_index_txn *txn, struct eng_batch *batch, const struct eng_tail_object *object)
+static int write_object(struct eng_index_txn *txn, struct eng_batch *batch, const struct eng_memtable_object *object)
 {
         struct discard discard = {.batch = batch};
-        const struct eng_tail_place *at;
-        struct eng_place old;
+        const struct eng_memtable_location *at;
+        struct eng_location old;
         int rv = 0;
 
         if (object->discarded)
-                rv = eng_index_place_discard(txn, object->id, batch_place_gone, &discard);
+                rv = eng_index_location_discard(txn, object->id, batch_location_gone, &discard);
         if (rv != 0 || discard.rv != 0)
                 return rv != 0 ? rv : discard.rv;
-        for (at = object->places; at != NULL; at = at->next) {
-                rv = eng_index_place_put(txn, object->id, &at->place, &old);
-                if (rv == 1 && !same_place(&old, &at->place))
+        for (at = object->locations; at != NULL; at = at->next) {
+                rv = eng_index_location_put(txn, object->id, &at->location, &old);
+                if (rv == 1 && !same_location(&old, &at->location))
                         rv = add_gone(&batch->gone, &old);
                 if (rv < 0)
                         return rv;
@@ -160,9 +160,9 @@ static int write_object(struct eng_index_txn *txn, struct eng_batch *batch, cons
         return 0;
 }
 
-static int write_places(struct eng_index_txn *txn, struct eng_batch *batch)
+static int write_locations(struct eng_index_txn *txn, struct eng_batch *batch)
 {
-        struct eng_tail_object *object;
+        struct eng_memtable_object *object;
         int rv = 0;
 
         for (object = batch->tail->objects; object != NULL && rv == 0; object = object->hh.next)
@@ -262,7 +262,7 @@ int eng_batch_write(struct eng_index *index, struct eng_batch *batch)
                 return rv;
         rv = write_names(txn, batch);
         if (rv == 0)
-                rv = write_places(txn, batch);
+                rv = write_locations(txn, batch);
         if (rv == 0)
                 rv = write_rows(txn, batch);
         if (rv == 0)

@@ -59,7 +59,7 @@ static void cache_leave(struct eng_cache *cache, struct entry *entry)
         cache->ghosts -= entry->where == GHOST;
 }
 
-static void join(struct eng_cache *cache, struct entry *entry, enum where where)
+static void cache_insert(struct eng_cache *cache, struct entry *entry, enum where where)
 {
         entry->where = (uint8_t)where;
         TAILQ_INSERT_TAIL(&cache->queues[where], entry, link);
@@ -94,12 +94,12 @@ static void evict_small(struct eng_cache *cache)
         cache_leave(cache, entry);
         if (entry->asked > 0) {
                 entry->asked = 0;
-                join(cache, entry, MAIN);
+                cache_insert(cache, entry, MAIN);
                 return;
         }
         eng_buf_unref(entry->bytes);
         entry->bytes = NULL;
-        join(cache, entry, GHOST);
+        cache_insert(cache, entry, GHOST);
         if (cache->ghosts > GHOSTS_MAX)
                 cache_destroy(cache, TAILQ_FIRST(&cache->queues[GHOST]));
 }
@@ -115,7 +115,7 @@ static void evict_main(struct eng_cache *cache)
         }
         entry->asked--;
         cache_leave(cache, entry);
-        join(cache, entry, MAIN);
+        cache_insert(cache, entry, MAIN);
 }
 
 static void cache_make_room(struct eng_cache *cache, uint64_t need)
@@ -167,7 +167,7 @@ void eng_cache_put(struct eng_cache *cache, const uint8_t id[FMT_ID], struct eng
         memcpy(entry->id, id, FMT_ID);
         entry->bytes = eng_buf_ref(bytes);
         HASH_ADD(hh, cache->by_id, id, FMT_ID, entry);
-        join(cache, entry, where);
+        cache_insert(cache, entry, where);
 }
 
 void eng_cache_drop(struct eng_cache *cache, const uint8_t id[FMT_ID])

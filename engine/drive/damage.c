@@ -57,7 +57,7 @@ static void describe(struct eng_log_damage *d)
 
         n = snprintf(d->text, sizeof(d->text),
                      "its log is damaged in %u place%s, first in %016llx.log at %llu; lost may be what groups",
-                     d->places, d->places == 1 ? "" : "s", (unsigned long long)d->file,
+                     d->locations, d->locations == 1 ? "" : "s", (unsigned long long)d->file,
                      (unsigned long long)d->position);
         for (i = 0; i < d->group_count && n > 0 && n < (int)sizeof(d->text) - 16; i++)
                 n += snprintf(d->text + n, sizeof(d->text) - (size_t)n, "%s%u", i == 0 ? " " : ", ", d->groups[i]);
@@ -89,7 +89,7 @@ int eng_damage_found(struct eng_local *l, uint64_t file, uint64_t position)
 {
         struct eng_log_damage *d = &l->damage;
 
-        if (d->places++ > 0)
+        if (d->locations++ > 0)
                 return 0;
         d->file = file;
         d->position = position;
@@ -211,7 +211,7 @@ int eng_damage_end(struct eng_local *l)
                 }
                 return 0;
         }
-        if (l->damage.places > 0 && !l->log_lost)
+        if (l->damage.locations > 0 && !l->log_lost)
                 describe(&l->damage);
         return damage_remember(l, newest.number);
 }

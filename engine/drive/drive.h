@@ -170,7 +170,7 @@ struct eng_op {
                         uint8_t object_id[FMT_ID];
                 } discard;
                 struct { /* TAIL */
-                        struct eng_buf *entries;  /* answer: array of struct eng_tail_entry, ordered by pg, seq */
+                        struct eng_buf *entries;  /* answer: array of struct eng_memtable_entry, ordered by pg, seq */
                         uint32_t count;
                 } tail;
                 struct { /* HELD: shard number `shard` of stripes [stripe, stripe + count), count <= ENG_HELD_MAX */
@@ -235,7 +235,7 @@ struct eng_scan_entry {
         uint32_t pad;
 };
 
-struct eng_tail_entry {
+struct eng_memtable_entry {
         uint32_t pg;
         uint32_t pad;
         uint64_t seq;           /* newest pending entries; with pending 0: highest seq the drive has durably applied or seen */
@@ -340,7 +340,7 @@ struct eng_local_options {
         const char *path;
         struct eng_identity identity;
         struct lp_loop *owner;
-        uint64_t log_file_bytes, segment_bytes, tail_bytes, cache_bytes, full_reserve_bytes; /* 0: defaults of engine.h; cache of inline bytes */
+        uint64_t log_file_bytes, segment_bytes, memtable_bytes, cache_bytes, full_reserve_bytes; /* 0: defaults of engine.h; cache of inline bytes */
         unsigned open_files;           /* kept open for reading, by two descriptors each; 0: 1,024 */
         uint64_t reclaim_rate;         /* bytes/s read and written to get dead space back, at leisure; 0: default; ENG_RECLAIM_OFF: none */
         unsigned reclaim_dead_percent; /* files at least so dead are emptied; 0: as free space demands. For tests */

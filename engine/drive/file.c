@@ -57,7 +57,7 @@ static void look_done(struct eng_job *job)
                 eng_local_fail(l, rv, "looking at the folder");
         }
         if (eng_space_free(l->space) >= l->reserve_bytes + 2 * ENG_LOG_BYTES_MIN)
-                atomic_store(&l->figures.starved, false); /* the next append that needs a file will tell */
+                atomic_store(&l->statistics.starved, false); /* the next append that needs a file will tell */
 }
 
 void eng_file_tick(struct eng_local *l)
@@ -113,8 +113,8 @@ static void free_run(struct eng_job *job)
         unlink_logs(l);
         for (i = 0; i < l->file.head_count; i++)
                 l->file.heads[i].result = read_end(l, &l->file.heads[i]);
-        for (i = 0; i < l->file.reap_count; i++)
-                eng_segment_reap_run(&l->file.reap[i]);
+        for (i = 0; i < l->file.deferred_count; i++)
+                eng_segment_unlink_run(&l->file.deferred[i]);
         eng_space_look(l->space, l->dir_fd);
 }
 
@@ -143,7 +143,7 @@ static int forget_logs(struct eng_local *l)
         for (i = 0; i < l->file.log_count && rv == 0; i++) {
                 file = l->file.logs[i];
                 rv = note_gone(&l->logs_gone, &l->log_gone_count, &l->log_gone_size, file->number);
-                atomic_fetch_sub_explicit(&l->figures.log_bytes, file->capacity, memory_order_relaxed);
+                atomic_fetch_sub_explicit(&l->statistics.log_bytes, file->capacity, memory_order_relaxed);
                 eng_log_files_remove(&l->files, file);
         }
         return rv;
@@ -151,21 +151,21 @@ static int forget_logs(struct eng_local *l)
 
 static int forget_segments(struct eng_local *l)
 {
-        const struct eng_segment_job *reap = l->file.reap;
+        const struct eng_segment_job *deferred = l->file.deferred;
         unsigned i;
         int rv = 0;
 
-        l->file.reap_again = 0;
-        for (i = 0; i < l->file.reap_count && rv == 0; i++) {
-                if (reap[i].result == -EBADMSG) /* not the file that the index means: it stays, and so does its row */
+        l->file.deferred_again = 0;
+        for (i = 0; i < l->file.deferred_count && rv == 0; i++) {
+                if (deferred[i].result == -EBADMSG) /* not the file that the index means: it stays, and so does its row */
                         continue;
-                if (eng_io_again(reap[i].result))
-                        l->file.reap[l->file.reap_again++] = reap[i];
-                else if (reap[i].result != 0)
-                        rv = reap[i].result;
+                if (eng_io_again(deferred[i].result))
+                        l->file.deferred[l->file.deferred_again++] = deferred[i];
+                else if (deferred[i].result != 0)
+                        rv = deferred[i].result;
                 else
                         rv = note_gone(&l->segments_gone, &l->segment_gone_count, &l->segment_gone_size,
-                                       eng_segment_job_id(&reap[i]));
+                                       eng_segment_job_id(&deferred[i]));
         }
         return rv;
 }
@@ -197,7 +197,7 @@ static bool file_take_ends(struct eng_local *l)
 
 static void reclaim_freed(struct eng_local *l)
 {
-        eng_count(&l->figures.reclaim_freed, l->file.free_bytes);
+        eng_count(&l->statistics.reclaim_freed, l->file.free_bytes);
         lp_trace(LP_TRACE_RECLAIM, l->drive.slot, l->file.free_bytes);
 }
 
@@ -516,8 +516,8 @@ static void count_free(struct eng_local *l)
                 l->file.free_bytes += l->file.logs[i]->capacity;
                 l->file.logs[i]->going = true;
         }
-        for (i = 0; i < l->file.reap_count; i++)
-                l->file.free_bytes += eng_segment_job_bytes(&l->file.reap[i]);
+        for (i = 0; i < l->file.deferred_count; i++)
+                l->file.free_bytes += eng_segment_job_bytes(&l->file.deferred[i]);
 }
 
 void eng_file_free_dead(struct eng_local *l)
@@ -528,14 +528,14 @@ void eng_file_free_dead(struct eng_local *l)
         if (l->file.free_job.state != ENG_JOB_IDLE)
                 return;
         l->file.log_count = l->file.head_count = 0;
-        l->file.reap_count = l->file.reap_again; /* there was no descriptor to look at them */
-        l->file.reap_again = 0;
+        l->file.deferred_count = l->file.deferred_again; /* there was no descriptor to look at them */
+        l->file.deferred_again = 0;
         pick_logs(l);
-        while (l->file.reap_count < ENG_FREE_AT_ONCE &&
-               eng_segment_reap_begin(l->segments, &l->file.reap[l->file.reap_count]))
-                l->file.reap_count++;
+        while (l->file.deferred_count < ENG_FREE_AT_ONCE &&
+               eng_segment_unlink_begin(l->segments, &l->file.deferred[l->file.deferred_count]))
+                l->file.deferred_count++;
         count_free(l);
-        if (l->file.log_count + l->file.head_count + l->file.reap_count > 0)
+        if (l->file.log_count + l->file.head_count + l->file.deferred_count > 0)
                 eng_local_give(l, &l->file_worker, &l->file.free_job, free_run, free_done);
 }
 

@@ -54,7 +54,7 @@ void eng_frame_fill(struct fmt_frame *frame, const struct eng_frame_what *what, 
                 frame->block_crc[at / FMT_CRC_BLOCK] = era_crc32c(0, payload + at, block_bytes(what->payload_len, at));
 }
 
-void eng_frame_place(struct fmt_frame *frame, const struct eng_frame_where *where)
+void eng_frame_locate(struct fmt_frame *frame, const struct eng_frame_where *where)
 {
         memcpy(frame->drive_id, where->drive_id, FMT_ID);
         frame->segment = where->segment;

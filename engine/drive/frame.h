@@ -32,7 +32,7 @@ struct eng_frame_where {
  * place: sets where and the header's CRC; may be repeated.
  */
 void eng_frame_fill(struct fmt_frame *frame, const struct eng_frame_what *what, const uint8_t *payload);
-void eng_frame_place(struct fmt_frame *frame, const struct eng_frame_where *where);
+void eng_frame_locate(struct fmt_frame *frame, const struct eng_frame_where *where);
 
 /* Checks 4 KiB read from a drive: magic, CRC, limits of its fields, and that it stands where it says. -EBADMSG. */
 int eng_frame_check(const struct fmt_frame *frame, const struct eng_frame_where *where);

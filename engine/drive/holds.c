@@ -13,9 +13,9 @@
 /* ---- HELD ------------------------------------------------------------------------------------------ */
 
 /* As far as can be told without reading: the file may be lost, which no scrub comes to. */
-static bool place_leads_there(struct eng_local *l, const uint8_t object_id[FMT_ID], const struct eng_place *place)
+static bool location_leads_there(struct eng_local *l, const uint8_t object_id[FMT_ID], const struct eng_location *location)
 {
-        return eng_segment_find(l->segments, place->segment) != NULL && !eng_rot_at(l, object_id, place);
+        return eng_segment_find(l->segments, location->segment) != NULL && !eng_rot_at(l, object_id, location);
 }
 
 static void held_again(struct eng_local *l, struct eng_page_wait *wait, int rv);
@@ -23,14 +23,14 @@ static void held_again(struct eng_local *l, struct eng_page_wait *wait, int rv);
 static void held_now(struct eng_local *l, struct eng_op *op)
 {
         struct eng_page_wait *wait = eng_pages_of_op(op);
-        struct eng_place place;
+        struct eng_location location;
         uint32_t i;
         int rv = 0;
 
         for (; rv == 0 && wait->done < op->held.count; wait->done += rv == 0) {
                 i = wait->done;
-                rv = eng_place_find(l, op->held.object_id, op->held.stripe + i, op->held.shard, &place);
-                if (rv == 0 && place_leads_there(l, op->held.object_id, &place))
+                rv = eng_location_find(l, op->held.object_id, op->held.stripe + i, op->held.shard, &location);
+                if (rv == 0 && location_leads_there(l, op->held.object_id, &location))
                         op->held.bits[i / 64] |= 1ull << (i % 64);
                 else if (rv == -ENOENT || rv == -EBADMSG) /* a place that is damaged leads nowhere */
                         rv = 0;
@@ -74,7 +74,7 @@ static int holds_read_ids(struct eng_local *l, struct eng_op *op)
         int rv = eng_index_read_begin(l->reader);
 
         while (rv == 0 && op->ids.count < op->ids.max) {
-                rv = eng_index_place_next(l->reader, after, held[op->ids.count].id, &held[op->ids.count].key_hash);
+                rv = eng_index_location_next(l->reader, after, held[op->ids.count].id, &held[op->ids.count].key_hash);
                 if (rv != 0)
                         break;
                 after = held[op->ids.count].id;
@@ -135,7 +135,7 @@ static void owned_again(struct eng_local *l, struct eng_page_wait *wait, int rv)
 /* The batch that will hold all that is visible now. */
 static uint64_t mark_of(const struct eng_local *l)
 {
-        return l->batches_begun + (eng_tail_empty(l->active) ? 0 : 1);
+        return l->batches_begun + (eng_memtable_empty(l->active) ? 0 : 1);
 }
 
 static int read_owned(struct eng_local *l, struct eng_op *op)

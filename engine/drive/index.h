@@ -144,7 +144,7 @@ int eng_index_delete_prefix(struct eng_index_txn *txn, const void *prefix, size_
 
 /* ---- places of shards ------------------------------------------------------------------------------ */
 
-struct eng_place {
+struct eng_location {
         uint64_t segment, offset; /* of the frame's header */
         uint32_t payload_len;
         uint32_t stripe;
@@ -152,29 +152,29 @@ struct eng_place {
         uint64_t key_hash; /* of the frame; 0: not known */
 };
 /* Bytes a frame takes in its segment. */
-static inline uint64_t eng_place_bytes(const struct eng_place *place)
+static inline uint64_t eng_location_bytes(const struct eng_location *location)
 {
-        return FMT_BLOCK + (uint64_t)place->payload_len;
+        return FMT_BLOCK + (uint64_t)location->payload_len;
 }
 
 /* -ENOENT. */
-int eng_index_place_get(struct eng_index_txn *txn, const uint8_t object_id[FMT_ID], uint32_t stripe, uint8_t shard,
-                        struct eng_place *out);
+int eng_index_location_get(struct eng_index_txn *txn, const uint8_t object_id[FMT_ID], uint32_t stripe, uint8_t shard,
+                        struct eng_location *out);
 /* The first object id greater than `after` that has places, and the key's hash of one of them (0: not known). -ENOENT: there is none. */
-int eng_index_place_next(struct eng_index_txn *txn, const uint8_t after[FMT_ID], uint8_t out[FMT_ID],
+int eng_index_location_next(struct eng_index_txn *txn, const uint8_t after[FMT_ID], uint8_t out[FMT_ID],
                          uint64_t *key_hash);
 /*
  * Write transactions. Sets the place of (object id, place->stripe, place->shard). 0: new; 1: there was one, copied to
  * *old (old may be NULL) and replaced; the same place again changes nothing. live_frames and live_bytes of the rows of
  * the segments concerned follow; a row that is not there yet is made.
  */
-int eng_index_place_put(struct eng_index_txn *txn, const uint8_t object_id[FMT_ID], const struct eng_place *place,
-                        struct eng_place *old);
-typedef void (*eng_index_place_gone)(void *arg, const struct eng_place *place);
+int eng_index_location_put(struct eng_index_txn *txn, const uint8_t object_id[FMT_ID], const struct eng_location *location,
+                        struct eng_location *old);
+typedef void (*eng_index_location_gone)(void *arg, const struct eng_location *location);
 /*
  * Removes all places of an object id, telling each (gone may be NULL); 0 also when there are none. Segment rows follow.
  */
-int eng_index_place_discard(struct eng_index_txn *txn, const uint8_t object_id[FMT_ID], eng_index_place_gone gone,
+int eng_index_location_discard(struct eng_index_txn *txn, const uint8_t object_id[FMT_ID], eng_index_location_gone gone,
                             void *arg);
 
 /* ---- owners: which names have parts of an object id ------------------------------------------------- */

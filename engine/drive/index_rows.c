@@ -176,7 +176,7 @@ int index_counts_save(struct eng_index_txn *txn)
 
 /* ---- places ---------------------------------------------------------------------------------------- */
 
-static void place_key(uint8_t key[PLACE_KEY], const uint8_t object_id[FMT_ID], uint32_t stripe, uint8_t shard)
+static void location_key(uint8_t key[PLACE_KEY], const uint8_t object_id[FMT_ID], uint32_t stripe, uint8_t shard)
 {
         uint32_t be = htobe32(stripe);
 
@@ -186,21 +186,21 @@ static void place_key(uint8_t key[PLACE_KEY], const uint8_t object_id[FMT_ID], u
 }
 
 /* Rows of layout 1 have no hash of the key. */
-static int place_row_check(const void *key, const MDB_val *data, struct fmt_index_place *row)
+static int location_row_check(const void *key, const MDB_val *data, struct fmt_index_location *row)
 {
         memset(row, 0, sizeof(*row));
         return row_check(key, PLACE_KEY, data, row, data->mv_size == FMT_INDEX_PLACE1 ? FMT_INDEX_PLACE1 : sizeof(*row));
 }
 
-static int place_row_get(struct eng_index_txn *txn, const uint8_t key[PLACE_KEY], struct fmt_index_place *row)
+static int location_row_get(struct eng_index_txn *txn, const uint8_t key[PLACE_KEY], struct fmt_index_location *row)
 {
         MDB_val data;
         int rv = db_get(txn, INDEX_PLACES, key, PLACE_KEY, &data);
 
-        return rv != 0 ? rv : place_row_check(key, &data, row);
+        return rv != 0 ? rv : location_row_check(key, &data, row);
 }
 
-static void place_of(const uint8_t key[PLACE_KEY], const struct fmt_index_place *row, struct eng_place *out)
+static void row_location(const uint8_t key[PLACE_KEY], const struct fmt_index_location *row, struct eng_location *out)
 {
         uint32_t be;
 
@@ -213,34 +213,34 @@ static void place_of(const uint8_t key[PLACE_KEY], const struct fmt_index_place 
         out->key_hash = row->key_hash;
 }
 
-static int place_get(struct eng_index_txn *txn, const uint8_t *object_id, uint32_t stripe, uint8_t shard,
-                     struct eng_place *out)
+static int location_get(struct eng_index_txn *txn, const uint8_t *object_id, uint32_t stripe, uint8_t shard,
+                     struct eng_location *out)
 {
         uint8_t key[PLACE_KEY];
-        struct fmt_index_place row;
+        struct fmt_index_location row;
         int rv;
 
-        place_key(key, object_id, stripe, shard);
-        rv = place_row_get(txn, key, &row);
+        location_key(key, object_id, stripe, shard);
+        rv = location_row_get(txn, key, &row);
         if (rv == 0)
-                place_of(key, &row, out);
+                row_location(key, &row, out);
         return rv;
 }
 
-int eng_index_place_get(struct eng_index_txn *txn, const uint8_t object_id[FMT_ID], uint32_t stripe, uint8_t shard,
-                        struct eng_place *out)
+int eng_index_location_get(struct eng_index_txn *txn, const uint8_t object_id[FMT_ID], uint32_t stripe, uint8_t shard,
+                        struct eng_location *out)
 {
-        ENG_GUARDED(&txn->index->broken, place_get(txn, object_id, stripe, shard, out));
+        ENG_GUARDED(&txn->index->broken, location_get(txn, object_id, stripe, shard, out));
 }
 
-static int place_next(struct eng_index_txn *txn, const uint8_t *after, uint8_t *out, uint64_t *key_hash)
+static int location_next(struct eng_index_txn *txn, const uint8_t *after, uint8_t *out, uint64_t *key_hash)
 {
-        struct fmt_index_place row;
+        struct fmt_index_location row;
         uint8_t key[PLACE_KEY];
         MDB_val mkey = {.mv_size = sizeof(key), .mv_data = key}, data;
         int rv;
 
-        place_key(key, after, UINT32_MAX, UINT8_MAX);
+        location_key(key, after, UINT32_MAX, UINT8_MAX);
         rv = index_cursor_open(txn, INDEX_PLACES, &txn->walk);
         if (rv != 0)
                 return rv;
@@ -251,47 +251,47 @@ static int place_next(struct eng_index_txn *txn, const uint8_t *after, uint8_t *
                 rv = -EBADMSG;
         if (rv == 0) {
                 memcpy(out, mkey.mv_data, FMT_ID);
-                *key_hash = place_row_check(mkey.mv_data, &data, &row) == 0 ? row.key_hash : 0;
+                *key_hash = location_row_check(mkey.mv_data, &data, &row) == 0 ? row.key_hash : 0;
         }
         index_walk_close(txn);
         return rv;
 }
 
-int eng_index_place_next(struct eng_index_txn *txn, const uint8_t after[FMT_ID], uint8_t out[FMT_ID], uint64_t *key_hash)
+int eng_index_location_next(struct eng_index_txn *txn, const uint8_t after[FMT_ID], uint8_t out[FMT_ID], uint64_t *key_hash)
 {
-        ENG_GUARDED(&txn->index->broken, place_next(txn, after, out, key_hash));
+        ENG_GUARDED(&txn->index->broken, location_next(txn, after, out, key_hash));
 }
 
-static int place_count(struct eng_index_txn *txn, const struct eng_place *place, int sign)
+static int location_count(struct eng_index_txn *txn, const struct eng_location *location, int sign)
 {
-        return index_count(txn, INDEX_SEGMENTS, place->segment, sign, sign * (int64_t)eng_place_bytes(place));
+        return index_count(txn, INDEX_SEGMENTS, location->segment, sign, sign * (int64_t)eng_location_bytes(location));
 }
 
-static int place_put(struct eng_index_txn *txn, const uint8_t *object_id, const struct eng_place *place,
-                     struct eng_place *old)
+static int location_put(struct eng_index_txn *txn, const uint8_t *object_id, const struct eng_location *location,
+                     struct eng_location *old)
 {
-        struct fmt_index_place row;
-        struct eng_place before;
+        struct fmt_index_location row;
+        struct eng_location before;
         uint8_t key[PLACE_KEY];
         bool had;
         int rv;
 
-        place_key(key, object_id, place->stripe, place->shard);
-        rv = place_row_get(txn, key, &row);
+        location_key(key, object_id, location->stripe, location->shard);
+        rv = location_row_get(txn, key, &row);
         had = rv == 0;
         if (had) {
-                place_of(key, &row, &before);
-                rv = place_count(txn, &before, -1);
+                row_location(key, &row, &before);
+                rv = location_count(txn, &before, -1);
         } else if (rv == -ENOENT || rv == -EBADMSG) {
                 rv = 0; /* a damaged place is replaced; its segment's count stays too high */
         }
         if (rv == 0)
-                rv = place_count(txn, place, 1);
-        row = (struct fmt_index_place){
-                .payload_len = place->payload_len,
-                .segment = place->segment,
-                .offset = place->offset,
-                .key_hash = place->key_hash};
+                rv = location_count(txn, location, 1);
+        row = (struct fmt_index_location){
+                .payload_len = location->payload_len,
+                .segment = location->segment,
+                .offset = location->offset,
+                .key_hash = location->key_hash};
         if (rv == 0)
                 rv = row_put(txn, INDEX_PLACES, key, sizeof(key), &row, sizeof(row));
         if (rv != 0)
@@ -301,23 +301,23 @@ static int place_put(struct eng_index_txn *txn, const uint8_t *object_id, const 
         return had;
 }
 
-static int place_put_guarded(struct eng_index_txn *txn, const uint8_t *object_id, const struct eng_place *place,
-                             struct eng_place *old)
+static int location_put_guarded(struct eng_index_txn *txn, const uint8_t *object_id, const struct eng_location *location,
+                             struct eng_location *old)
 {
-        ENG_GUARDED(&txn->index->broken, place_put(txn, object_id, place, old));
+        ENG_GUARDED(&txn->index->broken, location_put(txn, object_id, location, old));
 }
 
-int eng_index_place_put(struct eng_index_txn *txn, const uint8_t object_id[FMT_ID], const struct eng_place *place,
-                        struct eng_place *old)
+int eng_index_location_put(struct eng_index_txn *txn, const uint8_t object_id[FMT_ID], const struct eng_location *location,
+                        struct eng_location *old)
 {
         assert(txn->write);
-        return index_changed(txn, place_put_guarded(txn, object_id, place, old));
+        return index_changed(txn, location_put_guarded(txn, object_id, location, old));
 }
 
 /* Removes the first place of an object id and gives it. 1: it was damaged: gone, but not known. */
-static int discard_step(struct eng_index_txn *txn, const uint8_t *object_id, struct eng_place *out)
+static int discard_step(struct eng_index_txn *txn, const uint8_t *object_id, struct eng_location *out)
 {
-        struct fmt_index_place row;
+        struct fmt_index_location row;
         uint8_t key[PLACE_KEY];
         MDB_val mkey = {.mv_size = FMT_ID, .mv_data = (void *)object_id}, data;
         bool damaged;
@@ -335,10 +335,10 @@ static int discard_step(struct eng_index_txn *txn, const uint8_t *object_id, str
         if (rv != 0)
                 goto out;
         memcpy(key, mkey.mv_data, sizeof(key));
-        damaged = place_row_check(key, &data, &row) != 0;
+        damaged = location_row_check(key, &data, &row) != 0;
         if (!damaged) {
-                place_of(key, &row, out);
-                rv = place_count(txn, out, -1);
+                row_location(key, &row, out);
+                rv = location_count(txn, out, -1);
         }
         if (rv == 0)
                 rv = index_error(mdb_cursor_del(txn->walk, 0));
@@ -349,22 +349,22 @@ out:
         return rv;
 }
 
-static int discard_step_guarded(struct eng_index_txn *txn, const uint8_t *object_id, struct eng_place *out)
+static int discard_step_guarded(struct eng_index_txn *txn, const uint8_t *object_id, struct eng_location *out)
 {
         ENG_GUARDED(&txn->index->broken, discard_step(txn, object_id, out));
 }
 
-int eng_index_place_discard(struct eng_index_txn *txn, const uint8_t object_id[FMT_ID], eng_index_place_gone gone,
+int eng_index_location_discard(struct eng_index_txn *txn, const uint8_t object_id[FMT_ID], eng_index_location_gone gone,
                             void *arg)
 {
-        struct eng_place place;
+        struct eng_location location;
         int rv;
 
         assert(txn->write);
         do {
-                rv = discard_step_guarded(txn, object_id, &place);
+                rv = discard_step_guarded(txn, object_id, &location);
                 if (rv == 0 && gone != NULL)
-                        gone(arg, &place);
+                        gone(arg, &location);
         } while (rv >= 0);
         return rv == -ENOENT ? 0 : index_changed(txn, rv);
 }

@@ -20,7 +20,7 @@
 static void (*const handlers[ENG_OP_KINDS])(struct eng_local *l, struct eng_op *op) = {
         [ENG_OP_APPEND] = eng_append_op, [ENG_OP_COMMIT] = eng_commit_op,   [ENG_OP_LOOKUP] = eng_lookup_op,
         [ENG_OP_SCAN] = eng_scan_op,     [ENG_OP_WRITE] = eng_write_op,     [ENG_OP_SYNC] = eng_sync_op,
-        [ENG_OP_READ] = eng_read_op,     [ENG_OP_DISCARD] = eng_discard_op, [ENG_OP_TAIL] = eng_tail_op,
+        [ENG_OP_READ] = eng_read_op,     [ENG_OP_DISCARD] = eng_discard_op, [ENG_OP_TAIL] = eng_memtable_op,
         [ENG_OP_RECORD] = eng_record_op, [ENG_OP_HELD] = eng_held_op,     [ENG_OP_IDS] = eng_ids_op,
         [ENG_OP_OWNED] = eng_owned_op,   [ENG_OP_SCRUB] = eng_scrub_op,
 };
@@ -39,7 +39,7 @@ void eng_local_answer(struct eng_op *op, int rv)
 
         lp_trace_set_request(op->request); /* the answer is for its request, whatever brought it about */
         if (rv == -EIO || rv == -EBADMSG)
-                eng_count(&l->figures.errors, 1);
+                eng_count(&l->statistics.errors, 1);
         if (op->submitted != 0) {
                 now = lp_clock();
                 eng_local_time(l, op->kind, now - op->submitted);
@@ -53,7 +53,7 @@ void eng_local_answer(struct eng_op *op, int rv)
 
 static void dispatch(struct eng_local *l, struct eng_op *op)
 {
-        eng_count(&l->figures.ops, 1);
+        eng_count(&l->statistics.ops, 1);
         if (eng_local_failed(l) || l->closed)
                 eng_local_answer(op, -EIO);
         else
@@ -116,7 +116,7 @@ void eng_local_fail(struct eng_local *l, int rv, const char *format, ...)
                 snprintf(l->reason, sizeof(l->reason), "%s: %s", what, strerror(-rv));
         else
                 snprintf(l->reason, sizeof(l->reason), "%s", what);
-        eng_count(&l->figures.errors, 1);
+        eng_count(&l->statistics.errors, 1);
         atomic_store_explicit(&l->failed, true, memory_order_release);
         eng_log_fail(l);
         eng_write_fail(l);
@@ -193,7 +193,7 @@ static void cover_log(struct eng_local *l)
         if (eng_local_failed(l) && !l->cut_off)
                 return;
         if (l->frozen != NULL && l->batch.job.state == ENG_JOB_RAN && l->batch.result == 0) {
-                eng_tail_free(l->frozen);
+                eng_memtable_free(l->frozen);
                 l->frozen = NULL;
                 eng_batch_free(&l->batch);
         }
@@ -237,8 +237,8 @@ static void free_state(struct eng_local *l)
         l->emptied = true;
         drop_queues(l);
         eng_batch_free(&l->batch);
-        eng_tail_free(l->active);
-        eng_tail_free(l->frozen);
+        eng_memtable_free(l->active);
+        eng_memtable_free(l->frozen);
         eng_pgs_clear(&l->pgs);
         eng_buf_list_clear(&l->dead);
         eng_buf_unref(l->epochs.newest);
@@ -346,7 +346,7 @@ const struct eng_drive_ops eng_local_ops = {.submit = local_submit, .close = loc
 
 /* ---- figures --------------------------------------------------------------------------------------- */
 
-static uint64_t figure(const atomic_uint_fast64_t *from)
+static uint64_t statistic(const atomic_uint_fast64_t *from)
 {
         return atomic_load_explicit(from, memory_order_relaxed);
 }
@@ -362,31 +362,31 @@ void eng_local_info(struct eng_drive *drive, struct eng_drive_info *out)
         memcpy(out->id, l->id_text, sizeof(out->id));
         if (failed)
                 memcpy(out->reason, l->reason, sizeof(out->reason));
-        out->starved = atomic_load(&l->figures.starved);
-        out->total_bytes = figure(&l->space->total);
-        out->free_bytes = figure(&l->space->free);
-        out->log_bytes = figure(&l->figures.log_bytes);
-        out->data_bytes = figure(&l->figures.data_bytes);
-        out->index_bytes = figure(&l->figures.index_bytes);
-        out->ops = figure(&l->figures.ops);
-        out->errors = figure(&l->figures.errors);
-        out->queue = figure(&l->figures.queue);
-        out->tail_bytes = figure(&l->figures.tail_bytes);
-        out->appends = figure(&l->figures.appends);
-        out->batches = figure(&l->figures.batches);
-        out->syncs = figure(&l->figures.syncs);
-        out->read_bytes = figure(&l->figures.read_bytes);
-        out->written_bytes = figure(&l->figures.written_bytes);
-        out->cache_bytes = figure(&l->figures.cache_bytes);
-        out->cache_hits = figure(&l->figures.cache_hits);
-        out->cache_misses = figure(&l->figures.cache_misses);
-        out->log_live_bytes = figure(&l->figures.log_live_bytes);
-        out->data_live_bytes = figure(&l->figures.data_live_bytes);
-        out->reclaim_copied = figure(&l->figures.reclaim_copied);
-        out->reclaim_freed = figure(&l->figures.reclaim_freed);
-        out->index_reads = figure(&l->figures.index_reads);
-        out->reclaim_damaged = figure(&l->figures.reclaim_damaged);
-        out->read_errors = figure(&l->figures.read_errors);
-        out->unknown_owners = figure(&l->figures.unknown_owners);
+        out->starved = atomic_load(&l->statistics.starved);
+        out->total_bytes = statistic(&l->space->total);
+        out->free_bytes = statistic(&l->space->free);
+        out->log_bytes = statistic(&l->statistics.log_bytes);
+        out->data_bytes = statistic(&l->statistics.data_bytes);
+        out->index_bytes = statistic(&l->statistics.index_bytes);
+        out->ops = statistic(&l->statistics.ops);
+        out->errors = statistic(&l->statistics.errors);
+        out->queue = statistic(&l->statistics.queue);
+        out->memtable_bytes = statistic(&l->statistics.memtable_bytes);
+        out->appends = statistic(&l->statistics.appends);
+        out->batches = statistic(&l->statistics.batches);
+        out->syncs = statistic(&l->statistics.syncs);
+        out->read_bytes = statistic(&l->statistics.read_bytes);
+        out->written_bytes = statistic(&l->statistics.written_bytes);
+        out->cache_bytes = statistic(&l->statistics.cache_bytes);
+        out->cache_hits = statistic(&l->statistics.cache_hits);
+        out->cache_misses = statistic(&l->statistics.cache_misses);
+        out->log_live_bytes = statistic(&l->statistics.log_live_bytes);
+        out->data_live_bytes = statistic(&l->statistics.data_live_bytes);
+        out->reclaim_copied = statistic(&l->statistics.reclaim_copied);
+        out->reclaim_freed = statistic(&l->statistics.reclaim_freed);
+        out->index_reads = statistic(&l->statistics.index_reads);
+        out->reclaim_damaged = statistic(&l->statistics.reclaim_damaged);
+        out->read_errors = statistic(&l->statistics.read_errors);
+        out->unknown_owners = statistic(&l->statistics.unknown_owners);
         out->unreliable = atomic_load_explicit(&l->unreliable, memory_order_relaxed);
 }

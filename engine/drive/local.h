@@ -27,34 +27,34 @@
 #include "engine/drive/fds.h"
 #include "engine/drive/index.h"
 #include "engine/drive/logfile.h"
-#include "engine/drive/marks.h"
+#include "engine/drive/ghost_table.h"
 #include "engine/drive/pages.h"
 #include "engine/drive/pgs.h"
 #include "engine/drive/rec.h"
 #include "engine/drive/segment.h"
 #include "engine/drive/space.h"
-#include "engine/drive/tail.h"
+#include "engine/drive/memtable.h"
 #include "engine/drive/worker.h"
 
 #define ENG_BATCH_BYTES         (2u << 20)    /* of one write to the log */
 #define ENG_LOG_PLAIN_BYTES     (4ull << 20)  /* a log file that was not made ahead is used up to here */
 #define ENG_APPEND_QUEUE_BYTES  (64ull << 20) /* queued and pending; beyond: -EAGAIN, RESERVE ones at twice that */
-#define ENG_TAIL_BYTES_DEFAULT  (32ull << 20)
+#define ENG_MEMTABLE_BYTES_DEFAULT  (32ull << 20)
 #define ENG_CACHE_BYTES_DEFAULT (32ull << 20)
 #define ENG_WRITES_MAX          4096u  /* WRITEs under way or waiting for a segment */
 #define ENG_FREEZE_NAMES        32768u /* the active generation is frozen at so many names ... */
-#define ENG_FREEZE_BYTES_SHARE  4u     /* ... or this share of tail_bytes, or after a tick */
+#define ENG_FREEZE_BYTES_SHARE  4u     /* ... or this share of memtable_bytes, or after a tick */
 /*
  * The same of one whose damaged index takes nothing any more. From the first on it is stalled: no client's change of its groups is begun, since what it
  * holds goes to no disk before another drive is back and the store can do without this one.
  */
 #define ENG_ROT_TAILS           4u
-#define ENG_FULL_TAILS          8u /* times tail_bytes of memory while a drive is opened whose index has no room to grow */
+#define ENG_FULL_TAILS          8u /* times memtable_bytes of memory while a drive is opened whose index has no room to grow */
 #define ENG_TICK_NS             1000000000ull
 #define ENG_IO_LIMIT_NS         (10 * 1000000000ull) /* a write or flush that takes longer fails the drive; a read is given up */
 #define ENG_IO_PATIENCE         6u                   /* limits that reads for which nobody waits may take before they fail an idle drive */
 #define ENG_SYNC_SEGMENTS       16u                  /* flushed at the same time */
-#define ENG_MARKS_MAX           (1u << 20)           /* of what was read not long ago; four bytes each */
+#define ENG_GHOSTS_MAX           (1u << 20)           /* of what was read not long ago; four bytes each */
 #define ENG_UNIT_MEMORY         (4ull << 20)         /* of memory for one mark: a unit on each of four drives */
 #define ENG_RECORD_MEMORY       (64ull << 10)        /* some blocks on each of four drives, and as much again for what else fills memory */
 #define ENG_DEAD_REPLAYED_MAX   65536u               /* superseded values remembered from a replay */
@@ -198,7 +198,7 @@ void eng_log_append(struct eng_local *l, struct eng_append *append);
 /* Starts a batch if none is in flight, something waits, and the tail and the files have room. */
 void eng_log_kick(struct eng_local *l);
 /* What waits for the index has as much memory as it may: nothing is appended till a batch is written. */
-bool eng_log_tail_full(const struct eng_local *l);
+bool eng_log_memtable_full(const struct eng_local *l);
 /* The record is durable and taken in, as is all before it: an index batch from now on may say that it covers it. */
 void eng_log_ends_after(struct eng_local *l, const struct fmt_record *rec);
 /* Answers everything that waits with rv. -ENOSPC: only what may not use the reserve; the rest waits for room, for a record that others have must not
@@ -226,15 +226,15 @@ size_t eng_epochs_encode(const struct eng_epochs *epochs, void *out, size_t cap)
 
 /* ---- batch.c --------------------------------------------------------------------------------------- */
 
-struct eng_place_list {
-        struct eng_place *items;
+struct eng_location_list {
+        struct eng_location *items;
         unsigned count, size;
 };
 
 /* What the index worker writes in one transaction, and what came of it. Owner: the loop, while job is IDLE; else the worker. */
 struct eng_batch {
         struct eng_job job;
-        struct eng_tail *tail; /* the frozen generation */
+        struct eng_memtable *tail; /* the frozen generation */
         struct fmt_index_covered covered, reach;
         struct fmt_index_pg *pgs;
         struct fmt_index_log *logs;
@@ -249,13 +249,13 @@ struct eng_batch {
         int result;
         uint64_t index_bytes;       /* in use; 0: not known */
         struct eng_buf_list dead;   /* values with shards that died by it */
-        struct eng_place_list gone; /* frames that died by it */
+        struct eng_location_list gone; /* frames that died by it */
         struct fmt_index_log *rows; /* of the log files whose counts it changed, as they are now */
         unsigned row_count, row_size;
 };
 /* Freezes the active generation and hands it to the index worker, if that is free and there is something new. */
 void eng_batch_start(struct eng_local *l);
-/* The same on the calling thread: open and close. Nobody is told of shards that died by it when closing: a sweep finds them. */
+/* The same on the calling thread: open and close. Nobody is told of shards that died by it when closing: an orphan collection finds them. */
 int eng_batch_now(struct eng_local *l);
 /* Retries a batch that met a full disk. */
 void eng_batch_tick(struct eng_local *l);
@@ -284,7 +284,7 @@ struct eng_file_work {
                 int result;
         } heads[ENG_HEADS_AT_ONCE];        /* headers to be read: they say how the files before theirs ended */
         unsigned head_count;
-        uint64_t free_bytes;  /* of the files in logs and reap */
+        uint64_t free_bytes;  /* of the files in logs and deferred */
         unsigned freed_in_flight; /* ENDS and FREED records on their way */
         bool freed_short;         /* for one of them there was no memory */
         unsigned freed_most;      /* gaps in one record; 0: as many as fit. For tests */
@@ -292,9 +292,9 @@ struct eng_file_work {
         uint64_t marks_from,
                 marks_file; /* a MARKS record knows all records of the files before this: the one on its way; the last, 0: none */
         int free_result;
-        struct eng_segment_job reap[ENG_FREE_AT_ONCE];
-        unsigned reap_count;
-        unsigned reap_again; /* the first of them are to be tried again */
+        struct eng_segment_job deferred[ENG_FREE_AT_ONCE];
+        unsigned deferred_count;
+        unsigned deferred_again; /* the first of them are to be tried again */
         struct eng_job make_job; /* next segment */
         uint64_t make_bytes;     /* claimed for it */
         struct eng_segment_job segment;
@@ -400,7 +400,7 @@ struct eng_rot {
 #define ENG_DAMAGE_TEXT   sizeof(((struct fmt_index_damage *)0)->text)
 struct eng_log_damage {
         bool there;            /* what the drive says may lack what those places held, until its names were compared with others' */
-        unsigned places;       /* met by this replay */
+        unsigned locations;       /* met by this replay */
         uint64_t file, position; /* of the first */
         uint32_t groups[ENG_DAMAGE_GROUPS];
         unsigned group_count;
@@ -418,7 +418,7 @@ struct eng_local {
         char path[256], id_text[33];
         int dir_fd, lock_fd;
         struct stat format; /* of FORMAT as opened */
-        uint64_t log_file_bytes, tail_bytes, reserve_bytes, io_limit_ns;
+        uint64_t log_file_bytes, memtable_bytes, reserve_bytes, io_limit_ns;
         struct eng_space *space; /* the file system's, shared */
 
         /* any thread */
@@ -431,10 +431,10 @@ struct eng_local {
         struct {
                 atomic_uint_fast64_t log_bytes, data_bytes, index_bytes, log_live_bytes, data_live_bytes;
                 atomic_uint_fast64_t reclaim_copied, reclaim_freed, reclaim_damaged, read_errors, unknown_owners, index_reads;
-                atomic_uint_fast64_t ops, errors, queue, tail_bytes, appends, batches, syncs, read_bytes, written_bytes;
+                atomic_uint_fast64_t ops, errors, queue, memtable_bytes, appends, batches, syncs, read_bytes, written_bytes;
                 atomic_uint_fast64_t cache_bytes, cache_hits, cache_misses;
                 atomic_bool starved; /* of space for the next log file */
-        } figures;
+        } statistics;
 
         /* owner: the loop (eng_local_open's thread before that, eng_local_close's after) */
         unsigned holds; /* open, and each job, message or I/O under way; the last one frees the memory */
@@ -445,7 +445,7 @@ struct eng_local {
         struct eng_log log;
         struct eng_log_files files;
         struct eng_pgs pgs;
-        struct eng_tail *active, *frozen;
+        struct eng_memtable *active, *frozen;
         struct eng_batch batch;
         struct eng_op batch_sync; /* of the frames that batch names, before the worker has it */
         bool batch_flushing;      /* it is on its way */
@@ -470,7 +470,7 @@ struct eng_local {
         struct eng_read_headers *headers; /* read.c: verified frame headers */
         struct eng_unreadable unreadable;
         struct eng_rot rot;
-        struct eng_marks unit_marks, record_marks; /* read.c, recread.c: what was read not long ago */
+        struct eng_ghosts unit_ghosts, record_ghosts; /* read.c, recread.c: what was read not long ago */
         struct eng_rec_spares spares;              /* recread.c */
         struct eng_watch_list watches;
         uint64_t ended_at; /* the last of them that ended: lp_now() scale */
@@ -493,9 +493,9 @@ static inline bool eng_local_failed(struct eng_local *l)
 {
         return atomic_load_explicit(&l->failed, memory_order_acquire);
 }
-static inline void eng_count(atomic_uint_fast64_t *figure, uint64_t n)
+static inline void eng_count(atomic_uint_fast64_t *statistic, uint64_t n)
 {
-        atomic_fetch_add_explicit(figure, n, memory_order_relaxed);
+        atomic_fetch_add_explicit(statistic, n, memory_order_relaxed);
 }
 
 /* On a loop, else nothing is counted. */
@@ -536,7 +536,7 @@ void eng_local_read_late(struct eng_local *l, uint64_t file, uint64_t position);
 
 void eng_append_op(struct eng_local *l, struct eng_op *op);
 void eng_commit_op(struct eng_local *l, struct eng_op *op);
-void eng_tail_op(struct eng_local *l, struct eng_op *op);
+void eng_memtable_op(struct eng_local *l, struct eng_op *op);
 void eng_record_op(struct eng_local *l, struct eng_op *op);
 /* type and body set; NULL: no memory. Takes a reference of its own. */
 struct eng_append *eng_append_new(enum fmt_record_type type, struct eng_buf *body);
@@ -567,8 +567,8 @@ void eng_rec_read_free(struct eng_local *l);
 void eng_scan_op(struct eng_local *l, struct eng_op *op);
 void eng_read_op(struct eng_local *l, struct eng_op *op);
 /* Where a shard stands: newest of tail and index. -ENOENT, -EBADMSG, -EIO, ENG_INDEX_ABSENT. */
-int eng_place_find(struct eng_local *l, const uint8_t object_id[FMT_ID], uint32_t stripe, uint8_t shard,
-                   struct eng_place *place);
+int eng_location_find(struct eng_local *l, const uint8_t object_id[FMT_ID], uint32_t stripe, uint8_t shard,
+                   struct eng_location *location);
 void eng_read_free(struct eng_local *l);
 /* The drive has failed: answers what waits. */
 void eng_read_fail(struct eng_local *l);
@@ -592,7 +592,7 @@ void eng_rot_answer(struct eng_local *l, struct eng_op *op);
 bool eng_rot_in_log(const struct eng_local *l, uint64_t file, uint64_t position);
 void eng_rot_state(struct eng_local *l, const struct fmt_drive_scrub *state);
 /* The shard at this place is damaged. A place known already is not remembered twice; of more than ENG_ROT_MAX one that was known before is forgotten. */
-void eng_rot_found(struct eng_local *l, const uint8_t object_id[FMT_ID], const struct eng_place *place);
+void eng_rot_found(struct eng_local *l, const uint8_t object_id[FMT_ID], const struct eng_location *location);
 /*
  * No frame was found there; or, of a log file (| ENG_UNREADABLE_LOG), no record that is right. told: all that stood there is known, and is written anew at
  * once: nobody is asked to compare names for it, unless the drive is opened anew before they were. Of more than ENG_ROT_GAPS one goes that names were compared for; there being none, this one is only counted.
@@ -606,11 +606,11 @@ void eng_rot_round(struct eng_local *l);
 /* Fills what every SCRUB says of what is remembered. */
 void eng_rot_tell(const struct eng_local *l, struct eng_op *op);
 /* The shard has been written anew at this place; NULL: all of the id were discarded. */
-void eng_rot_replaced(struct eng_local *l, const uint8_t object_id[FMT_ID], const struct eng_place *place);
+void eng_rot_replaced(struct eng_local *l, const uint8_t object_id[FMT_ID], const struct eng_location *location);
 /* A whole frame was found there: a read had failed that does not any more. */
 void eng_rot_sound(struct eng_local *l, uint64_t segment, uint64_t offset);
 /* The shard at this place is damaged, as far as is known. */
-bool eng_rot_at(struct eng_local *l, const uint8_t object_id[FMT_ID], const struct eng_place *place);
+bool eng_rot_at(struct eng_local *l, const uint8_t object_id[FMT_ID], const struct eng_location *location);
 /* Looks at some of what is remembered, and forgets what the index does not name any more. */
 void eng_rot_prune(struct eng_local *l);
 /* The index: from it, and to it with a batch. load: 0 also for a row that makes no sense, which is as none. */

@@ -51,7 +51,7 @@ void eng_log_append(struct eng_local *l, struct eng_append *append)
 {
         TAILQ_INSERT_TAIL(&l->log.queue, append, link);
         l->log.queue_bytes += eng_rec_size(append->rec.body_len);
-        eng_count(&l->figures.queue, 1);
+        eng_count(&l->statistics.queue, 1);
 }
 
 /* ---- files ----------------------------------------------------------------------------------------- */
@@ -98,7 +98,7 @@ static void next_done(struct eng_job *job)
         eng_space_drop(l->space, l->log.claimed);
         l->log.claimed = 0;
         l->log.next = rv == 0 ? ENG_LOG_NEXT_READY : ENG_LOG_NEXT_NONE;
-        atomic_store(&l->figures.starved, eng_io_full(rv));
+        atomic_store(&l->statistics.starved, eng_io_full(rv));
         if (eng_io_full(rv)) {
                 log_is_full(l);
                 eng_log_fail_queue(l, -ENOSPC); /* the next append asks again, or the next tick */
@@ -157,7 +157,7 @@ static int log_begin_file(struct eng_local *l)
                 close(log->fd);
         file->capacity = log->next_bytes;
         file->bytes = FMT_BLOCK;
-        eng_count(&l->figures.log_bytes, file->capacity);
+        eng_count(&l->statistics.log_bytes, file->capacity);
         log->fd = fd;
         log->current = file;
         log->file_began = lp_now(l->drive.owner);
@@ -234,7 +234,7 @@ static void finish_batch(struct eng_local *l)
         while ((append = TAILQ_FIRST(&log->batch)) != NULL) {
                 eng_log_ends_after(l, &append->rec);
                 TAILQ_REMOVE(&log->batch, append, link);
-                atomic_fetch_sub_explicit(&l->figures.queue, 1, memory_order_relaxed);
+                atomic_fetch_sub_explicit(&l->statistics.queue, 1, memory_order_relaxed);
                 append->durable(l, append);
         }
         log->writing = false;
@@ -251,7 +251,7 @@ static void fail_list(struct eng_local *l, struct eng_append_list *list, int rv)
                         TAILQ_INSERT_TAIL(&own, append, link);
                         continue;
                 }
-                atomic_fetch_sub_explicit(&l->figures.queue, 1, memory_order_relaxed);
+                atomic_fetch_sub_explicit(&l->statistics.queue, 1, memory_order_relaxed);
                 if (append->op != NULL)
                         eng_local_answer(append->op, rv);
                 eng_append_free(append);
@@ -294,7 +294,7 @@ static void take_back(struct eng_local *l, bool full)
         log->retry_at = lp_now(l->drive.owner) + ENG_TICK_NS / 2;
         if (!full)
                 return;
-        atomic_store(&l->figures.starved, true);
+        atomic_store(&l->statistics.starved, true);
         log_is_full(l);
 }
 
@@ -349,12 +349,12 @@ static void log_written(struct lp_io *io, int res)
                 return;
         }
         if (log->retry_at != 0)
-                atomic_store(&l->figures.starved, false);
+                atomic_store(&l->statistics.starved, false);
         log->retry_at = 0;
         atomic_store_explicit(&l->exhausted, false, memory_order_relaxed);
         eng_local_time(l, ENG_DRIVE_LOG_WRITE, lp_clock() - log->write_began);
-        eng_count(&l->figures.batches, 1);
-        eng_count(&l->figures.written_bytes, log->write_len);
+        eng_count(&l->statistics.batches, 1);
+        eng_count(&l->statistics.written_bytes, log->write_len);
         finish_batch(l);
         if (eng_batch_due(l))
                 eng_batch_start(l);
@@ -394,20 +394,20 @@ static void start_write(struct eng_local *l, uint32_t len, bool with_header)
         lp_trace_set_request(request);
 }
 
-static uint64_t tail_bytes(const struct eng_local *l)
+static uint64_t memtable_bytes(const struct eng_local *l)
 {
         return l->active->bytes + (l->frozen != NULL ? l->frozen->bytes : 0);
 }
 
-bool eng_log_tail_full(const struct eng_local *l)
+bool eng_log_memtable_full(const struct eng_local *l)
 {
-        return tail_bytes(l) >= l->tail_bytes * (atomic_load(&l->index_damaged) ? ENG_ROT_TAILS : 1);
+        return memtable_bytes(l) >= l->memtable_bytes * (atomic_load(&l->index_damaged) ? ENG_ROT_TAILS : 1);
 }
 
 /* What is under way ends, and others' way back needs records of this drive too; so only what clients begin is kept away. */
 static void check_stall(struct eng_local *l)
 {
-        if (atomic_load(&l->index_damaged) && tail_bytes(l) >= l->tail_bytes)
+        if (atomic_load(&l->index_damaged) && memtable_bytes(l) >= l->memtable_bytes)
                 atomic_store_explicit(&l->stalled, true, memory_order_relaxed);
 }
 
@@ -422,7 +422,7 @@ void eng_log_kick(struct eng_local *l)
                 return;
         if (log->writing || TAILQ_EMPTY(&log->queue) || eng_local_failed(l))
                 return;
-        if (eng_log_tail_full(l)) {
+        if (eng_log_memtable_full(l)) {
                 eng_batch_start(l);
                 return;
         }

@@ -40,13 +40,13 @@ static int find_in_index(struct eng_local *l, const uint8_t *name, size_t len, s
 
 int eng_lookup_value(struct eng_local *l, const uint8_t *name, size_t len, struct eng_buf **out)
 {
-        const struct eng_tail_name *entry = eng_tail_find(l->active, name, len);
+        const struct eng_memtable_name *entry = eng_memtable_find(l->active, name, len);
 
         if (entry == NULL && l->frozen != NULL)
-                entry = eng_tail_find(l->frozen, name, len);
+                entry = eng_memtable_find(l->frozen, name, len);
         if (entry == NULL)
                 return find_in_index(l, name, len, out);
-        if (entry->kind != ENG_TAIL_PUT)
+        if (entry->kind != ENG_MEMTABLE_PUT)
                 return -ENOENT;
         *out = eng_buf_ref(entry->value);
         return 0;
@@ -59,7 +59,7 @@ static void give_bytes(struct eng_local *l, struct eng_op *op, const struct fmt_
                         op->lookup.value->len + value->inline_len;
 
         op->lookup.bytes = eng_cache_get(l->cache, value->id);
-        eng_count(op->lookup.bytes != NULL ? &l->figures.cache_hits : &l->figures.cache_misses, 1);
+        eng_count(op->lookup.bytes != NULL ? &l->statistics.cache_hits : &l->statistics.cache_misses, 1);
         if (op->lookup.bytes != NULL && op->lookup.bytes->len == value->inline_len) {
                 eng_local_answer(op, 0);
                 return;

@@ -147,7 +147,7 @@ static int load_rows(struct eng_local *l)
         l->owners_complete = rv == 1;
         if (rv >= 0)
                 rv = eng_index_unknown_owners(l->reader, &unknown);
-        atomic_store_explicit(&l->figures.unknown_owners, unknown, memory_order_relaxed);
+        atomic_store_explicit(&l->statistics.unknown_owners, unknown, memory_order_relaxed);
         if (rv >= 0)
                 rv = eng_rot_load(l, l->reader);
         return rv < 0 ? rv : eng_epochs_load(l, l->reader);
@@ -207,14 +207,14 @@ struct intake {
         struct eng_index_txn *txn;
         bool rebuilding; /* the index is new: it does not know what was there */
         bool took;       /* rows have changed */
-        bool to_tail;    /* the file system has no room for the index: places wait in memory */
+        bool to_memtable;    /* the file system has no room for the index: places wait in memory */
 };
 
-static int known_place(const struct intake *intake, const struct fmt_frame *frame, struct eng_place *out)
+static int known_location(const struct intake *intake, const struct fmt_frame *frame, struct eng_location *out)
 {
-        if (intake->to_tail)
-                return eng_place_find(intake->l, frame->object_id, frame->stripe, frame->shard, out);
-        return eng_index_place_get(intake->txn, frame->object_id, frame->stripe, frame->shard, out);
+        if (intake->to_memtable)
+                return eng_location_find(intake->l, frame->object_id, frame->stripe, frame->shard, out);
+        return eng_index_location_get(intake->txn, frame->object_id, frame->stripe, frame->shard, out);
 }
 
 /*
@@ -224,12 +224,12 @@ static int known_place(const struct intake *intake, const struct fmt_frame *fram
  */
 static int counts(const struct intake *intake, const struct eng_segment *segment, const struct fmt_frame *frame)
 {
-        struct eng_place other;
+        struct eng_location other;
         int rv;
 
         if ((frame->flags & FMT_FRAME_MOVED) != 0 && !intake->rebuilding)
                 return 0;
-        rv = known_place(intake, frame, &other);
+        rv = known_location(intake, frame, &other);
         if (rv == -ENOENT || rv == -EBADMSG)
                 return 1;
         if (rv != 0 || (other.segment == segment->id && other.offset == frame->position))
@@ -238,21 +238,21 @@ static int counts(const struct intake *intake, const struct eng_segment *segment
         return rv == 0 ? 1 : rv == -EBADMSG || rv == -EIO ? 0 : rv;
 }
 
-static int open_take_place(struct intake *intake, const struct fmt_frame *frame, const struct eng_place *place)
+static int open_take_location(struct intake *intake, const struct fmt_frame *frame, const struct eng_location *location)
 {
         struct eng_local *l = intake->l;
-        struct eng_place old;
+        struct eng_location old;
 
-        if (!intake->to_tail)
-                return eng_index_place_put(intake->txn, frame->object_id, place, NULL);
-        if (l->active->bytes > ENG_FULL_TAILS * l->tail_bytes)
+        if (!intake->to_memtable)
+                return eng_index_location_put(intake->txn, frame->object_id, location, NULL);
+        if (l->active->bytes > ENG_FULL_TAILS * l->memtable_bytes)
                 return -ENOSPC;
-        return eng_tail_place(l->active, frame->object_id, place, &old);
+        return eng_memtable_location(l->active, frame->object_id, location, &old);
 }
 
 static int found_frame(void *arg, struct eng_segment *segment, const struct fmt_frame *frame)
 {
-        struct eng_place place = {.segment = segment->id,
+        struct eng_location location = {.segment = segment->id,
                                   .offset = frame->position,
                                   .payload_len = frame->payload_len,
                                   .stripe = frame->stripe,
@@ -261,12 +261,12 @@ static int found_frame(void *arg, struct eng_segment *segment, const struct fmt_
         struct intake *intake = arg;
         int rv = 0;
 
-        if (intake->txn == NULL && !intake->to_tail)
+        if (intake->txn == NULL && !intake->to_memtable)
                 rv = eng_index_write_begin(intake->l->index, &intake->txn);
         if (rv == 0)
                 rv = counts(intake, segment, frame);
         if (rv == 1)
-                rv = open_take_place(intake, frame, &place);
+                rv = open_take_location(intake, frame, &location);
         eng_local_index_error(intake->l, rv);
         return rv < 0 ? rv : 0;
 }
@@ -296,7 +296,7 @@ static int segment_done(void *arg, struct eng_segment *segment)
         int rv;
 
         intake->took = true;
-        if (intake->to_tail)
+        if (intake->to_memtable)
                 return 1; /* the batch that writes the places writes the row */
         rv = put_row(intake, segment);
         eng_local_index_error(intake->l, rv);
@@ -324,9 +324,9 @@ static bool open_try_again(struct intake *intake, int *rv)
                 *rv = eng_index_grow(intake->l->index);
                 return *rv == 0;
         }
-        if (*rv != -ENOSPC || intake->to_tail)
+        if (*rv != -ENOSPC || intake->to_memtable)
                 return false;
-        intake->to_tail = true;
+        intake->to_memtable = true;
         return true;
 }
 
@@ -350,14 +350,14 @@ static int scan_segments(struct eng_local *l, bool *took, struct eng_error *erro
 }
 
 /* The rows do not know of them. */
-static void count_in_tail(struct eng_local *l)
+static void count_in_memtable(struct eng_local *l)
 {
-        struct eng_tail_place *at, *next;
+        struct eng_memtable_location *at, *next;
         struct eng_segment *segment;
 
-        HASH_ITER (hh, l->active->places, at, next) {
-                segment = eng_segment_find(l->segments, at->place.segment);
-                eng_segment_found_living(l->segments, segment, eng_place_bytes(&at->place));
+        HASH_ITER (hh, l->active->locations, at, next) {
+                segment = eng_segment_find(l->segments, at->location.segment);
+                eng_segment_found_living(l->segments, segment, eng_location_bytes(&at->location));
         }
 }
 
@@ -418,10 +418,10 @@ static int open_segments(struct eng_local *l, struct eng_error *error)
                 eng_segments_set_live(l->segments, list.rows[i].segment, list.rows[i].live_frames,
                                       list.rows[i].live_bytes);
         if (rv == 0)
-                count_in_tail(l);
+                count_in_memtable(l);
         if (rv == 0) {
                 eng_segments_info(l->segments, &info);
-                eng_count(&l->figures.data_bytes, info.bytes);
+                eng_count(&l->statistics.data_bytes, info.bytes);
         }
         free(list.rows);
         return rv;
@@ -439,8 +439,8 @@ static void open_tick(struct lp_timer *timer)
         if (eng_local_check_watches(l))
                 return;
         eng_segments_info(l->segments, &info);
-        atomic_store_explicit(&l->figures.data_bytes, info.bytes, memory_order_relaxed);
-        atomic_store_explicit(&l->figures.data_live_bytes, info.live_bytes, memory_order_relaxed);
+        atomic_store_explicit(&l->statistics.data_bytes, info.bytes, memory_order_relaxed);
+        atomic_store_explicit(&l->statistics.data_live_bytes, info.live_bytes, memory_order_relaxed);
         eng_pages_tick(l);
         eng_file_tick(l);
         eng_batch_tick(l);
@@ -500,12 +500,12 @@ static struct eng_local *new_local(const struct eng_local_options *options)
         l->dir_fd = l->lock_fd = l->files.dir_fd = l->log.fd = l->probe_fd = -1;
         l->holds = 1;
         l->io_limit_ns = ENG_IO_LIMIT_NS;
-        l->tail_bytes = or_default(options->tail_bytes, ENG_TAIL_BYTES_DEFAULT);
+        l->memtable_bytes = or_default(options->memtable_bytes, ENG_MEMTABLE_BYTES_DEFAULT);
         memcpy(l->files.drive_id, options->identity.drive_id, FMT_ID);
         eng_log_files_init(&l->files);
         eng_fds_init(l, options->open_files);
-        l->unit_marks = (struct eng_marks){.memory_each = ENG_UNIT_MEMORY, .most = ENG_MARKS_MAX};
-        l->record_marks = (struct eng_marks){.memory_each = ENG_RECORD_MEMORY, .most = ENG_MARKS_MAX};
+        l->unit_ghosts = (struct eng_ghosts){.memory_each = ENG_UNIT_MEMORY, .most = ENG_GHOSTS_MAX};
+        l->record_ghosts = (struct eng_ghosts){.memory_each = ENG_RECORD_MEMORY, .most = ENG_GHOSTS_MAX};
         TAILQ_INIT(&l->watches);
         TAILQ_INIT(&l->flights);
         TAILQ_INIT(&l->pages.line);
@@ -531,7 +531,7 @@ static int open_local(struct eng_local *l, struct eng_error *error)
 {
         int rv;
 
-        l->active = eng_tail_new();
+        l->active = eng_memtable_new();
         l->cache = eng_cache_new(or_default(l->options.cache_bytes, ENG_CACHE_BYTES_DEFAULT));
         if (l->active == NULL || l->cache == NULL || eng_log_open(l) != 0)
                 return eng_error_set(error, -ENOMEM, "%s: no memory", l->path);

@@ -179,7 +179,7 @@ static struct eng_page_read *pages_read_start(struct eng_local *l, uint64_t page
         }
         LIST_INSERT_HEAD(&l->pages.reads, r, link);
         l->pages.reading++;
-        eng_count(&l->figures.index_reads, 1);
+        eng_count(&l->statistics.index_reads, 1);
         eng_watch_begin(l, &r->watch);
         eng_local_hold(l);
         return r;

@@ -234,7 +234,7 @@ void eng_pgs_set_committed(struct eng_log_pg *pg, uint64_t committed)
         pg->dirty = true;
 }
 
-static void fill_pending(struct eng_tail_entry *out, const struct eng_log_pg *pg, const struct eng_append *append)
+static void fill_pending(struct eng_memtable_entry *out, const struct eng_log_pg *pg, const struct eng_append *append)
 {
         memset(out, 0, sizeof(*out));
         out->pg = pg->pg;
@@ -245,7 +245,7 @@ static void fill_pending(struct eng_tail_entry *out, const struct eng_log_pg *pg
         out->body_len = append->rec.body_len;
 }
 
-static void fill_mark(struct eng_tail_entry *out, const struct eng_log_pg *pg)
+static void fill_mark(struct eng_memtable_entry *out, const struct eng_log_pg *pg)
 {
         memset(out, 0, sizeof(*out));
         out->pg = pg->pg;
@@ -259,10 +259,10 @@ static void fill_mark(struct eng_tail_entry *out, const struct eng_log_pg *pg)
 struct eng_buf *eng_pgs_tail(const struct eng_pgs *pgs, uint32_t *count)
 {
         const size_t n = (size_t)pgs->count + pgs->pending_count;
-        struct eng_buf *buf = eng_buf_new(n * sizeof(struct eng_tail_entry));
+        struct eng_buf *buf = eng_buf_new(n * sizeof(struct eng_memtable_entry));
         const struct eng_append *append;
         struct eng_log_pg *pg = NULL;
-        struct eng_tail_entry entry;
+        struct eng_memtable_entry entry;
         size_t at = 0;
 
         if (buf == NULL)

@@ -114,7 +114,7 @@ void eng_read_free(struct eng_local *l)
         }
         free(l->headers);
         l->headers = NULL;
-        eng_marks_clear(&l->unit_marks);
+        eng_ghosts_clear(&l->unit_ghosts);
 }
 
 /* ---- owner, afterwards ----------------------------------------------------------------------------- */
@@ -156,7 +156,7 @@ static void read_back_on_owner(struct lp_msg *msg)
 static void read_finish(struct eng_reading *r, int rv)
 {
         if (rv == 0)
-                eng_count(&r->l->figures.read_bytes, r->op->read.len);
+                eng_count(&r->l->statistics.read_bytes, r->op->read.len);
         if (r->op != NULL)
                 eng_local_answer(r->op, rv);
         else
@@ -265,20 +265,20 @@ static void read_on_home(struct lp_msg *msg)
 
 /* ---- owner, first ---------------------------------------------------------------------------------- */
 
-int eng_place_find(struct eng_local *l, const uint8_t object_id[FMT_ID], uint32_t stripe, uint8_t shard,
-                   struct eng_place *place)
+int eng_location_find(struct eng_local *l, const uint8_t object_id[FMT_ID], uint32_t stripe, uint8_t shard,
+                   struct eng_location *location)
 {
         int rv;
 
-        rv = eng_tail_place_find(l->active, object_id, stripe, shard, place);
+        rv = eng_memtable_location_find(l->active, object_id, stripe, shard, location);
         if (rv == 0 && l->frozen != NULL)
-                rv = eng_tail_place_find(l->frozen, object_id, stripe, shard, place);
+                rv = eng_memtable_location_find(l->frozen, object_id, stripe, shard, location);
         if (rv != 0)
                 return rv == 1 ? 0 : rv;
         rv = eng_index_read_begin(l->reader);
         if (rv != 0)
                 return rv;
-        rv = eng_index_place_get(l->reader, object_id, stripe, shard, place);
+        rv = eng_index_location_get(l->reader, object_id, stripe, shard, location);
         eng_index_read_end(l->reader);
         eng_local_index_error(l, rv);
         return rv;
@@ -361,7 +361,7 @@ static void read_line_up(struct eng_local *l, struct eng_reading *r)
 {
         r->read_fd = r->segment->fd.read_fd;
         r->direct_fd = r->segment->fd.direct_fd;
-        r->direct = !eng_marks_touch(&l->unit_marks, r->where.generation, r->where.position + r->first) && r->direct_fd >= 0;
+        r->direct = !eng_ghosts_touch(&l->unit_ghosts, r->where.generation, r->where.position + r->first) && r->direct_fd >= 0;
         r->waits_from = lp_now(l->drive.owner);
         TAILQ_INSERT_TAIL(&l->reads.waiting, r, wait);
         fly_next(l, r->home);
@@ -382,7 +382,7 @@ static void read_have_fds(struct eng_want *want, int rv)
         free(r);
 }
 
-static void read_start(struct eng_local *l, struct eng_reading *r, struct eng_segment *segment, const struct eng_place *place)
+static void read_start(struct eng_local *l, struct eng_reading *r, struct eng_segment *segment, const struct eng_location *location)
 {
         struct eng_op *op = r->op;
 
@@ -393,7 +393,7 @@ static void read_start(struct eng_local *l, struct eng_reading *r, struct eng_se
         memcpy(r->where.drive_id, l->files.drive_id, FMT_ID);
         r->where.segment = segment->id;
         r->where.generation = segment->generation;
-        r->where.position = place->offset;
+        r->where.position = location->offset;
         r->cover = eng_frame_cover(op->read.payload_len, op->read.offset, op->read.len, &r->first);
         r->descriptors.have = read_have_fds;
         if (eng_fd_get(l, &segment->fd, &r->descriptors) == 0)
@@ -406,17 +406,17 @@ static void read_now(struct eng_local *l, struct eng_op *op)
 {
         struct eng_segment *segment = NULL;
         struct eng_reading *r = NULL;
-        struct eng_place place;
-        int rv = eng_place_find(l, op->read.object_id, op->read.stripe, op->read.shard, &place);
+        struct eng_location location;
+        int rv = eng_location_find(l, op->read.object_id, op->read.stripe, op->read.shard, &location);
 
         if (rv == ENG_INDEX_ABSENT) {
                 eng_pages_wait_op(l, op, read_again);
                 return;
         }
-        if (rv == 0 && place.payload_len != op->read.payload_len)
+        if (rv == 0 && location.payload_len != op->read.payload_len)
                 rv = -EBADMSG;
         if (rv == 0) {
-                segment = eng_segment_find(l->segments, place.segment);
+                segment = eng_segment_find(l->segments, location.segment);
                 r = segment != NULL ? calloc(1, sizeof(*r)) : NULL;
                 rv = segment == NULL ? -EBADMSG : r == NULL ? -EAGAIN : 0; /* no segment: the file is lost */
         }
@@ -425,7 +425,7 @@ static void read_now(struct eng_local *l, struct eng_op *op)
                 return;
         }
         r->op = op;
-        read_start(l, r, segment, &place);
+        read_start(l, r, segment, &location);
 }
 
 static void read_again(struct eng_local *l, struct eng_page_wait *wait, int rv)

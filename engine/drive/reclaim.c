@@ -24,7 +24,7 @@
 #define BURST_NS        100000000ull
 #define PAUSE_MAX_NS    1000000000ull
 #define RETRY_NS        3000000000ull
-#define TAIL_WAIT_NS    20000000ull
+#define MEMTABLE_WAIT_NS    20000000ull
 #define NAME_OVERHEAD   192u /* what a living value takes in its file beside its own bytes: header, mutation, rounding */
 
 static struct eng_local *of_timer(struct lp_timer *timer)
@@ -182,9 +182,9 @@ void eng_reclaim_wait(struct eng_local *l, uint64_t ns, void (*step)(struct eng_
 }
 
 /* What is moved waits in the tail for the index; appends have the same bound. */
-static bool tail_full(const struct eng_local *l)
+static bool memtable_full(const struct eng_local *l)
 {
-        return l->active->bytes + (l->frozen != NULL ? l->frozen->bytes : 0) >= l->tail_bytes;
+        return l->active->bytes + (l->frozen != NULL ? l->frozen->bytes : 0) >= l->memtable_bytes;
 }
 
 static void reclaim_refill(struct eng_local *l, uint64_t rate)
@@ -206,9 +206,9 @@ void eng_reclaim_pace(struct eng_local *l, uint64_t bytes, void (*step)(struct e
         struct eng_reclaim *rc = &l->reclaim;
         uint64_t rate = rate_now(l);
 
-        if (tail_full(l)) {
+        if (memtable_full(l)) {
                 eng_batch_start(l);
-                eng_reclaim_wait(l, TAIL_WAIT_NS, step);
+                eng_reclaim_wait(l, MEMTABLE_WAIT_NS, step);
                 return;
         }
         if (rate == UINT64_MAX) {
@@ -240,7 +240,7 @@ void eng_reclaim_passed(struct eng_local *l)
         struct eng_reclaim *rc = &l->reclaim;
 
         if (rc->segment != NULL) {
-                eng_count(&l->figures.reclaim_damaged, rc->copy.damaged);
+                eng_count(&l->statistics.reclaim_damaged, rc->copy.damaged);
                 eng_segment_unpin(l->segments, rc->segment);
                 eng_segment_copy_end(&rc->copy);
                 rc->segment = NULL;
@@ -251,7 +251,7 @@ void eng_reclaim_passed(struct eng_local *l)
                 rc->file = NULL;
         }
         rc->state = ENG_RECLAIM_SETTLE;
-        rc->settle_batch = l->batches_begun + !eng_tail_empty(l->active);
+        rc->settle_batch = l->batches_begun + !eng_memtable_empty(l->active);
         eng_batch_start(l);
         eng_reclaim_settled(l);
 }
@@ -271,7 +271,7 @@ static void reclaim_judge(struct eng_local *l)
                 segment->kept = true;
         if (!rc->incomplete && file != NULL && file->live_names > 0) {
                 file->kept = true;
-                eng_count(&l->figures.reclaim_damaged, file->live_names);
+                eng_count(&l->statistics.reclaim_damaged, file->live_names);
         }
         victim_end(l);
 }

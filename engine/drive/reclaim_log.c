@@ -246,7 +246,7 @@ static void copy_durable(void *arg, struct eng_append *append)
         struct eng_local *l = arg;
         int rv = eng_apply_copy(l, append);
 
-        eng_count(&l->figures.reclaim_copied, eng_rec_size(append->rec.body_len));
+        eng_count(&l->statistics.reclaim_copied, eng_rec_size(append->rec.body_len));
         eng_append_free(append);
         if (rv != 0)
                 eng_local_fail(l, rv, "moving a record");

@@ -34,13 +34,13 @@ static uint32_t frame_bytes(const struct eng_copy_frame *frame)
 /* 1: the frame of the victim is the one that counts. 0; ENG_INDEX_ABSENT: not to be said without reading a page. */
 static int reclaim_segment_lives(struct eng_local *l, const struct eng_copy_frame *frame)
 {
-        struct eng_place place;
-        int rv = eng_place_find(l, frame->object_id, frame->stripe, frame->shard, &place);
+        struct eng_location location;
+        int rv = eng_location_find(l, frame->object_id, frame->stripe, frame->shard, &location);
 
         if (rv == ENG_INDEX_ABSENT)
                 return rv;
-        return rv == 0 && place.segment == l->reclaim.segment_id && place.offset == frame->position &&
-               place.payload_len == frame->payload_len;
+        return rv == 0 && location.segment == l->reclaim.segment_id && location.offset == frame->position &&
+               location.payload_len == frame->payload_len;
 }
 
 static void reclaim_segment_give_up(struct eng_local *l)
@@ -66,7 +66,7 @@ static void lost_copy(struct eng_local *l, const struct eng_copy_frame *frame)
 
 static int reclaim_segment_enter(struct eng_local *l, const struct eng_copy_frame *frame)
 {
-        struct eng_place old, place = {.segment = frame->to_segment,
+        struct eng_location old, location = {.segment = frame->to_segment,
                                        .offset = frame->to_position,
                                        .payload_len = frame->payload_len,
                                        .stripe = frame->stripe,
@@ -80,10 +80,10 @@ static int reclaim_segment_enter(struct eng_local *l, const struct eng_copy_fram
                 lost_copy(l, frame);
                 return 0;
         }
-        eng_count(&l->figures.reclaim_copied, frame_bytes(frame));
-        rv = eng_tail_place(l->active, frame->object_id, &place, &old);
+        eng_count(&l->statistics.reclaim_copied, frame_bytes(frame));
+        rv = eng_memtable_location(l->active, frame->object_id, &location, &old);
         if (rv == 1)
-                one_dead(l, old.segment, eng_place_bytes(&old));
+                one_dead(l, old.segment, eng_location_bytes(&old));
         return rv < 0 ? rv : 0;
 }
 
@@ -166,12 +166,12 @@ static void run_written(struct lp_io *io, int res)
                 eng_local_fail(l, res < 0 ? res : -EIO, "writing segment %llu", (unsigned long long)rc->run_to->id);
         if (eng_local_failed(l))
                 return;
-        eng_count(&l->figures.written_bytes, rc->run_bytes);
+        eng_count(&l->statistics.written_bytes, rc->run_bytes);
         write_some(l);
 }
 
 /* The next place, with the header rewritten for it. */
-static int place_one(struct eng_local *l, struct eng_copy_frame *frame)
+static int location_one(struct eng_local *l, struct eng_copy_frame *frame)
 {
         struct fmt_frame *header = (struct fmt_frame *)(l->reclaim.copy.buffer + frame->at);
         struct eng_frame_where where;
@@ -185,7 +185,7 @@ static int place_one(struct eng_local *l, struct eng_copy_frame *frame)
         where = (struct eng_frame_where){.segment = to->id, .generation = to->generation, .position = position};
         memcpy(where.drive_id, l->files.drive_id, FMT_ID);
         header->flags |= FMT_FRAME_MOVED;
-        eng_frame_place(header, &where);
+        eng_frame_locate(header, &where);
         frame->to_segment = to->id;
         frame->to_position = position;
         l->reclaim.run_to = to;
@@ -209,7 +209,7 @@ static int reclaim_segment_gather(struct eng_local *l)
                 }
                 if (rc->run_bytes > 0 && !eng_segment_fits(l->segments, frame_bytes(frame)))
                         return 0;
-                rv = place_one(l, frame);
+                rv = location_one(l, frame);
                 if (rv != 0)
                         return rv;
                 if (rc->run_bytes == 0)

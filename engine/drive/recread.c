@@ -109,7 +109,7 @@ void eng_rec_read_free(struct eng_local *l)
                 recread_destroy(r);
         }
         l->spares.count = 0;
-        eng_marks_clear(&l->record_marks);
+        eng_ghosts_clear(&l->record_ghosts);
 }
 
 /* ---- owner, afterwards ----------------------------------------------------------------------------- */
@@ -132,7 +132,7 @@ static void recread_back_on_owner(struct lp_msg *msg)
                 l->files.no_direct = true;
         if (r->cached != NULL)
                 eng_cache_put(l->cache, r->id, r->cached);
-        atomic_store_explicit(&l->figures.cache_bytes, eng_cache_bytes(l->cache), memory_order_relaxed);
+        atomic_store_explicit(&l->statistics.cache_bytes, eng_cache_bytes(l->cache), memory_order_relaxed);
         if (r->unreadable)
                 eng_local_read_error(l, r->ident.file | ENG_UNREADABLE_LOG, r->position);
         eng_buf_unref(r->cached);
@@ -205,7 +205,7 @@ static void use(struct eng_rec_reading *r, const struct fmt_record *rec)
 {
         int rv;
 
-        eng_count(&r->l->figures.read_bytes, sizeof(*rec) + rec->body_len);
+        eng_count(&r->l->statistics.read_bytes, sizeof(*rec) + rec->body_len);
         if (r->op->kind == ENG_OP_LOOKUP) {
                 rv = take_inline(r, rec);
                 if (rv == 0)
@@ -294,7 +294,7 @@ static void recread_go(struct eng_local *l, struct eng_rec_reading *r)
         r->direct_fd = f->fd.direct_fd;
         r->direct_block = f->fd.direct_block;
         r->ident.generation = f->generation;
-        r->direct = !eng_marks_touch(&l->record_marks, f->generation, r->position) && r->direct_fd >= 0 && !l->files.no_direct;
+        r->direct = !eng_ghosts_touch(&l->record_ghosts, f->generation, r->position) && r->direct_fd >= 0 && !l->files.no_direct;
         r->watch.file = r->ident.file | ENG_UNREADABLE_LOG;
         r->watch.position = r->position;
         eng_watch_begin_read(l, &r->watch, &r->flight);

@@ -2,7 +2,7 @@
  * replay.c - reading the log back when a drive is opened.
  *
  * Begins where the durable index ends (or at the oldest file, when the index is gone: I4) and follows the chain across files. Records
- * known committed are applied, the others stay pending for recovery to settle (TAIL, RECORD). Where the chain ends:
+ * known committed are applied, the others stay pending for recovery to reconcile (TAIL, RECORD). Where the chain ends:
  * - a later file that chains on: the log goes on there;
  * - a gap of files that FREED records explain, and it is there that an ENDS record says the file ended: the same;
  * - nothing behind it but what one torn batch may leave: the end of the log;
@@ -111,9 +111,9 @@ static struct eng_append *replay_keep(const struct fmt_record *rec, const uint8_
  */
 static int replay_make_room(struct eng_local *l)
 {
-        int rv = l->active->bytes < l->tail_bytes ? 0 : eng_batch_now(l);
+        int rv = l->active->bytes < l->memtable_bytes ? 0 : eng_batch_now(l);
 
-        return rv == -ENOSPC && l->active->bytes < ENG_FULL_TAILS * l->tail_bytes ? 0 : rv;
+        return rv == -ENOSPC && l->active->bytes < ENG_FULL_TAILS * l->memtable_bytes ? 0 : rv;
 }
 
 static int take_pg(struct replay *r, const struct fmt_record *rec, const uint8_t *body)
@@ -293,7 +293,7 @@ static int check_index(struct replay *r)
         uint64_t file = r->files[r->at].number;
         bool behind = file > reach->file || (file == reach->file && r->position > reach->position);
 
-        if (reach->file != 0 && !(behind && r->l->damage.places > 0))
+        if (reach->file != 0 && !(behind && r->l->damage.locations > 0))
                 return log_is_lost(r, reach);
         r->l->reach.file = 0;
         return 0;
@@ -608,7 +608,7 @@ static int add_files(struct replay *r)
                 if (file == NULL)
                         return -ENOMEM;
                 file->bytes = file->capacity = r->files[i].size;
-                eng_count(&r->l->figures.log_bytes, file->capacity);
+                eng_count(&r->l->statistics.log_bytes, file->capacity);
         }
         return 0;
 }
@@ -674,7 +674,7 @@ static int take_space(struct replay *r, struct eng_log_file *file, int fd, uint6
                 return 0;
         rv = -posix_fallocate(fd, 0, (off_t)bytes);
         if (rv == 0) {
-                eng_count(&r->l->figures.log_bytes, bytes - file->capacity);
+                eng_count(&r->l->statistics.log_bytes, bytes - file->capacity);
                 file->capacity = bytes;
         }
         return rv == -ENOSPC || rv == -EDQUOT ? 0 : rv;

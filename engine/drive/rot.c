@@ -29,13 +29,13 @@
 
 _Static_assert(sizeof(struct fmt_drive_scrub) + ENG_ROT_MAX * sizeof(struct fmt_rot) <= ENG_INDEX_META_MAX, "fits a row");
 
-static bool rot_covers(const struct fmt_rot *rot, const uint8_t *object_id, const struct eng_place *place)
+static bool rot_covers(const struct fmt_rot *rot, const uint8_t *object_id, const struct eng_location *location)
 {
-        if (rot->segment != place->segment)
+        if (rot->segment != location->segment)
                 return false;
         if (rot->kind == FMT_ROT_GAP)
-                return place->offset >= rot->offset && place->offset < rot->offset + rot->length;
-        return rot->offset == place->offset && rot->stripe == place->stripe && rot->shard == place->shard &&
+                return location->offset >= rot->offset && location->offset < rot->offset + rot->length;
+        return rot->offset == location->offset && rot->stripe == location->stripe && rot->shard == location->shard &&
                memcmp(rot->object_id, object_id, FMT_ID) == 0;
 }
 
@@ -103,32 +103,32 @@ void eng_rot_state(struct eng_local *l, const struct fmt_drive_scrub *state)
 }
 
 /* 1: it was known; 0; -ENOBUFS: there is no room for it. */
-static int rot_add(struct eng_local *l, const uint8_t object_id[FMT_ID], const struct eng_place *place)
+static int rot_add(struct eng_local *l, const uint8_t object_id[FMT_ID], const struct eng_location *location)
 {
         struct fmt_rot *rot;
         unsigned i;
 
         for (i = 0; i < l->rot.count; i++)
-                if (l->rot.items[i].kind == FMT_ROT_SHARD && rot_covers(&l->rot.items[i], object_id, place))
+                if (l->rot.items[i].kind == FMT_ROT_SHARD && rot_covers(&l->rot.items[i], object_id, location))
                         return 1;
         rot = rot_new(l, FMT_ROT_SHARD);
         if (rot == NULL)
                 return -ENOBUFS;
         memcpy(rot->object_id, object_id, FMT_ID);
-        rot->segment = place->segment;
-        rot->offset = place->offset;
-        rot->length = eng_place_bytes(place);
-        rot->stripe = place->stripe;
-        rot->shard = place->shard;
+        rot->segment = location->segment;
+        rot->offset = location->offset;
+        rot->length = eng_location_bytes(location);
+        rot->stripe = location->stripe;
+        rot->shard = location->shard;
         return 0;
 }
 
-void eng_rot_found(struct eng_local *l, const uint8_t object_id[FMT_ID], const struct eng_place *place)
+void eng_rot_found(struct eng_local *l, const uint8_t object_id[FMT_ID], const struct eng_location *location)
 {
-        if (rot_add(l, object_id, place) != -ENOBUFS)
+        if (rot_add(l, object_id, location) != -ENOBUFS)
                 return;
         rot_make_room(l, FMT_ROT_SHARD);
-        rot_add(l, object_id, place);
+        rot_add(l, object_id, location);
 }
 
 void eng_rot_add_gap(struct eng_local *l, uint64_t segment, uint64_t from, uint64_t to, bool told)
@@ -198,15 +198,15 @@ bool eng_rot_in_log(const struct eng_local *l, uint64_t file, uint64_t position)
         return false;
 }
 
-bool eng_rot_at(struct eng_local *l, const uint8_t object_id[FMT_ID], const struct eng_place *place)
+bool eng_rot_at(struct eng_local *l, const uint8_t object_id[FMT_ID], const struct eng_location *location)
 {
         unsigned i;
 
         for (i = 0; i < l->rot.count; i++) {
-                if (!rot_covers(&l->rot.items[i], object_id, place))
+                if (!rot_covers(&l->rot.items[i], object_id, location))
                         continue;
                 if (l->rot.items[i].kind == FMT_ROT_GAP)
-                        rot_add(l, object_id, place);
+                        rot_add(l, object_id, location);
                 return true;
         }
         return false;
@@ -226,7 +226,7 @@ void eng_rot_sound(struct eng_local *l, uint64_t segment, uint64_t offset)
         }
 }
 
-void eng_rot_replaced(struct eng_local *l, const uint8_t object_id[FMT_ID], const struct eng_place *place)
+void eng_rot_replaced(struct eng_local *l, const uint8_t object_id[FMT_ID], const struct eng_location *location)
 {
         struct eng_rot *rot = &l->rot;
         unsigned i = 0;
@@ -235,7 +235,7 @@ void eng_rot_replaced(struct eng_local *l, const uint8_t object_id[FMT_ID], cons
                 const struct fmt_rot *one = &rot->items[i];
 
                 if (one->kind == FMT_ROT_SHARD && memcmp(one->object_id, object_id, FMT_ID) == 0 &&
-                    (place == NULL || (one->stripe == place->stripe && one->shard == place->shard)))
+                    (location == NULL || (one->stripe == location->stripe && one->shard == location->shard)))
                         rot_forget(l, i);
                 else
                         i++;
@@ -253,13 +253,13 @@ static bool rot_has_file(struct eng_local *l, const struct fmt_rot *rot)
 /* Whether it may still matter: a shard as long as the index names that place, a gap as long as its file is there. */
 static bool rot_counts(struct eng_local *l, const struct fmt_rot *rot)
 {
-        struct eng_place place;
+        struct eng_location location;
         int rv;
 
         if (rot->kind == FMT_ROT_GAP)
                 return rot_has_file(l, rot);
-        rv = eng_place_find(l, rot->object_id, rot->stripe, rot->shard, &place);
-        return rv == 0 ? rot_covers(rot, rot->object_id, &place) : rv != -ENOENT;
+        rv = eng_location_find(l, rot->object_id, rot->stripe, rot->shard, &location);
+        return rv == 0 ? rot_covers(rot, rot->object_id, &location) : rv != -ENOENT;
 }
 
 void eng_rot_prune(struct eng_local *l)

@@ -25,7 +25,7 @@ enum source { ACTIVE, FROZEN, INDEX, SOURCES };
 struct cursor {
         const uint8_t *name;
         size_t name_len;
-        const struct eng_tail_name *entry; /* of a generation */
+        const struct eng_memtable_name *entry; /* of a generation */
         struct eng_index_entry found;      /* of the index */
 };
 
@@ -121,16 +121,16 @@ static int emit_value(struct scan *scan, const uint8_t *name, size_t name_len, c
 
 /* ---- sources --------------------------------------------------------------------------------------- */
 
-static const struct eng_tail *tail_of(const struct scan *scan, enum source source)
+static const struct eng_memtable *tail_of(const struct scan *scan, enum source source)
 {
         return source == ACTIVE ? scan->l->active : scan->l->frozen;
 }
 
 /* A cursor at entry, or behind it as long as it is not a name of its own. */
-static void set_tail(struct cursor *cursor, const struct eng_tail_name *entry)
+static void set_tail(struct cursor *cursor, const struct eng_memtable_name *entry)
 {
-        while (entry != NULL && entry->kind == ENG_TAIL_RANGE)
-                entry = eng_tail_next(entry);
+        while (entry != NULL && entry->kind == ENG_MEMTABLE_RANGE)
+                entry = eng_memtable_next(entry);
         cursor->entry = entry;
         cursor->name = entry != NULL ? entry->name : NULL;
         cursor->name_len = entry != NULL ? entry->name_len : 0;
@@ -157,7 +157,7 @@ static int seek_all(struct scan *scan, const uint8_t *name, size_t len, bool aft
 
         for (s = ACTIVE; s <= FROZEN; s++)
                 set_tail(&scan->at[s],
-                         tail_of(scan, s) != NULL ? eng_tail_seek(tail_of(scan, s), name, len, after) : NULL);
+                         tail_of(scan, s) != NULL ? eng_memtable_seek(tail_of(scan, s), name, len, after) : NULL);
         return set_index(scan, eng_index_seek(scan->l->reader, name, len, after, &scan->at[INDEX].found));
 }
 
@@ -165,7 +165,7 @@ static int scan_advance(struct scan *scan, enum source source)
 {
         if (source == INDEX)
                 return set_index(scan, eng_index_next(scan->l->reader, &scan->at[INDEX].found));
-        set_tail(&scan->at[source], eng_tail_next(scan->at[source].entry));
+        set_tail(&scan->at[source], eng_memtable_next(scan->at[source].entry));
         return 0;
 }
 
@@ -242,17 +242,17 @@ static bool scan_is_wanted(const struct scan *scan, enum source source)
         uint32_t pg;
         size_t len;
 
-        if (source != INDEX && cursor->entry->kind != ENG_TAIL_PUT)
+        if (source != INDEX && cursor->entry->kind != ENG_MEMTABLE_PUT)
                 return false;
         value_at(scan, source, &value, &len);
         memcpy(&pg, value + offsetof(struct fmt_value, pg), sizeof(pg)); /* most names of a listing are of other groups */
         if (!pg_wanted(scan, pg))
                 return false;
         memcpy(&seq, value + offsetof(struct fmt_value, seq), sizeof(seq));
-        if (source >= FROZEN && eng_tail_hides(scan->l->active, cursor->name, cursor->name_len, seq))
+        if (source >= FROZEN && eng_memtable_hides(scan->l->active, cursor->name, cursor->name_len, seq))
                 return false;
         if (source == INDEX && scan->l->frozen != NULL &&
-            eng_tail_hides(scan->l->frozen, cursor->name, cursor->name_len, seq))
+            eng_memtable_hides(scan->l->frozen, cursor->name, cursor->name_len, seq))
                 return false;
         return true;
 }

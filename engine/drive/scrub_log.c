@@ -140,7 +140,7 @@ static void log_scrub_answer(struct eng_log_scrubbing *s, int rv)
         eng_flight_leave(l, &s->flight);
         l->rot.scrubbing = false;
         if (op != NULL && rv == 0) {
-                eng_count(&l->figures.read_bytes, s->read);
+                eng_count(&l->statistics.read_bytes, s->read);
                 eng_rot_answer(l, op);
         }
         s->op = NULL;

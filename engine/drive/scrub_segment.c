@@ -97,7 +97,7 @@ static void scrub_answer(struct eng_scrubbing *s, int rv)
                 return;
         }
         if (rv == 0) {
-                eng_count(&l->figures.read_bytes, s->read);
+                eng_count(&l->statistics.read_bytes, s->read);
                 eng_rot_answer(l, op);
         }
         s->op = NULL;
@@ -236,29 +236,29 @@ static void scrub_whole(struct eng_scrubbing *s, uint32_t payload_len)
 }
 
 /* The place where this shard is, if that is where the scrub is. 1: it is; 0: it is not; or negative errno, to be tried again. */
-static int scrub_lives(struct eng_scrubbing *s, const struct fmt_frame *frame, struct eng_place *place)
+static int scrub_lives(struct eng_scrubbing *s, const struct fmt_frame *frame, struct eng_location *location)
 {
         const struct fmt_drive_scrub *state = scrub_state(s);
-        int rv = eng_place_find(s->l, frame->object_id, frame->stripe, frame->shard, place);
+        int rv = eng_location_find(s->l, frame->object_id, frame->stripe, frame->shard, location);
 
         if (rv == -ENOENT || rv == -EBADMSG)
                 return 0;
-        return rv != 0 ? rv : place->segment == state->segment && place->offset == state->position;
+        return rv != 0 ? rv : location->segment == state->segment && location->offset == state->position;
 }
 
-static void scrub_damaged(struct eng_scrubbing *s, const struct fmt_frame *frame, const struct eng_place *place)
+static void scrub_damaged(struct eng_scrubbing *s, const struct fmt_frame *frame, const struct eng_location *location)
 {
         struct eng_op *op = s->op;
 
         op->scrub.damaged = true;
-        op->scrub.stripe = place->stripe;
-        op->scrub.shard = place->shard;
-        op->scrub.key_hash = place->key_hash;
+        op->scrub.stripe = location->stripe;
+        op->scrub.shard = location->shard;
+        op->scrub.key_hash = location->key_hash;
         memcpy(op->scrub.object_id, frame->object_id, FMT_ID);
         scrub_state(s)->damaged++;
-        eng_rot_found(s->l, frame->object_id, place);
+        eng_rot_found(s->l, frame->object_id, location);
         scrub_gap_ends(s);
-        scrub_passed(s, place->payload_len);
+        scrub_passed(s, location->payload_len);
 }
 
 /* The header is right as far as it lies within what was written. */
@@ -346,7 +346,7 @@ static int scrub_take_header(struct eng_scrubbing *s, int res)
 {
         struct fmt_drive_scrub *state = scrub_state(s);
         const struct fmt_frame *frame = s->slot;
-        struct eng_place place;
+        struct eng_location location;
         int rv = 0;
 
         if (res < 0 && !eng_io_unreadable(res))
@@ -357,11 +357,11 @@ static int scrub_take_header(struct eng_scrubbing *s, int res)
                 return 0;
         }
         if (res == (int)FMT_BLOCK)
-                rv = scrub_lives(s, frame, &place);
+                rv = scrub_lives(s, frame, &location);
         if (rv < 0)
                 return rv;
         if (rv == 1) {
-                scrub_damaged(s, frame, &place);
+                scrub_damaged(s, frame, &location);
                 return 0;
         }
         if (state->gap == 0)
@@ -373,7 +373,7 @@ static int scrub_take_header(struct eng_scrubbing *s, int res)
 
 static int scrub_take_body(struct eng_scrubbing *s, int res)
 {
-        struct eng_place place;
+        struct eng_location location;
         int rv;
 
         if (res < 0 && !eng_io_unreadable(res))
@@ -383,11 +383,11 @@ static int scrub_take_body(struct eng_scrubbing *s, int res)
                 scrub_whole(s, s->header.payload_len);
                 return 0;
         }
-        rv = scrub_lives(s, &s->header, &place);
+        rv = scrub_lives(s, &s->header, &location);
         if (rv < 0)
                 return rv;
         if (rv == 1) {
-                scrub_damaged(s, &s->header, &place);
+                scrub_damaged(s, &s->header, &location);
                 return 0;
         }
         scrub_gap_ends(s);

@@ -175,7 +175,7 @@ static void segment_job_for(struct eng_segments *set, const struct eng_segment *
         memcpy(job->drive_id, set->drive_id, FMT_ID);
 }
 
-bool eng_segment_reap_begin(struct eng_segments *set, struct eng_segment_job *job)
+bool eng_segment_unlink_begin(struct eng_segments *set, struct eng_segment_job *job)
 {
         struct eng_segment *segment = segment_pick(set, segment_is_dead);
 

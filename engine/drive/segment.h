@@ -138,13 +138,13 @@ int eng_segment_prepare_end(struct eng_segments *set, struct eng_segment_job *jo
  * Loop: picks a segment that is sealed, with nothing living, pinned, or unsynced, takes it out of the set and fills
  * job. False: none.
  */
-bool eng_segment_reap_begin(struct eng_segments *set, struct eng_segment_job *job);
+bool eng_segment_unlink_begin(struct eng_segments *set, struct eng_segment_job *job);
 /*
  * Any thread, blocking: closes and unlinks it and syncs the folder. The caller deletes the index's row (job->id)
  * afterwards, never before: a file without a row would be scanned and its frames come back. -EBADMSG: its header, which nobody had looked at, is
  * damaged or another's: the file stays, and so must the row.
  */
-void eng_segment_reap_run(struct eng_segment_job *job);
+void eng_segment_unlink_run(struct eng_segment_job *job);
 uint64_t eng_segment_job_id(const struct eng_segment_job *job);
 uint64_t eng_segment_job_bytes(const struct eng_segment_job *job); /* length of its file */
 

@@ -29,7 +29,7 @@ static void spend(struct eng_local *l, uint64_t file, uint64_t position, unsigne
         struct eng_unreadable *u = &l->unreadable;
         uint64_t now = lp_now(l->drive.owner) + 1;
 
-        eng_count(&l->figures.read_errors, 1);
+        eng_count(&l->statistics.read_errors, 1);
         if (is_known(u, file, position))
                 return;
         for (; times > 0; times--) {

@@ -16,7 +16,7 @@
 
 #include "engine/drive/frame.h"
 
-#define DISCARD_TAILS 2u /* times tail_bytes of memory: beyond, DISCARD is refused */
+#define DISCARD_TAILS 2u /* times memtable_bytes of memory: beyond, DISCARD is refused */
 
 /* One WRITE under way. Bounded by ENG_WRITES_MAX. */
 struct eng_write {
@@ -27,7 +27,7 @@ struct eng_write {
         uint64_t offset;
         uint32_t bytes;
         uint8_t object_id[FMT_ID]; /* of the op, which home may have back already */
-        struct eng_place place;
+        struct eng_location location;
         struct lp_loop *home;
         struct lp_io io; /* home */
         struct eng_watch watch;
@@ -96,24 +96,24 @@ static void end_write(struct eng_local *l, struct eng_write *w, int rv)
         free(w);
 }
 
-static void write_place_gone(void *arg, const struct eng_place *place)
+static void write_location_gone(void *arg, const struct eng_location *location)
 {
         struct eng_local *l = arg;
-        struct eng_segment *segment = eng_segment_find(l->segments, place->segment);
+        struct eng_segment *segment = eng_segment_find(l->segments, location->segment);
 
         if (segment != NULL)
-                eng_segment_dead(l->segments, segment, eng_place_bytes(place));
+                eng_segment_dead(l->segments, segment, eng_location_bytes(location));
 }
 
-static int enter_place(struct eng_local *l, const struct eng_write *w)
+static int enter_location(struct eng_local *l, const struct eng_write *w)
 {
-        struct eng_place old;
-        int rv = eng_tail_place(l->active, w->object_id, &w->place, &old);
+        struct eng_location old;
+        int rv = eng_memtable_location(l->active, w->object_id, &w->location, &old);
 
         if (rv == 1)
-                write_place_gone(l, &old);
+                write_location_gone(l, &old);
         if (rv >= 0)
-                eng_rot_replaced(l, w->object_id, &w->place);
+                eng_rot_replaced(l, w->object_id, &w->location);
         return rv < 0 ? rv : 0;
 }
 
@@ -131,18 +131,18 @@ static void write_back_on_owner(struct lp_msg *msg)
         TAILQ_REMOVE(&l->writes.flying, w, link);
         eng_watch_end(l, &w->watch);
         eng_segment_written(l->segments, w->segment, w->bytes, ok);
-        rv = ok ? enter_place(l, w) : w->res < 0 ? w->res : -ENOSPC; /* short: there was room for a part of it */
+        rv = ok ? enter_location(l, w) : w->res < 0 ? w->res : -ENOSPC; /* short: there was room for a part of it */
         if (ok && rv != 0)
-                write_place_gone(l, &w->place); /* nobody will find it */
+                write_location_gone(l, &w->location); /* nobody will find it */
         if (eng_io_full(rv) || (eng_io_again(rv) && rv != -ECANCELED)) { /* a file system that takes no space ahead, or memory: neither is a failure */
                 rv = eng_io_full(rv) ? -ENOSPC : -EAGAIN;
                 end_write(l, w, eng_local_failed(l) ? -EIO : rv);
                 return;
         }
         if (rv != 0)
-                eng_local_fail(l, rv, "writing segment %llu", (unsigned long long)w->place.segment);
+                eng_local_fail(l, rv, "writing segment %llu", (unsigned long long)w->location.segment);
         else
-                eng_count(&l->figures.written_bytes, w->bytes);
+                eng_count(&l->statistics.written_bytes, w->bytes);
         end_write(l, w, eng_local_failed(l) ? -EIO : 0);
 }
 
@@ -153,9 +153,9 @@ static void write_fly(struct eng_local *l, struct eng_write *w)
                 .segment = w->segment->id, .generation = w->segment->generation, .position = w->offset};
 
         memcpy(where.drive_id, l->files.drive_id, FMT_ID);
-        eng_frame_place(w->op->write.slot, &where);
+        eng_frame_locate(w->op->write.slot, &where);
         w->fd = w->segment->write_fd;
-        w->place = (struct eng_place){.segment = w->segment->id,
+        w->location = (struct eng_location){.segment = w->segment->id,
                                       .offset = w->offset,
                                       .payload_len = w->op->write.payload_len,
                                       .stripe = w->op->write.stripe,
@@ -349,7 +349,7 @@ static void sync_start(struct eng_local *l)
                 }
                 if (l->writes.sync_running == NULL || flush_some(l))
                         return;
-                eng_count(&l->figures.syncs, 1);
+                eng_count(&l->statistics.syncs, 1);
                 sync_answer(&l->writes.sync_running, 0);
         }
 }
@@ -412,8 +412,8 @@ void eng_discard_op(struct eng_local *l, struct eng_op *op)
         int rv = -ENOMEM;
 
         /* Discards do not wait for the index as appends do, so they have a bound of their own. */
-        if (l->active->bytes < DISCARD_TAILS * l->tail_bytes)
-                rv = eng_tail_discard(l->active, op->discard.object_id, write_place_gone, l);
+        if (l->active->bytes < DISCARD_TAILS * l->memtable_bytes)
+                rv = eng_memtable_discard(l->active, op->discard.object_id, write_location_gone, l);
         if (rv == 0)
                 eng_rot_replaced(l, op->discard.object_id, NULL);
         eng_local_answer(op, rv == -ENOMEM ? -EAGAIN : rv);

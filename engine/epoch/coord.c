@@ -29,7 +29,7 @@ static uint8_t epoch_flags(const struct eng_coord *c, eng_mask drive)
                          (c->filling & c->lost_writes & drive ? FMT_EPOCH_LOST_WRITES : 0) |
                          (shape->adding & drive ? FMT_EPOCH_ADDING : 0) |
                          (shape->leaving & drive ? FMT_EPOCH_LEAVING : 0) | (shape->gone & drive ? FMT_EPOCH_GONE : 0) |
-                         (shape->shedding & drive ? FMT_EPOCH_SHEDDING : 0));
+                         (shape->dropping_migrated & drive ? FMT_EPOCH_DROPPING_MIGRATED : 0));
 }
 
 struct eng_buf *eng_epoch_body(struct eng_store *store, uint64_t number, const uint8_t id[FMT_ID],
@@ -211,9 +211,9 @@ static void change_over(struct eng_store *store, void *arg)
         if (c->again || unconfirmed(c))
                 eng_epoch_change(store);
         else
-                eng_join_epoch(store);
-        eng_reshape_epoch(store);
-        eng_shed_consider(store);
+                eng_catch_up_epoch(store);
+        eng_rebalance_epoch(store);
+        eng_migrated_drop_consider(store);
         store->events->work_changed(store); /* more objects may lack shards now, or fewer */
 }
 
@@ -330,14 +330,14 @@ static void loops_quiet(struct eng_store *store, void *arg)
                 give_up_writing(store); /* another drive failed while the loops paused */
                 return;
         }
-        eng_join_wants(store, &c->next_joining, &promoted);
+        eng_catch_up_wants(store, &c->next_joining, &promoted);
         c->next_joining &= c->present;
         promoted &= c->next_joining;
         if ((c->view.in & ~c->view.up) != 0) /* those that leave first: if this one is never in force, the members before it are all members still */
                 promoted = 0;
         c->next_in = (c->view.in & c->view.up) | promoted;
         c->next_joining &= ~promoted;
-        eng_reshape_next(store, promoted);
+        eng_rebalance_next(store, promoted);
         c->next_in &= ~c->next_shape.gone;
         lp_random(id, sizeof(id));
         body = eng_shape_map(store) != 0 ? NULL
@@ -394,7 +394,7 @@ void eng_coord_drive_failed(struct eng_store *store, unsigned slot, const struct
         c->view.up &= ~eng_bit(slot);
         if (c->phase == ENG_PHASE_OPEN && (counted & eng_bit(slot)))
                 eng_epoch_change(store);
-        if (c->changing && eng_cast(store, look_again, NULL, NULL) != 0)
+        if (c->changing && eng_broadcast(store, look_again, NULL, NULL) != 0)
                 abort(); /* a loop that waits for this drive would wait for ever */
         eng_health_refresh(store);
 }
@@ -410,10 +410,10 @@ void eng_coord_open(struct eng_store *store)
                 eng_epoch_change(store); /* lost: failed while recovery ran its last steps */
         eng_health_refresh(store);
         eng_force_ended(store, c->read_only ? -EHOSTDOWN : 0, c->read_only ? "another drive has failed meanwhile: it is missed, too" : "");
-        eng_join_consider(store);
-        eng_shed_consider(store);
+        eng_catch_up_consider(store);
+        eng_migrated_drop_consider(store);
         store->events->work_changed(store);
-        eng_attach_start(store);
+        eng_hot_add_start(store);
         store->events->serving(store); /* at once: who asks for a scrub of a store that is ready is heard */
         eng_drop_consider(store);
         eng_config_repair(store);
@@ -456,7 +456,7 @@ static void drive_health(struct eng_store *store, unsigned slot, struct eng_driv
         out->scrub = store->scrub_progress[slot];
         out->state = m->state;
         out->adding = ((store->coord->shape.adding | store->coord->wish.adding) & eng_bit(slot)) != 0;
-        out->shedding = (store->coord->shape.shedding & eng_bit(slot)) != 0;
+        out->dropping_migrated = (store->coord->shape.dropping_migrated & eng_bit(slot)) != 0;
         out->leaving = (store->coord->shape.leaving & eng_bit(slot)) != 0;
         out->filling = (store->coord->filling & eng_bit(slot)) != 0;
         snprintf(out->path, sizeof(out->path), "%s", m->path);
@@ -509,7 +509,7 @@ void eng_health_refresh(struct eng_store *store)
         h->buckets = store->loops[0].bucket_count;
         h->degraded_reads = atomic_load(&store->degraded_reads);
         h->repaired_reads = atomic_load(&store->repaired_reads);
-        h->settled_records = atomic_load(&store->settled_records);
+        h->reconciled_records = atomic_load(&store->reconciled_records);
         pthread_mutex_lock(&store->health_lock);
         for (i = 0; i < store->drive_count; i++) {
                 drive_health(store, i, &h->drives[i]);
@@ -525,14 +525,14 @@ void eng_health_refresh(struct eng_store *store)
         h->objects_below = store->health.objects_below;
         h->undecided_names = store->health.undecided_names;
         h->lost_objects = store->health.lost_objects;
-        h->sweeping = store->health.sweeping;
+        h->collecting_orphans = store->health.collecting_orphans;
         h->dropping = eng_drop_running(store);
-        h->swept_ids = store->health.swept_ids;
+        h->orphan_ids = store->health.orphan_ids;
         h->heal_bytes_left = store->health.heal_bytes_left;
         h->heal_seconds_left = store->health.heal_seconds_left;
         h->heal_rate = eng_pacer_rate_now(&store->pacer, lp_clock());
-        h->mended_objects = store->health.mended_objects;
-        h->mended_bytes = store->health.mended_bytes;
+        h->rebuilt_objects = store->health.rebuilt_objects;
+        h->rebuilt_bytes = store->health.rebuilt_bytes;
         atomic_store(&store->full, full);
         atomic_store(&store->stalled, stalled);
         h->ready = c->phase == ENG_PHASE_OPEN;

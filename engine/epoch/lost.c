@@ -114,9 +114,9 @@ static bool was_taken_in(const struct eng_member *m, unsigned slot, uint64_t in_
 
 /* ---- what the logs say ------------------------------------------------------------------------------------------ */
 
-static const struct eng_tail_entry *entries_of(const struct lost_tail *t)
+static const struct eng_memtable_entry *entries_of(const struct lost_tail *t)
 {
-        return t->entries == NULL ? NULL : (const struct eng_tail_entry *)t->entries->data;
+        return t->entries == NULL ? NULL : (const struct eng_memtable_entry *)t->entries->data;
 }
 
 /* A record of the chosen epoch was written: so it was in force. */
@@ -174,7 +174,7 @@ static void lost_epochs(struct lost_find *find)
                 if (m->log_lost)
                         lose(find, i, ENG_LOST_LOG);
                 else if (!(base & eng_bit(i)) && !eng_member_has_epoch(m, epoch->number, epoch->id) && !was_taken_in(m, i, tail.in_force))
-                        lose(find, i, ENG_LOST_JOIN);
+                        lose(find, i, ENG_LOST_CATCH_UP);
                 else if (c->in_force != 0 && !eng_member_has_epoch(m, c->in_force, c->in_force_id))
                         lose(find, i, ENG_LOST_EPOCH);
         }
@@ -188,7 +188,7 @@ static void applied_numbers(const struct lost_find *find, uint64_t *need)
         uint32_t j;
 
         for (i = 0; i < find->store->drive_count; i++) {
-                const struct eng_tail_entry *e = entries_of(&find->tails[i]);
+                const struct eng_memtable_entry *e = entries_of(&find->tails[i]);
 
                 if (c->lost & eng_bit(i))
                         continue;
@@ -204,7 +204,7 @@ static bool lacks_one(const struct lost_find *find, unsigned slot, const uint64_
 {
         const struct eng_store *store = find->store;
         const struct eng_placement *map = store->coord->view.map;
-        const struct eng_tail_entry *e = entries_of(&find->tails[slot]);
+        const struct eng_memtable_entry *e = entries_of(&find->tails[slot]);
         unsigned pg;
         uint32_t j;
 
@@ -234,14 +234,14 @@ static int lost_records(struct lost_find *find)
         return 0;
 }
 
-eng_mask eng_lost_joining(const struct eng_store *store)
+eng_mask eng_lost_catching_up(const struct eng_store *store)
 {
         const struct eng_coord *c = store->coord;
         eng_mask mask = 0;
         unsigned i;
 
         for (i = 0; i < store->drive_count; i++)
-                if ((c->lost & eng_bit(i)) && c->lost_why[i] == ENG_LOST_JOIN)
+                if ((c->lost & eng_bit(i)) && c->lost_why[i] == ENG_LOST_CATCH_UP)
                         mask |= eng_bit(i);
         return mask;
 }
@@ -253,7 +253,7 @@ eng_mask eng_lost_joining(const struct eng_store *store)
 static eng_mask still_adding(const struct lost_find *find)
 {
         struct eng_coord *c = find->store->coord;
-        eng_mask mask = c->added & eng_lost_joining(find->store);
+        eng_mask mask = c->added & eng_lost_catching_up(find->store);
 
         c->added &= ~mask;
         c->shape.adding |= mask;
@@ -295,8 +295,8 @@ static void lost_judge(struct lost_find *find)
                 rv = lost_records(find);
         if (rv != 0)
                 abort(); /* nothing is served yet; a restart tries again */
-        c->filling |= c->lost & ~eng_lost_joining(store);
-        c->lost_writes |= c->lost & ~eng_lost_joining(store);
+        c->filling |= c->lost & ~eng_lost_catching_up(store);
+        c->lost_writes |= c->lost & ~eng_lost_catching_up(store);
         memcpy(r->judged, epoch->id, FMT_ID);
         find_end(find);
 }
@@ -347,7 +347,7 @@ void eng_lost_find(struct eng_store *store, const struct eng_member *chosen, eng
 
         if (find == NULL)
                 abort(); /* nothing is served yet; a restart tries again */
-        eng_phase_set(store->coord, ENG_PHASE_SETTLE);
+        eng_phase_set(store->coord, ENG_PHASE_RECONCILE);
         r->lost = find;
         find->store = store;
         find->chosen = chosen;
@@ -391,7 +391,7 @@ const char *eng_lost_text(const struct eng_store *store, unsigned slot)
                 return "lost writes that it had acknowledged (its log ends before what its index covers): is to catch up";
         case ENG_LOST_EPOCH:
                 return "lost writes that it had acknowledged (an epoch that it was in): is to catch up";
-        case ENG_LOST_JOIN:
+        case ENG_LOST_CATCH_UP:
                 return "had not caught up when the store ended";
         case ENG_LOST_PENDING:
                 return "a record that others lack cannot be read from it: is to catch up";

@@ -3,11 +3,11 @@
  *
  * Drives are opened by threads in parallel (replay); then, on the coordinator: choose the newest epoch that no present drive contradicts, see whether
  * enough of its members are here, put a new epoch of those that are here in force, compare the members' tails and make every record that any of
- * them holds stable on all (settle), make all of it visible, read the buckets, and give the loops their view. Nothing is answered before
+ * them holds stable on all (reconcile), make all of it visible, read the buckets, and give the loops their view. Nothing is answered before
  * (a PG that cannot know whether it is current answers 503). A drive that fails on the way makes it begin again without it.
  *
  * Drives are awaited for a bounded time. Then those that are here go on alone as soon as they could put the next epoch in force, by the same rules as
- * if the others were missing. One that is opened later is handed over as one that comes while the store serves (attach.c); while recovery cannot go on
+ * if the others were missing. One that is opened later is handed over as one that comes while the store serves (hot_add.c); while recovery cannot go on
  * without it, it makes recovery choose again. One whose opening never returns is left behind, also when the store is closed.
  */
 #include "engine/bucket/bucket.h"
@@ -70,14 +70,14 @@ int eng_member_open(struct eng_store *store, struct eng_member *m, struct eng_er
                 .log_file_bytes = opt->log_file_bytes,
                 .segment_bytes = opt->segment_bytes,
                 .open_files = opt->open_files,
-                .tail_bytes = opt->tail_bytes,
+                .memtable_bytes = opt->memtable_bytes,
                 .cache_bytes = opt->cache_bytes / opt->drive_count,
                 .full_reserve_bytes = opt->full_reserve_bytes,
                 .reclaim_rate = opt->reclaim_rate,
                 .times = eng_drive_times_of(store, m->identity.slot),
                 .failed = drive_failed,
                 .full = drive_full,
-                .superseded = eng_reap_superseded,
+                .superseded = eng_deferred_superseded,
                 .arg = store,
         };
         struct eng_drive *drive = NULL;
@@ -214,7 +214,7 @@ static void recover_opened(struct lp_msg *msg)
                 eng_recover_again(store);
         } else {
                 o->late = true;
-                eng_attach_late(store);
+                eng_hot_add_late(store);
         }
 }
 
@@ -432,7 +432,7 @@ static void take_flags(struct eng_coord *c, eng_mask drive, uint8_t flags)
         c->shape.adding |= flags & FMT_EPOCH_ADDING ? drive : 0;
         c->shape.leaving |= flags & FMT_EPOCH_LEAVING ? drive : 0;
         c->shape.gone |= flags & FMT_EPOCH_GONE ? drive : 0;
-        c->shape.shedding |= flags & FMT_EPOCH_SHEDDING ? drive : 0;
+        c->shape.dropping_migrated |= flags & FMT_EPOCH_DROPPING_MIGRATED ? drive : 0;
         c->added |= flags & FMT_EPOCH_ADDED ? drive : 0;
 }
 
@@ -581,7 +581,7 @@ static void first_epoch_durable(struct eng_store *store, eng_mask failed)
         memcpy(c->epoch_id, ((struct recovery *)c->recovery)->begun, FMT_ID);
         c->in_force = c->view.epoch;
         memcpy(c->in_force_id, c->epoch_id, FMT_ID);
-        eng_settle(store, choose);
+        eng_reconcile(store, choose);
 }
 
 /* A new epoch of those present, so that what this run writes can be told from all before it. */
@@ -755,13 +755,13 @@ static void choose(struct eng_store *store)
                 eng_lost_find(store, chosen, present, choose);
                 return;
         }
-        in &= ~eng_lost_joining(store);
+        in &= ~eng_lost_catching_up(store);
         if (c->view.epoch < eng_epoch_of(chosen)->number) {
                 c->view.epoch = eng_epoch_of(chosen)->number;
                 memcpy(c->epoch_id, eng_epoch_of(chosen)->id, FMT_ID);
         }
         c->view.epoch = highest_number(store, c->view.epoch);
-        eng_reshape_behind(store, behind(store, chosen, present));
+        eng_rebalance_behind(store, behind(store, chosen, present));
         c->base = base_of(store, chosen, in);
         damaged = damaged_logs(store, present);
         if (damaged != 0 && eng_could_form(store, present & ~damaged, in) &&
@@ -791,7 +791,7 @@ static void choose(struct eng_store *store)
         }
         c->read_only = !c->view.writable;
         if (c->read_only) {
-                eng_settle(store, choose);
+                eng_reconcile(store, choose);
         } else {
                 c->view.in = present;
                 begin_epoch(store);
@@ -863,7 +863,7 @@ void eng_recover_free(struct eng_store *store)
 {
         unsigned i;
 
-        eng_settle_free(store);
+        eng_reconcile_free(store);
         take_rest(store);
         eng_lost_free(store);
         eng_config_load_free(store);

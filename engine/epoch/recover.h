@@ -1,5 +1,5 @@
 /*
- * recover.h - recovery's own (recover.c, settle.c). owner: coordinator
+ * recover.h - recovery's own (recover.c, reconcile.c). owner: coordinator
  */
 #ifndef MILLRACE_ENGINE_RECOVER_H
 #define MILLRACE_ENGINE_RECOVER_H
@@ -29,7 +29,7 @@ struct pg_tail {
         bool copied;                   /* was given records it lacked */
 };
 
-struct settle;                         /* settle.c */
+struct reconcile;                         /* reconcile.c */
 struct lost_find;                      /* lost.c */
 
 enum eng_lost {
@@ -37,7 +37,7 @@ enum eng_lost {
         ENG_LOST_EPOCH,                /* an epoch that it was in */
         ENG_LOST_RECORDS,              /* records of that epoch */
         ENG_LOST_PENDING,              /* a record that waits to be settled, and that no other member can give */
-        ENG_LOST_JOIN                  /* the epoch that was to make it a member, if that was ever in force */
+        ENG_LOST_CATCH_UP                  /* the epoch that was to make it a member, if that was ever in force */
 };
 
 #define ENG_REFUSALS_MOST 100u         /* then they have failed */
@@ -53,7 +53,7 @@ struct recovery {
         uint8_t mapped[FMT_ID];        /* the epoch that drive map and placement were taken from */
         uint8_t judged[FMT_ID];        /* the chosen epoch for which it is known who lost writes */
         bool chosen_in_force;          /* that epoch surely was */
-        struct settle *settle;
+        struct reconcile *reconcile;
         struct lost_find *lost;
 };
 
@@ -65,7 +65,7 @@ void eng_lost_find(struct eng_store *store, const struct eng_member *chosen, eng
                    void (*done)(struct eng_store *store));
 void eng_lost_free(struct eng_store *store);
 /* Of coord->lost, those that the chosen epoch was to take in: they are no members. */
-eng_mask eng_lost_joining(const struct eng_store *store);
+eng_mask eng_lost_catching_up(const struct eng_store *store);
 /* Why a drive of coord->lost is there. */
 const char *eng_lost_text(const struct eng_store *store, unsigned slot);
 /* The tail of the newest epoch a drive held when it was opened; false, and all zeroes: that has none. */
@@ -75,8 +75,8 @@ bool eng_member_has_epoch(const struct eng_member *m, uint64_t number, const uin
 
 /* Compares the tails of coord->view.up, makes them equal, makes everything visible, goes on to the buckets and opens the store. again(): a drive failed
  * meanwhile. */
-void eng_settle(struct eng_store *store, void (*again)(struct eng_store *store));
-void eng_settle_free(struct eng_store *store);
+void eng_reconcile(struct eng_store *store, void (*again)(struct eng_store *store));
+void eng_reconcile_free(struct eng_store *store);
 /* The store can't be opened: health says what for. */
 void eng_recover_wait(struct eng_store *store, const char *text);
 /* The same, for want of these drives. */

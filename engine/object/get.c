@@ -270,7 +270,7 @@ static void get_fail(struct eng_get *get, int rv)
 {
         if (get->error == 0)
                 get->error = rv;
-        eng_get_settle(get);
+        eng_get_proceed(get);
 }
 
 /* All that could be asked for was. */
@@ -296,7 +296,7 @@ void eng_get_stripe_done(struct eng_get *get, struct get_stripe *s)
         int rv;
 
         if (get->closed || get->error != 0 || get->degrading) {
-                eng_get_settle(get);
+                eng_get_proceed(get);
                 return;
         }
         if (s->degraded && !s->lost) {
@@ -322,7 +322,7 @@ void eng_get_stripe_done(struct eng_get *get, struct get_stripe *s)
                         get->keep_bad = s->bad;
                         get->keep_damaged = s->damaged;
                         get->keep_next = s->next;
-                        eng_get_settle(get);
+                        eng_get_proceed(get);
                         return;
                 }
         stripe_ready(get, s);
@@ -380,7 +380,7 @@ static void get_fill(struct eng_get *get)
                 if (s->state != STRIPE_FREE || s->repairs != 0 || !start_stripe(get, s))
                         break;
         }
-        eng_get_settle(get);
+        eng_get_proceed(get);
 }
 
 /* Degrading: once nothing is in flight and nothing is being handed out, the reservation is changed for one that holds a whole stripe and the reading
@@ -403,7 +403,7 @@ static void degrade(struct eng_get *get)
                 get_fill(get);
 }
 
-void eng_get_settle(struct eng_get *get)
+void eng_get_proceed(struct eng_get *get)
 {
         if (get->in_flight > 0)
                 return;
@@ -587,7 +587,7 @@ void eng_get_let_go(struct eng_get *get, const uint8_t *data)
         assert(lies_in(s, data));
         get->waiting = false; /* who lets go asks again */
         if (--s->held == 0)
-                eng_get_settle(get);
+                eng_get_proceed(get);
 }
 
 void eng_get_sum(struct eng_get *get)
@@ -606,7 +606,7 @@ static void close_now(struct lp_msg *msg)
 
         get->closing = true;
         lp_trace(LP_TRACE_GET_END, (uint64_t)(int64_t)get->error, 0);
-        eng_get_settle(get);
+        eng_get_proceed(get);
 }
 
 /* By message: the caller may be inside its eng_get_wake(), and what woke it is not done with get. */

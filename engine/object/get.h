@@ -121,6 +121,6 @@ void eng_get_stripe_done(struct eng_get *get, struct get_stripe *s);
 /* Something of a stripe is free again: its caller may want to know. */
 void eng_get_wake(struct eng_get *get);
 /* Called whenever something came back: ends what waits for the last of it. */
-void eng_get_settle(struct eng_get *get);
+void eng_get_proceed(struct eng_get *get);
 
 #endif

@@ -326,7 +326,7 @@ static void get_stripe_repaired(struct eng_op *op)
         get->in_flight--;
         if (--r->stripe->repairs == 0)
                 eng_get_wake(get); /* the slots of a stripe that was handed out are free now */
-        eng_get_settle(get);
+        eng_get_proceed(get);
 }
 
 /* It is flushed, too: it stands before what else the drive may have of this unit, which heal.c may have written, flushed and counted on meanwhile. */

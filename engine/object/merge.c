@@ -3,7 +3,7 @@
  * stands for, merged on the loop of the request.
  *
  * Answers are values, so nothing on a drive is held while a listing goes on; a drive that fails meanwhile makes the merge begin again over
- * those that are left, and a new placement makes it begin again, too: a drive from which groups went may have forgotten their names (shed.c).
+ * those that are left, and a new placement makes it begin again, too: a drive from which groups went may have forgotten their names (migrated_drop.c).
  */
 #include "engine/object/object.h"
 

@@ -5,7 +5,7 @@
  * nothing that a shard could hold). Larger ones, and all parts, fill one unit at a time in an arena slot; a full unit is added into the
  * stripe's parity and written at once. commit: last units, then SYNC on every drive used, then the record (a txn), so that a
  * record never names a shard that is not stable (I2). Memory per upload is its reservation of slots. Home loop throughout.
- * Its other files: put_stripe.c, put_place.c, put_md5.c, put_value.c.
+ * Its other files: put_stripe.c, put_buffer.c, put_md5.c, put_value.c.
  */
 #include "engine/object/object.h"
 #include "engine/object/put.h"
@@ -348,7 +348,7 @@ static bool flush_rest(struct eng_put *put)
                 return put->error != 0;
         }
         if (put->taken == 0 && put->runs == 0 && put->error == 0)
-                put->error = eng_put_place_run(put, 0);
+                put->error = eng_put_buffer_run(put, 0);
         if (put->current != NULL && put->fill != 0) {
                 if (put->params.size == ENG_SIZE_UNKNOWN && put->unit_no == 0)
                         put->stripe_unit = eng_stripe_last_unit(put->fill, 1);

@@ -116,7 +116,7 @@ void eng_put_back(struct eng_put *put);
 
 /* ---- put_stripe.c --------------------------------------------------------------------------------------------- */
 
-/* Stands in line for slots, or has them. One that is not striped needs one, to have its bytes brought there (put_place.c). */
+/* Stands in line for slots, or has them. One that is not striped needs one, to have its bytes brought there (put_buffer.c). */
 int eng_put_reserve(struct eng_put *put);
 void eng_put_unreserve(struct eng_put *put);
 /* NULL: it holds as many as it has reserved, or none is granted yet. */
@@ -130,7 +130,7 @@ void eng_put_drop_unwritten(struct eng_put *put);
 bool eng_put_is_new(const struct eng_put *put, unsigned slot);
 /* Shards on this drive are lost to the upload: it goes on while enough of each run are left. */
 void eng_put_lose_drive(struct eng_put *put, unsigned slot);
-int eng_put_place_run(struct eng_put *put, unsigned run);
+int eng_put_buffer_run(struct eng_put *put, unsigned run);
 uint32_t eng_put_unit_of(const struct eng_put *put, uint32_t stripe);
 /* The next stripe begins; its parity is seen to by the caller. */
 int eng_put_begin_stripe(struct eng_put *put);
@@ -141,7 +141,7 @@ void eng_put_end_stripe(struct eng_put *put);
 /* Copies into the current unit as far as slots go. */
 ssize_t eng_put_write_striped(struct eng_put *put, const uint8_t *data, size_t len);
 
-/* ---- put_place.c ---------------------------------------------------------------------------------------------- */
+/* ---- put_buffer.c ---------------------------------------------------------------------------------------------- */
 
 /* What is lent and never came. */
 void eng_put_drop_lent(struct eng_put *put);

@@ -135,13 +135,13 @@ static eng_mask takers(const struct eng_put *put, eng_mask leaving)
         return mask;
 }
 
-int eng_put_place_run(struct eng_put *put, unsigned run)
+int eng_put_buffer_run(struct eng_put *put, unsigned run)
 {
         const struct eng_view *view = &put->el->view;
         uint32_t pg = eng_pg_of_run(put->store->pg_count, put->id, run);
         uint16_t *grown = realloc(put->drives, (size_t)(run + 1) * eng_put_shards(put) * sizeof(uint16_t));
         eng_mask mask = takers(put, view->map->leaving);
-        unsigned placed;
+        unsigned filled;
 
         if (grown == NULL)
                 return -ENOMEM;
@@ -150,9 +150,9 @@ int eng_put_place_run(struct eng_put *put, unsigned run)
         /* What took the place of a drive that leaves may be too new for this upload. The removal waits for uploads that began before it (heal.c). */
         if ((unsigned)__builtin_popcountll(mask) < put->need)
                 mask = takers(put, put->leaving);
-        placed = eng_place_shards(eng_placement_order(view->map, pg), view->map->drives, mask, eng_put_shards(put),
+        filled = eng_place_shards(eng_placement_order(view->map, pg), view->map->drives, mask, eng_put_shards(put),
                                   run_drives(put, run));
-        return placed < put->need ? -EROFS : 0;
+        return filled < put->need ? -EROFS : 0;
 }
 
 void eng_put_lose_drive(struct eng_put *put, unsigned slot)
@@ -273,7 +273,7 @@ int eng_put_begin_stripe(struct eng_put *put)
         int rv;
 
         if (put->stripe % eng_stripes_per_run(put->k, put->unit) == 0) {
-                rv = eng_put_place_run(put, put->stripe / eng_stripes_per_run(put->k, put->unit));
+                rv = eng_put_buffer_run(put, put->stripe / eng_stripes_per_run(put->k, put->unit));
                 if (rv != 0)
                         return rv;
         }

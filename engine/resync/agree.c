@@ -133,7 +133,7 @@ static void agree_decide(struct eng_agree *agree)
         if (!txn->at->view.writable || agree_contradicts(agree))
                 agree->change = 0;
         if (agree->keep && agree->change != 0)
-                eng_reap_keep(txn->at, eng_value_head(agree->value->data)->id); /* else it is discarded when the others have lost it, too */
+                eng_deferred_keep(txn->at, eng_value_head(agree->value->data)->id); /* else it is discarded when the others have lost it, too */
         agree_write(agree);
 }
 
@@ -143,7 +143,7 @@ static void agree_take(struct eng_agree *agree, struct eng_op *op)
         eng_mask slot = eng_bit(agree->slot);
 
         if (agree->value != NULL &&
-            eng_fix_same(op->lookup.value->data, op->lookup.value->len, agree->value->data, agree->value->len)) {
+            eng_resync_same(op->lookup.value->data, op->lookup.value->len, agree->value->data, agree->value->len)) {
                 agree->same |= slot;
                 agree->seq = seq > agree->seq ? seq : agree->seq;
         } else if (agree->value != NULL && seq <= agree->seq) {

@@ -10,20 +10,20 @@
  * Makes one name on a drive that catches up (or, to repair it, on a member) equal to what current members have, with the name's key locked. result: 0 (copied says whether
  * anything had to be written), or what kept it from being done: it may be tried again.
  */
-struct eng_fix {
-        /* owner: coordinator, until eng_fix_start and from done */
+struct eng_resync {
+        /* owner: coordinator, until eng_resync_start and from done */
         struct eng_txn txn;
         unsigned slot;
         struct eng_name name;
         bool repair;                   /* the drive is a member whose copy is damaged: it is copied if it is found so, its bytes included */
         bool copied;
-        void (*done)(struct eng_fix *fix);
+        void (*done)(struct eng_resync *resync);
         void *arg;
         /* owner: primary loop */
         struct eng_op op;
 };
 /* -EBADMSG: no name of ours. */
-int eng_fix_start(struct eng_store *store, struct eng_fix *fix);
+int eng_resync_start(struct eng_store *store, struct eng_resync *resync);
 /* Bucket and key of an index name: what its changes are locked by. -EBADMSG: no name of ours. */
 int eng_name_key(const struct eng_name *name, uint64_t *bucket, uint8_t key[FMT_NAME_MAX], size_t *len);
 
@@ -56,6 +56,6 @@ int eng_agree_start(struct eng_store *store, struct eng_agree *agree);
 /* The loops have stopped around it. */
 void eng_agree_drop(struct eng_agree *agree);
 /* Whether two encoded values say the same, wherever they stand. */
-bool eng_fix_same(const void *a, size_t a_len, const void *b, size_t b_len);
+bool eng_resync_same(const void *a, size_t a_len, const void *b, size_t b_len);
 
 #endif

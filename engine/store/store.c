@@ -403,7 +403,7 @@ static void free_loop(struct eng_loop *el)
                 free(pin);
         }
         eng_config_free(el);
-        eng_reap_free(el);
+        eng_deferred_free(el);
         eng_lost_objects_free(el);
         eng_get_free_spares(el);
         free(el->cover_pgs);
@@ -461,18 +461,18 @@ static int make_loops(struct eng_store *store)
                 el->store = store;
                 el->loop = store->options.loops[i];
                 el->index = i;
-                el->reap_timer.expired = eng_reap_tick;
+                el->deferred_timer.expired = eng_deferred_tick;
                 TAILQ_INIT(&el->appended);
                 TAILQ_INIT(&el->lookups);
                 TAILQ_INIT(&el->retrying);
                 TAILQ_INIT(&el->puts);
-                TAILQ_INIT(&el->mends);
+                TAILQ_INIT(&el->rebuilds);
                 eng_hasher_init(&el->hasher, el->loop);
                 el->bulk_hasher = store->hasher_count == 0 ? &el->hasher : &store->hashers[i % store->hasher_count];
                 TAILQ_INIT(&el->gets);
                 TAILQ_INIT(&el->spare_gets);
-                STAILQ_INIT(&el->reaps);
-                STAILQ_INIT(&el->early_reaps);
+                STAILQ_INIT(&el->deferred);
+                STAILQ_INIT(&el->early_deferred);
         }
         return 0;
 }
@@ -481,7 +481,7 @@ static void view_changed(struct eng_loop *el)
 {
         eng_txn_view_changed(el);
         if (el->view.ready)
-                eng_reap_ready(el);
+                eng_deferred_ready(el);
 }
 
 static void serving(struct eng_store *store)
@@ -624,7 +624,7 @@ bool eng_store_close(struct eng_store *store)
         if (store == NULL)
                 return true;
         eng_recover_stop(store);
-        eng_attach_stop(store);
+        eng_hot_add_stop(store);
         store->stopping = true;
         for (i = 0; i < store->loop_count; i++)
                 eng_config_stop(&store->loops[i]);
@@ -633,18 +633,18 @@ bool eng_store_close(struct eng_store *store)
         stop_hashers(store);
         if (!drain_loops(store))
                 return false;
-        eng_join_free(store);
-        eng_attach_free(store);
+        eng_catch_up_free(store);
+        eng_hot_add_free(store);
         eng_heal_free(store);
-        eng_sweep_free(store);
+        eng_orphans_free(store);
         eng_verify_free(store);
         eng_scrub_free(store);
         eng_scrub_drives_stop(store);
         if (!drain_loops(store))
                 return false;
         eng_recover_free(store);
-        eng_mend_free_late(store);
-        eng_shed_free(store); /* drives had operations of it, and of the next, until they were closed */
+        eng_rebuild_free_late(store);
+        eng_migrated_drop_free(store); /* drives had operations of it, and of the next, until they were closed */
         eng_drop_free(store);
         eng_scrub_drives_free(store);
         if (store->left_behind)

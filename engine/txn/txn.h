@@ -164,20 +164,20 @@ void eng_lookup_start(struct eng_lookup *lookup);
 void eng_unpin(struct eng_lookup *lookup, void (*free_it)(struct eng_lookup *lookup));
 
 
-/* ---- discards (reap.c) ------------------------------------------------------------------------------------------ */
+/* ---- discards (deferred_delete.c) ------------------------------------------------------------------------------------------ */
 
 /* Those that are named for its shards. */
 eng_mask eng_part_drives(const struct eng_part *part);
 
 /* From a drive, on its owner loop: values that died. */
-void eng_reap_superseded(void *arg, struct eng_drive *drive, struct eng_buf *const values[], unsigned n);
+void eng_deferred_superseded(void *arg, struct eng_drive *drive, struct eng_buf *const values[], unsigned n);
 /* Home loop: the shards of an object id that was never named by a record, on these drives. */
 void eng_discard(struct eng_store *store, const uint8_t id[FMT_ID], eng_mask drives);
 /* The loop's view says ready: reports that came before are taken. */
-void eng_reap_ready(struct eng_loop *el);
-void eng_reap_tick(struct lp_timer *timer);
+void eng_deferred_ready(struct eng_loop *el);
+void eng_deferred_tick(struct lp_timer *timer);
 /* The primary loop of its group, with the key locked: members that had reported this value dead are given it back. What they said counts no more. */
-void eng_reap_keep(struct eng_loop *el, const uint8_t id[FMT_ID]);
-void eng_reap_free(struct eng_loop *el);
+void eng_deferred_keep(struct eng_loop *el, const uint8_t id[FMT_ID]);
+void eng_deferred_free(struct eng_loop *el);
 
 #endif

@@ -2,8 +2,8 @@
  * heal.c - the store's upkeep: when the names of all groups are walked, and what follows when they have been. Coordinator.
  *
  * A walk begins when the store opens and when its drives have changed, also while a drive catches up. Each loop walks the groups whose primary it is
- * (lane.c), and repairs what it meets. If the drives change meanwhile, what has been begun ends, and a new walk begins. One that has come to its
- * end and left nothing makes the drives that were being filled like any other, and is followed by a search for shards that nobody names (sweep.c).
+ * (walk_worker.c), and repairs what it meets. If the drives change meanwhile, what has been begun ends, and a new walk begins. One that has come to its
+ * end and left nothing makes the drives that were being filled like any other, and is followed by a search for shards that nobody names (orphans.c).
  *
  * A walk that a change of drives or a restart cuts off is followed by one that begins where it was, and goes round: a place that is old or wrong changes the
  * order in which names are looked at, never which. It is a record of the configuration (kept.c), written once a minute while a walk is under way.
@@ -16,7 +16,7 @@
 #include "engine/epoch/epoch.h"
 #include "engine/upkeep/upkeep.h"
 #include "engine/walk/kept.h"
-#include "engine/upkeep/lane.h"
+#include "engine/upkeep/walk_worker.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -39,14 +39,14 @@ struct drives {
         bool writable;
 };
 
-/* owner: coordinator; lanes: their loops, where lane.h does not say otherwise */
+/* owner: coordinator; workers: their loops, where walk_worker.h does not say otherwise */
 struct eng_heal {
         struct eng_store *store;
         bool running, stopping, again; /* a walk is under way; it is to end before its end; another one is wanted */
         atomic_bool old_puts;          /* when it began, an object was on its way that may have shards on the drive that leaves */
         struct drives drives;          /* when it began */
         uint64_t epoch;                /* the last of the same drives */
-        struct eng_lane_order order;
+        struct eng_walk_worker_order order;
         uint64_t began;                /* lp_now() */
         uint64_t written;              /* as reported when it began */
         struct eng_name place;         /* objects before it lacked nothing when the last walk ended, which failed at some behind it; len 0: none */
@@ -54,13 +54,13 @@ struct eng_heal {
         struct eng_kept kept;          /* the record of that */
         struct lp_timer keep_timer;
         bool loaded, is_kept;          /* the record has been read; it names a place */
-        unsigned left;                 /* lanes that have not ended */
+        unsigned left;                 /* workers that have not ended */
         struct eng_op sync;            /* of the drives in to_flush, one after the other */
         eng_mask to_flush;             /* of those that a walk has filled, not flushed yet; 0: another walk has begun since */
         eng_mask filled;               /* all of those */
         bool flushing, flush_anew;     /* sync is on its way; another walk has ended meanwhile */
         struct lp_timer timer;
-        struct eng_lane *lanes;        /* one for each loop */
+        struct eng_walk_worker *workers;        /* one for each loop */
 };
 
 static uint64_t seconds_left(const struct eng_heal_report *r)
@@ -78,7 +78,7 @@ static bool all_surveyed(const struct eng_heal *heal)
         unsigned i;
 
         for (i = 0; i < heal->store->loop_count; i++)
-                if (!heal->lanes[i].surveyed)
+                if (!heal->workers[i].surveyed)
                         return false;
         return true;
 }
@@ -150,10 +150,10 @@ static void find_cut(struct eng_heal *heal)
         heal->cut.len = 0;
         pthread_mutex_lock(&heal->store->health_lock);
         for (i = 0; i < heal->store->loop_count; i++) {
-                const struct eng_name *place = &heal->lanes[i].place;
+                const struct eng_name *place = &heal->workers[i].place;
 
                 if (place->len != 0 && place->data[0] == FMT_SPACE_OBJECT &&
-                    (heal->cut.len == 0 || eng_lane_compare_from(start, place, &heal->cut) < 0))
+                    (heal->cut.len == 0 || eng_walk_worker_compare_from(start, place, &heal->cut) < 0))
                         heal->cut = *place;
         }
         pthread_mutex_unlock(&heal->store->health_lock);
@@ -251,7 +251,7 @@ static void filled(struct eng_heal *heal)
         struct eng_coord *c = heal->store->coord;
 
         if (!atomic_load(&heal->old_puts) && (heal->drives.homeless & c->shape.leaving) != 0)
-                eng_reshape_drained(heal->store);
+                eng_rebalance_drained(heal->store);
         heal->to_flush = heal->filled = heal->drives.filling;
         heal->flush_anew = heal->flushing;
         if (heal->to_flush != 0 && !heal->flushing)
@@ -263,10 +263,10 @@ static void find_place(struct eng_heal *heal)
 {
         unsigned i;
 
-        heal->place = heal->lanes[0].place;
+        heal->place = heal->workers[0].place;
         for (i = 1; i < heal->store->loop_count; i++)
-                if (eng_lane_compare(&heal->lanes[i].place, &heal->place) < 0)
-                        heal->place = heal->lanes[i].place;
+                if (eng_walk_worker_compare(&heal->workers[i].place, &heal->place) < 0)
+                        heal->place = heal->workers[i].place;
 }
 
 /* What the last walk could not help, the next one may not help either: it comes as soon as half of the time is not spent on walks. */
@@ -308,7 +308,7 @@ static void walk_over(struct eng_heal *heal)
         lp_trace(LP_TRACE_REPAIR, false, r->done_objects);
         eng_heal_publish(store);
         for (i = 0; i < store->loop_count; i++)
-                skipped |= heal->lanes[i].skipped;
+                skipped |= heal->workers[i].skipped;
         failed = r->failed_objects != 0;
         undecided = r->undecided_names != 0;
         parts = r->waiting_parts != 0;
@@ -333,35 +333,35 @@ static void walk_over(struct eng_heal *heal)
         }
         heal_later(heal, rest_for(heal, failed || undecided, parts, helped));
         if (!failed)
-                eng_sweep_consider(store);
+                eng_orphans_consider(store);
 }
 
-static void lane_ended(struct eng_lane *lane)
+static void walk_worker_ended(struct eng_walk_worker *worker)
 {
-        struct eng_heal *heal = lane->store->coord->heal;
+        struct eng_heal *heal = worker->store->coord->heal;
 
-        if (--heal->left == 0 && !lane->store->stopping)
+        if (--heal->left == 0 && !worker->store->stopping)
                 walk_over(heal);
 }
 
 /* ---- a walk ----------------------------------------------------------------------------------------------------------- */
 
-static bool stop_lane(struct eng_loop *el, void *arg, struct lp_msg *ack)
+static bool stop_walk_worker(struct eng_loop *el, void *arg, struct lp_msg *ack)
 {
-        eng_lane_stop(&((struct eng_heal *)arg)->lanes[el->index]);
+        eng_walk_worker_stop(&((struct eng_heal *)arg)->workers[el->index]);
         return true;
 }
 
 static void stop_walk(struct eng_heal *heal)
 {
-        heal->stopping = eng_cast(heal->store, stop_lane, NULL, heal) == 0;
+        heal->stopping = eng_broadcast(heal->store, stop_walk_worker, NULL, heal) == 0;
         if (!heal->stopping)
                 heal_later(heal, STOP_NS);
 }
 
-static bool begin_lane(struct eng_loop *el, void *arg, struct lp_msg *ack)
+static bool begin_walk_worker(struct eng_loop *el, void *arg, struct lp_msg *ack)
 {
-        eng_lane_begin(&((struct eng_heal *)arg)->lanes[el->index]);
+        eng_walk_worker_begin(&((struct eng_heal *)arg)->workers[el->index]);
         return true;
 }
 
@@ -381,14 +381,14 @@ static void heal_begin_walk(struct eng_heal *heal)
 
         pthread_mutex_lock(&store->health_lock);
         for (i = 0; i < store->loop_count; i++) {
-                struct eng_lane *lane = &heal->lanes[i];
+                struct eng_walk_worker *worker = &heal->workers[i];
 
-                lane->place = heal->order.from.len != 0 ? heal->order.from : heal->order.start;
-                lane->surveyed = lane->skipped = false;
+                worker->place = heal->order.from.len != 0 ? heal->order.from : heal->order.start;
+                worker->surveyed = worker->skipped = false;
         }
         pthread_mutex_unlock(&store->health_lock);
         heal->left = store->loop_count;
-        if (eng_cast(store, begin_lane, NULL, heal) == 0) {
+        if (eng_broadcast(store, begin_walk_worker, NULL, heal) == 0) {
                 keep_later(heal);
                 return;
         }
@@ -419,7 +419,7 @@ static void puts_seen(struct eng_store *store, void *arg)
                 heal_begin_walk(heal);
                 return;
         }
-        not_begun(heal); /* the drives have changed, and no lane knew of a walk to be stopped */
+        not_begun(heal); /* the drives have changed, and no worker knew of a walk to be stopped */
         eng_heal_consider(store);
 }
 
@@ -435,7 +435,7 @@ static void new_report(struct eng_heal *heal, bool goes_on)
         before = *r;
         lp_trace(LP_TRACE_REPAIR, true, before.below);
         for (i = 0; i < store->loop_count; i++)
-                heal->lanes[i].surveyed = false;
+                heal->workers[i].surveyed = false;
         memset(r, 0, sizeof(*r));
         r->differing_names = before.differing_names;
         r->repaired_names = before.repaired_names;
@@ -459,8 +459,8 @@ bool eng_heal_make(struct eng_store *store)
         if (heal == NULL)
                 return false;
         heal->store = store;
-        heal->lanes = calloc(store->loop_count, sizeof(*heal->lanes));
-        if (heal->lanes == NULL) {
+        heal->workers = calloc(store->loop_count, sizeof(*heal->workers));
+        if (heal->workers == NULL) {
                 free(heal);
                 return false;
         }
@@ -468,9 +468,9 @@ bool eng_heal_make(struct eng_store *store)
         heal->keep_timer.expired = keep_tick;
         eng_kept_init(&heal->kept, store, KEY, cut_loaded);
         for (i = 0; i < store->loop_count; i++) {
-                heal->lanes[i].order = &heal->order;
-                heal->lanes[i].ended = lane_ended;
-                rv |= eng_lane_make(&heal->lanes[i], &store->loops[i]);
+                heal->workers[i].order = &heal->order;
+                heal->workers[i].ended = walk_worker_ended;
+                rv |= eng_walk_worker_make(&heal->workers[i], &store->loops[i]);
         }
         return rv == 0;
 }
@@ -500,7 +500,7 @@ static void heal_begin(struct eng_heal *heal)
                 heal->order.start.len = 0;
         atomic_store(&heal->old_puts, false);
         new_report(heal, heal->drives.filling != 0 && heal->drives.filling == filling);
-        if (c->shape.leaving == 0 || eng_cast(store, see_puts, puts_seen, heal) != 0) {
+        if (c->shape.leaving == 0 || eng_broadcast(store, see_puts, puts_seen, heal) != 0) {
                 atomic_store(&heal->old_puts, c->shape.leaving != 0);
                 heal_begin_walk(heal);
         }
@@ -514,7 +514,7 @@ void eng_heal_consider(struct eng_store *store)
         if (c->store->stopping || c->phase != ENG_PHASE_OPEN)
                 return;
         if (store->m == 0) { /* without parity nothing is ever missing and readable */
-                eng_sweep_consider(store);
+                eng_orphans_consider(store);
                 heal_later(heal, AGAIN_DAILY_NS);
         } else if (!heal->running) {
                 if (heal->loaded)
@@ -539,7 +539,7 @@ static void look_there(struct lp_msg *msg)
 {
         struct look *look = (struct look *)msg;
 
-        eng_lane_look(&look->store->coord->heal->lanes[look->store->pg_loop[look->group]], look->group);
+        eng_walk_worker_look(&look->store->coord->heal->workers[look->store->pg_loop[look->group]], look->group);
         free(look);
 }
 
@@ -589,7 +589,7 @@ void eng_heal_free(struct eng_store *store)
         lp_timer_stop(store->loops[0].loop, &heal->keep_timer);
         eng_kept_stop(&heal->kept);
         for (i = 0; i < store->loop_count; i++)
-                eng_lane_drop(&heal->lanes[i]);
+                eng_walk_worker_drop(&heal->workers[i]);
 }
 
 void eng_heal_free_late(struct eng_store *store)
@@ -600,8 +600,8 @@ void eng_heal_free_late(struct eng_store *store)
         if (heal == NULL)
                 return;
         for (i = 0; i < store->loop_count; i++)
-                eng_lane_free(&heal->lanes[i]);
-        free(heal->lanes);
+                eng_walk_worker_free(&heal->workers[i]);
+        free(heal->workers);
         free(heal);
         store->coord->heal = NULL;
 }

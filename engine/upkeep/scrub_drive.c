@@ -38,7 +38,7 @@
 #define RATE_LEAST (1ull << 20)         /* bytes/s: a round of a small drive need not take the whole period */
 #define CATCH_UP   4u                   /* times the rate */
 
-enum scrubber_step { SCRUBBER_IDLE, SCRUBBER_LOAD, SCRUBBER_WAIT, SCRUBBER_RESERVE, SCRUBBER_READ, SCRUBBER_FIX, SCRUBBER_KEEP };
+enum scrubber_step { SCRUBBER_IDLE, SCRUBBER_LOAD, SCRUBBER_WAIT, SCRUBBER_RESERVE, SCRUBBER_READ, SCRUBBER_RESYNC, SCRUBBER_KEEP };
 
 /* One drive's. owner: the drive's loop; op: the drive while step is LOAD, READ or KEEP */
 struct scrubber {
@@ -63,7 +63,7 @@ struct scrubber {
         bool more;                     /* it could not remember all such places: a round is due behind that walk */
         unsigned gaps;
         uint64_t gaps_dropped;
-        struct eng_fix fix;            /* of a name whose record is damaged; under way while FIX */
+        struct eng_resync resync;            /* of a name whose record is damaged; under way while FIX */
 };
 
 /* owner: the loop */
@@ -278,28 +278,28 @@ static void scrubber_asks(struct scrubber *s)
         scrubber_owes(s);
 }
 
-static void scrubber_fixed(struct eng_fix *fix)
+static void scrubber_resynced(struct eng_resync *resync)
 {
-        struct scrubber *s = container_of(fix, struct scrubber, fix);
+        struct scrubber *s = container_of(resync, struct scrubber, resync);
 
         if (s->el->store->stopping)
                 return;
         s->step = SCRUBBER_IDLE;
-        if (fix->txn.result != 0)
+        if (resync->txn.result != 0)
                 scrubber_asks(s); /* the walk tries again */
         scrubber_go(s);
 }
 
 /* The record of a name is damaged: the value is written anew, as current members have it. False: it cannot be begun. */
-static bool scrubber_fix(struct scrubber *s, const struct eng_buf *name)
+static bool scrubber_resync(struct scrubber *s, const struct eng_buf *name)
 {
-        s->fix.slot = s->slot;
-        s->fix.repair = true;
-        s->fix.done = scrubber_fixed;
-        s->fix.name.len = (uint16_t)name->len;
-        memcpy(s->fix.name.data, name->data, name->len);
-        s->step = SCRUBBER_FIX;
-        if (eng_fix_start(s->el->store, &s->fix) == 0)
+        s->resync.slot = s->slot;
+        s->resync.repair = true;
+        s->resync.done = scrubber_resynced;
+        s->resync.name.len = (uint16_t)name->len;
+        memcpy(s->resync.name.data, name->data, name->len);
+        s->step = SCRUBBER_RESYNC;
+        if (eng_resync_start(s->el->store, &s->resync) == 0)
                 return true;
         s->step = SCRUBBER_IDLE;
         scrubber_asks(s);
@@ -355,7 +355,7 @@ static void scrubber_has_read(struct eng_op *op)
         scrubber_publish(s);
         if (op->scrub.ended)
                 scrubber_round_ended(s);
-        else if (name == NULL || !scrubber_fix(s, name))
+        else if (name == NULL || !scrubber_resync(s, name))
                 scrubber_go(s);
         eng_buf_unref(name);
 }
@@ -675,8 +675,8 @@ static void scrubber_free(struct scrubber *s)
 {
         if (s == NULL)
                 return;
-        eng_txn_abandon(&s->fix.txn);
-        eng_txn_drop(&s->fix.txn);
+        eng_txn_abandon(&s->resync.txn);
+        eng_txn_drop(&s->resync.txn);
         free(s);
 }
 

@@ -6,13 +6,13 @@
 
 #include "engine/base/store.h"
 
-/* ---- shards that are missing (heal.c, lane.c, mend.c) ------------------------------------------------------------------------ */
+/* ---- shards that are missing (heal.c, walk_worker.c, rebuild.c) ------------------------------------------------------------------------ */
 
 /* All drives are closed. */
-void eng_mend_free_late(struct eng_store *store);
+void eng_rebuild_free_late(struct eng_store *store);
 /* As eng_drop_make(). */
 bool eng_heal_make(struct eng_store *store);
-/* Coordinator: membership has changed; looks (again) for objects that lack shards, and mends those it can. Harmless at any time. */
+/* Coordinator: membership has changed; looks (again) for objects that lack shards, and rebuilds those it can. Harmless at any time. */
 void eng_heal_consider(struct eng_store *store);
 /* Any loop: events.look_at_group. */
 void eng_heal_look_at_group(struct eng_store *store, uint32_t group);
@@ -22,11 +22,11 @@ void eng_heal_free(struct eng_store *store);
 /* All drives are closed. */
 void eng_heal_free_late(struct eng_store *store);
 
-/* ---- shards that no record names (sweep.c) ------------------------------------------------------------------------------ */
+/* ---- shards that no record names (orphans.c) ------------------------------------------------------------------------------ */
 
-/* Coordinator: begins a sweep, if all drives are in and none is under way. Harmless at any time. */
-void eng_sweep_consider(struct eng_store *store);
-void eng_sweep_free(struct eng_store *store);
+/* Coordinator: begins an orphan collection, if all drives are in and none is under way. Harmless at any time. */
+void eng_orphans_consider(struct eng_store *store);
+void eng_orphans_free(struct eng_store *store);
 /* ---- verification (verify.c) --------------------------------------------------------------------------------------------- */
 
 struct eng_verify;

@@ -55,10 +55,10 @@ void eng_verify_drop(struct eng_verify *v)
         if (v->store->coord->verify == v)
                 v->store->coord->verify = NULL;
         lp_timer_stop(v->store->loops[0].loop, &v->timer);
-        if (v->mend != NULL)
-                eng_mend_drop(v->mend);
-        eng_txn_abandon(&v->fix.txn);
-        eng_txn_drop(&v->fix.txn);
+        if (v->rebuild != NULL)
+                eng_rebuild_drop(v->rebuild);
+        eng_txn_abandon(&v->resync.txn);
+        eng_txn_drop(&v->resync.txn);
         eng_agree_drop(&v->agree);
         eng_verify_drop_copies(v);
         eng_verify_drop_value(v);

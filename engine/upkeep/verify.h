@@ -8,7 +8,7 @@
 #define MILLRACE_ENGINE_VERIFY_H
 
 #include "engine/resync/resync.h"
-#include "engine/upkeep/mend.h"
+#include "engine/upkeep/rebuild.h"
 #include "engine/walk/walk.h"
 
 #define ENG_VERIFY_AGAIN_NS (100ull * 1000 * 1000) /* before a drive that could not look is asked again */
@@ -47,8 +47,8 @@ struct eng_verify {
         unsigned out_copies;           /* being asked for */
         unsigned round;                /* behind repairs they are looked up anew */
         eng_mask asked, have, absent, damaged, unread, again; /* again: could not look, and are asked once more */
-        eng_mask to_fix;               /* were damaged, and have not been found whole since */
-        struct eng_fix fix;
+        eng_mask to_resync;               /* were damaged, and have not been found whole since */
+        struct eng_resync resync;
         struct eng_agree agree;
         /* the value whose shards are looked for */
         struct eng_buf *value;
@@ -65,9 +65,9 @@ struct eng_verify {
         struct eng_op op;
         struct lp_reserve reserve;
         void *slot;
-        struct eng_mend_bad *bad;
+        struct eng_rebuild_bad *bad;
         unsigned bad_count;
-        struct eng_mend *mend;
+        struct eng_rebuild *rebuild;
 };
 
 /* ---- verify.c --------------------------------------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
 /*
- * verify_copies.c - all members' copies of one name, looked up at once: a damaged one is written anew (fix.c), and where they differ they are made the same
+ * verify_copies.c - all members' copies of one name, looked up at once: a damaged one is written anew (resync.c), and where they differ they are made the same
  * (agree.c), each with the key locked. Part of a verification (verify.h). Coordinator.
  *
  * The lookups are of different moments, so what they say is a reason to look again, and no more. After a repair the copies are looked up once more: the value
@@ -13,7 +13,7 @@
 #include <string.h>
 
 /* For what the copies are looked up: rounds of one name. */
-enum { FIRST, AGREED, FIXED };
+enum { FIRST, AGREED, RESYNCED };
 
 static void ask_copies(struct eng_verify *v);
 
@@ -91,30 +91,30 @@ static void make_agree(struct eng_verify *v)
                 eng_verify_next(v); /* not to be met: the name was taken apart before */
 }
 
-static void fix_next(struct eng_verify *v);
+static void resync_next(struct eng_verify *v);
 
-static void verify_copies_fixed(struct eng_fix *fix)
+static void verify_copies_resynced(struct eng_resync *resync)
 {
-        struct eng_verify *v = container_of(fix, struct eng_verify, fix);
+        struct eng_verify *v = container_of(resync, struct eng_verify, resync);
 
-        v->report.repaired_shards += fix->txn.result == 0 && fix->copied;
-        fix_next(v);
+        v->report.repaired_shards += resync->txn.result == 0 && resync->copied;
+        resync_next(v);
 }
 
 /* Copies that are damaged, one by one. */
-static void fix_next(struct eng_verify *v)
+static void resync_next(struct eng_verify *v)
 {
-        if (v->to_fix == 0) {
-                v->round = FIXED;
+        if (v->to_resync == 0) {
+                v->round = RESYNCED;
                 ask_copies(v);
                 return;
         }
-        v->fix.slot = (unsigned)__builtin_ctzll(v->to_fix);
-        v->to_fix &= v->to_fix - 1;
-        v->fix.name = v->name;
-        v->fix.repair = true;
-        v->fix.done = verify_copies_fixed;
-        if (eng_fix_start(v->store, &v->fix) != 0)
+        v->resync.slot = (unsigned)__builtin_ctzll(v->to_resync);
+        v->to_resync &= v->to_resync - 1;
+        v->resync.name = v->name;
+        v->resync.repair = true;
+        v->resync.done = verify_copies_resynced;
+        if (eng_resync_start(v->store, &v->resync) != 0)
                 eng_verify_next(v); /* likewise */
 }
 
@@ -140,7 +140,7 @@ static void choose_value(struct eng_verify *v)
                         continue;
                 one = v->copies[slot].value;
                 assert(one != NULL && best != NULL);
-                if (eng_fix_same(one->data, one->len, best->data, best->len))
+                if (eng_resync_same(one->data, one->len, best->data, best->len))
                         v->same |= eng_bit(slot);
         }
 }
@@ -169,16 +169,16 @@ static void verify_copies_judge(struct eng_verify *v)
         if (v->round == FIRST) {
                 v->report.unread_shards += count_of(v->unread);
                 v->report.damaged_shards += count_of(v->damaged);
-                v->to_fix = v->damaged;
+                v->to_resync = v->damaged;
                 if (differ) {
                         make_agree(v);
                         return;
                 }
         }
-        v->report.repaired_shards += count_of(v->to_fix & v->have);
-        v->to_fix &= v->damaged;
-        if (v->to_fix != 0 && !differ && v->round != FIXED) {
-                fix_next(v);
+        v->report.repaired_shards += count_of(v->to_resync & v->have);
+        v->to_resync &= v->damaged;
+        if (v->to_resync != 0 && !differ && v->round != RESYNCED) {
+                resync_next(v);
                 return;
         }
         if (v->have == 0) {
@@ -196,7 +196,7 @@ static void copy_came(struct eng_op *op);
 
 static void verify_copies_ask_again(struct eng_verify *v)
 {
-        const unsigned flags = v->round == FIXED ? ENG_OP_WANT_INLINE : ENG_OP_WANT_INLINE | ENG_OP_WANT_RECORD; /* at last: what a client gets */
+        const unsigned flags = v->round == RESYNCED ? ENG_OP_WANT_INLINE : ENG_OP_WANT_INLINE | ENG_OP_WANT_RECORD; /* at last: what a client gets */
         const eng_mask ask = v->again;
         unsigned slot;
 

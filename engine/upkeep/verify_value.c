@@ -3,7 +3,7 @@
  * verification (verify.h). Coordinator.
  *
  * One shard at a time, on whatever drive is in. What is amiss counts only if the name still has that value afterwards: else it was overwritten meanwhile. It is given
- * back by mend.c; parts of unfinished uploads are looked at, but not repaired.
+ * back by rebuild.c; parts of unfinished uploads are looked at, but not repaired.
  */
 #include "engine/base/store.h"
 #include "engine/record/stripe.h"
@@ -39,11 +39,11 @@ void eng_verify_drop_value(struct eng_verify *v)
 
 /* ---- repairs ----------------------------------------------------------------------------------------------- */
 
-static void mended(void *arg, int rv, struct eng_mend_written written)
+static void rebuilt(void *arg, int rv, struct eng_rebuild_written written)
 {
         struct eng_verify *v = arg;
 
-        v->mend = NULL;
+        v->rebuild = NULL;
         if (rv == 0 || rv == -ENODATA)
                 v->report.repaired_shards += written.shards;
         eng_verify_next(v);
@@ -52,14 +52,14 @@ static void mended(void *arg, int rv, struct eng_mend_written written)
 static void verify_repair_value(struct eng_verify *v)
 {
         const struct eng_view *view = &v->store->loops[0].view;
-        struct eng_mend_order order = {
+        struct eng_rebuild_order order = {
                 .name = &v->name, .filling = v->store->coord->filling, .bad = v->bad, .bad_count = v->bad_count};
 
         if (v->held_only && v->bad_count == ENG_VERIFY_BAD_MAX)
                 order.filling = view->in & view->up; /* there may be more, which drives say as they did here */
-        v->mend = eng_mend_start(v->store, &order, mended, v);
-        if (v->mend == NULL)
-                mended(v, -ENOMEM, (struct eng_mend_written){0});
+        v->rebuild = eng_rebuild_start(v->store, &order, rebuilt, v);
+        if (v->rebuild == NULL)
+                rebuilt(v, -ENOMEM, (struct eng_rebuild_written){0});
 }
 
 static void count_amiss(struct eng_verify *v)
@@ -119,7 +119,7 @@ static void value_over(struct eng_verify *v)
 
 static void note_bad(struct eng_verify *v, int result)
 {
-        struct eng_mend_bad *bad = &v->bad[v->bad_count];
+        struct eng_rebuild_bad *bad = &v->bad[v->bad_count];
 
         v->damaged_here += result == -EBADMSG;
         v->missing_here += result != -EBADMSG;

@@ -2,160 +2,160 @@
  * executor.c - entries of BATCH messages, from their lookup to their result (executor.h).
  *
  *   message ─> run ─┐   its session's turn       looked up (entry.c)        bytes                            result
- *   message ─> run ─┴─> line ──────────────────> task ──────────────> spans in the arena: WRITTEN as they lie ──> behind their WRITEs
- *                                                  │                  others: copied into a slot that many share (pack.c)
- *                                                  └─ large, too many being read: waits in line->later
+ *   message ─> run ─┴─> queue ──────────────────> work item ──────────────> spans in the arena: WRITTEN as they lie ──> behind their WRITEs
+ *                                                  │                  others: copied into a slot that many share (bounce.c)
+ *                                                  └─ large, too many being read: waits in queue->later
  *
  * I9: GW_EXECUTOR_TASKS entries on a loop, and of a session GW_EXECUTOR_EACH, with the bytes of their records; no more are begun while some of them wait
- * for room to be copied to. Nobody waits for buffers while he holds some: a large object's reader has reserved what it needs before it reads, packs are emptied by
+ * for room to be copied to. Nobody waits for buffers while he holds some: a large object's reader has reserved what it needs before it reads, bounce buffers are emptied by
  * completions alone.
  */
-#include "gateway/rdma/task.h"
+#include "gateway/rdma/work_item.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
-static struct gw_run *first_run(const struct gw_line *line)
+static struct gw_batch_message *first_run(const struct gw_queue *queue)
 {
-        return STAILQ_FIRST(&line->runs);
+        return STAILQ_FIRST(&queue->runs);
 }
 
-unsigned gw_run_take(struct gw_line *line, struct gw_run *run)
+unsigned gw_message_take(struct gw_queue *queue, struct gw_batch_message *run)
 {
-        assert(run == first_run(line) && run->begun < run->count);
+        assert(run == first_run(queue) && run->begun < run->count);
         if (run->begun + 1 == run->count)
-                STAILQ_REMOVE_HEAD(&line->runs, link);
+                STAILQ_REMOVE_HEAD(&queue->runs, link);
         return run->begun++;
 }
 
 /* The session is over: nothing more of the message is looked at. */
-static void skip(struct gw_line *line, struct gw_run *run)
+static void skip(struct gw_queue *queue, struct gw_batch_message *run)
 {
-        struct gw_entry entry = {.loop = line->ex->loop};
+        struct gw_entry entry = {.loop = queue->ex->loop};
         unsigned more = run->count - run->begun;
 
         gw_entry_refuse(&entry, RDX_CODE_SERVICE_UNAVAILABLE);
         while (more-- > 0) /* with the last one it may be gone */
-                gw_run_tell(line, run, gw_run_take(line, run), &entry);
+                gw_message_tell(queue, run, gw_message_take(queue, run), &entry);
 }
 
 /* ---- whose turn it is ----------------------------------------------------------------------------- */
 
-static bool may_begin(const struct gw_line *line)
+static bool may_begin(const struct gw_queue *queue)
 {
-        return first_run(line) != NULL && !line->full && TAILQ_EMPTY(&line->packing);
+        return first_run(queue) != NULL && !queue->full && TAILQ_EMPTY(&queue->packing);
 }
 
-static void check_turn(struct gw_line *line)
+static void check_turn(struct gw_queue *queue)
 {
-        if (line->tasks >= GW_EXECUTOR_EACH)
-                line->full = true;
-        else if (line->tasks <= GW_EXECUTOR_FEW)
-                line->full = false;
-        if (line->in_turn || !may_begin(line))
+        if (queue->items >= GW_EXECUTOR_EACH)
+                queue->full = true;
+        else if (queue->items <= GW_EXECUTOR_FEW)
+                queue->full = false;
+        if (queue->in_turn || !may_begin(queue))
                 return;
-        line->in_turn = true;
-        TAILQ_INSERT_TAIL(&line->ex->turns, line, turn);
+        queue->in_turn = true;
+        TAILQ_INSERT_TAIL(&queue->ex->turns, queue, turn);
 }
 
-static void line_take_turn(struct gw_line *line)
+static void line_take_turn(struct gw_queue *queue)
 {
-        struct gw_executor *ex = line->ex;
+        struct gw_executor *ex = queue->ex;
         unsigned n;
 
-        GW_CHECK(gw_line, line);
-        assert(line->in_turn);
-        TAILQ_REMOVE(&ex->turns, line, turn);
-        line->in_turn = false;
+        GW_CHECK(gw_queue, queue);
+        assert(queue->in_turn);
+        TAILQ_REMOVE(&ex->turns, queue, turn);
+        queue->in_turn = false;
         for (n = 0;
-             n < GW_EXECUTOR_TURN && may_begin(line) && line->tasks < GW_EXECUTOR_EACH && !TAILQ_EMPTY(&ex->idle);
+             n < GW_EXECUTOR_TURN && may_begin(queue) && queue->items < GW_EXECUTOR_EACH && !TAILQ_EMPTY(&ex->idle);
              n++) {
-                struct gw_run *run = first_run(line);
+                struct gw_batch_message *run = first_run(queue);
 
                 if (rdx_batch_dead(run->batch))
-                        skip(line, run);
+                        skip(queue, run);
                 else
-                        gw_task_begin(line, run);
+                        gw_work_item_begin(queue, run);
         }
-        check_turn(line);
+        check_turn(queue);
 }
 
-static void check_line(struct gw_line *line)
+static void check_line(struct gw_queue *queue)
 {
-        if (line->left > 0 || line->tasks > 0 || !gw_pack_idle(&line->pack))
+        if (queue->left > 0 || queue->items > 0 || !gw_bounce_idle(&queue->bounce))
                 return;
-        assert(!line->in_turn);
-        assert(line->reads == 0 && TAILQ_EMPTY(&line->later) && TAILQ_EMPTY(&line->packing));
-        LIST_REMOVE(line, link);
-        free(line);
+        assert(!queue->in_turn);
+        assert(queue->reads == 0 && TAILQ_EMPTY(&queue->later) && TAILQ_EMPTY(&queue->packing));
+        LIST_REMOVE(queue, link);
+        free(queue);
 }
 
 static void take_turns(struct gw_executor *ex)
 {
-        struct gw_line *line;
+        struct gw_queue *queue;
 
-        while (!TAILQ_EMPTY(&ex->idle) && (line = TAILQ_FIRST(&ex->turns)) != NULL) {
-                line_take_turn(line);
-                gw_pack_trim(&line->pack, !TAILQ_EMPTY(&line->packing));
-                check_line(line);
+        while (!TAILQ_EMPTY(&ex->idle) && (queue = TAILQ_FIRST(&ex->turns)) != NULL) {
+                line_take_turn(queue);
+                gw_bounce_trim(&queue->bounce, !TAILQ_EMPTY(&queue->packing));
+                check_line(queue);
         }
 }
 
-void gw_line_settle(struct gw_line *line)
+void gw_queue_proceed(struct gw_queue *queue)
 {
-        struct gw_executor *ex = line->ex;
-        struct gw_task *task;
+        struct gw_executor *ex = queue->ex;
+        struct gw_work_item *item;
 
-        GW_CHECK(gw_line, line);
+        GW_CHECK(gw_queue, queue);
         GW_CHECK(gw_executor, ex);
-        while (line->reads < GW_EXECUTOR_READS && (task = TAILQ_FIRST(&line->later)) != NULL) {
-                TAILQ_REMOVE(&line->later, task, link);
-                gw_task_read(task);
+        while (queue->reads < GW_EXECUTOR_READS && (item = TAILQ_FIRST(&queue->later)) != NULL) {
+                TAILQ_REMOVE(&queue->later, item, link);
+                gw_work_item_read(item);
         }
-        check_turn(line);
-        gw_pack_trim(&line->pack, !TAILQ_EMPTY(&line->packing));
-        check_line(line);
+        check_turn(queue);
+        gw_bounce_trim(&queue->bounce, !TAILQ_EMPTY(&queue->packing));
+        check_line(queue);
         take_turns(ex);
 }
 
 /* There is room for who waits to be copied, or there will be none. */
-static void pack_changed(struct gw_pack *pack, int rv)
+static void bounce_changed(struct gw_bounce *bounce, int rv)
 {
-        struct gw_line *line = container_of(pack, struct gw_line, pack);
-        struct gw_task *task, *next;
+        struct gw_queue *queue = container_of(bounce, struct gw_queue, bounce);
+        struct gw_work_item *item, *next;
 
-        GW_CHECK(gw_line, line);
-        for (task = TAILQ_FIRST(&line->packing); task != NULL && !pack->wanted; task = next) {
-                next = TAILQ_NEXT(task, link);
+        GW_CHECK(gw_queue, queue);
+        for (item = TAILQ_FIRST(&queue->packing); item != NULL && !bounce->wanted; item = next) {
+                next = TAILQ_NEXT(item, link);
                 if (rv != 0)
-                        gw_task_fail(task, rv);
-                gw_task_pump(task);
+                        gw_work_item_fail(item, rv);
+                gw_work_item_pump(item);
         }
-        gw_line_settle(line);
+        gw_queue_proceed(queue);
 }
 
 /* ---- messages ------------------------------------------------------------------------------------- */
 
-static struct gw_line *session_line(struct gw_executor *ex, const void *session)
+static struct gw_queue *session_line(struct gw_executor *ex, const void *session)
 {
-        struct gw_line *line;
+        struct gw_queue *queue;
 
-        LIST_FOREACH (line, &ex->lines, link)
-                if (line->session == session)
-                        return line;
-        line = calloc(1, sizeof(*line));
-        if (line == NULL)
+        LIST_FOREACH (queue, &ex->lines, link)
+                if (queue->session == session)
+                        return queue;
+        queue = calloc(1, sizeof(*queue));
+        if (queue == NULL)
                 return NULL;
-        line->magic = gw_line_magic;
-        line->ex = ex;
-        line->session = session;
-        STAILQ_INIT(&line->runs);
-        TAILQ_INIT(&line->later);
-        TAILQ_INIT(&line->packing);
-        gw_pack_init(&line->pack, ex->loop->lp, pack_changed);
-        LIST_INSERT_HEAD(&ex->lines, line, link);
-        return line;
+        queue->magic = gw_queue_magic;
+        queue->ex = ex;
+        queue->session = session;
+        STAILQ_INIT(&queue->runs);
+        TAILQ_INIT(&queue->later);
+        TAILQ_INIT(&queue->packing);
+        gw_bounce_init(&queue->bounce, ex->loop->lp, bounce_changed);
+        LIST_INSERT_HEAD(&ex->lines, queue, link);
+        return queue;
 }
 
 static struct gw_executor *executor_of(struct gw_loop *loop)
@@ -174,7 +174,7 @@ static struct gw_executor *executor_of(struct gw_loop *loop)
         TAILQ_INIT(&ex->turns);
         LIST_INIT(&ex->lines);
         for (i = 0; i < GW_EXECUTOR_TASKS; i++)
-                TAILQ_INSERT_TAIL(&ex->idle, &ex->task[i], link);
+                TAILQ_INSERT_TAIL(&ex->idle, &ex->item[i], link);
         loop->executor = ex;
         return ex;
 }
@@ -182,20 +182,20 @@ static struct gw_executor *executor_of(struct gw_loop *loop)
 int gw_executor_run(struct gw_loop *loop, struct rdx_batch *batch)
 {
         struct gw_executor *ex = executor_of(loop);
-        struct gw_run *run = calloc(1, sizeof(*run));
+        struct gw_batch_message *run = calloc(1, sizeof(*run));
         uint64_t deadline = rdx_batch_deadline(batch), limit = lp_now(loop->lp) + GW_EXECUTOR_LIMIT_NS;
-        struct gw_line *line = ex != NULL && run != NULL ? session_line(ex, rdx_batch_session(batch)) : NULL;
+        struct gw_queue *queue = ex != NULL && run != NULL ? session_line(ex, rdx_batch_session(batch)) : NULL;
 
-        if (line == NULL) {
+        if (queue == NULL) {
                 free(run);
                 return -ENOMEM;
         }
         run->batch = batch;
         run->count = rdx_batch_message(batch)->count;
         run->deadline = deadline < limit ? deadline : limit;
-        STAILQ_INSERT_TAIL(&line->runs, run, link);
-        line->left++;
-        gw_line_settle(line);
+        STAILQ_INSERT_TAIL(&queue->runs, run, link);
+        queue->left++;
+        gw_queue_proceed(queue);
         return 0;
 }
 
@@ -203,8 +203,8 @@ int gw_executor_run(struct gw_loop *loop, struct rdx_batch *batch)
 
 void gw_executor_end(struct gw_executor *ex)
 {
-        struct gw_line *line;
-        struct gw_run *run;
+        struct gw_queue *queue;
+        struct gw_batch_message *run;
         unsigned i;
 
         if (ex == NULL)
@@ -213,14 +213,14 @@ void gw_executor_end(struct gw_executor *ex)
         assert(!ex->ended);
         ex->ended = true;
         for (i = 0; i < GW_EXECUTOR_TASKS; i++)
-                if (ex->task[i].state != GW_TASK_IDLE)
-                        gw_task_end(&ex->task[i]);
-        while ((line = LIST_FIRST(&ex->lines)) != NULL) {
-                while ((run = first_run(line)) != NULL)
-                        skip(line, run);
-                gw_pack_end(&line->pack);
-                LIST_REMOVE(line, link);
-                free(line);
+                if (ex->item[i].state != GW_TASK_IDLE)
+                        gw_work_item_end(&ex->item[i]);
+        while ((queue = LIST_FIRST(&ex->lines)) != NULL) {
+                while ((run = first_run(queue)) != NULL)
+                        skip(queue, run);
+                gw_bounce_end(&queue->bounce);
+                LIST_REMOVE(queue, link);
+                free(queue);
         }
         if (ex->looking == 0)
                 free(ex);

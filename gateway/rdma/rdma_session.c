@@ -77,7 +77,7 @@ static enum s3_error read_headers(struct gw_request *req, const uint8_t session[
                 return S3_ERR_SLOW_DOWN;
         memcpy(rdma->session, session, RDX_ID_LEN);
         if (number.data == NULL || s3_parse_uint(number, UINT64_MAX, &rdma->number) != 0 || rdma->number == 0 ||
-            window.data == NULL || rdx_place_parse(window.data, window.len, &rdma->window) != 0)
+            window.data == NULL || rdx_window_span_parse(window.data, window.len, &rdma->window) != 0)
                 return S3_ERR_MALFORMED_RDMA_REQUEST;
         if (is_upload(req->op) && !gw_session_bodyless(req))
                 return S3_ERR_MALFORMED_RDMA_REQUEST;

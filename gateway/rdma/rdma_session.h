@@ -16,7 +16,7 @@ struct gw_rdma {
         const struct rdx_token *token; /* it came by the header protocol, of no session; NULL: on a session */
         uint8_t session[RDX_ID_LEN];
         uint64_t number;
-        struct rdx_place window; /* or the token's memory */
+        struct rdx_window_span window; /* or the token's memory */
         bool connected;          /* its queue pairs are */
         bool declined;           /* answered in the body, for this reason: */
         enum rdx_decline reason;

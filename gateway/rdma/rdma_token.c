@@ -103,7 +103,7 @@ static enum s3_error read_rdma_token(struct gw_request *req, bool once)
         if (req->op->body == GW_BODY_DATA && !gw_session_bodyless(req))
                 return S3_ERR_INVALID_REQUEST;
         rdma->token = token;
-        rdma->window = (struct rdx_place){.address = token->address, .rkey = token->rkey, .length = token->size};
+        rdma->window = (struct rdx_window_span){.address = token->address, .rkey = token->rkey, .length = token->size};
         rdma->declined = is_declined(req, token, &rdma->reason);
         gw_session_attach(req, rdma);
         return S3_OK;

@@ -1,7 +1,7 @@
 /*
  * rdma_transfer.c - the bytes of a request on a session: its number, the gate that they pass, and its end, for both directions (transfer_get.c, transfer_put.c).
  *
- * On the request's loop. A transfer outlives its request where that ends first: it is dropped then, gives no more, and frees itself when the RDMA house says that
+ * On the request's loop. A transfer outlives its request where that ends first: it is dropped then, gives no more, and frees itself when the RDMA module says that
  * nothing of it is posted any more. So what a device reads from or writes to stays until it is through with it (I7), and success is answered only behind the
  * last completion.
  */

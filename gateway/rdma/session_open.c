@@ -1,7 +1,7 @@
 /*
  * session_open.c - RDMA sessions opened and ended over HTTP: JSON in and out (docs/rdma-protocol.md, "Opening a session").
  *
- * On the request's loop; the RDMA house keeps the session. A session's keys come from the signing key of the request that opens it, so this takes requests that
+ * On the request's loop; the RDMA module keeps the session. A session's keys come from the signing key of the request that opens it, so this takes requests that
  * are signed in the Authorization header over their body, and no others.
  */
 #include "gateway/rdma/rdma_session.h"

@@ -1,6 +1,6 @@
 /*
  * transfer_get.c - the bytes of a GET on their way into a window of the client's: spans of the engine, which lie in the loop's registered arena, are given to the
- * RDMA house as they are, several at a time, and let go when their WRITE has completed.
+ * RDMA module as they are, several at a time, and let go when their WRITE has completed.
  *
  * On the request's loop. What was not read into the arena (small objects, from log and cache) is copied into a slot of it. rdma_transfer.c says what keeps I7.
  */

@@ -1,6 +1,6 @@
 /*
  * transfer_put.c - the bytes of an upload on their way from a window of the client's: the engine lends places of the stripe under way, in the loop's registered arena, the
- * RDMA house READs into them, several at a time, and what has come is hashed there and given back.
+ * RDMA module READs into them, several at a time, and what has come is hashed there and given back.
  *
  * On the request's loop. Each byte is read once: the copy that was hashed is the one that is stored, whatever the client does to its memory meanwhile. The upload belongs to the
  * transfer until all is read, and is aborted with it: what a READ may still write to stays (rdma_transfer.c; I7).
@@ -59,7 +59,7 @@ static void put_piece_done(struct rdx_write *write, int result)
         if (t->error != 0)
                 return; /* the abort takes back what is lent */
         gw_body_placed(t->req, write->buf, write->len);
-        eng_put_placed(t->put, write->buf);
+        eng_put_filled(t->put, write->buf);
         put_pump(t);
 }
 
@@ -70,7 +70,7 @@ static void put_pump(struct gw_transfer *t)
         ssize_t n;
 
         while (!t->closed && t->given < t->len && (piece = gw_piece_idle(t)) != NULL) {
-                n = eng_put_place(t->put, &place);
+                n = eng_put_buffer(t->put, &place);
                 if (n < 0)
                         gw_transfer_fail(t, (int)n);
                 if (n <= 0)

@@ -12,7 +12,7 @@
 
 #define REASON_TEXT 512u
 
-/* What AWS adds to SignatureDoesNotMatch so that clients can be mended: what was signed here. */
+/* What AWS adds to SignatureDoesNotMatch so that clients can be repaired: what was signed here. */
 static const char *mismatch_extra(struct gw_request *req, const struct s3_request *signed_request, const struct s3_auth *auth)
 {
         char canonical[8192], to_sign[1024];

@@ -45,7 +45,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (data[0] & 1)
                 frame.magic = FMT_FRAME_MAGIC;
         if (data[0] & 2)
-                eng_frame_place(&frame, &where);
+                eng_frame_locate(&frame, &where);
         if (eng_frame_check(&frame, &where) == 0)
                 use(&frame, payload);
         where.position += FMT_BLOCK;

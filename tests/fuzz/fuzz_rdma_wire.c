@@ -37,12 +37,12 @@ static void texts(const char *text, size_t size)
         uint8_t session[RDX_ID_LEN];
         char again[RDX_PLACE_TEXT + 1];
         struct rdx_token token;
-        struct rdx_place place;
+        struct rdx_window_span place;
 
         if (rdx_token_parse(text, size, &token) == 0)
                 assert(token.size > 0 && token.size <= UINT64_MAX - token.address && token.dct < 1u << 24);
-        if (rdx_place_parse(text, size, &place) == 0) {
-                rdx_place_print(&place, again);
+        if (rdx_window_span_parse(text, size, &place) == 0) {
+                rdx_window_span_print(&place, again);
                 assert(memcmp(again, text, size) == 0);
         }
         if (rdx_access_key_parse(text, size, session)) {
@@ -70,7 +70,7 @@ static void message(const uint8_t *data, size_t size)
                 check_bytes(entry.bucket, data, size, RDX_BUCKET_MOST);
                 check_bytes(entry.if_match, data, size, RDX_ETAG_MOST);
                 check_bytes(entry.version_id, data, size, RDX_VERSION_ID_MOST);
-                assert(rdx_place_holds(&reader.message.window, entry.offset, entry.length));
+                assert(rdx_window_span_holds(&reader.message.window, entry.offset, entry.length));
                 assert(rdx_writer_entry(&writer, &entry) == 0);
         }
         while (reader.message.type == RDX_RESULT && rdx_reader_result(&reader, &result) == 1) {

@@ -1,4 +1,4 @@
-"""`millrace admin read-only` and `millrace admin maintenance`: what they refuse at each door, what goes on, and what stays of them over restarts."""
+"""`millrace admin read-only` and `millrace admin maintenance`: what they refuse at each entry, what goes on, and what stays of them over restarts."""
 import json
 import shutil
 import socket

@@ -400,8 +400,8 @@ bool fx_wait_indexed(struct fx *fx)
 {
         struct eng_drive_info info;
 
-        WAIT_UNTIL((eng_local_info(fx->local, &info), info.tail_bytes == 0));
-        return info.tail_bytes == 0;
+        WAIT_UNTIL((eng_local_info(fx->local, &info), info.memtable_bytes == 0));
+        return info.memtable_bytes == 0;
 }
 
 /* ---- damage ---------------------------------------------------------------------------------------- */

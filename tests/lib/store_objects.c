@@ -90,7 +90,7 @@ void so_begin_coded(struct sf *sf, unsigned drives, unsigned k, unsigned m, uint
         sf_make(sf, drives, 2);
         sf->options.ec_k = k;
         sf->options.ec_m = m;
-        sf->options.tail_bytes = 256 << 10;
+        sf->options.memtable_bytes = 256 << 10;
         sf->options.log_file_bytes = 1 << 20;
         assert_int_equal(sf_open(sf, true), 0);
         assert_true(sf_wait_ready(sf, 20));

@@ -35,13 +35,13 @@
 #define PLENTY 20000u /* milliseconds */
 
 static const struct rdx_transport *transport;
-static struct rdx_link *link_;
+static struct rdx_client_domain *link_;
 static struct rdx_client *client;
 static struct rdx_memory *memory;
 static uint8_t *bytes;
 static size_t bytes_len;
-static struct rdx_grip grips[GRIPS];
-static unsigned grip_count;
+static struct rdx_window_binding bindings[GRIPS];
+static unsigned binding_count;
 static bool closed[GRIPS];
 
 /* Of the batch under way. */
@@ -97,11 +97,11 @@ static void do_link(char *line)
                 answer(-EINVAL);
                 return;
         }
-        rv = rdx_link_open(transport, address, (uint16_t)port, rights, PLENTY, &link_, why, sizeof(why));
+        rv = rdx_client_domain_open(transport, address, (uint16_t)port, rights, PLENTY, &link_, why, sizeof(why));
         if (rv != 0)
                 answer(rv);
         else
-                printf("ok %u\n", rdx_link_rights(link_));
+                printf("ok %u\n", rdx_client_domain_rights(link_));
 }
 
 static void do_memory(char *line)
@@ -113,7 +113,7 @@ static void do_memory(char *line)
                 return;
         }
         memset(bytes, 0xee, bytes_len);
-        answer(rdx_link_memory(link_, bytes, bytes_len, -1, 0, &memory));
+        answer(rdx_client_domain_memory(link_, bytes, bytes_len, -1, 0, &memory));
 }
 
 static void do_connect(char *line)
@@ -145,25 +145,25 @@ static void do_connect(char *line)
                 printf("ok %s %s\n", rdx_client_access_key(client), rdx_client_secret(client));
 }
 
-static void do_grip(char *line)
+static void do_binding(char *line)
 {
         char place[RDX_PLACE_TEXT + 1];
         uint64_t offset, len;
         unsigned read, replies;
         int rv;
 
-        if (sscanf(line, "%" SCNu64 " %" SCNu64 " %u %u", &offset, &len, &read, &replies) != 4 || grip_count == GRIPS) {
+        if (sscanf(line, "%" SCNu64 " %" SCNu64 " %u %u", &offset, &len, &read, &replies) != 4 || binding_count == GRIPS) {
                 answer(-EINVAL);
                 return;
         }
-        rv = rdx_grip_open(client, memory, offset, len, read != 0, replies, &grips[grip_count]);
+        rv = rdx_window_binding_open(client, memory, offset, len, read != 0, replies, &bindings[binding_count]);
         if (rv != 0) {
                 answer(rv);
                 return;
         }
-        rdx_place_print(&grips[grip_count].place, place);
-        printf("ok %u %s %" PRIu64 "\n", grip_count, place, grips[grip_count].number);
-        grip_count++;
+        rdx_window_span_print(&bindings[binding_count].place, place);
+        printf("ok %u %s %" PRIu64 "\n", binding_count, place, bindings[binding_count].number);
+        binding_count++;
 }
 
 static void do_wait(char *line)
@@ -171,11 +171,11 @@ static void do_wait(char *line)
         unsigned index, ms;
         int rv = 0;
 
-        if (sscanf(line, "%u %u", &index, &ms) != 2 || index >= grip_count) {
+        if (sscanf(line, "%u %u", &index, &ms) != 2 || index >= binding_count) {
                 answer(-EINVAL);
                 return;
         }
-        while (rv == 0 && !rdx_grip_noticed(&grips[index]))
+        while (rv == 0 && !rdx_window_binding_noticed(&bindings[index]))
                 rv = rdx_client_wait(client, ms);
         if (rv == -ETIMEDOUT)
                 puts("late");
@@ -187,12 +187,12 @@ static void do_close(char *line)
 {
         unsigned index, none;
 
-        if (sscanf(line, "%u %u", &index, &none) != 2 || index >= grip_count || closed[index]) {
+        if (sscanf(line, "%u %u", &index, &none) != 2 || index >= binding_count || closed[index]) {
                 answer(-EINVAL);
                 return;
         }
         closed[index] = true;
-        answer(rdx_grip_close(&grips[index], none != 0));
+        answer(rdx_window_binding_close(&bindings[index], none != 0));
 }
 
 static void do_save(char *line)
@@ -238,7 +238,7 @@ static void do_get(char *line)
         FILE *file;
         int rv;
 
-        if (sscanf(line, "%u %u %u %1023s", &index, &ordered, &replies, path) != 4 || index >= grip_count ||
+        if (sscanf(line, "%u %u %u %1023s", &index, &ordered, &replies, path) != 4 || index >= binding_count ||
             (file = fopen(path, "r")) == NULL) {
                 answer(-EINVAL);
                 return;
@@ -256,8 +256,8 @@ static void do_get(char *line)
         batch.got = batch.messages = 0;
         how.ordered = ordered != 0;
         how.replies = (uint16_t)replies;
-        rv = rdx_client_batch(client, &grips[index], &how, entries, count, &sent);
-        while (rv == 0 && !rdx_grip_noticed(&grips[index]))
+        rv = rdx_client_batch(client, &bindings[index], &how, entries, count, &sent);
+        while (rv == 0 && !rdx_window_binding_noticed(&bindings[index]))
                 rv = rdx_client_wait(client, PLENTY);
         if (rv != 0 || sent != count) {
                 answer(rv != 0 ? rv : -ENOSPC);
@@ -303,7 +303,7 @@ static void do_send(char *line)
 
         if (sscanf(line, "%u %u %u %u %u %u %1023s", &index, &how.batch, &first, &ordered, &replies, &how.deadline_ms,
                    path) != 7 ||
-            index >= grip_count || (file = fopen(path, "r")) == NULL) {
+            index >= binding_count || (file = fopen(path, "r")) == NULL) {
                 answer(-EINVAL);
                 return;
         }
@@ -313,7 +313,7 @@ static void do_send(char *line)
         how.first = (uint16_t)first;
         how.ordered = ordered != 0;
         how.replies = (uint16_t)replies;
-        rv = rdx_client_batch(client, &grips[index], &how, entries, count, &sent);
+        rv = rdx_client_batch(client, &bindings[index], &how, entries, count, &sent);
         if (rv != 0)
                 answer(rv);
         else
@@ -328,13 +328,13 @@ static uint64_t now_ms(void)
         return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-static int bench_message(struct rdx_grip *grip, const struct rdx_entry *entries, unsigned count)
+static int bench_message(struct rdx_window_binding *binding, const struct rdx_entry *entries, unsigned count)
 {
         struct rdx_client_batch how = {.replies = (uint16_t)((count + RDX_RESULT_SHARE - 1) / RDX_RESULT_SHARE)};
         unsigned sent;
-        int rv = rdx_grip_open(client, memory, 0, bytes_len, false, how.replies, grip);
+        int rv = rdx_window_binding_open(client, memory, 0, bytes_len, false, how.replies, binding);
 
-        return rv == 0 ? rdx_client_batch(client, grip, &how, entries, count, &sent) : rv;
+        return rv == 0 ? rdx_client_batch(client, binding, &how, entries, count, &sent) : rv;
 }
 
 /* How fast it is, with as little of a client as can be. */
@@ -342,7 +342,7 @@ static void do_bench(char *line)
 {
         static char text[RDX_MESSAGE_ENTRIES][4][1100];
         static struct rdx_entry entries[RDX_MESSAGE_ENTRIES];
-        struct rdx_grip grip[64] = {0};
+        struct rdx_window_binding binding[64] = {0};
         unsigned messages, ms, count = 0, i, out = 0;
         uint64_t end;
         char path[1024];
@@ -361,16 +361,16 @@ static void do_bench(char *line)
         tally.on = true;
         end = now_ms() + ms;
         for (i = 0; i < messages && rv == 0; i++, out++)
-                rv = bench_message(&grip[i], entries, count);
+                rv = bench_message(&binding[i], entries, count);
         while (rv == 0 && out > 0) {
                 rv = rdx_client_wait(client, PLENTY);
                 for (i = 0; i < messages && rv == 0; i++) {
-                        if (grip[i].client == NULL || !rdx_grip_noticed(&grip[i]))
+                        if (binding[i].client == NULL || !rdx_window_binding_noticed(&binding[i]))
                                 continue;
-                        rv = rdx_grip_close(&grip[i], false);
-                        memset(&grip[i], 0, sizeof(grip[i]));
+                        rv = rdx_window_binding_close(&binding[i], false);
+                        memset(&binding[i], 0, sizeof(binding[i]));
                         if (rv == 0 && now_ms() < end)
-                                rv = bench_message(&grip[i], entries, count);
+                                rv = bench_message(&binding[i], entries, count);
                         else
                                 out--;
                 }
@@ -412,7 +412,7 @@ static const struct {
         const char *name;
         void (*run)(char *line);
 } commands[] = {
-        {"link", do_link},   {"memory", do_memory},   {"connect", do_connect}, {"grip", do_grip},   {"wait", do_wait},
+        {"link", do_link},   {"memory", do_memory},   {"connect", do_connect}, {"grip", do_binding},   {"wait", do_wait},
         {"close", do_close}, {"save", do_save},       {"load", do_load},       {"get", do_get},     {"fence", do_fence},
         {"send", do_send},   {"results", do_results}, {"poll", do_poll},       {"bench", do_bench},
 };
@@ -453,14 +453,14 @@ int main(int argc, char **argv)
         }
         if (client != NULL) {
                 rdx_client_fence(client);
-                for (i = 0; i < grip_count; i++)
+                for (i = 0; i < binding_count; i++)
                         if (!closed[i])
-                                rdx_grip_close(&grips[i], true);
+                                rdx_window_binding_close(&bindings[i], true);
                 rdx_client_close(client);
         }
         if (memory != NULL)
                 rdx_memory_close(memory);
-        rdx_link_close(link_);
+        rdx_client_domain_close(link_);
         free(bytes);
         return 0;
 }

@@ -46,7 +46,7 @@ static void check_name(const struct sim_disk *disk, const struct sim_name *entry
         const struct eng_group *group = &world.store->coord->view.map->groups[head_of(entry)->pg];
         unsigned i;
 
-        if (!((group->before | group->after | world.store->coord->shape.shedding) & eng_bit(disk->identity.slot)))
+        if (!((group->before | group->after | world.store->coord->shape.dropping_migrated) & eng_bit(disk->identity.slot)))
                 sim_fail("drive %u has a name of group %u, of which it has no part", disk->number, head_of(entry)->pg);
         for (i = 0; i < sim_disk_count; i++) {
                 const struct sim_name *other;
@@ -57,7 +57,7 @@ static void check_name(const struct sim_disk *disk, const struct sim_name *entry
                 if (other == NULL || other->kind != SIM_PUT)
                         sim_fail("a name of space %u (seq %llu) is on drive %u and not on drive %u",
                                  entry->name->data[0], (unsigned long long)entry->seq, disk->number, i);
-                if (!eng_fix_same(entry->value->data, entry->value->len, other->value->data, other->value->len))
+                if (!eng_resync_same(entry->value->data, entry->value->len, other->value->data, other->value->len))
                         sim_fail("a name of space %u says one thing on drive %u and another on drive %u",
                                  entry->name->data[0], disk->number, i);
                 if (entry->inline_len != other->inline_len ||

@@ -287,12 +287,12 @@ static void nearly_lose(void)
 
 /* ---- when ------------------------------------------------------------------------------------------------------------- */
 
-static bool mends(void)
+static bool rebuilds(void)
 {
         unsigned i;
 
         for (i = 0; i < world.loop_count; i++)
-                if (!TAILQ_EMPTY(&world.store->loops[i].mends))
+                if (!TAILQ_EMPTY(&world.store->loops[i].rebuilds))
                         return true;
         return false;
 }
@@ -312,7 +312,7 @@ static bool is_written(const uint8_t id[FMT_ID])
 /* Every shard that is named is there, and nobody holds what it has read of them to write it anew. */
 static bool find_target(void)
 {
-        if (losses.count == LOSSES_MAX || !operator_sees_whole() || !operator_idle() || loss_pending() || mends() || !shards_whole())
+        if (losses.count == LOSSES_MAX || !operator_sees_whole() || !operator_idle() || loss_pending() || rebuilds() || !shards_whole())
                 return false;
         memset(&target, 0, sizeof(target));
         check_values(draw_target, NULL);

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/drive/tail.h"
+#include "engine/drive/memtable.h"
 
 /* ---- the list ---------------------------------------------------------------------------------------------- */
 

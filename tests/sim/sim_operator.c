@@ -89,7 +89,7 @@ static bool is_whole(void)
         const struct eng_shape *s = &c->shape;
         eng_mask all = c->view.map->all;
 
-        return c->view.writable && !c->changing && c->join == NULL && c->attach == NULL && c->view.in == all &&
+        return c->view.writable && !c->changing && c->catch_up == NULL && c->hot_add == NULL && c->view.in == all &&
                (c->view.up & all) == all && c->base == all && c->filling == 0 && (s->adding | s->leaving) == 0 &&
                (c->wish.adding | c->wish.leaving | c->wish.gone) == 0 && sim_disks_away() == 0;
 }
@@ -213,7 +213,7 @@ static bool bring_back(void)
         sim_trace("operator: drive %u is back", disk->identity.slot);
         disk->present = true;
         disk->unreadable = false;
-        if (eng_drive_attach(world.store, disk->identity.slot, chance(2) ? disk->path : NULL, false, &number) == 0)
+        if (eng_drive_hot_add(world.store, disk->identity.slot, chance(2) ? disk->path : NULL, false, &number) == 0)
                 operator_figures.returned++;
         return true;
 }
@@ -298,9 +298,9 @@ static bool is_removed(void)
 /* The last request has been answered, or was forgotten with its process. */
 static bool is_answered(void)
 {
-        struct eng_attach_report report;
+        struct eng_hot_add_report report;
 
-        if (work.number == 0 || eng_attach_read(world.store, work.number, &report) != 0)
+        if (work.number == 0 || eng_hot_add_read(world.store, work.number, &report) != 0)
                 return true;
         if (report.running)
                 return false;
@@ -334,7 +334,7 @@ static void take_in(void)
         if (work.job == JOB_ADD)
                 rv = eng_drive_add(world.store, work.disk->path, &work.number);
         else
-                rv = eng_drive_attach(world.store, work.slot, work.disk->path, true, &work.number);
+                rv = eng_drive_hot_add(world.store, work.slot, work.disk->path, true, &work.number);
         if (rv != 0)
                 work.number = 0;
 }

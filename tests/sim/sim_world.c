@@ -327,7 +327,7 @@ static bool may_roll_back(unsigned slot)
         if (c->phase != ENG_PHASE_OPEN || !c->view.writable || plan.rotten >= 0 || world.store->m == 0 || loss_pending())
                 return false;
         all = c->view.map->all;
-        return !c->changing && c->join == NULL && c->attach == NULL && c->view.in == all && (c->view.up & all) == all &&
+        return !c->changing && c->catch_up == NULL && c->hot_add == NULL && c->view.in == all && (c->view.up & all) == all &&
                c->filling == 0 && c->shape.adding == 0 && c->shape.leaving == 0 && c->wish.adding == 0 &&
                c->wish.leaving == 0 && operator_idle() && (all & eng_bit(slot)) != 0 && !(c->shape.gone & eng_bit(slot)) &&
                eng_could_form(world.store, all & ~eng_bit(slot), all);
@@ -488,7 +488,7 @@ static void live(bool *open)
                 history_settled();
                 none_rolled_back();
         }
-        world_figures.settled += world.store->settled_records;
+        world_figures.settled += world.store->reconciled_records;
         if (sim_chance(SIM_ROLLBACK, 4))
                 (void)eng_verify_start(world.store); /* beside whatever happens */
         if (plan.scrubs && sim_chance(SIM_SCRUB, 2))
@@ -560,18 +560,30 @@ static void first_bucket(bool *open)
 static void wait_for(bool (*state)(void), bool *open);
 static bool scrub_rests(void);
 
+static bool rebuilds_rest(void)
+{
+        unsigned i;
+
+        for (i = 0; i < world.loop_count; i++)
+                if (!TAILQ_EMPTY(&world.store->loops[i].rebuilds))
+                        return false;
+        return true;
+}
+
 /* A store without faults gives all dead space back. */
 static void check_calm(bool *open)
 {
         uint64_t leaked;
 
         live_for(12 * SIM_S, open);
-        leaked = operator_worked() ? 0 : check_leaks(); /* else the sweep may be still to come */
+        leaked = operator_worked() ? 0 : check_leaks(); /* else orphan collection may be still to come */
         if (leaked > 0)
                 sim_fail("%llu frames that nothing names are left, though nothing has gone wrong",
                          (unsigned long long)leaked);
         if (plan.scrubs)
                 wait_for(scrub_rests, open);
+        if (operator_worked()) /* a drive may be on its way in or out still: its rebuilds hold buffers */
+                wait_for(rebuilds_rest, open);
         check_replicas();
         if (world.store->coord->shape.leaving == 0) /* else parts of uploads that began before may lack a shard till they end */
                 check_shards(-1);
@@ -647,7 +659,7 @@ static bool healed(void)
         /* one that is lost is removed when no part of an upload needs it any more: see at_rest() */
         return health.writable && (c->view.in | c->shape.leaving) == c->view.map->all && surveyed() && !health.healing &&
                world.store->heal.failed_objects == 0 && /* else it looks again, later */
-               (health.objects_below == 0 || c->shape.leaving != 0) && c->join == NULL && !eng_drop_running(world.store) &&
+               (health.objects_below == 0 || c->shape.leaving != 0) && c->catch_up == NULL && !eng_drop_running(world.store) &&
                c->verify == NULL;
 }
 
@@ -656,7 +668,7 @@ static bool at_rest(void)
 {
         const struct eng_coord *c = world.store->coord;
 
-        return c->shape.adding == 0 && c->shape.leaving == 0 && c->shape.shedding == 0 && c->wish.leaving == 0 &&
+        return c->shape.adding == 0 && c->shape.leaving == 0 && c->shape.dropping_migrated == 0 && c->wish.leaving == 0 &&
                c->wish.gone == 0 && c->filling == 0 && operator_idle() && healed();
 }
 
@@ -671,7 +683,7 @@ static void not_whole(void)
                h->reason);
         printf("  adding %llx, leaving %llx, shedding %llx, filling %llx, the operator is %s\n",
                (unsigned long long)c->shape.adding, (unsigned long long)c->shape.leaving,
-               (unsigned long long)c->shape.shedding, (unsigned long long)c->filling,
+               (unsigned long long)c->shape.dropping_migrated, (unsigned long long)c->filling,
                operator_idle() ? "idle" : "not idle");
         for (i = 0; i < world.store->drive_count; i++)
                 printf("  drive %u: state %d %s\n", i, (int)world.store->members[i].state,

@@ -27,8 +27,8 @@ def arguments(text, at):
 
 def test_formats_match_their_arguments():
     calls, wrong = 0, []
-    for house in ("server", "cli", "client", "gateway", "engine"):
-        for source in sorted((ROOT / house).rglob("*.c")):
+    for folder in ("server", "cli", "client", "gateway", "engine"):
+        for source in sorted((ROOT / folder).rglob("*.c")):
             text = source.read_text()
             for match in re.finditer(r"\bjson_pack\(", text):
                 words = arguments(text, match.end() - 1)

@@ -302,8 +302,8 @@ def test_mutations_that_invariants_name(tmp_path):
 
 
 @pytest.fixture
-def house(tmp_path):
-    """make(ARG...) in a tree of one house: what it compiled and archived."""
+def one_folder(tmp_path):
+    """make(ARG...) in a tree of one folder: what it compiled and archived."""
     (tmp_path / "Makefile").write_bytes((ROOT / "Makefile").read_bytes())
     tree(tmp_path, {"include/ec.h": "int ec_a(void);\nint ec_b(void);\n", "ec/a.c": '#include "ec.h"\nint ec_a(void)\n{\n        return 0;\n}\n',
                     "ec/b.c": "int ec_b(void);\nint ec_b(void)\n{\n        return 0;\n}\n"})
@@ -320,25 +320,25 @@ def house(tmp_path):
     return make
 
 
-def test_make_after_a_header(house):
-    path = house.folder / "include/ec.h"
+def test_make_after_a_header(one_folder):
+    path = one_folder.folder / "include/ec.h"
     path.write_text(path.read_text() + "\n")
-    assert house() == (["ec/a.c"], True)
-    assert house() == ([], False)
+    assert one_folder() == (["ec/a.c"], True)
+    assert one_folder() == ([], False)
 
 
-def test_make_after_other_flags(house):
-    assert house("CFLAGS=-O3") == (["ec/a.c", "ec/b.c"], True)
-    assert house("CFLAGS=-O3") == ([], False)
-    assert house("VERSION=9") == (["ec/a.c", "ec/b.c"], True)
+def test_make_after_other_flags(one_folder):
+    assert one_folder("CFLAGS=-O3") == (["ec/a.c", "ec/b.c"], True)
+    assert one_folder("CFLAGS=-O3") == ([], False)
+    assert one_folder("VERSION=9") == (["ec/a.c", "ec/b.c"], True)
 
 
-def test_make_after_a_file_came_and_went(house):
-    tree(house.folder, {"ec/c.c": "int ec_c(void);\nint ec_c(void)\n{\n        return 0;\n}\n"})
-    assert house() == (["ec/c.c"], True)
-    (house.folder / "ec/c.c").unlink()
-    assert house() == ([], True)
-    listed = subprocess.run(["ar", "t", house.folder / "build/release/lib/libec.a"], capture_output=True, text=True, check=True).stdout
+def test_make_after_a_file_came_and_went(one_folder):
+    tree(one_folder.folder, {"ec/c.c": "int ec_c(void);\nint ec_c(void)\n{\n        return 0;\n}\n"})
+    assert one_folder() == (["ec/c.c"], True)
+    (one_folder.folder / "ec/c.c").unlink()
+    assert one_folder() == ([], True)
+    listed = subprocess.run(["ar", "t", one_folder.folder / "build/release/lib/libec.a"], capture_output=True, text=True, check=True).stdout
     assert listed.split() == ["a.o", "b.o"]
 
 

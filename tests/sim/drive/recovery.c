@@ -84,7 +84,7 @@ static bool check_record(struct record *rec)
         return true;
 }
 
-static void check_mark(const struct eng_tail_entry *entry)
+static void check_mark(const struct eng_memtable_entry *entry)
 {
         struct group *group = group_of(entry->pg);
         uint64_t least = 0;
@@ -102,7 +102,7 @@ static void check_mark(const struct eng_tail_entry *entry)
                          (unsigned long long)entry->committed, (unsigned long long)group->told);
 }
 
-static bool take_tail(const struct eng_tail_entry *entries, uint32_t count)
+static bool take_tail(const struct eng_memtable_entry *entries, uint32_t count)
 {
         struct record *rec;
         uint32_t i;
@@ -153,7 +153,7 @@ static void judge_missing(struct group *group)
 static bool look_at_tail(void)
 {
         struct act *act = act_new(0, NULL);
-        const struct eng_tail_entry *entries;
+        const struct eng_memtable_entry *entries;
         unsigned g, i;
 
         if (!act_run(act, ENG_OP_TAIL))
@@ -163,7 +163,7 @@ static bool look_at_tail(void)
         for (g = 0; g < GROUPS; g++)
                 for (i = 0; i < model.groups[g].count; i++)
                         model.groups[g].records[i]->pending = false;
-        entries = (const struct eng_tail_entry *)act->op.tail.entries->data;
+        entries = (const struct eng_memtable_entry *)act->op.tail.entries->data;
         if (!take_tail(entries, act->op.tail.count))
                 return false;
         for (g = 0; g < GROUPS; g++)

@@ -197,7 +197,7 @@ static struct eng_local_options options;
 static void make_options(void)
 {
         static const uint64_t log_bytes[] = {32u << 10, 128u << 10, 512u << 10};
-        static const uint64_t tail_bytes[] = {8u << 10, 32u << 10, 128u << 10, 1u << 20};
+        static const uint64_t memtable_bytes[] = {8u << 10, 32u << 10, 128u << 10, 1u << 20};
         static const unsigned dead[] = {1, 10, 40};
 
         memset(&options, 0, sizeof(options));
@@ -208,7 +208,7 @@ static void make_options(void)
         options.log_file_bytes = log_bytes[sim_below(SIM_PLAN, 3)];
         options.short_logs = true;
         options.segment_bytes = 4u << 20;
-        options.tail_bytes = tail_bytes[sim_below(SIM_PLAN, 4)];
+        options.memtable_bytes = memtable_bytes[sim_below(SIM_PLAN, 4)];
         options.cache_bytes = sim_chance(SIM_PLAN, 2) ? 1 : 0;
         options.full_reserve_bytes = 1;
         options.reclaim_rate = sim_chance(SIM_PLAN, 8) ? ENG_RECLAIM_OFF : UINT64_MAX;

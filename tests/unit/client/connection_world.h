@@ -1,5 +1,5 @@
 /*
- * connection_world.h - a connection with its sessions and registrations, as they are, over the endpoint and the device of fake_rdma.h; and leases that look,
+ * connection_world.h - a connection with its sessions and registrations, as they are, over the endpoint and the device of fake_rdma.h; and grants that look,
  * when they end, whether somebody may still touch their memory. To be included first.
  */
 #ifndef TESTS_CONNECTION_WORLD_H
@@ -7,52 +7,52 @@
 
 #include "tests/unit/client/fake_rdma.h"
 
-/* ---- a lease ------------------------------------------------------------------------------------- */
+/* ---- a grant ------------------------------------------------------------------------------------- */
 
 struct want {
-        struct mr_lease lease;
+        struct mr_grant grant;
         atomic_bool stop;
         sem_t granted, ended;
         unsigned grants, ends, results;
         int granted_rv, ended_rv;
         bool send, over; /* in granted(): a BATCH is sent, or it is over at once */
-        enum mr_lease_end how;
+        enum mr_grant_end how;
         struct want *another; /* is asked for when this one ends */
 };
 
-static inline void want_granted(void *arg, struct mr_lease *lease, int rv)
+static inline void want_granted(void *arg, struct mr_grant *grant, int rv)
 {
         struct want *want = arg;
         unsigned sent;
 
         want->grants++;
         want->granted_rv = rv;
-        MUST((rv == 0) == (lease->error.code == 0));
+        MUST((rv == 0) == (grant->error.code == 0));
         if (rv == 0 && want->send)
-                MUST(mr_lease_batch(lease, &(struct rdx_client_batch){.batch = 1, .replies = 1}, NULL, 3, &sent) == 0);
+                MUST(mr_grant_batch(grant, &(struct rdx_client_batch){.batch = 1, .replies = 1}, NULL, 3, &sent) == 0);
         if (rv == 0 && want->over)
-                mr_lease_over(lease, want->how);
+                mr_grant_over(grant, want->how);
         sem_post(&want->granted);
 }
 
-static inline void want_result(void *arg, struct mr_lease *lease, const struct rdx_client_result *result)
+static inline void want_result(void *arg, struct mr_grant *grant, const struct rdx_client_result *result)
 {
         ((struct want *)arg)->results++;
 }
 
 /* The memory is the caller's again: nobody may be able to write there. */
-static inline void want_ended(void *arg, struct mr_lease *lease, int rv)
+static inline void want_ended(void *arg, struct mr_grant *grant, int rv)
 {
         struct want *want = arg;
 
         world_locked();
-        MUST(!lease->binding.bound);
+        MUST(!grant->binding.bound);
         world_unlocked();
-        MUST(lease->key.secret[0] == '\0');
+        MUST(grant->key.secret[0] == '\0');
         want->ends++;
         want->ended_rv = rv;
         if (want->another != NULL)
-                MUST(mr_lease_ask(world.client, &want->another->lease) == 0);
+                MUST(mr_grant_ask(world.client, &want->another->grant) == 0);
         sem_post(&want->ended);
 }
 
@@ -61,7 +61,7 @@ static inline void want_init(struct want *want)
         memset(want, 0, sizeof(*want));
         sem_init(&want->granted, 0, 0);
         sem_init(&want->ended, 0, 0);
-        want->lease = (struct mr_lease){.buffer = world.buffer,
+        want->grant = (struct mr_grant){.buffer = world.buffer,
                                         .offset = 4096,
                                         .len = 1000,
                                         .stop = &want->stop,
@@ -74,7 +74,7 @@ static inline void want_init(struct want *want)
 static inline void want_ask(struct want *want)
 {
         assert_in_range(world.wants, 0, WORLD_WANTS - 1);
-        assert_int_equal(mr_lease_ask(world.client, &want->lease), 0);
+        assert_int_equal(mr_grant_ask(world.client, &want->grant), 0);
         world.want[world.wants++] = want;
 }
 
@@ -114,7 +114,7 @@ static inline void want_granted_now(struct want *want)
 static inline void want_batch(struct want *want)
 {
         want_init(want);
-        want->lease.replies = 1;
+        want->grant.replies = 1;
         want->send = true;
         want_granted_now(want);
 }
@@ -170,7 +170,7 @@ static inline int world_set_up(void **state)
         return mr_buffer_new(world.client, WORLD_BYTES, 0, &world.buffer);
 }
 
-/* A test that failed leaves leases behind: they are over, so that it can be told. */
+/* A test that failed leaves grants behind: they are over, so that it can be told. */
 static inline int world_tear_down(void **state)
 {
         int rv;
@@ -178,7 +178,7 @@ static inline int world_tear_down(void **state)
         mr_client_cancel(world.client);
         for (unsigned i = 0; i < world.wants; i++)
                 if (world.want[i]->grants > 0 && world.want[i]->granted_rv == 0 && world.want[i]->ends == 0)
-                        mr_lease_over(&world.want[i]->lease, MR_LEASE_UNWANTED);
+                        mr_grant_over(&world.want[i]->grant, MR_LEASE_UNWANTED);
         connection_turn();
         rv = mr_buffer_free(world.buffer);
         mr_client_free(world.client);

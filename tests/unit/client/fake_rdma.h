@@ -32,7 +32,7 @@
 
 struct want;
 
-struct rdx_link {
+struct rdx_client_domain {
         unsigned rights;
         bool busy;
 };
@@ -43,13 +43,13 @@ struct rdx_memory {
 };
 
 struct rdx_client {
-        struct rdx_link *link;
+        struct rdx_client_domain *link;
         struct rdx_client_events events;
         int fd, event_fd;
         bool fenced, down;
         uint64_t number;
         unsigned requests, messages; /* of the grant: how many at once */
-        struct rdx_grip *binding[WORLD_GRIPS];
+        struct rdx_window_binding *binding[WORLD_GRIPS];
         uint64_t arrived[WORLD_GRIPS], told[WORLD_GRIPS]; /* numbers of notices, and of results that are not the last */
         unsigned arrivals, results;
 };
@@ -63,8 +63,8 @@ static struct world {
         pthread_mutex_t lock; /* guards what follows */
         /* what the test wants */
         int open_rv, open_status, transport_rv, link_rv, connect_rv, memory_rv, close_rv;
-        unsigned fail_grip; /* opening this binding, counted from 1, fails */
-        int grip_rv;
+        unsigned fail_binding; /* opening this binding, counted from 1, fails */
+        int binding_rv;
         bool slow;
         int64_t life_ms;
         uint64_t window_bytes;
@@ -72,7 +72,7 @@ static struct world {
         enum rdx_rights rights; /* 0: the first of those asked for */
         char address[64];
         /* what has come of it */
-        unsigned opens, deletes, links, links_open, connects, clients_open, fences, grips, registered, registrations,
+        unsigned opens, deletes, links, links_open, connects, clients_open, fences, bindings, registered, registrations,
                 batches, waits;
         unsigned asked_rights;
         int dmabuf_fd;
@@ -163,8 +163,8 @@ void world_session_delete(struct mr_client *client, const struct mr_session_key 
 
 /* ---- the device ---------------------------------------------------------------------------------- */
 
-int rdx_link_open(const struct rdx_transport *transport, const char *address, uint16_t port, unsigned rights,
-                  unsigned timeout_ms, struct rdx_link **out, char *why, size_t why_len)
+int rdx_client_domain_open(const struct rdx_transport *transport, const char *address, uint16_t port, unsigned rights,
+                  unsigned timeout_ms, struct rdx_client_domain **out, char *why, size_t why_len)
 {
         int rv;
 
@@ -182,7 +182,7 @@ int rdx_link_open(const struct rdx_transport *transport, const char *address, ui
         return rv;
 }
 
-void rdx_link_close(struct rdx_link *link)
+void rdx_client_domain_close(struct rdx_client_domain *link)
 {
         world_locked();
         MUST(!link->busy && world.registered == 0);
@@ -191,17 +191,17 @@ void rdx_link_close(struct rdx_link *link)
         free(link);
 }
 
-unsigned rdx_link_rights(const struct rdx_link *link)
+unsigned rdx_client_domain_rights(const struct rdx_client_domain *link)
 {
         return link->rights;
 }
 
-void rdx_link_device(const struct rdx_link *link, struct rdx_device_info *out)
+void rdx_client_domain_device(const struct rdx_client_domain *link, struct rdx_device_info *out)
 {
         *out = (struct rdx_device_info){.name = "double0", .link = "test"};
 }
 
-int rdx_link_memory(struct rdx_link *link, void *address, size_t len, int dmabuf_fd, uint64_t offset,
+int rdx_client_domain_memory(struct rdx_client_domain *link, void *address, size_t len, int dmabuf_fd, uint64_t offset,
                     struct rdx_memory **out)
 {
         int rv;
@@ -232,7 +232,7 @@ void rdx_memory_close(struct rdx_memory *memory)
 
 /* ---- the session --------------------------------------------------------------------------------- */
 
-int rdx_client_connect(struct rdx_link *link, const struct rdx_grant *grant, const struct rdx_client_events *events,
+int rdx_client_connect(struct rdx_client_domain *link, const struct rdx_grant *grant, const struct rdx_client_events *events,
                        unsigned timeout_ms, struct rdx_client **out)
 {
         struct rdx_client *client;
@@ -304,7 +304,7 @@ const char *rdx_client_secret(const struct rdx_client *client)
         return "session-secret";
 }
 
-static inline struct rdx_grip *world_grip(struct rdx_client *client, uint64_t number)
+static inline struct rdx_window_binding *world_binding(struct rdx_client *client, uint64_t number)
 {
         for (unsigned i = 0; i < WORLD_GRIPS; i++)
                 if (client->binding[i] != NULL && client->binding[i]->number == number)
@@ -329,8 +329,8 @@ int rdx_client_poll(struct rdx_client *client)
         results = client->results;
         client->arrivals = client->results = 0;
         for (unsigned i = 0; i < arrivals; i++)
-                if (world_grip(client, arrived[i]) != NULL)
-                        world_grip(client, arrived[i])->noticed = true;
+                if (world_binding(client, arrived[i]) != NULL)
+                        world_binding(client, arrived[i])->noticed = true;
         world_unlocked();
         for (unsigned i = 0; i < results; i++)
                 events.result(events.arg, &(struct rdx_client_result){.number = told[i]});
@@ -339,8 +339,8 @@ int rdx_client_poll(struct rdx_client *client)
         return over ? -ENOTCONN : 0;
 }
 
-int rdx_grip_open(struct rdx_client *client, struct rdx_memory *memory, uint64_t offset, uint64_t len, bool read,
-                  unsigned replies, struct rdx_grip *binding)
+int rdx_window_binding_open(struct rdx_client *client, struct rdx_memory *memory, uint64_t offset, uint64_t len, bool read,
+                  unsigned replies, struct rdx_window_binding *binding)
 {
         unsigned slot = 0, alike = 0;
         int rv = 0;
@@ -356,12 +356,12 @@ int rdx_grip_open(struct rdx_client *client, struct rdx_memory *memory, uint64_t
                 rv = -EINVAL;
         else if (slot == WORLD_GRIPS || alike >= (replies > 0 ? client->messages : client->requests))
                 rv = -EAGAIN;
-        else if (++world.grips == world.fail_grip)
-                rv = world.grip_rv;
+        else if (++world.bindings == world.fail_binding)
+                rv = world.binding_rv;
         if (rv == 0) {
-                *binding = (struct rdx_grip){.client = client, .memory = memory, .replies = replies, .bound = true};
+                *binding = (struct rdx_window_binding){.client = client, .memory = memory, .replies = replies, .bound = true};
                 binding->number = ++client->number;
-                binding->place = (struct rdx_place){
+                binding->place = (struct rdx_window_span){
                         .address = (uint64_t)(uintptr_t)memory->address + offset, .rkey = 7, .length = len};
                 client->binding[slot] = binding;
         }
@@ -369,7 +369,7 @@ int rdx_grip_open(struct rdx_client *client, struct rdx_memory *memory, uint64_t
         return rv;
 }
 
-bool rdx_grip_noticed(const struct rdx_grip *binding)
+bool rdx_window_binding_noticed(const struct rdx_window_binding *binding)
 {
         bool noticed;
 
@@ -379,7 +379,7 @@ bool rdx_grip_noticed(const struct rdx_grip *binding)
         return noticed;
 }
 
-int rdx_grip_close(struct rdx_grip *binding, bool no_notice)
+int rdx_window_binding_close(struct rdx_window_binding *binding, bool no_notice)
 {
         struct rdx_client *client = binding->client;
         int rv;
@@ -400,7 +400,7 @@ int rdx_grip_close(struct rdx_grip *binding, bool no_notice)
         return rv;
 }
 
-int rdx_client_batch(struct rdx_client *client, const struct rdx_grip *binding, const struct rdx_client_batch *batch,
+int rdx_client_batch(struct rdx_client *client, const struct rdx_window_binding *binding, const struct rdx_client_batch *batch,
                      const struct rdx_entry *entries, unsigned count, unsigned *sent)
 {
         world_locked();
@@ -421,14 +421,14 @@ static inline void world_ring(int fd)
 }
 
 /* The notice of this request, or its LAST result, comes; false: its session is over. */
-static inline bool world_notice(const struct mr_lease *lease)
+static inline bool world_notice(const struct mr_grant *grant)
 {
         struct rdx_client *client;
         unsigned i = 0;
 
         world_locked();
         client = world.rdx;
-        while (client != NULL && i < WORLD_GRIPS && client->binding[i] != &lease->binding)
+        while (client != NULL && i < WORLD_GRIPS && client->binding[i] != &grant->binding)
                 i++;
         if (client != NULL && i < WORLD_GRIPS) {
                 client->arrived[client->arrivals++] = client->binding[i]->number;

@@ -9,9 +9,9 @@
 
 #include <cmocka.h>
 
-#define mr_lease_ask   fake_ask
-#define mr_lease_over  fake_over
-#define mr_lease_batch fake_batch
+#define mr_grant_ask   fake_ask
+#define mr_grant_over  fake_over
+#define mr_grant_batch fake_batch
 #include "client/transfer/batch_message.c"
 
 #include <semaphore.h>
@@ -23,7 +23,7 @@
 /* What the connection does with one message. */
 struct turn {
         int refused; /* granted() says so */
-        int unsent;  /* mr_lease_batch() says so */
+        int unsent;  /* mr_grant_batch() says so */
         int lost;    /* ended() says so, after the results */
         unsigned code[ENTRIES], damage, twice, beyond, greedy, silent,
                 notices; /* of entry N (from 1) of the message: a wrong byte, ... */
@@ -38,8 +38,8 @@ static struct {
         size_t size; /* of each object */
         struct turn turn[8];
         unsigned turns, asked, sent[8], delay[8];
-        struct mr_lease *over;
-        enum mr_lease_end how;
+        struct mr_grant *over;
+        enum mr_grant_end how;
         /* of settled() */
         unsigned got, failed, declined, left, calls;
         int error[ENTRIES];
@@ -55,19 +55,19 @@ static char object_byte(size_t index, size_t at)
 
 /* ---- the connection ------------------------------------------------------------------------------ */
 
-static void answer(struct mr_lease *lease, const struct turn *turn, const struct rdx_entry *entries, unsigned count)
+static void answer(struct mr_grant *grant, const struct turn *turn, const struct rdx_entry *entries, unsigned count)
 {
         static uint8_t data[RDX_MESSAGE_MAX];
-        struct rdx_message head = {.type = RDX_RESULT, .number = lease->number, .flags = RDX_LAST};
+        struct rdx_message head = {.type = RDX_RESULT, .number = grant->number, .flags = RDX_LAST};
 
         for (unsigned from = 0; from < count; from += RDX_RESULT_SHARE) {
-                struct rdx_client_result came = {.number = lease->number, .notices = (uint16_t)turn->notices};
+                struct rdx_client_result came = {.number = grant->number, .notices = (uint16_t)turn->notices};
                 struct rdx_writer writer;
 
                 rdx_writer_open(&writer, data, &head);
                 for (unsigned i = from; i < count && i < from + RDX_RESULT_SHARE; i++) {
                         size_t index = (size_t)strtoul(entries[i].key.data, NULL, 10);
-                        char *place = f.buffer.memory + lease->offset + entries[i].offset;
+                        char *place = f.buffer.memory + grant->offset + entries[i].offset;
                         struct rdx_result result = {.index = (uint16_t)i,
                                                     .code = (uint16_t)turn->code[i],
                                                     .status = (uint16_t)rdx_code_status(turn->code[i]),
@@ -76,7 +76,7 @@ static void answer(struct mr_lease *lease, const struct turn *turn, const struct
 
                         if (turn->silent == i + 1)
                                 continue;
-                        assert_true(entries[i].offset + entries[i].length <= lease->len);
+                        assert_true(entries[i].offset + entries[i].length <= grant->len);
                         if (turn->code[i] == RDX_CODE_OK) {
                                 assert_true(entries[i].length >= f.size);
                                 for (size_t at = 0; at < f.size; at++)
@@ -97,50 +97,50 @@ static void answer(struct mr_lease *lease, const struct turn *turn, const struct
                         }
                 }
                 assert_int_equal(rdx_reader_open(&came.reader, data, rdx_writer_finish(&writer)), 0);
-                lease->result(lease->arg, lease, &came);
+                grant->result(grant->arg, grant, &came);
         }
 }
 
-int fake_ask(struct mr_client *client, struct mr_lease *lease)
+int fake_ask(struct mr_client *client, struct mr_grant *grant)
 {
         struct turn *turn = &f.turn[f.asked];
 
         assert_in_range(f.asked, 0, f.turns - 1);
-        f.delay[f.asked++] = lease->delay_ms;
-        lease->number = 40 + f.asked;
+        f.delay[f.asked++] = grant->delay_ms;
+        grant->number = 40 + f.asked;
         if (turn->refused != 0) {
-                mr_failure(&lease->error, turn->refused, "refused by the test");
-                lease->granted(lease->arg, lease, turn->refused);
+                mr_failure(&grant->error, turn->refused, "refused by the test");
+                grant->granted(grant->arg, grant, turn->refused);
                 return 0;
         }
         f.over = NULL;
-        lease->granted(lease->arg, lease, 0);
+        grant->granted(grant->arg, grant, 0);
         if (f.over != NULL)
                 assert_int_equal(f.how, MR_LEASE_QUIET);
-        lease->ended(lease->arg, lease, turn->lost);
+        grant->ended(grant->arg, grant, turn->lost);
         return 0;
 }
 
-void fake_over(struct mr_lease *lease, enum mr_lease_end how)
+void fake_over(struct mr_grant *grant, enum mr_grant_end how)
 {
-        f.over = lease;
+        f.over = grant;
         f.how = how;
 }
 
-int fake_batch(struct mr_lease *lease, const struct rdx_client_batch *batch, const struct rdx_entry *entries,
+int fake_batch(struct mr_grant *grant, const struct rdx_client_batch *batch, const struct rdx_entry *entries,
                unsigned count, unsigned *sent)
 {
         const struct turn *turn = &f.turn[f.asked - 1];
 
         assert_int_equal(batch->first, 0);
-        assert_int_equal(batch->replies, lease->replies);
-        assert_int_equal(lease->replies, (count + 63) / 64);
+        assert_int_equal(batch->replies, grant->replies);
+        assert_int_equal(grant->replies, (count + 63) / 64);
         *sent = 0;
         if (turn->unsent != 0)
                 return turn->unsent;
         *sent = count;
         f.sent[f.asked - 1] = count;
-        answer(lease, turn, entries, count);
+        answer(grant, turn, entries, count);
         return 0;
 }
 
@@ -239,8 +239,8 @@ static void all_that_is_asked_for_comes(void **state)
                 run(1);
                 assert_int_equal(f.got, counts[i]);
                 assert_int_equal(f.sent[0], counts[i]);
-                assert_int_equal(f.message.lease.offset, 500);
-                assert_int_equal(f.message.lease.len, counts[i] * f.size);
+                assert_int_equal(f.message.grant.offset, 500);
+                assert_int_equal(f.message.grant.len, counts[i] * f.size);
         }
 }
 
@@ -367,7 +367,7 @@ static void a_message_that_cannot_be_sent(void **state)
         assert_int_equal(f.error[0], -EINVAL);
 }
 
-static void a_lease_that_is_refused(void **state)
+static void a_grant_that_is_refused(void **state)
 {
         prepare(5, 100, false);
         f.turn[0].refused = -EOPNOTSUPP;
@@ -466,7 +466,7 @@ int main(void)
                 cmocka_unit_test(attempts_are_bounded),
                 cmocka_unit_test(a_session_that_ends),
                 cmocka_unit_test(a_message_that_cannot_be_sent),
-                cmocka_unit_test(a_lease_that_is_refused),
+                cmocka_unit_test(a_grant_that_is_refused),
                 cmocka_unit_test(a_cancellation),
                 cmocka_unit_test(a_message_has_bounds),
         };

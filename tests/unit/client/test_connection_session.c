@@ -1,5 +1,5 @@
 /*
- * test_connection_session.c - connection_session.c: sessions that are refused, expire, break, and are opened again, as leases see them; for how long nobody
+ * test_connection_session.c - connection_session.c: sessions that are refused, expire, break, and are opened again, as grants see them; for how long nobody
  * asks where RDMA is not to be had; and the link below, which outlives them.
  */
 #include "tests/unit/client/connection_world.h"
@@ -9,7 +9,7 @@ static struct want want;
 static int ask_one(bool insist)
 {
         want_init(&want);
-        want.lease.insist = insist;
+        want.grant.insist = insist;
         return want_briefly(&want);
 }
 
@@ -31,10 +31,10 @@ static void refused_for(int rv, int status, int64_t ms, bool even_who_insists)
         say(rv, status);
         assert_int_equal(ask_one(false), rv);
         opens = world_count(&world.opens);
-        assert_non_null(strstr(want.lease.error.message, "says the test"));
+        assert_non_null(strstr(want.grant.error.message, "says the test"));
         world_advance(ms - 1);
         assert_int_equal(ask_one(false), rv);
-        assert_non_null(strstr(want.lease.error.message, "says the test"));
+        assert_non_null(strstr(want.grant.error.message, "says the test"));
         assert_int_equal(world_count(&world.opens), opens);
         if (even_who_insists)
                 assert_int_equal(ask_one(true), rv);
@@ -105,7 +105,7 @@ static void a_refusal_is_everybodys(void **state)
         say(-EBUSY, 503);
         for (unsigned i = 0; i < 5; i++) {
                 want_init(&wants[i]);
-                wants[i].lease.insist = i % 2 == 0;
+                wants[i].grant.insist = i % 2 == 0;
                 want_ask(&wants[i]);
         }
         sem_wait(&world.opening);
@@ -157,7 +157,7 @@ static void sessions_that_keep_breaking(void **state)
         lose_one(0); /* three, but not within a minute */
         lose_one(0);
         assert_int_equal(ask_one(false), -EOPNOTSUPP); /* the last three were */
-        assert_non_null(strstr(want.lease.error.message, "keep breaking"));
+        assert_non_null(strstr(want.grant.error.message, "keep breaking"));
         assert_int_equal(ask_one(true), -EOPNOTSUPP);
         world_advance(59999);
         assert_int_equal(ask_one(true), -EOPNOTSUPP);
@@ -200,12 +200,12 @@ static void one_that_expires_in_use(void **state)
         connection_turn();
         assert_int_equal(next.grants, 0);
         assert_int_equal(world_count(&world.fences), 0);
-        mr_lease_over(&old->lease, MR_LEASE_QUIET);
+        mr_grant_over(&old->grant, MR_LEASE_QUIET);
         assert_int_equal(want_end(old), 0);
         assert_int_equal(want_answer(&next), 0);
         assert_int_equal(world_count(&world.opens), 2);
         assert_int_equal(world_count(&world.deletes), 1);
-        mr_lease_over(&next.lease, MR_LEASE_QUIET);
+        mr_grant_over(&next.grant, MR_LEASE_QUIET);
         assert_int_equal(want_end(&next), 0);
 }
 
@@ -225,7 +225,7 @@ static void one_that_expires_at_once(void **state)
 {
         world.life_ms = 0;
         assert_int_equal(ask_one(true), -EPROTO);
-        assert_non_null(strstr(want.lease.error.message, "expires"));
+        assert_non_null(strstr(want.grant.error.message, "expires"));
         assert_int_equal(world_count(&world.opens), 1);
         assert_int_equal(ask_one(false), -EPROTO);
         assert_int_equal(world_count(&world.opens), 1);
@@ -293,7 +293,7 @@ static void no_connection(void **state)
                 world_unlocked();
                 connection_turn();
                 assert_int_equal(ask_one(true), cases[i].error);
-                assert_non_null(strstr(want.lease.error.message, "connection"));
+                assert_non_null(strstr(want.grant.error.message, "connection"));
                 assert_int_equal(world_count(&world.links_open), 0);
                 assert_int_equal(world_count(&world.registered), 0);
         }
@@ -341,13 +341,13 @@ static void what_has_granted_it(void **state)
         want_init(&want);
         want_ask(&want);
         assert_int_equal(want_answer(&want), 0);
-        mr_lease_describe(&want.lease, &report);
+        mr_grant_describe(&want.grant, &report);
         assert_string_equal(report.device, "double0");
         assert_string_equal(report.address, "10.0.0.1");
         assert_string_equal(report.rights, "window2");
         assert_int_equal(report.port, 9010);
         assert_int_equal(report.requests, 4);
-        mr_lease_over(&want.lease, MR_LEASE_QUIET);
+        mr_grant_over(&want.grant, MR_LEASE_QUIET);
         assert_int_equal(want_end(&want), 0);
 }
 

@@ -6,12 +6,12 @@ static struct want one, two, three;
 static void a_batch_ends_by_its_last_result(void **state)
 {
         want_batch(&one);
-        world_result(one.lease.number);
-        world_result(one.lease.number + 99); /* nobody's */
+        world_result(one.grant.number);
+        world_result(one.grant.number + 99); /* nobody's */
         connection_turn();
         assert_int_equal(one.results, 1);
         assert_int_equal(one.ends, 0);
-        assert_true(world_notice(&one.lease));
+        assert_true(world_notice(&one.grant));
         assert_int_equal(want_end(&one), 0);
         assert_int_equal(world_count(&world.batches), 1);
 }
@@ -20,7 +20,7 @@ static void a_batch_that_gets_no_result(void **state)
 {
         want_batch(&one);
         world_advance(20000);
-        world_result(one.lease.number); /* begins its time anew */
+        world_result(one.grant.number); /* begins its time anew */
         connection_turn();
         world_advance(29999);
         assert_int_equal(one.ends, 0);
@@ -33,7 +33,7 @@ static void a_batch_that_is_stopped(void **state)
 {
         want_batch(&one);
         want_batch(&two);
-        assert_true(world_notice(&two.lease)); /* had come before the other was fenced */
+        assert_true(world_notice(&two.grant)); /* had come before the other was fenced */
         assert_int_equal(want_end(&two), 0);
         atomic_store(&one.stop, true);
         connection_turn();
@@ -47,7 +47,7 @@ static void a_batch_that_is_stopped(void **state)
 static void a_batch_that_was_not_sent(void **state)
 {
         want_init(&one);
-        one.lease.replies = 1;
+        one.grant.replies = 1;
         one.over = true;
         want_ask(&one);
         assert_int_equal(want_end(&one), 0);
@@ -57,14 +57,14 @@ static void a_batch_that_was_not_sent(void **state)
 /* Each session counts from 1: a batch that was lost with the last one gets nothing of this one's. */
 static void results_of_another_session(void **state)
 {
-        world.fail_grip = 2;
-        world.grip_rv = -EIO;
+        world.fail_binding = 2;
+        world.binding_rv = -EIO;
         want_batch(&one);
         want_batch(&two); /* loses the session in the midst of its beginning, and gets another */
-        assert_int_equal(one.lease.number, two.lease.number);
-        world_result(two.lease.number);
+        assert_int_equal(one.grant.number, two.grant.number);
+        world_result(two.grant.number);
         assert_int_equal(want_end(&one), -ENOTCONN);
-        assert_true(world_notice(&two.lease));
+        assert_true(world_notice(&two.grant));
         assert_int_equal(want_end(&two), 0);
         assert_int_equal(one.results, 0);
         assert_int_equal(two.results, 1);
@@ -76,11 +76,11 @@ static void a_session_without_batches(void **state)
         want_init(&one);
         want_init(&two);
         world.messages = 0;
-        one.lease.replies = 1;
+        one.grant.replies = 1;
         want_ask(&one);
         want_granted_now(&two);
         assert_int_equal(want_answer(&one), -EOPNOTSUPP);
-        mr_lease_over(&two.lease, MR_LEASE_QUIET);
+        mr_grant_over(&two.grant, MR_LEASE_QUIET);
         assert_int_equal(want_end(&two), 0);
 }
 

@@ -1,5 +1,5 @@
 /*
- * test_grants.c - grants.c and connection.c: in each state a lease can be in, what ends it, and that it ends once and never while somebody may touch its memory
+ * test_grants.c - grants.c and connection.c: in each state a grant can be in, what ends it, and that it ends once and never while somebody may touch its memory
  * (want_ended() in connection_world.h looks each time).
  */
 #include "tests/unit/client/connection_world.h"
@@ -26,12 +26,12 @@ static void one_session_serves_many(void **state)
         for (unsigned i = 0; i < 3; i++) {
                 want_init(&one);
                 want_granted_now(&one);
-                assert_int_equal(one.lease.place.address, (uint64_t)(uintptr_t)mr_buffer_memory(world.buffer) + 4096);
-                assert_int_equal(one.lease.place.length, 1000);
-                assert_int_equal(one.lease.number, i + 1);
-                assert_string_equal(one.lease.key.secret, "session-secret");
-                assert_string_equal(one.lease.key.access_key, "session-key");
-                mr_lease_over(&one.lease, MR_LEASE_QUIET);
+                assert_int_equal(one.grant.place.address, (uint64_t)(uintptr_t)mr_buffer_memory(world.buffer) + 4096);
+                assert_int_equal(one.grant.place.length, 1000);
+                assert_int_equal(one.grant.number, i + 1);
+                assert_string_equal(one.grant.key.secret, "session-secret");
+                assert_string_equal(one.grant.key.access_key, "session-key");
+                mr_grant_over(&one.grant, MR_LEASE_QUIET);
                 assert_int_equal(want_end(&one), 0);
         }
         assert_int_equal(world_count(&world.opens), 1);
@@ -43,17 +43,17 @@ static void a_notice_is_waited_for(void **state)
 {
         three_wants();
         want_granted_now(&one);
-        mr_lease_over(&one.lease, MR_LEASE_NOTICED);
+        mr_grant_over(&one.grant, MR_LEASE_NOTICED);
         connection_turn();
         assert_int_equal(one.ends, 0);
-        assert_true(world_notice(&one.lease));
+        assert_true(world_notice(&one.grant));
         assert_int_equal(want_end(&one), 0);
 
         want_granted_now(&two); /* before the answer is */
-        assert_true(world_notice(&two.lease));
+        assert_true(world_notice(&two.grant));
         connection_turn();
         assert_int_equal(two.ends, 0);
-        mr_lease_over(&two.lease, MR_LEASE_NOTICED);
+        mr_grant_over(&two.grant, MR_LEASE_NOTICED);
         assert_int_equal(want_end(&two), 0);
         assert_int_equal(world_count(&world.fences), 0);
 }
@@ -72,7 +72,7 @@ static void more_than_the_session_takes(void **state)
         for (unsigned i = 4; i < 7; i++)
                 assert_int_equal(want[i].grants, 0);
         for (unsigned i = 0; i < 7; i++) { /* in the order of asking */
-                mr_lease_over(&want[i].lease, MR_LEASE_QUIET);
+                mr_grant_over(&want[i].grant, MR_LEASE_QUIET);
                 assert_int_equal(want_end(&want[i]), 0);
                 if (i + 4 < 7)
                         assert_int_equal(want_answer(&want[i + 4]), 0);
@@ -82,18 +82,18 @@ static void more_than_the_session_takes(void **state)
         assert_int_equal(world_count(&world.opens), 1);
 }
 
-static void a_lease_for_later(void **state)
+static void a_grant_for_later(void **state)
 {
         three_wants();
-        one.lease.delay_ms = 500;
+        one.grant.delay_ms = 500;
         want_ask(&one);
         want_granted_now(&two); /* is no reason to wait for others */
         world_advance(499);
         assert_int_equal(one.grants, 0);
         world_advance(1);
         assert_int_equal(want_answer(&one), 0);
-        mr_lease_over(&one.lease, MR_LEASE_QUIET);
-        mr_lease_over(&two.lease, MR_LEASE_QUIET);
+        mr_grant_over(&one.grant, MR_LEASE_QUIET);
+        mr_grant_over(&two.grant, MR_LEASE_QUIET);
         assert_int_equal(want_end(&one) + want_end(&two), 0);
 }
 
@@ -112,7 +112,7 @@ static void the_end_of_one_asks_for_another(void **state)
 /* Nobody knows of one: all rights of the session end before anybody hears of it; others are told when their own requests are over. */
 static void doubt_fences_all(void **state)
 {
-        static const enum mr_lease_end hows[] = {MR_LEASE_QUIET, MR_LEASE_NOTICED, MR_LEASE_DOUBT, MR_LEASE_UNWANTED};
+        static const enum mr_grant_end hows[] = {MR_LEASE_QUIET, MR_LEASE_NOTICED, MR_LEASE_DOUBT, MR_LEASE_UNWANTED};
         static const int results[] = {0, -ENOTCONN, -ENOTCONN, -ECANCELED};
 
         for (unsigned i = 0; i < 4; i++) {
@@ -122,17 +122,17 @@ static void doubt_fences_all(void **state)
                 want_granted_now(&one);
                 want_granted_now(&two);
                 want_granted_now(&three);
-                assert_true(world_notice(&three.lease));
+                assert_true(world_notice(&three.grant));
                 connection_turn();
-                mr_lease_over(&one.lease, MR_LEASE_DOUBT);
+                mr_grant_over(&one.grant, MR_LEASE_DOUBT);
                 assert_int_equal(want_end(&one), -ENOTCONN);
                 assert_int_equal(world_count(&world.fences), fences + 1);
                 assert_int_equal(world_count(&world.clients_open), 0);
                 connection_turn();
                 assert_int_equal(two.ends + three.ends, 0);
-                mr_lease_over(&two.lease, hows[i]);
+                mr_grant_over(&two.grant, hows[i]);
                 assert_int_equal(want_end(&two), results[i]);
-                mr_lease_over(&three.lease, MR_LEASE_NOTICED); /* all of it was there before the fence */
+                mr_grant_over(&three.grant, MR_LEASE_NOTICED); /* all of it was there before the fence */
                 assert_int_equal(want_end(&three), 0);
                 world_advance(61000);
         }
@@ -144,15 +144,15 @@ static void a_retry_comes_behind_the_fence(void **state)
         three_wants();
         one.another = &two;
         want_granted_now(&one);
-        mr_lease_over(&one.lease, MR_LEASE_DOUBT);
+        mr_grant_over(&one.grant, MR_LEASE_DOUBT);
         assert_int_equal(want_end(&one), -ENOTCONN);
         assert_int_equal(want_answer(&two), 0);
         assert_int_equal(world_count(&world.fences), 1);
         assert_int_equal(world_count(&world.opens), 2);
         assert_int_equal(world_count(&world.links), 1);
         assert_int_equal(world_count(&world.registrations), 1); /* memory stays registered */
-        assert_int_equal(two.lease.place.address, one.lease.place.address);
-        mr_lease_over(&two.lease, MR_LEASE_QUIET);
+        assert_int_equal(two.grant.place.address, one.grant.place.address);
+        mr_grant_over(&two.grant, MR_LEASE_QUIET);
         assert_int_equal(want_end(&two), 0);
 }
 
@@ -160,7 +160,7 @@ static void a_notice_that_does_not_come(void **state)
 {
         three_wants();
         want_granted_now(&one);
-        mr_lease_over(&one.lease, MR_LEASE_NOTICED);
+        mr_grant_over(&one.grant, MR_LEASE_NOTICED);
         connection_turn();
         world_advance(29999);
         assert_int_equal(one.ends, 0);
@@ -170,7 +170,7 @@ static void a_notice_that_does_not_come(void **state)
         assert_int_equal(world_count(&world.fences), 1);
 }
 
-/* As long as its request is out, a lease without a session stays: the program's memory is named in it. */
+/* As long as its request is out, a grant without a session stays: the program's memory is named in it. */
 static void a_session_that_ends(void **state)
 {
         three_wants();
@@ -180,7 +180,7 @@ static void a_session_that_ends(void **state)
         assert_int_equal(world_count(&world.clients_open), 0);
         assert_int_equal(world_count(&world.fences), 1);
         assert_int_equal(one.ends, 0);
-        mr_lease_over(&one.lease, MR_LEASE_NOTICED);
+        mr_grant_over(&one.grant, MR_LEASE_NOTICED);
         assert_int_equal(want_end(&one), -ENOTCONN);
 }
 
@@ -192,10 +192,10 @@ static void a_right_that_cannot_be_ended(void **state)
         world_locked();
         world.close_rv = -ETIMEDOUT;
         world_unlocked();
-        mr_lease_over(&one.lease, MR_LEASE_QUIET);
+        mr_grant_over(&one.grant, MR_LEASE_QUIET);
         assert_int_equal(want_end(&one), -ETIMEDOUT);
         assert_int_equal(world_count(&world.fences), 1);
-        mr_lease_over(&two.lease, MR_LEASE_NOTICED);
+        mr_grant_over(&two.grant, MR_LEASE_NOTICED);
         assert_int_equal(want_end(&two), -ENOTCONN);
 }
 
@@ -205,7 +205,7 @@ static void what_is_unwanted_is_no_failure(void **state)
         for (unsigned i = 0; i < 6; i++) {
                 want_init(&one);
                 want_granted_now(&one);
-                mr_lease_over(&one.lease, MR_LEASE_UNWANTED);
+                mr_grant_over(&one.grant, MR_LEASE_UNWANTED);
                 assert_int_equal(want_end(&one), -ECANCELED);
                 assert_int_equal(world_count(&world.fences), i + 1);
         }
@@ -219,7 +219,7 @@ static void longer_than_any_window(void **state)
         world.window_bytes = 999;
         want_ask(&one);
         assert_int_equal(want_answer(&one), -EOPNOTSUPP);
-        two.lease.len = 999;
+        two.grant.len = 999;
         two.over = true;
         want_ask(&two);
         assert_int_equal(want_end(&two), 0);
@@ -236,7 +236,7 @@ static void memory_that_cannot_be_registered(void **state)
                 world_unlocked();
                 want_ask(&one);
                 assert_int_equal(want_answer(&one), causes[i]);
-                assert_non_null(strstr(one.lease.error.message, "cannot be registered"));
+                assert_non_null(strstr(one.grant.error.message, "cannot be registered"));
         }
         world_locked();
         world.memory_rv = 0; /* it was the memory's fault, not the session's */
@@ -250,15 +250,15 @@ static void memory_that_cannot_be_registered(void **state)
 static void a_right_that_cannot_begin(void **state)
 {
         three_wants();
-        world.fail_grip = 2;
-        world.grip_rv = -EIO;
+        world.fail_binding = 2;
+        world.binding_rv = -EIO;
         want_granted_now(&one);
         want_granted_now(&two); /* by another session */
         assert_int_equal(world_count(&world.fences), 1);
         assert_int_equal(world_count(&world.opens), 2);
-        mr_lease_over(&one.lease, MR_LEASE_NOTICED);
+        mr_grant_over(&one.grant, MR_LEASE_NOTICED);
         assert_int_equal(want_end(&one), -ENOTCONN);
-        mr_lease_over(&two.lease, MR_LEASE_QUIET);
+        mr_grant_over(&two.grant, MR_LEASE_QUIET);
         assert_int_equal(want_end(&two), 0);
 }
 
@@ -274,7 +274,7 @@ static void stopped_while_it_waits(void **state)
         }
         three_wants();
         want_ask(&one); /* for room */
-        two.lease.delay_ms = 1000;
+        two.grant.delay_ms = 1000;
         want_ask(&two); /* for its time */
         connection_turn();
         atomic_store(&one.stop, true);
@@ -284,7 +284,7 @@ static void stopped_while_it_waits(void **state)
         assert_int_equal(want_answer(&two), -ECANCELED);
         for (unsigned i = 0; i < 4; i++) {
                 assert_int_equal(want[i].ends, 0);
-                mr_lease_over(&want[i].lease, MR_LEASE_QUIET);
+                mr_grant_over(&want[i].grant, MR_LEASE_QUIET);
                 assert_int_equal(want_end(&want[i]), 0);
         }
 }
@@ -305,8 +305,8 @@ static void stopped_while_a_session_is_opened(void **state)
         mr_core_wake(world.client);
         assert_int_equal(want_answer(&two), 0);
         assert_int_equal(want_answer(&three), 0);
-        mr_lease_over(&two.lease, MR_LEASE_QUIET);
-        mr_lease_over(&three.lease, MR_LEASE_QUIET);
+        mr_grant_over(&two.grant, MR_LEASE_QUIET);
+        mr_grant_over(&three.grant, MR_LEASE_QUIET);
         assert_int_equal(want_end(&two) + want_end(&three), 0);
 }
 
@@ -321,7 +321,7 @@ static void the_client_is_canceled(void **state)
         want_ask(&three);
         assert_int_equal(want_answer(&three), -ECANCELED);
         assert_int_equal(one.ends, 0);
-        mr_lease_over(&one.lease, MR_LEASE_UNWANTED);
+        mr_grant_over(&one.grant, MR_LEASE_UNWANTED);
         assert_int_equal(want_end(&one), -ECANCELED);
 }
 
@@ -350,12 +350,12 @@ static void *ask_for_many(void *arg)
                 unsigned how = (unsigned)rand_r(&mine) % 20;
 
                 want_init(this);
-                this->lease.insist = true;
-                this->lease.replies = how % 4 == 0;
+                this->grant.insist = true;
+                this->grant.replies = how % 4 == 0;
                 this->send = how % 4 == 0;
-                this->lease.offset = (unsigned)rand_r(&mine) % 4096;
+                this->grant.offset = (unsigned)rand_r(&mine) % 4096;
                 atomic_store(&this->stop, how == 19);
-                MUST(mr_lease_ask(world.client, &this->lease) == 0);
+                MUST(mr_grant_ask(world.client, &this->grant) == 0);
                 if (how == 18)
                         atomic_store(&this->stop, true);
                 sem_wait(&this->granted);
@@ -363,12 +363,12 @@ static void *ask_for_many(void *arg)
                         continue;
                 if (how == 17) /* so seldom that the connection does not give up */
                         atomic_fetch_add(&world.clock_ms, 61000);
-                if (this->send && !world_notice(&this->lease))
+                if (this->send && !world_notice(&this->grant))
                         mr_core_wake(world.client);
                 else if (!this->send && how % 4 == 1)
-                        (void)world_notice(&this->lease);
+                        (void)world_notice(&this->grant);
                 if (!this->send)
-                        mr_lease_over(&this->lease, how == 17      ? MR_LEASE_DOUBT
+                        mr_grant_over(&this->grant, how == 17      ? MR_LEASE_DOUBT
                                                     : how % 4 == 1 ? MR_LEASE_NOTICED
                                                                    : MR_LEASE_QUIET);
                 sem_wait(&this->ended);
@@ -404,7 +404,7 @@ int main(void)
                 IN_A_WORLD(one_session_serves_many),
                 IN_A_WORLD(a_notice_is_waited_for),
                 IN_A_WORLD(more_than_the_session_takes),
-                IN_A_WORLD(a_lease_for_later),
+                IN_A_WORLD(a_grant_for_later),
                 IN_A_WORLD(the_end_of_one_asks_for_another),
                 IN_A_WORLD(doubt_fences_all),
                 IN_A_WORLD(a_retry_comes_behind_the_fence),

@@ -44,13 +44,13 @@ static int set_up(void **state)
         return world_set_up(state);
 }
 
-static int lease_of(struct mr_buffer *buffer, uint64_t offset, uint64_t len)
+static int grant_of(struct mr_buffer *buffer, uint64_t offset, uint64_t len)
 {
         want_init(&want);
-        want.lease.buffer = buffer;
-        want.lease.offset = offset;
-        want.lease.len = len;
-        want.lease.insist = true;
+        want.grant.buffer = buffer;
+        want.grant.offset = offset;
+        want.grant.len = len;
+        want.grant.insist = true;
         return want_briefly(&want);
 }
 
@@ -184,7 +184,7 @@ static void another_clients(void **state)
 static void once_for_all_slices(void **state)
 {
         for (unsigned i = 0; i < 5; i++)
-                assert_int_equal(lease_of(world.buffer, i * 1000, 1000), 0);
+                assert_int_equal(grant_of(world.buffer, i * 1000, 1000), 0);
         assert_int_equal(world_count(&world.registrations), 1);
 }
 
@@ -194,7 +194,7 @@ static void until_the_buffer_goes(void **state)
 
         for (unsigned i = 0; i < 3; i++) {
                 assert_int_equal(mr_buffer_new(world.client, PAGE, 0, &buffer[i]), 0);
-                assert_int_equal(lease_of(buffer[i], 0, PAGE), 0);
+                assert_int_equal(grant_of(buffer[i], 0, PAGE), 0);
         }
         assert_int_equal(world_count(&world.registered), 3);
         for (unsigned i = 0; i < 3; i++) {
@@ -206,25 +206,25 @@ static void until_the_buffer_goes(void **state)
 
 static void until_the_link_goes(void **state)
 {
-        assert_int_equal(lease_of(world.buffer, 0, PAGE), 0);
+        assert_int_equal(grant_of(world.buffer, 0, PAGE), 0);
         world_down();
         world_locked();
         world.connect_rv = -EIO;
         world_unlocked();
         connection_turn();
-        assert_int_equal(lease_of(world.buffer, 0, PAGE), -EIO);
+        assert_int_equal(grant_of(world.buffer, 0, PAGE), -EIO);
         assert_int_equal(world_count(&world.registered), 0);
         world_locked();
         world.connect_rv = 0;
         world_unlocked();
-        assert_int_equal(lease_of(world.buffer, 0, PAGE), 0);
+        assert_int_equal(grant_of(world.buffer, 0, PAGE), 0);
         assert_int_equal(world_count(&world.registrations), 2);
 }
 
 /* A buffer that outlives its client's connections is only memory. */
 static void until_the_client_goes(void **state)
 {
-        assert_int_equal(lease_of(world.buffer, 0, PAGE), 0);
+        assert_int_equal(grant_of(world.buffer, 0, PAGE), 0);
         mr_client_cancel(world.client);
         mr_rdma_context_stop(world.client->rdma);
         assert_int_equal(world_count(&world.registered), 0);
@@ -234,14 +234,14 @@ static void until_the_client_goes(void **state)
 static void registering_fails(void **state)
 {
         world.memory_rv = -ENOMEM;
-        assert_int_equal(lease_of(world.buffer, 0, PAGE), -ENOMEM);
+        assert_int_equal(grant_of(world.buffer, 0, PAGE), -ENOMEM);
         world_locked();
         world.memory_rv = 0;
         world_unlocked();
         fail_calloc = 1;
-        assert_int_equal(lease_of(world.buffer, 0, PAGE), -ENOMEM);
+        assert_int_equal(grant_of(world.buffer, 0, PAGE), -ENOMEM);
         assert_int_equal(world_count(&world.registered), 0);
-        assert_int_equal(lease_of(world.buffer, 0, PAGE), 0);
+        assert_int_equal(grant_of(world.buffer, 0, PAGE), 0);
         assert_int_equal(world_count(&world.registered), 1);
 }
 
@@ -262,11 +262,11 @@ static void buffers_and_link_go_at_once(void **state)
 
         for (unsigned i = 0; i < 32; i++) {
                 assert_int_equal(mr_buffer_new(world.client, PAGE, 0, &buffer[i]), 0);
-                assert_int_equal(lease_of(buffer[i], 0, PAGE), 0);
+                assert_int_equal(grant_of(buffer[i], 0, PAGE), 0);
         }
         assert_int_equal(pthread_create(&thread, NULL, free_them, buffer), 0);
         mr_client_cancel(world.client);
-        mr_rdma_context_stop(world.client->rdma); /* rdx_link_close() looks that all are given up */
+        mr_rdma_context_stop(world.client->rdma); /* rdx_client_domain_close() looks that all are given up */
         pthread_join(thread, NULL);
         assert_int_equal(world_count(&world.registered), 0);
 }
@@ -285,13 +285,13 @@ static void a_descriptor(void **state)
         assert_false(mr_buffer_unseen(buffer));
         assert_int_equal(pwrite(fd, "x", 1, PAGE + 100), 1);
         assert_int_equal(buffer->view[0], 'x');
-        assert_int_equal(lease_of(buffer, 5, 10), 0);
+        assert_int_equal(grant_of(buffer, 5, 10), 0);
         assert_int_equal(world_count(&world.asked_rights), RDX_RIGHTS_REGION); /* windows know no dma-bufs */
         assert_true(world.dmabuf_fd >= 0 && world.dmabuf_fd != fd);            /* the caller may close its own */
         assert_int_equal(world.dmabuf_at, PAGE + 100);
         assert_int_equal((uintptr_t)world.dmabuf_address, 100);
-        assert_int_equal(want.lease.place.address, 105);
-        assert_int_equal(lease_of(world.buffer, 0, 10), 0); /* by another connection */
+        assert_int_equal(want.grant.place.address, 105);
+        assert_int_equal(grant_of(world.buffer, 0, 10), 0); /* by another connection */
         assert_int_equal(world_count(&world.opens), 2);
         assert_int_equal(mr_buffer_free(buffer), 0);
         assert_int_equal(world_count(&world.registered), 1);
@@ -306,8 +306,8 @@ static void a_descriptor_that_is_refused(void **state)
         world.device_rights = RDX_RIGHTS_REGION;
         world.memory_rv = -EOPNOTSUPP;
         assert_int_equal(mr_buffer_register_dmabuf(world.client, fd, 0, PAGE, &buffer), 0);
-        assert_int_equal(lease_of(buffer, 0, PAGE), -EOPNOTSUPP);
-        assert_non_null(strstr(want.lease.error.message, "cannot be registered"));
+        assert_int_equal(grant_of(buffer, 0, PAGE), -EOPNOTSUPP);
+        assert_non_null(strstr(want.grant.error.message, "cannot be registered"));
         assert_int_equal(mr_buffer_free(buffer), 0);
         close(fd);
 }
@@ -336,7 +336,7 @@ static void a_device_without_dmabufs(void **state)
 
         world.link_rv = -ENOTSUP;
         assert_int_equal(mr_buffer_register_dmabuf(world.client, fd, 0, PAGE, &buffer), 0);
-        assert_int_equal(lease_of(buffer, 0, PAGE), -EOPNOTSUPP);
+        assert_int_equal(grant_of(buffer, 0, PAGE), -EOPNOTSUPP);
         assert_int_equal(mr_buffer_free(buffer), 0);
         close(fd);
 }

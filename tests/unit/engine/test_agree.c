@@ -247,7 +247,7 @@ static void report_now(struct lp_msg *msg)
 {
         struct report *report = (struct report *)msg;
 
-        eng_reap_superseded(report->store, report->drive, &report->value, 1);
+        eng_deferred_superseded(report->store, report->drive, &report->value, 1);
         sem_post(&report->told);
 }
 

@@ -23,7 +23,7 @@
 /* A walk that is cut off by the end of the store leaves its page behind, which LeakSanitizer would tell. */
 static bool is_idle(const struct eng_health *h, void *arg)
 {
-        return !h->healing && !h->sweeping;
+        return !h->healing && !h->collecting_orphans;
 }
 
 static void close_idle(struct sf *sf)

@@ -103,7 +103,7 @@ static void look_now(struct lp_msg *msg)
 
         if (look->fail)
                 eng_drive_failed(look->store, FAILS, look->store->members[FAILS].drive, "for a test");
-        eng_join_wants(look->store, &joining, &promoted);
+        eng_catch_up_wants(look->store, &joining, &promoted);
         look->entering = look->store->coord->view.paused && joining == eng_bit(COMES);
         look->epoch = look->store->coord->view.epoch;
         sem_post(&look->looked);
@@ -222,7 +222,7 @@ static void test_one_comes_while_another_fails(void **state)
         assert_true(atomic_load(&record.kept));
 
         so_move(&sf, COMES, false);
-        assert_int_equal(eng_drive_attach(sf.store, COMES, sf.path[COMES], false, &number), 0);
+        assert_int_equal(eng_drive_hot_add(sf.store, COMES, sf.path[COMES], false, &number), 0);
         WAIT_UNTIL(is_entering(&sf, false, &before));
         assert_true(is_entering(&sf, true, &before));
         WAIT_UNTIL(is_entering(&sf, false, &after) && after > before && atomic_load(&commit.kept));

@@ -56,7 +56,7 @@ static int copy_delete(struct fx *fx, const char *key, uint64_t seq)
         return append(fx, &body, FMT_RECORD_COPY, seq);
 }
 
-/* As shed.c does: with the number that the name had. */
+/* As migrated_drop.c does: with the number that the name had. */
 static int forget(struct fx *fx, const char *key, uint64_t seq)
 {
         static struct fx_body body;
@@ -77,11 +77,11 @@ static int append_void(struct fx *fx)
 static unsigned pending(struct fx *fx)
 {
         struct fx_op op = {.op = {.kind = ENG_OP_TAIL}};
-        const struct eng_tail_entry *e;
+        const struct eng_memtable_entry *e;
         unsigned i, n = 0;
 
         assert_int_equal(fx_run(fx, &op), 0);
-        e = (const struct eng_tail_entry *)op.op.tail.entries->data;
+        e = (const struct eng_memtable_entry *)op.op.tail.entries->data;
         for (i = 0; i < op.op.tail.count; i++)
                 n += e[i].pending;
         eng_buf_unref(op.op.tail.entries);
@@ -188,7 +188,7 @@ static void look_at_generations(void *arg)
 {
         struct indexed *indexed = arg;
 
-        indexed->all = indexed->l->frozen == NULL && eng_tail_empty(indexed->l->active);
+        indexed->all = indexed->l->frozen == NULL && eng_memtable_empty(indexed->l->active);
 }
 
 static void wait_indexed(struct fx *fx)

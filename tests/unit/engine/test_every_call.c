@@ -486,7 +486,7 @@ static void begin_options(const char *root)
         sf.options.log_file_bytes = 1 << 20;
         sf.options.segment_bytes = 4 << 20;
         sf.options.full_reserve_bytes = 1 << 20;
-        sf.options.tail_bytes = 256 << 10;
+        sf.options.memtable_bytes = 256 << 10;
         sf.options.reclaim_rate = UINT64_MAX;
         sf.options.drive_wait_ms = 2000;
         sf.options.ec_k = sf.options.ec_m = 2;

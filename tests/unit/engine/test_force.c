@@ -178,7 +178,7 @@ static void test_goes_on(void **state)
         assert_int_equal(sf_get(&sf, 0, bucket, "k", OLD, SIZE), 0);
         assert_int_equal(sf_put(&sf, 0, bucket, "j", NEW, SIZE, true, NULL), 0);
         assert_int_equal(force(&sf, of->gone, "waits for no drive"), -EINVAL);
-        assert_int_equal(eng_drive_attach(sf.store, 2, sf.path[2], false, &number), 0);
+        assert_int_equal(eng_drive_hot_add(sf.store, 2, sf.path[2], false, &number), 0);
         sf_close(&sf);
 
         move(&sf, of->gone, false);

@@ -29,7 +29,7 @@ static struct eng_frame_where make(uint32_t payload_len)
                 payload[i] = (uint8_t)(i * 7 + i / 4096);
         memset(&frame, 0xff, sizeof(frame)); /* what the slot held before must not matter */
         eng_frame_fill(&frame, &what, payload);
-        eng_frame_place(&frame, &where);
+        eng_frame_locate(&frame, &where);
         return where;
 }
 
@@ -83,7 +83,7 @@ static void test_elsewhere(void **state)
         other.drive_id[15]++;
         assert_int_equal(eng_frame_check(&frame, &other), -EBADMSG);
         /* Placed again, as after a failed first try. */
-        eng_frame_place(&frame, &other);
+        eng_frame_locate(&frame, &other);
         assert_int_equal(eng_frame_check(&frame, &other), 0);
 }
 
@@ -96,7 +96,7 @@ static void test_impossible_lengths(void **state)
                 struct eng_frame_where where = make(4096);
 
                 frame.payload_len = lengths[i];
-                eng_frame_place(&frame, &where);
+                eng_frame_locate(&frame, &where);
                 assert_int_equal(eng_frame_check(&frame, &where), -EBADMSG);
         }
 }

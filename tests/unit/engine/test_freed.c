@@ -44,7 +44,7 @@ static void check(struct fx *fx)
                 snprintf(name, sizeof(name), "%u", i);
                 assert_true(fx_has(fx, name, bytes, len));
         }
-        assert_int_equal(eng_local_of(fx->local)->damage.places, 0);
+        assert_int_equal(eng_local_of(fx->local)->damage.locations, 0);
 }
 
 static void test_many_records(void **state)

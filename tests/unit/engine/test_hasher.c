@@ -304,7 +304,7 @@ static void test_a_piece_waits_for_company_until_it_is_wanted(void **state)
                 begin(&t.streams[i]);
         on_home(add_alone);
         on_home(wait_a_while);
-        assert_int_equal(t.streams[0].back, era_md5_lanes() == 1); /* with one lane there is no company */
+        assert_int_equal(t.streams[0].back, era_md5_lanes() == 1); /* with one worker there is no company */
         on_home(add_others);
         wait_until_left(2); /* all have come of whom something was expected: it begins, and the shortest ends */
         on_home(want_all_three);

@@ -1,5 +1,5 @@
 /*
- * The walk of all names (heal.c, lane.c): it repairs while it still looks, goes on after a restart, and looks at groups that somebody
+ * The walk of all names (heal.c, walk_worker.c): it repairs while it still looks, goes on after a restart, and looks at groups that somebody
  * has found damage in.
  */
 #include <errno.h>
@@ -65,12 +65,12 @@ static void nothing_is_missing(struct sf *sf)
 /* Some object was given its shards. */
 static bool some_done(const struct eng_health *h, void *arg)
 {
-        return h->mended_objects > 0;
+        return h->rebuilt_objects > 0;
 }
 
 static bool at_rest(const struct eng_health *h, void *arg)
 {
-        return so_whole(h, arg) && !h->sweeping;
+        return so_whole(h, arg) && !h->collecting_orphans;
 }
 
 /* A walk has come to its end in this run, and left nothing. */
@@ -183,7 +183,7 @@ static void ask_ids(struct lp_msg *msg)
 
 static bool is_found(const struct eng_health *h, void *arg)
 {
-        return h->mended_objects >= ((struct loss *)arg)->lost;
+        return h->rebuilt_objects >= ((struct loss *)arg)->lost;
 }
 
 static bool nothing_left(const struct eng_health *h, void *arg)
@@ -293,8 +293,8 @@ static void choose_now(struct lp_msg *msg)
                 struct eng_drive *drive = store->members[i].local;
 
                 if (drive->owner == store->loops[0].loop)
-                        atomic_store(&eng_local_of(drive)->figures.data_bytes,
-                                     20ull * 1000 * 1000 * 1000 * 1000 - atomic_load(&eng_local_of(drive)->figures.log_bytes));
+                        atomic_store(&eng_local_of(drive)->statistics.data_bytes,
+                                     20ull * 1000 * 1000 * 1000 * 1000 - atomic_load(&eng_local_of(drive)->statistics.log_bytes));
         }
         store->coord->filling |= choice->filling;
         eng_heal_consider(store);
@@ -505,7 +505,7 @@ static bool all_in(const struct eng_health *h, void *arg)
 
 static bool all_met_again(const struct eng_health *h, void *arg)
 {
-        return h->mended_objects == *(const unsigned *)arg && !h->healing;
+        return h->rebuilt_objects == *(const unsigned *)arg && !h->healing;
 }
 
 /* Objects are given one shard back, and lack another on a drive that is out and may come back: they still lack shards. */
@@ -534,7 +534,7 @@ static void test_some_is_not_all(void **state)
 /* A quarter of all objects have been given their shards. */
 static bool quarter_done(const struct eng_health *h, void *arg)
 {
-        return h->mended_objects >= OBJECTS / 4;
+        return h->rebuilt_objects >= OBJECTS / 4;
 }
 
 /* A restart cuts a walk off: the next one begins where it was, and comes to the objects before that, too. */
@@ -604,7 +604,7 @@ static void write_scribble(struct lp_msg *msg)
 }
 
 /* Whatever the record says, all objects are looked at, and given what they lack. */
-static void test_a_wrong_place_hides_nothing(void **state)
+static void test_a_wrong_location_hides_nothing(void **state)
 {
         static const uint8_t records[][12] = {
                 {FMT_SPACE_OBJECT},                                                                               /* before all */
@@ -700,7 +700,7 @@ int main(void)
                 cmocka_unit_test(test_repairs_are_cut_off),
                 cmocka_unit_test(test_some_is_not_all),
                 cmocka_unit_test(test_goes_on_after_a_restart),
-                cmocka_unit_test(test_a_wrong_place_hides_nothing),
+                cmocka_unit_test(test_a_wrong_location_hides_nothing),
                 cmocka_unit_test(test_names_cannot_be_read),
         };
 

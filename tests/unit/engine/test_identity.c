@@ -28,73 +28,73 @@ static struct eng_identity make_identity(void)
         return identity;
 }
 
-struct place {
+struct location {
         char path[160];
 };
 
-static int make_place(void **state)
+static int make_location(void **state)
 {
         const char *tmp = getenv("TMPDIR");
-        struct place *place = calloc(1, sizeof(*place));
+        struct location *location = calloc(1, sizeof(*location));
 
-        snprintf(place->path, sizeof(place->path), "%s/mr-ident-XXXXXX", tmp != NULL ? tmp : "/tmp");
-        assert_non_null(mkdtemp(place->path));
-        *state = place;
+        snprintf(location->path, sizeof(location->path), "%s/mr-ident-XXXXXX", tmp != NULL ? tmp : "/tmp");
+        assert_non_null(mkdtemp(location->path));
+        *state = location;
         return 0;
 }
 
-static int drop_place(void **state)
+static int drop_location(void **state)
 {
-        struct place *place = *state;
+        struct location *location = *state;
         char command[512];
 
-        snprintf(command, sizeof(command), "chmod -R u+rwx '%s'; rm -rf '%s'", place->path, place->path);
+        snprintf(command, sizeof(command), "chmod -R u+rwx '%s'; rm -rf '%s'", location->path, location->path);
         assert_int_equal(system(command), 0);
-        free(place);
+        free(location);
         return 0;
 }
 
-static void write_file(const struct place *place, const char *name, const char *text)
+static void write_file(const struct location *location, const char *name, const char *text)
 {
         char path[256];
         FILE *file;
 
-        snprintf(path, sizeof(path), "%s/%s", place->path, name);
+        snprintf(path, sizeof(path), "%s/%s", location->path, name);
         file = fopen(path, "w");
         assert_non_null(file);
         fputs(text, file);
         fclose(file);
 }
 
-static void make_folder(const struct place *place, const char *name)
+static void make_folder(const struct location *location, const char *name)
 {
         char path[256];
 
-        snprintf(path, sizeof(path), "%s/%s", place->path, name);
+        snprintf(path, sizeof(path), "%s/%s", location->path, name);
         assert_int_equal(mkdir(path, 0700), 0);
 }
 
-static enum eng_folder_state probe(const struct place *place)
+static enum eng_folder_state probe(const struct location *location)
 {
         struct eng_identity found;
         enum eng_folder_state state;
         struct eng_error error;
 
-        assert_int_equal(eng_folder_probe(place->path, &state, &found, &error), 0);
+        assert_int_equal(eng_folder_probe(location->path, &state, &found, &error), 0);
         return state;
 }
 
-static int format(const struct place *place)
+static int format(const struct location *location)
 {
         struct eng_identity identity = make_identity();
         struct eng_error error;
 
-        return eng_folder_format(place->path, &identity, &epoch, sizeof(epoch), &error);
+        return eng_folder_format(location->path, &identity, &epoch, sizeof(epoch), &error);
 }
 
 static void test_absent(void **state)
 {
-        struct place there = {"/nonexistent-folder-of-this-test"}, file = {"/etc/passwd"};
+        struct location there = {"/nonexistent-folder-of-this-test"}, file = {"/etc/passwd"};
 
         assert_int_equal(probe(&there), ENG_FOLDER_ABSENT);
         assert_int_equal(probe(&file), ENG_FOLDER_ABSENT);
@@ -103,98 +103,98 @@ static void test_absent(void **state)
 
 static void test_format_and_probe(void **state)
 {
-        const struct place *place = *state;
+        const struct location *location = *state;
         struct eng_identity identity = make_identity(), found, other;
         enum eng_folder_state folder;
         struct eng_error error;
 
-        assert_int_equal(probe(place), ENG_FOLDER_EMPTY);
-        make_folder(place, "lost+found");
-        assert_int_equal(probe(place), ENG_FOLDER_EMPTY);
-        assert_int_equal(format(place), 0);
-        assert_int_equal(eng_folder_probe(place->path, &folder, &found, &error), 0);
+        assert_int_equal(probe(location), ENG_FOLDER_EMPTY);
+        make_folder(location, "lost+found");
+        assert_int_equal(probe(location), ENG_FOLDER_EMPTY);
+        assert_int_equal(format(location), 0);
+        assert_int_equal(eng_folder_probe(location->path, &folder, &found, &error), 0);
         assert_int_equal(folder, ENG_FOLDER_DRIVE);
         assert_memory_equal(&found, &identity, sizeof(found));
-        assert_int_equal(format(place), 0); /* the same again */
+        assert_int_equal(format(location), 0); /* the same again */
         other = identity;
         other.slot = 4;
-        assert_int_equal(eng_folder_format(place->path, &other, &epoch, sizeof(epoch), &error), -EEXIST);
-        assert_non_null(strstr(error.text, place->path));
+        assert_int_equal(eng_folder_format(location->path, &other, &epoch, sizeof(epoch), &error), -EEXIST);
+        assert_non_null(strstr(error.text, location->path));
 }
 
 static void test_foreign_is_not_touched(void **state)
 {
         static const char *const names[] = {"file", ".hidden", "LOCK2", "data.txt"};
-        const struct place *place = *state;
+        const struct location *location = *state;
         char path[256];
         unsigned i;
 
         for (i = 0; i < 4; i++) {
-                write_file(place, names[i], "mine");
-                assert_int_equal(probe(place), ENG_FOLDER_FOREIGN);
-                assert_int_equal(format(place), -EEXIST);
-                snprintf(path, sizeof(path), "%s/%s", place->path, names[i]);
+                write_file(location, names[i], "mine");
+                assert_int_equal(probe(location), ENG_FOLDER_FOREIGN);
+                assert_int_equal(format(location), -EEXIST);
+                snprintf(path, sizeof(path), "%s/%s", location->path, names[i]);
                 assert_int_equal(unlink(path), 0);
         }
-        assert_int_equal(probe(place), ENG_FOLDER_EMPTY);
+        assert_int_equal(probe(location), ENG_FOLDER_EMPTY);
         /* a drive that lost its FORMAT is not an unfinished format */
-        assert_int_equal(format(place), 0);
-        snprintf(path, sizeof(path), "%s/FORMAT", place->path);
+        assert_int_equal(format(location), 0);
+        snprintf(path, sizeof(path), "%s/FORMAT", location->path);
         assert_int_equal(unlink(path), 0);
-        assert_int_equal(probe(place), ENG_FOLDER_FOREIGN);
-        assert_int_equal(format(place), -EEXIST);
+        assert_int_equal(probe(location), ENG_FOLDER_FOREIGN);
+        assert_int_equal(format(location), -EEXIST);
 }
 
 static void test_partial_format_is_finished(void **state)
 {
-        const struct place *place = *state;
+        const struct location *location = *state;
         char from[256], to[256];
 
         /* as after each step of a format */
-        write_file(place, "FORMAT.new", "");
-        assert_int_equal(probe(place), ENG_FOLDER_PARTIAL);
-        make_folder(place, "log");
-        assert_int_equal(probe(place), ENG_FOLDER_PARTIAL);
-        write_file(place, "log/0000000000000001.log", "half");
-        make_folder(place, "data");
-        assert_int_equal(probe(place), ENG_FOLDER_PARTIAL);
-        assert_int_equal(format(place), 0);
-        assert_int_equal(probe(place), ENG_FOLDER_DRIVE);
+        write_file(location, "FORMAT.new", "");
+        assert_int_equal(probe(location), ENG_FOLDER_PARTIAL);
+        make_folder(location, "log");
+        assert_int_equal(probe(location), ENG_FOLDER_PARTIAL);
+        write_file(location, "log/0000000000000001.log", "half");
+        make_folder(location, "data");
+        assert_int_equal(probe(location), ENG_FOLDER_PARTIAL);
+        assert_int_equal(format(location), 0);
+        assert_int_equal(probe(location), ENG_FOLDER_DRIVE);
         /* but not one in which something was kept */
-        snprintf(from, sizeof(from), "%s/FORMAT", place->path);
-        snprintf(to, sizeof(to), "%s/FORMAT.new", place->path);
+        snprintf(from, sizeof(from), "%s/FORMAT", location->path);
+        snprintf(to, sizeof(to), "%s/FORMAT.new", location->path);
         assert_int_equal(rename(from, to), 0);
-        assert_int_equal(probe(place), ENG_FOLDER_PARTIAL);
-        write_file(place, "data/0000000000000001.seg", "kept");
-        assert_int_equal(probe(place), ENG_FOLDER_FOREIGN);
+        assert_int_equal(probe(location), ENG_FOLDER_PARTIAL);
+        write_file(location, "data/0000000000000001.seg", "kept");
+        assert_int_equal(probe(location), ENG_FOLDER_FOREIGN);
 }
 
 /* A crash between the last steps of the drives of a store: what was prepared says what it was to be, and is made that. */
 static void test_prepared_is_finished(void **state)
 {
-        const struct place *place = *state;
+        const struct location *location = *state;
         struct eng_identity identity = make_identity(), found, none = {.slot = 0};
         enum eng_folder_state folder;
         struct eng_error error;
 
-        write_file(place, "FORMAT.new", "half");
-        assert_int_equal(eng_folder_probe(place->path, &folder, &found, &error), 0);
+        write_file(location, "FORMAT.new", "half");
+        assert_int_equal(eng_folder_probe(location->path, &folder, &found, &error), 0);
         assert_memory_equal(&found, &none, sizeof(found));
-        assert_int_equal(eng_folder_prepare(place->path, &identity, &epoch, sizeof(epoch), &error), 0);
-        assert_int_equal(eng_folder_probe(place->path, &folder, &found, &error), 0);
+        assert_int_equal(eng_folder_prepare(location->path, &identity, &epoch, sizeof(epoch), &error), 0);
+        assert_int_equal(eng_folder_probe(location->path, &folder, &found, &error), 0);
         assert_int_equal(folder, ENG_FOLDER_PARTIAL);
         assert_memory_equal(&found, &identity, sizeof(found));
-        assert_int_equal(eng_folder_finish(place->path, &error), 0);
-        assert_int_equal(probe(place), ENG_FOLDER_DRIVE);
-        assert_int_equal(format(place), 0); /* this very format */
-        assert_int_equal(eng_folder_prepare(place->path, &identity, &epoch, sizeof(epoch), &error), -EEXIST);
-        assert_int_equal(eng_folder_finish(place->path, &error), -ENOENT);
-        assert_non_null(strstr(error.text, place->path));
+        assert_int_equal(eng_folder_finish(location->path, &error), 0);
+        assert_int_equal(probe(location), ENG_FOLDER_DRIVE);
+        assert_int_equal(format(location), 0); /* this very format */
+        assert_int_equal(eng_folder_prepare(location->path, &identity, &epoch, sizeof(epoch), &error), -EEXIST);
+        assert_int_equal(eng_folder_finish(location->path, &error), -ENOENT);
+        assert_non_null(strstr(error.text, location->path));
 }
 
 static void test_damaged_format(void **state)
 {
-        const struct place *place = *state;
+        const struct location *location = *state;
         struct eng_identity identity = make_identity(), found;
         enum eng_folder_state folder;
         struct eng_error error;
@@ -213,8 +213,8 @@ static void test_damaged_format(void **state)
         identity.layout = FMT_LAYOUT_VERSION + 1;
         len = eng_identity_print(&identity, text, sizeof(text));
         assert_int_equal(eng_identity_parse(text, len, &found), -EPROTONOSUPPORT);
-        write_file(place, "FORMAT", text);
-        assert_int_equal(eng_folder_probe(place->path, &folder, &found, &error), -EPROTONOSUPPORT);
+        write_file(location, "FORMAT", text);
+        assert_int_equal(eng_folder_probe(location->path, &folder, &found, &error), -EPROTONOSUPPORT);
         assert_non_null(strstr(error.text, "newer"));
         identity = make_identity();
         identity.features = 1ull << 63;
@@ -224,34 +224,34 @@ static void test_damaged_format(void **state)
         identity.slot = ENG_DRIVES_MAX;
         len = eng_identity_print(&identity, text, sizeof(text));
         assert_int_equal(eng_identity_parse(text, len, &found), -EBADMSG);
-        write_file(place, "FORMAT", "millrace drive\nlayout 1\n");
-        assert_int_equal(eng_folder_probe(place->path, &folder, &found, &error), -EBADMSG);
-        assert_non_null(strstr(error.text, place->path));
+        write_file(location, "FORMAT", "millrace drive\nlayout 1\n");
+        assert_int_equal(eng_folder_probe(location->path, &folder, &found, &error), -EBADMSG);
+        assert_non_null(strstr(error.text, location->path));
 }
 
 static void test_lock(void **state)
 {
-        const struct place *place = *state;
-        int dir = open(place->path, O_RDONLY | O_DIRECTORY), first, second;
+        const struct location *location = *state;
+        int dir = open(location->path, O_RDONLY | O_DIRECTORY), first, second;
         struct eng_error error;
 
-        assert_int_equal(eng_folder_lock(dir, place->path, &first, &error), 0);
-        assert_int_equal(eng_folder_lock(dir, place->path, &second, &error), -EBUSY);
+        assert_int_equal(eng_folder_lock(dir, location->path, &first, &error), 0);
+        assert_int_equal(eng_folder_lock(dir, location->path, &second, &error), -EBUSY);
         close(first);
-        assert_int_equal(eng_folder_lock(dir, place->path, &second, &error), 0);
+        assert_int_equal(eng_folder_lock(dir, location->path, &second, &error), 0);
         close(second);
         close(dir);
 }
 
 static void test_bad_epoch(void **state)
 {
-        const struct place *place = *state;
+        const struct location *location = *state;
         struct eng_identity identity = make_identity();
         struct eng_error error;
 
-        assert_int_equal(eng_folder_format(place->path, &identity, &epoch, sizeof(epoch) - 1, &error), -EINVAL);
-        assert_int_equal(probe(place), ENG_FOLDER_PARTIAL);
-        assert_int_equal(format(place), 0);
+        assert_int_equal(eng_folder_format(location->path, &identity, &epoch, sizeof(epoch) - 1, &error), -EINVAL);
+        assert_int_equal(probe(location), ENG_FOLDER_PARTIAL);
+        assert_int_equal(format(location), 0);
 }
 
 static unsigned renamed_flushes;
@@ -270,20 +270,20 @@ int fsync(int fd)
 /* What is written as layout 2 from here on must not be found with the FORMAT of layout 1 after a power cut: its new name is flushed. */
 static void test_upgrade_is_flushed(void **state)
 {
-        const struct place *place = *state;
+        const struct location *location = *state;
         struct eng_identity identity = make_identity(), found;
         enum eng_folder_state what;
         struct eng_error error;
         int dir_fd;
 
-        assert_int_equal(format(place), 0);
-        dir_fd = open(place->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        assert_int_equal(format(location), 0);
+        dir_fd = open(location->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         assert_true(dir_fd >= 0);
         identity.layout = 1;
         renamed_flushes = 0;
-        assert_int_equal(eng_folder_upgrade(dir_fd, place->path, &identity, &error), 0);
+        assert_int_equal(eng_folder_upgrade(dir_fd, location->path, &identity, &error), 0);
         assert_true(renamed_flushes > 0);
-        assert_int_equal(eng_folder_probe(place->path, &what, &found, &error), 0);
+        assert_int_equal(eng_folder_probe(location->path, &what, &found, &error), 0);
         assert_int_equal(what, ENG_FOLDER_DRIVE);
         assert_int_equal(found.layout, FMT_LAYOUT_VERSION);
         close(dir_fd);
@@ -293,14 +293,14 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_absent),
-                cmocka_unit_test_setup_teardown(test_format_and_probe, make_place, drop_place),
-                cmocka_unit_test_setup_teardown(test_foreign_is_not_touched, make_place, drop_place),
-                cmocka_unit_test_setup_teardown(test_partial_format_is_finished, make_place, drop_place),
-                cmocka_unit_test_setup_teardown(test_prepared_is_finished, make_place, drop_place),
-                cmocka_unit_test_setup_teardown(test_damaged_format, make_place, drop_place),
-                cmocka_unit_test_setup_teardown(test_lock, make_place, drop_place),
-                cmocka_unit_test_setup_teardown(test_bad_epoch, make_place, drop_place),
-                cmocka_unit_test_setup_teardown(test_upgrade_is_flushed, make_place, drop_place),
+                cmocka_unit_test_setup_teardown(test_format_and_probe, make_location, drop_location),
+                cmocka_unit_test_setup_teardown(test_foreign_is_not_touched, make_location, drop_location),
+                cmocka_unit_test_setup_teardown(test_partial_format_is_finished, make_location, drop_location),
+                cmocka_unit_test_setup_teardown(test_prepared_is_finished, make_location, drop_location),
+                cmocka_unit_test_setup_teardown(test_damaged_format, make_location, drop_location),
+                cmocka_unit_test_setup_teardown(test_lock, make_location, drop_location),
+                cmocka_unit_test_setup_teardown(test_bad_epoch, make_location, drop_location),
+                cmocka_unit_test_setup_teardown(test_upgrade_is_flushed, make_location, drop_location),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

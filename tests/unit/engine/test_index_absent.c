@@ -122,9 +122,9 @@ static void id_of(unsigned i, uint8_t id[FMT_ID])
         memcpy(id, &i, sizeof(i));
 }
 
-static void put_places(struct world *w)
+static void put_locations(struct world *w)
 {
-        struct eng_place place = {.segment = 1, .payload_len = 4096};
+        struct eng_location location = {.segment = 1, .payload_len = 4096};
         struct eng_index_txn *txn;
         uint8_t id[FMT_ID];
         unsigned i;
@@ -132,8 +132,8 @@ static void put_places(struct world *w)
         assert_int_equal(eng_index_write_begin(w->f->index, &txn), 0);
         for (i = 0; i < PLACES; i++) {
                 id_of(i, id);
-                place.offset = i;
-                assert_int_equal(eng_index_place_put(txn, id, &place, NULL), 0);
+                location.offset = i;
+                assert_int_equal(eng_index_location_put(txn, id, &location, NULL), 0);
         }
         assert_int_equal(eng_index_write_commit(txn), 0);
 }
@@ -161,21 +161,21 @@ static int get_name(struct world *w, const void *arg)
         return 0;
 }
 
-static int get_place(struct world *w, const void *arg)
+static int get_location(struct world *w, const void *arg)
 {
         const struct asked *asked = arg;
-        struct eng_place place;
+        struct eng_location location;
         uint8_t id[FMT_ID];
         int rv;
 
         id_of(asked->i, id);
-        rv = eng_index_place_get(w->reader, id, 0, 0, &place);
+        rv = eng_index_location_get(w->reader, id, 0, 0, &location);
         if (rv == 0)
-                assert_int_equal(place.offset, asked->i);
+                assert_int_equal(location.offset, asked->i);
         return rv;
 }
 
-static int next_place(struct world *w, const void *arg)
+static int next_location(struct world *w, const void *arg)
 {
         const struct asked *asked = arg;
         uint8_t id[FMT_ID], out[FMT_ID];
@@ -183,7 +183,7 @@ static int next_place(struct world *w, const void *arg)
         int rv;
 
         id_of(asked->i, id);
-        rv = eng_index_place_next(w->reader, id, out, &hash);
+        rv = eng_index_location_next(w->reader, id, out, &hash);
         if (rv == 0)
                 assert_true(memcmp(out, id, FMT_ID) > 0);
         return rv == -ENOENT ? 0 : rv;
@@ -244,8 +244,8 @@ static void ask_all(struct world *w, uint8_t fill)
                         hide(w);
                 }
                 assert_int_equal(until_there(w, get_name, &asked), 0);
-                assert_int_equal(until_there(w, get_place, &asked), 0);
-                assert_int_equal(until_there(w, next_place, &asked), 0);
+                assert_int_equal(until_there(w, get_location, &asked), 0);
+                assert_int_equal(until_there(w, next_location, &asked), 0);
                 assert_int_equal(until_there(w, is_owned, &asked), 0);
                 if (round % 100 == 50)
                         assert_int_equal(until_there(w, walk, &asked), 0);
@@ -262,7 +262,7 @@ static void test_nothing_else_is_touched(void **state)
         w.f = *state;
         put_names(&w, 0, NAMES / 2, 1);
         put_names(&w, NAMES / 2, NAMES, 1);
-        put_places(&w);
+        put_locations(&w);
         assert_int_equal(eng_index_reader_new(w.f->index, &w.reader), 0);
         assert_int_equal(eng_index_reader_ask(w.reader, ask, &w), 0);
         assert_int_equal(eng_index_read_begin(w.reader), 0);

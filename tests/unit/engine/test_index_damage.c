@@ -44,13 +44,13 @@ static void fill(struct fixture *f)
         struct eng_index_txn *txn = fixture_write(f);
         uint8_t name[FMT_NAME_MAX], value[sizeof(struct fmt_value) + 32], id[FMT_ID];
         struct fmt_index_segment row = {.segment = 0x7365676d656e7421ull, .generation = 0x21212167656e2121ull};
-        struct eng_place place = {.segment = 1, .payload_len = 4096};
+        struct eng_location location = {.segment = 1, .payload_len = 4096};
 
         for (unsigned i = 0; i < NAMES; i++) {
-                place.offset = 4096 * (uint64_t)i;
+                location.offset = 4096 * (uint64_t)i;
                 object_id(i, id);
                 assert_int_equal(eng_index_put(txn, name, make_name(i, name), value, make_value(i, value)), 0);
-                assert_int_equal(eng_index_place_put(txn, id, &place, NULL), 0);
+                assert_int_equal(eng_index_location_put(txn, id, &location, NULL), 0);
         }
         assert_int_equal(eng_index_segment_put(txn, &row), 0);
         assert_int_equal(eng_index_write_commit(txn), 0);
@@ -158,10 +158,10 @@ static void test_value(void **state)
         assert_int_equal(eng_index_write_commit(txn), 0);
 }
 
-static void test_place(void **state)
+static void test_location(void **state)
 {
         struct fixture *f = *state;
-        struct eng_place place = {.segment = 2, .offset = 4096, .payload_len = 4096}, got;
+        struct eng_location location = {.segment = 2, .offset = 4096, .payload_len = 4096}, got;
         struct eng_index_txn *txn;
         uint8_t id[FMT_ID];
 
@@ -173,13 +173,13 @@ static void test_place(void **state)
         txn = fixture_write(f);
         for (unsigned i = 7; i < 9; i++) {
                 object_id(i, id);
-                assert_int_equal(eng_index_place_get(txn, id, 0, 0, &got), -EBADMSG);
+                assert_int_equal(eng_index_location_get(txn, id, 0, 0, &got), -EBADMSG);
         }
-        assert_int_equal(eng_index_place_put(txn, id, &place, &got), 0); /* as new: what it was is not known */
-        assert_int_equal(eng_index_place_get(txn, id, 0, 0, &got), 0);
+        assert_int_equal(eng_index_location_put(txn, id, &location, &got), 0); /* as new: what it was is not known */
+        assert_int_equal(eng_index_location_get(txn, id, 0, 0, &got), 0);
         object_id(7, id);
-        assert_int_equal(eng_index_place_discard(txn, id, NULL, NULL), 0);
-        assert_int_equal(eng_index_place_get(txn, id, 0, 0, &got), -ENOENT);
+        assert_int_equal(eng_index_location_discard(txn, id, NULL, NULL), 0);
+        assert_int_equal(eng_index_location_get(txn, id, 0, 0, &got), -ENOENT);
         assert_int_equal(eng_index_write_commit(txn), 0);
 }
 
@@ -195,7 +195,7 @@ static void test_row(void **state)
         struct fixture *f = *state;
         const uint64_t generation = 0x21212167656e2121ull;
         struct fmt_index_segment row = {.segment = 0x7365676d656e7421ull};
-        struct eng_place place = {.segment = row.segment, .offset = 4096, .payload_len = 4096};
+        struct eng_location location = {.segment = row.segment, .offset = 4096, .payload_len = 4096};
         struct eng_index_txn *txn;
         uint8_t id[FMT_ID] = {9};
 
@@ -205,10 +205,10 @@ static void test_row(void **state)
         assert_int_equal(eng_index_each_segment(txn, stop_at, &row), -EBADMSG);
         eng_index_reader_free(txn);
         txn = fixture_write(f);
-        assert_int_equal(eng_index_place_put(txn, id, &place, NULL), 0);
+        assert_int_equal(eng_index_location_put(txn, id, &location, NULL), 0);
         assert_int_equal(eng_index_write_commit(txn), -EBADMSG);
         txn = fixture_write(f);
-        row.segment = place.segment;
+        row.segment = location.segment;
         assert_int_equal(eng_index_segment_put(txn, &row), -EBADMSG);
         assert_int_equal(eng_index_write_commit(txn), -EBADMSG);
 }
@@ -326,7 +326,7 @@ static void test_pages_gone(void **state)
         struct fmt_index_segment row;
         struct eng_index_entry entry;
         struct eng_index_txn *reader, *late, *write;
-        struct eng_place place;
+        struct eng_location location;
         char path[160];
 
         fill(f);
@@ -344,7 +344,7 @@ static void test_pages_gone(void **state)
         assert_int_equal(eng_index_seek(reader, NULL, 0, false, &entry), -EIO);
         assert_int_equal(eng_index_next(reader, &entry), -EIO);
         object_id(1, id);
-        assert_int_equal(eng_index_place_get(reader, id, 0, 0, &place), -EIO);
+        assert_int_equal(eng_index_location_get(reader, id, 0, 0, &location), -EIO);
         assert_int_equal(eng_index_each_segment(reader, stop_at, &row), -EIO);
         assert_int_equal(eng_index_put(write, "x", 1, value, make_value(1, value)), -EIO);
         assert_int_equal(eng_index_write_commit(write), -EIO);
@@ -411,7 +411,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
         const struct CMUnitTest tests[] = {
                 TEST(test_value),
-                TEST(test_place),
+                TEST(test_location),
                 TEST(test_row),
                 TEST(test_identity),
                 TEST(test_any_byte),

@@ -10,7 +10,7 @@
 #define SEGMENTS 6u
 
 struct model {
-        struct eng_place place[OBJECTS][STRIPES][SHARDS];
+        struct eng_location location[OBJECTS][STRIPES][SHARDS];
         bool there[OBJECTS][STRIPES][SHARDS];
 };
 
@@ -39,7 +39,7 @@ static int count_segment(void *arg, const struct fmt_index_segment *row)
 static void check(struct model *model, struct eng_index_txn *txn)
 {
         struct counts have = {0}, want = {0};
-        struct eng_place got;
+        struct eng_location got;
         uint8_t id[FMT_ID];
         int rv;
 
@@ -47,17 +47,17 @@ static void check(struct model *model, struct eng_index_txn *txn)
                 for (unsigned s = 0; s < STRIPES; s++)
                         for (unsigned h = 0; h < SHARDS; h++) {
                                 object_id(o, id);
-                                rv = eng_index_place_get(txn, id, s, (uint8_t)h, &got);
+                                rv = eng_index_location_get(txn, id, s, (uint8_t)h, &got);
                                 assert_int_equal(rv, model->there[o][s][h] ? 0 : -ENOENT);
                                 if (rv != 0)
                                         continue;
-                                assert_int_equal(got.segment, model->place[o][s][h].segment);
-                                assert_int_equal(got.offset, model->place[o][s][h].offset);
-                                assert_int_equal(got.payload_len, model->place[o][s][h].payload_len);
+                                assert_int_equal(got.segment, model->location[o][s][h].segment);
+                                assert_int_equal(got.offset, model->location[o][s][h].offset);
+                                assert_int_equal(got.payload_len, model->location[o][s][h].payload_len);
                                 assert_int_equal(got.stripe, s);
                                 assert_int_equal(got.shard, h);
                                 want.frames[got.segment]++;
-                                want.bytes[got.segment] += eng_place_bytes(&got);
+                                want.bytes[got.segment] += eng_location_bytes(&got);
                         }
         assert_int_equal(eng_index_each_segment(txn, count_segment, &have), 0);
         assert_memory_equal(have.frames, want.frames, sizeof(have.frames));
@@ -68,8 +68,8 @@ static void random_put(struct fixture *f, struct model *model, struct eng_index_
 {
         unsigned o = (unsigned)fixture_random(f, OBJECTS), s = (unsigned)fixture_random(f, STRIPES);
         unsigned h = (unsigned)fixture_random(f, SHARDS);
-        struct eng_place *known = &model->place[o][s][h], old = {0};
-        struct eng_place place = {.segment = 1 + fixture_random(f, SEGMENTS),
+        struct eng_location *known = &model->location[o][s][h], old = {0};
+        struct eng_location location = {.segment = 1 + fixture_random(f, SEGMENTS),
                                   .offset = 4096 * (1 + fixture_random(f, 1000)),
                                   .payload_len = 4096 * (1 + (uint32_t)fixture_random(f, 256)),
                                   .stripe = s,
@@ -77,15 +77,15 @@ static void random_put(struct fixture *f, struct model *model, struct eng_index_
         uint8_t id[FMT_ID];
 
         if (model->there[o][s][h] && fixture_random(f, 2) == 0)
-                place = *known; /* the same again, as a scan gives it */
+                location = *known; /* the same again, as a scan gives it */
         object_id(o, id);
-        assert_int_equal(eng_index_place_put(txn, id, &place, fixture_random(f, 2) != 0 ? &old : NULL),
+        assert_int_equal(eng_index_location_put(txn, id, &location, fixture_random(f, 2) != 0 ? &old : NULL),
                          model->there[o][s][h]);
         if (old.segment != 0) {
                 assert_int_equal(old.segment, known->segment);
                 assert_int_equal(old.offset, known->offset);
         }
-        *known = place;
+        *known = location;
         model->there[o][s][h] = true;
 }
 
@@ -94,17 +94,17 @@ struct discard {
         unsigned object, last, count;
 };
 
-static void on_place_gone(void *arg, const struct eng_place *place)
+static void on_location_gone(void *arg, const struct eng_location *location)
 {
         struct discard *discard = arg;
-        unsigned order = 1 + place->stripe * 256 + place->shard;
+        unsigned order = 1 + location->stripe * 256 + location->shard;
 
         assert_true(order > discard->last);
         discard->last = order;
         discard->count++;
-        assert_true(discard->model->there[discard->object][place->stripe][place->shard]);
-        assert_int_equal(place->offset, discard->model->place[discard->object][place->stripe][place->shard].offset);
-        discard->model->there[discard->object][place->stripe][place->shard] = false;
+        assert_true(discard->model->there[discard->object][location->stripe][location->shard]);
+        assert_int_equal(location->offset, discard->model->location[discard->object][location->stripe][location->shard].offset);
+        discard->model->there[discard->object][location->stripe][location->shard] = false;
 }
 
 static void random_discard(struct fixture *f, struct model *model, struct eng_index_txn *txn)
@@ -113,10 +113,10 @@ static void random_discard(struct fixture *f, struct model *model, struct eng_in
         uint8_t id[FMT_ID];
 
         object_id(discard.object, id);
-        assert_int_equal(eng_index_place_discard(txn, id, on_place_gone, &discard), 0);
+        assert_int_equal(eng_index_location_discard(txn, id, on_location_gone, &discard), 0);
         for (unsigned i = 0; i < STRIPES * SHARDS; i++)
                 assert_false(model->there[discard.object][i / SHARDS][i % SHARDS]);
-        assert_int_equal(eng_index_place_discard(txn, id, NULL, NULL), 0);
+        assert_int_equal(eng_index_location_discard(txn, id, NULL, NULL), 0);
 }
 
 static void test_model(void **state)
@@ -177,7 +177,7 @@ static void test_segment_rows(void **state)
                                         .indexed_to = 50,
                                         .live_frames = 1234},
                                  got = {0};
-        struct eng_place place = {.segment = 5, .offset = 4096, .payload_len = 8192};
+        struct eng_location location = {.segment = 5, .offset = 4096, .payload_len = 8192};
         uint8_t id[FMT_ID] = {1};
         struct eng_index_txn *txn;
 
@@ -187,10 +187,10 @@ static void test_segment_rows(void **state)
 
         /* The row's own figures and the counts do not disturb each other, in either order. */
         txn = fixture_write(f);
-        assert_int_equal(eng_index_place_put(txn, id, &place, NULL), 0);
+        assert_int_equal(eng_index_location_put(txn, id, &location, NULL), 0);
         assert_int_equal(eng_index_segment_put(txn, &row), 0);
-        place.stripe = 1;
-        assert_int_equal(eng_index_place_put(txn, id, &place, NULL), 0);
+        location.stripe = 1;
+        assert_int_equal(eng_index_location_put(txn, id, &location, NULL), 0);
         assert_int_equal(eng_index_write_commit(txn), 0);
         txn = fixture_write(f);
         row.sealed = 1;
@@ -204,7 +204,7 @@ static void test_segment_rows(void **state)
         /* A segment that is lost: its places go without a row coming back. */
         assert_int_equal(eng_index_segment_delete(txn, 5), 0);
         assert_int_equal(eng_index_segment_delete(txn, 5), 0);
-        assert_int_equal(eng_index_place_discard(txn, id, NULL, NULL), 0);
+        assert_int_equal(eng_index_location_discard(txn, id, NULL, NULL), 0);
         assert_int_equal(eng_index_each_segment(txn, never, NULL), 0);
 
         /* The walk ends at the largest number and passes a stop on. */
@@ -218,15 +218,15 @@ static void test_segment_rows(void **state)
 static void test_counts_in_one_transaction(void **state)
 {
         struct fixture *f = *state;
-        struct eng_place place = {.segment = 3, .offset = 4096, .payload_len = 4096};
+        struct eng_location location = {.segment = 3, .offset = 4096, .payload_len = 4096};
         uint8_t id[FMT_ID] = {2};
         struct eng_index_txn *txn = fixture_write(f);
 
-        assert_int_equal(eng_index_place_put(txn, id, &place, NULL), 0);
-        assert_int_equal(eng_index_place_discard(txn, id, NULL, NULL), 0);
+        assert_int_equal(eng_index_location_put(txn, id, &location, NULL), 0);
+        assert_int_equal(eng_index_location_discard(txn, id, NULL, NULL), 0);
         assert_int_equal(eng_index_write_commit(txn), 0);
         txn = fixture_write(f);
-        assert_int_equal(eng_index_place_put(txn, id, &place, NULL), 0);
+        assert_int_equal(eng_index_location_put(txn, id, &location, NULL), 0);
         assert_int_equal(eng_index_segment_delete(txn, 3), 0);
         assert_int_equal(eng_index_write_commit(txn), 0);
         txn = fixture_read(f);

@@ -95,12 +95,12 @@ static void make_image(struct rot *rot)
         for (unsigned i = 0; i < NAMES;) {
                 txn = fixture_write(f);
                 for (unsigned end = i + 500; i < end && i < NAMES; i++) {
-                        struct eng_place place = {.segment = 1 + i % 3, .offset = 4096ull * i, .payload_len = 4096};
+                        struct eng_location location = {.segment = 1 + i % 3, .offset = 4096ull * i, .payload_len = 4096};
 
                         rot->model.version[i] = 1;
                         assert_int_equal(change(rot, txn, i, 1), 0);
                         rot_object(i, id);
-                        assert_int_equal(eng_index_place_put(txn, id, &place, NULL), 0);
+                        assert_int_equal(eng_index_location_put(txn, id, &location, NULL), 0);
                 }
                 assert_int_equal(eng_index_write_commit(txn), 0);
         }
@@ -295,11 +295,11 @@ static void load_scan(struct rot *rot)
         eng_index_reader_free(txn);
 }
 
-static void load_place(struct rot *rot)
+static void load_location(struct rot *rot)
 {
         unsigned i = (unsigned)fixture_random(rot->f, NAMES);
         struct eng_index_txn *txn;
-        struct eng_place place = {0};
+        struct eng_location location = {0};
         uint8_t id[FMT_ID];
         int rv;
 
@@ -308,8 +308,8 @@ static void load_place(struct rot *rot)
         rot_object(i, id);
         rv = eng_index_read_begin(txn);
         if (rv == 0)
-                rv = eng_index_place_get(txn, id, 0, 0, &place);
-        if (rv == 0 ? place.offset != 4096ull * i : !is_damage(rv) && (rv != -ENOENT || rot->sums))
+                rv = eng_index_location_get(txn, id, 0, 0, &location);
+        if (rv == 0 ? location.offset != 4096ull * i : !is_damage(rv) && (rv != -ENOENT || rot->sums))
                 wrong("a place", i);
         eng_index_reader_free(txn);
 }
@@ -369,7 +369,7 @@ static void child(struct rot *rot, unsigned kind)
                         load_scan(rot);
                         break;
                 case 1:
-                        load_place(rot);
+                        load_location(rot);
                         break;
                 case 2:
                 case 3:

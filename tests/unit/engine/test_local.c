@@ -114,7 +114,7 @@ static void test_flush_cut_off_by_the_end(void **state)
         fx_close(&fx);
         assert_int_equal(fx_open(&fx), 0);
         eng_local_info(fx.local, &info);
-        assert_int_equal(info.tail_bytes, 0); /* nothing was left for the start to apply */
+        assert_int_equal(info.memtable_bytes, 0); /* nothing was left for the start to apply */
         assert_true(fx_has(&fx, "key", "kept", 4));
         assert_int_equal(fx_lookup_rv(&fx, "late"), -ENOENT);
         fx_destroy(&fx);

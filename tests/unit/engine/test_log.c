@@ -244,13 +244,13 @@ static void test_tail_is_bounded(void **state)
         struct fx fx;
 
         fx_make(&fx, 1);
-        fx.options.tail_bytes = 8192;
+        fx.options.memtable_bytes = 8192;
         assert_int_equal(fx_open(&fx), 0);
         for (i = 0; i < 300; i++) {
                 snprintf(key, sizeof(key), "k%u", i);
                 assert_int_equal(fx_put(&fx, key, "0123456789", 10), 0);
                 eng_local_info(fx.local, &info);
-                assert_true(info.tail_bytes < 8192 + 2048);
+                assert_true(info.memtable_bytes < 8192 + 2048);
         }
         for (i = 0; i < 300; i++) {
                 snprintf(key, sizeof(key), "k%u", i);

@@ -202,7 +202,7 @@ static void expect_damage(uint64_t number)
         snprintf(name, sizeof(name), "%016llx.log", (unsigned long long)number);
         assert_non_null(eng_local_damage(st.fx.drive));
         assert_non_null(strstr(eng_local_damage(st.fx.drive), name));
-        assert_int_equal(eng_local_of(st.fx.local)->damage.places, 1);
+        assert_int_equal(eng_local_of(st.fx.local)->damage.locations, 1);
         assert_in_range(missing(), 1, GROUP);
 }
 
@@ -501,7 +501,7 @@ static void test_rot_before_a_tear(void **state)
         sh_remove_index(&st.fx);
         assert_int_equal(fx_open(&st.fx), 0);
         assert_int_equal(fx_commit(&st.fx, 1, st.fx.seq), 0);
-        assert_int_equal(eng_local_of(st.fx.local)->damage.places, 1);
+        assert_int_equal(eng_local_of(st.fx.local)->damage.locations, 1);
         assert_int_equal(missing(), 0);
         for (i = 0; i < TORN; i++) {
                 snprintf(name, sizeof(name), "torn%u", i);

@@ -251,7 +251,7 @@ static void start_all(struct fx *fx, struct fx_op *scan, struct fx_op *read, str
                       uint8_t *slot)
 {
         static uint8_t id[1][FMT_ID], from[FMT_NAME_MAX];
-        atomic_uint_fast64_t *ops = &eng_local_of(fx->local)->figures.ops;
+        atomic_uint_fast64_t *ops = &eng_local_of(fx->local)->statistics.ops;
         uint64_t before = atomic_load(ops);
         char name[64];
         unsigned i;
@@ -499,7 +499,7 @@ static void test_batches_meanwhile(void **state)
 
         fx_make(&fx, 2);
         fx.options.index_map_bytes = 256 << 10;
-        fx.options.tail_bytes = 256 << 10;
+        fx.options.memtable_bytes = 256 << 10;
         assert_int_equal(fx_open(&fx), 0);
         for (i = 0; i < LOOKUPS; i++) {
                 name_of(i, name);

@@ -151,7 +151,7 @@ static bool filled(const struct eng_health *h, void *arg)
 
 static void replace(struct sf *sf)
 {
-        struct eng_attach_report report;
+        struct eng_hot_add_report report;
         uint64_t number;
         char empty[256];
 
@@ -159,10 +159,10 @@ static void replace(struct sf *sf)
         assert_true(sf_wait_health(sf, one_out, NULL, 30));
         snprintf(empty, sizeof(empty), "%s.new", sf->path[LOST]);
         assert_int_equal(mkdir(empty, 0700), 0);
-        assert_int_equal(eng_drive_attach(sf->store, LOST, empty, true, &number), 0);
+        assert_int_equal(eng_drive_hot_add(sf->store, LOST, empty, true, &number), 0);
         do {
                 usleep(1000);
-                assert_int_equal(eng_attach_read(sf->store, number, &report), 0);
+                assert_int_equal(eng_hot_add_read(sf->store, number, &report), 0);
         } while (report.running);
         assert_int_equal(report.rv, 0);
         assert_true(sf_wait_health(sf, filled, NULL, 120));

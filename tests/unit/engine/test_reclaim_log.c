@@ -197,12 +197,12 @@ static void test_tombstones_wait(void **state)
 static uint64_t mark_of(struct fx *fx, uint32_t pg)
 {
         struct fx_op op = {.op = {.kind = ENG_OP_TAIL}};
-        const struct eng_tail_entry *entry;
+        const struct eng_memtable_entry *entry;
         uint64_t seq = 0;
         uint32_t i;
 
         assert_int_equal(fx_run(fx, &op), 0);
-        entry = (const struct eng_tail_entry *)op.op.tail.entries->data;
+        entry = (const struct eng_memtable_entry *)op.op.tail.entries->data;
         for (i = 0; i < op.op.tail.count; i++)
                 if (entry[i].pg == pg && !entry[i].pending)
                         seq = entry[i].seq;
@@ -490,7 +490,7 @@ static void second_durable(void *arg, struct eng_append *append)
 {
         struct eng_local *l = arg;
 
-        in_turn.writes[1] = atomic_load(&l->figures.batches);
+        in_turn.writes[1] = atomic_load(&l->statistics.batches);
         moved(arg, append);
         sem_post(&in_turn.ended);
 }
@@ -499,7 +499,7 @@ static void first_durable(void *arg, struct eng_append *append)
 {
         struct eng_local *l = arg;
 
-        in_turn.writes[0] = atomic_load(&l->figures.batches);
+        in_turn.writes[0] = atomic_load(&l->statistics.batches);
         assert_int_equal(eng_append_own(l, FMT_RECORD_COPY, append->body, FX_EPOCH, second_durable), 0);
         moved(arg, append);
 }

@@ -340,7 +340,7 @@ static void test_many_lives(void **state)
         model->next_id = 1;
         fx_make(&fx, 1);
         fx.options.segment_bytes = 4u << 20;
-        fx.options.tail_bytes = 1u << 20; /* the index is written often, in the middle of replays too */
+        fx.options.memtable_bytes = 1u << 20; /* the index is written often, in the middle of replays too */
         fx.options.cache_bytes = 1;
         for (i = 0; i < lives; i++) {
                 if (!one_life(&fx, (unsigned)i))

@@ -282,7 +282,7 @@ static void plant(struct fx *fx, uint64_t segment, uint64_t id, uint32_t stripe,
                 bytes[8192 + i] = sh_pattern(id, stripe, i);
         eng_frame_fill(frame, &what, bytes + 8192);
         frame->flags |= FMT_FRAME_MOVED;
-        eng_frame_place(frame, &where);
+        eng_frame_locate(frame, &where);
         if (torn)
                 memset(bytes + 8192 + len / 2, 0, len / 2);
         segment_name(segment, SEGMENT_WHOLE, name);

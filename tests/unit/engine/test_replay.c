@@ -62,14 +62,14 @@ static int lookup_n(struct fx *fx, unsigned i)
 static uint64_t tail_seq(struct fx *fx, unsigned *pending)
 {
         struct fx_op op = {.op = {.kind = ENG_OP_TAIL}};
-        const struct eng_tail_entry *entry;
+        const struct eng_memtable_entry *entry;
         uint64_t seq = 0;
         uint32_t i;
 
         *pending = 0;
         assert_int_equal(fx_run(fx, &op), 0);
         for (i = 0; i < op.op.tail.count; i++) {
-                entry = (const struct eng_tail_entry *)op.op.tail.entries->data + i;
+                entry = (const struct eng_memtable_entry *)op.op.tail.entries->data + i;
                 if (entry->pg != 1)
                         continue;
                 *pending += entry->pending;
@@ -387,11 +387,11 @@ static void test_log_ends_before_the_index_of_an_opening_that_failed(void **stat
         assert_int_equal(system(command), 0);
         log_path(&fx, 1, path, sizeof(path));
         make_unknown(path, last);
-        fx.options.tail_bytes = 1; /* each record that counts goes into the index before the next is read */
+        fx.options.memtable_bytes = 1; /* each record that counts goes into the index before the next is read */
         assert_int_equal(fx_open(&fx), -EPROTONOSUPPORT);
         snprintf(command, sizeof(command), "cmp -s '%s/index/data.mdb' '%s/before'", fx.path, fx.root);
         assert_int_not_equal(system(command), 0);
-        fx.options.tail_bytes = 0;
+        fx.options.memtable_bytes = 0;
         lose_from(path, last);
         assert_int_equal(fx_open(&fx), 0);
         assert_true(eng_local_log_lost(fx.local));

@@ -50,7 +50,7 @@ static bool stalled(const struct eng_health *h, void *arg)
 /* All that was put is in the index of this drive, and it is not being written. */
 static bool indexed(const struct eng_health *h, void *arg)
 {
-        return h->drives[*(const unsigned *)arg].tail_bytes == 0;
+        return h->drives[*(const unsigned *)arg].memtable_bytes == 0;
 }
 
 /* Every page but the two that say where the others are: each in use says that it is another one. */
@@ -116,7 +116,7 @@ static void test_rot_while_one_is_out(void **state)
         assert_non_null(h);
         sf_make(&sf, 4, 2);
         sf.options.ec_k = sf.options.ec_m = 2;
-        sf.options.tail_bytes = 256 << 10;
+        sf.options.memtable_bytes = 256 << 10;
         assert_int_equal(sf_open(&sf, true), 0);
         assert_true(sf_wait_ready(&sf, 60));
         assert_int_equal(sf_bucket(&sf, "rotten", &bucket), 0);
@@ -134,7 +134,7 @@ static void test_rot_while_one_is_out(void **state)
         assert_int_equal(h->drives_in, 3); /* none is lost over it */
         expect_all(&sf, bucket, count);
 
-        assert_int_equal(eng_drive_attach(sf.store, 0, NULL, false, &number), 0);
+        assert_int_equal(eng_drive_hot_add(sf.store, 0, NULL, false, &number), 0);
         assert_true(sf_wait_health(&sf, all_in, NULL, 240));
         for (i = 0; i < KEYS; i++)
                 assert_int_equal(sf_put(&sf, 0, bucket, key_of(i), i, SIZE, true, NULL), 0);

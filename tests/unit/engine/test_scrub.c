@@ -367,16 +367,16 @@ static void test_goes_on(void **state)
 }
 
 /* Those that upkeep has repaired; a walk of all names counts its own. */
-static uint64_t mended_objects(struct sf *sf)
+static uint64_t rebuilt_objects(struct sf *sf)
 {
         struct eng_health *h = malloc(sizeof(*h));
-        uint64_t mended;
+        uint64_t rebuilt;
 
         assert_non_null(h);
         eng_health_read(sf->store, h);
-        mended = h->mended_objects;
+        rebuilt = h->rebuilt_objects;
         free(h);
-        return mended;
+        return rebuilt;
 }
 
 /* A round takes a day; what is damaged is repaired when it is found. Here one takes minutes. */
@@ -398,7 +398,7 @@ static void test_repaired_at_once(void **state)
                 seen = look(&sf);
         } while (seen.rounds == 0 && (seen.damaged == 0 || seen.unrepaired > 0));
         assert_int_equal(seen.rounds, 0);
-        assert_true(mended_objects(&sf) > 0);
+        assert_true(rebuilt_objects(&sf) > 0);
         get_all(&sf, bucket);
         sf_close(&sf);
         sf_remove(&sf);

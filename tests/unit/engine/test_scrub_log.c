@@ -187,12 +187,12 @@ static void test_all_is_well(void **state)
 }
 
 /* Wherever in the record: bytes of the object, its value, its name, the header. Repaired by a new value. */
-static void test_every_place(void **state)
+static void test_every_location(void **state)
 {
         static const struct {
                 unsigned offset;
                 bool named; /* it can still be told whose it is */
-        } places[] = {{40000, true},
+        } locations[] = {{40000, true},
                       {sizeof(struct fmt_record) + sizeof(struct fmt_mutation) + 40, true},
                       {sizeof(struct fmt_record) + sizeof(struct fmt_mutation) + 12, false},
                       {sizeof(struct fmt_record), false},
@@ -204,17 +204,17 @@ static void test_every_place(void **state)
         unsigned i;
 
         make(&fx);
-        for (i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        for (i = 0; i < sizeof(locations) / sizeof(locations[0]); i++) {
                 char name[16];
 
                 log_name(name, 10 + i);
                 where(&fx, 10 + i, &file, &position);
-                spoil(&fx, file, position + places[i].offset, "\xa5\x5a\xa5", 3);
+                spoil(&fx, file, position + locations[i].offset, "\xa5\x5a\xa5", 3);
                 r = whole_round(&fx, 1 << 20);
-                assert_int_equal(r.count, places[i].named);
-                if (places[i].named)
+                assert_int_equal(r.count, locations[i].named);
+                if (locations[i].named)
                         assert_string_equal(r.names[0], name);
-                assert_int_equal(r.gaps, !places[i].named); /* all names of the record are told: none need be looked for */
+                assert_int_equal(r.gaps, !locations[i].named); /* all names of the record are told: none need be looked for */
                 assert_int_equal(known(&fx), 1);
                 assert_int_equal(lookup(&fx, 10 + i, ENG_OP_WANT_RECORD), -EBADMSG);
                 put_one(&fx, 10 + i, 1);
@@ -580,7 +580,7 @@ static void test_random(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_all_is_well), cmocka_unit_test(test_every_place), cmocka_unit_test(test_stretch_is_lost),
+                cmocka_unit_test(test_all_is_well), cmocka_unit_test(test_every_location), cmocka_unit_test(test_stretch_is_lost),
                 cmocka_unit_test(test_dead_rot),    cmocka_unit_test(test_was_nothing), cmocka_unit_test(test_unreadable),
                 cmocka_unit_test(test_both_in_a_stretch), cmocka_unit_test(test_owed), cmocka_unit_test(test_many_gaps),
                 cmocka_unit_test(test_lost_file),   cmocka_unit_test(test_odd_states),  cmocka_unit_test(test_random),

@@ -230,16 +230,16 @@ static void test_all_is_well(void **state)
 }
 
 /* A bit anywhere in the frame, but for what names the shard. */
-static void test_every_place(void **state)
+static void test_every_location(void **state)
 {
-        static const long places[] = {FMT_BLOCK, FMT_BLOCK + 1, FMT_BLOCK + 16383, FMT_BLOCK + 16384, FMT_BLOCK + 65535,
+        static const long locations[] = {FMT_BLOCK, FMT_BLOCK + 1, FMT_BLOCK + 16383, FMT_BLOCK + 16384, FMT_BLOCK + 65535,
                                       offsetof(struct fmt_frame, magic), offsetof(struct fmt_frame, header_crc),
                                       offsetof(struct fmt_frame, drive_id), offsetof(struct fmt_frame, segment),
                                       offsetof(struct fmt_frame, generation), offsetof(struct fmt_frame, position),
                                       offsetof(struct fmt_frame, payload_len), offsetof(struct fmt_frame, payload_len) + 2,
                                       offsetof(struct fmt_frame, block_crc), offsetof(struct fmt_frame, key_hash),
                                       offsetof(struct fmt_frame, flags), 4095};
-        const unsigned n = sizeof(places) / sizeof(places[0]);
+        const unsigned n = sizeof(locations) / sizeof(locations[0]);
         struct round r;
         struct fx fx;
         unsigned i;
@@ -248,7 +248,7 @@ static void test_every_place(void **state)
         for (i = 0; i < 2 * n; i++)
                 write_one(&fx, i, 7, 65536);
         for (i = 0; i < n; i++)
-                flip(&fx, 2 * i, 7, places[i]);
+                flip(&fx, 2 * i, 7, locations[i]);
         r = whole_round(&fx, 1 << 20);
         for (i = 0; i < 2 * n; i++) {
                 assert_int_equal(was_found(&r, i, 7), i % 2 == 0);
@@ -516,27 +516,27 @@ static void test_lost_number(void **state)
         fx_destroy(&fx);
 }
 
-struct reaped {
+struct discarded {
         struct eng_local *l;
         bool all;
 };
 
-static void look_reaped(void *arg)
+static void look_discarded(void *arg)
 {
-        struct reaped *reaped = arg;
+        struct discarded *discarded = arg;
 
-        reaped->all =
-                reaped->l->file.free_job.state == ENG_JOB_IDLE && eng_segments_each(reaped->l->segments, NULL) == NULL;
+        discarded->all =
+                discarded->l->file.free_job.state == ENG_JOB_IDLE && eng_segments_each(discarded->l->segments, NULL) == NULL;
 }
 
 /* The drive has no segment any more, knows it, and so will its index. */
-static bool wait_reaped(struct fx *fx)
+static bool wait_discarded(struct fx *fx)
 {
-        struct reaped reaped = {.l = eng_local_of(fx->local)};
+        struct discarded discarded = {.l = eng_local_of(fx->local)};
 
         assert_true(sh_wait_files(fx, "data", ".seg", 0));
-        WAIT_UNTIL((fx_call(fx, 0, look_reaped, &reaped), reaped.all));
-        return reaped.all;
+        WAIT_UNTIL((fx_call(fx, 0, look_discarded, &discarded), discarded.all));
+        return discarded.all;
 }
 
 /* A segment that is gone, and one that got its number at a later start: what was wrong with the first says nothing of the other. */
@@ -555,7 +555,7 @@ static void test_number_given_again(void **state)
                 assert_int_equal(sh_discard(&fx, i), 0);
         fx_close(&fx);
         assert_int_equal(fx_open(&fx), 0);
-        assert_true(wait_reaped(&fx));
+        assert_true(wait_discarded(&fx));
         fx_close(&fx);
         assert_int_equal(fx_open(&fx), 0); /* only now it is known not to matter, and the index does not say so yet */
         fx_close(&fx);
@@ -729,7 +729,7 @@ static void test_number_of_a_row(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_all_is_well), cmocka_unit_test(test_every_place),
+                cmocka_unit_test(test_all_is_well), cmocka_unit_test(test_every_location),
                 cmocka_unit_test(test_nameless_header), cmocka_unit_test(test_dead_rot),
                 cmocka_unit_test(test_unreadable), cmocka_unit_test(test_restart),
                 cmocka_unit_test(test_segments_go), cmocka_unit_test(test_refusals),

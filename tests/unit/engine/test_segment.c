@@ -181,29 +181,29 @@ static void test_unlink(void **state)
         segment = eng_segment_find(f->set, 1);
         eng_segment_pin(segment); /* a read */
         for (unsigned i = 0; i < 15; i++) {
-                assert_false(eng_segment_reap_begin(f->set, &job));
+                assert_false(eng_segment_unlink_begin(f->set, &job));
                 eng_segment_dead(f->set, segment, FRAME);
         }
-        assert_false(eng_segment_reap_begin(f->set, &job));
+        assert_false(eng_segment_unlink_begin(f->set, &job));
         fixture_sync(f);
-        assert_false(eng_segment_reap_begin(f->set, &job));
+        assert_false(eng_segment_unlink_begin(f->set, &job));
         eng_segment_unpin(f->set, segment);
         eng_segment_pin(segment); /* again pinned when it is picked */
-        assert_false(eng_segment_reap_begin(f->set, &job));
+        assert_false(eng_segment_unlink_begin(f->set, &job));
         eng_segment_unpin(f->set, segment);
-        assert_true(eng_segment_reap_begin(f->set, &job));
+        assert_true(eng_segment_unlink_begin(f->set, &job));
         assert_int_equal(eng_segment_job_id(&job), 1);
         assert_null(eng_segment_find(f->set, 1));
         assert_true(fixture_exists(f, 1));
-        eng_segment_reap_run(&job);
+        eng_segment_unlink_run(&job);
         assert_int_equal(job.result, 0);
         assert_false(fixture_exists(f, 1));
-        assert_false(eng_segment_reap_begin(f->set, &job));
+        assert_false(eng_segment_unlink_begin(f->set, &job));
 
         /* The active one stays, even with nothing alive in it. */
         segment = eng_segment_find(f->set, 2);
         eng_segment_dead(f->set, segment, FRAME);
-        assert_false(eng_segment_reap_begin(f->set, &job));
+        assert_false(eng_segment_unlink_begin(f->set, &job));
         eng_segments_info(f->set, &info);
         assert_int_equal(info.segments, 1);
         assert_int_equal(info.live_frames, 0);
@@ -231,7 +231,7 @@ static void test_wrong_counts(void **state)
         eng_segment_dead(f->set, segment, FRAME);
         assert_int_equal(segment->live_frames, 0);
         assert_true(segment->damaged);
-        assert_false(eng_segment_reap_begin(f->set, &job));
+        assert_false(eng_segment_unlink_begin(f->set, &job));
 }
 
 /* Trimming and dying at once, in both orders. */
@@ -239,7 +239,7 @@ static void test_trim_and_unlink(void **state)
 {
         struct fixture *f = *state;
         struct eng_segment *segment;
-        struct eng_segment_job trim, reap;
+        struct eng_segment_job trim, deferred;
         uint64_t offset;
 
         for (unsigned i = 0; i < 31; i++)
@@ -249,18 +249,18 @@ static void test_trim_and_unlink(void **state)
         assert_true(eng_segment_trim_begin(f->set, &trim));
         for (unsigned i = 0; i < 15; i++)
                 eng_segment_dead(f->set, segment, FRAME);
-        assert_false(eng_segment_reap_begin(f->set, &reap)); /* the trim holds it */
+        assert_false(eng_segment_unlink_begin(f->set, &deferred)); /* the trim holds it */
         eng_segment_trim_run(&trim);
         eng_segment_trim_end(f->set, &trim);
-        assert_true(eng_segment_reap_begin(f->set, &reap));
-        eng_segment_reap_run(&reap);
+        assert_true(eng_segment_unlink_begin(f->set, &deferred));
+        eng_segment_unlink_run(&deferred);
 
         segment = eng_segment_find(f->set, 2);
         for (unsigned i = 0; i < 15; i++)
                 eng_segment_dead(f->set, segment, FRAME);
-        assert_true(eng_segment_reap_begin(f->set, &reap)); /* never trimmed: its write descriptor goes too */
-        eng_segment_reap_run(&reap);
-        assert_int_equal(reap.result, 0);
+        assert_true(eng_segment_unlink_begin(f->set, &deferred)); /* never trimmed: its write descriptor goes too */
+        eng_segment_unlink_run(&deferred);
+        assert_int_equal(deferred.result, 0);
         assert_false(eng_segment_trim_begin(f->set, &trim));
         assert_false(fixture_exists(f, 1) || fixture_exists(f, 2));
 }

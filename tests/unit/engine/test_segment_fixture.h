@@ -130,7 +130,7 @@ static inline struct eng_segment *fixture_write(struct fixture *f, uint32_t stri
         where.generation = segment->generation;
         where.position = *position;
         eng_frame_fill((struct fmt_frame *)f->slot, &what, f->slot + FMT_BLOCK);
-        eng_frame_place((struct fmt_frame *)f->slot, &where);
+        eng_frame_locate((struct fmt_frame *)f->slot, &where);
         assert_int_equal(pwrite(segment->write_fd, f->slot, FMT_BLOCK + payload_len, (off_t)*position),
                          FMT_BLOCK + payload_len);
         eng_segment_written(f->set, segment, FMT_BLOCK + payload_len, true);

@@ -59,10 +59,10 @@ static void test_all_again(void **state)
          * The unused one goes, the one that was active gives its unused space back, and new frames come into a new
          * number.
          */
-        assert_true(eng_segment_reap_begin(f->set, &job));
+        assert_true(eng_segment_unlink_begin(f->set, &job));
         assert_int_equal(eng_segment_job_id(&job), 3);
-        eng_segment_reap_run(&job);
-        assert_false(eng_segment_reap_begin(f->set, &job));
+        eng_segment_unlink_run(&job);
+        assert_false(eng_segment_unlink_begin(f->set, &job));
         while (eng_segment_trim_begin(f->set, &job)) {
                 eng_segment_trim_run(&job);
                 assert_int_equal(job.result, 0);
@@ -146,7 +146,7 @@ static void test_torn_and_garbage(void **state)
         where.segment = 1;
         where.generation = segment->generation + 1;
         where.position = position[4] + 2 * FMT_BLOCK;
-        eng_frame_place(&frame, &where);
+        eng_frame_locate(&frame, &where);
         fixture_poke(f, 1, where.position, &frame, sizeof(frame));
 
         fixture_close(f);
@@ -208,7 +208,7 @@ static void test_damaged_header(void **state)
         assert_int_equal(segment->generation, generation);
         assert_int_equal(fixture_scan(f), 0);
         eng_segments_set_live(f->set, 1, 0, 0);
-        assert_false(eng_segment_reap_begin(f->set, &job)); /* not on the word of a damaged one (I6) */
+        assert_false(eng_segment_unlink_begin(f->set, &job)); /* not on the word of a damaged one (I6) */
         assert_false(eng_segment_trim_begin(f->set, &job));
         fixture_close(f);
 
@@ -422,7 +422,7 @@ static void test_scan_stopped(void **state)
         f->stop_after = 3;
         assert_int_equal(fixture_scan(f), -ECANCELED);
         assert_int_equal(f->found_count, 3);
-        assert_false(eng_segment_reap_begin(f->set, &job)); /* not scanned: what lives in it is not known */
+        assert_false(eng_segment_unlink_begin(f->set, &job)); /* not scanned: what lives in it is not known */
         f->stop_after = 0;
         assert_int_equal(fixture_scan(f), 0);
         assert_int_equal(f->found_count, 5);

@@ -520,7 +520,7 @@ static void wait_verified(struct sf *sf, struct eng_verify_report *r)
         assert_false(r->running);
 }
 
-/* Bytes flipped in one drive's segments: verification names them, reads are right all the same, and mend what they met. */
+/* Bytes flipped in one drive's segments: verification names them, reads are right all the same, and rebuild what they met. */
 static void test_damage(void **state)
 {
         struct eng_verify_report r;

@@ -113,13 +113,13 @@ static void append_group(struct fx *fx, uint64_t first_seq, unsigned n, size_t l
 static uint64_t newest_seq(struct fx *fx)
 {
         struct fx_op op = {.op = {.kind = ENG_OP_TAIL}};
-        const struct eng_tail_entry *entry;
+        const struct eng_memtable_entry *entry;
         uint64_t seq = 0;
         uint32_t i;
 
         assert_int_equal(fx_run(fx, &op), 0);
         for (i = 0; i < op.op.tail.count; i++) {
-                entry = (const struct eng_tail_entry *)op.op.tail.entries->data + i;
+                entry = (const struct eng_memtable_entry *)op.op.tail.entries->data + i;
                 if (entry->seq > seq)
                         seq = entry->seq;
         }

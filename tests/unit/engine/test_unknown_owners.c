@@ -144,7 +144,7 @@ static void test_in_the_log(void **state)
         assert_false(is_owned(&fx, 0x9999)); /* everything is known again */
         assert_true(is_owned(&fx, 0x6666));
         assert_int_equal(info_of(&fx).unknown_owners, 0);
-        assert_int_equal(fx_dead_count(&fx), 0); /* what it named may be another's: the sweep asks all */
+        assert_int_equal(fx_dead_count(&fx), 0); /* what it named may be another's: the orphan collection asks all */
         assert_string_equal(fx.failed, "");
         fx_destroy(&fx);
 }

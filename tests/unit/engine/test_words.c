@@ -222,7 +222,7 @@ static void test_one_of_three(void **state)
 }
 
 /*
- * One member of three has lost a part, and upkeep can't mend that, since lookups of the others fail:
+ * One member of three has lost a part, and upkeep can't rebuild that, since lookups of the others fail:
  * what they list counts, and a part nobody has is refused.
  */
 static void test_a_part_that_one_lost(void **state)

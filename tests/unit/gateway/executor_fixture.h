@@ -143,7 +143,7 @@ struct wish {
 };
 
 static struct wish wishes[RDX_BATCH_ENTRIES];
-static struct rdx_grip grips[GRIPS];
+static struct rdx_window_binding grips[GRIPS];
 static bool count_on; /* what has come, over several batches */
 
 static inline void wish_whole(struct wish *wish, unsigned object, uint64_t *at)
@@ -181,7 +181,7 @@ static inline void wish_any(struct wish *wish, uint64_t most, uint64_t *at)
 }
 
 /* In messages of at most `each` entries, over the whole memory. How many messages. */
-static inline unsigned send_batch(struct client *client, struct rdx_grip *grip, unsigned count, unsigned each, bool ordered,
+static inline unsigned send_batch(struct client *client, struct rdx_window_binding *grip, unsigned count, unsigned each, bool ordered,
                             unsigned deadline)
 {
         static struct rdx_entry entries[RDX_BATCH_ENTRIES];
@@ -201,7 +201,7 @@ static inline unsigned send_batch(struct client *client, struct rdx_grip *grip, 
                 if (how.replies > 12)
                         how.replies = 12;
                 assert_true(messages < GRIPS);
-                assert_int_equal(rdx_grip_open(client->client, client->memory, 0, MEMORY_SIZE, false, how.replies,
+                assert_int_equal(rdx_window_binding_open(client->client, client->memory, 0, MEMORY_SIZE, false, how.replies,
                                                &grip[messages]),
                                  0);
                 assert_int_equal(rdx_client_batch(client->client, &grip[messages], &how, entries + first, left, &sent),
@@ -220,11 +220,11 @@ static inline void settle(struct client *client)
         rdx_client_poll(client->client);
 }
 
-static inline void over(struct client *client, struct rdx_grip *grip, unsigned messages)
+static inline void over(struct client *client, struct rdx_window_binding *grip, unsigned messages)
 {
         assert_int_equal(client->last, messages);
         for (unsigned i = 0; i < messages; i++)
-                assert_int_equal(rdx_grip_close(&grip[i], false), 0);
+                assert_int_equal(rdx_window_binding_close(&grip[i], false), 0);
 }
 
 /* The result, the bytes, and what was there before around them. */

@@ -64,7 +64,7 @@ static struct {
         int open_rv, commit_rv, get_rv; /* what the next calls answer, 0: the truth */
         int write_rv;                   /* what eng_put_write answers once it has taken some bytes, 0: the truth */
         size_t place;                   /* bytes of a place that is lent; 0: 1 MiB */
-        int place_rv;                   /* what eng_put_place answers once so many bytes are lent: */
+        int place_rv;                   /* what eng_put_buffer answers once so many bytes are lent: */
         size_t place_from;
         unsigned unready;               /* times eng_put_md5_ready says that it is not */
         size_t room;                    /* bytes one eng_put_write takes before the engine asks to wait; 0: all */
@@ -569,7 +569,7 @@ static void run_place_wake(struct fake_later *later)
 }
 
 /* fake.room: the first call for each place says that there is none yet. */
-ssize_t eng_put_place(struct eng_put *put, void **place)
+ssize_t eng_put_buffer(struct eng_put *put, void **place)
 {
         size_t len = fake.place != 0 ? fake.place : 1u << 20, left = put->params.size - put->lent_to;
 
@@ -595,7 +595,7 @@ ssize_t eng_put_place(struct eng_put *put, void **place)
         return (ssize_t)len;
 }
 
-void eng_put_placed(struct eng_put *put, void *place)
+void eng_put_filled(struct eng_put *put, void *place)
 {
         assert(put->lent > 0 && put->place[0].bytes == place && !put->closed);
         put->bytes = realloc(put->bytes, put->len + put->place[0].len);

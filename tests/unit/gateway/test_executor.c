@@ -1,5 +1,5 @@
 /*
- * gateway/rdma/executor.c, task.c and pack.c: BATCH messages of real sessions, with an engine that is slow, fails, or is left waiting. Every result and every byte is
+ * gateway/rdma/executor.c, work_item.c and bounce.c: BATCH messages of real sessions, with an engine that is slow, fails, or is left waiting. Every result and every byte is
  * compared; nothing outside the places may change; buffers are spoilt when they are given back. Sessions that end meanwhile: test_executor_ends.c.
  */
 #include "tests/unit/gateway/executor_fixture.h"
@@ -204,12 +204,12 @@ static void deadlines(void **state)
 static void sessions_in_turn(void **state)
 {
         struct rdx_client_batch how = {.replies = 1};
-        struct rdx_grip other = {0};
+        struct rdx_window_binding other = {0};
         unsigned messages, before, sent;
         uint64_t at;
 
         /* The world goes on while a window is bound, so that comes first. */
-        assert_int_equal(rdx_grip_open(two.client, two.memory, 0, MEMORY_SIZE, false, 1, &other), 0);
+        assert_int_equal(rdx_window_binding_open(two.client, two.memory, 0, MEMORY_SIZE, false, 1, &other), 0);
         for (unsigned i = 0; i < 256; i++) {
                 at = 0;
                 wish_whole(&wishes[i], SMALL + i % 10, &at); /* all into the same place, which harms nobody else */

@@ -1,4 +1,4 @@
-/* gateway/rdma/executor.c, task.c and pack.c: sessions, and the gateway itself, that end at any point of their BATCH messages. Everything is given back. */
+/* gateway/rdma/executor.c, work_item.c and bounce.c: sessions, and the gateway itself, that end at any point of their BATCH messages. Everything is given back. */
 #include "tests/unit/gateway/executor_fixture.h"
 
 #define ENDINGS 160u
@@ -60,7 +60,7 @@ static void sessions_that_end(void **state)
                 step_arena_check();
                 rdx_client_fence(one.client);
                 for (unsigned i = 0; i < messages; i++)
-                        rdx_grip_close(&grips[i], true);
+                        rdx_window_binding_close(&grips[i], true);
                 client_keep(&one, 0, MEMORY_SIZE);
                 if (round + 1 < ENDINGS)
                         teardown(state);
@@ -87,7 +87,7 @@ static void an_end_in_the_midst(void **state)
                                 fake_set_hold();
                 rdx_client_fence(one.client);
                 for (unsigned i = 0; i < messages; i++)
-                        rdx_grip_close(&grips[i], true);
+                        rdx_window_binding_close(&grips[i], true);
                 client_keep(&one, 0, MEMORY_SIZE);
                 if (others[0].count == 1)
                         give_all_slots();

@@ -38,13 +38,13 @@ static int transfer_teardown(void **state)
 static void send_window(int fd, const char *target, uint64_t offset, uint64_t len, const char *more)
 {
         char head[8192], lines[512], place[RDX_PLACE_TEXT + 1], text[24];
-        struct rdx_place window = {.address = FABRIC_BASE + offset, .rkey = 7, .length = len};
+        struct rdx_window_span window = {.address = FABRIC_BASE + offset, .rkey = 7, .length = len};
         struct s3_header amz[] = {{S3_STR("x-millrace-rdma-request"),
                                    {text, (size_t)snprintf(text, sizeof(text), "%llu", (unsigned long long)++number)}},
                                   {S3_STR("x-millrace-rdma-session"), S3_STR(FABRIC_SESSION)},
                                   {S3_STR("x-millrace-rdma-window"), {place, RDX_PLACE_TEXT}}};
 
-        rdx_place_print(&window, place);
+        rdx_window_span_print(&window, place);
         snprintf(lines, sizeof(lines), "%s%s",
                  more != NULL && strstr(more, "Content-Length") != NULL ? "" : "Content-Length: 0\r\n",
                  more != NULL ? more : "");

@@ -1,4 +1,4 @@
-/* What the tests of rdma/ share: cmocka and the house's public headers. */
+/* What the tests of rdma/ share: cmocka and the module's public headers. */
 #ifndef RDMA_TESTS_RDMA_FIXTURE_H
 #define RDMA_TESTS_RDMA_FIXTURE_H
 

@@ -125,7 +125,7 @@ static inline void get_run(struct lp_msg *msg)
 
 /* The HTTP request has come, on some loop. */
 static inline void get_start(struct get *get, const uint8_t session[RDX_ID_LEN], uint64_t number,
-                             const struct rdx_place *place, unsigned object, unsigned len, enum get_plan plan)
+                             const struct rdx_window_span *place, unsigned object, unsigned len, enum get_plan plan)
 {
         *get = (struct get){.plan = plan, .object = object, .len = len, .units = (len + UNIT - 1) / UNIT};
         memcpy(get->request.session, session, RDX_ID_LEN);
@@ -279,7 +279,7 @@ static inline void world_close(void)
 struct client {
         struct rdx_opened opened;
         struct rdx_grant grant;
-        struct rdx_link *link;
+        struct rdx_client_domain *link;
         struct rdx_client *client;
         struct rdx_memory *memory;
         uint8_t *bytes, *shadow;
@@ -365,9 +365,9 @@ static inline int client_begin(struct client *client, unsigned rights)
         assert_true(client->bytes != NULL && client->shadow != NULL);
         memset(client->bytes, 0x5a, MEMORY_SIZE);
         memset(client->shadow, 0x5a, MEMORY_SIZE);
-        rv = rdx_link_open(fake_transport(), "10.0.0.1", 0, rights, 1000, &client->link, why, sizeof(why));
+        rv = rdx_client_domain_open(fake_transport(), "10.0.0.1", 0, rights, 1000, &client->link, why, sizeof(why));
         if (rv == 0)
-                rv = rdx_link_memory(client->link, client->bytes, MEMORY_SIZE, -1, 0, &client->memory);
+                rv = rdx_client_domain_memory(client->link, client->bytes, MEMORY_SIZE, -1, 0, &client->memory);
         if (rv == 0)
                 rv = client_open(client, rights);
         return rv == 0 ? client_connect(client) : rv;
@@ -380,7 +380,7 @@ static inline void client_end(struct client *client)
         rdx_client_close(client->client);
         client->client = NULL;
         rdx_memory_close(client->memory);
-        rdx_link_close(client->link);
+        rdx_client_domain_close(client->link);
         assert_memory_equal(client->bytes, client->shadow, MEMORY_SIZE);
         free(client->bytes);
         free(client->shadow);

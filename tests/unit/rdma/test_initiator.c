@@ -160,12 +160,12 @@ static void test_beside_a_session(void **state)
 {
         static struct client client;
         struct rdx_token token = far_token(&far, 0, 60000, false);
-        struct rdx_grip grip;
+        struct rdx_window_binding binding;
 
         assert_int_equal(client_begin(&client, RDX_RIGHTS_WINDOW2), 0);
         for (unsigned i = 0; i < 20; i++) {
-                assert_int_equal(rdx_grip_open(client.client, client.memory, 0, 60000, false, 0, &grip), 0);
-                get_start(&other, client.opened.session, grip.number, &grip.place, 3, 60000, GET_WHOLE);
+                assert_int_equal(rdx_window_binding_open(client.client, client.memory, 0, 60000, false, 0, &binding), 0);
+                get_start(&other, client.opened.session, binding.number, &binding.place, 3, 60000, GET_WHOLE);
                 start(&get, i % 2, &token, 7, 60000);
                 step_all();
                 assert_true(get_over(&get) && get_over(&other));
@@ -173,7 +173,7 @@ static void test_beside_a_session(void **state)
                 assert_int_equal(other.result, 0);
                 rdx_client_poll(client.client);
                 assert_object(client.bytes, 3, 60000);
-                assert_int_equal(rdx_grip_close(&grip, false), 0);
+                assert_int_equal(rdx_window_binding_close(&binding, false), 0);
                 client_keep(&client, 0, 60000);
         }
         client_end(&client);

@@ -17,7 +17,7 @@ enum zone_state { ZONE_IDLE, ZONE_GET, ZONE_BATCH, ZONE_LOST /* fenced; the serv
 struct zone {
         enum zone_state state;
         struct get get;
-        struct rdx_grip grip;
+        struct rdx_window_binding binding;
         unsigned replies;
         uint64_t number;
 };
@@ -62,8 +62,8 @@ static void fence(struct actor *a)
 
                 if (zone->state != ZONE_GET && zone->state != ZONE_BATCH)
                         continue;
-                check_behind(a, z, (unsigned)zone->grip.place.length);
-                rdx_grip_close(&zone->grip, false);
+                check_behind(a, z, (unsigned)zone->binding.place.length);
+                rdx_window_binding_close(&zone->binding, false);
                 client_keep(&a->c, z * ZONE, ZONE);
                 zone->state = zone->state == ZONE_GET && !get_over(&zone->get) ? ZONE_LOST : ZONE_IDLE;
                 a->errors++;
@@ -75,7 +75,7 @@ static void reap_get(struct actor *a, unsigned z)
 {
         struct zone *zone = &a->zone[z];
         const struct get *get = &zone->get;
-        unsigned len = (unsigned)zone->grip.place.length;
+        unsigned len = (unsigned)zone->binding.place.length;
 
         if (!get_over(get))
                 return;
@@ -84,14 +84,14 @@ static void reap_get(struct actor *a, unsigned z)
         } else if (get->result != 0) {
                 fence(a);
                 return;
-        } else if (!rdx_grip_noticed(&zone->grip)) {
+        } else if (!rdx_window_binding_noticed(&zone->binding)) {
                 return;
         } else {
                 assert_object(a->c.bytes + z * ZONE, get->object, get->len);
                 a->right++;
         }
         check_behind(a, z, len);
-        if (rdx_grip_close(&zone->grip, !get->request.notice) != 0) {
+        if (rdx_window_binding_close(&zone->binding, !get->request.notice) != 0) {
                 client_keep(&a->c, z * ZONE, ZONE);
                 zone->state = ZONE_IDLE;
                 fence(a);
@@ -106,12 +106,12 @@ static void reap_batch(struct actor *a, unsigned z)
         struct zone *zone = &a->zone[z];
         unsigned i;
 
-        if (!rdx_grip_noticed(&zone->grip))
+        if (!rdx_window_binding_noticed(&zone->binding))
                 return;
         for (i = 0; i < ENTRIES; i++)
                 assert_object(a->c.bytes + z * ZONE + i * 1000, 11 + i, 900);
         check_behind(a, z, ENTRIES * 1000);
-        if (rdx_grip_close(&zone->grip, false) != 0)
+        if (rdx_window_binding_close(&zone->binding, false) != 0)
                 a->alive = false;
         client_keep(&a->c, z * ZONE, ZONE);
         zone->state = ZONE_IDLE;
@@ -152,7 +152,7 @@ static void start_get(struct actor *a, unsigned z)
         unsigned len = 1 + (unsigned)step_random(ZONE);
         unsigned draw = (unsigned)step_random(10);
         enum get_plan plan = draw == 0 ? GET_BODY : draw == 1 ? GET_ABANDON : draw == 2 ? GET_OUTSIDE : GET_WHOLE;
-        int rv = rdx_grip_open(a->c.client, a->c.memory, z * ZONE, len, false, 0, &zone->grip);
+        int rv = rdx_window_binding_open(a->c.client, a->c.memory, z * ZONE, len, false, 0, &zone->binding);
 
         if (rv == -EAGAIN)
                 return;
@@ -160,7 +160,7 @@ static void start_get(struct actor *a, unsigned z)
                 fence(a);
                 return;
         }
-        get_start(&zone->get, a->c.opened.session, zone->grip.number, &zone->grip.place, (unsigned)step_random(50), len,
+        get_start(&zone->get, a->c.opened.session, zone->binding.number, &zone->binding.place, (unsigned)step_random(50), len,
                   plan);
         zone->state = ZONE_GET;
 }
@@ -171,13 +171,13 @@ static void start_batch(struct actor *a, unsigned z)
         struct rdx_client_batch batch = {
                 .batch = z, .replies = (uint16_t)(1 + step_random(ENTRIES)), .ordered = step_random(2) == 0};
         unsigned sent = 0;
-        int rv = rdx_grip_open(a->c.client, a->c.memory, z * ZONE, ENTRIES * 1000, false, batch.replies, &zone->grip);
+        int rv = rdx_window_binding_open(a->c.client, a->c.memory, z * ZONE, ENTRIES * 1000, false, batch.replies, &zone->binding);
 
         if (rv == -EAGAIN)
                 return;
         if (rv == 0) {
                 zone->state = ZONE_BATCH;
-                rv = rdx_client_batch(a->c.client, &zone->grip, &batch, batch_entry_of, ENTRIES, &sent);
+                rv = rdx_client_batch(a->c.client, &zone->binding, &batch, batch_entry_of, ENTRIES, &sent);
         }
         if (rv != 0)
                 fence(a);
@@ -188,7 +188,7 @@ static void connect_again(struct actor *a)
 {
         rdx_client_close(a->c.client);
         a->c.client = NULL;
-        if (client_open(&a->c, rdx_link_rights(a->c.link)) == 0)
+        if (client_open(&a->c, rdx_client_domain_rights(a->c.link)) == 0)
                 a->alive = client_connect(&a->c) == 0;
 }
 

@@ -37,7 +37,7 @@ struct ask {
         struct rdx_open open;
         uint8_t session[RDX_ID_LEN];
         uint64_t number;
-        struct rdx_place place;
+        struct rdx_window_span place;
         unsigned object, len;
         bool read;
 };
@@ -268,7 +268,7 @@ static pid_t server_pid;
 
 struct session {
         struct rdx_grant grant;
-        struct rdx_link *link;
+        struct rdx_client_domain *link;
         struct rdx_memory *memory;
         struct rdx_client *client;
         uint8_t *bytes;
@@ -376,7 +376,7 @@ static bool begin(struct session *session, unsigned rights)
 
         memset(session, 0, sizeof(*session));
         ask_for_session(session, rights);
-        rv = rdx_link_open(transport, session->address, session->grant.port, rights, PATIENT, &session->link, why,
+        rv = rdx_client_domain_open(transport, session->address, session->grant.port, rights, PATIENT, &session->link, why,
                            sizeof(why));
         if (rv == -ENOTSUP)
                 return false;
@@ -385,7 +385,7 @@ static bool begin(struct session *session, unsigned rights)
         session->bytes = aligned_alloc(4096, AREA);
         assert_non_null(session->bytes);
         memset(session->bytes, 0x5a, AREA);
-        assert_int_equal(rdx_link_memory(session->link, session->bytes, AREA, -1, 0, &session->memory), 0);
+        assert_int_equal(rdx_client_domain_memory(session->link, session->bytes, AREA, -1, 0, &session->memory), 0);
         assert_int_equal(connect_session(session), 0);
         return true;
 }
@@ -394,22 +394,22 @@ static void end(struct session *session)
 {
         rdx_client_close(session->client);
         rdx_memory_close(session->memory);
-        rdx_link_close(session->link);
+        rdx_client_domain_close(session->link);
         free(session->bytes);
 }
 
-static void await(struct session *session, const struct rdx_grip *grip)
+static void await(struct session *session, const struct rdx_window_binding *binding)
 {
-        while (!rdx_grip_noticed(grip))
+        while (!rdx_window_binding_noticed(binding))
                 assert_int_equal(rdx_client_wait(session->client, PATIENT), 0);
 }
 
-static struct answer ask_get(struct session *session, const struct rdx_grip *grip, unsigned object, unsigned len,
+static struct answer ask_get(struct session *session, const struct rdx_window_binding *binding, unsigned object, unsigned len,
                              bool read)
 {
         struct ask ask = {.kind = ASK_GET,
-                          .number = grip->number,
-                          .place = grip->place,
+                          .number = binding->number,
+                          .place = binding->place,
                           .object = object,
                           .len = len,
                           .read = read};
@@ -420,16 +420,16 @@ static struct answer ask_get(struct session *session, const struct rdx_grip *gri
 
 static void get(struct session *session, unsigned object, unsigned from, unsigned len)
 {
-        struct rdx_grip grip;
+        struct rdx_window_binding binding;
         struct answer reply;
         unsigned i;
 
-        assert_int_equal(rdx_grip_open(session->client, session->memory, from, len, false, 0, &grip), 0);
-        reply = ask_get(session, &grip, object, len, false);
+        assert_int_equal(rdx_window_binding_open(session->client, session->memory, from, len, false, 0, &binding), 0);
+        reply = ask_get(session, &binding, object, len, false);
         assert_int_equal(reply.begin_result, 0);
         assert_int_equal(reply.result, 0);
         assert_true(reply.notice && reply.bytes == len);
-        await(session, &grip);
+        await(session, &binding);
         for (i = 0; i < len; i++)
                 if (session->bytes[from + i] != object_byte(object, i))
                         fail_msg("object %u of %u bytes: byte %u is wrong", object, len, i);
@@ -437,7 +437,7 @@ static void get(struct session *session, unsigned object, unsigned from, unsigne
                 assert_int_equal(session->bytes[from - 1], 0x5a);
         if (from + len < AREA)
                 assert_int_equal(session->bytes[from + len], 0x5a);
-        assert_int_equal(rdx_grip_close(&grip, false), 0);
+        assert_int_equal(rdx_window_binding_close(&binding, false), 0);
         memset(session->bytes + from, 0x5a, len);
 }
 
@@ -485,18 +485,18 @@ static void test_sizes_region(void **state)
 
 static void test_a_put(void **state)
 {
-        struct rdx_grip grip;
+        struct rdx_window_binding binding;
         struct answer reply;
         unsigned i, len = 3 * UNIT + 5;
 
         assert_true(begin(&one, RDX_RIGHTS_WINDOW2));
         for (i = 0; i < len; i++)
                 one.bytes[77 + i] = object_byte(5, i);
-        assert_int_equal(rdx_grip_open(one.client, one.memory, 77, len, true, 0, &grip), 0);
-        reply = ask_get(&one, &grip, 5, len, true);
+        assert_int_equal(rdx_window_binding_open(one.client, one.memory, 77, len, true, 0, &binding), 0);
+        reply = ask_get(&one, &binding, 5, len, true);
         assert_int_equal(reply.result, 0);
         assert_true(reply.right && reply.bytes == len && !reply.notice);
-        assert_int_equal(rdx_grip_close(&grip, true), 0);
+        assert_int_equal(rdx_window_binding_close(&binding, true), 0);
         memset(one.bytes, 0x5a, AREA);
         get(&one, 1, 10, 1000);
         end(&one);
@@ -506,7 +506,7 @@ static void test_a_whole_batch(void **state)
 {
         static char keys[RDX_BATCH_ENTRIES][16];
         static struct rdx_entry entries[RDX_BATCH_ENTRIES];
-        struct rdx_grip grips[8];
+        struct rdx_window_binding bindings[8];
         unsigned i, k, first = 0, messages = 0;
 
         assert_true(begin(&one, RDX_RIGHTS_WINDOW2));
@@ -521,21 +521,21 @@ static void test_a_whole_batch(void **state)
                 struct rdx_client_batch batch = {.batch = 1, .first = (uint16_t)first, .replies = 4};
                 unsigned sent = 0;
 
-                assert_int_equal(rdx_grip_open(one.client, one.memory, 0, AREA, false, 4, &grips[messages]), 0);
-                assert_int_equal(rdx_client_batch(one.client, &grips[messages++], &batch, entries + first,
+                assert_int_equal(rdx_window_binding_open(one.client, one.memory, 0, AREA, false, 4, &bindings[messages]), 0);
+                assert_int_equal(rdx_client_batch(one.client, &bindings[messages++], &batch, entries + first,
                                                   RDX_BATCH_ENTRIES - first, &sent),
                                  0);
                 first += sent;
         }
         for (i = 0; i < messages; i++)
-                await(&one, &grips[i]);
+                await(&one, &bindings[i]);
         assert_int_equal(one.entries, RDX_BATCH_ENTRIES);
         assert_int_equal(one.wrong, 0);
         for (i = 0; i < RDX_BATCH_ENTRIES; i++)
                 for (k = 0; k < SAMPLE; k++)
                         assert_int_equal(one.bytes[i * SAMPLE + k], object_byte(i, k));
         for (i = 0; i < messages; i++)
-                assert_int_equal(rdx_grip_close(&grips[i], false), 0);
+                assert_int_equal(rdx_window_binding_close(&bindings[i], false), 0);
         end(&one);
 }
 
@@ -559,18 +559,18 @@ static void test_forged_and_replayed(void **state)
 /* A key that is none of ours: the client's device refuses, the session ends, the other one goes on. */
 static void test_a_wrong_rkey(void **state)
 {
-        struct rdx_grip grip;
+        struct rdx_window_binding binding;
         struct answer reply;
 
         assert_true(begin(&one, RDX_RIGHTS_WINDOW2));
         assert_true(begin(&two, RDX_RIGHTS_WINDOW2));
-        assert_int_equal(rdx_grip_open(one.client, one.memory, 0, 5000, false, 0, &grip), 0);
-        grip.place.rkey ^= 0x5500;
-        reply = ask_get(&one, &grip, 1, 5000, false);
+        assert_int_equal(rdx_window_binding_open(one.client, one.memory, 0, 5000, false, 0, &binding), 0);
+        binding.place.rkey ^= 0x5500;
+        reply = ask_get(&one, &binding, 1, 5000, false);
         assert_int_not_equal(reply.result, 0);
         assert_true(reply.posted);
         rdx_client_fence(one.client);
-        assert_int_equal(rdx_grip_close(&grip, false), -ENOTCONN);
+        assert_int_equal(rdx_window_binding_close(&binding, false), -ENOTCONN);
         assert_int_equal(one.bytes[0], 0x5a);
         get(&two, 3, 0, 5000);
         end(&one);
@@ -623,11 +623,11 @@ static void test_the_client_is_killed(void **state)
 
 static void test_the_server_is_killed(void **state)
 {
-        struct rdx_grip grip;
+        struct rdx_window_binding binding;
         unsigned tries = 0;
 
         assert_true(begin(&one, RDX_RIGHTS_WINDOW2));
-        assert_int_equal(rdx_grip_open(one.client, one.memory, 0, 5000, false, 0, &grip), 0);
+        assert_int_equal(rdx_window_binding_open(one.client, one.memory, 0, 5000, false, 0, &binding), 0);
         kill(server_pid, SIGKILL);
         waitpid(server_pid, NULL, 0);
         close(http);
@@ -636,7 +636,7 @@ static void test_the_server_is_killed(void **state)
                 usleep(10000);
         assert_int_equal(rdx_client_poll(one.client), -ENOTCONN);
         rdx_client_fence(one.client);
-        rdx_grip_close(&grip, false);
+        rdx_window_binding_close(&binding, false);
         end(&one);
 }
 
@@ -652,16 +652,16 @@ static void set_link(const char *state)
 static void test_the_link_goes_down(void **state)
 {
         struct ask ask = {.kind = ASK_GET, .object = 3, .len = AREA}, stats = {.kind = ASK_STATS};
-        struct rdx_grip grip[3];
+        struct rdx_window_binding binding[3];
         struct answer reply;
         unsigned i, failed = 0, tries = 0;
 
         assert_true(begin(&one, RDX_RIGHTS_WINDOW2));
         memcpy(ask.session, one.grant.session, RDX_ID_LEN);
         for (i = 0; i < 3; i++) {
-                assert_int_equal(rdx_grip_open(one.client, one.memory, 0, AREA, false, 0, &grip[i]), 0);
-                ask.number = grip[i].number;
-                ask.place = grip[i].place;
+                assert_int_equal(rdx_window_binding_open(one.client, one.memory, 0, AREA, false, 0, &binding[i]), 0);
+                ask.number = binding[i].number;
+                ask.place = binding[i].place;
                 assert_int_equal(send(http, &ask, sizeof(ask), 0), sizeof(ask));
         }
         set_link("down");
@@ -678,7 +678,7 @@ static void test_the_link_goes_down(void **state)
         assert_int_equal(reply.stats.in_flight, 0);
         rdx_client_fence(one.client);
         for (i = 0; i < 3; i++)
-                rdx_grip_close(&grip[i], false);
+                rdx_window_binding_close(&binding[i], false);
         end(&one);
 }
 

@@ -9,7 +9,7 @@
 static struct client one;
 static char keys[RDX_BATCH_ENTRIES][16];
 static struct rdx_entry entries[RDX_BATCH_ENTRIES];
-static struct rdx_grip grips[8];
+static struct rdx_window_binding bindings[8];
 
 static unsigned rights_of(void **state)
 {
@@ -50,14 +50,14 @@ static struct rdx_stats stats(void)
 }
 
 /* Entries from first on, as many as fit into one message, into the memory's beginning; how many. */
-static unsigned send(struct rdx_grip *grip, unsigned first, unsigned count, unsigned replies, bool ordered)
+static unsigned send(struct rdx_window_binding *binding, unsigned first, unsigned count, unsigned replies, bool ordered)
 {
         struct rdx_client_batch batch = {
                 .batch = 5, .first = (uint16_t)first, .replies = (uint16_t)replies, .ordered = ordered};
         unsigned sent = 0;
 
-        assert_int_equal(rdx_grip_open(one.client, one.memory, 0, MEMORY_SIZE, false, replies, grip), 0);
-        assert_int_equal(rdx_client_batch(one.client, grip, &batch, entries + first, count, &sent), 0);
+        assert_int_equal(rdx_window_binding_open(one.client, one.memory, 0, MEMORY_SIZE, false, replies, binding), 0);
+        assert_int_equal(rdx_client_batch(one.client, binding, &batch, entries + first, count, &sent), 0);
         return sent;
 }
 
@@ -83,15 +83,15 @@ static void check_samples(unsigned first, unsigned count)
 
 static void test_one_message(void **state)
 {
-        unsigned sent = send(&grips[0], 0, 200, 4, false);
+        unsigned sent = send(&bindings[0], 0, 200, 4, false);
 
         assert_int_equal(sent, 200);
         settle();
         assert_int_equal(one.results, 4);
         assert_int_equal(one.last, 1);
         assert_int_equal(one.entries, 200);
-        assert_true(rdx_grip_noticed(&grips[0]));
-        assert_int_equal(rdx_grip_close(&grips[0], false), 0);
+        assert_true(rdx_window_binding_noticed(&bindings[0]));
+        assert_int_equal(rdx_window_binding_close(&bindings[0], false), 0);
         check_samples(0, 200);
         assert_int_equal(stats().entries, 200);
         assert_int_equal(stats().results, 4);
@@ -99,12 +99,12 @@ static void test_one_message(void **state)
 
 static void test_one_entry_one_reply(void **state)
 {
-        assert_int_equal(send(&grips[0], 1023, 1, 1, true), 1);
+        assert_int_equal(send(&bindings[0], 1023, 1, 1, true), 1);
         settle();
         assert_int_equal(one.results, 1);
         assert_int_equal(one.order[0], 1023);
         assert_int_equal(one.result[1023].status, 200);
-        assert_int_equal(rdx_grip_close(&grips[0], false), 0);
+        assert_int_equal(rdx_window_binding_close(&bindings[0], false), 0);
         client_keep(&one, 1023 * SAMPLE, SAMPLE);
 }
 
@@ -114,14 +114,14 @@ static void whole_batch(bool ordered)
         unsigned first = 0, messages = 0, i;
 
         while (first < RDX_BATCH_ENTRIES)
-                first += send(&grips[messages++], first, RDX_BATCH_ENTRIES - first, 4, ordered);
+                first += send(&bindings[messages++], first, RDX_BATCH_ENTRIES - first, 4, ordered);
         settle();
         assert_int_equal(one.last, messages);
         assert_int_equal(one.entries, RDX_BATCH_ENTRIES);
         for (i = 0; ordered && i < RDX_BATCH_ENTRIES; i++)
                 assert_int_equal(one.order[i], i);
         for (i = 0; i < messages; i++)
-                assert_int_equal(rdx_grip_close(&grips[i], false), 0);
+                assert_int_equal(rdx_window_binding_close(&bindings[i], false), 0);
         check_samples(0, RDX_BATCH_ENTRIES);
 }
 
@@ -141,7 +141,7 @@ static void test_each_entry_has_its_own_result(void **state)
         entries[1].key = BYTES("none");
         entries[2].length = SAMPLE - 1;
         entries[4].key = BYTES("4:0"); /* no bytes */
-        assert_int_equal(send(&grips[0], 0, 6, 6, true), 6);
+        assert_int_equal(send(&bindings[0], 0, 6, 6, true), 6);
         settle();
         assert_int_equal(one.results, 6);
         assert_int_equal(one.result[0].status, 200);
@@ -156,7 +156,7 @@ static void test_each_entry_has_its_own_result(void **state)
         client_keep(&one, 3 * SAMPLE, SAMPLE);
         client_keep(&one, 5 * SAMPLE, SAMPLE);
         client_check_outside(&one, 0, 0); /* nothing at the places of the others */
-        assert_int_equal(rdx_grip_close(&grips[0], false), 0);
+        assert_int_equal(rdx_window_binding_close(&bindings[0], false), 0);
 }
 
 /* Many more messages than there are receives, one after the other: each is posted again. */
@@ -165,27 +165,27 @@ static void test_credits_come_back(void **state)
         unsigned i;
 
         for (i = 0; i < 50; i++) {
-                assert_int_equal(send(&grips[0], i, 1 + i, 1, false), 1 + i);
+                assert_int_equal(send(&bindings[0], i, 1 + i, 1, false), 1 + i);
                 settle();
                 assert_int_equal(one.last, i + 1);
-                assert_int_equal(rdx_grip_close(&grips[0], false), 0);
+                assert_int_equal(rdx_window_binding_close(&bindings[0], false), 0);
         }
         client_keep(&one, 0, MEMORY_SIZE);
 }
 
 static void test_no_more_than_the_server_has_receives_for(void **state)
 {
-        struct rdx_grip more;
+        struct rdx_window_binding more;
         unsigned i;
 
         for (i = 0; i < 8; i++)
-                send(&grips[i], i, 1, 1, false);
-        assert_int_equal(rdx_grip_open(one.client, one.memory, 0, 100, false, 1, &more), -EAGAIN);
+                send(&bindings[i], i, 1, 1, false);
+        assert_int_equal(rdx_window_binding_open(one.client, one.memory, 0, 100, false, 1, &more), -EAGAIN);
         settle();
         for (i = 0; i < 8; i++)
-                assert_int_equal(rdx_grip_close(&grips[i], false), 0);
-        assert_int_equal(rdx_grip_open(one.client, one.memory, 0, 100, false, 1, &more), 0);
-        assert_int_equal(rdx_grip_close(&more, false), -EPROTO); /* never sent; whoever gives up on it fences */
+                assert_int_equal(rdx_window_binding_close(&bindings[i], false), 0);
+        assert_int_equal(rdx_window_binding_open(one.client, one.memory, 0, 100, false, 1, &more), 0);
+        assert_int_equal(rdx_window_binding_close(&more, false), -EPROTO); /* never sent; whoever gives up on it fences */
         client_keep(&one, 0, 8 * SAMPLE);
 }
 
@@ -195,15 +195,15 @@ static void test_beside_a_get(void **state)
         static struct get get;
         unsigned from = 60000;
 
-        send(&grips[0], 0, 256, 4, false);
-        assert_int_equal(rdx_grip_open(one.client, one.memory, from, 5000, false, 0, &grips[1]), 0);
-        get_start(&get, one.opened.session, grips[1].number, &grips[1].place, 9, 5000, GET_WHOLE);
+        send(&bindings[0], 0, 256, 4, false);
+        assert_int_equal(rdx_window_binding_open(one.client, one.memory, from, 5000, false, 0, &bindings[1]), 0);
+        get_start(&get, one.opened.session, bindings[1].number, &bindings[1].place, 9, 5000, GET_WHOLE);
         settle();
         assert_int_equal(get.result, 0);
         assert_object(one.bytes + from, 9, 5000);
-        assert_int_equal(rdx_grip_close(&grips[1], false), 0);
+        assert_int_equal(rdx_window_binding_close(&bindings[1], false), 0);
         client_keep(&one, from, 5000);
-        assert_int_equal(rdx_grip_close(&grips[0], false), 0);
+        assert_int_equal(rdx_window_binding_close(&bindings[0], false), 0);
         check_samples(0, 256);
 }
 
@@ -215,7 +215,7 @@ static void check_thrown_out(void)
         assert_int_equal(rdx_client_poll(one.client), -ENOTCONN);
         assert_int_equal(stats().ended[RDX_END_BROKE_RULE], 1);
         rdx_client_fence(one.client);
-        rdx_grip_close(&grips[0], false);
+        rdx_window_binding_close(&bindings[0], false);
         client_keep(&one, 0, MEMORY_SIZE);
 }
 
@@ -224,9 +224,9 @@ static void test_a_number_twice(void **state)
         struct rdx_client_batch batch = {.replies = 1};
         unsigned sent;
 
-        assert_int_equal(rdx_grip_open(one.client, one.memory, 0, MEMORY_SIZE, false, 4, &grips[0]), 0);
-        assert_int_equal(rdx_client_batch(one.client, &grips[0], &batch, entries, 1, &sent), 0);
-        assert_int_equal(rdx_client_batch(one.client, &grips[0], &batch, entries, 1, &sent), 0);
+        assert_int_equal(rdx_window_binding_open(one.client, one.memory, 0, MEMORY_SIZE, false, 4, &bindings[0]), 0);
+        assert_int_equal(rdx_client_batch(one.client, &bindings[0], &batch, entries, 1, &sent), 0);
+        assert_int_equal(rdx_client_batch(one.client, &bindings[0], &batch, entries, 1, &sent), 0);
         check_thrown_out();
 }
 
@@ -235,15 +235,15 @@ static void test_a_place_outside_the_window(void **state)
         struct rdx_client_batch batch = {.replies = 1};
         unsigned sent;
 
-        assert_int_equal(rdx_grip_open(one.client, one.memory, 0, 4096, false, 1, &grips[0]), 0);
+        assert_int_equal(rdx_window_binding_open(one.client, one.memory, 0, 4096, false, 1, &bindings[0]), 0);
         entries[0].offset = 4096;
-        assert_int_equal(rdx_client_batch(one.client, &grips[0], &batch, entries, 1, &sent), -EINVAL);
-        grips[0].place.length = 8192; /* a lie: the window is smaller; the client's device finds out */
-        assert_int_equal(rdx_client_batch(one.client, &grips[0], &batch, entries, 1, &sent), 0);
+        assert_int_equal(rdx_client_batch(one.client, &bindings[0], &batch, entries, 1, &sent), -EINVAL);
+        bindings[0].place.length = 8192; /* a lie: the window is smaller; the client's device finds out */
+        assert_int_equal(rdx_client_batch(one.client, &bindings[0], &batch, entries, 1, &sent), 0);
         settle();
         assert_int_equal(rdx_client_poll(one.client), -ENOTCONN);
         client_check_outside(&one, 0, 0);
-        rdx_grip_close(&grips[0], false);
+        rdx_window_binding_close(&bindings[0], false);
 }
 
 /* ---- ends ----------------------------------------------------------------------------------------- */
@@ -252,8 +252,8 @@ static void test_the_session_ends_in_the_midst(void **state)
 {
         unsigned steps = (unsigned)step_random(400);
 
-        send(&grips[0], 0, 200, 4, false);
-        send(&grips[1], 200, 200, 4, false);
+        send(&bindings[0], 0, 200, 4, false);
+        send(&bindings[1], 200, 200, 4, false);
         while (steps-- > 0)
                 step();
         if (step_random(2) == 0)
@@ -262,8 +262,8 @@ static void test_the_session_ends_in_the_midst(void **state)
                 rdx_session_end(server, one.opened.session);
         settle();
         rdx_client_fence(one.client);
-        rdx_grip_close(&grips[0], false);
-        rdx_grip_close(&grips[1], false);
+        rdx_window_binding_close(&bindings[0], false);
+        rdx_window_binding_close(&bindings[1], false);
         client_check_outside(&one, 0, 400 * SAMPLE);
         client_keep(&one, 0, 400 * SAMPLE);
 }

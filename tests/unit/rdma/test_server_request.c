@@ -6,7 +6,7 @@
 
 static struct client one, two;
 static struct get get;
-static struct rdx_grip grip;
+static struct rdx_window_binding binding;
 
 static unsigned rights_of(void **state)
 {
@@ -41,8 +41,8 @@ static struct rdx_stats stats(void)
 /* A GET into [from, from + len) of the client's memory; until everything has settled. */
 static void run_get(unsigned from, unsigned len, enum get_plan plan)
 {
-        assert_int_equal(rdx_grip_open(one.client, one.memory, from, len, false, 0, &grip), 0);
-        get_start(&get, one.opened.session, grip.number, &grip.place, 7, len, plan);
+        assert_int_equal(rdx_window_binding_open(one.client, one.memory, from, len, false, 0, &binding), 0);
+        get_start(&get, one.opened.session, binding.number, &binding.place, 7, len, plan);
         step_all();
         rdx_client_poll(one.client);
         assert_true(get_over(&get));
@@ -54,9 +54,9 @@ static void check_written(unsigned from, unsigned len)
         assert_int_equal(get.result, 0);
         assert_true(get.request.posted && get.request.notice);
         assert_true(get.request.bytes == len);
-        assert_true(rdx_grip_noticed(&grip));
+        assert_true(rdx_window_binding_noticed(&binding));
         assert_object(one.bytes + from, 7, len);
-        assert_int_equal(rdx_grip_close(&grip, false), 0);
+        assert_int_equal(rdx_window_binding_close(&binding, false), 0);
         client_keep(&one, from, len);
 }
 
@@ -75,13 +75,13 @@ static void test_a_get_is_written_where_it_belongs(void **state)
 
 static void test_no_bytes_no_notice(void **state)
 {
-        assert_int_equal(rdx_grip_open(one.client, one.memory, 0, 100, false, 0, &grip), 0);
-        get_start(&get, one.opened.session, grip.number, &grip.place, 7, 0, GET_WHOLE);
+        assert_int_equal(rdx_window_binding_open(one.client, one.memory, 0, 100, false, 0, &binding), 0);
+        get_start(&get, one.opened.session, binding.number, &binding.place, 7, 0, GET_WHOLE);
         step_all();
         assert_true(get_over(&get));
         assert_int_equal(get.result, 0);
         assert_false(get.request.posted || get.request.notice);
-        assert_int_equal(rdx_grip_close(&grip, true), 0);
+        assert_int_equal(rdx_window_binding_close(&binding, true), 0);
 }
 
 static void test_a_body_may_answer_what_was_never_posted(void **state)
@@ -90,7 +90,7 @@ static void test_a_body_may_answer_what_was_never_posted(void **state)
         assert_int_equal(get.result, -ECANCELED);
         assert_false(get.request.posted);
         client_check_outside(&one, 0, 0);
-        assert_int_equal(rdx_grip_close(&grip, true), 0);
+        assert_int_equal(rdx_window_binding_close(&binding, true), 0);
         run_get(0, 5000, GET_WHOLE); /* the session goes on */
         check_written(0, 5000);
 }
@@ -102,7 +102,7 @@ static void test_given_up_after_some_writes(void **state)
         if (!get.request.posted)
                 client_check_outside(&one, 4096, 0);
         rdx_client_fence(one.client);
-        assert_int_equal(rdx_grip_close(&grip, false), -ENOTCONN);
+        assert_int_equal(rdx_window_binding_close(&binding, false), -ENOTCONN);
         client_keep(&one, 4096, 50000);
 }
 
@@ -112,7 +112,7 @@ static void test_a_write_outside_the_window_is_never_posted(void **state)
         assert_int_equal(get.result, -EINVAL);
         assert_int_equal(stats().ended[RDX_END_RIGHTS], 0); /* the server knew by itself */
         rdx_client_fence(one.client);
-        rdx_grip_close(&grip, false);
+        rdx_window_binding_close(&binding, false);
         client_keep(&one, 0, 3 * UNIT);
 }
 
@@ -144,11 +144,11 @@ static void slow_done(struct rdx_write *write, int result)
 
 static void slow_begin(void)
 {
-        assert_int_equal(rdx_grip_open(one.client, one.memory, 0, 2 * UNIT, false, 0, &grip), 0);
+        assert_int_equal(rdx_window_binding_open(one.client, one.memory, 0, 2 * UNIT, false, 0, &binding), 0);
         memset(&slow, 0, sizeof(slow));
         memcpy(slow.request.session, one.opened.session, RDX_ID_LEN);
-        slow.request.number = grip.number;
-        slow.request.window = grip.place;
+        slow.request.number = binding.number;
+        slow.request.window = binding.place;
         slow.request.begun = slow_begun;
         slow.request.ended = slow_ended;
         rdx_request_begin(server, &slow.request);
@@ -180,7 +180,7 @@ static void test_time_without_anything_posted_counts_within_a_request(void **sta
                 step_time(5000);
                 rdx_client_poll(one.client);
                 assert_int_equal(slow.ended, 1);
-                assert_int_equal(rdx_grip_close(&grip, false), 0);
+                assert_int_equal(rdx_window_binding_close(&binding, false), 0);
         }
         assert_int_equal(stats().gap_ns, 2000);
         assert_int_equal(stats().bytes_written, 4 * UNIT);
@@ -206,8 +206,8 @@ static void test_a_put_reads_each_byte(void **state)
 
         for (i = 0; i < len; i++)
                 one.bytes[500 + i] = one.shadow[500 + i] = object_byte(9, i);
-        assert_int_equal(rdx_grip_open(one.client, one.memory, 500, len, true, 0, &grip), 0);
-        get_start(&get, one.opened.session, grip.number, &grip.place, 9, len, GET_WHOLE);
+        assert_int_equal(rdx_window_binding_open(one.client, one.memory, 500, len, true, 0, &binding), 0);
+        get_start(&get, one.opened.session, binding.number, &binding.place, 9, len, GET_WHOLE);
         get.request.read = true;
         step_all();
         assert_true(get_over(&get));
@@ -216,7 +216,7 @@ static void test_a_put_reads_each_byte(void **state)
         for (i = 0; i < get.units; i++)
                 assert_memory_equal(get.slot[i], one.shadow + 500 + i * UNIT, get.write[i].len);
         assert_true(stats().bytes_read == len);
-        assert_int_equal(rdx_grip_close(&grip, true), 0);
+        assert_int_equal(rdx_window_binding_close(&binding, true), 0);
 }
 
 /* ---- refusals ------------------------------------------------------------------------------------- */
@@ -226,11 +226,11 @@ static void test_a_number_counts_once(void **state)
         struct get again;
 
         run_get(0, 5000, GET_WHOLE);
-        get_start(&again, one.opened.session, grip.number, &grip.place, 8, 5000, GET_WHOLE);
+        get_start(&again, one.opened.session, binding.number, &binding.place, 8, 5000, GET_WHOLE);
         step_all();
         assert_int_equal(again.begin_result, -EEXIST);
         check_written(0, 5000); /* of the first */
-        get_start(&again, one.opened.session, 0, &grip.place, 8, 5000, GET_WHOLE);
+        get_start(&again, one.opened.session, 0, &binding.place, 8, 5000, GET_WHOLE);
         step_all();
         assert_int_equal(again.begin_result, -ERANGE);
 }
@@ -247,41 +247,41 @@ static void test_a_session_that_is_not(void **state)
         assert_string_equal(info.owner, OWNER);
         assert_true(info.connected);
         assert_string_equal(info.secret, rdx_client_secret(one.client));
-        assert_int_equal(rdx_grip_open(one.client, one.memory, 0, 100, false, 0, &grip), 0);
-        get_start(&get, other, grip.number, &grip.place, 8, 100, GET_WHOLE);
+        assert_int_equal(rdx_window_binding_open(one.client, one.memory, 0, 100, false, 0, &binding), 0);
+        get_start(&get, other, binding.number, &binding.place, 8, 100, GET_WHOLE);
         step_all();
         assert_int_equal(get.begin_result, -ENOENT);
-        assert_int_equal(rdx_grip_close(&grip, true), 0);
+        assert_int_equal(rdx_window_binding_close(&binding, true), 0);
 }
 
 /* Another session's queue pair has no right to this one's window: the fake would refuse, and the client's memory is as it was. */
 static void test_a_window_is_good_for_its_session_only(void **state)
 {
         assert_int_equal(client_begin(&two, rights_of(state)), 0);
-        assert_int_equal(rdx_grip_open(one.client, one.memory, 0, 5000, false, 0, &grip), 0);
-        get_start(&get, two.opened.session, 1, &grip.place, 7, 5000, GET_WHOLE);
+        assert_int_equal(rdx_window_binding_open(one.client, one.memory, 0, 5000, false, 0, &binding), 0);
+        get_start(&get, two.opened.session, 1, &binding.place, 7, 5000, GET_WHOLE);
         step_all();
         assert_true(get_over(&get));
         assert_int_not_equal(get.result, 0);
         /* that of two, by its WRITE's completion or by the word of the client's device */
         assert_int_equal(stats().ended[RDX_END_RIGHTS] + stats().ended[RDX_END_DISCONNECT], 1);
         client_check_outside(&one, 0, 0);
-        assert_int_equal(rdx_grip_close(&grip, true), 0);
+        assert_int_equal(rdx_window_binding_close(&binding, true), 0);
         client_end(&two);
 }
 
 static void test_too_many_requests(void **state)
 {
         static struct get many[65];
-        static struct rdx_grip grips[65];
+        static struct rdx_window_binding bindings[65];
         unsigned i, refused = 0;
 
         for (i = 0; i < 64; i++)
-                assert_int_equal(rdx_grip_open(one.client, one.memory, i * 64, 64, false, 0, &grips[i]), 0);
-        assert_int_equal(rdx_grip_open(one.client, one.memory, 0, 64, false, 0, &grips[64]), -EAGAIN);
+                assert_int_equal(rdx_window_binding_open(one.client, one.memory, i * 64, 64, false, 0, &bindings[i]), 0);
+        assert_int_equal(rdx_window_binding_open(one.client, one.memory, 0, 64, false, 0, &bindings[64]), -EAGAIN);
         for (i = 0; i < 64; i++)
-                get_start(&many[i], one.opened.session, grips[i].number, &grips[i].place, i, 64, GET_WHOLE);
-        get_start(&many[64], one.opened.session, 1000, &grips[0].place, 0, 0,
+                get_start(&many[i], one.opened.session, bindings[i].number, &bindings[i].place, i, 64, GET_WHOLE);
+        get_start(&many[64], one.opened.session, 1000, &bindings[0].place, 0, 0,
                   GET_WHOLE); /* one more than a right client has */
         step_all();
         rdx_client_poll(one.client);
@@ -292,7 +292,7 @@ static void test_too_many_requests(void **state)
         for (i = 0; i < 64; i++) {
                 if (many[i].begin_result == 0)
                         assert_object(one.bytes + i * 64, i, 64);
-                assert_int_equal(rdx_grip_close(&grips[i], many[i].begin_result != 0), 0);
+                assert_int_equal(rdx_window_binding_close(&bindings[i], many[i].begin_result != 0), 0);
         }
         client_keep(&one, 0, 64 * 64);
 }
@@ -305,7 +305,7 @@ static void test_wrong_keys_are_refused(void **state)
 
         memset(&two, 0, sizeof(two));
         assert_int_equal(client_open(&two, rights_of(state)), 0);
-        assert_int_equal(rdx_link_open(fake_transport(), "10.0.0.1", 0, rights_of(state), 10, &two.link, why, 100), 0);
+        assert_int_equal(rdx_client_domain_open(fake_transport(), "10.0.0.1", 0, rights_of(state), 10, &two.link, why, 100), 0);
         two.grant.signing_key[0] ^= 1;
         assert_int_equal(client_connect(&two), -EACCES);
         two.grant.signing_key[0] ^= 1;
@@ -321,7 +321,7 @@ static void test_wrong_keys_are_refused(void **state)
         step_all();
         assert_int_equal(client_connect(&two), -EACCES);
         assert_int_equal(stats().rejected, 5);
-        rdx_link_close(two.link);
+        rdx_client_domain_close(two.link);
 }
 
 static void test_it_connects_once(void **state)
@@ -331,17 +331,17 @@ static void test_it_connects_once(void **state)
 
         memset(&two, 0, sizeof(two));
         assert_int_equal(client_open(&two, rights_of(state)), 0);
-        assert_int_equal(rdx_link_open(fake_transport(), "10.0.0.1", 0, rights_of(state), 10, &two.link, why, 100), 0);
+        assert_int_equal(rdx_client_domain_open(fake_transport(), "10.0.0.1", 0, rights_of(state), 10, &two.link, why, 100), 0);
         assert_int_equal(client_connect(&two), 0);
         first = two.client;
-        rdx_link_close(NULL);
-        struct rdx_link *link = two.link;
+        rdx_client_domain_close(NULL);
+        struct rdx_client_domain *link = two.link;
 
-        assert_int_equal(rdx_link_open(fake_transport(), "10.0.0.1", 0, rights_of(state), 10, &two.link, why, 100), 0);
+        assert_int_equal(rdx_client_domain_open(fake_transport(), "10.0.0.1", 0, rights_of(state), 10, &two.link, why, 100), 0);
         assert_int_equal(client_connect(&two), -EEXIST);
-        rdx_link_close(two.link);
+        rdx_client_domain_close(two.link);
         rdx_client_close(first);
-        rdx_link_close(link);
+        rdx_client_domain_close(link);
 }
 
 /* ---- ends ----------------------------------------------------------------------------------------- */
@@ -355,7 +355,7 @@ static void check_over(enum rdx_end end)
         assert_int_equal(rdx_session_find(server, one.opened.session, &info), -ENOENT);
         assert_int_equal(stats().ended[end], 1);
         assert_int_equal(stats().sessions, 0);
-        assert_int_equal(rdx_grip_open(one.client, one.memory, 0, 1, false, 0, &grip), -ENOTCONN);
+        assert_int_equal(rdx_window_binding_open(one.client, one.memory, 0, 1, false, 0, &binding), -ENOTCONN);
 }
 
 static void test_ended_by_request(void **state)
@@ -386,8 +386,8 @@ static void test_ended_in_the_midst_of_a_get(void **state)
 {
         unsigned steps = (unsigned)step_random(60);
 
-        assert_int_equal(rdx_grip_open(one.client, one.memory, 0, 60000, false, 0, &grip), 0);
-        get_start(&get, one.opened.session, grip.number, &grip.place, 7, 60000, GET_WHOLE);
+        assert_int_equal(rdx_window_binding_open(one.client, one.memory, 0, 60000, false, 0, &binding), 0);
+        get_start(&get, one.opened.session, binding.number, &binding.place, 7, 60000, GET_WHOLE);
         while (steps-- > 0)
                 step();
         rdx_session_end(server, one.opened.session);
@@ -397,7 +397,7 @@ static void test_ended_in_the_midst_of_a_get(void **state)
         if (get.begin_result == 0 && get.result == 0)
                 assert_object(one.bytes, 7, 60000);
         rdx_client_fence(one.client);
-        rdx_grip_close(&grip, false);
+        rdx_window_binding_close(&binding, false);
         client_keep(&one, 0, 60000);
 }
 
@@ -419,8 +419,8 @@ static void test_the_client_leaves(void **state)
 
 static void test_the_client_dies_without_a_word(void **state)
 {
-        assert_int_equal(rdx_grip_open(one.client, one.memory, 0, 60000, false, 0, &grip), 0);
-        get_start(&get, one.opened.session, grip.number, &grip.place, 7, 60000, GET_WHOLE);
+        assert_int_equal(rdx_window_binding_open(one.client, one.memory, 0, 60000, false, 0, &binding), 0);
+        get_start(&get, one.opened.session, binding.number, &binding.place, 7, 60000, GET_WHOLE);
         step();
         fake_cut(false);
         step_all();
@@ -428,7 +428,7 @@ static void test_the_client_dies_without_a_word(void **state)
         assert_int_not_equal(get.result, 0);
         assert_int_equal(stats().ended[RDX_END_TIMEOUT], 1);
         rdx_client_fence(one.client);
-        rdx_grip_close(&grip, false);
+        rdx_window_binding_close(&binding, false);
         client_keep(&one, 0, 60000);
 }
 
@@ -468,8 +468,8 @@ static int setup_no_reads(void **state)
 /* Nothing is posted on a queue pair of which the client has not said that it is connected: the request waits a moment, and then the body may answer. */
 static void test_not_established(void **state)
 {
-        assert_int_equal(rdx_grip_open(one.client, one.memory, 0, 1000, false, 0, &grip), 0);
-        get_start(&get, one.opened.session, grip.number, &grip.place, 7, 1000, GET_WHOLE);
+        assert_int_equal(rdx_window_binding_open(one.client, one.memory, 0, 1000, false, 0, &binding), 0);
+        get_start(&get, one.opened.session, binding.number, &binding.place, 7, 1000, GET_WHOLE);
         step_all();
         assert_int_equal(get.begun, 0);
         step_time(2ull * 1000 * 1000 * 1000);
@@ -477,7 +477,7 @@ static void test_not_established(void **state)
         assert_int_equal(get.begun, 1);
         assert_int_equal(get.begin_result, -ENOTCONN);
         assert_int_equal(stats().writes, 0);
-        get_start(&get, one.opened.session, grip.number, &grip.place, 7, 1000, GET_WHOLE);
+        get_start(&get, one.opened.session, binding.number, &binding.place, 7, 1000, GET_WHOLE);
         step_all();
         assert_int_equal(get.begin_result, -EEXIST); /* the number is used up */
         step_time(9ull * 1000 * 1000 * 1000);
@@ -485,32 +485,32 @@ static void test_not_established(void **state)
         assert_int_equal(stats().ended[RDX_END_UNCONNECTED], 1);
         assert_int_equal(stats().sessions, 0);
         rdx_client_fence(one.client);
-        rdx_grip_close(&grip, true);
+        rdx_window_binding_close(&binding, true);
 }
 
 /* What waits when the session ends is told. */
 static void test_ended_before_it_is_established(void **state)
 {
-        assert_int_equal(rdx_grip_open(one.client, one.memory, 0, 1000, false, 0, &grip), 0);
-        get_start(&get, one.opened.session, grip.number, &grip.place, 7, 1000, GET_WHOLE);
+        assert_int_equal(rdx_window_binding_open(one.client, one.memory, 0, 1000, false, 0, &binding), 0);
+        get_start(&get, one.opened.session, binding.number, &binding.place, 7, 1000, GET_WHOLE);
         step_all();
         assert_int_equal(get.begun, 0);
         assert_int_equal(rdx_session_end(server, one.opened.session), 0);
         step_all();
         assert_int_equal(get.begin_result, -ENOENT);
         rdx_client_fence(one.client);
-        rdx_grip_close(&grip, true);
+        rdx_window_binding_close(&binding, true);
 }
 
 static void test_who_takes_no_reads_is_not_read(void **state)
 {
-        assert_int_equal(rdx_grip_open(one.client, one.memory, 0, 1000, true, 0, &grip), 0);
-        get_start(&get, one.opened.session, grip.number, &grip.place, 7, 1000, GET_WHOLE);
+        assert_int_equal(rdx_window_binding_open(one.client, one.memory, 0, 1000, true, 0, &binding), 0);
+        get_start(&get, one.opened.session, binding.number, &binding.place, 7, 1000, GET_WHOLE);
         get.request.read = true;
         step_all();
         assert_int_equal(get.begin_result, -EOPNOTSUPP);
         assert_int_equal(stats().reads, 0);
-        rdx_grip_close(&grip, true);
+        rdx_window_binding_close(&binding, true);
         run_get(1000, 20000, GET_WHOLE);
         check_written(1000, 20000);
 }

@@ -6,19 +6,19 @@
 
 static struct client one;
 static struct get gets[2];
-static struct rdx_grip grip[3];
+static struct rdx_window_binding binding[3];
 static bool right; /* everything went well */
 
-static void end_with_fence(struct rdx_grip *of, unsigned from, unsigned len)
+static void end_with_fence(struct rdx_window_binding *of, unsigned from, unsigned len)
 {
         right = false;
         rdx_client_fence(one.client);
-        rdx_grip_close(of, false);
+        rdx_window_binding_close(of, false);
         client_keep(&one, from, len);
 }
 
 /* As a client library would: reply and notice, or the fence. */
-static void take_reply(const struct get *get, struct rdx_grip *of, unsigned from)
+static void take_reply(const struct get *get, struct rdx_window_binding *of, unsigned from)
 {
         bool settled;
 
@@ -30,15 +30,15 @@ static void take_reply(const struct get *get, struct rdx_grip *of, unsigned from
         }
         assert_true(get_over(get));
         settled = get->begin_result != 0 || !get->request.posted;
-        if (get->begin_result == 0 && get->result == 0 && (get->request.read || rdx_grip_noticed(of))) {
+        if (get->begin_result == 0 && get->result == 0 && (get->request.read || rdx_window_binding_noticed(of))) {
                 if (!get->request.read)
                         assert_object(one.bytes + from, get->object, get->len);
-                right = rdx_grip_close(of, get->request.read) == 0 && right;
+                right = rdx_window_binding_close(of, get->request.read) == 0 && right;
                 client_keep(&one, from, get->len);
         } else if (settled && rdx_client_poll(one.client) == 0) {
                 client_check_outside(&one, 0, 0);
                 right = false;
-                rdx_grip_close(of, true);
+                rdx_window_binding_close(of, true);
         } else {
                 end_with_fence(of, from, get->len);
         }
@@ -46,14 +46,14 @@ static void take_reply(const struct get *get, struct rdx_grip *of, unsigned from
 
 static void one_request(unsigned i, unsigned from, unsigned len, bool read)
 {
-        if (rdx_grip_open(one.client, one.memory, from, len, read, 0, &grip[i]) != 0) {
+        if (rdx_window_binding_open(one.client, one.memory, from, len, read, 0, &binding[i]) != 0) {
                 right = false;
                 return;
         }
-        get_start(&gets[i], one.opened.session, grip[i].number, &grip[i].place, 3 + i, len, GET_WHOLE);
+        get_start(&gets[i], one.opened.session, binding[i].number, &binding[i].place, 3 + i, len, GET_WHOLE);
         gets[i].request.read = read;
         step_all();
-        take_reply(&gets[i], &grip[i], from);
+        take_reply(&gets[i], &binding[i], from);
 }
 
 static void one_batch(unsigned from, unsigned count)
@@ -65,14 +65,14 @@ static void one_batch(unsigned from, unsigned count)
         for (i = 0; i < count; i++)
                 entry[i] = (struct rdx_entry){
                         .bucket = BYTES("b"), .key = BYTES("5:100"), .offset = i * 100, .length = 100};
-        if (rdx_grip_open(one.client, one.memory, from, 800, false, 2, &grip[2]) != 0) {
+        if (rdx_window_binding_open(one.client, one.memory, from, 800, false, 2, &binding[2]) != 0) {
                 right = false;
                 return;
         }
         memset(one.result, 0, sizeof(one.result));
         one.entries = 0;
-        if (rdx_client_batch(one.client, &grip[2], &batch, entry, count, &sent) != 0) {
-                end_with_fence(&grip[2], from, 800);
+        if (rdx_client_batch(one.client, &binding[2], &batch, entry, count, &sent) != 0) {
+                end_with_fence(&binding[2], from, 800);
                 return;
         }
         step_all();
@@ -81,11 +81,11 @@ static void one_batch(unsigned from, unsigned count)
         for (i = 0; i < count; i++)
                 if (one.result[i].status == 200)
                         assert_object(one.bytes + from + i * 100, 5, 100);
-        if (rdx_grip_noticed(&grip[2]) && one.entries == count) {
-                right = rdx_grip_close(&grip[2], false) == 0 && right;
+        if (rdx_window_binding_noticed(&binding[2]) && one.entries == count) {
+                right = rdx_window_binding_close(&binding[2], false) == 0 && right;
                 client_keep(&one, from, 800);
         } else {
-                end_with_fence(&grip[2], from, 800);
+                end_with_fence(&binding[2], from, 800);
         }
 }
 

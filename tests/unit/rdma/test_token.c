@@ -126,31 +126,31 @@ static void test_cut_short(void **state)
 
 static void test_places(void **state)
 {
-        struct rdx_place place = {.address = 0x7f0000001000, .rkey = 0xabc, .length = 0x4000}, out;
+        struct rdx_window_span place = {.address = 0x7f0000001000, .rkey = 0xabc, .length = 0x4000}, out;
         char text[RDX_PLACE_TEXT + 1];
 
-        rdx_place_print(&place, text);
+        rdx_window_span_print(&place, text);
         assert_string_equal(text, "00007f0000001000:00000abc:0000000000004000");
-        assert_int_equal(rdx_place_parse(text, RDX_PLACE_TEXT, &out), 0);
+        assert_int_equal(rdx_window_span_parse(text, RDX_PLACE_TEXT, &out), 0);
         assert_true(out.address == place.address && out.length == place.length && out.rkey == place.rkey);
-        assert_int_equal(rdx_place_parse(text, RDX_PLACE_TEXT - 1, &out), -EBADMSG);
-        assert_int_equal(rdx_place_parse("00007f0000001000:00000abc-0000000000004000", RDX_PLACE_TEXT, &out), -EBADMSG);
-        assert_int_equal(rdx_place_parse("00007f0000001000:00000ABC:0000000000004000", RDX_PLACE_TEXT, &out), -EBADMSG);
-        assert_int_equal(rdx_place_parse("fffffffffffff000:00000abc:0000000000001000", RDX_PLACE_TEXT, &out), -EBADMSG);
-        assert_int_equal(rdx_place_parse("fffffffffffff000:00000abc:0000000000000fff", RDX_PLACE_TEXT, &out), 0);
+        assert_int_equal(rdx_window_span_parse(text, RDX_PLACE_TEXT - 1, &out), -EBADMSG);
+        assert_int_equal(rdx_window_span_parse("00007f0000001000:00000abc-0000000000004000", RDX_PLACE_TEXT, &out), -EBADMSG);
+        assert_int_equal(rdx_window_span_parse("00007f0000001000:00000ABC:0000000000004000", RDX_PLACE_TEXT, &out), -EBADMSG);
+        assert_int_equal(rdx_window_span_parse("fffffffffffff000:00000abc:0000000000001000", RDX_PLACE_TEXT, &out), -EBADMSG);
+        assert_int_equal(rdx_window_span_parse("fffffffffffff000:00000abc:0000000000000fff", RDX_PLACE_TEXT, &out), 0);
 }
 
 static void test_what_a_place_holds(void **state)
 {
-        struct rdx_place place = {.length = 100};
+        struct rdx_window_span place = {.length = 100};
 
-        assert_true(rdx_place_holds(&place, 0, 100));
-        assert_true(rdx_place_holds(&place, 100, 0));
-        assert_true(rdx_place_holds(&place, 99, 1));
-        assert_false(rdx_place_holds(&place, 1, 100));
-        assert_false(rdx_place_holds(&place, 101, 0));
-        assert_false(rdx_place_holds(&place, UINT64_MAX, 2));
-        assert_false(rdx_place_holds(&place, 2, UINT64_MAX));
+        assert_true(rdx_window_span_holds(&place, 0, 100));
+        assert_true(rdx_window_span_holds(&place, 100, 0));
+        assert_true(rdx_window_span_holds(&place, 99, 1));
+        assert_false(rdx_window_span_holds(&place, 1, 100));
+        assert_false(rdx_window_span_holds(&place, 101, 0));
+        assert_false(rdx_window_span_holds(&place, UINT64_MAX, 2));
+        assert_false(rdx_window_span_holds(&place, 2, UINT64_MAX));
 }
 
 int main(void)

@@ -246,12 +246,12 @@ static void all_drives(void **state)
 {
         struct srv_forecast *forecast = srv_forecast_new(1);
         struct eng_health *health = calloc(1, sizeof(*health));
-        struct srv_forecast_figures figures;
+        struct srv_forecast_statistics statistics;
 
         assert_non_null(forecast);
         assert_non_null(health);
-        srv_forecast_read(forecast, &figures);
-        assert_true(isinf(figures.store_s) && isinf(figures.drive_s[0]));
+        srv_forecast_read(forecast, &statistics);
+        assert_true(isinf(statistics.store_s) && isinf(statistics.drive_s[0]));
         health->drive_count = 3;
         for (unsigned i = 0; i < 3; i++) {
                 health->drives[i] = info;
@@ -259,13 +259,13 @@ static void all_drives(void **state)
                 health->drives[i].free_bytes = i == 0 ? info.total_bytes : 0; /* of the others nothing is left */
         }
         srv_forecast_look(forecast, health);
-        srv_forecast_read(forecast, &figures);
-        assert_true(isinf(figures.drive_s[0]) && figures.drive_s[1] == 0 && isinf(figures.drive_s[2]));
-        assert_true(figures.store_s == 0);
+        srv_forecast_read(forecast, &statistics);
+        assert_true(isinf(statistics.drive_s[0]) && statistics.drive_s[1] == 0 && isinf(statistics.drive_s[2]));
+        assert_true(statistics.store_s == 0);
         health->drives[1].state = ENG_DRIVE_MISSING;
         srv_forecast_look(forecast, health);
-        srv_forecast_read(forecast, &figures);
-        assert_true(isinf(figures.store_s));
+        srv_forecast_read(forecast, &statistics);
+        assert_true(isinf(statistics.store_s));
         free(health);
         srv_forecast_free(forecast);
         srv_forecast_free(NULL);

@@ -160,7 +160,7 @@ static void scrub_and_reclaim_of_each_drive(void **state)
         f.health.drives[1].scrub = (struct eng_scrub_progress){.running = true, .started_ms = 5, .total = 4096, .rate = 10};
         f.health.drives[3].reclaim_freed = 1000;
         f.health.drives[3].reclaim_copied = 30;
-        f.health.swept_ids = 4;
+        f.health.orphan_ids = 4;
         look(&f);
         text = lines();
         assert_non_null(strstr(text, "drive /d1 (id1): a scrub of 4096 bytes is under way, at 10 bytes/s"));

@@ -183,13 +183,13 @@ static void fill_operations(struct gw_stats *g)
         g->step[GW_STEP_CHUNKS].count[2] = 9;
 }
 
-static char *text_of(const struct srv_figures *figures)
+static char *text_of(const struct srv_statistics *statistics)
 {
         char *text = NULL;
         size_t len;
         FILE *out = open_memstream(&text, &len);
 
-        srv_metrics_write(figures, out);
+        srv_metrics_write(statistics, out);
         fclose(out);
         assert_int_equal(strlen(text), len);
         return text;
@@ -207,7 +207,7 @@ static void has_line(const char *text, const char *line)
 
 static void test_full(void **state)
 {
-        struct srv_figures *f = calloc(1, sizeof(*f));
+        struct srv_statistics *f = calloc(1, sizeof(*f));
         char *text;
 
         fill_drives(&f->health);
@@ -269,7 +269,7 @@ static void test_full(void **state)
 /* Before anything has happened: no operation, no drive, no loop. */
 static void test_empty(void **state)
 {
-        struct srv_figures *f = calloc(1, sizeof(*f));
+        struct srv_statistics *f = calloc(1, sizeof(*f));
         char *text = text_of(f);
 
         check_text(text);
@@ -281,7 +281,7 @@ static void test_empty(void **state)
 
 static void test_losses_left(void **state)
 {
-        struct srv_figures *f = calloc(1, sizeof(*f));
+        struct srv_statistics *f = calloc(1, sizeof(*f));
         char *text;
 
         f->health.drive_count = 8;

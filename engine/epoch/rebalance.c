@@ -1,0 +1,270 @@
+/*
+ * rebalance.c - drives that are added to the store for good, or removed from it. Coordinator; one at a time.
+ *
+ *   add      hot_add.c formats the folder for a slot of its own and hands it over; catch_up.c brings it up to date with the groups that
+ *            come to it, and the epoch that makes it a member ends the change. Shards of old objects stay where they are
+ *   remove   an epoch says that it is leaving: no shard is placed on it any more, and records of its groups go to those drives too that are to
+ *            have them. Each of these copies what the groups hold (catch_up.c), heal.c gives objects with shards on it others instead, and when no
+ *            record names it any more an epoch goes on without it. A drive that is lost is removed in the same way: what it held is
+ *            rebuilt. One that is still being added goes at once
+ *
+ * The drives that groups went from forget what they held of them (migrated_drop.c). Epochs carry all of this, so a restart goes on with it.
+ */
+#include "engine/object/object.h"
+#include "engine/epoch/epoch.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of these drives, those that have no part in some group. */
+static eng_mask partial(const struct eng_store *store, eng_mask drives)
+{
+        const struct eng_placement *map = store->coord->view.map;
+        eng_mask in_all = drives;
+        unsigned pg;
+
+        for (pg = 0; pg < store->pg_count; pg++)
+                in_all &= map->groups[pg].before | map->groups[pg].after;
+        return drives & ~in_all;
+}
+
+void eng_rebalance_next(struct eng_store *store, eng_mask promoted)
+{
+        struct eng_coord *c = store->coord;
+        struct eng_shape *next = &c->next_shape;
+
+        *next = c->shape;
+        next->dropping_migrated |= partial(store, promoted & ~next->adding); /* names that it had forgotten may be back: their ends were void */
+        next->adding |= c->wish.adding;
+        next->leaving |= c->wish.leaving;
+        if (promoted & next->adding) {
+                next->dropping_migrated |= c->view.map->losing;
+                next->adding = 0;
+        }
+        next->gone |= c->wish.gone;
+        next->adding &= ~next->gone;
+        next->leaving &= ~next->gone;
+        next->dropping_migrated &= ~(next->gone | c->wish.migrated_drop);
+        c->filling &= ~next->gone;
+        c->given_up &= ~next->gone;
+}
+
+/*
+ * Members that are here and lack the newest epoch. If that was the one that said that they had forgotten their names, they may have lost its record with
+ * those before it, and have the names again: it is cheap to look.
+ */
+void eng_rebalance_behind(struct eng_store *store, eng_mask behind)
+{
+        struct eng_shape *shape = &store->coord->shape;
+
+        shape->dropping_migrated |= partial(store, behind & ~shape->adding);
+        store->coord->next_shape.dropping_migrated = shape->dropping_migrated;
+}
+
+/* ---- what an epoch brought ------------------------------------------------------------------------------------ */
+
+static bool rebalance_let_go(struct eng_loop *el, void *arg, struct lp_msg *ack)
+{
+        struct eng_drive *local = arg;
+
+        if (local->owner == el->loop)
+                eng_local_let_go(local); /* what has not come back yet keeps it until the store closes */
+        return true;
+}
+
+/* Its folder can be taken away. */
+static void part_with(struct eng_store *store, unsigned slot)
+{
+        struct eng_drive *local = store->members[slot].local;
+
+        eng_member_state(store, slot, ENG_DRIVE_REMOVED, "was removed from the store");
+        if (local != NULL)
+                eng_broadcast(store, rebalance_let_go, NULL, local);
+}
+
+void eng_rebalance_epoch(struct eng_store *store)
+{
+        struct eng_coord *c = store->coord;
+        unsigned i;
+
+        c->wish.adding &= ~(c->shape.adding | c->shape.gone | c->view.in);
+        if (c->wish.leaving & c->shape.leaving) {
+                c->leaving_since = c->view.epoch;
+                c->gained = 0;
+                c->drained = c->readers_counted = false;
+                eng_catch_up_consider(store); /* those that gained groups from the drive that left last have to begin anew */
+        }
+        c->wish.leaving &= ~(c->shape.leaving | c->shape.gone);
+        c->wish.migrated_drop &= c->shape.dropping_migrated;
+        for (i = 0; i < store->drive_count; i++)
+                if ((c->wish.gone & c->shape.gone & eng_bit(i)) != 0)
+                        part_with(store, i);
+        c->wish.gone &= ~c->shape.gone;
+        eng_rebalance_consider(store);
+}
+
+/* ---- a drive that leaves -------------------------------------------------------------------------------------- */
+
+static eng_mask gaining(const struct eng_store *store)
+{
+        const struct eng_coord *c = store->coord;
+
+        if (c->shape.leaving == 0)
+                return 0;
+        return c->view.map->gaining & c->view.in & c->view.up & ~c->gained;
+}
+
+int eng_rebalance_gainer(const struct eng_store *store)
+{
+        eng_mask mask = gaining(store);
+
+        return mask == 0 ? -1 : __builtin_ctzll(mask);
+}
+
+void eng_rebalance_gained(struct eng_store *store, unsigned slot)
+{
+        store->coord->gained |= eng_bit(slot);
+}
+
+struct look {
+        eng_mask leaving;
+        bool found;
+};
+
+static void rebalance_look_at(void *arg, const struct eng_part *part)
+{
+        struct look *look = arg;
+
+        look->found |= (eng_part_drives(part) & look->leaving) != 0;
+}
+
+/* Those that were being looked up when no record named the drive any more may have found one of before; later ones do not. */
+static bool see_readers(struct eng_loop *el, void *arg, struct lp_msg *ack)
+{
+        struct look look = {.leaving = el->view.map->leaving & el->view.up};
+        struct eng_coord *c = arg;
+
+        if (!c->readers_counted)
+                el->readers_upto = el->get_count;
+        if (!eng_get_each_part(el, el->readers_upto, rebalance_look_at, &look) || look.found)
+                atomic_store(&c->read_from, true);
+        return true;
+}
+
+static void readers_seen(struct eng_store *store, void *arg)
+{
+        struct eng_coord *c = store->coord;
+
+        c->asking_readers = false;
+        c->readers_counted = true;
+        if (c->store->stopping || atomic_load(&c->read_from))
+                return; /* the next walk asks again */
+        c->drained = true;
+        eng_rebalance_consider(store);
+}
+
+/*
+ * Who opened an object before its shards went to other drives reads it where they were: with as many drives gone meanwhile as the code has parity, the next one
+ * would end that. So the drive stays until nobody does; who does not read on is cut off by the gateway.
+ */
+void eng_rebalance_drained(struct eng_store *store)
+{
+        struct eng_coord *c = store->coord;
+
+        if (c->asking_readers)
+                return;
+        atomic_store(&c->read_from, false);
+        c->asking_readers = eng_broadcast(store, see_readers, readers_seen, c) == 0;
+}
+
+void eng_rebalance_consider(struct eng_store *store)
+{
+        struct eng_coord *c = store->coord;
+        eng_mask left = c->view.in & c->view.up & ~c->shape.leaving;
+
+        if (c->shape.leaving == 0 || !c->drained || gaining(store) != 0 || c->store->stopping || c->changing || c->catch_up != NULL)
+                return;
+        if (!c->view.writable || c->wish.gone != 0 ||
+            !eng_epoch_can_form(left, c->view.in, eng_counted(&c->view) - 1, store->k, store->m))
+                return; /* another drive is out: when it is back */
+        c->wish.gone = c->shape.leaving;
+        eng_epoch_change(store);
+}
+
+/* ---- asked for ------------------------------------------------------------------------------------------------ */
+
+struct request {
+        struct lp_msg msg;
+        struct eng_store *store;
+        unsigned slot;
+        uint64_t number;
+};
+
+static const char *rebalance_refusal(const struct eng_store *store, unsigned slot, int *rv)
+{
+        const struct eng_coord *c = store->coord;
+        unsigned left;
+
+        *rv = -EHOSTDOWN;
+        if (c->store->stopping || c->phase != ENG_PHASE_OPEN)
+                return "the store is not open";
+        *rv = -EINVAL;
+        if (slot >= store->drive_count)
+                return "there is no such slot";
+        *rv = -EALREADY;
+        if (c->shape.gone & eng_bit(slot))
+                return "that drive was removed before";
+        if ((c->shape.leaving | c->wish.leaving) & eng_bit(slot))
+                return "that drive is being removed already";
+        *rv = -EBUSY;
+        if ((c->shape.leaving | c->wish.leaving) != 0)
+                return "another drive is being removed";
+        if ((c->shape.adding | c->wish.adding) & ~eng_bit(slot))
+                return "another drive is being added";
+        if (c->hot_add != NULL || c->catch_up != NULL)
+                return "a drive is on its way in";
+        *rv = -EROFS;
+        if (!c->view.writable)
+                return "too few drives are in for a new epoch";
+        *rv = -EINVAL;
+        if (store->m == 0)
+                return "a store without parity has nothing to give its objects other shards from";
+        left = eng_counted(&c->view) - (c->shape.adding & eng_bit(slot) ? 0 : 1);
+        if (left < store->k + store->m)
+                return "so few drives would be left that an object's shards could not all be on different ones: add one first, or replace it";
+        *rv = 0;
+        return NULL;
+}
+
+static void rebalance_requested(struct lp_msg *msg)
+{
+        struct request *q = (struct request *)msg;
+        struct eng_coord *c = q->store->coord;
+        int rv;
+        const char *why = rebalance_refusal(q->store, q->slot, &rv);
+
+        eng_hot_add_report(q->store, q->number, rv, why == NULL ? "" : why);
+        if (why == NULL && (c->shape.adding & eng_bit(q->slot)))
+                c->wish.gone = eng_bit(q->slot); /* nothing is on it that others lack */
+        else if (why == NULL)
+                c->wish.leaving = eng_bit(q->slot);
+        if (why == NULL)
+                eng_epoch_change(q->store);
+        free(q);
+}
+
+int eng_drive_remove(struct eng_store *store, unsigned slot, uint64_t *number)
+{
+        struct request *q = calloc(1, sizeof(*q));
+
+        if (q == NULL)
+                return -ENOMEM;
+        q->store = store;
+        q->slot = slot;
+        q->number = *number = eng_hot_add_new_report(store, slot, false);
+        q->msg.run = rebalance_requested;
+        lp_post(store->loops[0].loop, &q->msg);
+        return 0;
+}

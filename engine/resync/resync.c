@@ -1,0 +1,267 @@
+/*
+ * resync.c - one name of a drive that catches up: made equal to what current members have, while nobody changes it.
+ *
+ * The key's lock is held from reading the members to the copy's being durable, so no change of this name comes
+ * between; changes before and after reach the drive by themselves, because it is written to as members are.
+ *
+ * What the drive has is taken from it only if the members agree that the name is not there
+ * (eng_words_absent()). Where one says so and another has something that cannot be read, the name
+ * stays as it is, and the drive has not caught up (I6).
+ */
+#include "engine/resync/resync.h"
+#include "engine/txn/txn_util.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool eng_resync_same(const void *a, size_t a_len, const void *b, size_t b_len)
+{
+        struct fmt_value x, y;
+
+        if (a_len != b_len)
+                return false;
+        memcpy(&x, a, sizeof(x));
+        memcpy(&y, b, sizeof(y));
+        x.crc = y.crc = 0;
+        x.seq = y.seq = 0;
+        x.log_file = y.log_file = 0;
+        x.log_position = y.log_position = 0;
+        return memcmp(&x, &y, sizeof(x)) == 0 &&
+               memcmp((const uint8_t *)a + sizeof(x), (const uint8_t *)b + sizeof(y), a_len - sizeof(x)) == 0;
+}
+
+static void release_op(struct eng_resync *resync)
+{
+        eng_buf_unref(resync->op.lookup.value);
+        eng_buf_unref(resync->op.lookup.bytes);
+        resync->op.lookup.value = resync->op.lookup.bytes = NULL;
+}
+
+static void copied(struct eng_op *op)
+{
+        struct eng_resync *resync = container_of(op, struct eng_resync, op);
+
+        eng_buf_unref(op->append.body);
+        resync->copied = op->result == 0;
+        eng_txn_finish(&resync->txn, op->result);
+}
+
+static void resync_append_copy(struct eng_resync *resync)
+{
+        struct eng_txn *txn = &resync->txn;
+        struct eng_op *op = &resync->op;
+        size_t value_len = txn->old == NULL ? 0 : txn->old->len;
+        size_t inline_len = txn->old_bytes == NULL ? 0 : txn->old_bytes->len;
+        uint64_t seq = txn->store->pgs[txn->pg].next_seq - 1;
+        struct eng_body body;
+        int rv = eng_body_begin(&body, eng_body_need(resync->name.len, value_len, inline_len));
+
+        if (rv != 0) {
+                eng_txn_finish(txn, rv);
+                return;
+        }
+        if (txn->old != NULL)
+                eng_body_put(&body, &resync->name, txn->old, seq, inline_len == 0 ? NULL : txn->old_bytes->data, inline_len);
+        else
+                eng_body_delete(&body, &resync->name);
+        body.buf->len = (uint32_t)body.len;
+        memset(op, 0, sizeof(*op));
+        op->kind = ENG_OP_APPEND;
+        op->flags = ENG_OP_RESERVE;
+        op->epoch = txn->at->view.epoch;
+        op->done = copied;
+        op->append.body = body.buf;
+        op->append.body_crc = era_crc32c(0, body.buf->data, body.len);
+        op->append.inline_len = (uint32_t)inline_len;
+        op->append.pg = txn->pg;
+        op->append.type = FMT_RECORD_COPY;
+        op->append.seq = seq;
+        op->append.committed = txn->store->pgs[txn->pg].committed; /* else a start that finds the name's last record pending takes it for newer */
+        op->append.time_ms = (uint64_t)lp_wall_ms();
+        op->append.record_epoch = txn->at->view.epoch;
+        eng_drive_submit(txn->store->members[resync->slot].drive, op);
+}
+
+static void have_both(struct eng_op *op)
+{
+        struct eng_resync *resync = container_of(op, struct eng_resync, op);
+        struct eng_txn *txn = &resync->txn;
+        const struct eng_buf *theirs = op->result == 0 ? op->lookup.value : NULL;
+        bool same = (theirs == NULL) == (txn->old == NULL);
+
+        if (op->result != 0 && op->result != -ENOENT && op->result != -EBADMSG) {
+                eng_txn_finish(txn, op->result);
+                return;
+        }
+        if (op->result == -EBADMSG)
+                same = false; /* damaged there */
+        else if (same && theirs != NULL)
+                same = eng_resync_same(theirs->data, theirs->len, txn->old->data, txn->old->len);
+        if (resync->repair && theirs != NULL && txn->old == NULL)
+                same = true; /* nothing is damaged there: members that differ are agree.c's */
+        release_op(resync);
+        if (same)
+                eng_txn_finish(txn, 0);
+        else
+                resync_append_copy(resync);
+}
+
+/* A member has the value and could not give its bytes: if the drive has both, it keeps them. */
+static void have_unread(struct eng_op *op)
+{
+        struct eng_resync *resync = container_of(op, struct eng_resync, op);
+        const struct eng_buf *ours = resync->txn.unread, *theirs = op->lookup.value;
+        bool same = op->result == 0;
+
+        same = same && eng_resync_same(theirs->data, theirs->len, ours->data, ours->len);
+        release_op(resync);
+        eng_txn_finish(&resync->txn, same ? 0 : -EIO);
+}
+
+static void ask_drive(struct eng_resync *resync, unsigned flags, void (*answered)(struct eng_op *op))
+{
+        struct eng_txn *txn = &resync->txn;
+        struct eng_op *op = &resync->op;
+
+        memset(op, 0, sizeof(*op));
+        op->kind = ENG_OP_LOOKUP;
+        op->flags = flags;
+        op->epoch = txn->at->view.epoch;
+        op->done = answered;
+        op->lookup.name = resync->name.data;
+        op->lookup.name_len = resync->name.len;
+        eng_drive_submit(txn->store->members[resync->slot].drive, op);
+}
+
+/*
+ * All members answered, and the index of each that does not say that the name is absent is
+ * condemned: it can't be read at that place, which is no sign that something is there. It is built
+ * anew only when the store can do without that member, maybe not before this drive has caught up.
+ */
+static bool only_condemned_differ(const struct eng_txn *txn)
+{
+        const struct eng_words *words = &txn->words;
+        eng_mask all = eng_speakers(&txn->at->view, txn->pg) & txn->at->view.up;
+        unsigned i;
+
+        if ((words->absent & all) == 0 || (all & ~(words->absent | words->damaged)) != 0 ||
+            txn->unread != NULL)
+                return false;
+        for (i = 0; i < txn->store->drive_count; i++)
+                if ((words->damaged & all & eng_bit(i)) &&
+                    !eng_local_index_damaged(txn->store->members[i].local))
+                        return false;
+        return true;
+}
+
+static void members_have(struct eng_txn *txn, int rv)
+{
+        struct eng_resync *resync = (struct eng_resync *)txn;
+
+        if (resync->repair && rv == -ENOENT && !eng_words_sure(&txn->words))
+                rv = -EIO; /* one word: what is damaged here may be all there is of it (I6) */
+        if (!resync->repair && rv == -EHOSTDOWN && only_condemned_differ(txn))
+                rv = -ENOENT;
+        if (rv == 0 || rv == -ENOENT)
+                ask_drive(resync, resync->repair ? ENG_OP_WANT_INLINE | ENG_OP_WANT_RECORD : 0,
+                          have_both);
+        else if (!resync->repair && txn->unread != NULL)
+                ask_drive(resync, ENG_OP_WANT_INLINE, have_unread);
+        else
+                eng_txn_finish(txn, rv);
+}
+
+/* It catches up, with all groups or with those that come to it; or its copy is damaged. */
+static bool may_be_written(const struct eng_resync *resync, const struct eng_view *view)
+{
+        eng_mask slot = eng_bit(resync->slot);
+
+        if (resync->repair)
+                return (view->in & view->up & slot) != 0;
+        return (view->joining & slot) != 0 ||
+               (eng_writers(view, resync->txn.pg) & ~eng_speakers(view, resync->txn.pg) & view->up & slot) != 0;
+}
+
+static void resync_prepare(struct eng_txn *txn)
+{
+        struct eng_resync *resync = (struct eng_resync *)txn;
+
+        if (!may_be_written(resync, &txn->at->view)) {
+                eng_txn_finish(txn, -ECANCELED);
+                return;
+        }
+        txn->name = resync->name;
+        eng_txn_lookup(txn, ENG_OP_WANT_INLINE, members_have);
+}
+
+static void done(struct eng_txn *txn)
+{
+        struct eng_resync *resync = (struct eng_resync *)txn;
+
+        eng_txn_drop(txn);
+        resync->done(resync);
+}
+
+/* As bucket.c, bucket_drop.c and kept.c lock them: what is kept has a name of one letter. */
+static int config_key(const struct eng_name *name, uint8_t key[2 * ENG_KEY_MAX], size_t *len)
+{
+        const uint8_t *from = name->data + 10;
+
+        *len = name->len - 10u;
+        if (name->len == 10) {
+                from = name->data + 9;
+                *len = 1;
+        } else if (name->data[9] == 'd') {
+                *len = eng_dead_bucket_name_len(name);
+                if (*len == 0)
+                        return -EBADMSG;
+        }
+        memcpy(key, from, *len);
+        return 0;
+}
+
+/* Bucket and key of the name: what its changes are locked by. */
+int eng_name_key(const struct eng_name *name, uint64_t *bucket, uint8_t key[FMT_NAME_MAX], size_t *len)
+{
+        size_t used;
+
+        if (name->len < 10)
+                return -EBADMSG;
+        memcpy(bucket, name->data + 1, 8);
+        *bucket = be64toh(*bucket);
+        switch (name->data[0]) {
+        case FMT_SPACE_CONFIG:
+                return config_key(name, key, len);
+        case FMT_SPACE_OBJECT:
+                *len = name->len - 9u;
+                memcpy(key, name->data + 9, *len);
+                return 0;
+        case FMT_SPACE_UPLOAD:
+        case FMT_SPACE_PART:
+                *len = eng_name_unescape(key, name->data + 9, name->len - 9u, &used);
+                return *len == (size_t)-1 ? -EBADMSG : 0;
+        }
+        return -EBADMSG;
+}
+
+int eng_resync_start(struct eng_store *store, struct eng_resync *resync)
+{
+        uint8_t key[FMT_NAME_MAX];
+        uint64_t bucket;
+        size_t len;
+
+        if (eng_name_key(&resync->name, &bucket, key, &len) != 0 || len > ENG_KEY_MAX)
+                return -EBADMSG;
+        memset(&resync->txn, 0, sizeof(resync->txn));
+        eng_txn_init(&resync->txn, store, bucket, key, len);
+        if (resync->name.data[0] == FMT_SPACE_CONFIG)
+                resync->txn.pg = store->pg_count;
+        resync->txn.internal = true;
+        resync->txn.prepare = resync_prepare;
+        resync->txn.done = done;
+        resync->copied = false;
+        eng_txn_submit(&resync->txn);
+        return 0;
+}

@@ -1,0 +1,259 @@
+/*
+ * rebuild_plan.c - what a repair is to write: which shards the object lacks, where they are to go, and which of them drives that are being filled have
+ * already. The primary loop of the key.
+ */
+#include "engine/base/store.h"
+#include "engine/upkeep/rebuild_parts.h"
+#include "engine/record/stripe.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- which shards, and where to -------------------------------------------------------------------------- */
+
+static bool is_lacking(const struct eng_part *part, unsigned run, unsigned shard, eng_mask drives)
+{
+        unsigned slot = eng_rebuild_named(part, run, shard);
+
+        return slot >= ENG_DRIVES_MAX || (drives & eng_bit(slot)) != 0;
+}
+
+unsigned eng_rebuild_lack(const struct eng_part *part, eng_mask drives)
+{
+        unsigned run, shard, n, most = 0;
+
+        for (run = 0; run < part->head.runs; run++) {
+                for (n = 0, shard = 0; shard < eng_rebuild_shards_of(part); shard++)
+                        n += is_lacking(part, run, shard, drives);
+                most = n > most ? n : most;
+        }
+        return most;
+}
+
+static uint32_t stripes_of_run(const struct eng_part *part, unsigned run)
+{
+        uint32_t per = eng_stripes_per_run(part->head.k, part->head.unit), left = eng_part_stripes(&part->head) - run * per;
+
+        return left < per ? left : per;
+}
+
+uint64_t eng_rebuild_lack_bytes(const struct eng_part *part, eng_mask drives)
+{
+        uint64_t bytes = 0;
+        unsigned run, shard;
+
+        for (run = 0; run < part->head.runs; run++)
+                for (shard = 0; shard < eng_rebuild_shards_of(part); shard++)
+                        if (is_lacking(part, run, shard, drives))
+                                bytes += (uint64_t)stripes_of_run(part, run) * part->head.unit;
+        return bytes;
+}
+
+bool eng_rebuild_is_homeless(const struct eng_rebuild *rebuild, const struct eng_part *part, unsigned run, unsigned shard)
+{
+        return is_lacking(part, run, shard, rebuild->homeless);
+}
+
+/* A drive for each missing shard of one run, the preferred ones first. False: there is none for any of them. */
+static bool plan_run(const struct eng_rebuild *rebuild, const struct eng_part *part, unsigned run, uint16_t *targets)
+{
+        const struct eng_placement *map = rebuild->el->view.map;
+        uint32_t pg = eng_pg_of_run(rebuild->store->pg_count, part->head.id, run);
+        const uint16_t *order = eng_placement_order(map, pg);
+        eng_mask fit = rebuild->el->view.in & rebuild->el->view.up & ~rebuild->homeless;
+        unsigned shard, next = 0;
+        bool any = false;
+
+        for (shard = 0; shard < eng_rebuild_shards_of(part); shard++)
+                if (eng_rebuild_named(part, run, shard) < ENG_DRIVES_MAX)
+                        fit &= ~eng_bit(eng_rebuild_named(part, run, shard));
+        for (shard = 0; shard < eng_rebuild_shards_of(part); shard++) {
+                targets[shard] = ENG_NO_DRIVE;
+                if (!eng_rebuild_is_homeless(rebuild, part, run, shard))
+                        continue;
+                while (next < map->drives && !(fit & eng_bit(order[next])))
+                        next++;
+                if (next == map->drives)
+                        continue;
+                targets[shard] = order[next++];
+                any = true;
+        }
+        return any;
+}
+
+static bool names_filling(const struct eng_rebuild *rebuild, const struct eng_part *part)
+{
+        unsigned i, n = part->head.runs * eng_rebuild_shards_of(part);
+
+        for (i = 0; i < n; i++) {
+                unsigned slot = eng_rebuild_named(part, 0, i);
+
+                if (slot < ENG_DRIVES_MAX && (rebuild->filling & eng_bit(slot)))
+                        return true;
+        }
+        return false;
+}
+
+static bool has_bad(const struct eng_rebuild *rebuild, const struct eng_part *part)
+{
+        unsigned i;
+
+        for (i = 0; i < rebuild->bad_count; i++)
+                if (memcmp(rebuild->bad[i].id, part->head.id, FMT_ID) == 0)
+                        return true;
+        return false;
+}
+
+static int add_plan(struct eng_rebuild *rebuild, const struct eng_part *part, uint64_t offset)
+{
+        size_t n = (size_t)part->head.runs * eng_rebuild_shards_of(part);
+        struct eng_rebuild_plan *plan = calloc(1, sizeof(*plan) + n * sizeof(uint16_t));
+        unsigned run;
+
+        if (plan == NULL)
+                return -ENOMEM;
+        plan->part = *part;
+        plan->offset = offset;
+        plan->words = (eng_stripes_per_run(part->head.k, part->head.unit) + 63) / 64;
+        plan->held = NULL;
+        for (run = 0; run < part->head.runs; run++)
+                plan->wanted |= plan_run(rebuild, part, run, plan->targets + (size_t)run * eng_rebuild_shards_of(part));
+        rebuild->named_new |= plan->wanted;
+        plan->wanted |= has_bad(rebuild, part);
+        if (names_filling(rebuild, part)) {
+                plan->held = calloc(n * plan->words + 1, sizeof(plan->held[0]));
+                if (plan->held == NULL) {
+                        free(plan);
+                        return -ENOMEM;
+                }
+        }
+        STAILQ_INSERT_TAIL(&rebuild->plans, plan, link);
+        return 0;
+}
+
+int eng_rebuild_make_plans(struct eng_rebuild *rebuild)
+{
+        struct eng_part part;
+        uint64_t offset = 0;
+        size_t pos = 0;
+        int rv = 0;
+
+        while (rv == 0 && eng_value_next_part(rebuild->value->data, rebuild->value->len, &pos, &part) == 1) {
+                if (eng_rebuild_lack(&part, rebuild->filling | rebuild->homeless) > 0 || has_bad(rebuild, &part))
+                        rv = add_plan(rebuild, &part, offset);
+                offset += part.head.size;
+        }
+        return rv;
+}
+
+void eng_rebuild_free_plan(struct eng_rebuild_plan *plan)
+{
+        free(plan->held);
+        free(plan);
+}
+
+/* ---- what drives that are being filled have already ----------------------------------------------------------- */
+
+static void rebuild_ask_on(struct eng_rebuild *rebuild);
+
+uint64_t *eng_rebuild_held_bits(const struct eng_rebuild_plan *plan, unsigned run, unsigned shard)
+{
+        return plan->held + ((size_t)run * eng_rebuild_shards_of(&plan->part) + shard) * plan->words;
+}
+
+unsigned eng_rebuild_filling_drive(const struct eng_rebuild *rebuild, const struct eng_rebuild_plan *plan, unsigned run, unsigned shard)
+{
+        unsigned slot = plan->held == NULL ? ENG_NO_DRIVE : eng_rebuild_named(&plan->part, run, shard);
+
+        return slot < ENG_DRIVES_MAX && (rebuild->filling & eng_bit(slot)) ? slot : ENG_NO_DRIVE;
+}
+
+bool eng_rebuild_is_stored(const struct eng_part *part, uint32_t stripe, unsigned shard)
+{
+        return shard >= part->head.k || shard < eng_stripe_units(&part->head, stripe);
+}
+
+static void rebuild_held_answered(struct eng_op *op)
+{
+        struct eng_rebuild *rebuild = container_of(op, struct eng_rebuild, ask);
+        struct eng_rebuild_plan *plan = rebuild->plan;
+        uint32_t per = eng_stripes_per_run(plan->part.head.k, plan->part.head.unit), i;
+        uint64_t *bits = eng_rebuild_held_bits(plan, rebuild->ask_run, rebuild->ask_shard);
+
+        if (op->result != 0 || rebuild->error != 0) {
+                eng_rebuild_finish(rebuild, op->result != 0 ? op->result : rebuild->error);
+                return;
+        }
+        for (i = 0; i < op->held.count; i++) {
+                uint32_t at = rebuild->ask_stripe + i;
+
+                if (op->held.bits[i / 64] >> (i % 64) & 1)
+                        bits[at / 64] |= 1ull << (at % 64);
+                else if (eng_rebuild_is_stored(&plan->part, rebuild->ask_run * per + at, rebuild->ask_shard))
+                        plan->wanted = true;
+        }
+        rebuild->ask_stripe += op->held.count;
+        rebuild_ask_on(rebuild);
+}
+
+static void rebuild_ask(struct eng_rebuild *rebuild, unsigned slot, uint32_t left)
+{
+        const struct eng_part *part = &rebuild->plan->part;
+        struct eng_op *op = &rebuild->ask;
+
+        memset(op, 0, sizeof(*op));
+        op->kind = ENG_OP_HELD;
+        op->epoch = rebuild->el->view.epoch;
+        op->done = rebuild_held_answered;
+        memcpy(op->held.object_id, part->head.id, FMT_ID);
+        op->held.stripe = rebuild->ask_run * eng_stripes_per_run(part->head.k, part->head.unit) + rebuild->ask_stripe;
+        op->held.count = left < ENG_HELD_MAX ? left : ENG_HELD_MAX;
+        op->held.shard = (uint8_t)rebuild->ask_shard;
+        eng_drive_submit(rebuild->store->members[slot].drive, op);
+}
+
+/* Asks for the next shards of the plan under way; false: it has been asked for all. */
+static bool rebuild_ask_next(struct eng_rebuild *rebuild)
+{
+        const struct eng_part *part = &rebuild->plan->part;
+
+        for (; rebuild->ask_run < part->head.runs; rebuild->ask_run++, rebuild->ask_shard = 0) {
+                uint32_t stripes = stripes_of_run(part, rebuild->ask_run);
+
+                for (; rebuild->ask_shard < eng_rebuild_shards_of(part); rebuild->ask_shard++, rebuild->ask_stripe = 0) {
+                        unsigned slot = eng_rebuild_filling_drive(rebuild, rebuild->plan, rebuild->ask_run, rebuild->ask_shard);
+
+                        if (slot == ENG_NO_DRIVE || rebuild->ask_stripe >= stripes)
+                                continue;
+                        rebuild_ask(rebuild, slot, stripes - rebuild->ask_stripe);
+                        return true;
+                }
+        }
+        return false;
+}
+
+/* Goes through the plans; those of which nothing is to be written are dropped. */
+static void rebuild_ask_on(struct eng_rebuild *rebuild)
+{
+        struct eng_rebuild_plan *plan;
+
+        while ((plan = rebuild->plan) != NULL) {
+                if (plan->held != NULL && rebuild_ask_next(rebuild))
+                        return;
+                rebuild->plan = STAILQ_NEXT(plan, link);
+                rebuild->ask_run = rebuild->ask_shard = 0;
+                rebuild->ask_stripe = 0;
+                if (!plan->wanted) {
+                        STAILQ_REMOVE(&rebuild->plans, plan, eng_rebuild_plan, link);
+                        eng_rebuild_free_plan(plan);
+                }
+        }
+        eng_rebuild_begin_writing(rebuild);
+}
+
+void eng_rebuild_ask_held(struct eng_rebuild *rebuild)
+{
+        rebuild->plan = STAILQ_FIRST(&rebuild->plans);
+        rebuild_ask_on(rebuild);
+}
