@@ -247,11 +247,60 @@ struct eng_memtable_entry {
         uint64_t applied_epoch;
 };
 
+#define ENG_EPOCH_HISTORY 64u
+struct eng_epoch_history {
+        unsigned count;
+        struct {
+                uint64_t number;
+                uint8_t id[FMT_ID], parent[FMT_ID];
+        } past[ENG_EPOCH_HISTORY];
+};
+
+/*
+ * What every implementation of a drive has. Operations on its data go through submit(); the rest is what the store asks when it opens or closes a drive, or
+ * shows its state. A filter hands those to the drive below it.
+ */
 struct eng_drive_ops {
         /* Any loop. */
         void (*submit)(struct eng_drive *drive, struct eng_op *op);
         /* After the loops have stopped (or never ran): index covers the log, descriptors closed, memory freed. */
         void (*close)(struct eng_drive *drive);
+        /* Newest EPOCH record body the drive holds (copied into out, at most cap bytes; *len its length), and the ids of the epochs before it, newest first. On
+         * the thread that opened it, before any operation. -ENOBUFS: cap is too small. */
+        int (*epoch)(struct eng_drive *drive, void *out, size_t cap, size_t *len, struct eng_epoch_history *history);
+        /* When it was opened, its log ended before what its index knew of it: it lost writes that it had acknowledged. The index was built anew from what is left.
+         * True until a later epoch that the drive has had it as a member; damage() has the text. */
+        bool (*log_lost)(struct eng_drive *drive);
+        /*
+         * On the owner loop: a drive that the store has given up (it fails now, if it had not) lets go of its index and its lock, so that its folder can
+         * be opened again while this process lives. False: some of its I/O or work has not come back yet. It goes on answering -EIO, and is
+         * closed as any other.
+         */
+        bool (*let_go)(struct eng_drive *drive);
+        /*
+         * Before it is closed, after the loops: the threads of a drive that has failed end within that time, each. False: one is stuck with the drive, which is
+         * not to be closed: nothing of it may be freed. A drive that has not failed takes the time it needs.
+         */
+        bool (*ends)(struct eng_drive *drive, unsigned seconds);
+        /*
+         * Somebody waits for a file that one of its workers is opening or making, which needs no loop to come to its end, or for a page of its index that the
+         * kernel is reading. The loops have stopped.
+         */
+        bool (*awaits_file)(struct eng_drive *drive);
+        /*
+         * It may be opened again as soon as it can be: its folder was not found any more where it was opened, or its index is damaged, which opening
+         * builds anew. Any thread, once it has failed.
+         */
+        bool (*vanished)(struct eng_drive *drive);
+        /* It serves what it can of a damaged index, and is to be opened again once the store can do without it. Any thread. */
+        bool (*index_damaged)(struct eng_drive *drive);
+        /*
+         * Its log had damage when its index was built from it: names may be missing, or be back, until they have been compared with those of other members
+         * (an epoch that has it as a member again says so). NULL: none; else what is known of it. Any thread, once it is open.
+         */
+        const char *(*damage)(struct eng_drive *drive);
+        /* Statistics for health and metrics. Any thread. */
+        void (*info)(struct eng_drive *drive, struct eng_drive_info *out);
 };
 
 /* Common head of every implementation. */
@@ -291,6 +340,44 @@ static inline void eng_drive_submit(struct eng_drive *drive, struct eng_op *op)
         op->request = lp_trace_request();
         lp_trace_at(op->submitted, LP_TRACE_OP_SUBMIT, ENG_TRACE_OP(op->kind, drive->slot), 0);
         drive->ops->submit(drive, op);
+}
+
+/* The other operations, for short. */
+static inline int eng_drive_epoch(struct eng_drive *drive, void *out, size_t cap, size_t *len, struct eng_epoch_history *history)
+{
+        return drive->ops->epoch(drive, out, cap, len, history);
+}
+static inline bool eng_drive_log_lost(struct eng_drive *drive)
+{
+        return drive->ops->log_lost(drive);
+}
+static inline bool eng_drive_let_go(struct eng_drive *drive)
+{
+        return drive->ops->let_go(drive);
+}
+static inline bool eng_drive_ends(struct eng_drive *drive, unsigned seconds)
+{
+        return drive->ops->ends(drive, seconds);
+}
+static inline bool eng_drive_awaits_file(struct eng_drive *drive)
+{
+        return drive->ops->awaits_file(drive);
+}
+static inline bool eng_drive_vanished(struct eng_drive *drive)
+{
+        return drive->ops->vanished(drive);
+}
+static inline bool eng_drive_index_damaged(struct eng_drive *drive)
+{
+        return drive->ops->index_damaged(drive);
+}
+static inline const char *eng_drive_damage(struct eng_drive *drive)
+{
+        return drive->ops->damage(drive);
+}
+static inline void eng_drive_info(struct eng_drive *drive, struct eng_drive_info *out)
+{
+        drive->ops->info(drive, out);
 }
 
 /* ---- local drives ---------------------------------------------------------------------------------- */
@@ -367,51 +454,8 @@ struct eng_local_options {
  * with -EBUSY (locked), -EBADMSG (damage: the log's chain breaks with valid records behind it), -EIO ...; error has the text.
  */
 int eng_local_open(const struct eng_local_options *options, struct eng_drive **out, struct eng_error *error);
-/* Newest EPOCH record body the drive holds (copied into out, at most cap bytes; *len its length), and the ids of the epochs before it, newest first. */
-#define ENG_EPOCH_HISTORY 64u
-struct eng_epoch_history {
-        unsigned count;
-        struct {
-                uint64_t number;
-                uint8_t id[FMT_ID], parent[FMT_ID];
-        } past[ENG_EPOCH_HISTORY];
-};
-int eng_local_epoch(struct eng_drive *drive, void *out, size_t cap, size_t *len, struct eng_epoch_history *history);
-/* When it was opened, its log ended before what its index knew of it: it lost writes that it had acknowledged. The index was built anew from what is left. True until a later epoch
- * that the drive has had it as a member; eng_local_damage() has the text. */
-bool eng_local_log_lost(struct eng_drive *drive);
-/*
- * On the owner loop: a drive that the store has given up (it fails now, if it had not) lets go of its index and its lock, so that its folder can
- * be opened again while this process lives. False: some of its I/O or work has not come back yet. It goes on answering -EIO, and is
- * closed as any other.
- */
-bool eng_local_let_go(struct eng_drive *drive);
 /* Joins a thread that ends within that time. */
 bool eng_thread_ends(pthread_t thread, unsigned seconds);
-/*
- * Before it is closed, after the loops: the threads of a drive that has failed end within that time, each. False: one is stuck with the drive, which is not to be
- * closed: nothing of it may be freed. A drive that has not failed takes the time it needs.
- */
-bool eng_local_ends(struct eng_drive *drive, unsigned seconds);
-/*
- * Somebody waits for a file that one of its workers is opening or making, which needs no loop to come to its end, or for a page of its index that the
- * kernel is reading. The loops have stopped.
- */
-bool eng_local_awaits_file(struct eng_drive *drive);
-/*
- * It may be opened again as soon as it can be: its folder was not found any more where it was opened, or its index is damaged, which opening
- * builds anew. Any thread, once it has failed.
- */
-bool eng_local_vanished(struct eng_drive *drive);
-/* It serves what it can of a damaged index, and is to be opened again once the store can do without it. Any thread. */
-bool eng_local_index_damaged(struct eng_drive *drive);
-/*
- * Its log had damage when its index was built from it: names may be missing, or be back, until they have been compared with those of other members
- * (an epoch that has it as a member again says so). NULL: none; else what is known of it. Any thread, once it is open.
- */
-const char *eng_local_damage(struct eng_drive *drive);
-/* Figures for health and metrics. Any thread. */
-void eng_local_info(struct eng_drive *drive, struct eng_drive_info *out);
 
 /* ---- filters --------------------------------------------------------------------------------------- */
 

@@ -62,11 +62,19 @@ struct eng_filter {
         LIST_HEAD(, eng_filter_op) waiting; /* under lock: ops whose timers run, which end with their loops */
 };
 
+static const struct eng_filter_codec *codec; /* of SERIALISE; NULL: there is none. Constant once drives are open */
+
+void eng_filter_serialise_by(const struct eng_filter_codec *by)
+{
+        codec = by;
+}
+
 /* ---- answering ------------------------------------------------------------------------------------- */
 
 static void free_op(struct eng_filter_op *of)
 {
-        eng_filter_wire_free(of);
+        if (of->wire != NULL || of->slot != NULL)
+                codec->free(of);
         free(of);
 }
 
@@ -108,7 +116,7 @@ static void below_done(struct eng_op *op)
                 return;
         }
         if (filter->kind == SERIALISE && rv == 0)
-                rv = eng_filter_wire_answer(of);
+                rv = codec->answer(of);
         else
                 eng_filter_copy_answer(of->above, op);
         filter_answer(of, rv);
@@ -193,7 +201,7 @@ static void hit(struct eng_filter_op *of)
                 pass(of);
                 return;
         case SERIALISE:
-                if (eng_filter_wire_request(of) == 0)
+                if (codec->request(of) == 0)
                         pass(of);
                 else
                         answer_later(of, -EAGAIN);
@@ -251,7 +259,70 @@ static void filter_close(struct eng_drive *drive)
         free(filter);
 }
 
-static const struct eng_drive_ops filter_ops = {.submit = filter_submit, .close = filter_close};
+/* What is no operation on data is asked of the drive below. */
+static struct eng_drive *below(struct eng_drive *drive)
+{
+        return ((struct eng_filter *)drive)->inner;
+}
+
+static int filter_epoch(struct eng_drive *drive, void *out, size_t cap, size_t *len, struct eng_epoch_history *history)
+{
+        return eng_drive_epoch(below(drive), out, cap, len, history);
+}
+
+static bool filter_log_lost(struct eng_drive *drive)
+{
+        return eng_drive_log_lost(below(drive));
+}
+
+static bool filter_let_go(struct eng_drive *drive)
+{
+        return eng_drive_let_go(below(drive));
+}
+
+static bool filter_ends(struct eng_drive *drive, unsigned seconds)
+{
+        return eng_drive_ends(below(drive), seconds);
+}
+
+static bool filter_awaits_file(struct eng_drive *drive)
+{
+        return eng_drive_awaits_file(below(drive));
+}
+
+static bool filter_vanished(struct eng_drive *drive)
+{
+        return eng_drive_vanished(below(drive));
+}
+
+static bool filter_index_damaged(struct eng_drive *drive)
+{
+        return eng_drive_index_damaged(below(drive));
+}
+
+static const char *filter_damage(struct eng_drive *drive)
+{
+        return eng_drive_damage(below(drive));
+}
+
+static void filter_info(struct eng_drive *drive, struct eng_drive_info *out)
+{
+        eng_drive_info(below(drive), out);
+}
+
+static const struct eng_drive_ops filter_ops = {
+        .submit = filter_submit,
+        .close = filter_close,
+        .epoch = filter_epoch,
+        .log_lost = filter_log_lost,
+        .let_go = filter_let_go,
+        .ends = filter_ends,
+        .awaits_file = filter_awaits_file,
+        .vanished = filter_vanished,
+        .index_damaged = filter_index_damaged,
+        .damage = filter_damage,
+        .info = filter_info,
+};
 
 /* ---- the text -------------------------------------------------------------------------------------- */
 
@@ -313,7 +384,7 @@ static int parse_filter(struct eng_filter *filter, char *text)
         if (settings != NULL)
                 *settings++ = '\0';
         kind = filter_find_name(kind_names, FILTER_KINDS, text);
-        if (kind < 0)
+        if (kind < 0 || (kind == SERIALISE && codec == NULL))
                 return -EINVAL;
         filter->kind = (enum filter_kind)kind;
         filter->ops = kind == CORRUPT ? CORRUPTIBLE : ALL_KINDS;

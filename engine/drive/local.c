@@ -342,8 +342,6 @@ static void local_close(struct eng_drive *drive)
         eng_local_teardown(l);
 }
 
-const struct eng_drive_ops eng_local_ops = {.submit = local_submit, .close = local_close};
-
 /* ---- figures --------------------------------------------------------------------------------------- */
 
 static uint64_t statistic(const atomic_uint_fast64_t *from)
@@ -390,3 +388,17 @@ void eng_local_info(struct eng_drive *drive, struct eng_drive_info *out)
         out->unknown_owners = statistic(&l->statistics.unknown_owners);
         out->unreliable = atomic_load_explicit(&l->unreliable, memory_order_relaxed);
 }
+
+const struct eng_drive_ops eng_local_ops = {
+        .submit = local_submit,
+        .close = local_close,
+        .epoch = eng_local_epoch,
+        .log_lost = eng_local_log_lost,
+        .let_go = eng_local_let_go,
+        .ends = eng_local_ends,
+        .awaits_file = eng_local_awaits_file,
+        .vanished = eng_local_vanished,
+        .index_damaged = eng_local_index_damaged,
+        .damage = eng_local_damage,
+        .info = eng_local_info,
+};

@@ -645,4 +645,16 @@ int eng_replay(struct eng_local *l, struct eng_error *error);
 /* open.c, called back once the log files are known: takes over what the index knows of them, of groups and of epochs. */
 int eng_open_load(struct eng_local *l, struct eng_error *error);
 
+/* ---- operations of struct eng_drive_ops beside submit and close -------------------------------------- */
+
+int eng_local_epoch(struct eng_drive *drive, void *out, size_t cap, size_t *len, struct eng_epoch_history *history);
+bool eng_local_log_lost(struct eng_drive *drive);
+bool eng_local_let_go(struct eng_drive *drive);
+bool eng_local_ends(struct eng_drive *drive, unsigned seconds);
+bool eng_local_awaits_file(struct eng_drive *drive);
+bool eng_local_vanished(struct eng_drive *drive);
+bool eng_local_index_damaged(struct eng_drive *drive);
+const char *eng_local_damage(struct eng_drive *drive);
+void eng_local_info(struct eng_drive *drive, struct eng_drive_info *out);
+
 #endif

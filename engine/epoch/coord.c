@@ -451,7 +451,7 @@ static void drive_health(struct eng_store *store, unsigned slot, struct eng_driv
 
         memset(out, 0, sizeof(*out));
         if (m->local != NULL)
-                eng_local_info(m->local, out);
+                eng_drive_info(m->local, out);
         out->reserve_bytes = eng_reserve_size(store->options.full_reserve_bytes, out->total_bytes);
         out->scrub = store->scrub_progress[slot];
         out->state = m->state;

@@ -20,7 +20,7 @@ void eng_heal_choose_rate(struct eng_store *store)
         for (i = 0; i < store->drive_count; i++) {
                 if (!(in & eng_bit(i)) || store->members[i].local == NULL)
                         continue;
-                eng_local_info(store->members[i].local, &info);
+                eng_drive_info(store->members[i].local, &info);
                 if (info.data_bytes + info.log_bytes > held)
                         held = info.data_bytes + info.log_bytes;
         }

@@ -372,7 +372,7 @@ static bool let_go_of_spares(struct eng_loop *el)
 
         for (i = 0; i < store->unplaced_count; i++)
                 if (is_spare(store, &store->unplaced[i]) && store->unplaced[i].local->owner == el->loop)
-                        all &= eng_local_let_go(store->unplaced[i].local);
+                        all &= eng_drive_let_go(store->unplaced[i].local);
         return all;
 }
 
@@ -384,7 +384,7 @@ static bool ask_to_let_go(struct eng_loop *el, void *arg, struct lp_msg *ack)
         for (i = 0; i < el->store->drive_count; i++) {
                 struct eng_drive *local = el->store->members[i].local;
 
-                if ((a->wanted & eng_bit(i)) && local != NULL && local->owner == el->loop && !eng_local_let_go(local))
+                if ((a->wanted & eng_bit(i)) && local != NULL && local->owner == el->loop && !eng_drive_let_go(local))
                         atomic_fetch_or(&a->held, eng_bit(i));
         }
         if (a->replace && !let_go_of_spares(el))
@@ -576,7 +576,7 @@ static eng_mask away(const struct eng_store *store)
                 if (((store->coord->view.in & store->coord->view.up) | store->coord->given_up) & eng_bit(i))
                         continue;
                 if (m->state == ENG_DRIVE_MISSING ||
-                    (m->state == ENG_DRIVE_FAILED && m->local != NULL && eng_local_vanished(m->local)))
+                    (m->state == ENG_DRIVE_FAILED && m->local != NULL && eng_drive_vanished(m->local)))
                         mask |= eng_bit(i);
         }
         return mask;
@@ -670,7 +670,7 @@ static void rest_damaged(struct eng_store *store)
         for (i = 0; i < store->drive_count; i++) {
                 const struct eng_member *m = &store->members[i];
 
-                if (!(in & eng_bit(i)) || m->local == NULL || !eng_local_index_damaged(m->local) ||
+                if (!(in & eng_bit(i)) || m->local == NULL || !eng_drive_index_damaged(m->local) ||
                     !eng_could_form(store, in & ~eng_bit(i), in))
                         continue;
                 eng_drive_failed(store, i, m->drive, "its index is damaged, and is built anew");

@@ -70,7 +70,7 @@ static bool rebalance_let_go(struct eng_loop *el, void *arg, struct lp_msg *ack)
         struct eng_drive *local = arg;
 
         if (local->owner == el->loop)
-                eng_local_let_go(local); /* what has not come back yet keeps it until the store closes */
+                eng_drive_let_go(local); /* what has not come back yet keeps it until the store closes */
         return true;
 }
 

@@ -95,8 +95,8 @@ int eng_member_open(struct eng_store *store, struct eng_member *m, struct eng_er
                 m->epoch = NULL;
         }
         if (rv == 0) {
-                m->log_lost = eng_local_log_lost(drive);
-                rv = eng_local_epoch(drive, m->epoch, cap, &m->epoch_len, &m->history);
+                m->log_lost = eng_drive_log_lost(drive);
+                rv = eng_drive_epoch(drive, m->epoch, cap, &m->epoch_len, &m->history);
                 if (rv != 0)
                         snprintf(error->text, sizeof(error->text), "%s: no epoch could be read", m->path);
         }
@@ -687,7 +687,7 @@ static eng_mask damaged_logs(struct eng_store *store, eng_mask present)
 
         for (i = 0; i < store->drive_count; i++) {
                 const struct eng_member *m = &store->members[i];
-                const char *text = (present & eng_bit(i)) && m->local != NULL ? eng_local_damage(m->local) : NULL;
+                const char *text = (present & eng_bit(i)) && m->local != NULL ? eng_drive_damage(m->local) : NULL;
 
                 if (text == NULL)
                         continue;
@@ -704,7 +704,7 @@ static void recover_set_aside(struct eng_store *store, eng_mask damaged)
 
         for (i = 0; i < store->drive_count; i++)
                 if (damaged & eng_bit(i))
-                        eng_member_state(store, i, ENG_DRIVE_STALE, eng_local_damage(store->members[i].local));
+                        eng_member_state(store, i, ENG_DRIVE_STALE, eng_drive_damage(store->members[i].local));
 }
 
 /* Of those present, the ones that lack the chosen epoch. */
@@ -870,7 +870,7 @@ void eng_recover_free(struct eng_store *store)
         for (i = 0; i < store->unplaced_count; i++) {
                 struct eng_member *m = &store->unplaced[i];
 
-                if (m->local != NULL && !eng_local_ends(m->local, store->left_behind ? 1 : CLOSE_WAIT_S)) {
+                if (m->local != NULL && !eng_drive_ends(m->local, store->left_behind ? 1 : CLOSE_WAIT_S)) {
                         store->left_behind = true;
                         continue; /* its threads may use all that is its own */
                 }

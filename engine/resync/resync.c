@@ -151,7 +151,7 @@ static bool only_condemned_differ(const struct eng_txn *txn)
                 return false;
         for (i = 0; i < txn->store->drive_count; i++)
                 if ((words->damaged & all & eng_bit(i)) &&
-                    !eng_local_index_damaged(txn->store->members[i].local))
+                    !eng_drive_index_damaged(txn->store->members[i].local))
                         return false;
         return true;
 }

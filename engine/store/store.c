@@ -581,7 +581,7 @@ static bool awaits_file(struct eng_store *store)
         unsigned i;
 
         for (i = 0; i < ENG_DRIVES_MAX; i++)
-                if (store->members[i].local != NULL && eng_local_awaits_file(store->members[i].local))
+                if (store->members[i].local != NULL && eng_drive_awaits_file(store->members[i].local))
                         return true;
         return false;
 }

@@ -119,7 +119,7 @@ def test_a_stop_amid_everything(faults):
         first = Mix(daemon, faults)
         fill(first)
         daemon.stop()
-        daemon.settings["test_faults"] = faults or "serialise"
+        daemon.settings["test_faults"] = faults or "duplicate"
         kept = {f"old{i}": SIZES[i % 4] for i in range(24)}
         for progress in (1, 12, 24):
             daemon.restart(60)

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "ec.h"
+#include "tests/lib/filter_wire.h"
 #include "tests/lib/must.h"
 #include "tests/lib/wait.h"
 
@@ -137,6 +138,7 @@ int fx_open(struct fx *fx)
         fx->options.owner = fx->loops[0];
         rv = eng_local_open(&fx->options, &fx->local, &fx->error);
         fx->drive = fx->local;
+        filter_wire_use();
         if (rv == 0 && fx->filters != NULL)
                 rv = eng_filter_stack(fx->local, fx->filters, &fx->drive, &fx->error);
         if (rv != 0) {
@@ -400,7 +402,7 @@ bool fx_wait_indexed(struct fx *fx)
 {
         struct eng_drive_info info;
 
-        WAIT_UNTIL((eng_local_info(fx->local, &info), info.memtable_bytes == 0));
+        WAIT_UNTIL((eng_drive_info(fx->local, &info), info.memtable_bytes == 0));
         return info.memtable_bytes == 0;
 }
 

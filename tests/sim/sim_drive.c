@@ -1128,8 +1128,6 @@ static void close_drive(struct eng_drive *drive)
         sim_disk_crash(d->disk, false);
 }
 
-static const struct eng_drive_ops ops = {.submit = submit, .close = close_drive};
-
 static void started(struct lp_msg *msg)
 {
         struct sim_drive *d = container_of(msg, struct sim_drive, start);
@@ -1184,12 +1182,12 @@ static void replay(struct sim_drive *d)
         }
 }
 
-bool eng_local_ends(struct eng_drive *drive, unsigned seconds)
+static bool sim_drive_ends(struct eng_drive *drive, unsigned seconds)
 {
         return true;
 }
 
-bool eng_local_let_go(struct eng_drive *drive)
+static bool sim_drive_let_go(struct eng_drive *drive)
 {
         struct sim_drive *d = DRIVE(drive);
 
@@ -1210,31 +1208,48 @@ bool eng_local_let_go(struct eng_drive *drive)
         return true;
 }
 
-bool eng_local_log_lost(struct eng_drive *drive)
+static bool sim_drive_log_lost(struct eng_drive *drive)
 {
         return DRIVE(drive)->disk->log_lost;
 }
 
 /* It has no workers. */
-bool eng_local_awaits_file(struct eng_drive *drive)
+static bool sim_drive_awaits_file(struct eng_drive *drive)
 {
         return false;
 }
 
-bool eng_local_vanished(struct eng_drive *drive)
+static bool sim_drive_vanished(struct eng_drive *drive)
 {
         return DRIVE(drive)->vanished;
 }
 
-bool eng_local_index_damaged(struct eng_drive *drive)
+static bool sim_drive_index_damaged(struct eng_drive *drive)
 {
         return false;
 }
 
-const char *eng_local_damage(struct eng_drive *drive)
+static const char *sim_drive_damage(struct eng_drive *drive)
 {
         return NULL;
 }
+
+static int sim_drive_epoch(struct eng_drive *drive, void *out, size_t cap, size_t *len, struct eng_epoch_history *history);
+static void sim_drive_info(struct eng_drive *drive, struct eng_drive_info *out);
+
+static const struct eng_drive_ops ops = {
+        .submit = submit,
+        .close = close_drive,
+        .epoch = sim_drive_epoch,
+        .log_lost = sim_drive_log_lost,
+        .let_go = sim_drive_let_go,
+        .ends = sim_drive_ends,
+        .awaits_file = sim_drive_awaits_file,
+        .vanished = sim_drive_vanished,
+        .index_damaged = sim_drive_index_damaged,
+        .damage = sim_drive_damage,
+        .info = sim_drive_info,
+};
 
 int eng_local_open(const struct eng_local_options *options, struct eng_drive **out, struct eng_error *error)
 {
@@ -1272,7 +1287,7 @@ int eng_local_open(const struct eng_local_options *options, struct eng_drive **o
         return 0;
 }
 
-int eng_local_epoch(struct eng_drive *drive, void *out, size_t cap, size_t *len, struct eng_epoch_history *history)
+static int sim_drive_epoch(struct eng_drive *drive, void *out, size_t cap, size_t *len, struct eng_epoch_history *history)
 {
         const struct sim_disk *disk = DRIVE(drive)->disk;
         const struct sim_record *newest = NULL;
@@ -1300,7 +1315,7 @@ int eng_local_epoch(struct eng_drive *drive, void *out, size_t cap, size_t *len,
         return *len <= cap ? 0 : -ENOBUFS;
 }
 
-void eng_local_info(struct eng_drive *drive, struct eng_drive_info *out)
+static void sim_drive_info(struct eng_drive *drive, struct eng_drive_info *out)
 {
         const struct sim_drive *d = DRIVE(drive);
 

@@ -37,7 +37,7 @@ static void check_epochs(void)
         unsigned last = model.epoch_count - 1, i;
         size_t len;
 
-        if (eng_local_epoch(world.drive, &newest, sizeof(newest), &len, &history) != 0 || len != sizeof(newest))
+        if (eng_drive_epoch(world.drive, &newest, sizeof(newest), &len, &history) != 0 || len != sizeof(newest))
                 sim_fail("the epoch is gone");
         if (model.epoch_flying && newest.number < model.epochs[last].number)
                 last = --model.epoch_count - 1; /* a crash took it */
@@ -543,10 +543,10 @@ bool recover(void)
 {
         unsigned i;
 
-        if (eng_local_log_lost(world.drive))
+        if (eng_drive_log_lost(world.drive))
                 sim_fail("the drive says that its log lost its end, and nothing took it");
-        if (eng_local_damage(world.drive) != NULL)
-                sim_fail("the drive says that its log is damaged, and nothing is: %s", eng_local_damage(world.drive));
+        if (eng_drive_damage(world.drive) != NULL)
+                sim_fail("the drive says that its log is damaged, and nothing is: %s", eng_drive_damage(world.drive));
         check_epochs();
         if (!look_at_tail())
                 return false;

@@ -257,7 +257,7 @@ static void look_at_epoch(void)
         struct eng_epoch_history history;
         struct fmt_epoch newest;
         size_t len;
-        int rv = eng_local_epoch(world.drive, &newest, sizeof(newest), &len, &history);
+        int rv = eng_drive_epoch(world.drive, &newest, sizeof(newest), &len, &history);
 
         if (rv == 0 && (len != sizeof(newest) || newest.number > model_epoch()))
                 sim_fail("spoilt: epoch %llu, which never was", (unsigned long long)newest.number);
@@ -269,15 +269,15 @@ static void look_at_epoch(void)
 /* The drive says of itself that something is missing. */
 bool spoil_admits(void)
 {
-        return lacks_epoch || eng_local_damage(world.drive) != NULL || eng_local_log_lost(world.drive) ||
-               eng_local_index_damaged(world.drive) || world.failed;
+        return lacks_epoch || eng_drive_damage(world.drive) != NULL || eng_drive_log_lost(world.drive) ||
+               eng_drive_index_damaged(world.drive) || world.failed;
 }
 
 static bool was_there(unsigned value)
 {
         const struct value *v = &model.values[value];
 
-        return !v->gone || (v->voided && eng_local_damage(world.drive) != NULL);
+        return !v->gone || (v->voided && eng_drive_damage(world.drive) != NULL);
 }
 
 static void look_at_name(unsigned at)
@@ -350,7 +350,7 @@ static bool open_spoilt(bool format)
         struct eng_error error;
         int rv = world_open(&error);
 
-        sim_trace("spoilt: opened: %d %s", rv, rv != 0 ? error.text : eng_local_damage(world.drive) != NULL ? eng_local_damage(world.drive) : "");
+        sim_trace("spoilt: opened: %d %s", rv, rv != 0 ? error.text : eng_drive_damage(world.drive) != NULL ? eng_drive_damage(world.drive) : "");
         if (rv != 0 && !format)
                 sim_fail("a spoilt drive cannot be opened: %s", error.text);
         if (rv != 0)
@@ -370,9 +370,9 @@ static bool make_good(void)
                 bool copied = copy_all();
 
                 wait_a_while();
-                if (copied && !eng_local_index_damaged(world.drive) && !world.failed)
+                if (copied && !eng_drive_index_damaged(world.drive) && !world.failed)
                         return true;
-                if (!copied && !eng_local_index_damaged(world.drive))
+                if (!copied && !eng_drive_index_damaged(world.drive))
                         sim_fail("a spoilt drive takes no copies");
                 sim_trace("spoilt: its index is damaged: once more");
                 world_close();
@@ -407,7 +407,7 @@ static bool one_round(void)
         disk_begin();
         if (!open_spoilt(format))
                 return false;
-        if (lost && !eng_local_log_lost(world.drive))
+        if (lost && !eng_drive_log_lost(world.drive))
                 sim_fail("the log lost what the index had taken from it, and the drive does not know");
         look();
         wait_a_while();

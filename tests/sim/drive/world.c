@@ -293,7 +293,7 @@ static void count_figures(void)
 {
         struct eng_drive_info info;
 
-        eng_local_info(world.drive, &info);
+        eng_drive_info(world.drive, &info);
         world_figures.copied += info.reclaim_copied;
         world_figures.freed += info.reclaim_freed;
         world_figures.index_batches += eng_local_of(world.drive)->batches_ended;

@@ -428,7 +428,7 @@ static void test_other_files(void **state)
                 assert_int_equal(sh_read(&fx, 1 + i, 0, LEN), -EBADMSG);
         for (; i < SHARDS; i++)
                 assert_int_equal(sh_read(&fx, 1 + i, 0, LEN), 0);
-        eng_local_info(fx.local, &info);
+        eng_drive_info(fx.local, &info);
         assert_int_equal(info.state, ENG_DRIVE_IN);
         fx_destroy(&fx);
 }
@@ -446,7 +446,7 @@ static void test_none_left(void **state)
         atomic_store(&refuse, false);
         assert_int_equal(sh_read(&fx, 10, 0, LEN), 0);
         assert_int_equal(sh_read(&fx, 1, 0, LEN), 0);
-        eng_local_info(fx.local, &info);
+        eng_drive_info(fx.local, &info);
         assert_int_equal(info.state, ENG_DRIVE_IN);
         fx_destroy(&fx);
 }

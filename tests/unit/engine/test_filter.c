@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "tests/lib/drive_fixture.h"
+#include "tests/lib/filter_wire.h"
 
 #include <setjmp.h>
 #include <cmocka.h>
@@ -35,6 +36,8 @@ static void test_grammar(void **state)
         struct eng_error error;
         unsigned i;
 
+        assert_int_equal(eng_filter_stack(&inner, "serialise", &out, &error), -EINVAL); /* as in a daemon */
+        filter_wire_use();
         for (i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
                 assert_int_equal(eng_filter_stack(&inner, good[i], &out, &error), 0);
                 out->ops->close(out);

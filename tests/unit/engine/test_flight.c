@@ -265,7 +265,7 @@ static void check_late(unsigned loop)
         WAIT_UNTIL(atomic_load(&left_count) >= ENG_READS_LEAST);
         for (i = 0; i < READS; i++)
                 assert_int_equal(sh_read(&fx, 1 + i, 0, LEN), 0);
-        eng_local_info(fx.local, &info);
+        eng_drive_info(fx.local, &info);
         assert_string_equal(info.reason, "");
         assert_int_equal(info.read_errors, ENG_READS_LEAST);
         fx_destroy(&fx);
@@ -352,7 +352,7 @@ static void test_reads_alone(void **state)
         assert_false(hung);
         for (i = 0; i < ENG_READS_LEAST; i++)
                 assert_int_equal(fx_wait(&ops[i]), -EBADMSG);
-        eng_local_info(fx.local, &info);
+        eng_drive_info(fx.local, &info);
         assert_int_equal(info.read_errors, ENG_READS_LEAST);
         assert_int_equal(fx_put(&fx, "a", "b", 1), 0);
         fx_call(&fx, 0, line_is_late, &fx);
@@ -361,7 +361,7 @@ static void test_reads_alone(void **state)
         fd_faults_end(&faults);
         WAIT_UNTIL(atomic_load(&left_count) >= ENG_READS_LEAST);
         assert_int_equal(sh_read(&fx, 1, 0, LEN), 0);
-        eng_local_info(fx.local, &info);
+        eng_drive_info(fx.local, &info);
         assert_string_equal(info.reason, "");
         assert_int_equal(info.read_errors, ENG_READS_LEAST); /* once each */
         fx_destroy(&fx);

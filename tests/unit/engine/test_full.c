@@ -82,7 +82,7 @@ static void must_be_sound(struct fx *fx)
 {
         struct eng_drive_info info;
 
-        eng_local_info(fx->local, &info);
+        eng_drive_info(fx->local, &info);
         if (info.state != ENG_DRIVE_IN)
                 print_message("%s\n", info.reason);
         assert_int_equal(info.state, ENG_DRIVE_IN);
@@ -195,7 +195,7 @@ static void test_shared_watermark(void **state)
         assert_int_equal(fx_put(&b, "early", "x", 1), 0);
         n = fill_shards(&a, 1000);
         assert_true(n >= 60 && n <= 128);
-        eng_local_info(a.local, &info);
+        eng_drive_info(a.local, &info);
         assert_true(info.free_bytes >= 24 * MIB);                 /* the reserve is there */
         for (i = 0; i < 20 && sh_write(&b, 1, i, UNIT) == 0; i++) /* what b had made ahead may still be used */
                 ;
@@ -485,7 +485,7 @@ static void test_map_grows(void **state)
         }
         assert_true(fx_wait_indexed(&fx));
         must_be_sound(&fx);
-        eng_local_info(fx.local, &info);
+        eng_drive_info(fx.local, &info);
         assert_true(info.index_bytes > 1 * MIB);
         check_names(&fx, "name", 0, 6000, 40);
         fx_close(&fx);

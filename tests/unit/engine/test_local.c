@@ -69,7 +69,7 @@ static void test_slow_io(void **state)
         fx_call(&fx, 0, hang, eng_local_of(fx.local));
         WAIT_UNTIL(fx_put(&fx, "a", "b", 1) != 0);
         assert_int_equal(fx_put(&fx, "a", "b", 1), -EIO);
-        eng_local_info(fx.local, &info);
+        eng_drive_info(fx.local, &info);
         assert_non_null(strstr(info.reason, "timed out"));
         fx_destroy(&fx);
 }
@@ -113,7 +113,7 @@ static void test_flush_cut_off_by_the_end(void **state)
         assert_int_equal(fx.failed[0], 0);
         fx_close(&fx);
         assert_int_equal(fx_open(&fx), 0);
-        eng_local_info(fx.local, &info);
+        eng_drive_info(fx.local, &info);
         assert_int_equal(info.memtable_bytes, 0); /* nothing was left for the start to apply */
         assert_true(fx_has(&fx, "key", "kept", 4));
         assert_int_equal(fx_lookup_rv(&fx, "late"), -ENOENT);

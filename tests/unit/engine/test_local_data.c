@@ -318,7 +318,7 @@ static void test_many_loops(void **state)
         for (i = 0; i < MANY; i++)
                 assert_int_equal(fx_wait(&writes[i]), 0);
         sem_init(&hold.go, 0, 0);
-        eng_local_info(fx.local, &info);
+        eng_drive_info(fx.local, &info);
         before = info.syncs; /* the index has segments flushed, too, on a slow machine more than one */
         lp_post(fx.loops[0], &hold.msg); /* however quick flushes are, some wait */
         for (i = 0; i < MANY; i++) {
@@ -329,7 +329,7 @@ static void test_many_loops(void **state)
         sem_post(&hold.go);
         for (i = 0; i < MANY; i++)
                 assert_int_equal(fx_wait(&syncs[i]), 0);
-        eng_local_info(fx.local, &info);
+        eng_drive_info(fx.local, &info);
         assert_true(info.syncs - before < MANY); /* they shared flushes */
         for (i = 0; i < MANY; i++) {
                 memset(slots[i], 0xcc, LP_SLOT_SIZE);

@@ -55,7 +55,7 @@ static void test_group_commit_from_many_loops(void **state)
                 assert_int_equal(fx_wait(&ops[i]), 0);
                 eng_buf_unref(ops[i].op.append.body);
         }
-        eng_local_info(fx.local, &info);
+        eng_drive_info(fx.local, &info);
         assert_int_equal(info.appends, MANY);
         assert_int_equal(info.batches, 2); /* the first, and all that queued behind it */
         assert_int_equal(info.queue, 0);
@@ -206,7 +206,7 @@ static void test_repeats_are_harmless(void **state)
         assert_int_equal(fx_commit(&fx, 1, 1), 0);
         assert_int_equal(fx_commit(&fx, 1, 1), 0);
         assert_int_equal(fx_append(&fx, &body, 1, 1, 0), 0); /* applied */
-        eng_local_info(fx.local, &info);
+        eng_drive_info(fx.local, &info);
         assert_int_equal(info.appends, 1);
         assert_true(fx_has(&fx, "k", "bbbbbbbbbb", 10));
         fx_destroy(&fx);
@@ -249,7 +249,7 @@ static void test_tail_is_bounded(void **state)
         for (i = 0; i < 300; i++) {
                 snprintf(key, sizeof(key), "k%u", i);
                 assert_int_equal(fx_put(&fx, key, "0123456789", 10), 0);
-                eng_local_info(fx.local, &info);
+                eng_drive_info(fx.local, &info);
                 assert_true(info.memtable_bytes < 8192 + 2048);
         }
         for (i = 0; i < 300; i++) {
@@ -298,7 +298,7 @@ static void test_folder_moved_away(void **state)
         snprintf(away, sizeof(away), "%s/away", fx.root);
         assert_int_equal(rename(fx.path, away), 0);
         expect_dead(&fx, "moved away");
-        eng_local_info(fx.local, &info);
+        eng_drive_info(fx.local, &info);
         assert_int_equal(info.state, ENG_DRIVE_FAILED);
         assert_non_null(strstr(info.reason, "moved away"));
         fx_close(&fx);

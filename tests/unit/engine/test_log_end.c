@@ -200,15 +200,15 @@ static void expect_damage(uint64_t number)
         char name[32];
 
         snprintf(name, sizeof(name), "%016llx.log", (unsigned long long)number);
-        assert_non_null(eng_local_damage(st.fx.drive));
-        assert_non_null(strstr(eng_local_damage(st.fx.drive), name));
+        assert_non_null(eng_drive_damage(st.fx.drive));
+        assert_non_null(strstr(eng_drive_damage(st.fx.drive), name));
         assert_int_equal(eng_local_of(st.fx.local)->damage.locations, 1);
         assert_in_range(missing(), 1, GROUP);
 }
 
 static void expect_none(void)
 {
-        assert_null(eng_local_damage(st.fx.drive));
+        assert_null(eng_drive_damage(st.fx.drive));
         assert_int_equal(missing(), 0);
 }
 
@@ -224,11 +224,11 @@ static void test_rot_before_a_gap(void **state)
         fx_snapshot(&st.fx, "whole");
         rot_last(number, 0xa5);
         assert_int_equal(fx_open(&st.fx), 0); /* the index has all that stood there, but for the bytes */
-        assert_null(eng_local_damage(st.fx.drive));
+        assert_null(eng_drive_damage(st.fx.drive));
         open_again(false);
         expect_damage(number);
         open_again(true); /* and the index remembers it */
-        assert_non_null(eng_local_damage(st.fx.drive));
+        assert_non_null(eng_drive_damage(st.fx.drive));
         fx_close(&st.fx);
         fx_restore(&st.fx, "whole"); /* a drive that gives zeroes for what it has lost */
         assert_int_equal(fx_open(&st.fx), 0);
@@ -315,7 +315,7 @@ static void test_tear_before_a_gap(void **state)
         overwrite(number, last.at, last.at + FMT_BLOCK, 0);
         sh_remove_index(&st.fx);
         assert_int_equal(fx_open(&st.fx), 0);
-        assert_null(eng_local_damage(st.fx.drive));
+        assert_null(eng_drive_damage(st.fx.drive));
         st.fx.seq -= last.records;
         assert_int_equal(fx_commit(&st.fx, 1, st.fx.seq), 0);
         assert_int_equal(missing(), 0);
@@ -332,7 +332,7 @@ static void test_tear_before_a_gap(void **state)
         overwrite(number, last.at - FMT_BLOCK, last.at, 0xa5); /* the last whole record */
         sh_remove_index(&st.fx);
         assert_int_equal(fx_open(&st.fx), 0);
-        assert_non_null(eng_local_damage(st.fx.drive));
+        assert_non_null(eng_drive_damage(st.fx.drive));
         fx_destroy(&st.fx);
 }
 
@@ -365,7 +365,7 @@ static void test_header_of_the_next(void **state)
         sh_remove_index(&st.fx);
         assert_int_equal(fx_open(&st.fx), 0);
         assert_int_equal(fx_commit(&st.fx, 1, st.fx.seq), 0);
-        assert_non_null(eng_local_damage(st.fx.drive));
+        assert_non_null(eng_drive_damage(st.fx.drive));
         assert_in_range(missing(), 1, GROUP);
         fx_destroy(&st.fx);
 }
@@ -490,7 +490,7 @@ static void test_rot_before_a_tear(void **state)
         fx_restore(&st.fx, "crash");
         overwrite(1, last.at, last.at + SECTOR, 0);
         assert_int_equal(fx_open(&st.fx), 0);
-        assert_null(eng_local_damage(st.fx.drive));
+        assert_null(eng_drive_damage(st.fx.drive));
         st.fx.seq++; /* the first of them is there */
         for (i = 0; i < TORN; i++)
                 put(i, 1);

@@ -112,7 +112,7 @@ static uint64_t syncs(struct fx *fx)
 {
         struct eng_drive_info info;
 
-        eng_local_info(fx->local, &info);
+        eng_drive_info(fx->local, &info);
         return info.syncs;
 }
 
@@ -154,7 +154,7 @@ static void test_mark_of_a_lost_end(void **state)
         assert_int_equal(truncate(path, (off_t)size), 0);
         flushed_marks = 0;
         assert_int_equal(fx_open(&fx), 0);
-        assert_true(eng_local_log_lost(fx.local));
+        assert_true(eng_drive_log_lost(fx.local));
         assert_int_equal(flushed_marks, 1);
         fx_destroy(&fx);
 }

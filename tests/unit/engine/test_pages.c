@@ -317,7 +317,7 @@ static void let_go(void *arg)
 {
         struct pretence *p = arg;
 
-        p->after = eng_local_let_go(p->fx->local);
+        p->after = eng_drive_let_go(p->fx->local);
 }
 
 /* A page that takes longer than the limit ends the drive by itself. It is let go of when that page is back, and not before. */
@@ -412,7 +412,7 @@ static void test_unreadable(void **state)
                 start_lookup(&fx, i % 2, &many[i], many_names[i], "0000-c");
         for (i = 0; i < 10; i++)
                 assert_int_equal(fx_wait(&many[i]), -EIO);
-        assert_true(eng_local_vanished(fx.local));
+        assert_true(eng_drive_vanished(fx.local));
         fd_faults_end(&faults);
         open_again(&fx);
         check_all(&fx);
@@ -557,7 +557,7 @@ static void test_condemned_meanwhile(void **state)
                 assert_int_equal(fx_wait(&many[i]), 0);
                 assert_true(lookup_gave(&many[i], name));
         }
-        assert_true(eng_local_index_damaged(fx.local));
+        assert_true(eng_drive_index_damaged(fx.local));
         open_again(&fx);
         check_all(&fx);
         fx_destroy(&fx);

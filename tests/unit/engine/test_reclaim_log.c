@@ -41,7 +41,7 @@ static struct eng_drive_info info_of(struct fx *fx)
 {
         struct eng_drive_info info;
 
-        eng_local_info(fx->local, &info);
+        eng_drive_info(fx->local, &info);
         return info;
 }
 
@@ -388,7 +388,7 @@ static void test_epochs_outlive_their_file(void **state)
         assert_true(wait_log_gone(&fx, 1));
         for (round = 0; round < 2; round++) {
                 reopen(&fx, round);
-                assert_int_equal(eng_local_epoch(fx.local, body, sizeof(body), &len, NULL), 0);
+                assert_int_equal(eng_drive_epoch(fx.local, body, sizeof(body), &len, NULL), 0);
                 memcpy(&epoch, body, sizeof(epoch));
                 assert_int_equal(epoch.number, FX_EPOCH);
         }

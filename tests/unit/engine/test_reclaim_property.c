@@ -253,7 +253,7 @@ static void count_reclaim(struct fx *fx, struct eng_drive_info *last)
 {
         struct eng_drive_info now;
 
-        eng_local_info(fx->local, &now);
+        eng_drive_info(fx->local, &now);
         model->copied += now.reclaim_copied - last->reclaim_copied;
         model->freed += now.reclaim_freed - last->reclaim_freed;
         model->damaged += now.reclaim_damaged - last->reclaim_damaged;

@@ -39,7 +39,7 @@ static struct eng_drive_info info_of(struct fx *fx)
 {
         struct eng_drive_info info;
 
-        eng_local_info(fx->local, &info);
+        eng_drive_info(fx->local, &info);
         return info;
 }
 

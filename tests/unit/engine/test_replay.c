@@ -147,8 +147,8 @@ static void expect_all_but(struct fx *fx, unsigned lost, const char *where)
         unsigned i, pending;
 
         assert_int_equal(fx_open(fx), 0);
-        assert_non_null(eng_local_damage(fx->drive));
-        assert_non_null(strstr(eng_local_damage(fx->drive), where));
+        assert_non_null(eng_drive_damage(fx->drive));
+        assert_non_null(strstr(eng_drive_damage(fx->drive), where));
         tail_seq(fx, &pending);
         if (pending > 0)
                 assert_int_equal(fx_commit(fx, 1, PUTS), 0);
@@ -182,7 +182,7 @@ static void test_flip_tells_damage_from_tear(void **state)
                                  i == 0 ? BATCH + 192 : FIRST_PUT + (i - 1) * BATCH + 320);
                         expect_all_but(&fx, i, where);
                         /* A record whose header can be read says whose it was. */
-                        assert_true((strstr(eng_local_damage(fx.drive), "groups 1 held") != NULL) == (within[j] >= 128));
+                        assert_true((strstr(eng_drive_damage(fx.drive), "groups 1 held") != NULL) == (within[j] >= 128));
                         fx_close(&fx);
                         /* The index holds what comes behind by now, and remembers. */
                         expect_all_but(&fx, i, where);
@@ -218,19 +218,19 @@ static void test_first_header_damaged(void **state)
                 fx_restore(&fx, "whole");
                 fx_flip(path, offsets[i]);
                 expect_survivors(&fx, PUTS); /* the records chain on: nothing is lost */
-                assert_null(eng_local_damage(fx.drive));
+                assert_null(eng_drive_damage(fx.drive));
                 put_n(&fx, PUTS); /* and so does what comes behind */
                 fx_close(&fx);
                 drop_index(&fx);
                 assert_int_equal(fx_open(&fx), 0);
-                assert_null(eng_local_damage(fx.drive));
+                assert_null(eng_drive_damage(fx.drive));
                 assert_true(has_n(&fx, 0) && has_n(&fx, PUTS - 1));
                 fx_close(&fx);
                 /* With the first record, too, nobody knows what was there. */
                 drop_index(&fx);
                 fx_flip(path, BATCH + 40);
                 assert_int_equal(fx_open(&fx), 0);
-                assert_non_null(eng_local_damage(fx.drive));
+                assert_non_null(eng_drive_damage(fx.drive));
                 fx_close(&fx);
         }
         fx_destroy(&fx);
@@ -284,24 +284,24 @@ static void test_log_ends_before_the_index(void **state)
                 fx_restore(&fx, "whole");
                 lose_from(path, FIRST_PUT + left * BATCH + (left % 2 == 0 ? 0 : 64));
                 assert_int_equal(fx_open(&fx), 0);
-                assert_true(eng_local_log_lost(fx.local));
+                assert_true(eng_drive_log_lost(fx.local));
                 assert_int_equal(tail_seq(&fx, &pending), left);
                 assert_int_equal(fx_commit(&fx, 1, left), 0);
                 for (i = 0; i < PUTS; i++)
                         assert_int_equal(lookup_n(&fx, i), i < left ? 0 : -ENOENT);
                 fx_close(&fx);
                 assert_int_equal(fx_open(&fx), 0);
-                assert_true(eng_local_log_lost(fx.local)); /* till it has been compared */
+                assert_true(eng_drive_log_lost(fx.local)); /* till it has been compared */
                 drive_joins(&fx);
                 fx_close(&fx);
                 assert_int_equal(fx_open(&fx), 0);
-                assert_false(eng_local_log_lost(fx.local));
-                assert_null(eng_local_damage(fx.local));
+                assert_false(eng_drive_log_lost(fx.local));
+                assert_null(eng_drive_damage(fx.local));
                 fx_close(&fx);
         }
         fx_restore(&fx, "whole");
         assert_int_equal(fx_open(&fx), 0);
-        assert_false(eng_local_log_lost(fx.local));
+        assert_false(eng_drive_log_lost(fx.local));
         for (i = 0; i < PUTS; i++)
                 assert_true(has_n(&fx, i));
         fx_destroy(&fx);
@@ -334,8 +334,8 @@ static void test_log_ends_before_the_index_behind_what_waits(void **state)
                 lose_from(path, FIRST_PUT + BATCH + left * BATCH);
                 for (open = 0; open < 3; open++) { /* nor is it forgotten by a restart, or when the new index goes */
                         assert_int_equal(fx_open(&fx), 0);
-                        assert_int_equal(eng_local_log_lost(fx.local), left < PUTS);
-                        assert_int_equal(eng_local_damage(fx.local) != NULL, left < PUTS);
+                        assert_int_equal(eng_drive_log_lost(fx.local), left < PUTS);
+                        assert_int_equal(eng_drive_damage(fx.local) != NULL, left < PUTS);
                         assert_int_equal(fx_commit(&fx, 1, left), 0);
                         for (i = 0; i < PUTS; i++)
                                 assert_int_equal(lookup_n(&fx, i), i < left ? 0 : -ENOENT);
@@ -394,7 +394,7 @@ static void test_log_ends_before_the_index_of_an_opening_that_failed(void **stat
         fx.options.memtable_bytes = 0;
         lose_from(path, last);
         assert_int_equal(fx_open(&fx), 0);
-        assert_true(eng_local_log_lost(fx.local));
+        assert_true(eng_drive_log_lost(fx.local));
         assert_int_equal(fx_commit(&fx, 1, PUTS - 1), 0);
         for (i = 0; i < PUTS; i++)
                 assert_int_equal(lookup_n(&fx, i), i < PUTS - 1 ? 0 : -ENOENT);
@@ -420,7 +420,7 @@ static void test_last_file_lost(void **state)
         for (; log_path(&fx, i, path, sizeof(path)), i > 1; i--)
                 assert_int_equal(unlink(path), 0);
         assert_int_equal(fx_open(&fx), 0);
-        assert_true(eng_local_log_lost(fx.local));
+        assert_true(eng_drive_log_lost(fx.local));
         assert_true(has_n(&fx, 0));
         assert_int_equal(lookup_n(&fx, 3 * PUTS - 1), -ENOENT);
         fx_destroy(&fx);
@@ -661,9 +661,9 @@ static void expect_bigs(struct fx *fx, const char *where, unsigned least, unsign
 
         drop_index(fx);
         assert_int_equal(fx_open(fx), 0);
-        assert_int_equal(eng_local_damage(fx->drive) == NULL, where == NULL);
+        assert_int_equal(eng_drive_damage(fx->drive) == NULL, where == NULL);
         if (where != NULL)
-                assert_non_null(strstr(eng_local_damage(fx->drive), where));
+                assert_non_null(strstr(eng_drive_damage(fx->drive), where));
         fx_commit(fx, 1, 150);
         for (i = 0; i < 150; i++)
                 found += has_big(fx, i);
@@ -754,7 +754,7 @@ static void test_freeing(void **state)
         drop_index(&fx);
         assert_int_equal(fx_open(&fx), 0);
         assert_int_equal(fx_commit(&fx, 1, fx.seq), 0);
-        assert_int_equal(eng_local_epoch(fx.local, &epoch, sizeof(epoch), &len, NULL), 0);
+        assert_int_equal(eng_drive_epoch(fx.local, &epoch, sizeof(epoch), &len, NULL), 0);
         assert_int_equal(epoch.number, FX_EPOCH);
         assert_true(has_n(&fx, 1));
         assert_int_equal(lookup_n(&fx, 0), -ENOENT);
@@ -816,7 +816,7 @@ static void test_epochs(void **state)
 
         fx_make(&fx, 1);
         assert_int_equal(fx_open(&fx), 0);
-        assert_int_equal(eng_local_epoch(fx.local, &found, sizeof(found), &len, &history), 0);
+        assert_int_equal(eng_drive_epoch(fx.local, &found, sizeof(found), &len, &history), 0);
         assert_int_equal(found.number, FX_EPOCH);
         assert_int_equal(history.count, 0);
         memcpy(body.bytes, &epoch, sizeof(epoch));
@@ -837,13 +837,13 @@ static void test_epochs(void **state)
                 if (round == 2)
                         drop_index(&fx);
                 assert_int_equal(fx_open(&fx), 0);
-                assert_int_equal(eng_local_epoch(fx.local, &found, sizeof(found), &len, &history), 0);
+                assert_int_equal(eng_drive_epoch(fx.local, &found, sizeof(found), &len, &history), 0);
                 assert_int_equal(found.number, FX_EPOCH + 1);
                 assert_int_equal(history.count, 1);
                 assert_int_equal(history.past[0].number, FX_EPOCH);
                 assert_int_equal(history.past[0].id[0], 1);
         }
-        assert_int_equal(eng_local_epoch(fx.local, &found, 4, &len, NULL), -ENOBUFS);
+        assert_int_equal(eng_drive_epoch(fx.local, &found, 4, &len, NULL), -ENOBUFS);
         assert_int_equal(len, sizeof(epoch));
         fx_destroy(&fx);
 }

@@ -482,7 +482,7 @@ static void test_unreadable(void **state)
         fd_faults_end(&faults);
         assert_int_equal(known(&fx), closed);
         put_one(&fx, 0, 1);
-        eng_local_info(fx.local, &info);
+        eng_drive_info(fx.local, &info);
         assert_string_equal(info.reason, "");
         r = whole_round(&fx, 1 << 20);
         assert_int_equal(r.count, 0);

@@ -336,7 +336,7 @@ static void test_unreadable(void **state)
         fd_faults_unreadable(&faults, ".seg");
         r = whole_round(&fx, 1 << 20);
         fd_faults_end(&faults);
-        eng_local_info(fx.local, &info);
+        eng_drive_info(fx.local, &info);
         assert_int_equal(info.state, ENG_DRIVE_IN);
         assert_int_equal(info.read_errors, 4 * 3);
         assert_int_equal(r.state.frames, 0);

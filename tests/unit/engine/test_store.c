@@ -17,6 +17,7 @@
 
 #include "engine/placement/place.h"
 #include "ec.h"
+#include "tests/lib/filter_wire.h"
 #include "tests/lib/store_fixture.h"
 #include "tests/lib/wait.h"
 
@@ -709,6 +710,42 @@ static void test_a_reader_keeps_what_it_reads(void **state)
         end(&sf);
 }
 
+/* ---- operations as bytes ------------------------------------------------------------------------------------ */
+
+/* A whole store does without a pointer from one side of the drive table to the other: what a remote drive will need. */
+static void test_operations_as_bytes(void **state)
+{
+        static const size_t lengths[] = {0, 4096, 300 << 10, 5 << 20};
+        uint64_t bucket;
+        char key[16];
+        struct sf sf;
+        unsigned i;
+
+        filter_wire_use();
+        sf_make(&sf, 4, 2);
+        sf.options.faults = "serialise;duplicate:every=3;serialise";
+        assert_int_equal(sf_open(&sf, true), 0);
+        assert_true(sf_wait_ready(&sf, 20));
+        assert_int_equal(sf_bucket(&sf, "bucket", &bucket), 0);
+        for (i = 0; i < 12; i++) {
+                snprintf(key, sizeof(key), "key%u", i);
+                assert_int_equal(sf_put(&sf, i % 2, bucket, key, i, lengths[i % 4], true, NULL), 0);
+        }
+        for (i = 0; i < 12; i++) {
+                snprintf(key, sizeof(key), "key%u", i);
+                assert_int_equal(sf_get(&sf, i % 2, bucket, key, i, lengths[i % 4]), 0);
+        }
+        sf_close(&sf);
+        sf.options.faults = NULL;
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_wait_ready(&sf, 20));
+        for (i = 0; i < 12; i++) {
+                snprintf(key, sizeof(key), "key%u", i);
+                assert_int_equal(sf_get(&sf, i % 2, bucket, key, i, lengths[i % 4]), 0);
+        }
+        end(&sf);
+}
+
 /* ---- metadata alone ------------------------------------------------------------------------------------------ */
 
 static void look(struct lp_msg *msg)
@@ -891,6 +928,7 @@ int main(void)
                 cmocka_unit_test(test_refusals),
                 cmocka_unit_test(test_a_reader_keeps_what_it_reads),
                 cmocka_unit_test(test_metadata_reads_no_bytes),
+                cmocka_unit_test(test_operations_as_bytes),
                 cmocka_unit_test(test_bytes_that_stay),
                 cmocka_unit_test(test_many_uploads_at_once),
         };

@@ -71,7 +71,7 @@ static struct eng_drive_info info_of(const struct fx *fx)
 {
         struct eng_drive_info info;
 
-        eng_local_info(fx->local, &info);
+        eng_drive_info(fx->local, &info);
         return info;
 }
 
@@ -127,7 +127,7 @@ static void test_in_the_log(void **state)
         forge(&fx, 0x5555);
 
         assert_int_equal(fx_open(&fx), 0);
-        assert_null(eng_local_damage(fx.local)); /* nothing of the log is lost */
+        assert_null(eng_drive_damage(fx.local)); /* nothing of the log is lost */
         assert_int_equal(fx_commit(&fx, 1, fx.seq), 0);
         assert_true(fx_has(&fx, "before", "b", 1));
         assert_int_equal(fx_lookup_rv(&fx, "odd"), -EBADMSG);
@@ -135,7 +135,7 @@ static void test_in_the_log(void **state)
         assert_true(is_owned(&fx, 0x9999)); /* in a batch, and for all that anybody knows */
         assert_int_equal(info_of(&fx).unknown_owners, 1);
         assert_int_equal(fx_lookup_rv(&fx, "odd"), -EBADMSG); /* from the index */
-        assert_false(eng_local_index_damaged(fx.local));
+        assert_false(eng_drive_index_damaged(fx.local));
         fx_close(&fx);
 
         assert_int_equal(fx_open(&fx), 0);

@@ -1,128 +1,18 @@
 /*
- * filter_wire.c - operations as bytes: what the serialise filter sends them through.
+ * filter_wire.c - operations as bytes: what the serialise filter sends them through, in tests.
  *
  * A remote drive will get its operations so; until then this shows that an operation holds all that the drive needs, and an answer all that the
  * caller needs, without a pointer from one side to the other. Memory of the decoded op is its own (of->wire, of->slot). Each
  * call is on the op's home loop.
  */
+#include "tests/lib/filter_wire.h"
+
 #include "engine/drive/filter.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- copies ---------------------------------------------------------------------------------------- */
-
-void eng_filter_copy_request(struct eng_op *to, const struct eng_op *from)
-{
-        memset(to, 0, sizeof(*to));
-        to->kind = from->kind;
-        to->flags = from->flags;
-        to->epoch = from->epoch;
-        switch (from->kind) { /* the union, member by member */
-        case ENG_OP_APPEND:
-        case ENG_OP_RECORD:
-                to->append = from->append;
-                break;
-        case ENG_OP_COMMIT:
-                to->commit = from->commit;
-                break;
-        case ENG_OP_LOOKUP:
-                to->lookup = from->lookup;
-                break;
-        case ENG_OP_SCAN:
-                to->scan = from->scan;
-                break;
-        case ENG_OP_WRITE:
-                to->write = from->write;
-                break;
-        case ENG_OP_READ:
-                to->read = from->read;
-                break;
-        case ENG_OP_DISCARD:
-                to->discard = from->discard;
-                break;
-        case ENG_OP_TAIL:
-                to->tail = from->tail;
-                break;
-        case ENG_OP_HELD:
-                to->held = from->held;
-                break;
-        case ENG_OP_IDS:
-                to->ids = from->ids;
-                break;
-        case ENG_OP_OWNED:
-                to->owned = from->owned;
-                break;
-        case ENG_OP_SCRUB:
-                to->scrub = from->scrub;
-                break;
-        case ENG_OP_SYNC:
-        case ENG_OP_KINDS:
-                break;
-        }
-}
-
-void eng_filter_copy_answer(struct eng_op *to, const struct eng_op *from)
-{
-        switch (from->kind) {
-        case ENG_OP_RECORD:
-                to->append = from->append;
-                break;
-        case ENG_OP_LOOKUP:
-                to->lookup.value = from->lookup.value;
-                to->lookup.bytes = from->lookup.bytes;
-                break;
-        case ENG_OP_SCAN:
-                to->scan.entries = from->scan.entries;
-                to->scan.count = from->scan.count;
-                to->scan.more = from->scan.more;
-                break;
-        case ENG_OP_READ:
-                to->read.crc = from->read.crc;
-                to->read.slot = from->read.slot;
-                break;
-        case ENG_OP_TAIL:
-                to->tail = from->tail;
-                break;
-        case ENG_OP_HELD:
-                to->held = from->held;
-                break;
-        case ENG_OP_IDS:
-                to->ids = from->ids;
-                break;
-        case ENG_OP_OWNED:
-                to->owned.mark = from->owned.mark;
-                to->owned.bits = from->owned.bits;
-                break;
-        case ENG_OP_SCRUB:
-                to->scrub = from->scrub;
-                break;
-        default:
-                break;
-        }
-}
-
-void eng_filter_drop_answer(struct eng_op *op)
-{
-        if (op->kind == ENG_OP_RECORD)
-                eng_buf_unref(op->append.body);
-        if (op->kind == ENG_OP_LOOKUP) {
-                eng_buf_unref(op->lookup.value);
-                eng_buf_unref(op->lookup.bytes);
-        }
-        if (op->kind == ENG_OP_SCAN)
-                eng_buf_unref(op->scan.entries);
-        if (op->kind == ENG_OP_TAIL)
-                eng_buf_unref(op->tail.entries);
-        if (op->kind == ENG_OP_IDS)
-                eng_buf_unref(op->ids.ids);
-        if (op->kind == ENG_OP_OWNED)
-                eng_buf_unref(op->owned.bits);
-        if (op->kind == ENG_OP_SCRUB)
-                eng_buf_unref(op->scrub.name);
-}
 
 /* ---- writing and reading bytes --------------------------------------------------------------------- */
 
@@ -458,7 +348,7 @@ static void get_request(struct wire *wire, struct eng_filter_op *of)
         }
 }
 
-int eng_filter_wire_request(struct eng_filter_op *of)
+static int wire_request(struct eng_filter_op *of)
 {
         struct wire wire = {0};
 
@@ -479,7 +369,7 @@ int eng_filter_wire_request(struct eng_filter_op *of)
         return wire.failed ? -ENOMEM : 0;
 }
 
-void eng_filter_wire_free(struct eng_filter_op *of)
+static void wire_free(struct eng_filter_op *of)
 {
         if (of->wire == NULL)
                 return;
@@ -613,7 +503,7 @@ static void get_answer(struct wire *wire, struct eng_op *op)
         }
 }
 
-int eng_filter_wire_answer(struct eng_filter_op *of)
+static int wire_answer(struct eng_filter_op *of)
 {
         struct wire wire = {0};
 
@@ -623,4 +513,11 @@ int eng_filter_wire_answer(struct eng_filter_op *of)
                 get_answer(&wire, of->above);
         free(wire.bytes);
         return wire.failed ? -EAGAIN : 0;
+}
+
+static const struct eng_filter_codec wire_codec = {.request = wire_request, .answer = wire_answer, .free = wire_free};
+
+void filter_wire_use(void)
+{
+        eng_filter_serialise_by(&wire_codec);
 }
