@@ -282,57 +282,11 @@ void eng_append_epoch_durable(void *arg, struct eng_append *append)
         eng_append_free(append);
 }
 
-struct eng_append *eng_append_new(enum fmt_record_type type, struct eng_buf *body)
-{
-        struct eng_append *append = calloc(1, sizeof(*append));
-
-        if (append == NULL)
-                return NULL;
-        append->rec.type = (uint16_t)type;
-        if (body != NULL) {
-                append->body = eng_buf_ref(body);
-                append->rec.body_len = body->len;
-        }
-        return append;
-}
-
-static int check_append(const struct eng_op *op)
-{
-        const struct eng_buf *body = op->append.body;
-        size_t len = body != NULL ? body->len : 0;
-
-        if (len > FMT_BODY_MAX || op->append.inline_len > len)
-                return -EINVAL;
-        switch (op->append.type) {
-        case FMT_RECORD_PG:
-                return body != NULL && eng_rec_check_body(body->data, len, op->append.inline_len) == 0 ? 0 : -EINVAL;
-        case FMT_RECORD_EPOCH:
-                return body != NULL && eng_rec_check_epoch(body->data, len) == 0 ? 0 : -EINVAL;
-        case FMT_RECORD_COPY:
-                return body != NULL && eng_rec_check_copy(body->data, len, op->append.inline_len) == 0 ? 0 : -EINVAL;
-        case FMT_RECORD_VOID:
-                return len == 0 ? 0 : -EINVAL;
-        }
-        return -EINVAL;
-}
-
-/* A repeated APPEND of what is here already. One that is still on its way is appended again, which does no harm. */
-static bool have_already(struct eng_local *l, const struct eng_op *op)
-{
-        const struct eng_log_pg *pg;
-
-        if (op->append.type != FMT_RECORD_PG)
-                return false;
-        pg = eng_pgs_find(&l->pgs, op->append.pg);
-        return pg != NULL &&
-               (eng_pgs_find_pending(pg, op->append.seq) != NULL || eng_pgs_applied_lately(pg, op->append.seq));
-}
-
 static int append_admit(struct eng_local *l, const struct eng_op *op)
 {
         uint64_t bound = ENG_APPEND_QUEUE_BYTES * ((op->flags & ENG_OP_RESERVE) != 0 ? 2 : 1);
         uint64_t len = op->append.body != NULL ? op->append.body->len : 0;
-        int rv = check_append(op);
+        int rv = eng_append_check(op);
 
         if (rv != 0)
                 return rv;
@@ -374,7 +328,7 @@ void eng_append_op(struct eng_local *l, struct eng_op *op)
         struct eng_append *append;
         int rv = append_admit(l, op);
 
-        if (rv != 0 || have_already(l, op)) {
+        if (rv != 0 || eng_append_have(&l->pgs, op)) {
                 eng_local_answer(op, rv);
                 return;
         }
@@ -387,14 +341,7 @@ void eng_append_op(struct eng_local *l, struct eng_op *op)
                 eng_local_answer(op, -EAGAIN);
                 return;
         }
-        if (op->append.type != FMT_RECORD_VOID)
-                append->rec.body_crc = op->append.body_crc;
-        append->rec.inline_len = op->append.inline_len;
-        append->rec.pg = op->append.pg;
-        append->rec.epoch = op->append.record_epoch != 0 ? op->append.record_epoch : op->epoch;
-        append->rec.seq = op->append.seq;
-        append->rec.committed = op->append.committed;
-        append->rec.time_ms = op->append.time_ms;
+        eng_append_describe(append, op);
         append->cached = (op->flags & ENG_OP_CACHE) != 0;
         append->op = op;
         append->durable = durable_of(op->append.type);

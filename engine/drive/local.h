@@ -539,7 +539,6 @@ void eng_commit_op(struct eng_local *l, struct eng_op *op);
 void eng_memtable_op(struct eng_local *l, struct eng_op *op);
 void eng_record_op(struct eng_local *l, struct eng_op *op);
 /* type and body set; NULL: no memory. Takes a reference of its own. */
-struct eng_append *eng_append_new(enum fmt_record_type type, struct eng_buf *body);
 /* A record of the drive's own (EPOCH copies, ENDS, FREED, MARKS). */
 int eng_append_own(struct eng_local *l, enum fmt_record_type type, struct eng_buf *body, uint64_t epoch,
                    void (*durable)(void *arg, struct eng_append *append));

@@ -29,7 +29,13 @@ struct eng_append {
 };
 TAILQ_HEAD(eng_append_list, eng_append);
 
+/* With a reference of its own to body, which may be NULL. NULL: no memory. */
+struct eng_append *eng_append_new(enum fmt_record_type type, struct eng_buf *body);
 void eng_append_free(struct eng_append *append);
+/* What an ENG_OP_APPEND asks for can be a record: -EINVAL if not. The checksum of its body is not looked at. */
+int eng_append_check(const struct eng_op *op);
+/* Copies to the record what the op says of it, all but its type and body. */
+void eng_append_describe(struct eng_append *append, const struct eng_op *op);
 
 /* owner: the loop */
 struct eng_log_pg {
@@ -82,5 +88,8 @@ void eng_pgs_mark(struct eng_log_pg *pg, uint64_t seq, uint64_t epoch);
 void eng_pgs_set_committed(struct eng_log_pg *pg, uint64_t committed);
 /* Entries of a TAIL answer: per pg the pending ones, then its mark. NULL: no memory. */
 struct eng_buf *eng_pgs_tail(const struct eng_pgs *pgs, uint32_t *count);
+
+/* A repeated APPEND of what is here already. One that is still on its way is appended again, which does no harm. */
+bool eng_append_have(const struct eng_pgs *pgs, const struct eng_op *op);
 
 #endif

@@ -241,47 +241,15 @@ static void kick(struct sim_drive *d)
         sim_at(latency(d, 60 * SIM_US), d->drive.owner, batch_written, d);
 }
 
-static int check_append(const struct eng_op *op)
-{
-        const struct eng_buf *body = op->append.body;
-        size_t len = body != NULL ? body->len : 0;
-
-        if (len > FMT_BODY_MAX || op->append.inline_len > len)
-                return -EINVAL;
-        if (body != NULL && era_crc32c(0, body->data, len) != op->append.body_crc)
-                return -EINVAL;
-        switch (op->append.type) {
-        case FMT_RECORD_PG:
-                return body != NULL && eng_rec_check_body(body->data, len, op->append.inline_len) == 0 ? 0 : -EINVAL;
-        case FMT_RECORD_EPOCH:
-                return body != NULL && eng_rec_check_epoch(body->data, len) == 0 ? 0 : -EINVAL;
-        case FMT_RECORD_COPY:
-                return body != NULL && eng_rec_check_copy(body->data, len, op->append.inline_len) == 0 ? 0 : -EINVAL;
-        case FMT_RECORD_VOID:
-                return len == 0 ? 0 : -EINVAL;
-        }
-        return -EINVAL;
-}
-
-static bool have_already(struct sim_drive *d, const struct eng_op *op)
-{
-        const struct eng_log_pg *pg;
-
-        if (op->append.type != FMT_RECORD_PG)
-                return false;
-        pg = eng_pgs_find(&d->pgs, op->append.pg);
-        return pg != NULL &&
-               (eng_pgs_find_pending(pg, op->append.seq) != NULL || eng_pgs_applied_lately(pg, op->append.seq));
-}
-
 static void op_append(struct sim_drive *d, struct eng_op *op)
 {
         struct eng_append *append;
         struct eng_buf *body = NULL;
 
-        if (check_append(op) != 0)
+        if (eng_append_check(op) != 0 ||
+            (op->append.body != NULL && era_crc32c(0, op->append.body->data, op->append.body->len) != op->append.body_crc))
                 sim_fail("a record of type %u makes no sense", op->append.type);
-        if (op->epoch < d->epoch || have_already(d, op)) {
+        if (op->epoch < d->epoch || eng_append_have(&d->pgs, op)) {
                 answer(op, op->epoch < d->epoch ? -ESTALE : 0);
                 return;
         }
@@ -294,19 +262,11 @@ static void op_append(struct sim_drive *d, struct eng_op *op)
                 return;
         }
         sim_figures.appends++;
-        append = calloc(1, sizeof(*append));
+        append = eng_append_new(op->append.type, body);
         assert(append != NULL);
+        eng_buf_unref(body);
+        eng_append_describe(append, op);
         append->op = op;
-        append->rec.type = op->append.type;
-        append->rec.pg = op->append.pg;
-        append->rec.seq = op->append.seq;
-        append->rec.committed = op->append.committed;
-        append->rec.inline_len = op->append.inline_len;
-        append->rec.body_crc = op->append.body_crc;
-        append->rec.time_ms = op->append.time_ms;
-        append->rec.epoch = op->append.record_epoch != 0 ? op->append.record_epoch : op->epoch;
-        append->body = body;
-        append->rec.body_len = body == NULL ? 0 : body->len;
         TAILQ_INSERT_TAIL(&d->queue, append, link);
         kick(d);
 }
