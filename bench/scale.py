@@ -141,7 +141,7 @@ class Site:
         say(f"orphans: {self.figures['orphans']}")
 
     def resting(self):
-        return metrics(self.server)["millrace_sweeping"] == 0 and not health(self.server)["healing"]
+        return metrics(self.server)["millrace_collecting_orphans"] == 0 and not health(self.server)["healing"]
 
     def same_live_bytes(self):
         one = metrics(self.server)["millrace_drive_data_live_bytes"]
@@ -228,7 +228,7 @@ def report(options, figures):
 
 
 def extrapolate_starts(options, figures):
-    """Seconds that a start takes beyond that of an empty store, by file, times the files of a large drive. Replay after a kill does not grow: tail_size bounds it."""
+    """Seconds that a start takes beyond that of an empty store, by file, times the files of a large drive. Replay after a kill does not grow: memtable_size bounds it."""
     files = options.files + figures["made"]["log_files"]
     large, small = LARGE_DRIVE // LARGE_SEGMENT, LARGE_DRIVE // LARGE_LOG_FILE
     for name, wanted in (("start after a stop", 10), ("start after a kill", 30)):

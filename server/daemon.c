@@ -77,7 +77,7 @@ static int open_store(struct srv_daemon *d, struct srv_error *error)
                 .log_file_bytes = s->log_file_size & ~4095ull, /* whole blocks */
                 .segment_bytes = s->segment_size & ~4095ull,
                 .open_files = srv_descriptors_files(s, d->loops.count),
-                .memtable_bytes = s->tail_size,
+                .memtable_bytes = s->memtable_size,
                 .full_reserve_bytes = s->full_reserve,
                 .drive_wait_ms = s->drive_wait,
                 .heal_rate = s->heal_rate,

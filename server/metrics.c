@@ -129,9 +129,9 @@ static const struct metric metrics[] = {
          "Large objects known, since the start, to have stripes that lost more than M shards: some of their bytes are "
          "lost. The log names them. An object leaves the count when it is deleted or readable again.",
          srv_write_u64, IN(health.lost_objects)},
-        {"millrace_mended_objects_total", COUNTER, "", "Objects whose missing shards were rebuilt.", srv_write_u64,
+        {"millrace_rebuilt_objects_total", COUNTER, "", "Objects whose missing shards were rebuilt.", srv_write_u64,
          IN(health.rebuilt_objects)},
-        {"millrace_mended_bytes_total", COUNTER, "", "Bytes of shards that these rebuilds wrote.", srv_write_u64,
+        {"millrace_rebuilt_bytes_total", COUNTER, "", "Bytes of shards that these rebuilds wrote.", srv_write_u64,
          IN(health.rebuilt_bytes)},
         {"millrace_names_undecided", GAUGE, "",
          "Names whose copies differ between members and could not be made equal, as of the last complete walk. A walk "
@@ -148,13 +148,13 @@ static const struct metric metrics[] = {
          "Bytes a second that background maintenance may use now: the setting heal_rate, or a rate that follows from "
          "the size of the drives; more while no client works, less while one waits.",
          srv_write_u64, IN(health.heal_rate)},
-        {"millrace_sweeping", GAUGE, "",
+        {"millrace_collecting_orphans", GAUGE, "",
          "1: drives are being searched for orphans, which are shards that no record refers to.", srv_write_bool,
          IN(health.collecting_orphans)},
-        {"millrace_swept_ids_total", COUNTER, "",
+        {"millrace_orphan_ids_total", COUNTER, "",
          "Object ids whose orphans a drive discarded, one for each id and drive. Counted when a search ends.",
          srv_write_u64, IN(health.orphan_ids)},
-        {"millrace_settled_records_total", COUNTER, "",
+        {"millrace_reconciled_records_total", COUNTER, "",
          "Records that recovery copied to a member that lacked them, one for each record and member.", srv_write_u64,
          IN(health.reconciled_records)},
 
@@ -237,7 +237,7 @@ static const struct metric metrics[] = {
         {"millrace_drive_index_bytes", GAUGE, OF_DRIVE,
          "Bytes in use in the index, as of its last write. 0: not written since the drive was opened.",
          srv_write_drive_u64, IN_DRIVE(index_bytes)},
-        {"millrace_drive_tail_bytes", GAUGE, OF_DRIVE, "Memory of committed entries that the index does not hold yet.",
+        {"millrace_drive_memtable_bytes", GAUGE, OF_DRIVE, "Memory of committed entries that the index does not hold yet.",
          srv_write_drive_u64, IN_DRIVE(memtable_bytes)},
         {"millrace_drive_queue", GAUGE, OF_DRIVE, "Records that wait for the log or are being written to it.",
          srv_write_drive_u64, IN_DRIVE(queue)},
@@ -407,6 +407,30 @@ static const struct metric metrics[] = {
 
 #define METRIC_COUNT (sizeof(metrics) / sizeof(metrics[0]))
 
+/* Names that metrics had in version 0.1, written beside the new ones until the next version. */
+static const struct old_name {
+        const char *old, *now;
+} old_names[] = {
+        {"millrace_mended_objects_total", "millrace_rebuilt_objects_total"},
+        {"millrace_mended_bytes_total", "millrace_rebuilt_bytes_total"},
+        {"millrace_sweeping", "millrace_collecting_orphans"},
+        {"millrace_swept_ids_total", "millrace_orphan_ids_total"},
+        {"millrace_settled_records_total", "millrace_reconciled_records_total"},
+        {"millrace_drive_tail_bytes", "millrace_drive_memtable_bytes"},
+};
+
+#define OLD_NAME_COUNT (sizeof(old_names) / sizeof(old_names[0]))
+
+static const struct metric *find_metric(const char *name)
+{
+        size_t i;
+
+        for (i = 0; i < METRIC_COUNT; i++)
+                if (strcmp(metrics[i].name, name) == 0)
+                        return &metrics[i];
+        return NULL;
+}
+
 static const char *kind_name(enum metric_kind kind)
 {
         static const char *const names[] = {[COUNTER] = "counter", [GAUGE] = "gauge", [HISTOGRAM] = "histogram"};
@@ -422,6 +446,14 @@ void srv_metrics_write(const struct srv_statistics *statistics, FILE *out)
                 fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", metrics[i].name, metrics[i].help, metrics[i].name,
                         kind_name(metrics[i].kind));
                 metrics[i].write(&metrics[i], statistics, out);
+        }
+        for (i = 0; i < OLD_NAME_COUNT; i++) {
+                struct metric metric = *find_metric(old_names[i].now);
+
+                metric.name = old_names[i].old;
+                fprintf(out, "# HELP %s Old name of %s.\n# TYPE %s %s\n", metric.name, old_names[i].now, metric.name,
+                        kind_name(metric.kind));
+                metric.write(&metric, statistics, out);
         }
 }
 
@@ -468,4 +500,8 @@ void srv_print_metrics_markdown(FILE *out)
                         *metrics[i].labels != '\0' ? metrics[i].labels : "-", metrics[i].help);
         }
         assert(next == SECTION_COUNT);
+        fputs("\n## Old names\n\nThese metrics had other names in version 0.1. The next version will write the new names alone.\n\n",
+              out);
+        for (i = 0; i < OLD_NAME_COUNT; i++)
+                fprintf(out, "- `%s` is `%s`\n", old_names[i].old, old_names[i].now);
 }

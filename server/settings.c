@@ -34,9 +34,19 @@ int srv_fail(struct srv_error *error, int rv, const char *format, ...)
         return rv;
 }
 
+/* Names that settings had before, which are accepted still. */
+static const struct {
+        const char *old, *now;
+} old_setting_names[] = {{"tail_size", "memtable_size"}};
+
 int srv_setting_find(const char *name)
 {
+        size_t old;
         int i;
+
+        for (old = 0; old < sizeof(old_setting_names) / sizeof(old_setting_names[0]); old++)
+                if (strcmp(old_setting_names[old].old, name) == 0)
+                        name = old_setting_names[old].now;
 
         for (i = 0; i < SRV_SETTING_COUNT; i++)
                 if (strcmp(srv_setting_infos[i].name, name) == 0)

@@ -118,8 +118,9 @@ struct srv_ec {
         X(segment_size, SIZE, "0", 4ll << 20, 64ll << 30, "SIZE",                                                      \
           "Size of one data segment of a drive. 0: by the size of its file system: 256 MiB up to 4 TiB, then as much "  \
           "as keeps a drive at 16,384 segments, up to 4 GiB.")                                                         \
-        X(tail_size, SIZE, "32MiB", 1ll << 20, 16ll << 30, "SIZE",                                                     \
-          "Memory of each drive for entries that are in its log and not yet in its index. At the bound PUTs wait.")    \
+        X(memtable_size, SIZE, "32MiB", 1ll << 20, 16ll << 30, "SIZE",                                                 \
+          "Memory of each drive for entries that are in its log and not yet in its index. At the bound PUTs wait. The "\
+          "old name tail_size is accepted, too.")                                                                      \
         X(full_reserve, SIZE, "0", 1ll << 20, 1ll << 44, "SIZE",                                                       \
           "PUTs are refused when a file system has less than this free. 0: 1 GiB or 5 %, whichever is smaller; at "    \
           "least two segments where they are larger than 512 MiB.")                                                    \
@@ -254,7 +255,7 @@ enum srv_action {
 int srv_settings_init(struct srv_settings *settings);
 void srv_settings_free(struct srv_settings *settings);
 
-/* -1: there is no setting of that name. */
+/* -1: there is no setting of that name. Names that settings had before count, too. */
 int srv_setting_find(const char *name);
 
 /*

@@ -391,7 +391,7 @@ void eng_commit_op(struct eng_local *l, struct eng_op *op)
                 eng_batch_start(l);
 }
 
-void eng_memtable_op(struct eng_local *l, struct eng_op *op)
+void eng_tail_op(struct eng_local *l, struct eng_op *op)
 {
         op->tail.entries = eng_pgs_tail(&l->pgs, &op->tail.count);
         eng_local_answer(op, op->tail.entries == NULL ? -EAGAIN : 0);

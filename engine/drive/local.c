@@ -20,7 +20,7 @@
 static void (*const handlers[ENG_OP_KINDS])(struct eng_local *l, struct eng_op *op) = {
         [ENG_OP_APPEND] = eng_append_op, [ENG_OP_COMMIT] = eng_commit_op,   [ENG_OP_LOOKUP] = eng_lookup_op,
         [ENG_OP_SCAN] = eng_scan_op,     [ENG_OP_WRITE] = eng_write_op,     [ENG_OP_SYNC] = eng_sync_op,
-        [ENG_OP_READ] = eng_read_op,     [ENG_OP_DISCARD] = eng_discard_op, [ENG_OP_TAIL] = eng_memtable_op,
+        [ENG_OP_READ] = eng_read_op,     [ENG_OP_DISCARD] = eng_discard_op, [ENG_OP_TAIL] = eng_tail_op,
         [ENG_OP_RECORD] = eng_record_op, [ENG_OP_HELD] = eng_held_op,     [ENG_OP_IDS] = eng_ids_op,
         [ENG_OP_OWNED] = eng_owned_op,   [ENG_OP_SCRUB] = eng_scrub_op,
 };

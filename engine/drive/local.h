@@ -536,9 +536,8 @@ void eng_local_read_late(struct eng_local *l, uint64_t file, uint64_t position);
 
 void eng_append_op(struct eng_local *l, struct eng_op *op);
 void eng_commit_op(struct eng_local *l, struct eng_op *op);
-void eng_memtable_op(struct eng_local *l, struct eng_op *op);
+void eng_tail_op(struct eng_local *l, struct eng_op *op);
 void eng_record_op(struct eng_local *l, struct eng_op *op);
-/* type and body set; NULL: no memory. Takes a reference of its own. */
 /* A record of the drive's own (EPOCH copies, ENDS, FREED, MARKS). */
 int eng_append_own(struct eng_local *l, enum fmt_record_type type, struct eng_buf *body, uint64_t epoch,
                    void (*durable)(void *arg, struct eng_append *append));

@@ -16,7 +16,7 @@ from tests.support.daemon import PATIENCE, Daemon
 pytestmark = pytest.mark.daemon
 SECONDS = float(os.environ.get("CRASH_SECONDS", "60"))
 # Small files, so that the log wraps, segments fill and the tail reaches its bound within a short history.
-SMALL = {"segment_size": "16MiB", "log_file_size": "4MiB", "tail_size": "1MiB", "cache": "8MiB"}
+SMALL = {"segment_size": "16MiB", "log_file_size": "4MiB", "memtable_size": "1MiB", "cache": "8MiB"}
 LAYOUTS = {
     "one drive": (dict(drives=1), False),
     "two drives, 1+1": (dict(drives=2, ec="1+1"), False),

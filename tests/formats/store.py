@@ -8,7 +8,7 @@ from tests.conftest import make_client
 from tests.support.daemon import CLI, PATIENCE, PROGRAM, Daemon, sanitizer_environment
 
 # Files as small as settings allow. Nothing is looked for in the background: a test says what finds damage.
-SMALL = {"segment_size": "4MiB", "log_file_size": "4MiB", "tail_size": "1MiB", "cache": "1MiB", "scrub_rate": "0"}
+SMALL = {"segment_size": "4MiB", "log_file_size": "4MiB", "memtable_size": "1MiB", "cache": "1MiB", "scrub_rate": "0"}
 
 
 class FixtureDaemon(Daemon):

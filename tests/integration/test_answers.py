@@ -11,7 +11,7 @@ from tests.support.s3raw import RawClient
 from tests.support.waits import eventually, metric, run_all
 
 MIB = 1 << 20
-SETTINGS = {"memory": "64MiB", "answer_memory": "16MiB", "cache": "1MiB", "tail_size": "4MiB"}
+SETTINGS = {"memory": "64MiB", "answer_memory": "16MiB", "cache": "1MiB", "memtable_size": "4MiB"}
 READERS = 60
 
 

@@ -243,7 +243,7 @@ def test_folders_moved_away_while_it_serves(count):
         time.sleep(1 * PATIENCE)  # figures are up to a quarter of a second old
         kept = [f'path="{drive}"' for drive in daemon.drives[count:]]
         daemon.wait_until(lambda: all(v == 0 for k, v in daemon.metrics().items()
-                                      if k.startswith("millrace_drive_tail_bytes") and any(path in k for path in kept)), 20,
+                                      if k.startswith("millrace_drive_memtable_bytes") and any(path in k for path in kept)), 20,
                           "to have everything in the indexes")
         daemon.kill()
         daemon.restart()
@@ -321,7 +321,7 @@ def test_index_deleted():
 @pytest.mark.slow
 def test_space_comes_back():
     """Overwritten and deleted objects do not fill the drives for ever."""
-    settings = {"segment_size": "16MiB", "log_file_size": "4MiB", "tail_size": "2MiB"}
+    settings = {"segment_size": "16MiB", "log_file_size": "4MiB", "memtable_size": "2MiB"}
     with Daemon(drives=1, settings=settings).start() as daemon:
         s3 = client_of(daemon)
         s3.create_bucket(Bucket="churn")
@@ -670,7 +670,7 @@ def test_sigterm_does_not_wait_for_ever():
 
 
 def test_restarts_keep_everything():
-    settings = {"segment_size": "16MiB", "log_file_size": "4MiB", "tail_size": "2MiB"}
+    settings = {"segment_size": "16MiB", "log_file_size": "4MiB", "memtable_size": "2MiB"}
     with Daemon(drives=2, settings=settings).start() as daemon:
         s3 = client_of(daemon)
         s3.create_bucket(Bucket="kept")

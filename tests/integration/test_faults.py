@@ -10,7 +10,7 @@ from tests.support.daemon import PATIENCE, Daemon
 
 pytestmark = pytest.mark.daemon
 KIB, MIB = 1 << 10, 1 << 20
-SMALL = {"segment_size": "16MiB", "log_file_size": "4MiB", "tail_size": "2MiB", "cache": "0"}
+SMALL = {"segment_size": "16MiB", "log_file_size": "4MiB", "memtable_size": "2MiB", "cache": "0"}
 
 
 def run_history(faults, seconds=2.0, kill=True, costs=0, **layout):

@@ -29,7 +29,7 @@ def of_info(daemon):
 
 
 def test_a_store_that_fills_and_is_emptied(small):  # noqa: F811
-    settings = {"test_forecast_speed": 21600, "full_reserve": "16MiB", "segment_size": "16MiB", "log_file_size": "4MiB", "tail_size": "2MiB"}
+    settings = {"test_forecast_speed": 21600, "full_reserve": "16MiB", "segment_size": "16MiB", "log_file_size": "4MiB", "memtable_size": "2MiB"}
     with Daemon(drive_paths=drives_on(small(1500), 1), settings=settings).start() as daemon:
         s3 = client_of(daemon)
         s3.create_bucket(Bucket="bucket")

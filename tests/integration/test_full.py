@@ -121,7 +121,7 @@ def drives_in(daemon):
 @pytest.mark.parametrize("layout", [dict(drives=4, ec="2+2", mib=448), dict(drives=1, ec=None, mib=192)], ids=["2+2", "single"])
 def test_fill_delete_and_go_on(small, layout):
     folder = small(layout["mib"])
-    settings = {"full_reserve": "48MiB", "tail_size": "4MiB", "cache": "1MiB"}
+    settings = {"full_reserve": "48MiB", "memtable_size": "4MiB", "cache": "1MiB"}
     paths = drives_on(folder, layout["drives"])
     with Daemon(drive_paths=paths, ec=layout["ec"], settings=settings).start() as daemon:
         s3 = client_of(daemon)
@@ -167,7 +167,7 @@ def test_fill_delete_and_go_on(small, layout):
 def test_overwrites_at_seventy_percent(small):
     """Uniform overwriting of a store that is mostly full goes on for ever: dead space comes back as fast as it is made."""
     folder = small(256)
-    settings = {"full_reserve": "24MiB", "tail_size": "4MiB", "cache": "1MiB"}
+    settings = {"full_reserve": "24MiB", "memtable_size": "4MiB", "cache": "1MiB"}
     with Daemon(drive_paths=drives_on(folder, 1), settings=settings).start() as daemon:
         s3 = client_of(daemon)
         s3.create_bucket(Bucket="over")
@@ -193,7 +193,7 @@ def test_really_full(small):
     """Something else takes the file system's last bytes: nothing acknowledged is lost, no drive is, and it goes on when there is room."""
     folder = small(256)
     paths = drives_on(folder, 2)
-    with Daemon(drive_paths=paths, ec="1+1", settings={"full_reserve": "1MiB", "tail_size": "2MiB", "cache": "1MiB"}).start() as daemon:
+    with Daemon(drive_paths=paths, ec="1+1", settings={"full_reserve": "1MiB", "memtable_size": "2MiB", "cache": "1MiB"}).start() as daemon:
         s3 = client_of(daemon)
         s3.create_bucket(Bucket="over")
         model = Model(daemon, "over", [2 * KIB, 60 * KIB, 400 * KIB])
@@ -234,7 +234,7 @@ def test_deletes_with_no_byte_left(small):
     """Deletes go on until the log has no room, then they are refused or wait; no drive fails, and all goes on when there is room."""
     folder = small(160)
     paths = drives_on(folder, 2)
-    settings = {"full_reserve": "1MiB", "tail_size": "2MiB", "cache": "1MiB", "log_file_size": "4MiB"}
+    settings = {"full_reserve": "1MiB", "memtable_size": "2MiB", "cache": "1MiB", "log_file_size": "4MiB"}
     with Daemon(drive_paths=paths, ec="1+1", settings=settings).start() as daemon:
         s3 = client_of(daemon)
         s3.create_bucket(Bucket="none")

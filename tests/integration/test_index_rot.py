@@ -13,7 +13,7 @@ from tests.support.daemon import PATIENCE, Daemon
 
 pytestmark = pytest.mark.daemon
 KIB, MIB = 1 << 10, 1 << 20
-SMALL = {"segment_size": "16MiB", "log_file_size": "4MiB", "tail_size": "16MiB", "cache": "0"}
+SMALL = {"segment_size": "16MiB", "log_file_size": "4MiB", "memtable_size": "16MiB", "cache": "0"}
 PAGE = 4096
 FLIPS = int(os.environ.get("MILLRACE_ROT_FLIPS", "24"))
 

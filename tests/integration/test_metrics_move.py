@@ -16,7 +16,7 @@ MIB = 1 << 20
 ROOT = Path(__file__).resolve().parent.parent.parent
 UP, DOWN = "more", "less"
 SMALL, LARGE = b"small" * 1000, b"".join(b"%015d\n" % i for i in range(5 * MIB // 16))
-SETTINGS = {"segment_size": "16MiB", "log_file_size": "4MiB", "tail_size": "2MiB", "scrub_interval": "1h", "scrub_period": "1h"}
+SETTINGS = {"segment_size": "16MiB", "log_file_size": "4MiB", "memtable_size": "2MiB", "scrub_interval": "1h", "scrub_period": "1h"}
 
 
 class Site:
@@ -165,7 +165,7 @@ ACTIONS = [
       "millrace_objects_below_redundancy": 2}),
     ("what had a shard there is read", lambda site: site.get("large", LARGE), {"millrace_degraded_reads_total": UP}),
     ("the drive is replaced", replace_it,
-     {"millrace_drives_in": 1, "millrace_drive_losses_left": 1, "millrace_mended_objects_total": UP, "millrace_mended_bytes_total": UP,
+     {"millrace_drives_in": 1, "millrace_drive_losses_left": 1, "millrace_rebuilt_objects_total": UP, "millrace_rebuilt_bytes_total": UP,
       "millrace_objects_below_redundancy": -2}),
 ]
 
@@ -182,13 +182,13 @@ MOMENTS = "a state of moments, that no test could meet for sure"
 FAULTS = "needs a drive that fails in a certain way: unit tests of the engine, the simulators"
 ELSEWHERE = {
     **dict.fromkeys(["millrace_full_forecast_seconds", "millrace_drive_full_forecast_seconds"], "test_forecast.py"),
-    "millrace_connections_evicted_total": "test_strangers.py", "millrace_settled_records_total": "test_daemon.py",
-    **dict.fromkeys(["millrace_requests_active", "millrace_upload_memory_bytes", "millrace_answer_memory_bytes", "millrace_healing", "millrace_sweeping",
-                     "millrace_heal_bytes_left", "millrace_whole_in_seconds", "millrace_drive_queue", "millrace_drive_tail_bytes",
+    "millrace_connections_evicted_total": "test_strangers.py", "millrace_reconciled_records_total": "test_daemon.py",
+    **dict.fromkeys(["millrace_requests_active", "millrace_upload_memory_bytes", "millrace_answer_memory_bytes", "millrace_healing", "millrace_collecting_orphans",
+                     "millrace_heal_bytes_left", "millrace_whole_in_seconds", "millrace_drive_queue", "millrace_drive_memtable_bytes",
                      "millrace_verify_running", "millrace_scrub_running", "millrace_scrub_bytes", "millrace_drive_scrub_running",
                      "millrace_drive_scrub_rate", "millrace_loop_io_waiting", "millrace_arena_slots_used", "millrace_arena_slots_reserved",
                      "millrace_arena_waiting"], MOMENTS),
-    **dict.fromkeys(["millrace_names_undecided", "millrace_swept_ids_total", "millrace_drive_index_reads_total", "millrace_drive_reclaim_damaged_total",
+    **dict.fromkeys(["millrace_names_undecided", "millrace_orphan_ids_total", "millrace_drive_index_reads_total", "millrace_drive_reclaim_damaged_total",
                      "millrace_drive_read_errors_total", "millrace_drive_scrub_unrepaired", "millrace_drive_scrub_gaps_owed",
                      "millrace_drive_scrub_gaps_dropped_total", "millrace_verify_missing_shards", "millrace_verify_differing_names",
                      "millrace_verify_repaired_names", "millrace_scrub_differing_names", "millrace_scrub_damaged_shards",

@@ -17,7 +17,7 @@ from tests.support.s3raw import UNSIGNED, ConnectionClosed
 pytestmark = [pytest.mark.daemon, pytest.mark.slow]
 KIB, MIB = 1 << 10, 1 << 20
 MEMORY = 50 * MIB  # for transfers, all loops together
-SMALL = {"memory": "50MiB", "upload_memory": "8MiB", "cache": "4MiB", "tail_size": "4MiB", "segment_size": "64MiB", "log_file_size": "8MiB"}
+SMALL = {"memory": "50MiB", "upload_memory": "8MiB", "cache": "4MiB", "memtable_size": "4MiB", "segment_size": "64MiB", "log_file_size": "8MiB"}
 GROWTH = MEMORY + 8 * MIB + 64 * MIB  # transfers, small uploads, and what hundreds of connections and requests take beside them
 
 

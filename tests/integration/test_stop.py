@@ -16,7 +16,7 @@ from tests.support.s3raw import UNSIGNED, ConnectionClosed, RawClient
 
 pytestmark = pytest.mark.daemon
 KIB, MIB = 1 << 10, 1 << 20
-SETTINGS = {"segment_size": "16MiB", "log_file_size": "4MiB", "tail_size": "2MiB", "cache": "0", "scrub_interval": "1m"}
+SETTINGS = {"segment_size": "16MiB", "log_file_size": "4MiB", "memtable_size": "2MiB", "cache": "0", "scrub_interval": "1m"}
 FAULTS = ["", "files:ms=200", "pages:ms=200", "delay:ms=200"]
 SIZES = [700, 90 * KIB, 600 * KIB, 3 * MIB]
 

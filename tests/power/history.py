@@ -19,7 +19,7 @@ from tests.support.daemon import PROGRAM, Daemon
 
 DRIVES = 4
 # As small as they may be, so that files fill within a few seconds.
-SETTINGS = {"segment_size": "4MiB", "log_file_size": "4MiB", "tail_size": "1MiB", "cache": "4MiB"}
+SETTINGS = {"segment_size": "4MiB", "log_file_size": "4MiB", "memtable_size": "1MiB", "cache": "4MiB"}
 SEALED = {"MILLRACE_KEY": "5a" * 32}  # the key is not on the drives, so no power cut touches it
 LOG_BYTES = 4 << 20
 PATIENCE = 60
@@ -144,7 +144,7 @@ class Maker:
         self.daemon.restart(60)
         self.load(self.steps // 3)
         wait_for("the end of healing", lambda: healed(self.daemon), self.daemon)
-        assert self.daemon.metrics()["millrace_mended_objects_total"] > 0
+        assert self.daemon.metrics()["millrace_rebuilt_objects_total"] > 0
 
     def empty(self):
         """Segments are filled, then all keys go, so that whole files are given back."""

@@ -25,7 +25,7 @@ from tests.crash.history import History  # noqa: E402
 from tests.support.daemon import CLI, Daemon  # noqa: E402
 
 MIB = 1 << 20
-SETTINGS = {"segment_size": "16MiB", "log_file_size": "8MiB", "tail_size": "4MiB", "cache": "16MiB", "scrub_rate": "16MiB", "scrub_interval": "60s"}
+SETTINGS = {"segment_size": "16MiB", "log_file_size": "8MiB", "memtable_size": "4MiB", "cache": "16MiB", "scrub_rate": "16MiB", "scrub_interval": "60s"}
 # what may be more at the end than in the middle: a share, and this much
 SLACK = {"memory": (0.10, 16 * MIB), "descriptors": (0.10, 8), "threads": (0.0, 2), "disk": (0.15, 64 * MIB), "index": (0.25, 4 * MIB)}
 

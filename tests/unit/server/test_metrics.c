@@ -220,6 +220,7 @@ static void test_full(void **state)
         f->loops[1].reserved[LP_SHARE_PUT] = 5;
         f->loops[0].reserve_waiting[LP_SHARE_INTERNAL] = 3;
         f->access.dropped = 17;
+        f->health.rebuilt_objects = 8;
         f->process.cpu_seconds = 1.5;
         f->started_ms = 1700000000500;
         f->now_ms = 1700000002000;
@@ -261,6 +262,9 @@ static void test_full(void **state)
         has_line(text, "millrace_arena_slots_reserved{loop=\"1\",share=\"put\"} 5");
         has_line(text, "millrace_arena_waiting{loop=\"0\",share=\"internal\"} 3");
         has_line(text, "millrace_access_log_dropped_total 17");
+        has_line(text, "millrace_rebuilt_objects_total 8");
+        has_line(text, "# HELP millrace_mended_objects_total Old name of millrace_rebuilt_objects_total.");
+        has_line(text, "millrace_mended_objects_total 8");
         assert_null(strstr(text, "NeverUsed"));
         free(text);
         free(f);

@@ -263,6 +263,8 @@ static void test_every_way_to_give_an_option(void **state)
         assert_int_equal(f->settings.cache, 0);
         assert_int_equal(LOAD(f, "--drive", "/a", "--format=no"), 0);
         assert_false(f->settings.format);
+        assert_int_equal(LOAD(f, "--drive", "/a", "--tail-size", "4MiB"), 0); /* its name in 0.1 */
+        assert_int_equal(f->settings.memtable_size, 4 << 20);
         assert_int_equal(LOAD(f, "--drive", "/a", "--inline-max", "4KiB"), 0);
         assert_int_equal(f->settings.inline_max, 4096);
         assert_int_equal(LOAD(f, "--drive", "/a", "--inline-max=0"), 0);
@@ -284,7 +286,7 @@ static void test_command_line_refusals(void **state)
         refused(f, LOAD(f, "--drive", "/a", "--loops", "257"), "between 1 and 256");
         refused(f, LOAD(f, "--drive", "/a", "--memory", "1MiB"), "between 32MiB");
         refused(f, LOAD(f, "--drive", "/a", "--idle-timeout", "10ms"), "between 1s and 24h");
-        refused(f, LOAD(f, "--drive", "/a", "--tail-size", "0"), "--tail-size");
+        refused(f, LOAD(f, "--drive", "/a", "--memtable-size", "0"), "--memtable-size");
         refused(f, LOAD(f, "--drive", "/a", "--inline-max", "131073"), "--inline-max");
         refused(f, LOAD(f, "--drive", "/a", "--ec", "2+"), "--ec");
         refused(f, LOAD(f, "--drive", "/a", "--format=perhaps"), "--format");
