@@ -257,9 +257,10 @@ rdma-speed: $(VENV_PYTHON) programs wheel rdma-bin ## how fast the daemon is on 
 	tools/deps.sh --qemu
 	MILLRACE_BUILD=$(O) /usr/bin/python3 tests/rdma/run.py --command "build/venv/bin/python -m tests.rdma.speed $(SPEED_ARGS)"
 LONG_POINTS ?= 1000000
-check-long: sim-bin ## at most five hours: LONG_POINTS (1,000,000) simulated crashes and faults, then kills and power cuts; goes on where it was stopped
+check-long: sim-bin ## at most five hours: LONG_POINTS (1,000,000) simulated crashes and faults, then kills, power cuts and clang's static analyzer; goes on where it was stopped
 	tools/check_long.py --build $(O) --points $(LONG_POINTS) --hours 3
 	CRASH_SECONDS=600 POWER_POINTS=3000 CHECK_SECONDS=6900 tools/check.sh --no-deps crash power
+	tools/tidy.py
 check-fresh: ## builds and runs the demo in a minimal Debian 12 made by debootstrap
 	tools/check_fresh.sh
 demo: ## installs, builds, and runs the main job on real data end to end
