@@ -228,9 +228,13 @@ static uint64_t first_seq(const struct reconcile *s, uint64_t high)
         return high < least ? least : high + 1;
 }
 
-/* The least number above `after` that a pending record has, and a drive that holds it; -1: none. Numbers between were never given to a record. */
+/*
+ * The least number above `after` that a pending record has, and a member of the group that holds it; -1: none. Numbers between were never given to a record.
+ * A drive from which the group went has nothing of what came later: by what it holds, a name could come back that was deleted since.
+ */
 static int next_pending(const struct reconcile *s, uint32_t pg, uint64_t after, uint64_t *seq, eng_mask but)
 {
+        eng_mask members = eng_writers(&s->store->coord->view, pg) & ~but;
         unsigned i, j;
         int from = -1;
 
@@ -238,7 +242,7 @@ static int next_pending(const struct reconcile *s, uint32_t pg, uint64_t after, 
                 const struct eng_memtable_entry *e;
                 const struct pg_tail *t;
 
-                if ((but & eng_bit(i)) || !has_pending(s, pg, i) || s->tails[i].entries == NULL)
+                if (!(members & eng_bit(i)) || !has_pending(s, pg, i) || s->tails[i].entries == NULL)
                         continue;
                 t = &s->tails[i].pgs[pg];
                 e = (const struct eng_memtable_entry *)s->tails[i].entries->data + t->first;
