@@ -103,13 +103,14 @@ static eng_mask base_of_chosen(const struct lost_find *find)
 
 /*
  * It has been a member since an epoch behind the last that was surely in force, as its own newest one says: so it was brought up to date then. That is
- * not the chosen epoch, which a start made without some drive; both led to each other, or recover.c would not have chosen it.
+ * not the chosen epoch, which a start made without some drive; both led to each other, or recover.c would not have chosen it. Where no epoch is known to have
+ * been in force (builds of layout 1 named none), its own may be of a time before it was out.
  */
 static bool was_taken_in(const struct eng_member *m, unsigned slot, uint64_t in_force)
 {
         const struct fmt_epoch *own = eng_epoch_of(m);
 
-        return own->number > in_force && slot < own->drives && eng_epoch_drives(m)[slot].in == FMT_EPOCH_IN;
+        return in_force != 0 && own->number > in_force && slot < own->drives && eng_epoch_drives(m)[slot].in == FMT_EPOCH_IN;
 }
 
 /* ---- what the logs say ------------------------------------------------------------------------------------------ */
