@@ -104,6 +104,10 @@ NAMED = [
     ("a member that lacks records which others applied counts", "engine/epoch/lost.c", "lose(find, i, ENG_LOST_RECORDS);", "(void)0;", ("unit test_lost", SIM)),
     ("a member that an epoch took in which it lacks counts", "engine/epoch/lost.c", "lose(find, i, ENG_LOST_CATCH_UP);", "(void)0;", ("unit test_lost", SIM)),
     ("a member that was taken in before an epoch that reached one drive does not count", "engine/epoch/lost.c", " && !was_taken_in(m, i, tail.in_force)", "", ("unit test_recover",)),
+    ("an epoch that was never in force does not say that it was to end an addition", "engine/epoch/coord.c", "(added & drive ? FMT_EPOCH_ADDED : 0)", "(added & drive ? 0 : 0)", ("unit test_added", SIM)),
+    ("an epoch that was never in force ends the addition of a drive", "engine/epoch/recover.c", "c->added |= flags & FMT_EPOCH_ADDED ? drive : 0;", "c->added |= flags == UINT8_MAX ? drive : 0;", ("unit test_added", SIM)),
+    ("names are forgotten while a member of their group is out", "engine/epoch/migrated_drop.c", " || mask == 0 || !all_in(&c->view, store->pg_count))", " || mask == 0 || (c->store == NULL && !all_in(&c->view, store->pg_count)))", ("unit test_added",)),
+    ("a member that was one before counts, where no epoch is known to have been in force", "engine/epoch/lost.c", "return in_force != 0 && own->number", "return own->number", ("unit test_no_tail",)),
     ("a drive whose log ends before what its index covers counts", "engine/epoch/lost.c", "lose(find, i, ENG_LOST_LOG);", "(void)0;", ("unit test_lost", SIM)),
     ("shards go on one member's word", "engine/txn/deferred_delete.c", "return speakers != 0 && (speakers & ~deferred->reported) == 0;", "return speakers != 0;", ("unit test_agree", SIM)),
     ("shards go while a lookup of before is under way", "engine/txn/deferred_delete.c", "!lookups_under_way(el, pg, deferred->upto))", "!lookups_under_way(el, pg, 0))", ("unit test_deferred_delete", SIM, "reads")),
@@ -156,11 +160,13 @@ NAMED = [
     ("a page of the index that does not come is waited for", "engine/drive/pages.c", "eng_watch_begin(l, &r->watch);", "(void)r->watch;", ("unit test_pages",)),
     ("where the kernel may not be asked for pages each is read at every look", "engine/drive/resident.c", "if (resident->blind && !resident->deaf)", "if (resident->blind && resident->deaf)", ("unit test_resident",)),
     ("a page that was in memory a second ago is not asked for while an I/O hangs", "engine/drive/resident.c", "((strict ? window->read : window->pages)", "(window->pages", ("unit test_resident",)),
+    ("a start gives members what a drive holds that their group went from", "engine/epoch/reconcile.c", "eng_mask members = eng_writers(&s->store->coord->view, pg) & ~but;", "eng_mask members = ~but;", ("unit test_former_member",)),
     ("a start makes records visible that a member which has failed meanwhile may lack", "engine/epoch/reconcile.c", "if (view->writable && (view->in & ~view->up) != 0) {", "if (view->writable && view->in == 0) {", ("unit test_reconcile", SIM)),
     ("a store opened for reading answers with what it cannot know to count", "engine/epoch/reconcile.c", "return is_whole(s, pg) ? highest(s, pg) : known;", "return highest(s, pg);", ("unit test_reconcile", SIM)),
     ("a record that no member can give ends drives", "engine/epoch/reconcile.c", "if (s->store->m == 0) {", "if (s->store != NULL) {", ("unit test_reconcile",)),
     ("a start goes on without a majority of the last epoch in force", "engine/epoch/recover.c", "c->view.writable = damaged == 0 && eng_could_form(store, present, in) &&\n                           eng_is_majority(present, c->base);", "c->view.writable = damaged == 0 && eng_could_form(store, present, in);", ("unit test_recover",)),
     ("a store opens for reading although those that are missing may have gone on", "engine/epoch/recover.c", "if (!c->view.writable && (present == 0 || could_go_on(store, ~opened_slots(store), in, c->base))) {", "if (!c->view.writable && present == 0 && could_go_on(store, ~opened_slots(store), in, c->base)) {", ("unit test_recover",)),
+    ("an epoch takes in a drive while another leaves", "engine/epoch/coord.c", "if ((c->view.in & ~c->view.up) != 0) /* those that leave first", "if (c->view.in == 0) /* those that leave first", (SIM,)),
     ("an epoch that some member lacks is in force", "engine/epoch/coord.c", "if (failed != 0) { /* it was not in force", "if (failed == c->view.in) { /* it was not in force", (SIM,)),
     ("changes go on while an epoch begins", "engine/epoch/coord.c", "        c->view.paused = true;\n", "        c->view.paused = false;\n", (SIM,)),
     ("an index that lacks rows of owners answers", "engine/drive/index_owners.c", "return rv == 0 ? making.complete : rv;", "return rv == 0 ? 1 : rv;", ("unit test_index_owners",)),
@@ -188,6 +194,8 @@ REDUNDANT = {
     "engine/drive/reclaim_segment.c: frames are moved without a flush before the index names them (I3)": "no batch of the index begins before what was written to segments is "
                                                                                                        "flushed (batch.c), moved frames too",
     "engine/drive/index.c eng_index_condemn: fsync(fd)": "the mark is an empty file: its name is all there is, and that is flushed with the folder",
+    "engine/epoch/coord.c: an epoch takes in a drive while another leaves": "those that stay are enough for an epoch by themselves, which is looked at before the one that "
+                                                                            "is taken in is counted; so a start that cannot count it goes on with them",
     "engine/drive/file.c: log files go that the durable index does not cover": "file_is_dead() asks the same of each file once more",
 }
 
