@@ -24,11 +24,13 @@
 
 static struct eng_segment *fd_segment(struct eng_fd *fd)
 {
+        assert(fd->kind == ENG_FD_SEGMENT);
         return container_of(fd, struct eng_segment, fd);
 }
 
 static struct eng_log_file *fd_log(struct eng_fd *fd)
 {
+        assert(fd->kind == ENG_FD_LOG);
         return container_of(fd, struct eng_log_file, fd);
 }
 
@@ -52,6 +54,7 @@ static void fd_leave_idle(struct eng_fd *fd)
 
 static void fd_forget(struct eng_fd *fd)
 {
+        assert(fd->open == NULL || *fd->open > 0);
         fd_leave_idle(fd);
         if (fd->open != NULL)
                 (*fd->open)--;
@@ -62,7 +65,7 @@ static void fd_forget(struct eng_fd *fd)
 
 void eng_fd_take(struct eng_fd *fd, int *read_fd, int *direct_fd)
 {
-        assert(fd->users == 0 && !fd->asked);
+        assert(fd->users == 0 && !fd->asked && TAILQ_EMPTY(&fd->wants));
         *read_fd = fd->read_fd;
         *direct_fd = fd->direct_fd;
         fd_forget(fd);
@@ -160,8 +163,10 @@ static void close_idle(struct eng_local *l, unsigned most)
 {
         struct eng_fd *fd;
 
-        while (l->fds.open > most && (fd = TAILQ_FIRST(&l->fds.idle)) != NULL)
+        while (l->fds.open > most && (fd = TAILQ_FIRST(&l->fds.idle)) != NULL) {
+                assert(fd->users == 0 && fd->idle == &l->fds.idle);
                 eng_fd_close(fd);
+        }
 }
 
 static void fds_answer(struct eng_fd *fd, int rv)
@@ -222,6 +227,7 @@ static void open_done(struct eng_job *job)
                 return;
         }
         eng_watch_end(l, &l->fds.watch);
+        assert(fd->asked && fd->read_fd < 0 && fd->users == 0);
         fd->asked = false;
         if (o.result == 0) {
                 fd->read_fd = o.read_fd;
@@ -249,6 +255,7 @@ static void open_next(struct eng_local *l)
 
         if (fd == NULL || l->fds.job.state != ENG_JOB_IDLE || eng_local_failed(l))
                 return;
+        assert(l->fds.now == NULL && fd->asked && !TAILQ_EMPTY(&fd->wants));
         TAILQ_REMOVE(&l->fds.queue, fd, link);
         l->fds.now = fd;
         *o = (struct eng_fd_opening){.kind = fd->kind, .look = !fd->checked, .read_fd = -1, .direct_fd = -1};
@@ -271,7 +278,9 @@ static void open_next(struct eng_local *l)
 
 int eng_fd_get(struct eng_local *l, struct eng_fd *fd, struct eng_want *want)
 {
+        assert(eng_local_on_loop(l));
         if (fd->read_fd >= 0) {
+                assert((fd->users == 0) == (fd->idle != NULL));
                 fd_leave_idle(fd);
                 fd->users++;
                 return 0;
@@ -287,7 +296,7 @@ int eng_fd_get(struct eng_local *l, struct eng_fd *fd, struct eng_want *want)
 
 void eng_fd_put(struct eng_local *l, struct eng_fd *fd)
 {
-        assert(fd->users > 0);
+        assert(fd->users > 0 && fd->idle == NULL && fd->read_fd >= 0);
         if (--fd->users > 0)
                 return;
         fd->idle = &l->fds.idle;
@@ -316,6 +325,7 @@ void eng_fds_fail(struct eng_local *l, int rv)
         if (l->fds.now != NULL)
                 fds_answer(l->fds.now, rv);
         while ((fd = TAILQ_FIRST(&l->fds.queue)) != NULL) {
+                assert(fd->asked && fd != l->fds.now);
                 TAILQ_REMOVE(&l->fds.queue, fd, link);
                 fd->asked = fd->again = false;
                 fds_answer(fd, rv);

@@ -10,6 +10,8 @@
  */
 #include "engine/drive/local.h"
 
+#include <assert.h>
+
 static struct eng_flight *flight_of(struct lp_msg *msg)
 {
         return container_of(msg, struct eng_flight, msg);
@@ -18,6 +20,7 @@ static struct eng_flight *flight_of(struct lp_msg *msg)
 void eng_flight_begin(struct eng_local *l, struct eng_flight *flight, struct lp_loop *home,
                       void (*give_up)(struct eng_flight *flight), void (*gone)(struct eng_flight *flight))
 {
+        assert(eng_local_on_loop(l));
         flight->owner = l->drive.owner;
         flight->home = home;
         flight->give_up = give_up;
@@ -33,6 +36,7 @@ void eng_flight_leave(struct eng_local *l, struct eng_flight *flight)
 
 void eng_flight_end(struct eng_flight *flight)
 {
+        assert(!flight->ended);
         flight->ended = true;
         if (!flight->asked)
                 flight->gone(flight);
@@ -42,6 +46,7 @@ static void flight_told(struct lp_msg *msg)
 {
         struct eng_flight *flight = flight_of(msg);
 
+        assert(lp_self() == flight->owner && flight->asked);
         flight->asked = false;
         if (flight->ended)
                 flight->gone(flight);
@@ -51,6 +56,7 @@ static void flight_on_home(struct lp_msg *msg)
 {
         struct eng_flight *flight = flight_of(msg);
 
+        assert(lp_self() == flight->home && flight->asked);
         flight->give_up(flight);
         flight->msg.run = flight_told;
         lp_post(flight->owner, &flight->msg);
@@ -58,6 +64,7 @@ static void flight_on_home(struct lp_msg *msg)
 
 void eng_flight_give_up(struct eng_flight *flight)
 {
+        assert(!flight->ended); /* it has left the list before */
         if (flight->asked)
                 return;
         flight->asked = true;

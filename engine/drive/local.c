@@ -29,6 +29,7 @@ static void deliver(struct lp_msg *msg)
 {
         struct eng_op *op = container_of(msg, struct eng_op, msg);
 
+        assert(lp_self() == op->home);
         op->done(op);
 }
 
@@ -37,6 +38,7 @@ void eng_local_answer(struct eng_op *op, int rv)
         struct eng_local *l = eng_local_of(op->drive);
         uint64_t before = lp_trace_request(), now;
 
+        assert(op->msg.run != deliver);    /* answered once */
         lp_trace_set_request(op->request); /* the answer is for its request, whatever brought it about */
         if (rv == -EIO || rv == -EBADMSG)
                 eng_count(&l->statistics.errors, 1);
@@ -53,11 +55,14 @@ void eng_local_answer(struct eng_op *op, int rv)
 
 static void dispatch(struct eng_local *l, struct eng_op *op)
 {
+        assert(lp_self() == l->drive.owner);
         eng_count(&l->statistics.ops, 1);
-        if (eng_local_failed(l) || l->closed)
+        if (eng_local_failed(l) || l->closed) {
                 eng_local_answer(op, -EIO);
-        else
-                handlers[op->kind](l, op);
+                return;
+        }
+        assert(!l->emptied);
+        handlers[op->kind](l, op);
 }
 
 static void local_arrive(struct lp_msg *msg)
@@ -71,7 +76,9 @@ static void local_submit(struct eng_drive *drive, struct eng_op *op)
 {
         assert(op->kind < ENG_OP_KINDS);
         op->home = lp_self();
+        assert(op->home != NULL && op->done != NULL);
         op->drive = drive;
+        op->msg.run = local_arrive;
         if (op->kind == ENG_OP_WRITE) {
                 eng_write_prepare(op);
                 eng_local_time(eng_local_of(drive), ENG_DRIVE_CHECKSUM, lp_clock() - op->submitted);
@@ -80,7 +87,6 @@ static void local_submit(struct eng_drive *drive, struct eng_op *op)
                 dispatch(eng_local_of(drive), op);
                 return;
         }
-        op->msg.run = local_arrive;
         lp_post(drive->owner, &op->msg);
 }
 
@@ -95,6 +101,7 @@ static void tell_failed(struct lp_msg *msg)
 {
         struct eng_local *l = container_of(msg, struct eng_local, fail_msg);
 
+        assert(eng_local_failed(l) && !l->cut_off);
         if (eng_local_release(l) && l->options.failed != NULL)
                 l->options.failed(l->options.arg, &l->drive, l->reason);
 }
@@ -124,6 +131,9 @@ void eng_local_fail(struct eng_local *l, int rv, const char *format, ...)
         eng_fds_fail(l, -EIO);
         eng_pages_fail(l);
         eng_flights_fail(l);
+        assert(TAILQ_EMPTY(&l->log.queue) && TAILQ_EMPTY(&l->log.batch) && l->log.queue_bytes == 0);
+        assert(TAILQ_EMPTY(&l->writes.waiting) && l->writes.sync_waiting == NULL && l->writes.sync_running == NULL);
+        assert(TAILQ_EMPTY(&l->reads.waiting) && TAILQ_EMPTY(&l->fds.queue) && TAILQ_EMPTY(&l->pages.line));
         if (!l->opened || l->cut_off)
                 return; /* the opening thread answers for it, and owns everything yet */
         l->fail_msg.run = tell_failed;
@@ -171,6 +181,7 @@ bool eng_local_release(struct eng_local *l)
 
         assert(l->holds > 0);
         if (--l->holds == 0) {
+                assert(l->closed && l->emptied);
                 eng_log_free(l);
                 eng_reclaim_free(l);
                 free(l);
@@ -270,6 +281,7 @@ static void free_state(struct eng_local *l)
 
 void eng_local_teardown(struct eng_local *l)
 {
+        assert(!l->closed);
         free_state(l);
         eng_space_put(l->space);
         l->closed = true;
@@ -280,12 +292,16 @@ bool eng_local_let_go(struct eng_drive *drive)
 {
         struct eng_local *l = eng_local_of(drive);
 
+        assert(eng_local_on_loop(l));
         if (l->emptied)
                 return true;
         if (!eng_local_failed(l))
                 eng_local_fail(l, 0, "the store went on without it");
         if (l->holds > 1 || !TAILQ_EMPTY(&l->watches))
                 return false;
+        assert(l->fds.now == NULL && l->probe == NULL); /* each is a hold */
+        assert(l->pages.reading == 0 && l->writes.flushing == 0);
+        assert(TAILQ_EMPTY(&l->flights) && l->writes.count == 0);
         eng_worker_stop(&l->index_worker); /* idle: a job under way would be a hold */
         eng_worker_stop(&l->file_worker);
         eng_fds_stop(l);

@@ -16,6 +16,7 @@
 #ifndef MILLRACE_ENGINE_DRIVE_LOCAL_H
 #define MILLRACE_ENGINE_DRIVE_LOCAL_H
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -74,6 +75,7 @@ struct eng_watch {
         struct eng_flight *waits; /* a read: whose op is to be answered when it is late; NULL: nobody's, or it was */
         uint64_t file, position;  /* of a read that somebody waits for, set before it begins: see eng_local_read_error() */
         bool late;                /* that place was counted as unreadable */
+        bool under_way;           /* in the list */
         TAILQ_ENTRY(eng_watch) link;
 };
 TAILQ_HEAD(eng_watch_list, eng_watch);
@@ -493,6 +495,13 @@ static inline bool eng_local_failed(struct eng_local *l)
 {
         return atomic_load_explicit(&l->failed, memory_order_acquire);
 }
+/* The calling thread is the owner loop, or no loop: as those that open and close the drive. */
+static inline bool eng_local_on_loop(const struct eng_local *l)
+{
+        const struct lp_loop *self = lp_self();
+
+        return self == l->drive.owner || self == NULL;
+}
 static inline void eng_count(atomic_uint_fast64_t *statistic, uint64_t n)
 {
         atomic_fetch_add_explicit(statistic, n, memory_order_relaxed);
@@ -518,6 +527,7 @@ bool eng_local_check_watches(struct eng_local *l);
 void eng_local_answer(struct eng_op *op, int rv);
 static inline void eng_local_hold(struct eng_local *l)
 {
+        assert(l->holds > 0); /* the last one has freed the drive */
         l->holds++;
 }
 /* Gives a hold back. False: the drive was closed meanwhile (and may be gone now): nothing is left to be done. */

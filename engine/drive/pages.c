@@ -62,6 +62,7 @@ static int pages_ask(void *arg, const void *at, size_t page, size_t count)
         there = eng_resident_ask(&l->pages.resident, at, page, count, is_suspect(l));
         if (there == count)
                 return MDB_SUCCESS;
+        assert(there < count);
         l->pages.page = page + there;
         l->pages.count = count - there;
         return MDB_ABSENT;
@@ -119,6 +120,7 @@ static void read_ended(struct eng_page_read *r, int res)
         }
         eng_watch_end(l, &r->watch);
         LIST_REMOVE(r, link);
+        assert(l->pages.reading > 0);
         l->pages.reading--;
         if (eng_local_failed(l)) { /* they were told when it failed */
                 free(r);
@@ -137,13 +139,17 @@ static void read_ended(struct eng_page_read *r, int res)
 
 static void pages_read_done(struct lp_io *io, int res)
 {
-        read_ended(container_of(io, struct eng_page_read, io), res);
+        struct eng_page_read *r = container_of(io, struct eng_page_read, io);
+
+        assert(!r->timed);
+        read_ended(r, res);
 }
 
 static void hang_over(struct lp_timer *timer)
 {
         struct eng_page_read *r = container_of(timer, struct eng_page_read, timer);
 
+        assert(r->timed);
         read_ended(r, (int)(r->count * ENG_PAGE_BYTES));
 }
 
@@ -160,8 +166,10 @@ static bool hangs(struct eng_local *l)
 
 static struct eng_page_read *pages_read_start(struct eng_local *l, uint64_t page, uint64_t count)
 {
-        struct eng_page_read *r = calloc(1, sizeof(*r));
+        struct eng_page_read *r;
 
+        assert(count > 0 && l->pages.reading < ENG_PAGES_AT_ONCE);
+        r = calloc(1, sizeof(*r));
         if (r == NULL)
                 return NULL;
         r->l = l;
@@ -199,6 +207,8 @@ void eng_pages_wait(struct eng_local *l, struct eng_page_wait *wait)
 {
         struct eng_page_read *r;
 
+        assert(eng_local_on_loop(l));
+        assert(!l->pages.open && wait->again != NULL);
         if (++wait->tries > ENG_PAGES_TRIES) {
                 wait->again(l, wait, -EAGAIN);
                 return;
@@ -249,8 +259,10 @@ static void drop_timed(struct eng_local *l)
         LIST_FOREACH_SAFE (r, &l->pages.reads, link, next) {
                 if (!r->timed)
                         continue;
+                assert(l->pages.reading > 0);
                 lp_timer_stop(l->drive.owner, &r->timer);
                 LIST_REMOVE(r, link);
+                l->pages.reading--;
                 eng_watch_end(l, &r->watch);
                 free(r);
                 eng_local_release(l);

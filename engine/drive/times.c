@@ -3,6 +3,8 @@
  */
 #include "engine/drive/drive.h"
 
+#include <assert.h>
+
 const char *const eng_drive_step_names[ENG_DRIVE_STEPS] = {
         [ENG_OP_APPEND] = "append",
         [ENG_OP_COMMIT] = "commit",
@@ -26,5 +28,6 @@ const char *const eng_drive_step_names[ENG_DRIVE_STEPS] = {
 
 const char *eng_drive_step_name(unsigned step)
 {
+        assert(step < ENG_DRIVE_STEPS);
         return eng_drive_step_names[step];
 }

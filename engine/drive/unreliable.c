@@ -10,6 +10,7 @@
  */
 #include "engine/drive/local.h"
 
+#include <assert.h>
 #include <errno.h>
 
 /* What cannot be repaired, or not yet, may be read again and again: it counts once for as long as it is remembered. */
@@ -29,6 +30,8 @@ static void spend(struct eng_local *l, uint64_t file, uint64_t position, unsigne
         struct eng_unreadable *u = &l->unreadable;
         uint64_t now = lp_now(l->drive.owner) + 1;
 
+        assert(eng_local_on_loop(l));
+        assert(times > 0 && times <= ENG_READ_ERROR_BUDGET && u->next < ENG_READ_ERROR_BUDGET);
         eng_count(&l->statistics.read_errors, 1);
         if (is_known(u, file, position))
                 return;

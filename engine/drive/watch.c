@@ -14,6 +14,7 @@
  */
 #include "engine/drive/local.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -30,6 +31,8 @@ struct eng_probe {
 
 static void watch_begin(struct eng_local *l, struct eng_watch *watch, bool read, struct eng_flight *waits)
 {
+        assert(eng_local_on_loop(l) && !watch->under_way);
+        watch->under_way = true;
         watch->started = lp_now(l->drive.owner);
         watch->read = read;
         watch->late = false;
@@ -47,9 +50,16 @@ void eng_watch_begin_read(struct eng_local *l, struct eng_watch *watch, struct e
         watch_begin(l, watch, true, waits);
 }
 
+static void watch_forget(struct eng_local *l, struct eng_watch *watch)
+{
+        assert(watch->under_way);
+        watch->under_way = false;
+        TAILQ_REMOVE(&l->watches, watch, link);
+}
+
 void eng_watch_end(struct eng_local *l, struct eng_watch *watch)
 {
-        TAILQ_REMOVE(&l->watches, watch, link);
+        watch_forget(l, watch);
         l->ended_at = lp_now(l->drive.owner);
 }
 
@@ -80,9 +90,10 @@ static void probe_done(struct lp_io *io, int res)
         struct eng_local *l = probe->l;
 
         if (eng_local_release(l)) {
+                assert(l->probe == probe);
                 l->probe = NULL;
                 if (eng_io_again(res) || res == -EINVAL)
-                        TAILQ_REMOVE(&l->watches, &probe->watch, link);
+                        watch_forget(l, &probe->watch);
                 else
                         eng_watch_end(l, &probe->watch);
         }
@@ -132,6 +143,7 @@ static bool watch_hangs(const struct eng_local *l, const struct eng_watch *watch
 /* The place counts as unreadable now: this I/O may never end. */
 static void watch_give_up(struct eng_local *l, struct eng_watch *watch)
 {
+        assert(watch->read && !watch->late);
         eng_local_read_late(l, watch->file, watch->position);
         eng_flight_give_up(watch->waits);
         watch->waits = NULL;
@@ -144,8 +156,10 @@ bool eng_local_check_watches(struct eng_local *l)
         bool quiet = false;
         struct eng_watch *watch;
 
+        assert(eng_local_on_loop(l));
         TAILQ_FOREACH (watch, &l->watches, link) {
                 quiet |= watch->read && watch_quiet(l, watch, now) >= l->io_limit_ns / 2;
+                assert(watch->under_way);
                 if (now - watch->started < l->io_limit_ns)
                         break;
                 if (watch_hangs(l, watch, now)) {

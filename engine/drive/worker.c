@@ -17,6 +17,7 @@ static void job_message(struct lp_msg *msg)
 {
         struct eng_job *job = container_of(msg, struct eng_job, msg);
 
+        assert(job->state == ENG_JOB_RAN);
         job->state = ENG_JOB_IDLE;
         job->done(job);
 }
@@ -45,6 +46,7 @@ static void *worker_main(void *arg)
         struct eng_job *job;
 
         while ((job = worker_take(worker)) != NULL) {
+                assert(job->state == ENG_JOB_QUEUED);
                 job->run(job);
                 job->state = ENG_JOB_RAN;
                 job->msg.run = job_message;
@@ -57,6 +59,7 @@ int eng_worker_start(struct eng_worker *worker, struct lp_loop *loop, const char
 {
         int rv;
 
+        assert(!worker->started);
         memset(worker, 0, sizeof(*worker));
         worker->loop = loop;
         pthread_mutex_init(&worker->lock, NULL);
@@ -71,6 +74,7 @@ int eng_worker_start(struct eng_worker *worker, struct lp_loop *loop, const char
 
 void eng_worker_give(struct eng_worker *worker, struct eng_job *job)
 {
+        assert(worker->started && lp_self() == worker->loop);
         assert(job->state == ENG_JOB_IDLE);
         job->state = ENG_JOB_QUEUED;
         job->next = NULL;
@@ -95,6 +99,7 @@ static void tell_to_stop(struct eng_worker *worker)
 
 static void worker_ended(struct eng_worker *worker)
 {
+        assert(worker->stopping && worker->first == NULL); /* what was queued has run */
         pthread_cond_destroy(&worker->wake);
         pthread_mutex_destroy(&worker->lock);
         worker->started = false;
