@@ -10,6 +10,7 @@
  */
 #include "engine/drive/local.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,8 +57,11 @@ static int newer_below(struct eng_local *l, const struct eng_mut *mut, uint64_t 
 /* Without copying: the record's body is the same for all drives. */
 static void cache_inline(struct eng_local *l, const struct fmt_value *value, const struct eng_append *append, const struct eng_mut *mut)
 {
-        struct eng_buf *bytes = eng_buf_slice(append->body, (size_t)(mut->inline_bytes - append->body->data), mut->inline_len);
+        size_t offset = (size_t)(mut->inline_bytes - append->body->data);
+        struct eng_buf *bytes;
 
+        assert(offset + mut->inline_len == append->body->len); /* they end the body */
+        bytes = eng_buf_slice(append->body, offset, mut->inline_len);
         if (bytes == NULL)
                 return;
         eng_cache_put(l->cache, value->id, bytes);
@@ -70,6 +74,7 @@ static int apply_put(struct eng_local *l, const struct eng_append *append, const
         struct eng_buf *value = eng_buf_new(mut->value_len);
         struct fmt_value *head;
 
+        assert(mut->value_len >= sizeof(*head)); /* the record was checked: as below */
         if (value == NULL)
                 return -ENOMEM;
         memcpy(value->data, mut->value, mut->value_len);
@@ -87,6 +92,7 @@ static int apply_end_upload(struct eng_local *l, const struct eng_append *append
 {
         struct eng_buf *ids = eng_buf_new(mut->value_len);
 
+        assert(mut->value_len % FMT_ID == 0);
         if (ids == NULL)
                 return -ENOMEM;
         memcpy(ids->data, mut->value, mut->value_len);
@@ -131,6 +137,7 @@ static int apply(struct eng_local *l, const struct eng_append *append, bool late
         size_t pos = 0;
         int rv;
 
+        assert(body->len + (append->body == NULL ? append->rec.inline_len : 0) == append->rec.body_len);
         while ((rv = eng_rec_next(body->data, append->rec.body_len, append->rec.inline_len, &pos, &mut)) == 1) {
                 rv = apply_mutation(l, append, &mut, late);
                 if (rv != 0)
@@ -150,6 +157,7 @@ int eng_apply_up_to(struct eng_local *l, struct eng_log_pg *pg, uint64_t seq)
                 append = eng_pgs_take(&l->pgs, pg, seq);
                 if (append == NULL)
                         break;
+                assert(append->rec.type == FMT_RECORD_PG && append->rec.pg == pg->pg);
                 rv = apply(l, append, append->rec.seq <= applied);
                 eng_append_free(append);
                 if (rv != 0)
@@ -165,6 +173,7 @@ int eng_apply_copy(struct eng_local *l, const struct eng_append *append)
         struct eng_log_pg *pg = eng_pgs_find(&l->pgs, append->rec.pg); /* none: nothing of it is pending */
         int rv = 0;
 
+        assert(append->rec.type == FMT_RECORD_COPY && !l->active->copying);
         if (pg != NULL && append->rec.committed > 0) { /* a replay may not have known it yet */
                 eng_pgs_set_committed(pg, append->rec.committed);
                 rv = eng_apply_up_to(l, pg, append->rec.committed);
@@ -185,6 +194,7 @@ int eng_apply_void(struct eng_local *l, const struct eng_append *append)
         size_t at;
         int rv = 0;
 
+        assert(append->rec.type == FMT_RECORD_VOID);
         count_tombstone(l, append); /* it must not go before the records that it speaks of */
         for (at = 0; body != NULL && at + sizeof(one) <= body->len; at += sizeof(one)) {
                 memcpy(&one, body->data + at, sizeof(one));
@@ -211,6 +221,8 @@ void eng_append_covered(const struct eng_local *l, struct fmt_index_covered *out
 
         memset(out, 0, sizeof(*out));
         if (oldest != NULL) {
+                assert(oldest->rec.file < l->log.end.file ||
+                       (oldest->rec.file == l->log.end.file && oldest->rec.position < l->log.end.position));
                 out->file = oldest->rec.file;
                 out->generation = oldest->rec.generation;
                 out->position = oldest->rec.position;
@@ -245,6 +257,7 @@ static void durable_pg(void *arg, struct eng_append *append)
         struct eng_local *l = arg;
         struct eng_log_pg *pg = eng_pgs_get(&l->pgs, append->rec.pg);
 
+        assert(append->rec.type == FMT_RECORD_PG);
         eng_count(&l->statistics.appends, 1);
         if (pg == NULL) {
                 append_answer(append, -EIO);
@@ -276,8 +289,10 @@ static void durable_copy(void *arg, struct eng_append *append)
 void eng_append_epoch_durable(void *arg, struct eng_append *append)
 {
         struct eng_local *l = arg;
-        int rv = eng_epochs_add(l, append->body, append->rec.file);
+        int rv;
 
+        assert(append->rec.type == FMT_RECORD_EPOCH);
+        rv = eng_epochs_add(l, append->body, append->rec.file);
         append_answer(append, rv);
         eng_append_free(append);
 }

@@ -13,6 +13,7 @@
  */
 #include "engine/drive/local.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +39,7 @@ static int snapshot_pgs(struct eng_local *l, struct eng_batch *batch)
         while ((pg = eng_pgs_next(&l->pgs, pg)) != NULL) {
                 if (!pg->dirty)
                         continue;
+                assert(batch->pg_count < l->pgs.count);
                 row = &batch->pgs[batch->pg_count++];
                 row->pg = pg->pg;
                 row->seq = pg->applied;
@@ -62,6 +64,7 @@ static int snapshot_logs(struct eng_local *l, struct eng_batch *batch)
                 row->bytes = file->bytes;
                 row->end_crc = file->end_crc;
         }
+        assert(batch->log_count == l->files.dirty_count);
         return 0;
 }
 
@@ -78,6 +81,7 @@ static int snapshot_segments(struct eng_local *l, struct eng_batch *batch)
                 row = &batch->segments[batch->segment_count];
                 eng_segment_row(segment, row);
                 row->indexed_to = eng_write_floor(l, segment);
+                assert(row->indexed_to <= row->end && batch->segment_count < eng_segments_stale(l->segments));
                 if (row->indexed_to > segment->indexed_to || (row->sealed && !segment->row_sealed))
                         batch->segment_count++;
         }
@@ -165,12 +169,19 @@ static bool anything_new(struct eng_local *l, bool running)
         return memcmp(&covered, &l->covered, sizeof(covered)) != 0;
 }
 
+/* What the index covers grows. */
+static bool follows(const struct fmt_index_covered *later, const struct fmt_index_covered *earlier)
+{
+        return later->file > earlier->file || (later->file == earlier->file && later->position >= earlier->position);
+}
+
 /* 1: frozen; 0: nothing to do; -ENOMEM. */
 static int freeze(struct eng_local *l, bool running)
 {
         struct eng_memtable *fresh;
         int rv;
 
+        assert(l->frozen == NULL && l->batch.tail == NULL);
         if (!anything_new(l, running) && (l->owners_complete || !running))
                 return 0;
         fresh = eng_memtable_new();
@@ -182,6 +193,7 @@ static int freeze(struct eng_local *l, bool running)
                 eng_memtable_free(fresh);
                 return rv;
         }
+        assert(follows(&l->batch.covered, &l->covered));
         mark_clean(l, &l->batch);
         l->frozen = l->active;
         l->active = fresh;
@@ -243,6 +255,7 @@ static void thaw(struct eng_local *l, bool running)
 {
         struct eng_memtable *frozen = l->frozen;
 
+        assert(frozen != NULL && l->batch.tail == frozen && l->batches_ended < l->batches_begun);
         l->covered = l->batch.covered;
         l->owners_complete = l->batch.owners_complete;
         atomic_store_explicit(&l->statistics.unknown_owners, l->batch.unknown_owners, memory_order_relaxed);
@@ -275,6 +288,7 @@ static void batch_done(struct eng_job *job);
 
 static void batch_give(struct eng_local *l)
 {
+        assert(l->frozen != NULL && l->batch.tail == l->frozen && !l->batch_flushing);
         eng_local_give(l, &l->index_worker, &l->batch.job, batch_run, batch_done);
 }
 
@@ -282,6 +296,7 @@ static void batch_flushed(struct eng_op *op)
 {
         struct eng_local *l = container_of(op, struct eng_local, batch_sync);
 
+        assert(l->batch_flushing);
         l->batch_flushing = false;
         if (!eng_local_release(l) || eng_local_failed(l))
                 return;
@@ -291,6 +306,7 @@ static void batch_flushed(struct eng_op *op)
 
 static void flush_and_give(struct eng_local *l)
 {
+        assert(l->frozen != NULL && !l->batch_flushing);
         if (l->writes.flushing == 0 && !eng_segments_unsynced(l->segments)) {
                 batch_give(l);
                 return;
@@ -343,6 +359,7 @@ static void batch_done(struct eng_job *job)
 
 void eng_batch_start(struct eng_local *l)
 {
+        assert(eng_local_on_loop(l));
         if (l->frozen != NULL || l->batch.job.state != ENG_JOB_IDLE || eng_local_failed(l))
                 return;
         if (freeze(l, true) == 1)

@@ -7,6 +7,7 @@
  */
 #include "engine/drive/local.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,8 +89,10 @@ static void part_gone(void *arg, const struct eng_index_entry *entry)
 static int write_range(struct eng_index_txn *txn, struct eng_batch *batch, const struct eng_memtable_name *entry)
 {
         struct range range = {.batch = batch, .ids = entry->value};
-        int rv = eng_index_delete_prefix(txn, entry->name, entry->name_len, part_gone, &range);
+        int rv;
 
+        assert(entry->value->len % FMT_ID == 0);
+        rv = eng_index_delete_prefix(txn, entry->name, entry->name_len, part_gone, &range);
         return rv != 0 ? rv : range.rv;
 }
 
@@ -97,6 +100,7 @@ static int write_name(struct eng_index_txn *txn, struct eng_batch *batch, const 
 {
         int rv;
 
+        assert((entry->kind == ENG_MEMTABLE_GONE) == (entry->value == NULL));
         if (entry->kind == ENG_MEMTABLE_RANGE)
                 return write_range(txn, batch, entry);
         rv = look_at_old(txn, batch, entry);
@@ -151,6 +155,7 @@ static int write_object(struct eng_index_txn *txn, struct eng_batch *batch, cons
         if (rv != 0 || discard.rv != 0)
                 return rv != 0 ? rv : discard.rv;
         for (at = object->locations; at != NULL; at = at->next) {
+                assert(at->location.stripe == at->key.stripe && at->location.shard == at->key.shard);
                 rv = eng_index_location_put(txn, object->id, &at->location, &old);
                 if (rv == 1 && !same_location(&old, &at->location))
                         rv = add_gone(&batch->gone, &old);
@@ -254,6 +259,7 @@ int eng_batch_write(struct eng_index *index, struct eng_batch *batch)
         struct eng_index_txn *txn;
         int rv;
 
+        assert(batch->tail != NULL && batch->covered.file != 0);
         eng_buf_list_clear(&batch->dead); /* of an attempt before this one */
         batch->gone.count = 0;
         batch->row_count = 0;

@@ -13,6 +13,7 @@
  */
 #include "engine/drive/local.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -55,6 +56,7 @@ static void describe(struct eng_log_damage *d)
         unsigned i;
         int n;
 
+        assert(d->locations > 0 && d->group_count <= ENG_DAMAGE_GROUPS);
         n = snprintf(d->text, sizeof(d->text),
                      "its log is damaged in %u place%s, first in %016llx.log at %llu; lost may be what groups",
                      d->locations, d->locations == 1 ? "" : "s", (unsigned long long)d->file,
@@ -89,6 +91,7 @@ int eng_damage_found(struct eng_local *l, uint64_t file, uint64_t position)
 {
         struct eng_log_damage *d = &l->damage;
 
+        assert(!l->opened); /* what it writes is constant afterwards */
         if (d->locations++ > 0)
                 return 0;
         d->file = file;
@@ -196,6 +199,7 @@ int eng_damage_end(struct eng_local *l)
         uint64_t epoch;
         int rv;
 
+        assert(!l->opened);
         if (!l->damage.there)
                 return 0;
         rv = since(l, &epoch);

@@ -70,6 +70,7 @@ int eng_epochs_add(struct eng_local *l, struct eng_buf *body, uint64_t file)
                 return 0;
         if (epochs->count == ENG_EPOCH_HISTORY + 1)
                 count_file(l, epochs->known[--epochs->count].file, -1);
+        assert(epochs->count <= ENG_EPOCH_HISTORY && at <= epochs->count);
         memmove(&epochs->known[at + 1], &epochs->known[at], (epochs->count - at) * sizeof(epochs->known[0]));
         epochs->count++;
         epochs->known[at].head = epoch;

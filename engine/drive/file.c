@@ -14,6 +14,7 @@
 
 #include "engine/drive/replay.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -85,8 +86,10 @@ static void unlink_logs(struct eng_local *l)
                         rv = -errno;
                 l->file.free_result = rv;
         }
-        while (l->file.log_count > i)
+        while (l->file.log_count > i) {
+                assert(l->file.free_bytes >= l->file.logs[l->file.log_count - 1]->capacity);
                 l->file.free_bytes -= l->file.logs[--l->file.log_count]->capacity;
+        }
 }
 
 /* How the file before this one ended, from this one's header. */
@@ -142,6 +145,7 @@ static int forget_logs(struct eng_local *l)
 
         for (i = 0; i < l->file.log_count && rv == 0; i++) {
                 file = l->file.logs[i];
+                assert(file != l->log.current && file->live_names == 0);
                 rv = note_gone(&l->logs_gone, &l->log_gone_count, &l->log_gone_size, file->number);
                 atomic_fetch_sub_explicit(&l->statistics.log_bytes, file->capacity, memory_order_relaxed);
                 eng_log_files_remove(&l->files, file);
@@ -240,6 +244,7 @@ static void freed_durable(void *arg, struct eng_append *append)
 {
         struct eng_local *l = arg;
 
+        assert(l->file.freed_in_flight > 0);
         eng_append_free(append);
         if (--l->file.freed_in_flight > 0)
                 return;
@@ -254,6 +259,7 @@ static bool next_gap(const struct eng_log_file **after, struct fmt_freed *gap)
         uint64_t last = file->number;
 
         while ((file = TAILQ_NEXT(file, order)) != NULL) {
+                assert(file->number > last);
                 if (file->freeing)
                         continue;
                 *gap = (struct fmt_freed){.first = last + 1, .last = file->number - 1};
@@ -330,6 +336,7 @@ static void write_freed(struct eng_local *l)
         const struct eng_log_file *at = first_that_stays(l);
         bool more = at != NULL;
 
+        assert(l->file.freed_in_flight == 0);
         l->file.freed_short = false;
         while (more && !l->file.freed_short) {
                 struct eng_buf *gaps[2] = {NULL, NULL};
@@ -349,6 +356,7 @@ static void marks_durable(void *arg, struct eng_append *append)
 {
         struct eng_local *l = arg;
 
+        assert(l->file.marks_in_flight && l->file.marks_from >= l->file.marks_file);
         l->file.marks_file = l->file.marks_from;
         l->file.marks_in_flight = false;
         eng_append_free(append);
@@ -373,6 +381,7 @@ static struct eng_buf *list_marks(const struct eng_local *l)
                 memcpy(body->data + body->len, &mark, sizeof(mark));
                 body->len += sizeof(mark);
         }
+        assert(body->len <= l->pgs.count * sizeof(mark));
         return body;
 }
 
@@ -513,6 +522,8 @@ static void count_free(struct eng_local *l)
 
         l->file.free_bytes = 0;
         for (i = 0; i < l->file.log_count; i++) {
+                assert(!l->file.logs[i]->going);
+                assert(i == 0 || l->file.logs[i - 1]->number < l->file.logs[i]->number); /* oldest first */
                 l->file.free_bytes += l->file.logs[i]->capacity;
                 l->file.logs[i]->going = true;
         }
@@ -522,11 +533,13 @@ static void count_free(struct eng_local *l)
 
 void eng_file_free_dead(struct eng_local *l)
 {
+        assert(eng_local_on_loop(l));
         if (eng_local_failed(l))
                 return;
         trim_next(l);
         if (l->file.free_job.state != ENG_JOB_IDLE)
                 return;
+        assert(l->file.deferred_again <= ENG_FREE_AT_ONCE);
         l->file.log_count = l->file.head_count = 0;
         l->file.deferred_count = l->file.deferred_again; /* there was no descriptor to look at them */
         l->file.deferred_again = 0;
@@ -562,6 +575,7 @@ static void make_done(struct eng_job *job)
 
         if (!eng_local_release(l))
                 return;
+        assert(l->file.make_bytes > 0);
         eng_space_drop(l->space, l->file.make_bytes);
         l->file.make_bytes = 0;
         rv = eng_segment_prepare_end(l->segments, &l->file.segment);
@@ -597,6 +611,7 @@ void eng_file_make_segment(struct eng_local *l)
                 return;
         if (!may_make(l, bytes))
                 return;
+        assert(l->file.make_bytes == 0);
         eng_segment_prepare_begin(l->segments, &l->file.segment);
         eng_segment_prepare_size(&l->file.segment, bytes);
         l->file.make_bytes = bytes;

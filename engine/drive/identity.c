@@ -9,6 +9,7 @@
  */
 #include "engine/drive/identity.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -90,6 +91,7 @@ size_t eng_identity_print(const struct eng_identity *identity, char *text, size_
         if (identity->layout > 1)
                 n += snprintf(text + n, cap - (size_t)n, "features %llx\n", (unsigned long long)identity->features);
         n += snprintf(text + n, cap - (size_t)n, "crc32c %08x\n", era_crc32c(0, text, (size_t)n));
+        assert((size_t)n < cap);
         return (size_t)n;
 }
 
@@ -419,6 +421,7 @@ int eng_folder_upgrade(int dir_fd, const char *path, const struct eng_identity *
         char text[FORMAT_MAX];
         int rv;
 
+        assert(identity->layout < FMT_LAYOUT_VERSION);
         own.layout = FMT_LAYOUT_VERSION;
         own.features = 0;
         rv = write_file(dir_fd, FORMAT_NEW_NAME, text, eng_identity_print(&own, text, sizeof(text)));

@@ -17,6 +17,7 @@
  */
 #include "engine/drive/local.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -27,6 +28,9 @@
 #define BUSY_BYTES_S (32ull << 20) /* of a log: from there on the drive has better to do than to write files ahead */
 #define NS_PER_S     1000000000ull
 #define SHORT_WRITES_MOST 8u
+
+_Static_assert(sizeof(struct fmt_record) + FMT_BODY_MAX + FMT_RECORD_ALIGN <= ENG_BATCH_BYTES,
+               "a batch has room for any record");
 
 static void make_next(struct eng_local *l);
 
@@ -49,6 +53,8 @@ void eng_log_free(struct eng_local *l)
 
 void eng_log_append(struct eng_local *l, struct eng_append *append)
 {
+        assert(eng_local_on_loop(l) && append->durable != NULL);
+        assert(append->rec.body_len <= FMT_BODY_MAX);
         TAILQ_INSERT_TAIL(&l->log.queue, append, link);
         l->log.queue_bytes += eng_rec_size(append->rec.body_len);
         eng_count(&l->statistics.queue, 1);
@@ -95,6 +101,7 @@ static void next_done(struct eng_job *job)
 
         if (!eng_local_release(l))
                 return;
+        assert(l->log.next == ENG_LOG_NEXT_MAKING);
         eng_space_drop(l->space, l->log.claimed);
         l->log.claimed = 0;
         l->log.next = rv == 0 ? ENG_LOG_NEXT_READY : ENG_LOG_NEXT_NONE;
@@ -123,6 +130,7 @@ static void make_next(struct eng_local *l)
 {
         if (l->log.next != ENG_LOG_NEXT_NONE || l->log.make_next.state != ENG_JOB_IDLE)
                 return;
+        assert(l->log.claimed == 0);
         l->log.next = ENG_LOG_NEXT_MAKING;
         l->log.next_number = l->log.current->number + 1;
         l->log.next_bytes = eng_space_portion(l->space, l->reserve_bytes, l->log_file_bytes, ENG_LOG_BYTES_MIN) /
@@ -141,6 +149,7 @@ static int log_begin_file(struct eng_local *l)
         struct eng_log_ident ident = {.file = log->next_number};
         int fd;
 
+        assert(log->next == ENG_LOG_NEXT_READY && log->next_number > log->current->number);
         lp_random(&ident.generation, sizeof(ident.generation));
         memcpy(ident.drive_id, l->files.drive_id, FMT_ID);
         fd = eng_logfile_open_write(l->files.dir_fd, log->next_number);
@@ -151,6 +160,7 @@ static int log_begin_file(struct eng_local *l)
                 close(fd);
                 return -ENOMEM;
         }
+        assert(TAILQ_NEXT(file, order) == NULL);
         eng_logfile_header((struct fmt_log_header *)log->buffer, &ident, log->current->number, log->crc,
                            log->end.file == log->current->number && log->end.prev_crc == log->crc ? log->end.position : 0);
         if (log->fd >= 0)
@@ -173,6 +183,8 @@ static void put_record(struct eng_local *l, struct eng_append *append, uint64_t 
         uint8_t *to = l->log.buffer + FMT_BLOCK + at;
         size_t used;
 
+        assert(rec->body_len == (append->body != NULL ? append->body->len : 0));
+        assert(rec->inline_len <= rec->body_len && rec->type != 0); /* as replay demands: eng_rec_ok() */
         memcpy(rec->drive_id, l->files.drive_id, FMT_ID);
         rec->file = l->log.current->number;
         rec->generation = l->log.current->generation;
@@ -195,17 +207,21 @@ static uint32_t log_build(struct eng_local *l, uint64_t room)
         struct eng_append *append;
         uint32_t len = 0, padded;
 
+        assert(!l->log.writing && TAILQ_EMPTY(&l->log.batch)); /* the buffer is ours (I7) */
+        assert(batch >= FMT_BLOCK && batch % FMT_BLOCK == 0);
         room = room < ENG_BATCH_BYTES ? room : ENG_BATCH_BYTES;
         while ((append = TAILQ_FIRST(&l->log.queue)) != NULL) {
                 size = eng_rec_size(append->rec.body_len);
                 if (len + size > room)
                         break;
+                assert(l->log.queue_bytes >= size);
                 TAILQ_REMOVE(&l->log.queue, append, link);
                 l->log.queue_bytes -= size;
                 put_record(l, append, batch, len);
                 TAILQ_INSERT_TAIL(&l->log.batch, append, link);
                 len += (uint32_t)size;
         }
+        assert(len > 0); /* the first one fits */
         padded = (uint32_t)eng_round_up(len, FMT_BLOCK);
         memset(l->log.buffer + FMT_BLOCK + len, 0, padded - len);
         return padded;
@@ -215,6 +231,7 @@ static uint32_t log_build(struct eng_local *l, uint64_t room)
 
 void eng_log_ends_after(struct eng_local *l, const struct fmt_record *rec)
 {
+        assert(rec->file > l->log.end.file || (rec->file == l->log.end.file && rec->position >= l->log.end.position));
         l->log.end.file = rec->file;
         l->log.end.generation = rec->generation;
         l->log.end.position = rec->position + eng_rec_size(rec->body_len);
@@ -231,7 +248,9 @@ static void finish_batch(struct eng_local *l)
         struct eng_log *log = &l->log;
         struct eng_append *append;
 
+        assert(log->writing);
         while ((append = TAILQ_FIRST(&log->batch)) != NULL) {
+                assert(append->rec.prev_crc == log->end.prev_crc); /* the chain */
                 eng_log_ends_after(l, &append->rec);
                 TAILQ_REMOVE(&log->batch, append, link);
                 atomic_fetch_sub_explicit(&l->statistics.queue, 1, memory_order_relaxed);
@@ -281,6 +300,7 @@ static void take_back(struct eng_local *l, bool full)
         struct eng_log *log = &l->log;
         struct eng_append *append;
 
+        assert(log->writing && !TAILQ_EMPTY(&log->batch));
         TAILQ_FOREACH (append, &log->batch, link) {
                 append->written = true;
                 log->queue_bytes += eng_rec_size(append->rec.body_len);
@@ -288,6 +308,7 @@ static void take_back(struct eng_local *l, bool full)
         TAILQ_CONCAT(&log->batch, &log->queue, link);
         TAILQ_CONCAT(&log->queue, &log->batch, link);
         log->current->bytes -= log->write_len - (log->write_header ? FMT_BLOCK : 0);
+        assert(log->current->bytes >= FMT_BLOCK && log->crc_before == log->end.prev_crc);
         log->crc = log->crc_before;
         log->header_due = log->write_header;
         log->writing = false;
@@ -329,6 +350,7 @@ static void log_written(struct lp_io *io, int res)
 
         if (!eng_local_release(l))
                 return;
+        assert(log->writing);
         eng_watch_end(l, &log->watch);
         lp_trace(LP_TRACE_LOG_FLUSHED, l->drive.slot, (uint64_t)(int64_t)res);
         if (!eng_local_failed(l) && met_full(log, res)) {
@@ -378,6 +400,9 @@ static void start_write(struct eng_local *l, uint32_t len, bool with_header)
         uint8_t *from = log->buffer + (with_header ? 0 : FMT_BLOCK);
         uint64_t offset = with_header ? 0 : log->current->bytes, request = lp_trace_request();
 
+        assert(log->fd >= 0 && !log->writing);
+        assert(len > 0 && len <= ENG_BATCH_BYTES && len % FMT_BLOCK == 0);
+        assert(!with_header || log->current->bytes == FMT_BLOCK);
         log->current->bytes += len;
         log->write_header = with_header;
         log->header_due = false;

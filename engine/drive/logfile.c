@@ -108,6 +108,7 @@ int eng_logfile_make_first(int dir_fd, const uint8_t drive_id[FMT_ID], const voi
         if (bytes == NULL)
                 return -ENOMEM;
         len = build_first(bytes, drive_id, epoch_body, epoch_len);
+        assert(len <= 3 * FMT_BLOCK + epoch_len);
         fd = openat(dir_fd, ENG_LOGFILE_FIRST_NAME, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
         if (fd < 0) {
                 rv = -errno;
@@ -163,6 +164,7 @@ int eng_logfile_prepare(int dir_fd, uint64_t number, uint64_t bytes, bool writte
         char name[ENG_LOGFILE_NAME_MAX], new_name[ENG_LOGFILE_NAME_MAX];
         int fd, rv;
 
+        assert(bytes > 0 && bytes % FMT_BLOCK == 0);
         eng_logfile_name(name, number);
         snprintf(new_name, sizeof(new_name), "%016llx.new", (unsigned long long)number);
         fd = logfile_open_direct(dir_fd, new_name, O_WRONLY | O_CREAT | O_TRUNC);
@@ -225,6 +227,7 @@ struct eng_log_file *eng_log_files_add(struct eng_log_files *files, uint64_t num
 {
         struct eng_log_file *file, *before;
 
+        assert(eng_log_files_find(files, number) == NULL);
         file = calloc(1, sizeof(*file));
         if (file == NULL)
                 return NULL;
@@ -273,6 +276,7 @@ static void clean_one(struct eng_log_files *files, struct eng_log_file *file)
 {
         if (!file->dirty)
                 return;
+        assert(files->dirty_count > 0);
         file->dirty = false;
         files->dirty_count--;
         TAILQ_REMOVE(&files->dirty, file, dirty_link);
@@ -293,7 +297,7 @@ void eng_log_file_set_live(struct eng_log_files *files, struct eng_log_file *fil
 
 void eng_log_files_remove(struct eng_log_files *files, struct eng_log_file *file)
 {
-        assert(file->pins == 0);
+        assert(file->pins == 0 && TAILQ_EMPTY(&file->fd.wants) && files->count > 0);
         eng_fd_close(&file->fd);
         files->live_bytes -= file->live_bytes;
         clean_one(files, file);
@@ -311,4 +315,5 @@ void eng_log_files_close(struct eng_log_files *files)
                 file->pins = 0;
                 eng_log_files_remove(files, file);
         }
+        assert(files->count == 0 && files->dirty_count == 0 && files->by_number == NULL);
 }

@@ -7,6 +7,7 @@
  */
 #include "engine/drive/local.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -277,6 +278,7 @@ static int put_row(struct intake *intake, const struct eng_segment *segment)
         struct eng_index_txn *txn;
         int rv = 0;
 
+        assert(!intake->to_memtable);
         if (intake->txn == NULL)
                 rv = eng_index_write_begin(intake->l->index, &intake->txn);
         if (rv != 0)
@@ -357,6 +359,7 @@ static void count_in_memtable(struct eng_local *l)
 
         HASH_ITER (hh, l->active->locations, at, next) {
                 segment = eng_segment_find(l->segments, at->location.segment);
+                assert(segment != NULL); /* its scan met the frame */
                 eng_segment_found_living(l->segments, segment, eng_location_bytes(&at->location));
         }
 }
@@ -434,6 +437,7 @@ static void open_tick(struct lp_timer *timer)
         struct eng_local *l = container_of(timer, struct eng_local, tick);
         struct eng_segments_info info;
 
+        assert(lp_self() == l->drive.owner);
         if (eng_local_failed(l))
                 return;
         if (eng_local_check_watches(l))
@@ -456,6 +460,7 @@ static void open_start(struct lp_msg *msg)
 {
         struct eng_local *l = container_of(msg, struct eng_local, start_msg);
 
+        assert(l->opened && lp_self() == l->drive.owner);
         if (!eng_local_release(l))
                 return;
         if (l->dead.count > 0 && l->options.superseded != NULL)
@@ -523,6 +528,7 @@ static void set_sizes(struct eng_local *l)
         uint64_t total = atomic_load(&l->space->total);
 
         l->log_file_bytes = log_file_bytes(&l->options, total);
+        assert(l->log_file_bytes > 0 && l->log_file_bytes % FMT_BLOCK == 0);
         l->reserve_bytes = eng_reserve_size(l->options.full_reserve_bytes, total);
         l->options.segment_bytes = eng_segment_size(l->options.segment_bytes, total, l->reserve_bytes);
 }
@@ -608,6 +614,7 @@ int eng_local_open(const struct eng_local_options *options, struct eng_drive **o
                 rv = try_open(options, &l, &rebuild, lost, error);
         if (rv != 0)
                 return rv;
+        assert(l->holds == 1 && TAILQ_EMPTY(&l->watches)); /* opening leaves nothing under way */
         l->opened = true;
         l->start_msg.run = open_start;
         eng_local_hold(l);

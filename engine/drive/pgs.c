@@ -8,6 +8,7 @@
  */
 #include "engine/drive/pgs.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,7 +71,7 @@ struct eng_log_pg *eng_pgs_find(const struct eng_pgs *pgs, uint32_t number)
 
 struct eng_log_pg *eng_pgs_get(struct eng_pgs *pgs, uint32_t number)
 {
-        struct eng_log_pg *pg = eng_pgs_find(pgs, number);
+        struct eng_log_pg *pg = eng_pgs_find(pgs, number), *there;
 
         if (pg != NULL)
                 return pg;
@@ -79,7 +80,8 @@ struct eng_log_pg *eng_pgs_get(struct eng_pgs *pgs, uint32_t number)
                 return NULL;
         pg->pg = number;
         TAILQ_INIT(&pg->pending);
-        RB_INSERT(eng_log_pg_tree, &pgs->tree, pg);
+        there = RB_INSERT(eng_log_pg_tree, &pgs->tree, pg);
+        assert(there == NULL);
         if (number < ENG_PGS_NEAR)
                 pgs->near[number] = pg;
         pgs->count++;
@@ -95,8 +97,12 @@ struct eng_log_pg *eng_pgs_next(const struct eng_pgs *pgs, struct eng_log_pg *af
 
 bool eng_pgs_add(struct eng_pgs *pgs, struct eng_log_pg *pg, struct eng_append *append)
 {
+        const struct eng_append *last = TAILQ_LAST(&pgs->order, eng_append_list);
         struct eng_append *before;
 
+        assert(append->rec.pg == pg->pg);
+        assert(last == NULL || last->rec.file < append->rec.file ||
+               (last->rec.file == append->rec.file && last->rec.position <= append->rec.position));
         TAILQ_FOREACH_REVERSE(before, &pg->pending, eng_append_list, link)
         {
                 if (before->rec.seq <= append->rec.seq)
@@ -130,16 +136,22 @@ static void catch_up(struct eng_log_pg *pg)
         pg->dirty = true;
 }
 
+static void pending_leave(struct eng_pgs *pgs, struct eng_log_pg *pg, struct eng_append *append)
+{
+        assert(pgs->pending_count > 0 && pgs->pending_bytes >= append_bytes(append));
+        TAILQ_REMOVE(&pg->pending, append, link);
+        TAILQ_REMOVE(&pgs->order, append, order);
+        pgs->pending_count--;
+        pgs->pending_bytes -= append_bytes(append);
+}
+
 struct eng_append *eng_pgs_take(struct eng_pgs *pgs, struct eng_log_pg *pg, uint64_t up_to)
 {
         struct eng_append *append = TAILQ_FIRST(&pg->pending);
 
         if (append == NULL || append->rec.seq > up_to)
                 return NULL;
-        TAILQ_REMOVE(&pg->pending, append, link);
-        TAILQ_REMOVE(&pgs->order, append, order);
-        pgs->pending_count--;
-        pgs->pending_bytes -= append_bytes(append);
+        pending_leave(pgs, pg, append);
         if (append->rec.seq > pg->applied) {
                 pg->applied = append->rec.seq;
                 pg->applied_epoch = append->rec.epoch;
@@ -187,6 +199,7 @@ struct eng_buf *eng_pgs_void_body(const struct eng_pgs *pgs)
                 memcpy(body->data + at, &one, sizeof(one));
                 at += sizeof(one);
         }
+        assert(at == len);
         return body;
 }
 
@@ -198,10 +211,7 @@ void eng_pgs_void(struct eng_pgs *pgs, const struct fmt_void *which)
 
         if (append == NULL)
                 return;
-        TAILQ_REMOVE(&pg->pending, append, link);
-        TAILQ_REMOVE(&pgs->order, append, order);
-        pgs->pending_count--;
-        pgs->pending_bytes -= append_bytes(append);
+        pending_leave(pgs, pg, append);
         eng_append_free(append);
         catch_up(pg);
         last = TAILQ_LAST(&pg->pending, eng_append_list);
@@ -275,6 +285,7 @@ struct eng_buf *eng_pgs_tail(const struct eng_pgs *pgs, uint32_t *count)
                 fill_mark(&entry, pg);
                 memcpy(buf->data + at++ * sizeof(entry), &entry, sizeof(entry));
         }
+        assert(at == n);
         *count = (uint32_t)at;
         return buf;
 }

@@ -20,6 +20,7 @@
  */
 #include "engine/drive/replay.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -93,6 +94,7 @@ static struct eng_append *replay_keep(const struct fmt_record *rec, const uint8_
         struct eng_append *append = calloc(1, sizeof(*append));
         size_t len = rec->body_len - rec->inline_len;
 
+        assert(rec->inline_len <= rec->body_len); /* eng_rec_ok() */
         if (append == NULL)
                 return NULL;
         append->rec = *rec;
@@ -227,6 +229,7 @@ static int replay_look_at(struct replay *r, const struct fmt_record *rec, const 
 
 static int replay_take(struct replay *r, const struct fmt_record *rec, const uint8_t *body)
 {
+        assert(!r->looking);
         switch (rec->type) {
         case FMT_RECORD_PG:
                 if (eng_rec_check_stored(body, rec->body_len, rec->inline_len) != 0)
@@ -450,6 +453,7 @@ static int replay_step(struct replay *r)
 
         if (r->at + 1 == r->count)
                 return 0;
+        assert(next->number > file->number);
         if (next->header.prev_file != file->number && !next->salvaged) {
                 rv = meet_gap(r, file, next);
                 if (rv != 0)
@@ -688,6 +692,7 @@ static int set_end(struct replay *r)
         uint64_t plain = r->l->log_file_bytes < ENG_LOG_PLAIN_BYTES ? r->l->log_file_bytes : ENG_LOG_PLAIN_BYTES;
         int fd, rv;
 
+        assert(r->at + 1 == r->count && TAILQ_EMPTY(&log->queue));
         log->current = eng_log_files_find(&r->l->files, last->number);
         log->current->bytes = eng_round_up(r->position, FMT_BLOCK);
         log->crc = r->crc;
@@ -771,6 +776,7 @@ static int note_known(void *arg, const struct fmt_index_log *row)
                 known->numbers = numbers;
                 known->size = size;
         }
+        assert(known->count == 0 || known->numbers[known->count - 1] < row->file);
         known->numbers[known->count++] = row->file;
         return 0;
 }
@@ -799,6 +805,7 @@ int eng_replay(struct eng_local *l, struct eng_error *error)
         uint64_t bad;
         int rv = replay_find_known(l, &known);
 
+        assert(!l->opened);
         eng_local_index_error(l, rv);
         if (rv != 0) {
                 eng_error_set(error, rv, "%s/index cannot be read: %s", l->path, strerror(-rv));

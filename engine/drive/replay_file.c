@@ -8,6 +8,7 @@
  */
 #include "engine/drive/replay.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -58,6 +59,7 @@ static void fill_unreadable(struct eng_log_window *window)
 {
         size_t end = window->len / FMT_BLOCK * FMT_BLOCK + FMT_BLOCK;
 
+        assert(end <= WINDOW_BYTES);
         memset(window->bytes + window->len, 0, end - window->len);
         window->len = end;
         window->unreadable = window->start + window->len;
@@ -97,6 +99,7 @@ int eng_log_window_at(struct eng_log_window *window, uint64_t position, size_t n
 {
         int rv;
 
+        assert(need + FMT_BLOCK <= WINDOW_BYTES);
         *out = NULL;
         if (position > window->size || window->size - position < need)
                 return 0;

@@ -75,6 +75,7 @@ void eng_space_put(struct eng_space *space)
         if (space == NULL)
                 return;
         pthread_mutex_lock(&lock);
+        assert(space->users > 0);
         space->users--;
         atomic_store(&space->drives, space->users);
         if (space->users == 0) {
