@@ -7,6 +7,7 @@
  */
 #include "engine/drive/local.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -27,6 +28,7 @@ static void held_now(struct eng_local *l, struct eng_op *op)
         uint32_t i;
         int rv = 0;
 
+        assert(op->held.count <= ENG_HELD_MAX && wait->done <= op->held.count);
         for (; rv == 0 && wait->done < op->held.count; wait->done += rv == 0) {
                 i = wait->done;
                 rv = eng_location_find(l, op->held.object_id, op->held.stripe + i, op->held.shard, &location);
@@ -77,6 +79,7 @@ static int holds_read_ids(struct eng_local *l, struct eng_op *op)
                 rv = eng_index_location_next(l->reader, after, held[op->ids.count].id, &held[op->ids.count].key_hash);
                 if (rv != 0)
                         break;
+                assert(memcmp(held[op->ids.count].id, after, FMT_ID) > 0);
                 after = held[op->ids.count].id;
                 op->ids.count++;
                 eng_pages_of_op(op)->tries = 0;
@@ -143,6 +146,7 @@ static int read_owned(struct eng_local *l, struct eng_op *op)
         struct eng_page_wait *wait = eng_pages_of_op(op);
         int rv = eng_index_read_begin(l->reader);
 
+        assert(op->owned.count <= ENG_OWNED_MAX && wait->done <= op->owned.count);
         while (rv >= 0 && wait->done < op->owned.count) {
                 rv = eng_index_owned(l->reader, op->owned.ids[wait->done]);
                 if (rv < 0)
@@ -192,6 +196,7 @@ void eng_owned_op(struct eng_local *l, struct eng_op *op)
         struct eng_page_wait *wait = eng_pages_of_op(op);
         int rv = 0;
 
+        assert(l->batches_ended <= l->batches_begun && l->batches_begun - l->batches_ended == (l->frozen != NULL));
         op->owned.bits = NULL;
         wait->tries = wait->done = 0;
         if (op->owned.count == 0) {

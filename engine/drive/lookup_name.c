@@ -7,6 +7,7 @@
  */
 #include "engine/drive/local.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -15,6 +16,7 @@ static int copy_value(const struct eng_index_entry *found, struct eng_buf **out)
 {
         struct eng_buf *value = eng_buf_new(found->value_len);
 
+        assert(found->value_len >= sizeof(struct fmt_value)); /* index.h */
         if (value == NULL)
                 return -ENOMEM;
         memcpy(value->data, found->value, found->value_len);
@@ -48,6 +50,7 @@ int eng_lookup_value(struct eng_local *l, const uint8_t *name, size_t len, struc
                 return find_in_index(l, name, len, out);
         if (entry->kind != ENG_MEMTABLE_PUT)
                 return -ENOENT;
+        assert(entry->value->len >= sizeof(struct fmt_value));
         *out = eng_buf_ref(entry->value);
         return 0;
 }
@@ -74,8 +77,10 @@ static void lookup_again(struct eng_local *l, struct eng_page_wait *wait, int rv
 static void lookup_now(struct eng_local *l, struct eng_op *op)
 {
         const struct fmt_value *value;
-        int rv = eng_lookup_value(l, op->lookup.name, op->lookup.name_len, &op->lookup.value);
+        int rv;
 
+        assert(op->lookup.value == NULL && op->lookup.bytes == NULL);
+        rv = eng_lookup_value(l, op->lookup.name, op->lookup.name_len, &op->lookup.value);
         if (rv == ENG_INDEX_ABSENT) {
                 eng_pages_wait_op(l, op, lookup_again);
                 return;

@@ -15,6 +15,7 @@
  */
 #include "engine/drive/local.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -136,7 +137,9 @@ static void read_back_on_owner(struct lp_msg *msg)
         struct eng_reading *r = read_of_msg(msg);
         struct eng_local *l = r->l;
 
+        assert(eng_local_on_loop(l) && r->op == NULL);
         if (eng_local_release(l)) {
+                assert(*flying(l, r->home) > 0);
                 eng_watch_end(l, &r->watch);
                 eng_flight_leave(l, &r->flight);
                 eng_fd_put(l, &r->segment->fd);
@@ -155,6 +158,7 @@ static void read_back_on_owner(struct lp_msg *msg)
 
 static void read_finish(struct eng_reading *r, int rv)
 {
+        assert(lp_self() == r->home && (r->op != NULL || r->left != NULL)); /* its slot is the op's, or goes back */
         if (rv == 0)
                 eng_count(&r->l->statistics.read_bytes, r->op->read.len);
         if (r->op != NULL)
@@ -198,6 +202,7 @@ static int verify(struct eng_reading *r)
 
 static void have_part(struct eng_reading *r)
 {
+        assert(r->ios > 0);
         if (--r->ios == 0)
                 read_finish(r, r->op != NULL ? verify(r) : -EIO);
 }
@@ -249,6 +254,9 @@ static void read_on_home(struct lp_msg *msg)
         uint8_t *slot = r->op->read.slot;
         bool together = !r->known && r->first <= READ_WITH_HEADER;
 
+        assert(lp_self() == r->home && r->ios == 0);
+        assert(r->first % FMT_CRC_BLOCK == 0 && r->cover > 0);
+        assert(r->first + r->cover <= r->op->read.payload_len); /* it lies in the slot */
         r->io.done = have_bytes;
         r->ios = 1;
         r->head_res = FMT_BLOCK;
@@ -359,6 +367,7 @@ void eng_read_late(struct eng_local *l)
 /* The descriptors are there. */
 static void read_line_up(struct eng_local *l, struct eng_reading *r)
 {
+        assert(r->segment->pins > 0 && r->segment->fd.users > 0);
         r->read_fd = r->segment->fd.read_fd;
         r->direct_fd = r->segment->fd.direct_fd;
         r->direct = !eng_ghosts_touch(&l->unit_ghosts, r->where.generation, r->where.position + r->first) && r->direct_fd >= 0;
@@ -386,6 +395,7 @@ static void read_start(struct eng_local *l, struct eng_reading *r, struct eng_se
 {
         struct eng_op *op = r->op;
 
+        assert(location->payload_len == op->read.payload_len);
         eng_segment_pin(segment);
         r->l = l;
         r->segment = segment;

@@ -14,6 +14,7 @@
  */
 #include "engine/drive/local.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -151,6 +152,7 @@ static void reclaim_begin(struct eng_local *l)
         struct eng_log_file *file = best_log(l, wanted, &log_dead);
         int rv = 0;
 
+        assert(rc->state == ENG_RECLAIM_IDLE && rc->segment == NULL && rc->file == NULL);
         rc->incomplete = rc->look = false;
         if (segment != NULL && segment_dead >= wanted &&
             (file == NULL || segment_dead >= log_dead || log_dead < wanted))
@@ -167,6 +169,7 @@ static void pause_over(struct lp_timer *timer)
 {
         struct eng_local *l = of_timer(timer);
 
+        assert(eng_local_on_loop(l));
         if (!eng_local_failed(l) && l->reclaim.state == ENG_RECLAIM_PAUSE)
                 eng_reclaim_pace(l, 0, l->reclaim.after_pause);
 }
@@ -175,6 +178,7 @@ void eng_reclaim_wait(struct eng_local *l, uint64_t ns, void (*step)(struct eng_
 {
         struct eng_reclaim *rc = &l->reclaim;
 
+        assert(rc->segment != NULL || rc->file != NULL);
         rc->state = ENG_RECLAIM_PAUSE;
         rc->after_pause = step;
         rc->timer.expired = pause_over;
@@ -239,6 +243,8 @@ void eng_reclaim_passed(struct eng_local *l)
 {
         struct eng_reclaim *rc = &l->reclaim;
 
+        assert((rc->segment != NULL) != (rc->file != NULL)); /* one victim at a time */
+        assert(rc->state != ENG_RECLAIM_IDLE && rc->state != ENG_RECLAIM_SETTLE);
         if (rc->segment != NULL) {
                 eng_count(&l->statistics.reclaim_damaged, rc->copy.damaged);
                 eng_segment_unpin(l->segments, rc->segment);
@@ -246,6 +252,7 @@ void eng_reclaim_passed(struct eng_local *l)
                 rc->segment = NULL;
         }
         if (rc->file != NULL) {
+                assert(rc->file->pins > 0 && rc->out == 0);
                 rc->file->pins--;
                 eng_log_move_end(&rc->move);
                 rc->file = NULL;
@@ -263,6 +270,7 @@ static void reclaim_judge(struct eng_local *l)
         struct eng_segment *segment = rc->segment_id != 0 ? eng_segment_find(l->segments, rc->segment_id) : NULL;
         struct eng_log_file *file = rc->file_number != 0 ? eng_log_files_find(&l->files, rc->file_number) : NULL;
 
+        assert(rc->state == ENG_RECLAIM_SETTLE && rc->segment == NULL && rc->file == NULL);
         if (rc->incomplete && file != NULL)
                 file->not_before = lp_now(l->drive.owner) + RETRY_NS;
         else if (rc->incomplete)

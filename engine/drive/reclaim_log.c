@@ -15,6 +15,7 @@
  */
 #include "engine/drive/local.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,8 @@
 
 #define BUSY_TRIES   50u
 #define BUSY_WAIT_NS 2000000ull
+
+_Static_assert(FMT_BODY_MAX <= ENG_MOVE_BYTES, "the buffer has room for any record");
 
 static void reclaim_log_read_start(struct eng_local *l);
 static void copy_step(struct eng_local *l);
@@ -207,6 +210,7 @@ static void one_back(struct eng_local *l)
 {
         struct eng_reclaim *rc = &l->reclaim;
 
+        assert(rc->state == ENG_RECLAIM_APPEND && rc->out > 0);
         if (--rc->out == 0)
                 eng_reclaim_pace(l, rc->step_bytes, pass_on);
 }
@@ -232,6 +236,7 @@ static void await_page(struct eng_local *l, unsigned i)
 {
         struct eng_reclaim *rc = &l->reclaim;
 
+        assert(!rc->absent && i < rc->move.count);
         if (i > rc->wait.done)
                 rc->wait.tries = 0;
         rc->wait.done = i;
@@ -280,6 +285,7 @@ static int reclaim_log_append_copy(struct eng_local *l, const struct fmt_record 
         eng_buf_unref(body);
         if (append == NULL)
                 return -ENOMEM;
+        assert(append->rec.body_len <= rec->body_len); /* a part of it */
         append->rec.body_crc = era_crc32c(0, append->body->data, append->body->len);
         append->rec.inline_len = mut->inline_len;
         append->rec.pg = rec->pg;
@@ -328,6 +334,7 @@ static void copy_step(struct eng_local *l)
         unsigned i;
         int rv;
 
+        assert(rc->file != NULL && rc->out == 0);
         rc->out = rc->met_busy = 0;
         rc->absent = false;
         rc->state = ENG_RECLAIM_APPEND;
@@ -357,6 +364,7 @@ static void reclaim_log_read_done(struct eng_job *job)
 
         if (!eng_local_release(l) || eng_local_failed(l))
                 return;
+        assert(l->reclaim.state == ENG_RECLAIM_RECORDS && move->count <= ENG_MOVE_RECORDS);
         if (move->window.unreadable != move->unreadable)
                 eng_local_read_error(l, move->ident.file | ENG_UNREADABLE_LOG, move->window.unreadable);
         move->unreadable = move->window.unreadable;
@@ -378,6 +386,7 @@ int eng_reclaim_log(struct eng_local *l, struct eng_log_file *victim)
 {
         struct eng_reclaim *rc = &l->reclaim;
 
+        assert(rc->state == ENG_RECLAIM_IDLE && victim != l->log.current);
         memset(&rc->move, 0, sizeof(rc->move));
         rc->read_from = 0;
         rc->move.buffer = malloc(ENG_MOVE_BYTES);

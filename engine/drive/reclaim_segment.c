@@ -15,6 +15,7 @@
  */
 #include "engine/drive/local.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -97,6 +98,7 @@ static void reclaim_segment_synced(struct eng_op *op)
 
         if (!eng_local_release(l) || eng_local_failed(l))
                 return;
+        assert(rc->state == ENG_RECLAIM_FLUSH);
         for (i = rc->copy.loaded_from; i < rc->copy.loaded_to && rv == 0; i++) {
                 if (rc->copy.frames[i].to_segment == 0)
                         continue;
@@ -151,6 +153,7 @@ static void run_written(struct lp_io *io, int res)
 
         if (!eng_local_release(l))
                 return;
+        assert(rc->state == ENG_RECLAIM_WRITE && rc->run_first < rc->run_end);
         eng_watch_end(l, &rc->watch);
         for (i = rc->run_first; i < rc->run_end; i++)
                 eng_segment_written(l->segments, rc->run_to, frame_bytes(&rc->copy.frames[i]), ok);
@@ -214,6 +217,9 @@ static int reclaim_segment_gather(struct eng_local *l)
                         return rv;
                 if (rc->run_bytes == 0)
                         rc->run_first = rc->cursor;
+                assert(frame->at == rc->copy.frames[rc->run_first].at + rc->run_bytes);
+                assert(frame->to_segment == rc->copy.frames[rc->run_first].to_segment &&
+                       frame->to_position == rc->copy.frames[rc->run_first].to_position + rc->run_bytes);
                 rc->run_end = rc->cursor + 1;
                 rc->run_bytes += frame_bytes(frame);
         }
@@ -272,6 +278,7 @@ static void reclaim_segment_load_done(struct eng_job *job)
 
         if (!eng_local_release(l) || eng_local_failed(l))
                 return;
+        assert(l->reclaim.state == ENG_RECLAIM_LOAD);
         for (i = copy->loaded_from; i < copy->loaded_to; i++)
                 if (copy->frames[i].unreadable)
                         eng_local_read_error(l, copy->segment, copy->frames[i].position);
@@ -338,6 +345,7 @@ static void headers_done(struct eng_job *job)
 
         if (!eng_local_release(l) || eng_local_failed(l))
                 return;
+        assert(l->reclaim.state == ENG_RECLAIM_HEADERS);
         if (copy->result != 0) {
                 reclaim_segment_give_up(l);
                 return;
@@ -361,8 +369,10 @@ static void headers_start(struct eng_local *l)
 int eng_reclaim_segment(struct eng_local *l, struct eng_segment *victim)
 {
         struct eng_reclaim *rc = &l->reclaim;
-        int rv = eng_segment_copy_begin(l->segments, victim, &rc->copy);
+        int rv;
 
+        assert(rc->state == ENG_RECLAIM_IDLE && victim->writing == 0);
+        rv = eng_segment_copy_begin(l->segments, victim, &rc->copy);
         if (rv != 0)
                 return rv;
         rc->segment = victim;

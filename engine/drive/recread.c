@@ -10,6 +10,7 @@
  */
 #include "engine/drive/local.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,6 +73,7 @@ static struct eng_rec_reading *take_spare(struct eng_local *l)
 {
         struct eng_rec_reading *r = l->spares.first;
 
+        assert((r == NULL) == (l->spares.count == 0));
         if (r != NULL) {
                 l->spares.first = r->next;
                 l->spares.count--;
@@ -119,6 +121,7 @@ static void recread_back_on_owner(struct lp_msg *msg)
         struct eng_rec_reading *r = recread_of_msg(msg);
         struct eng_local *l = r->l;
 
+        assert(eng_local_on_loop(l) && r->op == NULL && r->large == NULL);
         if (!eng_local_release(l)) {
                 eng_buf_unref(r->cached);
                 eng_flight_end(&r->flight);
@@ -126,6 +129,7 @@ static void recread_back_on_owner(struct lp_msg *msg)
         }
         eng_watch_end(l, &r->watch);
         eng_flight_leave(l, &r->flight);
+        assert(r->file->pins > 0);
         eng_fd_put(l, &r->file->fd);
         r->file->pins--;
         if (r->refused)
@@ -147,6 +151,7 @@ static void recread_back_on_owner(struct lp_msg *msg)
 
 static void recread_finish(struct eng_rec_reading *r, int rv)
 {
+        assert(lp_self() == r->home);
         free(r->large);
         r->large = NULL;
         if (r->op != NULL)
@@ -261,6 +266,7 @@ static void recread_bytes(struct eng_rec_reading *r, uint32_t want)
         uint64_t from = r->position / block * block, end = eng_round_up(r->position + want, block);
         uint8_t *to = r->spare;
 
+        assert(want >= sizeof(struct fmt_record) && want <= READ_MAX);
         free(r->large);
         r->large = NULL;
         if (end - from > SPARE_BLOCK)
@@ -290,6 +296,7 @@ static void recread_go(struct eng_local *l, struct eng_rec_reading *r)
 {
         const struct eng_log_file *f = r->file;
 
+        assert(f->pins > 0 && f->fd.users > 0);
         r->read_fd = f->fd.read_fd;
         r->direct_fd = f->fd.direct_fd;
         r->direct_block = f->fd.direct_block;
@@ -317,6 +324,7 @@ static void recread_have_fds(struct eng_want *want, int rv)
                 recread_go(l, r);
                 return;
         }
+        assert(r->file->pins > 0);
         r->file->pins--;
         give_spare(l, r);
         if (rv != -ECANCELED)
@@ -332,6 +340,8 @@ void eng_rec_read(struct eng_local *l, struct eng_op *op, uint64_t file, uint64_
                 eng_local_answer(op, f != NULL ? -EAGAIN : -EBADMSG);
                 return;
         }
+        assert(op->kind == ENG_OP_LOOKUP ? op->lookup.value != NULL && op->lookup.bytes == NULL
+                                         : op->kind == ENG_OP_RECORD && op->append.body == NULL);
         f->pins++;
         r->l = l;
         r->op = op;

@@ -21,6 +21,7 @@
  */
 #include "engine/drive/local.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,6 +50,7 @@ static void rot_forget(struct eng_local *l, unsigned i)
 {
         struct eng_rot *rot = &l->rot;
 
+        assert(i < rot->count && rot->count == rot->shards + rot->gaps);
         rot->shards -= rot->items[i].kind == FMT_ROT_SHARD;
         rot->gaps -= rot->items[i].kind == FMT_ROT_GAP;
         rot->items[i] = rot->items[--rot->count];
@@ -86,6 +88,7 @@ static struct fmt_rot *rot_new(struct eng_local *l, enum fmt_rot_kind kind)
                 rot->items = calloc(ENG_ROT_MAX, sizeof(*rot->items));
         if (rot->items == NULL || rot_full(rot, kind))
                 return NULL;
+        assert(rot->count == rot->shards + rot->gaps);
         rot->shards += kind == FMT_ROT_SHARD;
         rot->gaps += kind == FMT_ROT_GAP;
         rot_changed(l, kind == FMT_ROT_SHARD);
@@ -357,6 +360,7 @@ int eng_rot_snapshot(struct eng_local *l, struct eng_buf **out)
 {
         size_t len = l->rot.count * sizeof(*l->rot.items);
 
+        assert(l->rot.count <= ENG_ROT_MAX);
         if (!l->rot.dirty)
                 return 0;
         *out = eng_buf_new(sizeof(l->rot.state) + len);
@@ -382,5 +386,5 @@ void eng_rot_free(struct eng_local *l)
 {
         free(l->rot.items);
         l->rot.items = NULL;
-        l->rot.count = 0;
+        l->rot.count = l->rot.shards = l->rot.gaps = 0;
 }

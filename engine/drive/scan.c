@@ -10,6 +10,7 @@
  */
 #include "engine/drive/local.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,6 +108,7 @@ static int emit_value(struct scan *scan, const uint8_t *name, size_t name_len, c
         struct fmt_value head;
         int rv;
 
+        assert(value_len >= sizeof(head));
         memcpy(&head, value, sizeof(head));
         len = wanted_length(scan, &head, value_len);
         if (len > value_len)
@@ -187,6 +189,7 @@ static enum source scan_least(const struct scan *scan)
 /* What comes next begins behind the name that source stands at: should that need a page that is not there. */
 static void scan_remember(struct scan *scan, enum source source)
 {
+        assert(scan->at[source].name_len <= FMT_NAME_MAX);
         memcpy(scan->from, scan->at[source].name, scan->at[source].name_len);
         scan->from_len = scan->at[source].name_len;
         scan->after = true;
@@ -218,6 +221,7 @@ static void value_at(const struct scan *scan, enum source source, const uint8_t 
                 *len = scan->at[INDEX].found.value_len;
                 return;
         }
+        assert(scan->at[source].entry->kind == ENG_MEMTABLE_PUT);
         *value = scan->at[source].entry->value->data;
         *len = scan->at[source].entry->value->len;
 }
@@ -355,6 +359,7 @@ static void scan_finish(struct scan *scan, int rv)
 {
         struct eng_op *op = scan->op;
 
+        assert(op->scan.entries == NULL && scan->count <= op->scan.max);
         if (rv == 0 && scan->out == NULL) {
                 scan->out = eng_buf_new(0);
                 rv = scan->out == NULL ? -ENOMEM : 0;

@@ -15,6 +15,7 @@
  */
 #include "engine/drive/local.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -133,7 +134,9 @@ static void log_scrub_answer(struct eng_log_scrubbing *s, int rv)
         struct eng_local *l = s->l;
         struct eng_op *op = s->op;
 
+        assert(l->rot.scrubbing);
         if (s->file != NULL) {
+                assert(s->file->pins > 0);
                 eng_fd_put(l, &s->file->fd);
                 s->file->pins--;
         }
@@ -174,12 +177,14 @@ static void log_scrub_give_up(struct eng_flight *flight)
 
 static void scrub_log_move_to(struct eng_log_scrubbing *s, uint64_t position)
 {
+        assert(position >= state_of(s)->position);
         state_of(s)->bytes += position - state_of(s)->position;
         state_of(s)->position = position;
 }
 
 static const uint8_t *bytes_at(const struct eng_log_scrubbing *s, uint64_t position, uint64_t need)
 {
+        assert(position >= s->from);
         return position - s->from + need <= s->have ? s->bytes + (position - s->from) : NULL;
 }
 
@@ -369,6 +374,7 @@ static void scrub_log_submit(struct eng_log_scrubbing *s)
         bool direct = !s->buffered && fd->direct_fd >= 0 && !s->l->files.no_direct;
         uint32_t want = s->blocks ? FMT_BLOCK : s->want;
 
+        assert(want > 0 && s->have + want <= eng_round_up(WINDOW, FMT_BLOCK));
         s->io.done = log_scrub_have;
         lp_read(s->l->drive.owner, &s->io, direct ? fd->direct_fd : fd->read_fd, s->bytes + s->have, want, s->from + s->have);
 }
@@ -479,6 +485,7 @@ static void log_scrub_have(struct lp_io *io, int res)
 
 static void scrub_log_begin_file(struct eng_log_scrubbing *s)
 {
+        assert(s->file->pins > 0 && s->file->fd.users > 0);
         memcpy(s->ident.drive_id, s->l->files.drive_id, FMT_ID);
         s->ident.file = s->file->number;
         s->ident.generation = s->file->generation; /* known since it was opened */
@@ -495,6 +502,7 @@ static void log_scrub_have_fds(struct eng_want *want, int rv)
                 return;
         }
         if (rv != 0) { /* they are not held */
+                assert(f->pins > 0);
                 s->file = NULL;
                 f->pins--;
         }
@@ -548,6 +556,7 @@ void eng_scrub_log(struct eng_local *l, struct eng_op *op)
         }
         s->l = l;
         s->op = op;
+        assert(!l->rot.scrubbing);
         l->rot.scrubbing = true;
         eng_flight_begin(l, &s->flight, l->drive.owner, log_scrub_give_up, log_scrub_gone);
         log_scrub_go(s);

@@ -88,6 +88,7 @@ static void scrub_answer(struct eng_scrubbing *s, int rv)
         struct eng_local *l = s->l;
         struct eng_op *op = s->op;
 
+        assert(l->rot.scrubbing && (op != NULL || s->left != NULL));
         scrub_let_go(s);
         eng_flight_leave(l, &s->flight);
         l->rot.scrubbing = false;
@@ -177,6 +178,7 @@ static void scrub_read(struct eng_scrubbing *s, uint8_t *to, uint64_t from, uint
 {
         struct eng_local *l = s->l;
 
+        assert(want > 0 && (uint64_t)(to - (uint8_t *)s->slot) + want <= LP_SLOT_SIZE);
         s->to = to;
         s->from = from;
         s->want = (uint32_t)want;
@@ -190,6 +192,7 @@ static void scrub_read_step(struct eng_scrubbing *s)
         struct fmt_drive_scrub *state = scrub_state(s);
         uint64_t from = state->position, want;
 
+        assert(from >= FMT_BLOCK && from < s->bound && s->segment->fd.users > 0);
         switch (s->step) {
         case SCRUB_HEADER:
                 scrub_read(s, s->slot, from, FMT_BLOCK);
@@ -575,6 +578,7 @@ static void scrub_begin(struct eng_local *l, struct eng_op *op)
         s->l = l;
         s->op = op;
         s->slot = op->scrub.slot;
+        assert(!l->rot.scrubbing);
         l->rot.scrubbing = true;
         if (op->scrub.state.segment == 0)
                 scrub_round_begins(s);

@@ -25,6 +25,7 @@ RB_GENERATE(segment_tree, eng_segment, by_id, segment_order)
 
 void segment_count_out(struct eng_segments *set, const struct eng_segment *segment)
 {
+        assert(set->total.segments > 0);
         set->total.segments--;
         set->total.bytes -= segment->file_bytes;
         set->total.live_frames -= segment->live_frames;
@@ -79,6 +80,7 @@ static void segment_row_settled(struct eng_segments *set, struct eng_segment *se
 {
         if (!segment->stale)
                 return;
+        assert(set->stale_count > 0);
         segment->stale = false;
         TAILQ_REMOVE(&set->stale, segment, stale_link);
         set->stale_count--;
@@ -137,6 +139,7 @@ void segment_note_quiet(struct eng_segments *set, struct eng_segment *segment)
 
 static void segment_unquiet(struct eng_segments *set, struct eng_segment *segment)
 {
+        assert(segment->quiet);
         segment->quiet = false;
         TAILQ_REMOVE(&set->quiet, segment, quiet_link);
 }
@@ -181,6 +184,7 @@ bool eng_segment_unlink_begin(struct eng_segments *set, struct eng_segment_job *
 
         if (segment == NULL)
                 return false;
+        assert(segment->writing == 0 && segment != set->active); /* I6 */
         segment_job_for(set, segment, job);
         job->look = !segment->fd.checked;
         eng_fd_take(&segment->fd, &job->read_fd, &job->direct_fd);
@@ -268,7 +272,7 @@ int eng_segment_prepare_end(struct eng_segments *set, struct eng_segment_job *jo
 {
         struct eng_segment *segment;
 
-        assert(set->preparing);
+        assert(set->preparing && set->next == NULL && job->id == set->next_id);
         set->preparing = false;
         if (job->result != 0)
                 return job->result;
@@ -296,6 +300,7 @@ int eng_segment_prepare_end(struct eng_segments *set, struct eng_segment_job *jo
 
 static void segment_seal(struct eng_segments *set, struct eng_segment *segment)
 {
+        assert(!segment->sealed && segment != set->active && segment != set->next);
         segment->sealed = true;
         segment_row_changes(set, segment);
         segment_note_quiet(set, segment);
@@ -318,6 +323,9 @@ int eng_segment_reserve(struct eng_segments *set, uint32_t bytes, struct eng_seg
                 set->next = NULL;
                 segment_add(set, active);
         }
+        assert(!active->sealed && active->write_fd >= 0); /* I3: as the next */
+        assert(active->end >= SEGMENT_FIRST_FRAME && active->end % FMT_BLOCK == 0);
+        assert(active->end + bytes <= active->file_bytes);
         if (active->writing == 0)
                 active->whole_to = active->end;
         *out = active;
@@ -362,7 +370,7 @@ static void note_unsynced(struct eng_segments *set, struct eng_segment *segment)
 
 void eng_segment_written(struct eng_segments *set, struct eng_segment *segment, uint32_t bytes, bool ok)
 {
-        assert(segment->writing > 0);
+        assert(segment->writing > 0 && segment->pins >= segment->writing);
         segment->writing--;
         if (ok) {
                 eng_segment_found_living(set, segment, bytes);
@@ -377,6 +385,7 @@ unsigned eng_segments_take_unsynced(struct eng_segments *set, struct eng_segment
         unsigned n = 0;
 
         while (n < max && (segment = TAILQ_FIRST(&set->unsynced)) != NULL) {
+                assert(segment->unsynced && segment->write_fd >= 0);
                 TAILQ_REMOVE(&set->unsynced, segment, unsynced_link);
                 segment->unsynced = false;
                 eng_segment_pin(segment);
@@ -425,6 +434,7 @@ void eng_segment_dead(struct eng_segments *set, struct eng_segment *segment, uin
 
 void eng_segment_set_indexed(struct eng_segments *set, struct eng_segment *segment, const struct fmt_index_segment *row)
 {
+        assert(row->segment == segment->id && row->indexed_to <= segment->end);
         if (row->indexed_to > segment->indexed_to)
                 segment->indexed_to = row->indexed_to;
         segment->row_sealed = row->sealed != 0;
@@ -501,6 +511,7 @@ void eng_segment_found_living(struct eng_segments *set, struct eng_segment *segm
 
 void eng_segment_row(const struct eng_segment *segment, struct fmt_index_segment *out)
 {
+        assert(segment->indexed_to <= segment->end);
         memset(out, 0, sizeof(*out));
         out->segment = segment->id;
         out->generation = segment->generation;

@@ -5,6 +5,7 @@
  * verifies every byte, so that what is written anew is known to be right (I5). A frame that fails is left where it is and counted: never copied as
  * good, and its segment is never unlinked while the index names it (I6). Nothing here writes (I3), and nothing touches the set.
  */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -19,6 +20,7 @@
 int eng_segment_copy_begin(const struct eng_segments *set, const struct eng_segment *segment,
                            struct eng_segment_copy *copy)
 {
+        assert(segment->sealed); /* its end stays where it is */
         memset(copy, 0, sizeof(*copy));
         copy->fd = -1;
         copy->buffer = aligned_alloc(FMT_BLOCK, ENG_COPY_BYTES);
@@ -113,12 +115,14 @@ void eng_segment_copy_load(struct eng_segment_copy *copy)
         struct eng_copy_frame *frame;
         uint32_t used = 0, need;
 
+        assert(copy->fd >= 0 && copy->loaded_to < copy->count);
         copy->loaded_from = copy->loaded_to;
         for (; copy->loaded_to < copy->count; copy->loaded_to++) {
                 frame = &copy->frames[copy->loaded_to];
                 need = FMT_BLOCK + frame->payload_len;
                 if (!frame->wanted)
                         continue;
+                assert(need <= ENG_COPY_BYTES);
                 if (used + need > ENG_COPY_BYTES)
                         return;
                 frame->at = used;

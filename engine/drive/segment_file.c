@@ -4,6 +4,7 @@
  * The jobs run on the drive's background thread and touch nothing but the job and the file system. A file is made under
  * another name and renamed when it is whole and durable, so a file of the right name always had a good header.
  */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -210,6 +211,7 @@ void eng_segment_prepare_run(struct eng_segment_job *job)
 {
         char fresh[SEGMENT_NAME_MAX], whole[SEGMENT_NAME_MAX];
 
+        assert(job->write_fd < 0 && job->bytes >= ENG_SEGMENT_BYTES_MIN && job->bytes % FMT_BLOCK == 0);
         segment_name(job->id, SEGMENT_NEW, fresh);
         segment_name(job->id, SEGMENT_WHOLE, whole);
         do
@@ -233,6 +235,7 @@ void eng_segment_trim_run(struct eng_segment_job *job)
 {
         char whole[SEGMENT_NAME_MAX];
 
+        assert(job->end >= SEGMENT_FIRST_FRAME && job->end <= job->bytes); /* it does not grow */
         if (job->write_fd < 0) { /* it was active when the process before this one ended */
                 segment_name(job->id, SEGMENT_WHOLE, whole);
                 job->write_fd = openat(job->dir_fd, whole, O_WRONLY | O_CLOEXEC);

@@ -166,6 +166,7 @@ static int frames_walk(struct eng_segments *set, struct eng_segment *segment, ui
         uint64_t at = from;
         int rv;
 
+        assert(from >= SEGMENT_FIRST_FRAME && segment->fd.read_fd >= 0);
         while ((at = data_from(segment, at)) + FMT_BLOCK <= segment->file_bytes) {
                 rv = frame_at(set, segment, at, any_generation, &frame);
                 if (rv < 0 && rv != -EIO)
@@ -241,6 +242,7 @@ static int look_begin(struct eng_segments *set, struct eng_segment *segment)
         char name[SEGMENT_NAME_MAX];
         int fd;
 
+        assert(segment->fd.read_fd < 0 && segment->fd.users == 0);
         segment_name(segment->id, SEGMENT_WHOLE, name);
         fd = eng_fd_open_plain(set->dir_fd, name);
         if (fd < 0)
@@ -334,6 +336,7 @@ static int open_all(struct eng_segments *set, const struct id_list *list, const 
 
         for (size_t i = 0; i <= list->count; i++) {
                 for (; r < row_count && (i == list->count || rows[r].segment < list->ids[i]); r++) {
+                        assert(r == 0 || rows[r - 1].segment < rows[r].segment);
                         if (rows[r].live_frames == 0)
                                 continue;
                         (*missing)++;
@@ -443,6 +446,7 @@ int eng_segments_scan(struct eng_segments *set, eng_segment_found found,
         struct eng_segment *segment;
         int rv;
 
+        assert(set->active == NULL && set->next == NULL && !set->preparing); /* the loop does not use it yet */
         RB_FOREACH (segment, segment_tree, &set->by_id) {
                 if (!segment->sealed || segment->scanned)
                         continue;

@@ -10,6 +10,7 @@
  */
 #include "engine/drive/local.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,6 +84,7 @@ static void write_on_home(struct lp_msg *msg)
 {
         struct eng_write *w = write_of_msg(msg);
 
+        assert(lp_self() == w->home);
         w->io.done = have_written;
         lp_write(w->home, &w->io, w->fd, w->op->write.slot, w->bytes, w->offset, 0);
 }
@@ -91,6 +93,7 @@ static void write_on_home(struct lp_msg *msg)
 
 static void end_write(struct eng_local *l, struct eng_write *w, int rv)
 {
+        assert(l->writes.count > 0);
         eng_local_answer(w->op, rv);
         l->writes.count--;
         free(w);
@@ -128,6 +131,7 @@ static void write_back_on_owner(struct lp_msg *msg)
                 free(w);
                 return;
         }
+        assert(eng_local_on_loop(l) && w->segment != NULL);
         TAILQ_REMOVE(&l->writes.flying, w, link);
         eng_watch_end(l, &w->watch);
         eng_segment_written(l->segments, w->segment, w->bytes, ok);
@@ -152,6 +156,8 @@ static void write_fly(struct eng_local *l, struct eng_write *w)
         struct eng_frame_where where = {
                 .segment = w->segment->id, .generation = w->segment->generation, .position = w->offset};
 
+        assert(((const struct fmt_frame *)w->op->write.slot)->magic == FMT_FRAME_MAGIC); /* home has prepared it */
+        assert(w->offset >= FMT_BLOCK && w->segment->write_fd >= 0);
         memcpy(where.drive_id, l->files.drive_id, FMT_ID);
         eng_frame_locate(w->op->write.slot, &where);
         w->fd = w->segment->write_fd;
@@ -174,8 +180,10 @@ static void write_fly(struct eng_local *l, struct eng_write *w)
 /* The first that waits. -EAGAIN: it waits on, or was refused (see eng_file_make_segment). */
 static int try_fly(struct eng_local *l, struct eng_write *w)
 {
-        int rv = eng_segment_reserve(l->segments, w->bytes, &w->segment, &w->offset);
+        int rv;
 
+        assert(w == TAILQ_FIRST(&l->writes.waiting) && w->segment == NULL);
+        rv = eng_segment_reserve(l->segments, w->bytes, &w->segment, &w->offset);
         if (rv == 0) {
                 TAILQ_REMOVE(&l->writes.waiting, w, link);
                 write_fly(l, w);
@@ -264,6 +272,7 @@ uint64_t eng_write_floor(struct eng_local *l, const struct eng_segment *segment)
                 if (w->segment == segment && w->offset < floor)
                         floor = w->offset;
         }
+        assert(floor >= segment->indexed_to); /* what is reserved later lies behind */
         return floor;
 }
 
@@ -295,6 +304,7 @@ static void have_flushed(struct lp_io *io, int res)
         struct eng_flush *flush = container_of(io, struct eng_flush, io);
         struct eng_local *l = flush->l;
 
+        assert(l->writes.flushing > 0);
         l->writes.flushing--;
         if (!eng_local_release(l))
                 return;
@@ -318,6 +328,7 @@ static bool flush_some(struct eng_local *l)
         struct eng_segment *segments[ENG_SYNC_SEGMENTS];
         unsigned i, n;
 
+        assert(l->writes.flushing == 0);
         if (!l->writes.sync_more)
                 return false;
         n = eng_segments_take_unsynced(l->segments, segments, ENG_SYNC_SEGMENTS);
@@ -370,6 +381,7 @@ void eng_sync_op(struct eng_local *l, struct eng_op *op)
 
 void eng_sync_own(struct eng_local *l, struct eng_op *op, void (*done)(struct eng_op *op))
 {
+        assert(eng_local_on_loop(l) && !eng_local_failed(l));
         memset(op, 0, sizeof(*op));
         op->kind = ENG_OP_SYNC;
         op->done = done;
