@@ -7,6 +7,7 @@
  */
 #include "engine/drive/cache.h"
 
+#include <assert.h>
 #include <bsd/sys/queue.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,6 +55,7 @@ struct eng_cache *eng_cache_new(uint64_t bytes)
 
 static void cache_leave(struct eng_cache *cache, struct entry *entry)
 {
+        assert(cache->used[entry->where] >= cost(entry) && (entry->where != GHOST || cache->ghosts > 0));
         TAILQ_REMOVE(&cache->queues[entry->where], entry, link);
         cache->used[entry->where] -= cost(entry);
         cache->ghosts -= entry->where == GHOST;
@@ -61,6 +63,7 @@ static void cache_leave(struct eng_cache *cache, struct entry *entry)
 
 static void cache_insert(struct eng_cache *cache, struct entry *entry, enum where where)
 {
+        assert((where == GHOST) == (entry->bytes == NULL));
         entry->where = (uint8_t)where;
         TAILQ_INSERT_TAIL(&cache->queues[where], entry, link);
         cache->used[where] += cost(entry);
@@ -83,6 +86,7 @@ void eng_cache_free(struct eng_cache *cache)
                 return;
         HASH_ITER (hh, cache->by_id, entry, next)
                 cache_destroy(cache, entry);
+        assert(cache->used[SMALL] == 0 && cache->used[MAIN] == 0 && cache->used[GHOST] == 0 && cache->ghosts == 0);
         free(cache);
 }
 
@@ -109,6 +113,7 @@ static void evict_main(struct eng_cache *cache)
 {
         struct entry *entry = TAILQ_FIRST(&cache->queues[MAIN]);
 
+        assert(entry->asked <= ASKED_MAX);
         if (entry->asked == 0) {
                 cache_destroy(cache, entry);
                 return;
@@ -120,6 +125,7 @@ static void evict_main(struct eng_cache *cache)
 
 static void cache_make_room(struct eng_cache *cache, uint64_t need)
 {
+        assert(need <= cache->limit); /* else both queues were empty before there is room */
         while (cache->used[SMALL] + cache->used[MAIN] + need > cache->limit) {
                 if (TAILQ_EMPTY(&cache->queues[MAIN]) ||
                     (cache->used[SMALL] > cache->limit / SMALL_SHARE && !TAILQ_EMPTY(&cache->queues[SMALL])))
@@ -168,6 +174,7 @@ void eng_cache_put(struct eng_cache *cache, const uint8_t id[FMT_ID], struct eng
         entry->bytes = eng_buf_ref(bytes);
         HASH_ADD(hh, cache->by_id, id, FMT_ID, entry);
         cache_insert(cache, entry, where);
+        assert(eng_cache_bytes(cache) <= cache->limit);
 }
 
 void eng_cache_drop(struct eng_cache *cache, const uint8_t id[FMT_ID])

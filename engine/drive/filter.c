@@ -25,6 +25,7 @@
  */
 #include "engine/drive/filter.h"
 
+#include <assert.h>
 #include <bsd/sys/queue.h>
 #include <errno.h>
 #include <pthread.h>
@@ -110,6 +111,7 @@ static void below_done(struct eng_op *op)
         struct eng_filter *filter = of->filter;
         int rv = op->result;
 
+        assert(of->rounds > 0);
         if (rv == 0 && --of->rounds > 0) {
                 eng_filter_drop_answer(op);
                 pass(of);
@@ -134,6 +136,7 @@ static struct eng_filter_op *end_wait_of(struct lp_timer *timer)
 {
         struct eng_filter_op *of = container_of(timer, struct eng_filter_op, timer);
 
+        assert(lp_self() == of->loop);
         pthread_mutex_lock(&of->filter->lock);
         LIST_REMOVE(of, entry);
         pthread_mutex_unlock(&of->filter->lock);
@@ -179,6 +182,7 @@ static void hit(struct eng_filter_op *of)
 {
         struct eng_filter *filter = of->filter;
 
+        assert(filter->kind < OPEN); /* the others touch the drive itself */
         switch (filter->kind) {
         case FAIL:
                 atomic_store(&filter->dead, true);
@@ -227,6 +231,7 @@ static void filter_submit(struct eng_drive *drive, struct eng_op *op)
         bool dead = atomic_load(&filter->dead);
         struct eng_filter_op *of;
 
+        assert(lp_self() != NULL && op->kind < ENG_OP_KINDS);
         if (!dead && !is_hit(filter, op->kind)) {
                 eng_drive_submit(filter->inner, op);
                 return;

@@ -1,6 +1,7 @@
 /* ghost_table.c - see ghost_table.h. Used by read.c for units and by recread.c for records. owner: the loop. */
 #include "engine/drive/ghost_table.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,6 +14,7 @@ static bool make(struct eng_ghosts *ghosts)
         uint64_t count = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / ghosts->memory_each;
         unsigned sets;
 
+        assert(ghosts->at == NULL);
         if (count > ghosts->most)
                 count = ghosts->most;
         sets = (unsigned)(count < GHOSTS_MIN ? GHOSTS_MIN : count) / ENG_GHOSTS_SET;

@@ -62,6 +62,7 @@ int index_error(int mdb_rv)
 
 uint32_t index_crc(const void *key, size_t key_len, const void *value, size_t len)
 {
+        assert(len >= sizeof(uint32_t));
         return era_crc32c(era_crc32c(0, key, key_len), (const uint8_t *)value + sizeof(uint32_t),
                           len - sizeof(uint32_t));
 }
@@ -76,6 +77,7 @@ int index_cursor_open(struct eng_index_txn *txn, enum index_db db, MDB_cursor **
         MDB_stat stat;
         int rv;
 
+        assert(*out == NULL); /* it would never be closed */
         /* Reads the database's root now: a fault inside mdb_cursor_open would lose the memory it has taken. */
         rv = mdb_stat(txn->mdb, txn->index->dbi[db], &stat);
         if (rv == 0)
@@ -513,6 +515,7 @@ void eng_index_reader_free(struct eng_index_txn *txn)
 {
         if (txn == NULL)
                 return;
+        assert(!txn->write);
         index_cursor_close(txn);
         if (txn->mdb != NULL)
                 mdb_txn_abort(txn->mdb);
@@ -534,8 +537,10 @@ static int read_begin_guarded(struct eng_index_txn *txn)
 
 int eng_index_read_begin(struct eng_index_txn *txn)
 {
-        int rv = read_begin_guarded(txn);
+        int rv;
 
+        assert(!txn->write && !txn->begun);
+        rv = read_begin_guarded(txn);
         txn->begun = rv == 0;
         return rv;
 }
@@ -633,6 +638,7 @@ int eng_index_write_commit(struct eng_index_txn *txn)
 {
         int rv = txn->failed;
 
+        assert(txn->write && txn->begun);
         if (rv == 0) {
                 rv = write_commit_guarded(txn);
                 if (rv != 0)
@@ -646,6 +652,7 @@ void eng_index_write_abort(struct eng_index_txn *txn)
 {
         if (txn == NULL)
                 return;
+        assert(txn->write && txn->begun);
         index_cursor_close(txn);
         if (txn->mdb != NULL)
                 mdb_txn_abort(txn->mdb);

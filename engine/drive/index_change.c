@@ -50,6 +50,7 @@ static int piece_make(struct eng_index_txn *txn, unsigned level, const struct in
                         return rv;
                 txn->next_piece = identity.next_piece;
         }
+        assert(txn->next_piece != 0); /* 0 means no piece */
         piece.id = txn->next_piece++;
         piece.crc = index_crc(key->bytes, key->len, &piece, sizeof(piece));
         *id = piece.id;

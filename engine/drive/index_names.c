@@ -72,6 +72,7 @@ int index_level_get(struct eng_index_txn *txn, unsigned level, const struct inde
         MDB_dbi dbi = txn->index->dbi[level == 0 ? INDEX_NAMES : INDEX_TAILS];
 
         /* A write transaction works in sorted order: its cursors look at the page they are on first. */
+        assert(!txn->write || txn->edit[level > 0] != NULL);
         if (txn->write)
                 return index_error(mdb_cursor_get(txn->edit[level > 0], &mkey, data, MDB_SET));
         return index_error(mdb_get(txn->mdb, dbi, &mkey, data));
@@ -98,6 +99,7 @@ int index_name_walk(struct eng_index_txn *txn, const uint8_t *name, size_t len, 
         MDB_val mkey, data;
         int rv;
 
+        assert(last < FMT_INDEX_LEVELS);
         pieces[0] = 0;
         for (unsigned i = 0; i < last; i++) {
                 *level = i;
@@ -124,6 +126,7 @@ static int names_get(struct eng_index_txn *txn, const uint8_t *name, size_t len,
         MDB_val data;
         int rv;
 
+        assert(txn->begun);
         *out = (struct eng_index_entry){0};
         rv = index_name_check(name, len);
         if (rv == 0 && txn->write)
@@ -179,6 +182,7 @@ static int level_ready(struct eng_index_txn *txn, unsigned level)
         struct index_level *at = &txn->level[level];
         int rv;
 
+        assert(txn->begun && level < FMT_INDEX_LEVELS);
         if (at->cursor == NULL)
                 rv = index_cursor_open(txn, level == 0 ? INDEX_NAMES : INDEX_TAILS, &at->cursor);
         else if (!at->renewed && !txn->write)
@@ -356,6 +360,7 @@ static int names_next(struct eng_index_txn *txn, struct eng_index_entry *out)
         MDB_val data;
 
         *out = (struct eng_index_entry){0};
+        assert(txn->begun);
         if (!txn->placed)
                 return txn->cursor_end;
         txn->placed = false;

@@ -142,6 +142,7 @@ int index_owners_change(struct eng_index_txn *txn, const uint8_t *name, size_t n
         uint8_t *copy = NULL;
         int rv = 0;
 
+        assert(txn->write && (value == NULL || value_len >= sizeof(struct fmt_value)));
         if (txn->index->no_owners)
                 return 0;
         if (old != NULL && has_parts(old->mv_data)) {
@@ -242,6 +243,7 @@ static int make_some(struct eng_index_txn *txn, struct fmt_index_owners_made *ma
                         return 1;
                 if (rv != 0 && (rv != -EBADMSG || entry.name_len == 0))
                         return rv;
+                assert(entry.name_len <= sizeof(making->from));
                 memcpy(making->from, entry.name, entry.name_len);
                 *from_len = entry.name_len;
                 if (rv == 0 && has_parts(entry.value)) /* the entry is the transaction's own copy */

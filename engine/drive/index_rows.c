@@ -79,6 +79,7 @@ int index_count(struct eng_index_txn *txn, enum index_db db, uint64_t id, int64_
 {
         struct index_count key = {.db = db, .id = id}, *count;
 
+        assert(txn->write && (db == INDEX_SEGMENTS || db == INDEX_LOGS));
         count = RB_FIND(index_counts, &txn->counts, &key);
         if (count == NULL) {
                 count = calloc(1, sizeof(*count));
@@ -382,6 +383,7 @@ static int rows_step(struct eng_index_txn *txn, enum index_db db, size_t width, 
         uint64_t got = 0;
         int rv;
 
+        assert(width <= sizeof(be));
         rv = index_counts_save(txn);
         if (rv == 0)
                 rv = index_cursor_open(txn, db, &txn->walk);
@@ -455,6 +457,7 @@ int eng_index_each_changed_log(struct eng_index_txn *txn, eng_index_log_fn each,
         struct fmt_index_log row;
         int rv = 0;
 
+        assert(txn->write);
         RB_FOREACH (count, index_counts, &txn->counts) {
                 if (count->db != INDEX_LOGS)
                         continue;

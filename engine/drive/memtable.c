@@ -85,6 +85,7 @@ bool eng_value_in_ids(const struct fmt_value *value, const uint8_t *ids, size_t 
 
 static const struct fmt_value *head_of(const struct eng_buf *value)
 {
+        assert(value->len >= sizeof(struct fmt_value));
         return (const struct fmt_value *)value->data;
 }
 
@@ -153,6 +154,7 @@ static struct eng_memtable_name *find_exact(const struct eng_memtable *memtable,
 {
         struct eng_memtable_name key = {.name = name, .name_len = (uint16_t)len};
 
+        assert(len <= FMT_NAME_MAX);
         return RB_FIND(eng_memtable_tree, (struct eng_memtable_tree *)&memtable->names, &key);
 }
 
@@ -189,6 +191,7 @@ const struct eng_memtable_name *eng_memtable_seek(const struct eng_memtable *mem
         struct eng_memtable_name key = {.name = name, .name_len = (uint16_t)len};
         struct eng_memtable_name *entry;
 
+        assert(len <= FMT_NAME_MAX);
         entry = RB_NFIND(eng_memtable_tree, (struct eng_memtable_tree *)&memtable->names, &key);
         if (entry != NULL && after && memtable_compare(entry, &key) == 0)
                 entry = RB_NEXT(eng_memtable_tree, &memtable->names, entry);
@@ -251,6 +254,7 @@ static int replace(struct eng_memtable *memtable, struct eng_memtable_name *entr
                 }
                 return supersede(memtable, value, entry->kind == ENG_MEMTABLE_PUT ? entry->value : NULL);
         }
+        assert(memtable->bytes >= entry_bytes(entry));
         memtable->bytes -= entry_bytes(entry);
         loser = entry->value;
         if (entry->kind != ENG_MEMTABLE_PUT || eng_memtable_only_forgets(kind, entry->name)) {
@@ -270,6 +274,7 @@ static int set(struct eng_memtable *memtable, const uint8_t *name, size_t len, e
 {
         struct eng_memtable_name *entry = new_entry(name, len), *present;
 
+        assert((kind == ENG_MEMTABLE_GONE) == (value == NULL));
         if (entry == NULL) {
                 eng_buf_unref(value);
                 return -ENOMEM;
@@ -315,6 +320,7 @@ static int drop_parts(struct eng_memtable *memtable, const uint8_t *prefix, size
                 if (entry->seq > seq)
                         continue;
                 RB_REMOVE(eng_memtable_tree, &memtable->names, entry);
+                assert(memtable->name_count > 0 && memtable->bytes >= entry_bytes(entry));
                 memtable->name_count--;
                 memtable->bytes -= entry_bytes(entry);
                 if (entry->kind == ENG_MEMTABLE_PUT && !eng_value_in_ids(head_of(entry->value), ids->data, ids->len))
@@ -331,7 +337,7 @@ int eng_memtable_end_upload(struct eng_memtable *memtable, const uint8_t *upload
         uint8_t prefix[FMT_NAME_MAX];
         int rv;
 
-        assert(len <= sizeof(prefix));
+        assert(len > 0 && len <= sizeof(prefix) && ids->len % FMT_ID == 0);
         memcpy(prefix, upload, len);
         prefix[0] = FMT_SPACE_PART;
         rv = drop_parts(memtable, prefix, len, ids, seq);

@@ -5,11 +5,14 @@
  */
 #include "engine/drive/memtable.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define PLACE_BYTES (sizeof(struct eng_memtable_location) + 64)
+
+_Static_assert(sizeof(struct eng_location_key) == FMT_ID + 2 * sizeof(uint32_t), "hashed as bytes: no holes");
 
 static void make_key(struct eng_location_key *key, const uint8_t object_id[FMT_ID], uint32_t stripe, uint8_t shard)
 {
@@ -51,6 +54,7 @@ int eng_memtable_location(struct eng_memtable *memtable, const uint8_t object_id
         make_key(&key, object_id, location->stripe, location->shard);
         HASH_FIND(hh, memtable->locations, &key, sizeof(key), entry);
         if (entry != NULL) {
+                assert(entry->location.stripe == location->stripe && entry->location.shard == location->shard);
                 *old = entry->location;
                 entry->location = *location;
                 return 1;
@@ -79,6 +83,7 @@ int eng_memtable_discard(struct eng_memtable *memtable, const uint8_t object_id[
         if (object == NULL)
                 return -ENOMEM;
         while ((entry = object->locations) != NULL) {
+                assert(memtable->location_count > 0 && memtable->bytes >= PLACE_BYTES);
                 object->locations = entry->next;
                 gone(arg, &entry->location);
                 HASH_DEL(memtable->locations, entry);

@@ -6,6 +6,7 @@
  */
 #include "engine/drive/resident.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,6 +86,7 @@ static uint64_t ask_kernel(const uint8_t *at, unsigned count)
         uint64_t pages = 0;
         unsigned i;
 
+        assert(count <= ENG_WINDOW_PAGES);
         if (mincore((void *)at, (size_t)count * ENG_PAGE_BYTES, each) != 0)
                 return 0;
         for (i = 0; i < count; i++)
