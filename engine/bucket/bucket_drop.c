@@ -193,7 +193,9 @@ static void drop_uploads_listed(void *arg, int rv, const struct eng_upload_entry
         drop->more = more && count > 0;
         drop->failed = rv != 0;
         for (i = 0; rv == 0 && i < count && i < PAGE; i++)
-                keep_upload(drop, &entries[i]);
+                if (entries[i].key.len <= ENG_KEY_MAX) /* else nobody could have written it: it stays where it is */
+                        keep_upload(drop, &entries[i]);
+        drop->more = drop->more && drop->count > 0;
         abort_some(drop);
 }
 

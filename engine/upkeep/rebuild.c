@@ -245,10 +245,13 @@ static void rebuild_came(struct lp_msg *msg)
 
 struct eng_rebuild *eng_rebuild_start(struct eng_store *store, const struct eng_rebuild_order *order, eng_rebuild_done done, void *arg)
 {
-        struct eng_rebuild *rebuild = calloc(1, sizeof(*rebuild));
         const struct eng_name *name = order->name;
+        struct eng_rebuild *rebuild;
         uint64_t bucket;
 
+        if (name->len < 9 || name->len - 9u > ENG_KEY_MAX)
+                return NULL;
+        rebuild = calloc(1, sizeof(*rebuild));
         if (rebuild == NULL)
                 return NULL;
         memcpy(&bucket, name->data + 1, 8);
