@@ -89,6 +89,7 @@ void eng_view_spread(struct eng_store *store, const struct eng_view *view, void 
         struct spread *spread = malloc(sizeof(*spread));
 
         assert(!view->paused || (view->ready && view->writable));
+        assert((view->in & view->joining) == 0);
         if (spread != NULL) {
                 spread->view = *view;
                 spread->done = done;

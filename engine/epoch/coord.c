@@ -341,7 +341,7 @@ static void loops_quiet(struct eng_store *store, void *arg)
                 return;
         }
         eng_catch_up_wants(store, &c->next_joining, &promoted);
-        c->next_joining &= c->present;
+        c->next_joining &= c->present & ~c->view.in; /* it may have become a member, and catch_up.c not know yet */
         promoted &= c->next_joining;
         if ((c->view.in & ~c->view.up) != 0) /* those that leave first: if this one is never in force, the members before it are all members still */
                 promoted = 0;
