@@ -3,6 +3,7 @@
  */
 #include "engine/base/store.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,8 @@ static void acked(struct lp_msg *msg)
 {
         struct eng_broadcast *broadcast = BROADCAST_MSG(msg)->broadcast;
 
+        assert(eng_on_coordinator(broadcast->store));
+        assert(broadcast->left > 0);
         if (--broadcast->left > 0)
                 return;
         if (broadcast->done != NULL)
@@ -24,6 +27,7 @@ static void arrived(struct lp_msg *msg)
 {
         struct eng_broadcast_msg *cm = BROADCAST_MSG(msg);
 
+        assert(eng_on_loop(cm->to));
         msg->run = acked;
         if (cm->broadcast->run(cm->to, cm->broadcast->arg, msg))
                 lp_post(cm->broadcast->store->loops[0].loop, msg);
@@ -35,6 +39,7 @@ int eng_broadcast(struct eng_store *store, bool (*run)(struct eng_loop *el, void
         struct eng_broadcast *broadcast = calloc(1, sizeof(*broadcast) + store->loop_count * sizeof(broadcast->msgs[0]));
         unsigned i;
 
+        assert(eng_on_coordinator(store));
         if (broadcast == NULL)
                 return -ENOMEM;
         broadcast->store = store;
@@ -55,6 +60,9 @@ static bool take_view(struct eng_loop *el, void *arg, struct lp_msg *ack)
 {
         const struct eng_view *view = arg;
 
+        assert(view->epoch >= el->view.epoch);
+        assert(el->quiet == NULL);
+        assert(!view->ready || view->map != NULL);
         el->view = *view; /* not looked at again: once the ack is posted, it may be gone */
         if (el->view.paused)
                 el->quiet = ack;
@@ -80,6 +88,8 @@ void eng_view_spread(struct eng_store *store, const struct eng_view *view, void 
 {
         struct spread *spread = malloc(sizeof(*spread));
 
+        assert(!view->paused || (view->ready && view->writable));
+        assert((view->in & view->joining) == 0);
         if (spread != NULL) {
                 spread->view = *view;
                 spread->done = done;

@@ -20,6 +20,7 @@ static void failure_told(struct lp_msg *msg)
 {
         struct failure *f = (struct failure *)msg;
 
+        assert(eng_on_coordinator(f->store));
         f->store->events->drive_failed(f->store, f->slot, f->drive, f->text);
         free(f);
 }
@@ -29,6 +30,7 @@ void eng_drive_failed(struct eng_store *store, unsigned slot, const struct eng_d
         struct eng_member *m = &store->members[slot];
         struct failure *f;
 
+        assert(slot < ENG_DRIVES_MAX);
         if (drive != atomic_load(&m->drive) && drive != atomic_load(&m->local))
                 return;
         if (atomic_exchange(&m->failed, true))
@@ -52,7 +54,10 @@ void eng_upkeep_group(struct eng_store *store, uint32_t group)
 void eng_phase_set(struct eng_coord *c, enum eng_phase phase)
 {
         assert(phase > ENG_PHASE_NEW && phase < ENG_PHASES);
-        assert(lp_self() == c->store->loops[0].loop);
+        assert(eng_on_coordinator(c->store));
+        assert(phase != ENG_PHASE_OPEN || c->phase == ENG_PHASE_CONFIG);
+        assert(phase != ENG_PHASE_CONFIG || c->phase == ENG_PHASE_RECONCILE);
+        assert(c->phase != ENG_PHASE_OPEN || phase == ENG_PHASE_EPOCH); /* force.c */
         c->phase = phase;
         lp_trace(LP_TRACE_RECOVERY, phase, c->view.epoch);
 }

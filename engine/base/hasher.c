@@ -7,6 +7,7 @@
  */
 #include "engine/base/hasher.h"
 
+#include <assert.h>
 #include <stddef.h>
 
 #define JOBS        32u
@@ -29,6 +30,8 @@ static void piece_is_back(struct lp_msg *msg)
 {
         struct eng_hash_piece *piece = hasher_of_msg(msg);
 
+        assert(lp_self() == piece->stream->home);
+        assert(piece->stream->out > 0);
         piece->stream->out--;
         piece->hashed(piece);
 }
@@ -46,6 +49,7 @@ static void want_is_back(struct lp_msg *msg)
 {
         struct eng_hash_stream *stream = of_want(msg);
 
+        assert(stream->wanting && stream->out > 0);
         if (stream->again && stream->out > 1) { /* the word may have come before those that it was to hurry */
                 send_want(stream);
                 return;
@@ -65,6 +69,7 @@ static void take_first(struct eng_hash_stream *stream)
         if (!TAILQ_EMPTY(&stream->pieces))
                 return;
         TAILQ_REMOVE(&hasher->streams, stream, link);
+        assert(hasher->count > 0);
         hasher->count--;
         stream->wanted = false;
 }
@@ -84,6 +89,7 @@ static struct era_md5_job hasher_next_slice(struct eng_hash_stream *stream)
         struct era_md5_job job = {
                 .md5 = &stream->md5, .buf = piece->bytes, .len = piece->len < SLICE ? piece->len : SLICE};
 
+        assert(piece->len > 0);
         piece->bytes += job.len;
         piece->len -= job.len;
         return job;
@@ -149,6 +155,8 @@ static void piece_arrives(struct lp_msg *msg)
         struct eng_hash_stream *stream = piece->stream;
         struct eng_hasher *hasher = stream->hasher;
 
+        assert(lp_self() == hasher->loop);
+        assert(piece->len > 0);
         if (TAILQ_EMPTY(&stream->pieces)) {
                 TAILQ_INSERT_TAIL(&hasher->streams, stream, link);
                 hasher->count++;
@@ -198,10 +206,12 @@ void eng_hasher_stop(struct eng_hasher *hasher)
         hasher->stopped = true;
         while ((stream = TAILQ_FIRST(&hasher->streams)) != NULL)
                 give_back_first(stream);
+        assert(hasher->count == 0);
 }
 
 void eng_hash_begin(struct eng_hash_stream *stream, struct eng_hasher *hasher, struct lp_loop *home)
 {
+        assert(stream->out == 0 && !stream->wanting);
         stream->hasher = hasher;
         stream->home = home;
         TAILQ_INIT(&stream->pieces);
@@ -210,6 +220,7 @@ void eng_hash_begin(struct eng_hash_stream *stream, struct eng_hasher *hasher, s
 
 void eng_hash_add(struct eng_hash_stream *stream, struct eng_hash_piece *piece)
 {
+        assert(piece->len > 0);
         piece->stream = stream;
         stream->out++;
         stream->added = true;
@@ -223,6 +234,7 @@ void eng_hash_add(struct eng_hash_stream *stream, struct eng_hash_piece *piece)
 
 void eng_hash_want(struct eng_hash_stream *stream)
 {
+        assert(lp_self() == stream->home);
         if (stream->out == 0)
                 return;
         if (stream->wanting) {

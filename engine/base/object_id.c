@@ -3,6 +3,7 @@
  */
 #include "engine/base/store.h"
 
+#include <assert.h>
 #include <endian.h>
 #include <string.h>
 
@@ -12,6 +13,7 @@ void eng_new_id(struct eng_loop *el, uint8_t id[FMT_ID])
         uint16_t loop = htobe16((uint16_t)el->index);
         uint64_t counter = htobe64(++el->id_counter);
 
+        assert(eng_on_loop(el));
         memcpy(id, &epoch, 4);
         memcpy(id + 4, &loop, 2);
         memset(id + 6, 0, 2);

@@ -4,6 +4,8 @@
 #include "engine/base/pacer.h"
 #include "engine/base/store.h"
 
+#include <assert.h>
+
 #define SECOND_NS (1000ull * 1000 * 1000)
 #define SLACK_NS (5ull * 1000 * 1000)   /* it may be this far ahead */
 #define IDLE_NS  (500ull * 1000 * 1000) /* without a client */
@@ -13,6 +15,7 @@ uint64_t eng_pacer_rate_now(const struct eng_pacer *pacer, uint64_t now)
 {
         uint64_t rate = atomic_load(&pacer->rate);
 
+        assert(rate > 0);
         if (now < atomic_load(&pacer->pressed) + PRESSED_NS)
                 return rate / 4 + 1;
         return now < atomic_load(&pacer->busy) + IDLE_NS ? rate : rate * ENG_PACER_IDLE;
@@ -56,6 +59,7 @@ unsigned eng_pacer_batch(const struct eng_pacer *pacer, uint64_t now, uint64_t b
 {
         uint64_t n = eng_pacer_rate_now(pacer, now) / (SECOND_NS / SLACK_NS) / bytes;
 
+        assert(bytes > 0 && most > 0);
         return n == 0 ? 1 : n < most ? (unsigned)n : most;
 }
 

@@ -7,6 +7,7 @@
  */
 #include "engine/base/store.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,6 +32,7 @@ static void place_group(struct eng_placement *map, uint32_t pg, unsigned replica
 
         group->before = first_of(order, map->drives, map->all & ~map->adding, replicas);
         group->after = first_of(order, map->drives, map->all & ~map->leaving, replicas);
+        assert((unsigned)__builtin_popcountll(group->before) <= replicas && (unsigned)__builtin_popcountll(group->after) <= replicas);
 }
 
 struct eng_placement *eng_placement_new(const struct eng_store *store, eng_mask adding, eng_mask leaving, eng_mask gone)
@@ -42,6 +44,7 @@ struct eng_placement *eng_placement_new(const struct eng_store *store, eng_mask 
         if (map == NULL)
                 return NULL;
         map->drives = store->drive_count;
+        assert(map->drives <= ENG_DRIVES_MAX);
         map->all = eng_all_slots(map->drives) & ~gone;
         map->adding = adding;
         map->leaving = leaving;

@@ -5,6 +5,7 @@
  */
 #include "engine/base/store.h"
 
+#include <assert.h>
 #include <string.h>
 
 static const struct {
@@ -20,11 +21,13 @@ static const struct {
 
 const char *eng_step_stage(enum eng_step step)
 {
+        assert(step < ENG_STEPS);
         return steps[step].stage;
 }
 
 const char *eng_step_name(enum eng_step step)
 {
+        assert(step < ENG_STEPS);
         return steps[step].name;
 }
 
@@ -43,6 +46,7 @@ void eng_drive_steps_read(const struct eng_store *store, unsigned slot, struct l
         const struct eng_drive_times *times = eng_drive_times_of(store, slot);
         unsigned i, s;
 
+        assert(slot < ENG_DRIVES_MAX);
         memset(out, 0, ENG_DRIVE_STEPS * sizeof(out[0]));
         for (i = 0; i < store->loop_count; i++)
                 for (s = 0; s < ENG_DRIVE_STEPS; s++)

@@ -17,6 +17,7 @@
 #ifndef MILLRACE_ENGINE_STORE_H
 #define MILLRACE_ENGINE_STORE_H
 
+#include <assert.h>
 #include <bsd/sys/queue.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -391,12 +392,27 @@ static inline struct eng_drive_times *eng_drive_times_of(const struct eng_store 
 {
         return store->drive_times + (size_t)slot * store->loop_count;
 }
+/* Of the store's own loops: the caller's. */
 static inline struct eng_loop *eng_here(struct eng_store *store)
 {
-        return &store->loops[lp_index(lp_self())];
+        struct lp_loop *self = lp_self();
+        struct eng_loop *el = &store->loops[lp_index(self)];
+
+        assert(lp_index(self) < store->loop_count && el->loop == self); /* a hash loop has a number, too */
+        return el;
+}
+/* For asserts: the caller is on this loop; on the coordinator's. */
+static inline bool eng_on_loop(const struct eng_loop *el)
+{
+        return lp_self() == el->loop;
+}
+static inline bool eng_on_coordinator(const struct eng_store *store)
+{
+        return eng_on_loop(&store->loops[0]);
 }
 static inline struct eng_loop *eng_primary(struct eng_store *store, uint32_t pg)
 {
+        assert(pg <= store->pg_count); /* CONFIG is the last */
         return &store->loops[store->pg_loop[pg]];
 }
 

@@ -12,6 +12,7 @@
 #include "engine/bucket/bucket.h"
 #include "engine/txn/txn_util.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +30,7 @@ static int bucket_add(struct eng_loop *el, const struct eng_bucket *bucket)
         struct eng_config_bucket *b = calloc(1, sizeof(*b));
         unsigned i = eng_bucket_position(el, name);
 
+        assert(eng_on_loop(el) && eng_bucket_by_id(el, bucket->id) == NULL);
         if (b == NULL)
                 return -ENOMEM;
         if (el->bucket_count == el->bucket_cap) {
@@ -65,6 +67,7 @@ static void bucket_drop(struct eng_loop *el, uint64_t id)
         memmove(el->buckets + i, el->buckets + i + 1, (el->bucket_count - i - 1) * sizeof(el->buckets[0]));
         el->bucket_count--;
         eng_txn_unpark(b);
+        assert(TAILQ_EMPTY(&b->parked));
         free(b);
 }
 
@@ -163,12 +166,14 @@ static void bucket_answer(struct lp_msg *msg)
 {
         struct request *req = (struct request *)msg;
 
+        assert(eng_on_loop(req->home));
         req->done(req->arg, req->result);
         free(req);
 }
 
 static void reply(struct request *req, int rv)
 {
+        assert(req->msg.run != bucket_answer);
         req->result = rv;
         req->msg.run = bucket_answer;
         lp_post(req->home->loop, &req->msg);
@@ -179,6 +184,8 @@ static void bucket_finish(struct request *req, int rv)
         struct config *config = config_of(req->store);
         struct request *next;
 
+        assert(eng_on_coordinator(req->store));
+        assert(STAILQ_FIRST(&config->queue) == req && config->count > 0);
         STAILQ_REMOVE_HEAD(&config->queue, link);
         config->count--;
         reply(req, rv);
@@ -191,6 +198,7 @@ static void start_txn(struct request *req, void (*prepare)(struct eng_txn *txn),
 {
         struct eng_txn *txn = &req->txn;
 
+        assert(STAILQ_FIRST(&config_of(req->store)->queue) == req);
         eng_txn_init(txn, req->store, 0, req->bucket.name, strlen(req->bucket.name));
         txn->pg = req->store->pg_count;
         txn->internal = true;
@@ -226,6 +234,7 @@ static void bucket_create_prepare(struct eng_txn *txn)
         struct eng_buf *value = bucket_value(txn->pg, &req->bucket);
         int rv = value == NULL ? -ENOMEM : 0;
 
+        assert(req->kind == CREATE);
         eng_name_bucket(&txn->name, req->bucket.name);
         if (rv == 0)
                 rv = eng_body_begin(&txn->body, eng_body_need(txn->name.len, value->len, 0));
@@ -242,6 +251,7 @@ static void create_recorded(struct eng_txn *txn)
 {
         struct request *req = request_of(txn);
 
+        assert(req->kind == CREATE);
         if (txn->result != 0)
                 bucket_finish(req, txn->result);
         else if (eng_broadcast(req->store, add_everywhere, added, req) != 0)
@@ -287,11 +297,13 @@ static void reopened(struct eng_store *store, void *arg)
 {
         struct request *req = arg;
 
+        assert(req->kind == DELETE && !req->closing);
         bucket_finish(req, req->result);
 }
 
 static void back_to_open(struct request *req, int rv)
 {
+        assert(req->closing);
         req->closing = false;
         req->result = rv;
         if (eng_broadcast(req->store, set_closing, reopened, req) != 0)
@@ -316,6 +328,7 @@ static void delete_recorded(struct eng_txn *txn)
 {
         struct request *req = request_of(txn);
 
+        assert(req->kind == DELETE && req->closing);
         if (txn->result != 0)
                 back_to_open(req, txn->result);
         else if (eng_broadcast(req->store, drop_everywhere, dropped, req) != 0)
@@ -330,6 +343,7 @@ static void bucket_delete_prepare(struct eng_txn *txn)
         struct eng_name dead;
         int rv = value == NULL ? -ENOMEM : 0;
 
+        assert(req->kind == DELETE && req->closing);
         eng_name_bucket(&txn->name, req->bucket.name);
         eng_name_dead_bucket(&dead, req->bucket.name, req->bucket.id);
         if (rv == 0)
@@ -358,6 +372,7 @@ static void objects_listed(void *arg, int rv, const struct eng_list_entry *entri
 {
         struct request *req = arg;
 
+        assert(req->closing && atomic_load(&req->busy) == 0);
         if (rv != 0)
                 back_to_open(req, rv);
         else if (count > 0)
@@ -394,6 +409,7 @@ static void counted(struct eng_store *store, void *arg)
 /* Changes admitted before the bucket closed are let finish. */
 static void drain(struct request *req)
 {
+        assert(req->closing);
         atomic_store(&req->busy, 0);
         if (eng_broadcast(req->store, count_changes, counted, req) != 0)
                 back_to_open(req, -ENOMEM);
@@ -427,6 +443,7 @@ static void begin_delete(struct request *req)
 
 static void bucket_begin(struct request *req)
 {
+        assert(STAILQ_FIRST(&config_of(req->store)->queue) == req);
         if (!eng_takes_changes(req->store, &req->store->coord->view))
                 bucket_finish(req, -EROFS);
         else if (req->kind == CREATE)
@@ -447,6 +464,7 @@ static void bucket_line_up(struct request *req)
 
 static void bucket_refuse(struct request *req, int rv)
 {
+        assert(config_of(req->store)->count > 0);
         config_of(req->store)->count--;
         reply(req, rv);
 }
@@ -455,6 +473,7 @@ static void looked(void *arg, int rv, const struct eng_list_entry *entries, unsi
 {
         struct request *req = arg;
 
+        assert(req->kind == DELETE && !req->closing);
         if (rv != 0 || count > 0)
                 bucket_refuse(req, rv != 0 ? rv : -EBUSY);
         else
@@ -480,6 +499,7 @@ static void bucket_arrive(struct lp_msg *msg)
         struct request *req = (struct request *)msg;
         struct config *config = config_of(req->store);
 
+        assert(eng_on_coordinator(req->store));
         if (req->store->coord->phase != ENG_PHASE_OPEN || config->count >= REQUESTS_MAX) {
                 reply(req, req->store->coord->phase != ENG_PHASE_OPEN ? -EHOSTDOWN : -EAGAIN);
                 return;

@@ -8,6 +8,7 @@
 #include "engine/bucket/bucket.h"
 #include "engine/txn/txn_util.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,6 +57,7 @@ static void drop_consider_again(struct lp_timer *timer)
 
 static void end_round(struct eng_drop *drop, bool later)
 {
+        assert(drop->running && drop->out == 0 && !drop->ending);
         drop->running = false;
         drop->waiting = later;
         drop->timer.expired = drop_consider_again;
@@ -79,6 +81,7 @@ static void removed(struct eng_txn *txn)
 {
         struct eng_drop *drop = container_of(txn, struct eng_drop, txn);
 
+        assert(drop->ending);
         drop->ending = false;
         eng_txn_drop(txn);
         if (drop->store->stopping)
@@ -93,6 +96,7 @@ static void remove_record(struct eng_drop *drop)
 {
         struct eng_txn *txn = &drop->txn;
 
+        assert(!drop->ending && drop->out == 0 && drop->clean && !drop->failed);
         memset(txn, 0, sizeof(*txn));
         eng_txn_init(txn, drop->store, 0, drop->dead.data + 10, eng_dead_bucket_name_len(&drop->dead));
         txn->pg = drop->store->pg_count;
@@ -107,6 +111,7 @@ static void remove_record(struct eng_drop *drop)
 
 static void drop_begin_walk(struct eng_drop *drop)
 {
+        assert(drop->running && drop->out == 0);
         drop->behind = false;
         drop->after_len = 0;
         drop->clean = true;
@@ -131,6 +136,7 @@ static void drop_rested(struct lp_timer *timer)
 
 static void drop_page_done(struct eng_drop *drop)
 {
+        assert(drop->out == 0 && drop->next == drop->count);
         if (!drop->more) {
                 drop_walk_ended(drop);
                 return;
@@ -145,6 +151,7 @@ static void aborted(void *arg, int rv)
 {
         struct eng_drop *drop = arg;
 
+        assert(drop->out > 0);
         drop->out--;
         if (rv != 0 && rv != -ENOENT)
                 drop->failed = true;
@@ -172,6 +179,7 @@ static void keep_upload(struct eng_drop *drop, const struct eng_upload_entry *e)
 {
         struct upload *u = &drop->uploads[drop->count++];
 
+        assert(drop->count <= PAGE);
         u->key_len = (uint16_t)e->key.len;
         memcpy(u->key, e->key.data, e->key.len);
         memcpy(u->id, e->upload_id, FMT_ID);
@@ -187,13 +195,16 @@ static void drop_uploads_listed(void *arg, int rv, const struct eng_upload_entry
         struct eng_drop *drop = arg;
         unsigned i;
 
+        assert(drop->running && drop->out == 0);
         if (drop->store->stopping)
                 return;
         drop->count = drop->next = 0;
         drop->more = more && count > 0;
         drop->failed = rv != 0;
         for (i = 0; rv == 0 && i < count && i < PAGE; i++)
-                keep_upload(drop, &entries[i]);
+                if (entries[i].key.len <= ENG_KEY_MAX) /* else nobody could have written it: it stays where it is */
+                        keep_upload(drop, &entries[i]);
+        drop->more = drop->more && drop->count > 0;
         abort_some(drop);
 }
 
@@ -259,6 +270,7 @@ static void next_record(struct eng_drop *drop)
         struct eng_op *op = &drop->op;
         int slot = eng_pg_reader(&store->loops[0], store->pg_count, drop->tried);
 
+        assert(eng_on_coordinator(store) && drop->running);
         if (slot < 0 || !store->coord->view.writable) {
                 end_round(drop, true);
                 return;

@@ -9,6 +9,7 @@
 #include "engine/resync/resync.h"
 #include "engine/txn/txn_util.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,6 +76,7 @@ static int insert(struct eng_config_loading *load, unsigned at, const struct fou
         unsigned size = load->size == 0 ? 64 : 2 * load->size;
         struct found *grown;
 
+        assert(at <= load->count && load->count <= load->size);
         if (load->count == load->size) {
                 grown = realloc(load->found, size * sizeof(*grown));
                 if (grown == NULL)
@@ -100,6 +102,7 @@ static int take_one(struct eng_config_loading *load, const struct eng_bucket *bu
         struct found one = {.bucket = *bucket, .seq = seq, .holders = eng_bit(load->slot)}, *known;
         int c = 1;
 
+        assert(load->next <= load->count);
         while (load->next < load->count && (c = strcmp(load->found[load->next].bucket.name, bucket->name)) < 0)
                 load->next++;
         if (load->next == load->count || c != 0)
@@ -201,6 +204,7 @@ static void next_member(struct eng_config_loading *load)
 {
         eng_mask left = members(load) & ~load->tried;
 
+        assert((load->answered & ~load->tried) == 0);
         if (enough(load) || left == 0) {
                 if (load->answered == 0)
                         end_load(load, -EIO);
@@ -223,6 +227,7 @@ static void page_read(struct eng_op *op)
         bool more = op->result == 0 && op->scan.more;
         int rv = op->result;
 
+        assert(load->store->coord->config_loading == load && (load->tried & eng_bit(load->slot)) != 0);
         if (rv == 0)
                 rv = take_page(load);
         if (op->result == 0)
@@ -260,6 +265,7 @@ void eng_config_load(struct eng_store *store, void (*done)(struct eng_store *sto
 {
         struct eng_config_loading *load;
 
+        assert(eng_on_coordinator(store) && store->coord->phase == ENG_PHASE_CONFIG);
         eng_config_load_free(store);
         load = eng_config_begin(store) == 0 ? calloc(1, sizeof(*load)) : NULL;
         if (load == NULL) {
@@ -286,6 +292,7 @@ static void config_repaired(struct eng_resync *resync)
         struct eng_config_loading *load = container_of(resync, struct eng_config_loading, resync);
         struct eng_store *store = load->store;
 
+        assert(load->resyncing);
         load->resyncing = false;
         if (store->stopping)
                 return;
@@ -305,6 +312,7 @@ static void repair_next(struct eng_config_loading *load)
         struct eng_store *store = load->store;
         eng_mask lack;
 
+        assert(!load->resyncing);
         for (; load->at < load->count && load->tries < REPAIR_TRIES; load->at++, load->to_slot = 0) {
                 if (!config_is_there(load, &load->found[load->at]))
                         continue;

@@ -19,6 +19,7 @@
 #include "engine/base/pacer.h"
 #include "engine/walk/walk.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,6 +103,8 @@ static void catch_up_end(struct eng_catch_up *catch_up)
 {
         struct eng_store *store = catch_up->store;
 
+        assert(store->coord->catch_up == catch_up);
+        assert(catch_up->out == 0 && catch_up->walk->out == 0);
         lp_trace(LP_TRACE_CATCH_UP, STEP_VOID, catch_up->slot);
         if (store->members[catch_up->slot].state == ENG_DRIVE_JOINING)
                 eng_member_state(store, catch_up->slot, ENG_DRIVE_STALE, "was out while the store went on without it");
@@ -154,6 +157,7 @@ static void voided(struct eng_op *op)
 {
         struct eng_catch_up *catch_up = container_of(op, struct eng_catch_up, op);
 
+        assert(catch_up->step == STEP_VOID && catch_up->out > 0);
         catch_up->out--;
         if (op->result == -EAGAIN && !catch_up->cancelled && void_later(catch_up))
                 return;
@@ -176,6 +180,7 @@ static void send_void(struct eng_catch_up *catch_up)
 {
         struct eng_store *store = catch_up->store;
 
+        assert(catch_up->step == STEP_VOID && catch_up->out == 0);
         catch_up->op = (struct eng_op){.kind = ENG_OP_APPEND, .flags = ENG_OP_RESERVE, .epoch = store->coord->view.epoch, .done = voided};
         catch_up->op.append.type = FMT_RECORD_VOID;
         catch_up->op.append.time_ms = (uint64_t)lp_wall_ms();
@@ -241,6 +246,7 @@ void eng_catch_up_consider(struct eng_store *store)
         bool gains;
         int slot;
 
+        assert(eng_on_coordinator(store));
         if (c->store->stopping || c->phase != ENG_PHASE_OPEN || !c->view.writable || c->changing || c->catch_up != NULL)
                 return;
         slot = catch_up_candidate(store);
@@ -286,6 +292,7 @@ void eng_catch_up_epoch(struct eng_store *store)
         struct eng_coord *c = store->coord;
         struct eng_catch_up *catch_up = c->catch_up;
 
+        assert(eng_on_coordinator(store));
         if (catch_up == NULL) {
                 eng_catch_up_consider(store);
                 return;
@@ -319,6 +326,7 @@ static void catch_up_resynced(struct eng_resync *resync)
         struct catch_up_resync *f = (struct catch_up_resync *)resync;
         struct eng_catch_up *catch_up = f->catch_up;
 
+        assert(f->state == RESYNC_OUT && catch_up->out > 0);
         catch_up->out--;
         if (resync->txn.result == 0) {
                 f->state = RESYNC_FREE;
@@ -333,6 +341,7 @@ static void catch_up_resynced(struct eng_resync *resync)
 
 static void start_resync(struct eng_catch_up *catch_up, struct catch_up_resync *f)
 {
+        assert(f->state != RESYNC_OUT);
         f->catch_up = catch_up;
         f->resync.slot = catch_up->slot;
         f->resync.done = catch_up_resynced;
@@ -453,6 +462,7 @@ static void begin_compare(struct eng_catch_up *catch_up)
         struct eng_walk *walk = catch_up->walk;
         const struct eng_name from = walk->at;
 
+        assert(catch_up->step == STEP_COMPARE && walk->out == 0);
         lp_trace(LP_TRACE_CATCH_UP, STEP_COMPARE, catch_up->slot);
         tell(catch_up);
         catch_up->walking = catch_up_take_drives(catch_up);
@@ -468,6 +478,7 @@ static void begin_compare(struct eng_catch_up *catch_up)
 /* Everything is on the drive. */
 static void compared_all(struct eng_catch_up *catch_up)
 {
+        assert(catch_up->step == STEP_COMPARE && catch_up->out == 0 && !catch_up->cancelled);
         if (catch_up->gains) {
                 eng_rebalance_gained(catch_up->store, catch_up->slot);
                 catch_up_end(catch_up);
@@ -581,6 +592,7 @@ static void compare_paced(struct lp_timer *timer)
 {
         struct eng_catch_up *catch_up = container_of(timer, struct eng_catch_up, pace);
 
+        assert(catch_up->paced);
         catch_up->paced = false;
         compare_step(catch_up);
 }
@@ -592,6 +604,7 @@ static void compare_again(struct lp_timer *timer)
         const struct eng_coord *c = catch_up->store->coord;
         unsigned i;
 
+        assert(catch_up->retrying);
         catch_up->retrying = false;
         if (!(c->present & eng_bit(catch_up->slot)) || !c->view.writable)
                 catch_up->cancelled = true;

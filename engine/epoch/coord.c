@@ -8,6 +8,7 @@
 #include "engine/bucket/bucket.h"
 #include "engine/epoch/epoch.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,6 +49,7 @@ struct eng_buf *eng_epoch_body(struct eng_store *store, uint64_t number, const u
         struct eng_buf *buf = eng_buf_new(placed + sizeof(tail));
         unsigned i;
 
+        assert(((in | joining) & ~eng_all_slots(store->drive_count)) == 0);
         if (buf == NULL)
                 return NULL;
         memcpy(epoch.id, id, FMT_ID);
@@ -106,6 +108,7 @@ static void epoch_appended(struct eng_op *op)
         struct epoch_op *eo = container_of(op, struct epoch_op, op);
         struct epoch_append *all = eo->all;
 
+        assert(eng_on_coordinator(all->store) && all->left > 0);
         if (op->result == -EAGAIN && all->tries < APPEND_TRIES)
                 all->refused |= eng_bit(eo->slot);
         else if (op->result != 0)
@@ -144,6 +147,7 @@ static void epoch_submit_to(struct epoch_append *all, eng_mask to)
         const struct eng_store *store = all->store;
         unsigned i, at = 0;
 
+        assert(to != 0);
         all->left = (unsigned)__builtin_popcountll(to);
         for (i = 0; i < store->drive_count; i++)
                 if (to & eng_bit(i))
@@ -167,6 +171,7 @@ static void epoch_append_later(struct epoch_append *all)
 {
         struct eng_coord *c = all->store->coord;
 
+        assert(c->append_later == NULL && all->left == 0);
         c->append_later = all;
         c->append_timer.expired = epoch_append_again;
         lp_timer_start(all->store->loops[0].loop, &c->append_timer, AGAIN_NS);
@@ -202,6 +207,7 @@ static void change_over(struct eng_store *store, void *arg)
 {
         struct eng_coord *c = store->coord;
 
+        assert(c->changing && !c->view.paused);
         c->changing = false;
         eng_health_refresh(store);
         /*
@@ -228,6 +234,7 @@ static void give_up_writing(struct eng_store *store)
 {
         struct eng_coord *c = store->coord;
 
+        assert(c->changing);
         drop_next_map(c);
         c->view.writable = false;
         c->view.paused = false;
@@ -275,6 +282,8 @@ static void epoch_durable(struct eng_store *store, eng_mask failed)
         struct eng_coord *c = store->coord;
         unsigned i;
 
+        assert(c->changing && c->view.paused);
+        assert((failed & ~(c->next_in | c->next_joining)) == 0);
         if (failed != 0) { /* it was not in force: begin again with what is left */
                 for (i = 0; i < store->drive_count; i++)
                         if (failed & eng_bit(i))
@@ -326,12 +335,13 @@ static void loops_quiet(struct eng_store *store, void *arg)
         struct eng_buf *body;
         int rv = -ENOMEM;
 
+        assert(c->changing && c->view.paused && c->append_later == NULL);
         if (!eng_could_form(store, c->view.in & c->view.up, c->view.in)) {
                 give_up_writing(store); /* another drive failed while the loops paused */
                 return;
         }
         eng_catch_up_wants(store, &c->next_joining, &promoted);
-        c->next_joining &= c->present;
+        c->next_joining &= c->present & ~c->view.in; /* it may have become a member, and catch_up.c not know yet */
         promoted &= c->next_joining;
         if ((c->view.in & ~c->view.up) != 0) /* those that leave first: if this one is never in force, the members before it are all members still */
                 promoted = 0;
@@ -356,6 +366,7 @@ void eng_epoch_change(struct eng_store *store)
 {
         struct eng_coord *c = store->coord;
 
+        assert(eng_on_coordinator(store));
         if (c->store->stopping)
                 return;
         if (c->changing) {
@@ -385,6 +396,7 @@ void eng_coord_drive_failed(struct eng_store *store, unsigned slot, const struct
         eng_mask counted = c->view.in | c->view.joining;
         const struct eng_member *m = &store->members[slot];
 
+        assert(eng_on_coordinator(store));
         if ((drive != m->drive && drive != m->local) || (c->shape.gone & eng_bit(slot))) /* another has taken its place, or none is to */
                 return;
         if (c->changing) /* by the epoch that is being made, too */
@@ -404,6 +416,7 @@ void eng_coord_open(struct eng_store *store)
         struct eng_coord *c = store->coord;
         eng_mask lost = c->view.in & ~c->view.up;
 
+        assert(c->view.ready);
         eng_phase_set(c, ENG_PHASE_OPEN);
         store->first_epoch = c->view.epoch;
         if ((lost != 0 && c->view.writable) || unconfirmed(c))
@@ -425,6 +438,7 @@ void eng_member_state(struct eng_store *store, unsigned slot, enum eng_drive_sta
 {
         struct eng_member *m = &store->members[slot];
 
+        assert(eng_on_coordinator(store) && slot < ENG_DRIVES_MAX);
         pthread_mutex_lock(&store->health_lock);
         m->state = state;
         snprintf(m->reason, sizeof(m->reason), "%s", reason);
@@ -499,6 +513,7 @@ void eng_health_refresh(struct eng_store *store)
         bool full = false, stalled = stalls(store);
         unsigned i;
 
+        assert(eng_on_coordinator(store));
         if (h == NULL)
                 return;
         hex(h->store_id, store->store_id);

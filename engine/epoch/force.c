@@ -12,6 +12,7 @@
 #include "engine/epoch/epoch.h"
 #include "engine/epoch/recover.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -154,6 +155,7 @@ void eng_force_ended(struct eng_store *store, int rv, const char *text)
 
 static void force_quiet(struct eng_store *store, void *arg)
 {
+        assert(store->coord->forcing && !store->coord->view.ready);
         eng_recover_again(store);
 }
 
@@ -172,6 +174,7 @@ static void force_requested(struct lp_msg *msg)
                 free(q);
                 return;
         }
+        assert(!c->forcing);
         c->given_up |= q->slots;
         c->forcing = true;
         free(q);

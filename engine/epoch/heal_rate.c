@@ -3,6 +3,8 @@
  */
 #include "engine/epoch/epoch.h"
 
+#include <assert.h>
+
 /*
  * What drives hold is taken from the size of their segments and log files: it is known as soon as a drive is open, and leaves out what others have on
  * its file system.
@@ -15,6 +17,7 @@ void eng_heal_choose_rate(struct eng_store *store)
         uint64_t held = 0;
         unsigned i;
 
+        assert(eng_on_coordinator(store));
         if (store->options.heal_rate != 0)
                 return;
         for (i = 0; i < store->drive_count; i++) {

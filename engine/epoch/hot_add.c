@@ -10,6 +10,7 @@
  */
 #include "engine/epoch/epoch.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -212,7 +213,9 @@ static void hot_add_finish(struct eng_hot_add *a, int rv)
 {
         struct eng_store *store = a->store;
 
+        assert(eng_on_coordinator(store) && store->coord->hot_add == a && !a->running);
         if (rv != 0 && a->member != NULL && atomic_load(&a->member->local) == NULL) {
+                assert(a->member == &store->unplaced[store->unplaced_count - 1]);
                 free(a->member->epoch);
                 a->member->epoch = NULL;
                 store->unplaced_count--;
@@ -247,6 +250,7 @@ static void hot_add_new_slot(struct eng_hot_add *a)
         struct eng_store *store = a->store;
         struct eng_member *m = &store->members[a->slot];
 
+        assert(a->slot == store->drive_count);
         memset(m, 0, sizeof(*m));
         memcpy(m->place_id, a->member->identity.drive_id, FMT_ID);
         store->coord->wish.adding |= eng_bit(a->slot);
@@ -264,6 +268,8 @@ static void hand_over(struct eng_hot_add *a)
         struct eng_member *m = &store->members[a->slot];
         uint64_t seen = eng_epoch_of(from)->number;
 
+        assert(a->step == STEP_HAND && !c->changing && c->catch_up == NULL);
+        assert(((c->view.in | c->view.joining) & c->view.up & eng_bit(a->slot)) == 0);
         if (seen > c->view.epoch) /* of an epoch that never came in force */
                 c->view.epoch = seen;
         c->view.since[a->slot] = c->view.epoch + 1;
@@ -307,6 +313,7 @@ static void hot_add_opened(struct lp_msg *msg)
 
         if (c->store->stopping)
                 return;
+        assert(c->hot_add == a);
         if (a->running)
                 pthread_join(a->thread, NULL);
         a->running = false;
@@ -346,6 +353,8 @@ static void hot_add_again(struct lp_timer *timer)
 
 static void open_it(struct eng_hot_add *a)
 {
+        assert(a->step == STEP_LET_GO && !a->running);
+        assert(a->store->unplaced_count < ENG_DRIVES_MAX + ENG_HOT_ADD_MAX);
         a->step = STEP_OPEN;
         a->member = &a->store->unplaced[a->store->unplaced_count++];
         memset(a->member, 0, sizeof(*a->member));
@@ -398,6 +407,7 @@ static void have_let_go(struct eng_store *store, void *arg)
         struct eng_coord *c = store->coord;
         eng_mask held = atomic_load(&a->held);
 
+        assert(c->hot_add == a && a->step == STEP_LET_GO);
         if (c->store->stopping)
                 return;
         if (!atomic_load(&a->spare_held) && (held == 0 || a->replace || (a->wanted & ~held) != 0)) {

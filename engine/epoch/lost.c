@@ -19,6 +19,7 @@
 #include "engine/epoch/epoch.h"
 #include "engine/epoch/recover.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -282,6 +283,7 @@ static void lost_judge(struct lost_find *find)
         struct fmt_epoch_tail tail;
         int rv = 0;
 
+        assert(r->lost == find && find->out == 0 && (find->failed | find->refused) == 0);
         eng_epoch_tail(find->chosen, &tail);
         r->chosen_in_force = was_written_in(find) || all_have_chosen(find);
         c->in_force = r->chosen_in_force ? epoch->number : tail.in_force;
@@ -315,6 +317,7 @@ static void tail_came(struct eng_op *op)
         struct recovery *r = store->coord->recovery;
         unsigned i;
 
+        assert(r->lost == find && find->out > 0);
         if (op->result == 0) {
                 t->entries = op->tail.entries;
                 t->count = op->tail.count;
@@ -346,6 +349,7 @@ void eng_lost_find(struct eng_store *store, const struct eng_member *chosen, eng
         struct lost_find *find = calloc(1, sizeof(*find));
         unsigned i;
 
+        assert(r->lost == NULL && (present & ~eng_all_slots(store->drive_count)) == 0);
         if (find == NULL)
                 abort(); /* nothing is served yet; a restart tries again */
         eng_phase_set(store->coord, ENG_PHASE_RECONCILE);

@@ -8,6 +8,7 @@
 #include "engine/base/pacer.h"
 #include "engine/epoch/epoch.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,6 +97,7 @@ static void migrated_drop_end(struct eng_migrated_drop *drop)
         struct eng_store *store = drop->store;
         struct eng_coord *c = store->coord;
 
+        assert(c->migrated_drop == drop && drop->out == 0);
         c->wish.migrated_drop |= eng_bit(drop->slot);
         eng_migrated_drop_free(store);
         if (migrated_drop_candidate(store) >= 0)
@@ -106,6 +108,7 @@ static void migrated_drop_end(struct eng_migrated_drop *drop)
 
 static void migrated_drop_page_done(struct eng_migrated_drop *drop)
 {
+        assert(drop->out == 0);
         eng_buf_unref(drop->page);
         drop->page = NULL;
         if (drop->error != 0) {
@@ -123,6 +126,7 @@ static void forgotten(struct eng_op *op)
 {
         struct eng_migrated_drop *drop = ((struct migrated_drop_op *)op)->drop;
 
+        assert(drop->out > 0);
         eng_buf_unref(op->append.body);
         if (op->result != 0)
                 drop->error = op->result;
@@ -203,6 +207,7 @@ static void next_page(struct eng_migrated_drop *drop)
         struct eng_store *store = drop->store;
         struct eng_op *op = &drop->scan;
 
+        assert(drop->out == 0 && drop->page == NULL);
         if (migrated_drop_candidate(store) < 0 || !(store->coord->view.in & store->coord->view.up & eng_bit(drop->slot))) {
                 eng_migrated_drop_free(store); /* begins anew when what is under way is over */
                 return;
@@ -229,6 +234,7 @@ void eng_migrated_drop_consider(struct eng_store *store)
         struct eng_migrated_drop *drop;
         int slot = migrated_drop_candidate(store);
 
+        assert(eng_on_coordinator(store));
         if (slot < 0 || store->coord->migrated_drop != NULL)
                 return;
         drop = calloc(1, sizeof(*drop));

@@ -13,6 +13,7 @@
 #include "engine/object/object.h"
 #include "engine/epoch/epoch.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,6 +36,7 @@ void eng_rebalance_next(struct eng_store *store, eng_mask promoted)
         struct eng_coord *c = store->coord;
         struct eng_shape *next = &c->next_shape;
 
+        assert(eng_on_coordinator(store));
         *next = c->shape;
         next->dropping_migrated |= partial(store, promoted & ~next->adding); /* names that it had forgotten may be back: their ends were void */
         next->adding |= c->wish.adding;
@@ -79,6 +81,7 @@ static void part_with(struct eng_store *store, unsigned slot)
 {
         struct eng_drive *local = store->members[slot].local;
 
+        assert((store->coord->shape.gone & eng_bit(slot)) != 0);
         eng_member_state(store, slot, ENG_DRIVE_REMOVED, "was removed from the store");
         if (local != NULL)
                 eng_broadcast(store, rebalance_let_go, NULL, local);
@@ -125,6 +128,7 @@ int eng_rebalance_gainer(const struct eng_store *store)
 
 void eng_rebalance_gained(struct eng_store *store, unsigned slot)
 {
+        assert(store->coord->shape.leaving != 0);
         store->coord->gained |= eng_bit(slot);
 }
 
@@ -157,6 +161,7 @@ static void readers_seen(struct eng_store *store, void *arg)
 {
         struct eng_coord *c = store->coord;
 
+        assert(c->asking_readers);
         c->asking_readers = false;
         c->readers_counted = true;
         if (c->store->stopping || atomic_load(&c->read_from))
@@ -245,6 +250,7 @@ static void rebalance_requested(struct lp_msg *msg)
         int rv;
         const char *why = rebalance_refusal(q->store, q->slot, &rv);
 
+        assert(eng_on_coordinator(q->store));
         eng_hot_add_report(q->store, q->number, rv, why == NULL ? "" : why);
         if (why == NULL && (c->shape.adding & eng_bit(q->slot)))
                 c->wish.gone = eng_bit(q->slot); /* nothing is on it that others lack */

@@ -16,6 +16,7 @@
 #include "engine/epoch/epoch.h"
 #include "engine/epoch/recover.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -151,6 +152,7 @@ static void config_loaded(struct eng_store *store, int rv)
 {
         struct reconcile *s = reconcile_of(store);
 
+        assert(s->out == 0);
         if (rv != 0) {
                 reconcile_give_up(s);
                 return;
@@ -168,6 +170,7 @@ static void reconcile_committed(struct eng_op *op)
         struct commit_op *co = container_of(op, struct commit_op, op);
         struct reconcile *s = co->reconcile;
 
+        assert(reconcile_of(s->store) == s && s->out > 0);
         note_result(s, co->slot, op->result);
         if (--s->out > 0 || !may_go_on(s))
                 return;
@@ -313,6 +316,7 @@ static void commit_all(struct reconcile *s)
         uint64_t reconciled = reconciled_before(s);
         unsigned pg, i;
 
+        assert(s->out == 0 && s->commits == NULL);
         if (view->writable && (view->in & ~view->up) != 0) { /* one has failed since: it may lack what is to be made visible */
                 reconcile_give_up(s);
                 return;
@@ -390,6 +394,7 @@ static void copy_appended(struct eng_op *op)
 {
         struct reconcile *s = container_of(op, struct reconcile, append);
 
+        assert(s->tails[s->to].pgs[s->pg].high < s->seq);
         eng_buf_unref(op->append.body);
         if (reconcile_try_again(s, op->result, copy_again))
                 return;
@@ -434,6 +439,7 @@ static void record_read(struct eng_op *op)
 
 static void reconcile_copy(struct reconcile *s, unsigned from)
 {
+        assert(from != s->to && (s->unreadable & eng_bit(from)) == 0);
         memset(&s->record, 0, sizeof(s->record));
         s->record.kind = ENG_OP_RECORD;
         s->record.epoch = s->store->coord->view.epoch;
@@ -506,6 +512,7 @@ static void tail_read(struct eng_op *op)
         struct tail_of *t = container_of(op, struct tail_of, op);
         struct reconcile *s = t->reconcile;
 
+        assert(reconcile_of(s->store) == s && s->out > 0);
         t->entries = op->result == 0 ? op->tail.entries : NULL;
         note_result(s, t->slot, op->result != 0 ? op->result : index_tail(s, t, op->tail.count));
         if (--s->out == 0 && may_go_on(s))
@@ -518,6 +525,7 @@ void eng_reconcile(struct eng_store *store, void (*again)(struct eng_store *stor
         struct reconcile *s = calloc(1, sizeof(*s));
         unsigned i;
 
+        assert(r->reconcile == NULL && r->lost == NULL);
         if (s == NULL)
                 abort(); /* nothing is served yet; a restart tries again */
         eng_phase_set(store->coord, ENG_PHASE_RECONCILE);

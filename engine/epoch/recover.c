@@ -15,6 +15,7 @@
 #include "engine/drive/identity.h"
 #include "engine/epoch/recover.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -119,6 +120,7 @@ static void *recover_open_thread(void *arg)
 /* What the thread has opened is the coordinator's now. */
 static void adopt(struct opening *o)
 {
+        assert(o->joined);
         memcpy(o->member, &o->own, sizeof(o->own));
         if (o->result != 0)
                 snprintf(o->member->reason, sizeof(o->member->reason), "%.150s", o->error.text);
@@ -157,6 +159,7 @@ static void waited(struct lp_timer *timer)
 
 static void begin_opening(struct opening *o)
 {
+        assert(!o->running && !o->joined);
         o->result = -EAGAIN;
         o->running = pthread_create(&o->thread, NULL, recover_open_thread, o) == 0;
         if (o->running)
@@ -203,6 +206,7 @@ static void recover_opened(struct lp_msg *msg)
         o->running = false;
         if (recover_try_again(o))
                 return;
+        assert(r->opening_left > 0);
         o->joined = true;
         r->opening_left--;
         if (!r->chosen) {
@@ -244,6 +248,7 @@ void eng_recover(struct eng_store *store)
         struct recovery *r = calloc(1, sizeof(*r));
         unsigned i;
 
+        assert(store->coord->recovery == NULL);
         if (r == NULL)
                 abort(); /* no memory before anything was begun */
         store->coord->recovery = r;
@@ -570,6 +575,7 @@ static void first_epoch_durable(struct eng_store *store, eng_mask failed)
         struct eng_coord *c = store->coord;
         unsigned i;
 
+        assert(c->phase == ENG_PHASE_EPOCH && (failed & ~c->view.in) == 0);
         for (i = 0; i < store->drive_count; i++)
                 if (failed & eng_bit(i))
                         eng_drive_failed(store, i, store->members[i].drive, "the epoch record could not be appended");
@@ -592,6 +598,7 @@ static void begin_epoch(struct eng_store *store)
         struct eng_buf *body;
         int rv = -ENOMEM;
 
+        assert(c->view.writable);
         eng_phase_set(c, ENG_PHASE_EPOCH);
         lp_random(id, FMT_ID);
         body = eng_epoch_body(store, c->view.epoch + 1, id, c->epoch_id, c->view.in, 0, c->base);
@@ -729,6 +736,8 @@ static void choose(struct eng_store *store)
         const struct eng_member *chosen = recover_newest(store);
         eng_mask in, present, damaged;
 
+        assert(eng_on_coordinator(store));
+        assert(!c->view.ready && !c->view.paused);
         c->awaited = 0;
         if (chosen == NULL) {
                 eng_recover_wait(store, "no drive could be opened, or the drives' epochs contradict each other");
@@ -756,6 +765,7 @@ static void choose(struct eng_store *store)
                 return;
         }
         in &= ~eng_lost_catching_up(store);
+        assert((present & ~in) == 0);
         if (c->view.epoch < eng_epoch_of(chosen)->number) {
                 c->view.epoch = eng_epoch_of(chosen)->number;
                 memcpy(c->epoch_id, eng_epoch_of(chosen)->id, FMT_ID);

@@ -7,6 +7,7 @@
 #include "engine/txn/txn.h"
 #include "engine/txn/txn_util.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,6 +36,14 @@ struct complete_txn {
         size_t attrs_len;
         uint8_t attrs[];
 };
+
+static void complete_prepare(struct eng_txn *txn);
+
+static struct complete_txn *complete_of(struct eng_txn *txn)
+{
+        assert(txn->prepare == complete_prepare);
+        return (struct complete_txn *)txn;
+}
 
 /* ---- building the object ----------------------------------------------------------------------------------- */
 
@@ -74,6 +83,7 @@ static int complete_build(struct complete_txn *c)
         unsigned i;
         int rv = -ENOMEM;
 
+        assert(c->taken == c->count && c->value == NULL);
         if (ids == NULL)
                 return -ENOMEM;
         for (i = 0; i < c->count; i++)
@@ -140,6 +150,7 @@ static void finish_or_append(struct complete_txn *c, int rv)
 
 static int keep_part(struct complete_txn *c, const uint8_t *encoded, size_t len)
 {
+        assert(c->encoded_len <= c->encoded_cap);
         if (c->encoded_len + len > c->encoded_cap) {
                 size_t cap = (c->encoded_cap + len) * 2;
                 uint8_t *grown;
@@ -167,6 +178,7 @@ static int take_part(struct complete_txn *c, const struct eng_scan_entry *e)
         size_t pos = 0;
         unsigned number;
 
+        assert(c->taken <= c->count);
         if (e->name_len < 2 || e->value_len < sizeof(head))
                 return -EIO;
         number = (unsigned)name[e->name_len - 2] << 8 | name[e->name_len - 1];
@@ -194,6 +206,7 @@ static void complete_parts_scanned(struct eng_op *op)
         unsigned i;
         int rv = 0;
 
+        assert(c->txn.state == ENG_TXN_PREPARE);
         if (op->result != 0 || !eng_may_say_absent(&c->txn.at->view, c->txn.pg, c->scan_slot)) {
                 if (op->result == 0)
                         eng_buf_unref(entries);
@@ -250,7 +263,7 @@ static void scan_parts(struct complete_txn *c)
 
 static void object_checked(struct eng_txn *txn, int rv)
 {
-        struct complete_txn *c = (struct complete_txn *)txn;
+        struct complete_txn *c = complete_of(txn);
 
         if (rv == 0 || rv == -ENOENT)
                 rv = eng_condition_check(&c->condition, rv == 0 ? txn->old : NULL);
@@ -279,7 +292,7 @@ static int made_of(const struct complete_txn *c, const struct eng_buf *value)
 /* The upload is gone: the answer is the same as before if the object was made by it, of the same parts. */
 static void repeated(struct eng_txn *txn, int rv)
 {
-        struct complete_txn *c = (struct complete_txn *)txn;
+        struct complete_txn *c = complete_of(txn);
 
         if (rv == 0 && memcmp(eng_value_head(txn->old->data)->upload_id, c->upload_id, FMT_ID) != 0)
                 rv = -ENOENT;
@@ -302,7 +315,7 @@ static void upload_checked(struct eng_txn *txn, int rv)
 
 static void complete_prepare(struct eng_txn *txn)
 {
-        struct complete_txn *c = (struct complete_txn *)txn;
+        struct complete_txn *c = complete_of(txn);
 
         eng_new_id(txn->at, c->id);
         eng_name_upload(&txn->name, txn->bucket, txn->key, txn->key_len, c->upload_id);
@@ -311,9 +324,10 @@ static void complete_prepare(struct eng_txn *txn)
 
 static void complete_answered(struct eng_txn *txn)
 {
-        struct complete_txn *c = (struct complete_txn *)txn;
+        struct complete_txn *c = complete_of(txn);
         struct eng_object object;
 
+        assert(txn->result != 0 || c->value != NULL);
         if (txn->result == 0)
                 eng_value_object(c->value, &object);
         c->done(c->arg, txn->result, txn->result == 0 ? &object : NULL);

@@ -56,6 +56,7 @@ static void free_get(struct eng_lookup *lookup)
 {
         struct eng_get *get = (struct eng_get *)lookup;
 
+        assert(!get->lookup.pinned && get->in_flight == 0);
         release_get(get);
         free(get);
 }
@@ -65,6 +66,7 @@ static void spare_get(struct eng_get *get)
 {
         struct eng_loop *el = get->el;
 
+        assert(eng_on_loop(el) && el->spare_get_count <= SPARES_MOST);
         release_get(get);
         if (el->spare_get_count == SPARES_MOST) {
                 free(get);
@@ -87,6 +89,7 @@ void eng_get_free_spares(struct eng_loop *el)
 
 static void end_get(struct eng_get *get)
 {
+        assert(get->in_flight == 0 && get->used == 0 && !get->granted && !get->reserving);
         TAILQ_REMOVE(&get->el->gets, get, link);
         if (get->lookup.pinned)
                 eng_unpin(&get->lookup, free_get);
@@ -99,6 +102,7 @@ static void object_get_opened(struct eng_lookup *lookup)
         struct eng_get *get = (struct eng_get *)lookup;
         int rv = lookup->result;
 
+        assert(eng_on_loop(get->el) && !get->looked_up);
         lp_trace_set_request(get->request);
         get->looked_up = true;
         if (rv == 0) {
@@ -232,6 +236,7 @@ static void get_granted(struct lp_reserve *reserve)
 {
         struct eng_get *get = container_of(reserve, struct eng_get, reserve);
 
+        assert(get->reserving && !get->granted);
         lp_trace_set_request(get->request);
         get->granted = true;
         get->reserving = false;
@@ -244,6 +249,7 @@ static int reserve(struct eng_get *get, unsigned count)
         unsigned most = lp_share_slots(get->el->loop, LP_SHARE_GET);
         int rv;
 
+        assert(!get->granted && !get->reserving && get->used == 0);
         get->reserve.share = LP_SHARE_GET;
         get->reserve.granted = get_granted;
         get->reserve.count = count < most ? count : most;
@@ -257,6 +263,7 @@ static int reserve(struct eng_get *get, unsigned count)
 
 static void unreserve(struct eng_get *get)
 {
+        assert(get->used == 0);
         if (get->granted)
                 lp_unreserve(get->el->loop, LP_SHARE_GET, get->reserve.count);
         else if (get->reserving)
@@ -268,6 +275,7 @@ static void unreserve(struct eng_get *get)
 
 static void get_fail(struct eng_get *get, int rv)
 {
+        assert(rv != 0);
         if (get->error == 0)
                 get->error = rv;
         eng_get_proceed(get);
@@ -285,6 +293,7 @@ static void stripe_fails(struct eng_get *get, const struct get_stripe *s, int rv
 
 static void stripe_ready(struct eng_get *get, struct get_stripe *s)
 {
+        assert(s->state == STRIPE_READING && s->pending == 0);
         s->state = STRIPE_READY;
         if (s == &get->stripes[get->current])
                 eng_get_wake(get);
@@ -295,6 +304,7 @@ void eng_get_stripe_done(struct eng_get *get, struct get_stripe *s)
         unsigned u;
         int rv;
 
+        assert(s->get == get && s->pending == 0);
         if (get->closed || get->error != 0 || get->degrading) {
                 eng_get_proceed(get);
                 return;
@@ -334,6 +344,8 @@ static bool start_stripe(struct eng_get *get, struct get_stripe *s)
         unsigned room = get->reserve.count - get->used;
         int rv;
 
+        assert(s->state == STRIPE_FREE && s->repairs == 0);
+        assert(get->granted && get->used <= get->reserve.count);
         eng_get_locate(get, s, get->ahead);
         s->get = get;
         s->began = lp_clock();
@@ -390,6 +402,7 @@ static void degrade(struct eng_get *get)
         struct get_stripe *s = &get->stripes[get->current];
         int rv;
 
+        assert(get->in_flight == 0);
         if (s->state == STRIPE_READY || get->stripes[0].held != 0 || get->stripes[1].held != 0)
                 return; /* handed out first, and let go */
         eng_get_drop_stripes(get);
@@ -422,6 +435,7 @@ void eng_get_proceed(struct eng_get *get)
 
 int eng_get_start(struct eng_get *get, uint64_t offset, uint64_t len, void (*wake_cb)(void *arg), void *arg)
 {
+        assert(get->looked_up && !get->closed);
         if (get->metadata_only || offset > get->object.size || len > get->object.size - offset)
                 return -EINVAL;
         get->pos = get->ahead = offset;
@@ -440,6 +454,7 @@ int eng_get_start(struct eng_get *get, uint64_t offset, uint64_t len, void (*wak
                 return 0;
         if (get->in_flight > 0)
                 return ENG_GET_BUSY; /* a repair of the last range is under way */
+        assert(eng_on_loop(get->el) && get->stripes[0].held == 0 && get->stripes[1].held == 0);
         eng_get_drop_stripes(get);
         unreserve(get);
         get->error = 0;
@@ -467,6 +482,7 @@ int eng_get_restart(struct eng_get *get, uint64_t offset, uint64_t len, void (*w
 static int object_get_give(struct eng_get *get, const uint8_t *data, size_t n, const uint32_t *crc, const uint8_t **out,
                 size_t *len)
 {
+        assert(n <= get->end - get->pos);
         *out = data;
         *len = n;
         get->pos += n;
@@ -529,6 +545,7 @@ int eng_get_next(struct eng_get *get, const uint8_t **data, size_t *len)
         uint32_t offset, n;
         unsigned u;
 
+        assert(eng_on_loop(get->el) && !get->closed);
         if (get->part_count == 0)
                 return give_inline(get, data, len);
         get_advance(get);
@@ -604,6 +621,7 @@ static void close_now(struct lp_msg *msg)
 {
         struct eng_get *get = container_of(msg, struct eng_get, close_msg);
 
+        assert(get->closed && !get->closing);
         get->closing = true;
         lp_trace(LP_TRACE_GET_END, (uint64_t)(int64_t)get->error, 0);
         eng_get_proceed(get);
@@ -612,6 +630,7 @@ static void close_now(struct lp_msg *msg)
 /* By message: the caller may be inside its eng_get_wake(), and what woke it is not done with get. */
 void eng_get_close(struct eng_get *get)
 {
+        assert(!get->closed);
         get->closed = true;
         get->waiting = false;
         get->close_msg.run = close_now;

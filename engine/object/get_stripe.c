@@ -7,6 +7,7 @@
 #include "engine/base/store.h"
 #include "engine/object/get.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@ static void drop_unit(struct eng_get *get, struct get_stripe *s, unsigned shard)
 {
         if (s->slot[shard] == NULL)
                 return;
+        assert(s->state_of[shard] != SHARD_READING && get->used > 0);
         lp_slot_put(get->el->loop, s->slot[shard]);
         s->slot[shard] = NULL;
         get->used--;
@@ -25,6 +27,7 @@ static void drop_unit(struct eng_get *get, struct get_stripe *s, unsigned shard)
 /* The drive has failed and keeps the slot, with its part of the reservation, until its I/O has ended: slot_left(). */
 static void lose_unit(struct eng_get *get, struct get_stripe *s, unsigned shard)
 {
+        assert(get->used > 0 && get->used <= get->reserve.count);
         s->slot[shard] = NULL;
         s->lost = true;
         get->used--;
@@ -49,6 +52,7 @@ void eng_get_drop_stripe(struct eng_get *get, struct get_stripe *s)
 {
         unsigned i;
 
+        assert(s->pending == 0 && s->repairs == 0);
         for (i = 0; i < ERA_MAX_SHARDS; i++)
                 drop_unit(get, s, i);
         s->state = STRIPE_FREE;
@@ -68,6 +72,7 @@ void eng_get_part_at(const struct eng_get *get, unsigned i, struct eng_part *out
 {
         size_t pos = get->parts[i].pos;
 
+        assert(i < get->part_count);
         eng_value_next_part(get->lookup.value->data, get->lookup.value->len, &pos, out);
 }
 
@@ -75,6 +80,7 @@ unsigned eng_get_part_of(const struct eng_get *get, uint64_t offset)
 {
         unsigned lo = 0, hi = get->part_count - 1;
 
+        assert(get->part_count > 0);
         while (lo < hi) {
                 unsigned mid = (lo + hi + 1) / 2;
 
@@ -91,6 +97,7 @@ void eng_get_locate(struct eng_get *get, struct get_stripe *s, uint64_t offset)
         unsigned p = eng_get_part_of(get, offset);
         uint64_t in_part, start, bytes;
 
+        assert(offset < get->end);
         /* parts without bytes share an offset with their successor; eng_get_part_of() gives the last of them, which holds bytes */
         eng_get_part_at(get, p, &s->part);
         in_part = offset - get->parts[p].offset;
@@ -104,6 +111,7 @@ void eng_get_locate(struct eng_get *get, struct get_stripe *s, uint64_t offset)
         s->next = start + s->hi;
         s->first = (unsigned)(s->lo / s->unit);
         s->last = (unsigned)((s->hi - 1) / s->unit);
+        assert(s->lo < s->hi && s->last < s->part.head.k);
         s->bad = 0;
         s->lost = false;
         s->summed = 0;
@@ -118,6 +126,7 @@ void eng_get_wanted(const struct get_stripe *s, unsigned unit, uint32_t *offset,
 {
         uint64_t start = (uint64_t)unit * s->unit;
 
+        assert(unit >= s->first && unit <= s->last);
         *offset = s->lo > start ? (uint32_t)(s->lo - start) : 0;
         *len = (s->hi < start + s->unit ? (uint32_t)(s->hi - start) : s->unit) - *offset;
 }
@@ -176,6 +185,8 @@ static void get_shard_read(struct eng_op *op)
         struct eng_get *get = s->get;
         unsigned shard = op->read.shard;
 
+        assert(eng_on_loop(get->el));
+        assert(get->in_flight > 0 && s->pending > 0 && s->state_of[shard] == SHARD_READING);
         get->in_flight--;
         s->pending--;
         if (op->result == 0) {
@@ -201,7 +212,9 @@ static void get_read_shard(struct eng_get *get, struct get_stripe *s, unsigned s
         struct eng_op *op = &s->read[shard].op;
         uint32_t from, wanted;
 
+        assert(s->state_of[shard] == SHARD_NONE && s->slot[shard] == NULL);
         s->slot[shard] = get_take_slot(get);
+        assert(s->slot[shard] != NULL); /* the reservation has room for all that is begun */
         s->state_of[shard] = SHARD_READING;
         s->read[shard].stripe = s;
         memset(op, 0, sizeof(*op));
@@ -290,6 +303,7 @@ static void read_from(struct eng_get *get, struct get_stripe *s, bool unreliable
 
 int eng_get_read_any(struct eng_get *get, struct get_stripe *s)
 {
+        assert(s->degraded && !s->lost);
         read_from(get, s, false);
         read_from(get, s, true);
         if (in_hand(s) >= s->part.head.k)
@@ -321,6 +335,7 @@ static void get_stripe_repaired(struct eng_op *op)
         struct get_read *r = container_of(op, struct get_read, op);
         struct eng_get *get = r->stripe->get;
 
+        assert(get->in_flight > 0 && r->stripe->repairs > 0);
         if (op->result == 0)
                 atomic_fetch_add(&get->store->repaired_reads, 1);
         get->in_flight--;
@@ -350,6 +365,7 @@ static void get_repair(struct eng_get *get, struct get_stripe *s, unsigned shard
         unsigned slot = eng_part_drive(&s->part, s->stripe, shard);
         struct eng_op *op = &s->read[shard].op;
 
+        assert(s->state_of[shard] == SHARD_GOOD && s->slot[shard] != NULL);
         if (!(s->damaged >> shard & 1) || slot >= get->store->drive_count ||
             !(get->el->view.in & get->el->view.up & eng_bit(slot)))
                 return;
@@ -390,6 +406,7 @@ int eng_get_rebuild(struct eng_get *get, struct get_stripe *s)
         bool made;
         int rv;
 
+        assert(s->degraded && s->pending == 0 && in_hand(s) >= s->part.head.k);
         for (i = 0; i < eng_get_shards(s); i++) {
                 present[i] = s->state_of[i] == SHARD_GOOD || is_zero_unit(s, i);
                 if (present[i])

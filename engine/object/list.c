@@ -4,6 +4,7 @@
 #include "engine/object/object.h"
 #include "engine/txn/txn_util.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -197,6 +198,7 @@ static void list_uploads_listed(void *arg, int rv, const struct eng_merge_entry 
 
 static void add_escaped(struct eng_name *name, const void *data, size_t len)
 {
+        assert(len <= ENG_KEY_MAX);
         name->len = (uint16_t)(name->len + eng_name_escape(name->data + name->len, data, len));
 }
 
@@ -319,6 +321,7 @@ static void parts_scan(struct parts *list)
                 parts_finish(list, -EHOSTDOWN, NULL, 0, false);
                 return;
         }
+        assert((list->tried & eng_bit((unsigned)slot)) == 0);
         list->slot = (unsigned)slot;
         list->tried |= eng_bit((unsigned)slot);
         memset(op, 0, sizeof(*op));

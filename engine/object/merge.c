@@ -7,6 +7,7 @@
  */
 #include "engine/object/object.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,6 +68,7 @@ static int make_cover(struct eng_loop *el, eng_mask fit)
                 rv = -EHOSTDOWN;
                 if (best_n == 0)
                         goto out;
+                assert(best_n <= left && el->cover_count < el->view.map->drives);
                 merge_take(el, best, open, el->cover_pgs + words * el->cover_count);
                 el->cover_share[el->cover_count] = (uint16_t)best_n;
                 el->cover_drive[el->cover_count++] = (uint16_t)best;
@@ -97,6 +99,7 @@ int eng_cover(struct eng_loop *el, eng_mask avoid)
         unsigned least;
         int rv;
 
+        assert(eng_on_loop(el));
         if (el->cover_valid && el->cover_in == fit && el->cover_map == el->view.map)
                 return 0;
         rv = make_cover(el, fit);
@@ -166,6 +169,7 @@ static void drop_answers(struct eng_merge *merge)
 
 static void merge_finish(struct eng_merge *merge, int rv, bool more)
 {
+        assert(merge->out == 0);
         merge->done(merge->arg, rv, merge->entries, rv == 0 ? merge->count : 0, more);
         drop_answers(merge);
         free(merge->kept);
@@ -190,6 +194,7 @@ static void merge_fail(struct eng_merge *merge, int rv)
 {
         struct eng_loop *el = merge->el;
 
+        assert(merge->out == 0 && rv != 0);
         drop_answers(merge);
         merge->rv = 0;
         if (++merge->retries > RETRIES || el->merges_stopped) {
@@ -237,6 +242,7 @@ static void merge_scanned(struct eng_op *op)
         struct eng_merge *merge = src->merge;
         int rv = op->result;
 
+        assert(eng_on_loop(merge->el) && merge->out > 0);
         merge->out--;
         if (rv == 0 && op->scan.entries != NULL) {
                 rv = merge_keep(merge, op->scan.entries);
@@ -266,6 +272,7 @@ static void scan(struct source *src)
         struct eng_merge *merge = src->merge;
         struct eng_op *op = &src->op;
 
+        assert(src->left == 0);
         memset(op, 0, sizeof(*op));
         op->kind = ENG_OP_SCAN;
         op->flags = merge->flags;
@@ -320,6 +327,7 @@ static void merge_emit(struct eng_merge *merge, const struct eng_scan_entry *e)
 {
         struct eng_merge_entry *out = &merge->entries[merge->count++];
 
+        assert(merge->count <= merge->max);
         out->name = (const uint8_t *)(e + 1);
         out->name_len = e->name_len;
         out->is_prefix = (e->flags & 1) != 0;
@@ -372,6 +380,7 @@ static unsigned batch_size(const struct eng_merge *merge, unsigned share)
         unsigned whole = merge->max + 1, groups = merge->el->store->pg_count;
         unsigned mean = (unsigned)((uint64_t)whole * share / groups) + 1, spread = 1;
 
+        assert(share <= groups);
         while (spread * spread < mean)
                 spread++;
         return merge->delimiter_len > 0 || mean + 3 * spread > whole ? whole : mean + 3 * spread;
@@ -385,6 +394,7 @@ static int merge_begin(struct eng_merge *merge)
         unsigned i;
         int rv = el->view.ready && !el->view.in_doubt ? eng_cover(el, merge->avoid) : -EHOSTDOWN;
 
+        assert(merge->out == 0 && merge->source_count == 0);
         if (rv == -EHOSTDOWN && merge->avoid != 0 && el->view.ready && !el->view.in_doubt) {
                 merge->avoid = 0;
                 rv = eng_cover(el, 0);
@@ -421,6 +431,7 @@ static void finish_from_message(struct lp_msg *msg)
 {
         struct eng_merge *merge = container_of(msg, struct eng_merge, msg);
 
+        assert(merge->rv != 0);
         merge_finish(merge, merge->rv, false);
 }
 

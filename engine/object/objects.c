@@ -6,6 +6,7 @@
 #include "engine/object/object.h"
 #include "engine/txn/txn_util.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,10 @@ static bool wants_present(const struct eng_condition *c)
 {
         return c->if_absent || c->if_etag || c->if_present || c->if_mtime || c->if_size;
 }
+
+static void put_prepare(struct eng_txn *txn);
+static void object_delete_prepare(struct eng_txn *txn);
+static void update_prepare(struct eng_txn *txn);
 
 /* ---- put --------------------------------------------------------------------------------------------- */
 
@@ -41,6 +46,7 @@ static void object_put_append(struct eng_txn *txn)
         size_t inline_len = put->bytes == NULL ? 0 : put->bytes->len;
         int rv;
 
+        assert(txn->prepare == put_prepare && put->value != NULL);
         if (lost_shards(put)) {
                 eng_txn_finish(txn, -EBUSY);
                 return;
@@ -64,6 +70,7 @@ static void put_checked(struct eng_txn *txn, int rv)
 {
         struct eng_txn_put *put = (struct eng_txn_put *)txn;
 
+        assert(txn->prepare == put_prepare);
         if (rv != 0 && (rv != -ENOENT || put->is_part)) {
                 eng_txn_finish(txn, rv);
                 return;
@@ -124,6 +131,7 @@ static void delete_looked_up(struct eng_txn *txn, int rv)
 {
         struct delete_txn *del = (struct delete_txn *)txn;
 
+        assert(txn->prepare == object_delete_prepare);
         del->existed = rv == 0;
         if (rv == -ENOENT)
                 rv = wants_present(&del->condition) ? -ENOENT : 0;
@@ -150,6 +158,7 @@ static void delete_answered(struct eng_txn *txn)
 {
         struct delete_txn *del = (struct delete_txn *)txn;
 
+        assert(txn->prepare == object_delete_prepare);
         del->done(del->arg, txn->result, del->existed);
         eng_txn_drop(txn);
         free(del);
@@ -223,6 +232,7 @@ static void update_looked_up(struct eng_txn *txn, int rv)
         struct update_txn *up = (struct update_txn *)txn;
         size_t inline_len = txn->old_bytes == NULL ? 0 : txn->old_bytes->len;
 
+        assert(txn->prepare == update_prepare && up->value == NULL);
         if (rv == 0)
                 rv = eng_condition_check(&up->condition, txn->old);
         if (rv == 0) {
@@ -252,6 +262,7 @@ static void update_answered(struct eng_txn *txn)
         struct update_txn *up = (struct update_txn *)txn;
         struct eng_object object;
 
+        assert(txn->prepare == update_prepare && (txn->result != 0 || up->value != NULL));
         if (txn->result == 0)
                 eng_value_object(up->value, &object);
         up->done(up->arg, txn->result, txn->result == 0 ? &object : NULL);

@@ -36,6 +36,7 @@ void eng_put_wake(struct eng_put *put)
 
 void eng_put_back(struct eng_put *put)
 {
+        assert(eng_on_loop(put->el) && put->in_flight > 0);
         put->in_flight--;
         put_step(put);
 }
@@ -84,6 +85,7 @@ static int put_gather(struct eng_put *put, const void *data, size_t len)
 
         if (rv != 0)
                 return rv;
+        assert(put->head_len + len <= put->head_cap && !put->reserved);
         memcpy(put->head + put->head_len, data, len);
         put->head_len += len;
         put->taken += len;
@@ -95,6 +97,7 @@ static int begin_striped(struct eng_put *put)
 {
         int rv;
 
+        assert(!put->reserved);
         rv = eng_put_reserve(put);
         if (rv == 0)
                 put->reserved = true;
@@ -106,6 +109,7 @@ static bool drain_head(struct eng_put *put)
 {
         ssize_t n;
 
+        assert(put->head_at <= put->head_len);
         if (put->head_at == put->head_len)
                 return true;
         n = eng_put_write_striped(put, put->head + put->head_at, put->head_len - put->head_at);
@@ -216,7 +220,7 @@ void eng_put_oldest(const struct eng_loop *el, uint32_t *epoch, uint64_t *counte
 static void put_free(struct eng_put *put)
 {
         TAILQ_REMOVE(&put->el->puts, put, link);
-        assert(put->md5.out == 0);
+        assert(put->md5.out == 0 && put->in_flight == 0 && put->used == 0);
         eng_put_unreserve(put);
         eng_buf_unref(put->head_buf);
         free(put->drives);
@@ -233,6 +237,7 @@ static void discard_all(struct eng_put *put)
 
 static void put_finish(struct eng_put *put, int rv, const struct eng_object *object)
 {
+        assert(put->state != PUT_ABORT && put->state != PUT_DONE);
         put->state = PUT_DONE;
         lp_trace(LP_TRACE_PUT_END, (uint64_t)(int64_t)rv, put->params.size);
         put->done(put->done_arg, rv, object);
@@ -246,6 +251,7 @@ static void txn_done(struct eng_txn *txn)
         struct eng_object object;
         int rv = txn->result;
 
+        assert(put->state == PUT_RECORD);
         if (rv == 0)
                 eng_value_object(change->value, &object);
         else if (!txn->appended)
@@ -259,6 +265,7 @@ static void send_txn(struct eng_put *put)
         struct eng_txn_put *change =
                 eng_txn_put_new(put->store, put->params.bucket, put->key, put->params.key.len);
 
+        assert(put->error == 0 && put->in_flight == 0 && (put->state == PUT_FLUSH || put->state == PUT_SYNC));
         put->state = PUT_RECORD;
         if (change != NULL) {
                 change->value = eng_put_value(put, change->txn.pg);
@@ -289,6 +296,7 @@ static void put_synced(struct eng_op *op)
         struct put_sync *sync = container_of(op, struct put_sync, op);
         struct eng_put *put = sync->put;
 
+        assert(put->state == PUT_SYNC && put->in_flight > 0);
         if (op->result == -EAGAIN) { /* no memory to flush with: the drive has not failed */
                 if (put->error == 0)
                         put->error = -EBUSY;
@@ -304,6 +312,7 @@ static int send_syncs(struct eng_put *put)
 {
         unsigned i, n = 0;
 
+        assert(put->state == PUT_FLUSH && put->in_flight == 0);
         for (i = 0; i < put->store->drive_count; i++)
                 if ((put->touched & eng_bit(i)) && eng_put_is_new(put, i)) {
                         eng_put_lose_drive(put, i);
@@ -361,6 +370,7 @@ static bool flush_rest(struct eng_put *put)
 
 static void put_fail(struct eng_put *put)
 {
+        assert(put->error != 0 && put->in_flight == 0);
         eng_put_drop_unwritten(put);
         discard_all(put);
         put_finish(put, put->error, NULL);
@@ -416,6 +426,7 @@ static void commit_begins(struct lp_msg *msg)
 {
         struct eng_put *put = container_of(msg, struct eng_put, msg);
 
+        assert(put->state == PUT_CALLED);
         put->state = PUT_FLUSH;
         put->step_began = lp_clock();
         eng_put_md5_hurry(put); /* of one that failed there may be some left */
@@ -452,6 +463,7 @@ void eng_put_commit(struct eng_put *put, const struct eng_put_commit *commit, en
 
 void eng_put_abort(struct eng_put *put)
 {
+        assert(put->state == PUT_BODY);
         put->state = PUT_ABORT;
         put->waiting = false;
         eng_put_md5_hurry(put);

@@ -49,7 +49,9 @@ static void lend(struct eng_put *put)
         lent->slot = eng_put_take_slot(put);
         for (i = 0; put->striped && put->lent_unit == 0 && i < put->m; i++)
                 lent->parity[i] = eng_put_take_slot(put);
+        assert(lent->slot != NULL && lent->len > 0);
         put->lent_to += lent->len;
+        assert(put->lent_to <= put->params.size);
         if (put->striped && ++put->lent_unit == put->k) {
                 put->lent_unit = 0;
                 put->lent_stripe++;
@@ -88,6 +90,7 @@ ssize_t eng_put_buffer(struct eng_put *put, void **buffer)
 
 static int copy_small(struct eng_put *put, const struct put_lent *lent)
 {
+        assert(put->head_buf == NULL && lent->len <= put->store->inline_max);
         put->head_buf = eng_buf_new(lent->len);
         if (put->head_buf == NULL)
                 return -ENOMEM;
@@ -102,6 +105,7 @@ static int take_unit(struct eng_put *put, struct put_lent *lent)
 {
         int rv = put->in_stripe ? 0 : eng_put_begin_stripe(put);
 
+        assert(put->current == NULL && put->fill == 0);
         if (rv != 0)
                 return rv;
         if (lent->parity[0] != NULL) /* the first of its stripe */

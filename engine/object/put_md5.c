@@ -13,6 +13,7 @@
 
 static void put_md5_let_go(struct eng_put *put, struct put_write *w)
 {
+        assert(w == NULL || w->users > 0);
         if (w == NULL || --w->users > 0)
                 return;
         eng_put_drop_slot(put, w->op.write.slot);

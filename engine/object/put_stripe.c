@@ -7,6 +7,7 @@
 #include "engine/base/store.h"
 #include "engine/object/put.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +27,7 @@ void *eng_put_take_slot(struct eng_put *put)
 
 void eng_put_drop_slot(struct eng_put *put, void *slot)
 {
+        assert(put->used > 0);
         lp_slot_put(put->el->loop, slot);
         put->used--;
 }
@@ -42,6 +44,7 @@ static void put_stripe_granted(struct lp_reserve *reserve)
 {
         struct eng_put *put = container_of(reserve, struct eng_put, reserve);
 
+        assert(put->reserved && !put->granted);
         set_granted(put, true);
         eng_step(put->el, ENG_STEP_BUFFERS, lp_now(put->el->loop) - reserve->since);
         eng_put_wake(put);
@@ -52,6 +55,7 @@ static void expired(struct lp_reserve *reserve)
 {
         struct eng_put *put = container_of(reserve, struct eng_put, reserve);
 
+        assert(put->reserved && !put->granted);
         if (put->error == 0)
                 put->error = -EAGAIN;
         eng_put_wake(put);
@@ -65,6 +69,7 @@ int eng_put_reserve(struct eng_put *put)
         unsigned half = lp_share_slots(loop, LP_SHARE_PUT) / 2;
         int rv;
 
+        assert(!put->reserved && !put->granted && put->used == 0);
         put->reserve.share = LP_SHARE_PUT;
         put->reserve.granted = put_stripe_granted;
         put->reserve.expired = expired;
@@ -87,6 +92,7 @@ void eng_put_unreserve(struct eng_put *put)
 {
         struct lp_loop *loop = put->el->loop;
 
+        assert(put->used == 0);
         if (put->reserved && put->granted)
                 lp_unreserve(loop, LP_SHARE_PUT, put->reserve.count);
         else if (put->reserved)
@@ -143,6 +149,7 @@ int eng_put_buffer_run(struct eng_put *put, unsigned run)
         eng_mask mask = takers(put, view->map->leaving);
         unsigned filled;
 
+        assert(run == put->runs);
         if (grown == NULL)
                 return -ENOMEM;
         put->drives = grown;
@@ -159,6 +166,7 @@ void eng_put_lose_drive(struct eng_put *put, unsigned slot)
 {
         unsigned run, shard, left;
 
+        assert(slot < ENG_DRIVES_MAX);
         for (run = 0; run < put->runs; run++) {
                 uint16_t *drives = run_drives(put, run);
 
@@ -184,6 +192,7 @@ static void put_stripe_written(struct eng_op *op)
         struct put_write *w = container_of(op, struct put_write, op);
         struct eng_put *put = w->put;
 
+        assert(eng_on_loop(put->el) && w->users > 0);
         if (op->result == -ESTALE && ++w->retries < STALE_RETRIES) { /* an epoch change is under way */
                 lp_timer_start(put->el->loop, &w->retry, STALE_RETRY_NS);
                 return;
@@ -214,6 +223,7 @@ static void put_write_shard(struct eng_put *put, void *slot, unsigned shard, siz
         uint8_t *payload = (uint8_t *)slot + LP_SLOT_HEADER;
         struct put_write *w;
 
+        assert(shard < eng_put_shards(put) && slot != NULL);
         if (drive != ENG_NO_DRIVE && eng_put_is_new(put, drive)) {
                 eng_put_lose_drive(put, drive);
                 drive = ENG_NO_DRIVE;
@@ -263,6 +273,7 @@ uint32_t eng_put_unit_of(const struct eng_put *put, uint32_t stripe)
 
 bool eng_put_has_slots(struct eng_put *put, unsigned count)
 {
+        assert(put->used <= put->reserve.count);
         if (put->reserve.count - put->used < count && eng_put_md5_wait(put))
                 return false;
         return put->reserve.count - put->used >= count;
@@ -272,6 +283,7 @@ int eng_put_begin_stripe(struct eng_put *put)
 {
         int rv;
 
+        assert(!put->in_stripe && put->current == NULL && put->fill == 0);
         if (put->stripe % eng_stripes_per_run(put->k, put->unit) == 0) {
                 rv = eng_put_buffer_run(put, put->stripe / eng_stripes_per_run(put->k, put->unit));
                 if (rv != 0)
@@ -301,6 +313,7 @@ void eng_put_end_stripe(struct eng_put *put)
 {
         unsigned i;
 
+        assert(put->in_stripe && put->current == NULL);
         for (i = 0; i < put->m; i++) {
                 put_write_shard(put, put->parity[i], put->k + i, 0);
                 put->parity[i] = NULL;
@@ -317,6 +330,8 @@ void eng_put_flush_unit(struct eng_put *put)
         uint64_t began;
         unsigned i;
 
+        assert(put->in_stripe && put->unit_no < put->k);
+        assert(put->fill > 0 && put->fill <= put->stripe_unit);
         memset(payload + put->fill, 0, put->stripe_unit - put->fill);
         for (i = 0; i < put->m; i++)
                 parity[i] = (uint8_t *)put->parity[i] + LP_SLOT_HEADER;

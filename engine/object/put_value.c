@@ -6,6 +6,7 @@
 #include "engine/record/value.h"
 #include "engine/object/put.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,6 +59,7 @@ struct eng_buf *eng_put_value(struct eng_put *put, uint32_t pg)
         struct eng_buf *value;
         uint8_t *part = NULL;
 
+        assert(put->in_flight == 0 && (put->striped ? put->runs > 0 : put->head_len == put->taken));
         if (put->striped) {
                 part = encode_part(put, &spec.parts_len);
                 if (part == NULL)

@@ -4,10 +4,14 @@
 #include "engine/txn/txn.h"
 #include "engine/txn/txn_util.h"
 
+#include <assert.h>
 #include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+static void upload_create_prepare(struct eng_txn *txn);
+static void abort_prepare(struct eng_txn *txn);
 
 /* ---- create ------------------------------------------------------------------------------------------- */
 
@@ -62,6 +66,7 @@ static void create_answered(struct eng_txn *txn)
 {
         struct create_txn *create = (struct create_txn *)txn;
 
+        assert(txn->prepare == upload_create_prepare);
         create->done(create->arg, txn->result, create->upload_id);
         free(create);
 }
@@ -163,6 +168,7 @@ static void abort_answered(struct eng_txn *txn)
 {
         struct abort_txn *ab = (struct abort_txn *)txn;
 
+        assert(txn->prepare == abort_prepare);
         ab->done(ab->arg, txn->result);
         eng_txn_drop(txn);
         free(ab);

@@ -6,6 +6,7 @@
  */
 #include "engine/placement/place.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* The finaliser of SplitMix64: each input bit reaches every output bit. */
@@ -58,6 +59,7 @@ void eng_place_order(uint32_t pg, const uint8_t (*drive_ids)[FMT_ID], unsigned c
         uint64_t score[ENG_DRIVES_MAX];
         unsigned i, j;
 
+        assert(count <= ENG_DRIVES_MAX);
         for (i = 0; i < count; i++) {
                 uint64_t s = eng_hash(drive_ids[i], FMT_ID, pg);
 

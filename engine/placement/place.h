@@ -4,6 +4,7 @@
 #ifndef MILLRACE_ENGINE_PLACE_H
 #define MILLRACE_ENGINE_PLACE_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -19,6 +20,7 @@ static inline eng_mask eng_bit(unsigned slot)
 }
 static inline eng_mask eng_all_slots(unsigned count)
 {
+        assert(count <= ENG_DRIVES_MAX);
         return count == 64 ? ~(eng_mask)0 : eng_bit(count) - 1;
 }
 

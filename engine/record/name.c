@@ -3,6 +3,7 @@
  */
 #include "engine/record/value.h"
 
+#include <assert.h>
 #include <endian.h>
 #include <string.h>
 
@@ -17,6 +18,7 @@ void eng_name_space(struct eng_name *out, enum fmt_space space, uint64_t bucket)
 
 static void name_add(struct eng_name *out, const void *bytes, size_t len)
 {
+        assert(out->len + len <= sizeof(out->data));
         if (len != 0)
                 memcpy(out->data + out->len, bytes, len);
         out->len = (uint16_t)(out->len + len);
@@ -56,6 +58,7 @@ size_t eng_dead_bucket_name_len(const struct eng_name *name)
 
 static void escaped(struct eng_name *out, enum fmt_space space, uint64_t bucket, const void *key, size_t len)
 {
+        assert(len <= ENG_KEY_MAX);
         eng_name_space(out, space, bucket);
         out->len = (uint16_t)(out->len + eng_name_escape(out->data + out->len, key, len));
         name_add(out, "\0\1", 2);
@@ -72,6 +75,7 @@ void eng_name_part(struct eng_name *out, uint64_t bucket, const void *key, size_
 {
         uint16_t number = htobe16((uint16_t)part);
 
+        assert(part <= UINT16_MAX);
         escaped(out, FMT_SPACE_PART, bucket, key, len);
         name_add(out, id, FMT_ID);
         if (part != 0)

@@ -3,6 +3,7 @@
  */
 #include "engine/record/value.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -18,6 +19,7 @@ struct eng_buf *eng_value_new(const struct eng_value_spec *spec)
         memset(v, 0, sizeof(*v));
         v->space = (uint8_t)spec->space;
         v->flags = spec->inline_value ? FMT_VALUE_INLINE : 0;
+        assert(spec->attrs_len <= UINT16_MAX && spec->fields_len <= UINT16_MAX);
         v->attrs_len = (uint16_t)spec->attrs_len;
         v->fields_len = (uint16_t)spec->fields_len;
         v->pg = spec->pg;
@@ -77,6 +79,7 @@ size_t eng_body_need(size_t name_len, size_t value_len, size_t inline_len)
 
 static void record_add(struct eng_body *body, const void *bytes, size_t len)
 {
+        assert(body->len + len <= body->buf->len);
         memcpy(body->buf->data + body->len, bytes, len);
         body->len += len;
 }

@@ -4,6 +4,8 @@
 #include "engine/record/value.h"
 #include "engine/record/stripe.h"
 
+#include <assert.h>
+
 const uint8_t eng_zero_unit[FMT_UNIT_MAX];
 
 static uint64_t div_up(uint64_t a, uint64_t b)
@@ -13,6 +15,7 @@ static uint64_t div_up(uint64_t a, uint64_t b)
 
 uint32_t eng_stripe_last_unit(uint64_t rem, unsigned k)
 {
+        assert(rem > 0 && k > 0);
         return (uint32_t)(div_up(div_up(rem, k), FMT_BLOCK) * FMT_BLOCK);
 }
 

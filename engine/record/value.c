@@ -59,6 +59,7 @@ unsigned eng_part_slot(const struct eng_part *part, size_t i)
 {
         const uint8_t *at = part->drives + part->width * i;
 
+        assert(i < (size_t)part->head.runs * ((size_t)part->head.k + part->head.m));
         if (part->width == 1)
                 return at[0] == 0xff ? ENG_NO_DRIVE : at[0];
         return (unsigned)at[0] | (unsigned)at[1] << 8;
@@ -126,6 +127,7 @@ int eng_value_next_part(const void *buf, size_t len, size_t *pos, struct eng_par
         out->attrs = bytes + *pos + sizeof(out->head);
         out->drives = out->attrs + out->head.attrs_len;
         *pos += sizeof(out->head) + out->head.attrs_len + drives;
+        assert(*pos <= len);
         return 1;
 }
 
@@ -149,6 +151,7 @@ int eng_value_next_field(const void *buf, size_t len, size_t *pos, struct fmt_fi
                 return -EBADMSG;
         *data = (const uint8_t *)buf + *pos + sizeof(*out);
         *pos += sizeof(*out) + (out->len + 3u) / 4 * 4;
+        assert(*pos <= end);
         return 1;
 }
 

@@ -9,10 +9,12 @@
 #include "engine/resync/resync.h"
 #include "engine/txn/txn_util.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
 static void agree_ask(struct eng_agree *agree);
+static void agree_prepare(struct eng_txn *txn);
 
 /* ---- making them the same ------------------------------------------------------------------- */
 
@@ -37,6 +39,7 @@ static void agree_written(struct eng_op *op)
 {
         struct eng_agree *agree = container_of(op, struct eng_agree, op);
 
+        assert(agree->txn.state == ENG_TXN_PREPARE);
         eng_buf_unref(op->append.body);
         if (op->result != 0) {
                 eng_txn_finish(&agree->txn, op->result);
@@ -71,6 +74,7 @@ static void agree_write(struct eng_agree *agree)
         unsigned slot;
         int rv;
 
+        assert((agree->change & ~agree->asked) == 0);
         if (agree->change == 0) {
                 eng_txn_finish(txn, 0);
                 return;
@@ -120,6 +124,8 @@ static void agree_decide(struct eng_agree *agree)
         struct eng_txn *txn = &agree->txn;
         eng_mask all = eng_speakers(&txn->at->view, txn->pg), have = agree->same | agree->other;
 
+        assert(((have | agree->absent | agree->damaged) & ~agree->asked) == 0);
+        assert((agree->same & agree->other) == 0 && (have & (agree->absent | agree->damaged)) == 0);
         if (agree->value == NULL || (agree->other | agree->absent | agree->damaged) == 0) {
                 eng_txn_finish(txn, 0);
                 return;
@@ -142,6 +148,7 @@ static void agree_take(struct eng_agree *agree, struct eng_op *op)
         uint64_t seq = eng_value_head(op->lookup.value->data)->seq;
         eng_mask slot = eng_bit(agree->slot);
 
+        assert(((agree->same | agree->other) & slot) == 0);
         if (agree->value != NULL &&
             eng_resync_same(op->lookup.value->data, op->lookup.value->len, agree->value->data, agree->value->len)) {
                 agree->same |= slot;
@@ -216,6 +223,7 @@ static void agree_done(struct eng_txn *txn)
 {
         struct eng_agree *agree = (struct eng_agree *)txn;
 
+        assert(txn->prepare == agree_prepare);
         eng_txn_drop(txn);
         agree_release(agree);
         agree->done(agree);
@@ -229,6 +237,7 @@ int eng_agree_start(struct eng_store *store, struct eng_agree *agree)
         uint64_t bucket;
         size_t len;
 
+        assert(done != NULL);
         if (eng_name_key(&name, &bucket, key, &len) != 0 || len > ENG_KEY_MAX)
                 return -EBADMSG;
         memset(agree, 0, sizeof(*agree));

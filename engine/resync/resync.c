@@ -11,6 +11,7 @@
 #include "engine/resync/resync.h"
 #include "engine/txn/txn_util.h"
 
+#include <assert.h>
 #include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -32,6 +33,8 @@ bool eng_resync_same(const void *a, size_t a_len, const void *b, size_t b_len)
                memcmp((const uint8_t *)a + sizeof(x), (const uint8_t *)b + sizeof(y), a_len - sizeof(x)) == 0;
 }
 
+static void resync_prepare(struct eng_txn *txn);
+
 static void release_op(struct eng_resync *resync)
 {
         eng_buf_unref(resync->op.lookup.value);
@@ -43,6 +46,7 @@ static void copied(struct eng_op *op)
 {
         struct eng_resync *resync = container_of(op, struct eng_resync, op);
 
+        assert(resync->txn.state == ENG_TXN_PREPARE);
         eng_buf_unref(op->append.body);
         resync->copied = op->result == 0;
         eng_txn_finish(&resync->txn, op->result);
@@ -58,6 +62,7 @@ static void resync_append_copy(struct eng_resync *resync)
         struct eng_body body;
         int rv = eng_body_begin(&body, eng_body_need(resync->name.len, value_len, inline_len));
 
+        assert(txn->store->pgs[txn->pg].next_seq > 0);
         if (rv != 0) {
                 eng_txn_finish(txn, rv);
                 return;
@@ -115,6 +120,7 @@ static void have_unread(struct eng_op *op)
         const struct eng_buf *ours = resync->txn.unread, *theirs = op->lookup.value;
         bool same = op->result == 0;
 
+        assert(ours != NULL);
         same = same && eng_resync_same(theirs->data, theirs->len, ours->data, ours->len);
         release_op(resync);
         eng_txn_finish(&resync->txn, same ? 0 : -EIO);
@@ -160,6 +166,7 @@ static void members_have(struct eng_txn *txn, int rv)
 {
         struct eng_resync *resync = (struct eng_resync *)txn;
 
+        assert(txn->prepare == resync_prepare);
         if (resync->repair && rv == -ENOENT && !eng_words_sure(&txn->words))
                 rv = -EIO; /* one word: what is damaged here may be all there is of it (I6) */
         if (!resync->repair && rv == -EHOSTDOWN && only_condemned_differ(txn))
@@ -200,6 +207,7 @@ static void done(struct eng_txn *txn)
 {
         struct eng_resync *resync = (struct eng_resync *)txn;
 
+        assert(txn->prepare == resync_prepare);
         eng_txn_drop(txn);
         resync->done(resync);
 }
@@ -252,6 +260,7 @@ int eng_resync_start(struct eng_store *store, struct eng_resync *resync)
         uint64_t bucket;
         size_t len;
 
+        assert(resync->done != NULL && resync->slot < ENG_DRIVES_MAX);
         if (eng_name_key(&resync->name, &bucket, key, &len) != 0 || len > ENG_KEY_MAX)
                 return -EBADMSG;
         memset(&resync->txn, 0, sizeof(resync->txn));

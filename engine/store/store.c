@@ -300,6 +300,7 @@ static int take_drive(struct eng_store *store, const char *path, const struct pr
         unsigned i;
         int rv;
 
+        assert(store->unplaced_count < ENG_DRIVES_MAX);
         if (store->unplaced_count == 0) {
                 memcpy(store->store_id, p->identity.store_id, FMT_ID);
                 snprintf(store->first_path, sizeof(store->first_path), "%s", path);
@@ -479,6 +480,7 @@ static int make_loops(struct eng_store *store)
 
 static void view_changed(struct eng_loop *el)
 {
+        assert(eng_on_loop(el));
         eng_txn_view_changed(el);
         if (el->view.ready)
                 eng_deferred_ready(el);
@@ -486,6 +488,7 @@ static void view_changed(struct eng_loop *el)
 
 static void serving(struct eng_store *store)
 {
+        assert(store->coord->phase == ENG_PHASE_OPEN);
         eng_scrub_begin(store);
         eng_scrub_drives_begin(store);
 }
@@ -512,6 +515,7 @@ int eng_store_open(const struct eng_options *options, struct eng_store **out, st
         store->options = *options;
         store->pacer.rate = options->heal_rate == 0 ? ENG_HEAL_RATE : options->heal_rate;
         store->loop_count = options->loop_count;
+        assert(store->loop_count > 0);
         store->pg_count = ENG_PG_COUNT;
         store->inline_max = options->inline_max == 0                 ? ENG_INLINE_MAX
                             : options->inline_max == ENG_INLINE_NONE ? 0
@@ -553,6 +557,7 @@ static void store_start(struct lp_msg *msg)
 {
         struct eng_coord *c = container_of(msg, struct eng_coord, start_msg);
 
+        assert(c->phase == ENG_PHASE_NEW);
         eng_health_start(c->store);
         eng_recover(c->store);
         eng_health_refresh(c->store);
@@ -623,6 +628,7 @@ bool eng_store_close(struct eng_store *store)
 
         if (store == NULL)
                 return true;
+        assert(!store->stopping);
         eng_recover_stop(store);
         eng_hot_add_stop(store);
         store->stopping = true;

@@ -16,7 +16,7 @@ static const char *const recovery_phases[ENG_PHASES] = {
         [ENG_PHASE_NEW] = "new",       [ENG_PHASE_OPENING] = "opening", [ENG_PHASE_EPOCH] = "epoch",     [ENG_PHASE_RECONCILE] = "reconcile",
         [ENG_PHASE_CONFIG] = "config", [ENG_PHASE_OPEN] = "open",       [ENG_PHASE_WAITING] = "waiting",
 };
-static const char *const catch_up_steps[] = {"ended", "entering", "comparing", "becomes-member"}; /* enum catch_up_step of epoch/join.c */
+static const char *const catch_up_steps[] = {"ended", "entering", "comparing", "becomes-member"}; /* enum catch_up_step of epoch/catch_up.c */
 
 bool eng_trace_word(enum lp_trace_event event, unsigned word, uint64_t value, char out[LP_TRACE_WORD])
 {

@@ -17,6 +17,7 @@
  */
 #include "engine/txn/txn.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,6 +89,7 @@ static void deferred_now(struct eng_deferred *deferred)
         struct eng_part part;
         size_t pos = 0;
 
+        assert(deferred->waits_for == WAIT_PINS);
         while (eng_value_next_part(deferred->value->data, deferred->value->len, &pos, &part) == 1)
                 eng_discard(deferred->store, part.head.id, eng_part_drives(&part));
 }
@@ -137,6 +139,7 @@ static bool is_unread(const struct eng_loop *el, struct eng_deferred *deferred)
 {
         uint32_t pg = eng_value_head(deferred->value->data)->pg;
 
+        assert(deferred->upto <= (deferred->waits_for == WAIT_COMMITS ? el->append_count : el->lookup_count));
         if (deferred->waits_for == WAIT_COMMITS && !changes_under_way(el, pg, deferred->upto)) {
                 deferred->waits_for = WAIT_LOOKUPS;
                 deferred->upto = el->lookup_count;
@@ -156,6 +159,7 @@ static bool agreed(const struct eng_loop *el, const struct eng_deferred *deferre
 
 static void deferred_forget(struct eng_loop *el, struct eng_deferred *deferred)
 {
+        assert(el->deferred_count > 0 && el->deferred_bytes >= deferred->value->len);
         HASH_DEL(el->deferred_by_id, deferred);
         el->deferred_count--;
         el->deferred_bytes -= deferred->value->len;
@@ -175,6 +179,7 @@ void eng_deferred_tick(struct lp_timer *timer)
         struct eng_deferred_list all = STAILQ_HEAD_INITIALIZER(all);
         struct eng_deferred *deferred;
 
+        assert(eng_on_loop(el));
         STAILQ_CONCAT(&all, &el->deferred);
         while ((deferred = STAILQ_FIRST(&all)) != NULL) {
                 STAILQ_REMOVE_HEAD(&all, link);
@@ -198,6 +203,7 @@ void eng_deferred_keep(struct eng_loop *el, const uint8_t id[FMT_ID])
 {
         struct eng_deferred *deferred;
 
+        assert(eng_on_loop(el));
         HASH_FIND(hh, el->deferred_by_id, id, FMT_ID, deferred);
         if (deferred == NULL)
                 return;
@@ -212,6 +218,7 @@ static bool deferred_make_room(struct eng_loop *el, size_t bytes)
 
         while (el->deferred_count > 0 && (el->deferred_count >= DEFERRED_MAX || el->deferred_bytes + bytes > DEFERRED_BYTES)) {
                 oldest = STAILQ_FIRST(&el->deferred);
+                assert(oldest != NULL);
                 if (lp_now(el->loop) - oldest->since < AGREE_LEAST_NS)
                         return false;
                 STAILQ_REMOVE_HEAD(&el->deferred, link);
@@ -227,6 +234,7 @@ static void deferred_arrive(struct lp_msg *msg)
         bool first = STAILQ_EMPTY(&el->deferred);
         struct eng_deferred *known;
 
+        assert(eng_on_loop(el));
         HASH_FIND(hh, el->deferred_by_id, deferred->id, FMT_ID, known);
         if (known != NULL) {
                 known->reported |= eng_bit(deferred->slot);
@@ -259,6 +267,7 @@ static void take_report(struct eng_loop *el, struct eng_deferred *deferred)
 {
         uint32_t pg = eng_value_head(deferred->value->data)->pg;
 
+        assert(el->view.ready);
         if (pg >= el->store->pg_count || !reports(el, pg, deferred->slot)) {
                 deferred_free(deferred);
                 return;
@@ -274,6 +283,7 @@ void eng_deferred_superseded(void *arg, struct eng_drive *drive, struct eng_buf 
         struct eng_loop *el = eng_here(store);
         unsigned i;
 
+        assert(drive->owner == el->loop);
         for (i = 0; i < n; i++) {
                 struct eng_deferred *deferred = calloc(1, sizeof(*deferred));
 
@@ -294,6 +304,7 @@ void eng_deferred_ready(struct eng_loop *el)
 {
         struct eng_deferred *deferred;
 
+        assert(eng_on_loop(el) && el->view.ready);
         while ((deferred = STAILQ_FIRST(&el->early_deferred)) != NULL) {
                 STAILQ_REMOVE_HEAD(&el->early_deferred, link);
                 take_report(el, deferred);

@@ -8,6 +8,7 @@
  */
 #include "engine/txn/txn.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,7 @@ static void lookup_answer(struct lp_msg *msg)
 {
         struct eng_lookup *lookup = container_of(msg, struct eng_lookup, msg);
 
+        assert(eng_on_loop(lookup->home));
         lookup->done(lookup);
 }
 
@@ -31,6 +33,7 @@ static void uncount(struct eng_lookup *lookup)
 
 static void lookup_finish(struct eng_lookup *lookup, int result)
 {
+        assert(lookup->msg.run != lookup_answer);
         uncount(lookup);
         lookup->result = result;
         lookup->msg.run = lookup_answer;
@@ -40,6 +43,7 @@ static void lookup_finish(struct eng_lookup *lookup, int result)
 /* The same from a message of lookup->at: the caller is not there any more. */
 static void finish_at(struct eng_lookup *lookup, int result)
 {
+        assert(eng_on_loop(lookup->at) && lookup->msg.run != lookup_answer);
         uncount(lookup);
         lookup->result = result;
         lookup->msg.run = lookup_answer;
@@ -55,6 +59,7 @@ static int pin(struct eng_lookup *lookup)
         struct eng_loop *el = lookup->at;
         struct eng_pin *p;
 
+        assert(eng_on_loop(el) && !lookup->pinned);
         HASH_FIND(hh, el->pins, v->id, FMT_ID, p);
         if (p == NULL) {
                 p = calloc(1, sizeof(*p));
@@ -103,6 +108,7 @@ static void try_next(struct eng_lookup *lookup)
                 lookup_finish(lookup, eng_words_unsure(lookup->at, lookup->pg, words));
                 return;
         }
+        assert((words->asked & eng_bit((unsigned)slot)) == 0);
         words->slot = (unsigned)slot;
         words->asked |= eng_bit(words->slot);
         memset(op, 0, sizeof(*op));
@@ -119,6 +125,7 @@ static void lookup_arrive(struct lp_msg *msg)
 {
         struct eng_lookup *lookup = container_of(msg, struct eng_lookup, msg);
 
+        assert(eng_on_loop(lookup->at) && !lookup->counted);
         if (lookup->pin) {
                 lookup->number = ++lookup->at->lookup_count;
                 TAILQ_INSERT_TAIL(&lookup->at->lookups, lookup, link);
@@ -155,6 +162,7 @@ static void unpin(struct lp_msg *msg)
         struct eng_pin *p;
 
         HASH_FIND(hh, lookup->at->pins, v->id, FMT_ID, p);
+        assert(p != NULL && p->count > 0);
         if (--p->count == 0) {
                 HASH_DEL(lookup->at->pins, p);
                 free(p);
@@ -164,6 +172,7 @@ static void unpin(struct lp_msg *msg)
 
 void eng_unpin(struct eng_lookup *lookup, void (*free_it)(struct eng_lookup *lookup))
 {
+        assert(eng_on_loop(lookup->home) && lookup->pinned);
         lookup->pinned = false;
         lookup->done = free_it;
         lookup->msg.run = unpin;

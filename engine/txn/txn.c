@@ -23,9 +23,21 @@
 static void txn_arrive(struct lp_msg *msg);
 static void txn_answer(struct lp_msg *msg);
 
+/* States that come before each. A txn may be submitted again when it has been answered. */
+static const unsigned txn_before[] = {
+        [ENG_TXN_POSTED] = 1u << ENG_TXN_POSTED | 1u << ENG_TXN_PARKED | 1u << ENG_TXN_ANSWER,
+        [ENG_TXN_PARKED] = 1u << ENG_TXN_POSTED,
+        [ENG_TXN_LOCKING] = 1u << ENG_TXN_POSTED,
+        [ENG_TXN_PREPARE] = 1u << ENG_TXN_LOCKING,
+        [ENG_TXN_APPEND] = 1u << ENG_TXN_PREPARE,
+        [ENG_TXN_COMMIT] = 1u << ENG_TXN_APPEND,
+        [ENG_TXN_ANSWER] = 1u << ENG_TXN_POSTED | 1u << ENG_TXN_PREPARE | 1u << ENG_TXN_APPEND | 1u << ENG_TXN_COMMIT,
+};
+
 /* The only place where a state changes, but for what the caller sets up. */
 static void txn_enter(struct eng_txn *txn, enum eng_txn_state state)
 {
+        assert((txn_before[state] >> txn->state & 1) != 0);
         txn->state = state;
         lp_trace_set_request(txn->request); /* others' answers bring it about, too */
         lp_trace(LP_TRACE_TXN_STATE, state, txn->seq);
@@ -33,6 +45,7 @@ static void txn_enter(struct eng_txn *txn, enum eng_txn_state state)
 
 void eng_txn_submit(struct eng_txn *txn)
 {
+        assert(txn->lock == NULL && txn->fan == NULL && txn->body.buf == NULL);
         txn->request = lp_trace_request();
         txn_enter(txn, ENG_TXN_POSTED);
         txn->home = eng_here(txn->store);
@@ -47,6 +60,12 @@ void eng_txn_submit(struct eng_txn *txn)
         lp_post(txn->at->loop, &txn->msg);
 }
 
+/* It is the one change of its key that goes on, and its record is still to be built. */
+static bool is_preparing(const struct eng_txn *txn)
+{
+        return eng_on_loop(txn->at) && txn->state == ENG_TXN_PREPARE && TAILQ_FIRST(&txn->lock->waiting) == txn;
+}
+
 /* ---- the key's lock ---------------------------------------------------------------------------------- */
 
 static int lock_key(struct eng_txn *txn)
@@ -56,6 +75,8 @@ static int lock_key(struct eng_txn *txn)
         uint8_t name[8 + ENG_KEY_MAX];
         unsigned len = 8u + txn->key_len;
 
+        assert(eng_on_loop(el));
+        assert(txn->key_len <= ENG_KEY_MAX);
         memcpy(name, &txn->bucket, 8);
         memcpy(name + 8, txn->key, txn->key_len);
         HASH_FIND(hh, el->locks, name, len, lock);
@@ -79,6 +100,7 @@ static int lock_key(struct eng_txn *txn)
 
 static void txn_prepare(struct eng_txn *txn)
 {
+        assert(TAILQ_FIRST(&txn->lock->waiting) == txn);
         txn_enter(txn, ENG_TXN_PREPARE);
         eng_step(txn->at, ENG_STEP_KEY, lp_now(txn->at->loop) - txn->started);
         txn->prepare(txn);
@@ -91,6 +113,7 @@ static void unlock_key(struct eng_txn *txn)
 
         if (lock == NULL)
                 return;
+        assert(TAILQ_FIRST(&lock->waiting) == txn && lock->count > 0);
         txn->lock = NULL;
         TAILQ_REMOVE(&lock->waiting, txn, lock_link);
         lock->count--;
@@ -99,6 +122,7 @@ static void unlock_key(struct eng_txn *txn)
                 txn_prepare(next);
                 return;
         }
+        assert(lock->count == 0);
         HASH_DELETE(hh, txn->at->locks, lock);
         free(lock);
 }
@@ -171,6 +195,7 @@ static void txn_arrive(struct lp_msg *msg)
         struct eng_txn *txn = container_of(msg, struct eng_txn, msg);
         int rv;
 
+        assert(eng_on_loop(txn->at) && txn->state == ENG_TXN_POSTED);
         rv = txn_admit(txn);
         if (rv == 1)
                 return;
@@ -204,6 +229,8 @@ void eng_txn_unpark(struct eng_config_bucket *bucket)
 
 void eng_txn_finish(struct eng_txn *txn, int result)
 {
+        assert(eng_on_loop(txn->at) && txn->at->txns > 0);
+        assert(txn->fan == NULL);
         eng_buf_unref(txn->body.buf);
         txn->body.buf = NULL;
         txn->result = result;
@@ -216,6 +243,7 @@ static void txn_answer(struct lp_msg *msg)
 {
         struct eng_txn *txn = container_of(msg, struct eng_txn, msg);
 
+        assert(eng_on_loop(txn->home));
         txn->done(txn);
 }
 
@@ -228,6 +256,7 @@ int eng_pg_reader(struct eng_loop *el, uint32_t pg, eng_mask tried)
         int best = -1, last = -1; /* last: unreliable */
         unsigned i;
 
+        assert(eng_on_loop(el));
         for (i = 0; i < store->drive_count; i++) {
                 if (!(fit & eng_bit(i)))
                         continue;
@@ -261,6 +290,7 @@ static void lookup_done(struct eng_op *op)
 {
         struct eng_txn *txn = container_of(op, struct eng_txn, lookup);
 
+        assert(is_preparing(txn));
         eng_step_ends(txn->at, ENG_STEP_LOOKUP, op->submitted);
         if (op->result == 0) {
                 eng_buf_unref(txn->old);
@@ -294,6 +324,7 @@ static void lookup_next(struct eng_txn *txn)
                 txn->looked_up(txn, eng_words_unsure(txn->at, txn->pg, words));
                 return;
         }
+        assert((words->asked & eng_bit((unsigned)slot)) == 0);
         words->slot = (unsigned)slot;
         words->asked |= eng_bit(words->slot);
         memset(op, 0, sizeof(*op));
@@ -308,6 +339,7 @@ static void lookup_next(struct eng_txn *txn)
 
 void eng_txn_lookup(struct eng_txn *txn, unsigned flags, void (*looked_up)(struct eng_txn *txn, int rv))
 {
+        assert(is_preparing(txn));
         txn->looked_up = looked_up;
         eng_words_begin(&txn->words, &txn->at->view, txn->pg);
         eng_buf_unref(txn->unread);
@@ -346,6 +378,7 @@ static void progress(struct eng_loop *el, struct eng_pg *pg);
 
 uint64_t eng_txn_take_seq(struct eng_txn *txn)
 {
+        assert(is_preparing(txn));
         txn->seq = txn->store->pgs[txn->pg].next_seq++;
         return txn->seq;
 }
@@ -374,14 +407,17 @@ static void tell_quiet(struct eng_loop *el)
 
         if (msg == NULL || !txn_quiet(el))
                 return;
+        assert(el->view.paused);
         el->quiet = NULL;
         lp_post(el->store->loops[0].loop, msg);
 }
 
 static void fan_release(struct eng_fan *fan)
 {
+        assert(fan->out > 0);
         if (--fan->out > 0)
                 return;
+        assert(fan->txn == NULL && fan->at->append_bytes >= fan->body->len);
         fan->at->append_bytes -= fan->body->len;
         eng_buf_unref(fan->body);
         free(fan);
@@ -394,6 +430,8 @@ static void appended(struct eng_op *op)
         struct eng_loop *el = fan->at;
         struct eng_txn *txn = fan->txn;
 
+        assert(eng_on_loop(el));
+        assert(txn == NULL || txn->fan == fan);
         if (op->result != 0) {
                 eng_drive_failed(el->store, fo->slot, fo->drive, "a record could not be appended");
         } else if (txn != NULL && txn->state == ENG_TXN_APPEND && (el->view.up & eng_bit(fo->slot)) &&
@@ -413,9 +451,12 @@ static void submit_appends(struct eng_txn *txn)
         int reader = eng_pg_reader(txn->at, txn->pg, 0);
         unsigned i, n = 0;
 
+        assert(txn->held && fan->out == 0 && txn->state == ENG_TXN_APPEND);
+        assert(txn->at->view.writable && !txn->at->view.paused);
         txn->held = false;
         txn->sent = eng_writers(&txn->at->view, txn->pg);
         txn->waiting = txn->sent;
+        assert((unsigned)__builtin_popcountll(txn->waiting) <= fan->members);
         fan->members = (unsigned)__builtin_popcountll(txn->waiting);
         fan->out = 1; /* the txn's own hold, until it leaves */
         for (i = 0; i < store->drive_count; i++) {
@@ -454,6 +495,8 @@ void eng_txn_append(struct eng_txn *txn)
         unsigned live = (unsigned)__builtin_popcountll(eng_speakers(&el->view, txn->pg));
         struct eng_fan *fan;
 
+        assert(is_preparing(txn));
+        assert(txn->seq + 1 == pg->next_seq);
         if (!el->view.writable || live < (txn->store->m == 0 || txn->moves ? 1u : 2u)) {
                 eng_txn_finish(txn, -EROFS);
                 return;
@@ -476,12 +519,14 @@ void eng_txn_append(struct eng_txn *txn)
         txn->body_crc = era_crc32c(0, txn->body.buf->data, txn->body.len);
         fan->at = el;
         fan->txn = txn;
+        fan->members = members;
         fan->body = txn->body.buf;
         txn->body.buf = NULL;
         txn->fan = fan;
         txn_enter(txn, ENG_TXN_APPEND);
         txn->append_began = lp_clock();
         txn->appended = true;
+        assert(TAILQ_EMPTY(&pg->inflight) || TAILQ_LAST(&pg->inflight, eng_txn_list)->seq < txn->seq);
         TAILQ_INSERT_TAIL(&pg->inflight, txn, pg_link);
         txn->append_number = ++el->append_count;
         TAILQ_INSERT_TAIL(&el->appended, txn, loop_link);
@@ -497,6 +542,7 @@ static void txn_leave(struct eng_txn *txn, int result)
 {
         struct eng_fan *fan = txn->fan;
 
+        assert(fan->txn == txn);
         eng_step_ends(txn->at, ENG_STEP_RECORD, txn->append_began);
         TAILQ_REMOVE(&txn->at->appended, txn, loop_link);
         txn->fan = NULL;
@@ -523,6 +569,7 @@ static void txn_committed(struct eng_op *op)
         struct eng_fan *fan = fo->fan;
         struct eng_txn *txn = fan->txn;
 
+        assert(txn == NULL || (txn->fan == fan && txn->state == ENG_TXN_COMMIT));
         if (op->result != 0)
                 eng_drive_failed(fan->at->store, fo->slot, fo->drive, "a record could not be committed");
         if (txn != NULL && fan->at->store->members[fo->slot].drive == fo->drive) {
@@ -543,6 +590,7 @@ static void commit(struct eng_txn *txn)
         eng_mask members = txn->sent & (el->view.in | el->view.joining) & el->view.up;
         unsigned i, n = 0;
 
+        assert(TAILQ_FIRST(&pg->inflight) == txn && !txn->held && txn->waiting == 0);
         pg->committed = txn->seq;
         TAILQ_REMOVE(&pg->inflight, txn, pg_link);
         txn_enter(txn, ENG_TXN_COMMIT);
@@ -594,8 +642,10 @@ void eng_txn_view_changed(struct eng_loop *el)
         struct eng_txn *txn, *next;
         eng_mask gone = ~((el->view.in | el->view.joining) & el->view.up);
 
+        assert(eng_on_loop(el));
         for (txn = TAILQ_FIRST(&el->appended); txn != NULL; txn = next) {
                 next = TAILQ_NEXT(txn, loop_link);
+                assert(txn->state == ENG_TXN_APPEND || (txn->state == ENG_TXN_COMMIT && !txn->held));
                 if (txn->state == ENG_TXN_COMMIT) {
                         txn->waiting &= ~gone;
                         if (txn->waiting == 0)

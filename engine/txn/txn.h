@@ -65,7 +65,7 @@ struct eng_fan {
         struct eng_loop *at;
         struct eng_txn *txn;           /* NULL once the txn went on without it */
         struct eng_buf *body;
-        unsigned out, members;
+        unsigned out, members;         /* members: until they are sent, room for so many */
         struct eng_fan_op {
                 struct eng_op op;
                 struct eng_fan *fan;

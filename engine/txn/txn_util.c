@@ -4,11 +4,13 @@
 #include "engine/txn/txn.h"
 #include "engine/txn/txn_util.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 void eng_txn_init(struct eng_txn *txn, struct eng_store *store, uint64_t bucket, const void *key, size_t key_len)
 {
+        assert(key_len <= ENG_KEY_MAX);
         txn->store = store;
         txn->bucket = bucket;
         txn->pg = eng_pg_of_key(store->pg_count, bucket, key, key_len);

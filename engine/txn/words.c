@@ -4,6 +4,7 @@
  */
 #include "engine/txn/txn.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -22,6 +23,7 @@ void eng_words_take(struct eng_words *words, const struct eng_view *view, uint32
 {
         eng_mask slot = eng_bit(words->slot);
 
+        assert((words->asked & slot) != 0 && rv != 0);
         if (rv == -EBADMSG)
                 words->damaged |= slot;
         else if (rv == -ENOENT && eng_may_say_absent(view, pg, words->slot))
@@ -33,11 +35,13 @@ bool eng_words_absent(const struct eng_words *words, const struct eng_view *view
         eng_mask speakers = eng_speakers(view, pg), absent = words->absent & speakers;
         eng_mask members = words->members & view->map->groups[pg].before; /* the group has gone from others meanwhile: those that speak have it all */
 
+        assert((words->absent & words->damaged) == 0);
         return eng_outvoted((members | (speakers & view->up)) & ~absent, absent);
 }
 
 int eng_words_unsure(struct eng_loop *el, uint32_t pg, const struct eng_words *words)
 {
+        assert(((words->absent | words->damaged) & ~words->asked) == 0);
         if (words->damaged != 0 && words->absent != 0)
                 eng_upkeep_group(el->store, pg);
         return words->damaged != 0 && words->damaged == words->asked ? -EIO : -EHOSTDOWN;

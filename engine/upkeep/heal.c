@@ -18,6 +18,7 @@
 #include "engine/walk/kept.h"
 #include "engine/upkeep/walk_worker.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -189,6 +190,7 @@ static void cut_loaded(struct eng_kept *kept, const void *data, size_t len)
         struct eng_heal *heal = container_of(kept, struct eng_heal, kept);
         const uint8_t *name = data;
 
+        assert(!heal->loaded);
         heal->loaded = true;
         heal->is_kept = len != 0;
         if (len > 0 && len <= FMT_NAME_MAX && name[0] == FMT_SPACE_OBJECT) {
@@ -207,6 +209,7 @@ static void flushed(struct eng_op *op)
         struct eng_heal *heal = container_of(op, struct eng_heal, sync);
         struct eng_coord *c = heal->store->coord;
 
+        assert(heal->flushing);
         if (c->store->stopping)
                 return;
         heal->flushing = false;
@@ -234,6 +237,7 @@ static void flush_next(struct eng_heal *heal)
 {
         unsigned slot = (unsigned)__builtin_ctzll(heal->to_flush);
 
+        assert(heal->to_flush != 0 && !heal->flushing);
         heal->flushing = true;
         memset(&heal->sync, 0, sizeof(heal->sync));
         heal->sync.kind = ENG_OP_SYNC;
@@ -250,6 +254,7 @@ static void filled(struct eng_heal *heal)
 {
         struct eng_coord *c = heal->store->coord;
 
+        assert((heal->drives.filling & ~heal->drives.in) == 0);
         if (!atomic_load(&heal->old_puts) && (heal->drives.homeless & c->shape.leaving) != 0)
                 eng_rebalance_drained(heal->store);
         heal->to_flush = heal->filled = heal->drives.filling;
@@ -301,6 +306,7 @@ static void walk_over(struct eng_heal *heal)
         bool whole, failed, undecided, parts, helped, skipped = false;
         unsigned i;
 
+        assert(heal->running && heal->left == 0);
         pthread_mutex_lock(&store->health_lock);
         r->running = false;
         r->level = 0;
@@ -340,6 +346,7 @@ static void walk_worker_ended(struct eng_walk_worker *worker)
 {
         struct eng_heal *heal = worker->store->coord->heal;
 
+        assert(eng_on_coordinator(worker->store) && heal->left > 0);
         if (--heal->left == 0 && !worker->store->stopping)
                 walk_over(heal);
 }
@@ -354,6 +361,7 @@ static bool stop_walk_worker(struct eng_loop *el, void *arg, struct lp_msg *ack)
 
 static void stop_walk(struct eng_heal *heal)
 {
+        assert(heal->running && !heal->stopping);
         heal->stopping = eng_broadcast(heal->store, stop_walk_worker, NULL, heal) == 0;
         if (!heal->stopping)
                 heal_later(heal, STOP_NS);
@@ -367,6 +375,7 @@ static bool begin_walk_worker(struct eng_loop *el, void *arg, struct lp_msg *ack
 
 static void not_begun(struct eng_heal *heal)
 {
+        assert(heal->running);
         pthread_mutex_lock(&heal->store->health_lock);
         heal->store->heal.running = false;
         eng_heal_publish(heal->store);
@@ -379,6 +388,7 @@ static void heal_begin_walk(struct eng_heal *heal)
         struct eng_store *store = heal->store;
         unsigned i;
 
+        assert(heal->running && !heal->again);
         pthread_mutex_lock(&store->health_lock);
         for (i = 0; i < store->loop_count; i++) {
                 struct eng_walk_worker *worker = &heal->workers[i];
@@ -413,6 +423,7 @@ static void puts_seen(struct eng_store *store, void *arg)
 {
         struct eng_heal *heal = arg;
 
+        assert(heal->running);
         if (store->stopping)
                 return;
         if (!heal->again) {
@@ -482,6 +493,7 @@ static void heal_begin(struct eng_heal *heal)
         eng_mask filling = heal->drives.filling;
         bool known = heal->place.len != 0 && same_drives(heal);
 
+        assert(!heal->running && heal->loaded);
         lp_timer_stop(store->loops[0].loop, &heal->timer);
         heal->running = true;
         heal->stopping = heal->again = heal->flush_anew = false;
@@ -511,6 +523,7 @@ void eng_heal_consider(struct eng_store *store)
         struct eng_coord *c = store->coord;
         struct eng_heal *heal = c->heal;
 
+        assert(eng_on_coordinator(store));
         if (c->store->stopping || c->phase != ENG_PHASE_OPEN)
                 return;
         if (store->m == 0) { /* without parity nothing is ever missing and readable */

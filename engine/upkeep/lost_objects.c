@@ -8,6 +8,7 @@
 #include "engine/base/store.h"
 #include "engine/upkeep/lost_objects.h"
 
+#include <assert.h>
 #include <endian.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +49,7 @@ static void lost_object_forget(struct eng_loop *el, struct lost_object *lost)
         HASH_DEL(el->lost_objects, lost);
         free(lost);
         pthread_mutex_lock(&el->store->health_lock);
+        assert(el->store->health.lost_objects > 0);
         el->store->health.lost_objects--;
         pthread_mutex_unlock(&el->store->health_lock);
 }
@@ -78,6 +80,7 @@ void eng_lost_object_found(struct eng_loop *el, const struct eng_name *name, con
         struct lost_object *lost = lost_object_find(el, id);
         bool is_new = lost == NULL;
 
+        assert(eng_on_loop(el));
         if (is_new)
                 lost = lost_object_remember(el, id);
         if (lost != NULL) {
@@ -93,6 +96,7 @@ void eng_lost_object_readable(struct eng_loop *el, const uint8_t part[FMT_ID])
 {
         struct lost_object *lost, *next;
 
+        assert(eng_on_loop(el));
         HASH_ITER(hh, el->lost_objects, lost, next)
                 if (memcmp(lost->part, part, FMT_ID) == 0)
                         lost_object_forget(el, lost);
@@ -102,6 +106,7 @@ void eng_lost_object_gone(struct eng_loop *el, const uint8_t id[FMT_ID])
 {
         struct lost_object *lost = lost_object_find(el, id);
 
+        assert(eng_on_loop(el));
         if (lost != NULL)
                 lost_object_forget(el, lost);
 }

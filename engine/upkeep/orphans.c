@@ -21,6 +21,7 @@
 #include "engine/object/object.h"
 #include "engine/upkeep/upkeep.h"
 
+#include <assert.h>
 #include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -139,6 +140,7 @@ static void orphans_end(struct eng_orphans *orphans, bool whole)
         bool asked = !whole && orphans->asked_again;
         bool again = !whole && !void_now(orphans);
 
+        assert(store->coord->orphans == orphans && orphans->out == 0);
         pthread_mutex_lock(&store->health_lock);
         store->health.collecting_orphans = false;
         store->health.orphan_ids += orphans->swept;
@@ -164,6 +166,7 @@ static void orphans_rested(struct lp_timer *timer)
 
 static void rest(struct eng_orphans *orphans, uint64_t ns, void (*then)(struct eng_orphans *orphans))
 {
+        assert(orphans->out == 0);
         orphans->then = then;
         orphans->timer.expired = orphans_rested;
         lp_timer_start(orphans->store->loops[0].loop, &orphans->timer, ns);
@@ -247,6 +250,7 @@ static void orphans_discarded(struct eng_op *op)
         struct discard *d = (struct discard *)op;
         struct eng_orphans *orphans = d->orphans;
 
+        assert(d->out && orphans->out > 0);
         d->out = false;
         orphans->out--;
         orphans->swept += op->result == 0;
@@ -254,10 +258,12 @@ static void orphans_discarded(struct eng_op *op)
         discard_some(orphans);
 }
 
-static void discard_one(struct eng_orphans *orphans, const uint8_t id[FMT_ID])
+static void discard_one(struct eng_orphans *orphans, const struct candidate *c)
 {
         struct discard *d = orphans->discards;
 
+        assert(orphans->everywhere && c->ask == 0 && !c->owned); /* I6: all drives were asked */
+        assert(orphans->out < DISCARDS);
         while (d->out)
                 d++;
         memset(d, 0, sizeof(*d));
@@ -267,7 +273,7 @@ static void discard_one(struct eng_orphans *orphans, const uint8_t id[FMT_ID])
         d->op.flags = ENG_OP_RESERVE;
         d->op.epoch = orphans->epoch;
         d->op.done = orphans_discarded;
-        memcpy(d->op.discard.object_id, id, FMT_ID);
+        memcpy(d->op.discard.object_id, c->id, FMT_ID);
         orphans->out++;
         eng_drive_submit(orphans->store->members[orphans->drive].drive, &d->op);
 }
@@ -277,11 +283,12 @@ static void discard_some(struct eng_orphans *orphans)
 {
         bool give_up = void_now(orphans);
 
+        assert(orphans->next <= orphans->count);
         for (; !give_up && orphans->next < orphans->count && orphans->out < DISCARDS; orphans->next++) {
                 const struct candidate *c = &orphans->candidates[orphans->next];
 
                 if (!c->owned && !atomic_load(&c->is_read))
-                        discard_one(orphans, c->id);
+                        discard_one(orphans, c);
         }
         if (orphans->out > 0)
                 return;
@@ -477,6 +484,7 @@ static void ids_read(struct eng_op *op)
         const struct eng_held_id *held = op->result != 0 || op->ids.ids == NULL ? NULL : (const void *)op->ids.ids->data;
         uint32_t i;
 
+        assert(orphans->drive < ENG_DRIVES_MAX);
         if (is_turned_away(orphans, op, orphans_read_ids))
                 return;
         if (op->result != 0 || void_now(orphans)) {
@@ -527,6 +535,7 @@ static void marked(struct eng_op *op)
 {
         struct eng_orphans *orphans = of_op(op);
 
+        assert(orphans->drive < ENG_DRIVES_MAX);
         if (is_turned_away(orphans, op, ask_mark))
                 return;
         if (op->result != 0 || void_now(orphans)) {
@@ -579,6 +588,7 @@ void eng_orphans_consider(struct eng_store *store)
         struct eng_coord *c = store->coord;
         struct eng_orphans *orphans;
 
+        assert(eng_on_coordinator(store));
         if (c->orphans != NULL)
                 c->orphans->asked_again = true;
         if (c->store->stopping || c->phase != ENG_PHASE_OPEN || c->orphans != NULL || c->catch_up != NULL)

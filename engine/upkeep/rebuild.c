@@ -38,6 +38,7 @@ static void drop_slots(struct eng_rebuild *rebuild)
         struct lp_loop *loop = rebuild->el->loop;
         unsigned i;
 
+        assert(rebuild->in_flight == 0);
         if (rebuild->unit != NULL)
                 lp_slot_put(loop, rebuild->unit);
         for (i = 0; i < ERA_MAX_M; i++)
@@ -120,6 +121,7 @@ static void rebuild_over(struct eng_rebuild *rebuild)
         int rv = rebuild->result;
         void *arg = rebuild->arg;
 
+        assert(eng_on_loop(rebuild->home) && rebuild->ended);
         if (!rebuild->durable)
                 written.shards = 0;
         free(rebuild);
@@ -155,6 +157,8 @@ void eng_rebuild_finish(struct eng_rebuild *rebuild, int rv)
         struct eng_store *store = rebuild->store;
         struct eng_rebuild *next;
 
+        assert(eng_on_loop(rebuild->el) && !rebuild->ended);
+        assert(atomic_load(&rebuild->discards_out) == 0);
         if (rv == 0)
                 rv = rebuild_verdict(rebuild); /* before the get is closed: what it reads is not given back until then, and with that forgotten */
         drop_slots(rebuild);
@@ -175,6 +179,7 @@ void eng_rebuild_finish(struct eng_rebuild *rebuild, int rv)
 /* What waits for its turn behind another one is none that others wait for. */
 static void leave_line(struct eng_rebuild *rebuild)
 {
+        assert(rebuild->waits && rebuild->get == NULL && rebuild->in_flight == 0);
         rebuild_clear(rebuild);
         rebuild->ended = true;
         rebuild->result = rebuild->error;
@@ -183,6 +188,7 @@ static void leave_line(struct eng_rebuild *rebuild)
 
 void eng_rebuild_cancel(struct eng_rebuild *rebuild)
 {
+        assert(rebuild->home == rebuild->el && eng_on_loop(rebuild->el));
         if (rebuild->ended || (rebuild->granted && rebuild->plan == NULL)) /* all is written: it ends by itself */
                 return;
         if (rebuild->error == 0)
@@ -197,6 +203,7 @@ static void rebuild_opened(void *arg, int rv, struct eng_get *get)
 {
         struct eng_rebuild *rebuild = arg;
 
+        assert(rebuild->get == NULL && rebuild->value == NULL);
         rebuild->get = rv == 0 ? get : NULL;
         if (rv == 0 && rebuild->error != 0)
                 rv = rebuild->error;
@@ -216,6 +223,7 @@ static void read_object(struct eng_rebuild *rebuild)
 {
         const struct eng_name *name = &rebuild->name;
 
+        assert(eng_on_loop(rebuild->el) && find_rebuild(rebuild->el, name) == rebuild);
         rebuild->waits = false;
         rebuild->lost_stripe = NO_STRIPE;
         rebuild->epoch = rebuild->el->view.epoch;
@@ -228,6 +236,7 @@ static void read_object(struct eng_rebuild *rebuild)
 /* On its own loop. */
 static void take_turn(struct eng_rebuild *rebuild)
 {
+        assert(eng_on_loop(rebuild->el) && !rebuild->listed);
         rebuild->waits = find_rebuild(rebuild->el, &rebuild->name) != NULL;
         TAILQ_INSERT_TAIL(&rebuild->el->rebuilds, rebuild, link);
         rebuild->listed = true;
@@ -245,10 +254,13 @@ static void rebuild_came(struct lp_msg *msg)
 
 struct eng_rebuild *eng_rebuild_start(struct eng_store *store, const struct eng_rebuild_order *order, eng_rebuild_done done, void *arg)
 {
-        struct eng_rebuild *rebuild = calloc(1, sizeof(*rebuild));
         const struct eng_name *name = order->name;
+        struct eng_rebuild *rebuild;
         uint64_t bucket;
 
+        if (name->len < 9 || name->len - 9u > ENG_KEY_MAX)
+                return NULL;
+        rebuild = calloc(1, sizeof(*rebuild));
         if (rebuild == NULL)
                 return NULL;
         memcpy(&bucket, name->data + 1, 8);

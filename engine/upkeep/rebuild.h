@@ -34,7 +34,7 @@ uint64_t eng_rebuild_lack_bytes(const struct eng_part *part, eng_mask drives);
  * gone (lost_objects.c). digests: one for each drive, to
  * which what is written is added (what a failure leaves of no use included); only where it was started on the primary loop. bad: shards to be written anew, as
  * far as they are still the object's; valid until done. filling: drives that may lack shards which records name on them, and are asked. What is written
- * is paid for at store->pacer. NULL: no memory, not begun.
+ * is paid for at store->pacer. NULL: not begun, for want of memory or since nobody could have written such a name.
  *
  * One object is repaired by one rebuild at a time: another one begins when the first has ended, and reads the value anew.
  */

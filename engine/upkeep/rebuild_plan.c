@@ -6,6 +6,7 @@
 #include "engine/upkeep/rebuild_parts.h"
 #include "engine/record/stripe.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -139,6 +140,7 @@ int eng_rebuild_make_plans(struct eng_rebuild *rebuild)
         size_t pos = 0;
         int rv = 0;
 
+        assert(STAILQ_EMPTY(&rebuild->plans));
         while (rv == 0 && eng_value_next_part(rebuild->value->data, rebuild->value->len, &pos, &part) == 1) {
                 if (eng_rebuild_lack(&part, rebuild->filling | rebuild->homeless) > 0 || has_bad(rebuild, &part))
                         rv = add_plan(rebuild, &part, offset);
@@ -159,6 +161,7 @@ static void rebuild_ask_on(struct eng_rebuild *rebuild);
 
 uint64_t *eng_rebuild_held_bits(const struct eng_rebuild_plan *plan, unsigned run, unsigned shard)
 {
+        assert(plan->held != NULL && run < plan->part.head.runs && shard < eng_rebuild_shards_of(&plan->part));
         return plan->held + ((size_t)run * eng_rebuild_shards_of(&plan->part) + shard) * plan->words;
 }
 
@@ -254,6 +257,7 @@ static void rebuild_ask_on(struct eng_rebuild *rebuild)
 
 void eng_rebuild_ask_held(struct eng_rebuild *rebuild)
 {
+        assert(rebuild->plan == NULL);
         rebuild->plan = STAILQ_FIRST(&rebuild->plans);
         rebuild_ask_on(rebuild);
 }

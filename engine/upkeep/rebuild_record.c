@@ -6,6 +6,7 @@
 #include "engine/upkeep/rebuild_parts.h"
 #include "engine/txn/txn_util.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -45,6 +46,7 @@ static void rebuild_discarded(struct eng_op *op)
 {
         struct eng_rebuild *rebuild = ((struct eng_rebuild_op *)op)->rebuild;
 
+        assert(atomic_load(&rebuild->discards_out) > 0);
         if (atomic_fetch_sub(&rebuild->discards_out, 1) == 1 && !rebuild->store->stopping)
                 discard_on(rebuild); /* a failure leaves dead bytes, nothing worse */
 }
@@ -75,6 +77,7 @@ static void discard_part(struct eng_rebuild *rebuild, const struct eng_rebuild_p
 /* The key stays locked until all drives have answered: nobody writes such a shard again while one is being discarded. */
 static void discard_on(struct eng_rebuild *rebuild)
 {
+        assert(rebuild->over && rebuild->txn.state == ENG_TXN_PREPARE);
         while (rebuild->discarding != NULL) {
                 const struct eng_rebuild_plan *plan = rebuild->discarding;
 
@@ -89,6 +92,7 @@ static void discard_on(struct eng_rebuild *rebuild)
 /* By what was read under the key's lock, no record will name what was written. sure: that there is no value is more than one member's word. */
 static void written_for_nothing(struct eng_rebuild *rebuild, bool sure)
 {
+        assert(rebuild->discarding == NULL);
         rebuild->over = true;
         rebuild->discarding = sure ? STAILQ_FIRST(&rebuild->plans) : NULL;
         discard_on(rebuild);
@@ -138,6 +142,7 @@ static void rebuild_looked_up(struct eng_txn *txn, int rv)
         bool sure = rv == 0 || eng_words_sure(&txn->words);
         struct fmt_value *head;
 
+        assert(rebuild->patched == NULL);
         rebuild->replaced = rv == -ENOENT || (rv == 0 && memcmp(eng_value_head(txn->old->data)->id, eng_value_head(rebuild->value->data)->id, FMT_ID) != 0);
         if (rv == 0)
                 rebuild->patched = rebuild_patch(rebuild, txn->old, &rv);
@@ -175,6 +180,8 @@ static void rebuild_recorded(struct eng_txn *txn)
 
 void eng_rebuild_record(struct eng_rebuild *rebuild)
 {
+        assert(rebuild->durable || rebuild->touched == 0);
+        assert(rebuild->named_new && rebuild->in_flight == 0);
         rebuild->txn.prepare = rebuild_prepare;
         rebuild->txn.done = rebuild_recorded;
         rebuild->txn.moves = true;

@@ -6,6 +6,7 @@
 #include "engine/upkeep/rebuild_parts.h"
 #include "engine/record/stripe.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -21,6 +22,7 @@ static void rebuild_written(struct eng_op *op)
         const struct eng_rebuild_op *mo = (struct eng_rebuild_op *)op;
         struct eng_rebuild *rebuild = mo->rebuild;
 
+        assert(rebuild->in_flight > 0);
         if (op->result != 0 && rebuild->error == 0)
                 rebuild->error = op->result;
         rebuild->written.shards += op->result == 0;
@@ -75,6 +77,7 @@ static void rebuild_write_shard(struct eng_rebuild *rebuild, void *slot, unsigne
         struct eng_rebuild_op *mo = &rebuild->ops[shard];
         struct eng_op *op = &mo->op;
 
+        assert(shard < eng_rebuild_shards_of(part) && rebuild->granted && slot != NULL);
         if (target == ENG_NO_DRIVE)
                 return;
         memset(mo, 0, sizeof(*mo));
@@ -102,6 +105,7 @@ static void rebuild_begin_stripe(struct eng_rebuild *rebuild)
 {
         const struct eng_part *part = &rebuild->plan->part;
 
+        assert(!rebuild->stripe_begun && rebuild->has_turn && !rebuild->awaits_turn);
         rebuild->unit_len = eng_part_unit(&part->head, rebuild->stripe);
         rebuild->stripe_left = eng_stripe_bytes(&part->head, rebuild->stripe);
         rebuild->unit_no = 0;
@@ -112,6 +116,7 @@ static void rebuild_begin_stripe(struct eng_rebuild *rebuild)
 
 static void end_stripe(struct eng_rebuild *rebuild)
 {
+        assert(rebuild->stripe_begun);
         rebuild->stripe++;
         rebuild->stripe_begun = false;
 }
@@ -122,6 +127,7 @@ static void end_unit(struct eng_rebuild *rebuild)
         uint8_t *payload = (uint8_t *)rebuild->unit + LP_SLOT_HEADER, *parity[ERA_MAX_M];
         unsigned i;
 
+        assert(rebuild->fill <= rebuild->unit_len && rebuild->unit_no < part->head.k);
         memset(payload + rebuild->fill, 0, rebuild->unit_len - rebuild->fill);
         for (i = 0; i < part->head.m; i++)
                 parity[i] = (uint8_t *)rebuild->parity[i] + LP_SLOT_HEADER;
@@ -142,6 +148,7 @@ static void take_span(struct eng_rebuild *rebuild)
 {
         size_t n = rebuild->unit_len - rebuild->fill;
 
+        assert(rebuild->span_len > 0 && rebuild->stripe_left > 0);
         if (n > rebuild->span_len)
                 n = rebuild->span_len;
         if (n > rebuild->stripe_left)
@@ -191,6 +198,7 @@ static void rebuild_remnant_read(struct eng_op *op)
 {
         struct eng_rebuild *rebuild = container_of(op, struct eng_rebuild, ask);
 
+        assert(rebuild->in_flight > 0);
         rebuild->in_flight--;
         if (rebuild->store->stopping)
                 return;
@@ -255,6 +263,7 @@ static bool copy_remnants(struct eng_rebuild *rebuild)
 /* 1: that was it; -EAGAIN: it comes again. */
 static int pass_lost(struct eng_rebuild *rebuild)
 {
+        assert(rebuild->stripe == rebuild->lost_stripe);
         if (copy_remnants(rebuild))
                 return -EAGAIN;
         rebuild->lost++;
@@ -269,6 +278,7 @@ static int pass_lost(struct eng_rebuild *rebuild)
 
 static void written_all(struct eng_rebuild *rebuild)
 {
+        assert(rebuild->error == 0 && rebuild->in_flight == 0);
         if (rebuild->named_new)
                 eng_rebuild_record(rebuild);
         else
@@ -280,6 +290,7 @@ static void rebuild_synced(struct eng_op *op)
         struct eng_rebuild_op *mo = (struct eng_rebuild_op *)op;
         struct eng_rebuild *rebuild = mo->rebuild;
 
+        assert(rebuild->in_flight > 0);
         if (op->result != 0 && rebuild->error == 0)
                 rebuild->error = op->result;
         if (--rebuild->in_flight > 0 || rebuild->store->stopping)
@@ -296,6 +307,7 @@ static void sync_drives(struct eng_rebuild *rebuild, eng_mask drives)
 {
         unsigned i;
 
+        assert(rebuild->in_flight == 0);
         rebuild->in_flight = 1;
         for (i = 0; i < rebuild->store->drive_count; i++) {
                 struct eng_rebuild_op *mo = &rebuild->ops[i];
@@ -316,6 +328,7 @@ static void sync_drives(struct eng_rebuild *rebuild, eng_mask drives)
 /* What was written is named by a record if it was written anew, and may stand before a copy that was durable: it is flushed whatever comes of the rest (I2). */
 void eng_rebuild_give_up(struct eng_rebuild *rebuild, int rv)
 {
+        assert(rv != 0);
         rebuild->error = rv;
         sync_drives(rebuild, rebuild->touched & rebuild->el->view.in & rebuild->el->view.up);
         if (rebuild->in_flight == 0)
@@ -369,6 +382,7 @@ static void rebuild_paced(struct lp_timer *timer)
 {
         struct eng_rebuild *rebuild = container_of(timer, struct eng_rebuild, timer);
 
+        assert(rebuild->has_turn && rebuild->awaits_turn);
         rebuild->awaits_turn = false;
         rebuild_go_on(rebuild);
 }
@@ -470,6 +484,7 @@ static void rebuild_begin(struct eng_rebuild *rebuild)
 {
         unsigned i;
 
+        assert(!rebuild->granted && rebuild->in_flight == 0);
         rebuild->granted = true;
         rebuild->unit = lp_slot_get(rebuild->el->loop);
         for (i = 0; i + 1 < rebuild->reserve.count; i++)
@@ -479,14 +494,18 @@ static void rebuild_begin(struct eng_rebuild *rebuild)
 
 static void rebuild_granted(struct lp_reserve *reserve)
 {
-        container_of(reserve, struct eng_rebuild, reserve)->queued = false;
-        rebuild_begin(container_of(reserve, struct eng_rebuild, reserve));
+        struct eng_rebuild *rebuild = container_of(reserve, struct eng_rebuild, reserve);
+
+        assert(rebuild->queued);
+        rebuild->queued = false;
+        rebuild_begin(rebuild);
 }
 
 void eng_rebuild_begin_writing(struct eng_rebuild *rebuild)
 {
         int rv;
 
+        assert(rebuild->plan == NULL && !rebuild->granted && !rebuild->queued);
         if (STAILQ_EMPTY(&rebuild->plans)) {
                 eng_rebuild_finish(rebuild, 0);
                 return;

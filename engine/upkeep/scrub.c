@@ -9,6 +9,7 @@
 #include "engine/walk/kept.h"
 #include "engine/upkeep/upkeep.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,6 +126,7 @@ static void loaded(struct eng_kept *kept, const void *data, size_t len)
 {
         struct eng_scrub *scrub = container_of(kept, struct eng_scrub, kept);
 
+        assert(!scrub->loaded);
         decode(scrub, data, len);
         scrub->loaded = true;
         scrub_publish(scrub);
@@ -138,6 +140,7 @@ static void walk_begins(struct eng_scrub *scrub)
 {
         struct eng_store *store = scrub->store;
 
+        assert(scrub->at.len == 0);
         scrub->pays = scrub->owed;
         scrub->again = scrub->owed = false;
         scrub->began = lp_now(store->loops[0].loop);
@@ -151,6 +154,7 @@ static void scrub_walk_ended(struct eng_scrub *scrub)
 
         if (scrub->number == 0)
                 return;
+        assert(scrub->number > atomic_load(&scrub->store->walks_ended));
         atomic_store(&scrub->store->walks_ended, scrub->number);
         scrub->number = 0;
         if (scrub->pays)
@@ -161,6 +165,7 @@ static void scrub_ended(void *arg)
 {
         struct eng_scrub *scrub = arg;
 
+        assert(scrub->run != NULL);
         scrub->run = NULL;
         if (scrub->store->stopping)
                 return;
@@ -199,6 +204,7 @@ static void scrub_go(struct eng_scrub *scrub)
 {
         struct eng_store *store = scrub->store;
 
+        assert(scrub->loaded && scrub->run == NULL);
         if (store->stopping)
                 return;
         if (scrub->now.started_ms == 0)
@@ -225,6 +231,7 @@ static void wait_for_turn(struct eng_scrub *scrub)
         int64_t left = scrub->now.started_ms != 0 ? 0 : scrub->last.started_ms + interval - lp_wall_ms();
         uint64_t ns = left <= 0 || left > interval ? 0 : (uint64_t)left * 1000 * 1000; /* longer: the clock was wrong then, or is now */
 
+        assert(scrub->loaded && scrub->run == NULL);
         if (ns < SETTLE_NS)
                 ns = SETTLE_NS;
         if (scrub->now.started_ms == 0 && scrub->owed && ns > owed_ns(scrub))

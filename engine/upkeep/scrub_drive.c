@@ -20,6 +20,7 @@
 #include "engine/upkeep/upkeep.h"
 #include "engine/txn/txn_util.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -202,6 +203,7 @@ static void scrubber_wait(struct scrubber *s, uint64_t ns)
 
 static void scrubber_prepare(struct scrubber *s, enum scrubber_step step, enum eng_scrub_what what, void (*done)(struct eng_op *op))
 {
+        assert(s->step == SCRUBBER_IDLE || s->step == SCRUBBER_WAIT || s->step == SCRUBBER_RESERVE); /* op is not out */
         s->step = step;
         memset(&s->op, 0, sizeof(s->op));
         s->op.kind = ENG_OP_SCRUB;
@@ -235,6 +237,7 @@ static void scrubber_kept(struct eng_op *op)
 {
         struct scrubber *s = (struct scrubber *)op;
 
+        assert(s->step == SCRUBBER_KEEP);
         if (s->el->store->stopping)
                 return;
         s->step = SCRUBBER_IDLE;
@@ -282,6 +285,7 @@ static void scrubber_resynced(struct eng_resync *resync)
 {
         struct scrubber *s = container_of(resync, struct scrubber, resync);
 
+        assert(s->step == SCRUBBER_RESYNC);
         if (s->el->store->stopping)
                 return;
         s->step = SCRUBBER_IDLE;
@@ -326,6 +330,7 @@ static void scrubber_has_read(struct eng_op *op)
         uint64_t before = s->state.segment == 0 ? 0 : s->state.bytes, frames = s->state.segment == 0 ? 0 : s->state.frames;
         struct eng_buf *name = op->result == 0 ? op->scrub.name : NULL; /* op is another in scrubber_go() */
 
+        assert(s->step == SCRUBBER_READ);
         if (op->scrub.slot != NULL)
                 scrubber_drop_buffer(s);
         s->buffer = NULL; /* a drive that failed gives it back when its I/O has ended */
@@ -364,6 +369,7 @@ static void scrubber_granted(struct lp_reserve *reserve)
 {
         struct scrubber *s = container_of(reserve, struct scrubber, reserve);
 
+        assert(s->step == SCRUBBER_RESERVE && s->buffer == NULL);
         if (s->el->store->stopping || !scrubber_may_go_on(s)) {
                 s->step = SCRUBBER_IDLE;
                 scrubber_drop_buffer(s);
@@ -404,6 +410,7 @@ static void scrubber_checked(struct eng_op *op)
 {
         struct scrubber *s = (struct scrubber *)op;
 
+        assert(s->step == SCRUBBER_LOAD);
         if (s->el->store->stopping)
                 return;
         s->step = SCRUBBER_IDLE;
@@ -423,6 +430,7 @@ static void scrubber_go(struct scrubber *s)
 {
         uint64_t ns;
 
+        assert(eng_on_loop(s->el) && (s->step == SCRUBBER_IDLE || s->step == SCRUBBER_WAIT) && s->buffer == NULL);
         if (!scrubber_may_go_on(s)) {
                 s->step = SCRUBBER_IDLE;
                 return;
@@ -451,6 +459,7 @@ static void scrubber_loaded(struct eng_op *op)
 {
         struct scrubber *s = (struct scrubber *)op;
 
+        assert(s->step == SCRUBBER_LOAD);
         if (s->el->store->stopping)
                 return;
         s->step = SCRUBBER_IDLE;
@@ -472,6 +481,7 @@ static void scrubber_loaded(struct eng_op *op)
 /* Another drive is in the slot, or it was opened anew. */
 static void scrubber_take(struct scrubber *s, struct eng_drive *drive)
 {
+        assert(s->step == SCRUBBER_IDLE || s->step == SCRUBBER_WAIT);
         s->drive = drive;
         memset(&s->state, 0, sizeof(s->state));
         s->damaged = s->unrepaired = s->read_bytes = s->gaps_dropped = 0;
@@ -605,6 +615,7 @@ static void scrub_loop_told(struct lp_msg *msg)
 {
         struct scrub_loop *sl = container_of(msg, struct scrub_loop, msg);
 
+        assert(eng_on_loop(sl->el));
         atomic_store(&sl->on_its_way, false);
         if (sl->el->store->stopping)
                 return;

@@ -15,6 +15,7 @@
 #include "engine/txn/txn_util.h"
 #include "engine/upkeep/verify.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,6 +71,7 @@ static void verify_finish(struct eng_verify *v)
         void (*ended)(void *arg) = v->ended;
         void *arg = v->arg;
 
+        assert(v->walk->out == 0 && v->out_copies == 0 && v->rebuild == NULL && v->slot == NULL);
         v->report.running = false;
         v->report.ended_ms = lp_wall_ms();
         verify_publish(v);
@@ -116,6 +118,7 @@ void eng_verify_spend(struct eng_verify *v, uint64_t bytes)
 
 bool eng_verify_asks_again(struct eng_verify *v, unsigned drive)
 {
+        assert(v->turned_away[drive] <= AGAIN_MAX);
         if (v->turned_away[drive] == AGAIN_MAX)
                 return false;
         v->turned_away[drive]++;
@@ -194,6 +197,7 @@ static void next_name(struct eng_verify *v)
         struct eng_walk_row row;
         int rv;
 
+        assert(v->out_copies == 0 && v->rebuild == NULL && v->slot == NULL);
         while (!v->store->stopping && !verify_must_wait(v)) {
                 rv = eng_walk_next(v->walk, &row);
                 if (rv == 0)
@@ -212,6 +216,7 @@ static void next_name(struct eng_verify *v)
 
 void eng_verify_next(struct eng_verify *v)
 {
+        assert(!v->through);
         v->place = v->name;
         v->through = true;
         verify_publish(v);
@@ -230,6 +235,7 @@ static void verify_begin(struct lp_msg *msg)
 {
         struct eng_verify *v = container_of(msg, struct eng_verify, msg);
 
+        assert(eng_on_coordinator(v->store));
         if (!v->held_only)
                 v->store->coord->verify = v;
         next_name(v);

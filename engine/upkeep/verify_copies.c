@@ -76,6 +76,7 @@ static void made_to_agree(struct eng_agree *agree)
 {
         struct eng_verify *v = container_of(agree, struct eng_verify, agree);
 
+        assert(v->round == FIRST);
         v->report.differing_names += agree->differed;
         v->report.repaired_names += agree->differed && agree->txn.result == 0 && agree->repaired > 0;
         v->report.unread_shards += !agree->differed && agree->txn.result != 0; /* a copy could not be read */
@@ -97,6 +98,7 @@ static void verify_copies_resynced(struct eng_resync *resync)
 {
         struct eng_verify *v = container_of(resync, struct eng_verify, resync);
 
+        assert(v->round != RESYNCED);
         v->report.repaired_shards += resync->txn.result == 0 && resync->copied;
         resync_next(v);
 }
@@ -163,6 +165,8 @@ static void verify_copies_judge(struct eng_verify *v)
 {
         bool differ;
 
+        assert(v->out_copies == 0 && (v->asked | v->again) == 0);
+        assert((v->have & (v->absent | v->damaged | v->unread)) == 0);
         if (v->have != 0)
                 choose_value(v);
         differ = v->have != 0 && (v->absent != 0 || v->same != v->have);
@@ -200,6 +204,7 @@ static void verify_copies_ask_again(struct eng_verify *v)
         const eng_mask ask = v->again;
         unsigned slot;
 
+        assert(v->out_copies == 0 && ask != 0);
         v->again = 0;
         v->out_copies = count_of(ask);
         for (slot = 0; slot < v->store->drive_count; slot++)
@@ -235,6 +240,7 @@ static void copy_came(struct eng_op *op)
         struct eng_verify *v = eng_verify_take_copy(op)->v;
         unsigned slot;
 
+        assert(v->out_copies > 0);
         if (--v->out_copies > 0 || v->store->stopping)
                 return;
         for (slot = 0; slot < v->store->drive_count; slot++)

@@ -9,6 +9,7 @@
 #include "engine/record/stripe.h"
 #include "engine/upkeep/verify.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -121,6 +122,7 @@ static void note_bad(struct eng_verify *v, int result)
 {
         struct eng_rebuild_bad *bad = &v->bad[v->bad_count];
 
+        assert(v->bad_count <= ENG_VERIFY_BAD_MAX && result != 0);
         v->damaged_here += result == -EBADMSG;
         v->missing_here += result != -EBADMSG;
         if (v->bad_count == ENG_VERIFY_BAD_MAX || (result != -EBADMSG && result != -ENOENT))
@@ -232,6 +234,7 @@ static bool seek_in_stripe(struct eng_verify *v)
                 v->report.shards++;
                 v->missing_here++;
         }
+        assert(v->good + v->unread_here <= v->shard);
         v->unreadable |= v->good + v->unread_here < v->part.head.k;
         return false;
 }
@@ -264,6 +267,7 @@ static void slot_granted(struct lp_reserve *reserve)
 {
         struct eng_verify *v = container_of(reserve, struct eng_verify, reserve);
 
+        assert(v->slot == NULL);
         v->slot = lp_slot_get(v->store->loops[0].loop);
         next_shard(v);
 }
@@ -310,6 +314,7 @@ void eng_verify_value(struct eng_verify *v)
 {
         const struct fmt_value *head = eng_value_head(v->value->data);
 
+        assert(v->slot == NULL && v->rebuild == NULL);
         if (head->space == FMT_SPACE_OBJECT) {
                 v->report.objects++;
                 v->report.bytes += head->size;

@@ -9,6 +9,7 @@
 #include "engine/upkeep/upkeep.h"
 #include "engine/upkeep/walk_worker.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,6 +92,7 @@ static void tour_over(struct eng_walk_worker *worker)
 {
         uint64_t now = lp_now(worker->el->loop);
 
+        assert(worker->now != NULL && worker->now->under_way);
         if (worker->now == &worker->some) {
                 worker->all_until = now + (now - worker->some_began);
                 worker->all_rows = ROWS;
@@ -148,6 +150,7 @@ static void range_over(struct eng_walk_worker *worker)
         struct eng_walk_worker_tour *tour = worker->now;
         bool all = tour == &worker->all;
 
+        assert(worker->walk->out == 0);
         if (all && worker->walk->failed != 0 && is_uncovered(worker)) {
                 worker->counts.failed_objects++;
                 worker->blind = true;
@@ -225,6 +228,7 @@ static void walk_worker_turn(struct lp_msg *msg)
 {
         struct eng_walk_worker *worker = container_of(msg, struct eng_walk_worker, turn);
 
+        assert(worker->posted);
         worker->posted = false;
         eng_walk_worker_step(worker);
 }
@@ -233,6 +237,7 @@ static void walk_worker_paced(struct lp_timer *timer)
 {
         struct eng_walk_worker *worker = container_of(timer, struct eng_walk_worker, timer);
 
+        assert(worker->waiting);
         worker->waiting = false;
         eng_walk_worker_step(worker);
 }
@@ -287,12 +292,14 @@ static void over_comes(struct lp_msg *msg)
 {
         struct eng_walk_worker *worker = container_of(msg, struct eng_walk_worker, over);
 
+        assert(eng_on_coordinator(worker->store));
         worker->ended(worker);
 }
 
 /* The walk over all groups has ended, and all that it began. */
 static void tell_over(struct eng_walk_worker *worker)
 {
+        assert(worker->begun && worker->out == 0);
         if (worker->now == &worker->all) {
                 worker->all.at = worker->walk->at; /* its last place */
                 worker->now = NULL;
@@ -323,6 +330,7 @@ static bool take_row(struct eng_walk_worker *worker, unsigned *rows)
                         range_over(worker);
                         return true;
                 }
+                assert(worker->paid_rows > 0);
                 worker->paid_rows--;
                 worker->all_rows -= worker->now == &worker->all && worker->all_rows > 0;
                 worker->has_row = true;
@@ -377,6 +385,7 @@ int eng_walk_worker_make(struct eng_walk_worker *worker, struct eng_loop *el)
 
 void eng_walk_worker_begin(struct eng_walk_worker *worker)
 {
+        assert(eng_on_loop(worker->el) && !worker->begun);
         memset(&worker->all, 0, sizeof(worker->all));
         worker->skips = worker->blind = false;
         worker->below = worker->stays = 0;
@@ -390,6 +399,7 @@ void eng_walk_worker_stop(struct eng_walk_worker *worker)
 {
         unsigned i;
 
+        assert(eng_on_loop(worker->el));
         if (!worker->begun)
                 return;
         worker->stop = worker->stepping = true;
@@ -403,6 +413,7 @@ void eng_walk_worker_stop(struct eng_walk_worker *worker)
 
 void eng_walk_worker_look(struct eng_walk_worker *worker, uint32_t group)
 {
+        assert(eng_on_loop(worker->el) && group < worker->store->pg_count);
         if (worker->wanted == NULL)
                 worker->wanted = calloc(worker->store->pg_words, sizeof(uint64_t));
         if (worker->wanted == NULL)

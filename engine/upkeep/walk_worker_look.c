@@ -13,6 +13,7 @@
 #include "engine/upkeep/walk_worker.h"
 #include "engine/upkeep/lost_objects.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -214,6 +215,7 @@ static void rebuild_ended(struct eng_walk_worker_rebuild *m, int rv, uint64_t by
         struct eng_walk_worker *worker = m->worker;
         struct eng_walk_worker_counts *n = &worker->counts;
 
+        assert(!m->all || worker->out > 0);
         m->rebuild = NULL;
         worker->out -= m->all;
         n->rebuilt_objects += is_done(rv) && bytes > 0;
@@ -337,6 +339,7 @@ static void walk_worker_agreed(struct eng_agree *agree)
         struct eng_walk_worker_agree *a = (struct eng_walk_worker_agree *)agree;
         struct eng_walk_worker *worker = a->worker;
 
+        assert(a->out && worker->out > 0);
         a->out = false;
         worker->out--;
         worker->counts.differing_names += agree->differed;
@@ -379,6 +382,7 @@ bool eng_walk_worker_look_at_row(struct eng_walk_worker *worker)
 {
         bool is_new = worker->now == &worker->some || worker->now->space != FMT_SPACE_OBJECT || worker->all.first;
 
+        assert(eng_on_loop(worker->el) && worker->has_row);
         if (!worker->compared && is_new && row_differs(worker) && !begin_agree(worker))
                 return false;
         worker->compared = true;

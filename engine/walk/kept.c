@@ -6,6 +6,7 @@
 #include "engine/walk/kept.h"
 #include "engine/txn/txn_util.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -19,6 +20,7 @@ void eng_kept_init(struct eng_kept *kept, struct eng_store *store, char key, voi
 
 static void kept_submit(struct eng_kept *kept, void (*prepare)(struct eng_txn *txn), void (*done)(struct eng_txn *txn))
 {
+        assert(eng_on_coordinator(kept->store) && !kept->busy);
         memset(&kept->txn, 0, sizeof(kept->txn));
         eng_txn_init(&kept->txn, kept->store, 0, &kept->key, 1);
         kept->txn.pg = kept->store->pg_count;
@@ -37,6 +39,7 @@ static void name_it(struct eng_txn *txn)
 
 static void kept_ended(struct eng_kept *kept)
 {
+        assert(kept->busy);
         eng_txn_drop(&kept->txn);
         eng_buf_unref(kept->value);
         kept->value = NULL;
@@ -75,6 +78,7 @@ void eng_kept_write(struct eng_kept *kept, const void *data, size_t len)
                 .attrs_len = len,
         };
 
+        assert(len <= ENG_ATTRS_MAX);
         if (kept->busy || !kept->store->coord->view.writable)
                 return;
         kept->value = eng_value_new(&spec);

@@ -9,6 +9,7 @@
 #include "engine/resync/resync.h"
 #include "engine/walk/walk.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +32,7 @@ static void walk_scanned(struct eng_op *op)
         struct eng_walk_source *src = container_of(op, struct eng_walk_source, op);
         struct eng_walk *walk = src->walk;
 
+        assert(eng_on_loop(walk->el) && walk->out > 0);
         walk->out--;
         if (op->result == -EAGAIN && !walk->store->stopping && ++src->tries < TRIES) {
                 walk_scan(walk, src->slot);
@@ -56,6 +58,7 @@ static void walk_scan(struct eng_walk *walk, unsigned slot)
         struct eng_walk_source *src = walk->source[slot];
         struct eng_op *op = &src->op;
 
+        assert((walk->drives & eng_bit(slot)) != 0);
         drop_page(src);
         memset(op, 0, sizeof(*op));
         op->kind = ENG_OP_SCAN;
@@ -93,6 +96,7 @@ uint64_t *eng_walk_groups(struct eng_walk *walk, unsigned slot)
 {
         struct eng_walk_source *src = walk->source[slot];
 
+        assert(walk->out == 0);
         if (src == NULL)
                 walk->source[slot] = src = calloc(1, sizeof(*src));
         if (src == NULL)
@@ -110,6 +114,7 @@ uint64_t *eng_walk_groups(struct eng_walk *walk, unsigned slot)
 
 void eng_walk_forget(struct eng_walk *walk)
 {
+        assert(walk->out == 0);
         walk->drives = 0;
 }
 
@@ -117,6 +122,7 @@ void eng_walk_begin(struct eng_walk *walk, const struct eng_name *from, bool aft
 {
         unsigned slot;
 
+        assert(walk->out == 0);
         walk->at = *from;
         walk->after = after;
         walk->to = *to;
@@ -148,6 +154,7 @@ int eng_walk_next(struct eng_walk *walk, struct eng_walk_row *row)
         unsigned slot;
         int c;
 
+        assert(eng_on_loop(walk->el));
         if (walk->out > 0 || walk_refill(walk))
                 return -EAGAIN;
         row->have = 0;
