@@ -149,6 +149,22 @@ def check_public_headers():
     return complaints
 
 
+# What of struct eng_loop (engine/base/store.h) a folder keeps away from, but for the files named: the home part of a loop and the leader's meet by messages
+# alone. rebalance.c and orphans.c ask each loop who reads or uploads, by a broadcast; rebuild.c counts its own reads among them.
+PARTS = {"engine/object": ("leader", set()),
+         **dict.fromkeys(["engine/txn", "engine/resync", "engine/bucket", "engine/walk", "engine/epoch", "engine/upkeep"],
+                         ("home", {"rebalance.c", "orphans.c", "rebuild.c"}))}
+
+
+def check_parts():
+    complaints = []
+    for folder, (part, but) in PARTS.items():
+        for path in sorted((ROOT / folder).rglob("*.[ch]")):
+            if path.name not in but and re.search(rf"(?:->|\.){part}\.", path.read_text(errors="replace")):
+                complaints.append(f"{path.relative_to(ROOT)}: reaches into the {part} part of a loop")
+    return complaints
+
+
 def shared(owners, text):
     """A complaint for each name that several files have, where one of them is of a folder in UNIQUE_NAMES."""
     return [f"{name}: {text} of {', '.join(str(path.relative_to(ROOT)) for path in paths)}" for name, paths in sorted(owners.items())
@@ -176,7 +192,7 @@ def check_static_names():
 
 
 def main():
-    complaints = check_public_headers() + check_file_names() + check_static_names()
+    complaints = check_public_headers() + check_file_names() + check_static_names() + check_parts()
     files = 0
     for folder in MAY_INCLUDE:
         for source in sorted((ROOT / folder).rglob("*.[ch]")):

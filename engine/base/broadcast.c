@@ -61,11 +61,11 @@ static bool take_view(struct eng_loop *el, void *arg, struct lp_msg *ack)
         const struct eng_view *view = arg;
 
         assert(view->epoch >= el->view.epoch);
-        assert(el->quiet == NULL);
+        assert(el->leader.quiet == NULL);
         assert(!view->ready || view->map != NULL);
         el->view = *view; /* not looked at again: once the ack is posted, it may be gone */
         if (el->view.paused)
-                el->quiet = ack;
+                el->leader.quiet = ack;
         el->store->events->view_changed(el);
         return !el->view.paused;
 }

@@ -11,7 +11,7 @@ void eng_new_id(struct eng_loop *el, uint8_t id[FMT_ID])
 {
         uint32_t epoch = htobe32((uint32_t)el->view.epoch);
         uint16_t loop = htobe16((uint16_t)el->index);
-        uint64_t counter = htobe64(++el->id_counter);
+        uint64_t counter = htobe64(++el->home.id_counter);
 
         assert(eng_on_loop(el));
         memcpy(id, &epoch, 4);

@@ -91,13 +91,13 @@ uint64_t eng_pacer_share_wait(const struct eng_pacer_share *share, uint64_t now)
 
 void eng_pacer_look(struct eng_pacer *pacer, struct eng_loop *el)
 {
-        uint64_t now = lp_now(el->loop), seen = el->get_count - el->own_gets + el->id_counter; /* each upload takes an id */
+        uint64_t now = lp_now(el->loop), seen = el->home.get_count - el->home.own_gets + el->home.id_counter; /* each upload takes an id */
 
-        if (seen != el->clients_seen || !TAILQ_EMPTY(&el->puts))
+        if (seen != el->home.clients_seen || !TAILQ_EMPTY(&el->home.puts))
                 atomic_store(&pacer->busy, now);
         if (lp_reserve_contended(el->loop, LP_SHARE_PUT)) /* repairs read by the share of GETs, and wait there themselves */
                 atomic_store(&pacer->pressed, now);
-        el->clients_seen = seen;
+        el->home.clients_seen = seen;
 }
 
 static bool look_here(struct eng_loop *el, void *arg, struct lp_msg *ack)

@@ -138,16 +138,14 @@ TAILQ_HEAD(eng_puts, eng_put);
 TAILQ_HEAD(eng_gets, eng_get);
 TAILQ_HEAD(eng_lookups, eng_lookup);
 
+/*
+ * A loop has three parts. The leader's holds what decides about changes: locks, numbers, transactions, deferred deletes, repairs of the groups whose primary it
+ * is. The home part holds the requests that came in on this loop: uploads, reads, listings. What both have a copy of is the loop's own. A request reaches a leader by
+ * message alone, so that the leader can one day be in another process; tools/layers.py keeps engine/object/ from the leader's part.
+ */
+
 /* owner: the loop */
-struct eng_loop {
-        struct eng_store *store;
-        struct lp_loop *loop;
-        unsigned index;
-        struct eng_view view;
-        uint64_t id_counter;
-        struct eng_config_bucket **buckets;     /* sorted by name */
-        unsigned bucket_count, bucket_cap;
-        struct eng_config_bucket *buckets_by_id; /* uthash */
+struct eng_leader_part {
         struct eng_key_lock *locks;        /* uthash */
         struct eng_pin *pins;              /* uthash */
         unsigned txns;
@@ -155,8 +153,6 @@ struct eng_loop {
         struct eng_txn_list appended;      /* all txns with appends or commits in flight, oldest first */
         uint64_t append_count;             /* begun: the number of the last */
         struct eng_lookups lookups;        /* of readers, under way at this primary; oldest first */
-        TAILQ_HEAD(, eng_merge) retrying;  /* merges that wait for their timer */
-        bool merges_stopped;               /* at the end: none is tried again */
         uint64_t lookup_count;             /* begun: the number of the last */
         struct lp_msg *quiet;              /* to be posted to the coordinator when no append to a drive that is up is in flight */
         struct eng_deferred_list deferred;        /* discards that wait for those who may still read what is dead */
@@ -165,6 +161,15 @@ struct eng_loop {
         unsigned deferred_count;
         uint64_t deferred_bytes;               /* of their values */
         struct lp_timer deferred_timer;
+        TAILQ_HEAD(eng_rebuilds, eng_rebuild) rebuilds; /* rebuild.c's own: of this loop's objects, under way, and those that wait for one of the same object */
+        struct lost_object *lost_objects;  /* uthash, by value id; lost_objects.c's own */
+};
+
+/* owner: the loop */
+struct eng_home_part {
+        uint64_t id_counter;
+        TAILQ_HEAD(, eng_merge) retrying;  /* merges that wait for their timer */
+        bool merges_stopped;               /* at the end: none is tried again */
         struct eng_puts puts;              /* under way, oldest first */
         struct eng_hasher hasher;          /* of small uploads */
         struct eng_hasher *bulk_hasher;    /* of others; never changes */
@@ -174,8 +179,6 @@ struct eng_loop {
         uint64_t get_count;                /* begun: the number of the last */
         uint64_t own_gets;                 /* of those, the store's own */
         uint64_t clients_seen;             /* pacer.c's own */
-        TAILQ_HEAD(eng_rebuilds, eng_rebuild) rebuilds; /* rebuild.c's own: of this loop's objects, under way, and those that wait for one of the same object */
-        struct lost_object *lost_objects;  /* uthash, by value id; lost_objects.c's own */
         uint64_t readers_upto;             /* of those, the last that was begun when no record named the drive that leaves any more (rebalance.c) */
         eng_mask cover_in;                 /* the view the cover below was made for */
         const struct eng_placement *cover_map; /* and of its map */
@@ -184,7 +187,20 @@ struct eng_loop {
         uint16_t cover_drive[ENG_DRIVES_MAX];
         uint16_t cover_share[ENG_DRIVES_MAX]; /* groups it stands for */
         uint64_t *cover_pgs;               /* cover_count bitmaps of pg_words words */
+};
+
+/* owner: the loop */
+struct eng_loop {
+        struct eng_store *store;
+        struct lp_loop *loop;
+        unsigned index;
+        struct eng_view view;
+        struct eng_config_bucket **buckets;     /* sorted by name */
+        unsigned bucket_count, bucket_cap;
+        struct eng_config_bucket *buckets_by_id; /* uthash */
         struct lp_times steps[ENG_STEPS];  /* any thread reads */
+        struct eng_leader_part leader;
+        struct eng_home_part home;
 };
 
 /* One such step took so long. */

@@ -387,7 +387,7 @@ static bool count_changes(struct eng_loop *el, void *arg, struct lp_msg *ack)
         struct eng_key_lock *lock, *next;
         struct eng_txn *txn;
 
-        HASH_ITER(hh, el->locks, lock, next)
+        HASH_ITER(hh, el->leader.locks, lock, next)
                 TAILQ_FOREACH(txn, &lock->waiting, lock_link)
                         if (txn->bucket == req->bucket.id)
                                 atomic_fetch_add(&req->busy, 1);

@@ -151,8 +151,8 @@ static bool see_readers(struct eng_loop *el, void *arg, struct lp_msg *ack)
         struct eng_coord *c = arg;
 
         if (!c->readers_counted)
-                el->readers_upto = el->get_count;
-        if (!eng_get_each_part(el, el->readers_upto, rebalance_look_at, &look) || look.found)
+                el->home.readers_upto = el->home.get_count;
+        if (!eng_get_each_part(el, el->home.readers_upto, rebalance_look_at, &look) || look.found)
                 atomic_store(&c->read_from, true);
         return true;
 }

@@ -66,31 +66,31 @@ static void spare_get(struct eng_get *get)
 {
         struct eng_loop *el = get->el;
 
-        assert(eng_on_loop(el) && el->spare_get_count <= SPARES_MOST);
+        assert(eng_on_loop(el) && el->home.spare_get_count <= SPARES_MOST);
         release_get(get);
-        if (el->spare_get_count == SPARES_MOST) {
+        if (el->home.spare_get_count == SPARES_MOST) {
                 free(get);
                 return;
         }
-        TAILQ_INSERT_HEAD(&el->spare_gets, get, link);
-        el->spare_get_count++;
+        TAILQ_INSERT_HEAD(&el->home.spare_gets, get, link);
+        el->home.spare_get_count++;
 }
 
 void eng_get_free_spares(struct eng_loop *el)
 {
         struct eng_get *get;
 
-        while ((get = TAILQ_FIRST(&el->spare_gets)) != NULL) {
-                TAILQ_REMOVE(&el->spare_gets, get, link);
+        while ((get = TAILQ_FIRST(&el->home.spare_gets)) != NULL) {
+                TAILQ_REMOVE(&el->home.spare_gets, get, link);
                 free(get);
         }
-        el->spare_get_count = 0;
+        el->home.spare_get_count = 0;
 }
 
 static void end_get(struct eng_get *get)
 {
         assert(get->in_flight == 0 && get->used == 0 && !get->granted && !get->reserving);
-        TAILQ_REMOVE(&get->el->gets, get, link);
+        TAILQ_REMOVE(&get->el->home.gets, get, link);
         if (get->lookup.pinned)
                 eng_unpin(&get->lookup, free_get);
         else
@@ -122,11 +122,11 @@ static void object_get_opened(struct eng_lookup *lookup)
 static struct eng_get *new_get(struct eng_loop *el)
 {
         const size_t before = offsetof(struct eng_get, lookup.name.data), behind = before + FMT_NAME_MAX;
-        struct eng_get *get = TAILQ_FIRST(&el->spare_gets);
+        struct eng_get *get = TAILQ_FIRST(&el->home.spare_gets);
 
         if (get != NULL) {
-                TAILQ_REMOVE(&el->spare_gets, get, link);
-                el->spare_get_count--;
+                TAILQ_REMOVE(&el->home.spare_gets, get, link);
+                el->home.spare_get_count--;
         } else {
                 get = malloc(sizeof(*get));
         }
@@ -149,8 +149,8 @@ static void get_open(struct eng_store *store, uint64_t bucket, struct eng_str ke
         get->store = store;
         get->el = eng_here(store);
         get->request = lp_trace_request();
-        get->number = ++get->el->get_count;
-        TAILQ_INSERT_TAIL(&get->el->gets, get, link);
+        get->number = ++get->el->home.get_count;
+        TAILQ_INSERT_TAIL(&get->el->home.gets, get, link);
         get->opened = done;
         get->arg = arg;
         get->lookup.store = store;
@@ -180,7 +180,7 @@ bool eng_get_each_part(const struct eng_loop *el, uint64_t upto, void (*each)(vo
         const struct eng_get *get;
         bool known = true;
 
-        TAILQ_FOREACH(get, &el->gets, link) {
+        TAILQ_FOREACH(get, &el->home.gets, link) {
                 struct eng_part part;
                 size_t pos = 0;
 

@@ -46,7 +46,7 @@ struct eng_get {
         struct eng_lookup lookup;      /* first: value, inline bytes, pin */
         struct eng_store *store;
         struct eng_loop *el;
-        TAILQ_ENTRY(eng_get) link;     /* el->gets */
+        TAILQ_ENTRY(eng_get) link;     /* el->home.gets */
         bool looked_up;                /* the lookup has come back */
         bool metadata_only;            /* its bytes were not asked for, and cannot be read */
         uint64_t request;              /* that it is of (loop_trace.h) */

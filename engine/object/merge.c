@@ -47,10 +47,10 @@ static int make_cover(struct eng_loop *el, eng_mask fit)
         unsigned left = store->pg_count, i;
         int rv = -ENOMEM;
 
-        free(el->cover_pgs);
-        el->cover_pgs = calloc(words * el->view.map->drives, 8);
-        el->cover_count = 0;
-        if (open == NULL || el->cover_pgs == NULL)
+        free(el->home.cover_pgs);
+        el->home.cover_pgs = calloc(words * el->view.map->drives, 8);
+        el->home.cover_count = 0;
+        if (open == NULL || el->home.cover_pgs == NULL)
                 goto out;
         for (i = 0; i < store->pg_count; i++)
                 open[i / 64] |= 1ull << (i % 64);
@@ -68,10 +68,10 @@ static int make_cover(struct eng_loop *el, eng_mask fit)
                 rv = -EHOSTDOWN;
                 if (best_n == 0)
                         goto out;
-                assert(best_n <= left && el->cover_count < el->view.map->drives);
-                merge_take(el, best, open, el->cover_pgs + words * el->cover_count);
-                el->cover_share[el->cover_count] = (uint16_t)best_n;
-                el->cover_drive[el->cover_count++] = (uint16_t)best;
+                assert(best_n <= left && el->home.cover_count < el->view.map->drives);
+                merge_take(el, best, open, el->home.cover_pgs + words * el->home.cover_count);
+                el->home.cover_share[el->home.cover_count] = (uint16_t)best_n;
+                el->home.cover_drive[el->home.cover_count++] = (uint16_t)best;
                 fit &= ~eng_bit(best);
                 left -= best_n;
         }
@@ -100,15 +100,15 @@ int eng_cover(struct eng_loop *el, eng_mask avoid)
         int rv;
 
         assert(eng_on_loop(el));
-        if (el->cover_valid && el->cover_in == fit && el->cover_map == el->view.map)
+        if (el->home.cover_valid && el->home.cover_in == fit && el->home.cover_map == el->view.map)
                 return 0;
         rv = make_cover(el, fit);
-        least = el->cover_count;
-        if (rv == 0 && (make_cover(el, own_drives(el, fit)) != 0 || el->cover_count > least))
+        least = el->home.cover_count;
+        if (rv == 0 && (make_cover(el, own_drives(el, fit)) != 0 || el->home.cover_count > least))
                 rv = make_cover(el, fit);
-        el->cover_valid = rv == 0;
-        el->cover_in = fit;
-        el->cover_map = el->view.map;
+        el->home.cover_valid = rv == 0;
+        el->home.cover_in = fit;
+        el->home.cover_map = el->view.map;
         return rv;
 }
 
@@ -146,7 +146,7 @@ struct eng_merge {
         struct eng_merge_entry *entries;
         unsigned count;
         struct lp_timer retry;
-        TAILQ_ENTRY(eng_merge) link; /* el->retrying, while the timer runs */
+        TAILQ_ENTRY(eng_merge) link; /* el->home.retrying, while the timer runs */
         struct lp_msg msg;
 };
 
@@ -183,7 +183,7 @@ static void retry(struct lp_timer *timer)
         struct eng_merge *merge = container_of(timer, struct eng_merge, retry);
         int rv;
 
-        TAILQ_REMOVE(&merge->el->retrying, merge, link);
+        TAILQ_REMOVE(&merge->el->home.retrying, merge, link);
         rv = merge_begin(merge);
         if (rv != 0)
                 merge_finish(merge, rv, false);
@@ -197,12 +197,12 @@ static void merge_fail(struct eng_merge *merge, int rv)
         assert(merge->out == 0 && rv != 0);
         drop_answers(merge);
         merge->rv = 0;
-        if (++merge->retries > RETRIES || el->merges_stopped) {
+        if (++merge->retries > RETRIES || el->home.merges_stopped) {
                 merge_finish(merge, rv == -EBADMSG ? -EIO : -EHOSTDOWN, false);
                 return;
         }
         lp_timer_start(el->loop, &merge->retry, RETRY_NS);
-        TAILQ_INSERT_TAIL(&el->retrying, merge, link);
+        TAILQ_INSERT_TAIL(&el->home.retrying, merge, link);
 }
 
 void eng_merges_stop(struct eng_loop *el)
@@ -210,9 +210,9 @@ void eng_merges_stop(struct eng_loop *el)
         struct lp_loop *before = lp_become(el->loop);
         struct eng_merge *merge;
 
-        el->merges_stopped = true;
-        while ((merge = TAILQ_FIRST(&el->retrying)) != NULL) {
-                TAILQ_REMOVE(&el->retrying, merge, link);
+        el->home.merges_stopped = true;
+        while ((merge = TAILQ_FIRST(&el->home.retrying)) != NULL) {
+                TAILQ_REMOVE(&el->home.retrying, merge, link);
                 lp_timer_stop(el->loop, &merge->retry);
                 merge_finish(merge, -EHOSTDOWN, false);
         }
@@ -402,23 +402,23 @@ static int merge_begin(struct eng_merge *merge)
 
         merge->map = el->view.map;
         if (rv == 0) {
-                merge->sources = calloc(el->cover_count, sizeof(merge->sources[0]));
+                merge->sources = calloc(el->home.cover_count, sizeof(merge->sources[0]));
                 rv = merge->sources == NULL ? -ENOMEM : 0;
         }
-        for (i = 0; rv == 0 && i < el->cover_count; i++) {
+        for (i = 0; rv == 0 && i < el->home.cover_count; i++) {
                 struct source *src = &merge->sources[i];
 
                 merge->source_count++;
                 src->merge = merge;
-                src->slot = el->cover_drive[i];
+                src->slot = el->home.cover_drive[i];
                 src->from = merge->from;
                 src->after = merge->after;
-                src->batch = batch_size(merge, el->cover_share[i]);
+                src->batch = batch_size(merge, el->home.cover_share[i]);
                 src->pgs = malloc(words * 8);
                 if (src->pgs == NULL)
                         rv = -ENOMEM;
                 else
-                        memcpy(src->pgs, el->cover_pgs + words * i, words * 8);
+                        memcpy(src->pgs, el->home.cover_pgs + words * i, words * 8);
         }
         if (rv != 0)
                 return rv;

@@ -195,7 +195,7 @@ int eng_put_open(struct eng_store *store, const struct eng_put_params *params, s
         eng_new_id(put->el, put->id);
         put->epoch = put->el->view.epoch;
         put->leaving = put->el->view.map->leaving;
-        TAILQ_INSERT_TAIL(&put->el->puts, put, link);
+        TAILQ_INSERT_TAIL(&put->el->home.puts, put, link);
         put->striped = params->is_part || (params->size != ENG_SIZE_UNKNOWN && params->size > put->store->inline_max);
         lp_trace(LP_TRACE_PUT_BEGIN, params->size, !put->striped);
         *out = put;
@@ -204,7 +204,7 @@ int eng_put_open(struct eng_store *store, const struct eng_put_params *params, s
 
 void eng_put_oldest(const struct eng_loop *el, uint32_t *epoch, uint64_t *counter)
 {
-        const struct eng_put *oldest = TAILQ_FIRST(&el->puts);
+        const struct eng_put *oldest = TAILQ_FIRST(&el->home.puts);
         uint64_t be;
 
         if (oldest == NULL)
@@ -219,7 +219,7 @@ void eng_put_oldest(const struct eng_loop *el, uint32_t *epoch, uint64_t *counte
 
 static void put_free(struct eng_put *put)
 {
-        TAILQ_REMOVE(&put->el->puts, put, link);
+        TAILQ_REMOVE(&put->el->home.puts, put, link);
         assert(put->md5.out == 0 && put->in_flight == 0 && put->used == 0);
         eng_put_unreserve(put);
         eng_buf_unref(put->head_buf);

@@ -57,7 +57,7 @@ struct eng_put {
         uint64_t key_hash;             /* eng_hash_of_key() */
         struct eng_store *store;
         struct eng_loop *el;
-        TAILQ_ENTRY(eng_put) link;     /* el->puts */
+        TAILQ_ENTRY(eng_put) link;     /* el->home.puts */
         struct eng_put_params params;
         char key[ENG_KEY_MAX];
         enum put_state state;

@@ -39,7 +39,7 @@ static void put_md5_begin(struct eng_put *put)
 {
         if (put->md5.hasher != NULL)
                 return;
-        eng_hash_begin(&put->md5, put->striped ? put->el->bulk_hasher : &put->el->hasher, put->el->loop);
+        eng_hash_begin(&put->md5, put->striped ? put->el->home.bulk_hasher : &put->el->home.hasher, put->el->loop);
         put->md5.told = told;
 }
 

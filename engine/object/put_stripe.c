@@ -36,7 +36,7 @@ void eng_put_drop_slot(struct eng_put *put, void *slot)
 static void set_granted(struct eng_put *put, bool is)
 {
         if (put->params.md5 && put->striped && is != put->granted)
-                atomic_fetch_add(&put->el->bulk_hasher->expected, is ? 1u : -1u);
+                atomic_fetch_add(&put->el->home.bulk_hasher->expected, is ? 1u : -1u);
         put->granted = is;
 }
 

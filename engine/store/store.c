@@ -395,19 +395,19 @@ static void free_loop(struct eng_loop *el)
         struct eng_key_lock *lock, *next_lock;
         struct eng_pin *pin, *next_pin;
 
-        HASH_ITER (hh, el->locks, lock, next_lock) {
-                HASH_DEL(el->locks, lock);
+        HASH_ITER (hh, el->leader.locks, lock, next_lock) {
+                HASH_DEL(el->leader.locks, lock);
                 free(lock);
         }
-        HASH_ITER (hh, el->pins, pin, next_pin) {
-                HASH_DEL(el->pins, pin);
+        HASH_ITER (hh, el->leader.pins, pin, next_pin) {
+                HASH_DEL(el->leader.pins, pin);
                 free(pin);
         }
         eng_config_free(el);
         eng_deferred_free(el);
         eng_lost_objects_free(el);
         eng_get_free_spares(el);
-        free(el->cover_pgs);
+        free(el->home.cover_pgs);
 }
 
 static void free_maps(struct eng_coord *c)
@@ -462,18 +462,18 @@ static int make_loops(struct eng_store *store)
                 el->store = store;
                 el->loop = store->options.loops[i];
                 el->index = i;
-                el->deferred_timer.expired = eng_deferred_tick;
-                TAILQ_INIT(&el->appended);
-                TAILQ_INIT(&el->lookups);
-                TAILQ_INIT(&el->retrying);
-                TAILQ_INIT(&el->puts);
-                TAILQ_INIT(&el->rebuilds);
-                eng_hasher_init(&el->hasher, el->loop);
-                el->bulk_hasher = store->hasher_count == 0 ? &el->hasher : &store->hashers[i % store->hasher_count];
-                TAILQ_INIT(&el->gets);
-                TAILQ_INIT(&el->spare_gets);
-                STAILQ_INIT(&el->deferred);
-                STAILQ_INIT(&el->early_deferred);
+                el->leader.deferred_timer.expired = eng_deferred_tick;
+                TAILQ_INIT(&el->leader.appended);
+                TAILQ_INIT(&el->leader.lookups);
+                TAILQ_INIT(&el->home.retrying);
+                TAILQ_INIT(&el->home.puts);
+                TAILQ_INIT(&el->leader.rebuilds);
+                eng_hasher_init(&el->home.hasher, el->loop);
+                el->home.bulk_hasher = store->hasher_count == 0 ? &el->home.hasher : &store->hashers[i % store->hasher_count];
+                TAILQ_INIT(&el->home.gets);
+                TAILQ_INIT(&el->home.spare_gets);
+                STAILQ_INIT(&el->leader.deferred);
+                STAILQ_INIT(&el->leader.early_deferred);
         }
         return 0;
 }
@@ -617,7 +617,7 @@ static void stop_hashers(struct eng_store *store)
         unsigned i;
 
         for (i = 0; i < store->loop_count; i++)
-                eng_hasher_stop(&store->loops[i].hasher);
+                eng_hasher_stop(&store->loops[i].home.hasher);
         for (i = 0; i < store->hasher_count; i++)
                 eng_hasher_stop(&store->hashers[i]);
 }

@@ -41,7 +41,7 @@ struct eng_deferred {
         unsigned slot;                 /* drive that reports it */
         eng_mask reported;             /* those that have */
         uint64_t since;                /* lp_now() when the first did */
-        UT_hash_handle hh;             /* el->deferred_by_id */
+        UT_hash_handle hh;             /* el->leader.deferred_by_id */
         uint8_t id[FMT_ID];            /* of the value */
         struct eng_buf *value;
 };
@@ -104,7 +104,7 @@ static bool pinned(const struct eng_loop *el, const struct eng_deferred *deferre
 {
         struct eng_pin *p;
 
-        HASH_FIND(hh, el->pins, eng_value_head(deferred->value->data)->id, FMT_ID, p);
+        HASH_FIND(hh, el->leader.pins, eng_value_head(deferred->value->data)->id, FMT_ID, p);
         return p != NULL;
 }
 
@@ -112,7 +112,7 @@ static bool changes_under_way(const struct eng_loop *el, uint32_t pg, uint64_t u
 {
         const struct eng_txn *txn;
 
-        TAILQ_FOREACH(txn, &el->appended, loop_link) {
+        TAILQ_FOREACH(txn, &el->leader.appended, loop_link) {
                 if (txn->append_number > upto)
                         return false;
                 if (txn->pg == pg)
@@ -125,7 +125,7 @@ static bool lookups_under_way(const struct eng_loop *el, uint32_t pg, uint64_t u
 {
         const struct eng_lookup *lookup;
 
-        TAILQ_FOREACH(lookup, &el->lookups, link) {
+        TAILQ_FOREACH(lookup, &el->leader.lookups, link) {
                 if (lookup->number > upto)
                         return false;
                 if (lookup->pg == pg)
@@ -139,10 +139,10 @@ static bool is_unread(const struct eng_loop *el, struct eng_deferred *deferred)
 {
         uint32_t pg = eng_value_head(deferred->value->data)->pg;
 
-        assert(deferred->upto <= (deferred->waits_for == WAIT_COMMITS ? el->append_count : el->lookup_count));
+        assert(deferred->upto <= (deferred->waits_for == WAIT_COMMITS ? el->leader.append_count : el->leader.lookup_count));
         if (deferred->waits_for == WAIT_COMMITS && !changes_under_way(el, pg, deferred->upto)) {
                 deferred->waits_for = WAIT_LOOKUPS;
-                deferred->upto = el->lookup_count;
+                deferred->upto = el->leader.lookup_count;
         }
         if (deferred->waits_for == WAIT_LOOKUPS && !lookups_under_way(el, pg, deferred->upto))
                 deferred->waits_for = WAIT_PINS;
@@ -159,10 +159,10 @@ static bool agreed(const struct eng_loop *el, const struct eng_deferred *deferre
 
 static void deferred_forget(struct eng_loop *el, struct eng_deferred *deferred)
 {
-        assert(el->deferred_count > 0 && el->deferred_bytes >= deferred->value->len);
-        HASH_DEL(el->deferred_by_id, deferred);
-        el->deferred_count--;
-        el->deferred_bytes -= deferred->value->len;
+        assert(el->leader.deferred_count > 0 && el->leader.deferred_bytes >= deferred->value->len);
+        HASH_DEL(el->leader.deferred_by_id, deferred);
+        el->leader.deferred_count--;
+        el->leader.deferred_bytes -= deferred->value->len;
         deferred_free(deferred);
 }
 
@@ -175,12 +175,12 @@ static void leave_to_orphans(struct eng_loop *el, struct eng_deferred *deferred)
 
 void eng_deferred_tick(struct lp_timer *timer)
 {
-        struct eng_loop *el = container_of(timer, struct eng_loop, deferred_timer);
+        struct eng_loop *el = container_of(timer, struct eng_loop, leader.deferred_timer);
         struct eng_deferred_list all = STAILQ_HEAD_INITIALIZER(all);
         struct eng_deferred *deferred;
 
         assert(eng_on_loop(el));
-        STAILQ_CONCAT(&all, &el->deferred);
+        STAILQ_CONCAT(&all, &el->leader.deferred);
         while ((deferred = STAILQ_FIRST(&all)) != NULL) {
                 STAILQ_REMOVE_HEAD(&all, link);
                 if (!agreed(el, deferred) && lp_now(el->loop) - deferred->since >= AGREE_NS) {
@@ -188,15 +188,15 @@ void eng_deferred_tick(struct lp_timer *timer)
                         continue;
                 }
                 if (!is_unread(el, deferred) || !agreed(el, deferred)) {
-                        STAILQ_INSERT_TAIL(&el->deferred, deferred, link);
+                        STAILQ_INSERT_TAIL(&el->leader.deferred, deferred, link);
                         continue;
                 }
                 deferred_now(deferred);
                 el->store->events->value_gone(el, deferred->id);
                 deferred_forget(el, deferred);
         }
-        if (!STAILQ_EMPTY(&el->deferred))
-                lp_timer_start(el->loop, &el->deferred_timer, TICK_NS);
+        if (!STAILQ_EMPTY(&el->leader.deferred))
+                lp_timer_start(el->loop, &el->leader.deferred_timer, TICK_NS);
 }
 
 void eng_deferred_keep(struct eng_loop *el, const uint8_t id[FMT_ID])
@@ -204,10 +204,10 @@ void eng_deferred_keep(struct eng_loop *el, const uint8_t id[FMT_ID])
         struct eng_deferred *deferred;
 
         assert(eng_on_loop(el));
-        HASH_FIND(hh, el->deferred_by_id, id, FMT_ID, deferred);
+        HASH_FIND(hh, el->leader.deferred_by_id, id, FMT_ID, deferred);
         if (deferred == NULL)
                 return;
-        STAILQ_REMOVE(&el->deferred, deferred, eng_deferred, link);
+        STAILQ_REMOVE(&el->leader.deferred, deferred, eng_deferred, link);
         deferred_forget(el, deferred);
 }
 
@@ -216,12 +216,12 @@ static bool deferred_make_room(struct eng_loop *el, size_t bytes)
 {
         struct eng_deferred *oldest;
 
-        while (el->deferred_count > 0 && (el->deferred_count >= DEFERRED_MAX || el->deferred_bytes + bytes > DEFERRED_BYTES)) {
-                oldest = STAILQ_FIRST(&el->deferred);
+        while (el->leader.deferred_count > 0 && (el->leader.deferred_count >= DEFERRED_MAX || el->leader.deferred_bytes + bytes > DEFERRED_BYTES)) {
+                oldest = STAILQ_FIRST(&el->leader.deferred);
                 assert(oldest != NULL);
                 if (lp_now(el->loop) - oldest->since < AGREE_LEAST_NS)
                         return false;
-                STAILQ_REMOVE_HEAD(&el->deferred, link);
+                STAILQ_REMOVE_HEAD(&el->leader.deferred, link);
                 leave_to_orphans(el, oldest);
         }
         return true;
@@ -231,11 +231,11 @@ static void deferred_arrive(struct lp_msg *msg)
 {
         struct eng_deferred *deferred = (struct eng_deferred *)msg;
         struct eng_loop *el = deferred->at;
-        bool first = STAILQ_EMPTY(&el->deferred);
+        bool first = STAILQ_EMPTY(&el->leader.deferred);
         struct eng_deferred *known;
 
         assert(eng_on_loop(el));
-        HASH_FIND(hh, el->deferred_by_id, deferred->id, FMT_ID, known);
+        HASH_FIND(hh, el->leader.deferred_by_id, deferred->id, FMT_ID, known);
         if (known != NULL) {
                 known->reported |= eng_bit(deferred->slot);
                 deferred_free(deferred);
@@ -248,14 +248,14 @@ static void deferred_arrive(struct lp_msg *msg)
         }
         deferred->reported = eng_bit(deferred->slot);
         deferred->since = lp_now(el->loop);
-        HASH_ADD(hh, el->deferred_by_id, id, FMT_ID, deferred);
+        HASH_ADD(hh, el->leader.deferred_by_id, id, FMT_ID, deferred);
         deferred->waits_for = WAIT_COMMITS;
-        deferred->upto = el->append_count;
+        deferred->upto = el->leader.append_count;
         if (first)
-                lp_timer_start(el->loop, &el->deferred_timer, TICK_NS);
-        el->deferred_count++;
-        el->deferred_bytes += deferred->value->len;
-        STAILQ_INSERT_TAIL(&el->deferred, deferred, link);
+                lp_timer_start(el->loop, &el->leader.deferred_timer, TICK_NS);
+        el->leader.deferred_count++;
+        el->leader.deferred_bytes += deferred->value->len;
+        STAILQ_INSERT_TAIL(&el->leader.deferred, deferred, link);
 }
 
 static bool reports(const struct eng_loop *el, uint32_t pg, unsigned slot)
@@ -296,7 +296,7 @@ void eng_deferred_superseded(void *arg, struct eng_drive *drive, struct eng_buf 
                 if (el->view.ready)
                         take_report(el, deferred);
                 else /* a drive replays while others are being opened: there are no groups and no primaries yet */
-                        STAILQ_INSERT_TAIL(&el->early_deferred, deferred, link);
+                        STAILQ_INSERT_TAIL(&el->leader.early_deferred, deferred, link);
         }
 }
 
@@ -305,8 +305,8 @@ void eng_deferred_ready(struct eng_loop *el)
         struct eng_deferred *deferred;
 
         assert(eng_on_loop(el) && el->view.ready);
-        while ((deferred = STAILQ_FIRST(&el->early_deferred)) != NULL) {
-                STAILQ_REMOVE_HEAD(&el->early_deferred, link);
+        while ((deferred = STAILQ_FIRST(&el->leader.early_deferred)) != NULL) {
+                STAILQ_REMOVE_HEAD(&el->leader.early_deferred, link);
                 take_report(el, deferred);
         }
 }
@@ -315,10 +315,10 @@ void eng_deferred_free(struct eng_loop *el)
 {
         struct eng_deferred *deferred;
 
-        HASH_CLEAR(hh, el->deferred_by_id);
-        STAILQ_CONCAT(&el->deferred, &el->early_deferred);
-        while ((deferred = STAILQ_FIRST(&el->deferred)) != NULL) {
-                STAILQ_REMOVE_HEAD(&el->deferred, link);
+        HASH_CLEAR(hh, el->leader.deferred_by_id);
+        STAILQ_CONCAT(&el->leader.deferred, &el->leader.early_deferred);
+        while ((deferred = STAILQ_FIRST(&el->leader.deferred)) != NULL) {
+                STAILQ_REMOVE_HEAD(&el->leader.deferred, link);
                 deferred_free(deferred);
         }
 }

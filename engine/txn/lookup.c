@@ -27,7 +27,7 @@ static void lookup_answer(struct lp_msg *msg)
 static void uncount(struct eng_lookup *lookup)
 {
         if (lookup->counted)
-                TAILQ_REMOVE(&lookup->at->lookups, lookup, link);
+                TAILQ_REMOVE(&lookup->at->leader.lookups, lookup, link);
         lookup->counted = false;
 }
 
@@ -60,13 +60,13 @@ static int pin(struct eng_lookup *lookup)
         struct eng_pin *p;
 
         assert(eng_on_loop(el) && !lookup->pinned);
-        HASH_FIND(hh, el->pins, v->id, FMT_ID, p);
+        HASH_FIND(hh, el->leader.pins, v->id, FMT_ID, p);
         if (p == NULL) {
                 p = calloc(1, sizeof(*p));
                 if (p == NULL)
                         return -ENOMEM;
                 memcpy(p->id, v->id, FMT_ID);
-                HASH_ADD(hh, el->pins, id, FMT_ID, p);
+                HASH_ADD(hh, el->leader.pins, id, FMT_ID, p);
         }
         p->count++;
         lookup->pinned = true;
@@ -127,8 +127,8 @@ static void lookup_arrive(struct lp_msg *msg)
 
         assert(eng_on_loop(lookup->at) && !lookup->counted);
         if (lookup->pin) {
-                lookup->number = ++lookup->at->lookup_count;
-                TAILQ_INSERT_TAIL(&lookup->at->lookups, lookup, link);
+                lookup->number = ++lookup->at->leader.lookup_count;
+                TAILQ_INSERT_TAIL(&lookup->at->leader.lookups, lookup, link);
                 lookup->counted = true;
         }
         if (!lookup->at->view.ready || lookup->store->pgs[lookup->pg].in_doubt) {
@@ -161,10 +161,10 @@ static void unpin(struct lp_msg *msg)
         const struct fmt_value *v = eng_value_head(lookup->value->data);
         struct eng_pin *p;
 
-        HASH_FIND(hh, lookup->at->pins, v->id, FMT_ID, p);
+        HASH_FIND(hh, lookup->at->leader.pins, v->id, FMT_ID, p);
         assert(p != NULL && p->count > 0);
         if (--p->count == 0) {
-                HASH_DEL(lookup->at->pins, p);
+                HASH_DEL(lookup->at->leader.pins, p);
                 free(p);
         }
         lookup->done(lookup);

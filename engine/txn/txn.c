@@ -79,7 +79,7 @@ static int lock_key(struct eng_txn *txn)
         assert(txn->key_len <= ENG_KEY_MAX);
         memcpy(name, &txn->bucket, 8);
         memcpy(name + 8, txn->key, txn->key_len);
-        HASH_FIND(hh, el->locks, name, len, lock);
+        HASH_FIND(hh, el->leader.locks, name, len, lock);
         if (lock == NULL) {
                 lock = calloc(1, sizeof(*lock) + len);
                 if (lock == NULL)
@@ -87,7 +87,7 @@ static int lock_key(struct eng_txn *txn)
                 TAILQ_INIT(&lock->waiting);
                 lock->name_len = (uint16_t)len;
                 memcpy(lock->name, name, len);
-                HASH_ADD_KEYPTR(hh, el->locks, lock->name, len, lock);
+                HASH_ADD_KEYPTR(hh, el->leader.locks, lock->name, len, lock);
         } else if (lock->count >= ENG_KEY_WAITERS) {
                 return -EAGAIN;
         }
@@ -123,7 +123,7 @@ static void unlock_key(struct eng_txn *txn)
                 return;
         }
         assert(lock->count == 0);
-        HASH_DELETE(hh, txn->at->locks, lock);
+        HASH_DELETE(hh, txn->at->leader.locks, lock);
         free(lock);
 }
 
@@ -167,7 +167,7 @@ static int txn_admit(struct eng_txn *txn)
                 return -EHOSTDOWN;
         if (!el->view.writable)
                 return -EROFS;
-        if (el->txns >= ENG_TXNS_PER_LOOP)
+        if (el->leader.txns >= ENG_TXNS_PER_LOOP)
                 return -EAGAIN;
         if (txn->internal)
                 return 0;
@@ -206,7 +206,7 @@ static void txn_arrive(struct lp_msg *msg)
                 send_answer(txn);
                 return;
         }
-        txn->at->txns++;
+        txn->at->leader.txns++;
         txn->started = lp_now(txn->at->loop);
         if (TAILQ_FIRST(&txn->lock->waiting) == txn)
                 txn_prepare(txn);
@@ -229,12 +229,12 @@ void eng_txn_unpark(struct eng_config_bucket *bucket)
 
 void eng_txn_finish(struct eng_txn *txn, int result)
 {
-        assert(eng_on_loop(txn->at) && txn->at->txns > 0);
+        assert(eng_on_loop(txn->at) && txn->at->leader.txns > 0);
         assert(txn->fan == NULL);
         eng_buf_unref(txn->body.buf);
         txn->body.buf = NULL;
         txn->result = result;
-        txn->at->txns--;
+        txn->at->leader.txns--;
         unlock_key(txn);
         send_answer(txn);
 }
@@ -395,7 +395,7 @@ static bool txn_quiet(const struct eng_loop *el)
         for (i = 0; i < store->drive_count; i++)
                 if (atomic_load(&store->members[i].failed))
                         up &= ~eng_bit(i);
-        TAILQ_FOREACH(txn, &el->appended, loop_link)
+        TAILQ_FOREACH(txn, &el->leader.appended, loop_link)
                 if (!txn->held && (txn->waiting & up) != 0)
                         return false;
         return true;
@@ -403,12 +403,12 @@ static bool txn_quiet(const struct eng_loop *el)
 
 static void tell_quiet(struct eng_loop *el)
 {
-        struct lp_msg *msg = el->quiet;
+        struct lp_msg *msg = el->leader.quiet;
 
         if (msg == NULL || !txn_quiet(el))
                 return;
         assert(el->view.paused);
-        el->quiet = NULL;
+        el->leader.quiet = NULL;
         lp_post(el->store->loops[0].loop, msg);
 }
 
@@ -417,8 +417,8 @@ static void fan_release(struct eng_fan *fan)
         assert(fan->out > 0);
         if (--fan->out > 0)
                 return;
-        assert(fan->txn == NULL && fan->at->append_bytes >= fan->body->len);
-        fan->at->append_bytes -= fan->body->len;
+        assert(fan->txn == NULL && fan->at->leader.append_bytes >= fan->body->len);
+        fan->at->leader.append_bytes -= fan->body->len;
         eng_buf_unref(fan->body);
         free(fan);
 }
@@ -505,7 +505,7 @@ void eng_txn_append(struct eng_txn *txn)
                 eng_txn_finish(txn, -EPROTO);
                 return;
         }
-        if (el->append_bytes > APPEND_BYTES / el->store->loop_count) {
+        if (el->leader.append_bytes > APPEND_BYTES / el->store->loop_count) {
                 eng_txn_finish(txn, -EAGAIN);
                 return;
         }
@@ -514,7 +514,7 @@ void eng_txn_append(struct eng_txn *txn)
                 eng_txn_finish(txn, -ENOMEM);
                 return;
         }
-        el->append_bytes += txn->body.len;
+        el->leader.append_bytes += txn->body.len;
         txn->body.buf->len = (uint32_t)txn->body.len;
         txn->body_crc = era_crc32c(0, txn->body.buf->data, txn->body.len);
         fan->at = el;
@@ -528,8 +528,8 @@ void eng_txn_append(struct eng_txn *txn)
         txn->appended = true;
         assert(TAILQ_EMPTY(&pg->inflight) || TAILQ_LAST(&pg->inflight, eng_txn_list)->seq < txn->seq);
         TAILQ_INSERT_TAIL(&pg->inflight, txn, pg_link);
-        txn->append_number = ++el->append_count;
-        TAILQ_INSERT_TAIL(&el->appended, txn, loop_link);
+        txn->append_number = ++el->leader.append_count;
+        TAILQ_INSERT_TAIL(&el->leader.appended, txn, loop_link);
         txn->held = true;
         if (!el->view.paused)
                 submit_appends(txn);
@@ -544,7 +544,7 @@ static void txn_leave(struct eng_txn *txn, int result)
 
         assert(fan->txn == txn);
         eng_step_ends(txn->at, ENG_STEP_RECORD, txn->append_began);
-        TAILQ_REMOVE(&txn->at->appended, txn, loop_link);
+        TAILQ_REMOVE(&txn->at->leader.appended, txn, loop_link);
         txn->fan = NULL;
         fan->txn = NULL;
         if (fan->out == 0)
@@ -557,7 +557,7 @@ void eng_txn_abandon(struct eng_txn *txn)
 {
         if (txn->fan == NULL)
                 return;
-        TAILQ_REMOVE(&txn->at->appended, txn, loop_link);
+        TAILQ_REMOVE(&txn->at->leader.appended, txn, loop_link);
         eng_buf_unref(txn->fan->body);
         free(txn->fan);
         txn->fan = NULL;
@@ -643,7 +643,7 @@ void eng_txn_view_changed(struct eng_loop *el)
         eng_mask gone = ~((el->view.in | el->view.joining) & el->view.up);
 
         assert(eng_on_loop(el));
-        for (txn = TAILQ_FIRST(&el->appended); txn != NULL; txn = next) {
+        for (txn = TAILQ_FIRST(&el->leader.appended); txn != NULL; txn = next) {
                 next = TAILQ_NEXT(txn, loop_link);
                 assert(txn->state == ENG_TXN_APPEND || (txn->state == ENG_TXN_COMMIT && !txn->held));
                 if (txn->state == ENG_TXN_COMMIT) {
@@ -660,7 +660,7 @@ void eng_txn_view_changed(struct eng_loop *el)
         }
         if (!el->view.paused) {
                 /* restarts from the head after every step: a commit may end several */
-                for (txn = TAILQ_FIRST(&el->appended); txn != NULL; txn = next) {
+                for (txn = TAILQ_FIRST(&el->leader.appended); txn != NULL; txn = next) {
                         next = TAILQ_NEXT(txn, loop_link);
                         if (txn->state == ENG_TXN_APPEND && !txn->held && txn->waiting == 0 &&
                             TAILQ_FIRST(&el->store->pgs[txn->pg].inflight) == txn)

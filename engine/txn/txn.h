@@ -100,7 +100,7 @@ struct eng_txn {
         struct lp_msg msg;
         struct eng_loop *at;
         struct eng_key_lock *lock;
-        TAILQ_ENTRY(eng_txn) lock_link, pg_link, loop_link; /* loop_link: while in el->appended */
+        TAILQ_ENTRY(eng_txn) lock_link, pg_link, loop_link; /* loop_link: while in el->leader.appended */
         struct eng_body body;
         uint16_t record_type;
         uint32_t inline_len, body_crc;
@@ -155,7 +155,7 @@ struct eng_lookup {
         struct eng_loop *at;
         struct eng_op op;
         struct eng_words words;
-        TAILQ_ENTRY(eng_lookup) link;  /* at->lookups, while counted */
+        TAILQ_ENTRY(eng_lookup) link;  /* at->leader.lookups, while counted */
         uint64_t number;               /* among those of its primary */
         bool counted;
 };

@@ -26,7 +26,7 @@ static struct lost_object *lost_object_find(const struct eng_loop *el, const uin
 {
         struct lost_object *lost;
 
-        HASH_FIND(hh, el->lost_objects, id, FMT_ID, lost);
+        HASH_FIND(hh, el->leader.lost_objects, id, FMT_ID, lost);
         return lost;
 }
 
@@ -34,19 +34,19 @@ static struct lost_object *lost_object_remember(struct eng_loop *el, const uint8
 {
         struct lost_object *lost;
 
-        if (HASH_COUNT(el->lost_objects) >= LOST_OBJECTS_MOST)
+        if (HASH_COUNT(el->leader.lost_objects) >= LOST_OBJECTS_MOST)
                 return NULL;
         lost = calloc(1, sizeof(*lost));
         if (lost == NULL)
                 return NULL;
         memcpy(lost->id, id, FMT_ID);
-        HASH_ADD(hh, el->lost_objects, id, FMT_ID, lost);
+        HASH_ADD(hh, el->leader.lost_objects, id, FMT_ID, lost);
         return lost;
 }
 
 static void lost_object_forget(struct eng_loop *el, struct lost_object *lost)
 {
-        HASH_DEL(el->lost_objects, lost);
+        HASH_DEL(el->leader.lost_objects, lost);
         free(lost);
         pthread_mutex_lock(&el->store->health_lock);
         assert(el->store->health.lost_objects > 0);
@@ -97,7 +97,7 @@ void eng_lost_object_readable(struct eng_loop *el, const uint8_t part[FMT_ID])
         struct lost_object *lost, *next;
 
         assert(eng_on_loop(el));
-        HASH_ITER(hh, el->lost_objects, lost, next)
+        HASH_ITER(hh, el->leader.lost_objects, lost, next)
                 if (memcmp(lost->part, part, FMT_ID) == 0)
                         lost_object_forget(el, lost);
 }
@@ -122,8 +122,8 @@ void eng_lost_objects_free(struct eng_loop *el)
 {
         struct lost_object *lost, *next;
 
-        HASH_ITER(hh, el->lost_objects, lost, next) {
-                HASH_DEL(el->lost_objects, lost);
+        HASH_ITER(hh, el->leader.lost_objects, lost, next) {
+                HASH_DEL(el->leader.lost_objects, lost);
                 free(lost);
         }
 }

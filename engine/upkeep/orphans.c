@@ -302,7 +302,7 @@ static void discard_some(struct eng_orphans *orphans)
 
 static bool count_readers(struct eng_loop *el, void *arg, struct lp_msg *ack)
 {
-        ((struct eng_orphans *)arg)->begun[el->index] = el->get_count;
+        ((struct eng_orphans *)arg)->begun[el->index] = el->home.get_count;
         return true;
 }
 
@@ -566,7 +566,7 @@ static bool take_bound(struct eng_loop *el, void *arg, struct lp_msg *ack)
         struct bound *b = &orphans->bounds[el->index];
 
         b->epoch = (uint32_t)el->view.epoch;
-        b->counter = el->id_counter + 1;
+        b->counter = el->home.id_counter + 1;
         eng_put_oldest(el, &b->epoch, &b->counter);
         return true;
 }

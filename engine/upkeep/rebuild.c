@@ -13,7 +13,7 @@
  * A stripe beyond repair, one of which more than m shards are gone, is passed by: all others are repaired, and the repair ends with -ENODATA. What is
  * left of such a stripe on drives that leave is copied as it is before the record names others (rebuild_write.c).
  *
- * Heal, scrub and verification can all ask for the same object. One of them repairs it at a time (el->rebuilds); the next one reads its
+ * Heal, scrub and verification can all ask for the same object. One of them repairs it at a time (el->leader.rebuilds); the next one reads its
  * value anew. What was written in vain is discarded (I6) while the key is locked, on drives that the value read under that lock does not name
  * for it, and only where that value, or two members' word that there is none, was there to be read. After any other end nothing is discarded:
  * the orphan collection finds what no record names.
@@ -55,7 +55,7 @@ static void rebuild_clear(struct eng_rebuild *rebuild)
         struct eng_rebuild_plan *plan;
 
         if (rebuild->listed)
-                TAILQ_REMOVE(&rebuild->el->rebuilds, rebuild, link);
+                TAILQ_REMOVE(&rebuild->el->leader.rebuilds, rebuild, link);
         rebuild->listed = false;
         lp_timer_stop(rebuild->el->loop, &rebuild->timer);
         if (rebuild->has_turn)
@@ -107,7 +107,7 @@ static struct eng_rebuild *find_rebuild(struct eng_loop *el, const struct eng_na
 {
         struct eng_rebuild *rebuild;
 
-        TAILQ_FOREACH(rebuild, &el->rebuilds, link)
+        TAILQ_FOREACH(rebuild, &el->leader.rebuilds, link)
                 if (rebuild->name.len == name->len && memcmp(rebuild->name.data, name->data, name->len) == 0)
                         break;
         return rebuild;
@@ -229,7 +229,7 @@ static void read_object(struct eng_rebuild *rebuild)
         rebuild->epoch = rebuild->el->view.epoch;
         rebuild->homeless = eng_placement_homeless(rebuild->el->view.map);
         rebuild->filling &= ~rebuild->homeless & rebuild->el->view.in & rebuild->el->view.up;
-        rebuild->el->own_gets++;
+        rebuild->el->home.own_gets++;
         eng_get_open(rebuild->store, rebuild->txn.bucket, (struct eng_str){(const char *)name->data + 9, name->len - 9u}, rebuild_opened, rebuild);
 }
 
@@ -238,7 +238,7 @@ static void take_turn(struct eng_rebuild *rebuild)
 {
         assert(eng_on_loop(rebuild->el) && !rebuild->listed);
         rebuild->waits = find_rebuild(rebuild->el, &rebuild->name) != NULL;
-        TAILQ_INSERT_TAIL(&rebuild->el->rebuilds, rebuild, link);
+        TAILQ_INSERT_TAIL(&rebuild->el->leader.rebuilds, rebuild, link);
         rebuild->listed = true;
         if (!rebuild->waits)
                 read_object(rebuild);

@@ -40,7 +40,7 @@ struct eng_rebuild {
         struct eng_loop *el, *home;    /* home: the loop it was started on, where done comes */
         struct lp_msg msg;             /* there and back, where these are two */
         struct eng_rebuild *next_late;    /* see eng_rebuild_free_late() */
-        TAILQ_ENTRY(eng_rebuild) link;    /* el->rebuilds, while listed */
+        TAILQ_ENTRY(eng_rebuild) link;    /* el->leader.rebuilds, while listed */
         bool listed, ended;
         int result;                    /* once ended */
         struct eng_name name;

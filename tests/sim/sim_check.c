@@ -366,9 +366,9 @@ void check_idle(void)
 
                 if (sim_slots_out(world.loops[i]) > 0)
                         sim_fail("loop %u: %u slots were not given back", i, sim_slots_out(world.loops[i]));
-                if (el->txns > 0 || el->locks != NULL || el->pins != NULL || el->append_bytes > 0)
-                        sim_fail("loop %u: %u changes, %s, %s, %llu bytes are still held", i, el->txns,
-                                 el->locks == NULL ? "no lock" : "a lock", el->pins == NULL ? "no pin" : "a pin",
-                                 (unsigned long long)el->append_bytes);
+                if (el->leader.txns > 0 || el->leader.locks != NULL || el->leader.pins != NULL || el->leader.append_bytes > 0)
+                        sim_fail("loop %u: %u changes, %s, %s, %llu bytes are still held", i, el->leader.txns,
+                                 el->leader.locks == NULL ? "no lock" : "a lock", el->leader.pins == NULL ? "no pin" : "a pin",
+                                 (unsigned long long)el->leader.append_bytes);
         }
 }

@@ -292,7 +292,7 @@ static bool rebuilds(void)
         unsigned i;
 
         for (i = 0; i < world.loop_count; i++)
-                if (!TAILQ_EMPTY(&world.store->loops[i].rebuilds))
+                if (!TAILQ_EMPTY(&world.store->loops[i].leader.rebuilds))
                         return true;
         return false;
 }

@@ -565,7 +565,7 @@ static bool rebuilds_rest(void)
         unsigned i;
 
         for (i = 0; i < world.loop_count; i++)
-                if (!TAILQ_EMPTY(&world.store->loops[i].rebuilds))
+                if (!TAILQ_EMPTY(&world.store->loops[i].leader.rebuilds))
                         return false;
         return true;
 }

@@ -195,22 +195,22 @@ static void test_who_is_seen(void **state)
 {
         struct lp_config config = {.slots = 48};
         struct eng_pacer pacer = {.rate = RATE};
-        struct eng_loop el = {.id_counter = 0};
+        struct eng_loop el = {.home.id_counter = 0};
 
-        TAILQ_INIT(&el.puts);
+        TAILQ_INIT(&el.home.puts);
         assert_int_equal(lp_loop_new(&config, &el.loop), 0);
         eng_pacer_look(&pacer, &el);
         assert_int_equal(pacer.busy, 0);
-        el.get_count = el.own_gets = 7;
+        el.home.get_count = el.home.own_gets = 7;
         eng_pacer_look(&pacer, &el);
         assert_int_equal(pacer.busy, 0);
-        el.get_count++;
+        el.home.get_count++;
         eng_pacer_look(&pacer, &el);
         assert_true(pacer.busy > 0);
         pacer.busy = 0;
         eng_pacer_look(&pacer, &el); /* nobody has come since */
         assert_int_equal(pacer.busy, 0);
-        el.id_counter++;
+        el.home.id_counter++;
         eng_pacer_look(&pacer, &el);
         assert_true(pacer.busy > 0);
         assert_int_equal(pacer.pressed, 0);
