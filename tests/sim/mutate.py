@@ -141,7 +141,7 @@ MUTATIONS = {
     "lost-for-ever": (
         "an object with stripes beyond repair is counted after it was deleted",
         "engine/upkeep/lost_objects.c",
-        "        struct lost_object *lost = lost_object_find(el, id);\n\n        if (lost != NULL)\n                lost_object_forget(el, lost);",
+        "        struct lost_object *lost = lost_object_find(el, id);\n\n        assert(eng_on_loop(el));\n        if (lost != NULL)\n                lost_object_forget(el, lost);",
         "        (void)el;",
     ),
     "away-is-lost": (
