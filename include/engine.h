@@ -88,8 +88,6 @@ int eng_store_open(const struct eng_options *options, struct eng_store **out, st
 bool eng_store_formatted(const struct eng_store *store);
 /* Starts recovery (replay, epoch, settling); asynchronous, to be called once the loops run or are about to. Any thread. */
 void eng_store_start(struct eng_store *store);
-/* Folder of the first present drive: where generated credentials are kept. */
-const char *eng_store_first_path(const struct eng_store *store);
 /* Folders given that are no drives, or did not answer, and why; "": none. */
 const char *eng_store_unused(const struct eng_store *store);
 /*

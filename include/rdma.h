@@ -278,8 +278,6 @@ uint64_t rdx_batch_deadline(const struct rdx_batch *batch); /* lp_now() scale; U
 const void *rdx_batch_session(const struct rdx_batch *batch);
 /* The session is over: results go nowhere. */
 bool rdx_batch_dead(const struct rdx_batch *batch);
-/* The caller's own, NULL at first. */
-void **rdx_batch_context(struct rdx_batch *batch);
 
 /* offset: in the place of entry i. */
 void rdx_batch_write(struct rdx_batch *batch, unsigned i, struct rdx_write *write);

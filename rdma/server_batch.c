@@ -30,7 +30,6 @@ struct rdx_batch {
         struct rdx_batch *next; /* of the session's, by arrival */
         unsigned buffer;        /* receive buffer */
         uint64_t deadline;
-        void *context;
         bool dead;                     /* the session is over */
         bool last_given, last_over;    /* the LAST result: to the line, and out */
         unsigned given, sent, replies; /* entries with a result; of them in a RESULT; RESULTs that may still be sent */
@@ -71,11 +70,6 @@ const void *rdx_batch_session(const struct rdx_batch *batch)
 bool rdx_batch_dead(const struct rdx_batch *batch)
 {
         return batch->dead || batch->session->state != RDX_LIVE;
-}
-
-void **rdx_batch_context(struct rdx_batch *batch)
-{
-        return &batch->context;
 }
 
 /* ---- life ----------------------------------------------------------------------------------------- */

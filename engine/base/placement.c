@@ -79,17 +79,6 @@ void eng_placement_free(struct eng_placement *map)
         free(map);
 }
 
-int eng_placement_first(const struct eng_placement *map, uint32_t pg, eng_mask up)
-{
-        const uint16_t *order = eng_placement_order(map, pg);
-        unsigned i;
-
-        for (i = 0; i < map->drives; i++)
-                if (map->groups[pg].before & up & eng_bit(order[i]))
-                        return order[i];
-        return -1;
-}
-
 void eng_groups_spoken_for(const struct eng_view *view, unsigned pg_count, unsigned slot, uint64_t *bits)
 {
         unsigned pg;

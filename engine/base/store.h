@@ -74,8 +74,6 @@ static inline eng_mask eng_placement_homeless(const struct eng_placement *map)
 {
         return map->leaving | map->gone;
 }
-/* The most preferred of the group's members that are up and speak for it, or -1. */
-int eng_placement_first(const struct eng_placement *map, uint32_t pg, eng_mask up);
 
 /* ---- views ------------------------------------------------------------------------------------------ */
 
@@ -399,10 +397,6 @@ struct eng_store {
         struct eng_force_report forced;
 };
 
-static inline struct eng_loop *eng_loop_of(struct eng_store *store, struct lp_loop *loop)
-{
-        return &store->loops[lp_index(loop)];
-}
 /* Of each loop. */
 static inline struct eng_drive_times *eng_drive_times_of(const struct eng_store *store, unsigned slot)
 {

@@ -177,14 +177,6 @@ void eng_cache_put(struct eng_cache *cache, const uint8_t id[FMT_ID], struct eng
         assert(eng_cache_bytes(cache) <= cache->limit);
 }
 
-void eng_cache_drop(struct eng_cache *cache, const uint8_t id[FMT_ID])
-{
-        struct entry *entry = cache_find(cache, id);
-
-        if (entry != NULL)
-                cache_destroy(cache, entry);
-}
-
 uint64_t eng_cache_bytes(const struct eng_cache *cache)
 {
         return cache->used[SMALL] + cache->used[MAIN];

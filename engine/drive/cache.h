@@ -20,7 +20,6 @@ void eng_cache_free(struct eng_cache *cache);
 struct eng_buf *eng_cache_get(struct eng_cache *cache, const uint8_t id[FMT_ID]);
 /* Takes a reference of its own, if it takes the bytes at all (too big, or no memory: it does not). */
 void eng_cache_put(struct eng_cache *cache, const uint8_t id[FMT_ID], struct eng_buf *bytes);
-void eng_cache_drop(struct eng_cache *cache, const uint8_t id[FMT_ID]);
 uint64_t eng_cache_bytes(const struct eng_cache *cache);
 
 #endif

@@ -26,23 +26,11 @@ uint32_t eng_stripe_unit(uint64_t size, unsigned k)
         return size >= (uint64_t)k * FMT_UNIT_MAX ? FMT_UNIT_MAX : eng_stripe_last_unit(size, k);
 }
 
-uint64_t eng_stripe_count(uint64_t size, unsigned k, uint32_t unit)
-{
-        return div_up(size, (uint64_t)k * unit);
-}
-
 uint32_t eng_stripes_per_run(unsigned k, uint32_t unit)
 {
         uint64_t n = FMT_RUN_BYTES / ((uint64_t)k * unit);
 
         return n == 0 ? 1 : (uint32_t)n;
-}
-
-unsigned eng_stripe_runs(uint64_t stripes, unsigned k, uint32_t unit)
-{
-        uint64_t runs = div_up(stripes, eng_stripes_per_run(k, unit));
-
-        return runs == 0 ? 1 : (unsigned)runs;
 }
 
 uint64_t eng_stripe_bytes(const struct fmt_part *part, uint32_t stripe)

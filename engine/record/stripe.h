@@ -13,9 +13,7 @@
 uint32_t eng_stripe_unit(uint64_t size, unsigned k);
 /* Unit of the last stripe: rem bytes (1..k*unit) over k units, a multiple of 4 KiB. */
 uint32_t eng_stripe_last_unit(uint64_t rem, unsigned k);
-uint64_t eng_stripe_count(uint64_t size, unsigned k, uint32_t unit);
 uint32_t eng_stripes_per_run(unsigned k, uint32_t unit);
-unsigned eng_stripe_runs(uint64_t stripes, unsigned k, uint32_t unit);
 /* Bytes of the part in one stripe. */
 uint64_t eng_stripe_bytes(const struct fmt_part *part, uint32_t stripe);
 /* Data units of a stripe that are stored: those that hold a byte. */

@@ -548,11 +548,6 @@ bool eng_store_formatted(const struct eng_store *store)
         return store->formatted;
 }
 
-const char *eng_store_first_path(const struct eng_store *store)
-{
-        return store->first_path;
-}
-
 static void store_start(struct lp_msg *msg)
 {
         struct eng_coord *c = container_of(msg, struct eng_coord, start_msg);

@@ -265,11 +265,6 @@ bool rdx_batch_dead(const struct rdx_batch *batch)
         return true;
 }
 
-void **rdx_batch_context(struct rdx_batch *batch)
-{
-        return NULL;
-}
-
 void rdx_batch_write(struct rdx_batch *batch, unsigned i, struct rdx_write *write)
 {
 }

@@ -213,7 +213,6 @@ static inline void on_batch(void *arg, struct rdx_batch *batch)
         unsigned i, count = rdx_batch_message(batch)->count;
 
         assert_string_equal(rdx_batch_owner(batch), OWNER);
-        *rdx_batch_context(batch) = &server;
         for (i = 0; i < count; i++)
                 batch_entry(batch, batches_backwards ? count - 1 - i : i);
 }
