@@ -15,7 +15,7 @@ static void count_file(struct eng_local *l, uint64_t number, int change)
 {
         struct eng_log_file *file = eng_log_files_find(&l->files, number);
 
-        if (file != NULL)
+        if (file != NULL && (change > 0 || file->epochs > 0)) /* an index may speak of a file that was another one */
                 file->epochs = (unsigned)((int)file->epochs + change);
 }
 

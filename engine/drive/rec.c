@@ -217,7 +217,7 @@ int eng_rec_check_epoch(const void *body, size_t len)
         if (len < sizeof(epoch))
                 return -EBADMSG;
         memcpy(&epoch, body, sizeof(epoch));
-        if (epoch.drives > ENG_DRIVES_MAX || epoch.k > ERA_MAX_K || epoch.m > ERA_MAX_M ||
+        if (epoch.drives > ENG_DRIVES_MAX || epoch.k == 0 || epoch.k > ERA_MAX_K || epoch.m > ERA_MAX_M || epoch.pg_count == 0 ||
             epoch.pg_count > PG_COUNT_MAX)
                 return -EBADMSG;
         placed = FMT_EPOCH_PLACED(epoch.drives);

@@ -110,7 +110,7 @@ static struct eng_log_file *current_file(struct eng_log_scrubbing *s)
         if (f != NULL && f != s->l->log.current && state->position >= FMT_BLOCK && state->position % FMT_RECORD_ALIGN == 0 &&
             state->position < f->bytes)
                 return f;
-        if (f != NULL && (state->gap & NOT_ZERO) != 0)
+        if (f != NULL && (state->gap & NOT_ZERO) != 0 && (state->gap & ~(uint64_t)NOT_ZERO) < f->bytes) /* the state is what the index has kept */
                 eng_rot_add_gap(s->l, state->segment, state->gap & ~(uint64_t)NOT_ZERO, f->bytes, false);
         f = closed_from(s->l, number_of(state->segment) + 1);
         while (f != NULL && (f->bytes <= FMT_BLOCK || f == s->l->log.current))
@@ -281,7 +281,7 @@ static int scrub_log_take_record(struct eng_log_scrubbing *s, const struct fmt_r
                 if (!s->blocks)
                         return 0;
         }
-        if (gap != 0 && ((state->gap & NOT_ZERO) != 0 || rec->position > eng_round_up(gap, FMT_BLOCK)))
+        if (gap != 0 && gap < rec->position && ((state->gap & NOT_ZERO) != 0 || rec->position > eng_round_up(gap, FMT_BLOCK)))
                 eng_rot_add_gap(s->l, state->segment, gap, rec->position, false);
         state->gap = 0;
         scrub_log_move_to(s, rec->position);

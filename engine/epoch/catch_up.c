@@ -572,7 +572,7 @@ static bool compare_rows(struct eng_catch_up *catch_up)
         return false;
 }
 
-/* Goes on, if something can be done. Harmless at any time; join may be gone afterwards. */
+/* Goes on, if something can be done. Harmless at any time; the catch-up may be over afterwards. */
 static void compare_step(struct eng_catch_up *catch_up)
 {
         bool over;

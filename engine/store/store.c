@@ -196,7 +196,7 @@ static void note_folder(struct eng_store *store, const char *path, const struct 
 
 /* ---- formatting --------------------------------------------------------------------------------------------------- */
 
-/* Defaults by number of drives (DESIGN section 5). */
+/* Defaults by number of drives. */
 static void default_code(unsigned drives, unsigned *k, unsigned *m)
 {
         static const struct {

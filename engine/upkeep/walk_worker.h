@@ -73,7 +73,7 @@ struct eng_walk_worker {
         bool may;                      /* the first walk has begun: there is a view */
         bool begun;                    /* the walk over all groups; its end has not been told */
         bool stop;                     /* the coordinator waits for that */
-        bool stepping, waiting, posted; /* in lane_step(); for the pacer; for its turn among the loop's messages */
+        bool stepping, waiting, posted; /* in eng_walk_worker_step(); for the pacer; for its turn among the loop's messages */
         struct eng_pacer_turn paid;    /* the last turn that the pacer gave ... */
         unsigned paid_rows;            /* ... and names of it that have not been taken */
         bool skips;                    /* what is to be told as skipped */

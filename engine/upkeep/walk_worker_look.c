@@ -99,7 +99,8 @@ void eng_walk_worker_tell(struct eng_walk_worker *worker)
         r->repaired_names += n->repaired_names;
         r->undecided_names += n->undecided_names;
         r->written += n->written;
-        r->below += (uint64_t)n->below;
+        /* An object that was whole when it was counted may lack shards later, and be given them: then it is subtracted alone. */
+        r->below = n->below < 0 && (uint64_t)-n->below > r->below ? 0 : r->below + (uint64_t)n->below;
         if (worker->all.under_way && worker->all.level != 0)
                 r->level = worker->all.level;
         store->health.rebuilt_objects += n->rebuilt_objects;

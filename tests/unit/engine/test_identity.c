@@ -13,6 +13,7 @@
 
 #include "engine/drive/drive.h"
 #include "engine/drive/identity.h"
+#include "engine/drive/rec.h"
 
 #include <setjmp.h>
 #include <cmocka.h>
@@ -247,9 +248,16 @@ static void test_bad_epoch(void **state)
 {
         const struct location *location = *state;
         struct eng_identity identity = make_identity();
+        struct fmt_epoch other = epoch;
         struct eng_error error;
 
         assert_int_equal(eng_folder_format(location->path, &identity, &epoch, sizeof(epoch) - 1, &error), -EINVAL);
+        other.k = 0; /* what no store has, and is divided by */
+        assert_int_equal(eng_rec_check_epoch(&other, sizeof(other)), -EBADMSG);
+        other.k = 1;
+        assert_int_equal(eng_rec_check_epoch(&other, sizeof(other)), 0);
+        other.pg_count = 0;
+        assert_int_equal(eng_rec_check_epoch(&other, sizeof(other)), -EBADMSG);
         assert_int_equal(probe(location), ENG_FOLDER_PARTIAL);
         assert_int_equal(format(location), 0);
 }
