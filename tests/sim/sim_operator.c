@@ -148,6 +148,17 @@ static bool lose(void)
         return true;
 }
 
+/* Such an upload may have begun without a drive that is in now. If its record is made visible after a crash, it has fewer shards than others, as nobody was told. */
+static bool uploads(void)
+{
+        unsigned i;
+
+        for (i = 0; i < world.loop_count; i++)
+                if (!TAILQ_EMPTY(&world.store->loops[i].home.puts))
+                        return true;
+        return false;
+}
+
 /*
  * As many drives as the code makes good for are gone at once, with the process: those left may be too few for an epoch, and then the operator says that
  * they are to go on all the same. What they have is all that was acknowledged.
@@ -157,7 +168,7 @@ static bool lose_many(void)
         unsigned n, slots = world.store->drive_count, slot;
         struct sim_disk *disk;
 
-        if (!work.may_lose || world.store->m < 2 || world.parts != 0 || !is_whole() || !shards_whole() ||
+        if (!work.may_lose || world.store->m < 2 || world.parts != 0 || !is_whole() || uploads() || !shards_whole() ||
             sim_disk_count + 8 > SIM_DISKS)
                 return false;
         n = 2 + (unsigned)sim_below(SIM_TROUBLE, world.store->m - 1);
