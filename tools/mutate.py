@@ -109,6 +109,8 @@ NAMED = [
     ("names are forgotten while a member of their group is out", "engine/epoch/migrated_drop.c", " || mask == 0 || !all_in(&c->view, store->pg_count))", " || mask == 0 || (c->store == NULL && !all_in(&c->view, store->pg_count)))", ("unit test_added",)),
     ("a member that was one before counts, where no epoch is known to have been in force", "engine/epoch/lost.c", "return in_force != 0 && own->number", "return own->number", ("unit test_no_tail",)),
     ("a drive whose log ends before what its index covers counts", "engine/epoch/lost.c", "lose(find, i, ENG_LOST_LOG);", "(void)0;", ("unit test_lost", SIM)),
+    ("a drive from which the group has gone is given a name", "engine/resync/resync.c", "return (writers & view->in & view->up & slot) != 0;",
+     "return (view->in & view->up & slot) != 0;", ("unit test_agree", SIM)),
     ("shards go on one member's word", "engine/txn/deferred_delete.c", "return speakers != 0 && (speakers & ~deferred->reported) == 0;", "return speakers != 0;", ("unit test_agree", SIM)),
     ("shards go while a lookup of before is under way", "engine/txn/deferred_delete.c", "!lookups_under_way(el, pg, deferred->upto))", "!lookups_under_way(el, pg, 0))", ("unit test_deferred_delete", SIM, "reads")),
     ("a name that differs is decided before all members have answered", "engine/resync/agree.c", "else if ((all & ~(have | agree->absent)) == 0)", "else if (all != 0)", ("unit test_agree", SIM)),

@@ -52,6 +52,16 @@ static void copied(struct eng_op *op)
         eng_txn_finish(&resync->txn, op->result);
 }
 
+/* It catches up, with all groups or with those that come to it; or its copy is damaged. A drive from which the group has gone is given nothing of it any more. */
+static bool may_be_written(const struct eng_resync *resync, const struct eng_view *view)
+{
+        eng_mask slot = eng_bit(resync->slot), writers = eng_writers(view, resync->txn.pg);
+
+        if (resync->repair)
+                return (writers & view->in & view->up & slot) != 0;
+        return (view->joining & slot) != 0 || (writers & ~eng_speakers(view, resync->txn.pg) & view->up & slot) != 0;
+}
+
 static void resync_append_copy(struct eng_resync *resync)
 {
         struct eng_txn *txn = &resync->txn;
@@ -60,9 +70,11 @@ static void resync_append_copy(struct eng_resync *resync)
         size_t inline_len = txn->old_bytes == NULL ? 0 : txn->old_bytes->len;
         uint64_t seq = txn->store->pgs[txn->pg].next_seq - 1;
         struct eng_body body;
-        int rv = eng_body_begin(&body, eng_body_need(resync->name.len, value_len, inline_len));
+        int rv = -ECANCELED;
 
         assert(txn->store->pgs[txn->pg].next_seq > 0);
+        if (!resync->repair || may_be_written(resync, &txn->at->view)) /* the drives may have changed since they were asked */
+                rv = eng_body_begin(&body, eng_body_need(resync->name.len, value_len, inline_len));
         if (rv != 0) {
                 eng_txn_finish(txn, rv);
                 return;
@@ -178,17 +190,6 @@ static void members_have(struct eng_txn *txn, int rv)
                 ask_drive(resync, ENG_OP_WANT_INLINE, have_unread);
         else
                 eng_txn_finish(txn, rv);
-}
-
-/* It catches up, with all groups or with those that come to it; or its copy is damaged. */
-static bool may_be_written(const struct eng_resync *resync, const struct eng_view *view)
-{
-        eng_mask slot = eng_bit(resync->slot);
-
-        if (resync->repair)
-                return (view->in & view->up & slot) != 0;
-        return (view->joining & slot) != 0 ||
-               (eng_writers(view, resync->txn.pg) & ~eng_speakers(view, resync->txn.pg) & view->up & slot) != 0;
 }
 
 static void resync_prepare(struct eng_txn *txn)

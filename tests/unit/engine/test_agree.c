@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "engine/drive/index.h"
+#include "engine/resync/resync.h"
 #include "engine/txn/txn.h"
 #include "tests/lib/store_fixture.h"
 #include "tests/lib/wait.h"
@@ -515,6 +516,63 @@ static void test_what_nobody_can_decide(void **state)
         free(heal);
 }
 
+/* ---- a drive from which the group has gone ---------------------------------------------------------------------------- */
+
+struct repair {
+        struct lp_msg msg;
+        struct eng_store *store;
+        struct eng_resync resync;
+        sem_t over;
+};
+
+static void repair_done(struct eng_resync *resync)
+{
+        sem_post(&container_of(resync, struct repair, resync)->over);
+}
+
+static void repair_begin(struct lp_msg *msg)
+{
+        struct repair *r = (struct repair *)msg;
+
+        if (eng_resync_start(r->store, &r->resync) != 0)
+                sem_post(&r->over);
+}
+
+/* A repair that was asked for while it was still a member comes when it is none: it gets nothing of the group any more. */
+static void test_no_part_of_the_group(void **state)
+{
+        static struct sf_row row;
+        struct repair r = {.resync = {.repair = true, .done = repair_done}};
+        unsigned slot, without = 4, n = 0;
+        uint64_t bucket;
+        struct sf sf;
+
+        begin(&sf, &bucket);
+        assert_int_equal(sf_put(&sf, 0, bucket, "key", 1, 500, true, NULL), 0);
+        sf_close(&sf);
+        for (slot = 0; slot < 4; slot++) {
+                if (slot_has(&sf, slot, bucket, "key", &row))
+                        n++;
+                else
+                        without = slot;
+        }
+        assert_int_equal(n, 3);
+        start(&sf);
+        sem_init(&r.over, 0, 0);
+        r.store = sf.store;
+        eng_name_object(&r.resync.name, bucket, "key", 3);
+        r.resync.slot = without;
+        r.msg.run = repair_begin;
+        lp_post(sf.loops[0], &r.msg);
+        sem_wait(&r.over);
+        assert_int_equal(r.resync.txn.result, -ECANCELED);
+        assert_false(r.resync.copied);
+        sf_close(&sf);
+        assert_false(slot_has(&sf, without, bucket, "key", &row));
+        sem_destroy(&r.over);
+        sf_remove(&sf);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -523,6 +581,7 @@ int main(void)
                 cmocka_unit_test(test_damage_here_and_nothing_there),
                 cmocka_unit_test(test_damage_among_those_that_differ),
                 cmocka_unit_test(test_names_that_differ),
+                cmocka_unit_test(test_no_part_of_the_group),
                 cmocka_unit_test(test_an_upload_that_came_back),
                 cmocka_unit_test(test_upkeep_finds_it),
                 cmocka_unit_test(test_what_nobody_can_decide),
