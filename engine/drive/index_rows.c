@@ -418,6 +418,8 @@ int eng_index_each_segment(struct eng_index_txn *txn, eng_index_segment_fn each,
 
         do {
                 rv = rows_step_guarded(txn, INDEX_SEGMENTS, sizeof(uint64_t), &number, &row, sizeof(row));
+                if (rv == 0 && row.segment != number)
+                        rv = -EBADMSG;
                 if (rv == 0)
                         rv = each(arg, &row);
         } while (rv == 0 && number++ != UINT64_MAX);
@@ -432,6 +434,8 @@ int eng_index_each_log(struct eng_index_txn *txn, eng_index_log_fn each, void *a
 
         do {
                 rv = rows_step_guarded(txn, INDEX_LOGS, sizeof(uint64_t), &number, &row, sizeof(row));
+                if (rv == 0 && row.file != number)
+                        rv = -EBADMSG;
                 if (rv == 0)
                         rv = each(arg, &row);
         } while (rv == 0 && number++ != UINT64_MAX);
@@ -462,6 +466,8 @@ int eng_index_each_changed_log(struct eng_index_txn *txn, eng_index_log_fn each,
                 if (count->db != INDEX_LOGS)
                         continue;
                 rv = log_row_guarded(txn, count->id, &row);
+                if (rv == 0 && row.file != count->id)
+                        rv = -EBADMSG;
                 if (rv == 0)
                         rv = each(arg, &row);
                 if (rv != 0 && rv != -ENOENT) /* a row that went meanwhile has nothing to say */
@@ -478,6 +484,8 @@ int eng_index_each_pg(struct eng_index_txn *txn, eng_index_pg_fn each, void *arg
 
         do {
                 rv = rows_step_guarded(txn, INDEX_PGS, sizeof(uint32_t), &number, &row, sizeof(row));
+                if (rv == 0 && row.pg != number)
+                        rv = -EBADMSG;
                 if (rv == 0)
                         rv = each(arg, &row);
         } while (rv == 0 && number++ < UINT32_MAX);

@@ -37,7 +37,7 @@ bool eng_logfile_number(const char *name, uint64_t *number)
 
         *number = strtoull(name, NULL, 16);
         eng_logfile_name(again, *number);
-        return strcmp(name, again) == 0;
+        return strcmp(name, again) == 0 && *number <= ENG_LOGFILE_LAST;
 }
 
 /* ---- making files ---------------------------------------------------------------------------------- */

@@ -16,6 +16,7 @@
 
 #define ENG_LOGFILE_FIRST_NAME "0000000000000001.log"
 #define ENG_LOGFILE_NAME_MAX   32u
+#define ENG_LOGFILE_LAST       (1ull << 62) /* no drive comes that far: a file of a higher number is none of ours, and behind it there might be none */
 #define ENG_LOG_BYTES_DEFAULT  (64ull << 20)
 #define ENG_LOG_BYTES_MIN      (4ull << 20) /* a batch always fits */
 

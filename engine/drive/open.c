@@ -137,6 +137,8 @@ static int load_rows(struct eng_local *l)
                 rv = eng_index_covered(l->reader, &l->covered);
         if (rv == -ENOENT)
                 return 0; /* new */
+        if (rv == 0 && (l->covered.file == 0 || l->covered.position < FMT_BLOCK))
+                rv = -EBADMSG;
         if (rv == 0)
                 rv = load_reach(l);
         if (rv == 0)

@@ -16,6 +16,7 @@
 #define LOG_HEADER_CRC_BYTES 128u
 #define BUCKET_NAME          9u         /* bytes that names in a bucket begin with: space, bucket id */
 #define PG_COUNT_MAX         (1u << 16) /* groups of a store: what is made for each must stay affordable */
+#define EPOCH_MAX            ((1u << 31) - 1) /* the number is the upper half of that of a record, which only grows */
 
 int eng_name_compare(const uint8_t *a, size_t a_len, const uint8_t *b, size_t b_len)
 {
@@ -218,7 +219,7 @@ int eng_rec_check_epoch(const void *body, size_t len)
                 return -EBADMSG;
         memcpy(&epoch, body, sizeof(epoch));
         if (epoch.drives > ENG_DRIVES_MAX || epoch.k == 0 || epoch.k > ERA_MAX_K || epoch.m > ERA_MAX_M || epoch.pg_count == 0 ||
-            epoch.pg_count > PG_COUNT_MAX)
+            epoch.pg_count > PG_COUNT_MAX || epoch.number > EPOCH_MAX)
                 return -EBADMSG;
         placed = FMT_EPOCH_PLACED(epoch.drives);
         if (len <= placed)

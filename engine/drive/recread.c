@@ -340,6 +340,11 @@ void eng_rec_read(struct eng_local *l, struct eng_op *op, uint64_t file, uint64_
                 eng_local_answer(op, f != NULL ? -EAGAIN : -EBADMSG);
                 return;
         }
+        if (f->going) { /* by its row nothing lives in it, and it is being unlinked: the row was wrong. It is gone the next time */
+                give_spare(l, r);
+                eng_local_answer(op, -EAGAIN);
+                return;
+        }
         assert(op->kind == ENG_OP_LOOKUP ? op->lookup.value != NULL && op->lookup.bytes == NULL
                                          : op->kind == ENG_OP_RECORD && op->append.body == NULL);
         f->pins++;

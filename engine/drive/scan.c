@@ -359,7 +359,7 @@ static void scan_finish(struct scan *scan, int rv)
 {
         struct eng_op *op = scan->op;
 
-        assert(op->scan.entries == NULL && scan->count <= op->scan.max);
+        assert(rv == -ECANCELED || (op->scan.entries == NULL && scan->count <= op->scan.max)); /* cancelled: the op may be gone */
         if (rv == 0 && scan->out == NULL) {
                 scan->out = eng_buf_new(0);
                 rv = scan->out == NULL ? -ENOMEM : 0;

@@ -369,7 +369,7 @@ void eng_epoch_change(struct eng_store *store)
         assert(eng_on_coordinator(store));
         if (c->store->stopping)
                 return;
-        if (c->changing) {
+        if (c->changing || c->phase != ENG_PHASE_OPEN) { /* recovery makes its own, and what was asked for while it runs comes after it (force.c) */
                 c->again = true;
                 return;
         }
@@ -419,7 +419,7 @@ void eng_coord_open(struct eng_store *store)
         assert(c->view.ready);
         eng_phase_set(c, ENG_PHASE_OPEN);
         store->first_epoch = c->view.epoch;
-        if ((lost != 0 && c->view.writable) || unconfirmed(c))
+        if (((lost != 0 || c->again) && c->view.writable) || unconfirmed(c))
                 eng_epoch_change(store); /* lost: failed while recovery ran its last steps */
         eng_health_refresh(store);
         eng_force_ended(store, c->read_only ? -EHOSTDOWN : 0, c->read_only ? "another drive has failed meanwhile: it is missed, too" : "");

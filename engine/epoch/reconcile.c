@@ -22,6 +22,7 @@
 #include <string.h>
 
 #define EPOCH_SHIFT 32u                /* of an epoch's number in a record's */
+#define SEQ_MOST (UINT64_MAX / 2)      /* no group comes that far; numbers behind it would begin anew at 0 */
 #define AGAIN_NS (50ull * 1000 * 1000)
 #define AGAIN_MOST 400u                /* of one operation: 20 s */
 
@@ -492,7 +493,7 @@ static int index_tail(struct reconcile *s, struct tail_of *t, uint32_t count)
         for (i = 0; i < count; i++) {
                 struct pg_tail *p;
 
-                if (e[i].pg > s->store->pg_count)
+                if (e[i].pg > s->store->pg_count || e[i].seq > SEQ_MOST)
                         return -EBADMSG;
                 p = &t->pgs[e[i].pg];
                 if (e[i].seq > p->high)

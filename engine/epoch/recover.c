@@ -383,6 +383,8 @@ static const struct eng_member *recover_newest(struct eng_store *store)
 
                 if (m->drive == NULL || eng_epoch_of(m)->number == 0) /* formatted to be taken in, which did not come to pass */
                         continue;
+                if (eng_epoch_of(m)->drives == 0 || eng_epoch_of(m)->k == 0 || eng_epoch_of(m)->pg_count == 0) /* the head of one whose record is lost */
+                        continue;
                 if (contradicted(store, m) || was_given_up(store, m))
                         continue;
                 if (best == NULL || eng_epoch_of(m)->number > eng_epoch_of(best)->number)
@@ -749,6 +751,11 @@ static void choose(struct eng_store *store)
         }
         if (c->view.map != NULL && eng_epoch_of(chosen)->drives < store->drive_count) {
                 eng_recover_wait(store, "the drives that know of the last drive added have failed: start again");
+                return;
+        }
+        if (c->view.map != NULL && (eng_epoch_of(chosen)->pg_count != store->pg_count || eng_epoch_of(chosen)->k != store->k ||
+                                    eng_epoch_of(chosen)->m != store->m)) {
+                eng_recover_wait(store, "the drives' epochs contradict each other: they are of stores of another shape");
                 return;
         }
         if (memcmp(((struct recovery *)c->recovery)->mapped, eng_epoch_of(chosen)->id, FMT_ID) != 0 && take_map(store, chosen) != 0) {

@@ -32,7 +32,7 @@ uint64_t eng_rebuild_lack_bytes(const struct eng_part *part, eng_mask drives);
  * Rebuilds one object, named by its OBJECT name, on the primary loop of its key. done comes later, on the loop it was started on: 0 when nothing is left that could be
  * done (also if the object is gone, or no drive is fit to take what it lacks); -ENODATA when that is so, and stripes are left of which more than m shards are
  * gone (lost_objects.c). digests: one for each drive, to
- * which what is written is added (what a failure leaves of no use included); only where it was started on the primary loop. bad: shards to be written anew, as
+ * which what is written is added (what a failure leaves of no use included); not begun unless it is started on the primary loop. bad: shards to be written anew, as
  * far as they are still the object's; valid until done. filling: drives that may lack shards which records name on them, and are asked. What is written
  * is paid for at store->pacer. NULL: not begun, for want of memory or since nobody could have written such a name.
  *

@@ -118,7 +118,8 @@ static struct eng_buf *rebuild_patch(const struct eng_rebuild *rebuild, const st
                 STAILQ_FOREACH(plan, &rebuild->plans, link) {
                         size_t at = (size_t)(part.drives - now->data), i, n = (size_t)part.head.runs * eng_rebuild_shards_of(&part);
 
-                        if (memcmp(plan->part.head.id, part.head.id, FMT_ID) != 0)
+                        if (memcmp(plan->part.head.id, part.head.id, FMT_ID) != 0 || plan->part.head.runs != part.head.runs ||
+                            eng_rebuild_shards_of(&plan->part) != eng_rebuild_shards_of(&part)) /* another member's word, of another shape */
                                 continue;
                         for (i = 0; i < n; i++) {
                                 if (plan->targets[i] == ENG_NO_DRIVE || !eng_rebuild_is_homeless(rebuild, &part, 0, (unsigned)i))

@@ -205,6 +205,8 @@ static void rebuild_remnant_read(struct eng_op *op)
         if (op->read.slot == NULL) { /* the drive has failed, and keeps it until its I/O has ended */
                 rebuild->unit = NULL;
                 rebuild->reserve.count--;
+                if (rebuild->error == 0) /* one that is only late says no more than that it cannot be read (drive/watch.c); without the slot nothing goes on */
+                        rebuild->error = -EIO;
         }
         if (op->result == 0 && rebuild->error == 0 && rebuild->unit != NULL)
                 rebuild_write_shard(rebuild, rebuild->unit, op->read.shard);

@@ -2,6 +2,10 @@
  * test_index_places.c - places of shards and the rows beside them: the counts of segments must follow the places in
  * every history, because files are unlinked by them.
  */
+#include <endian.h>
+#include <lmdb.h>
+
+#include "ec.h"
 #include "test_index_fixture.h"
 
 #define OBJECTS  40u
@@ -296,11 +300,72 @@ static void test_log_and_pg_rows(void **state)
         eng_index_reader_free(txn);
 }
 
+/* A row of this database for one number that speaks of another, with a checksum that is right. */
+static void cross_rows(struct fixture *f, const char *name, const void *key, size_t key_len, void *row, size_t len)
+{
+        MDB_val mkey = {.mv_size = key_len, .mv_data = (void *)key}, data = {.mv_size = len, .mv_data = row};
+        uint32_t crc = era_crc32c(era_crc32c(0, key, key_len), (uint8_t *)row + sizeof(crc), len - sizeof(crc));
+        MDB_env *env;
+        MDB_txn *txn;
+        MDB_dbi dbi;
+
+        memcpy(row, &crc, sizeof(crc));
+        eng_index_close(f->index);
+        f->index = NULL;
+        assert_int_equal(mdb_env_create(&env), 0);
+        assert_int_equal(mdb_env_set_maxdbs(env, 16), 0);
+        assert_int_equal(mdb_env_set_mapsize(env, FIXTURE_MAP), 0);
+        assert_int_equal(mdb_env_open(env, f->path, MDB_NOTLS, 0600), 0);
+        assert_int_equal(mdb_txn_begin(env, NULL, 0, &txn), 0);
+        assert_int_equal(mdb_dbi_open(txn, name, 0, &dbi), 0);
+        assert_int_equal(mdb_put(txn, dbi, &mkey, &data, 0), 0);
+        assert_int_equal(mdb_txn_commit(txn), 0);
+        mdb_env_close(env);
+        assert_int_equal(eng_index_open(&f->options, &f->index), 0);
+}
+
+static int any_segment(void *arg, const struct fmt_index_segment *row)
+{
+        return 0;
+}
+
+static int any_log(void *arg, const struct fmt_index_log *row)
+{
+        return 0;
+}
+
+static int any_pg(void *arg, const struct fmt_index_pg *row)
+{
+        return 0;
+}
+
+/* Whoever reads rows takes them to ascend by the numbers in them: that is damage. */
+static void test_rows_of_others(void **state)
+{
+        struct fixture *f = *state;
+        uint64_t be = htobe64(7);
+        uint32_t be32 = htobe32(7);
+        struct fmt_index_segment segment = {.segment = 3};
+        struct fmt_index_log log = {.file = 3};
+        struct fmt_index_pg pg = {.pg = 3};
+        struct eng_index_txn *txn;
+
+        cross_rows(f, "segments", &be, sizeof(be), &segment, sizeof(segment));
+        cross_rows(f, "logs", &be, sizeof(be), &log, sizeof(log));
+        cross_rows(f, "pgs", &be32, sizeof(be32), &pg, sizeof(pg));
+        txn = fixture_read(f);
+        assert_int_equal(eng_index_each_segment(txn, any_segment, NULL), -EBADMSG);
+        assert_int_equal(eng_index_each_log(txn, any_log, NULL), -EBADMSG);
+        assert_int_equal(eng_index_each_pg(txn, any_pg, NULL), -EBADMSG);
+        eng_index_reader_free(txn);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
         const struct CMUnitTest tests[] = {TEST(test_model), TEST(test_segment_rows),
-                                           TEST(test_counts_in_one_transaction), TEST(test_log_and_pg_rows)};
+                                           TEST(test_counts_in_one_transaction), TEST(test_log_and_pg_rows),
+                                           TEST(test_rows_of_others)};
 
         return cmocka_run_group_tests(tests, NULL, NULL);
 }

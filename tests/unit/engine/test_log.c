@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "engine/drive/local.h"
 #include "tests/lib/drive_fixture.h"
 #include "tests/lib/wait.h"
 
@@ -490,6 +491,40 @@ static void test_damaged_index(void **state)
         fx_destroy(&fx);
 }
 
+/* A file with a header that is right, behind whose number there is no other: it is none of the log's. */
+static void test_file_of_the_last_number(void **state)
+{
+        struct eng_log_ident ident = {.file = UINT64_MAX, .generation = 77};
+        uint8_t *block = calloc(1, FMT_BLOCK);
+        char path[256], key[32];
+        unsigned i;
+        struct fx fx;
+        int fd;
+
+        assert_non_null(block);
+        fx_make(&fx, 1);
+        assert_int_equal(fx_open(&fx), 0);
+        assert_int_equal(fx_put(&fx, "before", "bytes", 5), 0);
+        memcpy(ident.drive_id, eng_local_of(fx.local)->files.drive_id, FMT_ID);
+        fx_close(&fx);
+        eng_logfile_header((struct fmt_log_header *)block, &ident, 1, 0, 0);
+        snprintf(path, sizeof(path), "%s/log/ffffffffffffffff.log", fx.path);
+        fd = open(path, O_WRONLY | O_CREAT, 0600);
+        assert_true(fd >= 0);
+        assert_int_equal(write(fd, block, FMT_BLOCK), FMT_BLOCK);
+        close(fd);
+        free(block);
+        for (i = 0; i < 2; i++) {
+                assert_int_equal(fx_open(&fx), 0);
+                assert_null(eng_drive_damage(fx.local));
+                snprintf(key, sizeof(key), "after %u", i);
+                assert_int_equal(fx_put(&fx, key, "bytes", 5), 0);
+                assert_true(fx_has(&fx, "before", "bytes", 5));
+                fx_close(&fx);
+        }
+        fx_destroy(&fx);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -504,6 +539,7 @@ int main(void)
                 cmocka_unit_test(test_short_without_end),
                 cmocka_unit_test(test_open_errors),
                 cmocka_unit_test(test_damaged_index),
+                cmocka_unit_test(test_file_of_the_last_number),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

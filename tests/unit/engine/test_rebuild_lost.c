@@ -20,9 +20,11 @@
 #include <cmocka.h>
 
 #include "ec.h"
+#include "engine/drive/local.h"
 #include "engine/upkeep/lost_objects.h"
 #include "engine/upkeep/rebuild.h"
 #include "engine/object/object.h"
+#include "tests/lib/fd_faults.h"
 #include "tests/lib/store_objects.h"
 
 #define UNIT    (1u << 20)
@@ -419,6 +421,101 @@ static bool heal_failed(struct sf *sf)
         return failed;
 }
 
+/* The same, but reads of that drive hang: the unit is given up, and with it the buffer, which the kernel has. The repair ends there, and is tried again. */
+static void test_a_late_drive_leaves(void **state)
+{
+        struct fd_faults faults;
+        uint64_t bucket, number;
+        unsigned shard, drive, tries;
+        char part[256];
+        struct sf sf;
+
+        begin(&sf, 5, &bucket);
+        for (shard = 1; shard < 4; shard++)
+                spoil(&sf, SEED, 2, shard);
+        drive = spoil(&sf, SEED, 4, 0);
+        begin_again(&sf);
+        assert_int_equal(sf_get_range(&sf, 0, bucket, "key", SEED, SIZE, 2 * STRIPE, UNIT), 0); /* opens its segments for reading */
+        eng_local_of(sf.store->members[drive].local)->io_limit_ns = 3000000000ull;
+        snprintf(part, sizeof(part), "%s/data/", sf.path[drive]);
+        fd_faults_hang(&faults, part);
+        assert_int_equal(eng_drive_remove(sf.store, drive, &number), 0);
+        for (tries = 0; tries < 600 && !heal_failed(&sf); tries++)
+                usleep(100000);
+        assert_true(heal_failed(&sf));
+        fd_faults_end(&faults);
+        assert_true(sf_wait_health(&sf, is_removed, NULL, 120));
+        get_others(&sf, bucket, 2);
+        sf_close(&sf);
+        sf_remove(&sf);
+}
+
+/* owner: test until posted, then loop 0 until ended */
+struct misled {
+        struct lp_msg msg;
+        struct sf *sf;
+        struct eng_digest *digests;
+        sem_t ended;
+        unsigned refused, begun;
+        unsigned out;
+};
+
+static void misled_rebuilt(void *arg, int rv, struct eng_rebuild_written written)
+{
+        struct misled *m = arg;
+
+        if (--m->out == 0)
+                sem_post(&m->ended);
+}
+
+/* Keys of all groups, by one loop. */
+static void mislead(struct lp_msg *msg)
+{
+        struct misled *m = (struct misled *)msg;
+        struct eng_name name;
+        struct eng_rebuild_order order = {.name = &name, .digests = m->digests};
+        char key[16];
+        unsigned i;
+
+        m->out = 1;
+        for (i = 0; i < 32; i++) {
+                snprintf(key, sizeof(key), "no %u", i);
+                eng_name_object(&name, 1, key, strlen(key));
+                m->out++;
+                if (eng_rebuild_start(m->sf->store, &order, misled_rebuilt, m) == NULL) {
+                        m->refused++;
+                        m->out--;
+                } else {
+                        m->begun++;
+                }
+        }
+        misled_rebuilt(m, 0, (struct eng_rebuild_written){0});
+}
+
+/* A value may say that it is of another group than its name is: who walks that group on that group's loop is refused the repair. */
+static void test_another_loops_object(void **state)
+{
+        struct misled m = {.out = 0};
+        uint64_t bucket;
+        struct sf sf;
+
+        begin(&sf, 4, &bucket);
+        begin_again(&sf);
+        m.sf = &sf;
+        m.digests = calloc(ENG_DRIVES_MAX, sizeof(*m.digests));
+        assert_non_null(m.digests);
+        sem_init(&m.ended, 0, 0);
+        m.msg.run = mislead;
+        lp_post(sf.loops[0], &m.msg);
+        while (sem_wait(&m.ended) != 0)
+                ;
+        assert_true(m.refused > 0 && m.begun > 0);
+        sem_destroy(&m.ended);
+        sf_close(&sf);
+        sf_remove(&sf);
+        free(m.digests);
+}
+
 /* An object was written while a drive was out: of one stripe two more shards are gone. Upkeep gives all others theirs, and is done with it. */
 static void test_upkeep_is_done_with_it(void **state)
 {
@@ -537,6 +634,8 @@ int main(void)
                 cmocka_unit_test(test_all_other_stripes),
                 cmocka_unit_test(test_many_stripes),
                 cmocka_unit_test(test_a_drive_leaves),
+                cmocka_unit_test(test_a_late_drive_leaves),
+                cmocka_unit_test(test_another_loops_object),
                 cmocka_unit_test(test_upkeep_is_done_with_it),
                 cmocka_unit_test(test_away_is_not_lost),
                 cmocka_unit_test(test_cancelled),

@@ -3,6 +3,7 @@
  * same afterwards.
  */
 #include <errno.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -14,8 +15,10 @@
 
 #include <cmocka.h>
 
+#include "ec.h"
 #include "engine/epoch/recover.h"
 #include "engine/base/store.h"
+#include "tests/lib/body_fixture.h"
 #include "tests/lib/store_fixture.h"
 #include "tests/lib/wait.h"
 
@@ -189,6 +192,74 @@ static void test_nobody_gives_it(void **state)
         expect_reconciled(&sf, bucket, "corrupt:op=record,slot=0", true);
 }
 
+/* owner: test until posted, then loop 0 until ended */
+struct planted {
+        struct lp_msg msg;
+        struct eng_op op;
+        struct sf *sf;
+        sem_t ended;
+};
+
+static void is_planted(struct eng_op *op)
+{
+        sem_post(&container_of(op, struct planted, op)->ended);
+}
+
+static void plant(struct lp_msg *msg)
+{
+        struct planted *p = (struct planted *)msg;
+
+        eng_drive_submit(p->sf->store->members[0].drive, &p->op);
+}
+
+/* A record of a number that nobody can have given, behind which they would begin anew: the drive counts as one that cannot be read, and the others go on. */
+static void test_number_behind_all(void **state)
+{
+        struct fx_body *body = calloc(1, sizeof(*body));
+        struct planted *p = calloc(1, sizeof(*p));
+        struct eng_health *h = malloc(sizeof(*h));
+        uint8_t name[64];
+        uint64_t bucket;
+        struct sf sf;
+
+        assert_true(body != NULL && p != NULL && h != NULL);
+        make(&sf, &bucket, 0);
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_wait_ready(&sf, 20));
+        fx_body_put(body, name, fx_name(name, "key"), 1, 5, "bytes", 5);
+        p->sf = &sf;
+        p->op.kind = ENG_OP_APPEND;
+        p->op.epoch = sf.store->loops[0].view.epoch;
+        p->op.done = is_planted;
+        p->op.append.body = fx_body_buf(body);
+        p->op.append.body_crc = era_crc32c(0, body->bytes, body->len);
+        p->op.append.inline_len = (uint32_t)body->inline_len;
+        p->op.append.pg = 5;
+        p->op.append.type = FMT_RECORD_PG;
+        p->op.append.seq = UINT64_MAX;
+        sem_init(&p->ended, 0, 0);
+        p->msg.run = plant;
+        lp_post(sf.loops[0], &p->msg);
+        while (sem_wait(&p->ended) != 0)
+                ;
+        assert_int_equal(p->op.result, 0);
+        eng_buf_unref(p->op.append.body);
+        sf_close(&sf);
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_wait_ready(&sf, 20));
+        eng_health_read(sf.store, h);
+        assert_int_equal(h->drives[0].state, ENG_DRIVE_FAILED);
+        assert_true(h->writable);
+        assert_int_equal(sf_put(&sf, 0, bucket, "after", 1, 3 << 20, true, NULL), 0);
+        assert_int_equal(sf_get(&sf, 1, bucket, "after", 1, 3 << 20), 0);
+        sf_close(&sf);
+        sf_remove(&sf);
+        sem_destroy(&p->ended);
+        free(h);
+        free(p);
+        free(body);
+}
+
 static bool reads_only(const struct eng_health *h, void *arg)
 {
         return h->ready && !h->writable;
@@ -341,6 +412,7 @@ int main(void)
                 cmocka_unit_test(test_reading_by_an_epoch_that_was_not_in_force),
                 cmocka_unit_test(test_refused_for_the_moment),
                 cmocka_unit_test(test_one_fails_meanwhile),
+                cmocka_unit_test(test_number_behind_all),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
