@@ -6,16 +6,12 @@
 
 #include "s3.h"
 
-/* Value of a hexadecimal digit, or -1. */
+/* Value of a hexadecimal digit, or -1. By a table: which of the three kinds a digit of a signature is cannot be foreseen. */
+extern const int8_t s3_hex_values[256];
+
 static inline int s3_hex_value(char c)
 {
-        if (c >= '0' && c <= '9')
-                return c - '0';
-        if (c >= 'a' && c <= 'f')
-                return c - 'a' + 10;
-        if (c >= 'A' && c <= 'F')
-                return c - 'A' + 10;
-        return -1;
+        return s3_hex_values[(unsigned char)c];
 }
 
 static inline bool s3_is_digit(char c)
