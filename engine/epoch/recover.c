@@ -661,11 +661,20 @@ static eng_mask opened_slots(const struct eng_store *store)
         return opened;
 }
 
+/* Also where a drive that leaves is gone by that epoch: it counts one drive less then. */
+static bool could_have_formed(const struct eng_store *store, eng_mask next, eng_mask prev)
+{
+        const struct eng_view *view = &store->coord->view;
+        eng_mask leaving = view->map->leaving & view->map->all & ~view->map->adding;
+
+        return eng_could_form(store, next, prev) ||
+               (leaving != 0 && eng_epoch_can_form(next & ~leaving, prev, eng_counted(view) - (unsigned)__builtin_popcountll(leaving), store->k, store->m));
+}
+
 /* Whether these drives may have made, or may make, an epoch behind the chosen one, or behind the one it was based on if it was never in force. */
 static bool could_go_on(const struct eng_store *store, eng_mask drives, eng_mask in, eng_mask base)
 {
-        return eng_could_form(store, drives & in, in) ||
-               eng_could_form(store, drives & base, base);
+        return could_have_formed(store, drives & in, in) || could_have_formed(store, drives & base, base);
 }
 
 /* Members of the chosen epoch, and of the one it was based on, of which it is not known what they hold or that cannot be used. */
