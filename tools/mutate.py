@@ -111,6 +111,8 @@ NAMED = [
     ("a drive whose log ends before what its index covers counts", "engine/epoch/lost.c", "lose(find, i, ENG_LOST_LOG);", "(void)0;", ("unit test_lost", SIM)),
     ("a drive from which the group has gone is given a name", "engine/resync/resync.c", "return (writers & view->in & view->up & slot) != 0;",
      "return (view->in & view->up & slot) != 0;", ("unit test_agree", SIM)),
+    ("a drive that was being removed opens the store for reading alone", "engine/epoch/recover.c", "(leaving != 0 && eng_epoch_can_form(next", "(leaving == 0 && eng_epoch_can_form(next",
+     ("unit test_rebalance",)),
     ("shards go on one member's word", "engine/txn/deferred_delete.c", "return speakers != 0 && (speakers & ~deferred->reported) == 0;", "return speakers != 0;", ("unit test_agree", SIM)),
     ("shards go while a lookup of before is under way", "engine/txn/deferred_delete.c", "!lookups_under_way(el, pg, deferred->upto))", "!lookups_under_way(el, pg, 0))", ("unit test_deferred_delete", SIM, "reads")),
     ("a name that differs is decided before all members have answered", "engine/resync/agree.c", "else if ((all & ~(have | agree->absent)) == 0)", "else if (all != 0)", ("unit test_agree", SIM)),

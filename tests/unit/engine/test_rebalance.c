@@ -280,6 +280,50 @@ static void test_remove_lost_with_one_parity(void **state)
         sf_remove(&sf);
 }
 
+static bool is_removed(const struct eng_health *h, void *arg)
+{
+        return h->drives[4].state == ENG_DRIVE_REMOVED;
+}
+
+/*
+ * Two drives are out, a third is removed, and then it alone is there: it knows of no epoch without it, but the others could have made one, since it need not count
+ * any more. So it answers nothing, not even for reading.
+ */
+static void test_removed_drive_alone(void **state)
+{
+        struct eng_health h;
+        uint64_t later;
+        unsigned i;
+        struct sf sf;
+
+        sf_make(&sf, 5, 1);
+        sf.options.ec_k = 1;
+        sf.options.ec_m = 2;
+        assert_int_equal(sf_open(&sf, true), 0);
+        assert_true(sf_wait_ready(&sf, 60));
+        sf_close(&sf);
+        so_move(&sf, 1, true);
+        so_move(&sf, 2, true);
+        start(&sf);
+        assert_int_equal(remove_drive(&sf, 4), 0);
+        assert_true(sf_wait_health(&sf, is_removed, NULL, 60));
+        assert_int_equal(sf_bucket(&sf, "later", &later), 0);
+        sf_close(&sf);
+        so_move(&sf, 0, true);
+        so_move(&sf, 3, true);
+        sf.options.drive_wait_ms = 100;
+        assert_int_equal(sf_open(&sf, false), 0);
+        for (i = 0; i < 20; i++) {
+                usleep(100000);
+                eng_health_read(sf.store, &h);
+                assert_false(h.ready);
+        }
+        sf_close(&sf);
+        for (i = 0; i < 4; i++)
+                so_move(&sf, i, false);
+        sf_remove(&sf);
+}
+
 static void test_remove_interrupted(void **state)
 {
         struct so_expected e;
@@ -536,6 +580,7 @@ int main(void)
                 cmocka_unit_test(test_add_interrupted),
                 cmocka_unit_test(test_add_fails),
                 cmocka_unit_test(test_remove),
+                cmocka_unit_test(test_removed_drive_alone),
                 cmocka_unit_test(test_remove_lost),
                 cmocka_unit_test(test_remove_lost_with_one_parity),
                 cmocka_unit_test(test_remove_interrupted),
