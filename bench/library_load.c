@@ -1,8 +1,11 @@
 /*
- * library_load.c - the program `library_load`: libmillrace under load, over TCP or RDMA, in batches or one by one, and what that costs both ends; bench/load/library_options.h says
- * how it is called. Threads of their own wait for what they asked for; each has its part of one memory, which is registered unless told otherwise.
+ * library_load.c - the program `library_load`: libmillrace under load, over TCP or RDMA, in batches
+ * or one by one, and what that costs both ends; bench/load/library_options.h says how it is called.
+ * Threads of their own wait for what they asked for; each has its part of one memory, which is
+ * registered unless told otherwise.
  *
- * CPU time is that of the measured time alone; of threads that are the fake transport's device it is told apart (bench/load/threads.h).
+ * CPU time is that of the measured time alone; of threads that are the fake transport's device it
+ * is told apart (bench/load/threads.h).
  */
 #include <assert.h>
 #include <pthread.h>
@@ -64,7 +67,7 @@ static struct mr_place place_at(size_t at)
         return place;
 }
 
-/* ---- what is asked for ---------------------------------------------------------------------------- */
+/* ---- what is asked for ----------------------------------------------------------------------- */
 
 static void count(int code, enum mr_transport transport, uint64_t bytes, const struct mr_error *error)
 {
@@ -127,7 +130,7 @@ static void *work(void *arg)
         return NULL;
 }
 
-/* ---- what has to be there ------------------------------------------------------------------------- */
+/* ---- what has to be there -------------------------------------------------------------------- */
 
 /* The keys from first on, as many as a batch has, got and compared. Main thread. */
 static void compare(struct worker *w, unsigned long long first, unsigned n)
@@ -245,7 +248,7 @@ static void release(struct worker *workers)
         free(job.key);
 }
 
-/* ---- measuring ------------------------------------------------------------------------------------ */
+/* ---- measuring ------------------------------------------------------------------------------- */
 
 struct cost {
         double at, own_s;

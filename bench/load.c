@@ -1,5 +1,6 @@
 /*
- * load.c - the program `load`: one phase of load/ against an endpoint, and what it cost the server, from /proc. Main thread.
+ * load.c - the program `load`: one phase of load/ against an endpoint, and what it cost the server,
+ * from /proc. Main thread.
  */
 #include <signal.h>
 

@@ -1,6 +1,6 @@
 /*
- * archive.c - a POSIX ustar archive, compressed with gzip by ISA-L, which is linked for its other half anyway. For bundles of a
- * few megabytes: all of it is in memory until it is written.
+ * archive.c - a POSIX ustar archive, compressed with gzip by ISA-L, which is linked for its other
+ * half anyway. For bundles of a few megabytes: all of it is in memory until it is written.
  */
 #include "archive.h"
 

@@ -1,7 +1,8 @@
 /*
- * bench.c - `millrace bench`: runs phases of load/, or with --transport by way of libmillrace, against an endpoint, one after the other, each on objects
- * of its own, and deletes everything it has stored. Main thread. An interrupt ends the phase that runs; what was stored until then is deleted all the
- * same, through a client that the interrupt does not concern.
+ * bench.c - `millrace bench`: runs phases of load/, or with --transport by way of libmillrace,
+ * against an endpoint, one after the other, each on objects of its own, and deletes everything it
+ * has stored. Main thread. An interrupt ends the phase that runs; what was stored until then is
+ * deleted all the same, through a client that the interrupt does not concern.
  */
 #include "bench.h"
 #include "bench_library.h"
@@ -47,7 +48,7 @@ struct bench {
         bool drawn;    /* there is a line on the terminal to be overwritten */
 };
 
-/* ---- progress ---------------------------------------------------------------------------------------- */
+/* ---- progress -------------------------------------------------------------------------------- */
 
 static void wipe(struct bench *bench)
 {
@@ -87,7 +88,7 @@ static bool on_stop(void *arg)
         return mr_client_canceled(bench->call->client);
 }
 
-/* ---- runs -------------------------------------------------------------------------------------------- */
+/* ---- runs ------------------------------------------------------------------------------------ */
 
 /* A run on objects below bench->below + folder. */
 static struct load_settings settings_of(const struct bench *bench, enum load_phase kind, const char *prefix)
@@ -112,7 +113,9 @@ static struct load_settings settings_of(const struct bench *bench, enum load_pha
         return settings;
 }
 
-/* The way is the same for all: --transport's, or load/. batch, carried: as of bench_library_run(). */
+/*
+ * The way is the same for all: --transport's, or load/. batch, carried: as of bench_library_run().
+ */
 static int bench_run(struct bench *bench, const char *doing, struct load_settings *settings, unsigned batch,
                      struct load_result *result, struct bench_carried *carried)
 {
@@ -208,7 +211,7 @@ static int verify_stored(struct bench *bench, struct bench_row *row)
         return status;
 }
 
-/* ---- what was stored is deleted ---------------------------------------------------------------------- */
+/* ---- what was stored is deleted -------------------------------------------------------------- */
 
 static int empty(struct bench *bench, const char *below, bool drop_bucket)
 {
@@ -262,7 +265,7 @@ static void forget_bucket(struct bench *bench)
         mr_client_free(client);
 }
 
-/* ---- phases -------------------------------------------------------------------------------------------- */
+/* ---- phases ---------------------------------------------------------------------------------- */
 
 static bool bench_phase_writes(enum load_phase kind)
 {
@@ -307,7 +310,10 @@ static int measure(struct bench *bench, struct bench_row *row)
         return status;
 }
 
-/* Runs a phase on a prefix of its own, or on that of a set. The row is kept as soon as it has figures. */
+/*
+ * Runs a phase on a prefix of its own, or on that of a set. The row is kept as soon as it has
+ * figures.
+ */
 static int bench_run_phase(struct bench *bench, const struct bench_phase *phase)
 {
         struct bench_row *row = calloc(1, sizeof(*row));
@@ -359,7 +365,7 @@ static int run_phases(struct bench *bench)
         return bench->interrupted ? CLI_FAILED : worst;
 }
 
-/* ---- the command --------------------------------------------------------------------------------------- */
+/* ---- the command ----------------------------------------------------------------------------- */
 
 /* What is wrong with a phase. */
 static int say_wrong(const struct cli_call *call, const char *phase, int rv)

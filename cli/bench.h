@@ -1,4 +1,7 @@
-/* bench.h - `millrace bench`: its phases, and what became of them. Private to this folder; everything is the main thread's. */
+/*
+ * bench.h - `millrace bench`: its phases, and what became of them. Private to this folder;
+ * everything is the main thread's.
+ */
 #ifndef CLI_BENCH_H
 #define CLI_BENCH_H
 
@@ -40,11 +43,12 @@ struct bench_row {
         struct bench_carried carried;
 };
 
-/* ---- bench_plan.c: pure ------------------------------------------------------------------------------ */
+/* ---- bench_plan.c: pure ---------------------------------------------------------------------- */
 
 /*
- * Adds what a word names to phases[*count]. -EINVAL: nothing of that name, or not of a possible size; -E2BIG: too many; -EOPNOTSUPP: with --transport there
- * is no such phase, or without it; -EFBIG: with --transport it would take too much memory.
+ * Adds what a word names to phases[*count]. -EINVAL: nothing of that name, or not of a possible
+ * size; -E2BIG: too many; -EOPNOTSUPP: with --transport there is no such phase, or without it;
+ * -EFBIG: with --transport it would take too much memory.
  */
 int bench_plan_add(const char *word, const struct cli_bench_options *options,
                    struct bench_phase phases[BENCH_PHASES_MAX], unsigned *count);
@@ -56,11 +60,14 @@ uint64_t bench_plan_place(const struct bench_phase *phase);
 /* How many objects a phase reads, lists or deletes; 0: it needs none. */
 uint64_t bench_plan_objects(const struct bench_phase *phase, const struct cli_bench_options *options);
 
-/* ---- bench_report.c ---------------------------------------------------------------------------------- */
+/* ---- bench_report.c -------------------------------------------------------------------------- */
 
 void bench_print_heading(FILE *out, bool library);
 void bench_print_row(FILE *out, const struct bench_row *row);
-/* Where this program itself was what could not go faster, a line that says so; and one with why there was no RDMA ("": it was there, or not wanted). */
+/*
+ * Where this program itself was what could not go faster, a line that says so; and one with why
+ * there was no RDMA ("": it was there, or not wanted).
+ */
 void bench_print_remarks(FILE *out, struct bench_row *const rows[], unsigned count, const char *no_rdma);
 /* 0 or -1. */
 int bench_print_json(FILE *out, const struct cli_call *call, const char *bucket, struct bench_row *const rows[],

@@ -1,6 +1,7 @@
 /*
- * bench_library.c - `millrace bench --transport`: its client and memory, and when operations of a phase begin. Main thread; called by bench.c.
- * bench_library_op.c says what an operation is, and what came of it.
+ * bench_library.c - `millrace bench --transport`: its client and memory, and when operations of a
+ * phase begin. Main thread; called by bench.c. bench_library_op.c says what an operation is, and
+ * what came of it.
  */
 #include "bench_library.h"
 
@@ -23,7 +24,7 @@ static uint64_t aligned(uint64_t len)
         return (len + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-/* ---- client and memory ------------------------------------------------------------------------------- */
+/* ---- client and memory ----------------------------------------------------------------------- */
 
 static int open_client(struct bench_library *library, const struct cli_call *call, unsigned flying)
 {
@@ -142,7 +143,7 @@ const char *bench_library_no_rdma(const struct bench_library *library)
         return library->no_rdma;
 }
 
-/* ---- a phase ----------------------------------------------------------------------------------------- */
+/* ---- a phase --------------------------------------------------------------------------------- */
 
 /* With --rate, when the next operation may begin; else 0: at once. */
 static uint64_t library_due_ns(const struct bench_flight *flight)

@@ -1,7 +1,8 @@
 /*
- * bench_library.h - phases of `millrace bench` by way of libmillrace, which `--transport` asks for: what a program gets that reads into registered memory and
- * takes results from a completion queue. The same settings, figures and failures as of load_run(), so that both ways are told in one form. Private to this
- * folder; everything is the main thread's.
+ * bench_library.h - phases of `millrace bench` by way of libmillrace, which `--transport` asks for:
+ * what a program gets that reads into registered memory and takes results from a completion queue.
+ * The same settings, figures and failures as of load_run(), so that both ways are told in one form.
+ * Private to this folder; everything is the main thread's.
  *
  *   bench_library_open():  one client, one session, one piece of registered memory for all phases
  *
@@ -10,7 +11,8 @@
  *
  *   bench_library_run():   start ─> in flight (a slot each) ─> its result ─> judged, counted ─> the slot's next operation
  *
- * Bounds (I9): slots, the memory (bench_plan.c refuses what would take more than BENCH_MEMORY_MAX), failures that are told.
+ * Bounds (I9): slots, the memory (bench_plan.c refuses what would take more than BENCH_MEMORY_MAX),
+ * failures that are told.
  */
 #ifndef CLI_BENCH_LIBRARY_H
 #define CLI_BENCH_LIBRARY_H
@@ -20,8 +22,9 @@
 struct bench_library;
 
 /*
- * Opens it for these phases; what cannot be had has been said: a session, where --transport rdma asks for one, or memory. With auto a session that is not
- * to be had is no failure. An interrupt cancels its client, too. CLI_OK, CLI_FAILED.
+ * Opens it for these phases; what cannot be had has been said: a session, where --transport rdma
+ * asks for one, or memory. With auto a session that is not to be had is no failure. An interrupt
+ * cancels its client, too. CLI_OK, CLI_FAILED.
  */
 int bench_library_open(const struct cli_call *call, const struct bench_phase phases[], unsigned count,
                        struct bench_library **out);
@@ -30,13 +33,14 @@ void bench_library_free(struct bench_library *library); /* NULL is allowed */
 const char *bench_library_no_rdma(const struct bench_library *library);
 
 /*
- * Runs a phase: put, get, range or mixed, its settings completed; batch > 0: GETs come in batches of so many, and an operation is a batch. Objects that were
- * got or put are counted in *carried by the transport that carried them. 0 or a negative errno, as load_run().
+ * Runs a phase: put, get, range or mixed, its settings completed; batch > 0: GETs come in batches
+ * of so many, and an operation is a batch. Objects that were got or put are counted in *carried by
+ * the transport that carried them. 0 or a negative errno, as load_run().
  */
 int bench_library_run(struct bench_library *library, const struct load_settings *settings, unsigned batch,
                       const struct load_watch *watch, struct load_result *out, struct bench_carried *carried);
 
-/* ---- between bench_library.c and bench_library_op.c ------------------------------------------------ */
+/* ---- between bench_library.c and bench_library_op.c ------------------------------------------ */
 
 struct bench_library {
         struct mr_client *client;
@@ -81,7 +85,10 @@ struct bench_flight {
 
 /* Begins the slot's operation, by slot->index. 0 or a negative errno. */
 int bench_op_start(struct bench_flight *flight, struct bench_slot *slot);
-/* Judges a result, and counts it: a success with its latency, or a failure, of which the first are told. What was canceled counts as neither. */
+/*
+ * Judges a result, and counts it: a success with its latency, or a failure, of which the first are
+ * told. What was canceled counts as neither.
+ */
 void bench_op_end(struct bench_flight *flight, struct bench_slot *slot, const struct mr_result *result,
                   uint64_t now_ns);
 /* The operation could not be begun. */

@@ -1,6 +1,6 @@
 /*
- * bench_library_op.c - operations of `millrace bench --transport`: what is asked of libmillrace, whether what came of it is right, and what it counts
- * as. Main thread; called by bench_library.c.
+ * bench_library_op.c - operations of `millrace bench --transport`: what is asked of libmillrace,
+ * whether what came of it is right, and what it counts as. Main thread; called by bench_library.c.
  */
 #include "bench_library.h"
 
@@ -11,7 +11,7 @@
 
 #define RIGHT LOAD_FAILURE_COUNT /* no failure */
 
-/* ---- what is asked for ------------------------------------------------------------------------------- */
+/* ---- what is asked for ----------------------------------------------------------------------- */
 
 static uint64_t library_op_offset(const struct bench_flight *flight, const struct bench_slot *slot, unsigned entry)
 {
@@ -80,7 +80,7 @@ int bench_op_start(struct bench_flight *flight, struct bench_slot *slot)
         return mr_get_batch_start(client, &batch, flight->queue, slot, NULL);
 }
 
-/* ---- what came of it --------------------------------------------------------------------------------- */
+/* ---- what came of it ------------------------------------------------------------------------- */
 
 static enum load_failure library_op_kind(int code)
 {
@@ -146,7 +146,10 @@ static void count_object(struct bench_flight *flight, const struct bench_slot *s
         flight->carried->fallbacks += asked == MR_TRANSPORT_RDMA || (asked == MR_TRANSPORT_AUTO && preferred);
 }
 
-/* Of one object; as it is told in got, whose code is 0 or a failure. RIGHT, or what is wrong, and why in words. */
+/*
+ * Of one object; as it is told in got, whose code is 0 or a failure. RIGHT, or what is wrong, and
+ * why in words.
+ */
 static enum load_failure library_op_judge(struct bench_flight *flight, const struct bench_slot *slot, unsigned entry,
                                           const struct mr_got *got, const struct load_choice *choice, char *why,
                                           size_t why_size)

@@ -1,4 +1,7 @@
-/* bench_plan.c - the phases of `millrace bench` by name, and what each needs. Pure; called by bench.c. */
+/*
+ * bench_plan.c - the phases of `millrace bench` by name, and what each needs. Pure; called by
+ * bench.c.
+ */
 #include "bench.h"
 
 #include <errno.h>
@@ -19,7 +22,10 @@
 #define BY_LOAD    1u /* by load/ */
 #define BY_LIBRARY 2u /* by way of libmillrace: phases that move objects */
 
-/* What a word may begin with, the sizes that it means by itself, and connections by size where not by kind. */
+/*
+ * What a word may begin with, the sizes that it means by itself, and connections by size where not
+ * by kind.
+ */
 static const struct kind {
         const char *word;
         const char *usual[5];
@@ -74,7 +80,9 @@ uint64_t bench_plan_place(const struct bench_phase *phase)
         }
 }
 
-/* As many operations in flight as memory allows. -EFBIG: not one, or not as many as were asked for. */
+/*
+ * As many operations in flight as memory allows. -EFBIG: not one, or not as many as were asked for.
+ */
 static int fit(struct bench_phase *phase, const struct cli_bench_options *options)
 {
         uint64_t place = bench_plan_place(phase), most = BENCH_FLIGHT_MAX;

@@ -1,4 +1,7 @@
-/* bench_report.c - what phases of `millrace bench` came to, as a table and as JSON. Main thread; called by bench.c. */
+/*
+ * bench_report.c - what phases of `millrace bench` came to, as a table and as JSON. Main thread;
+ * called by bench.c.
+ */
 #include "bench.h"
 
 #include <unistd.h>

@@ -1,5 +1,7 @@
-/* cli.h - one run of the program `millrace`: what was asked for, and the commands that answer. Private to this
- * folder. */
+/*
+ * cli.h - one run of the program `millrace`: what was asked for, and the commands that answer.
+ * Private to this folder.
+ */
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
 
@@ -18,8 +20,10 @@
 #define CLI_META_MAX   16
 #define CLI_DRIVES_MAX 64
 
-/* Options: id, letter ("" for none), long name, name of its argument ("" for none), help. A command names those it
- * takes by id. */
+/*
+ * Options: id, letter ("" for none), long name, name of its argument ("" for none), help. A command
+ * names those it takes by id.
+ */
 #define CLI_OPTIONS(X)                                                                                                 \
         X(RECURSIVE, "r", "recursive", "", "folders and everything below a prefix")                                    \
         X(QUIET, "q", "quiet", "", "print nothing but errors")                                                         \
@@ -117,24 +121,33 @@ struct cli_call {
 extern const struct cli_command cli_commands[]; /* ends with a name of NULL */
 
 /*
- * Finds the command, reads options into call (zeroed by the callee) and loads settings. -1: go on; else the exit
- * status to end with, everything having been said.
+ * Finds the command, reads options into call (zeroed by the callee) and loads settings. -1: go on;
+ * else the exit status to end with, everything having been said.
  */
 int cli_call_parse(int argc, char **argv, struct cli_call *call);
 void cli_help(FILE *out, const struct cli_command *command); /* NULL: of the program */
 
-/* Main thread. Signals: an interrupt cancels the client, a second one ends the process. Called once. */
+/*
+ * Main thread. Signals: an interrupt cancels the client, a second one ends the process. Called
+ * once.
+ */
 void cli_interrupt(struct mr_client *client);
 /* One more that an interrupt cancels; NULL: none, which is said before that one is freed. */
 void cli_interrupt_also(struct mr_client *client);
 
 /* One line on standard error, "millrace: ...". Any thread. */
 void cli_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* The same for a failed request: what it was about, what went wrong. Any thread. Returns CLI_FAILED. */
+/*
+ * The same for a failed request: what it was about, what went wrong. Any thread. Returns
+ * CLI_FAILED.
+ */
 int cli_failed(const char *what, const struct mr_error *err);
 /* A usage error: the line, and where help is. Returns CLI_USAGE. */
 int cli_usage(const struct cli_call *call, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Parses an argument as s3://; says what is wrong with it. with_key: a key must be there. 0 or CLI_USAGE. */
+/*
+ * Parses an argument as s3://; says what is wrong with it. with_key: a key must be there. 0 or
+ * CLI_USAGE.
+ */
 int cli_path_arg(const struct cli_call *call, const char *text, bool with_key, struct cli_path *out);
 
 enum cli_progress_style cli_progress_wanted(const struct cli_call *call);
@@ -145,8 +158,8 @@ const char *cli_printable(FILE *to, const char *name, char *out, size_t size);
 void cli_format_when(char *out, size_t size, int64_t seconds);
 
 /*
- * Deletes what lies below the path's key, all of the bucket if it is empty, and ends uploads there; *found counts both. An exit status;
- * what went wrong has been said.
+ * Deletes what lies below the path's key, all of the bucket if it is empty, and ends uploads there;
+ * *found counts both. An exit status; what went wrong has been said.
  */
 int cli_empty(struct cli_call *call, struct cli_path *path, uint64_t *found);
 

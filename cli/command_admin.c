@@ -1,7 +1,7 @@
 /*
- * command_admin.c - `millrace admin …`: asks the daemon's admin listener, whose answers are JSON, and shows them. Uploads go
- * by S3 itself. Main thread only. What the daemon sends is data: members that are missing or of another type read as
- * empty.
+ * command_admin.c - `millrace admin …`: asks the daemon's admin listener, whose answers are JSON,
+ * and shows them. Uploads go by S3 itself. Main thread only. What the daemon sends is data: members
+ * that are missing or of another type read as empty.
  */
 #include "command_admin.h"
 
@@ -33,7 +33,10 @@ bool cli_json_true(const json_t *object, const char *name)
         return json_is_true(json_object_get(object, name));
 }
 
-/* The daemon says {"error": "..."} or {"message": "..."}, or S3's XML; the status says enough where it says neither. */
+/*
+ * The daemon says {"error": "..."} or {"message": "..."}, or S3's XML; the status says enough where
+ * it says neither.
+ */
 static int admin_refused(const char *path, const struct mr_reply *reply)
 {
         json_t *body = json_loadb(reply->body, reply->body_len, 0, NULL);
@@ -78,7 +81,7 @@ void cli_json_print(const json_t *value)
         putchar('\n');
 }
 
-/* ---- info ---------------------------------------------------------------------------------------- */
+/* ---- info ------------------------------------------------------------------------------------ */
 
 /* "9 days": when it is full; "-": not as far as is known. */
 static const char *full_in(const json_t *of, char *out, size_t size)
@@ -159,9 +162,12 @@ int cli_admin_info(struct cli_call *call)
         return status;
 }
 
-/* ---- verify -------------------------------------------------------------------------------------- */
+/* ---- verify ---------------------------------------------------------------------------------- */
 
-/* Whether all is sound. json: the report is the one document on standard output; quiet: only what is bad. */
+/*
+ * Whether all is sound. json: the report is the one document on standard output; quiet: only what
+ * is bad.
+ */
 static bool show_verify(const json_t *report, bool json, bool quiet)
 {
         static const struct {
@@ -252,7 +258,7 @@ int cli_admin_verify(struct cli_call *call)
         return status;
 }
 
-/* ---- uploads ------------------------------------------------------------------------------------- */
+/* ---- uploads --------------------------------------------------------------------------------- */
 
 /* owner: the main thread */
 struct upload_walk {

@@ -1,5 +1,6 @@
 /*
- * command_admin.h - what the files of `millrace admin …` share (command_admin.c, command_admin_drives.c, command_admin_start.c).
+ * command_admin.h - what the files of `millrace admin …` share (command_admin.c,
+ * command_admin_drives.c, command_admin_start.c).
  */
 #ifndef CLI_COMMAND_ADMIN_H
 #define CLI_COMMAND_ADMIN_H
@@ -17,10 +18,16 @@ void cli_json_print(const json_t *value);
 /* Shards, bytes and digest of each drive in a report. */
 void cli_admin_show_digests(const json_t *report);
 
-/* One request (query: see mr_admin()); what it answered, as JSON (the caller's), if its status is one of those wanted. An exit status. */
+/*
+ * One request (query: see mr_admin()); what it answered, as JSON (the caller's), if its status is
+ * one of those wanted. An exit status.
+ */
 int cli_admin_ask(struct cli_call *call, const char *method, const char *path, const char *const query[], int wanted, int also_wanted,
                   json_t **out);
-/* Asks about what the daemon began under this number until it is over; its report is the caller's. An exit status. */
+/*
+ * Asks about what the daemon began under this number until it is over; its report is the caller's.
+ * An exit status.
+ */
 int cli_admin_wait(struct cli_call *call, const char *path, uint64_t number, json_t **out);
 
 #endif

@@ -12,7 +12,7 @@
 #define SCRUB_PATH  "/admin/v1/scrub"
 #define SLOT_DIGITS 2u
 
-/* ---- drives --------------------------------------------------------------------------------------- */
+/* ---- drives ---------------------------------------------------------------------------------- */
 
 int cli_admin_drive_status(struct cli_call *call)
 {
@@ -163,7 +163,7 @@ int cli_admin_drive_return(struct cli_call *call)
         return status;
 }
 
-/* ---- healing -------------------------------------------------------------------------------------- */
+/* ---- healing --------------------------------------------------------------------------------- */
 
 void cli_admin_show_digests(const json_t *report)
 {
@@ -253,7 +253,7 @@ int cli_admin_heal_status(struct cli_call *call)
         return status;
 }
 
-/* ---- scrub ---------------------------------------------------------------------------------------- */
+/* ---- scrub ----------------------------------------------------------------------------------- */
 
 int cli_admin_scrub_start(struct cli_call *call)
 {

@@ -1,6 +1,7 @@
 /*
- * command_admin_start.c - `millrace admin start`: lets a store go on without drives that are gone for good. What that would mean is the daemon's to say;
- * without --yes it is shown, and nothing is done. Main thread only.
+ * command_admin_start.c - `millrace admin start`: lets a store go on without drives that are gone
+ * for good. What that would mean is the daemon's to say; without --yes it is shown, and nothing is
+ * done. Main thread only.
  */
 #include "command_admin.h"
 

@@ -1,9 +1,10 @@
 /*
- * command_admin_support.c - `millrace admin support-bundle`: what somebody needs who is to find out from afar what ails a store, in one
- * file. Main thread only.
+ * command_admin_support.c - `millrace admin support-bundle`: what somebody needs who is to find out
+ * from afar what ails a store, in one file. Main thread only.
  *
- * Each part is an answer of the admin listener as it came. None of them has secrets, names of objects or data; should the
- * secret key that this program signs with stand in one nevertheless, it is taken out before anything is written.
+ * Each part is an answer of the admin listener as it came. None of them has secrets, names of
+ * objects or data; should the secret key that this program signs with stand in one nevertheless, it
+ * is taken out before anything is written.
  */
 #include "command_admin.h"
 #include "archive.h"

@@ -1,6 +1,7 @@
 /*
- * command_admin_switches.c - `millrace admin read-only …` and `millrace admin maintenance …`: switches of the daemon. Which one, and what to do with it,
- * is in the name of the command. Main thread only.
+ * command_admin_switches.c - `millrace admin read-only …` and `millrace admin maintenance …`:
+ * switches of the daemon. Which one, and what to do with it, is in the name of the command. Main
+ * thread only.
  */
 #include "command_admin.h"
 

@@ -1,6 +1,6 @@
 /*
- * command_admin_trace.c - `millrace admin trace`: what happened on a daemon's loops last, one event a line.
- * Main thread only.
+ * command_admin_trace.c - `millrace admin trace`: what happened on a daemon's loops last, one event
+ * a line. Main thread only.
  */
 #include "command_admin.h"
 

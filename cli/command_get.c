@@ -1,7 +1,7 @@
 /*
- * command_get.c - `millrace get` and `millrace cat`. A file is fetched under another name in its own folder and takes its
- * place when it is whole and its checksum was right, so that nobody sees a part of it. Listings come from outside:
- * path.h keeps their keys inside the target folder.
+ * command_get.c - `millrace get` and `millrace cat`. A file is fetched under another name in its
+ * own folder and takes its place when it is whole and its checksum was right, so that nobody sees a
+ * part of it. Listings come from outside: path.h keeps their keys inside the target folder.
  */
 #include "file_transfers.h"
 
@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- files --------------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 /* Makes the folders that a path lies in. */
 static int get_make_folders(const char *path)
@@ -136,7 +136,7 @@ static int get_one(struct cli_transfers *transfers, struct cli_transfer *transfe
         return fetch_file(transfers, transfer, &get);
 }
 
-/* ---- what to fetch, and where to ----------------------------------------------------------------- */
+/* ---- what to fetch, and where to ------------------------------------------------------------- */
 
 static struct cli_transfer *transfer_new(struct cli_transfers *transfers, const struct cli_path *from)
 {

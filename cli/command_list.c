@@ -84,7 +84,7 @@ int cli_ls(struct cli_call *call)
         return CLI_OK;
 }
 
-/* ---- stat ---------------------------------------------------------------------------------------- */
+/* ---- stat ------------------------------------------------------------------------------------ */
 
 static const char *header_of(const struct mr_object_info *info, const char *name)
 {

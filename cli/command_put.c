@@ -1,6 +1,6 @@
 /*
- * command_put.c - `millrace put`: finds the files, names their keys, hands them to the workers. The walk runs on the main
- * thread and waits when the workers are behind.
+ * command_put.c - `millrace put`: finds the files, names their keys, hands them to the workers. The
+ * walk runs on the main thread and waits when the workers are behind.
  */
 #include "media.h"
 #include "file_transfers.h"

@@ -1,6 +1,6 @@
 /*
- * command_remove.c - `millrace rm`, `mb` and `rb`. Recursive deletes list on the main thread and delete a thousand keys a
- * request on the workers.
+ * command_remove.c - `millrace rm`, `mb` and `rb`. Recursive deletes list on the main thread and
+ * delete a thousand keys a request on the workers.
  */
 #include "cli.h"
 #include "job_queue.h"
@@ -176,7 +176,7 @@ int cli_rm(struct cli_call *call)
         return mr_client_canceled(call->client) ? CLI_FAILED : status;
 }
 
-/* ---- buckets ------------------------------------------------------------------------------------- */
+/* ---- buckets --------------------------------------------------------------------------------- */
 
 int cli_mb(struct cli_call *call)
 {

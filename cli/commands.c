@@ -1,6 +1,6 @@
 /*
- * commands.c - the table of commands: what --help, the dispatcher and the manual go by. Read by every run, on the
- * main thread.
+ * commands.c - the table of commands: what --help, the dispatcher and the manual go by. Read by
+ * every run, on the main thread.
  */
 #include "cli.h"
 

@@ -1,6 +1,7 @@
 /*
- * doctor.c - `millrace doctor`: looks at everything a store or its client needs and says what to mend. Nothing is
- * changed but for one file made and deleted in each drive folder named. Main thread only.
+ * doctor.c - `millrace doctor`: looks at everything a store or its client needs and says what to
+ * mend. Nothing is changed but for one file made and deleted in each drive folder named. Main
+ * thread only.
  */
 #include "doctor.h"
 

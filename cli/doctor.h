@@ -11,8 +11,10 @@ struct cli_report {
         unsigned notes, mends;
 };
 
-/* Prints one finding: what was looked at, what was found, and what to do about it (NULL where nothing is to be done).
- * */
+/*
+ * Prints one finding: what was looked at, what was found, and what to do about it (NULL where
+ * nothing is to be done).
+ */
 void cli_find(struct cli_report *report, enum cli_finding finding, const char *what, const char *mend,
               const char *format, ...) __attribute__((format(printf, 5, 6)));
 

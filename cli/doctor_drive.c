@@ -1,6 +1,7 @@
 /*
- * doctor_drive.c - what doctor finds out of one drive folder: its file system, space, and whether the kinds of I/O
- * that the engine uses work in it, tried on a file that is deleted again. Main thread only.
+ * doctor_drive.c - what doctor finds out of one drive folder: its file system, space, and whether
+ * the kinds of I/O that the engine uses work in it, tried on a file that is deleted again. Main
+ * thread only.
  */
 #include "doctor.h"
 
@@ -79,8 +80,10 @@ static double milliseconds_since(const struct timespec *start)
         return (double)(now.tv_sec - start->tv_sec) * 1e3 + (double)(now.tv_nsec - start->tv_nsec) / 1e6;
 }
 
-/* The engine's way of making an append durable: one aligned write past the page cache that returns when it is stable.
- * */
+/*
+ * The engine's way of making an append durable: one aligned write past the page cache that returns
+ * when it is stable.
+ */
 static int try_durable_writes(int fd, void *block, double *mean_ms)
 {
         struct iovec part = {block, BLOCK};

@@ -1,6 +1,6 @@
 /*
- * doctor_endpoint.c - what doctor finds out of the endpoint and the admin listener: whether they answer, are ready,
- * agree with this machine's clock, and take the credentials. Main thread only.
+ * doctor_endpoint.c - what doctor finds out of the endpoint and the admin listener: whether they
+ * answer, are ready, agree with this machine's clock, and take the credentials. Main thread only.
  */
 #include "doctor.h"
 
@@ -77,7 +77,10 @@ static void find_ready(struct cli_report *report, struct mr_client *client, cons
         mr_reply_free(&reply);
 }
 
-/* RDMA is a convenience: where it is asked for, its absence is to be mended; else it is worth a note. */
+/*
+ * RDMA is a convenience: where it is asked for, its absence is to be mended; else it is worth a
+ * note.
+ */
 static void doctor_endpoint_find_rdma(struct cli_report *report, struct mr_client *client,
                                       const struct mr_settings *settings)
 {

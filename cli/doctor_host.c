@@ -1,6 +1,6 @@
 /*
- * doctor_host.c - what doctor finds out of the machine: kernel, io_uring (by making a ring, not by version numbers),
- * limits, RDMA devices, the clock. Main thread only.
+ * doctor_host.c - what doctor finds out of the machine: kernel, io_uring (by making a ring, not by
+ * version numbers), limits, RDMA devices, the clock. Main thread only.
  */
 #include "doctor.h"
 
@@ -15,7 +15,7 @@
 #include <sys/timex.h>
 #include <sys/utsname.h>
 
-/* ---- kernel -------------------------------------------------------------------------------------- */
+/* ---- kernel ---------------------------------------------------------------------------------- */
 
 /* The operations the daemon's loops submit. */
 static const struct {
@@ -53,8 +53,10 @@ static void find_ops(struct cli_report *report, struct io_uring *ring)
                          sizeof(needed_ops) / sizeof(needed_ops[0]));
 }
 
-/* Registered memory counts against RLIMIT_MEMLOCK for an unprivileged user: 8 MiB shows whether it is the default of
- * old. */
+/*
+ * Registered memory counts against RLIMIT_MEMLOCK for an unprivileged user: 8 MiB shows whether it
+ * is the default of old.
+ */
 static void find_buffers(struct cli_report *report, struct io_uring *ring)
 {
         static char memory[8 << 20] __attribute__((aligned(4096)));
@@ -114,7 +116,7 @@ void cli_doctor_kernel(struct cli_report *report)
         find_flags(report);
 }
 
-/* ---- limits -------------------------------------------------------------------------------------- */
+/* ---- limits ---------------------------------------------------------------------------------- */
 
 static void limit_text(char *out, size_t size, rlim_t value, bool bytes)
 {
@@ -147,7 +149,7 @@ void cli_doctor_limits(struct cli_report *report)
                  "%s, may be raised to %s", soft, hard);
 }
 
-/* ---- RDMA ---------------------------------------------------------------------------------------- */
+/* ---- RDMA ------------------------------------------------------------------------------------ */
 
 static void read_line(const char *path, char *out, size_t size)
 {
@@ -227,7 +229,7 @@ void cli_doctor_rdma(struct cli_report *report, const char *class_folder)
                 cli_find(report, CLI_NOTE, "RDMA device", "none is needed: everything goes over TCP", "none");
 }
 
-/* ---- clock --------------------------------------------------------------------------------------- */
+/* ---- clock ----------------------------------------------------------------------------------- */
 
 void cli_doctor_clock(struct cli_report *report)
 {

@@ -1,6 +1,7 @@
 /*
- * file_transfers.c - runs many transfers at once for `put` and `get`, with one progress display and one exit status. The
- * main thread adds; workers transfer. How many requests run at once is the client's bound, not the number of workers.
+ * file_transfers.c - runs many transfers at once for `put` and `get`, with one progress display and
+ * one exit status. The main thread adds; workers transfer. How many requests run at once is the
+ * client's bound, not the number of workers.
  */
 #include "file_transfers.h"
 

@@ -1,4 +1,7 @@
-/* file_transfers.h - what `put` and `get` share: many files on their way at once. Private to this folder. */
+/*
+ * file_transfers.h - what `put` and `get` share: many files on their way at once. Private to this
+ * folder.
+ */
 #ifndef CLI_FILE_TRANSFERS_H
 #define CLI_FILE_TRANSFERS_H
 
@@ -9,7 +12,9 @@
 #include "cli.h"
 #include "job_queue.h"
 
-/* One file. owner: the main thread until it is handed to the workers, then the worker that does it */
+/*
+ * One file. owner: the main thread until it is handed to the workers, then the worker that does it
+ */
 struct cli_transfer {
         char local[PATH_MAX]; /* "-": standard input or output */
         char bucket[64];

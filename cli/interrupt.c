@@ -1,6 +1,7 @@
 /*
- * interrupt.c - an interrupt cancels the clients of this run, so that uploads in parts are aborted and files half written are removed; a second one ends
- * the process at once. The main thread sets which; the signal's handler reads it.
+ * interrupt.c - an interrupt cancels the clients of this run, so that uploads in parts are aborted
+ * and files half written are removed; a second one ends the process at once. The main thread sets
+ * which; the signal's handler reads it.
  */
 #include "cli.h"
 

@@ -1,6 +1,7 @@
 /*
- * job_queue.c - a bounded queue of jobs and the threads that do them: what makes recursive commands parallel. The main
- * thread adds, from a walk of a folder or a listing; jobs must not add jobs, or a full queue would wait for itself.
+ * job_queue.c - a bounded queue of jobs and the threads that do them: what makes recursive commands
+ * parallel. The main thread adds, from a walk of a folder or a listing; jobs must not add jobs, or
+ * a full queue would wait for itself.
  */
 #include "job_queue.h"
 

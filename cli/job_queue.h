@@ -6,7 +6,9 @@
 
 struct cli_work;
 
-/* run(arg, job) is called on one of the threads for each job, which it then owns. -ENOMEM, -EAGAIN. */
+/*
+ * run(arg, job) is called on one of the threads for each job, which it then owns. -ENOMEM, -EAGAIN.
+ */
 int cli_work_new(unsigned threads, void (*run)(void *arg, void *job), void *arg, struct cli_work **out);
 /* Hands a job over; waits while 1,024 are waiting (I9). */
 void cli_work_add(struct cli_work *work, void *job);

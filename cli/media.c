@@ -1,5 +1,7 @@
-/* media.c - guesses the Content-Type that `put` stores: common endings only, so that browsers show what is shown in
- * them. Any thread. */
+/*
+ * media.c - guesses the Content-Type that `put` stores: common endings only, so that browsers show
+ * what is shown in them. Any thread.
+ */
 #include "media.h"
 
 #include <stddef.h>

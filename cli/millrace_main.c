@@ -1,4 +1,6 @@
-/* millrace_main.c - the program `millrace`: parses its arguments, makes a client, runs one command. */
+/*
+ * millrace_main.c - the program `millrace`: parses its arguments, makes a client, runs one command.
+ */
 #include "cli.h"
 
 #include <errno.h>

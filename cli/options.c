@@ -1,6 +1,6 @@
 /*
- * options.c - from argv to a struct cli_call: finds the command, reads its options, loads settings, prints help. Main
- * thread only.
+ * options.c - from argv to a struct cli_call: finds the command, reads its options, loads settings,
+ * prints help. Main thread only.
  */
 #include "cli.h"
 #include "load.h"
@@ -18,7 +18,7 @@ static const struct {
 #undef CLI_OPTION_ROW
 };
 
-/* ---- help ---------------------------------------------------------------------------------------- */
+/* ---- help ------------------------------------------------------------------------------------ */
 
 static void help_option(FILE *out, unsigned id)
 {
@@ -60,7 +60,7 @@ void cli_help(FILE *out, const struct cli_command *command)
                         help_option(out, id);
 }
 
-/* ---- the command --------------------------------------------------------------------------------- */
+/* ---- the command ----------------------------------------------------------------------------- */
 
 /* Matches as many words of argv as the command's name has. The number of words, or 0. */
 static int options_match(const struct cli_command *command, int argc, char **argv)
@@ -139,7 +139,7 @@ static int no_command(int argc, char **argv)
         return CLI_USAGE;
 }
 
-/* ---- options ------------------------------------------------------------------------------------- */
+/* ---- options --------------------------------------------------------------------------------- */
 
 /* getopt's tables for what this command takes. Codes are the ids, from 256 on. */
 static void getopt_tables(const struct cli_command *command, struct option longs[CLI_OPTION_COUNT + 1], char *shorts)

@@ -1,6 +1,7 @@
 /*
- * path.c - reads s3:// paths and maps keys to local paths and back. Used by every command that names objects; pure
- * functions. What keeps a hostile listing from writing outside the folder of `get -r` is cli_local_join().
+ * path.c - reads s3:// paths and maps keys to local paths and back. Used by every command that
+ * names objects; pure functions. What keeps a hostile listing from writing outside the folder of
+ * `get -r` is cli_local_join().
  */
 #include "path.h"
 
@@ -13,7 +14,10 @@ bool cli_path_is_s3(const char *text)
         return strncmp(text, "s3://", 5) == 0;
 }
 
-/* What every S3 store takes; finer rules (no "..", not like an address) are the server's to explain. */
+/*
+ * What every S3 store takes; finer rules (no "..", not like an address) are the server's to
+ * explain.
+ */
 static bool bucket_name_possible(const char *name, size_t len)
 {
         return len >= 3 && len <= 63 && strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789.-") >= len;

@@ -1,4 +1,7 @@
-/* path.h - the command line's paths: s3://bucket/key, and where keys lie on the local file system. Pure; any thread. */
+/*
+ * path.h - the command line's paths: s3://bucket/key, and where keys lie on the local file system.
+ * Pure; any thread.
+ */
 #ifndef CLI_PATH_H
 #define CLI_PATH_H
 
@@ -14,22 +17,24 @@ struct cli_path {
 
 bool cli_path_is_s3(const char *text);
 
-/* -EINVAL: not s3://, or no possible bucket name (3 to 63 of a-z 0-9 . -); -ENAMETOOLONG: the key. */
+/*
+ * -EINVAL: not s3://, or no possible bucket name (3 to 63 of a-z 0-9 . -); -ENAMETOOLONG: the key.
+ */
 int cli_path_parse(const char *text, struct cli_path *out);
 
 /* The last component of a path or key: "c" for "a/b/c", "" for "a/b/". */
 const char *cli_base_name(const char *path);
 
 /*
- * The key of a local file: prefix + relative, where prefix is what the user gave. With `under`, prefix names a folder
- * and gets a slash unless it is empty or has one. -ENAMETOOLONG.
+ * The key of a local file: prefix + relative, where prefix is what the user gave. With `under`,
+ * prefix names a folder and gets a slash unless it is empty or has one. -ENAMETOOLONG.
  */
 int cli_key_join(char *out, size_t size, const char *prefix, bool under, const char *relative);
 
 /*
- * The local path of a key below a folder. Keys come from outside: one that would leave the folder or cannot be a file
- * name (a component that is empty, "." or "..", a leading slash) is -EINVAL. A trailing slash (a folder marker) is
- * kept. -ENAMETOOLONG.
+ * The local path of a key below a folder. Keys come from outside: one that would leave the folder
+ * or cannot be a file name (a component that is empty, "." or "..", a leading slash) is -EINVAL. A
+ * trailing slash (a folder marker) is kept. -ENAMETOOLONG.
  */
 int cli_local_join(char *out, size_t size, const char *folder, const char *relative);
 

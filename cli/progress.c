@@ -1,7 +1,7 @@
 /*
- * progress.c - shows how far a transfer is. Workers add to counters from their threads; one thread of its own draws,
- * five times a second on a terminal and once a second as plain lines. Messages go through cli_progress_print(), so
- * that they never tear the bar.
+ * progress.c - shows how far a transfer is. Workers add to counters from their threads; one thread
+ * of its own draws, five times a second on a terminal and once a second as plain lines. Messages go
+ * through cli_progress_print(), so that they never tear the bar.
  */
 #include "progress.h"
 
@@ -127,7 +127,7 @@ void cli_format_bar(char *out, size_t size, unsigned width, const struct cli_sna
         snprintf(out + 1 + room, size - 1 - room, "] %s", line);
 }
 
-/* ---- drawing ------------------------------------------------------------------------------------- */
+/* ---- drawing --------------------------------------------------------------------------------- */
 
 static double seconds_since(const struct timespec *start)
 {

@@ -29,8 +29,10 @@ struct cli_progress;
 
 enum cli_progress_style { CLI_PROGRESS_NONE, CLI_PROGRESS_BAR, CLI_PROGRESS_LINES };
 
-/* Draws on standard error from a thread of its own until freed, which ends the bar with its last state. -ENOMEM,
- * -EAGAIN. */
+/*
+ * Draws on standard error from a thread of its own until freed, which ends the bar with its last
+ * state. -ENOMEM, -EAGAIN.
+ */
 int cli_progress_new(enum cli_progress_style style, struct cli_progress **out);
 void cli_progress_free(struct cli_progress *progress);
 /* Any thread. */

@@ -1,5 +1,6 @@
 /*
- * say.c - what the commands say: errors, usage, names and times in print. Any thread; a line goes out in one write.
+ * say.c - what the commands say: errors, usage, names and times in print. Any thread; a line goes
+ * out in one write.
  */
 #include "cli.h"
 

@@ -1,9 +1,10 @@
 /*
  * crc32.c - CRC-32 (zlib) and CRC-32C (Castagnoli) by ISA-L, and joining them.
  *
- * Called by everything that stores, sends or receives bytes, on any thread. ISA-L picks the instructions at run time. Its CRC-32C folds wide
- * registers, which costs more than the sum itself where there are few bytes: the names and values of the index, of which a listing sums a
- * thousand. Those go through the processor's own instruction.
+ * Called by everything that stores, sends or receives bytes, on any thread. ISA-L picks the
+ * instructions at run time. Its CRC-32C folds wide registers, which costs more than the sum itself
+ * where there are few bytes: the names and values of the index, of which a listing sums a thousand.
+ * Those go through the processor's own instruction.
  */
 #include "ec/ec_internal.h"
 

@@ -3,12 +3,14 @@
  *
  * Called on any thread. The first call chooses the fastest way this processor has.
  *
- * Folding: a CRC is the message, as a polynomial, times x^64 modulo P. So any part of the message may be replaced by
- * something congruent to it. 128 bits at distance D before other 128 bits are worth l(x) x^(D+64) + h(x) x^D there, l being the
- * quadword in front and h the one behind it; with x^(D+64) and x^D reduced modulo P, that is two carry-less
- * multiplications of 64 by 64 bits and an exclusive or. A register walks over the message in steps of D that way, several
- * side by side, until 128 bits are left that are congruent to all of it; the tables do those, and the odd bytes at the end.
- * In reflected numbers a carry-less product comes out one x too low, so the constants are x^(D+63) and x^(D-1).
+ * Folding: a CRC is the message, as a polynomial, times x^64 modulo P. So any part of the message
+ * may be replaced by something congruent to it. 128 bits at distance D before other 128 bits are
+ * worth l(x) x^(D+64) + h(x) x^D there, l being the quadword in front and h the one behind it; with
+ * x^(D+64) and x^D reduced modulo P, that is two carry-less multiplications of 64 by 64 bits and an
+ * exclusive or. A register walks over the message in steps of D that way, several side by side,
+ * until 128 bits are left that are congruent to all of it; the tables do those, and the odd bytes
+ * at the end. In reflected numbers a carry-less product comes out one x too low, so the constants
+ * are x^(D+63) and x^(D-1).
  */
 #include "ec/ec_internal.h"
 
@@ -24,7 +26,9 @@
 #define WIDE   64u /* bytes in one 512-bit register */
 #define LANES  4u  /* registers side by side */
 
-/* Constants to fold over a distance: what multiplies the quadword in front, and the one behind it. */
+/*
+ * Constants to fold over a distance: what multiplies the quadword in front, and the one behind it.
+ */
 struct fold {
         uint64_t front, behind;
 };
@@ -39,7 +43,7 @@ static struct {
 
 static pthread_once_t crc64_once = PTHREAD_ONCE_INIT;
 
-/* ---- what is made once ---------------------------------------------------------------------------- */
+/* ---- what is made once ----------------------------------------------------------------------- */
 
 static void make_table(void)
 {
@@ -81,7 +85,7 @@ static void crc64_make(void)
                         crc64.best = way;
 }
 
-/* ---- tables --------------------------------------------------------------------------------------- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 static uint64_t load64(const uint8_t *at)
 {
@@ -109,7 +113,7 @@ static uint64_t run_table(uint64_t reg, const uint8_t *at, size_t len)
         return reg;
 }
 
-/* ---- carry-less multiplication, 128 bits at a time ------------------------------------------------- */
+/* ---- carry-less multiplication, 128 bits at a time ------------------------------------------- */
 
 #if defined(__x86_64__)
 #define TARGET_128 __attribute__((target("pclmul,sse4.1")))
@@ -164,7 +168,7 @@ static TARGET_128 uint64_t run_pclmul(uint64_t reg, const uint8_t *at, size_t le
         return finish_block(lane[0], at, len);
 }
 
-/* ---- 512 bits at a time ---------------------------------------------------------------------------- */
+/* ---- 512 bits at a time ---------------------------------------------------------------------- */
 
 static inline TARGET_512 __m512i load_wide(const uint8_t *at)
 {
@@ -244,7 +248,7 @@ bool era_crc64_way_works(enum era_crc64_way way)
 
 #endif
 
-/* ---- the public functions -------------------------------------------------------------------------- */
+/* ---- the public functions -------------------------------------------------------------------- */
 
 uint64_t era_crc64_by(enum era_crc64_way way, uint64_t crc, const void *buf, size_t len)
 {

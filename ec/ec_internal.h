@@ -1,16 +1,17 @@
 /*
- * ec_internal.h - what the files of ec/ share with one another and with their tests; nobody else includes it.
+ * ec_internal.h - what the files of ec/ share with one another and with their tests; nobody else
+ * includes it.
  */
 #ifndef MILLRACE_EC_INTERNAL_H
 #define MILLRACE_EC_INTERNAL_H
 
 #include "ec.h"
 
-/* ---- field.c: polynomials over GF(2) modulo a CRC's polynomial ------------------------------------- */
+/* ---- field.c: polynomials over GF(2) modulo a CRC's polynomial ------------------------------- */
 
 /*
- * The ring a CRC computes in. Numbers are reflected, as the CRCs here are: the top bit is the coefficient of x^0. Constant
- * after era_field_init().
+ * The ring a CRC computes in. Numbers are reflected, as the CRCs here are: the top bit is the
+ * coefficient of x^0. Constant after era_field_init().
  */
 struct era_field {
         uint64_t poly;            /* reflected, without the leading coefficient */
@@ -25,7 +26,7 @@ uint64_t era_field_power(const struct era_field *field, uint64_t n);
 /* What len zero bytes more do to a CRC register: a * x^(8 len). */
 uint64_t era_field_skip(const struct era_field *field, uint64_t a, uint64_t len);
 
-/* ---- crc64.c: the ways to compute CRC-64/NVME, fastest last ---------------------------------------- */
+/* ---- crc64.c: the ways to compute CRC-64/NVME, fastest last ---------------------------------- */
 
 #define ERA_CRC64_POLY 0x9A6C9329AC4BC9B5ull /* reflected */
 
@@ -35,7 +36,7 @@ enum era_crc64_way { ERA_CRC64_TABLE, ERA_CRC64_PCLMUL, ERA_CRC64_VPCLMUL, ERA_C
 bool era_crc64_way_works(enum era_crc64_way way);
 uint64_t era_crc64_by(enum era_crc64_way way, uint64_t crc, const void *buf, size_t len);
 
-/* ---- md5.c, md5_wide.c: the ways to compute MD5 of several streams -------------------------------- */
+/* ---- md5.c, md5_wide.c: the ways to compute MD5 of several streams --------------------------- */
 
 #define ERA_MD5_LANES_MAX 16
 

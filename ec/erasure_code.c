@@ -1,9 +1,11 @@
 /*
- * erasure_code.c - the erasure code: k data shards, m parity shards, any k of which give all the others.
+ * erasure_code.c - the erasure code: k data shards, m parity shards, any k of which give all the
+ * others.
  *
- * Called by the gateway when it writes, reads with shards missing, or repairs, on any thread. A code is the k+m by k matrix of
- * a systematic Cauchy code (the first k rows are the identity) and ISA-L's tables of its parity rows; it is immutable, so
- * that all loops share one. Every k by k part of a Cauchy matrix can be inverted, which is why any k shards are enough.
+ * Called by the gateway when it writes, reads with shards missing, or repairs, on any thread. A
+ * code is the k+m by k matrix of a systematic Cauchy code (the first k rows are the identity) and
+ * ISA-L's tables of its parity rows; it is immutable, so that all loops share one. Every k by k
+ * part of a Cauchy matrix can be inverted, which is why any k shards are enough.
  */
 #include "ec/ec_internal.h"
 
@@ -79,7 +81,7 @@ void era_update(const struct era_code *code, size_t len, unsigned index, bool fi
                               (uint8_t *)data, (uint8_t **)parity);
 }
 
-/* ---- rebuilding ----------------------------------------------------------------------------------- */
+/* ---- rebuilding ------------------------------------------------------------------------------ */
 
 /* Names the first k shards that are there. -EINVAL: fewer. */
 static int code_choose(const struct era_code *code, const bool present[], unsigned chosen[])
@@ -105,7 +107,9 @@ static void invert(const struct era_code *code, const unsigned chosen[], uint8_t
         assert(singular == 0); /* never, of a Cauchy matrix */
 }
 
-/* row: turns the chosen shards into shard number `shard`, its row of the matrix times the inverse. */
+/*
+ * row: turns the chosen shards into shard number `shard`, its row of the matrix times the inverse.
+ */
 static void make_row(const struct era_code *code, const uint8_t inverse[], unsigned shard, uint8_t row[])
 {
         const uint8_t *of_data = code->matrix + shard * code->k;

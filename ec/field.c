@@ -1,8 +1,9 @@
 /*
  * field.c - arithmetic on polynomials over GF(2) modulo a CRC's polynomial.
  *
- * Used by the CRCs of ec/ to join CRCs of parts and to make the constants that folding needs, so that no such constant
- * stands in the source. Pure functions of any thread; a field is made once and then constant.
+ * Used by the CRCs of ec/ to join CRCs of parts and to make the constants that folding needs, so
+ * that no such constant stands in the source. Pure functions of any thread; a field is made once
+ * and then constant.
  */
 #include "ec/ec_internal.h"
 

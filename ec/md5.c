@@ -1,8 +1,9 @@
 /*
  * md5.c - MD5 of several streams at a time, each in a lane of wide registers.
  *
- * Called on any thread; a stream by one thread at a time. MD5 is one long chain of dependent steps, so a processor is mostly idle while it computes
- * one; sixteen side by side cost little more. No library of Debian does that.
+ * Called on any thread; a stream by one thread at a time. MD5 is one long chain of dependent steps,
+ * so a processor is mostly idle while it computes one; sixteen side by side cost little more. No
+ * library of Debian does that.
  */
 #include "ec/ec_internal.h"
 
@@ -13,7 +14,7 @@
 
 #define LANES_MAX ERA_MD5_LANES_MAX
 
-/* ---- one lane ------------------------------------------------------------------------------------- */
+/* ---- one lane -------------------------------------------------------------------------------- */
 
 static uint32_t rotate(uint32_t value, unsigned by)
 {
@@ -49,7 +50,7 @@ static void md5_compress(uint32_t state[4], const uint8_t *data, size_t blocks)
         state[3] = d;
 }
 
-/* ---- ways ----------------------------------------------------------------------------------------- */
+/* ---- ways ------------------------------------------------------------------------------------ */
 
 unsigned era_md5_way_lanes(enum era_md5_way way)
 {
@@ -101,7 +102,7 @@ static void compress_lanes(enum era_md5_way way, struct era_md5_lanes *lanes, si
 #endif
 }
 
-/* ---- streams -------------------------------------------------------------------------------------- */
+/* ---- streams --------------------------------------------------------------------------------- */
 
 void era_md5_init(struct era_md5 *md5)
 {

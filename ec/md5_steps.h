@@ -1,10 +1,14 @@
 /*
- * md5_steps.h - the 64 steps of MD5's compression (RFC 1321, 3.4), for whoever defines the step: on one number or on a register of them.
+ * md5_steps.h - the 64 steps of MD5's compression (RFC 1321, 3.4), for whoever defines the step: on
+ * one number or on a register of them.
  */
 #ifndef MILLRACE_EC_MD5_STEPS_H
 #define MILLRACE_EC_MD5_STEPS_H
 
-/* S(function, a, b, c, d, word of the block, rotation, constant): a = b + rotated(a + function(b, c, d) + word + constant) */
+/*
+ * S(function, a, b, c, d, word of the block, rotation, constant): a = b + rotated(a + function(b,
+ * c, d) + word + constant)
+ */
 /* clang-format off */
 #define ERA_MD5_STEPS(S) \
         S(F, a, b, c, d, 0, 7, 0xd76aa478u) S(F, d, a, b, c, 1, 12, 0xe8c7b756u) \

@@ -1,5 +1,6 @@
 /*
- * md5_wide.c - MD5's compression in all lanes of AVX2's registers (8) or AVX-512's (16). Pure; any thread, on processors that have them.
+ * md5_wide.c - MD5's compression in all lanes of AVX2's registers (8) or AVX-512's (16). Pure; any
+ * thread, on processors that have them.
  *
  * A register holds one word of each lane. Blocks are read lane by lane and transposed.
  */
@@ -11,7 +12,7 @@
 
 #include "ec/md5_steps.h"
 
-/* ---- AVX2 ----------------------------------------------------------------------------------------- */
+/* ---- AVX2 ------------------------------------------------------------------------------------ */
 
 /* 8 words of 8 lanes, which follow one another from `offset` on. */
 __attribute__((target("avx2"))) static inline void transpose8(const struct era_md5_lanes *lanes, size_t offset, __m256i out[8])
@@ -80,7 +81,7 @@ __attribute__((target("avx2"))) void era_md5_avx2(struct era_md5_lanes *lanes, s
 #undef I
 #undef STEP
 
-/* ---- AVX-512 -------------------------------------------------------------------------------------- */
+/* ---- AVX-512 --------------------------------------------------------------------------------- */
 
 /* A block of 16 lanes. */
 __attribute__((target("avx512f"))) static inline void transpose16(const struct era_md5_lanes *lanes, __m512i out[16])
@@ -100,7 +101,10 @@ __attribute__((target("avx512f"))) static inline void transpose16(const struct e
                 quad[i + 2] = _mm512_unpacklo_epi64(pair[i + 1], pair[i + 3]);
                 quad[i + 3] = _mm512_unpackhi_epi64(pair[i + 1], pair[i + 3]);
         }
-        /* quad[4 r + j]: of the words j, j + 4, j + 8, j + 12 one each in a quarter, lanes 4 r to 4 r + 3 */
+        /*
+         * quad[4 r + j]: of the words j, j + 4, j + 8, j + 12 one each in a quarter, lanes 4 r to 4
+         * r + 3
+         */
         for (i = 0; i < 4; i++) {
                 half[i] = _mm512_shuffle_i32x4(quad[i], quad[i + 4], 0x88);
                 half[i + 4] = _mm512_shuffle_i32x4(quad[i], quad[i + 4], 0xdd);
@@ -115,7 +119,10 @@ __attribute__((target("avx512f"))) static inline void transpose16(const struct e
         }
 }
 
-/* Any function of three bits is one instruction; the number is its table, b being the highest bit of the place. */
+/*
+ * Any function of three bits is one instruction; the number is its table, b being the highest bit
+ * of the place.
+ */
 #define ADD(a, b)  _mm512_add_epi32(a, b)
 #define F(b, c, d) _mm512_ternarylogic_epi32(b, c, d, 0xca)
 #define G(b, c, d) F(d, b, c)

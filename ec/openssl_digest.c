@@ -1,8 +1,8 @@
 /*
  * openssl_digest.c - MD5, SHA-1 and SHA-256 by OpenSSL.
  *
- * Called on any thread; one digest by one thread at a time. The algorithms are fetched once: looking them up by name for each
- * digest costs more than hashing a small object does.
+ * Called on any thread; one digest by one thread at a time. The algorithms are fetched once:
+ * looking them up by name for each digest costs more than hashing a small object does.
  */
 #include "ec/ec_internal.h"
 
@@ -19,7 +19,9 @@ struct era_digest {
 
 static const char *const names[] = {[ERA_MD5] = "MD5", [ERA_SHA1] = "SHA1", [ERA_SHA256] = "SHA256"};
 
-/* Constant after digest_fetch(). NULL: this OpenSSL does not give it (a FIPS provider has no MD5). */
+/*
+ * Constant after digest_fetch(). NULL: this OpenSSL does not give it (a FIPS provider has no MD5).
+ */
 static EVP_MD *fetched[sizeof(names) / sizeof(names[0])];
 static pthread_once_t fetch_once = PTHREAD_ONCE_INIT;
 

@@ -1,8 +1,10 @@
 /*
- * format.h - what stands on a drive. Nothing else defines a byte on disk, but for what these bytes carry for others: attrs
- * and tag of a value are the gateway's (gateway/s3/attrs_format.h). All integers are little-endian unless said.
+ * format.h - what stands on a drive. Nothing else defines a byte on disk, but for what these bytes
+ * carry for others: attrs and tag of a value are the gateway's (gateway/s3/attrs_format.h). All
+ * integers are little-endian unless said.
  *
- * Numbers of every enumeration here are stored: append only, and a number that was given is never given again.
+ * Numbers of every enumeration here are stored: append only, and a number that was given is never
+ * given again.
  *
  *   DRIVE/FORMAT           text, written once, and anew by an upgrade (see drive/identity.c)
  *   DRIVE/LOCK             flock'ed while a daemon uses the drive
@@ -76,7 +78,10 @@ enum fmt_record_type {
 enum fmt_record_flag {
         FMT_RECORD_OPTIONAL = 1        /* whoever does not know the type skips the record; without this bit it refuses the drive */
 };
-/* Log reclaim moves a living value by a COPY record of that one mutation, with the seq and epoch of the record it stood in. */
+/*
+ * Log reclaim moves a living value by a COPY record of that one mutation, with the seq and epoch of
+ * the record it stood in.
+ */
 
 struct fmt_record {
         uint32_t magic;
@@ -132,7 +137,7 @@ struct fmt_end {
         uint32_t end_units;            /* and where that ends, / FMT_RECORD_ALIGN; 0: not known */
 };
 
-/* ---- names: [space u8][bucket id u64 big-endian][rest] -------------------------------------------- */
+/* ---- names: [space u8][bucket id u64 big-endian][rest] --------------------------------------- */
 
 enum fmt_space {
         FMT_SPACE_CONFIG = 1,          /* rest: 'b' bucket name; 's' (attrs of its value: fmt_scrub); 'w' (attrs: a name, where a walk of upkeep was); 'd' name 00 id[8] of a deleted bucket, of which uploads may be left (value: the bucket's) */
@@ -157,7 +162,7 @@ struct fmt_mutation {
         uint32_t value_len;
 };
 
-/* ---- values --------------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 enum fmt_value_flag {
         FMT_VALUE_INLINE = 1           /* the object's bytes are the inline bytes of the record that put it */
@@ -213,7 +218,9 @@ struct fmt_head {
         uint64_t versions;
 };
 
-/* | fmt_value | attrs | fields | parts |   in records and in the index alike; log_file, log_position and crc are filled by the drive. */
+/*
+ * | fmt_value | attrs | fields | parts |   in records and in the index alike; log_file, log_position and crc are filled by the drive.
+ */
 struct fmt_value {
         uint32_t crc;                  /* in the index: CRC32C of the name, then of all that follows; in a record 0 */
         uint8_t space;
@@ -240,8 +247,10 @@ struct fmt_value {
 
 #define FMT_PART_NARROW 0x8000u        /* in fmt_part.number: drives are u8, 0xff where a shard is missing */
 #define FMT_PART_NUMBER 0x7fffu
-/* | fmt_part | attrs | drives: u16[runs * (k+m)], 0xffff where a shard is missing |. A run is max(1, FMT_RUN_BYTES / (k * unit))
- * stripes; runs = ceil(stripes / stripes per run), at least 1 (also for size 0, which has no stripes) */
+/*
+ * | fmt_part | attrs | drives: u16[runs * (k+m)], 0xffff where a shard is missing |. A run is max(1, FMT_RUN_BYTES / (k * unit))
+ * stripes; runs = ceil(stripes / stripes per run), at least 1 (also for size 0, which has no stripes)
+ */
 struct fmt_part {
         uint16_t number;               /* 0 for a simple PUT; and FMT_PART_NARROW */
         uint8_t k, m;
@@ -254,7 +263,7 @@ struct fmt_part {
         uint8_t etag[16];
 };
 
-/* ---- segments and frames --------------------------------------------------------------------------- */
+/* ---- segments and frames --------------------------------------------------------------------- */
 
 struct fmt_segment_header {
         uint32_t magic;
@@ -291,7 +300,7 @@ struct fmt_frame {
         uint8_t rest[4096 - 88 - 256];
 };
 
-/* ---- how far a scrub has come ---------------------------------------------------------------------- */
+/* ---- how far a scrub has come ---------------------------------------------------------------- */
 
 struct fmt_scrub_counts {
         int64_t started_ms, ended_ms;
@@ -333,7 +342,9 @@ enum fmt_rot_flag {
         FMT_ROT_MORE = 2               /* there were more gaps than could be remembered (on any one row) */
 };
 
-/* A place of a segment that is not as it was written. It counts for as long as the index names it. */
+/*
+ * A place of a segment that is not as it was written. It counts for as long as the index names it.
+ */
 struct fmt_rot {
         uint8_t object_id[FMT_ID];     /* of a shard */
         uint64_t segment, offset;
@@ -344,7 +355,7 @@ struct fmt_rot {
         uint16_t flags;                /* enum fmt_rot_flag; builds that do not know them write 0 */
 };
 
-/* ---- epochs --------------------------------------------------------------------------------------- */
+/* ---- epochs ---------------------------------------------------------------------------------- */
 
 enum fmt_epoch_in {
         FMT_EPOCH_OUT = 0,
@@ -373,23 +384,28 @@ struct fmt_epoch_drive {
         uint16_t node, rack;           /* reserved for a cluster */
 };
 
-/* A forced epoch's number is so far above all that are known that the drives given up have not come so far: numbers, and what is made of them (object
- * ids, PG sequence numbers), are not used twice. 4,095 of them fit in an object id's 32 bits. */
+/*
+ * A forced epoch's number is so far above all that are known that the drives given up have not come
+ * so far: numbers, and what is made of them (object ids, PG sequence numbers), are not used twice.
+ * 4,095 of them fit in an object id's 32 bits.
+ */
 #define FMT_EPOCH_FORCED_STEP (1u << 20)
 
 /*
  *   | fmt_epoch | fmt_epoch_drive x drives | place ids: u8[16] x drives | fmt_epoch_tail and what later versions add to it |
  *
- * Drives by slot. A slot's place id is what placement hashes: the id of the first drive it had, so that putting another drive in its place moves nothing.
- * Absent: each slot has its first drive. The tail may be absent; where it is there, so are the place ids.
+ * Drives by slot. A slot's place id is what placement hashes: the id of the first drive it had, so
+ * that putting another drive in its place moves nothing. Absent: each slot has its first drive. The
+ * tail may be absent; where it is there, so are the place ids.
  */
 #define FMT_EPOCH_PLACED(drives) (sizeof(struct fmt_epoch) + (drives) * (sizeof(struct fmt_epoch_drive) + FMT_ID)) /* bytes up to the tail */
 #define FMT_EPOCH_TAIL_MAX 1024u
 #define FMT_EPOCH_MAX(drives) (FMT_EPOCH_PLACED(drives) + FMT_EPOCH_TAIL_MAX) /* bytes of a body */
 
 /*
- * The last epoch that was surely in force when this one was made. A drive that was in it and has not got it has lost writes. A reader skips the bytes
- * behind the fields that it knows, and refuses the record if `must` has a bit that it does not know.
+ * The last epoch that was surely in force when this one was made. A drive that was in it and has
+ * not got it has lost writes. A reader skips the bytes behind the fields that it knows, and refuses
+ * the record if `must` has a bit that it does not know.
  */
 struct fmt_epoch_tail {
         uint32_t size;                 /* of the tail, this field included: up to the end of the body; a multiple of 8 */
@@ -409,10 +425,11 @@ struct fmt_epoch {
 };
 
 /*
- * ---- the index -------------------------------------------------------------------------------------
+ * ---- the index
+ * -------------------------------------------------------------------------------------
  *
- * An LMDB environment (data.mdb) with these databases; keys are big-endian, so that bytewise order is the
- * order of numbers:
+ * An LMDB environment (data.mdb) with these databases; keys are big-endian, so that bytewise order
+ * is the order of numbers:
  *
  *   names      name of less than 511 bytes -> | fmt_value | attrs | parts |
  *              the first 511 bytes of a name of 511 or more -> fmt_index_piece
@@ -425,9 +442,10 @@ struct fmt_epoch {
  *   pgs        u32 -> fmt_index_pg
  *   meta       u8, enum fmt_index_meta -> | crc u32 | bytes |
  *
- * A key shorter than the full length is a name's end, a key of full length leads on: names keep their bytewise order at
- * every depth. A piece goes with the last name under it. Every value begins with a CRC32C of its key followed by the
- * rest of the value, so that a value under the wrong key is damage too (names: of the whole name).
+ * A key shorter than the full length is a name's end, a key of full length leads on: names keep
+ * their bytewise order at every depth. A piece goes with the last name under it. Every value begins
+ * with a CRC32C of its key followed by the rest of the value, so that a value under the wrong key
+ * is damage too (names: of the whole name).
  *   DRIVE/index/CONDEMNED (empty): the index is to be removed and rebuilt.
  */
 #define FMT_INDEX_PIECE_FIRST 511u

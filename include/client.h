@@ -1,6 +1,7 @@
 /*
- * client.h - what the program `millrace` takes from the client library beside millrace.h, whose rules hold here, too: settings from a file,
- * transfers between objects and descriptors, uploads left behind, the admin listener. Linked statically; not installed.
+ * client.h - what the program `millrace` takes from the client library beside millrace.h, whose
+ * rules hold here, too: settings from a file, transfers between objects and descriptors, uploads
+ * left behind, the admin listener. Linked statically; not installed.
  *
  * Every call blocks until it is done, and any thread may make it.
  */
@@ -9,7 +10,7 @@
 
 #include "millrace.h"
 
-/* ---- settings ------------------------------------------------------------------------------------ */
+/* ---- settings -------------------------------------------------------------------------------- */
 
 struct mr_settings {
         char endpoint[512]; /* http[s]://host[:port], no path */
@@ -33,15 +34,16 @@ struct mr_settings {
 void mr_settings_default(struct mr_settings *settings);
 
 /*
- * Sets one setting by its name in the configuration file, e.g. "parallel". -ENOENT: no such name; -EINVAL: bad value.
- * why (may be NULL) gets one line that names the setting and what it takes.
+ * Sets one setting by its name in the configuration file, e.g. "parallel". -ENOENT: no such name;
+ * -EINVAL: bad value. why (may be NULL) gets one line that names the setting and what it takes.
  */
 int mr_settings_set(struct mr_settings *settings, const char *name, const char *value, char *why, size_t why_size);
 
 /*
- * Fills settings from, each overriding the one before: defaults; the file (NULL: $MILLRACE_CONFIG, else
- * $XDG_CONFIG_HOME/millrace/config, else ~/.config/millrace/config, and then it need not exist); the environment.
- * Errors as mr_settings_set(), or of opening the file; why names the file and line, or the variable.
+ * Fills settings from, each overriding the one before: defaults; the file (NULL: $MILLRACE_CONFIG,
+ * else $XDG_CONFIG_HOME/millrace/config, else ~/.config/millrace/config, and then it need not
+ * exist); the environment. Errors as mr_settings_set(), or of opening the file; why names the file
+ * and line, or the variable.
  */
 int mr_settings_load(const char *path, struct mr_settings *settings, char *why, size_t why_size);
 
@@ -52,15 +54,20 @@ struct mr_setting_info {
 };
 const struct mr_setting_info *mr_setting_info(unsigned index);
 
-/* ---- a client ------------------------------------------------------------------------------------ */
+/* ---- a client -------------------------------------------------------------------------------- */
 
-/* Copies settings. -EINVAL where endpoint or admin is not a URL of the form above, or a number is out of its range. */
+/*
+ * Copies settings. -EINVAL where endpoint or admin is not a URL of the form above, or a number is
+ * out of its range.
+ */
 int mr_client_new(const struct mr_settings *settings, struct mr_client **out);
-/* Progress of a transfer: delta bytes more, or, when an attempt is repeated, less. Called by any thread, several at
- * once. */
+/*
+ * Progress of a transfer: delta bytes more, or, when an attempt is repeated, less. Called by any
+ * thread, several at once.
+ */
 typedef void (*mr_progress_fn)(void *arg, int64_t delta);
 
-/* ---- objects ------------------------------------------------------------------------------------- */
+/* ---- objects --------------------------------------------------------------------------------- */
 
 struct mr_put_fd {
         const char *bucket, *key;
@@ -80,9 +87,10 @@ struct mr_put_fd_result {
 };
 
 /*
- * Stores a whole file or stream: one PUT, or, where it is large, parts in parallel; a failed upload in parts is
- * aborted. A regular file that changes meanwhile is refused by its checksum (-EBADMSG) or, when it shrinks, with
- * -ESTALE. Buffers: none for a regular file; for a stream at most 128 MiB or one part, whichever is more.
+ * Stores a whole file or stream: one PUT, or, where it is large, parts in parallel; a failed upload
+ * in parts is aborted. A regular file that changes meanwhile is refused by its checksum (-EBADMSG)
+ * or, when it shrinks, with -ESTALE. Buffers: none for a regular file; for a stream at most 128 MiB
+ * or one part, whichever is more.
  */
 int mr_put_fd(struct mr_client *client, const struct mr_put_fd *put, struct mr_put_fd_result *out,
               struct mr_error *err);
@@ -101,18 +109,21 @@ struct mr_get_fd_result {
         bool verified; /* the object had a checksum of its bytes, and it was compared */
 };
 
-/* Into a regular file, by ranges in parallel, from its offset 0; the file must be empty. What a failure leaves in it
- * is not to be used. */
+/*
+ * Into a regular file, by ranges in parallel, from its offset 0; the file must be empty. What a
+ * failure leaves in it is not to be used.
+ */
 int mr_get_file(struct mr_client *client, const struct mr_get_fd *get, int fd, struct mr_get_fd_result *out,
                 struct mr_error *err);
 /*
- * Into a stream, in order, by ranges in parallel (at most 64 MiB of them buffered). Bytes are written as they come; a
- * checksum that turns out wrong at the end is -EBADMSG after they were written.
+ * Into a stream, in order, by ranges in parallel (at most 64 MiB of them buffered). Bytes are
+ * written as they come; a checksum that turns out wrong at the end is -EBADMSG after they were
+ * written.
  */
 int mr_get_stream(struct mr_client *client, const struct mr_get_fd *get, int fd, struct mr_get_fd_result *out,
                   struct mr_error *err);
 
-/* ---- listings ------------------------------------------------------------------------------------ */
+/* ---- listings -------------------------------------------------------------------------------- */
 
 /* Strings are valid during the call. A result other than 0 ends the listing, and is its result. */
 typedef int (*mr_entry_fn)(void *arg, const struct mr_entry *entry);
@@ -128,7 +139,7 @@ int mr_uploads(struct mr_client *client, const char *bucket, const char *prefix,
 int mr_upload_abort(struct mr_client *client, const char *bucket, const char *key, const char *upload_id,
                     struct mr_error *err);
 
-/* ---- the daemon ---------------------------------------------------------------------------------- */
+/* ---- the daemon ------------------------------------------------------------------------------ */
 
 struct mr_reply {
         int status;
@@ -139,13 +150,17 @@ struct mr_reply {
 void mr_reply_free(struct mr_reply *reply);
 
 /*
- * One signed request to the admin listener, e.g. "GET", "/admin/v1/info". query: names and values by turns, at most MR_ADMIN_QUERY_MAX pairs, ended
- * by a NULL; NULL: none. 0 for any answer, whatever its status.
+ * One signed request to the admin listener, e.g. "GET", "/admin/v1/info". query: names and values
+ * by turns, at most MR_ADMIN_QUERY_MAX pairs, ended by a NULL; NULL: none. 0 for any answer,
+ * whatever its status.
  */
 #define MR_ADMIN_QUERY_MAX 4
 int mr_admin(struct mr_client *client, const char *method, const char *path, const char *const query[],
              struct mr_reply *out, struct mr_error *err);
-/* One unsigned GET, tried once: of the endpoint's root, or of a path of the admin listener. 0 for any answer. */
+/*
+ * One unsigned GET, tried once: of the endpoint's root, or of a path of the admin listener. 0 for
+ * any answer.
+ */
 int mr_probe_endpoint(struct mr_client *client, struct mr_reply *out, struct mr_error *err);
 /* How RDMA would carry this client's bytes: opens a session, if there is none. Else why not. */
 struct mr_rdma_report {
@@ -159,8 +174,9 @@ int mr_probe_rdma(struct mr_client *client, struct mr_rdma_report *out, struct m
 /* GETs and PUTs whose bytes were copied, as their own memory was not registered. Any thread. */
 uint64_t mr_client_bounced(const struct mr_client *client);
 /*
- * Whether auto tries RDMA first for all bytes of an object in registered memory: of a PUT, or a GET that is one of so many in a batch (1: of none). Where TCP
- * carried some of those nevertheless, it fell back.
+ * Whether auto tries RDMA first for all bytes of an object in registered memory: of a PUT, or a GET
+ * that is one of so many in a batch (1: of none). Where TCP carried some of those nevertheless, it
+ * fell back.
  */
 bool mr_prefers_rdma(const struct mr_client *client, bool put, uint64_t len, size_t batch);
 int mr_probe_admin(struct mr_client *client, const char *path, struct mr_reply *out, struct mr_error *err);

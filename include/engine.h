@@ -1,8 +1,9 @@
 /*
- * engine.h - the store: buckets, objects and uploads over drives, with erasure code, quorums and recovery.
+ * engine.h - the store: buckets, objects and uploads over drives, with erasure code, quorums and
+ * recovery.
  *
- * Every asynchronous call is made on one of the store's loops ("home") and its callback comes on the same loop, never from
- * inside the call. Results are 0 or a negative errno:
+ * Every asynchronous call is made on one of the store's loops ("home") and its callback comes on
+ * the same loop, never from inside the call. Results are 0 or a negative errno:
  *   -ENOENT       no such bucket, key or upload        -EEXIST       If-None-Match: * (or bucket) met something
  *   -ESTALE       If-Match did not match               -EAGAIN       overloaded, a queue is full (503 SlowDown)
  *   -ENOSPC       the store is full (507)              -EROFS        too few drives for the write quorum (503)
@@ -42,7 +43,7 @@ struct eng_str {
         size_t len;
 };
 
-/* ---- opening ------------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 struct eng_options {
         const char *const *drives;    /* folders */
@@ -78,27 +79,36 @@ struct eng_error {
 };
 
 /*
- * Recognises (or formats) the drives: reads FORMAT files, takes locks, and opens what can be opened. Blocking; called before the loops
- * run. A drive that is missing or unusable by itself is reported in health, not here, as long as the store can be
- * identified: one with a damaged FORMAT, other content, or a device that does not answer (within drive_wait_ms) is as one that is missing. Two
- * stores, a lock held elsewhere, a newer layout, or no drive at all is an error with a text.
+ * Recognises (or formats) the drives: reads FORMAT files, takes locks, and opens what can be
+ * opened. Blocking; called before the loops run. A drive that is missing or unusable by itself is
+ * reported in health, not here, as long as the store can be identified: one with a damaged FORMAT,
+ * other content, or a device that does not answer (within drive_wait_ms) is as one that is missing.
+ * Two stores, a lock held elsewhere, a newer layout, or no drive at all is an error with a text.
  */
 int eng_store_open(const struct eng_options *options, struct eng_store **out, struct eng_error *error);
 /* True if this opening formatted the store (credentials are made then). */
 bool eng_store_formatted(const struct eng_store *store);
-/* Starts recovery (replay, epoch, settling); asynchronous, to be called once the loops run or are about to. Any thread. */
+/*
+ * Starts recovery (replay, epoch, settling); asynchronous, to be called once the loops run or are
+ * about to. Any thread.
+ */
 void eng_store_start(struct eng_store *store);
 /* Folders given that are no drives, or did not answer, and why; "": none. */
 const char *eng_store_unused(const struct eng_store *store);
 /*
- * Stops background work and makes the index cover the log. Blocking; called after the loops were stopped. False: a thread that opens a drive or a file of
- * one has not come back within some seconds. The store and the loops stay as they are then, and the process is to end: the next start does what is left.
+ * Stops background work and makes the index cover the log. Blocking; called after the loops were
+ * stopped. False: a thread that opens a drive or a file of one has not come back within some
+ * seconds. The store and the loops stay as they are then, and the process is to end: the next start
+ * does what is left.
  */
 bool eng_store_close(struct eng_store *store);
 
-/* ---- state --------------------------------------------------------------------------------------- */
+/* ---- state ----------------------------------------------------------------------------------- */
 
-/* JOINING: was stale or is new, is written to, and is being brought up to date; counts for nothing yet. */
+/*
+ * JOINING: was stale or is new, is written to, and is being brought up to date; counts for nothing
+ * yet.
+ */
 /* REMOVED: belongs to the store no more. */
 enum eng_drive_state { ENG_DRIVE_IN, ENG_DRIVE_MISSING, ENG_DRIVE_STALE, ENG_DRIVE_FAILED, ENG_DRIVE_JOINING, ENG_DRIVE_REMOVED };
 #define ENG_DRIVE_STATES 6u
@@ -144,7 +154,10 @@ struct eng_drive_info {
         struct eng_scrub_progress scrub;
 };
 
-/* What a set of shards comes to: object id, stripe, shard number, length and CRC32C of each, summed in any order. */
+/*
+ * What a set of shards comes to: object id, stripe, shard number, length and CRC32C of each, summed
+ * in any order.
+ */
 struct eng_digest {
         uint64_t shards, payload;  /* bytes */
         uint8_t bytes[32];
@@ -195,26 +208,34 @@ struct eng_health {
 };
 
 /*
- * now: the heal under way, or the last look at all objects. last: the last heal that ended and wrote anything, or failed to.
- * Any thread.
+ * now: the heal under way, or the last look at all objects. last: the last heal that ended and
+ * wrote anything, or failed to. Any thread.
  */
 void eng_heal_read(struct eng_store *store, struct eng_heal_report *now, struct eng_heal_report *last);
-/* An object that was found to have a stripe beyond repair. Each repair that meets one finds it anew. */
+/*
+ * An object that was found to have a stripe beyond repair. Each repair that meets one finds it
+ * anew.
+ */
 struct eng_lost_object {
         uint64_t number;           /* of the finding: from 1 on */
         char bucket[ENG_BUCKET_NAME_MAX + 1]; /* "": it is gone */
         uint16_t key_len;
         char key[ENG_KEY_MAX];
 };
-/* The finding behind *number, which is changed to its number; of many the last few. False: there is none. Any thread. */
+/*
+ * The finding behind *number, which is changed to its number; of many the last few. False: there is
+ * none. Any thread.
+ */
 bool eng_lost_object_next(struct eng_store *store, uint64_t *number, struct eng_lost_object *out);
 /* Any thread; a consistent copy at most a second old. */
 void eng_health_read(struct eng_store *store, struct eng_health *out);
 
-/* ---- where time goes ------------------------------------------------------------------------------ */
+/* ---- where time goes ------------------------------------------------------------------------- */
 
-/* What requests wait for, and what their bytes cost. One time for each such step: a request takes some of them often, some
- * never. What healing reads and changes counts, too. */
+/*
+ * What requests wait for, and what their bytes cost. One time for each such step: a request takes
+ * some of them often, some never. What healing reads and changes counts, too.
+ */
 enum eng_step {
         ENG_STEP_BUFFERS,          /* queue: a GET or PUT of a large object waits for its buffers (0 when they are there) */
         ENG_STEP_ROOM,             /* queue: an upload waits until some of its own buffers are written and hashed */
@@ -241,7 +262,7 @@ const char *eng_drive_step_name(unsigned step);
 /* Since the start, of all drives that were in this slot. Any thread. */
 void eng_drive_steps_read(const struct eng_store *store, unsigned slot, struct lp_histogram out[ENG_DRIVE_STEPS]);
 
-/* ---- buckets ------------------------------------------------------------------------------------- */
+/* ---- buckets --------------------------------------------------------------------------------- */
 
 struct eng_bucket {
         uint64_t id;               /* new at each creation */
@@ -251,20 +272,28 @@ struct eng_bucket {
         uint8_t attrs[512];
 };
 
-/* From this loop's own copy of the configuration: immediate. -ENOENT; -EHOSTDOWN before recovery. The pointer holds until the
- * caller returns to the loop. */
+/*
+ * From this loop's own copy of the configuration: immediate. -ENOENT; -EHOSTDOWN before recovery.
+ * The pointer holds until the caller returns to the loop.
+ */
 int eng_bucket_get(struct eng_store *store, struct eng_str name, const struct eng_bucket **out);
-/* Buckets in order of name, at most max, those with name >= from (from.len 0: all). Returns their number. Immediate. */
+/*
+ * Buckets in order of name, at most max, those with name >= from (from.len 0: all). Returns their
+ * number. Immediate.
+ */
 unsigned eng_bucket_list(struct eng_store *store, struct eng_str from, unsigned max, const struct eng_bucket **out);
 
 typedef void (*eng_done)(void *arg, int rv);
 /* -EEXIST if there is one of that name. */
 void eng_bucket_create(struct eng_store *store, struct eng_str name, const void *attrs, size_t attrs_len, eng_done done,
                        void *arg);
-/* -EBUSY if it holds an object. Unfinished uploads do not keep it: they are ended with it, as AWS does. */
+/*
+ * -EBUSY if it holds an object. Unfinished uploads do not keep it: they are ended with it, as AWS
+ * does.
+ */
 void eng_bucket_delete(struct eng_store *store, struct eng_str name, eng_done done, void *arg);
 
-/* ---- objects ------------------------------------------------------------------------------------- */
+/* ---- objects --------------------------------------------------------------------------------- */
 
 /* What is known of one stored thing. Memory belongs to the call that gives it. */
 struct eng_object {
@@ -280,7 +309,10 @@ struct eng_object {
         struct eng_str attrs;
 };
 
-/* Conditions on the present object of a key, checked atomically with the change by the key's primary. */
+/*
+ * Conditions on the present object of a key, checked atomically with the change by the key's
+ * primary.
+ */
 struct eng_condition {
         bool if_absent;                 /* If-None-Match: * -> -EEXIST */
         bool if_etag;                   /* If-Match: etag -> -ESTALE, or -ENOENT if there is none */
@@ -299,10 +331,16 @@ struct eng_get; /* one open object: pins its bytes until closed. Owner: home loo
 typedef void (*eng_get_opened)(void *arg, int rv, struct eng_get *get);
 /* Looks a key up. On 0 the caller owns get and must close it. */
 void eng_get_open(struct eng_store *store, uint64_t bucket, struct eng_str key, eng_get_opened opened, void *arg);
-/* The same for the object's metadata alone: no byte of it is read, and eng_get_start() refuses with -EINVAL. */
+/*
+ * The same for the object's metadata alone: no byte of it is read, and eng_get_start() refuses with
+ * -EINVAL.
+ */
 void eng_get_metadata(struct eng_store *store, uint64_t bucket, struct eng_str key, eng_get_opened opened, void *arg);
 const struct eng_object *eng_get_object(const struct eng_get *get);
-/* Part i (0-based, < part_count): its number, offset and size in the object, and stored attrs. -ENOENT beyond. */
+/*
+ * Part i (0-based, < part_count): its number, offset and size in the object, and stored attrs.
+ * -ENOENT beyond.
+ */
 struct eng_part_view {
         unsigned number;
         uint64_t offset, size;
@@ -312,29 +350,38 @@ struct eng_part_view {
 int eng_get_part(const struct eng_get *get, unsigned i, struct eng_part_view *out);
 
 /*
- * Reading a range: start once (again after the last byte, for another range), then take spans in order. Every byte was verified
- * against its checksum (I5). eng_get_next: 0 and a span of at least 1 byte, which stays valid until the next call on this get;
- * -EAGAIN: none yet, wake(arg) will be called once when it is worth asking again (also on error); -ENODATA: range done; else the error.
- * Never wakes from inside a call. Start may wait for buffers: the first eng_get_next just says -EAGAIN. It answers ENG_GET_BUSY when the waiting line
- * is full, -ENOMEM, -EINVAL for what is not in the object.
+ * Reading a range: start once (again after the last byte, for another range), then take spans in
+ * order. Every byte was verified against its checksum (I5). eng_get_next: 0 and a span of at least
+ * 1 byte, which stays valid until the next call on this get; -EAGAIN: none yet, wake(arg) will be
+ * called once when it is worth asking again (also on error); -ENODATA: range done; else the error.
+ * Never wakes from inside a call. Start may wait for buffers: the first eng_get_next just says
+ * -EAGAIN. It answers ENG_GET_BUSY when the waiting line is full, -ENOMEM, -EINVAL for what is not
+ * in the object.
  */
 #define ENG_GET_BUSY (-EBUSY)
 int eng_get_start(struct eng_get *get, uint64_t offset, uint64_t len, void (*wake)(void *arg), void *arg);
 int eng_get_next(struct eng_get *get, const uint8_t **data, size_t *len);
-/* CRC32C of exactly the bytes handed out since start, made of the checksums they were verified by, so that it tells of what happens to a byte
- * afterwards; computed only if eng_get_sum() was called before it. */
+/*
+ * CRC32C of exactly the bytes handed out since start, made of the checksums they were verified by,
+ * so that it tells of what happens to a byte afterwards; computed only if eng_get_sum() was called
+ * before it.
+ */
 void eng_get_sum(struct eng_get *get);
 uint32_t eng_get_crc32c(const struct eng_get *get);
 /*
- * Behind eng_get_start(): keeps the bytes of the range where they are until eng_kept_release(), also after eng_get_close(). eng_get_next() gives all of
- * them as one span then. NULL: these can't stay; only those of small objects can, which are in memory anyway. Release: any thread; NULL is allowed.
+ * Behind eng_get_start(): keeps the bytes of the range where they are until eng_kept_release(),
+ * also after eng_get_close(). eng_get_next() gives all of them as one span then. NULL: these can't
+ * stay; only those of small objects can, which are in memory anyway. Release: any thread; NULL is
+ * allowed.
  */
 void *eng_get_keep(struct eng_get *get);
 void eng_kept_release(void *kept);
 /*
- * For who hands spans on without copying them. After eng_get_hold(), called before eng_get_start(), each span stays as it is until eng_get_let_go()
- * is called with its first byte, once for each, in any order; the engine reads on in the buffers that are left, and eng_get_next() is worth asking
- * again behind each eng_get_let_go(). All must be let go before the next eng_get_start() and before eng_get_close() (I7).
+ * For who hands spans on without copying them. After eng_get_hold(), called before eng_get_start(),
+ * each span stays as it is until eng_get_let_go() is called with its first byte, once for each, in
+ * any order; the engine reads on in the buffers that are left, and eng_get_next() is worth asking
+ * again behind each eng_get_let_go(). All must be let go before the next eng_get_start() and before
+ * eng_get_close() (I7).
  */
 void eng_get_hold(struct eng_get *get);
 void eng_get_let_go(struct eng_get *get, const uint8_t *data);
@@ -358,22 +405,33 @@ struct eng_put_params {
 };
 #define ENG_SIZE_UNKNOWN UINT64_MAX
 
-/* The most bytes of an upload that lie in memory of its own, before it has buffers of the loop. Any thread. */
+/*
+ * The most bytes of an upload that lie in memory of its own, before it has buffers of the loop. Any
+ * thread.
+ */
 uint64_t eng_put_held_max(const struct eng_store *store);
 /* Immediate. -EAGAIN when too many wait for buffers; -ENOSPC, -EROFS, -EHOSTDOWN, -ENOMEM. */
 int eng_put_open(struct eng_store *store, const struct eng_put_params *params, struct eng_put **out);
-/* Takes up to len bytes (copied). Returns how many were taken (0..len; fewer: wait for wake), or a negative errno that ends the put
- * (still to be aborted by the caller). */
+/*
+ * Takes up to len bytes (copied). Returns how many were taken (0..len; fewer: wait for wake), or a
+ * negative errno that ends the put (still to be aborted by the caller).
+ */
 ssize_t eng_put_write(struct eng_put *put, const void *data, size_t len);
 /*
- * Instead of eng_put_write(), for who has bytes brought to where they are to lie (RDMA READ), and knows params.size: lends the place of the next ones, in a
- * slot of the loop. Returns its length (at most LP_SLOT_UNIT; not beyond params.size), 0: none now (ask again behind eng_put_filled(), or when wake was called), or a negative errno that ends the put.
- * Several may be lent at a time. Until eng_put_filled(), which says that the bytes are there, they are the caller's to look at; places are given back in the order in which
- * they were lent, all of them before the commit. eng_put_abort() takes the others back: nobody may write there any more (I7).
+ * Instead of eng_put_write(), for who has bytes brought to where they are to lie (RDMA READ), and
+ * knows params.size: lends the place of the next ones, in a slot of the loop. Returns its length
+ * (at most LP_SLOT_UNIT; not beyond params.size), 0: none now (ask again behind eng_put_filled(),
+ * or when wake was called), or a negative errno that ends the put. Several may be lent at a time.
+ * Until eng_put_filled(), which says that the bytes are there, they are the caller's to look at;
+ * places are given back in the order in which they were lent, all of them before the commit.
+ * eng_put_abort() takes the others back: nobody may write there any more (I7).
  */
 ssize_t eng_put_buffer(struct eng_put *put, void **place);
 void eng_put_filled(struct eng_put *put, void *place);
-/* When nothing more is to be written. False: wake will be called. To wait for it saves time: uploads are hashed side by side. */
+/*
+ * When nothing more is to be written. False: wake will be called. To wait for it saves time:
+ * uploads are hashed side by side.
+ */
 bool eng_put_md5_ready(struct eng_put *put);
 /* Once it was true, or where nothing was written: MD5 of all that was. */
 void eng_put_md5(struct eng_put *put, uint8_t out[16]);
@@ -386,8 +444,10 @@ struct eng_put_commit {
         struct eng_condition condition;
         int64_t mtime_ms;               /* 0: now */
 };
-/* done's object is valid during the callback: what was stored (mtime, id). After the callback the put is gone. Once called, the put
- * can't be aborted. */
+/*
+ * done's object is valid during the callback: what was stored (mtime, id). After the callback the
+ * put is gone. Once called, the put can't be aborted.
+ */
 typedef void (*eng_put_done)(void *arg, int rv, const struct eng_object *object);
 void eng_put_commit(struct eng_put *put, const struct eng_put_commit *commit, eng_put_done done, void *arg);
 /* Leaves nothing visible. Frees put when its I/O has come back. Not after commit. */
@@ -398,7 +458,10 @@ typedef void (*eng_delete_done)(void *arg, int rv, bool existed);
 void eng_delete(struct eng_store *store, uint64_t bucket, struct eng_str key, const struct eng_condition *condition,
                 eng_delete_done done, void *arg);
 
-/* Rewrites attrs, tag and mtime of an object in place, its bytes untouched (CopyObject onto itself). */
+/*
+ * Rewrites attrs, tag and mtime of an object in place, its bytes untouched (CopyObject onto
+ * itself).
+ */
 void eng_update(struct eng_store *store, uint64_t bucket, struct eng_str key, const struct eng_condition *condition,
                 const void *attrs, size_t attrs_len, const uint8_t tag[8], eng_put_done done, void *arg);
 
@@ -421,8 +484,8 @@ struct eng_list_entry {
 /* entries in bytewise order, valid during the callback; more: there are further ones. */
 typedef void (*eng_list_done)(void *arg, int rv, const struct eng_list_entry *entries, unsigned count, bool more);
 /*
- * A common prefix that is <= after (or equal to it) is not given again: a caller that continues after a common prefix passes that prefix as
- * after and gets neither it nor what lies under it.
+ * A common prefix that is <= after (or equal to it) is not given again: a caller that continues
+ * after a common prefix passes that prefix as after and gets neither it nor what lies under it.
  */
 void eng_list(struct eng_store *store, const struct eng_list_params *params, eng_list_done done, void *arg);
 
@@ -445,7 +508,10 @@ struct eng_upload_entry {
         struct eng_object object;
 };
 typedef void (*eng_uploads_done)(void *arg, int rv, const struct eng_upload_entry *entries, unsigned count, bool more);
-/* Order: key, then creation. after_upload (NULL: none) continues inside the key named by params->after. */
+/*
+ * Order: key, then creation. after_upload (NULL: none) continues inside the key named by
+ * params->after.
+ */
 void eng_upload_list(struct eng_store *store, const struct eng_list_params *params, const uint8_t *after_upload,
                      eng_uploads_done done, void *arg);
 
@@ -454,7 +520,10 @@ struct eng_part_entry {
         struct eng_object object;       /* size, etag, mtime, tag, attrs */
 };
 typedef void (*eng_parts_done)(void *arg, int rv, const struct eng_part_entry *parts, unsigned count, bool more);
-/* Parts with number > after, at most max (<= 10,000), with their attrs. -ENOENT if there is no such upload. */
+/*
+ * Parts with number > after, at most max (<= 10,000), with their attrs. -ENOENT if there is no such
+ * upload.
+ */
 void eng_part_list(struct eng_store *store, uint64_t bucket, struct eng_str key, const uint8_t upload_id[ENG_ID_LEN],
                    unsigned after, unsigned max, eng_parts_done done, void *arg);
 
@@ -471,26 +540,33 @@ struct eng_complete_params {
         struct eng_put_commit commit;   /* etag: MD5 of MD5s; the count of parts becomes etag_parts */
 };
 /*
- * Makes the object of the named parts: one record, no data copied; what else the upload held is dead by it. -ENOENT: no such
- * upload and the key's object was not made by it (if it was, of the same parts: 0 with that object, so a repeated Complete gets the
- * same answer). -EINVAL: a named part is not there with that id. -E2BIG: the record would be longer than one may be, and nothing
- * has changed: 10,000 parts of 5 TiB together fit with up to 20 shards, fewer where parts or shards are more or their attrs longer.
+ * Makes the object of the named parts: one record, no data copied; what else the upload held is
+ * dead by it. -ENOENT: no such upload and the key's object was not made by it (if it was, of the
+ * same parts: 0 with that object, so a repeated Complete gets the same answer). -EINVAL: a named
+ * part is not there with that id. -E2BIG: the record would be longer than one may be, and nothing
+ * has changed: 10,000 parts of 5 TiB together fit with up to 20 shards, fewer where parts or shards
+ * are more or their attrs longer.
  */
 void eng_complete(struct eng_store *store, const struct eng_complete_params *params, eng_put_done done, void *arg);
 
-/* ---- drives that come while the store serves ------------------------------------------------------ */
+/* ---- drives that come while the store serves ------------------------------------------------- */
 
 /*
- * Takes a drive in for a slot whose drive is not in use. replace false: the slot's own drive, which failed or was missing; path: where it is now
- * (NULL: where it was). replace true: an empty folder is formatted and takes the slot's place for good; what the lost drive held comes
- * from the others. Any thread. -ENAMETOOLONG, -ENOMEM; else 0 and the number under which eng_hot_add_read() tells how it went.
+ * Takes a drive in for a slot whose drive is not in use. replace false: the slot's own drive, which
+ * failed or was missing; path: where it is now (NULL: where it was). replace true: an empty folder
+ * is formatted and takes the slot's place for good; what the lost drive held comes from the others.
+ * Any thread. -ENAMETOOLONG, -ENOMEM; else 0 and the number under which eng_hot_add_read() tells
+ * how it went.
  */
 int eng_drive_hot_add(struct eng_store *store, unsigned slot, const char *path, bool replace, uint64_t *number);
-/* Formats an empty folder as one more drive of the store. The slot it gets stands in the report. As above. */
+/*
+ * Formats an empty folder as one more drive of the store. The slot it gets stands in the report. As
+ * above.
+ */
 int eng_drive_add(struct eng_store *store, const char *path, uint64_t *number);
 /*
- * Removes a drive from the store for good. The report says whether that was begun; then it is leaving until no object needs it any more, and then
- * REMOVED. Any thread. -ENOMEM; else 0.
+ * Removes a drive from the store for good. The report says whether that was begun; then it is
+ * leaving until no object needs it any more, and then REMOVED. Any thread. -ENOMEM; else 0.
  */
 int eng_drive_remove(struct eng_store *store, unsigned slot, uint64_t *number);
 
@@ -499,9 +575,11 @@ struct eng_hot_add_report {
         unsigned slot;
         bool replace, running;
         /*
-         * Once it has ended: 0, the drive is in its slot and about to be brought up to date (see health). -EINVAL no such slot; -EEXIST it is
-         * in use; -EROFS too few drives are in; -EBUSY another is on its way in, or the drive's last operations have not come back;
-         * -ENOENT, -ENOTEMPTY the folder; -EXDEV another history; -EMFILE too many since the start; others of the folder.
+         * Once it has ended: 0, the drive is in its slot and about to be brought up to date (see
+         * health). -EINVAL no such slot; -EEXIST it is in use; -EROFS too few drives are in; -EBUSY
+         * another is on its way in, or the drive's last operations have not come back; -ENOENT,
+         * -ENOTEMPTY the folder; -EXDEV another history; -EMFILE too many since the start; others
+         * of the folder.
          */
         int rv;
         char text[200];            /* why not */
@@ -509,11 +587,12 @@ struct eng_hot_add_report {
 /* Any thread. -ENOENT: no such number, or many came after it. */
 int eng_hot_add_read(struct eng_store *store, uint64_t number, struct eng_hot_add_report *out);
 
-/* ---- going on without drives --------------------------------------------------------------------- */
+/* ---- going on without drives ----------------------------------------------------------------- */
 
 /*
- * What it would mean for a store that waits for drives, or since its start only reads for want of them, to go on without them. Metadata is kept in
- * `groups` by the hash of bucket and key; shards are placed in as many.
+ * What it would mean for a store that waits for drives, or since its start only reads for want of
+ * them, to go on without them. Metadata is kept in `groups` by the hash of bucket and key; shards
+ * are placed in as many.
  */
 struct eng_outlook {
         uint64_t missed;           /* the drives it waits for, a bit for each slot; 0: none */
@@ -534,9 +613,10 @@ void eng_outlook_read(struct eng_store *store, struct eng_outlook *out);
 void eng_outlook_refuse(const struct eng_outlook *outlook, uint64_t slots, char text[200]);
 
 /*
- * Goes on without the drives of these slots for good, which must be exactly those missed: a new epoch of those that are here, what they hold is the truth,
- * and the drives given up are no drives of this store any more. By the operator's word alone. Any thread. -ENOMEM, -EALREADY (one is under way); else 0 and
- * the number under which eng_force_read() tells how it went.
+ * Goes on without the drives of these slots for good, which must be exactly those missed: a new
+ * epoch of those that are here, what they hold is the truth, and the drives given up are no drives
+ * of this store any more. By the operator's word alone. Any thread. -ENOMEM, -EALREADY (one is
+ * under way); else 0 and the number under which eng_force_read() tells how it went.
  */
 int eng_force(struct eng_store *store, uint64_t slots, uint64_t *number);
 
@@ -549,7 +629,7 @@ struct eng_force_report {
 /* Any thread. -ENOENT: no such number, or one came after it. */
 int eng_force_read(struct eng_store *store, uint64_t number, struct eng_force_report *out);
 
-/* ---- verification -------------------------------------------------------------------------------- */
+/* ---- verification ---------------------------------------------------------------------------- */
 
 struct eng_verify_report {
         uint64_t objects, bytes, shards, damaged_shards, repaired_shards, unreadable_objects, missing_shards;
@@ -559,24 +639,30 @@ struct eng_verify_report {
         int64_t started_ms, ended_ms;
         struct eng_digest digest[ENG_DRIVES_MAX]; /* of the good shards found on each drive */
 };
-/* Starts reading everything: all copies of all names, and all shards of all objects, one name at a time. -EALREADY if one runs. Any loop. */
+/*
+ * Starts reading everything: all copies of all names, and all shards of all objects, one name at a
+ * time. -EALREADY if one runs. Any loop.
+ */
 int eng_verify_start(struct eng_store *store);
 void eng_verify_read(struct eng_store *store, struct eng_verify_report *out); /* any thread */
 
 /*
- * A scrub reads each drive's data in the order in which it lies there, once in options.scrub_period_ms (eng_drive_info.scrub); and beside it
- * walks all names every options.scrub_interval_ms: it compares their copies, reads small objects, and asks drives for the shards they should hold.
- * What is damaged or missing is written anew. Both remember over restarts where they were. The reports are of the walk.
- * now: under way (running), or to be gone on with when the store opens; last: the last one that came to its end (ended_ms 0: none). Any thread.
+ * A scrub reads each drive's data in the order in which it lies there, once in
+ * options.scrub_period_ms (eng_drive_info.scrub); and beside it walks all names every
+ * options.scrub_interval_ms: it compares their copies, reads small objects, and asks drives for the
+ * shards they should hold. What is damaged or missing is written anew. Both remember over restarts
+ * where they were. The reports are of the walk. now: under way (running), or to be gone on with
+ * when the store opens; last: the last one that came to its end (ended_ms 0: none). Any thread.
  */
 void eng_scrub_read(struct eng_store *store, struct eng_verify_report *now, struct eng_verify_report *last);
 /* Begins both now, where they are not under way. Any thread. -EOPNOTSUPP: the rate is 0. */
 int eng_scrub_start(struct eng_store *store);
 
-/* ---- traces (loop_trace.h) --------------------------------------------------------------------------- */
+/* ---- traces (loop_trace.h) ------------------------------------------------------------------- */
 
 /*
- * Any thread. Writes the name of what word 0 or 1 of such a record stands for; false: it is a number, and out is as it was.
+ * Any thread. Writes the name of what word 0 or 1 of such a record stands for; false: it is a
+ * number, and out is as it was.
  */
 bool eng_trace_word(enum lp_trace_event event, unsigned word, uint64_t value, char out[LP_TRACE_WORD]);
 

@@ -1,8 +1,8 @@
 /*
  * gateway.h - S3 over HTTP on the loops.
  *
- * The server makes one gateway, gives it a listening socket per loop (SO_REUSEPORT), and takes figures from it. The gateway
- * calls the engine and nothing calls the gateway.
+ * The server makes one gateway, gives it a listening socket per loop (SO_REUSEPORT), and takes
+ * figures from it. The gateway calls the engine and nothing calls the gateway.
  */
 #ifndef MILLRACE_GATEWAY_H
 #define MILLRACE_GATEWAY_H
@@ -27,8 +27,9 @@ struct gw_credential {
 };
 
 /*
- * Whose memory requests by the header protocol (x-amz-rdma-token) may name on a listener: the GIDs of clients. Nobody's: the protocol is off there. A signed request
- * makes the server write where its token says, so somebody must have named the places.
+ * Whose memory requests by the header protocol (x-amz-rdma-token) may name on a listener: the GIDs
+ * of clients. Nobody's: the protocol is off there. A signed request makes the server write where
+ * its token says, so somebody must have named the places.
  */
 #define GW_TARGETS_MAX 1024u
 struct gw_targets {
@@ -59,8 +60,9 @@ struct gw_limits {
 };
 
 /*
- * One line of the access log, called on the loop that served the request when the last byte has left. Must not block: the server queues it
- * to a writer thread. Strings are valid during the call; NULL where not known.
+ * One line of the access log, called on the loop that served the request when the last byte has
+ * left. Must not block: the server queues it to a writer thread. Strings are valid during the call;
+ * NULL where not known.
  */
 struct gw_access {
         int64_t time_ms;
@@ -73,8 +75,8 @@ struct gw_access {
 };
 
 /*
- * What a TLS handshake may agree on, as a priority string of GnuTLS: TLS 1.2 and 1.3, keys by elliptic-curve Diffie-Hellman (forward secrecy), and ciphers that
- * authenticate what they encrypt.
+ * What a TLS handshake may agree on, as a priority string of GnuTLS: TLS 1.2 and 1.3, keys by
+ * elliptic-curve Diffie-Hellman (forward secrecy), and ciphers that authenticate what they encrypt.
  */
 #define GW_TLS_PRIORITIES                                                                                              \
         "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:-KX-ALL:+ECDHE-ECDSA:+ECDHE-RSA:-CIPHER-ALL:+AES-128-GCM:"         \
@@ -98,36 +100,54 @@ struct gw_options {
 int gw_new(const struct gw_options *options, struct gw_gateway **out);
 /* Any thread; copies. Requests in flight keep what they were checked with. */
 int gw_credentials_set(struct gw_gateway *gw, const struct gw_credential *list, unsigned count);
-/* Any thread; PEM texts, copied. Before the first gw_listen() with tls, and again at any time (new handshakes use the new pair).
- * -EINVAL if they don't parse or don't match. */
+/*
+ * Any thread; PEM texts, copied. Before the first gw_listen() with tls, and again at any time (new
+ * handshakes use the new pair). -EINVAL if they don't parse or don't match.
+ */
 int gw_tls_set(struct gw_gateway *gw, const char *cert_pem, const char *key_pem);
-/* Any thread. 0, or -EINVAL where it is no priority string of GnuTLS; *where is then the part of text that is at fault. */
+/*
+ * Any thread. 0, or -EINVAL where it is no priority string of GnuTLS; *where is then the part of
+ * text that is at fault.
+ */
 int gw_tls_check_priorities(const char *text, const char **where);
-/* For a listener that is not the gateway's: MHD_OPTION_HTTPS_CERT_CALLBACK. Its thread says before each handshake whose pair it is. */
+/*
+ * For a listener that is not the gateway's: MHD_OPTION_HTTPS_CERT_CALLBACK. Its thread says before
+ * each handshake whose pair it is.
+ */
 void *gw_tls_callback(void);
 void gw_tls_serve(struct gw_gateway *gw);
-/* Before the loops run. Takes over a bound, listening, non-blocking socket if it answers 0. May be called more than once per loop (several listeners).
- * targets: stays as long as the gateway; NULL: none. */
+/*
+ * Before the loops run. Takes over a bound, listening, non-blocking socket if it answers 0. May be
+ * called more than once per loop (several listeners). targets: stays as long as the gateway; NULL:
+ * none.
+ */
 int gw_listen(struct gw_gateway *gw, unsigned loop, int fd, bool tls, const struct gw_targets *targets);
 /* On one of the loops: executes a batch of a session's; see rdma.h. */
 void gw_rdma_batch(struct gw_gateway *gw, struct rdx_batch *batch);
 /* Any thread: stop accepting, answer what runs with Connection: close. */
 void gw_drain(struct gw_gateway *gw);
 /*
- * Any thread: from now on, requests that would change anything are refused with AccessDenied (403), which clients do not send again; or no longer. Those that were let
- * in before end as they would have: gw_changing().
+ * Any thread: from now on, requests that would change anything are refused with AccessDenied (403),
+ * which clients do not send again; or no longer. Those that were let in before end as they would
+ * have: gw_changing().
  */
 void gw_read_only(struct gw_gateway *gw, bool on);
-/* Any thread: requests under way that may change something. 0 after gw_read_only(gw, true): none will, until that is taken back. */
+/*
+ * Any thread: requests under way that may change something. 0 after gw_read_only(gw, true): none
+ * will, until that is taken back.
+ */
 unsigned gw_changing(const struct gw_gateway *gw);
-/* Any thread: from now on each answer ends its connection, and idle ones are closed, so that clients come anew, where a balancer sends them; or no longer. */
+/*
+ * Any thread: from now on each answer ends its connection, and idle ones are closed, so that
+ * clients come anew, where a balancer sends them; or no longer.
+ */
 void gw_shed(struct gw_gateway *gw, bool on);
 /* Any thread: requests being served now, connections open now. */
 unsigned gw_active(const struct gw_gateway *gw);
 /* After the loops have stopped. */
 void gw_free(struct gw_gateway *gw);
 
-/* ---- figures -------------------------------------------------------------------------------------- */
+/* ---- figures --------------------------------------------------------------------------------- */
 
 /* What a request's time goes to, one after the other: they add up to its whole time. */
 enum gw_stage {
@@ -142,7 +162,10 @@ enum gw_stage {
 };
 const char *gw_stage_name(enum gw_stage stage);
 
-/* What the gateway's hashing of a body takes, within GW_STAGE_BODY: one time for each piece that is hashed. */
+/*
+ * What the gateway's hashing of a body takes, within GW_STAGE_BODY: one time for each piece that is
+ * hashed.
+ */
 enum gw_step {
         GW_STEP_CHECKSUMS,             /* SHA-256 and CRCs of an upload, the MD5 of a document */
         GW_STEP_CHUNKS,                /* aws-chunked framing, signatures of chunks included */
@@ -173,10 +196,11 @@ struct gw_stats {
 /* Any thread; summed over loops. */
 void gw_stats_read(const struct gw_gateway *gw, struct gw_stats *out);
 
-/* ---- traces (loop_trace.h) --------------------------------------------------------------------------- */
+/* ---- traces (loop_trace.h) ------------------------------------------------------------------- */
 
 /*
- * Any thread. Writes the name of what word 0 or 1 of such a record stands for; false: it is a number, and out is as it was.
+ * Any thread. Writes the name of what word 0 or 1 of such a record stands for; false: it is a
+ * number, and out is as it was.
  */
 bool gw_trace_word(enum lp_trace_event event, unsigned word, uint64_t value, char out[LP_TRACE_WORD]);
 

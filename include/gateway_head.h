@@ -2,8 +2,8 @@
  * gateway_head.h - is the head of an HTTP request one request and no other? For every listener that
  * libmicrohttpd serves.
  *
- * Whatever could make another HTTP implementation see different requests in the same bytes (smuggling) is
- * refused. A listener answers such a request with the error and ends its connection.
+ * Whatever could make another HTTP implementation see different requests in the same bytes
+ * (smuggling) is refused. A listener answers such a request with the error and ends its connection.
  */
 #ifndef MILLRACE_GATEWAY_HEAD_H
 #define MILLRACE_GATEWAY_HEAD_H
@@ -16,7 +16,9 @@
 
 struct MHD_Connection;
 
-/* All texts are the library's, where it parsed them: their addresses show what lies between them. */
+/*
+ * All texts are the library's, where it parsed them: their addresses show what lies between them.
+ */
 struct gw_raw_head {
         struct MHD_Connection *connection;
         const char *target;           /* as MHD_OPTION_URI_LOG_CALLBACK gave it */

@@ -1,9 +1,11 @@
 /*
- * load.h - a load generator for S3 endpoints that costs far less than what it loads: one thread, one epoll set, kept connections over http or
- * https, presigned requests (signed ahead where they can be foreseen), bodies that are windows of one pattern. Used by `millrace bench`
- * and by the program `load` of bench/.
+ * load.h - a load generator for S3 endpoints that costs far less than what it loads: one thread,
+ * one epoll set, kept connections over http or https, presigned requests (signed ahead where they
+ * can be foreseen), bodies that are windows of one pattern. Used by `millrace bench` and by the
+ * program `load` of bench/.
  *
- * One run is one phase. Status and length of every answer are checked; contents where `verify` asks for it. All calls of a run are made by one thread.
+ * One run is one phase. Status and length of every answer are checked; contents where `verify` asks
+ * for it. All calls of a run are made by one thread.
  */
 #ifndef MILLRACE_LOAD_H
 #define MILLRACE_LOAD_H
@@ -33,8 +35,8 @@ const char *load_phase_name(enum load_phase phase);
 #define LOAD_CONNECTIONS_MAX 20000u
 
 /*
- * What a run is asked to do. Text is the caller's, and must live as long as the run. Keys are numbers: object 42 below prefix "o/" is
- * "o/000000000042", and its bytes follow from 42.
+ * What a run is asked to do. Text is the caller's, and must live as long as the run. Keys are
+ * numbers: object 42 below prefix "o/" is "o/000000000042", and its bytes follow from 42.
  */
 struct load_settings {
         enum load_phase phase;
@@ -57,7 +59,10 @@ struct load_settings {
 void load_settings_default(struct load_settings *settings);
 /* "4096", "4K", "16M", "1G". 0 or -1. */
 int load_parse_size(const char *text, uint64_t *out);
-/* Fills what follows from the rest. NULL, or what would make no run, in the words of `load`'s options. */
+/*
+ * Fills what follows from the rest. NULL, or what would make no run, in the words of `load`'s
+ * options.
+ */
 const char *load_settings_complete(struct load_settings *settings);
 
 #define LOAD_FAILURES(X)                                                                                               \
@@ -104,7 +109,10 @@ struct load_choice {
 };
 /* Pure; settings are completed. */
 void load_choose(const struct load_settings *settings, uint64_t index, struct load_choice *out);
-/* "o/000000000042", or 16 hexadecimal digits that no other key has. Cut where it is longer than out. */
+/*
+ * "o/000000000042", or 16 hexadecimal digits that no other key has. Cut where it is longer than
+ * out.
+ */
 void load_key_name(const struct load_settings *settings, uint64_t key, char *out, size_t size);
 
 #define LOAD_FAILURES_MAX  10000u /* then a run ends: something is broken */
@@ -113,7 +121,10 @@ void load_key_name(const struct load_settings *settings, uint64_t key, char *out
 uint64_t load_now_ns(void);  /* monotonic */
 double load_own_cpu_s(void); /* of this process, so far */
 
-/* Runs a phase, completed settings. 0: *out holds its figures, errors counted; or a negative errno: it could not begin, and line() was told why. */
+/*
+ * Runs a phase, completed settings. 0: *out holds its figures, errors counted; or a negative errno:
+ * it could not begin, and line() was told why.
+ */
 int load_run(const struct load_settings *settings, const struct load_watch *watch, struct load_result *out);
 
 /* Microseconds that a share of all (0..1) does not exceed. */

@@ -1,7 +1,7 @@
 /*
- * load_content.h - the bytes of a test object, from its key's number and the offset, at no cost: a window that slides over
- * one fixed pseudo-random pattern. Its length is a prime, so that no block, unit or stripe of a server falls onto a
- * copy of itself. Pure after making; any thread.
+ * load_content.h - the bytes of a test object, from its key's number and the offset, at no cost: a
+ * window that slides over one fixed pseudo-random pattern. Its length is a prime, so that no block,
+ * unit or stripe of a server falls onto a copy of itself. Pure after making; any thread.
  */
 #ifndef LOAD_CONTENT_H
 #define LOAD_CONTENT_H
@@ -21,8 +21,10 @@ static inline uint64_t load_mix(uint64_t x)
         return x ^ (x >> 31);
 }
 
-/* The index-th of count keys (index < count < 2^32) in a shuffled order that has each once: the prime divides no count that
- * is smaller. */
+/*
+ * The index-th of count keys (index < count < 2^32) in a shuffled order that has each once: the
+ * prime divides no count that is smaller.
+ */
 static inline uint64_t load_once(uint64_t index, uint64_t count)
 {
         return (index * 2654435761u + 12345) % count;

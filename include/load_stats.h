@@ -1,6 +1,6 @@
 /*
- * load_stats.h - latencies of a run: a histogram with about 1.6 % of relative error, from 1 ns to 18 s and more, in 18
- * KiB. Owner: one thread.
+ * load_stats.h - latencies of a run: a histogram with about 1.6 % of relative error, from 1 ns to
+ * 18 s and more, in 18 KiB. Owner: one thread.
  */
 #ifndef MILLRACE_LOAD_STATS_H
 #define MILLRACE_LOAD_STATS_H

@@ -1,8 +1,9 @@
 /*
  * loop_times.h - histograms of times: counted by the one thread that owns them, read by any.
  *
- * To count is a shift and two plain additions; no lock, nothing allocated, no instruction that other cores wait for. Buckets are powers of two, so that
- * all histograms of the process can be added up and compared.
+ * To count is a shift and two plain additions; no lock, nothing allocated, no instruction that
+ * other cores wait for. Buckets are powers of two, so that all histograms of the process can be
+ * added up and compared.
  */
 #ifndef MILLRACE_LOOP_TIMES_H
 #define MILLRACE_LOOP_TIMES_H
@@ -10,7 +11,10 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-/* Bucket i: up to lp_time_bound_ns(i), 1 us << i (the last of these: 134 s); the last bucket: no bound. */
+/*
+ * Bucket i: up to lp_time_bound_ns(i), 1 us << i (the last of these: 134 s); the last bucket: no
+ * bound.
+ */
 #define LP_TIME_BUCKETS 29u
 
 /* owner: one thread counts; any thread reads */
@@ -52,7 +56,10 @@ static inline void lp_times_add(struct lp_times *times, uint64_t ns)
         lp_times_count(&times->sum_ns, ns);
 }
 
-/* Any thread: adds what has been counted to a histogram. Each number is read atomically, the set is not a snapshot. */
+/*
+ * Any thread: adds what has been counted to a histogram. Each number is read atomically, the set is
+ * not a snapshot.
+ */
 static inline void lp_times_sum(const struct lp_times *times, struct lp_histogram *sum)
 {
         for (unsigned i = 0; i < LP_TIME_BUCKETS; i++)

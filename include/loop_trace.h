@@ -22,8 +22,8 @@
 #define LP_TRACE_RINGS   256u  /* loops of a process at one time whose records are kept */
 
 /*
- * The events: name in C, name in dumps, meaning of the two words. Append only: dumps of older builds
- * are read by number. The words are numbers; "" is unused.
+ * The events: name in C, name in dumps, meaning of the two words. Append only: dumps of older
+ * builds are read by number. The words are numbers; "" is unused.
  */
 #define LP_TRACE_EVENTS(X)                                                                                             \
         /* gateway */                                                                                                  \
@@ -79,7 +79,7 @@ struct lp_trace_record {
         uint16_t ring;  /* which of the process's */
 };
 
-/* ---- writing: on a loop's thread, nothing elsewhere --------------------------------------------- */
+/* ---- writing: on a loop's thread, nothing elsewhere ------------------------------------------ */
 
 /* One record for the current request, with the time read fresh. */
 void lp_trace(enum lp_trace_event event, uint64_t a, uint64_t b);
@@ -98,9 +98,11 @@ static inline void lp_trace_set_request(uint64_t request)
         lp_trace_current = request;
 }
 
-/* ---- reading: any thread, at any time ------------------------------------------------------------ */
+/* ---- reading: any thread, at any time -------------------------------------------------------- */
 
-/* Rings there are now are those below this number; one may be NULL in between, and gives nothing. */
+/*
+ * Rings there are now are those below this number; one may be NULL in between, and gives nothing.
+ */
 unsigned lp_trace_rings(void);
 /* Name of a ring's loop, as its thread is called; "" if there is none. */
 void lp_trace_ring_name(unsigned ring, char name[24]);
@@ -116,9 +118,12 @@ size_t lp_trace_read(unsigned ring, struct lp_trace_record *out, size_t max);
  */
 void lp_trace_on_abort(void);
 
-/* ---- a loop's own: loop.c ------------------------------------------------------------------------ */
+/* ---- a loop's own: loop.c -------------------------------------------------------------------- */
 
-/* The calling thread gets a ring, if one is left; and gives it back. The records stay till another takes it. */
+/*
+ * The calling thread gets a ring, if one is left; and gives it back. The records stay till another
+ * takes it.
+ */
 void lp_trace_begin(const char *name, unsigned index);
 void lp_trace_end(void);
 

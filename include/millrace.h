@@ -1,9 +1,11 @@
 /*
- * millrace.h - libmillrace: a client library of S3 endpoints, millrace's and others'. The stable interface; `pkg-config --cflags --libs millrace`.
+ * millrace.h - libmillrace: a client library of S3 endpoints, millrace's and others'. The stable
+ * interface; `pkg-config --cflags --libs millrace`.
  *
- * A client does its work on threads of its own. Each operation exists twice: NAME_start() begins it and returns; its result comes out of a
- * completion queue, whose descriptor can be polled. NAME() begins it and waits. Failures that may pass (connections, 5xx, SlowDown, expired
- * credentials, bytes damaged on the way) have been retried, with jitter, before they are reported.
+ * A client does its work on threads of its own. Each operation exists twice: NAME_start() begins it
+ * and returns; its result comes out of a completion queue, whose descriptor can be polled. NAME()
+ * begins it and waits. Failures that may pass (connections, 5xx, SlowDown, expired credentials,
+ * bytes damaged on the way) have been retried, with jitter, before they are reported.
  *
  * Results are 0 or a negative errno, and struct mr_error says more:
  *   -ENOENT no such key, bucket, version or upload    -EACCES refused, or no credentials       -EEXIST it exists, a condition does not hold
@@ -14,11 +16,12 @@
  *   -EAGAIN the queue has no room for another         -ECHILD the client was made before a fork -ENOTEMPTY the bucket holds objects
  *   -EPROTO an answer that is not S3                  -EREMOTEIO any other answer of failure   -ENOMEM
  *
- * Threads: every function may be called by any thread at any time, several at once on the same client, unless it says otherwise. None but
- * mr_client_cancel() may be called by a signal handler. A client does not survive fork(): the child opens its own.
+ * Threads: every function may be called by any thread at any time, several at once on the same
+ * client, unless it says otherwise. None but mr_client_cancel() may be called by a signal handler.
+ * A client does not survive fork(): the child opens its own.
  *
- * Structs that the caller fills are zeroed first; zero means the default, and `reserved` must stay zero. Strings given to a function are copied,
- * unless it says otherwise.
+ * Structs that the caller fills are zeroed first; zero means the default, and `reserved` must stay
+ * zero. Strings given to a function are copied, unless it says otherwise.
  */
 #ifndef MILLRACE_H
 #define MILLRACE_H
@@ -47,29 +50,35 @@ struct mr_error {
 
 MR_API const char *mr_version(void);
 
-/* ---- credentials --------------------------------------------------------------------------------- */
+/* ---- credentials ----------------------------------------------------------------------------- */
 
 struct mr_credentials {
         char access_key[129], secret_key[129], session_token[8193];
         int64_t expires_s; /* seconds since 1970; 0: never */
 };
 
-/* Fills out (zeroed). Called by a thread of the client, one call at a time, at first and again before the last answer expires. 0 or a
- * negative errno. */
+/*
+ * Fills out (zeroed). Called by a thread of the client, one call at a time, at first and again
+ * before the last answer expires. 0 or a negative errno.
+ */
 typedef int (*mr_credentials_fn)(void *arg, struct mr_credentials *out);
 
-/* ---- a client ------------------------------------------------------------------------------------ */
+/* ---- a client -------------------------------------------------------------------------------- */
 
-/* What a body is signed with. AUTO: its SHA-256 on http://, UNSIGNED-PAYLOAD on https:// (TLS covers it). */
+/*
+ * What a body is signed with. AUTO: its SHA-256 on http://, UNSIGNED-PAYLOAD on https:// (TLS
+ * covers it).
+ */
 enum mr_sign_body { MR_SIGN_AUTO, MR_SIGN_ALWAYS, MR_SIGN_NEVER };
 
 /* The checksum computed for, sent with, and stored by an upload. */
 enum mr_checksum { MR_CRC64NVME, MR_CRC32C, MR_CRC32, MR_CHECKSUM_NONE };
 
 /*
- * What AUTO finds credentials in, the first that has any: AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY; AWS_WEB_IDENTITY_TOKEN_FILE with
- * AWS_ROLE_ARN; the profile (keys, credential_process, or web_identity_token_file with role_arn); AWS_CONTAINER_CREDENTIALS_FULL_URI or
- * _RELATIVE_URI. The others name one of these alone.
+ * What AUTO finds credentials in, the first that has any: AWS_ACCESS_KEY_ID with
+ * AWS_SECRET_ACCESS_KEY; AWS_WEB_IDENTITY_TOKEN_FILE with AWS_ROLE_ARN; the profile (keys,
+ * credential_process, or web_identity_token_file with role_arn); AWS_CONTAINER_CREDENTIALS_FULL_URI
+ * or _RELATIVE_URI. The others name one of these alone.
  */
 enum mr_credentials_source {
         MR_CREDENTIALS_AUTO,
@@ -118,31 +127,46 @@ struct mr_options {
 MR_API void mr_options_init(struct mr_options *options);
 
 /*
- * Reads environment and profile, starts nothing yet: neither endpoint nor credentials have been tried. -EINVAL: a value is malformed or out of its
- * range; -ENOENT: the profile named does not exist.
+ * Reads environment and profile, starts nothing yet: neither endpoint nor credentials have been
+ * tried. -EINVAL: a value is malformed or out of its range; -ENOENT: the profile named does not
+ * exist.
  */
 MR_API int mr_client_open(const struct mr_options *options, struct mr_client **out, struct mr_error *err);
-/* Cancels what is under way, waits until it has ended, and frees. No other call may be under way; queues and buffers of the client are freed
- * before. In a child of fork() it frees nothing and returns. NULL is allowed. */
+/*
+ * Cancels what is under way, waits until it has ended, and frees. No other call may be under way;
+ * queues and buffers of the client are freed before. In a child of fork() it frees nothing and
+ * returns. NULL is allowed.
+ */
 MR_API void mr_client_free(struct mr_client *client);
-/* Also in signal handlers: operations under way, and later ones, end soon with -ECANCELED. Uploads in parts are still aborted. */
+/*
+ * Also in signal handlers: operations under way, and later ones, end soon with -ECANCELED. Uploads
+ * in parts are still aborted.
+ */
 MR_API void mr_client_cancel(struct mr_client *client);
 MR_API bool mr_client_canceled(const struct mr_client *client);
 /* Where requests go to, and the region they are signed for; valid as long as the client. */
 MR_API const char *mr_client_endpoint(const struct mr_client *client);
 MR_API const char *mr_client_region(const struct mr_client *client);
-/* The credentials in use, refreshed if they were about to expire; may wait for their source. For what the library does not do: presigning. */
+/*
+ * The credentials in use, refreshed if they were about to expire; may wait for their source. For
+ * what the library does not do: presigning.
+ */
 MR_API int mr_client_credentials(struct mr_client *client, struct mr_credentials *out, struct mr_error *err);
 
-/* ---- memory -------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 #define MR_BUFFER_HUGE 1u /* huge pages, or ordinary ones where there are none */
 
-/* Memory of the library's, registered, zeroed, aligned to a page. Costly: make few and slice them. */
+/*
+ * Memory of the library's, registered, zeroed, aligned to a page. Costly: make few and slice them.
+ */
 MR_API int mr_buffer_new(struct mr_client *client, size_t len, unsigned flags, struct mr_buffer **out);
 /* Registers the caller's memory, which stays valid until mr_buffer_free(). */
 MR_API int mr_buffer_register(struct mr_client *client, void *memory, size_t len, struct mr_buffer **out);
-/* Registers len bytes of a dma-buf (GPU memory) from offset; the descriptor is duplicated. Only MR_TRANSPORT_RDMA can reach it. */
+/*
+ * Registers len bytes of a dma-buf (GPU memory) from offset; the descriptor is duplicated. Only
+ * MR_TRANSPORT_RDMA can reach it.
+ */
 MR_API int mr_buffer_register_dmabuf(struct mr_client *client, int fd, uint64_t offset, size_t len,
                                      struct mr_buffer **out);
 /* -EBUSY while an operation uses it, and then it is not freed. NULL is allowed. */
@@ -151,15 +175,17 @@ MR_API int mr_buffer_free(struct mr_buffer *buffer);
 MR_API void *mr_buffer_memory(const struct mr_buffer *buffer);
 MR_API size_t mr_buffer_len(const struct mr_buffer *buffer);
 
-/* Where bytes go to or come from: len bytes from offset of a buffer or, where that is NULL, of memory. It belongs to the operation until its
- * result is out. */
+/*
+ * Where bytes go to or come from: len bytes from offset of a buffer or, where that is NULL, of
+ * memory. It belongs to the operation until its result is out.
+ */
 struct mr_place {
         struct mr_buffer *buffer;
         void *memory;
         uint64_t offset, len;
 };
 
-/* ---- results ------------------------------------------------------------------------------------- */
+/* ---- results --------------------------------------------------------------------------------- */
 
 struct mr_header {
         char *name, *value;
@@ -215,34 +241,47 @@ struct mr_result {
 /* Frees what a HEAD's or LIST's result owns; for others it does nothing. */
 MR_API void mr_result_free(struct mr_result *result);
 
-/* ---- completion queues --------------------------------------------------------------------------- */
+/* ---- completion queues ----------------------------------------------------------------------- */
 
-/* At most capacity operations (a batch with `each` counts as one for each entry, and one) can be bound for it at once, 1..1,048,576. */
+/*
+ * At most capacity operations (a batch with `each` counts as one for each entry, and one) can be
+ * bound for it at once, 1..1,048,576.
+ */
 MR_API int mr_queue_new(struct mr_client *client, unsigned capacity, struct mr_queue **out);
-/* Operations bound for it are canceled and waited for; results not taken are dropped. No other call on it may be under way. */
+/*
+ * Operations bound for it are canceled and waited for; results not taken are dropped. No other call
+ * on it may be under way.
+ */
 MR_API void mr_queue_free(struct mr_queue *queue);
 /* An eventfd, readable while there are results; to be polled, never read. */
 MR_API int mr_queue_fd(const struct mr_queue *queue);
 /*
- * Takes up to max results, waiting for the first: timeout_ms < 0: as long as it takes, 0: not at all. Returns how many, 0 after the timeout or where
- * nothing is under way. Several threads may take from one queue. The caller frees each by mr_result_free().
+ * Takes up to max results, waiting for the first: timeout_ms < 0: as long as it takes, 0: not at
+ * all. Returns how many, 0 after the timeout or where nothing is under way. Several threads may
+ * take from one queue. The caller frees each by mr_result_free().
  */
 MR_API int mr_queue_take(struct mr_queue *queue, struct mr_result *out, unsigned max, int timeout_ms);
 
 /*
- * Ends an operation soon; its result still comes, -ECANCELED or, where it was done already, what it was. One that has ended or never was is left
- * alone. Memory may be touched until the result is out.
+ * Ends an operation soon; its result still comes, -ECANCELED or, where it was done already, what it
+ * was. One that has ended or never was is left alone. Memory may be touched until the result is
+ * out.
  */
 MR_API void mr_cancel(struct mr_client *client, uint64_t op);
 
 /*
- * NAME_start(client, what, queue, tag, op): 0 and *op (may be NULL) set, and one result will come out of queue; else nothing was begun: -EINVAL, -EAGAIN,
- * -ENOMEM, -ECHILD. NAME(client, what, out): the same, awaited; returns out->code. err and out may be NULL where a result has nothing to free.
+ * NAME_start(client, what, queue, tag, op): 0 and *op (may be NULL) set, and one result will come
+ * out of queue; else nothing was begun: -EINVAL, -EAGAIN, -ENOMEM, -ECHILD. NAME(client, what,
+ * out): the same, awaited; returns out->code. err and out may be NULL where a result has nothing to
+ * free.
  */
 
-/* ---- reading ------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
-/* Bytes that the CPU cannot see, in a dma-buf that cannot be mapped, are taken as they come; else such a read is -EOPNOTSUPP. */
+/*
+ * Bytes that the CPU cannot see, in a dma-buf that cannot be mapped, are taken as they come; else
+ * such a read is -EOPNOTSUPP.
+ */
 #define MR_GET_UNVERIFIED 1u
 
 struct mr_get {
@@ -258,8 +297,9 @@ struct mr_get {
 };
 
 /*
- * Bytes of one version of one object. Large ones come as ranges in parallel; each, and each retry, asks for the version that the first answer was of.
- * Where the object is replaced meanwhile (and neither version_id nor if_match is set) it begins again, a few times, then -ESTALE. What a
+ * Bytes of one version of one object. Large ones come as ranges in parallel; each, and each retry,
+ * asks for the version that the first answer was of. Where the object is replaced meanwhile (and
+ * neither version_id nor if_match is set) it begins again, a few times, then -ESTALE. What a
  * failure leaves in the place is not to be used.
  */
 MR_API int mr_get_start(struct mr_client *client, const struct mr_get *get, struct mr_queue *queue, void *tag,
@@ -287,12 +327,15 @@ struct mr_batch {
         uint64_t reserved[4];
 };
 
-/* Many reads at once. The batch's own result is 0 where every entry is, else the first failure by order; the others are done all the same. */
+/*
+ * Many reads at once. The batch's own result is 0 where every entry is, else the first failure by
+ * order; the others are done all the same.
+ */
 MR_API int mr_get_batch_start(struct mr_client *client, const struct mr_batch *batch, struct mr_queue *queue, void *tag,
                               uint64_t *op);
 MR_API int mr_get_batch(struct mr_client *client, const struct mr_batch *batch, struct mr_result *out);
 
-/* ---- what is there ------------------------------------------------------------------------------- */
+/* ---- what is there --------------------------------------------------------------------------- */
 
 struct mr_head {
         const char *bucket, *key, *version_id; /* version_id may be NULL */
@@ -319,7 +362,10 @@ MR_API int mr_list_start(struct mr_client *client, const struct mr_list *list, s
 struct mr_lister;
 MR_API int mr_lister_open(struct mr_client *client, const struct mr_list *list, struct mr_lister **out,
                           struct mr_error *err);
-/* 1: *out is valid until the next call; 0: that was all; else a negative errno, and again the same each time. */
+/*
+ * 1: *out is valid until the next call; 0: that was all; else a negative errno, and again the same
+ * each time.
+ */
 MR_API int mr_lister_next(struct mr_lister *lister, const struct mr_entry **out, struct mr_error *err);
 MR_API void mr_lister_free(struct mr_lister *lister); /* NULL is allowed */
 
@@ -334,7 +380,7 @@ MR_API int mr_bucket_create(struct mr_client *client, const char *bucket, struct
 MR_API int mr_bucket_delete(struct mr_client *client, const char *bucket, struct mr_error *err);
 MR_API int mr_bucket_head(struct mr_client *client, const char *bucket, struct mr_error *err);
 
-/* ---- writing ------------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 struct mr_put {
         const char *bucket, *key;
@@ -348,14 +394,18 @@ struct mr_put {
         uint64_t reserved[4];
 };
 
-/* One PUT or, where it is large, parts in parallel. Seen by others only once whole; a failure aborts it. */
+/*
+ * One PUT or, where it is large, parts in parallel. Seen by others only once whole; a failure
+ * aborts it.
+ */
 MR_API int mr_put_start(struct mr_client *client, const struct mr_put *put, struct mr_queue *queue, void *tag,
                         uint64_t *op);
 MR_API int mr_put(struct mr_client *client, const struct mr_put *put, struct mr_result *out);
 
 /*
- * An upload in parts that the caller cuts: begun by the first part, made visible by the completion. Parts may be started in any order by any thread;
- * completion and abort only when no part is under way.
+ * An upload in parts that the caller cuts: begun by the first part, made visible by the completion.
+ * Parts may be started in any order by any thread; completion and abort only when no part is under
+ * way.
  */
 struct mr_multipart;
 /* put->place is not looked at. */
@@ -365,12 +415,18 @@ MR_API int mr_multipart_part_start(struct mr_multipart *upload, unsigned number,
                                    struct mr_queue *queue, void *tag, uint64_t *op);
 MR_API int mr_multipart_part(struct mr_multipart *upload, unsigned number, const struct mr_place *place,
                              struct mr_result *out);
-/* -EINVAL where a part is missing or failed. No part at all makes an empty object. Where it fails the upload was aborted. */
+/*
+ * -EINVAL where a part is missing or failed. No part at all makes an empty object. Where it fails
+ * the upload was aborted.
+ */
 MR_API int mr_multipart_complete_start(struct mr_multipart *upload, struct mr_queue *queue, void *tag, uint64_t *op);
 MR_API int mr_multipart_complete(struct mr_multipart *upload, struct mr_result *out);
 /* Forgets the parts at the endpoint, also after mr_client_cancel(). Waits for its answer. */
 MR_API int mr_multipart_abort(struct mr_multipart *upload, struct mr_error *err);
-/* Not while an operation of it is under way; one neither completed nor aborted is aborted. NULL is allowed. */
+/*
+ * Not while an operation of it is under way; one neither completed nor aborted is aborted. NULL is
+ * allowed.
+ */
 MR_API void mr_multipart_free(struct mr_multipart *upload);
 
 struct mr_copy {
@@ -395,7 +451,10 @@ MR_API int mr_delete_start(struct mr_client *client, const struct mr_delete *del
                            uint64_t *op);
 MR_API int mr_delete(struct mr_client *client, const char *bucket, const char *key, struct mr_error *err);
 
-/* failed: called for each key that was not deleted, by the calling thread. Any count; 1,000 a request. 0 if each request was answered. */
+/*
+ * failed: called for each key that was not deleted, by the calling thread. Any count; 1,000 a
+ * request. 0 if each request was answered.
+ */
 typedef void (*mr_delete_failed_fn)(void *arg, const char *key, const char *code, const char *message);
 MR_API int mr_delete_many(struct mr_client *client, const char *bucket, const char *const keys[], size_t count,
                           mr_delete_failed_fn failed, void *arg, struct mr_error *err);

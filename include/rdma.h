@@ -1,9 +1,12 @@
 /*
- * rdma.h - the server's side of RDMA: sessions, and the transfer engine that writes verified bytes into clients' memory.
+ * rdma.h - the server's side of RDMA: sessions, and the transfer engine that writes verified bytes
+ * into clients' memory.
  *
- * It knows nothing of S3 or HTTP. The gateway opens a session for a signed request, looks up a session's secret to verify what is signed with it, and
- * then drives one struct rdx_request per GET or PUT (below), or executes the batches that arrive on control queue pairs. docs/rdma-protocol.md
- * is what both ends agree on; include/rdma_wire.h its code; include/rdma_client.h the other end; include/rdma_transport.h what carries the bytes.
+ * It knows nothing of S3 or HTTP. The gateway opens a session for a signed request, looks up a
+ * session's secret to verify what is signed with it, and then drives one struct rdx_request per GET
+ * or PUT (below), or executes the batches that arrive on control queue pairs. docs/rdma-protocol.md
+ * is what both ends agree on; include/rdma_wire.h its code; include/rdma_client.h the other end;
+ * include/rdma_transport.h what carries the bytes.
  *
  *   gateway's loop (home)                          the session's loop
  *   rdx_request_begin ──────────────────────────>  number new? session live? room?
@@ -13,8 +16,9 @@
  *   rdx_request_finish ─────────────────────────>  the notice, behind all WRITEs
  *   ended(0) <───────────────────────────────────  completion of the notice: all that was posted is over
  *
- * Everything of a session happens on one loop: queue pair, completions, batches. Callbacks come on the loop that made the call, never from inside it.
- * Invariants: a buffer given to a write is the device's until done() (I7); every queue here has a bound (I9).
+ * Everything of a session happens on one loop: queue pair, completions, batches. Callbacks come on
+ * the loop that made the call, never from inside it. Invariants: a buffer given to a write is the
+ * device's until done() (I7); every queue here has a bound (I9).
  */
 #ifndef MILLRACE_RDMA_H
 #define MILLRACE_RDMA_H
@@ -31,7 +35,7 @@ struct rdx_server;
 struct rdx_batch;
 struct rdx_session;
 
-/* ---- making -------------------------------------------------------------------------------------- */
+/* ---- making ---------------------------------------------------------------------------------- */
 
 #define RDX_ENDPOINTS_MAX 8u
 #define RDX_ARENAS_MAX    256u
@@ -64,8 +68,9 @@ struct rdx_server_options {
         unsigned endpoint_count;
         struct rdx_limits limits;
         /*
-         * The header protocol is on: requests by a token are served by an initiator per device and loop, where transport and device have DC. The key is
-         * that of the clients' targets; a token does not carry it.
+         * The header protocol is on: requests by a token are served by an initiator per device and
+         * loop, where transport and device have DC. The key is that of the clients' targets; a
+         * token does not carry it.
          */
         bool tokens;
         uint64_t token_key;
@@ -75,19 +80,23 @@ struct rdx_server_options {
 };
 
 /*
- * Blocking; before the loops run. Opens the devices and listens on their addresses. -ENODEV, -ENOSYS: no device there, or no verbs: the
- * server works without RDMA, and why is a line for its log.
+ * Blocking; before the loops run. Opens the devices and listens on their addresses. -ENODEV,
+ * -ENOSYS: no device there, or no verbs: the server works without RDMA, and why is a line for its
+ * log.
  */
 int rdx_server_new(const struct rdx_server_options *options, struct rdx_server **out, char *why, size_t why_len);
-/* Blocking (pins); before rdx_server_start(). Registers an arena with all devices: what lies in it can be written from. */
+/*
+ * Blocking (pins); before rdx_server_start(). Registers an arena with all devices: what lies in it
+ * can be written from.
+ */
 int rdx_server_memory(struct rdx_server *server, void *base, size_t len);
 /* Before the loops run: from here on connections are taken. */
 int rdx_server_start(struct rdx_server *server);
 /* Any thread: [buf, buf + len) lies in one arena. */
 bool rdx_server_registered(const struct rdx_server *server, const void *buf, size_t len);
 /*
- * Blocking; after the loops have stopped, before lp_loop_drain(): moves all queue pairs to the error state and closes them. Callbacks that are owed are posted
- * to their loops, with -ESHUTDOWN.
+ * Blocking; after the loops have stopped, before lp_loop_drain(): moves all queue pairs to the
+ * error state and closes them. Callbacks that are owed are posted to their loops, with -ESHUTDOWN.
  */
 void rdx_server_stop(struct rdx_server *server);
 void rdx_server_free(struct rdx_server *server); /* after the drain. NULL is allowed */
@@ -98,7 +107,7 @@ void rdx_server_device(const struct rdx_server *server, unsigned endpoint, struc
 /* Requests by a token can be served on this endpoint's device. */
 bool rdx_server_tokens(const struct rdx_server *server, unsigned endpoint);
 
-/* ---- sessions ------------------------------------------------------------------------------------ */
+/* ---- sessions -------------------------------------------------------------------------------- */
 
 struct rdx_open {
         uint8_t signing_key[RDX_KEY_LEN]; /* SigV4's, of the request that opens it */
@@ -127,7 +136,10 @@ struct rdx_opened {
         struct rdx_limits limits; /* as they are, no zeros */
 };
 
-/* On one of the server's loops. -EBUSY: too many sessions; -EDQUOT: of this owner; -ENOTSUP: no scheme in common; -EINVAL; -ENODEV: every device is gone. */
+/*
+ * On one of the server's loops. -EBUSY: too many sessions; -EDQUOT: of this owner; -ENOTSUP: no
+ * scheme in common; -EINVAL; -ENODEV: every device is gone.
+ */
 int rdx_session_open(struct rdx_server *server, const struct rdx_open *open, struct rdx_opened *out);
 
 struct rdx_session_info {
@@ -165,7 +177,7 @@ int rdx_session_end(struct rdx_server *server, const uint8_t session[RDX_ID_LEN]
 /* Any thread. All sessions of an access key; how many. */
 unsigned rdx_sessions_revoke(struct rdx_server *server, const char *owner);
 
-/* ---- one request --------------------------------------------------------------------------------- */
+/* ---- one request ----------------------------------------------------------------------------- */
 
 /* What waits to be posted on a session, or is. */
 struct rdx_job {
@@ -175,7 +187,9 @@ struct rdx_job {
         bool taken; /* posted */
 };
 
-/* The session's side of a request or batch. owner: the session's loop (by a token: the request's) */
+/*
+ * The session's side of a request or batch. owner: the session's loop (by a token: the request's)
+ */
 struct rdx_flow {
         struct rdx_session *session;   /* NULL: none, or it is over */
         struct rdx_dialer *dialer;     /* by a token: what posts it */
@@ -199,9 +213,10 @@ struct rdx_write {
         uint32_t len;    /* 1 .. RDX_WRITE_MAX */
         uint64_t offset; /* in the window */
         /*
-         * 0: its completion is here; the bytes are at the client's device (visible to it only behind the notice), or were read. Else nothing of
-         * it was posted (-ECANCELED: given up; -EFAULT: not registered; -EINVAL: outside the window), or the session is over, or (by a token) the
-         * target refused it or did not answer.
+         * 0: its completion is here; the bytes are at the client's device (visible to it only
+         * behind the notice), or were read. Else nothing of it was posted (-ECANCELED: given up;
+         * -EFAULT: not registered; -EINVAL: outside the window), or the session is over, or (by a
+         * token) the target refused it or did not answer.
          */
         void (*done)(struct rdx_write *write, int result);
         bool copied; /* for figures: its bytes had to be copied into registered memory first */
@@ -215,8 +230,9 @@ struct rdx_write {
 };
 
 /*
- * From begin to ended(). Zero it, fill in what is asked for, and begin once. begun(0) obliges the caller to call finish or abandon exactly once; after
- * a begun() with an error it is over. Then ended() comes after the last done().
+ * From begin to ended(). Zero it, fill in what is asked for, and begin once. begun(0) obliges the
+ * caller to call finish or abandon exactly once; after a begun() with an error it is over. Then
+ * ended() comes after the last done().
  */
 struct rdx_request {
         const struct rdx_token
@@ -225,13 +241,19 @@ struct rdx_request {
         uint64_t number;
         struct rdx_window_span window;
         bool read; /* a PUT: the client's memory is read */
-        /* 0; -ENOENT: no such session, or not connected; -EEXIST: the number was accepted before; -ERANGE: it is out of range; -EAGAIN: too many
-         * requests outstanding; -EINVAL: the window is larger than the limit; -ENOTCONN: the client has not said that its queue pair is connected;
-         * -EOPNOTSUPP: it takes no READs, and this is a PUT. By a token, anything but 0: not over RDMA now, for no fault of the request's. */
+        /*
+         * 0; -ENOENT: no such session, or not connected; -EEXIST: the number was accepted before;
+         * -ERANGE: it is out of range; -EAGAIN: too many requests outstanding; -EINVAL: the window
+         * is larger than the limit; -ENOTCONN: the client has not said that its queue pair is
+         * connected; -EOPNOTSUPP: it takes no READs, and this is a PUT. By a token, anything but 0:
+         * not over RDMA now, for no fault of the request's.
+         */
         void (*begun)(struct rdx_request *request, int result);
         /*
-         * 0: all is written, notice included (or: all is read). -ECANCELED: given up by abandon(). Else the session is over, or the target failed
-         * this request. Nothing of this request is posted any more. A body may answer only if posted is false. By a token there is no notice.
+         * 0: all is written, notice included (or: all is read). -ECANCELED: given up by abandon().
+         * Else the session is over, or the target failed this request. Nothing of this request is
+         * posted any more. A body may answer only if posted is false. By a token there is no
+         * notice.
          */
         void (*ended)(struct rdx_request *request, int result);
         bool posted; /* from ended() on */
@@ -262,13 +284,14 @@ void rdx_request_finish(struct rdx_request *request);
 /* What is not posted yet never will be. */
 void rdx_request_abandon(struct rdx_request *request);
 
-/* ---- batches ------------------------------------------------------------------------------------- */
+/* ---- batches --------------------------------------------------------------------------------- */
 
 /*
- * One BATCH message, given to options.batch on the session's loop, which is also where everything below is called. It stays until the last entry has its
- * result and the last write is done; entries and their strings until the last result.
- * For each entry: any number of writes into its place, then one result, which need not wait for the writes' done(): it travels behind them, and not at all if one
- * fails.
+ * One BATCH message, given to options.batch on the session's loop, which is also where everything
+ * below is called. It stays until the last entry has its result and the last write is done; entries
+ * and their strings until the last result. For each entry: any number of writes into its place,
+ * then one result, which need not wait for the writes' done(): it travels behind them, and not at
+ * all if one fails.
  */
 const struct rdx_message *rdx_batch_message(const struct rdx_batch *batch);
 const struct rdx_entry *rdx_batch_entry(const struct rdx_batch *batch, unsigned i); /* i < message->count */
@@ -284,7 +307,7 @@ void rdx_batch_write(struct rdx_batch *batch, unsigned i, struct rdx_write *writ
 /* index is set here. Strings are copied. Call it once per entry. */
 void rdx_batch_result(struct rdx_batch *batch, unsigned i, const struct rdx_result *result);
 
-/* ---- figures ------------------------------------------------------------------------------------- */
+/* ---- figures --------------------------------------------------------------------------------- */
 
 #define RDX_DECLINES(X)                                                                                                \
         X(OFF, "off")                                                                                                  \
@@ -326,8 +349,9 @@ struct rdx_stats {
         uint64_t requests, batches, entries, writes, reads, bytes_written, bytes_read, notices, results;
         uint64_t bytes_copied; /* of those written: into registered memory first */
         /*
-         * Send queues of sessions, as their loops see them. busy: something is posted and has not completed. gap: nothing is, though a request has had its first
-         * WRITE (READ) and waits for more.
+         * Send queues of sessions, as their loops see them. busy: something is posted and has not
+         * completed. gap: nothing is, though a request has had its first WRITE (READ) and waits for
+         * more.
          */
         uint64_t busy_ns, gap_ns;
         uint64_t in_flight, starved;   /* now; how often a loop had work and no room left on its device */

@@ -1,12 +1,15 @@
 /*
- * rdma_transport.h - the seam between the RDMA module and what carries bytes: one table of operations.
+ * rdma_transport.h - the seam between the RDMA module and what carries bytes: one table of
+ * operations.
  *
- * Real verbs implement it (rdma/verbs*.c, libibverbs and librdmacm loaded at run time), and so does the fake of the tests. Everything above, sessions on the server
- * and in the client library, calls nothing else. The names are those of verbs, shortened: domain = protection domain, region = memory region, queue =
- * completion queue, pair = queue pair (RC), channel = rdma_cm event channel.
+ * Real verbs implement it (rdma/verbs*.c, libibverbs and librdmacm loaded at run time), and so does
+ * the fake of the tests. Everything above, sessions on the server and in the client library, calls
+ * nothing else. The names are those of verbs, shortened: domain = protection domain, region =
+ * memory region, queue = completion queue, pair = queue pair (RC), channel = rdma_cm event channel.
  *
- * No call blocks but those that say so. Objects of one device may be used from any thread; one object from one thread at a time, but for queues
- * and pairs: posting to a pair and polling its queue may run on two. Errors are negative errno values.
+ * No call blocks but those that say so. Objects of one device may be used from any thread; one
+ * object from one thread at a time, but for queues and pairs: posting to a pair and polling its
+ * queue may run on two. Errors are negative errno values.
  */
 #ifndef MILLRACE_RDMA_TRANSPORT_H
 #define MILLRACE_RDMA_TRANSPORT_H
@@ -51,7 +54,7 @@ struct rdx_device_info {
 
 enum rdx_access { RDX_LOCAL_WRITE = 1, RDX_REMOTE_WRITE = 2, RDX_REMOTE_READ = 4, RDX_WINDOWS = 8 };
 
-/* ---- work ----------------------------------------------------------------------------------------- */
+/* ---- work ------------------------------------------------------------------------------------ */
 
 enum rdx_op {
         RDX_OP_WRITE,
@@ -63,7 +66,10 @@ enum rdx_op {
         RDX_OP_INVALIDATE, /* own type 2 window: rkey */
 };
 
-/* One work request. Its memory (address) belongs to the device until its completion, or that of a later one of the same pair (I7). */
+/*
+ * One work request. Its memory (address) belongs to the device until its completion, or that of a
+ * later one of the same pair (I7).
+ */
 struct rdx_work {
         uint64_t tag; /* comes back in rdx_done */
         enum rdx_op op;
@@ -92,7 +98,10 @@ struct rdx_port {
 
 enum rdx_done_kind { RDX_DONE_SENT, RDX_DONE_RECEIVED };
 
-/* One completion. Those of one pair's sends come in the order of posting, those of its receives too. */
+/*
+ * One completion. Those of one pair's sends come in the order of posting, those of its receives
+ * too.
+ */
 struct rdx_done {
         uint64_t tag;
         enum rdx_done_kind kind;
@@ -102,7 +111,7 @@ struct rdx_done {
         uint32_t imm; /* imm, or the rkey invalidated */
 };
 
-/* ---- connections ---------------------------------------------------------------------------------- */
+/* ---- connections ----------------------------------------------------------------------------- */
 
 enum rdx_event_kind {
         RDX_EVENT_ARRIVAL,     /* arrival, private data, binding.client: to be accepted or rejected */
@@ -139,12 +148,14 @@ struct rdx_transport {
         uint32_t version; /* RDX_TRANSPORT_VERSION */
         const char *name; /* "verbs", "fake" */
 
-        /* Blocking. Shows each device there is; how many, or -ENOSYS: the libraries are not there. */
+        /*
+         * Blocking. Shows each device there is; how many, or -ENOSYS: the libraries are not there.
+         */
         int (*devices)(void (*visit)(void *arg, const struct rdx_device_info *info), void *arg);
 
         /*
-         * Blocking. The device that has this address (remote: through which it is reached). -ENODEV: none; -ENOSYS: the libraries are not
-         * there. why: a line for the log.
+         * Blocking. The device that has this address (remote: through which it is reached).
+         * -ENODEV: none; -ENOSYS: the libraries are not there. why: a line for the log.
          */
         int (*device_open)(const char *address, uint16_t port, bool remote, unsigned timeout_ms,
                            struct rdx_device **out, char *why, size_t why_len);
@@ -157,14 +168,20 @@ struct rdx_transport {
         /* Blocking: pins memory. */
         int (*region_open)(struct rdx_domain *domain, void *address, size_t len, unsigned access,
                            struct rdx_region **out);
-        /* NULL, or as region_open for memory behind a dma-buf descriptor; address is the one that work requests and windows use. */
+        /*
+         * NULL, or as region_open for memory behind a dma-buf descriptor; address is the one that
+         * work requests and windows use.
+         */
         int (*region_open_dmabuf)(struct rdx_domain *domain, int fd, uint64_t offset, uint64_t address, size_t len,
                                   unsigned access, struct rdx_region **out);
         void (*region_close)(struct rdx_region *region);
         uint32_t (*region_lkey)(const struct rdx_region *region);
         uint32_t (*region_rkey)(const struct rdx_region *region);
 
-        /* type: 1 or 2. The rkey is that of the last BIND posted (type 2: chosen when it is posted). */
+        /*
+         * type: 1 or 2. The rkey is that of the last BIND posted (type 2: chosen when it is
+         * posted).
+         */
         int (*window_open)(struct rdx_domain *domain, unsigned type, struct rdx_window **out);
         void (*window_close)(struct rdx_window *window);
         uint32_t (*window_rkey)(const struct rdx_window *window);
@@ -172,7 +189,10 @@ struct rdx_transport {
         int (*queue_open)(struct rdx_device *device, unsigned entries, struct rdx_queue **out);
         void (*queue_close)(struct rdx_queue *queue);
         int (*queue_fd)(const struct rdx_queue *queue);
-        /* Readable at the next completion. Completions that came before are not announced: poll once more behind it. */
+        /*
+         * Readable at the next completion. Completions that came before are not announced: poll
+         * once more behind it.
+         */
         int (*queue_arm)(struct rdx_queue *queue);
         int (*queue_poll)(struct rdx_queue *queue, struct rdx_done *out, unsigned most);
 
@@ -191,13 +211,22 @@ struct rdx_transport {
         int (*pair_open)(const struct rdx_pair_options *options, struct rdx_pair **out);
         /* Own side, and as far as known the other one. */
         void (*pair_parties)(const struct rdx_pair *pair, struct rdx_party *own, struct rdx_party *peer);
-        /* READs that it may have outstanding at its peer: as many as both devices have and the peer offered when it connected. 0: the peer takes none. */
+        /*
+         * READs that it may have outstanding at its peer: as many as both devices have and the peer
+         * offered when it connected. 0: the peer takes none.
+         */
         unsigned (*pair_read_depth)(const struct rdx_pair *pair);
         int (*pair_connect)(struct rdx_pair *pair, const void *data, size_t len);
         int (*pair_accept)(struct rdx_pair *pair, const void *data, size_t len);
-        /* To the error state: what was posted completes with -ECANCELED, the peer is told. Harmless twice. */
+        /*
+         * To the error state: what was posted completes with -ECANCELED, the peer is told. Harmless
+         * twice.
+         */
         void (*pair_fail)(struct rdx_pair *pair);
-        /* When it returns, the device does not touch memory posted to it any more; completions may still lie in the queue. */
+        /*
+         * When it returns, the device does not touch memory posted to it any more; completions may
+         * still lie in the queue.
+         */
         void (*pair_close)(struct rdx_pair *pair);
 
         /* In order; all, or the first *posted of them and an error. */
@@ -205,13 +234,17 @@ struct rdx_transport {
         int (*post_receive)(struct rdx_pair *pair, uint64_t tag, void *address, uint32_t len, uint32_t lkey);
 
         /*
-         * Dynamically connected transport. All of it NULL where it is not compiled in; device_info.dc says whether a device has it. An initiator completes in the
-         * order of posting, into queue. Once one of its work requests fails, what was posted behind it is flushed (-ECANCELED), and nothing is taken
-         * until a reset.
+         * Dynamically connected transport. All of it NULL where it is not compiled in;
+         * device_info.dc says whether a device has it. An initiator completes in the order of
+         * posting, into queue. Once one of its work requests fails, what was posted behind it is
+         * flushed (-ECANCELED), and nothing is taken until a reset.
          */
         int (*initiator_open)(struct rdx_domain *domain, struct rdx_queue *queue, unsigned sends,
                               struct rdx_initiator **out);
-        /* When it returns, the device does not touch memory posted to it any more; completions may still lie in the queue. */
+        /*
+         * When it returns, the device does not touch memory posted to it any more; completions may
+         * still lie in the queue.
+         */
         void (*initiator_close)(struct rdx_initiator *initiator);
         /* After the last completion of what was posted: it can be posted to again. */
         int (*initiator_reset)(struct rdx_initiator *initiator);
@@ -227,8 +260,9 @@ struct rdx_transport {
 const struct rdx_transport *rdx_verbs(void);
 
 /*
- * Blocking. A transport from a shared object that exports `const struct rdx_transport *rdx_driver(void)`; for tests and measurements: nothing in the product
- * names one. It stays loaded. -ENOENT, -ENOEXEC (no such symbol), -EPROTO (another version).
+ * Blocking. A transport from a shared object that exports `const struct rdx_transport
+ * *rdx_driver(void)`; for tests and measurements: nothing in the product names one. It stays
+ * loaded. -ENOENT, -ENOEXEC (no such symbol), -EPROTO (another version).
  */
 int rdx_transport_load(const char *path, const struct rdx_transport **out);
 

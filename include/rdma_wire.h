@@ -1,9 +1,11 @@
 /*
- * rdma_wire.h - what both ends of an RDMA session must agree on: keys, private data, request numbers, messages, tokens.
+ * rdma_wire.h - what both ends of an RDMA session must agree on: keys, private data, request
+ * numbers, messages, tokens.
  *
- * docs/rdma-protocol.md is the specification; this is its code, for the server and for the client library. Pure functions over the caller's memory: no
- * I/O, no state but what is passed, any thread. Decoders take bytes that anybody may have sent: 0, or -EBADMSG and nothing usable in
- * the result.
+ * docs/rdma-protocol.md is the specification; this is its code, for the server and for the client
+ * library. Pure functions over the caller's memory: no I/O, no state but what is passed, any
+ * thread. Decoders take bytes that anybody may have sent: 0, or -EBADMSG and nothing usable in the
+ * result.
  */
 #ifndef MILLRACE_RDMA_WIRE_H
 #define MILLRACE_RDMA_WIRE_H
@@ -22,7 +24,7 @@
 #define RDX_MAC_LEN    16u
 #define RDX_SECRET_LEN 64u /* characters */
 
-/* ---- keys ---------------------------------------------------------------------------------------- */
+/* ---- keys ------------------------------------------------------------------------------------ */
 
 /* What a session key is derived from. */
 struct rdx_key_input {
@@ -38,17 +40,23 @@ struct rdx_keys {
 
 void rdx_keys_derive(const struct rdx_key_input *input, struct rdx_keys *out);
 
-/* The access key that a session's requests are signed with: "MRDX" and the session in upper-case hex. */
+/*
+ * The access key that a session's requests are signed with: "MRDX" and the session in upper-case
+ * hex.
+ */
 #define RDX_ACCESS_KEY_LEN 36u
 void rdx_access_key(const uint8_t session[RDX_ID_LEN], char out[RDX_ACCESS_KEY_LEN + 1]);
 /* False: no session's access key. */
 bool rdx_access_key_parse(const char *text, size_t len, uint8_t session[RDX_ID_LEN]);
 
-/* Lower-case hex of exactly len bytes, as ids and nonces are written. text: len * 2 characters and a 0. */
+/*
+ * Lower-case hex of exactly len bytes, as ids and nonces are written. text: len * 2 characters and
+ * a 0.
+ */
 void rdx_hex(const uint8_t *bytes, size_t len, char *text);
 bool rdx_unhex(const char *text, size_t text_len, uint8_t *bytes, size_t len);
 
-/* ---- private data of rdma_cm --------------------------------------------------------------------- */
+/* ---- private data of rdma_cm ----------------------------------------------------------------- */
 
 #define RDX_PRIVATE_LEN  40u
 #define RDX_PRIVATE_MOST 56u /* what RDMA_PS_TCP carries in a request */
@@ -82,7 +90,10 @@ struct rdx_binding {
 /* Fills in mac, and writes RDX_PRIVATE_LEN bytes. */
 void rdx_private_build(struct rdx_private *private, const uint8_t key[RDX_KEY_LEN], const struct rdx_binding *binding,
                        uint8_t out[RDX_PRIVATE_LEN]);
-/* Syntax only: version, kind, zero fields, nothing but zeros behind. No secret is needed, nothing may be believed yet. */
+/*
+ * Syntax only: version, kind, zero fields, nothing but zeros behind. No secret is needed, nothing
+ * may be believed yet.
+ */
 int rdx_private_parse(const void *data, size_t len, struct rdx_private *out);
 /* Takes constant time. */
 bool rdx_private_verify(const struct rdx_private *private, const uint8_t key[RDX_KEY_LEN],
@@ -92,7 +103,7 @@ void rdx_reject_build(enum rdx_reject reason, uint8_t out[RDX_REJECT_LEN]);
 /* The reason, or -EBADMSG. */
 int rdx_reject_parse(const void *data, size_t len);
 
-/* ---- request numbers ----------------------------------------------------------------------------- */
+/* ---- request numbers ------------------------------------------------------------------------- */
 
 #define RDX_NUMBER_WINDOW 1024u
 #define RDX_NUMBER_JUMP   (1ull << 20)
@@ -103,10 +114,13 @@ struct rdx_numbers {
         uint64_t seen[RDX_NUMBER_WINDOW / 64]; /* bit n % RDX_NUMBER_WINDOW of those within the window */
 };
 
-/* 0: accepted, and never again. -EEXIST: accepted before, or so old that nobody knows. -ERANGE: 0, or too far ahead. */
+/*
+ * 0: accepted, and never again. -EEXIST: accepted before, or so old that nobody knows. -ERANGE: 0,
+ * or too far ahead.
+ */
 int rdx_number_accept(struct rdx_numbers *numbers, uint64_t number);
 
-/* ---- windows ------------------------------------------------------------------------------------- */
+/* ---- windows --------------------------------------------------------------------------------- */
 
 /* Memory of a client that one request may touch. */
 struct rdx_window_span {
@@ -122,7 +136,7 @@ bool rdx_window_span_holds(const struct rdx_window_span *place, uint64_t offset,
 int rdx_window_span_parse(const char *text, size_t len, struct rdx_window_span *out);
 void rdx_window_span_print(const struct rdx_window_span *place, char out[RDX_PLACE_TEXT + 1]);
 
-/* ---- messages of the control queue pair ----------------------------------------------------------- */
+/* ---- messages of the control queue pair ------------------------------------------------------ */
 
 #define RDX_MESSAGE_MAX     16384u
 #define RDX_MESSAGE_ENTRIES 256u  /* of a BATCH or RESULT message */
@@ -184,7 +198,10 @@ enum rdx_code {
         RDX_CODES(RDX_CODE_ENUM)
 #undef RDX_CODE_ENUM
 };
-/* The HTTP status that goes with a code; 500 for one that is not known. OK: 200 (206 is said by the caller). */
+/*
+ * The HTTP status that goes with a code; 500 for one that is not known. OK: 200 (206 is said by the
+ * caller).
+ */
 unsigned rdx_code_status(unsigned code);
 
 struct rdx_result {
@@ -195,8 +212,9 @@ struct rdx_result {
 };
 
 /*
- * Decoding: open once, then next() until it answers 0 (no more). The message must stay as it is meanwhile. A message is checked as far as it
- * is read; rdx_reader_check() runs through all of it first, so that whoever acts on entries acts on whole messages only.
+ * Decoding: open once, then next() until it answers 0 (no more). The message must stay as it is
+ * meanwhile. A message is checked as far as it is read; rdx_reader_check() runs through all of it
+ * first, so that whoever acts on entries acts on whole messages only.
  */
 struct rdx_reader {
         const uint8_t *data;
@@ -206,7 +224,10 @@ struct rdx_reader {
         struct rdx_message message;
 };
 
-/* Anything from RDX_HEADER_LEN to RDX_MESSAGE_MAX bytes; len is what arrived, and must be the length that the header says. */
+/*
+ * Anything from RDX_HEADER_LEN to RDX_MESSAGE_MAX bytes; len is what arrived, and must be the
+ * length that the header says.
+ */
 int rdx_reader_open(struct rdx_reader *reader, const void *data, size_t len);
 /* 1: *out is the next entry; 0: there are no more, and nothing is left over; -EBADMSG. */
 int rdx_reader_entry(struct rdx_reader *reader, struct rdx_entry *out);
@@ -231,20 +252,23 @@ struct rdx_writer {
 
 /* message: type and the header's fields; length and count are counted here. */
 void rdx_writer_open(struct rdx_writer *writer, uint8_t *buf, const struct rdx_message *message);
-/* 0, -ENOSPC (the message is full; it is as it was), -EINVAL (longer than the format has room for). */
+/*
+ * 0, -ENOSPC (the message is full; it is as it was), -EINVAL (longer than the format has room for).
+ */
 int rdx_writer_entry(struct rdx_writer *writer, const struct rdx_entry *entry);
 int rdx_writer_result(struct rdx_writer *writer, const struct rdx_result *result);
 /* Writes the header; returns the message's length. */
 size_t rdx_writer_finish(struct rdx_writer *writer);
 
-/* ---- GetBatch over HTTP ---------------------------------------------------------------------------- */
+/* ---- GetBatch over HTTP ---------------------------------------------------------------------- */
 
 #define RDX_BATCH_TYPE      "application/x-millrace-batch"
 #define RDX_BATCH_BODY_MOST (2u << 20) /* bytes of messages in one request */
 
 /*
- * A request's body: BATCH messages end to end. Zero-fill but for data and len, then next() until it answers 0. owner: whoever embeds it; the body must
- * stay meanwhile. A body that rdx_body_check() found good never answers -EBADMSG.
+ * A request's body: BATCH messages end to end. Zero-fill but for data and len, then next() until it
+ * answers 0. owner: whoever embeds it; the body must stay meanwhile. A body that rdx_body_check()
+ * found good never answers -EBADMSG.
  */
 struct rdx_body {
         const uint8_t *data;
@@ -254,11 +278,15 @@ struct rdx_body {
 };
 /* 1: *out is the entry of that index; 0: there are no more; -EBADMSG. */
 int rdx_body_next(struct rdx_body *body, struct rdx_entry *out, unsigned *index);
-/* The number of entries, 1 to RDX_BATCH_ENTRIES, of a body that is right from its first byte to its last; -EBADMSG. */
+/*
+ * The number of entries, 1 to RDX_BATCH_ENTRIES, of a body that is right from its first byte to its
+ * last; -EBADMSG.
+ */
 int rdx_body_check(const void *data, size_t len, bool *ordered);
 
 /*
- * The answer: frames. Each is its head, then as many bytes as its result says and, behind at least one byte, its tail; a head of length 0 ends them.
+ * The answer: frames. Each is its head, then as many bytes as its result says and, behind at least
+ * one byte, its tail; a head of length 0 ends them.
  */
 #define RDX_FRAME_HEAD_MOST (4u + RDX_RESULT_MOST)
 #define RDX_FRAME_TAIL      8u
@@ -266,11 +294,14 @@ int rdx_body_check(const void *data, size_t len, bool *ordered);
 /* Bytes written. result->crc32c must be 0. */
 size_t rdx_frame_head(const struct rdx_result *result, uint8_t out[RDX_FRAME_HEAD_MOST]);
 void rdx_frame_tail(uint32_t crc32c, uint8_t out[RDX_FRAME_TAIL]);
-/* The length of the RESULT entry that begins behind these 4 bytes: 0 the end, -EBADMSG what no entry has. */
+/*
+ * The length of the RESULT entry that begins behind these 4 bytes: 0 the end, -EBADMSG what no
+ * entry has.
+ */
 int rdx_frame_length(const uint8_t at[4]);
 int rdx_frame_tail_read(const uint8_t at[RDX_FRAME_TAIL], uint32_t *crc32c);
 
-/* ---- the header protocol's token ------------------------------------------------------------------ */
+/* ---- the header protocol's token ------------------------------------------------------------- */
 
 struct rdx_token {
         uint64_t address, size;

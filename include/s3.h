@@ -1,12 +1,12 @@
 /*
  * s3.h - the pure pieces of the S3 protocol, for servers and clients alike.
  *
- * No I/O, no threads, no sockets, no HTTP library: functions over values and caller-owned buffers. Any thread may call
- * them; one object is used by one thread at a time. Nothing here keeps a pointer to its input after returning unless
- * its comment says so.
+ * No I/O, no threads, no sockets, no HTTP library: functions over values and caller-owned buffers.
+ * Any thread may call them; one object is used by one thread at a time. Nothing here keeps a
+ * pointer to its input after returning unless its comment says so.
  *
- * Two kinds of results: functions whose failure is an answer to an S3 client return `enum s3_error` (S3_OK is 0);
- * the others return 0 or a negative errno.
+ * Two kinds of results: functions whose failure is an answer to an S3 client return `enum s3_error`
+ * (S3_OK is 0); the others return 0 or a negative errno.
  */
 #ifndef MILLRACE_S3_H
 #define MILLRACE_S3_H

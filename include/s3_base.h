@@ -1,5 +1,6 @@
 /*
- * s3_base.h - strings, the one table of S3 errors, bucket names. See s3.h for the rules of this module.
+ * s3_base.h - strings, the one table of S3 errors, bucket names. See s3.h for the rules of this
+ * module.
  */
 #ifndef MILLRACE_S3_BASE_H
 #define MILLRACE_S3_BASE_H
@@ -9,7 +10,10 @@
 #include <stdint.h>
 #include <string.h>
 
-/* A string that need not end in NUL and may contain NUL. data == NULL: absent. Owned by whoever the context says. */
+/*
+ * A string that need not end in NUL and may contain NUL. data == NULL: absent. Owned by whoever the
+ * context says.
+ */
 struct s3_str {
         const char *data;
         size_t len;
@@ -43,7 +47,7 @@ struct s3_header {
         struct s3_str value;
 };
 
-/* ---- errors -------------------------------------------------------------------------------------- */
+/* ---- errors ---------------------------------------------------------------------------------- */
 
 /* Everything a server of ours may answer: name, code, HTTP status, default message. */
 #define S3_ERRORS(X)                                                                                                   \
@@ -200,21 +204,29 @@ const struct s3_error_info *s3_error_info(enum s3_error error);
 /* Client side: the error of that <Code>, or S3_ERR_INTERNAL_ERROR if we don't know it. */
 enum s3_error s3_error_by_code(struct s3_str code);
 
-/* ---- bucket names -------------------------------------------------------------------------------- */
+/* ---- bucket names ---------------------------------------------------------------------------- */
 
 #define S3_BUCKET_MAX 63u
 
-/* AWS's rules for general purpose buckets: 3-63 of [a-z0-9.-], ends on a letter or digit, no "..", not an IPv4 address, no
- * reserved prefix (xn--, sthree-, amzn-s3-demo-) or suffix (-s3alias, --ol-s3, .mrap, --x-s3, --table-s3). */
+/*
+ * AWS's rules for general purpose buckets: 3-63 of [a-z0-9.-], ends on a letter or digit, no "..",
+ * not an IPv4 address, no reserved prefix (xn--, sthree-, amzn-s3-demo-) or suffix (-s3alias,
+ * --ol-s3, .mrap, --x-s3, --table-s3).
+ */
 bool s3_bucket_name_valid(struct s3_str name);
-/* The same for a bucket that is to be made: each label between dots ends on a letter or digit at both sides, too. Buckets that
- * were made before this was asked for keep their names. */
+/*
+ * The same for a bucket that is to be made: each label between dots ends on a letter or digit at
+ * both sides, too. Buckets that were made before this was asked for keep their names.
+ */
 bool s3_bucket_name_creatable(struct s3_str name);
 #define S3_BUCKET_ONCE_MAX 255u
-/* Names that us-east-1 gave out until 2018: 3-255 of [A-Za-z0-9._-]. There are none here, but asking for one is no mistake. */
+/*
+ * Names that us-east-1 gave out until 2018: 3-255 of [A-Za-z0-9._-]. There are none here, but
+ * asking for one is no mistake.
+ */
 bool s3_bucket_name_once_valid(struct s3_str name);
 
-/* ---- regions ------------------------------------------------------------------------------------- */
+/* ---- regions --------------------------------------------------------------------------------- */
 
 /* The code of a region of AWS, or "EU", as LocationConstraint once called eu-west-1. */
 bool s3_region_known(struct s3_str name);

@@ -1,17 +1,20 @@
 /*
- * s3_checksum.h - the five checksums of S3, ETags, base64, hex. See s3.h for the rules of this module.
+ * s3_checksum.h - the five checksums of S3, ETags, base64, hex. See s3.h for the rules of this
+ * module.
  */
 #ifndef MILLRACE_S3_CHECKSUM_H
 #define MILLRACE_S3_CHECKSUM_H
 
 #include "s3_base.h"
 
-/* ---- text codecs --------------------------------------------------------------------------------- */
+/* ---- text codecs ----------------------------------------------------------------------------- */
 
 #define S3_BASE64_SIZE(n) (((n) + 2) / 3 * 4 + 1) /* encoded n bytes and NUL */
 
 size_t s3_base64_encode(const void *in, size_t len, char *out); /* writes NUL; returns the length without it */
-/* Strict RFC 4648: padding required, no spaces, spare bits zero, exactly len bytes. 0 or -EINVAL. */
+/*
+ * Strict RFC 4648: padding required, no spaces, spare bits zero, exactly len bytes. 0 or -EINVAL.
+ */
 int s3_base64_decode(struct s3_str in, void *out, size_t len);
 void s3_hex_encode(const void *in, size_t len, char *out); /* lower case, 2 * len digits and NUL */
 /* Exactly len bytes, both cases. 0 or -EINVAL. */
@@ -20,7 +23,7 @@ int s3_hex_decode(struct s3_str in, void *out, size_t len);
 /* Value of Content-MD5. 0 or -EINVAL (answer: INVALID_DIGEST). */
 int s3_content_md5_parse(struct s3_str value, uint8_t md5[16]);
 
-/* ---- kinds --------------------------------------------------------------------------------------- */
+/* ---- kinds ----------------------------------------------------------------------------------- */
 
 enum s3_checksum { S3_CRC32, S3_CRC32C, S3_CRC64NVME, S3_SHA1, S3_SHA256, S3_CHECKSUM_KINDS };
 enum s3_checksum_type { S3_FULL_OBJECT, S3_COMPOSITE };
@@ -40,11 +43,17 @@ const struct s3_checksum_info *s3_checksum_info(enum s3_checksum kind);
 int s3_checksum_by_algorithm(struct s3_str name, enum s3_checksum *out);
 int s3_checksum_by_header(struct s3_str name, enum s3_checksum *out);
 int s3_checksum_by_element(struct s3_str name, enum s3_checksum *out); /* case-sensitive: XML */
-/* An algorithm that AWS computes and this module does not: to be told apart from one that nobody knows. Any case. */
+/*
+ * An algorithm that AWS computes and this module does not: to be told apart from one that nobody
+ * knows. Any case.
+ */
 bool s3_checksum_elsewhere(struct s3_str name);
 const char *s3_checksum_type_name(enum s3_checksum_type type);         /* "FULL_OBJECT", "COMPOSITE" */
 int s3_checksum_type_parse(struct s3_str name, enum s3_checksum_type *out);
-/* What AWS allows for multipart: CRC64NVME only FULL_OBJECT, SHA-1 and SHA-256 only COMPOSITE, CRC32 and CRC32C both. */
+/*
+ * What AWS allows for multipart: CRC64NVME only FULL_OBJECT, SHA-1 and SHA-256 only COMPOSITE,
+ * CRC32 and CRC32C both.
+ */
 bool s3_checksum_type_allowed(enum s3_checksum kind, enum s3_checksum_type type);
 /* The type used where the client names none: COMPOSITE, but for CRC64NVME. */
 enum s3_checksum_type s3_checksum_type_default(enum s3_checksum kind);
@@ -56,7 +65,7 @@ int s3_checksum_parse_composite(enum s3_checksum kind, struct s3_str text, uint8
                                 unsigned *parts);
 size_t s3_checksum_format(enum s3_checksum kind, const uint8_t *value, unsigned parts, char out[S3_CHECKSUM_TEXT]);
 
-/* ---- computing ----------------------------------------------------------------------------------- */
+/* ---- computing ------------------------------------------------------------------------------- */
 
 struct s3_sums; /* any number of kinds running over one stream */
 
@@ -81,13 +90,16 @@ void s3_parts_sum_add(struct s3_parts_sum *sum, const uint8_t *value, uint64_t p
 void s3_parts_sum_final(struct s3_parts_sum *sum, uint8_t out[S3_CHECKSUM_MAX]);
 void s3_parts_sum_free(struct s3_parts_sum *sum); /* NULL is allowed */
 
-/* ---- ETags --------------------------------------------------------------------------------------- */
+/* ---- ETags ----------------------------------------------------------------------------------- */
 
 #define S3_ETAG_SIZE 41 /* "32 hex-10000" in quotes, NUL */
 
 /* With quotes; parts 0: not multipart. Returns the length. */
 size_t s3_etag_format(const uint8_t md5[16], unsigned parts, char out[S3_ETAG_SIZE]);
-/* Quoted or not, W/ refused. *parts is 0 without "-n". 0 or -EINVAL (then it is no ETag of ours and matches nothing). */
+/*
+ * Quoted or not, W/ refused. *parts is 0 without "-n". 0 or -EINVAL (then it is no ETag of ours and
+ * matches nothing).
+ */
 int s3_etag_parse(struct s3_str text, uint8_t md5[16], unsigned *parts);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * s3_date.h - the date formats of S3 and HTTP. Times are milliseconds since 1970 UTC; no locale, no time zone, no libc state.
- * See s3.h for the rules of this module.
+ * s3_date.h - the date formats of S3 and HTTP. Times are milliseconds since 1970 UTC; no locale, no
+ * time zone, no libc state. See s3.h for the rules of this module.
  */
 #ifndef MILLRACE_S3_DATE_H
 #define MILLRACE_S3_DATE_H

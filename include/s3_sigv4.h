@@ -1,8 +1,9 @@
 /*
  * s3_sigv4.h - AWS Signature Version 4, both sides. See s3.h for the rules of this module.
  *
- * Server: s3_auth_parse() -> look up the secret of auth.access_key -> (derive or take a cached key) -> s3_auth_verify().
- * Client: build the headers (host, x-amz-date, x-amz-content-sha256, ...) -> s3_sign_headers(), or s3_presign().
+ * Server: s3_auth_parse() -> look up the secret of auth.access_key -> (derive or take a cached key)
+ * -> s3_auth_verify(). Client: build the headers (host, x-amz-date, x-amz-content-sha256, ...) ->
+ * s3_sign_headers(), or s3_presign().
  */
 #ifndef MILLRACE_S3_SIGV4_H
 #define MILLRACE_S3_SIGV4_H
@@ -29,7 +30,7 @@ struct s3_request {
 /* First header of that name (any case), absent if there is none. Untrimmed. */
 struct s3_str s3_request_header(const struct s3_request *request, const char *name);
 
-/* ---- reasons ------------------------------------------------------------------------------------- */
+/* ---- reasons --------------------------------------------------------------------------------- */
 
 /* Why a request is refused: name, error, message (NULL: the error's default one). */
 #define S3_AUTH_REASONS(X)                                                                                             \
@@ -116,12 +117,13 @@ enum s3_auth_reason {
 enum s3_error s3_auth_error(enum s3_auth_reason reason);
 const char *s3_auth_message(enum s3_auth_reason reason); /* never NULL */
 
-/* ---- server side --------------------------------------------------------------------------------- */
+/* ---- server side ----------------------------------------------------------------------------- */
 
 /*
- * QUERY_V2: a URL presigned with the signature before this one. boto3 and aws cli 1 still make these by default for endpoints
- * that are not AWS's. s3_auth_check() and s3_auth_verify() refuse it (UNSUPPORTED_VERSION); who wants to honour it asks
- * s3_auth_verify_v2(). The header form of version 2 is never taken.
+ * QUERY_V2: a URL presigned with the signature before this one. boto3 and aws cli 1 still make
+ * these by default for endpoints that are not AWS's. s3_auth_check() and s3_auth_verify() refuse it
+ * (UNSUPPORTED_VERSION); who wants to honour it asks s3_auth_verify_v2(). The header form of
+ * version 2 is never taken.
  */
 enum s3_auth_kind { S3_AUTH_ANONYMOUS, S3_AUTH_HEADER, S3_AUTH_QUERY, S3_AUTH_QUERY_V2 };
 
@@ -151,16 +153,25 @@ struct s3_auth {
         char fault[64];                       /* what was not as it must be, where the message shows it; cut to fit */
 };
 
-/* S3_AUTH_OK (kind may be ANONYMOUS) or the reason why it is malformed. *out is whole either way: what was not found is empty. */
+/*
+ * S3_AUTH_OK (kind may be ANONYMOUS) or the reason why it is malformed. *out is whole either way:
+ * what was not found is empty.
+ */
 enum s3_auth_reason s3_auth_parse(const struct s3_request *request, struct s3_auth *out);
 
 /* True for both WRONG_REGION reasons, whose answer also has <Region>expected</Region>. */
 bool s3_auth_wants_region(enum s3_auth_reason reason);
-/* The message with what is particular to this request (regions, what was wrong). Returns buf, or a text of static life. */
+/*
+ * The message with what is particular to this request (regions, what was wrong). Returns buf, or a
+ * text of static life.
+ */
 const char *s3_auth_describe(enum s3_auth_reason reason, const struct s3_auth *auth, const char *region, char *buf,
                              size_t cap);
 
-/* HMAC key of one secret, day, region and service: may be cached by (access key, scope_date, region) and shared between threads. */
+/*
+ * HMAC key of one secret, day, region and service: may be cached by (access key, scope_date,
+ * region) and shared between threads.
+ */
 struct s3_signing_key {
         uint8_t bytes[S3_SHA256_LEN];
 };
@@ -168,35 +179,46 @@ void s3_signing_key_derive(struct s3_str secret, const char *scope_date, const c
                            struct s3_signing_key *out);
 
 /*
- * Checks dates against now_ms, scope against region, that host and all x-amz-* headers are signed, and the signature in
- * constant time. key is that of auth->scope_date, auth->region, auth->service. For S3_PAYLOAD_SHA256 the caller still compares the
- * body's hash; for the streaming kinds it decodes the body with s3_chunked. Anonymous auth must not be passed.
+ * Checks dates against now_ms, scope against region, that host and all x-amz-* headers are signed,
+ * and the signature in constant time. key is that of auth->scope_date, auth->region, auth->service.
+ * For S3_PAYLOAD_SHA256 the caller still compares the body's hash; for the streaming kinds it
+ * decodes the body with s3_chunked. Anonymous auth must not be passed.
  */
 enum s3_auth_reason s3_auth_verify(const struct s3_request *request, const struct s3_auth *auth,
                                    const struct s3_signing_key *key, const char *region, int64_t now_ms);
-/* The part of s3_auth_verify() that needs no secret (scope, dates, signed headers), to be asked before an access key is
- * looked up if the caller wants errors in AWS's order. s3_auth_verify() includes it. */
+/*
+ * The part of s3_auth_verify() that needs no secret (scope, dates, signed headers), to be asked
+ * before an access key is looked up if the caller wants errors in AWS's order. s3_auth_verify()
+ * includes it.
+ */
 enum s3_auth_reason s3_auth_check(const struct s3_request *request, const struct s3_auth *auth, const char *region,
                                   int64_t now_ms);
 
 /*
- * Verifies a QUERY_V2. bucket: the one taken from the Host header, absent for path-style requests. Parameters that this
- * signature does not cover are refused, so a listing cannot be asked for this way: UNSUPPORTED_VERSION. It must expire within
- * S3_EXPIRES_MAX. Covered are also
- * "content-type", "content-md5" and "x-amz-..." (in lower case) as the headers they were when the URL was signed; the caller must
- * heed them only where the request has no header of that name, and of the first two only the first of that name.
+ * Verifies a QUERY_V2. bucket: the one taken from the Host header, absent for path-style requests.
+ * Parameters that this signature does not cover are refused, so a listing cannot be asked for this
+ * way: UNSUPPORTED_VERSION. It must expire within S3_EXPIRES_MAX. Covered are also "content-type",
+ * "content-md5" and "x-amz-..." (in lower case) as the headers they were when the URL was signed;
+ * the caller must heed them only where the request has no header of that name, and of the first two
+ * only the first of that name.
  */
 enum s3_auth_reason s3_auth_verify_v2(const struct s3_request *request, const struct s3_auth *auth,
                                       struct s3_str secret, struct s3_str bucket, int64_t now_ms);
 
-/* Names of the headers of a request that had to be signed and are not, in order, parted by ", ": cut where cap ends, NUL-terminated. */
+/*
+ * Names of the headers of a request that had to be signed and are not, in order, parted by ", ":
+ * cut where cap ends, NUL-terminated.
+ */
 void s3_auth_unsigned(const struct s3_request *request, const struct s3_auth *auth, char *out, size_t cap);
 
-/* For tests and for <CanonicalRequest>/<StringToSign> in error answers: NUL-terminated text. Length, -ENOBUFS or -EINVAL. */
+/*
+ * For tests and for <CanonicalRequest>/<StringToSign> in error answers: NUL-terminated text.
+ * Length, -ENOBUFS or -EINVAL.
+ */
 int s3_canonical_request(const struct s3_request *request, const struct s3_auth *auth, char *out, size_t cap);
 int s3_string_to_sign(const struct s3_request *request, const struct s3_auth *auth, char *out, size_t cap);
 
-/* ---- client side --------------------------------------------------------------------------------- */
+/* ---- client side ----------------------------------------------------------------------------- */
 
 struct s3_signer {
         struct s3_str access_key;
@@ -216,21 +238,23 @@ void s3_signer_init(struct s3_signer *signer, struct s3_str access_key, struct s
 #define S3_EMPTY_SHA256               "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
 /*
- * Writes the value of the Authorization header (NUL-terminated) that signs all headers of the request, which must contain
- * host, x-amz-date (of the signer's day) and x-amz-content-sha256. Returns its length; -EINVAL: one is missing or
- * malformed; -ENOBUFS. signature (may be NULL) receives the seed for chunk signatures.
+ * Writes the value of the Authorization header (NUL-terminated) that signs all headers of the
+ * request, which must contain host, x-amz-date (of the signer's day) and x-amz-content-sha256.
+ * Returns its length; -EINVAL: one is missing or malformed; -ENOBUFS. signature (may be NULL)
+ * receives the seed for chunk signatures.
  */
 int s3_sign_headers(const struct s3_request *request, const struct s3_signer *signer, char *out, size_t cap,
                     char signature[S3_SIGNATURE_LEN + 1]);
 
 /*
- * Writes the request target ("/path?query", NUL-terminated) of a presigned URL: the request's query, the X-Amz-* parameters and the
- * signature. headers must contain host; all given are signed. token may be absent. Returns its length; -EINVAL, -ENOBUFS.
+ * Writes the request target ("/path?query", NUL-terminated) of a presigned URL: the request's
+ * query, the X-Amz-* parameters and the signature. headers must contain host; all given are signed.
+ * token may be absent. Returns its length; -EINVAL, -ENOBUFS.
  */
 int s3_presign(const struct s3_request *request, const struct s3_signer *signer, int64_t time_ms, uint32_t expires_s,
                struct s3_str token, char *out, size_t cap);
 
-/* ---- chunk signatures ---------------------------------------------------------------------------- */
+/* ---- chunk signatures ------------------------------------------------------------------------ */
 
 /* The chain of chunk signatures of one body. */
 struct s3_chunk_chain {

@@ -1,5 +1,6 @@
 /*
- * s3_xml.h - writing XML, reading it within bounds, and the documents clients send. See s3.h for the rules of this module.
+ * s3_xml.h - writing XML, reading it within bounds, and the documents clients send. See s3.h for
+ * the rules of this module.
  */
 #ifndef MILLRACE_S3_XML_H
 #define MILLRACE_S3_XML_H
@@ -10,9 +11,12 @@
 
 #define S3_XML_NAMESPACE "http://s3.amazonaws.com/doc/2006-03-01/"
 
-/* ---- writer -------------------------------------------------------------------------------------- */
+/* ---- writer ---------------------------------------------------------------------------------- */
 
-/* A growing text with a bound. Errors stick: check once, at the end, with s3_xml_take() or error. owner: one thread. */
+/*
+ * A growing text with a bound. Errors stick: check once, at the end, with s3_xml_take() or error.
+ * owner: one thread.
+ */
 struct s3_xml {
         char *buf; /* malloc'ed */
         size_t len, cap;
@@ -26,24 +30,32 @@ void s3_xml_declaration(struct s3_xml *xml);             /* <?xml version="1.0" 
 void s3_xml_root(struct s3_xml *xml, const char *name);  /* <name xmlns="http://s3.amazonaws.com/..."> */
 void s3_xml_open(struct s3_xml *xml, const char *name);  /* <name> */
 void s3_xml_close(struct s3_xml *xml, const char *name); /* </name> */
-/* <name>escaped text</name>. Control characters are written as &#xN; as AWS does; bytes that are not UTF-8 as U+FFFD. */
+/*
+ * <name>escaped text</name>. Control characters are written as &#xN; as AWS does; bytes that are
+ * not UTF-8 as U+FFFD.
+ */
 void s3_xml_text(struct s3_xml *xml, const char *name, struct s3_str text);
 void s3_xml_textz(struct s3_xml *xml, const char *name, const char *text);
 void s3_xml_uint(struct s3_xml *xml, const char *name, uint64_t value);
 void s3_xml_bool(struct s3_xml *xml, const char *name, bool value);
 void s3_xml_date(struct s3_xml *xml, const char *name, int64_t ms); /* 2013-05-24T00:00:00.000Z */
-/* A key, prefix or delimiter: percent-encoded first where the client asked for encoding-type=url. */
+/*
+ * A key, prefix or delimiter: percent-encoded first where the client asked for encoding-type=url.
+ */
 void s3_xml_key(struct s3_xml *xml, const char *name, struct s3_str key, bool url_encoded);
 void s3_xml_escaped(struct s3_xml *xml, struct s3_str text); /* text without an element */
 void s3_xml_raw(struct s3_xml *xml, struct s3_str markup);   /* as it is */
 /* Hands the text over (the caller frees it) and empties the writer; 0 or the error that stuck. */
 int s3_xml_take(struct s3_xml *xml, char **text, size_t *len);
 
-/* An <Error> document: request_id, resource may be NULL; extra (may be absent) is markup put before </Error>. */
+/*
+ * An <Error> document: request_id, resource may be NULL; extra (may be absent) is markup put before
+ * </Error>.
+ */
 void s3_xml_error(struct s3_xml *xml, enum s3_error error, const char *message, struct s3_str resource,
                   const char *request_id, struct s3_str extra);
 
-/* ---- bounded reader ------------------------------------------------------------------------------ */
+/* ---- bounded reader -------------------------------------------------------------------------- */
 
 #define S3_XML_DEPTH_MAX 16u
 #define S3_XML_ATTRIBUTES_MAX 32u   /* of one element, declarations of namespaces included; 16 KiB with the element's name */
@@ -51,8 +63,9 @@ void s3_xml_error(struct s3_xml *xml, enum s3_error error, const char *message, 
 #define S3_XML_BODY_MAX  (8u << 20) /* a document in all: 1,000 keys of 1,024 bytes, each byte an entity */
 
 /*
- * Events of a document, any namespace prefix taken off. text is the element's own text, entities resolved, not trimmed; "" for
- * elements with children. depth of the root is 0. A nonzero return ends the reading with that result.
+ * Events of a document, any namespace prefix taken off. text is the element's own text, entities
+ * resolved, not trimmed; "" for elements with children. depth of the root is 0. A nonzero return
+ * ends the reading with that result.
  */
 struct s3_xml_events {
         enum s3_error (*open)(void *arg, unsigned depth, struct s3_str name);
@@ -64,12 +77,14 @@ struct s3_xml_reader; /* push parser: no DTD, no entities but the five, no netwo
 /* 0, -ENOMEM. body_max 0: S3_XML_BODY_MAX. */
 int s3_xml_reader_new(const struct s3_xml_events *events, void *arg, size_t body_max, struct s3_xml_reader **out);
 void s3_xml_reader_free(struct s3_xml_reader *reader); /* NULL is allowed */
-/* Fragments of any size; events and errors may come with a later fragment or at the end. MALFORMED_XML, MAX_MESSAGE_LENGTH,
- * what a callback returned. Errors are final. */
+/*
+ * Fragments of any size; events and errors may come with a later fragment or at the end.
+ * MALFORMED_XML, MAX_MESSAGE_LENGTH, what a callback returned. Errors are final.
+ */
 enum s3_error s3_xml_reader_feed(struct s3_xml_reader *reader, const void *data, size_t len);
 enum s3_error s3_xml_reader_finish(struct s3_xml_reader *reader);
 
-/* ---- documents of requests ----------------------------------------------------------------------- */
+/* ---- documents of requests ------------------------------------------------------------------- */
 
 #define S3_PARTS_MAX  10000u
 #define S3_DELETE_MAX 1000u
@@ -119,8 +134,11 @@ struct s3_doc {
 
 int s3_doc_new(enum s3_doc_kind kind, struct s3_doc **out); /* -ENOMEM */
 void s3_doc_free(struct s3_doc *doc);                       /* NULL is allowed */
-/* Fragments of any size, then finish. MALFORMED_XML, INVALID_PART_ORDER, INVALID_ARGUMENT, INVALID_REQUEST, KEY_TOO_LONG,
- * NOT_IMPLEMENTED, MAX_MESSAGE_LENGTH, INTERNAL_ERROR (no memory). An empty body is fine for CREATE_BUCKET and CONFIG only. */
+/*
+ * Fragments of any size, then finish. MALFORMED_XML, INVALID_PART_ORDER, INVALID_ARGUMENT,
+ * INVALID_REQUEST, KEY_TOO_LONG, NOT_IMPLEMENTED, MAX_MESSAGE_LENGTH, INTERNAL_ERROR (no memory).
+ * An empty body is fine for CREATE_BUCKET and CONFIG only.
+ */
 enum s3_error s3_doc_feed(struct s3_doc *doc, const void *data, size_t len);
 enum s3_error s3_doc_finish(struct s3_doc *doc);
 

@@ -1,6 +1,6 @@
 /*
- * answer.c - what is taken from an answer's body as it comes (entries of a list, bytes to compare, text), and what is
- * wrong with its length. Called by run.c on the running thread.
+ * answer.c - what is taken from an answer's body as it comes (entries of a list, bytes to compare,
+ * text), and what is wrong with its length. Called by run.c on the running thread.
  */
 #include "load/run.h"
 
@@ -23,7 +23,10 @@ static void count_byte(struct load_conn *conn, char c)
         }
 }
 
-/* Counts "<Contents>" however it is cut: whole ones by memmem, byte by byte only around the ends of a piece. */
+/*
+ * Counts "<Contents>" however it is cut: whole ones by memmem, byte by byte only around the ends of
+ * a piece.
+ */
 void load_count_entries(struct load_conn *conn, const char *data, size_t len)
 {
         const char *end = data + len, *found;

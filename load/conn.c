@@ -1,5 +1,6 @@
 /*
- * conn.c - connections: an operation's requests go out, its answers come in, and it succeeds or fails. Called by run.c on the running thread.
+ * conn.c - connections: an operation's requests go out, its answers come in, and it succeeds or
+ * fails. Called by run.c on the running thread.
  */
 #include "load/run.h"
 
@@ -38,7 +39,7 @@ void load_tell(const struct load_run *run, const char *format, ...)
         run->watch->line(run->watch->arg, line);
 }
 
-/* ---- the end of an operation --------------------------------------------------------------------- */
+/* ---- the end of an operation ----------------------------------------------------------------- */
 
 void load_conn_close(struct load_conn *conn)
 {
@@ -96,7 +97,7 @@ static void conn_succeed(struct load_run *run, struct load_conn *conn)
         run->idle[run->idle_count++] = conn; /* begins again in the main loop's next round */
 }
 
-/* ---- sending and receiving ----------------------------------------------------------------------- */
+/* ---- sending and receiving ------------------------------------------------------------------- */
 
 static int pieces_to_send(const struct load_run *run, const struct load_conn *conn, struct iovec piece[3])
 {
@@ -257,11 +258,12 @@ static void receive_more(struct load_run *run, struct load_conn *conn)
         conn_take_answer(run, conn);
 }
 
-/* ---- connections --------------------------------------------------------------------------------- */
+/* ---- connections ----------------------------------------------------------------------------- */
 
 /*
- * So many connections of one machine would leave the kernel's memory for TCP full of what waits to be sent (4 MiB each), and those that are served would
- * starve for it, on loopback the server's as well.
+ * So many connections of one machine would leave the kernel's memory for TCP full of what waits to
+ * be sent (4 MiB each), and those that are served would starve for it, on loopback the server's as
+ * well.
  */
 static void bound_send_buffer(const struct load_run *run, int fd)
 {
@@ -337,7 +339,9 @@ void load_conn_event(struct load_run *run, struct load_conn *conn, uint32_t even
                 receive_more(run, conn);
 }
 
-/* Makes and sends the operation's next request; an upload's steps behind the first have a number. */
+/*
+ * Makes and sends the operation's next request; an upload's steps behind the first have a number.
+ */
 void load_send_request(struct load_run *run, struct load_conn *conn, bool first)
 {
         int rv = first ? load_first_request(run, conn, run->issued++) : load_multipart_request(run, conn);

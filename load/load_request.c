@@ -1,4 +1,7 @@
-/* load_request.c - the requests of a run, one after the other, and the steps of multipart uploads. Called by run.c on the running thread. */
+/*
+ * load_request.c - the requests of a run, one after the other, and the steps of multipart uploads.
+ * Called by run.c on the running thread.
+ */
 #include "load/run.h"
 
 #include <errno.h>
@@ -26,7 +29,7 @@ static const char *method_of(enum load_phase phase)
         }
 }
 
-/* ---- requests ------------------------------------------------------------------------------------ */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 static void request(struct load_run *run, struct load_conn *conn, const char *method, const char *target,
                     uint64_t body_len)
@@ -149,7 +152,10 @@ static int load_request_target(const struct load_run *run, enum load_phase op, u
                          out);
 }
 
-/* Which of the targets made before is an operation's; UINT64_MAX: none. A mixed phase has those of its GETs. */
+/*
+ * Which of the targets made before is an operation's; UINT64_MAX: none. A mixed phase has those of
+ * its GETs.
+ */
 static uint64_t ready_slot(const struct load_settings *o, enum load_phase op, uint64_t index, uint64_t key)
 {
         if (op == LOAD_LIST)

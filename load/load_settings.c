@@ -1,4 +1,7 @@
-/* load_settings.c - what a run is asked to do: defaults, and what does not fit together. Called by whoever wants a run, on any thread. */
+/*
+ * load_settings.c - what a run is asked to do: defaults, and what does not fit together. Called by
+ * whoever wants a run, on any thread.
+ */
 #include "load.h"
 
 #include <stdio.h>

@@ -1,5 +1,6 @@
 /*
- * load_tls.c - TLS for the load generator: a client's side of OpenSSL on sockets that do not block. Called by run.c alone, on the running thread.
+ * load_tls.c - TLS for the load generator: a client's side of OpenSSL on sockets that do not block.
+ * Called by run.c alone, on the running thread.
  */
 #include "load/load_tls.h"
 

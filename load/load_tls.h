@@ -1,4 +1,7 @@
-/* load_tls.h - a connection's bytes through OpenSSL, without blocking. Private to this folder; everything is the running thread's. */
+/*
+ * load_tls.h - a connection's bytes through OpenSSL, without blocking. Private to this folder;
+ * everything is the running thread's.
+ */
 #ifndef LOAD_TLS_H
 #define LOAD_TLS_H
 
@@ -21,7 +24,10 @@ void load_tls_close(struct ssl_st *ssl); /* NULL is allowed; the socket stays op
 
 /* 1: done; 0: goes on at the socket's next event; -EPROTO, why being a line for people. */
 int load_tls_shake_hands(struct ssl_st *ssl, char *why, size_t why_size);
-/* As sendmsg() and recv() on the socket, errno included. What was not sent must come first the next time. */
+/*
+ * As sendmsg() and recv() on the socket, errno included. What was not sent must come first the next
+ * time.
+ */
 ssize_t load_tls_send(struct load_tls *tls, struct ssl_st *ssl, const struct iovec *piece, int count);
 ssize_t load_tls_receive(struct ssl_st *ssl, void *out, size_t size);
 

@@ -1,4 +1,7 @@
-/* parser.c - reads one HTTP/1.1 response from bytes as they come. Called by run.c on the running thread. */
+/*
+ * parser.c - reads one HTTP/1.1 response from bytes as they come. Called by run.c on the running
+ * thread.
+ */
 #include "load/parser.h"
 
 #include <errno.h>

@@ -1,6 +1,7 @@
 /*
- * parser.h - reads one HTTP/1.1 response from bytes as they come: status, length or chunks, whether the connection is
- * kept. What a load generator needs and no more. Private to this folder. Owner: one connection.
+ * parser.h - reads one HTTP/1.1 response from bytes as they come: status, length or chunks, whether
+ * the connection is kept. What a load generator needs and no more. Private to this folder. Owner:
+ * one connection.
  */
 #ifndef LOAD_PARSER_H
 #define LOAD_PARSER_H
@@ -32,8 +33,8 @@ void load_parser_start(struct load_parser *parser, bool no_body);
 typedef int (*load_body_fn)(void *arg, uint64_t offset, const char *data, size_t len);
 
 /*
- * Takes bytes up to the end of the response; *used says how many. 0 or a negative errno: -EPROTO, or what body()
- * returned. parser->state is LOAD_DONE at the end.
+ * Takes bytes up to the end of the response; *used says how many. 0 or a negative errno: -EPROTO,
+ * or what body() returned. parser->state is LOAD_DONE at the end.
  */
 int load_parser_feed(struct load_parser *parser, const char *data, size_t len, load_body_fn body, void *arg,
                      size_t *used);

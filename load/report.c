@@ -1,4 +1,6 @@
-/* report.c - what a run found, as figures and as JSON. Called by whoever had it run, on any thread. */
+/*
+ * report.c - what a run found, as figures and as JSON. Called by whoever had it run, on any thread.
+ */
 #include "load.h"
 
 static const char *const failure_names[LOAD_FAILURE_COUNT] = {

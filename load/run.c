@@ -1,6 +1,6 @@
 /*
- * run.c - one phase against an endpoint: what it needs, when operations begin, who looks on. Called by whoever wants a load, on the thread that is
- * the run's. conn.c moves the bytes.
+ * run.c - one phase against an endpoint: what it needs, when operations begin, who looks on. Called
+ * by whoever wants a load, on the thread that is the run's. conn.c moves the bytes.
  */
 #include "load/run.h"
 
@@ -39,7 +39,7 @@ double load_own_cpu_s(void)
                (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
 }
 
-/* ---- when operations begin ----------------------------------------------------------------------- */
+/* ---- when operations begin ------------------------------------------------------------------- */
 
 static void load_run_begin(struct load_run *run, struct load_conn *conn, uint64_t since_ns)
 {
@@ -58,7 +58,10 @@ static bool load_run_more_to_do(struct load_run *run, uint64_t now)
         return !run->over;
 }
 
-/* When the next request may begin, by the rate and the pace, the first one with the clock; 0: at once. */
+/*
+ * When the next request may begin, by the rate and the pace, the first one with the clock; 0: at
+ * once.
+ */
 static uint64_t load_run_due_ns(const struct load_run *run)
 {
         double rate_s = run->settings->rate > 0 ? (double)run->issued / run->settings->rate : 0;
@@ -70,7 +73,10 @@ static uint64_t load_run_due_ns(const struct load_run *run)
         return run->start_ns + (uint64_t)(seconds * 1e9);
 }
 
-/* Uploads that wait for the pace go on before new ones begin, and to their end when the time is over. */
+/*
+ * Uploads that wait for the pace go on before new ones begin, and to their end when the time is
+ * over.
+ */
 static void go_on_with_what_is_due(struct load_run *run)
 {
         while (run->paused_count > 0 && load_run_due_ns(run) <= load_now_ns()) {
@@ -175,7 +181,7 @@ static void load_run_loop(struct load_run *run)
         run->result->cpu_s = load_own_cpu_s() - cpu;
 }
 
-/* ---- a run ----------------------------------------------------------------------------------------- */
+/* ---- a run ----------------------------------------------------------------------------------- */
 
 /* Whether somebody listens there. */
 static bool answers(const struct addrinfo *address)
@@ -194,7 +200,10 @@ static bool answers(const struct addrinfo *address)
         return error == 0;
 }
 
-/* The first address of the host at which somebody listens: "localhost" has two, and many a server one of them. Where nobody does, the first. */
+/*
+ * The first address of the host at which somebody listens: "localhost" has two, and many a server
+ * one of them. Where nobody does, the first.
+ */
 static void choose_address(struct load_run *run)
 {
         unsigned tried = 0;

@@ -1,6 +1,6 @@
 /*
- * run.h - one run of the load generator: its connections and what they are about to say. Private to this folder; everything is the running
- * thread's.
+ * run.h - one run of the load generator: its connections and what they are about to say. Private to
+ * this folder; everything is the running thread's.
  */
 #ifndef LOAD_RUN_H
 #define LOAD_RUN_H
@@ -69,7 +69,7 @@ struct load_run {
 
 #define LOAD_RECEIVE (256u << 10) /* bytes of run->receive */
 
-/* ---- conn.c --------------------------------------------------------------------------------------------- */
+/* ---- conn.c ---------------------------------------------------------------------------------- */
 
 /* A line for whoever looks on. */
 void load_tell(const struct load_run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -82,17 +82,23 @@ void load_fail(struct load_run *run, struct load_conn *conn, enum load_failure k
         __attribute__((format(printf, 4, 5)));
 void load_conn_close(struct load_conn *conn);
 
-/* ---- load_request.c ------------------------------------------------------------------------------------------ */
+/* ---- load_request.c -------------------------------------------------------------------------- */
 
-/* Prepares an operation's first request; the next one of a multipart upload, by conn->step. 0 or a negative errno. */
+/*
+ * Prepares an operation's first request; the next one of a multipart upload, by conn->step. 0 or a
+ * negative errno.
+ */
 int load_first_request(struct load_run *run, struct load_conn *conn, uint64_t index);
 int load_multipart_request(struct load_run *run, struct load_conn *conn);
-/* Takes from a multipart answer what the next step needs. 1: the upload is whole; 0: there is a next step; -EPROTO. */
+/*
+ * Takes from a multipart answer what the next step needs. 1: the upload is whole; 0: there is a
+ * next step; -EPROTO.
+ */
 int load_multipart_advance(struct load_conn *conn);
 /* Signs what can be foreseen. 0 or a negative errno. */
 int load_make_ready(struct load_run *run);
 
-/* ---- answer.c ------------------------------------------------------------------------------------------- */
+/* ---- answer.c -------------------------------------------------------------------------------- */
 
 /* Counts "<Contents>" in conn->entries, however it is cut. */
 void load_count_entries(struct load_conn *conn, const char *data, size_t len);

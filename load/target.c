@@ -1,4 +1,7 @@
-/* target.c - what requests ask for, signed. Called by load_request.c and run.c on the running thread. */
+/*
+ * target.c - what requests ask for, signed. Called by load_request.c and run.c on the running
+ * thread.
+ */
 #include "load/target.h"
 
 #include <stdio.h>

@@ -1,4 +1,7 @@
-/* target.h - request targets of presigned URLs; signing one takes a few microseconds with the day's key at hand. Private to this folder. */
+/*
+ * target.h - request targets of presigned URLs; signing one takes a few microseconds with the day's
+ * key at hand. Private to this folder.
+ */
 #ifndef LOAD_TARGET_H
 #define LOAD_TARGET_H
 
@@ -15,11 +18,16 @@ struct load_signer {
 };
 
 void load_signer_init(struct load_signer *signer, const struct load_settings *settings, int64_t now_ms);
-/* The target of one request, NUL-terminated. key UINT64_MAX: the bucket alone. query may be "". Its length or a negative errno. */
+/*
+ * The target of one request, NUL-terminated. key UINT64_MAX: the bucket alone. query may be "". Its
+ * length or a negative errno.
+ */
 int load_sign(const struct load_signer *signer, const char *method, uint64_t key, const char *query,
               char out[LOAD_TARGET_MAX]);
-/* The query of a list that begins behind one of the keys: number `which` of `of`, spread evenly over what can fill a
- * page. */
+/*
+ * The query of a list that begins behind one of the keys: number `which` of `of`, spread evenly
+ * over what can fill a page.
+ */
 void load_list_query(const struct load_settings *settings, uint64_t which, uint64_t of, char *out, size_t size);
 
 #endif

@@ -1,10 +1,11 @@
 /*
  * arena.c - slots for I/O, and who may draw them.
  *
- * Called on the loop's thread. The arena is one mapping made when the loop is made, so a request never waits for an
- * allocation. Slots are promised before they are drawn: a reservation counts against its share, and the shares together
- * are the arena, so a drawn slot is never missing. Each share has a line of at most LP_LINE_MAX
- * (I9); those whose turn has come are told from the loop's round, never from inside the call that freed the slots.
+ * Called on the loop's thread. The arena is one mapping made when the loop is made, so a request
+ * never waits for an allocation. Slots are promised before they are drawn: a reservation counts
+ * against its share, and the shares together are the arena, so a drawn slot is never missing. Each
+ * share has a line of at most LP_LINE_MAX (I9); those whose turn has come are told from the loop's
+ * round, never from inside the call that freed the slots.
  */
 #include "loop/loop_internal.h"
 
@@ -19,7 +20,7 @@
 #define ASAN_UNPOISON_MEMORY_REGION(addr, size) ((void)(addr), (void)(size))
 #endif
 
-/* ---- memory --------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 static void arena_divide(struct lp_arena *arena)
 {
@@ -93,7 +94,7 @@ int lp_arena_group(const struct lp_arena *arena, const void *buf, size_t len)
         return (int)(offset / LP_GROUP_SIZE);
 }
 
-/* ---- slots ---------------------------------------------------------------------------------------- */
+/* ---- slots ----------------------------------------------------------------------------------- */
 
 static unsigned promised(const struct lp_arena *arena)
 {
@@ -131,7 +132,7 @@ void lp_slot_put(struct lp_loop *loop, void *slot)
         ASAN_POISON_MEMORY_REGION(slot, LP_SLOT_SIZE);
 }
 
-/* ---- reservations --------------------------------------------------------------------------------- */
+/* ---- reservations ---------------------------------------------------------------------------- */
 
 static void arena_show(struct lp_loop *loop, enum lp_share share)
 {
@@ -149,7 +150,10 @@ static bool has_waited(const struct lp_loop *loop, const struct lp_reserve *r, u
         return lp_now(loop) - r->since >= ns;
 }
 
-/* The one to be served next, or NULL. The store's own work gives up nothing by waiting: its oldest must not starve. */
+/*
+ * The one to be served next, or NULL. The store's own work gives up nothing by waiting: its oldest
+ * must not starve.
+ */
 static struct lp_reserve *first_choice(const struct lp_loop *loop, const struct lp_share_line *line)
 {
         if (line->first == NULL || line == &loop->arena.shares[LP_SHARE_INTERNAL])
@@ -209,7 +213,10 @@ int lp_reserve(struct lp_loop *loop, struct lp_reserve *r)
         return rv;
 }
 
-/* Those behind a wide reservation that leaves may fit now; the round finds out (lp_arena_grant_due). */
+/*
+ * Those behind a wide reservation that leaves may fit now; the round finds out
+ * (lp_arena_grant_due).
+ */
 void lp_reserve_cancel(struct lp_loop *loop, struct lp_reserve *r)
 {
         if (!r->waiting)

@@ -1,10 +1,11 @@
 /*
  * loop.c - the life of a loop and its rounds.
  *
- * The process (server/, client/, tests) makes a loop, a thread of its own runs it, and everything else here is called
- * on that thread unless it says otherwise. A round does a bounded amount of each kind of work (the events that fit the
- * batch, the messages that were there, the timers that were due), so nothing starves anything else; it never waits but
- * in lp_poll_wait() (a wait anywhere else would hold up every request of this core).
+ * The process (server/, client/, tests) makes a loop, a thread of its own runs it, and everything
+ * else here is called on that thread unless it says otherwise. A round does a bounded amount of
+ * each kind of work (the events that fit the batch, the messages that were there, the timers that
+ * were due), so nothing starves anything else; it never waits but in lp_poll_wait() (a wait
+ * anywhere else would hold up every request of this core).
  */
 #include "loop/loop_internal.h"
 
@@ -25,7 +26,7 @@
 
 static _Thread_local struct lp_loop *self;
 
-/* ---- clocks and chance ---------------------------------------------------------------------------- */
+/* ---- clocks and chance ----------------------------------------------------------------------- */
 
 uint64_t lp_clock(void)
 {
@@ -64,7 +65,7 @@ void lp_random(void *buf, size_t len)
         }
 }
 
-/* ---- life ----------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 int lp_loop_new_mode(const struct lp_config *config, enum lp_ring_mode mode, struct lp_loop **out)
 {
@@ -110,7 +111,10 @@ int lp_loop_new(const struct lp_config *config, struct lp_loop **out)
         return lp_loop_new_mode(config, LP_RING_DEFERRED, out);
 }
 
-/* What messages and cancelled operations start is run or cancelled too: nothing is left that waits for an answer. */
+/*
+ * What messages and cancelled operations start is run or cancelled too: nothing is left that waits
+ * for an answer.
+ */
 static void loop_finish(struct lp_loop *loop)
 {
         unsigned rounds = 0;
@@ -180,7 +184,7 @@ void lp_hook_add(struct lp_loop *loop, struct lp_hook *hook)
         *end = hook;
 }
 
-/* ---- rounds --------------------------------------------------------------------------------------- */
+/* ---- rounds ---------------------------------------------------------------------------------- */
 
 static uint64_t run_hooks(struct lp_loop *loop)
 {
@@ -195,7 +199,10 @@ static uint64_t run_hooks(struct lp_loop *loop)
         return longest;
 }
 
-/* How long the loop may sleep: `longest` from the hooks, the next timer, and not at all if there is work. */
+/*
+ * How long the loop may sleep: `longest` from the hooks, the next timer, and not at all if there is
+ * work.
+ */
 static uint64_t sleep_time(const struct lp_loop *loop, uint64_t longest)
 {
         uint64_t deadline = lp_timers_next(&loop->timers);
@@ -294,7 +301,7 @@ void lp_loop_stop(struct lp_loop *loop)
         lp_mailbox_wake(&loop->mailbox);
 }
 
-/* ---- figures -------------------------------------------------------------------------------------- */
+/* ---- figures --------------------------------------------------------------------------------- */
 
 void lp_stats_read(const struct lp_loop *loop, struct lp_stats *out)
 {

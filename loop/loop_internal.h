@@ -1,5 +1,6 @@
 /*
- * loop_internal.h - what the files of loop/ share with one another; nobody else includes it (its tests do).
+ * loop_internal.h - what the files of loop/ share with one another; nobody else includes it (its
+ * tests do).
  *
  * Drawing of one round, on the loop's thread:
  *
@@ -7,7 +8,8 @@
  *        ^                                                                                     |
  *        +-- sleeps only if no completion, message or grant is due, until the next timer or hook
  *
- * Owner: everything belongs to the loop's thread, except the mailbox, `stopping` and the counters (atomics).
+ * Owner: everything belongs to the loop's thread, except the mailbox, `stopping` and the counters
+ * (atomics).
  */
 #ifndef MILLRACE_LOOP_INTERNAL_H
 #define MILLRACE_LOOP_INTERNAL_H
@@ -21,7 +23,7 @@
 
 #define LP_CACHE_LINE 64
 
-/* ---- counters: written by the loop's thread, read by any ------------------------------------------ */
+/* ---- counters: written by the loop's thread, read by any ------------------------------------- */
 
 typedef _Atomic uint64_t lp_counter;
 
@@ -41,9 +43,12 @@ static inline uint64_t lp_counter_get(const lp_counter *counter)
         return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
-/* ---- mailbox.c ------------------------------------------------------------------------------------ */
+/* ---- mailbox.c ------------------------------------------------------------------------------- */
 
-/* Any thread pushes; the loop's thread takes. The head says all: empty, asleep, or the newest message of a stack. */
+/*
+ * Any thread pushes; the loop's thread takes. The head says all: empty, asleep, or the newest
+ * message of a stack.
+ */
 struct lp_mailbox {
         _Alignas(LP_CACHE_LINE) _Atomic(struct lp_msg *) head;
         int wake_fd; /* eventfd, the io_uring's too; immutable */
@@ -55,10 +60,13 @@ void lp_mailbox_wake(struct lp_mailbox *mailbox); /* any thread: makes epoll_wai
 /* True: the mailbox is empty and the next post will write wake_fd. False: there are messages. */
 bool lp_mailbox_sleep(struct lp_mailbox *mailbox);
 void lp_mailbox_awake(struct lp_mailbox *mailbox);
-/* Runs the messages that are there now, oldest first; those posted meanwhile stay. Returns how many. */
+/*
+ * Runs the messages that are there now, oldest first; those posted meanwhile stay. Returns how
+ * many.
+ */
 uint64_t lp_mailbox_run(struct lp_mailbox *mailbox);
 
-/* ---- timer.c -------------------------------------------------------------------------------------- */
+/* ---- timer.c --------------------------------------------------------------------------------- */
 
 struct lp_timers {
         struct lp_timer *first; /* to expire */
@@ -70,7 +78,7 @@ void lp_timers_expire(struct lp_timers *timers, uint64_t now);
 /* Deadline of the first timer, or UINT64_MAX. */
 uint64_t lp_timers_next(const struct lp_timers *timers);
 
-/* ---- arena.c -------------------------------------------------------------------------------------- */
+/* ---- arena.c --------------------------------------------------------------------------------- */
 
 #define LP_LINE_MAX    1024u /* reservations in line per share (I9) */
 #define LP_GET_PERCENT 45u   /* of the slots; at least one */
@@ -102,7 +110,7 @@ bool lp_arena_grant_due(const struct lp_loop *loop);
 /* Number of the registered buffer that holds all of [buf, buf + len), or -1. */
 int lp_arena_group(const struct lp_arena *arena, const void *buf, size_t len);
 
-/* ---- ring.c --------------------------------------------------------------------------------------- */
+/* ---- ring.c ---------------------------------------------------------------------------------- */
 
 enum lp_ring_mode {
         LP_RING_DEFERRED, /* single issuer, deferred task work; Linux 6.1 */
@@ -123,26 +131,36 @@ struct lp_ring {
 /* Tries mode, then the plain one. The kernel tells of completions by wake_fd, an eventfd. */
 int lp_ring_open(struct lp_ring *ring, unsigned entries, enum lp_ring_mode mode, int wake_fd);
 void lp_ring_close(struct lp_ring *ring);
-/* Registers the arena's groups; without it (RLIMIT_MEMLOCK) plain operations do the same work more slowly. */
+/*
+ * Registers the arena's groups; without it (RLIMIT_MEMLOCK) plain operations do the same work more
+ * slowly.
+ */
 void lp_ring_register(struct lp_ring *ring, const struct lp_arena *arena);
 /* Ties the ring to the calling thread; only that thread uses it from now on. */
 int lp_ring_enable(struct lp_ring *ring);
-/* Moves what waits into the ring and hands it to the kernel. 0, or an errno after which the ring is of no use. */
+/*
+ * Moves what waits into the ring and hands it to the kernel. 0, or an errno after which the ring is
+ * of no use.
+ */
 int lp_ring_submit(struct lp_loop *loop);
 /* Calls done() of the completions that are there. */
 void lp_ring_complete(struct lp_loop *loop);
-/* True: nothing is there to do, and wake_fd will tell when there is. False: another round is due. Then awake() follows. */
+/*
+ * True: nothing is there to do, and wake_fd will tell when there is. False: another round is due.
+ * Then awake() follows.
+ */
 bool lp_ring_sleep(struct lp_ring *ring);
 void lp_ring_awake(struct lp_ring *ring);
 /*
- * Ends the ring's life on its thread: waits for what is in flight (I7), cancels what is not. -ETIMEDOUT: some has not come back, or callbacks begin more without
- * end. What is still in flight then has its buffers for ever.
+ * Ends the ring's life on its thread: waits for what is in flight (I7), cancels what is not.
+ * -ETIMEDOUT: some has not come back, or callbacks begin more without end. What is still in flight
+ * then has its buffers for ever.
  */
 int lp_ring_drain(struct lp_loop *loop);
 /* Ends operations that never reached the kernel with -ECANCELED. Returns how many. */
 uint64_t lp_ring_cancel(struct lp_loop *loop);
 
-/* ---- poll.c --------------------------------------------------------------------------------------- */
+/* ---- poll.c ---------------------------------------------------------------------------------- */
 
 #define LP_EVENTS 128
 
@@ -159,7 +177,7 @@ int lp_poll_wait(struct lp_poll *poll, uint64_t timeout_ns);
 /* Calls the watches that are ready. */
 void lp_poll_dispatch(struct lp_poll *poll);
 
-/* ---- loop.c --------------------------------------------------------------------------------------- */
+/* ---- loop.c ---------------------------------------------------------------------------------- */
 
 struct lp_loop {
         struct lp_mailbox mailbox; /* any thread */

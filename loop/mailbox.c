@@ -1,14 +1,16 @@
 /*
  * mailbox.c - messages between threads.
  *
- * Any thread posts; the loop's thread takes. The mailbox is a stack of messages behind one atomic pointer: a post swaps
- * itself in as the new head, the loop takes the whole stack at once and turns it round. Whoever posts later, in any
- * causal order, lies higher in the same stack or in a later one, which is the order lp_post() promises. What is taken
- * at once is what was there at that moment, so messages that post messages never starve timers and I/O (I9).
+ * Any thread posts; the loop's thread takes. The mailbox is a stack of messages behind one atomic
+ * pointer: a post swaps itself in as the new head, the loop takes the whole stack at once and turns
+ * it round. Whoever posts later, in any causal order, lies higher in the same stack or in a later
+ * one, which is the order lp_post() promises. What is taken at once is what was there at that
+ * moment, so messages that post messages never starve timers and I/O (I9).
  *
- * The same pointer tells that the loop sleeps: it then points at `asleep`, which only happens while the mailbox is
- * empty. The one post that replaces that mark writes the eventfd. As there is only one atomic variable there is no
- * moment in which a message is in the mailbox and the loop asleep without a wake-up under way.
+ * The same pointer tells that the loop sleeps: it then points at `asleep`, which only happens while
+ * the mailbox is empty. The one post that replaces that mark writes the eventfd. As there is only
+ * one atomic variable there is no moment in which a message is in the mailbox and the loop asleep
+ * without a wake-up under way.
  */
 #include "loop/loop_internal.h"
 

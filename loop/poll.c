@@ -1,8 +1,10 @@
 /*
- * poll.c - the epoll set of a loop: where it sleeps, and who is called for a descriptor that is ready.
+ * poll.c - the epoll set of a loop: where it sleeps, and who is called for a descriptor that is
+ * ready.
  *
- * Called on the loop's thread. In the set are the eventfd of mailbox and io_uring (edge-triggered: each write ends one
- * sleep, and nobody has to read it) and the watches (level-triggered). The work of a round is bounded by LP_EVENTS; epoll hands out the others first the next time.
+ * Called on the loop's thread. In the set are the eventfd of mailbox and io_uring (edge-triggered:
+ * each write ends one sleep, and nobody has to read it) and the watches (level-triggered). The work
+ * of a round is bounded by LP_EVENTS; epoll hands out the others first the next time.
  */
 #include "loop/loop_internal.h"
 
@@ -75,7 +77,10 @@ int lp_watch_add(struct lp_loop *loop, struct lp_watch *watch, uint32_t epoll_ev
         return poll_add(&loop->poll, watch->fd, epoll_events, watch);
 }
 
-/* The events of this round may name the watch still: they are made void, so that its memory may go at once. */
+/*
+ * The events of this round may name the watch still: they are made void, so that its memory may go
+ * at once.
+ */
 void lp_watch_remove(struct lp_loop *loop, struct lp_watch *watch)
 {
         struct lp_poll *poll = &loop->poll;

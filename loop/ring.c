@@ -1,16 +1,18 @@
 /*
  * ring.c - file I/O through one io_uring per loop.
  *
- * Called on the loop's thread. An operation first joins a list of the loop; once a round the list moves into the ring
- * and is handed to the kernel with one system call. No more are in flight than the completion queue holds, so it never
- * overflows; the rest stays in the list. The list is bounded by the operations that exist, each a member of what it is
- * about (I9). Nothing is ever taken back from the kernel (I7): when the loop ends, the drain waits for it.
+ * Called on the loop's thread. An operation first joins a list of the loop; once a round the list
+ * moves into the ring and is handed to the kernel with one system call. No more are in flight than
+ * the completion queue holds, so it never overflows; the rest stays in the list. The list is
+ * bounded by the operations that exist, each a member of what it is about (I9). Nothing is ever
+ * taken back from the kernel (I7): when the loop ends, the drain waits for it.
  *
- * The ring is set up disabled and belongs to the thread that enables it; with deferred task work the kernel posts
- * completions only when that thread asks, so data is touched when the loop is ready for it and not in the middle of
- * something. That there is something to ask for shows in a flag, and is told by the loop's eventfd; polling the ring's own
- * descriptor is no help, as such work does not make it ready. While the loop is awake it looks at the flag and spares the
- * kernel the eventfd.
+ * The ring is set up disabled and belongs to the thread that enables it; with deferred task work
+ * the kernel posts completions only when that thread asks, so data is touched when the loop is
+ * ready for it and not in the middle of something. That there is something to ask for shows in a
+ * flag, and is told by the loop's eventfd; polling the ring's own descriptor is no help, as such
+ * work does not make it ready. While the loop is awake it looks at the flag and spares the kernel
+ * the eventfd.
  */
 #include "loop/loop_internal.h"
 
@@ -35,7 +37,7 @@ static const unsigned mode_flags[] = {
         [LP_RING_PLAIN] = IORING_SETUP_R_DISABLED | IORING_SETUP_CLAMP,
 };
 
-/* ---- life ----------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 static int uring_set_up(struct lp_ring *ring, unsigned entries, enum lp_ring_mode mode)
 {
@@ -94,12 +96,15 @@ int lp_ring_enable(struct lp_ring *ring)
         /* liburing 2.3 declares io_uring_enable_rings() but does not export it. */
         if (syscall(__NR_io_uring_register, ring->uring.ring_fd, IORING_REGISTER_ENABLE_RINGS, NULL, 0) < 0)
                 return -errno;
-        /* Spares the kernel a descriptor look-up at each call; Linux before 5.18 refuses, which costs nothing. */
+        /*
+         * Spares the kernel a descriptor look-up at each call; Linux before 5.18 refuses, which
+         * costs nothing.
+         */
         ring->known = io_uring_register_ring_fd(&ring->uring) == 1;
         return 0;
 }
 
-/* ---- starting ------------------------------------------------------------------------------------- */
+/* ---- starting -------------------------------------------------------------------------------- */
 
 static void uring_hand_over(struct lp_loop *loop);
 
@@ -157,7 +162,7 @@ void lp_fdatasync(struct lp_loop *loop, struct lp_io *io, int fd)
         uring_start(loop, io);
 }
 
-/* ---- submitting ----------------------------------------------------------------------------------- */
+/* ---- submitting ------------------------------------------------------------------------------ */
 
 static void uring_prepare(const struct lp_loop *loop, struct io_uring_sqe *sqe, struct lp_io *io)
 {
@@ -199,7 +204,10 @@ static void uring_fill(struct lp_loop *loop)
         }
 }
 
-/* In the middle of a round. Whatever the kernel does not take now, or says is wrong, is met again at the round's end. */
+/*
+ * In the middle of a round. Whatever the kernel does not take now, or says is wrong, is met again
+ * at the round's end.
+ */
 static void uring_hand_over(struct lp_loop *loop)
 {
         uring_fill(loop);
@@ -207,7 +215,9 @@ static void uring_hand_over(struct lp_loop *loop)
                 io_uring_submit(&loop->ring.uring);
 }
 
-/* The kernel is short of something for the moment, or a signal came; the entries stay in the ring. */
+/*
+ * The kernel is short of something for the moment, or a signal came; the entries stay in the ring.
+ */
 static bool passing(int error)
 {
         return error == -EAGAIN || error == -EBUSY || error == -EINTR;
@@ -230,7 +240,7 @@ int lp_ring_submit(struct lp_loop *loop)
         return 0;
 }
 
-/* ---- completing ----------------------------------------------------------------------------------- */
+/* ---- completing ------------------------------------------------------------------------------ */
 
 /* The kernel holds completions back until it is asked for them. */
 static bool withheld(const struct lp_ring *ring)
@@ -238,7 +248,9 @@ static bool withheld(const struct lp_ring *ring)
         return (io_uring_smp_load_acquire(ring->uring.sq.kflags) & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW)) != 0;
 }
 
-/* At most what the completion queue holds: what done() starts is submitted at the end of the round. */
+/*
+ * At most what the completion queue holds: what done() starts is submitted at the end of the round.
+ */
 void lp_ring_complete(struct lp_loop *loop)
 {
         struct lp_ring *ring = &loop->ring;
@@ -263,9 +275,10 @@ void lp_ring_complete(struct lp_loop *loop)
 }
 
 /*
- * The flag for the eventfd is written before the ring is looked at, and the kernel sets its flag before it looks at ours,
- * both with a locked instruction: either the loop sees the work or the kernel writes the eventfd. Posts of a completion
- * itself have no such order, so without deferred work the eventfd stays on.
+ * The flag for the eventfd is written before the ring is looked at, and the kernel sets its flag
+ * before it looks at ours, both with a locked instruction: either the loop sees the work or the
+ * kernel writes the eventfd. Posts of a completion itself have no such order, so without deferred
+ * work the eventfd stays on.
  */
 static void tell_by_eventfd(struct lp_ring *ring, bool on)
 {
@@ -284,7 +297,7 @@ void lp_ring_awake(struct lp_ring *ring)
         tell_by_eventfd(ring, false);
 }
 
-/* ---- ending --------------------------------------------------------------------------------------- */
+/* ---- ending ---------------------------------------------------------------------------------- */
 
 uint64_t lp_ring_cancel(struct lp_loop *loop)
 {

@@ -1,10 +1,12 @@
 /*
  * timer.c - timers in a pairing heap, by deadline and then by the order of their starts.
  *
- * Called on the loop's thread. The links are members of the timers, so starting one takes no memory and cannot fail. A start costs O(1), a stop or an expiry
- * O(log n) on average over many. The heap is bounded by the timers that exist: a timer is a member of what it is about (I9).
+ * Called on the loop's thread. The links are members of the timers, so starting one takes no memory
+ * and cannot fail. A start costs O(1), a stop or an expiry O(log n) on average over many. The heap
+ * is bounded by the timers that exist: a timer is a member of what it is about (I9).
  *
- * A node's children are a list by `next`; `prev` of the first is the parent, of the others the sibling before it.
+ * A node's children are a list by `next`; `prev` of the first is the parent, of the others the
+ * sibling before it.
  */
 #include "loop/loop_internal.h"
 
@@ -35,7 +37,10 @@ static struct lp_timer *meld(struct lp_timer *a, struct lp_timer *b)
         return root;
 }
 
-/* What children become without their parent: melded in pairs, and the pairs from the last to the first. */
+/*
+ * What children become without their parent: melded in pairs, and the pairs from the last to the
+ * first.
+ */
 static struct lp_timer *meld_all(struct lp_timer *first)
 {
         struct lp_timer *pairs = NULL, *root = NULL, *a, *b;
@@ -94,8 +99,9 @@ void lp_timer_stop(struct lp_loop *loop, struct lp_timer *timer)
 }
 
 /*
- * A timer started here has a deadline of at least now, and a number of at least `before`, so every older one that is due
- * stands before it in the heap: the first new one ends the work of this round.
+ * A timer started here has a deadline of at least now, and a number of at least `before`, so every
+ * older one that is due stands before it in the heap: the first new one ends the work of this
+ * round.
  */
 void lp_timers_expire(struct lp_timers *timers, uint64_t now)
 {

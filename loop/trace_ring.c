@@ -1,10 +1,10 @@
 /*
  * trace_ring.c - a ring of trace records for each thread that runs a loop.
  *
- * A ring has one writer, its thread. Any thread may read: every word of a record is a relaxed atomic
- * (on the processors we know a plain store), and the number of records written is published after
- * the record. A reader copies, looks at that number again, and drops what may have been overwritten
- * since.
+ * A ring has one writer, its thread. Any thread may read: every word of a record is a relaxed
+ * atomic (on the processors we know a plain store), and the number of records written is published
+ * after the record. A reader copies, looks at that number again, and drops what may have been
+ * overwritten since.
  *
  * Rings are static tables that are allocated when a slot is taken first and never freed: a dump at
  * an abort must not meet memory that is going away. A slot is used again by a later loop.
@@ -49,7 +49,7 @@ const struct lp_trace_text lp_trace_texts[LP_TRACE_COUNT] = {[LP_TRACE_NONE] = {
 #undef TEXT
 };
 
-/* ---- rings ---------------------------------------------------------------------------------------- */
+/* ---- rings ----------------------------------------------------------------------------------- */
 
 void lp_trace_begin(const char *name, unsigned index)
 {
@@ -86,7 +86,7 @@ void lp_trace_end(void)
         atomic_store(&taken[own_number], false);
 }
 
-/* ---- writing --------------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static void put_word(_Atomic uint64_t *word, uint64_t value)
 {
@@ -117,7 +117,7 @@ void lp_trace(enum lp_trace_event event, uint64_t a, uint64_t b)
                 lp_trace_at(lp_clock(), event, a, b);
 }
 
-/* ---- reading --------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 unsigned lp_trace_rings(void)
 {
@@ -154,8 +154,8 @@ static void trace_copy_record(const struct record *from, unsigned number, struct
 }
 
 /*
- * The record that the writer is at work on replaces the oldest one that a full ring has, so one less
- * than a ring holds is sure.
+ * The record that the writer is at work on replaces the oldest one that a full ring has, so one
+ * less than a ring holds is sure.
  */
 size_t lp_trace_read(unsigned number, struct lp_trace_record *out, size_t max)
 {
@@ -181,7 +181,7 @@ size_t lp_trace_read(unsigned number, struct lp_trace_record *out, size_t max)
         return end - now;
 }
 
-/* ---- at an abort: only what a signal handler may do ------------------------------------------------- */
+/* ---- at an abort: only what a signal handler may do ------------------------------------------ */
 
 struct line {
         char text[256];
@@ -264,7 +264,10 @@ static void on_fault(int signal_number)
                 for (n = end > ABORT_RECORDS ? end - ABORT_RECORDS : 0; n < end; n++)
                         write_record(ring->name, &ring->records[n & (LP_TRACE_RECORDS - 1)]);
         }
-        /* Not by SA_RESETHAND: a handler that was set later calls this one (engine/drive/index_guard.c). */
+        /*
+         * Not by SA_RESETHAND: a handler that was set later calls this one
+         * (engine/drive/index_guard.c).
+         */
         signal(signal_number, SIG_DFL);
         raise(signal_number);
 }

@@ -1,6 +1,6 @@
 /*
- * bytes.h - little-endian integers at any address, as docs/rdma-protocol.md has them in binary layouts; x86-64 is what the project runs on, so
- * these are plain copies.
+ * bytes.h - little-endian integers at any address, as docs/rdma-protocol.md has them in binary
+ * layouts; x86-64 is what the project runs on, so these are plain copies.
  */
 #ifndef RDX_BYTES_H
 #define RDX_BYTES_H

@@ -1,8 +1,9 @@
 /*
  * client.c - a client's session: connecting with proof on both sides, what arrives, and the fence.
  *
- * One queue pair (control and data). All receives are posted before the connection is asked for, each is posted again as soon as it was looked at, and
- * client_window.c counts who may use them: so no message can meet none. Every work request of the send queue is signalled: they are few.
+ * One queue pair (control and data). All receives are posted before the connection is asked for,
+ * each is posted again as soon as it was looked at, and client_window.c counts who may use them: so
+ * no message can meet none. Every work request of the send queue is signalled: they are few.
  */
 #include "rdma/client_internal.h"
 
@@ -16,7 +17,7 @@
 #define POLL_MOST   32u
 #define TAG_RECEIVE (1ull << 63)
 
-/* ---- waiting -------------------------------------------------------------------------------------- */
+/* ---- waiting --------------------------------------------------------------------------------- */
 
 uint64_t rdx_client_now_ms(void)
 {
@@ -43,7 +44,7 @@ int rdx_client_pause(struct rdx_client *client, int fd, uint64_t until_ms)
         return n > 0 ? 0 : -ETIMEDOUT;
 }
 
-/* ---- what comes ----------------------------------------------------------------------------------- */
+/* ---- what comes ------------------------------------------------------------------------------ */
 
 static uint8_t *receive_buffer(const struct rdx_client *client, unsigned i)
 {
@@ -56,7 +57,10 @@ static int post_receive(struct rdx_client *client, unsigned i)
                                                RDX_MESSAGE_MAX, client->transport->region_lkey(client->region));
 }
 
-/* A RESULT. What the callback makes of entries that came broken is its own affair: the session is over after a wrong message. */
+/*
+ * A RESULT. What the callback makes of entries that came broken is its own affair: the session is
+ * over after a wrong message.
+ */
 static int rdma_client_take_result(struct rdx_client *client, const struct rdx_reader *reader,
                                    const struct rdx_done *done)
 {
@@ -166,7 +170,7 @@ int rdx_client_wait(struct rdx_client *client, unsigned timeout_ms)
         return rv == 0 ? rdx_client_poll(client) : rv;
 }
 
-/* ---- work of its own ------------------------------------------------------------------------------ */
+/* ---- work of its own ------------------------------------------------------------------------- */
 
 int rdx_client_post(struct rdx_client *client, const struct rdx_work *work)
 {
@@ -201,7 +205,7 @@ int rdx_client_settle(struct rdx_client *client, unsigned timeout_ms)
         return rv;
 }
 
-/* ---- connecting ----------------------------------------------------------------------------------- */
+/* ---- connecting ------------------------------------------------------------------------------ */
 
 static int reject_errno(const struct rdx_event *event)
 {
@@ -361,7 +365,7 @@ int rdx_client_connect(struct rdx_client_domain *domain, const struct rdx_grant 
         return 0;
 }
 
-/* ---- the end -------------------------------------------------------------------------------------- */
+/* ---- the end --------------------------------------------------------------------------------- */
 
 /* Windows go before the pair that they are bound to: Soft-RoCE loses 50 s otherwise. */
 void rdx_client_fence(struct rdx_client *client)

@@ -1,5 +1,6 @@
 /*
- * client_batch.c - BATCH messages that a client sends. A message's buffer is the device's until it was sent, and the message counts until its LAST result.
+ * client_batch.c - BATCH messages that a client sends. A message's buffer is the device's until it
+ * was sent, and the message counts until its LAST result.
  */
 #include "rdma/client_internal.h"
 

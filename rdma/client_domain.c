@@ -1,6 +1,7 @@
 /*
- * client_domain.c - the way to a server, and memory registered on it. The protection domain serves one session at a time, so that the session's queue pairs are the only ones in it: that
- * is what schemes (b) and (c) of docs/rdma-protocol.md stand on.
+ * client_domain.c - the way to a server, and memory registered on it. The protection domain serves
+ * one session at a time, so that the session's queue pairs are the only ones in it: that is what
+ * schemes (b) and (c) of docs/rdma-protocol.md stand on.
  */
 #include "rdma/client_internal.h"
 

@@ -1,5 +1,6 @@
 /*
- * client_internal.h - the client's side of rdma/: what its files share. Nobody else includes it. No loop, no thread: all of it belongs to whoever calls.
+ * client_internal.h - the client's side of rdma/: what its files share. Nobody else includes it. No
+ * loop, no thread: all of it belongs to whoever calls.
  */
 #ifndef RDX_CLIENT_INTERNAL_H
 #define RDX_CLIENT_INTERNAL_H

@@ -1,8 +1,10 @@
 /*
- * client_window.c - rights to slices of memory: given for one request, known to be over before the memory is anybody else's.
+ * client_window.c - rights to slices of memory: given for one request, known to be over before the
+ * memory is anybody else's.
  *
- * A binding counts the receives that its request may use up, so that the sum never exceeds what is posted. It is over when its window was invalidated (by the server's
- * notice or here), or when the pair is gone. Keeps the client's half of I7.
+ * A binding counts the receives that its request may use up, so that the sum never exceeds what is
+ * posted. It is over when its window was invalidated (by the server's notice or here), or when the
+ * pair is gone. Keeps the client's half of I7.
  */
 #include "rdma/client_internal.h"
 
@@ -10,7 +12,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* ---- binding -------------------------------------------------------------------------------------- */
+/* ---- binding --------------------------------------------------------------------------------- */
 
 static int get_window(struct rdx_client *client, struct rdx_window **out)
 {
@@ -46,7 +48,7 @@ static int bind(struct rdx_client *client, struct rdx_window_binding *binding, u
         return rv;
 }
 
-/* ---- open ----------------------------------------------------------------------------------------- */
+/* ---- open ------------------------------------------------------------------------------------ */
 
 static bool window_has_room(const struct rdx_client *client, unsigned receives, unsigned replies)
 {
@@ -119,7 +121,7 @@ int rdx_window_binding_open(struct rdx_client *client, struct rdx_memory *memory
         return 0;
 }
 
-/* ---- notices -------------------------------------------------------------------------------------- */
+/* ---- notices --------------------------------------------------------------------------------- */
 
 void rdx_window_binding_notice(struct rdx_client *client, uint64_t number, uint64_t mask, const struct rdx_done *done)
 {
@@ -141,7 +143,7 @@ bool rdx_window_binding_noticed(const struct rdx_window_binding *binding)
         return binding->noticed;
 }
 
-/* ---- close ---------------------------------------------------------------------------------------- */
+/* ---- close ----------------------------------------------------------------------------------- */
 
 static void window_leave(struct rdx_window_binding *binding)
 {
@@ -168,8 +170,11 @@ static int window_take_back(struct rdx_window_binding *binding)
         return rv == 0 ? rdx_client_settle(client, RDX_LOCAL_MS) : rv;
 }
 
-/* The notice has come, and the device did not say that it invalidated the window with it (Soft-RoCE never does). To invalidate it again would be wrong if it
- * was; without the window there is no right, whoever is right. */
+/*
+ * The notice has come, and the device did not say that it invalidated the window with it (Soft-RoCE
+ * never does). To invalidate it again would be wrong if it was; without the window there is no
+ * right, whoever is right.
+ */
 static void drop_window(struct rdx_window_binding *binding)
 {
         assert(binding->window != NULL && binding->noticed);

@@ -1,6 +1,6 @@
 /*
- * get_batch_frame.c - GetBatch over HTTP: the messages of its request and the frames of its answer, as docs/rdma-protocol.md draws them. Pure; what is read may be
- * anybody's.
+ * get_batch_frame.c - GetBatch over HTTP: the messages of its request and the frames of its answer,
+ * as docs/rdma-protocol.md draws them. Pure; what is read may be anybody's.
  */
 #include "rdma_wire.h"
 
@@ -11,7 +11,7 @@
 #define AT_LENGTH  4u
 #define RESULT_LEN 32u
 
-/* ---- the request --------------------------------------------------------------------------------- */
+/* ---- the request ----------------------------------------------------------------------------- */
 
 /* What only RDMA has a use for is zero, and messages continue each other. */
 static bool message_is_right(const struct rdx_body *body, const struct rdx_message *message, uint32_t batch)
@@ -74,7 +74,7 @@ int rdx_body_check(const void *data, size_t len, bool *ordered)
         return rv != 0 ? rv : (int)body.next;
 }
 
-/* ---- the answer ---------------------------------------------------------------------------------- */
+/* ---- the answer ------------------------------------------------------------------------------ */
 
 size_t rdx_frame_head(const struct rdx_result *result, uint8_t out[RDX_FRAME_HEAD_MOST])
 {

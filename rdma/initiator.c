@@ -1,11 +1,14 @@
 /*
- * initiator.c - requests by a token (the header protocol): one initiator per device and loop, which WRITEs into and READs from the targets that tokens name.
+ * initiator.c - requests by a token (the header protocol): one initiator per device and loop, which
+ * WRITEs into and READs from the targets that tokens name.
  *
- * On the request's own loop; rdma/transfer_engine.c gives it its turns and its completions, and the loop's share of what may be in flight on a device holds for it and
- * for sessions together. An error ends the request it came for and no other: what was posted behind it comes back flushed, goes before the line, and is
- * posted again once the initiator is reset. The same bytes go to the same place then, in memory that is still the server's to write, since the request was not answered.
- * Each error ends a request, so no work is posted for ever. Keeps I7 (a job is over at its completion, or when the initiator is destroyed) and I9 (requests,
- * ring, ways).
+ * On the request's own loop; rdma/transfer_engine.c gives it its turns and its completions, and the
+ * loop's share of what may be in flight on a device holds for it and for sessions together. An
+ * error ends the request it came for and no other: what was posted behind it comes back flushed,
+ * goes before the line, and is posted again once the initiator is reset. The same bytes go to the
+ * same place then, in memory that is still the server's to write, since the request was not
+ * answered. Each error ends a request, so no work is posted for ever. Keeps I7 (a job is over at
+ * its completion, or when the initiator is destroyed) and I9 (requests, ring, ways).
  */
 #include "rdma/initiator.h"
 
@@ -29,7 +32,7 @@ bool rdx_dialer_serves(const struct rdx_dialer *dialer)
         return dialer->state != RDX_DIALER_OFF && dialer->initiator != NULL;
 }
 
-/* ---- the line ------------------------------------------------------------------------------------- */
+/* ---- the line -------------------------------------------------------------------------------- */
 
 bool rdx_dialer_wants(const struct rdx_dialer *dialer)
 {
@@ -60,7 +63,10 @@ void rdx_dialer_drop(struct rdx_dialer *dialer, const struct rdx_flow *flow, int
         rdx_line_drop(&dialer->first, &dialer->last, flow, result);
 }
 
-/* What was flushed goes before the line, but for what belongs to requests that failed or were given up. */
+/*
+ * What was flushed goes before the line, but for what belongs to requests that failed or were given
+ * up.
+ */
 static void line_up_again(struct rdx_dialer *dialer)
 {
         struct rdx_job *job = dialer->again, *next, *keep = NULL, **last = &keep;
@@ -85,7 +91,7 @@ static void line_up_again(struct rdx_dialer *dialer)
         dialer->first = keep;
 }
 
-/* ---- the ring ------------------------------------------------------------------------------------- */
+/* ---- the ring -------------------------------------------------------------------------------- */
 
 /* Its oldest, which is no more the device's. */
 static struct rdx_posted initiator_pop_ring(struct rdx_dialer *dialer)
@@ -112,7 +118,10 @@ static void pop_again(struct rdx_dialer *dialer)
         dialer->again_last = &job->next;
 }
 
-/* One of a request's failed: so has the request. What the device still has of it comes back like the others'. */
+/*
+ * One of a request's failed: so has the request. What the device still has of it comes back like
+ * the others'.
+ */
 static void fail_request(struct rdx_dialer *dialer, struct rdx_job *job, int result)
 {
         struct rdx_flow *flow = job->flow;
@@ -125,7 +134,7 @@ static void fail_request(struct rdx_dialer *dialer, struct rdx_job *job, int res
         rdx_job_over(job, result);
 }
 
-/* ---- posting -------------------------------------------------------------------------------------- */
+/* ---- posting --------------------------------------------------------------------------------- */
 
 static void initiator_make_work(struct rdx_dialer *dialer, struct rdx_job *job, struct rdx_work *work)
 {
@@ -157,8 +166,8 @@ static void initiator_into_ring(struct rdx_dialer *dialer, struct rdx_work *work
 }
 
 /*
- * The device refused a work request: its request ends, those behind it wait. What was taken before it may never complete by itself (only the last is signalled),
- * so the initiator is made anew.
+ * The device refused a work request: its request ends, those behind it wait. What was taken before
+ * it may never complete by itself (only the last is signalled), so the initiator is made anew.
  */
 static void initiator_refused(struct rdx_dialer *dialer, unsigned count)
 {
@@ -201,7 +210,7 @@ void rdx_dialer_turn(struct rdx_dialer *dialer)
                 initiator_refused(dialer, count - taken);
 }
 
-/* ---- completions ---------------------------------------------------------------------------------- */
+/* ---- completions ----------------------------------------------------------------------------- */
 
 /* All that was posted is back. */
 static void reset(struct rdx_dialer *dialer)
@@ -214,7 +223,10 @@ static void reset(struct rdx_dialer *dialer)
         line_up_again(dialer);
 }
 
-/* The first error of an initiator's life tells whose it is; behind it all is flushed, signalled or not. */
+/*
+ * The first error of an initiator's life tells whose it is; behind it all is flushed, signalled or
+ * not.
+ */
 void rdx_dialer_sent(struct rdx_dialer *dialer, const struct rdx_done *done)
 {
         uint32_t seq;
@@ -240,7 +252,7 @@ void rdx_dialer_sent(struct rdx_dialer *dialer, const struct rdx_done *done)
                 reset(dialer);
 }
 
-/* ---- time, and the end ---------------------------------------------------------------------------- */
+/* ---- time, and the end ----------------------------------------------------------------------- */
 
 static void close_initiator(struct rdx_dialer *dialer)
 {
@@ -292,7 +304,10 @@ static void make_anew(struct rdx_dialer *dialer)
                 end_all(dialer, -ECONNRESET);
 }
 
-/* Nothing comes back: whose fault it is nobody can tell, so those whose work the device has all end. */
+/*
+ * Nothing comes back: whose fault it is nobody can tell, so those whose work the device has all
+ * end.
+ */
 static void stalled(struct rdx_dialer *dialer)
 {
         uint32_t seq;
@@ -325,7 +340,7 @@ void rdx_dialer_tick(struct rdx_dialer *dialer, uint64_t now)
                 make_anew(dialer);
 }
 
-/* ---- making --------------------------------------------------------------------------------------- */
+/* ---- making ---------------------------------------------------------------------------------- */
 
 static bool device_can(const struct rdx_connection *connection)
 {
@@ -366,7 +381,7 @@ void rdx_dialer_free(struct rdx_dialer *dialer)
         free(dialer);
 }
 
-/* ---- requests ------------------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 /* Bits that two GIDs begin with alike. */
 static unsigned alike(const uint8_t *a, const uint8_t *b)
@@ -380,7 +395,9 @@ static unsigned alike(const uint8_t *a, const uint8_t *b)
         return bits;
 }
 
-/* The device whose address is most like the target's: that of its network, where there are several. */
+/*
+ * The device whose address is most like the target's: that of its network, where there are several.
+ */
 static struct rdx_dialer *initiator_choose(struct rdx_home *home, const struct rdx_port *port)
 {
         struct rdx_dialer *chosen = NULL;

@@ -1,5 +1,6 @@
 /*
- * initiator.h - requests by a token: what posts them (initiator.c), and the ways to their targets (routes.c).
+ * initiator.h - requests by a token: what posts them (initiator.c), and the ways to their targets
+ * (routes.c).
  *
  *   begin ─> way to the target's port: known, or asked for ─> begun
  *   write ─> line ─> turn ─> ring of what is posted ─> completion ──> done
@@ -17,7 +18,10 @@
 
 enum rdx_way_state { RDX_WAY_FREE, RDX_WAY_ASKED, RDX_WAY_FOUND };
 
-/* One port of the fabric, as one loop and device reach it. owner: the loop; while ASKED route and result are the asker's */
+/*
+ * One port of the fabric, as one loop and device reach it. owner: the loop; while ASKED route and
+ * result are the asker's
+ */
 struct rdx_way {
         enum rdx_way_state state;
         bool stale; /* a request failed on it: found anew when nobody uses it */
@@ -59,7 +63,10 @@ struct rdx_dialer {
 unsigned rdx_dialer_entries(const struct rdx_connection *connection);
 /* The connection has one from here on, if tokens are on and the device can. 0 or -ENOMEM. */
 int rdx_dialer_open(struct rdx_connection *connection);
-/* Nothing of our memory is the device's any more; what was asked for ends with this result, and nothing more is taken. */
+/*
+ * Nothing of our memory is the device's any more; what was asked for ends with this result, and
+ * nothing more is taken.
+ */
 void rdx_dialer_stop(struct rdx_dialer *dialer, int result);
 void rdx_dialer_free(struct rdx_dialer *dialer);
 bool rdx_dialer_wants(const struct rdx_dialer *dialer);
@@ -83,7 +90,10 @@ void rdx_way_give(struct rdx_way *way);
 void rdx_ways_close(struct rdx_dialer *dialer);
 /* Starts the thread where one is needed. */
 int rdx_asker_open(struct rdx_server *server);
-/* Blocking, as long as one question to the network takes. What was asked is answered with -ESHUTDOWN. */
+/*
+ * Blocking, as long as one question to the network takes. What was asked is answered with
+ * -ESHUTDOWN.
+ */
 void rdx_asker_stop(struct rdx_asker *asker);
 void rdx_asker_free(struct rdx_asker *asker);
 

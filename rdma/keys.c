@@ -1,6 +1,7 @@
 /*
- * keys.c - a session's keys, and the private data that proves them when a queue pair connects. Pure; the server's CM loop and the client's thread call it.
- * Nothing here allocates for outside data: a connection costs the server two HMACs before it is believed.
+ * keys.c - a session's keys, and the private data that proves them when a queue pair connects.
+ * Pure; the server's CM loop and the client's thread call it. Nothing here allocates for outside
+ * data: a connection costs the server two HMACs before it is believed.
  */
 #include "rdma_wire.h"
 
@@ -21,7 +22,7 @@ static void hmac(const uint8_t *key, size_t key_len, const void *data, size_t le
                out_len == RDX_KEY_LEN); /* fails only without memory: no key is better than a wrong one */
 }
 
-/* ---- keys ----------------------------------------------------------------------------------------- */
+/* ---- keys ------------------------------------------------------------------------------------ */
 
 void rdx_keys_derive(const struct rdx_key_input *input, struct rdx_keys *out)
 {
@@ -75,7 +76,7 @@ bool rdx_access_key_parse(const char *text, size_t len, uint8_t session[RDX_ID_L
         return rdx_unhex(hex, sizeof(hex), session, RDX_ID_LEN);
 }
 
-/* ---- private data --------------------------------------------------------------------------------- */
+/* ---- private data ---------------------------------------------------------------------------- */
 
 /*
  *   0 version  1 kind  2 endpoint  4 index  6 messages (CONNECT: zero)  8 session  24 MAC  40

@@ -1,5 +1,6 @@
 /*
- * load_driver.c - transports that are loaded: for tests and measurements, which bring their own. Blocking; at start.
+ * load_driver.c - transports that are loaded: for tests and measurements, which bring their own.
+ * Blocking; at start.
  */
 #include "rdma_transport.h"
 

@@ -1,6 +1,7 @@
 /*
- * message.c - BATCH, RESULT and NOTICE messages, byte for byte as docs/rdma-protocol.md draws them. Pure; the decoder takes what anybody may have sent, never
- * reads outside it, and hands out strings that point into it.
+ * message.c - BATCH, RESULT and NOTICE messages, byte for byte as docs/rdma-protocol.md draws them.
+ * Pure; the decoder takes what anybody may have sent, never reads outside it, and hands out strings
+ * that point into it.
  */
 #include "rdma_wire.h"
 
@@ -42,7 +43,7 @@ unsigned rdx_code_status(unsigned code)
         }
 }
 
-/* ---- the header ----------------------------------------------------------------------------------- */
+/* ---- the header ------------------------------------------------------------------------------ */
 
 static bool batch_is_valid(const struct rdx_message *message)
 {
@@ -109,7 +110,7 @@ int rdx_reader_open(struct rdx_reader *reader, const void *data, size_t len)
         return message->type == RDX_BATCH ? rdma_message_read_window(reader) : 0;
 }
 
-/* ---- entries -------------------------------------------------------------------------------------- */
+/* ---- entries --------------------------------------------------------------------------------- */
 
 /* Nothing is left over behind the last entry. */
 static int reader_end(const struct rdx_reader *reader)
@@ -237,7 +238,7 @@ int rdx_reader_check(const struct rdx_reader *from)
         return rv;
 }
 
-/* ---- writing -------------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 void rdx_writer_open(struct rdx_writer *writer, uint8_t *buf, const struct rdx_message *message)
 {

@@ -25,13 +25,16 @@
 #define RDX_TURN_BYTES   (1u << 20)
 #define RDX_MESSAGES_MAX 64u
 #define RDX_DRAIN_NS     (2000 * RDX_NS_PER_MS) /* flushed completions that have not come by then never will */
-/* A right client asks behind its last word of the connection, which comes another way and may be slower than the request. */
+/*
+ * A right client asks behind its last word of the connection, which comes another way and may be
+ * slower than the request.
+ */
 #define RDX_ESTABLISH_NS (1000 * RDX_NS_PER_MS)
 #define RDX_TICK_NS      (250 * RDX_NS_PER_MS)
 
 enum rdx_job_kind { RDX_JOB_WRITE, RDX_JOB_NOTICE, RDX_JOB_RESULT };
 
-/* ---- registry: owner: server->lock --------------------------------------------------------------- */
+/* ---- registry: owner: server->lock ----------------------------------------------------------- */
 
 enum rdx_record_state {
         RDX_RECORD_FREE,
@@ -61,7 +64,7 @@ struct rdx_record {
         struct rdx_session *session;
 };
 
-/* ---- one session: owner: its loop ----------------------------------------------------------------- */
+/* ---- one session: owner: its loop ------------------------------------------------------------ */
 
 enum rdx_session_state { RDX_SLOT_FREE, RDX_LIVE, RDX_FAILING, RDX_DRAINING, RDX_CLOSED };
 
@@ -109,7 +112,7 @@ struct rdx_session {
         struct rdx_send_buffer buffer[RDX_MESSAGES_MAX];
 };
 
-/* ---- a loop's part -------------------------------------------------------------------------------- */
+/* ---- a loop's part --------------------------------------------------------------------------- */
 
 struct rdx_counters {
         _Atomic uint64_t requests, batches, entries, writes, reads, bytes_written, bytes_read, notices, results,
@@ -203,7 +206,10 @@ static inline void rdx_count(_Atomic uint64_t *counter, uint64_t by)
 /* registry.c */
 int rdx_registry_new(struct rdx_server *server);
 void rdx_registry_free(struct rdx_server *server);
-/* A queue pair wants to connect: hands the arrival to the session's loop, or answers why not. On loop 0. */
+/*
+ * A queue pair wants to connect: hands the arrival to the session's loop, or answers why not. On
+ * loop 0.
+ */
 int rdx_registry_take(struct rdx_server *server, unsigned endpoint, const struct rdx_event *event);
 /* Once: marks it, and tells its loop. */
 void rdx_registry_end(struct rdx_record *record, enum rdx_end end);
@@ -258,7 +264,10 @@ void rdx_connection_poll(struct rdx_connection *connection);
 void rdx_latency(struct rdx_home *home, enum rdx_stage stage, uint64_t since);
 
 /* server_request.c */
-/* Those that wait for their session to be established: all go on, or end with result; or those alone that have waited too long. */
+/*
+ * Those that wait for their session to be established: all go on, or end with result; or those
+ * alone that have waited too long.
+ */
 void rdx_requests_go(struct rdx_session *session, int result);
 void rdx_requests_give_up(struct rdx_session *session, uint64_t now);
 void rdx_request_begun(struct rdx_request *request, int result);

@@ -1,5 +1,6 @@
 /*
- * rdma_statistics.c - what the RDMA module has done, for metrics: counters of the loops, summed by any thread; and the names of what is counted.
+ * rdma_statistics.c - what the RDMA module has done, for metrics: counters of the loops, summed by
+ * any thread; and the names of what is counted.
  */
 #include "rdma/rdma_internal.h"
 

@@ -1,9 +1,11 @@
 /*
- * registry.c - the sessions there are: who may connect, with which keys, and for how long. Any thread, under the server's lock, which is held for a look
- * through at most limits.sessions records and never across anything that waits.
+ * registry.c - the sessions there are: who may connect, with which keys, and for how long. Any
+ * thread, under the server's lock, which is held for a look through at most limits.sessions records
+ * and never across anything that waits.
  *
- * A record is made by rdx_session_open(), taken once by the queue pair whose private data verifies, ended once, and free again when its loop has let go of the
- * session. Ending posts a message; whoever ends it, the session's loop does the rest.
+ * A record is made by rdx_session_open(), taken once by the queue pair whose private data verifies,
+ * ended once, and free again when its loop has let go of the session. Ending posts a message;
+ * whoever ends it, the session's loop does the rest.
  */
 #include "rdma/rdma_internal.h"
 
@@ -53,7 +55,7 @@ static void set_free(struct rdx_record *record)
         server->sessions--;
 }
 
-/* ---- opening -------------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 /* Counts what there is; a free record, or NULL. */
 static struct rdx_record *free_record(struct rdx_server *server, const char *owner, unsigned *of_owner)
@@ -184,7 +186,7 @@ int rdx_session_open(struct rdx_server *server, const struct rdx_open *open, str
         return rv;
 }
 
-/* ---- finding -------------------------------------------------------------------------------------- */
+/* ---- finding --------------------------------------------------------------------------------- */
 
 int rdx_session_find(struct rdx_server *server, const uint8_t session[RDX_ID_LEN], struct rdx_session_info *out)
 {
@@ -213,7 +215,7 @@ int rdx_registry_home(struct rdx_server *server, const uint8_t id[RDX_ID_LEN], u
         return record != NULL ? 0 : -ENOENT;
 }
 
-/* ---- connecting ----------------------------------------------------------------------------------- */
+/* ---- connecting ------------------------------------------------------------------------------ */
 
 uintptr_t rdx_registry_handle(const struct rdx_record *record)
 {
@@ -281,7 +283,7 @@ void rdx_registry_established(struct rdx_server *server, uintptr_t handle)
         pthread_mutex_unlock(&server->lock);
 }
 
-/* ---- ending --------------------------------------------------------------------------------------- */
+/* ---- ending ---------------------------------------------------------------------------------- */
 
 /* With the lock held. */
 static void end_locked(struct rdx_record *record, enum rdx_end end)

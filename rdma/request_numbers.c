@@ -1,5 +1,6 @@
 /*
- * request_numbers.c - each request number of a session counts once: a sliding window of the last RDX_NUMBER_WINDOW numbers. Pure; owner: the session's loop.
+ * request_numbers.c - each request number of a session counts once: a sliding window of the last
+ * RDX_NUMBER_WINDOW numbers. Pure; owner: the session's loop.
  */
 #include "rdma_wire.h"
 

@@ -1,6 +1,8 @@
 /*
- * routes.c - ways to the ports that tokens name. Finding one may ask the network, so a thread does it (the asker) and the loop goes on; a loop keeps what
- * was found, at most RDX_WAYS for each device, and gives up the one that was used longest ago. A way on which a request failed is found anew.
+ * routes.c - ways to the ports that tokens name. Finding one may ask the network, so a thread does
+ * it (the asker) and the loop goes on; a loop keeps what was found, at most RDX_WAYS for each
+ * device, and gives up the one that was used longest ago. A way on which a request failed is found
+ * anew.
  *
  * Ways belong to their loop. The asker's line is bounded by the ways there are (I9).
  */
@@ -30,7 +32,7 @@ static struct rdx_domain *domain_of(const struct rdx_way *way)
         return server_of(way)->endpoint[way->dialer->connection->endpoint].domain;
 }
 
-/* ---- the asker: a thread -------------------------------------------------------------------------- */
+/* ---- the asker: a thread --------------------------------------------------------------------- */
 
 static void routes_answer(struct rdx_way *way, int result)
 {
@@ -133,7 +135,7 @@ static bool routes_ask(struct rdx_asker *asker, struct rdx_way *way)
         return !stop;
 }
 
-/* ---- ways: on their loop -------------------------------------------------------------------------- */
+/* ---- ways: on their loop --------------------------------------------------------------------- */
 
 static void close_way(struct rdx_way *way)
 {

@@ -1,7 +1,9 @@
 /*
- * server.c - devices and listeners of the daemon, arenas registered with all of them, and what rdma_cm reports, on loop 0.
+ * server.c - devices and listeners of the daemon, arenas registered with all of them, and what
+ * rdma_cm reports, on loop 0.
  *
- * Set up before the loops run; nothing here is on the way of a request. A device that goes away ends its sessions and is not chosen again.
+ * Set up before the loops run; nothing here is on the way of a request. A device that goes away
+ * ends its sessions and is not chosen again.
  */
 #include "rdma/initiator.h"
 
@@ -31,7 +33,7 @@ static void rdma_server_set_limits(struct rdx_limits *limits)
 #undef DEFAULT
 }
 
-/* ---- events of rdma_cm, on loop 0 ------------------------------------------------------------------ */
+/* ---- events of rdma_cm, on loop 0 ------------------------------------------------------------ */
 
 static void arrival(struct rdx_endpoint *endpoint, const struct rdx_event *event)
 {
@@ -101,7 +103,7 @@ static uint64_t pump_all(struct lp_hook *hook)
         return UINT64_MAX;
 }
 
-/* ---- making --------------------------------------------------------------------------------------- */
+/* ---- making ---------------------------------------------------------------------------------- */
 
 static int open_endpoint(struct rdx_server *server, const struct rdx_endpoint_options *options, char *why,
                          size_t why_len)
@@ -277,7 +279,7 @@ int rdx_server_start(struct rdx_server *server)
         return rv;
 }
 
-/* ---- ending --------------------------------------------------------------------------------------- */
+/* ---- ending ---------------------------------------------------------------------------------- */
 
 void rdx_server_stop(struct rdx_server *server)
 {

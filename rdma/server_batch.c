@@ -1,9 +1,12 @@
 /*
- * server_batch.c - BATCH messages of the control queue pair, from their arrival to their last RESULT, on the session's loop.
+ * server_batch.c - BATCH messages of the control queue pair, from their arrival to their last
+ * RESULT, on the session's loop.
  *
- * A message is looked through as a whole before anything of it is executed. Its receive buffer, in which its strings lie, is posted again just before the LAST result: so
- * many messages as there are receives can be outstanding, and the client knows. Results wait in the batch until it is their turn and a send buffer is idle; they
- * are posted behind the writes of their entries in the session's line, which is what makes them those entries' notice.
+ * A message is looked through as a whole before anything of it is executed. Its receive buffer, in
+ * which its strings lie, is posted again just before the LAST result: so many messages as there are
+ * receives can be outstanding, and the client knows. Results wait in the batch until it is their
+ * turn and a send buffer is idle; they are posted behind the writes of their entries in the
+ * session's line, which is what makes them those entries' notice.
  */
 #include "rdma/rdma_internal.h"
 
@@ -39,7 +42,7 @@ struct rdx_batch {
         struct stored *stored;
 };
 
-/* ---- what the caller sees ------------------------------------------------------------------------- */
+/* ---- what the caller sees -------------------------------------------------------------------- */
 
 const struct rdx_message *rdx_batch_message(const struct rdx_batch *batch)
 {
@@ -72,7 +75,7 @@ bool rdx_batch_dead(const struct rdx_batch *batch)
         return batch->dead || batch->session->state != RDX_LIVE;
 }
 
-/* ---- life ----------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 static struct rdx_batch *new_batch(struct rdx_session *session, unsigned buffer, const struct rdx_reader *from)
 {
@@ -159,7 +162,10 @@ void rdx_batch_arrived(struct rdx_session *session, unsigned buffer, uint32_t le
         server->batch(server->arg, batch);
 }
 
-/* The pair is gone: nothing is sent any more. Who executes entries is told by rdx_batch_dead(), and brings them to their end. */
+/*
+ * The pair is gone: nothing is sent any more. Who executes entries is told by rdx_batch_dead(), and
+ * brings them to their end.
+ */
 void rdx_batches_lost(struct rdx_session *session)
 {
         struct rdx_batch *batch, *next;
@@ -174,7 +180,7 @@ void rdx_batches_lost(struct rdx_session *session)
         }
 }
 
-/* ---- results -------------------------------------------------------------------------------------- */
+/* ---- results --------------------------------------------------------------------------------- */
 
 static bool is_ordered(const struct rdx_batch *batch)
 {
@@ -323,7 +329,7 @@ void rdx_result_over(struct rdx_send_buffer *buffer, int result)
         server_batch_check_free(batch);
 }
 
-/* ---- writes --------------------------------------------------------------------------------------- */
+/* ---- writes ---------------------------------------------------------------------------------- */
 
 static void server_batch_run_done(struct lp_msg *msg)
 {
@@ -336,7 +342,10 @@ static void server_batch_run_done(struct lp_msg *msg)
         server_batch_check_free(batch);
 }
 
-/* Told by message, so that no caller is called from inside its own call; the batch stays until then. */
+/*
+ * Told by message, so that no caller is called from inside its own call; the batch stays until
+ * then.
+ */
 void rdx_batch_write_over(struct rdx_write *write)
 {
         struct rdx_batch *batch = write->batch;

@@ -1,8 +1,10 @@
 /*
- * server_request.c - one GET or PUT over a session: messages between the loop that serves the request and the loop that owns the session.
+ * server_request.c - one GET or PUT over a session: messages between the loop that serves the
+ * request and the loop that owns the session.
  *
- * The permits of docs/rdma-protocol.md: a write that was handed over and not posted can be taken back (abandon), one that was posted makes the request's answer a
- * success or an error, never a body. finish and abandon close the gate; ended() comes when all that passed it is over. Keeps I7.
+ * The permits of docs/rdma-protocol.md: a write that was handed over and not posted can be taken
+ * back (abandon), one that was posted makes the request's answer a success or an error, never a
+ * body. finish and abandon close the gate; ended() comes when all that passed it is over. Keeps I7.
  */
 #include "rdma/initiator.h"
 
@@ -25,7 +27,7 @@ static struct rdx_home *owner_of(const struct rdx_request *request)
         return &request->server->home[request->owner];
 }
 
-/* ---- flows: what a session knows of its requests and batches -------------------------------------- */
+/* ---- flows: what a session knows of its requests and batches --------------------------------- */
 
 void rdx_flow_join(struct rdx_session *session, struct rdx_flow *flow)
 {
@@ -59,7 +61,7 @@ void rdx_flow_lost(struct rdx_flow *flow)
                 flow->result = -ECONNRESET;
 }
 
-/* ---- back to the caller --------------------------------------------------------------------------- */
+/* ---- back to the caller ---------------------------------------------------------------------- */
 
 static void run_begun(struct lp_msg *msg)
 {
@@ -94,7 +96,7 @@ void rdx_request_begun(struct rdx_request *request, int result)
         server_request_post(request, run_begun, result);
 }
 
-/* ---- at the session's loop ------------------------------------------------------------------------ */
+/* ---- at the session's loop ------------------------------------------------------------------- */
 
 static int server_request_admit(struct rdx_request *request, struct rdx_session *session)
 {
@@ -314,7 +316,7 @@ static void abandon(struct lp_msg *msg)
         check_end(request);
 }
 
-/* ---- jobs that are over --------------------------------------------------------------------------- */
+/* ---- jobs that are over ---------------------------------------------------------------------- */
 
 static void count_done(struct rdx_home *home, const struct rdx_write *write)
 {
@@ -366,7 +368,7 @@ void rdx_request_job_over(struct rdx_request *request, int result)
         check_end(request);
 }
 
-/* ---- the caller's side ---------------------------------------------------------------------------- */
+/* ---- the caller's side ----------------------------------------------------------------------- */
 
 void rdx_request_begin(struct rdx_server *server, struct rdx_request *request)
 {

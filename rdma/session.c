@@ -1,8 +1,10 @@
 /*
- * session.c - a session from the arrival of its queue pair to the moment its slot is free, on its loop.
+ * session.c - a session from the arrival of its queue pair to the moment its slot is free, on its
+ * loop.
  *
- * Keeps I7: a pair that is done with goes to the error state, what was posted on it comes back, and only when nothing is posted, or the pair is destroyed,
- * are the buffers given back to their owners. A device that does not answer at all costs RDX_DRAIN_NS, and no buffer.
+ * Keeps I7: a pair that is done with goes to the error state, what was posted on it comes back, and
+ * only when nothing is posted, or the pair is destroyed, are the buffers given back to their
+ * owners. A device that does not answer at all costs RDX_DRAIN_NS, and no buffer.
  */
 #include "rdma/initiator.h"
 
@@ -21,7 +23,7 @@ static void session_state(struct rdx_session *session, enum rdx_session_state st
         lp_trace(LP_TRACE_SESSION, state, session->record->generation);
 }
 
-/* ---- a slot's memory: receives, RESULT messages, notices ------------------------------------------- */
+/* ---- a slot's memory: receives, RESULT messages, notices ------------------------------------- */
 
 static size_t memory_size(const struct rdx_server *server)
 {
@@ -68,7 +70,7 @@ static int slot_memory(struct rdx_session *session)
                                               &session->region[session->endpoint]);
 }
 
-/* ---- connecting ----------------------------------------------------------------------------------- */
+/* ---- connecting ------------------------------------------------------------------------------ */
 
 static uint64_t receive_tag(const struct rdx_session *session, unsigned i)
 {
@@ -164,7 +166,10 @@ static void reject(struct rdx_server *server, struct rdx_record *record)
         record->arrival = NULL;
 }
 
-/* The record's connect message. What fails here ends the session, and its end finds a session or none. */
+/*
+ * The record's connect message. What fails here ends the session, and its end finds a session or
+ * none.
+ */
 void rdx_session_connect(struct lp_msg *msg)
 {
         struct rdx_record *record = container_of(msg, struct rdx_record, connect_msg);
@@ -205,7 +210,7 @@ void rdx_session_connect(struct lp_msg *msg)
                 rdx_registry_end(record, RDX_END_FAILED);
 }
 
-/* ---- ending --------------------------------------------------------------------------------------- */
+/* ---- ending ---------------------------------------------------------------------------------- */
 
 void rdx_session_fail(struct rdx_session *session, enum rdx_end end)
 {
@@ -290,7 +295,7 @@ void rdx_session_over(struct lp_msg *msg)
                 rdma_session_drain(session);
 }
 
-/* ---- established ---------------------------------------------------------------------------------- */
+/* ---- established ----------------------------------------------------------------------------- */
 
 void rdx_session_established(struct rdx_session *session)
 {
@@ -316,7 +321,7 @@ void rdx_home_established(struct lp_msg *msg)
         }
 }
 
-/* ---- time ----------------------------------------------------------------------------------------- */
+/* ---- time ------------------------------------------------------------------------------------ */
 
 static void rdma_session_check_time(struct rdx_session *session, uint64_t now)
 {
@@ -348,7 +353,10 @@ void rdx_home_tick(struct lp_timer *timer)
                 lp_timer_start(home->loop, &home->timer, RDX_TICK_NS);
 }
 
-/* After the loops have stopped: what is draining need not wait; what lives is ended by message, in the drain of the loops. */
+/*
+ * After the loops have stopped: what is draining need not wait; what lives is ended by message, in
+ * the drain of the loops.
+ */
 void rdx_home_stop(struct rdx_home *home)
 {
         unsigned i;

@@ -1,5 +1,6 @@
 /*
- * text.c - hexadecimal as headers, JSON and tokens carry it: lower case, all leading zeros. Pure; outside data.
+ * text.c - hexadecimal as headers, JSON and tokens carry it: lower case, all leading zeros. Pure;
+ * outside data.
  */
 #include "rdma/text.h"
 
@@ -60,7 +61,7 @@ bool rdx_unhex(const char *text, size_t text_len, uint8_t *bytes, size_t len)
         return true;
 }
 
-/* ---- places --------------------------------------------------------------------------------------- */
+/* ---- places ---------------------------------------------------------------------------------- */
 
 bool rdx_window_span_holds(const struct rdx_window_span *place, uint64_t offset, uint64_t length)
 {

@@ -1,8 +1,9 @@
 /*
- * token.c - the de-facto header protocol's x-amz-rdma-token, in both forms that are about. Outside data; pure. What is not exactly one
- * of the forms is malformed: a token says where to write.
+ * token.c - the de-facto header protocol's x-amz-rdma-token, in both forms that are about. Outside
+ * data; pure. What is not exactly one of the forms is malformed: a token says where to write.
  *
- * The short form describes a registered buffer. The long one appends the place in it that this request is about.
+ * The short form describes a registered buffer. The long one appends the place in it that this
+ * request is about.
  */
 #include "rdma_wire.h"
 
@@ -57,7 +58,10 @@ static int parse_first(const char *text, struct rdx_token *out)
         return 0;
 }
 
-/* The appended place lies in the buffer; of one of 4 GiB and more, whose size has no room in the short form, it is the whole. */
+/*
+ * The appended place lies in the buffer; of one of 4 GiB and more, whose size has no room in the
+ * short form, it is the whole.
+ */
 static int parse_appended(const char *text, struct rdx_token *out)
 {
         struct rdx_window_span buffer = {.length = out->size};

@@ -1,9 +1,12 @@
 /*
- * transfer_engine.c - the transfer engine: jobs of sessions, posted in turn, and their completions. Each loop drives its own sessions; it has a fixed share of what
- * may be in flight on a device, so that loops need not ask each other.
+ * transfer_engine.c - the transfer engine: jobs of sessions, posted in turn, and their completions.
+ * Each loop drives its own sessions; it has a fixed share of what may be in flight on a device, so
+ * that loops need not ask each other.
  *
- * Fair: a session with jobs has one turn of at most RDX_TURN_JOBS work requests or RDX_TURN_BYTES, then goes behind the others. The last of a turn is signalled, and with
- * it all before it complete. The initiator of requests by a token (initiator.c) has its turns between those of sessions. Keeps I7 (a job is over when the device is through with its memory) and I9 (the ring, the share).
+ * Fair: a session with jobs has one turn of at most RDX_TURN_JOBS work requests or RDX_TURN_BYTES,
+ * then goes behind the others. The last of a turn is signalled, and with it all before it complete.
+ * The initiator of requests by a token (initiator.c) has its turns between those of sessions. Keeps
+ * I7 (a job is over when the device is through with its memory) and I9 (the ring, the share).
  */
 #include "rdma/initiator.h"
 
@@ -14,7 +17,7 @@
 #define POLL_MOST   64u
 #define TAG_RECEIVE (1ull << 24)
 
-/* ---- figures -------------------------------------------------------------------------------------- */
+/* ---- figures --------------------------------------------------------------------------------- */
 
 void rdx_latency(struct rdx_home *home, enum rdx_stage stage, uint64_t since)
 {
@@ -34,7 +37,7 @@ void rdx_in_flight(struct rdx_connection *connection, int by)
         rdx_count(&connection->home->counters.in_flight, (uint64_t)(int64_t)by);
 }
 
-/* ---- arenas --------------------------------------------------------------------------------------- */
+/* ---- arenas ---------------------------------------------------------------------------------- */
 
 int rdx_arena_of(const struct rdx_server *server, const void *buf, size_t len)
 {
@@ -54,7 +57,7 @@ bool rdx_server_registered(const struct rdx_server *server, const void *buf, siz
         return rdx_arena_of(server, buf, len) >= 0;
 }
 
-/* ---- jobs ----------------------------------------------------------------------------------------- */
+/* ---- jobs ------------------------------------------------------------------------------------ */
 
 struct rdx_write *rdx_write_of(struct rdx_job *job)
 {
@@ -135,7 +138,7 @@ void rdx_jobs_drop(struct rdx_session *session, const struct rdx_flow *flow, int
         rdx_line_drop(&session->first, &session->last, flow, result);
 }
 
-/* ---- posting -------------------------------------------------------------------------------------- */
+/* ---- posting --------------------------------------------------------------------------------- */
 
 static uint64_t send_tag(const struct rdx_session *session, uint32_t seq)
 {
@@ -204,7 +207,10 @@ static void transfer_make_work(struct rdx_session *session, struct rdx_job *job,
         work->tag = send_tag(session, seq);
 }
 
-/* The ring was empty until now: was it so in the middle of a request? Asked once for a ring that ran empty, of no more flows than a session may have. */
+/*
+ * The ring was empty until now: was it so in the middle of a request? Asked once for a ring that
+ * ran empty, of no more flows than a session may have.
+ */
 static void note_filled(struct rdx_session *session)
 {
         const struct rdx_flow *flow = session->flows;
@@ -246,7 +252,10 @@ static void transfer_into_ring(struct rdx_session *session, struct rdx_work *wor
         session->posted++;
 }
 
-/* What the device did not take was not posted, but it stands in the ring behind what was: the session's end gives it back with the rest. */
+/*
+ * What the device did not take was not posted, but it stands in the ring behind what was: the
+ * session's end gives it back with the rest.
+ */
 static void post_turn(struct rdx_connection *connection, struct rdx_session *session)
 {
         struct rdx_home *home = connection->home;
@@ -276,7 +285,10 @@ static void post_turn(struct rdx_connection *connection, struct rdx_session *ses
         rdx_session_fail(session, RDX_END_DEVICE);
 }
 
-/* The pair is in the error state: what is posted now is flushed behind all that was before, signalled or not. */
+/*
+ * The pair is in the error state: what is posted now is flushed behind all that was before,
+ * signalled or not.
+ */
 void rdx_post_marker(struct rdx_session *session)
 {
         struct rdx_work work = {.op = RDX_OP_SEND, .signalled = true, .tag = send_tag(session, session->posted)};
@@ -319,7 +331,7 @@ void rdx_pump(struct rdx_connection *connection)
         }
 }
 
-/* ---- completions ---------------------------------------------------------------------------------- */
+/* ---- completions ----------------------------------------------------------------------------- */
 
 /* The oldest of the ring. */
 static void transfer_pop_ring(struct rdx_session *session, int result)
@@ -396,7 +408,10 @@ static void transfer_take_done(struct rdx_connection *connection, const struct r
                 rdx_session_check(session, false);
 }
 
-/* Until there is none, with the announcement of the next one asked for in between, so that none is missed. */
+/*
+ * Until there is none, with the announcement of the next one asked for in between, so that none is
+ * missed.
+ */
 void rdx_connection_poll(struct rdx_connection *connection)
 {
         const struct rdx_transport *transport = connection->home->server->transport;

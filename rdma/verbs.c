@@ -1,5 +1,6 @@
 /*
- * verbs.c - the table of the verbs transport, and the two libraries it stands on, opened when first asked for.
+ * verbs.c - the table of the verbs transport, and the two libraries it stands on, opened when first
+ * asked for.
  */
 #include "rdma/verbs.h"
 

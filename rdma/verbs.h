@@ -1,6 +1,8 @@
 /*
- * verbs.h - the transport on libibverbs and librdmacm: what its files share. The libraries are opened at the first use (dlopen), by daemon and client alike: where they are
- * not installed, everything else works. Of their headers only types, and inline functions that call through a device's own table, are used.
+ * verbs.h - the transport on libibverbs and librdmacm: what its files share. The libraries are
+ * opened at the first use (dlopen), by daemon and client alike: where they are not installed,
+ * everything else works. Of their headers only types, and inline functions that call through a
+ * device's own table, are used.
  */
 #ifndef RDX_VERBS_H
 #define RDX_VERBS_H

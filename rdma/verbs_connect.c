@@ -1,7 +1,9 @@
 /*
- * verbs_connect.c - connections of the verbs transport by rdma_cm: listening, private data, events, and queue pairs.
+ * verbs_connect.c - connections of the verbs transport by rdma_cm: listening, private data, events,
+ * and queue pairs.
  *
- * An event is copied and acknowledged at once, so that destroying an id (which waits for its events) never waits for another thread's leisure.
+ * An event is copied and acknowledged at once, so that destroying an id (which waits for its
+ * events) never waits for another thread's leisure.
  */
 #include "rdma/verbs.h"
 
@@ -59,7 +61,7 @@ int rdx_verbs_await(struct rdma_event_channel *channel, enum rdma_cm_event_type 
         return rv;
 }
 
-/* ---- channels ------------------------------------------------------------------------------------- */
+/* ---- channels -------------------------------------------------------------------------------- */
 
 int rdx_verbs_channel_open(struct rdx_device *device, struct rdx_channel **out)
 {
@@ -186,7 +188,7 @@ int rdx_verbs_channel_next(struct rdx_channel *channel, struct rdx_event *out)
         return 1;
 }
 
-/* ---- listening ------------------------------------------------------------------------------------ */
+/* ---- listening ------------------------------------------------------------------------------- */
 
 int rdx_verbs_listen(struct rdx_channel *channel, const char *address, uint16_t port, unsigned backlog,
                      struct rdx_listener **out)
@@ -237,7 +239,7 @@ void rdx_verbs_reject(struct rdx_arrival *arrival, const void *data, size_t len)
         free(arrival);
 }
 
-/* ---- pairs ---------------------------------------------------------------------------------------- */
+/* ---- pairs ----------------------------------------------------------------------------------- */
 
 unsigned rdx_verbs_depth(int device, unsigned offered)
 {

@@ -1,9 +1,11 @@
 /*
- * verbs_dc.c - dynamically connected transport of mlx5 devices: initiators for requests by a token, and the ways to their targets.
+ * verbs_dc.c - dynamically connected transport of mlx5 devices: initiators for requests by a token,
+ * and the ways to their targets.
  *
- * NEVER RUN. There was no device to run it on: it compiles against rdma-core's headers and follows its manual pages (mlx5dv_create_qp, mlx5dv_wr_post), and what stands above it is
- * tested on the fake. Compiled where the headers have mlx5 DC; libmlx5 is opened at the first use, like the other libraries (verbs.c), and where it is missing no
- * device has DC.
+ * NEVER RUN. There was no device to run it on: it compiles against rdma-core's headers and follows
+ * its manual pages (mlx5dv_create_qp, mlx5dv_wr_post), and what stands above it is tested on the
+ * fake. Compiled where the headers have mlx5 DC; libmlx5 is opened at the first use, like the other
+ * libraries (verbs.c), and where it is missing no device has DC.
  */
 #include "rdma/verbs.h"
 
@@ -32,7 +34,7 @@ struct rdx_route {
         struct ibv_ah *ah;
 };
 
-/* ---- the libraries -------------------------------------------------------------------------------- */
+/* ---- the libraries --------------------------------------------------------------------------- */
 
 #define FROM_IBVERBS(X)                                                                                                \
         X(ibv_create_ah, struct ibv_ah *, (struct ibv_pd *, struct ibv_ah_attr *))                                     \
@@ -76,7 +78,7 @@ static void verbs_dc_load(void)
         loaded = all;
 }
 
-/* ---- initiators ----------------------------------------------------------------------------------- */
+/* ---- initiators ------------------------------------------------------------------------------ */
 
 static struct ibv_qp *create(struct ibv_context *context, struct ibv_pd *pd, struct ibv_cq *cq, unsigned sends)
 {
@@ -198,7 +200,7 @@ int rdx_verbs_initiator_post(struct rdx_initiator *initiator, const struct rdx_w
         return rv;
 }
 
-/* ---- ways ----------------------------------------------------------------------------------------- */
+/* ---- ways ------------------------------------------------------------------------------------ */
 
 /* The index of the device's own address; with RoCE that of version 2, the one that is routed. */
 static int own_index(struct rdx_device *device)
@@ -250,7 +252,7 @@ void rdx_verbs_route_close(struct rdx_route *route)
         free(route);
 }
 
-/* ---- is it there ---------------------------------------------------------------------------------- */
+/* ---- is it there ----------------------------------------------------------------------------- */
 
 /* No flag of the device says it: one is made. */
 bool rdx_verbs_dc(struct ibv_context *context)

@@ -1,5 +1,6 @@
 /*
- * verbs_device.c - devices, protection domains, memory regions and windows of the verbs transport. Set-up calls; those that pin memory or ask the kernel take their time.
+ * verbs_device.c - devices, protection domains, memory regions and windows of the verbs transport.
+ * Set-up calls; those that pin memory or ask the kernel take their time.
  */
 #include "rdma/verbs.h"
 
@@ -8,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what a device can ---------------------------------------------------------------------------- */
+/* ---- what a device can ----------------------------------------------------------------------- */
 
 static void fill_odp(struct ibv_context *context, struct rdx_device_info *out)
 {
@@ -93,7 +94,7 @@ int rdx_verbs_devices(void (*visit)(void *arg, const struct rdx_device_info *inf
         return count;
 }
 
-/* ---- opening -------------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 /* By address: rdma_cm knows which device an address belongs to, or is reached through. */
 static int find_device(struct rdx_device *device, struct sockaddr_storage *address, bool remote, unsigned timeout_ms)
@@ -187,7 +188,7 @@ void rdx_verbs_domain_close(struct rdx_domain *domain)
         free(domain);
 }
 
-/* ---- regions and windows -------------------------------------------------------------------------- */
+/* ---- regions and windows --------------------------------------------------------------------- */
 
 static int access_flags(unsigned access)
 {

@@ -1,5 +1,6 @@
 /*
- * verbs_work.c - completion queues and work requests of the verbs transport. Called for every WRITE: no allocation, no system call of its own.
+ * verbs_work.c - completion queues and work requests of the verbs transport. Called for every
+ * WRITE: no allocation, no system call of its own.
  */
 #include "rdma/verbs.h"
 
@@ -11,7 +12,7 @@
 #define CHAIN 16u /* work requests given to a device at a time */
 #define POLL  32u
 
-/* ---- completion queues ---------------------------------------------------------------------------- */
+/* ---- completion queues ----------------------------------------------------------------------- */
 
 int rdx_verbs_queue_open(struct rdx_device *device, unsigned entries, struct rdx_queue **out)
 {
@@ -111,7 +112,7 @@ int rdx_verbs_queue_poll(struct rdx_queue *queue, struct rdx_done *out, unsigned
         return n < 0 ? -EIO : n;
 }
 
-/* ---- work requests -------------------------------------------------------------------------------- */
+/* ---- work requests --------------------------------------------------------------------------- */
 
 static void set_bind(const struct rdx_work *work, struct ibv_mw_bind_info *info)
 {

@@ -1,7 +1,8 @@
 /*
- * Whom a request is sent to: the one place that reads the Host header and the authority of an absolute-form target. The gateway
- * asks here for every request, on the loop that received it, before anything is routed: a signature covers the Host header, so
- * nothing else may choose the bucket.
+ * Whom a request is sent to: the one place that reads the Host header and the authority of an
+ * absolute-form target. The gateway asks here for every request, on the loop that received it,
+ * before anything is routed: a signature covers the Host header, so nothing else may choose the
+ * bucket.
  */
 #include <arpa/inet.h>
 
@@ -15,7 +16,10 @@ static bool is_name_byte(char c)
         return s3_is(c, S3_CLASS_UNRESERVED);
 }
 
-/* "name" without the final dot of a full domain name. Neither "" nor "." is a name, and no label between dots is empty. */
+/*
+ * "name" without the final dot of a full domain name. Neither "" nor "." is a name, and no label
+ * between dots is empty.
+ */
 static bool parse_name(struct s3_str text, struct s3_str *out)
 {
         if (text.len > 0 && text.data[text.len - 1] == '.')

@@ -1,5 +1,6 @@
 /*
- * Rules for names of general purpose buckets, as AWS documents them. Asked by the gateway at CreateBucket and by clients.
+ * Rules for names of general purpose buckets, as AWS documents them. Asked by the gateway at
+ * CreateBucket and by clients.
  */
 #include "s3_internal.h"
 

@@ -1,7 +1,7 @@
 /*
- * The five checksums of S3: their names, their text, and running any set of them over a stream. The gateway feeds s3_sums
- * on the loop that owns the upload, while the bytes are in cache; clients use the same. A value is bytes in the order
- * they are encoded (big-endian for CRCs).
+ * The five checksums of S3: their names, their text, and running any set of them over a stream. The
+ * gateway feeds s3_sums on the loop that owns the upload, while the bytes are in cache; clients use
+ * the same. A value is bytes in the order they are encoded (big-endian for CRCs).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "ec.h"
 #include "s3_internal.h"
 
-/* ---- names --------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 static const struct s3_checksum_info info_table[S3_CHECKSUM_KINDS] = {
         [S3_CRC32] = {"CRC32", "x-amz-checksum-crc32", "ChecksumCRC32", 4},
@@ -96,7 +96,7 @@ enum s3_checksum_type s3_checksum_type_default(enum s3_checksum kind)
         return kind == S3_CRC64NVME ? S3_FULL_OBJECT : S3_COMPOSITE;
 }
 
-/* ---- text ---------------------------------------------------------------------------------------- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 int s3_checksum_parse(enum s3_checksum kind, struct s3_str text, uint8_t out[S3_CHECKSUM_MAX])
 {
@@ -141,7 +141,7 @@ uint64_t s3_checksum_to_crc(enum s3_checksum kind, const uint8_t *value)
         return crc;
 }
 
-/* ---- running ------------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 /* owner: whoever made it; one thread at a time. */
 struct s3_sums {

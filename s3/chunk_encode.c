@@ -1,5 +1,6 @@
 /*
- * Writing aws-chunked bodies: the client library and the benchmarks call this, and tests make their input with it.
+ * Writing aws-chunked bodies: the client library and the benchmarks call this, and tests make their
+ * input with it.
  */
 #include "sha256.h" /* first: it includes OpenSSL its own way */
 

@@ -1,8 +1,9 @@
 /*
- * The aws-chunked decoder. The gateway feeds it what the HTTP library hands over, cut anywhere, on the loop that owns the
- * request; decoded bytes go out as slices of that input, so nothing is copied but lines. A signed chunk is hashed as it
- * passes and checked when its last byte is there, before that last slice is handed out; nothing may be committed
- * before s3_chunked_finish(). Memory per body: about 2 KiB, and up to S3_TRAILER_BYTES_MAX while trailers are read (I9).
+ * The aws-chunked decoder. The gateway feeds it what the HTTP library hands over, cut anywhere, on
+ * the loop that owns the request; decoded bytes go out as slices of that input, so nothing is
+ * copied but lines. A signed chunk is hashed as it passes and checked when its last byte is there,
+ * before that last slice is handed out; nothing may be committed before s3_chunked_finish(). Memory
+ * per body: about 2 KiB, and up to S3_TRAILER_BYTES_MAX while trailers are read (I9).
  *
  *   size[;chunk-signature=hex]CRLF data CRLF ... 0[;chunk-signature=hex]CRLF
  *   [name:valueCRLF ... [x-amz-trailer-signature:hexCRLF]] CRLF
@@ -88,7 +89,7 @@ static enum s3_error fail_framing(struct s3_chunked *dec)
                             "The request body terminated unexpectedly or is not aws-chunked.");
 }
 
-/* ---- making -------------------------------------------------------------------------------------- */
+/* ---- making ---------------------------------------------------------------------------------- */
 
 static enum s3_error parse_declared(struct s3_chunked *dec, struct s3_str names)
 {
@@ -137,7 +138,7 @@ void s3_chunked_free(struct s3_chunked *dec)
         free(dec);
 }
 
-/* ---- lines --------------------------------------------------------------------------------------- */
+/* ---- lines ----------------------------------------------------------------------------------- */
 
 enum line_result { LINE_MORE, LINE_DONE, LINE_TOO_LONG };
 
@@ -178,7 +179,10 @@ static bool parse_size(struct s3_str digits, uint64_t *out)
         return true;
 }
 
-/* The part behind the size. Signed forms: "chunk-signature=" and 64 hex digits, nothing else; absent for the others. */
+/*
+ * The part behind the size. Signed forms: "chunk-signature=" and 64 hex digits, nothing else;
+ * absent for the others.
+ */
 static bool take_extension(struct s3_chunked *dec, struct s3_str extension)
 {
         struct s3_str wanted = S3_STR("chunk-signature=");
@@ -238,7 +242,7 @@ static enum s3_error on_chunk_line(struct s3_chunked *dec, struct s3_str line)
         return S3_OK;
 }
 
-/* ---- trailers ------------------------------------------------------------------------------------ */
+/* ---- trailers -------------------------------------------------------------------------------- */
 
 static enum s3_error fail_trailer(struct s3_chunked *dec)
 {
@@ -304,7 +308,10 @@ static enum s3_error on_trailer_line(struct s3_chunked *dec, struct s3_str line)
         bool crlf = line.len > 0 && line.data[line.len - 1] == '\r';
 
         line.len -= crlf;
-        /* AWS's own description has "name:value LF CR LF": there, before an empty line, and nowhere else, LF ends a line. */
+        /*
+         * AWS's own description has "name:value LF CR LF": there, before an empty line, and nowhere
+         * else, LF ends a line.
+         */
         if (line.len == 0 ? !crlf : dec->bare_lf)
                 return fail_trailer(dec);
         dec->bare_lf = !crlf;
@@ -331,7 +338,7 @@ static enum s3_error on_trailer_line(struct s3_chunked *dec, struct s3_str line)
         return S3_OK;
 }
 
-/* ---- feeding ------------------------------------------------------------------------------------- */
+/* ---- feeding --------------------------------------------------------------------------------- */
 
 static enum s3_error step_line(struct s3_chunked *dec, struct s3_str *in)
 {
@@ -425,7 +432,7 @@ enum s3_error s3_chunked_finish(struct s3_chunked *dec)
         return S3_OK;
 }
 
-/* ---- results ------------------------------------------------------------------------------------- */
+/* ---- results --------------------------------------------------------------------------------- */
 
 const char *s3_chunked_message(const struct s3_chunked *dec)
 {

@@ -1,5 +1,6 @@
 /*
- * Base64 and hexadecimal, strict: a checksum or signature has exactly one spelling. Pure; any thread.
+ * Base64 and hexadecimal, strict: a checksum or signature has exactly one spelling. Pure; any
+ * thread.
  */
 #include <endian.h>
 #include <errno.h>

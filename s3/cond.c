@@ -1,6 +1,7 @@
 /*
- * Conditions of requests with S3's precedence. The gateway asks with the ETag and time of the version it is about to serve
- * or copy; conditions of writes are only parsed here, since the engine decides them in one place.
+ * Conditions of requests with S3's precedence. The gateway asks with the ETag and time of the
+ * version it is about to serve or copy; conditions of writes are only parsed here, since the engine
+ * decides them in one place.
  */
 #include "s3_internal.h"
 

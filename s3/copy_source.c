@@ -1,12 +1,15 @@
 /*
- * The x-amz-copy-source header. Its value is URL-encoded, so "+" is a space as AWS reads it; clients that mean a plus send
- * %2B. Called by the gateway; pure.
+ * The x-amz-copy-source header. Its value is URL-encoded, so "+" is a space as AWS reads it;
+ * clients that mean a plus send %2B. Called by the gateway; pure.
  */
 #include <errno.h>
 
 #include "s3_internal.h"
 
-/* Takes "?versionId=..." off the end. Any other "?" belongs to the key: some clients do not encode it. */
+/*
+ * Takes "?versionId=..." off the end. Any other "?" belongs to the key: some clients do not encode
+ * it.
+ */
 static bool cut_version(struct s3_str *value, struct s3_copy_source *out)
 {
         struct s3_str mark = S3_STR("?versionId="), version;

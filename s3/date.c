@@ -1,6 +1,6 @@
 /*
- * Dates of S3 and HTTP, by arithmetic on the proleptic Gregorian calendar: libc's functions depend on locale and time zone.
- * Pure; any thread.
+ * Dates of S3 and HTTP, by arithmetic on the proleptic Gregorian calendar: libc's functions depend
+ * on locale and time zone. Pure; any thread.
  */
 #include <errno.h>
 
@@ -73,7 +73,7 @@ static int date_join(const struct moment *m, int64_t *ms)
         return 0;
 }
 
-/* ---- writing ------------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static char *date_put_number(char *p, int value, int digits)
 {
@@ -157,7 +157,7 @@ size_t s3_date_format_http(int64_t ms, char out[S3_DATE_HTTP_SIZE])
         return (size_t)(p - out);
 }
 
-/* ---- reading ------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 /* Each take_...() advances *s past what it recognised and returns false if that is not there. */
 

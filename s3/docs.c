@@ -1,7 +1,8 @@
 /*
- * The XML documents clients send: CompleteMultipartUpload, Delete, CreateBucketConfiguration. Read as they arrive, into
- * tables bounded by S3's own limits; what an element of ours does not know is refused rather than ignored, since it may
- * be a condition. Called by the gateway for the request that owns the document.
+ * The XML documents clients send: CompleteMultipartUpload, Delete, CreateBucketConfiguration. Read
+ * as they arrive, into tables bounded by S3's own limits; what an element of ours does not know is
+ * refused rather than ignored, since it may be a condition. Called by the gateway for the request
+ * that owns the document.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -40,7 +41,7 @@ enum field {
         FIELD_LOCATION = 1u << 8,
 };
 
-/* ---- memory -------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 static void *docs_keep(struct s3_doc *doc, const void *bytes, size_t len)
 {
@@ -89,7 +90,7 @@ static enum s3_error docs_grow(struct s3_doc *doc, void **table, unsigned count,
         return S3_OK;
 }
 
-/* ---- values -------------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 /* XML white space around a number or word. Never used on keys. */
 static struct s3_str trim_xml(struct s3_str s)
@@ -129,7 +130,7 @@ static bool docs_first_of(struct s3_doc *doc, enum field field)
         return true;
 }
 
-/* ---- CompleteMultipartUpload --------------------------------------------------------------------- */
+/* ---- CompleteMultipartUpload ----------------------------------------------------------------- */
 
 static enum s3_error part_number(struct s3_doc *doc, struct s3_str text)
 {
@@ -202,7 +203,7 @@ static enum s3_error part_end(struct s3_doc *doc)
         return error;
 }
 
-/* ---- Delete -------------------------------------------------------------------------------------- */
+/* ---- Delete ---------------------------------------------------------------------------------- */
 
 static enum s3_error object_key(struct s3_doc *doc, struct s3_str text)
 {
@@ -268,7 +269,7 @@ static enum s3_error delete_quiet(struct s3_doc *doc, struct s3_str text)
         return doc->quiet || s3_str_eq_nocase(text, S3_STR("false")) ? S3_OK : S3_ERR_MALFORMED_XML;
 }
 
-/* ---- CreateBucketConfiguration ------------------------------------------------------------------- */
+/* ---- CreateBucketConfiguration --------------------------------------------------------------- */
 
 static enum s3_error bucket_open(struct s3_doc *doc, struct s3_str name)
 {
@@ -287,7 +288,7 @@ static enum s3_error bucket_location(struct s3_doc *doc, struct s3_str text)
         return keep_str(doc, trim_xml(text), &doc->location);
 }
 
-/* ---- configurations ------------------------------------------------------------------------------ */
+/* ---- configurations -------------------------------------------------------------------------- */
 
 static enum s3_error config_element(struct s3_doc *doc, struct s3_str name, struct s3_str text)
 {
@@ -305,7 +306,7 @@ static enum s3_error config_element(struct s3_doc *doc, struct s3_str name, stru
         return error;
 }
 
-/* ---- events -------------------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 static const struct {
         const char *root, *item; /* item: the element at depth 1 that has fields; NULL: none */
@@ -370,7 +371,7 @@ static enum s3_error docs_on_close(void *arg, unsigned depth, struct s3_str name
 
 static const struct s3_xml_events doc_events = {.open = docs_on_open, .close = docs_on_close};
 
-/* ---- outside ------------------------------------------------------------------------------------- */
+/* ---- outside --------------------------------------------------------------------------------- */
 
 int s3_doc_new(enum s3_doc_kind kind, struct s3_doc **out)
 {

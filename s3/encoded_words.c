@@ -1,8 +1,10 @@
 /*
- * Metadata beyond ASCII in headers of answers: encoded words of RFC 2047. Called by the gateway; pure.
+ * Metadata beyond ASCII in headers of answers: encoded words of RFC 2047. Called by the gateway;
+ * pure.
  *
- * What is stored are the bytes that the client sent. Most clients send UTF-8; those that send ISO-8859-1, as HTTP once had it,
- * are understood, too, since their bytes are hardly ever UTF-8 by chance.
+ * What is stored are the bytes that the client sent. Most clients send UTF-8; those that send
+ * ISO-8859-1, as HTTP once had it, are understood, too, since their bytes are hardly ever UTF-8 by
+ * chance.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -162,7 +164,7 @@ ssize_t s3_words_encode(struct s3_str value, char *out, size_t cap)
         return w.full ? -ENOBUFS : (ssize_t)w.used;
 }
 
-/* ---- back ---------------------------------------------------------------------------------------- */
+/* ---- back ------------------------------------------------------------------------------------ */
 
 /* The text of the word at the front of *rest, which is moved behind it; *q: how it is encoded. */
 static int cut_word(struct s3_str *rest, struct s3_str *text, bool *q)

@@ -1,5 +1,6 @@
 /*
- * The table of S3 errors as values: looked up by the gateway when it answers and by clients when they read an answer.
+ * The table of S3 errors as values: looked up by the gateway when it answers and by clients when
+ * they read an answer.
  */
 #include "s3_internal.h"
 

@@ -1,5 +1,6 @@
 /*
- * ETags as S3 writes them (an MD5 in hex, for multipart objects with "-parts") and lists of them in conditions.
+ * ETags as S3 writes them (an MD5 in hex, for multipart objects with "-parts") and lists of them in
+ * conditions.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,6 +1,7 @@
 /*
- * The checksum of a multipart object from those of its parts: CRCs are combined by length (FULL_OBJECT), or the values are
- * hashed in order (COMPOSITE). The gateway calls it at CompleteMultipartUpload, clients to check what they got.
+ * The checksum of a multipart object from those of its parts: CRCs are combined by length
+ * (FULL_OBJECT), or the values are hashed in order (COMPOSITE). The gateway calls it at
+ * CompleteMultipartUpload, clients to check what they got.
  */
 #include <errno.h>
 #include <stdlib.h>

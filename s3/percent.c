@@ -1,5 +1,6 @@
 /*
- * Percent-encoding in the three dialects S3 uses, and decoding. Pure; called by everything that handles paths and queries.
+ * Percent-encoding in the three dialects S3 uses, and decoding. Pure; called by everything that
+ * handles paths and queries.
  */
 #include <errno.h>
 

@@ -1,6 +1,6 @@
 /*
- * Query parameters, decoded once per request into a buffer of the caller's. Order and duplicates are kept: the gateway
- * decides what a repeated parameter means.
+ * Query parameters, decoded once per request into a buffer of the caller's. Order and duplicates
+ * are kept: the gateway decides what a repeated parameter means.
  */
 #include "s3_internal.h"
 
@@ -60,7 +60,7 @@ unsigned s3_query_count(const struct s3_query *query, const char *name)
         return count;
 }
 
-/* ---- headers in presigned URLs ------------------------------------------------------------------- */
+/* ---- headers in presigned URLs --------------------------------------------------------------- */
 
 #define NAME(text)                                                                                                     \
         {                                                                                                              \

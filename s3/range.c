@@ -1,12 +1,14 @@
 /*
- * Ranges of bytes: of GET and HEAD (lenient: what is not understood is no range) and of UploadPartCopy (strict).
- * Called by the gateway; pure.
+ * Ranges of bytes: of GET and HEAD (lenient: what is not understood is no range) and of
+ * UploadPartCopy (strict). Called by the gateway; pure.
  */
 #include <errno.h>
 
 #include "s3_internal.h"
 
-/* "first-last" with either side possibly empty. Numbers too large for 64 bits count as the largest. */
+/*
+ * "first-last" with either side possibly empty. Numbers too large for 64 bits count as the largest.
+ */
 static bool range_take_number(struct s3_str s, uint64_t *out)
 {
         int rv = s3_parse_uint(s, UINT64_MAX, out);

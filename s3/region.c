@@ -1,6 +1,7 @@
 /*
- * Codes of AWS's regions, as its documentation lists them. A store has one region, whatever its name; which names mean
- * another one, and which nothing at all, decides what a client is told. Pure; any thread.
+ * Codes of AWS's regions, as its documentation lists them. A store has one region, whatever its
+ * name; which names mean another one, and which nothing at all, decides what a client is told.
+ * Pure; any thread.
  */
 #include "s3_internal.h"
 

@@ -6,7 +6,10 @@
 
 #include "s3.h"
 
-/* Value of a hexadecimal digit, or -1. By a table: which of the three kinds a digit of a signature is cannot be foreseen. */
+/*
+ * Value of a hexadecimal digit, or -1. By a table: which of the three kinds a digit of a signature
+ * is cannot be foreseen.
+ */
 extern const int8_t s3_hex_values[256];
 
 static inline int s3_hex_value(char c)
@@ -24,7 +27,10 @@ static inline char s3_lower(char c)
         return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
 
-/* What may stand as it is: bits of a table, since every byte of every request and answer is asked for. */
+/*
+ * What may stand as it is: bits of a table, since every byte of every request and answer is asked
+ * for.
+ */
 #define S3_CLASS_UNRESERVED 1u /* RFC 3986: SigV4 never encodes it */
 #define S3_CLASS_PATH       2u /* in a canonical URI: the same and "/" */
 #define S3_CLASS_LIST       4u /* in a listing with encoding-type=url */
@@ -46,7 +52,10 @@ static inline size_t s3_span(struct s3_str s, unsigned class)
         return n;
 }
 
-/* Cuts s at the first c: the part before is returned, the part behind goes to *rest (absent if there was no c). */
+/*
+ * Cuts s at the first c: the part before is returned, the part behind goes to *rest (absent if
+ * there was no c).
+ */
 struct s3_str s3_str_cut(struct s3_str s, char c, struct s3_str *rest);
 
 /* Length of the well-formed UTF-8 sequence at the front of s (which is not empty), or 0. */

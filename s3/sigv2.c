@@ -1,8 +1,9 @@
 /*
- * URLs presigned with signature version 2 (HMAC-SHA1 over method, a few headers, the path and the sub-resources). boto3 and
- * aws cli 1 make them by default for endpoints that are not AWS's; the gateway takes them where a setting says so. They may
- * live as long as those of version 4. The signature covers only the parameters in the table below: every other one is refused,
- * so that nothing can be added to a URL that was handed out.
+ * URLs presigned with signature version 2 (HMAC-SHA1 over method, a few headers, the path and the
+ * sub-resources). boto3 and aws cli 1 make them by default for endpoints that are not AWS's; the
+ * gateway takes them where a setting says so. They may live as long as those of version 4. The
+ * signature covers only the parameters in the table below: every other one is refused, so that
+ * nothing can be added to a URL that was handed out.
  */
 #include "sigv4_internal.h" /* first: it includes OpenSSL its own way */
 
@@ -17,7 +18,7 @@
 #define AMZ_HEADERS_MAX 64u
 #define TEXT_MAX        (S3_TARGET_MAX + (32u << 10)) /* a string to sign: target and headers fit */
 
-/* ---- parsing ------------------------------------------------------------------------------------- */
+/* ---- parsing --------------------------------------------------------------------------------- */
 
 enum v2_field { V2_KEY_ID, V2_SIGNATURE, V2_EXPIRES, V2_FIELDS };
 
@@ -41,7 +42,9 @@ static enum s3_auth_reason parse_fields(const struct s3_str raw[V2_FIELDS], stru
         for (unsigned i = 0; i < V2_FIELDS; i++)
                 if (raw[i].len == 0)
                         return S3_AUTH_V2_MISSING;
-        /* What does not decode or fit names no key and matches no signature: the field stays empty. */
+        /*
+         * What does not decode or fit names no key and matches no signature: the field stays empty.
+         */
         if (!decode_text(raw[V2_KEY_ID], out->access_key, sizeof(out->access_key)))
                 out->access_key[0] = '\0';
         if (!decode_text(raw[V2_SIGNATURE], out->signature, sizeof(out->signature)))
@@ -75,7 +78,7 @@ bool s3_auth_parse_v2(struct s3_str query, struct s3_auth *out, enum s3_auth_rea
         return true;
 }
 
-/* ---- the string to sign -------------------------------------------------------------------------- */
+/* ---- the string to sign ---------------------------------------------------------------------- */
 
 /* Parameters the signature covers. */
 static const char *const covered[] = {
@@ -133,8 +136,8 @@ static bool sigv2_has_header(const struct s3_request *request, struct s3_str nam
 }
 
 /*
- * botocore signs headers and moves them into the URL. Such a parameter is signed as the header it was; where there is a header of
- * that name too, the header counts and the parameter means nothing.
+ * botocore signs headers and moves them into the URL. Such a parameter is signed as the header it
+ * was; where there is a header of that name too, the header counts and the parameter means nothing.
  */
 static bool was_header(struct s3_str name)
 {
@@ -175,7 +178,10 @@ static bool add_decoded(struct text *text, struct s3_str raw, bool plus)
         return true;
 }
 
-/* The same for one that was a header. False also where it could not have been: a line's end in it would be another line. */
+/*
+ * The same for one that was a header. False also where it could not have been: a line's end in it
+ * would be another line.
+ */
 static bool add_moved(struct text *text, struct s3_str raw)
 {
         size_t from = text->len;
@@ -203,7 +209,10 @@ static int compare_params(const void *a, const void *b)
         return compare_str(x->name, y->name);
 }
 
-/* "?acl&versionId=decoded": false if there is a parameter that is not covered, or one that does not decode. */
+/*
+ * "?acl&versionId=decoded": false if there is a parameter that is not covered, or one that does not
+ * decode.
+ */
 static bool add_params(struct text *text, struct s3_str query)
 {
         struct s3_header params[S3_QUERY_PARAMS_MAX];
@@ -356,7 +365,7 @@ static enum s3_auth_reason write_text(struct text *text, const struct s3_request
         return text->full ? S3_AUTH_TOO_LARGE : S3_AUTH_OK;
 }
 
-/* ---- verifying ----------------------------------------------------------------------------------- */
+/* ---- verifying ------------------------------------------------------------------------------- */
 
 enum s3_auth_reason s3_auth_verify_v2(const struct s3_request *request, const struct s3_auth *auth,
                                       struct s3_str secret, struct s3_str bucket, int64_t now_ms)

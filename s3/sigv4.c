@@ -1,6 +1,6 @@
 /*
- * SigV4: keys, string to sign, signature, and the tables of reasons. Called by the gateway's authentication (on its loops)
- * and by clients that sign. Keys are never compared or logged here.
+ * SigV4: keys, string to sign, signature, and the tables of reasons. Called by the gateway's
+ * authentication (on its loops) and by clients that sign. Keys are never compared or logged here.
  */
 #include "sigv4_internal.h" /* first: it includes OpenSSL its own way */
 
@@ -9,7 +9,7 @@
 
 #include <openssl/crypto.h>
 
-/* ---- reasons ------------------------------------------------------------------------------------- */
+/* ---- reasons --------------------------------------------------------------------------------- */
 
 static const struct {
         enum s3_error error;
@@ -91,7 +91,7 @@ const char *s3_auth_describe(enum s3_auth_reason reason, const struct s3_auth *a
         return buf;
 }
 
-/* ---- keys ---------------------------------------------------------------------------------------- */
+/* ---- keys ------------------------------------------------------------------------------------ */
 
 static void hmac_text(const uint8_t *key, size_t key_len, const char *text, uint8_t out[S3_SHA256_LEN])
 {
@@ -104,7 +104,10 @@ void s3_signing_key_derive(struct s3_str secret, const char *scope_date, const c
         uint8_t start[256 + 4] = "AWS4", hash[S3_SHA256_LEN];
         size_t len = secret.len < 256 ? secret.len : 256;
 
-        /* Secrets longer than that do not exist (the gateway's limit is 128); cutting one would only make it not match. */
+        /*
+         * Secrets longer than that do not exist (the gateway's limit is 128); cutting one would
+         * only make it not match.
+         */
         if (len > 0)
                 memcpy(start + 4, secret.data, len);
         hmac_text(start, 4 + len, scope_date, hash);
@@ -115,7 +118,7 @@ void s3_signing_key_derive(struct s3_str secret, const char *scope_date, const c
         OPENSSL_cleanse(hash, sizeof(hash));
 }
 
-/* ---- signatures ---------------------------------------------------------------------------------- */
+/* ---- signatures ------------------------------------------------------------------------------ */
 
 /* Appends to a text that ends in NUL and is known to fit. */
 static char *append(char *at, const char *text)
@@ -197,7 +200,7 @@ int s3_auth_signature(const struct s3_request *request, const struct s3_auth *au
         return 0;
 }
 
-/* ---- chunk signatures ---------------------------------------------------------------------------- */
+/* ---- chunk signatures ------------------------------------------------------------------------ */
 
 void s3_chunk_chain_of_auth(struct s3_chunk_chain *chain, const struct s3_auth *auth, const struct s3_signing_key *key)
 {
@@ -223,7 +226,10 @@ int s3_chunk_chain_of_signer(struct s3_chunk_chain *chain, const struct s3_signe
         return 0;
 }
 
-/* Signs "algorithm\ndate\nscope\nprevious\n[empty\n]hash" and makes the result the new previous signature. */
+/*
+ * Signs "algorithm\ndate\nscope\nprevious\n[empty\n]hash" and makes the result the new previous
+ * signature.
+ */
 static void chain_sign(struct s3_chunk_chain *chain, const char *algorithm, const char *empty,
                        const uint8_t sha256[S3_SHA256_LEN])
 {

@@ -1,16 +1,18 @@
 /*
- * The canonical request of SigV4, streamed into a hash (verifying, signing) or a buffer (error answers, tests).
+ * The canonical request of SigV4, streamed into a hash (verifying, signing) or a buffer (error
+ * answers, tests).
  *
- * The canonical URI is the path decoded once and encoded once, without any normalisation, as S3 does: clients that escape
- * more or less than they sign still agree with us. Query parameters are decoded ("+" is a space), encoded, and sorted by
- * encoded name, then value; the sorting compares the encoded forms byte by byte without materialising them.
+ * The canonical URI is the path decoded once and encoded once, without any normalisation, as S3
+ * does: clients that escape more or less than they sign still agree with us. Query parameters are
+ * decoded ("+" is a space), encoded, and sorted by encoded name, then value; the sorting compares
+ * the encoded forms byte by byte without materialising them.
  */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "sigv4_internal.h"
 
-/* ---- the sink ------------------------------------------------------------------------------------ */
+/* ---- the sink -------------------------------------------------------------------------------- */
 
 void s3_sink_flush(struct s3_sink *sink)
 {
@@ -50,7 +52,7 @@ static void put_str(struct s3_sink *sink, struct s3_str s)
                 s3_sink_put(sink, s.data, s.len);
 }
 
-/* ---- decoding and encoding byte by byte ---------------------------------------------------------- */
+/* ---- decoding and encoding byte by byte ------------------------------------------------------ */
 
 #define RECODE_END (-1)
 #define RECODE_BAD (-2) /* malformed escape */
@@ -115,7 +117,7 @@ static int put_recoded(struct s3_sink *sink, struct s3_str raw, bool query)
         return c == RECODE_BAD ? -EINVAL : 0;
 }
 
-/* ---- query --------------------------------------------------------------------------------------- */
+/* ---- query ----------------------------------------------------------------------------------- */
 
 struct piece {
         struct s3_str name, value; /* raw */
@@ -194,7 +196,7 @@ static int put_query(struct s3_sink *sink, struct s3_str raw, bool presigned)
         return rv;
 }
 
-/* ---- headers ------------------------------------------------------------------------------------- */
+/* ---- headers --------------------------------------------------------------------------------- */
 
 /* Trimmed, runs of blanks made one space. */
 static void put_value(struct s3_sink *sink, struct s3_str value)
@@ -237,7 +239,10 @@ static void put_header(struct s3_sink *sink, const struct s3_request *request, s
         put_byte(sink, '\n');
 }
 
-/* The last line: the header as sent; presigned URLs may carry it as a parameter, and say UNSIGNED-PAYLOAD without it. */
+/*
+ * The last line: the header as sent; presigned URLs may carry it as a parameter, and say
+ * UNSIGNED-PAYLOAD without it.
+ */
 static void put_payload_hash(struct s3_sink *sink, const struct s3_request *request, const struct s3_auth *auth)
 {
         struct s3_str value = s3_request_header(request, "x-amz-content-sha256");

@@ -1,7 +1,8 @@
 /*
- * What a request says of its signature: the Authorization header or the X-Amz-... query parameters, the date, and what
- * kind of body follows. Called once per request by the gateway before anything is verified: everything here is outside
- * data, copied into fixed fields; what does not fit is refused.
+ * What a request says of its signature: the Authorization header or the X-Amz-... query parameters,
+ * the date, and what kind of body follows. Called once per request by the gateway before anything
+ * is verified: everything here is outside data, copied into fixed fields; what does not fit is
+ * refused.
  */
 #include "sigv4_internal.h" /* first: it includes OpenSSL its own way */
 
@@ -18,7 +19,7 @@ static bool copy_field(struct s3_str value, char *out, size_t cap)
         return true;
 }
 
-/* ---- payload ------------------------------------------------------------------------------------- */
+/* ---- payload --------------------------------------------------------------------------------- */
 
 static const struct {
         struct s3_str text;
@@ -47,7 +48,7 @@ static enum s3_auth_reason parse_payload(struct s3_str value, struct s3_auth *ou
         return S3_AUTH_OK;
 }
 
-/* ---- credential ---------------------------------------------------------------------------------- */
+/* ---- credential ------------------------------------------------------------------------------ */
 
 enum credential_fault { CREDENTIAL_OK, CREDENTIAL_BAD, CREDENTIAL_DATE, CREDENTIAL_SERVICE, CREDENTIAL_TERMINAL };
 
@@ -88,7 +89,10 @@ static bool is_scope_date(struct s3_str date)
         return true;
 }
 
-/* "access-key/yyyymmdd/region/service/aws4_request"; read from its end, since an access key may hold slashes. */
+/*
+ * "access-key/yyyymmdd/region/service/aws4_request"; read from its end, since an access key may
+ * hold slashes.
+ */
 static enum credential_fault parse_credential(struct s3_str text, struct s3_auth *out)
 {
         struct s3_str terminal, service, region, date;
@@ -137,8 +141,9 @@ static void copy_signature(struct s3_str value, struct s3_auth *out)
 }
 
 /*
- * Work on a request grows with names times headers, before anybody has proved a secret: the list is bounded and names nothing
- * twice. Real ones hold a dozen names; metadata of many small entries, a hundred.
+ * Work on a request grows with names times headers, before anybody has proved a secret: the list is
+ * bounded and names nothing twice. Real ones hold a dozen names; metadata of many small entries, a
+ * hundred.
  */
 #define SIGNED_NAMES_MAX 128u
 
@@ -160,7 +165,7 @@ static enum s3_auth_reason check_signed_names(const char *list, enum s3_auth_rea
         return S3_AUTH_OK;
 }
 
-/* ---- the Authorization header -------------------------------------------------------------------- */
+/* ---- the Authorization header ---------------------------------------------------------------- */
 
 struct header_fields {
         struct s3_str credential, signed_headers, signature;
@@ -256,7 +261,7 @@ static enum s3_auth_reason parse_header(const struct s3_request *request, struct
         return parse_header_date(request, out);
 }
 
-/* ---- the query form ------------------------------------------------------------------------------ */
+/* ---- the query form -------------------------------------------------------------------------- */
 
 enum query_field {
         Q_ALGORITHM,
@@ -387,7 +392,7 @@ static enum s3_auth_reason parse_query(const struct query_fields *fields, struct
         return reason;
 }
 
-/* ---- both ---------------------------------------------------------------------------------------- */
+/* ---- both ------------------------------------------------------------------------------------ */
 
 static bool is_query_form(const struct query_fields *fields)
 {
@@ -395,7 +400,10 @@ static bool is_query_form(const struct query_fields *fields)
                fields->raw[Q_SIGNATURE].data != NULL;
 }
 
-/* The header counts where it is there; presigned URLs may have it as a parameter; a signed header form must have it. */
+/*
+ * The header counts where it is there; presigned URLs may have it as a parameter; a signed header
+ * form must have it.
+ */
 static enum s3_auth_reason find_payload(const struct s3_request *request, const struct query_fields *fields,
                                         struct s3_auth *out)
 {

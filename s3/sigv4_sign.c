@@ -103,9 +103,11 @@ int s3_sign_headers(const struct s3_request *request, const struct s3_signer *si
         return n;
 }
 
-/* ---- presigned URLs ------------------------------------------------------------------------------ */
+/* ---- presigned URLs -------------------------------------------------------------------------- */
 
-/* Text being written into a buffer of the caller's; once it did not fit, nothing more is written. */
+/*
+ * Text being written into a buffer of the caller's; once it did not fit, nothing more is written.
+ */
 struct target_text {
         char *out;
         size_t cap, len;

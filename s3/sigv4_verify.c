@@ -1,6 +1,6 @@
 /*
- * Verifying a parsed signature: scope, dates, which headers had to be signed, and the signature itself in constant time.
- * Called by the gateway on its loops; keeps no state.
+ * Verifying a parsed signature: scope, dates, which headers had to be signed, and the signature
+ * itself in constant time. Called by the gateway on its loops; keeps no state.
  */
 #include "sigv4_internal.h"
 
@@ -14,7 +14,10 @@ static bool sigv4_header_is_signed(const struct s3_auth *auth, struct s3_str nam
         return false;
 }
 
-/* An x-amz- header that a man in the middle added would change what is stored: all of them must be signed, and host. */
+/*
+ * An x-amz- header that a man in the middle added would change what is stored: all of them must be
+ * signed, and host.
+ */
 static bool must_be_signed(struct s3_str name)
 {
         return s3_str_starts_nocase(name, S3_STR("x-amz-")) || s3_str_eq_nocase(name, S3_STR("host"));

@@ -1,5 +1,6 @@
 /*
- * Strings with a length: comparing, trimming, numbers, UTF-8. Called by everything in s3/ and by its users; pure.
+ * Strings with a length: comparing, trimming, numbers, UTF-8. Called by everything in s3/ and by
+ * its users; pure.
  */
 #include <errno.h>
 

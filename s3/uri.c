@@ -1,12 +1,13 @@
 /*
- * Request targets: from the raw bytes of the request line to path, query, bucket and key. The gateway calls this first for
- * every request, on the loop that received it. Nothing is normalised: S3 keys may hold "//", ".." and any UTF-8.
+ * Request targets: from the raw bytes of the request line to path, query, bucket and key. The
+ * gateway calls this first for every request, on the loop that received it. Nothing is normalised:
+ * S3 keys may hold "//", ".." and any UTF-8.
  */
 #include <errno.h>
 
 #include "s3_internal.h"
 
-/* ---- targets ------------------------------------------------------------------------------------- */
+/* ---- targets --------------------------------------------------------------------------------- */
 
 static bool target_bytes_allowed(struct s3_str raw)
 {
@@ -62,9 +63,12 @@ enum s3_error s3_target_split(struct s3_str raw, struct s3_target *out)
         return S3_OK;
 }
 
-/* ---- addresses ----------------------------------------------------------------------------------- */
+/* ---- addresses ------------------------------------------------------------------------------- */
 
-/* Length of the bucket's part of "bucket.domain" for the longest domain that fits, or 0: path-style. */
+/*
+ * Length of the bucket's part of "bucket.domain" for the longest domain that fits, or 0:
+ * path-style.
+ */
 static size_t virtual_bucket_len(struct s3_str name, const struct s3_str *domains, size_t domain_count)
 {
         size_t best = 0, bucket_len = 0;

@@ -1,7 +1,8 @@
 /*
- * Reading XML within bounds, on libxml2's push parser: fragments go in as they arrive, events come out. The gateway reads
- * request bodies with it, clients the answers. Document types are refused as soon as one begins, so there are no entities
- * beyond the five and nothing to expand or fetch; depth, text and size are bounded (I9).
+ * Reading XML within bounds, on libxml2's push parser: fragments go in as they arrive, events come
+ * out. The gateway reads request bodies with it, clients the answers. Document types are refused as
+ * soon as one begins, so there are no entities beyond the five and nothing to expand or fetch;
+ * depth, text and size are bounded (I9).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,9 +13,10 @@
 #include "s3_internal.h"
 
 /*
- * The parser looks again at all of an unfinished token whenever more of it comes. So that a client who sends one in drops
- * cannot make that cost a square, input is gathered to pieces of this size and a token is bounded. A start tag with its attributes is
- * one token; their number is bounded as well, since each is compared with the others.
+ * The parser looks again at all of an unfinished token whenever more of it comes. So that a client
+ * who sends one in drops cannot make that cost a square, input is gathered to pieces of this size
+ * and a token is bounded. A start tag with its attributes is one token; their number is bounded as
+ * well, since each is compared with the others.
  */
 #define GATHER    4096u
 #define TOKEN_MAX (16u << 10)
@@ -42,7 +44,7 @@ static void xml_read_stop(struct s3_xml_reader *reader, enum s3_error error)
         xmlStopParser(reader->parser);
 }
 
-/* ---- events of libxml2 ---------------------------------------------------------------------------- */
+/* ---- events of libxml2 ----------------------------------------------------------------------- */
 
 static void xml_read_on_open(void *ctx, const xmlChar *name, const xmlChar *prefix, const xmlChar *uri, int namespaces,
                              const xmlChar **namespace_list, int attributes, int defaulted,
@@ -80,7 +82,10 @@ static void xml_read_on_close(void *ctx, const xmlChar *name, const xmlChar *pre
                 xml_read_stop(reader, error);
 }
 
-/* Text between the children of an element is not kept, so white space there costs nothing against the bound. */
+/*
+ * Text between the children of an element is not kept, so white space there costs nothing against
+ * the bound.
+ */
 static void on_text(void *ctx, const xmlChar *text, int len)
 {
         struct s3_xml_reader *reader = ctx;
@@ -123,7 +128,7 @@ static xmlSAXHandler handlers = {
         .serror = on_error,
 };
 
-/* ---- reading ------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 int s3_xml_reader_new(const struct s3_xml_events *events, void *arg, size_t body_max, struct s3_xml_reader **out)
 {
@@ -140,7 +145,10 @@ int s3_xml_reader_new(const struct s3_xml_events *events, void *arg, size_t body
                 free(reader);
                 return -ENOMEM;
         }
-        /* Bodies are UTF-8, whatever they declare: no conversion tables are loaded on a client's word. */
+        /*
+         * Bodies are UTF-8, whatever they declare: no conversion tables are loaded on a client's
+         * word.
+         */
         xmlCtxtUseOptions(reader->parser, XML_PARSE_NONET | XML_PARSE_IGNORE_ENC);
         *out = reader;
         return 0;

@@ -1,6 +1,7 @@
 /*
- * Writing XML answers into one growing, bounded buffer. The gateway makes every XML body with it, clients the bodies they
- * send. Errors stick, so that a page of a thousand entries is written without a check per line.
+ * Writing XML answers into one growing, bounded buffer. The gateway makes every XML body with it,
+ * clients the bodies they send. Errors stick, so that a page of a thousand entries is written
+ * without a check per line.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -64,11 +65,12 @@ static void xml_put(struct s3_xml *xml, const char *text)
         s3_xml_raw(xml, s3_str_of(text));
 }
 
-/* ---- escaping ------------------------------------------------------------------------------------ */
+/* ---- escaping -------------------------------------------------------------------------------- */
 
 /*
- * What stands for the character at the front of text, whose length goes to *len; NULL: itself. buf holds a numeric
- * reference. A bare CR would be read as LF; the other controls have no form in XML 1.0, and AWS writes this one.
+ * What stands for the character at the front of text, whose length goes to *len; NULL: itself. buf
+ * holds a numeric reference. A bare CR would be read as LF; the other controls have no form in XML
+ * 1.0, and AWS writes this one.
  */
 static const char *replacement(struct s3_str text, size_t *len, char buf[8])
 {
@@ -127,7 +129,7 @@ void s3_xml_escaped(struct s3_xml *xml, struct s3_str text)
         }
 }
 
-/* ---- elements ------------------------------------------------------------------------------------ */
+/* ---- elements -------------------------------------------------------------------------------- */
 
 void s3_xml_declaration(struct s3_xml *xml)
 {
@@ -247,7 +249,10 @@ void s3_xml_key(struct s3_xml *xml, const char *name, struct s3_str key, bool ur
                 return;
         }
         s3_xml_open(xml, name);
-        /* What the encoding leaves as it is needs no escaping. Most keys hardly grow: only if they do is more reserved. */
+        /*
+         * What the encoding leaves as it is needs no escaping. Most keys hardly grow: only if they
+         * do is more reserved.
+         */
         at = xml_reserve(xml, key.len);
         n = at != NULL ? s3_percent_encode(key, S3_ENCODE_LIST, at, key.len) : 0;
         if (n == -ENOBUFS) {

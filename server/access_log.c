@@ -1,10 +1,11 @@
 /*
  * access_log.c - the access log: rings of bytes from the loops to one writer thread.
  *
- * A loop formats its line and copies it into its own ring (one producer, one consumer, two counters, no lock); the
- * writer takes all whole lines of all rings every few milliseconds and writes them. A full ring drops the line and
- * counts it (I9), and the writer says so in the log itself: a log that has gaps must not look whole. The writer
- * sleeps on an eventfd when nothing comes.
+ * A loop formats its line and copies it into its own ring (one producer, one consumer, two
+ * counters, no lock); the writer takes all whole lines of all rings every few milliseconds and
+ * writes them. A full ring drops the line and counts it (I9), and the writer says so in the log
+ * itself: a log that has gaps must not look whole. The writer sleeps on an eventfd when nothing
+ * comes.
  */
 #include "server/access_log.h"
 
@@ -58,7 +59,7 @@ struct srv_access_log {
         _Atomic uint64_t failed;
 };
 
-/* ---- on the loops --------------------------------------------------------------------------------- */
+/* ---- on the loops ---------------------------------------------------------------------------- */
 
 /* A text that the client has written: what would let its reader repeat the request is taken out. */
 static void add_client_text(struct srv_json *json, struct ring *ring, const char *name, const char *value, size_t most)
@@ -120,7 +121,10 @@ void srv_access_log_add(struct srv_access_log *log, unsigned ring_index, const s
         memcpy(ring->bytes, ring->line + first, len - first);
         atomic_fetch_add_explicit(&ring->lines, 1, memory_order_relaxed);
         atomic_store(&ring->head, head + len);
-        /* In one order for both sides: either this load sees asleep, or the writer, once asleep, sees head. */
+        /*
+         * In one order for both sides: either this load sees asleep, or the writer, once asleep,
+         * sees head.
+         */
         if (atomic_load(&log->asleep) && atomic_exchange(&log->asleep, false))
                 wake_writer(log);
 }
@@ -133,7 +137,7 @@ void srv_access_log_callback(void *log, const struct gw_access *line)
         srv_access_log_add(log, loop != NULL ? lp_index(loop) : 0, line);
 }
 
-/* ---- the writer ----------------------------------------------------------------------------------- */
+/* ---- the writer ------------------------------------------------------------------------------ */
 
 static int open_file(const char *path, int *out)
 {
@@ -292,7 +296,7 @@ static void *run_writer(void *arg)
         }
 }
 
-/* ---- life ----------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 static void free_log(struct srv_access_log *log)
 {

@@ -1,9 +1,9 @@
 /*
  * admin_api.c - what the admin listener answers.
  *
- * On the admin thread. One table of paths; those under /admin/ are answered only when signed (a path that does not
- * exist, too: who may not ask is told nothing). What the engine wants done on a loop is posted there, and waited for
- * at most a few seconds.
+ * On the admin thread. One table of paths; those under /admin/ are answered only when signed (a
+ * path that does not exist, too: who may not ask is told nothing). What the engine wants done on a
+ * loop is posted there, and waited for at most a few seconds.
  */
 #include "server/admin_private.h"
 
@@ -22,7 +22,7 @@
 #define LOOP_STUCK_NS 20000000000ull /* a loop that answers no message for this long is not alive */
 #define ADMIN_PREFIX  "/admin/"
 
-/* ---- answers -------------------------------------------------------------------------------------- */
+/* ---- answers --------------------------------------------------------------------------------- */
 
 struct admin_answer srv_admin_json(unsigned status, json_t *json)
 {
@@ -63,7 +63,7 @@ json_t *srv_admin_number(uint64_t value)
         return json_integer((json_int_t)value);
 }
 
-/* ---- health --------------------------------------------------------------------------------------- */
+/* ---- health ---------------------------------------------------------------------------------- */
 
 static uint64_t monotonic_ns(void)
 {
@@ -81,7 +81,10 @@ static void ping_answered(struct lp_msg *msg)
         atomic_store(&ping->pending, false);
 }
 
-/* Asks every loop, and finds one that has not answered an earlier question for too long: -1 if there is none. */
+/*
+ * Asks every loop, and finds one that has not answered an earlier question for too long: -1 if
+ * there is none.
+ */
 static int find_stuck_loop(struct srv_admin *admin)
 {
         uint64_t now = monotonic_ns();
@@ -161,7 +164,7 @@ static struct admin_answer get_ready(struct admin_request *request)
         return srv_admin_json(ready ? 200 : 503, json);
 }
 
-/* ---- metrics -------------------------------------------------------------------------------------- */
+/* ---- metrics --------------------------------------------------------------------------------- */
 
 static struct admin_answer get_metrics(struct admin_request *request)
 {
@@ -180,7 +183,7 @@ static struct admin_answer get_metrics(struct admin_request *request)
         return answer;
 }
 
-/* ---- info ----------------------------------------------------------------------------------------- */
+/* ---- info ------------------------------------------------------------------------------------ */
 
 /* Seconds; null: never, as far as is known. */
 static json_t *admin_seconds_left(double seconds)
@@ -224,7 +227,7 @@ static struct admin_answer get_info(struct admin_request *request)
         return srv_admin_json(200, json);
 }
 
-/* ---- verify --------------------------------------------------------------------------------------- */
+/* ---- verify ---------------------------------------------------------------------------------- */
 
 void srv_admin_verify_init(struct admin_verify_call *call, struct eng_store *store)
 {
@@ -252,7 +255,9 @@ static void start_verify(struct lp_msg *msg)
         pthread_mutex_unlock(&call->lock);
 }
 
-/* What eng_verify_start() said; -ETIMEDOUT: the loop has not answered yet (and may start it later). */
+/*
+ * What eng_verify_start() said; -ETIMEDOUT: the loop has not answered yet (and may start it later).
+ */
 static int ask_verify(struct srv_admin *admin)
 {
         struct admin_verify_call *call = &admin->verify;
@@ -313,7 +318,7 @@ static struct admin_answer post_verify(struct admin_request *request)
         return srv_admin_error(503, "Unavailable", strerror(-rv));
 }
 
-/* ---- scrub ---------------------------------------------------------------------------------------- */
+/* ---- scrub ----------------------------------------------------------------------------------- */
 
 static json_t *drive_scrub_json(const struct eng_drive_info *drive)
 {
@@ -371,7 +376,7 @@ static struct admin_answer post_scrub(struct admin_request *request)
         return srv_admin_json(202, json_pack("{s:b}", "started", 1));
 }
 
-/* ---- paths ---------------------------------------------------------------------------------------- */
+/* ---- paths ----------------------------------------------------------------------------------- */
 
 typedef struct admin_answer (*admin_handler)(struct admin_request *request);
 

@@ -1,15 +1,19 @@
 /*
  * admin_auth.c - who may make admin calls: whoever signs with the root credentials.
  *
- * Called on the admin thread when the whole request is there. The signature is AWS Signature Version 4 in headers,
- * service "s3", the same that the S3 side takes, so that every client library can make it. Presigned URLs are
- * refused: nothing here should be handed around. The body must hash to what was signed.
+ * Called on the admin thread when the whole request is there. The signature is AWS Signature
+ * Version 4 in headers, service "s3", the same that the S3 side takes, so that every client library
+ * can make it. Presigned URLs are refused: nothing here should be handed around. The body must hash
+ * to what was signed.
  *
- * A call that somebody overheard must be of no use to him. It names the listener it is meant for (Host), so it does nothing at another one. It carries a random
- * x-millrace-nonce that is signed, so no two calls have one signature, and a signature is taken once: those answered are remembered for as long as their date is
- * taken. They are remembered in memory, so a call also names the start of the daemon that it is meant for: a random x-millrace-start, which every answer of this
- * listener gives and a call signs. What another start may have answered is refused, whatever the clocks say. Whoever does not know the start yet learns it from
- * the refusal and sends the call again.
+ * A call that somebody overheard must be of no use to him. It names the listener it is meant for
+ * (Host), so it does nothing at another one. It carries a random x-millrace-nonce that is signed,
+ * so no two calls have one signature, and a signature is taken once: those answered are remembered
+ * for as long as their date is taken. They are remembered in memory, so a call also names the start
+ * of the daemon that it is meant for: a random x-millrace-start, which every answer of this
+ * listener gives and a call signs. What another start may have answered is refused, whatever the
+ * clocks say. Whoever does not know the start yet learns it from the refusal and sends the call
+ * again.
  */
 #include "server/admin_private.h"
 
@@ -49,7 +53,7 @@ static bool body_matches(const struct admin_request *request, const struct s3_au
         return s3_equal_secret(hash, auth->payload_sha256, sizeof(hash));
 }
 
-/* ---- the host ------------------------------------------------------------------------------------- */
+/* ---- the host -------------------------------------------------------------------------------- */
 
 static bool is_host(struct s3_str host, const char *name, bool v6, const char *port)
 {
@@ -76,7 +80,10 @@ static bool is_listed(struct s3_str host, const struct srv_list *hosts)
         return false;
 }
 
-/* The address that the connection came to, however many the listener has; localhost, which a port mapping may stand behind. */
+/*
+ * The address that the connection came to, however many the listener has; localhost, which a port
+ * mapping may stand behind.
+ */
 static bool names_this_listener(const struct admin_request *request, struct s3_str host)
 {
         char address[NI_MAXHOST], port[NI_MAXSERV], *plain = address;
@@ -95,7 +102,7 @@ static bool names_this_listener(const struct admin_request *request, struct s3_s
                is_host(host, "127.0.0.1", false, port) || is_host(host, "::1", true, port);
 }
 
-/* ---- once ------------------------------------------------------------------------------------------- */
+/* ---- once ------------------------------------------------------------------------------------ */
 
 static bool is_signed_header(const struct s3_auth *auth, const char *name)
 {
@@ -124,8 +131,8 @@ static bool names_this_start(const struct srv_admin *admin, const struct s3_requ
 }
 
 /*
- * Remembers it; false: it was there, or there is no room (*full). An old one gives way only to another, and the oldest first: should the clock be set back, most
- * of them are still known.
+ * Remembers it; false: it was there, or there is no room (*full). An old one gives way only to
+ * another, and the oldest first: should the clock be set back, most of them are still known.
  */
 static bool is_first(struct srv_admin *admin, const struct s3_auth *auth, int64_t now_ms, bool *full)
 {
@@ -173,7 +180,7 @@ static bool is_meant(struct admin_request *request, const struct s3_request *par
         return deny(full ? "Too many admin calls." : "This call was answered before: it is taken once.", code, message);
 }
 
-/* ---- who -------------------------------------------------------------------------------------------- */
+/* ---- who ------------------------------------------------------------------------------------- */
 
 static void signing_key(struct srv_admin *admin, const struct s3_auth *auth, bool *known, struct s3_signing_key *key)
 {

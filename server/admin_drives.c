@@ -1,8 +1,10 @@
 /*
- * admin_drives.c - what the admin listener answers about drives and healing: /admin/v1/drives, /admin/v1/start, /admin/v1/heal.
+ * admin_drives.c - what the admin listener answers about drives and healing: /admin/v1/drives,
+ * /admin/v1/start, /admin/v1/heal.
  *
- * On the admin thread. Taking a drive in, or opening the store without some, may take long (logs are replayed and compared), so
- * POST answers a number at once, and GET with that number says how it went.
+ * On the admin thread. Taking a drive in, or opening the store without some, may take long (logs
+ * are replayed and compared), so POST answers a number at once, and GET with that number says how
+ * it went.
  */
 #include "server/admin_private.h"
 
@@ -11,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- drives ---------------------------------------------------------------------------------------- */
+/* ---- drives ---------------------------------------------------------------------------------- */
 
 static json_t *drive_json(const struct eng_drive_info *drive, unsigned slot)
 {
@@ -136,7 +138,7 @@ struct admin_answer srv_admin_post_drives(struct admin_request *request)
         return answer;
 }
 
-/* ---- going on without drives ----------------------------------------------------------------------- */
+/* ---- going on without drives ----------------------------------------------------------------- */
 
 /* One slot or drive id of a list. -1: there is no such drive. */
 static int slot_of_word(const struct eng_health *health, const char *word)
@@ -276,7 +278,7 @@ struct admin_answer srv_admin_post_start(struct admin_request *request)
         return answer;
 }
 
-/* ---- healing --------------------------------------------------------------------------------------- */
+/* ---- healing --------------------------------------------------------------------------------- */
 
 json_t *srv_admin_digests(const struct eng_digest digests[ENG_DRIVES_MAX])
 {

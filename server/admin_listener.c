@@ -1,12 +1,14 @@
 /*
  * admin_listener.c - the admin listener's HTTP: from libmicrohttpd to srv_admin_answer() and back.
  *
- * libmicrohttpd runs a thread of its own for it (not one of the loops, so that health and metrics are answered while
- * loops are busy, and a slow scrape costs nobody anything). Connections, time, headers and bodies are bounded (I9). Strangers that trickle bytes into many
- * connections keep nobody out: a call is answered as soon as it is there, so the oldest connection makes room for the next.
- * An answer ends its connection: whatever comes behind a request is never taken for another. A head that
- * another HTTP implementation may read as other requests (smuggling) is refused (gateway_head.h).
- * Uses poll, not epoll: the library's internal epoll loop stalls at some numbers of ready connections.
+ * libmicrohttpd runs a thread of its own for it (not one of the loops, so that health and metrics
+ * are answered while loops are busy, and a slow scrape costs nobody anything). Connections, time,
+ * headers and bodies are bounded (I9). Strangers that trickle bytes into many connections keep
+ * nobody out: a call is answered as soon as it is there, so the oldest connection makes room for
+ * the next. An answer ends its connection: whatever comes behind a request is never taken for
+ * another. A head that another HTTP implementation may read as other requests (smuggling) is
+ * refused (gateway_head.h). Uses poll, not epoll: the library's internal epoll loop stalls at some
+ * numbers of ready connections.
  */
 #include "server/admin_private.h"
 
@@ -26,9 +28,12 @@
 #define POOL_BYTES      (32u << 10)
 #define DISCARD_MAX     (1u << 20) /* of a body that is too large, before the connection is closed */
 
-/* ---- requests ------------------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
-/* The raw target is given here only: the handler gets it decoded, and a signature covers it as it was sent. */
+/*
+ * The raw target is given here only: the handler gets it decoded, and a signature covers it as it
+ * was sent.
+ */
 static void *begin_request(void *arg, const char *target, struct MHD_Connection *connection)
 {
         struct admin_request *request = calloc(1, sizeof(*request));
@@ -75,7 +80,10 @@ static enum MHD_Result send_admin_answer(const struct admin_request *request, st
         return rv;
 }
 
-/* MHD_NO closes the connection: libmicrohttpd can answer only after the body, and this one does not end. */
+/*
+ * MHD_NO closes the connection: libmicrohttpd can answer only after the body, and this one does not
+ * end.
+ */
 static enum MHD_Result take_body(struct admin_request *request, const char *data, size_t len)
 {
         size_t taken;
@@ -205,7 +213,7 @@ static void on_admin_connection(void *arg, struct MHD_Connection *connection, vo
         *context = NULL;
 }
 
-/* ---- life ----------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 static void free_admin(struct srv_admin *admin)
 {

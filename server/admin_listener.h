@@ -1,5 +1,6 @@
 /*
- * admin_listener.h - the admin listener: health, metrics, and signed calls, over plain HTTP on an address of its own.
+ * admin_listener.h - the admin listener: health, metrics, and signed calls, over plain HTTP on an
+ * address of its own.
  */
 #ifndef MILLRACE_SERVER_ADMIN_LISTENER_H
 #define MILLRACE_SERVER_ADMIN_LISTENER_H

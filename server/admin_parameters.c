@@ -1,7 +1,8 @@
 /*
  * admin_parameters.c - the query parameters of a call to the admin listener. On the admin thread.
  *
- * A parameter counts only where it is given exactly once: of two values nobody knows which one was meant.
+ * A parameter counts only where it is given exactly once: of two values nobody knows which one was
+ * meant.
  */
 #include "server/admin_private.h"
 

@@ -35,8 +35,8 @@ struct admin_verify_call {
 };
 
 /*
- * Signatures of calls that were answered, until their date is too old to be taken again: a signature is random, so its first bytes choose the bucket. owner: the admin
- * thread
+ * Signatures of calls that were answered, until their date is too old to be taken again: a
+ * signature is random, so its first bytes choose the bucket. owner: the admin thread
  */
 #define ADMIN_SEEN_BUCKETS 4096u
 #define ADMIN_SEEN_DEPTH   16u
@@ -112,9 +112,15 @@ struct admin_parameters {
         char text[S3_TARGET_MAX];
 };
 
-/* The parameters of a call, to be freed with free(). NULL: they are malformed, or there is no memory. */
+/*
+ * The parameters of a call, to be freed with free(). NULL: they are malformed, or there is no
+ * memory.
+ */
 struct admin_parameters *srv_admin_parameters(const struct admin_request *request);
-/* The value of one. False if it is not there exactly once, is longer than cap - 1 bytes, or has a 0 in it. */
+/*
+ * The value of one. False if it is not there exactly once, is longer than cap - 1 bytes, or has a 0
+ * in it.
+ */
 bool srv_admin_parameter(const struct admin_parameters *p, const char *name, char *out, size_t cap);
 /* The same of a decimal number. */
 bool srv_admin_parameter_number(const struct admin_parameters *p, const char *name, uint64_t *out);
@@ -150,8 +156,8 @@ struct admin_answer srv_admin_get_trace(struct admin_request *request);
 #define ADMIN_START "x-millrace-start" /* in every answer, too */
 
 /*
- * Signed with root credentials, in headers, for this listener (Host) and this start of the daemon, body and x-millrace-nonce included, and for the first time. Else why
- * not, *code for the answer.
+ * Signed with root credentials, in headers, for this listener (Host) and this start of the daemon,
+ * body and x-millrace-nonce included, and for the first time. Else why not, *code for the answer.
  */
 bool srv_admin_authorised(struct admin_request *request, const char **code, const char **message);
 

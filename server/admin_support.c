@@ -1,9 +1,9 @@
 /*
- * admin_support.c - what of a daemon is only in its memory and belongs in a support bundle: the settings in force, its last
- * messages, what it runs on. On the admin thread.
+ * admin_support.c - what of a daemon is only in its memory and belongs in a support bundle: the
+ * settings in force, its last messages, what it runs on. On the admin thread.
  *
- * Secrets are kept out twice: a setting that is one is shown as "*", a message that has one is never kept; and should the root
- * secret stand in any text nevertheless, it is taken out here.
+ * Secrets are kept out twice: a setting that is one is shown as "*", a message that has one is
+ * never kept; and should the root secret stand in any text nevertheless, it is taken out here.
  */
 #include "server/admin_private.h"
 

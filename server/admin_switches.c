@@ -1,7 +1,9 @@
 /*
- * admin_switches.c - what the admin listener answers about the switches: /admin/v1/read-only, /admin/v1/maintenance.
+ * admin_switches.c - what the admin listener answers about the switches: /admin/v1/read-only,
+ * /admin/v1/maintenance.
  *
- * On the admin thread. A change is in force before the answer, which waits at most a few seconds for the drives that keep it (switches.h).
+ * On the admin thread. A change is in force before the answer, which waits at most a few seconds
+ * for the drives that keep it (switches.h).
  */
 #include "server/admin_private.h"
 

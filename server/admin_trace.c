@@ -1,6 +1,6 @@
 /*
- * admin_trace.c - the newest trace records of all loops (loop_trace.h), in the order of their times.
- * On the admin thread.
+ * admin_trace.c - the newest trace records of all loops (loop_trace.h), in the order of their
+ * times. On the admin thread.
  *
  * Records have numbers alone: no names of buckets or objects, and no secrets.
  */

@@ -8,8 +8,8 @@
 #include "server/settings.h"
 
 /*
- * Reads tls_cert and tls_key and gives them to the gateway. Main thread, any time. 0, or a negative errno with a line
- * in *error: then the gateway keeps what it had.
+ * Reads tls_cert and tls_key and gives them to the gateway. Main thread, any time. 0, or a negative
+ * errno with a line in *error: then the gateway keeps what it had.
  */
 int srv_tls_load(const struct srv_settings *settings, struct gw_gateway *gateway, struct srv_error *error);
 

@@ -1,14 +1,17 @@
 /*
  * credentials.c - root credentials.
  *
- * Called by the main thread, at the start and on SIGHUP. There are no well-known defaults: whoever runs the daemon
- * brings credentials, or they are made of the kernel's random numbers when the store is made. Copies are kept on
- * every drive, so that they last as long as the store does; copies that contradict each other are refused, because
- * choosing one would be a guess about who may enter.
+ * Called by the main thread, at the start and on SIGHUP. There are no well-known defaults: whoever
+ * runs the daemon brings credentials, or they are made of the kernel's random numbers when the
+ * store is made. Copies are kept on every drive, so that they last as long as the store does;
+ * copies that contradict each other are refused, because choosing one would be a guess about who
+ * may enter.
  *
- * On the drives they are sealed with a key that is kept elsewhere (key_file.h), each copy with the number of its generation: the latest is in force, so new ones
- * may be written drive by drive, and a crash between two drives, or a drive that was away, changes nothing. The key is on stable storage before the first copy that it
- * seals, and every copy is replaced in one step, so at each moment there is a copy that can be opened.
+ * On the drives they are sealed with a key that is kept elsewhere (key_file.h), each copy with the
+ * number of its generation: the latest is in force, so new ones may be written drive by drive, and
+ * a crash between two drives, or a drive that was away, changes nothing. The key is on stable
+ * storage before the first copy that it seals, and every copy is replaced in one step, so at each
+ * moment there is a copy that can be opened.
  */
 #include "server/credentials.h"
 
@@ -30,9 +33,12 @@
 #define ACCESS_KEY_LEN 20u
 #define SECRET_KEY_LEN 40u
 
-/* ---- checking ------------------------------------------------------------------------------------- */
+/* ---- checking -------------------------------------------------------------------------------- */
 
-/* Printable ASCII without spaces; an access key stands between slashes and commas in a signature header. */
+/*
+ * Printable ASCII without spaces; an access key stands between slashes and commas in a signature
+ * header.
+ */
 static bool valid_key(const char *key, size_t least, bool is_access_key)
 {
         size_t i, len = strlen(key);
@@ -74,7 +80,7 @@ static int take_key(char *out, size_t size, const char *value, const char *shown
         return 0;
 }
 
-/* ---- one file ------------------------------------------------------------------------------------- */
+/* ---- one file -------------------------------------------------------------------------------- */
 
 /* A file as it stands: in plain text, or sealed. */
 struct copy {
@@ -150,9 +156,11 @@ int srv_credentials_write(const char *path, const struct srv_credentials *creden
         return rv;
 }
 
-/* ---- sealing -------------------------------------------------------------------------------------- */
+/* ---- sealing --------------------------------------------------------------------------------- */
 
-/* What the seal covers beside the secret: that it is one of credentials, and of which generation. */
+/*
+ * What the seal covers beside the secret: that it is one of credentials, and of which generation.
+ */
 static void about(uint64_t generation, char out[64])
 {
         snprintf(out, 64, "millrace credentials %" PRIu64, generation);
@@ -211,7 +219,7 @@ static int write_sealed(const char *path, const struct srv_key *key, uint64_t ge
 }
 
 
-/* ---- new ones ------------------------------------------------------------------------------------- */
+/* ---- new ones -------------------------------------------------------------------------------- */
 
 static void random_text(const char *alphabet, unsigned len, char *out)
 {
@@ -233,7 +241,7 @@ void srv_credentials_generate(struct srv_credentials *out)
         random_text("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789", SECRET_KEY_LEN, out->secret_key);
 }
 
-/* ---- where they are kept -------------------------------------------------------------------------- */
+/* ---- where they are kept --------------------------------------------------------------------- */
 
 /* Files that may hold them: the one of the setting, or one on each drive that is there. */
 struct places {
@@ -294,7 +302,10 @@ static int read_place(struct places *places, unsigned i, struct copy *copy, stru
         return unseal(&places->keys, copy, places->path[i], error);
 }
 
-/* One good copy more. The later generation is in force: a rotation was cut short, or a drive was away. */
+/*
+ * One good copy more. The later generation is in force: a rotation was cut short, or a drive was
+ * away.
+ */
 static int take_credential_copy(struct places *places, unsigned i, const struct copy *copy, const char **first,
                                 struct srv_credentials *out, struct srv_error *error)
 {
@@ -314,8 +325,9 @@ static int take_credential_copy(struct places *places, unsigned i, const struct 
 }
 
 /*
- * Reads all places into *out. A copy that is damaged or on a failing drive is passed over when another is good; one
- * that others can read never is, nor one that can't be opened and is later than the good ones. -ENOENT: there is none.
+ * Reads all places into *out. A copy that is damaged or on a failing drive is passed over when
+ * another is good; one that others can read never is, nor one that can't be opened and is later
+ * than the good ones. -ENOENT: there is none.
  */
 static int read_places(struct places *places, struct srv_credentials *out, struct srv_error *error)
 {
@@ -351,8 +363,8 @@ static int read_places(struct places *places, struct srv_credentials *out, struc
 }
 
 /*
- * Writes the places that have none, or an older form. 0 if one of all has them then; what could not be written is told, or in *error if
- * nothing could.
+ * Writes the places that have none, or an older form. 0 if one of all has them then; what could not
+ * be written is told, or in *error if nothing could.
  */
 static int write_credential_places(struct places *places, const struct srv_credentials *credentials,
                                    struct srv_error *error)
@@ -380,7 +392,10 @@ static int write_credential_places(struct places *places, const struct srv_crede
         return 0;
 }
 
-/* There is a key to seal with, made if need be: it is on stable storage before anything is sealed with it. */
+/*
+ * There is a key to seal with, made if need be: it is on stable storage before anything is sealed
+ * with it.
+ */
 static int need_key(const struct srv_settings *settings, struct places *places, struct srv_error *error)
 {
         int rv;
@@ -416,8 +431,9 @@ static int generate(const struct srv_settings *settings, struct places *places, 
 }
 
 /*
- * Copies that a drive lacks (it was away when they were made), that are in plain text (of an earlier version), older, or sealed with a former key. A store that cannot
- * seal goes on as it is, and says so.
+ * Copies that a drive lacks (it was away when they were made), that are in plain text (of an
+ * earlier version), older, or sealed with a former key. A store that cannot seal goes on as it is,
+ * and says so.
  */
 static void renew_places(const struct srv_settings *settings, struct places *places, const struct srv_credentials *c)
 {
@@ -452,7 +468,7 @@ static int look_for_credentials(const struct srv_settings *settings, struct plac
         return read_places(places, out, error);
 }
 
-/* ---- all of it ------------------------------------------------------------------------------------ */
+/* ---- all of it ------------------------------------------------------------------------------- */
 
 int srv_credentials_from_environment(struct srv_credentials *out, struct srv_error *error)
 {
@@ -500,7 +516,7 @@ int srv_credentials_load(const struct srv_settings *settings, bool may_generate,
         return rv;
 }
 
-/* ---- for the operator ------------------------------------------------------------------------------- */
+/* ---- for the operator ------------------------------------------------------------------------ */
 
 /* As a word of the shell. */
 static void print_word(FILE *out, const char *name, const char *value)

@@ -16,12 +16,14 @@ struct srv_credentials {
 };
 
 /*
- * From the environment, else from the file of the setting root_credentials, else from the file CREDENTIALS on the
- * drives. Where there are none, and may_generate: made, kept (on every drive that is there, so that losing one does
- * not lose them), and shown on standard error, this once. Main thread; blocking.
+ * From the environment, else from the file of the setting root_credentials, else from the file
+ * CREDENTIALS on the drives. Where there are none, and may_generate: made, kept (on every drive
+ * that is there, so that losing one does not lose them), and shown on standard error, this once.
+ * Main thread; blocking.
  *
- * 0; -ENOENT: there are none; -EINVAL: malformed; -EPERM: a file that others can read; -EEXIST: drives have different
- * ones; -ENOKEY: they are sealed with a key that is not there; others of files. *error has one line that names the file or variable.
+ * 0; -ENOENT: there are none; -EINVAL: malformed; -EPERM: a file that others can read; -EEXIST:
+ * drives have different ones; -ENOKEY: they are sealed with a key that is not there; others of
+ * files. *error has one line that names the file or variable.
  */
 int srv_credentials_load(const struct srv_settings *settings, bool may_generate, struct srv_credentials *out,
                          struct srv_error *error);
@@ -29,9 +31,15 @@ int srv_credentials_load(const struct srv_settings *settings, bool may_generate,
 /* The first of these ways alone. 1: they are there; 0: neither of them is; -EINVAL. */
 int srv_credentials_from_environment(struct srv_credentials *out, struct srv_error *error);
 
-/* For who administers the machine. Prints the credentials in force as two lines that a shell can take (export NAME='...'). */
+/*
+ * For who administers the machine. Prints the credentials in force as two lines that a shell can
+ * take (export NAME='...').
+ */
 int srv_credentials_show(const struct srv_settings *settings, FILE *out, struct srv_error *error);
-/* New credentials in place of those on the drives, also where these can't be opened. A daemon takes them on SIGHUP. */
+/*
+ * New credentials in place of those on the drives, also where these can't be opened. A daemon takes
+ * them on SIGHUP.
+ */
 int srv_credentials_rotate(const struct srv_settings *settings, struct srv_error *error);
 /* A new key, and the credentials sealed with it; the former key stays in the file, behind it. */
 int srv_credentials_rotate_key(const struct srv_settings *settings, struct srv_error *error);

@@ -1,9 +1,9 @@
 /*
  * daemon.c - the order in which the process is put together and taken apart.
  *
- * The main thread. First what can fail without having touched anything (addresses), then the store, then who may use
- * it, then the two sides that serve. Nothing runs until everything is bound and open: an error before that is exit
- * status 2 and one line.
+ * The main thread. First what can fail without having touched anything (addresses), then the store,
+ * then who may use it, then the two sides that serve. Nothing runs until everything is bound and
+ * open: an error before that is exit status 2 and one line.
  */
 #include "server/daemon.h"
 
@@ -24,7 +24,7 @@
 
 #define CLOSE_LIMIT_S 60u
 
-/* ---- limits of the process ------------------------------------------------------------------------ */
+/* ---- limits of the process ------------------------------------------------------------------- */
 
 static void raise_limit(__rlimit_resource_t resource)
 {
@@ -42,7 +42,7 @@ static void raise_limits(void)
         raise_limit(RLIMIT_MEMLOCK); /* buffers registered with io_uring count */
 }
 
-/* ---- opening -------------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 static int open_listeners(struct srv_daemon *d, unsigned loop_count, struct srv_error *error)
 {
@@ -96,7 +96,10 @@ static int open_store(struct srv_daemon *d, struct srv_error *error)
         return rv == 0 ? 0 : srv_fail(error, rv, "%s", *why.text != '\0' ? why.text : strerror(-rv));
 }
 
-/* Given --format, a start that was cut short between formatting and keeping credentials is completed by the next. */
+/*
+ * Given --format, a start that was cut short between formatting and keeping credentials is
+ * completed by the next.
+ */
 static int load_credentials(struct srv_daemon *d, struct srv_error *error)
 {
         return srv_credentials_load(d->settings, eng_store_formatted(d->store) || d->settings->format, &d->credentials,
@@ -253,12 +256,13 @@ static int daemon_open_all(struct srv_daemon *d, struct srv_error *error)
         return open_admin(d, error);
 }
 
-/* ---- closing -------------------------------------------------------------------------------------- */
+/* ---- closing --------------------------------------------------------------------------------- */
 
 /*
- * Whatever of it is open. The gateway's requests point into the store, so it goes first, once what the loops were doing for
- * them has ended; what a loop may still hold (messages, operations on buffers) is freed after the loops. False: a thread may still use all
- * that is left; the process is to end at once.
+ * Whatever of it is open. The gateway's requests point into the store, so it goes first, once what
+ * the loops were doing for them has ended; what a loop may still hold (messages, operations on
+ * buffers) is freed after the loops. False: a thread may still use all that is left; the process is
+ * to end at once.
  */
 static bool close_all(struct srv_daemon *d)
 {

@@ -1,5 +1,6 @@
 /*
- * daemon.h - the whole process: everything opened in order, served, and closed in the opposite order.
+ * daemon.h - the whole process: everything opened in order, served, and closed in the opposite
+ * order.
  */
 #ifndef MILLRACE_SERVER_DAEMON_H
 #define MILLRACE_SERVER_DAEMON_H
@@ -35,7 +36,9 @@ struct srv_daemon {
         int64_t started_ms;
 };
 
-/* Opens, serves until told to end, closes. Returns the exit status; what went wrong has been said. */
+/*
+ * Opens, serves until told to end, closes. Returns the exit status; what went wrong has been said.
+ */
 enum srv_exit srv_daemon_run(const struct srv_settings *settings);
 
 /* Main thread. 0 or -ENOMEM. */
@@ -44,8 +47,8 @@ int srv_gateway_credentials_set(struct gw_gateway *gateway, const struct srv_cre
 /* ---- serve.c ---- */
 
 /*
- * A descriptor from which the signals come that the daemon waits for; blocks them in this thread and those made by
- * it. Negative errno.
+ * A descriptor from which the signals come that the daemon waits for; blocks them in this thread
+ * and those made by it. Negative errno.
  */
 int srv_signals_open(void);
 /* From the first request to the last: waits for signals, watches health, reloads, and drains. */

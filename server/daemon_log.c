@@ -1,9 +1,10 @@
 /*
  * daemon_log.c - one line on standard error for each message, and the last of them in memory.
  *
- * Called by the main thread, the admin listener's thread and the writer of the access log, never by loops. One
- * write(2) a line keeps lines of several threads whole. Nothing is buffered, so that the last line before an exit is
- * always there. What is kept for support bundles is bounded (I9): 256 lines of 1 KiB.
+ * Called by the main thread, the admin listener's thread and the writer of the access log, never by
+ * loops. One write(2) a line keeps lines of several threads whole. Nothing is buffered, so that the
+ * last line before an exit is always there. What is kept for support bundles is bounded (I9): 256
+ * lines of 1 KiB.
  */
 #include "server/daemon_log.h"
 

@@ -13,12 +13,16 @@ enum srv_log_level {
         SRV_LOG_INFO
 };
 
-/* What is shown: messages up to this level. Before any thread is started; SRV_LOG_INFO until called. */
+/*
+ * What is shown: messages up to this level. Before any thread is started; SRV_LOG_INFO until
+ * called.
+ */
 void srv_log_set_level(enum srv_log_level level);
 
 /*
- * Writes "millraced: TEXT" and a newline in one write(2). Any thread, but not on a loop: standard error may block.
- * Control characters are shown as '?', so that one message is one line whatever a path contains.
+ * Writes "millraced: TEXT" and a newline in one write(2). Any thread, but not on a loop: standard
+ * error may block. Control characters are shown as '?', so that one message is one line whatever a
+ * path contains.
  */
 void srv_log(enum srv_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The same for a secret that must be seen once: it is shown whatever the level is, and not kept. */
@@ -27,8 +31,8 @@ void srv_log_secret(const char *format, ...) __attribute__((format(printf, 1, 2)
 #define SRV_LOG_KEPT 256u
 
 /*
- * Calls `each` with the last SRV_LOG_KEPT messages, the oldest first, those too that the level did not show. Any thread but a
- * loop; `each` must not log. time_ms: since 1970.
+ * Calls `each` with the last SRV_LOG_KEPT messages, the oldest first, those too that the level did
+ * not show. Any thread but a loop; `each` must not log. time_ms: since 1970.
  */
 void srv_log_kept(void (*each)(void *arg, int64_t time_ms, const char *line), void *arg);
 

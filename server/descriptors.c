@@ -1,5 +1,6 @@
 /*
- * descriptors.c - see descriptors.h. Called by the main thread at the start, after the limit was raised.
+ * descriptors.c - see descriptors.h. Called by the main thread at the start, after the limit was
+ * raised.
  */
 #include "server/descriptors.h"
 

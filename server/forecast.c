@@ -1,12 +1,14 @@
 /*
  * forecast.c - when drives will be full, from how their use has grown.
  *
- * The main thread looks at health once a second and keeps a sample now and then; the admin listener reads what follows from it. The growth is the slope of the
- * least-squares line through the samples of a window, so single deletes, and files that are made and given back in large pieces, bend it little, and what is
- * deleted as fast as it is written makes it flat. The line's slope is taken from what is used now: full means that PUTs are refused, when less than the reserve
- * is free.
+ * The main thread looks at health once a second and keeps a sample now and then; the admin listener
+ * reads what follows from it. The growth is the slope of the least-squares line through the samples
+ * of a window, so single deletes, and files that are made and given back in large pieces, bend it
+ * little, and what is deleted as fast as it is written makes it flat. The line's slope is taken
+ * from what is used now: full means that PUTs are refused, when less than the reserve is free.
  *
- * Samples are in memory alone: after a start the short window needs an hour, and the long one half a day, before they say anything.
+ * Samples are in memory alone: after a start the short window needs an hour, and the long one half
+ * a day, before they say anything.
  */
 #include "server/forecast.h"
 
@@ -17,7 +19,7 @@
 #include <string.h>
 #include <time.h>
 
-/* ---- one window ----------------------------------------------------------------------------------- */
+/* ---- one window ------------------------------------------------------------------------------ */
 
 /* The i-th from the oldest on. */
 static const struct srv_forecast_sample *sample_at(const struct srv_forecast_ring *ring, unsigned most, unsigned i)
@@ -78,7 +80,7 @@ static double window_full_in(const struct srv_forecast_ring *ring, unsigned most
         return left_s <= SRV_FORECAST_MOST_S ? left_s : INFINITY;
 }
 
-/* ---- one drive ------------------------------------------------------------------------------------ */
+/* ---- one drive ------------------------------------------------------------------------------- */
 
 static double drive_full_in(const struct srv_forecast_drive *drive, const struct eng_drive_info *info)
 {
@@ -111,7 +113,7 @@ void srv_forecast_take(struct srv_forecast_drive *drive, const struct eng_drive_
                 drive->full_in_s = drive_full_in(drive, info);
 }
 
-/* ---- all drives ----------------------------------------------------------------------------------- */
+/* ---- all drives ------------------------------------------------------------------------------ */
 
 struct srv_forecast {
         unsigned speed;

@@ -10,7 +10,8 @@
 #include <stdint.h>
 
 /*
- * Two windows, each a ring of samples: the last hours, for what fills a drive before tomorrow, and the last week, for the rest. Memory is bounded: 6 KiB a drive.
+ * Two windows, each a ring of samples: the last hours, for what fills a drive before tomorrow, and
+ * the last week, for the rest. Memory is bounded: 6 KiB a drive.
  */
 #define SRV_FORECAST_SHORT       72u                  /* samples, */
 #define SRV_FORECAST_SHORT_MS    (5 * 60 * 1000ll)    /* so far apart: 6 hours */
@@ -39,18 +40,25 @@ struct srv_forecast_drive {
 };
 
 /*
- * Takes in what the drive is now, at a time that only grows; often is as good as seldom. A drive with another id is a new one; one that is
- * being filled from the others grows for a reason that will end, so what is known of it begins behind that. Pure.
+ * Takes in what the drive is now, at a time that only grows; often is as good as seldom. A drive
+ * with another id is a new one; one that is being filled from the others grows for a reason that
+ * will end, so what is known of it begins behind that. Pure.
  */
 void srv_forecast_take(struct srv_forecast_drive *drive, const struct eng_drive_info *info, int64_t now_ms);
-/* Bytes a second by which the least-squares line through the ring's samples grows; negative where it falls. *span_s: the time between the oldest and the newest. */
+/*
+ * Bytes a second by which the least-squares line through the ring's samples grows; negative where
+ * it falls. *span_s: the time between the oldest and the newest.
+ */
 double srv_forecast_growth(const struct srv_forecast_ring *ring, unsigned most, double *span_s);
 
 /* ---- of all drives ---- */
 
 struct srv_forecast;
 
-/* Seconds until PUTs are refused for want of space; INFINITY: nothing grows, or too little is known. */
+/*
+ * Seconds until PUTs are refused for want of space; INFINITY: nothing grows, or too little is
+ * known.
+ */
 struct srv_forecast_statistics {
         double drive_s[ENG_DRIVES_MAX]; /* by slot */
         double store_s;                 /* the least of those in use: one full drive is enough */

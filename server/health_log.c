@@ -1,8 +1,9 @@
 /*
  * health_log.c - what has changed in the store's state, as lines of the daemon's log.
  *
- * Each function compares what health says now with what was last said, and remembers what it says. Counters are kept as
- * they were when they were last said: what a line says is what has happened since the line before.
+ * Each function compares what health says now with what was last said, and remembers what it says.
+ * Counters are kept as they were when they were last said: what a line says is what has happened
+ * since the line before.
  */
 #include "server/health_log.h"
 
@@ -102,7 +103,10 @@ static void say_drive_changes(struct srv_health_log *log, const struct eng_healt
         }
 }
 
-/* A drive that is in use and loses what it holds: the operator is to replace it before it goes altogether. */
+/*
+ * A drive that is in use and loses what it holds: the operator is to replace it before it goes
+ * altogether.
+ */
 static void say_unreliable_drives(struct srv_health_log *log, const struct eng_health *h)
 {
         const struct eng_drive_info *drive;
@@ -285,7 +289,10 @@ void srv_health_log_close(struct srv_health_log *log)
         free(log);
 }
 
-/* Drives are compared with "in use" from the moment the store is ready; before that they are still being looked at. */
+/*
+ * Drives are compared with "in use" from the moment the store is ready; before that they are still
+ * being looked at.
+ */
 void srv_health_log_say(struct srv_health_log *log, const struct eng_health *health, const struct eng_heal_report *repair, int64_t now_ms)
 {
         if (health->ready || log->was_ready)

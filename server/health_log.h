@@ -1,9 +1,11 @@
 /*
- * health_log.h - says in the daemon's log, and to the service manager, what has changed in the store's state.
+ * health_log.h - says in the daemon's log, and to the service manager, what has changed in the
+ * store's state.
  *
- * A line for each transition an operator cares about: ready and writable, drives, epochs, recovery, catching up, repair,
- * scrub, reclaim, the search for orphans, lost objects. A line of one kind about one drive comes at most once a minute,
- * with what has happened since the last (transitions that need an operator at once are not held back). The main thread.
+ * A line for each transition an operator cares about: ready and writable, drives, epochs, recovery,
+ * catching up, repair, scrub, reclaim, the search for orphans, lost objects. A line of one kind
+ * about one drive comes at most once a minute, with what has happened since the last (transitions
+ * that need an operator at once are not held back). The main thread.
  */
 #ifndef MILLRACE_SERVER_HEALTH_LOG_H
 #define MILLRACE_SERVER_HEALTH_LOG_H
@@ -19,12 +21,15 @@ struct srv_health_log;
 struct srv_health_log *srv_health_log_open(void);
 void srv_health_log_close(struct srv_health_log *log); /* NULL: nothing */
 
-/* Reads the store's health and says what has changed since the last call. What was read stays until the next. */
+/*
+ * Reads the store's health and says what has changed since the last call. What was read stays until
+ * the next.
+ */
 const struct eng_health *srv_health_log_look(struct srv_health_log *log, struct eng_store *store);
 
 /*
- * The same of figures that the caller has. repair: the last repair that ended (eng_heal_read()). now_ms: of a clock that
- * does not jump.
+ * The same of figures that the caller has. repair: the last repair that ended (eng_heal_read()).
+ * now_ms: of a clock that does not jump.
  */
 void srv_health_log_say(struct srv_health_log *log, const struct eng_health *health, const struct eng_heal_report *repair, int64_t now_ms);
 

@@ -1,8 +1,9 @@
 /*
  * ini_file.c - NAME = VALUE lines, read with inih: the configuration file and files of credentials.
  *
- * Called by the main thread. What inih would let pass is refused here: sections, lines too long for its buffer (it
- * would take their rest for another line), and bytes of zero, at which it would stop reading a line.
+ * Called by the main thread. What inih would let pass is refused here: sections, lines too long for
+ * its buffer (it would take their rest for another line), and bytes of zero, at which it would stop
+ * reading a line.
  */
 #include "server/ini_file.h"
 

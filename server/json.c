@@ -1,8 +1,8 @@
 /*
  * json.c - JSON text without allocation.
  *
- * Called on loops (access log). Where a value comes from a client it may hold any bytes at all: the line must stay
- * one line, and JSON.
+ * Called on loops (access log). Where a value comes from a client it may hold any bytes at all: the
+ * line must stay one line, and JSON.
  */
 #include "server/json.h"
 
@@ -12,7 +12,10 @@
 
 #define END_LEN 2 /* "}\n" */
 
-/* Bytes of the UTF-8 character at p (RFC 3629: no overlong forms, no surrogates), 0 if there is none. */
+/*
+ * Bytes of the UTF-8 character at p (RFC 3629: no overlong forms, no surrogates), 0 if there is
+ * none.
+ */
 static size_t utf8_len(const unsigned char *p, size_t left)
 {
         size_t len, i;
@@ -33,7 +36,10 @@ static size_t utf8_len(const unsigned char *p, size_t left)
         return len;
 }
 
-/* The escaped form of the character at p into out (room for 8); *taken is what it took of the input. */
+/*
+ * The escaped form of the character at p into out (room for 8); *taken is what it took of the
+ * input.
+ */
 static size_t escape_char(const unsigned char *p, size_t left, char *out, size_t *taken)
 {
         static const char hex[] = "0123456789abcdef";

@@ -1,8 +1,9 @@
 /*
  * key_file.c - the key that seals what must not stand in plain text on the drives.
  *
- * Called by the main thread, at the start, on SIGHUP and by the commands of an operator; blocking. The file must not lie on a drive: who takes a drive away would
- * have both. It may hold several keys, one a line: the first seals, the others are former ones.
+ * Called by the main thread, at the start, on SIGHUP and by the commands of an operator; blocking.
+ * The file must not lie on a drive: who takes a drive away would have both. It may hold several
+ * keys, one a line: the first seals, the others are former ones.
  */
 #include "server/key_file.h"
 
@@ -26,7 +27,7 @@
 #define LOCK_TRIES    100u
 #define LOCK_PAUSE_NS 50000000l
 
-/* ---- where ------------------------------------------------------------------------------------------ */
+/* ---- where ----------------------------------------------------------------------------------- */
 
 static void default_path(char out[PATH_MAX])
 {
@@ -42,7 +43,10 @@ static void default_path(char out[PATH_MAX])
                 snprintf(out, PATH_MAX, SRV_KEY_DEFAULT);
 }
 
-/* The nearest folder above it that is there: what is missing in between will be made in that one. False: none can be seen. */
+/*
+ * The nearest folder above it that is there: what is missing in between will be made in that one.
+ * False: none can be seen.
+ */
 static bool folder_of(const char *path, char out[PATH_MAX])
 {
         char copy[PATH_MAX], *at = copy;
@@ -89,7 +93,7 @@ static void make_private_folders(const char *path)
         }
 }
 
-/* ---- keys ------------------------------------------------------------------------------------------- */
+/* ---- keys ------------------------------------------------------------------------------------ */
 
 static bool set_key(struct srv_key *key, const uint8_t bytes[SRV_KEY_LEN])
 {
@@ -179,7 +183,10 @@ static int put_in_front(struct srv_keys *keys, struct srv_error *error)
         return rv;
 }
 
-/* Of its folder: nobody else changes it until the descriptor is closed. Whoever may read the folder can hold it, so it is not waited for without end. */
+/*
+ * Of its folder: nobody else changes it until the descriptor is closed. Whoever may read the folder
+ * can hold it, so it is not waited for without end.
+ */
 static int lock_file(const char *path, struct srv_error *error)
 {
         const struct timespec pause = {.tv_nsec = LOCK_PAUSE_NS};
@@ -218,8 +225,9 @@ static void give_to_daemon(const struct srv_settings *settings, const char *path
 }
 
 /*
- * Stores of one machine may share the file and start together, and each that found none would make a key and seal with it, but one file remains: so it is looked
- * at again behind the lock, and who came second takes what is there.
+ * Stores of one machine may share the file and start together, and each that found none would make
+ * a key and seal with it, but one file remains: so it is looked at again behind the lock, and who
+ * came second takes what is there.
  */
 int srv_keys_add(const struct srv_settings *settings, struct srv_keys *keys, struct srv_error *error)
 {
@@ -255,7 +263,7 @@ const struct srv_key *srv_keys_find(const struct srv_keys *keys, const char *id)
         return NULL;
 }
 
-/* ---- sealing ------------------------------------------------------------------------------------------ */
+/* ---- sealing --------------------------------------------------------------------------------- */
 
 int srv_seal(const struct srv_key *key, const uint8_t nonce[SRV_NONCE_LEN], const char *about, const void *data,
              size_t len, uint8_t *out)

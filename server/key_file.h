@@ -31,13 +31,16 @@ struct srv_keys {
 };
 
 /*
- * From the environment, else from key_file, else from the default file: /etc/millrace/key for root, where it exists, and where it can be made, else millrace/key in
- * the user's configuration directory. -ENOENT: there is none (out->where is set); -EPERM: others can read it; -EINVAL. Main thread, as is all here.
+ * From the environment, else from key_file, else from the default file: /etc/millrace/key for root,
+ * where it exists, and where it can be made, else millrace/key in the user's configuration
+ * directory. -ENOENT: there is none (out->where is set); -EPERM: others can read it; -EINVAL. Main
+ * thread, as is all here.
  */
 int srv_keys_load(const struct srv_settings *settings, struct srv_keys *out, struct srv_error *error);
 /*
- * Puts a new key in front of those in the file, read again into *keys (of srv_keys_load(), which may have found none), and replaces it in one step. Where none was found
- * and another process has made one since, that one is taken.
+ * Puts a new key in front of those in the file, read again into *keys (of srv_keys_load(), which
+ * may have found none), and replaces it in one step. Where none was found and another process has
+ * made one since, that one is taken.
  */
 int srv_keys_add(const struct srv_settings *settings, struct srv_keys *keys, struct srv_error *error);
 const struct srv_key *srv_keys_find(const struct srv_keys *keys, const char *id);
@@ -45,7 +48,10 @@ const struct srv_key *srv_keys_find(const struct srv_keys *keys, const char *id)
 /* AES-256-GCM. out: len + SRV_TAG_LEN bytes. -EIO: the library failed. */
 int srv_seal(const struct srv_key *key, const uint8_t nonce[SRV_NONCE_LEN], const char *about, const void *data,
              size_t len, uint8_t *out);
-/* len counts the tag; out: len - SRV_TAG_LEN bytes. -EBADMSG: not what was sealed with this key about this. */
+/*
+ * len counts the tag; out: len - SRV_TAG_LEN bytes. -EBADMSG: not what was sealed with this key
+ * about this.
+ */
 int srv_unseal(const struct srv_key *key, const uint8_t nonce[SRV_NONCE_LEN], const char *about, const uint8_t *data,
                size_t len, void *out);
 

@@ -1,8 +1,9 @@
 /*
  * listeners.c - sockets bound before anything else happens.
  *
- * Called by the main thread while it starts: a busy port ends the start before a drive is touched. Each loop gets a
- * socket of its own on the same address, and the kernel spreads connections over them.
+ * Called by the main thread while it starts: a busy port ends the start before a drive is touched.
+ * Each loop gets a socket of its own on the same address, and the kernel spreads connections over
+ * them.
  */
 #include "server/listeners.h"
 

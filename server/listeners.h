@@ -16,10 +16,10 @@ struct srv_listener {
 };
 
 /*
- * Binds count sockets to one address and makes them listen, non-blocking. With count above 1 they share it by
- * SO_REUSEPORT; whether someone else listens there already is found out first, because SO_REUSEPORT would let two
- * daemons of one user share a port unnoticed. Blocking (a host name is looked up). 0 or a negative errno with a line
- * in *error.
+ * Binds count sockets to one address and makes them listen, non-blocking. With count above 1 they
+ * share it by SO_REUSEPORT; whether someone else listens there already is found out first, because
+ * SO_REUSEPORT would let two daemons of one user share a port unnoticed. Blocking (a host name is
+ * looked up). 0 or a negative errno with a line in *error.
  */
 int srv_listener_open(const struct srv_address *address, const char *setting, unsigned count, struct srv_listener *out,
                       struct srv_error *error);

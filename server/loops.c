@@ -1,8 +1,8 @@
 /*
  * loops.c - a thread for each event loop.
  *
- * Called by the main thread. The loops are made before anything else is (the engine and the gateway hang themselves
- * onto them), run when all of that is done, and are freed last.
+ * Called by the main thread. The loops are made before anything else is (the engine and the gateway
+ * hang themselves onto them), run when all of that is done, and are freed last.
  */
 #include "server/loops.h"
 

@@ -27,8 +27,8 @@ struct srv_loops {
 };
 
 /*
- * Number of loops and of arena slots for each that the settings ask for. -EINVAL with a line: memory is too little
- * for that many.
+ * Number of loops and of arena slots for each that the settings ask for. -EINVAL with a line:
+ * memory is too little for that many.
  */
 int srv_loops_plan(const struct srv_settings *settings, unsigned *count, unsigned *slots, struct srv_error *error);
 
@@ -38,11 +38,14 @@ int srv_loops_make(unsigned count, unsigned slots, struct srv_loops *out, struct
 int srv_loops_start(struct srv_loops *loops, struct srv_error *error);
 /* 0, or the error with which a loop ended that was not told to. Any thread. */
 int srv_loops_failed(const struct srv_loops *loops);
-/* Ends and joins the threads. False: some of their I/O does not come back, so nothing that it was given may be freed. */
+/*
+ * Ends and joins the threads. False: some of their I/O does not come back, so nothing that it was
+ * given may be freed.
+ */
 bool srv_loops_stop(struct srv_loops *loops);
 /*
- * After that: what the loops were doing comes to its end here (callbacks run on this thread), so that its owners can
- * be freed.
+ * After that: what the loops were doing comes to its end here (callbacks run on this thread), so
+ * that its owners can be freed.
  */
 void srv_loops_drain(struct srv_loops *loops);
 void srv_loops_free(struct srv_loops *loops);

@@ -1,8 +1,9 @@
 /*
  * metrics.c - the one table of metrics, and the text made of it.
  *
- * Called by the admin listener's thread over a snapshot. A row is a family: what it is called, what it is, and a
- * function that writes its samples (metrics_samples.c). Figures that the modules count are read, not kept here.
+ * Called by the admin listener's thread over a snapshot. A row is a family: what it is called, what
+ * it is, and a function that writes its samples (metrics_samples.c). Figures that the modules count
+ * are read, not kept here.
  */
 #include "server/metrics_table.h"
 

@@ -1,8 +1,9 @@
 /*
- * metrics_samples.c - the samples of each family of metrics: what they are read from, their labels, and their text.
+ * metrics_samples.c - the samples of each family of metrics: what they are read from, their labels,
+ * and their text.
  *
- * Called by the admin listener's thread over a snapshot, from the table of metrics.c. Many families share a function, which then reads the member at the
- * row's offset.
+ * Called by the admin listener's thread over a snapshot, from the table of metrics.c. Many families
+ * share a function, which then reads the member at the row's offset.
  */
 #include "server/metrics_table.h"
 
@@ -23,8 +24,8 @@ static uint64_t number_at(const void *base, size_t offset)
 }
 
 /*
- * A label's value: quotes, backslashes and newlines escaped, other control characters and bytes that are no UTF-8
- * shown as '?'.
+ * A label's value: quotes, backslashes and newlines escaped, other control characters and bytes
+ * that are no UTF-8 shown as '?'.
  */
 static void write_label(FILE *out, const char *value)
 {
@@ -41,7 +42,7 @@ static void write_label(FILE *out, const char *value)
         }
 }
 
-/* ---- the process ---------------------------------------------------------------------------------- */
+/* ---- the process ----------------------------------------------------------------------------- */
 
 void srv_write_u64(const struct metric *metric, const struct srv_statistics *statistics, FILE *out)
 {
@@ -90,7 +91,7 @@ void srv_write_cpu(const struct metric *metric, const struct srv_statistics *sta
         fprintf(out, "%s %.6f\n", metric->name, statistics->process.cpu_seconds);
 }
 
-/* ---- requests ------------------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 static bool was_used(const struct gw_op_stats *op)
 {
@@ -123,7 +124,9 @@ void srv_write_op_u64(const struct metric *metric, const struct srv_statistics *
         }
 }
 
-/* One histogram of those that labels tell apart; labels: "name=\"value\"", and more behind a comma. */
+/*
+ * One histogram of those that labels tell apart; labels: "name=\"value\"", and more behind a comma.
+ */
 static void write_times(const char *name, const char *labels, const struct lp_histogram *times, FILE *out)
 {
         uint64_t count = 0;
@@ -187,7 +190,7 @@ void srv_write_steps(const struct metric *metric, const struct srv_statistics *s
                 write_step(metric, "hash", gw_step_name(i), &statistics->gateway.step[i], out);
 }
 
-/* ---- loops ---------------------------------------------------------------------------------------- */
+/* ---- loops ----------------------------------------------------------------------------------- */
 
 void srv_write_loop_u64(const struct metric *metric, const struct srv_statistics *statistics, FILE *out)
 {
@@ -210,7 +213,7 @@ void srv_write_loop_shares(const struct metric *metric, const struct srv_statist
                                 number_at(&statistics->loops[i], metric->offset + share * sizeof(uint64_t)));
 }
 
-/* ---- drives --------------------------------------------------------------------------------------- */
+/* ---- drives ---------------------------------------------------------------------------------- */
 
 const char *srv_drive_state_name(enum eng_drive_state state)
 {
@@ -352,7 +355,7 @@ void srv_write_batch_entries(const struct metric *metric, const struct srv_stati
                                 statistics->gateway.entries[way][code]);
 }
 
-/* ---- RDMA ----------------------------------------------------------------------------------------- */
+/* ---- RDMA ------------------------------------------------------------------------------------ */
 
 void srv_write_rdma_ends(const struct metric *metric, const struct srv_statistics *statistics, FILE *out)
 {

@@ -1,5 +1,6 @@
 /*
- * metrics_table.h - a row of the table of metrics (metrics.c), and the functions that write its samples (metrics_samples.c). Of the admin listener's thread.
+ * metrics_table.h - a row of the table of metrics (metrics.c), and the functions that write its
+ * samples (metrics_samples.c). Of the admin listener's thread.
  */
 #ifndef MILLRACE_SERVER_METRICS_TABLE_H
 #define MILLRACE_SERVER_METRICS_TABLE_H
@@ -40,7 +41,10 @@ void srv_write_op_latency(const struct metric *metric, const struct srv_statisti
 void srv_write_stages(const struct metric *metric, const struct srv_statistics *statistics, FILE *out);
 void srv_write_steps(const struct metric *metric, const struct srv_statistics *statistics, FILE *out);
 
-/* For each loop; the offset is in struct lp_stats. A share's figure is one of LP_SHARES from there on. */
+/*
+ * For each loop; the offset is in struct lp_stats. A share's figure is one of LP_SHARES from there
+ * on.
+ */
 void srv_write_loop_u64(const struct metric *metric, const struct srv_statistics *statistics, FILE *out);
 void srv_write_loop_shares(const struct metric *metric, const struct srv_statistics *statistics, FILE *out);
 

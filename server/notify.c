@@ -1,8 +1,8 @@
 /*
  * notify.c - the sd_notify protocol: one datagram to a Unix socket.
  *
- * Called by the main thread. Written here because it is a few lines, and libsystemd would be a library to carry
- * everywhere for them.
+ * Called by the main thread. Written here because it is a few lines, and libsystemd would be a
+ * library to carry everywhere for them.
  */
 #include "server/notify.h"
 

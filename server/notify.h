@@ -1,12 +1,13 @@
 /*
- * notify.h - tells a service manager (systemd, or anything that speaks its protocol) how the daemon is.
+ * notify.h - tells a service manager (systemd, or anything that speaks its protocol) how the daemon
+ * is.
  */
 #ifndef MILLRACE_SERVER_NOTIFY_H
 #define MILLRACE_SERVER_NOTIFY_H
 
 /*
- * Sends state ("READY=1", lines separated by newlines) to the socket that $NOTIFY_SOCKET names. Any thread; does not
- * block. 1: sent; 0: nobody asked; negative errno: could not be sent.
+ * Sends state ("READY=1", lines separated by newlines) to the socket that $NOTIFY_SOCKET names. Any
+ * thread; does not block. 1: sent; 0: nobody asked; negative errno: could not be sent.
  */
 int srv_notify(const char *state);
 

@@ -1,8 +1,10 @@
 /*
- * rdma_server.c - the RDMA module put into the daemon: which transport, where it listens, what memory it may send from.
+ * rdma_server.c - the RDMA module put into the daemon: which transport, where it listens, what
+ * memory it may send from.
  *
- * Called by the main thread before the loops run. RDMA is an extra: a machine that has no device for a configured address still serves all
- * over TCP, so that one configuration fits a fleet. What is wrong in itself (an address in use, memory that can't be registered) is an error.
+ * Called by the main thread before the loops run. RDMA is an extra: a machine that has no device
+ * for a configured address still serves all over TCP, so that one configuration fits a fleet. What
+ * is wrong in itself (an address in use, memory that can't be registered) is an error.
  */
 #include "server/rdma_server.h"
 

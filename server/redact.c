@@ -1,9 +1,10 @@
 /*
  * redact.c - takes signatures, tokens and keys out of texts that are about to be logged.
  *
- * Called by the access log on the loops, for each line: a look at one byte rules nearly all places out. A name is matched
- * wherever it stands, also within a path or a key: a client that encodes a URL twice sends its signature there, and it is
- * as valid in the log as where it belongs. Taking out too much costs nothing.
+ * Called by the access log on the loops, for each line: a look at one byte rules nearly all places
+ * out. A name is matched wherever it stands, also within a path or a key: a client that encodes a
+ * URL twice sends its signature there, and it is as valid in the log as where it belongs. Taking
+ * out too much costs nothing.
  */
 #include "server/redact.h"
 
@@ -25,7 +26,10 @@ static int hex_value(char c)
         return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* The byte that stands at text, decoded however often it was encoded, in lower case; *len: how many bytes it takes there, 0 at the end. */
+/*
+ * The byte that stands at text, decoded however often it was encoded, in lower case; *len: how many
+ * bytes it takes there, 0 at the end.
+ */
 static char byte_at(const char *text, size_t *len)
 {
         size_t skip = 0;

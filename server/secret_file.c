@@ -1,5 +1,6 @@
 /*
- * secret_file.c - small files that hold secrets: read only where nobody else may, replaced in one step.
+ * secret_file.c - small files that hold secrets: read only where nobody else may, replaced in one
+ * step.
  *
  * Called by the main thread; blocking.
  */
@@ -64,7 +65,10 @@ static int write_secret_text(int fd, const char *text)
         return fsync(fd) == 0 ? 0 : -errno;
 }
 
-/* An operator may be root, and the daemon another user, who could not read a file of root's: whose it was keeps it. */
+/*
+ * An operator may be root, and the daemon another user, who could not read a file of root's: whose
+ * it was keeps it.
+ */
 static int give_to_owner(int fd, int dir, const char *name)
 {
         struct stat st;

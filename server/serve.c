@@ -1,7 +1,8 @@
 /*
  * serve.c - the main thread while the daemon serves: signals, health, reloading, draining.
  *
- * It sleeps on a signalfd and looks at health now and then: health_log.c says what has changed. It does nothing that a request waits for.
+ * It sleeps on a signalfd and looks at health now and then: health_log.c says what has changed. It
+ * does nothing that a request waits for.
  */
 #include "server/daemon.h"
 
@@ -60,7 +61,10 @@ static int64_t monotonic_ms(void)
         return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* A drive that was away, or is new, may not know which switches are on; nor may one at the start. told: as bits, those that were told. */
+/*
+ * A drive that was away, or is new, may not know which switches are on; nor may one at the start.
+ * told: as bits, those that were told.
+ */
 static void tell_drives_of_switches(struct srv_daemon *d, const struct eng_health *health, uint64_t *told)
 {
         uint64_t in = 0;
@@ -74,7 +78,7 @@ static void tell_drives_of_switches(struct srv_daemon *d, const struct eng_healt
         *told = in;
 }
 
-/* ---- reloading ------------------------------------------------------------------------------------ */
+/* ---- reloading ------------------------------------------------------------------------------- */
 
 static void reload_credentials(struct srv_daemon *d)
 {
@@ -108,7 +112,7 @@ static void reload(struct srv_daemon *d)
         srv_notify("READY=1");
 }
 
-/* ---- draining ------------------------------------------------------------------------------------- */
+/* ---- draining -------------------------------------------------------------------------------- */
 
 /* Waits for the requests that run, within the time set; a second signal ends the waiting. */
 static void drain_requests(struct srv_daemon *d)
@@ -130,7 +134,7 @@ static void drain_requests(struct srv_daemon *d)
                 srv_log(SRV_LOG_WARNING, "stopped; requests not finished: %u", active);
 }
 
-/* ---- serving -------------------------------------------------------------------------------------- */
+/* ---- serving --------------------------------------------------------------------------------- */
 
 static void say_addresses(const struct srv_daemon *d)
 {

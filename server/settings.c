@@ -1,8 +1,9 @@
 /*
  * settings.c - the table of settings made into values.
  *
- * Called by the main thread before anything else is started. Values arrive as text from three places (defaults, the
- * file, the command line) and all go through srv_settings_set(), which knows types, ranges and who overrides whom.
+ * Called by the main thread before anything else is started. Values arrive as text from three
+ * places (defaults, the file, the command line) and all go through srv_settings_set(), which knows
+ * types, ranges and who overrides whom.
  */
 #include "server/settings.h"
 
@@ -54,7 +55,7 @@ int srv_setting_find(const char *name)
         return -1;
 }
 
-/* ---- one value ------------------------------------------------------------------------------------ */
+/* ---- one value ------------------------------------------------------------------------------- */
 
 static void *member(struct srv_settings *settings, const struct srv_setting_info *info)
 {
@@ -200,7 +201,7 @@ int srv_settings_set(struct srv_settings *settings, enum srv_setting_id id, enum
         return 0;
 }
 
-/* ---- all values ----------------------------------------------------------------------------------- */
+/* ---- all values ------------------------------------------------------------------------------ */
 
 int srv_settings_init(struct srv_settings *settings)
 {
@@ -265,7 +266,7 @@ int srv_settings_check(const struct srv_settings *settings, struct srv_error *er
         return 0;
 }
 
-/* ---- the file ------------------------------------------------------------------------------------- */
+/* ---- the file -------------------------------------------------------------------------------- */
 
 static int take_file_line(void *arg, const char *name, const char *value, const char *shown_as, struct srv_error *error)
 {
@@ -289,7 +290,7 @@ int srv_settings_read_file(struct srv_settings *settings, const char *path, stru
         return rv;
 }
 
-/* ---- the command line ----------------------------------------------------------------------------- */
+/* ---- the command line ------------------------------------------------------------------------ */
 
 struct command_line {
         struct srv_settings *settings; /* NULL: only look what is there */
@@ -327,7 +328,8 @@ static bool take_action(struct command_line *line, const char *option)
 }
 
 /*
- * "--tls-cert=F" gives name "tls_cert" and value "F"; value NULL where there is no '='. -EINVAL: not an option at all.
+ * "--tls-cert=F" gives name "tls_cert" and value "F"; value NULL where there is no '='. -EINVAL:
+ * not an option at all.
  */
 static int split_option(const char *arg, char *name, size_t size, const char **value)
 {

@@ -1,9 +1,10 @@
 /*
  * settings.h - every setting of the daemon, in one table.
  *
- * The table below is the only list of settings: from it come the members of struct srv_settings, the options of the
- * command line, the keys of the configuration file, the sample file, docs/configuration.md and the manual page.
- * "tls_cert" is `tls_cert = F` in the file and `--tls-cert F` on the command line.
+ * The table below is the only list of settings: from it come the members of struct srv_settings,
+ * the options of the command line, the keys of the configuration file, the sample file,
+ * docs/configuration.md and the manual page. "tls_cert" is `tls_cert = F` in the file and
+ * `--tls-cert F` on the command line.
  */
 #ifndef MILLRACE_SERVER_SETTINGS_H
 #define MILLRACE_SERVER_SETTINGS_H
@@ -42,9 +43,9 @@ struct srv_ec {
 /*
  * X(name, TYPE, default, least, most, argument, help)
  *
- * Numbers: 0 is also allowed, whatever least is, where it is the default (it means "choose"). Sizes are in bytes,
- * durations in milliseconds. A default is written as one would write it in the file. CHOICE: argument lists the
- * words; the value is the word's index.
+ * Numbers: 0 is also allowed, whatever least is, where it is the default (it means "choose"). Sizes
+ * are in bytes, durations in milliseconds. A default is written as one would write it in the file.
+ * CHOICE: argument lists the words; the value is the word's index.
  */
 #define SRV_SETTINGS(X)                                                                                                \
         X(drive, LIST, "", 0, 0, "DIR",                                                                                \
@@ -249,9 +250,12 @@ enum srv_action {
         SRV_ROTATE_KEY
 };
 
-/* ---- settings.c ---------------------------------------------------------------------------------- */
+/* ---- settings.c ------------------------------------------------------------------------------ */
 
-/* All settings at their defaults. 0 or -ENOMEM; to be given back with srv_settings_free() in both cases. */
+/*
+ * All settings at their defaults. 0 or -ENOMEM; to be given back with srv_settings_free() in both
+ * cases.
+ */
 int srv_settings_init(struct srv_settings *settings);
 void srv_settings_free(struct srv_settings *settings);
 
@@ -259,9 +263,9 @@ void srv_settings_free(struct srv_settings *settings);
 int srv_setting_find(const char *name);
 
 /*
- * Takes one value. A source that comes earlier than the one that set it is ignored; the same source twice is an error
- * unless the setting is a list. shown_as is what error texts call it, e.g. "--listen" or "millrace.conf:3: listen".
- * 0, -EINVAL or -ENOMEM.
+ * Takes one value. A source that comes earlier than the one that set it is ignored; the same source
+ * twice is an error unless the setting is a list. shown_as is what error texts call it, e.g.
+ * "--listen" or "millrace.conf:3: listen". 0, -EINVAL or -ENOMEM.
  */
 int srv_settings_set(struct srv_settings *settings, enum srv_setting_id id, enum srv_source source, const char *value,
                      const char *shown_as, struct srv_error *error);
@@ -273,13 +277,13 @@ int srv_settings_check(const struct srv_settings *settings, struct srv_error *er
 int srv_settings_read_file(struct srv_settings *settings, const char *path, struct srv_error *error);
 
 /*
- * The file that the command line names, then the command line. *action from SRV_HELP to before SRV_SHOW_CREDENTIALS: settings are not to be
- * used. 0, -EINVAL, -ENOMEM, or of the file.
+ * The file that the command line names, then the command line. *action from SRV_HELP to before
+ * SRV_SHOW_CREDENTIALS: settings are not to be used. 0, -EINVAL, -ENOMEM, or of the file.
  */
 int srv_settings_load(struct srv_settings *settings, int argc, const char *const argv[], enum srv_action *action,
                       struct srv_error *error);
 
-/* ---- settings_value.c ---------------------------------------------------------------------------- */
+/* ---- settings_value.c ------------------------------------------------------------------------ */
 
 /* 0, or -EINVAL with the reason ("is not a size like 64MiB") in *why. */
 int srv_parse_bool(const char *text, bool *out, const char **why);
@@ -294,7 +298,7 @@ int srv_parse_choice(const char *text, const char *choices, unsigned *out, const
 void srv_format_size(uint64_t bytes, char *out, size_t size);
 void srv_format_duration(uint64_t ms, char *out, size_t size);
 
-/* ---- settings_token.c ---------------------------------------------------------------------------- */
+/* ---- settings_token.c ------------------------------------------------------------------------ */
 
 /* rdma_token_gid or rdma_token_gid_plain: name is which, for the error. */
 int srv_token_gids(const struct srv_list *list, const char *name, struct gw_targets *out, struct srv_error *error);
@@ -302,18 +306,21 @@ int srv_token_key(const char *text, uint64_t *out, struct srv_error *error);
 /* Of all settings of tokens: they are good, and what they need is there. */
 int srv_token_check(const struct srv_settings *settings, struct srv_error *error);
 
-/* ---- settings_network.c -------------------------------------------------------------------------- */
+/* ---- settings_network.c ---------------------------------------------------------------------- */
 
 /* Of the setting proxy. 0 or -EINVAL. */
 int srv_networks(const struct srv_list *list, const char *name, struct gw_networks *out, struct srv_error *error);
 
-/* ---- settings_show.c ----------------------------------------------------------------------------- */
+/* ---- settings_show.c ------------------------------------------------------------------------- */
 
-/* The value that is in force, as a file would have it, in memory of the caller's; a secret is "*". NULL: no memory. */
+/*
+ * The value that is in force, as a file would have it, in memory of the caller's; a secret is "*".
+ * NULL: no memory.
+ */
 char *srv_setting_show(const struct srv_settings *settings, enum srv_setting_id id);
 const char *srv_source_name(enum srv_source source);
 
-/* ---- settings_print.c ---------------------------------------------------------------------------- */
+/* ---- settings_print.c ------------------------------------------------------------------------ */
 
 void srv_print_help(FILE *out);
 void srv_print_sample_config(FILE *out);

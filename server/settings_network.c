@@ -1,5 +1,6 @@
 /*
- * settings_network.c - settings that name networks of addresses. Called by the main thread before anything is started.
+ * settings_network.c - settings that name networks of addresses. Called by the main thread before
+ * anything is started.
  */
 #include "server/settings.h"
 

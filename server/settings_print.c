@@ -1,8 +1,8 @@
 /*
  * settings_print.c - the table of settings as --help, sample file, documentation and manual page.
  *
- * Called by the main thread; what it prints is kept in the tree (conf/millrace.conf.sample, docs/configuration.md,
- * docs/man/millraced.8), and a test compares the two.
+ * Called by the main thread; what it prints is kept in the tree (conf/millrace.conf.sample,
+ * docs/configuration.md, docs/man/millraced.8), and a test compares the two.
  */
 #include "server/settings.h"
 
@@ -78,7 +78,7 @@ static const char *shown_default(const struct srv_setting_info *info)
         return *info->default_text != '\0' ? info->default_text : "none";
 }
 
-/* ---- --help --------------------------------------------------------------------------------------- */
+/* ---- --help ---------------------------------------------------------------------------------- */
 
 void srv_print_help(FILE *out)
 {
@@ -111,7 +111,7 @@ void srv_print_help(FILE *out)
                 "Exit status: 0 after SIGTERM or SIGINT, 1 when it failed while it ran, 2 when it could not start.\n");
 }
 
-/* ---- conf/millrace.conf.sample -------------------------------------------------------------------- */
+/* ---- conf/millrace.conf.sample --------------------------------------------------------------- */
 
 void srv_print_sample_config(FILE *out)
 {
@@ -151,7 +151,7 @@ void srv_print_sample_config(FILE *out)
         }
 }
 
-/* ---- docs/configuration.md ------------------------------------------------------------------------ */
+/* ---- docs/configuration.md ------------------------------------------------------------------- */
 
 void srv_print_settings_markdown(FILE *out)
 {
@@ -194,9 +194,12 @@ void srv_print_settings_markdown(FILE *out)
         }
 }
 
-/* ---- docs/man/millraced.8 ------------------------------------------------------------------------- */
+/* ---- docs/man/millraced.8 -------------------------------------------------------------------- */
 
-/* roff: a backslash, and a hyphen that is to stay one, are escaped; no line of text begins with a dot. */
+/*
+ * roff: a backslash, and a hyphen that is to stay one, are escaped; no line of text begins with a
+ * dot.
+ */
 static void print_roff(FILE *out, const char *text)
 {
         for (; *text != '\0'; text++) {

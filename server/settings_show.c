@@ -1,6 +1,6 @@
 /*
- * settings_show.c - values of settings as text, for those who are to help: a support bundle has them. Called by the admin
- * listener's thread; settings do not change by then.
+ * settings_show.c - values of settings as text, for those who are to help: a support bundle has
+ * them. Called by the admin listener's thread; settings do not change by then.
  */
 #include "server/settings.h"
 
@@ -8,7 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What must not leave the machine. Other secrets stand in files, of which a setting has the name only. */
+/*
+ * What must not leave the machine. Other secrets stand in files, of which a setting has the name
+ * only.
+ */
 static const bool secret[SRV_SETTING_COUNT] = {[SRV_SETTING_rdma_token_key] = true};
 
 const char *srv_source_name(enum srv_source source)

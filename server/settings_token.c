@@ -1,6 +1,8 @@
 /*
- * settings_token.c - settings of the header protocol (x-amz-rdma-token): whose memory a listener's requests may name, and the targets' key. Called by the main thread
- * before anything is started. There is no word for "everybody": a signed request could make the daemon write to any machine of the fabric then.
+ * settings_token.c - settings of the header protocol (x-amz-rdma-token): whose memory a listener's
+ * requests may name, and the targets' key. Called by the main thread before anything is started.
+ * There is no word for "everybody": a signed request could make the daemon write to any machine of
+ * the fabric then.
  */
 #include "server/settings.h"
 

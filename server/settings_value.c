@@ -1,8 +1,8 @@
 /*
  * settings_value.c - from text to the values of settings, and back.
  *
- * Pure functions, any thread. A parser takes the whole text or nothing: no spaces, no signs, no rest; it says why it
- * refuses, and the caller adds which setting it was.
+ * Pure functions, any thread. A parser takes the whole text or nothing: no spaces, no signs, no
+ * rest; it says why it refuses, and the caller adds which setting it was.
  */
 #include "server/settings.h"
 
@@ -103,7 +103,10 @@ int srv_parse_duration(const char *text, uint64_t *out, const char **why)
         return -EINVAL;
 }
 
-/* Finds where host and port of ADDR:PORT are. An IPv6 address needs brackets, or its colons would be ambiguous. */
+/*
+ * Finds where host and port of ADDR:PORT are. An IPv6 address needs brackets, or its colons would
+ * be ambiguous.
+ */
 static int split_address(const char *text, const char **host, size_t *host_len, const char **port)
 {
         const char *colon = strrchr(text, ':');

@@ -1,12 +1,14 @@
 /*
  * switches.c - read-only and maintenance: in force in the gateway, kept on the drives.
  *
- * They belong to the store, so they are kept where it is: in a small file in the folder of each drive that is in use, with a generation; the newest that is found
- * counts. So a drive that was away, or a crash between two drives, changes nothing, and they come along when drives move to another machine. There is no such
- * file until something was switched for the first time.
+ * They belong to the store, so they are kept where it is: in a small file in the folder of each
+ * drive that is in use, with a generation; the newest that is found counts. So a drive that was
+ * away, or a crash between two drives, changes nothing, and they come along when drives move to
+ * another machine. There is no such file until something was switched for the first time.
  *
- * A drive that hangs must hold up neither the start nor the admin listener: each drive's file is read or written by a thread of its own, which is left behind
- * when it does not come back. What is on can be asked for and set by any thread.
+ * A drive that hangs must hold up neither the start nor the admin listener: each drive's file is
+ * read or written by a thread of its own, which is left behind when it does not come back. What is
+ * on can be asked for and set by any thread.
  */
 #include "server/switches.h"
 
@@ -62,7 +64,7 @@ const char *srv_switch_name(enum srv_switch which)
         return which == SRV_READ_ONLY ? "read-only" : "maintenance";
 }
 
-/* ---- one file ------------------------------------------------------------------------------------- */
+/* ---- one file -------------------------------------------------------------------------------- */
 
 static const char *yes_or_no(bool value)
 {
@@ -98,7 +100,10 @@ static int switches_file_read(const char *path, struct kept *out, struct srv_err
         return 0;
 }
 
-/* An older one never takes the place of a newer one: the thread of an earlier change may come back late. */
+/*
+ * An older one never takes the place of a newer one: the thread of an earlier change may come back
+ * late.
+ */
 static int switches_file_write(const char *path, const struct kept *kept, struct srv_error *error)
 {
         struct kept there = {.generation = 0};
@@ -111,7 +116,7 @@ static int switches_file_write(const char *path, const struct kept *kept, struct
         return srv_secret_write(path, text, error);
 }
 
-/* ---- all drives ----------------------------------------------------------------------------------- */
+/* ---- all drives ------------------------------------------------------------------------------ */
 
 static void round_leave(struct round *round)
 {
@@ -246,7 +251,7 @@ static struct round *write_everywhere(struct srv_switches *switches, const struc
         return round;
 }
 
-/* ---- in force ------------------------------------------------------------------------------------- */
+/* ---- in force -------------------------------------------------------------------------------- */
 
 /* Under the lock. */
 static bool switch_is_on(const struct srv_switches *switches, enum srv_switch which)

@@ -1,5 +1,6 @@
 /*
- * switches.h - what an operator switches on and off while the daemon serves, and what stays so over restarts: read-only, and maintenance.
+ * switches.h - what an operator switches on and off while the daemon serves, and what stays so over
+ * restarts: read-only, and maintenance.
  */
 #ifndef MILLRACE_SERVER_SWITCHES_H
 #define MILLRACE_SERVER_SWITCHES_H
@@ -26,20 +27,25 @@ struct srv_switch_state {
 };
 
 /*
- * Reads what the drives say, the newest first, and puts it into force; says what is on. A drive that does not answer within seconds is not waited for. Main thread;
- * after the gateway was made, before it serves. 0 or -ENOMEM.
+ * Reads what the drives say, the newest first, and puts it into force; says what is on. A drive
+ * that does not answer within seconds is not waited for. Main thread; after the gateway was made,
+ * before it serves. 0 or -ENOMEM.
  */
 int srv_switches_open(const struct srv_settings *settings, struct eng_store *store, struct gw_gateway *gateway, struct srv_switches **out);
 void srv_switches_free(struct srv_switches *switches); /* NULL is allowed */
 
 /*
- * In force when it returns. Waits until it is kept on the drives in use, but not for long: -ETIMEDOUT or -EIO, it is kept on none yet, and a restart may find what was
- * before. -EPERM: the configuration says otherwise. Any thread that may block.
+ * In force when it returns. Waits until it is kept on the drives in use, but not for long:
+ * -ETIMEDOUT or -EIO, it is kept on none yet, and a restart may find what was before. -EPERM: the
+ * configuration says otherwise. Any thread that may block.
  */
 int srv_switch_set(struct srv_switches *switches, enum srv_switch which, bool on);
 /* Any thread. */
 struct srv_switch_state srv_switch_read(struct srv_switches *switches, enum srv_switch which);
-/* Some drives may not know what is kept, because they were away or are new: writes it there. Does not wait. Any thread. */
+/*
+ * Some drives may not know what is kept, because they were away or are new: writes it there. Does
+ * not wait. Any thread.
+ */
 void srv_switches_spread(struct srv_switches *switches);
 
 /* "read-only", "maintenance" */

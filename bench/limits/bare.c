@@ -1,7 +1,7 @@
 /*
- * bare.c - what sockets alone can do at most: a loop of recv and send over epoll in each thread, which answers every
- * request head, when its body was thrown away, with 200 and SIZE bytes (none for PUT). No HTTP beyond Content-Length; one
- * request at a time on a connection.
+ * bare.c - what sockets alone can do at most: a loop of recv and send over epoll in each thread,
+ * which answers every request head, when its body was thrown away, with 200 and SIZE bytes (none
+ * for PUT). No HTTP beyond Content-Length; one request at a time on a connection.
  */
 #include <errno.h>
 #include <pthread.h>

@@ -1,6 +1,7 @@
 /*
- * kernels.c - how fast one core does the arithmetic of ec/ by itself: digests, CRCs, erasure codes, each over 1 MiB of fresh
- * data at a time for a moment. Prints MiB of input a second by name, a line each, or as JSON. usage: kernels [--json] [SECONDS]
+ * kernels.c - how fast one core does the arithmetic of ec/ by itself: digests, CRCs, erasure codes,
+ * each over 1 MiB of fresh data at a time for a moment. Prints MiB of input a second by name, a
+ * line each, or as JSON. usage: kernels [--json] [SECONDS]
  */
 #include <stdio.h>
 #include <stdlib.h>

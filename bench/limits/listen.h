@@ -1,6 +1,7 @@
 /*
- * listen.h - what the servers of limits/ share: the command line SIZE THREADS [ENTRIES], a listening socket that is told on
- * standard output, and connections handed to the threads in turn. Main thread.
+ * listen.h - what the servers of limits/ share: the command line SIZE THREADS [ENTRIES], a
+ * listening socket that is told on standard output, and connections handed to the threads in turn.
+ * Main thread.
  */
 #ifndef BENCH_LIMITS_LISTEN_H
 #define BENCH_LIMITS_LISTEN_H

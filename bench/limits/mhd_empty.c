@@ -1,6 +1,7 @@
 /*
- * mhd_empty.c - what libmicrohttpd can do at most: requests answered from memory by a handler that does nothing. As in
- * millraced each thread runs a daemon of its own from outside, over epoll, and gets connections handed to it.
+ * mhd_empty.c - what libmicrohttpd can do at most: requests answered from memory by a handler that
+ * does nothing. As in millraced each thread runs a daemon of its own from outside, over epoll, and
+ * gets connections handed to it.
  *
  *   GET, HEAD   200 with SIZE bytes, or 206 with what Range asks for (up to 1 MiB), or for a bucket a page of ENTRIES
  *   PUT, POST   200 when the body was thrown away

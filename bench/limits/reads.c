@@ -1,10 +1,13 @@
 /*
- * reads.c - the least that serving large objects can cost: one thread reads a file that lies in the page cache, 1 MiB at a time, and computes the CRC32C of
- * every byte once. Prints CPU seconds a GiB and MiB a second, as JSON. The file is made, and gone afterwards.
+ * reads.c - the least that serving large objects can cost: one thread reads a file that lies in the
+ * page cache, 1 MiB at a time, and computes the CRC32C of every byte once. Prints CPU seconds a GiB
+ * and MiB a second, as JSON. The file is made, and gone afterwards.
  *
- * Less than a server can come to, by two things. The file is written through the page cache, so the kernel keeps it in large folios; a store's data came there by reads
- * of units here and there, which leave it in single pages, and copying these costs about half as much again. And it runs alone: nobody fetches the bytes
- * meanwhile, as the other end of a fake wire does with its copy on the next processor.
+ * Less than a server can come to, by two things. The file is written through the page cache, so the
+ * kernel keeps it in large folios; a store's data came there by reads of units here and there,
+ * which leave it in single pages, and copying these costs about half as much again. And it runs
+ * alone: nobody fetches the bytes meanwhile, as the other end of a fake wire does with its copy on
+ * the next processor.
  */
 #include <errno.h>
 #include <fcntl.h>

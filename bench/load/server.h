@@ -1,6 +1,6 @@
 /*
- * server.h - what a run cost the server, from /proc: CPU time, memory by kind (anonymous apart from mapped files such as
- * LMDB's), and what it had written to and read from block devices. Any thread.
+ * server.h - what a run cost the server, from /proc: CPU time, memory by kind (anonymous apart from
+ * mapped files such as LMDB's), and what it had written to and read from block devices. Any thread.
  */
 #ifndef BENCH_LOAD_SERVER_H
 #define BENCH_LOAD_SERVER_H
@@ -20,13 +20,19 @@ struct load_server {
         uint64_t read, written; /* bytes that went through to the devices (/proc/PID/io) */
 };
 
-/* Clock ticks of utime and stime in the text of /proc/PID/stat. The name in parentheses may hold anything. 0 or -1. */
+/*
+ * Clock ticks of utime and stime in the text of /proc/PID/stat. The name in parentheses may hold
+ * anything. 0 or -1.
+ */
 static inline int load_stat_ticks(const char *text, uint64_t *ticks)
 {
         const char *at = strrchr(text, ')');
         unsigned long long user, system;
 
-        /* after the name: state ppid pgrp session tty tpgid flags minflt cminflt majflt cmajflt utime stime */
+        /*
+         * after the name: state ppid pgrp session tty tpgid flags minflt cminflt majflt cmajflt
+         * utime stime
+         */
         if (at == NULL || sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user, &system) != 2)
                 return -1;
         *ticks = user + system;

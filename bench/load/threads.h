@@ -1,6 +1,7 @@
 /*
- * threads.h - CPU time of a process by thread, from /proc/PID/task: that of the fake RDMA transport's device (its thread is called fake-nic, and does what
- * hardware would do) apart from all others. Threads that have ended are not counted. Any thread.
+ * threads.h - CPU time of a process by thread, from /proc/PID/task: that of the fake RDMA
+ * transport's device (its thread is called fake-nic, and does what hardware would do) apart from
+ * all others. Threads that have ended are not counted. Any thread.
  */
 #ifndef BENCH_LOAD_THREADS_H
 #define BENCH_LOAD_THREADS_H

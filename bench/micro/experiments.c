@@ -81,7 +81,7 @@ static int with_store(struct micro_options *options, int (*experiment)(struct mi
         return rv;
 }
 
-/* ---- commits ---------------------------------------------------------------------------------------- */
+/* ---- commits --------------------------------------------------------------------------------- */
 
 static int commit_at(struct micro_options *options, struct rig *rig, unsigned depth, uint64_t *first)
 {
@@ -129,7 +129,7 @@ int micro_commit(struct micro_options *options)
         return with_store(options, commit, NULL);
 }
 
-/* ---- lookups ---------------------------------------------------------------------------------------- */
+/* ---- lookups --------------------------------------------------------------------------------- */
 
 /* So that names are found in the index, not in the tail in memory. */
 static int open_again(struct rig *rig)
@@ -174,7 +174,7 @@ int micro_lookup(struct micro_options *options)
         return with_store(options, lookup, NULL);
 }
 
-/* ---- replay ----------------------------------------------------------------------------------------- */
+/* ---- replay ---------------------------------------------------------------------------------- */
 
 /* In a process of its own: stores records, says so, and waits to be killed. */
 static void store_and_wait(struct micro_options *options, struct rig *rig, int said)
@@ -231,7 +231,7 @@ int micro_replay(struct micro_options *options)
         return rv;
 }
 
-/* ---- listings --------------------------------------------------------------------------------------- */
+/* ---- listings -------------------------------------------------------------------------------- */
 
 static int list_at(struct micro_options *options, struct rig *rig, unsigned depth)
 {
@@ -276,7 +276,7 @@ int micro_list(struct micro_options *options)
         return with_store(options, list, NULL);
 }
 
-/* ---- reclaim ---------------------------------------------------------------------------------------- */
+/* ---- reclaim --------------------------------------------------------------------------------- */
 
 static void small_files(struct rig *rig)
 {
@@ -323,7 +323,7 @@ int micro_reclaim(struct micro_options *options)
         return with_store(options, reclaim, small_files);
 }
 
-/* ---- against fio ------------------------------------------------------------------------------------ */
+/* ---- against fio ----------------------------------------------------------------------------- */
 
 static void no_cache(struct rig *rig)
 {

@@ -1,6 +1,7 @@
 /*
- * micro.c - the program `micro`: the engine through its own API, without a network: commits, lookups, replay, listings, reclaim, reads and writes on
- * one drive. Prints a line for each figure, or JSON.
+ * micro.c - the program `micro`: the engine through its own API, without a network: commits,
+ * lookups, replay, listings, reclaim, reads and writes on one drive. Prints a line for each figure,
+ * or JSON.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -120,7 +121,9 @@ static int take(struct micro_options *options, int which, const char *value)
         }
 }
 
-/* Runs one by its name; "": all. The number of them that failed, or -1: there is none of that name. */
+/*
+ * Runs one by its name; "": all. The number of them that failed, or -1: there is none of that name.
+ */
 static int run_named(struct micro_options *options, const char *name)
 {
         int failed = 0;

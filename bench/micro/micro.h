@@ -19,7 +19,9 @@ struct micro_options {
         json_t *figures; /* found so far, by name */
 };
 
-/* Notes one figure, "commit.depth64.ops_s": a line now, or a member of the JSON object at the end. */
+/*
+ * Notes one figure, "commit.depth64.ops_s": a line now, or a member of the JSON object at the end.
+ */
 void micro_figure(struct micro_options *options, double value, const char *unit, const char *name, ...)
         __attribute__((format(printf, 4, 5)));
 

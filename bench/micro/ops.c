@@ -16,7 +16,7 @@ static struct eng_str name_key(struct rig_op *op, uint64_t number)
         return (struct eng_str){op->key, (size_t)n};
 }
 
-/* ---- put -------------------------------------------------------------------------------------------- */
+/* ---- put ------------------------------------------------------------------------------------- */
 
 static void put_done(void *arg, int rv, const struct eng_object *object)
 {
@@ -79,7 +79,7 @@ void op_overwrite(struct rig_op *op)
         put_key(op, load_mix(op->index) % op->run->keys);
 }
 
-/* ---- get -------------------------------------------------------------------------------------------- */
+/* ---- get ------------------------------------------------------------------------------------- */
 
 static void get_more(void *arg)
 {
@@ -136,7 +136,7 @@ void op_lookup(struct rig_op *op)
         eng_get_open(rig->store, rig->bucket, name_key(op, load_mix(op->index) % op->run->keys), lookup_opened, op);
 }
 
-/* ---- list ------------------------------------------------------------------------------------------- */
+/* ---- list ------------------------------------------------------------------------------------ */
 
 static void listed(void *arg, int rv, const struct eng_list_entry *entries, unsigned count, bool more)
 {

@@ -58,7 +58,7 @@ static void pause_ms(long ms)
         nanosleep(&pause, NULL);
 }
 
-/* ---- life ------------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 static void fill_pattern(uint8_t *pattern)
 {
@@ -313,7 +313,7 @@ uint64_t rig_disk_bytes(const struct rig *rig, const char *name)
         return bytes;
 }
 
-/* ---- operations ------------------------------------------------------------------------------------- */
+/* ---- operations ------------------------------------------------------------------------------ */
 
 /* The operation's next turn, or its end. */
 static void op_next(struct rig_op *op)

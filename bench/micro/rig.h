@@ -1,6 +1,6 @@
 /*
- * rig.h - a store of one drive in a folder of its own, its loops running, and many operations on it at a time, measured. Main thread, but for what
- * runs on loops.
+ * rig.h - a store of one drive in a folder of its own, its loops running, and many operations on it
+ * at a time, measured. Main thread, but for what runs on loops.
  */
 #ifndef BENCH_MICRO_RIG_H
 #define BENCH_MICRO_RIG_H
@@ -28,13 +28,19 @@ struct rig {
         struct eng_store *store;
 };
 
-/* From now on an interrupt ends the run that is under way, with -EINTR, instead of the process, so that folders are removed. */
+/*
+ * From now on an interrupt ends the run that is under way, with -EINTR, instead of the process, so
+ * that folders are removed.
+ */
 void rig_catch_interrupts(void);
 bool rig_interrupted(void);
 
 /* Makes a folder below `below`. 0 or a negative errno, told on standard error. */
 int rig_make(struct rig *rig, const char *below, unsigned loops);
-/* Formats the drive if `format`, and is back when the store is ready; makes, or finds, the bucket. 0 or a negative errno, told on standard error. */
+/*
+ * Formats the drive if `format`, and is back when the store is ready; makes, or finds, the bucket.
+ * 0 or a negative errno, told on standard error.
+ */
 int rig_open(struct rig *rig, bool format);
 void rig_close(struct rig *rig);
 /* Removes the folder. */
@@ -86,7 +92,10 @@ struct rig_run {
 
 /* Runs it. 0, or the errno of the first operation that failed. */
 int rig_run(struct rig_run *run);
-/* On the operation's loop, never inside begin() where it succeeded: the operation is over, and the next one begins. */
+/*
+ * On the operation's loop, never inside begin() where it succeeded: the operation is over, and the
+ * next one begins.
+ */
 void rig_op_done(struct rig_op *op, int rv, uint64_t bytes, uint64_t entries);
 
 #endif

@@ -1,13 +1,16 @@
 /*
- * generate.c - fills a stopped store of one drive, which has one object, with names, log files and segments in bulk, for bench/scale.py.
+ * generate.c - fills a stopped store of one drive, which has one object, with names, log files and
+ * segments in bulk, for bench/scale.py.
  *
  *   generate --drive FOLDER --names N --records R --log-bytes B --files F --segment-bytes B --orphans O
  *
- * Names are put into the index in their order, through the index's own code, and values, records and headers are made by the engine's encoders, so
- * that a change of the format needs nothing here. Names are those of `load --random-names`; its first R keys, which lie all over the index, have their
- * record in the log and can be read. The others say that theirs stands in a log file that is all holes, which keeps 1e8 names within some 30 GiB.
- * F segments are holes behind a header; half of each is frames that striped objects name. O more frames have ids that no name has. What is made is
- * never to be read back whole: it has no content, only size.
+ * Names are put into the index in their order, through the index's own code, and values, records
+ * and headers are made by the engine's encoders, so that a change of the format needs nothing here.
+ * Names are those of `load --random-names`; its first R keys, which lie all over the index, have
+ * their record in the log and can be read. The others say that theirs stands in a log file that is
+ * all holes, which keeps 1e8 names within some 30 GiB. F segments are holes behind a header; half
+ * of each is frames that striped objects name. O more frames have ids that no name has. What is
+ * made is never to be read back whole: it has no content, only size.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -81,7 +84,7 @@ static void check(int rv, const char *what)
                 fail(rv, "%s", what);
 }
 
-/* ---- the log --------------------------------------------------------------------------------------- */
+/* ---- the log --------------------------------------------------------------------------------- */
 
 static void log_flush(struct log *log)
 {
@@ -161,7 +164,7 @@ static void log_make_room(struct log *log, size_t body_len)
                 log_next_file(log);
 }
 
-/* ---- the index ------------------------------------------------------------------------------------- */
+/* ---- the index ------------------------------------------------------------------------------- */
 
 static void commit(struct run *run)
 {
@@ -185,7 +188,10 @@ static void put_name(struct run *run, const struct eng_name *name, struct eng_bu
                 commit(run);
 }
 
-/* Unique, and older than every upload of the daemon that opens this: the epoch of formatting, in which nothing is written. */
+/*
+ * Unique, and older than every upload of the daemon that opens this: the epoch of formatting, in
+ * which nothing is written.
+ */
 static void next_id(struct run *run, uint8_t id[FMT_ID])
 {
         uint64_t counter = htobe64(++run->counter);
@@ -269,7 +275,7 @@ static void make_names(struct run *run)
         free(keys);
 }
 
-/* ---- segments -------------------------------------------------------------------------------------- */
+/* ---- segments -------------------------------------------------------------------------------- */
 
 static void make_segment(struct run *run, uint64_t number, uint64_t generation)
 {
@@ -359,7 +365,7 @@ static void make_segments(struct run *run)
         }
 }
 
-/* ---- the whole ------------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 static void open_drive(struct run *run, struct fmt_index_covered *covered)
 {
@@ -385,7 +391,10 @@ static void open_drive(struct run *run, struct fmt_index_covered *covered)
                 fail(errno, "%s", path);
 }
 
-/* The one object that the store has says in which bucket to go on, and what the gateway keeps of an object. */
+/*
+ * The one object that the store has says in which bucket to go on, and what the gateway keeps of an
+ * object.
+ */
 static void learn_from_object(struct run *run)
 {
         const uint8_t space = FMT_SPACE_OBJECT;

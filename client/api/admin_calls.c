@@ -1,5 +1,6 @@
 /*
- * admin_calls.c - one request to the daemon's admin listener, or a probe of it or of the endpoint. On the caller's thread, which waits.
+ * admin_calls.c - one request to the daemon's admin listener, or a probe of it or of the endpoint.
+ * On the caller's thread, which waits.
  */
 #include "client.h"
 
@@ -46,7 +47,10 @@ static int reply_of(struct mr_client *client, struct mr_request *request, struct
 #define ADMIN_START    "x-millrace-start"
 #define ADMIN_ATTEMPTS 3u
 
-/* Remembers how the listener calls its start. True: the call was refused and had named another one, or none. */
+/*
+ * Remembers how the listener calls its start. True: the call was refused and had named another one,
+ * or none.
+ */
 static bool meant_for_another_start(struct mr_client *client, const struct mr_response *response, const char *named)
 {
         const char *start = mr_response_header(response, ADMIN_START);
@@ -59,7 +63,10 @@ static bool meant_for_another_start(struct mr_client *client, const struct mr_re
         return response->status == 403 && strcmp(start, named) != 0;
 }
 
-/* One attempt of an admin call. *again: it was refused for the start that it named, or did not name, and did nothing. */
+/*
+ * One attempt of an admin call. *again: it was refused for the start that it named, or did not
+ * name, and did nothing.
+ */
 static int admin_once(struct mr_client *client, struct mr_request request, struct mr_reply *out, struct mr_error *err, bool *again)
 {
         char named[MR_ADMIN_START_MAX];
@@ -91,7 +98,10 @@ int mr_admin(struct mr_client *client, const char *method, const char *path, con
 
         for (i = 0; query != NULL && query[i] != NULL && i < 2 * MR_ADMIN_QUERY_MAX; i += 2)
                 mr_request_query(&request, query[i], query[i + 1]);
-        /* The first call of a client is refused, and so is the first after a restart, which may come between two attempts. */
+        /*
+         * The first call of a client is refused, and so is the first after a restart, which may
+         * come between two attempts.
+         */
         for (i = 0; again && rv == 0 && i < ADMIN_ATTEMPTS; i++)
                 rv = admin_once(client, request, out, err, &again);
         if (rv == 0 && again)

@@ -1,5 +1,6 @@
 /*
- * buckets.c - requests that are only awaited: buckets, many deletes, aborts of uploads. On the caller's thread.
+ * buckets.c - requests that are only awaited: buckets, many deletes, aborts of uploads. On the
+ * caller's thread.
  */
 #include "client.h"
 

@@ -1,6 +1,6 @@
 /*
- * client_settings.c - the client's settings: one table that the configuration file, the environment, the command line and
- * the manual go by. Called by programs while they start.
+ * client_settings.c - the client's settings: one table that the configuration file, the
+ * environment, the command line and the manual go by. Called by programs while they start.
  */
 #include "client.h"
 
@@ -267,7 +267,7 @@ int mr_settings_set(struct mr_settings *settings, const char *name, const char *
         return -ENOENT;
 }
 
-/* ---- the file ------------------------------------------------------------------------------------ */
+/* ---- the file -------------------------------------------------------------------------------- */
 
 /* owner: the loading thread */
 struct file_reading {
@@ -318,7 +318,7 @@ static int load_file(const char *path, bool must_exist, struct mr_settings *sett
         return reading.rv != 0 ? reading.rv : -EINVAL;
 }
 
-/* ---- the environment ----------------------------------------------------------------------------- */
+/* ---- the environment ------------------------------------------------------------------------- */
 
 /* The first variable of the row that is set and not empty; its name into found. */
 static const char *environment_value(const struct row *row, char *found, size_t found_size)
@@ -338,8 +338,10 @@ static const char *environment_value(const struct row *row, char *found, size_t 
         return NULL;
 }
 
-/* Credentials count as a set: a session token without the AWS key it belongs to would only spoil the key that is
- * used. */
+/*
+ * Credentials count as a set: a session token without the AWS key it belongs to would only spoil
+ * the key that is used.
+ */
 static bool token_applies(void)
 {
         const char *root = getenv("MILLRACE_ROOT_ACCESS_KEY");

@@ -1,5 +1,6 @@
 /*
- * create.c - makes and ends clients. Nothing is started here: loops and workers come with the first request that needs them.
+ * create.c - makes and ends clients. Nothing is started here: loops and workers come with the first
+ * request that needs them.
  */
 #include "client/api/create.h"
 

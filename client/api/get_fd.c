@@ -1,6 +1,7 @@
 /*
- * get_fd.c - gets an object into a descriptor, for the program `millrace`: into a regular file by download.c; into a stream by ranges in parallel, held in
- * buffers whose sum is bounded (I9) until it is their turn. The caller's thread writes to the stream; ranges end on the client's.
+ * get_fd.c - gets an object into a descriptor, for the program `millrace`: into a regular file by
+ * download.c; into a stream by ranges in parallel, held in buffers whose sum is bounded (I9) until
+ * it is their turn. The caller's thread writes to the stream; ranges end on the client's.
  */
 #include "client/base/client_wait.h"
 #include "client/base/object_check.h"
@@ -19,9 +20,12 @@ static bool get_fd_is_known(const struct mr_get_fd *get)
         return get->size >= 0 && get->etag != NULL;
 }
 
-/* ---- a file -------------------------------------------------------------------------------------- */
+/* ---- a file ---------------------------------------------------------------------------------- */
 
-/* The page cache takes it; where it is full of what the disk has not taken yet this waits, and others of this client with it. */
+/*
+ * The page cache takes it; where it is full of what the disk has not taken yet this waits, and
+ * others of this client with it.
+ */
 static int write_at(void *arg, uint64_t at, const void *data, size_t len)
 {
         int fd = *(const int *)arg;
@@ -83,7 +87,7 @@ int mr_get_file(struct mr_client *client, const struct mr_get_fd *get, int fd, s
         return rv;
 }
 
-/* ---- a stream ------------------------------------------------------------------------------------ */
+/* ---- a stream -------------------------------------------------------------------------------- */
 
 struct stream;
 

@@ -1,6 +1,7 @@
 /*
- * listing.c - pages through buckets and uploads. A page is read whole and handed out entry by entry on the caller's thread; memory is that of one
- * page. A page that leads nowhere new ends the listing with -EPROTO (I9).
+ * listing.c - pages through buckets and uploads. A page is read whole and handed out entry by entry
+ * on the caller's thread; memory is that of one page. A page that leads nowhere new ends the
+ * listing with -EPROTO (I9).
  */
 #include "client/base/xml_answer.h"
 #include "client/http/client_request.h"
@@ -19,7 +20,7 @@ static int copy_token(char out[TOKEN_MAX], const char *text)
         return snprintf(out, TOKEN_MAX, "%s", text) < TOKEN_MAX ? 0 : -EPROTO;
 }
 
-/* ---- buckets ------------------------------------------------------------------------------------- */
+/* ---- buckets --------------------------------------------------------------------------------- */
 
 /* owner: one call of mr_buckets() */
 struct bucket_reading {
@@ -72,7 +73,7 @@ int mr_buckets(struct mr_client *client, mr_bucket_fn bucket, void *arg, struct 
         }
 }
 
-/* ---- uploads ------------------------------------------------------------------------------------- */
+/* ---- uploads --------------------------------------------------------------------------------- */
 
 /* Strings are the page's. */
 struct listed {

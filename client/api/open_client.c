@@ -1,6 +1,6 @@
 /*
- * open_client.c - opens clients: from millrace.h's options with environment and profile behind them, and from the settings of the program `millrace`. On the
- * caller's thread.
+ * open_client.c - opens clients: from millrace.h's options with environment and profile behind
+ * them, and from the settings of the program `millrace`. On the caller's thread.
  */
 #include "client/api/client_settings.h"
 #include "client/api/create.h"
@@ -70,7 +70,7 @@ int mr_client_new(const struct mr_settings *settings, struct mr_client **out)
         return rv;
 }
 
-/* ---- options ------------------------------------------------------------------------------------- */
+/* ---- options --------------------------------------------------------------------------------- */
 
 static const char *open_client_environment(const char *name)
 {

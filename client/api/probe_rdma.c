@@ -1,6 +1,6 @@
 /*
- * probe_rdma.c - RDMA as this client would have it, for people: whether it is tried first, and a grant that is asked
- * for and given back. On the caller's thread, which waits.
+ * probe_rdma.c - RDMA as this client would have it, for people: whether it is tried first, and a
+ * grant that is asked for and given back. On the caller's thread, which waits.
  */
 #include "client.h"
 

@@ -1,6 +1,7 @@
 /*
- * put_fd.c - stores what a descriptor has, for the program `millrace`: a regular file by put_object.c; a stream in parts as they come, in buffers whose sum is
- * bounded (I9). The caller's thread reads the stream; parts end on the client's.
+ * put_fd.c - stores what a descriptor has, for the program `millrace`: a regular file by
+ * put_object.c; a stream in parts as they come, in buffers whose sum is bounded (I9). The caller's
+ * thread reads the stream; parts end on the client's.
  */
 #include "client/base/client_wait.h"
 #include "client/base/object_check.h"
@@ -63,7 +64,7 @@ static int put_fd_send_bytes(struct mr_client *client, const struct mr_put_fd *p
         return rv;
 }
 
-/* ---- a stream ------------------------------------------------------------------------------------ */
+/* ---- a stream -------------------------------------------------------------------------------- */
 
 /* owner: the caller of mr_put_fd() */
 struct stream {
@@ -122,8 +123,10 @@ static int wait_for_input(const struct stream *stream)
         }
 }
 
-/* Fills the piece up to cap or the end of the stream; allocates its buffer as bytes come, so that a short stream
- * costs little. */
+/*
+ * Fills the piece up to cap or the end of the stream; allocates its buffer as bytes come, so that a
+ * short stream costs little.
+ */
 static int piece_fill(struct piece *piece, uint64_t cap)
 {
         int rv = 0;
@@ -175,7 +178,9 @@ static void piece_free(struct piece *piece)
         free(piece);
 }
 
-/* Waits for room for a part, which is always granted to one alone. -ECANCELED: a part has failed. */
+/*
+ * Waits for room for a part, which is always granted to one alone. -ECANCELED: a part has failed.
+ */
 static int put_fd_book_memory(struct stream *stream, uint64_t bytes)
 {
         pthread_mutex_lock(&stream->lock);

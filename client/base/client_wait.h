@@ -1,4 +1,6 @@
-/* client_wait.h - waiting for something that ends on a thread of the client's. Private to client/. */
+/*
+ * client_wait.h - waiting for something that ends on a thread of the client's. Private to client/.
+ */
 #ifndef CLIENT_WAIT_H
 #define CLIENT_WAIT_H
 

@@ -1,5 +1,6 @@
 /*
- * core.c - what every part of a client asks of it: whether it was canceled, what is under way, time and chance.
+ * core.c - what every part of a client asks of it: whether it was canceled, what is under way, time
+ * and chance.
  */
 #include "client/base/core.h"
 

@@ -1,4 +1,7 @@
-/* core.h - what a client is made of: settings, credentials, turns, loops, workers, operations under way. Private to client/. */
+/*
+ * core.h - what a client is made of: settings, credentials, turns, loops, workers, operations under
+ * way. Private to client/.
+ */
 #ifndef CLIENT_CORE_H
 #define CLIENT_CORE_H
 

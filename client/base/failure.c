@@ -1,6 +1,7 @@
 /*
- * failure.c - the only place that turns answers of failure into errno values and lines for people. Called by
- * client_request.c and by whoever finds an error inside a 200 answer. Pure but for the caller's struct.
+ * failure.c - the only place that turns answers of failure into errno values and lines for people.
+ * Called by client_request.c and by whoever finds an error inside a 200 answer. Pure but for the
+ * caller's struct.
  */
 #include "client/base/failure.h"
 

@@ -4,7 +4,10 @@
 
 #include "millrace.h"
 
-/* An answer that is no success: its status, its body (an Error document, or nothing), its x-amz-request-id (NULL: none). Fills err; returns err->code. */
+/*
+ * An answer that is no success: its status, its body (an Error document, or nothing), its
+ * x-amz-request-id (NULL: none). Fills err; returns err->code.
+ */
 int mr_failure_of_document(int status, const char *body, size_t len, const char *request_id, struct mr_error *err);
 /* The same of an answer that is no document: err has words of ours. */
 int mr_failure_of_code(int status, const char *s3_code, struct mr_error *err);

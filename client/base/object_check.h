@@ -1,6 +1,7 @@
 /*
- * object_check.h - what comes back through a void * is what was handed over: an object has the number of its kind
- * from its beginning on, and callbacks compare it. A mismatch is a bug of the library's, never of who calls it.
+ * object_check.h - what comes back through a void * is what was handed over: an object has the
+ * number of its kind from its beginning on, and callbacks compare it. A mismatch is a bug of the
+ * library's, never of who calls it.
  */
 #ifndef CLIENT_OBJECT_CHECK_H
 #define CLIENT_OBJECT_CHECK_H

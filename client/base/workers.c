@@ -1,6 +1,7 @@
 /*
- * workers.c - threads that read and hash bodies and fetch credentials: what would hold a loop up. Started as work comes, at most as many as the client has
- * loops (I9). Any thread calls; the lock is held for no longer than a list takes.
+ * workers.c - threads that read and hash bodies and fetch credentials: what would hold a loop up.
+ * Started as work comes, at most as many as the client has loops (I9). Any thread calls; the lock
+ * is held for no longer than a list takes.
  */
 #include <assert.h>
 

@@ -1,4 +1,7 @@
-/* workers.h - threads for what takes time: reading and hashing bodies, credentials, long answers. Private to client/. */
+/*
+ * workers.h - threads for what takes time: reading and hashing bodies, credentials, long answers.
+ * Private to client/.
+ */
 #ifndef CLIENT_WORKERS_H
 #define CLIENT_WORKERS_H
 

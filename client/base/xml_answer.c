@@ -1,7 +1,7 @@
 /*
- * xml_answer.c - reads S3's answers as a run of flat records, which is what all of them are: listings, upload results,
- * errors. Stands on the bounded reader of s3.h, so no document type, no entity and no depth can hurt. Called on the
- * thread that made the request.
+ * xml_answer.c - reads S3's answers as a run of flat records, which is what all of them are:
+ * listings, upload results, errors. Stands on the bounded reader of s3.h, so no document type, no
+ * entity and no depth can hurt. Called on the thread that made the request.
  */
 #include "client/base/xml_answer.h"
 

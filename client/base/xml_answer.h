@@ -6,8 +6,10 @@
 
 #define MR_RECORD_FIELDS 16
 
-/* One element and the text of its children that have none themselves. Further children of a name already there are
- * left out. */
+/*
+ * One element and the text of its children that have none themselves. Further children of a name
+ * already there are left out.
+ */
 struct mr_record {
         char name[40];
         unsigned count;
@@ -24,9 +26,9 @@ const char *mr_record_get(const struct mr_record *record, const char *name);
 typedef int (*mr_record_fn)(void *arg, const struct mr_record *record);
 
 /*
- * Calls fn for every element at the given depth (the root is 0) that has children, in order, and at the end once for
- * the root, with its own leaf children. A result other than 0 ends the reading and is its result. -EPROTO: not XML,
- * too much of it, or another root; -ENOMEM.
+ * Calls fn for every element at the given depth (the root is 0) that has children, in order, and at
+ * the end once for the root, with its own leaf children. A result other than 0 ends the reading and
+ * is its result. -EPROTO: not XML, too much of it, or another root; -ENOMEM.
  */
 int mr_answer_read(const char *body, size_t len, const char *root, unsigned depth, mr_record_fn fn, void *arg);
 

@@ -1,6 +1,7 @@
 /*
- * creds.c - keeps one set of credentials fresh for all requests of a client. Who needs them while they are about to expire asks the source, one at a time,
- * and on a worker, because sources take their time; the others go on with what there is as long as it is good.
+ * creds.c - keeps one set of credentials fresh for all requests of a client. Who needs them while
+ * they are about to expire asks the source, one at a time, and on a worker, because sources take
+ * their time; the others go on with what there is as long as it is good.
  */
 #include "client/credentials/creds.h"
 

@@ -37,8 +37,9 @@ struct mr_key {
 };
 
 /*
- * Credentials that are good for now, and the key that they sign with in region at now_ms. Refreshed before they expire, by one thread at a time; a source
- * that fails meanwhile is no failure before they have expired. -EACCES: there are none. Fills err.
+ * Credentials that are good for now, and the key that they sign with in region at now_ms. Refreshed
+ * before they expire, by one thread at a time; a source that fails meanwhile is no failure before
+ * they have expired. -EACCES: there are none. Fills err.
  */
 int mr_creds_take(struct mr_creds *creds, const char *region, int64_t now_ms, struct mr_key **out,
                   struct s3_signing_key *signing, struct mr_error *err);
@@ -48,7 +49,7 @@ uint64_t mr_creds_generation(struct mr_creds *creds);
 /* The endpoint calls those of this generation expired. True: there will be others. */
 bool mr_creds_refused(struct mr_creds *creds, uint64_t generation);
 
-/* ---- sources ------------------------------------------------------------------------------------- */
+/* ---- sources --------------------------------------------------------------------------------- */
 
 /* Asks the source; out is zeroed before. Waits. renewable: asking again may give others. */
 int mr_creds_fetch(const struct mr_creds_config *config, struct mr_credentials *out, bool *renewable,

@@ -1,6 +1,7 @@
 /*
- * creds_remote.c - credentials that somebody else hands out: a token service (AssumeRoleWithWebIdentity), the endpoint of a container, a process. On a
- * worker, with time limits. Answers are bounded (I9), and nothing of them goes into messages: they are secrets.
+ * creds_remote.c - credentials that somebody else hands out: a token service
+ * (AssumeRoleWithWebIdentity), the endpoint of a container, a process. On a worker, with time
+ * limits. Answers are bounded (I9), and nothing of them goes into messages: they are secrets.
  */
 #include "client/credentials/creds.h"
 
@@ -105,7 +106,7 @@ static int read_text(const char *path, struct text *out, struct mr_error *err)
         return rv == 0 ? 0 : mr_failure(err, -EACCES, "%s: %s", path, strerror(-rv));
 }
 
-/* ---- HTTP ---------------------------------------------------------------------------------------- */
+/* ---- HTTP ------------------------------------------------------------------------------------ */
 
 static size_t creds_remote_on_body(char *data, size_t size, size_t count, void *arg)
 {
@@ -161,7 +162,7 @@ static int creds_remote_fetch(const struct mr_creds_config *config, const char *
         return mr_failure(err, -EACCES, "credentials from %s: HTTP %ld", url, status);
 }
 
-/* ---- web identity -------------------------------------------------------------------------------- */
+/* ---- web identity ---------------------------------------------------------------------------- */
 
 static int creds_remote_take_credentials(void *arg, const struct mr_record *record)
 {
@@ -243,7 +244,7 @@ out:
         return rv;
 }
 
-/* ---- containers ---------------------------------------------------------------------------------- */
+/* ---- containers ------------------------------------------------------------------------------ */
 
 /* Whoever can set a variable must not make us send the token in the clear to just anybody. */
 static bool is_trusted(const char *url)
@@ -327,9 +328,12 @@ int mr_creds_container(const struct mr_creds_config *config, struct mr_credentia
         return rv;
 }
 
-/* ---- a process ----------------------------------------------------------------------------------- */
+/* ---- a process ------------------------------------------------------------------------------- */
 
-/* A shell in a process group of its own, its output in *fd. Signals that this thread blocks are not blocked in it. */
+/*
+ * A shell in a process group of its own, its output in *fd. Signals that this thread blocks are not
+ * blocked in it.
+ */
 static int start_shell(const char *command, pid_t *pid, int *fd)
 {
         char *argv[] = {(char *)"/bin/sh", (char *)"-c", (char *)command, NULL};
@@ -384,7 +388,10 @@ static int read_output(int fd, int64_t until_ms, struct text *out)
         }
 }
 
-/* One that has closed its output may not have ended. What it leaves behind in its group is killed only where it fails. */
+/*
+ * One that has closed its output may not have ended. What it leaves behind in its group is killed
+ * only where it fails.
+ */
 static int end_shell(pid_t pid, int64_t until_ms, int rv, int *status)
 {
         const struct timespec pause = {.tv_nsec = 5000000};

@@ -1,6 +1,7 @@
 /*
- * creds_sources.c - the places where credentials may be, and the order in which they are looked for: that of the AWS tools. On the thread that waits for
- * them. What is not there is -ENOENT, and the next place is asked; what is there and wrong is a failure.
+ * creds_sources.c - the places where credentials may be, and the order in which they are looked
+ * for: that of the AWS tools. On the thread that waits for them. What is not there is -ENOENT, and
+ * the next place is asked; what is there and wrong is a failure.
  */
 #include "client/base/failure.h"
 #include "client/credentials/creds.h"

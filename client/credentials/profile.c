@@ -1,6 +1,6 @@
 /*
- * profile.c - reads the shared files of the AWS tools. Called when a client is opened, and by workers when credentials are needed. The files are
- * read anew each time: others rewrite them.
+ * profile.c - reads the shared files of the AWS tools. Called when a client is opened, and by
+ * workers when credentials are needed. The files are read anew each time: others rewrite them.
  */
 #include "client/credentials/profile.h"
 
@@ -96,7 +96,9 @@ static int profile_read_file(const char *path, struct reading *reading, struct m
         return line == 0 ? 0 : mr_failure(err, -EINVAL, "%s:%d: not a line of the form name = value", path, line);
 }
 
-/* The file that the variable names, else the one of that name in ~/.aws. false: there is no home. */
+/*
+ * The file that the variable names, else the one of that name in ~/.aws. false: there is no home.
+ */
 static bool profile_path_of(const char *variable, const char *name, char out[4096])
 {
         const char *value = getenv(variable), *home = getenv("HOME");

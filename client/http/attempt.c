@@ -1,6 +1,7 @@
 /*
- * attempt.c - one attempt of a request as curl sees it: limits, callbacks for headers and bodies, what curl's failures mean. On the loop that sends
- * it. Bounds (I9): time without progress, headers and bytes kept of an answer (response.c).
+ * attempt.c - one attempt of a request as curl sees it: limits, callbacks for headers and bodies,
+ * what curl's failures mean. On the loop that sends it. Bounds (I9): time without progress, headers
+ * and bytes kept of an answer (response.c).
  */
 #include "client/http/attempt.h"
 
@@ -8,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the answer ---------------------------------------------------------------------------------- */
+/* ---- the answer ------------------------------------------------------------------------------ */
 
 static size_t on_header(char *data, size_t size, size_t count, void *arg)
 {
@@ -31,7 +32,7 @@ static size_t attempt_on_body(char *data, size_t size, size_t count, void *arg)
         return attempt->rv == 0 ? size * count : 0;
 }
 
-/* ---- the body sent ------------------------------------------------------------------------------- */
+/* ---- the body sent --------------------------------------------------------------------------- */
 
 static size_t on_read(char *out, size_t size, size_t count, void *arg)
 {
@@ -66,7 +67,7 @@ static int on_seek(void *arg, curl_off_t offset, int origin)
         return CURL_SEEKFUNC_OK;
 }
 
-/* ---- the handle ---------------------------------------------------------------------------------- */
+/* ---- the handle ------------------------------------------------------------------------------ */
 
 static void set_method(const struct mr_request *request, CURL *curl)
 {

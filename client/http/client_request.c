@@ -1,5 +1,6 @@
 /*
- * client_request.c - makes one request: signs it, has it sent, tries again where retry.h says so. Everything the client does passes here.
+ * client_request.c - makes one request: signs it, has it sent, tries again where retry.h says so.
+ * Everything the client does passes here.
  *
  *   start ──> prepare ──> wait for a turn ──> sent by a loop ──┬──> done()
  *                ^   (worker, where it takes time)             │
@@ -36,7 +37,7 @@ static void request_canceled(struct mr_request *request)
         request_end(request, mr_failure(&request->error, -ECANCELED, "canceled"));
 }
 
-/* ---- before an attempt --------------------------------------------------------------------------- */
+/* ---- before an attempt ----------------------------------------------------------------------- */
 
 static int request_prepare(struct mr_request *request)
 {
@@ -121,7 +122,7 @@ static void request_ready_again(struct mr_request *request)
         }
 }
 
-/* ---- after an attempt ---------------------------------------------------------------------------- */
+/* ---- after an attempt ------------------------------------------------------------------------ */
 
 static uint32_t retry_after(const struct mr_response *response)
 {
@@ -131,7 +132,10 @@ static uint32_t retry_after(const struct mr_response *response)
         return value != NULL && s3_parse_uint(s3_str_of(value), 3600, &seconds) == 0 ? (uint32_t)seconds : 0;
 }
 
-/* 0: a 2xx answer, and what it brought is right. Otherwise error says what went wrong and class whether to try again. */
+/*
+ * 0: a 2xx answer, and what it brought is right. Otherwise error says what went wrong and class
+ * whether to try again.
+ */
 static int request_classify(struct mr_request *request, CURLcode code, enum mr_retry *class)
 {
         struct mr_attempt *attempt = request->attempt;
@@ -193,7 +197,7 @@ static const struct mr_request_events request_events = {
         .canceled = request_canceled,
 };
 
-/* ---- waiting for one ----------------------------------------------------------------------------- */
+/* ---- waiting for one ------------------------------------------------------------------------- */
 
 static void request_pause_over(void *arg, struct mr_request *request, int rv)
 {

@@ -54,8 +54,9 @@ struct mr_signed {
 };
 
 /*
- * owner: the caller until mr_request_start(), and again from done() on; between, one thread of the client at a time: the one that begins it, a worker
- * that prepares it, the loop that sends it. Strings are referenced until done().
+ * owner: the caller until mr_request_start(), and again from done() on; between, one thread of the
+ * client at a time: the one that begins it, a worker that prepares it, the loop that sends it.
+ * Strings are referenced until done().
  */
 struct mr_request {
         unsigned magic; /* object_check.h */
@@ -88,9 +89,11 @@ struct mr_request {
         uint8_t sum[S3_CHECKSUM_MAX];
 
         /*
-         * What a 2xx answer's body goes to; NULL: into the response. A negative errno ends the request with it. At the end of a 2xx answer check() is
-         * asked (may be NULL): -EAGAIN and -EBADMSG are failures to be tried again. Before each attempt but the first again() is asked (may be
-         * NULL): it may change headers; an errno ends the request. All of them on a loop: they must not wait.
+         * What a 2xx answer's body goes to; NULL: into the response. A negative errno ends the
+         * request with it. At the end of a 2xx answer check() is asked (may be NULL): -EAGAIN and
+         * -EBADMSG are failures to be tried again. Before each attempt but the first again() is
+         * asked (may be NULL): it may change headers; an errno ends the request. All of them on a
+         * loop: they must not wait.
          */
         int (*sink)(void *arg, const struct mr_response *response, const void *data, size_t len);
         int (*check)(void *arg, const struct mr_response *response, struct mr_error *err);
@@ -105,7 +108,9 @@ struct mr_request {
         void (*done)(void *arg, struct mr_request *request, int rv);
         void *done_arg;
 
-        /* what came of it; the response is whole only on success and, with `once`, for any answer */
+        /*
+         * what came of it; the response is whole only on success and, with `once`, for any answer
+         */
         struct mr_response response;
         struct mr_error error;
         bool went_out; /* an attempt of it was begun */
@@ -129,8 +134,9 @@ void mr_request_query(struct mr_request *request, const char *name, const char *
 void mr_request_header(struct mr_request *request, const char *name, const char *value);
 
 /*
- * Makes the request until it is answered by a 2xx, the failure is a lasting one, or attempts run out. 0: done() will be called, perhaps before this
- * returns, by another thread; else nothing was begun and error is filled. The response must be freed in every case.
+ * Makes the request until it is answered by a 2xx, the failure is a lasting one, or attempts run
+ * out. 0: done() will be called, perhaps before this returns, by another thread; else nothing was
+ * begun and error is filled. The response must be freed in every case.
  */
 int mr_request_start(struct mr_client *client, struct mr_request *request);
 /* The same, and waits. err may be NULL. Not on a thread of the client's. */
@@ -145,7 +151,7 @@ const char *mr_response_header(const struct mr_response *response, const char *n
 /* What an answer that is no success means: fills err from status and body, returns err->code. */
 int mr_failure_of_answer(const struct mr_response *response, struct mr_error *err);
 
-/* ---- for attempt.c, curl_loop.c and request_queue.c ---------------------------------------------- */
+/* ---- for attempt.c, curl_loop.c and request_queue.c ------------------------------------------ */
 
 /* Somebody wants it to end. */
 bool mr_request_stopped(const struct mr_request *request);

@@ -1,7 +1,8 @@
 /*
- * compose.c - what a request looks like on the wire: its URL, its headers, its signature. client_request.c asks for each
- * attempt anew, because a signature ages and a body's file may have changed. Called on the thread that has the
- * request: a worker, where a body is large or credentials must be waited for.
+ * compose.c - what a request looks like on the wire: its URL, its headers, its signature.
+ * client_request.c asks for each attempt anew, because a signature ages and a body's file may have
+ * changed. Called on the thread that has the request: a worker, where a body is large or
+ * credentials must be waited for.
  */
 #include "client/http/compose.h"
 
@@ -38,9 +39,12 @@ void mr_request_header(struct mr_request *request, const char *name, const char 
                 request->header[request->header_count++] = (struct mr_pair){name, value};
 }
 
-/* ---- the body ------------------------------------------------------------------------------------ */
+/* ---- the body -------------------------------------------------------------------------------- */
 
-/* Bytes of the body from `at` on: 1..len of them, or a negative errno. A file that ends early has changed under us. */
+/*
+ * Bytes of the body from `at` on: 1..len of them, or a negative errno. A file that ends early has
+ * changed under us.
+ */
 ssize_t mr_body_read(const struct mr_request *request, uint64_t at, void *out, size_t len)
 {
         ssize_t n;
@@ -107,8 +111,8 @@ bool mr_compose_waits(struct mr_client *client, const struct mr_request *request
 }
 
 /*
- * Reads the body once to sign it and to learn its checksum; it is read again to be sent. A file that changes in
- * between is refused by the server, which is the point of doing it in this order.
+ * Reads the body once to sign it and to learn its checksum; it is read again to be sent. A file
+ * that changes in between is refused by the server, which is the point of doing it in this order.
  */
 static int hash_body(const struct mr_client *client, struct mr_request *request)
 {
@@ -143,7 +147,7 @@ static int hash_body(const struct mr_client *client, struct mr_request *request)
         return rv;
 }
 
-/* ---- URL and headers ----------------------------------------------------------------------------- */
+/* ---- URL and headers ------------------------------------------------------------------------- */
 
 /* owner: one call of build_url() */
 struct text {

@@ -1,9 +1,11 @@
 /*
- * curl_loop.c - sends requests and waits for their pauses, on a thread of its own with a curl multi handle of its own. What a request means is
- * client_request.c's; here is who is running, who sleeps, and what wakes the thread. A client has a few loops, so that bytes are copied and summed on
- * several processors; a request stays on one for an attempt.
+ * curl_loop.c - sends requests and waits for their pauses, on a thread of its own with a curl multi
+ * handle of its own. What a request means is client_request.c's; here is who is running, who
+ * sleeps, and what wakes the thread. A client has a few loops, so that bytes are copied and summed
+ * on several processors; a request stays on one for an attempt.
  *
- * Bounds (I9): what runs is bounded by the client's turns, what sleeps by what its callers have begun.
+ * Bounds (I9): what runs is bounded by the client's turns, what sleeps by what its callers have
+ * begun.
  */
 #include "client/http/curl_loop.h"
 
@@ -42,7 +44,7 @@ struct mr_loop {
         unsigned idle_count;
 };
 
-/* ---- those that run ------------------------------------------------------------------------------ */
+/* ---- those that run -------------------------------------------------------------------------- */
 
 static void run_add(struct mr_loop *loop, struct mr_request *request)
 {
@@ -80,7 +82,10 @@ static void handle_give(struct mr_loop *loop, CURL *curl)
         loop->idle[loop->idle_count++] = curl;
 }
 
-/* An attempt is over: the turn passes on first, so that whoever comes next does not wait for what the caller does now. */
+/*
+ * An attempt is over: the turn passes on first, so that whoever comes next does not wait for what
+ * the caller does now.
+ */
 static void over(struct mr_loop *loop, struct mr_request *request, CURLcode code)
 {
         loop->events->next(loop->client);
@@ -140,7 +145,7 @@ static void curl_take_results(struct mr_loop *loop)
         }
 }
 
-/* ---- those that sleep ---------------------------------------------------------------------------- */
+/* ---- those that sleep ------------------------------------------------------------------------ */
 
 void mr_loop_pause(struct mr_loop *loop, struct mr_request *request, uint32_t ms)
 {
@@ -176,7 +181,7 @@ static int wait_ms(const struct mr_loop *loop)
         return left < 0 ? 0 : left > LOOK_EVERY_MS ? LOOK_EVERY_MS : (int)left;
 }
 
-/* ---- those that were stopped --------------------------------------------------------------------- */
+/* ---- those that were stopped ----------------------------------------------------------------- */
 
 static void sweep_paused(struct mr_loop *loop)
 {
@@ -221,7 +226,7 @@ static void curl_fail_all(struct mr_loop *loop)
                 request->events->canceled(request);
 }
 
-/* ---- the thread ---------------------------------------------------------------------------------- */
+/* ---- the thread ------------------------------------------------------------------------------ */
 
 static bool take_inbox(struct mr_loop *loop)
 {

@@ -39,7 +39,9 @@ void mr_checksum_of_answer(const struct mr_response *response, struct mr_object_
                         continue;
                 snprintf(out->checksum_kind, sizeof(out->checksum_kind), "%s", info->algorithm);
                 snprintf(out->checksum, sizeof(out->checksum), "%s", value);
-                /* endpoints that know no types mark the checksum of checksums by its "-parts" alone */
+                /*
+                 * endpoints that know no types mark the checksum of checksums by its "-parts" alone
+                 */
                 out->checksum_composite =
                         strchr(value, '-') != NULL || (type != NULL && strcmp(type, "COMPOSITE") == 0);
                 return;

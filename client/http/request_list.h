@@ -1,4 +1,7 @@
-/* request_list.h - lists of requests, linked by their `next`. Guarded by whoever has one. Private to client/http/. */
+/*
+ * request_list.h - lists of requests, linked by their `next`. Guarded by whoever has one. Private
+ * to client/http/.
+ */
 #ifndef CLIENT_REQUEST_LIST_H
 #define CLIENT_REQUEST_LIST_H
 

@@ -1,6 +1,7 @@
 /*
- * request_queue.c - who may send, and on which loop. At most `parallel` requests of a client have a turn at once (I9), the others wait in
- * order, the urgent before the rest. Any thread calls; the lock is held for no longer than a list takes.
+ * request_queue.c - who may send, and on which loop. At most `parallel` requests of a client have a
+ * turn at once (I9), the others wait in order, the urgent before the rest. Any thread calls; the
+ * lock is held for no longer than a list takes.
  */
 #include <assert.h>
 

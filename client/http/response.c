@@ -1,6 +1,7 @@
 /*
- * response.c - an answer's status, headers and, where nothing else takes it, body. On the thread that has the request. Bounded (I9): headers beyond
- * the first dozens are left out, a body beyond 16 MiB is -EPROTO.
+ * response.c - an answer's status, headers and, where nothing else takes it, body. On the thread
+ * that has the request. Bounded (I9): headers beyond the first dozens are left out, a body beyond
+ * 16 MiB is -EPROTO.
  */
 #include "client/http/client_request.h"
 

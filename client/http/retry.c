@@ -1,6 +1,7 @@
 /*
- * retry.c - the retry policy. client_request.c asks it after each attempt that failed, on the loop that made it. Retries
- * are bounded twice (I9): by the settings' `attempts`, and by a ceiling for each wait.
+ * retry.c - the retry policy. client_request.c asks it after each attempt that failed, on the loop
+ * that made it. Retries are bounded twice (I9): by the settings' `attempts`, and by a ceiling for
+ * each wait.
  */
 #include "client/http/retry.h"
 
@@ -10,7 +11,9 @@
 
 #define WAIT_MAX_MS 20000u
 
-/* Failures of the way to the server. Certificates, unreadable URLs and the like would fail again. */
+/*
+ * Failures of the way to the server. Certificates, unreadable URLs and the like would fail again.
+ */
 static bool connection_may_recover(int curl_code)
 {
         switch (curl_code) {
@@ -28,8 +31,10 @@ static bool connection_may_recover(int curl_code)
         }
 }
 
-/* A damaged body (…Digest, …Mismatch) is read again from its source and sent again. RequestTimeTooSkewed is not here:
- * the clock will be as wrong the next time. */
+/*
+ * A damaged body (…Digest, …Mismatch) is read again from its source and sent again.
+ * RequestTimeTooSkewed is not here: the clock will be as wrong the next time.
+ */
 static const struct {
         const char *code;
         enum mr_retry class;

@@ -16,9 +16,9 @@ enum mr_retry {
 enum mr_retry mr_retry_class(int curl_code, int status, const char *s3_code);
 
 /*
- * Milliseconds to wait before attempt number next (2 is the first repetition). random is 32 random bits;
- * retry_after_s what the answer asked for, or 0. Full jitter: uniform between a floor and a ceiling that doubles, at
- * most 20 s.
+ * Milliseconds to wait before attempt number next (2 is the first repetition). random is 32 random
+ * bits; retry_after_s what the answer asked for, or 0. Full jitter: uniform between a floor and a
+ * ceiling that doubles, at most 20 s.
  */
 uint32_t mr_retry_delay_ms(enum mr_retry class, unsigned next, uint32_t random, uint32_t retry_after_s);
 

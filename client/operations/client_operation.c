@@ -1,5 +1,6 @@
 /*
- * client_operation.c - operations from their beginning to their result: the table by which they are canceled, and the way back to the program. Any thread.
+ * client_operation.c - operations from their beginning to their result: the table by which they are
+ * canceled, and the way back to the program. Any thread.
  */
 #include "client/operations/client_operation.h"
 

@@ -1,4 +1,7 @@
-/* client_operation.h - an operation of millrace.h under way, and where its result goes. Private to client/operations/. */
+/*
+ * client_operation.h - an operation of millrace.h under way, and where its result goes. Private to
+ * client/operations/.
+ */
 #ifndef CLIENT_OPERATION_H
 #define CLIENT_OPERATION_H
 
@@ -20,7 +23,10 @@ struct mr_text {
         char data[];
 };
 
-/* owner: whoever began it until it is begun; then the threads of the client; the table of the client, under its lock, for who cancels */
+/*
+ * owner: whoever began it until it is begun; then the threads of the client; the table of the
+ * client, under its lock, for who cancels
+ */
 struct mr_op {
         unsigned magic; /* object_check.h */
         struct mr_client *client;
@@ -46,12 +52,18 @@ struct mr_target {
         struct mr_result *out;
 };
 
-/* An operation in an allocation of size bytes, zeroed, that begins with it; results: how many it will give. -ENOMEM, -ECHILD, -EAGAIN. */
+/*
+ * An operation in an allocation of size bytes, zeroed, that begins with it; results: how many it
+ * will give. -ENOMEM, -ECHILD, -EAGAIN.
+ */
 int mr_op_new(struct mr_client *client, size_t size, unsigned results, const struct mr_target *target,
               struct mr_op **out);
 /* Nothing was begun. */
 void mr_op_abandon(struct mr_op *op, unsigned results);
-/* The result is whole, and its code tells: the last that the operation does. Frees it, or leaves that to the queue. */
+/*
+ * The result is whole, and its code tells: the last that the operation does. Frees it, or leaves
+ * that to the queue.
+ */
 void mr_op_end(struct mr_op *op, int code);
 /* A copy that lives as long as the operation. NULL gives NULL; no memory sets op->no_memory. */
 const char *mr_op_text(struct mr_op *op, const char *text);
@@ -61,7 +73,7 @@ int mr_op_await(struct mr_client *client,
                 int (*start)(struct mr_client *client, const void *what, const struct mr_target *target),
                 const void *what, struct mr_result *out);
 
-/* ---- result_queue.c ------------------------------------------------------------------------------ */
+/* ---- result_queue.c -------------------------------------------------------------------------- */
 
 int mr_queue_reserve(struct mr_queue *queue, unsigned results); /* -EAGAIN */
 void mr_queue_release(struct mr_queue *queue, unsigned results);

@@ -1,6 +1,7 @@
 /*
- * lister.c - listings of objects from page to page: the next is asked for while the program has one. Memory is that of two pages. A page that leads nowhere
- * new ends the listing with -EPROTO (I9). On the program's thread.
+ * lister.c - listings of objects from page to page: the next is asked for while the program has
+ * one. Memory is that of two pages. A page that leads nowhere new ends the listing with -EPROTO
+ * (I9). On the program's thread.
  */
 #include "client.h"
 

@@ -1,6 +1,7 @@
 /*
- * multipart.c - uploads whose parts the program cuts. The first part creates the upload at the endpoint; parts that are started meanwhile wait for it.
- * Any thread starts parts, the client's threads end them; the lock guards the state.
+ * multipart.c - uploads whose parts the program cuts. The first part creates the upload at the
+ * endpoint; parts that are started meanwhile wait for it. Any thread starts parts, the client's
+ * threads end them; the lock guards the state.
  */
 #include "client/operations/operation_put.h"
 
@@ -59,7 +60,7 @@ int mr_multipart_new(struct mr_client *client, const struct mr_put *put, struct 
         return rv;
 }
 
-/* ---- parts --------------------------------------------------------------------------------------- */
+/* ---- parts ----------------------------------------------------------------------------------- */
 
 static void part_ended(void *arg, struct mr_part_upload *sending, int rv)
 {
@@ -198,7 +199,7 @@ int mr_multipart_part(struct mr_multipart *upload, unsigned number, const struct
         return mr_op_await(upload->client, part_begin, &what, out);
 }
 
-/* ---- the end ------------------------------------------------------------------------------------- */
+/* ---- the end --------------------------------------------------------------------------------- */
 
 struct close_op {
         struct mr_op op;
@@ -238,7 +239,9 @@ static int put_empty(struct close_op *closing)
         return rv;
 }
 
-/* It could not even be asked for: why is in the result, and what the abort answers changes nothing. */
+/*
+ * It could not even be asked for: why is in the result, and what the abort answers changes nothing.
+ */
 static void given_up(void *arg, int rv)
 {
         struct close_op *closing = MR_CAST(close_op, arg);

@@ -1,6 +1,7 @@
 /*
- * operation_batch.c - entries of a batch and their results. operation_batch_send.c has small ones brought together; the rest, and what is left of those, is got
- * here by a window of downloads (I9). The program's thread begins, the client's threads end.
+ * operation_batch.c - entries of a batch and their results. operation_batch_send.c has small ones
+ * brought together; the rest, and what is left of those, is got here by a window of downloads (I9).
+ * The program's thread begins, the client's threads end.
  */
 #include "client/operations/operation_batch.h"
 
@@ -52,7 +53,10 @@ static void note(struct mr_batch_op *batch, size_t index, int rv, const struct m
 
 static void entry_ended(void *arg, struct mr_download *download, int rv);
 
-/* With lock: begins the next entry in slot, or notes why it cannot be, and goes on to the one after it. */
+/*
+ * With lock: begins the next entry in slot, or notes why it cannot be, and goes on to the one after
+ * it.
+ */
 static void batch_fill(struct mr_batch_op *batch, struct mr_batch_slot *slot)
 {
         while (batch->next < batch->todo_count) {

@@ -1,4 +1,7 @@
-/* operation_batch.h - a batch of reads under way: its entries, what is known of them, and who gets the next. Private to client/operations/. */
+/*
+ * operation_batch.h - a batch of reads under way: its entries, what is known of them, and who gets
+ * the next. Private to client/operations/.
+ */
 #ifndef CLIENT_OPERATION_BATCH_H
 #define CLIENT_OPERATION_BATCH_H
 
@@ -59,7 +62,7 @@ static inline void mr_got_clear(struct mr_got *got)
         got->error.s3_code[0] = got->error.request_id[0] = got->error.message[0] = '\0';
 }
 
-/* ---- operation_batch.c; with lock, but for the last ---------------------------------------------- */
+/* ---- operation_batch.c; with lock, but for the last ------------------------------------------ */
 
 /* What is known of an entry stands in got. */
 void mr_batch_tell(struct mr_batch_op *batch, size_t index);
@@ -68,7 +71,7 @@ void mr_batch_fill(struct mr_batch_op *batch);
 /* Nothing is under way any more. */
 void mr_batch_over(struct mr_batch_op *batch);
 
-/* ---- operation_batch_send.c ---------------------------------------------------------------------- */
+/* ---- operation_batch_send.c ------------------------------------------------------------------ */
 
 /* With lock: fills order, and begins what goes by messages and groups; the rest is to do. */
 void mr_batch_plan(struct mr_batch_op *batch);

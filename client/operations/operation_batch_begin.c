@@ -1,5 +1,6 @@
 /*
- * operation_batch_begin.c - mr_get_batch() from its call to the first requests; and what the program takes of an entry. On the program's thread.
+ * operation_batch_begin.c - mr_get_batch() from its call to the first requests; and what the
+ * program takes of an entry. On the program's thread.
  */
 #include "client/operations/operation_batch.h"
 

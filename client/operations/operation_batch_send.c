@@ -1,7 +1,8 @@
 /*
- * operation_batch_send.c - a batch gets what is small and has registered memory by BATCH messages over RDMA (batch_message.c), what else is small, or was not
- * to be had so, by GetBatch requests (batch_request.c); the rest is to do, by downloads (operation_batch.c). On the thread that begins it, then on the
- * client's.
+ * operation_batch_send.c - a batch gets what is small and has registered memory by BATCH messages
+ * over RDMA (batch_message.c), what else is small, or was not to be had so, by GetBatch requests
+ * (batch_request.c); the rest is to do, by downloads (operation_batch.c). On the thread that begins
+ * it, then on the client's.
  *
  *   order: by place ─> messages ─┬─> got, or failed for good
  *          the others ───┐       └─ left ─┐
@@ -41,7 +42,7 @@ struct message {
         struct mr_message rdma;
 };
 
-/* ---- many by one request ------------------------------------------------------------------------- */
+/* ---- many by one request --------------------------------------------------------------------- */
 
 static void group_got(void *arg, const struct mr_batch_entry *entry, const struct rdx_result *result)
 {
@@ -143,7 +144,10 @@ static bool group_add(struct group *group, size_t index)
         return rv != -ENOSPC;
 }
 
-/* With lock: a group of the next entries of the list, from *at on. NULL: there are none, or no memory. */
+/*
+ * With lock: a group of the next entries of the list, from *at on. NULL: there are none, or no
+ * memory.
+ */
 static struct group *group_new(struct mr_batch_op *batch, struct mr_batch_item *const *list, size_t count, size_t *at,
                                unsigned most)
 {
@@ -164,7 +168,8 @@ static struct group *group_new(struct mr_batch_op *batch, struct mr_batch_item *
 }
 
 /*
- * With lock: sorts entries into groups, and those to be got by themselves. As many groups as have turns, unless they were too small to be worth it.
+ * With lock: sorts entries into groups, and those to be got by themselves. As many groups as have
+ * turns, unless they were too small to be worth it.
  */
 static void batch_send_divide(struct mr_batch_op *batch, struct mr_batch_item *const *list, size_t count)
 {
@@ -186,7 +191,7 @@ static void batch_send_divide(struct mr_batch_op *batch, struct mr_batch_item *c
                 batch->todo[batch->todo_count++] = (size_t)(list[at++] - batch->entry);
 }
 
-/* ---- many by one message ------------------------------------------------------------------------- */
+/* ---- many by one message --------------------------------------------------------------------- */
 
 /* With lock: what is known of an entry. */
 static void message_tell(struct message *message, struct mr_message_entry *entry)
@@ -207,7 +212,10 @@ static void message_tell(struct message *message, struct mr_message_entry *entry
         mr_batch_tell(batch, entry->index);
 }
 
-/* With lock: the entries that the message did not settle are got in another way, all of them if it was never sent. */
+/*
+ * With lock: the entries that the message did not settle are got in another way, all of them if it
+ * was never sent.
+ */
 static void message_leave(struct message *message, bool last)
 {
         struct mr_batch_op *batch = message->batch;
@@ -262,7 +270,10 @@ static void message_settled(void *arg, struct mr_message *rdma, bool last)
                 mr_batch_over(batch);
 }
 
-/* With lock: a message of the next entries by place, which may turn out to be none. NULL: no memory. */
+/*
+ * With lock: a message of the next entries by place, which may turn out to be none. NULL: no
+ * memory.
+ */
 static struct message *message_new(struct mr_batch_op *batch, unsigned most)
 {
         const struct mr_get *get = &batch->order[batch->begun]->get;
@@ -297,7 +308,10 @@ static struct message *message_new(struct mr_batch_op *batch, unsigned most)
         return message;
 }
 
-/* With lock: as many as may be under way. Several even of a batch that one could hold: while one is verified the next is written. */
+/*
+ * With lock: as many as may be under way. Several even of a batch that one could hold: while one is
+ * verified the next is written.
+ */
 static void begin_messages(struct mr_batch_op *batch)
 {
         size_t share = batch->planned / 4;
@@ -326,7 +340,10 @@ static void begin_messages(struct mr_batch_op *batch)
         }
 }
 
-/* Whether its memory is such that a message may bring it, and RDMA is wanted; refused: the connection gave up for a time. */
+/*
+ * Whether its memory is such that a message may bring it, and RDMA is wanted; refused: the
+ * connection gave up for a time.
+ */
 static bool batch_send_suits_rdma(const struct mr_batch_op *batch, const struct mr_get *get, bool refused)
 {
         const struct mr_buffer *buffer = get->place.buffer;
@@ -351,7 +368,10 @@ static int by_place(const void *left, const void *right)
         return a->offset < b->offset ? -1 : a->offset > b->offset;
 }
 
-/* With lock: fills order, and begins. Neighbours share messages, whose windows then hold little else. */
+/*
+ * With lock: fills order, and begins. Neighbours share messages, whose windows then hold little
+ * else.
+ */
 void mr_batch_plan(struct mr_batch_op *batch)
 {
         bool refused = mr_rdma_context_refused(batch->op.client, MR_CONNECTION_HOST, NULL) != 0, sorted = true;

@@ -1,5 +1,6 @@
 /*
- * operation_get.c - mr_get(): a download into the program's memory. The program's thread begins, the client's threads end.
+ * operation_get.c - mr_get(): a download into the program's memory. The program's thread begins,
+ * the client's threads end.
  */
 #include "client/operations/operation_get.h"
 
@@ -50,7 +51,7 @@ void mr_get_download(struct mr_op *op, const struct mr_get *get, char *memory, s
         out->room = get->place.len;
 }
 
-/* ---- one ----------------------------------------------------------------------------------------- */
+/* ---- one ------------------------------------------------------------------------------------- */
 
 struct get_op {
         struct mr_op op;

@@ -1,4 +1,7 @@
-/* operation_get.h - what reads of one object and of many have in common. Private to operation_get.c and operation_batch.c. */
+/*
+ * operation_get.h - what reads of one object and of many have in common. Private to operation_get.c
+ * and operation_batch.c.
+ */
 #ifndef CLIENT_OPERATION_GET_H
 #define CLIENT_OPERATION_GET_H
 

@@ -1,5 +1,6 @@
 /*
- * operation_put.c - mr_put(): an object from the program's memory. The program's thread begins, the client's threads end.
+ * operation_put.c - mr_put(): an object from the program's memory. The program's thread begins, the
+ * client's threads end.
  */
 #include "client/operations/operation_put.h"
 

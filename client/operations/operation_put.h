@@ -1,4 +1,7 @@
-/* operation_put.h - what mr_put() and uploads in parts have in common. Private to client/operations/. */
+/*
+ * operation_put.h - what mr_put() and uploads in parts have in common. Private to
+ * client/operations/.
+ */
 #ifndef CLIENT_OPERATION_PUT_H
 #define CLIENT_OPERATION_PUT_H
 

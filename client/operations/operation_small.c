@@ -1,6 +1,7 @@
 /*
- * operation_small.c - operations that are one request each: head, list (one page), copy, delete. The program's thread begins, the client's threads end; an
- * answer that takes time to read is read by a worker.
+ * operation_small.c - operations that are one request each: head, list (one page), copy, delete.
+ * The program's thread begins, the client's threads end; an answer that takes time to read is read
+ * by a worker.
  */
 #include "client/base/xml_answer.h"
 #include "client/http/client_request.h"
@@ -101,7 +102,7 @@ static bool has_key(const char *key)
         return key != NULL && key[0] != '\0';
 }
 
-/* ---- head ---------------------------------------------------------------------------------------- */
+/* ---- head ------------------------------------------------------------------------------------ */
 
 static int head_finish(struct small_op *small)
 {
@@ -155,7 +156,7 @@ int mr_head(struct mr_client *client, const char *bucket, const char *key, struc
         return rv;
 }
 
-/* ---- list ---------------------------------------------------------------------------------------- */
+/* ---- list ------------------------------------------------------------------------------------ */
 
 static int list_finish(struct small_op *small)
 {
@@ -202,7 +203,7 @@ int mr_list_start(struct mr_client *client, const struct mr_list *list, struct m
         return mr_list_begin(client, list, &(struct mr_target){.queue = queue, .tag = tag, .op = op});
 }
 
-/* ---- copy ---------------------------------------------------------------------------------------- */
+/* ---- copy ------------------------------------------------------------------------------------ */
 
 static int take_copied(void *arg, const struct mr_record *record)
 {
@@ -285,7 +286,7 @@ int mr_copy(struct mr_client *client, const struct mr_copy *copy, struct mr_erro
         return rv;
 }
 
-/* ---- delete -------------------------------------------------------------------------------------- */
+/* ---- delete ---------------------------------------------------------------------------------- */
 
 static int delete_finish(struct small_op *small)
 {

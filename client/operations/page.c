@@ -49,12 +49,12 @@ const char *mr_page_token(const struct mr_page *page)
         return page->truncated ? page->token : NULL;
 }
 
-/* ---- reading ------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 /*
- * We ask for percent-encoded names, because XML cannot carry every byte they may hold. An endpoint that does encode
- * says so, at any place of the document: hence decoding comes after reading. In place. A NUL would not be a name C
- * code could use.
+ * We ask for percent-encoded names, because XML cannot carry every byte they may hold. An endpoint
+ * that does encode says so, at any place of the document: hence decoding comes after reading. In
+ * place. A NUL would not be a name C code could use.
  */
 int mr_name_decode(char *text)
 {

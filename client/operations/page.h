@@ -6,7 +6,10 @@
 
 struct mr_target;
 
-/* Reads a ListBucketResult. -EPROTO, -ENOMEM; -ENODATA: it is truncated and does not say where it goes on. */
+/*
+ * Reads a ListBucketResult. -EPROTO, -ENOMEM; -ENODATA: it is truncated and does not say where it
+ * goes on.
+ */
 int mr_page_read(const char *body, size_t len, struct mr_page **out);
 /* mr_list_start(), for whoever waits (operation_small.c). what: struct mr_list */
 int mr_list_begin(struct mr_client *client, const void *what, const struct mr_target *target);

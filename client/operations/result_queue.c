@@ -1,6 +1,7 @@
 /*
- * result_queue.c - results on their way to the program, and the descriptor that says so. Threads of the client push, the program's take. Bounded (I9): room for
- * each result is reserved before its operation begins.
+ * result_queue.c - results on their way to the program, and the descriptor that says so. Threads of
+ * the client push, the program's take. Bounded (I9): room for each result is reserved before its
+ * operation begins.
  */
 #include "client/operations/client_operation.h"
 

@@ -1,6 +1,6 @@
 /*
- * bounce_buffers.c - slots of one registered buffer, given out in the order of asking. The buffer is made when the first is asked for. Bounded (I9): 32 MiB a
- * client.
+ * bounce_buffers.c - slots of one registered buffer, given out in the order of asking. The buffer
+ * is made when the first is asked for. Bounded (I9): 32 MiB a client.
  */
 #include "client/rdma/bounce_buffers.h"
 

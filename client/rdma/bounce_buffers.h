@@ -1,6 +1,6 @@
 /*
- * bounce_buffers.h - a bounded pool of registered memory, for bytes whose own place is not registered: they come there first and are copied. Private to
- * client/. Any thread.
+ * bounce_buffers.h - a bounded pool of registered memory, for bytes whose own place is not
+ * registered: they come there first and are copied. Private to client/. Any thread.
  */
 #ifndef CLIENT_BOUNCE_BUFFERS_H
 #define CLIENT_BOUNCE_BUFFERS_H

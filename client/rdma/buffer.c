@@ -1,6 +1,7 @@
 /*
- * buffer.c - memory that is registered once and sliced by places. TCP needs no registration: a buffer is then its memory and a count of those that use
- * it; a transport that does need it finds the memory here. Any thread.
+ * buffer.c - memory that is registered once and sliced by places. TCP needs no registration: a
+ * buffer is then its memory and a count of those that use it; a transport that does need it finds
+ * the memory here. Any thread.
  */
 #include "client/rdma/memory.h"
 
@@ -71,7 +72,10 @@ int mr_buffer_register(struct mr_client *client, void *memory, size_t len, struc
         return 0;
 }
 
-/* So that what a device has written can be compared with its checksum. Few GPUs let their memory be mapped; then there is none. */
+/*
+ * So that what a device has written can be compared with its checksum. Few GPUs let their memory be
+ * mapped; then there is none.
+ */
 static void map_view(struct mr_buffer *buffer)
 {
         uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), before = buffer->fd_offset % page;

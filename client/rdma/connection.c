@@ -1,6 +1,6 @@
 /*
- * connection.c - a connection: its thread, how that waits, and the thread's beginning and end. What it does with grants is in grants.c, with sessions in
- * connection_session.c.
+ * connection.c - a connection: its thread, how that waits, and the thread's beginning and end. What
+ * it does with grants is in grants.c, with sessions in connection_session.c.
  */
 #include "client/rdma/grants.h"
 
@@ -12,14 +12,14 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* ---- any thread ---------------------------------------------------------------------------------- */
+/* ---- any thread ------------------------------------------------------------------------------ */
 
 int mr_connection_refused(struct mr_connection *connection, struct mr_error *err)
 {
         return mr_connection_session_refused(&connection->session, err);
 }
 
-/* ---- the thread ---------------------------------------------------------------------------------- */
+/* ---- the thread ------------------------------------------------------------------------------ */
 
 static int pause_ms(const struct mr_connection *connection)
 {

@@ -1,13 +1,14 @@
 /*
- * connection.h - one RDMA session with the endpoint at a time, the thread that owns it, and grants: rights of single requests to slices of buffers. Private to
- * client/.
+ * connection.h - one RDMA session with the endpoint at a time, the thread that owns it, and grants:
+ * rights of single requests to slices of buffers. Private to client/.
  *
  *   mr_grant_ask ──> waiting ──> granted() ──> the request goes out, by HTTP or mr_grant_batch() ──> mr_grant_over() ──> ended()
  *                       └─ granted(rv): it was not to be had, nothing else comes
  *
- * The connection opens a session when the first grant asks for one, opens another before it expires or when credentials were refreshed (grants wait meanwhile,
- * nothing else is seen of it), and gives up for a time where there is no use. All callbacks run on the connection's thread: they must not wait. They may ask
- * for grants and begin requests.
+ * The connection opens a session when the first grant asks for one, opens another before it expires
+ * or when credentials were refreshed (grants wait meanwhile, nothing else is seen of it), and gives
+ * up for a time where there is no use. All callbacks run on the connection's thread: they must not
+ * wait. They may ask for grants and begin requests.
  */
 #ifndef CLIENT_CONNECTION_H
 #define CLIENT_CONNECTION_H
@@ -16,7 +17,10 @@
 #include "rdma_client.h"
 #include "client/base/object_check.h"
 
-/* A connection for memory of this host, with the narrowest rights that the device has; one for dma-bufs, which know only rights to whole regions. */
+/*
+ * A connection for memory of this host, with the narrowest rights that the device has; one for
+ * dma-bufs, which know only rights to whole regions.
+ */
 enum mr_connection_kind { MR_CONNECTION_HOST, MR_CONNECTION_DMABUF, MR_CONNECTIONS };
 
 struct mr_connection;
@@ -31,8 +35,9 @@ enum mr_grant_end {
 };
 
 /*
- * One request's right to bytes [offset, offset + len) of a buffer. owner: the caller until mr_grant_ask() has answered 0, and again from ended(), or granted()
- * with a failure, on; between, the connection. Zeroed by the caller; the same one may be asked for again then.
+ * One request's right to bytes [offset, offset + len) of a buffer. owner: the caller until
+ * mr_grant_ask() has answered 0, and again from ended(), or granted() with a failure, on; between,
+ * the connection. Zeroed by the caller; the same one may be asked for again then.
  */
 struct mr_grant {
         unsigned magic;           /* object_check.h */
@@ -47,15 +52,20 @@ struct mr_grant {
                 *canceled; /* as in struct mr_request; may be NULL. Heeded while it waits, and by a BATCH */
 
         /*
-         * rv 0: place, number and key are set, and may be used until ended(). Else: -EOPNOTSUPP no RDMA here or there, -ECANCELED, -EACCES, and what
-         * else opening a session, registering memory or the network may say; error has words.
+         * rv 0: place, number and key are set, and may be used until ended(). Else: -EOPNOTSUPP no
+         * RDMA here or there, -ECANCELED, -EACCES, and what else opening a session, registering
+         * memory or the network may say; error has words.
          */
         void (*granted)(void *arg, struct mr_grant *grant, int rv);
-        /* A RESULT message of a BATCH; result is valid during the call. Bytes may be used only after ended(0). */
+        /*
+         * A RESULT message of a BATCH; result is valid during the call. Bytes may be used only
+         * after ended(0).
+         */
         void (*result)(void *arg, struct mr_grant *grant, const struct rdx_client_result *result);
         /*
-         * Nobody touches the memory any more, whatever rv. 0: what was said by mr_grant_over() is so, and the notice is here; of a BATCH: its LAST result is
-         * here. -ENOTCONN, -ETIMEDOUT, -ECANCELED: the session is over, and what is in the memory is not known.
+         * Nobody touches the memory any more, whatever rv. 0: what was said by mr_grant_over() is
+         * so, and the notice is here; of a BATCH: its LAST result is here. -ENOTCONN, -ETIMEDOUT,
+         * -ECANCELED: the session is over, and what is in the memory is not known.
          */
         void (*ended)(void *arg, struct mr_grant *grant, int rv);
         void *arg;
@@ -79,15 +89,18 @@ struct mr_grant {
 int mr_grant_ask(struct mr_client *client, struct mr_grant *grant);
 
 /*
- * The request of a granted grant is over, or was never sent. Any thread, once; ended() will be called. Not for a BATCH that was sent: that is over by its LAST
- * result, by a session's end, by 30 s without a result, or by being stopped, and ended() is called by itself.
+ * The request of a granted grant is over, or was never sent. Any thread, once; ended() will be
+ * called. Not for a BATCH that was sent: that is over by its LAST result, by a session's end, by 30
+ * s without a result, or by being stopped, and ended() is called by itself.
  */
 void mr_grant_over(struct mr_grant *grant, enum mr_grant_end how);
 
 /*
- * In granted() of a grant with replies, once: sends a BATCH message of entries as many as fit, at most 256 and at most 64 for each reply; *sent says how many.
- * The rest is for another grant: several messages of one batch have the same batch number, and `first` counted on. Each place of an entry counts from the
- * grant's beginning. -EINVAL: an entry the format has no room for, or a place outside; -EAGAIN, -ENOTCONN: nothing was sent. After any failure:
+ * In granted() of a grant with replies, once: sends a BATCH message of entries as many as fit, at
+ * most 256 and at most 64 for each reply; *sent says how many. The rest is for another grant:
+ * several messages of one batch have the same batch number, and `first` counted on. Each place of
+ * an entry counts from the grant's beginning. -EINVAL: an entry the format has no room for, or a
+ * place outside; -EAGAIN, -ENOTCONN: nothing was sent. After any failure:
  * mr_grant_over(MR_LEASE_QUIET).
  */
 int mr_grant_batch(struct mr_grant *grant, const struct rdx_client_batch *batch, const struct rdx_entry *entries,
@@ -96,7 +109,7 @@ int mr_grant_batch(struct mr_grant *grant, const struct rdx_client_batch *batch,
 /* In granted(): what has granted it. */
 void mr_grant_describe(const struct mr_grant *grant, struct mr_rdma_report *out);
 
-/* ---- for rdma_context.c -------------------------------------------------------------------------- */
+/* ---- for rdma_context.c ---------------------------------------------------------------------- */
 
 int mr_connection_new(struct mr_client *client, enum mr_connection_kind kind, struct mr_connection **out);
 /* Waits for the thread, which ends the session. */

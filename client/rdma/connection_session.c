@@ -1,8 +1,10 @@
 /*
  * connection_session.c - opens a connection's sessions and ends them, on the connection's thread.
  *
- * The domain (a device, a protection domain, and the memory registered there) outlives sessions: it is given up when no session can be connected on it, when the
- * endpoint names another address, and at the end. Where RDMA is not to be had, nobody asks for a while: the longer, the more lasting the reason seems.
+ * The domain (a device, a protection domain, and the memory registered there) outlives sessions: it
+ * is given up when no session can be connected on it, when the endpoint names another address, and
+ * at the end. Where RDMA is not to be had, nobody asks for a while: the longer, the more lasting
+ * the reason seems.
  */
 #include "client/rdma/connection_session.h"
 
@@ -35,7 +37,7 @@ void mr_connection_session_init(struct mr_connection_session *session, struct mr
         pthread_mutex_init(&session->lock, NULL);
 }
 
-/* ---- when there is no use ------------------------------------------------------------------------ */
+/* ---- when there is no use -------------------------------------------------------------------- */
 
 int mr_connection_session_refused(struct mr_connection_session *session, struct mr_error *err)
 {
@@ -103,7 +105,7 @@ void mr_connection_session_lost(struct mr_connection_session *session, bool our_
         refuse_for(session, &err, MINUTE_MS, true);
 }
 
-/* ---- opening ------------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 static struct mr_session_wait waiting(const struct mr_connection_session *session)
 {
@@ -168,8 +170,9 @@ static int connection_open_session(struct mr_connection_session *session, unsign
 }
 
 /*
- * Which rights the device has is known when it is, and which device it is when the endpoint has named its address: so the first session of all may be one with
- * rights that this device lacks, and another is opened.
+ * Which rights the device has is known when it is, and which device it is when the endpoint has
+ * named its address: so the first session of all may be one with rights that this device lacks, and
+ * another is opened.
  */
 static int ask_twice(struct mr_connection_session *session, struct mr_error *err)
 {
@@ -244,7 +247,7 @@ int mr_connection_session_open(struct mr_connection_session *session, struct mr_
         return 0;
 }
 
-/* ---- its end ------------------------------------------------------------------------------------- */
+/* ---- its end --------------------------------------------------------------------------------- */
 
 bool mr_connection_session_old(const struct mr_connection_session *session)
 {

@@ -1,6 +1,8 @@
 /*
- * connection_session.h - the session of a connection: the way to the endpoint, one session on it after another, and when there is no use in opening one.
- * Private to the connection: connection.c, grants.c and connection_session.c. All of it is the connection's thread's, but for what is said to be any thread's.
+ * connection_session.h - the session of a connection: the way to the endpoint, one session on it
+ * after another, and when there is no use in opening one. Private to the connection: connection.c,
+ * grants.c and connection_session.c. All of it is the connection's thread's, but for what is said
+ * to be any thread's.
  */
 #ifndef CLIENT_CONNECTION_SESSION_H
 #define CLIENT_CONNECTION_SESSION_H
@@ -54,7 +56,10 @@ bool mr_connection_session_lasting(struct mr_connection_session *session);
 
 /* Blocking. Nothing may be leased. err says why not. */
 int mr_connection_session_open(struct mr_connection_session *session, struct mr_error *err);
-/* It should not be used for anything new: it is about to expire, or the credentials are others by now. */
+/*
+ * It should not be used for anything new: it is about to expire, or the credentials are others by
+ * now.
+ */
 bool mr_connection_session_old(const struct mr_connection_session *session);
 /* When it will be; INT64_MAX: there is none. */
 int64_t mr_connection_session_due(const struct mr_connection_session *session);

@@ -1,5 +1,6 @@
 /*
- * driver.c - finds what moves bytes by RDMA: libibverbs and a device, or the driver that tests name. On a connection's thread.
+ * driver.c - finds what moves bytes by RDMA: libibverbs and a device, or the driver that tests
+ * name. On a connection's thread.
  */
 #include "client/rdma/rdma_context.h"
 

@@ -1,12 +1,14 @@
 /*
- * grants.c - grants from their asking to their end, on the thread of their connection, which alone touches the RDMA session.
+ * grants.c - grants from their asking to their end, on the thread of their connection, which alone
+ * touches the RDMA session.
  *
  *   WAITING ──(session, memory, room)──> GRANTED ──mr_grant_over()──> settled ──> ended()
  *      ^                                    └─ the session is lost: fenced at once; ended() as soon as the request is over
  *      └── asked: any thread, by the inbox
  *
- * The client's half of I7: ended() is called only when nobody can touch the memory any more: the notice is here and the right was ended, or the session was
- * fenced. Bounds (I9): what waits is bounded by what the program has begun, what is granted by the session's limits.
+ * The client's half of I7: ended() is called only when nobody can touch the memory any more: the
+ * notice is here and the right was ended, or the session was fenced. Bounds (I9): what waits is
+ * bounded by what the program has begun, what is granted by the session's limits.
  */
 #include "client/rdma/grants.h"
 
@@ -54,7 +56,7 @@ static bool stopped(const struct mr_connection *connection, const struct mr_gran
         return mr_client_canceled(connection->client);
 }
 
-/* ---- any thread ---------------------------------------------------------------------------------- */
+/* ---- any thread ------------------------------------------------------------------------------ */
 
 void mr_connection_wake(struct mr_connection *connection)
 {
@@ -93,7 +95,7 @@ void mr_grant_over(struct mr_grant *grant, enum mr_grant_end how)
         mr_connection_wake(connection);
 }
 
-/* ---- ends ---------------------------------------------------------------------------------------- */
+/* ---- ends ------------------------------------------------------------------------------------ */
 
 /* The last that is done with a grant: it may be gone when the callback returns. */
 static void grant_refuse(struct mr_connection *connection, struct mr_grant *grant, int rv)
@@ -140,7 +142,7 @@ void mr_grants_lose(struct mr_connection *connection, bool our_will)
         mr_connection_session_lost(&connection->session, our_will);
 }
 
-/* ---- granted grants ------------------------------------------------------------------------------ */
+/* ---- granted grants -------------------------------------------------------------------------- */
 
 static void settle_lost(struct mr_connection *connection, struct mr_grant *grant)
 {
@@ -257,7 +259,7 @@ void mr_grant_describe(const struct mr_grant *grant, struct mr_rdma_report *out)
         mr_connection_session_describe(&grant->connection->session, out);
 }
 
-/* ---- waiting grants ------------------------------------------------------------------------------ */
+/* ---- waiting grants -------------------------------------------------------------------------- */
 
 /* 0: granted; -EAGAIN: no room now; -ENOTCONN: the session is over; else the grant was refused. */
 static int give_grant(struct mr_connection *connection, struct mr_grant *grant)

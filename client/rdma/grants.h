@@ -1,6 +1,7 @@
 /*
- * grants.h - what a connection is made of, and what its thread does with grants. Private to connection.c and grants.c. All of it is the connection's thread's,
- * but for what struct mr_connection says to be others'.
+ * grants.h - what a connection is made of, and what its thread does with grants. Private to
+ * connection.c and grants.c. All of it is the connection's thread's, but for what struct
+ * mr_connection says to be others'.
  */
 #ifndef CLIENT_GRANTS_H
 #define CLIENT_GRANTS_H
@@ -47,7 +48,10 @@ void mr_grants_look(struct mr_connection *connection);
 void mr_grants_give(struct mr_connection *connection);
 /* A RESULT message has come. */
 void mr_grants_result(struct mr_connection *connection, const struct rdx_client_result *result);
-/* The session's end, at once: nobody writes to anything any more, every right is over. our_will: no failure that counts. Harmless twice. */
+/*
+ * The session's end, at once: nobody writes to anything any more, every right is over. our_will: no
+ * failure that counts. Harmless twice.
+ */
 void mr_grants_lose(struct mr_connection *connection, bool our_will);
 /* When the next of them has to be looked at; INT64_MAX: at no certain time. */
 int64_t mr_grants_due(const struct mr_connection *connection, int64_t now);

@@ -1,6 +1,8 @@
 /*
- * memory.c - registrations of buffers with connections. A buffer is registered when the first grant asks for it, and stays so as long as the domain, or until it
- * is freed: registering pins its pages, which takes its time. Registrations are listed under the context's lock, and given up outside of it.
+ * memory.c - registrations of buffers with connections. A buffer is registered when the first grant
+ * asks for it, and stays so as long as the domain, or until it is freed: registering pins its
+ * pages, which takes its time. Registrations are listed under the context's lock, and given up
+ * outside of it.
  */
 #include "client/rdma/memory.h"
 
@@ -26,7 +28,10 @@ static void memory_unlink(struct mr_registration *registration)
         atomic_store(&registration->buffer->registered[registration->list->kind], NULL);
 }
 
-/* Where work requests and windows place it: behind a dma-buf there is no address of ours, only one of the device, within a page as the bytes are. */
+/*
+ * Where work requests and windows place it: behind a dma-buf there is no address of ours, only one
+ * of the device, within a page as the bytes are.
+ */
 static void *memory_address_of(const struct mr_buffer *buffer)
 {
         return buffer->fd >= 0 ? (void *)(uintptr_t)(buffer->fd_offset % (uint64_t)sysconf(_SC_PAGESIZE))

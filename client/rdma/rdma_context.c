@@ -1,6 +1,6 @@
 /*
- * rdma_context.c - what a client has of RDMA. Nothing is opened, loaded or begun before the first grant: a client that moves bytes by TCP alone does not even
- * look for the libraries.
+ * rdma_context.c - what a client has of RDMA. Nothing is opened, loaded or begun before the first
+ * grant: a client that moves bytes by TCP alone does not even look for the libraries.
  */
 #include "client/rdma/rdma_context.h"
 

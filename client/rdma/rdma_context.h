@@ -1,4 +1,7 @@
-/* rdma_context.h - what a client has of RDMA: the transport, its connections, and whether there is any use in asking. Private to client/. */
+/*
+ * rdma_context.h - what a client has of RDMA: the transport, its connections, and whether there is
+ * any use in asking. Private to client/.
+ */
 #ifndef CLIENT_RDMA_CONTEXT_H
 #define CLIENT_RDMA_CONTEXT_H
 
@@ -18,16 +21,25 @@ struct mr_rdma_context {
 };
 
 int mr_rdma_context_new(struct mr_client *client, struct mr_rdma_context **out);
-/* Ends the connections' threads: sessions are told to end. Nothing may be leased or waiting. While loops still run. */
+/*
+ * Ends the connections' threads: sessions are told to end. Nothing may be leased or waiting. While
+ * loops still run.
+ */
 void mr_rdma_context_stop(struct mr_rdma_context *context);
 void mr_rdma_context_free(struct mr_rdma_context *context); /* NULL is allowed */
 /* Connections look at what was stopped. Also in signal handlers. */
 void mr_rdma_context_wake(struct mr_rdma_context *context);
 
-/* 0, or why a grant that does not insist would be refused now (err, may be NULL, says it in words). Does not wait. */
+/*
+ * 0, or why a grant that does not insist would be refused now (err, may be NULL, says it in words).
+ * Does not wait.
+ */
 int mr_rdma_context_refused(struct mr_client *client, enum mr_connection_kind kind, struct mr_error *err);
 
-/* driver.c. Blocking, at first. The transport: verbs, or the settings' driver. -EOPNOTSUPP with words: no libraries, no device. */
+/*
+ * driver.c. Blocking, at first. The transport: verbs, or the settings' driver. -EOPNOTSUPP with
+ * words: no libraries, no device.
+ */
 int mr_rdma_driver(struct mr_client *client, const struct rdx_transport **out, struct mr_error *err);
 
 #endif

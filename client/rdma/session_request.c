@@ -1,6 +1,7 @@
 /*
- * session_request.c - the HTTP side of RDMA sessions: the request that opens one and its answer (docs/rdma-protocol.md, "Opening a session"), and the one that
- * ends it. On the connection's thread, which waits in its own way.
+ * session_request.c - the HTTP side of RDMA sessions: the request that opens one and its answer
+ * (docs/rdma-protocol.md, "Opening a session"), and the one that ends it. On the connection's
+ * thread, which waits in its own way.
  */
 #include "client/rdma/session_request.h"
 
@@ -19,7 +20,7 @@
 #define PATH_KEY    "rdma/v1/sessions"
 #define DELETE_MS   2000
 
-/* ---- waiting ------------------------------------------------------------------------------------- */
+/* ---- waiting --------------------------------------------------------------------------------- */
 
 /* owner: the connection's thread, which waits until over */
 struct exchange {
@@ -68,7 +69,7 @@ static int session_request_run(struct mr_client *client, struct exchange *exchan
         return rv != 0 ? rv : exchange->rv;
 }
 
-/* ---- what is answered ---------------------------------------------------------------------------- */
+/* ---- what is answered ------------------------------------------------------------------------ */
 
 static int read_hex(const json_t *object, const char *name, uint8_t *out, size_t len)
 {
@@ -153,7 +154,7 @@ static int read_answer(const json_t *answer, unsigned rights, struct mr_session 
         return rv == 0 ? read_endpoint(json_object_get(answer, "endpoints"), out) : rv;
 }
 
-/* ---- opening ------------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 static char *wishes(const uint8_t nonce[RDX_NONCE_LEN], unsigned rights)
 {
@@ -172,7 +173,10 @@ static char *wishes(const uint8_t nonce[RDX_NONCE_LEN], unsigned rights)
         return body;
 }
 
-/* What a refusal means for RDMA: an endpoint that does not know the path answers whatever it has for that. */
+/*
+ * What a refusal means for RDMA: an endpoint that does not know the path answers whatever it has
+ * for that.
+ */
 static int session_request_refused(const struct mr_request *request, int rv, struct mr_error *err)
 {
         int status = request->error.http_status;

@@ -1,4 +1,7 @@
-/* session_request.h - RDMA sessions over HTTP: opening them, and telling the endpoint that they have ended. Private to client/rdma/. */
+/*
+ * session_request.h - RDMA sessions over HTTP: opening them, and telling the endpoint that they
+ * have ended. Private to client/rdma/.
+ */
 #ifndef CLIENT_SESSION_REQUEST_H
 #define CLIENT_SESSION_REQUEST_H
 
@@ -24,8 +27,9 @@ struct mr_session_wait {
 };
 
 /*
- * Asks for a session with one of these rights (mask of enum rdx_rights). -EOPNOTSUPP: the endpoint has no such thing; -ENOTSUP: none of these rights;
- * -EACCES; -EBUSY: too many sessions; -EPROTO; others: of the way to it. err says it in words.
+ * Asks for a session with one of these rights (mask of enum rdx_rights). -EOPNOTSUPP: the endpoint
+ * has no such thing; -ENOTSUP: none of these rights; -EACCES; -EBUSY: too many sessions; -EPROTO;
+ * others: of the way to it. err says it in words.
  */
 int mr_session_open(struct mr_client *client, unsigned rights, const struct mr_session_wait *wait,
                     struct mr_session *out, struct mr_error *err);

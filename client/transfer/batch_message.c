@@ -1,14 +1,17 @@
 /*
- * batch_message.c - gets many small objects by one BATCH message: a grant of the memory that its places lie in, the message, and RESULT messages behind the
- * bytes that the server has written (docs/rdma-protocol.md, "Batched GET on the control queue pair").
+ * batch_message.c - gets many small objects by one BATCH message: a grant of the memory that its
+ * places lie in, the message, and RESULT messages behind the bytes that the server has written
+ * (docs/rdma-protocol.md, "Batched GET on the control queue pair").
  *
  *   start ─> grant ─> message ─> results ─> grant ended ─> each entry's bytes compared with their CRC32C ─> settled()
  *              ^                                                                                            │
  *              └──────── the entries that are worth it, after a pause, in a message of their own ───────────┘
  *
- * Nothing is said of an entry before the grant has ended: until then the server may write to its memory. No byte counts that was not compared with the CRC32C
- * that came with it (I5). An entry is always asked for as a whole, so its bytes are of one version. Steps follow one another, on the connection's thread and on
- * workers; no two at a time. Bounds (I9): attempts, pauses, the session's limits.
+ * Nothing is said of an entry before the grant has ended: until then the server may write to its
+ * memory. No byte counts that was not compared with the CRC32C that came with it (I5). An entry is
+ * always asked for as a whole, so its bytes are of one version. Steps follow one another, on the
+ * connection's thread and on workers; no two at a time. Bounds (I9): attempts, pauses, the
+ * session's limits.
  */
 #include "client/transfer/batch_message.h"
 
@@ -55,7 +58,7 @@ static const char *name_of(unsigned code)
         return "";
 }
 
-/* ---- what is asked for --------------------------------------------------------------------------- */
+/* ---- what is asked for ----------------------------------------------------------------------- */
 
 static bool message_bytes_equal(struct rdx_bytes a, struct rdx_bytes b)
 {
@@ -104,7 +107,7 @@ int mr_message_add(struct mr_message *message, const struct mr_get *get, size_t 
         return 0;
 }
 
-/* ---- what came of an entry ----------------------------------------------------------------------- */
+/* ---- what came of an entry ------------------------------------------------------------------- */
 
 /* How many bytes there should be, where the whole object's size is known. */
 static bool plausible(const struct mr_message_entry *entry, uint64_t room)
@@ -169,7 +172,7 @@ int mr_message_error(const struct mr_message *message, const struct mr_message_e
         return err->code;
 }
 
-/* ---- when a message is over ---------------------------------------------------------------------- */
+/* ---- when a message is over ------------------------------------------------------------------ */
 
 static int message_send(struct mr_message *message);
 
@@ -274,7 +277,7 @@ static void message_grant_ended(void *arg, struct mr_grant *grant, int rv)
         }
 }
 
-/* ---- the connection's thread --------------------------------------------------------------------- */
+/* ---- the connection's thread ----------------------------------------------------------------- */
 
 static void result_came(void *arg, struct mr_grant *grant, const struct rdx_client_result *came)
 {

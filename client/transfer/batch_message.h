@@ -1,4 +1,7 @@
-/* batch_message.h - many objects by one BATCH message on an RDMA session (docs/rdma-protocol.md). Private to client/. */
+/*
+ * batch_message.h - many objects by one BATCH message on an RDMA session (docs/rdma-protocol.md).
+ * Private to client/.
+ */
 #ifndef CLIENT_BATCH_MESSAGE_H
 #define CLIENT_BATCH_MESSAGE_H
 
@@ -30,7 +33,10 @@ struct mr_message_entry {
         char etag[RDX_ETAG_MOST + 1];
 };
 
-/* owner: the caller until mr_message_start(), and again from settled(last) on; between, the connection's thread, then a worker. Zeroed by the caller. */
+/*
+ * owner: the caller until mr_message_start(), and again from settled(last) on; between, the
+ * connection's thread, then a worker. Zeroed by the caller.
+ */
 struct mr_message {
         unsigned magic; /* object_check.h */
         struct mr_client *client;
@@ -41,8 +47,9 @@ struct mr_message {
         struct mr_message_entry entry[RDX_MESSAGE_ENTRIES];
 
         /*
-         * Something is known: the memory of entries GOT, FAILED and DECLINED is nobody's any more, which is said once of each. last: of all entries, and those
-         * OPEN are to be got in another way; else those OPEN are asked for again. Must not wait.
+         * Something is known: the memory of entries GOT, FAILED and DECLINED is nobody's any more,
+         * which is said once of each. last: of all entries, and those OPEN are to be got in another
+         * way; else those OPEN are asked for again. Must not wait.
          */
         void (*settled)(void *arg, struct mr_message *message, bool last);
         void *arg;
@@ -61,10 +68,14 @@ struct mr_message {
 };
 
 /*
- * Adds an entry whose place lies in the buffer. Its strings are referenced. -ENOSPC: not into this message any more; -EINVAL: not a thing for any message.
+ * Adds an entry whose place lies in the buffer. Its strings are referenced. -ENOSPC: not into this
+ * message any more; -EINVAL: not a thing for any message.
  */
 int mr_message_add(struct mr_message *message, const struct mr_get *get, size_t index);
-/* 0: settled() will be called; else nothing was begun: -ENOMEM, -EAGAIN, -ECHILD. There is an entry at least. */
+/*
+ * 0: settled() will be called; else nothing was begun: -ENOMEM, -EAGAIN, -ECHILD. There is an entry
+ * at least.
+ */
 int mr_message_start(struct mr_message *message);
 /* Of an entry that FAILED: fills err as its GET would; returns err->code. */
 int mr_message_error(const struct mr_message *message, const struct mr_message_entry *entry, struct mr_error *err);

@@ -1,7 +1,9 @@
 /*
- * batch_request.c - gets many small objects by one GetBatch request. Only successes are taken from its answer: whatever else an entry came to, it is asked for
- * again by a GET, so that errors, retries and their words are those of a GET (operation_get.c does that). An endpoint that refuses such a request is not asked
- * again by this client. Each entry's bytes are compared with their CRC32C before they count (I5). On a loop, but for what begins it.
+ * batch_request.c - gets many small objects by one GetBatch request. Only successes are taken from
+ * its answer: whatever else an entry came to, it is asked for again by a GET, so that errors,
+ * retries and their words are those of a GET (operation_get.c does that). An endpoint that refuses
+ * such a request is not asked again by this client. Each entry's bytes are compared with their
+ * CRC32C before they count (I5). On a loop, but for what begins it.
  */
 #include "client/transfer/batch_request.h"
 
@@ -22,7 +24,7 @@ bool mr_batch_offered(struct mr_client *client)
         return !atomic_load_explicit(&client->no_batch, memory_order_relaxed);
 }
 
-/* ---- what is asked for --------------------------------------------------------------------------- */
+/* ---- what is asked for ----------------------------------------------------------------------- */
 
 static struct rdx_bytes batch_request_bytes_of(const char *text)
 {
@@ -76,7 +78,7 @@ int mr_batch_add(struct mr_batch_fetch *batch, const struct mr_get *get, char *m
         return rv;
 }
 
-/* ---- what is answered ---------------------------------------------------------------------------- */
+/* ---- what is answered ------------------------------------------------------------------------ */
 
 static void expect(struct mr_batch_fetch *batch, unsigned step, size_t len)
 {

@@ -1,4 +1,7 @@
-/* batch_request.h - many objects by one request, GetBatch (docs/rdma-protocol.md). Private to client/. */
+/*
+ * batch_request.h - many objects by one request, GetBatch (docs/rdma-protocol.md). Private to
+ * client/.
+ */
 #ifndef CLIENT_BATCH_REQUEST_H
 #define CLIENT_BATCH_REQUEST_H
 
@@ -24,7 +27,10 @@ struct mr_batch_fetch {
         unsigned count;
         struct mr_batch_entry entry[RDX_MESSAGE_ENTRIES];
 
-        /* On a loop; must not wait. got: the bytes of this entry are in its memory, and are right. done: no other entry will be. */
+        /*
+         * On a loop; must not wait. got: the bytes of this entry are in its memory, and are right.
+         * done: no other entry will be.
+         */
         void (*got)(void *arg, const struct mr_batch_entry *entry, const struct rdx_result *result);
         void (*done)(void *arg);
         void *arg;
@@ -49,11 +55,13 @@ uint64_t mr_batch_most(const struct mr_get *get);
 
 /* Until the endpoint has refused one. Any thread. */
 bool mr_batch_offered(struct mr_client *client);
-/* Adds an entry, whose strings are copied. -ENOSPC: it is full; -EINVAL: not a thing for a batch. */
+/*
+ * Adds an entry, whose strings are copied. -ENOSPC: it is full; -EINVAL: not a thing for a batch.
+ */
 int mr_batch_add(struct mr_batch_fetch *batch, const struct mr_get *get, char *memory, size_t index);
 /*
- * Sends it, once: what is not got has failed, or never came, and is to be asked for by itself, which says why. 0: done() will be called; else nothing was
- * begun.
+ * Sends it, once: what is not got has failed, or never came, and is to be asked for by itself,
+ * which says why. 0: done() will be called; else nothing was begun.
  */
 int mr_batch_start(struct mr_batch_fetch *batch);
 

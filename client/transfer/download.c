@@ -1,6 +1,8 @@
 /*
- * download.c - gets an object or a range of it. What fits one part is one fetch; more is asked about first (HEAD: size, version, checksum), then got in
- * parts, as many at once as the client has turns. Each part asks for that version; their checksums are combined and compared with the object's.
+ * download.c - gets an object or a range of it. What fits one part is one fetch; more is asked
+ * about first (HEAD: size, version, checksum), then got in parts, as many at once as the client has
+ * turns. Each part asks for that version; their checksums are combined and compared with the
+ * object's.
  *
  *   start ──> one fetch ────────────────────────────┬──> done
  *     │                                             │
@@ -8,8 +10,8 @@
  *     ^                                             │
  *     └── all have ended, and the object was replaced: again, a few times
  *
- * What ends a fetch runs on its loop, several at once: the lock guards what they share. No fetch is under way when done() is called, so the
- * place is the caller's again.
+ * What ends a fetch runs on its loop, several at once: the lock guards what they share. No fetch is
+ * under way when done() is called, so the place is the caller's again.
  */
 #include "client/transfer/download.h"
 
@@ -122,7 +124,7 @@ static void fetch_of(struct mr_download *download, struct mr_span *span, uint64_
         fetch->buffer_at = download->buffer_at + at;
 }
 
-/* ---- one fetch ----------------------------------------------------------------------------------- */
+/* ---- one fetch ------------------------------------------------------------------------------- */
 
 static void single_done(void *arg, struct mr_fetch *fetch, int rv)
 {
@@ -162,7 +164,7 @@ static int get_single(struct mr_download *download, uint64_t offset, uint64_t le
         return rv;
 }
 
-/* ---- parts --------------------------------------------------------------------------------------- */
+/* ---- parts ----------------------------------------------------------------------------------- */
 
 /* All parts are there: do they make up the object? */
 static void check_parts(struct mr_download *download)
@@ -283,7 +285,7 @@ static int get_parts(struct mr_download *download)
         return download->rv;
 }
 
-/* ---- HEAD ---------------------------------------------------------------------------------------- */
+/* ---- HEAD ------------------------------------------------------------------------------------ */
 
 static uint64_t download_part_size(const struct mr_download *download)
 {
@@ -372,7 +374,7 @@ static int ask_first(struct mr_download *download)
         return rv;
 }
 
-/* ---- all of it ----------------------------------------------------------------------------------- */
+/* ---- all of it ------------------------------------------------------------------------------- */
 
 /* From the beginning. 0: done() will come. */
 static int download_attempt(struct mr_download *download)

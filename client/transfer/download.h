@@ -1,4 +1,7 @@
-/* download.h - one object, or a range of it, as one fetch or several in parallel. Private to client/. */
+/*
+ * download.h - one object, or a range of it, as one fetch or several in parallel. Private to
+ * client/.
+ */
 #ifndef CLIENT_DOWNLOAD_H
 #define CLIENT_DOWNLOAD_H
 
@@ -8,7 +11,10 @@
 
 struct mr_span;
 
-/* owner: the caller until mr_download_start(), and again from done() on. Zeroed by the caller. Strings are referenced until done(). */
+/*
+ * owner: the caller until mr_download_start(), and again from done() on. Zeroed by the caller.
+ * Strings are referenced until done().
+ */
 struct mr_download {
         unsigned magic; /* object_check.h */
         struct mr_client *client;
@@ -62,7 +68,10 @@ struct mr_download {
         int rv;                          /* the first failure */
 };
 
-/* 0: done() will be called, perhaps before this returns; else nothing was begun and error is filled. */
+/*
+ * 0: done() will be called, perhaps before this returns; else nothing was begun and error is
+ * filled.
+ */
 int mr_download_start(struct mr_download *download);
 
 #endif

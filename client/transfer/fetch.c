@@ -1,11 +1,13 @@
 /*
- * fetch.c - gets one range of one version into its place over TCP: one GET, which goes on where it broke off. What comes later asks for the version that
- * came first (If-Match, versionId), so that all bytes are of one.
+ * fetch.c - gets one range of one version into its place over TCP: one GET, which goes on where it
+ * broke off. What comes later asks for the version that came first (If-Match, versionId), so that
+ * all bytes are of one.
  *
- * I5 on this side of the wire: x-millrace-crc32c is the CRC32C of exactly the bytes of one answer. The CRC that the first answer named runs on over
- * those that continue it, since they end at the same byte; bytes that came before any answer named one make the fetch unverified. A large answer
- * sends its CRC behind its bytes, where it is asked to ("follows"): one that broke off is not continued but asked for again. A CRC that is
- * wrong begins the fetch again. On a loop.
+ * I5 on this side of the wire: x-millrace-crc32c is the CRC32C of exactly the bytes of one answer.
+ * The CRC that the first answer named runs on over those that continue it, since they end at the
+ * same byte; bytes that came before any answer named one make the fetch unverified. A large answer
+ * sends its CRC behind its bytes, where it is asked to ("follows"): one that broke off is not
+ * continued but asked for again. A CRC that is wrong begins the fetch again. On a loop.
  */
 #include "client/transfer/fetch.h"
 
@@ -28,7 +30,7 @@ bool mr_info_checksum(const struct mr_object_info *info, bool whole, enum s3_che
         return s3_checksum_parse(*kind, s3_str_of(info->checksum), value) == 0;
 }
 
-/* ---- what is asked for --------------------------------------------------------------------------- */
+/* ---- what is asked for ----------------------------------------------------------------------- */
 
 static void fetch_ask(struct mr_fetch *fetch)
 {
@@ -88,7 +90,7 @@ static int fetch_retry(void *arg, struct mr_request *request)
         return 0;
 }
 
-/* ---- what is answered ---------------------------------------------------------------------------- */
+/* ---- what is answered ------------------------------------------------------------------------ */
 
 /* "bytes 5-9/20" */
 struct extent {

@@ -1,4 +1,7 @@
-/* fetch.h - one range of one version of one object, by whatever transport. Private to client/transfer/. */
+/*
+ * fetch.h - one range of one version of one object, by whatever transport. Private to
+ * client/transfer/.
+ */
 #ifndef CLIENT_FETCH_H
 #define CLIENT_FETCH_H
 
@@ -9,8 +12,8 @@ struct mr_buffer;
 struct mr_transfer;
 
 /*
- * owner: the caller until mr_fetch_start(), and again from done() on; between, the transport. Zeroed by the caller. Strings are referenced until
- * done().
+ * owner: the caller until mr_fetch_start(), and again from done() on; between, the transport.
+ * Zeroed by the caller. Strings are referenced until done().
  */
 struct mr_fetch {
         unsigned magic; /* object_check.h */
@@ -24,8 +27,10 @@ struct mr_fetch {
         const atomic_bool *stop, *canceled; /* as in struct mr_request */
 
         /*
-         * Where bytes go: to memory, of room bytes, or else to write(), which gets each in order, and its offset in the fetch. On a loop or worker. buffer:
-         * where the memory is registered, at buffer_at of it; NULL: nowhere. A dma-buf has no memory. room is known with write(), too, if it is not 0.
+         * Where bytes go: to memory, of room bytes, or else to write(), which gets each in order,
+         * and its offset in the fetch. On a loop or worker. buffer: where the memory is registered,
+         * at buffer_at of it; NULL: nowhere. A dma-buf has no memory. room is known with write(),
+         * too, if it is not 0.
          */
         char *memory;
         struct mr_buffer *buffer;
@@ -73,35 +78,46 @@ struct mr_fetch {
 };
 
 /*
- * Fetches. 0: done() will be called; else nothing was begun and error is filled. Its results: 0; -ESTALE where the version is gone; -ERANGE where the
- * range begins behind the object's end; -EMSGSIZE where more comes than there is room; and those of millrace.h. -EOPNOTSUPP: not by this transport.
+ * Fetches. 0: done() will be called; else nothing was begun and error is filled. Its results: 0;
+ * -ESTALE where the version is gone; -ERANGE where the range begins behind the object's end;
+ * -EMSGSIZE where more comes than there is room; and those of millrace.h. -EOPNOTSUPP: not by this
+ * transport.
  */
 int mr_fetch_start(struct mr_client *client, struct mr_fetch *fetch);
 
-/* ---- between fetch.c and fetch_rdma.c ------------------------------------------------------------ */
+/* ---- between fetch.c and fetch_rdma.c -------------------------------------------------------- */
 
-/* The GET of what is still wanted, by fetch->request, which is zeroed first; done() and signature are the caller's affair. */
+/*
+ * The GET of what is still wanted, by fetch->request, which is zeroed first; done() and signature
+ * are the caller's affair.
+ */
 void mr_fetch_request(struct mr_fetch *fetch);
 /* All of it is wanted again, of whatever version (but if_match stays), by whatever transport. */
 void mr_fetch_begin_again(struct mr_fetch *fetch);
 /* The request's sink and check of an answer with a body. */
 int mr_fetch_sink(void *arg, const struct mr_response *response, const void *data, size_t len);
 int mr_fetch_check(void *arg, const struct mr_response *response, struct mr_error *err);
-/* An answer that says that `bytes` were written to `from` (NULL: nobody can see them). Compares, and gives them on. As a request's check(). */
+/*
+ * An answer that says that `bytes` were written to `from` (NULL: nobody can see them). Compares,
+ * and gives them on. As a request's check().
+ */
 int mr_fetch_written(struct mr_fetch *fetch, const struct mr_response *response, const char *from, uint64_t bytes,
                      struct mr_error *err);
 /* The fetch's result from the request's. */
 int mr_fetch_explain(struct mr_fetch *fetch, int rv);
 int mr_fetch_tcp(struct mr_client *client, struct mr_fetch *fetch);
 
-/* ---- fetch_rdma.c -------------------------------------------------------------------------------- */
+/* ---- fetch_rdma.c ---------------------------------------------------------------------------- */
 
 /* Whether RDMA should carry it, as far as is known without asking anybody. */
 bool mr_fetch_suits_rdma(struct mr_client *client, const struct mr_fetch *fetch);
 /* As mr_fetch_start(). Falls back to TCP, unless fetch->transport insists. */
 int mr_fetch_rdma(struct mr_client *client, struct mr_fetch *fetch);
 
-/* The object's own checksum of all its bytes, where it has one that ranges' checksums can be made into. */
+/*
+ * The object's own checksum of all its bytes, where it has one that ranges' checksums can be made
+ * into.
+ */
 bool mr_info_checksum(const struct mr_object_info *info, bool whole, enum s3_checksum *kind,
                       uint8_t value[S3_CHECKSUM_MAX]);
 

@@ -1,14 +1,17 @@
 /*
- * fetch_rdma.c - gets one range of one version into its place by RDMA: a grant of the place, a GET over HTTP that names it, and the bytes written there
- * by the server (docs/rdma-protocol.md, "GET").
+ * fetch_rdma.c - gets one range of one version into its place by RDMA: a grant of the place, a GET
+ * over HTTP that names it, and the bytes written there by the server (docs/rdma-protocol.md,
+ * "GET").
  *
  *   start ─> (slot of the bounce pool) ─> grant ─> GET ─> its answer ─> grant over ─┬─> written: compared with the CRC32C ─> done
  *     ^                                                                            ├─> in the body: came over TCP, done
  *     └───────────────── again, with another number, or over TCP ──────────────────┴─> failed
  *
- * Memory is looked at, and given back, only when the grant has ended: reply and notice are here, or the session was fenced. No byte is called got that was not
- * compared with the CRC32C that the answer names (but those the CPU cannot see, where the caller takes such). Steps follow one another, on the connection's
- * thread, loops and workers; no two at a time. Bounds (I9): attempts, pauses, the session's limits, slots.
+ * Memory is looked at, and given back, only when the grant has ended: reply and notice are here, or
+ * the session was fenced. No byte is called got that was not compared with the CRC32C that the
+ * answer names (but those the CPU cannot see, where the caller takes such). Steps follow one
+ * another, on the connection's thread, loops and workers; no two at a time. Bounds (I9): attempts,
+ * pauses, the session's limits, slots.
  */
 #include "client/http/retry.h"
 #include "client/rdma/bounce_buffers.h"
@@ -47,7 +50,7 @@ struct mr_transfer {
 
 static void fetch_rdma_attempt(struct mr_transfer *transfer);
 
-/* ---- the end ------------------------------------------------------------------------------------- */
+/* ---- the end --------------------------------------------------------------------------------- */
 
 static void fetch_rdma_release(struct mr_transfer *transfer)
 {
@@ -121,7 +124,7 @@ static void fetch_rdma_retry_or_fail(struct mr_transfer *transfer, int rv, bool 
         }
 }
 
-/* ---- what has come ------------------------------------------------------------------------------- */
+/* ---- what has come --------------------------------------------------------------------------- */
 
 /* Where the bytes are to be seen; NULL: nowhere. */
 static const char *fetch_rdma_received(const struct mr_transfer *transfer)
@@ -132,7 +135,10 @@ static const char *fetch_rdma_received(const struct mr_transfer *transfer)
         return from != NULL ? from + transfer->grant.offset : NULL;
 }
 
-/* The device's caches and ours: a dma-buf is looked at between these two. Other descriptors know no such thing, and need none. */
+/*
+ * The device's caches and ours: a dma-buf is looked at between these two. Other descriptors know no
+ * such thing, and need none.
+ */
 static void fetch_rdma_sync_dma_buf(const struct mr_transfer *transfer, uint64_t flag)
 {
         struct dma_buf_sync sync = {.flags = DMA_BUF_SYNC_READ | flag};
@@ -186,12 +192,15 @@ static void fetch_rdma_grant_ended(void *arg, struct mr_grant *grant, int rv)
                 else
                         fetch_rdma_go_tcp(transfer); /* it was on its way over TCP anyway */
         } else {
-                /* whoever lost the session by another's fault tries again, whatever the answer said of that */
+                /*
+                 * whoever lost the session by another's fault tries again, whatever the answer said
+                 * of that
+                 */
                 fetch_rdma_retry_or_fail(transfer, transfer->rv, fetch->request.may_pass || rv != 0);
         }
 }
 
-/* ---- the answer ---------------------------------------------------------------------------------- */
+/* ---- the answer ------------------------------------------------------------------------------ */
 
 static bool fetch_rdma_header_is(const struct mr_response *response, const char *name, const char *value)
 {
@@ -247,7 +256,10 @@ static void note_size(struct mr_transfer *transfer)
         transfer->rv = -EMSGSIZE;
 }
 
-/* Of a request that failed: may somebody write yet? docs/rdma-protocol.md, "Errors, timeouts, fencing". */
+/*
+ * Of a request that failed: may somebody write yet? docs/rdma-protocol.md, "Errors, timeouts,
+ * fencing".
+ */
 static enum mr_grant_end fetch_rdma_failure(const struct mr_transfer *transfer)
 {
         const struct mr_request *request = &transfer->fetch->request;
@@ -257,7 +269,10 @@ static enum mr_grant_end fetch_rdma_failure(const struct mr_transfer *transfer)
                 return MR_LEASE_QUIET;
         if (transfer->rv == -ECANCELED)
                 return MR_LEASE_UNWANTED;
-        /* Repeated: by curl, on a connection that had died; what the first of the two does is not known. InvalidAccessKeyId: it knows no such session. */
+        /*
+         * Repeated: by curl, on a connection that had died; what the first of the two does is not
+         * known. InvalidAccessKeyId: it knows no such session.
+         */
         if (strcmp(request->error.s3_code, "RDMARequestRepeated") == 0 ||
             strcmp(request->error.s3_code, "InvalidAccessKeyId") == 0)
                 return MR_LEASE_DOUBT;
@@ -289,7 +304,7 @@ static void fetch_rdma_answered(void *arg, struct mr_request *request, int rv)
         mr_grant_over(&transfer->grant, how);
 }
 
-/* ---- the request --------------------------------------------------------------------------------- */
+/* ---- the request ----------------------------------------------------------------------------- */
 
 static void fetch_rdma_granted(void *arg, struct mr_grant *grant, int rv)
 {
@@ -355,7 +370,7 @@ static void fetch_rdma_have_slot(void *arg)
         fetch_rdma_attempt(transfer);
 }
 
-/* ---- the beginning ------------------------------------------------------------------------------- */
+/* ---- the beginning --------------------------------------------------------------------------- */
 
 static bool is_dmabuf(const struct mr_fetch *fetch)
 {

@@ -1,13 +1,16 @@
 /*
- * plan.c - cuts uploads and downloads into parts. Called by put_object.c and get.c before they start, on the caller's
- * thread; nothing here keeps state. The bounds are S3's own: 10,000 parts of 5 MiB to 5 GiB.
+ * plan.c - cuts uploads and downloads into parts. Called by put_object.c and get.c before they
+ * start, on the caller's thread; nothing here keeps state. The bounds are S3's own: 10,000 parts of
+ * 5 MiB to 5 GiB.
  */
 #include "client/transfer/plan.h"
 
 #include <errno.h>
 
-/* Parts are 8 MiB while that gives up to this many, then double up to 64 MiB: many enough to run in parallel and to
- * lose little by a retry, few enough that completing them is a small request. */
+/*
+ * Parts are 8 MiB while that gives up to this many, then double up to 64 MiB: many enough to run in
+ * parallel and to lose little by a retry, few enough that completing them is a small request.
+ */
 #define COMFORTABLE_PARTS 128u
 
 static uint64_t divide_up(uint64_t a, uint64_t b)

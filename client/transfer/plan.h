@@ -24,15 +24,20 @@ struct mr_plan {
         uint32_t parts; /* 0: one PUT */
 };
 
-/* Upload of size bytes; wanted: the part size the user asked for, or 0. -EFBIG: more than 10,000 parts can carry. */
+/*
+ * Upload of size bytes; wanted: the part size the user asked for, or 0. -EFBIG: more than 10,000
+ * parts can carry.
+ */
 int mr_plan_upload(uint64_t size, uint64_t wanted, struct mr_plan *out);
 
 /* Offset and length of part index (0-based, < max(parts, 1)). */
 uint64_t mr_plan_offset(const struct mr_plan *plan, uint32_t index);
 uint64_t mr_plan_length(const struct mr_plan *plan, uint32_t index);
 
-/* Size of part number (1-based) of a stream whose length nobody knows: grows, so that 10,000 parts carry 5 TiB and
- * more. */
+/*
+ * Size of part number (1-based) of a stream whose length nobody knows: grows, so that 10,000 parts
+ * carry 5 TiB and more.
+ */
 uint64_t mr_plan_stream_part(uint32_t number, uint64_t wanted);
 
 /* Download of size bytes; wanted as above. Never more than UINT32_MAX ranges: they grow instead. */

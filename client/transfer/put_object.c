@@ -4,8 +4,8 @@
  *   start ──> one PUT ─────────────────────────────────────────────────> done
  *     └─────> create ──> parts, in parallel ──> complete or abort ─────────^
  *
- * What ends a request runs on its loop, several at once: the lock guards what they share. No part is under way when the upload is completed or
- * aborted, and nothing is when done() is called.
+ * What ends a request runs on its loop, several at once: the lock guards what they share. No part
+ * is under way when the upload is completed or aborted, and nothing is when done() is called.
  */
 #include "client/transfer/put_object.h"
 
@@ -30,7 +30,7 @@ static void put_object_end(struct mr_putting *putting)
         putting->done(putting->done_arg, putting, putting->rv);
 }
 
-/* ---- one PUT ------------------------------------------------------------------------------------- */
+/* ---- one PUT --------------------------------------------------------------------------------- */
 
 static void whole_done(void *arg, struct mr_request *request, int rv)
 {
@@ -85,7 +85,7 @@ static int put_whole(struct mr_putting *putting)
         return rv;
 }
 
-/* ---- parts --------------------------------------------------------------------------------------- */
+/* ---- parts ----------------------------------------------------------------------------------- */
 
 /* With lock. */
 static void put_object_fail(struct mr_putting *putting, int rv, const struct mr_error *err)

@@ -1,4 +1,7 @@
-/* put_object.h - one object stored from bytes at hand: one PUT, or parts in parallel. Private to client/. */
+/*
+ * put_object.h - one object stored from bytes at hand: one PUT, or parts in parallel. Private to
+ * client/.
+ */
 #ifndef CLIENT_PUT_OBJECT_H
 #define CLIENT_PUT_OBJECT_H
 
@@ -8,7 +11,10 @@
 
 struct mr_putting_part;
 
-/* owner: the caller until mr_putting_start(), and again from done() on. Zeroed by the caller. Strings are referenced until done(). */
+/*
+ * owner: the caller until mr_putting_start(), and again from done() on. Zeroed by the caller.
+ * Strings are referenced until done().
+ */
 struct mr_putting {
         unsigned magic; /* object_check.h */
         struct mr_client *client;
@@ -45,7 +51,10 @@ struct mr_putting {
         int rv;      /* the first failure */
 };
 
-/* 0: done() will be called, perhaps before this returns; else nothing was begun and error is filled. */
+/*
+ * 0: done() will be called, perhaps before this returns; else nothing was begun and error is
+ * filled.
+ */
 int mr_putting_start(struct mr_putting *putting);
 
 #endif

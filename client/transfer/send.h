@@ -1,4 +1,7 @@
-/* send.h - a request whose body is bytes at hand (a PUT, or a part), by whatever transport. Private to client/transfer/. */
+/*
+ * send.h - a request whose body is bytes at hand (a PUT, or a part), by whatever transport. Private
+ * to client/transfer/.
+ */
 #ifndef CLIENT_SEND_H
 #define CLIENT_SEND_H
 
@@ -7,7 +10,10 @@
 #include "client/rdma/connection.h"
 #include "client/base/object_check.h"
 
-/* owner: the caller until mr_send_start(), and again from the request's done() on. Zeroed by the caller, but for what it sets. */
+/*
+ * owner: the caller until mr_send_start(), and again from the request's done() on. Zeroed by the
+ * caller, but for what it sets.
+ */
 struct mr_send {
         unsigned magic; /* object_check.h */
         struct mr_request *
@@ -32,7 +38,10 @@ struct mr_send {
         void *done_arg;
 };
 
-/* As mr_request_start(). RDMA, where it is asked for, or suits; what is declined, or fails without having been insisted on, goes over TCP. */
+/*
+ * As mr_request_start(). RDMA, where it is asked for, or suits; what is declined, or fails without
+ * having been insisted on, goes over TCP.
+ */
 int mr_send_start(struct mr_client *client, struct mr_send *send);
 
 #endif

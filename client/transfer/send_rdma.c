@@ -1,9 +1,12 @@
 /*
- * send_rdma.c - bodies that the server reads by RDMA (docs/rdma-protocol.md, "PUT"): a grant that lets it read the place, and a PUT that names it. Bytes
- * that are not registered, or lie in a file, are copied to a slot of the bounce pool first, and the server compares them with the checksum that is sent along.
+ * send_rdma.c - bodies that the server reads by RDMA (docs/rdma-protocol.md, "PUT"): a grant that
+ * lets it read the place, and a PUT that names it. Bytes that are not registered, or lie in a file,
+ * are copied to a slot of the bounce pool first, and the server compares them with the checksum
+ * that is sent along.
  *
- * done() is called when the grant has ended: nobody reads the memory any more. Steps follow one another, on the connection's thread, loops and workers; no two
- * at a time. Bounds (I9): attempts, pauses, the session's limits, slots.
+ * done() is called when the grant has ended: nobody reads the memory any more. Steps follow one
+ * another, on the connection's thread, loops and workers; no two at a time. Bounds (I9): attempts,
+ * pauses, the session's limits, slots.
  */
 #include "client/http/compose.h"
 #include "client/http/retry.h"
@@ -98,7 +101,7 @@ static void send_rdma_retry_or_fail(struct mr_send *send, int rv, bool may_pass)
         }
 }
 
-/* ---- the answer ---------------------------------------------------------------------------------- */
+/* ---- the answer ------------------------------------------------------------------------------ */
 
 static void send_rdma_grant_ended(void *arg, struct mr_grant *grant, int rv)
 {
@@ -155,7 +158,7 @@ static void send_rdma_answered(void *arg, struct mr_request *request, int rv)
         mr_grant_over(&send->grant, rv == 0 ? MR_LEASE_QUIET : send_rdma_failure(send));
 }
 
-/* ---- the request --------------------------------------------------------------------------------- */
+/* ---- the request ----------------------------------------------------------------------------- */
 
 static void send_rdma_granted(void *arg, struct mr_grant *grant, int rv)
 {

@@ -1,5 +1,6 @@
 /*
- * transport.c - chooses the transport of a fetch. Each takes it, keeps the promises of fetch.h, and calls done(). (Of what is sent: send_rdma.c.)
+ * transport.c - chooses the transport of a fetch. Each takes it, keeps the promises of fetch.h, and
+ * calls done(). (Of what is sent: send_rdma.c.)
  */
 #include "client/transfer/fetch.h"
 

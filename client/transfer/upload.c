@@ -1,7 +1,9 @@
 /*
- * upload.c - an upload in parts, whoever supplies them: create, upload each, complete or drop. put_object.c, put_fd.c and multipart.c drive it. Each step is a
- * request; what ends one runs on its loop. The parts' results meet in struct mr_upload_steps, under its lock. A completion that fails is followed by an
- * abort, so that nothing holds space; the abort is made even after a cancellation.
+ * upload.c - an upload in parts, whoever supplies them: create, upload each, complete or drop.
+ * put_object.c, put_fd.c and multipart.c drive it. Each step is a request; what ends one runs on
+ * its loop. The parts' results meet in struct mr_upload_steps, under its lock. A completion that
+ * fails is followed by an abort, so that nothing holds space; the abort is made even after a
+ * cancellation.
  */
 #include "client/transfer/upload.h"
 
@@ -97,7 +99,7 @@ static int upload_step(struct mr_upload_steps *steps, const char *method,
         return rv;
 }
 
-/* ---- create -------------------------------------------------------------------------------------- */
+/* ---- create ---------------------------------------------------------------------------------- */
 
 static int take_upload_id(void *arg, const struct mr_record *record)
 {
@@ -149,7 +151,7 @@ int mr_upload_create(struct mr_upload_steps *steps, void (*done)(void *arg, int 
         return upload_step(steps, "POST", upload_created);
 }
 
-/* ---- parts --------------------------------------------------------------------------------------- */
+/* ---- parts ----------------------------------------------------------------------------------- */
 
 static int note_part(struct mr_upload_steps *steps, uint32_t number, const struct mr_part *part)
 {
@@ -227,7 +229,7 @@ int mr_part_start(struct mr_part_upload *part)
         return rv;
 }
 
-/* ---- the end ------------------------------------------------------------------------------------- */
+/* ---- the end --------------------------------------------------------------------------------- */
 
 static int complete_document(const struct mr_upload_steps *steps, char **text, size_t *len)
 {
@@ -275,8 +277,10 @@ static int take_etag(void *arg, const struct mr_record *record)
         return 0;
 }
 
-/* A 200 here may hold an error: the endpoint had to answer before it knew. Blanks that kept the connection alive come
- * first. -EAGAIN: an error that may pass. */
+/*
+ * A 200 here may hold an error: the endpoint had to answer before it knew. Blanks that kept the
+ * connection alive come first. -EAGAIN: an error that may pass.
+ */
 static int check_completion(void *arg, const struct mr_response *response, struct mr_error *err)
 {
         struct mr_upload_steps *steps = MR_CAST(mr_upload_steps, arg);
@@ -299,7 +303,10 @@ static void upload_aborted(void *arg, struct mr_request *request, int rv)
 {
         struct mr_upload_steps *steps = MR_CAST(mr_upload_steps, arg);
 
-        /* what the abort answers changes nothing for whoever completes: the upload has failed, and why is known */
+        /*
+         * what the abort answers changes nothing for whoever completes: the upload has failed, and
+         * why is known
+         */
         if (steps->rv == 0) {
                 steps->rv = rv;
                 steps->error = request->error;

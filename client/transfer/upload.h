@@ -9,7 +9,9 @@
 #define MR_UPLOAD_ID_MAX 2048
 #define MR_META_NAMES    (16u << 10)
 
-/* What a PUT, or an upload in parts, says of the object beside its bytes. Strings are referenced. */
+/*
+ * What a PUT, or an upload in parts, says of the object beside its bytes. Strings are referenced.
+ */
 struct mr_put_head {
         const char *bucket, *key;
         const char *content_type;         /* NULL: not sent */
@@ -26,7 +28,10 @@ struct mr_put_done {
         enum mr_transport carried; /* RDMA: all of its bytes */
 };
 
-/* Sets the headers of a PUT or of a new upload. names is the buffer their names lie in; it lives as long as the request. -E2BIG. */
+/*
+ * Sets the headers of a PUT or of a new upload. names is the buffer their names lie in; it lives as
+ * long as the request. -E2BIG.
+ */
 int mr_put_headers(const struct mr_put_head *head, struct mr_request *request, char names[MR_META_NAMES]);
 /* The conditions, of what makes the object visible. */
 void mr_put_conditions(const struct mr_put_head *head, struct mr_request *request, char quoted[100]);
@@ -72,9 +77,10 @@ void mr_upload_init(struct mr_upload_steps *steps, struct mr_client *client, con
 void mr_upload_free(struct mr_upload_steps *steps);
 
 /*
- * The steps, one at a time. 0: done() will be called, on a loop or worker, perhaps before this returns; else nothing was begun and error is filled.
- * create: an upload that is created must be completed or dropped. complete: where it fails the upload has been aborted. drop: the abort, also after
- * a cancellation; nothing to do is -EALREADY.
+ * The steps, one at a time. 0: done() will be called, on a loop or worker, perhaps before this
+ * returns; else nothing was begun and error is filled. create: an upload that is created must be
+ * completed or dropped. complete: where it fails the upload has been aborted. drop: the abort, also
+ * after a cancellation; nothing to do is -EALREADY.
  */
 int mr_upload_create(struct mr_upload_steps *steps, void (*done)(void *arg, int rv), void *arg);
 int mr_upload_complete(struct mr_upload_steps *steps, void (*done)(void *arg, int rv), void *arg);
@@ -93,7 +99,10 @@ struct mr_part_upload {
         void *done_arg;
 };
 
-/* Uploads a part and notes the result. 0: done() will be called; else nothing was begun and error is filled. */
+/*
+ * Uploads a part and notes the result. 0: done() will be called; else nothing was begun and error
+ * is filled.
+ */
 int mr_part_start(struct mr_part_upload *part);
 
 #endif

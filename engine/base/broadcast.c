@@ -1,5 +1,6 @@
 /*
- * broadcast.c - tells every loop something, and tells the coordinator when all have taken it in; views go to the loops this way.
+ * broadcast.c - tells every loop something, and tells the coordinator when all have taken it in;
+ * views go to the loops this way.
  */
 #include "engine/base/store.h"
 

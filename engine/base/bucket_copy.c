@@ -1,5 +1,6 @@
 /*
- * bucket_copy.c - looking buckets up in the copy of the configuration that every loop has. bucket.c changes it.
+ * bucket_copy.c - looking buckets up in the copy of the configuration that every loop has. bucket.c
+ * changes it.
  */
 #include "engine/base/store.h"
 

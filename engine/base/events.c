@@ -1,5 +1,6 @@
 /*
- * events.c - what lower modules tell upper ones, by the table of the store (struct eng_events), and the phases of a start.
+ * events.c - what lower modules tell upper ones, by the table of the store (struct eng_events), and
+ * the phases of a start.
  */
 #include "engine/base/store.h"
 #include "loop_trace.h"

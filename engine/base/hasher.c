@@ -1,9 +1,10 @@
 /*
  * hasher.c - MD5 of many streams side by side: who is hashed, when, and how much at a time.
  *
- * Called by put_md5.c, on the stream's loop and on the hasher's; between the two there are messages only. Hashing begins when all lanes have something, when
- * all have of whom something is to be expected, or when somebody waits and has waited long enough for company. A slice of each stream is hashed in a
- * round, so that nobody on this loop waits for a whole unit.
+ * Called by put_md5.c, on the stream's loop and on the hasher's; between the two there are messages
+ * only. Hashing begins when all lanes have something, when all have of whom something is to be
+ * expected, or when somebody waits and has waited long enough for company. A slice of each stream
+ * is hashed in a round, so that nobody on this loop waits for a whole unit.
  */
 #include "engine/base/hasher.h"
 
@@ -24,7 +25,7 @@ static struct eng_hash_stream *of_want(struct lp_msg *msg)
         return container_of(msg, struct eng_hash_stream, want_msg);
 }
 
-/* ---- stream's loop ----------------------------------------------------------------------------------------- */
+/* ---- stream's loop --------------------------------------------------------------------------- */
 
 static void piece_is_back(struct lp_msg *msg)
 {
@@ -59,7 +60,7 @@ static void want_is_back(struct lp_msg *msg)
         stream->told(stream);
 }
 
-/* ---- hasher's loop ----------------------------------------------------------------------------------------- */
+/* ---- hasher's loop --------------------------------------------------------------------------- */
 
 static void take_first(struct eng_hash_stream *stream)
 {
@@ -190,7 +191,7 @@ static void want_arrives(struct lp_msg *msg)
         lp_post(stream->home, msg);
 }
 
-/* ---- for others -------------------------------------------------------------------------------------------- */
+/* ---- for others ------------------------------------------------------------------------------ */
 
 void eng_hasher_init(struct eng_hasher *hasher, struct lp_loop *loop)
 {

@@ -1,8 +1,10 @@
 /*
  * hasher.h - MD5 of many streams side by side, on a loop that may be another than theirs.
  *
- * A stream can't be hurried, but several of them cost hardly more than one (ec/md5.c), so what is to be hashed waits for company, but for no longer than it
- * has to. Pieces of a stream are hashed in the order in which they were added, a slice in a round of the hasher's loop, and go back one by one.
+ * A stream can't be hurried, but several of them cost hardly more than one (ec/md5.c), so what is
+ * to be hashed waits for company, but for no longer than it has to. Pieces of a stream are hashed
+ * in the order in which they were added, a slice in a round of the hasher's loop, and go back one
+ * by one.
  */
 #ifndef MILLRACE_ENGINE_HASHER_H
 #define MILLRACE_ENGINE_HASHER_H
@@ -55,14 +57,20 @@ struct eng_hasher {
 };
 
 void eng_hasher_init(struct eng_hasher *hasher, struct lp_loop *loop);
-/* The loops have stopped: what is there, and what comes, goes back unhashed, by messages still to be run. */
+/*
+ * The loops have stopped: what is there, and what comes, goes back unhashed, by messages still to
+ * be run.
+ */
 void eng_hasher_stop(struct eng_hasher *hasher);
 
 /* hasher may be the loop's own. The stream must stay until nothing of it is out. */
 void eng_hash_begin(struct eng_hash_stream *stream, struct eng_hasher *hasher, struct lp_loop *home);
 /* Stream's loop. piece: bytes, len (not 0) and hashed are set. hashed() never comes from inside. */
 void eng_hash_add(struct eng_hash_stream *stream, struct eng_hash_piece *piece);
-/* Stream's loop: somebody waits for all that was added so far. Where the hasher is another's, told() is called when the word is back; till then it counts as out. */
+/*
+ * Stream's loop: somebody waits for all that was added so far. Where the hasher is another's,
+ * told() is called when the word is back; till then it counts as out.
+ */
 void eng_hash_want(struct eng_hash_stream *stream);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * object_id.c - ids of new objects: epoch, loop and a counter of the loop, so that no two are ever the same. The loop.
+ * object_id.c - ids of new objects: epoch, loop and a counter of the loop, so that no two are ever
+ * the same. The loop.
  */
 #include "engine/base/store.h"
 

@@ -1,5 +1,6 @@
 /*
- * pacer.c - how fast the store's upkeep goes. Any loop; nothing is locked: two loops that spend at the same time both count.
+ * pacer.c - how fast the store's upkeep goes. Any loop; nothing is locked: two loops that spend at
+ * the same time both count.
  */
 #include "engine/base/pacer.h"
 #include "engine/base/store.h"

@@ -1,11 +1,14 @@
 /*
- * pacer.h - how fast the store's upkeep goes: one for all that repairs, compares, copies and collects orphans, whatever loop it runs on.
+ * pacer.h - how fast the store's upkeep goes: one for all that repairs, compares, copies and
+ * collects orphans, whatever loop it runs on.
  *
- * Work is paid for in bytes. While clients use the store it goes at the rate that is set, at a quarter of that while a client waits for buffers,
- * and ENG_PACER_IDLE times as fast when no client was seen for a while.
+ * Work is paid for in bytes. While clients use the store it goes at the rate that is set, at a
+ * quarter of that while a client waits for buffers, and ENG_PACER_IDLE times as fast when no client
+ * was seen for a while.
  *
- * First come, first served, across loops and without a queue: who takes a turn pays for it at once, and so learns when it begins. Whoever comes later begins
- * later, but for the few milliseconds that work may be ahead of its rate.
+ * First come, first served, across loops and without a queue: who takes a turn pays for it at once,
+ * and so learns when it begins. Whoever comes later begins later, but for the few milliseconds that
+ * work may be ahead of its rate.
  */
 #ifndef MILLRACE_ENGINE_PACER_H
 #define MILLRACE_ENGINE_PACER_H
@@ -29,13 +32,19 @@ struct eng_pacer {
         atomic_uint_fast64_t pressed;  /* or waiting */
 };
 
-/* The rate where none is set: `drives` drives, that hold no more than `held` bytes each, are being filled or emptied. At least ENG_HEAL_RATE. */
+/*
+ * The rate where none is set: `drives` drives, that hold no more than `held` bytes each, are being
+ * filled or emptied. At least ENG_HEAL_RATE.
+ */
 uint64_t eng_pacer_rate(uint64_t held, unsigned drives);
 /* Bytes a second that are allowed now. */
 uint64_t eng_pacer_rate_now(const struct eng_pacer *pacer, uint64_t now);
 /* So much has been begun: a few gigabytes at most. */
 void eng_pacer_spend(struct eng_pacer *pacer, uint64_t now, uint64_t bytes);
-/* Nanoseconds after which more may be begun; 0: now. To be asked once: who asks again after that time would wait for all that came meanwhile. */
+/*
+ * Nanoseconds after which more may be begun; 0: now. To be asked once: who asks again after that
+ * time would wait for all that came meanwhile.
+ */
 uint64_t eng_pacer_wait(const struct eng_pacer *pacer, uint64_t now);
 /* owner: whoever takes it. Zeroed: none is taken */
 struct eng_pacer_turn {
@@ -43,13 +52,20 @@ struct eng_pacer_turn {
 };
 /* Pays for so much and returns the nanoseconds after which it is to begin; 0: now. */
 uint64_t eng_pacer_take(struct eng_pacer *pacer, struct eng_pacer_turn *turn, uint64_t now, uint64_t bytes);
-/* A turn that will not begin. Those that wait already begin as they were told; whoever comes next begins sooner. Harmless when none is taken. */
+/*
+ * A turn that will not begin. Those that wait already begin as they were told; whoever comes next
+ * begins sooner. Harmless when none is taken.
+ */
 void eng_pacer_give_back(struct eng_pacer *pacer, struct eng_pacer_turn *turn);
-/* How many things of so many bytes are worth a turn: what the rate allows in the time by which work may be ahead, from 1 to most. */
+/*
+ * How many things of so many bytes are worth a turn: what the rate allows in the time by which work
+ * may be ahead, from 1 to most.
+ */
 unsigned eng_pacer_batch(const struct eng_pacer *pacer, uint64_t now, uint64_t bytes, unsigned most);
 /*
- * What goes on beside the repairs at the same rate, and neither waits for them nor holds them up: a large repair begins at once and is paid for
- * afterwards, and names would wait behind many of those. owner: one loop
+ * What goes on beside the repairs at the same rate, and neither waits for them nor holds them up: a
+ * large repair begins at once and is paid for afterwards, and names would wait behind many of
+ * those. owner: one loop
  */
 struct eng_pacer_share {
         uint64_t most;                 /* bytes/s; 0: what the pacer gives */

@@ -1,9 +1,11 @@
 /*
- * placement.c - the map of a store's drives: which drives a group's records go to, which of them speak for it, and where shards go.
+ * placement.c - the map of a store's drives: which drives a group's records go to, which of them
+ * speak for it, and where shards go.
  *
- * Made by the coordinator for an epoch, given to the loops with its view and never changed: a loop that still has the last view has
- * the last map. While a drive is added or removed there are two placements, that of before and that of after: records go to the members of both,
- * and those of before speak until those of after have caught up (catch_up.c).
+ * Made by the coordinator for an epoch, given to the loops with its view and never changed: a loop
+ * that still has the last view has the last map. While a drive is added or removed there are two
+ * placements, that of before and that of after: records go to the members of both, and those of
+ * before speak until those of after have caught up (catch_up.c).
  */
 #include "engine/base/store.h"
 

@@ -1,5 +1,6 @@
 /*
- * step.c - what requests wait for and what their bytes cost: names, and figures summed over loops for whoever asks.
+ * step.c - what requests wait for and what their bytes cost: names, and figures summed over loops
+ * for whoever asks.
  *
  * Each loop counts in histograms of its own, so nothing here is waited for by a loop.
  */

@@ -1,5 +1,6 @@
 /*
- * store.h - the state that the modules of the engine share: views, loops, members, the store; and how they tell one another.
+ * store.h - the state that the modules of the engine share: views, loops, members, the store; and
+ * how they tell one another.
  *
  *   home loop (a request)          primary loop (of the key's PG)              drives (owner loops)
  *   eng_put_*  ---- frames --------------------------------------------------> WRITE, SYNC
@@ -11,8 +12,8 @@
  *      `---------- units -----------------------------------------------------> READ
  *   eng_list   ---- smallest set of drives that covers all PGs --------------> SCAN, merged at home
  *
- * A PG belongs to one loop for the life of the process (primary). Configuration (buckets, epochs) belongs to loop 0, the coordinator;
- * every loop has its own copy, changed by message.
+ * A PG belongs to one loop for the life of the process (primary). Configuration (buckets, epochs)
+ * belongs to loop 0, the coordinator; every loop has its own copy, changed by message.
  */
 #ifndef MILLRACE_ENGINE_STORE_H
 #define MILLRACE_ENGINE_STORE_H
@@ -42,7 +43,7 @@
 #define ENG_LOST_SAID 64u /* of objects found to be lost the last so many: the log says them */
 #define ENG_HOT_ADD_MAX 64u             /* drives opened while the store serves, from one start to the next (I9): what they took the place of stays in memory */
 
-/* ---- maps (placement.c) ----------------------------------------------------------------------------- */
+/* ---- maps (placement.c) ---------------------------------------------------------------------- */
 
 /* Slots of a group's metadata: before and after the change under way; the same if there is none. */
 struct eng_group {
@@ -75,7 +76,7 @@ static inline eng_mask eng_placement_homeless(const struct eng_placement *map)
         return map->leaving | map->gone;
 }
 
-/* ---- views ------------------------------------------------------------------------------------------ */
+/* ---- views ----------------------------------------------------------------------------------- */
 
 /* What a loop believes about the membership. Copied to every loop by message. */
 struct eng_view {
@@ -102,7 +103,7 @@ struct eng_config_bucket {             /* owner: the loop whose copy it is */
         UT_hash_handle hh;             /* by bucket.id */
 };
 
-/* ---- placement groups -------------------------------------------------------------------------------- */
+/* ---- placement groups ------------------------------------------------------------------------ */
 
 /* owner: its primary loop */
 struct eng_pg {
@@ -128,7 +129,7 @@ struct eng_pin {                       /* owner: primary loop of the PG of the n
         unsigned count;
 };
 
-/* ---- per loop ------------------------------------------------------------------------------------------ */
+/* ---- per loop -------------------------------------------------------------------------------- */
 
 struct eng_deferred;
 STAILQ_HEAD(eng_deferred_list, eng_deferred);
@@ -137,9 +138,11 @@ TAILQ_HEAD(eng_gets, eng_get);
 TAILQ_HEAD(eng_lookups, eng_lookup);
 
 /*
- * A loop has three parts. The leader's holds what decides about changes: locks, numbers, transactions, deferred deletes, repairs of the groups whose primary it
- * is. The home part holds the requests that came in on this loop: uploads, reads, listings. What both have a copy of is the loop's own. A request reaches a leader by
- * message alone, so that the leader can one day be in another process; tools/layers.py keeps engine/object/ from the leader's part.
+ * A loop has three parts. The leader's holds what decides about changes: locks, numbers,
+ * transactions, deferred deletes, repairs of the groups whose primary it is. The home part holds
+ * the requests that came in on this loop: uploads, reads, listings. What both have a copy of is the
+ * loop's own. A request reaches a leader by message alone, so that the leader can one day be in
+ * another process; tools/layers.py keeps engine/object/ from the leader's part.
  */
 
 /* owner: the loop */
@@ -212,7 +215,7 @@ static inline void eng_step_ends(struct eng_loop *el, enum eng_step step, uint64
         eng_step(el, step, lp_clock() - began);
 }
 
-/* ---- the store ----------------------------------------------------------------------------------------- */
+/* ---- the store ------------------------------------------------------------------------------- */
 
 struct eng_member {
         uint8_t id[FMT_ID];
@@ -327,19 +330,25 @@ struct eng_loop;
 struct eng_store;
 
 /*
- * What modules tell those above them, which they do not know. All are set before the loops run; a test that has less than a store
- * sets those that it comes to.
+ * What modules tell those above them, which they do not know. All are set before the loops run; a
+ * test that has less than a store sets those that it comes to.
  */
 struct eng_events {
         /* Coordinator: eng_drive_failed() was called for this drive, once. */
         void (*drive_failed)(struct eng_store *store, unsigned slot, const struct eng_drive *drive, const char *text);
         /* A loop has taken a view. */
         void (*view_changed)(struct eng_loop *el);
-        /* Primary loop of its key: a member reported that no name has this value any more; its shards are discarded, or left to the orphan collection. */
+        /*
+         * Primary loop of its key: a member reported that no name has this value any more; its
+         * shards are discarded, or left to the orphan collection.
+         */
         void (*value_gone)(struct eng_loop *el, const uint8_t id[FMT_ID]);
         /* Any loop: eng_upkeep_group(). */
         void (*look_at_group)(struct eng_store *store, uint32_t group);
-        /* Coordinator: an epoch came into force, or a drive has caught up: there may be more to rebuild, or less. */
+        /*
+         * Coordinator: an epoch came into force, or a drive has caught up: there may be more to
+         * rebuild, or less.
+         */
         void (*work_changed)(struct eng_store *store);
         /* Coordinator: the store serves. Said again from time to time. */
         void (*serving)(struct eng_store *store);
@@ -426,7 +435,9 @@ static inline struct eng_loop *eng_primary(struct eng_store *store, uint32_t pg)
         return &store->loops[store->pg_loop[pg]];
 }
 
-/* Metadata members of a group in a view: what its records go to, and which of those speak for it. */
+/*
+ * Metadata members of a group in a view: what its records go to, and which of those speak for it.
+ */
 static inline eng_mask eng_writers(const struct eng_view *view, uint32_t pg)
 {
         return (view->map->groups[pg].before | view->map->groups[pg].after) & (view->in | view->joining);
@@ -437,8 +448,9 @@ static inline eng_mask eng_speakers(const struct eng_view *view, uint32_t pg)
 }
 
 /*
- * Whether a drive's answer that it has no such name, or not some among others, counts: it still speaks for the group. One that was asked before the group went
- * from it may have forgotten the name when it answers (migrated_drop.c, which begins when all loops have the new map).
+ * Whether a drive's answer that it has no such name, or not some among others, counts: it still
+ * speaks for the group. One that was asked before the group went from it may have forgotten the
+ * name when it answers (migrated_drop.c, which begins when all loops have the new map).
  */
 static inline bool eng_may_say_absent(const struct eng_view *view, uint32_t pg, unsigned slot)
 {
@@ -454,13 +466,19 @@ static inline unsigned eng_counted(const struct eng_view *view)
         return (unsigned)__builtin_popcountll(view->map->all & ~view->map->adding);
 }
 
-/* Whether `next` may go on as the epoch behind one of `prev`, by the store's code and the coordinator's view of its drives. */
+/*
+ * Whether `next` may go on as the epoch behind one of `prev`, by the store's code and the
+ * coordinator's view of its drives.
+ */
 static inline bool eng_could_form(const struct eng_store *store, eng_mask next, eng_mask prev)
 {
         return eng_epoch_can_form(next, prev, eng_counted(&store->coord->view), store->k, store->m);
 }
 
-/* Clients' changes are taken. A forced epoch may be of too few drives for them: until others have joined, it is writable for what brings these in. */
+/*
+ * Clients' changes are taken. A forced epoch may be of too few drives for them: until others have
+ * joined, it is writable for what brings these in.
+ */
 static inline bool eng_takes_changes(const struct eng_store *store, const struct eng_view *view)
 {
         return view->writable && eng_epoch_can_write(view->in, eng_counted(view), store->k, store->m);
@@ -468,7 +486,10 @@ static inline bool eng_takes_changes(const struct eng_store *store, const struct
 
 /* A new object id, unique for ever: epoch, loop, counter. */
 void eng_new_id(struct eng_loop *el, uint8_t id[FMT_ID]);
-/* A loop's copy of the configuration (bucket_copy.c): the bucket of an id, of a name, or NULL; where the first is whose name is not below s. */
+/*
+ * A loop's copy of the configuration (bucket_copy.c): the bucket of an id, of a name, or NULL;
+ * where the first is whose name is not below s.
+ */
 struct eng_config_bucket *eng_bucket_by_id(const struct eng_loop *el, uint64_t id);
 struct eng_config_bucket *eng_bucket_find(const struct eng_loop *el, struct eng_str name);
 unsigned eng_bucket_position(const struct eng_loop *el, struct eng_str s);
@@ -476,8 +497,9 @@ unsigned eng_bucket_position(const struct eng_loop *el, struct eng_str s);
 /* ---- all loops (broadcast.c) ---- */
 
 /*
- * Runs something on every loop and tells the coordinator when all have done it. run() gives true when done, or false after it has kept ack to
- * post it to the coordinator later. owner: coordinator; run on each loop
+ * Runs something on every loop and tells the coordinator when all have done it. run() gives true
+ * when done, or false after it has kept ack to post it to the coordinator later. owner:
+ * coordinator; run on each loop
  */
 struct eng_broadcast {
         struct eng_store *store;
@@ -496,8 +518,9 @@ int eng_broadcast(struct eng_store *store, bool (*run)(struct eng_loop *el, void
              void (*done)(struct eng_store *store, void *arg), void *arg);
 
 /*
- * Any loop: the drive that is in this slot failed; text says why. Told to the coordinator once. drive: whose word it is, as in
- * members[].drive or .local: one that another has taken the place of meanwhile changes nothing.
+ * Any loop: the drive that is in this slot failed; text says why. Told to the coordinator once.
+ * drive: whose word it is, as in members[].drive or .local: one that another has taken the place of
+ * meanwhile changes nothing.
  */
 void eng_drive_failed(struct eng_store *store, unsigned slot, const struct eng_drive *drive, const char *text);
 
@@ -505,9 +528,10 @@ void eng_drive_failed(struct eng_store *store, unsigned slot, const struct eng_d
 void eng_view_spread(struct eng_store *store, const struct eng_view *view, void (*done)(struct eng_store *store, void *arg));
 
 /*
- * Any loop: damage was found that concerns this placement group. Its members' names are compared, and its objects' shards
- * looked for, before those of other groups. A group that is not one of the store's is ignored. The request is lost if there
- * is no memory for it, or the store closes: the next walk of all groups comes to it.
+ * Any loop: damage was found that concerns this placement group. Its members' names are compared,
+ * and its objects' shards looked for, before those of other groups. A group that is not one of the
+ * store's is ignored. The request is lost if there is no memory for it, or the store closes: the
+ * next walk of all groups comes to it.
  */
 void eng_upkeep_group(struct eng_store *store, uint32_t group);
 

@@ -1,13 +1,15 @@
 /*
  * bucket.c - buckets: the configuration that every loop has a copy of.
  *
- * Creating and deleting are done by the coordinator, one after the other: a record in the CONFIG PG (on every drive), then every loop's copy, then the
- * answer.
+ * Creating and deleting are done by the coordinator, one after the other: a record in the CONFIG PG
+ * (on every drive), then every loop's copy, then the answer.
  *
- * Deleting looks first, beside all else: a bucket that holds an object is left alone. Then, in its turn: open -> closing (changes wait at their
- * primaries, a bounded number of them; beyond: -EAGAIN) -> those under way have ended -> found empty -> gone, or back to open. What waited
- * is then refused (-EIDRM), or goes on. The id of a bucket is never used again, so what unfinished uploads have left under it is nobody's:
- * the record that deletes the bucket names it as dead, and bucket_drop.c drops them afterwards, over restarts.
+ * Deleting looks first, beside all else: a bucket that holds an object is left alone. Then, in its
+ * turn: open -> closing (changes wait at their primaries, a bounded number of them; beyond:
+ * -EAGAIN) -> those under way have ended -> found empty -> gone, or back to open. What waited is
+ * then refused (-EIDRM), or goes on. The id of a bucket is never used again, so what unfinished
+ * uploads have left under it is nobody's: the record that deletes the bucket names it as dead, and
+ * bucket_drop.c drops them afterwards, over restarts.
  */
 #include "engine/bucket/bucket.h"
 #include "engine/txn/txn_util.h"
@@ -22,7 +24,7 @@
 #define DRAIN_ROUNDS 1000u             /* 5 s, or more; then the bucket is opened again: -EAGAIN */
 #define BUCKETS_MAX 10000u
 
-/* ---- a loop's copy --------------------------------------------------------------------------------------- */
+/* ---- a loop's copy --------------------------------------------------------------------------- */
 
 static int bucket_add(struct eng_loop *el, const struct eng_bucket *bucket)
 {
@@ -88,7 +90,7 @@ void eng_config_free(struct eng_loop *el)
         free(el->buckets);
 }
 
-/* ---- records --------------------------------------------------------------------------------------------------- */
+/* ---- records --------------------------------------------------------------------------------- */
 
 /* Attrs of a bucket's value: id, then the caller's own. */
 static struct eng_buf *bucket_value(uint32_t pg, const struct eng_bucket *bucket)
@@ -125,7 +127,7 @@ int eng_bucket_decode(const uint8_t *name, size_t name_len, const uint8_t *value
         return 0;
 }
 
-/* ---- requests ----------------------------------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 enum request_kind { CREATE, DELETE };
 
@@ -212,7 +214,7 @@ static struct request *request_of(struct eng_txn *txn)
         return container_of(txn, struct request, txn);
 }
 
-/* ---- create ---------------------------------------------------------------------------------------------------------- */
+/* ---- create ---------------------------------------------------------------------------------- */
 
 static bool add_everywhere(struct eng_loop *el, void *arg, struct lp_msg *ack)
 {
@@ -278,7 +280,7 @@ static void begin_create(struct request *req)
         start_txn(req, bucket_create_prepare, create_recorded);
 }
 
-/* ---- delete ------------------------------------------------------------------------------------------------------------- */
+/* ---- delete ---------------------------------------------------------------------------------- */
 
 static bool set_closing(struct eng_loop *el, void *arg, struct lp_msg *ack)
 {
@@ -480,7 +482,9 @@ static void looked(void *arg, int rv, const struct eng_list_entry *entries, unsi
                 bucket_line_up(req);
 }
 
-/* Nobody's change waits for a bucket that is in use, and no change of other buckets for this look. */
+/*
+ * Nobody's change waits for a bucket that is in use, and no change of other buckets for this look.
+ */
 static void look_first(struct request *req)
 {
         const struct eng_config_bucket *b =
@@ -547,7 +551,7 @@ void eng_bucket_delete(struct eng_store *store, struct eng_str name, eng_done do
         send(store, DELETE, name, NULL, 0, done, arg);
 }
 
-/* ---- loading ---------------------------------------------------------------------------------------------------------------- */
+/* ---- loading --------------------------------------------------------------------------------- */
 
 int eng_config_take(struct eng_loop *el, const struct eng_bucket *bucket)
 {

@@ -1,9 +1,12 @@
 /*
- * bucket_drop.c - drops what deleted buckets have left: unfinished uploads under an id that no bucket has any more. Coordinator.
+ * bucket_drop.c - drops what deleted buckets have left: unfinished uploads under an id that no
+ * bucket has any more. Coordinator.
  *
- * The record that deletes a bucket also puts one that names it as dead (bucket.c). That one is the proof (I6) and the place to go on from: one
- * dead bucket after the other, its uploads are listed and aborted, some at a time, until a walk from the beginning finds none; then the
- * record goes. A restart begins with those that are there. Nothing waits for this: names under the dead id are looked up by nobody.
+ * The record that deletes a bucket also puts one that names it as dead (bucket.c). That one is the
+ * proof (I6) and the place to go on from: one dead bucket after the other, its uploads are listed
+ * and aborted, some at a time, until a walk from the beginning finds none; then the record goes. A
+ * restart begins with those that are there. Nothing waits for this: names under the dead id are
+ * looked up by nobody.
  */
 #include "engine/bucket/bucket.h"
 #include "engine/txn/txn_util.h"
@@ -67,7 +70,7 @@ static void end_round(struct eng_drop *drop, bool later)
                 eng_drop_consider(drop->store);
 }
 
-/* ---- the end of one bucket ------------------------------------------------------------------------------------- */
+/* ---- the end of one bucket ------------------------------------------------------------------- */
 
 static void remove_prepare(struct eng_txn *txn)
 {
@@ -107,7 +110,7 @@ static void remove_record(struct eng_drop *drop)
         eng_txn_submit(txn);
 }
 
-/* ---- its uploads ------------------------------------------------------------------------------------------------- */
+/* ---- its uploads ----------------------------------------------------------------------------- */
 
 static void drop_begin_walk(struct eng_drop *drop)
 {
@@ -217,7 +220,7 @@ static void list_page(struct eng_drop *drop)
         eng_upload_list(drop->store, &p, drop->behind ? drop->after_id : NULL, drop_uploads_listed, drop);
 }
 
-/* ---- which buckets ----------------------------------------------------------------------------------------------- */
+/* ---- which buckets --------------------------------------------------------------------------- */
 
 /* A bucket that is there is not dead, whatever a record says: it is left alone. */
 static bool drop_is_dead(const struct eng_drop *drop)

@@ -1,9 +1,12 @@
 /*
- * config_load.c - the buckets, as recovery reads them from the members of the CONFIG PG. Coordinator.
+ * config_load.c - the buckets, as recovery reads them from the members of the CONFIG PG.
+ * Coordinator.
  *
- * An index can have lost a row to rot, so one member's word is not enough: two are read, and all of them if one cannot be read or the two differ. Of
- * different values of a name the one of the highest number counts. A name that some members have and others have not is there unless most say that
- * it is not: a bucket that is forgotten takes all its objects with it. When the store is open, what a member lacks is written there anew.
+ * An index can have lost a row to rot, so one member's word is not enough: two are read, and all of
+ * them if one cannot be read or the two differ. Of different values of a name the one of the
+ * highest number counts. A name that some members have and others have not is there unless most say
+ * that it is not: a bucket that is forgotten takes all its objects with it. When the store is open,
+ * what a member lacks is written there anew.
  */
 #include "engine/bucket/bucket.h"
 #include "engine/resync/resync.h"
@@ -69,7 +72,7 @@ static void end_load(struct eng_config_loading *load, int rv)
         done(store, rv);
 }
 
-/* ---- what members say --------------------------------------------------------------------------------------------- */
+/* ---- what members say ------------------------------------------------------------------------ */
 
 static int insert(struct eng_config_loading *load, unsigned at, const struct found *one)
 {
@@ -162,7 +165,7 @@ static bool agree(const struct eng_config_loading *load)
         return true;
 }
 
-/* ---- giving it to the loops ----------------------------------------------------------------------------------------- */
+/* ---- giving it to the loops ------------------------------------------------------------------ */
 
 static bool config_is_there(const struct eng_config_loading *load, const struct found *f)
 {
@@ -192,7 +195,7 @@ static void given(struct eng_store *store, void *arg)
                 load->done(store, 0); /* there is something to be repaired when the store is open */
 }
 
-/* ---- reading them --------------------------------------------------------------------------------------------------- */
+/* ---- reading them ---------------------------------------------------------------------------- */
 
 static bool enough(const struct eng_config_loading *load)
 {
@@ -278,7 +281,7 @@ void eng_config_load(struct eng_store *store, void (*done)(struct eng_store *sto
         next_member(load);
 }
 
-/* ---- repairs -------------------------------------------------------------------------------------------------------- */
+/* ---- repairs --------------------------------------------------------------------------------- */
 
 static void repair_next(struct eng_config_loading *load);
 
@@ -306,7 +309,9 @@ static void config_repaired(struct eng_resync *resync)
         repair_next(load);
 }
 
-/* Members of which a row is missing, differs, or could not be read: the fix looks before it writes. */
+/*
+ * Members of which a row is missing, differs, or could not be read: the fix looks before it writes.
+ */
 static void repair_next(struct eng_config_loading *load)
 {
         struct eng_store *store = load->store;

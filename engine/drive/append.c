@@ -1,10 +1,12 @@
 /*
- * append.c - records into the log (APPEND), out of it into the tail (COMMIT), and what recovery asks of them (TAIL, RECORD).
+ * append.c - records into the log (APPEND), out of it into the tail (COMMIT), and what recovery
+ * asks of them (TAIL, RECORD).
  *
- * A durable record of a placement group is pending: kept, but invisible, until its primary says by COMMIT that it is stable on all
- * members (I2). Then its mutations are applied to the active generation in order of seq. EPOCH records count from the moment they are
- * durable. What is queued and pending is bounded; at the bound APPEND is refused, not made to wait, because a pending record may wait
- * for another drive that waits for this one.
+ * A durable record of a placement group is pending: kept, but invisible, until its primary says by
+ * COMMIT that it is stable on all members (I2). Then its mutations are applied to the active
+ * generation in order of seq. EPOCH records count from the moment they are durable. What is queued
+ * and pending is bounded; at the bound APPEND is refused, not made to wait, because a pending
+ * record may wait for another drive that waits for this one.
  *
  * owner: the loop (replay: the opening thread).
  */
@@ -17,11 +19,12 @@
 
 #include "ec.h"
 
-/* ---- applying -------------------------------------------------------------------------------------- */
+/* ---- applying -------------------------------------------------------------------------------- */
 
 /*
- * A record whose seq is not above all applied before it (a copy, or replayed again) must not hide what is newer, further down. 1: there is something newer;
- * 0: nothing; an error: nobody can tell, and neither must be supposed.
+ * A record whose seq is not above all applied before it (a copy, or replayed again) must not hide
+ * what is newer, further down. 1: there is something newer; 0: nothing; an error: nobody can tell,
+ * and neither must be supposed.
  */
 static int newer_below(struct eng_local *l, const struct eng_mut *mut, uint64_t seq)
 {
@@ -30,7 +33,10 @@ static int newer_below(struct eng_local *l, const struct eng_mut *mut, uint64_t 
         struct fmt_value value;
         int rv;
 
-        /* The record counts now, and cannot wait for a page; whoever copied it has looked at the name just before. */
+        /*
+         * The record counts now, and cannot wait for a page; whoever copied it has looked at the
+         * name just before.
+         */
         if (l->frozen != NULL) {
                 entry = eng_memtable_find(l->frozen, mut->name, mut->name_len);
                 if (entry != NULL)
@@ -241,7 +247,7 @@ void eng_append_reach(const struct eng_local *l, struct fmt_index_covered *out)
                 log_end(l, out);
 }
 
-/* ---- APPEND ---------------------------------------------------------------------------------------- */
+/* ---- APPEND ---------------------------------------------------------------------------------- */
 
 static void append_answer(struct eng_append *append, int rv)
 {
@@ -381,7 +387,7 @@ int eng_append_own(struct eng_local *l, enum fmt_record_type type, struct eng_bu
         return 0;
 }
 
-/* ---- COMMIT, TAIL, RECORD -------------------------------------------------------------------------- */
+/* ---- COMMIT, TAIL, RECORD -------------------------------------------------------------------- */
 
 void eng_commit_op(struct eng_local *l, struct eng_op *op)
 {

@@ -1,5 +1,6 @@
 /*
- * append_check.c - what every drive asks of a record before it appends it, and what it makes of it: a local drive, and the simulator's. No I/O.
+ * append_check.c - what every drive asks of a record before it appends it, and what it makes of it:
+ * a local drive, and the simulator's. No I/O.
  */
 #include "engine/drive/pgs.h"
 

@@ -1,13 +1,15 @@
 /*
  * batch.c - freezing the active generation and getting it into the index.
  *
- * The loop freezes the active generation together with what has to go into the same transaction (how far the log is covered, groups, epochs,
- * rows), and hands it to the index worker (batch_write.c). When that is durable the generation is dropped, values that died are
- * told to the store, and files with nothing living in them are freed. One batch is under way at a time; appends go on meanwhile,
- * up to the bound of the tail.
+ * The loop freezes the active generation together with what has to go into the same transaction
+ * (how far the log is covered, groups, epochs, rows), and hands it to the index worker
+ * (batch_write.c). When that is durable the generation is dropped, values that died are told to the
+ * store, and files with nothing living in them are freed. One batch is under way at a time; appends
+ * go on meanwhile, up to the bound of the tail.
  *
- * Frames that it names are flushed before the worker has it: what the index names is durable (I2). Else a drive that is being filled would be asked what it
- * holds (HELD) after a restart, say so of frames that are in the page cache alone, and be taken for full.
+ * Frames that it names are flushed before the worker has it: what the index names is durable (I2).
+ * Else a drive that is being filled would be asked what it holds (HELD) after a restart, say so of
+ * frames that are in the page cache alone, and be taken for full.
  *
  * owner: the loop; open and close call eng_batch_now() while no loop runs.
  */
@@ -26,7 +28,7 @@ bool eng_batch_due(const struct eng_local *l)
                                      l->active->bytes >= l->memtable_bytes / ENG_FREEZE_BYTES_SHARE);
 }
 
-/* ---- what goes along ------------------------------------------------------------------------------- */
+/* ---- what goes along ------------------------------------------------------------------------- */
 
 static int snapshot_pgs(struct eng_local *l, struct eng_batch *batch)
 {
@@ -203,7 +205,7 @@ static int freeze(struct eng_local *l, bool running)
         return 1;
 }
 
-/* ---- afterwards ------------------------------------------------------------------------------------ */
+/* ---- afterwards ------------------------------------------------------------------------------ */
 
 static void take_rows(struct eng_local *l, const struct eng_batch *batch)
 {
@@ -341,8 +343,11 @@ static void batch_done(struct eng_job *job)
                 return; /* nothing was written; eng_batch_tick() tries again */
         if (rv != 0) {
                 eng_local_index_error(l, rv);
-                /* The log has what the damaged index does not: the drive serves from memory till the store can do without it, or that is full
-                 * although clients' changes were kept away. */
+                /*
+                 * The log has what the damaged index does not: the drive serves from memory till
+                 * the store can do without it, or that is full although clients' changes were kept
+                 * away.
+                 */
                 if (rv != -EBADMSG || eng_log_memtable_full(l))
                         eng_local_fail(l, rv, "writing the index");
                 eng_log_kick(l); /* what waited for room waits for none any more */

@@ -1,9 +1,10 @@
 /*
  * batch_write.c - one frozen generation into one transaction of the index.
  *
- * Runs on the index worker (at opening and closing: on that thread). Names go in order, which LMDB rewards. The old value of every name
- * is looked at first: an older record never replaces a newer one, and what is replaced and has shards is listed, to be told to the
- * store once the transaction is durable (I6). Touches nothing but the batch and the index.
+ * Runs on the index worker (at opening and closing: on that thread). Names go in order, which LMDB
+ * rewards. The old value of every name is looked at first: an older record never replaces a newer
+ * one, and what is replaced and has shards is listed, to be told to the store once the transaction
+ * is durable (I6). Touches nothing but the batch and the index.
  */
 #include "engine/drive/local.h"
 
@@ -14,7 +15,7 @@
 
 #define OWNERS_NAMES 20000u /* names whose owners are made in one transaction */
 
-/* ---- lists ----------------------------------------------------------------------------------------- */
+/* ---- lists ----------------------------------------------------------------------------------- */
 
 static int batch_add_dead(struct eng_batch *batch, const uint8_t *value, size_t len)
 {
@@ -44,9 +45,12 @@ static int add_gone(struct eng_location_list *list, const struct eng_location *l
         return 0;
 }
 
-/* ---- names ----------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
-/* What the index has under this name. 1: it stays, being newer; 0: it may go (and was listed if it has shards that do not live on). */
+/*
+ * What the index has under this name. 1: it stays, being newer; 0: it may go (and was listed if it
+ * has shards that do not live on).
+ */
 static int look_at_old(struct eng_index_txn *txn, struct eng_batch *batch, const struct eng_memtable_name *entry)
 {
         struct eng_index_entry old;
@@ -123,7 +127,7 @@ static int write_names(struct eng_index_txn *txn, struct eng_batch *batch)
         return rv;
 }
 
-/* ---- places ---------------------------------------------------------------------------------------- */
+/* ---- places ---------------------------------------------------------------------------------- */
 
 struct discard {
         struct eng_batch *batch;
@@ -175,7 +179,7 @@ static int write_locations(struct eng_index_txn *txn, struct eng_batch *batch)
         return rv;
 }
 
-/* ---- rows ------------------------------------------------------------------------------------------ */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 static int write_rows(struct eng_index_txn *txn, struct eng_batch *batch)
 {
@@ -231,9 +235,11 @@ static int keep_row(void *arg, const struct fmt_index_log *row)
 }
 
 /*
- * LMDB uses pages again that a transaction freed once another one has been committed after it. Names in no order touch most pages of an index, so
- * without a small transaction between two batches there would be room for three of each page, not for two. The batch is durable already: that
- * there is no room or memory for this one is no harm. In an index of layout 1 it makes some of the owners.
+ * LMDB uses pages again that a transaction freed once another one has been committed after it.
+ * Names in no order touch most pages of an index, so without a small transaction between two
+ * batches there would be room for three of each page, not for two. The batch is durable already:
+ * that there is no room or memory for this one is no harm. In an index of layout 1 it makes some of
+ * the owners.
  */
 static int let_pages_go(struct eng_index *index, struct eng_batch *batch)
 {

@@ -1,9 +1,9 @@
 /*
  * cache.c - S3-FIFO over object ids.
  *
- * LOOKUP asks it for inline bytes before it reads the log, and puts what it read and verified (I5); a committed PUT puts its bytes too.
- * Every entry lies in one of three queues: SMALL (a tenth of the bytes), MAIN, or GHOST (the id only, as many as MAIN could
- * hold entries). owner: the loop.
+ * LOOKUP asks it for inline bytes before it reads the log, and puts what it read and verified (I5);
+ * a committed PUT puts its bytes too. Every entry lies in one of three queues: SMALL (a tenth of
+ * the bytes), MAIN, or GHOST (the id only, as many as MAIN could hold entries). owner: the loop.
  */
 #include "engine/drive/cache.h"
 
@@ -108,7 +108,10 @@ static void evict_small(struct eng_cache *cache)
                 cache_destroy(cache, TAILQ_FIRST(&cache->queues[GHOST]));
 }
 
-/* The oldest of MAIN goes round again as often as it was asked for (at most ASKED_MAX times, so this ends). */
+/*
+ * The oldest of MAIN goes round again as often as it was asked for (at most ASKED_MAX times, so
+ * this ends).
+ */
 static void evict_main(struct eng_cache *cache)
 {
         struct entry *entry = TAILQ_FIRST(&cache->queues[MAIN]);

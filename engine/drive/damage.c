@@ -1,15 +1,19 @@
 /*
- * damage.c - a log that could not be read back whole: what is known of it, and for how long it matters.
+ * damage.c - a log that could not be read back whole: what is known of it, and for how long it
+ * matters.
  *
- * Replay goes on behind a place that it can't read, so a drive whose index is gone does not need a perfect log. What such a place
- * held is lost here: a name may be missing, or an older value, a deleted name, or a change that was void (its VOID record is lost) be back.
- * So the store treats the drive as one that was away: all its names are compared with those of other members, which an epoch ends that has
- * it as a member again.
+ * Replay goes on behind a place that it can't read, so a drive whose index is gone does not need a
+ * perfect log. What such a place held is lost here: a name may be missing, or an older value, a
+ * deleted name, or a change that was void (its VOID record is lost) be back. So the store treats
+ * the drive as one that was away: all its names are compared with those of other members, which an
+ * epoch ends that has it as a member again.
  *
- * The index remembers it (ENG_INDEX_DAMAGE), since it holds what comes behind the damage and will not be built from it again: first
- * without an epoch, before anything behind the damage gets into it; at the end of replay with the newest epoch that the drive knows. A later
- * one that has it as a member was made after the comparison: then it is over. (A drive that was opened with damage is in no epoch but by
- * joining, or by the operator's word.) Should the index be lost once more, the damage is met again. The thread that opens the drive.
+ * The index remembers it (ENG_INDEX_DAMAGE), since it holds what comes behind the damage and will
+ * not be built from it again: first without an epoch, before anything behind the damage gets into
+ * it; at the end of replay with the newest epoch that the drive knows. A later one that has it as a
+ * member was made after the comparison: then it is over. (A drive that was opened with damage is in
+ * no epoch but by joining, or by the operator's word.) Should the index be lost once more, the
+ * damage is met again. The thread that opens the drive.
  */
 #include "engine/drive/local.h"
 
@@ -150,8 +154,9 @@ static int since(struct eng_local *l, uint64_t *epoch)
 }
 
 /*
- * The log lost its end: of what it held then nothing is left that a later replay could meet. So a mark stands beside the log, and a row in the one that is built anew,
- * until the drive has been compared; the mark outlives the index. The index has just been opened.
+ * The log lost its end: of what it held then nothing is left that a later replay could meet. So a
+ * mark stands beside the log, and a row in the one that is built anew, until the drive has been
+ * compared; the mark outlives the index. The index has just been opened.
  */
 int eng_damage_log_lost(struct eng_local *l)
 {

@@ -1,21 +1,25 @@
 /*
  * drive.h - a drive as the rest of the engine sees it: asynchronous operations, and nothing else.
  *
- * This table is the only seam between one machine and many. Local drives (engine/drive/), filters that fail, delay, corrupt, serialise,
- * duplicate or drop operations, later remote drives and a simulator implement it.
+ * This table is the only seam between one machine and many. Local drives (engine/drive/), filters
+ * that fail, delay, corrupt, serialise, duplicate or drop operations, later remote drives and a
+ * simulator implement it.
  *
  * Rules
- * - An operation is submitted on any loop and completes by op->done() on the loop it was submitted from (op->home), never from inside
- *   submit(). It belongs to the drive until then.
- * - Operations are safe to repeat: a repeated APPEND of a (pg, seq) the drive has already is answered 0, and so on.
- * - Answers are values: nothing in them points into the drive. Result buffers are struct eng_buf, released by the caller.
- * - Every operation carries the epoch of its sender. A drive refuses APPEND, COMMIT and WRITE of an epoch older than the newest
- *   it has durably seen with -ESTALE.
+ * - An operation is submitted on any loop and completes by op->done() on the loop it was submitted
+ *   from (op->home), never from inside submit(). It belongs to the drive until then.
+ * - Operations are safe to repeat: a repeated APPEND of a (pg, seq) the drive has already is
+ *   answered 0, and so on.
+ * - Answers are values: nothing in them points into the drive. Result buffers are struct eng_buf,
+ *   released by the caller.
+ * - Every operation carries the epoch of its sender. A drive refuses APPEND, COMMIT and WRITE of an
+ *   epoch older than the newest it has durably seen with -ESTALE.
  * - Operations for one pg from one loop arrive in order.
- * - result: 0 or a negative errno. -ENOENT (LOOKUP, READ, RECORD: nothing of that name), -EIO (the drive has failed, or failed now: every
- *   later operation answers -EIO too, I8), -EBADMSG (READ, LOOKUP, RECORD: the bytes fail their checksum or cannot be read: damage of that shard or record only),
- *   -ENOSPC (full: WRITE and APPEND without ENG_OP_RESERVE refused; the drive has not failed), -EAGAIN (a bounded queue is full),
- *   -ESTALE.
+ * - result: 0 or a negative errno. -ENOENT (LOOKUP, READ, RECORD: nothing of that name), -EIO (the
+ *   drive has failed, or failed now: every later operation answers -EIO too, I8), -EBADMSG (READ,
+ *   LOOKUP, RECORD: the bytes fail their checksum or cannot be read: damage of that shard or record
+ *   only), -ENOSPC (full: WRITE and APPEND without ENG_OP_RESERVE refused; the drive has not
+ *   failed), -EAGAIN (a bounded queue is full), -ESTALE.
  */
 #ifndef MILLRACE_ENGINE_DRIVE_H
 #define MILLRACE_ENGINE_DRIVE_H
@@ -225,8 +229,10 @@ struct eng_op {
         uint64_t priv[8];
 };
 
-/* One entry of a SCAN answer: header, then name, then value (fmt_value [+ attrs [+ parts]]); value_len 0 for a common prefix. Each entry starts at a
- * multiple of 8 bytes. */
+/*
+ * One entry of a SCAN answer: header, then name, then value (fmt_value [+ attrs [+ parts]]);
+ * value_len 0 for a common prefix. Each entry starts at a multiple of 8 bytes.
+ */
 struct eng_scan_entry {
         uint32_t size;          /* of the whole entry, padded */
         uint16_t name_len;
@@ -257,46 +263,64 @@ struct eng_epoch_history {
 };
 
 /*
- * What every implementation of a drive has. Operations on its data go through submit(); the rest is what the store asks when it opens or closes a drive, or
- * shows its state. A filter hands those to the drive below it.
+ * What every implementation of a drive has. Operations on its data go through submit(); the rest is
+ * what the store asks when it opens or closes a drive, or shows its state. A filter hands those to
+ * the drive below it.
  */
 struct eng_drive_ops {
         /* Any loop. */
         void (*submit)(struct eng_drive *drive, struct eng_op *op);
-        /* After the loops have stopped (or never ran): index covers the log, descriptors closed, memory freed. */
+        /*
+         * After the loops have stopped (or never ran): index covers the log, descriptors closed,
+         * memory freed.
+         */
         void (*close)(struct eng_drive *drive);
-        /* Newest EPOCH record body the drive holds (copied into out, at most cap bytes; *len its length), and the ids of the epochs before it, newest first. On
-         * the thread that opened it, before any operation. -ENOBUFS: cap is too small. */
+        /*
+         * Newest EPOCH record body the drive holds (copied into out, at most cap bytes; *len its
+         * length), and the ids of the epochs before it, newest first. On the thread that opened it,
+         * before any operation. -ENOBUFS: cap is too small.
+         */
         int (*epoch)(struct eng_drive *drive, void *out, size_t cap, size_t *len, struct eng_epoch_history *history);
-        /* When it was opened, its log ended before what its index knew of it: it lost writes that it had acknowledged. The index was built anew from what is left.
-         * True until a later epoch that the drive has had it as a member; damage() has the text. */
+        /*
+         * When it was opened, its log ended before what its index knew of it: it lost writes that
+         * it had acknowledged. The index was built anew from what is left. True until a later epoch
+         * that the drive has had it as a member; damage() has the text.
+         */
         bool (*log_lost)(struct eng_drive *drive);
         /*
-         * On the owner loop: a drive that the store has given up (it fails now, if it had not) lets go of its index and its lock, so that its folder can
-         * be opened again while this process lives. False: some of its I/O or work has not come back yet. It goes on answering -EIO, and is
-         * closed as any other.
+         * On the owner loop: a drive that the store has given up (it fails now, if it had not) lets
+         * go of its index and its lock, so that its folder can be opened again while this process
+         * lives. False: some of its I/O or work has not come back yet. It goes on answering -EIO,
+         * and is closed as any other.
          */
         bool (*let_go)(struct eng_drive *drive);
         /*
-         * Before it is closed, after the loops: the threads of a drive that has failed end within that time, each. False: one is stuck with the drive, which is
-         * not to be closed: nothing of it may be freed. A drive that has not failed takes the time it needs.
+         * Before it is closed, after the loops: the threads of a drive that has failed end within
+         * that time, each. False: one is stuck with the drive, which is not to be closed: nothing
+         * of it may be freed. A drive that has not failed takes the time it needs.
          */
         bool (*ends)(struct eng_drive *drive, unsigned seconds);
         /*
-         * Somebody waits for a file that one of its workers is opening or making, which needs no loop to come to its end, or for a page of its index that the
-         * kernel is reading. The loops have stopped.
+         * Somebody waits for a file that one of its workers is opening or making, which needs no
+         * loop to come to its end, or for a page of its index that the kernel is reading. The loops
+         * have stopped.
          */
         bool (*awaits_file)(struct eng_drive *drive);
         /*
-         * It may be opened again as soon as it can be: its folder was not found any more where it was opened, or its index is damaged, which opening
-         * builds anew. Any thread, once it has failed.
+         * It may be opened again as soon as it can be: its folder was not found any more where it
+         * was opened, or its index is damaged, which opening builds anew. Any thread, once it has
+         * failed.
          */
         bool (*vanished)(struct eng_drive *drive);
-        /* It serves what it can of a damaged index, and is to be opened again once the store can do without it. Any thread. */
+        /*
+         * It serves what it can of a damaged index, and is to be opened again once the store can do
+         * without it. Any thread.
+         */
         bool (*index_damaged)(struct eng_drive *drive);
         /*
-         * Its log had damage when its index was built from it: names may be missing, or be back, until they have been compared with those of other members
-         * (an epoch that has it as a member again says so). NULL: none; else what is known of it. Any thread, once it is open.
+         * Its log had damage when its index was built from it: names may be missing, or be back,
+         * until they have been compared with those of other members (an epoch that has it as a
+         * member again says so). NULL: none; else what is known of it. Any thread, once it is open.
          */
         const char *(*damage)(struct eng_drive *drive);
         /* Statistics for health and metrics. Any thread. */
@@ -380,7 +404,7 @@ static inline void eng_drive_info(struct eng_drive *drive, struct eng_drive_info
         drive->ops->info(drive, out);
 }
 
-/* ---- local drives ---------------------------------------------------------------------------------- */
+/* ---- local drives ---------------------------------------------------------------------------- */
 
 /* What the FORMAT file says. */
 struct eng_identity {
@@ -399,11 +423,18 @@ enum eng_folder_state {
         ENG_FOLDER_FOREIGN,     /* other things, no FORMAT */
         ENG_FOLDER_DRIVE        /* has a valid FORMAT */
 };
-/* Looks without changing anything. identity: of a drive; of a partial one what it was to be, or zeroes. -EBADMSG: a FORMAT that is damaged; -EPROTONOSUPPORT: newer layout, or features not known here; -EACCES ... ; error names the folder. */
+/*
+ * Looks without changing anything. identity: of a drive; of a partial one what it was to be, or
+ * zeroes. -EBADMSG: a FORMAT that is damaged; -EPROTONOSUPPORT: newer layout, or features not known
+ * here; -EACCES ... ; error names the folder.
+ */
 int eng_folder_probe(const char *path, enum eng_folder_state *state, struct eng_identity *identity,
                      struct eng_error *error);
-/* Writes log/, data/, index/ and FORMAT.new; all synced, directories included. The first log file begins with an EPOCH record of the given
- * body. The folder is partial then. Safe to repeat after a crash. */
+/*
+ * Writes log/, data/, index/ and FORMAT.new; all synced, directories included. The first log file
+ * begins with an EPOCH record of the given body. The folder is partial then. Safe to repeat after a
+ * crash.
+ */
 int eng_folder_prepare(const char *path, const struct eng_identity *identity, const void *epoch_body, size_t epoch_len,
                        struct eng_error *error);
 /* Makes a drive of a prepared folder, atomically; synced. */
@@ -415,9 +446,12 @@ int eng_folder_format(const char *path, const struct eng_identity *identity, con
 #define ENG_RECLAIM_OFF 1u
 
 /*
- * Sizes that follow from a file system of total bytes, where a setting is 0. Log files: 64 MiB, or as much more (a power of two, up to 1 GiB) as keeps their
- * number at 65,536 at most. Segments: 256 MiB, or as much more (a power of two, up to 4 GiB) as keeps theirs at 16,384 at most. The reserve below which PUTs are refused: 1 GiB or 5 %, the smaller, and at least two such segments on a file system that has larger ones: reclaim may
- * copy up to one segment before it can free the one it came from. A segment is never chosen larger than half of a reserve that was set.
+ * Sizes that follow from a file system of total bytes, where a setting is 0. Log files: 64 MiB, or
+ * as much more (a power of two, up to 1 GiB) as keeps their number at 65,536 at most. Segments: 256
+ * MiB, or as much more (a power of two, up to 4 GiB) as keeps theirs at 16,384 at most. The reserve
+ * below which PUTs are refused: 1 GiB or 5 %, the smaller, and at least two such segments on a file
+ * system that has larger ones: reclaim may copy up to one segment before it can free the one it
+ * came from. A segment is never chosen larger than half of a reserve that was set.
  */
 uint64_t eng_log_file_size(uint64_t set, uint64_t total);
 uint64_t eng_segment_size(uint64_t set, uint64_t total, uint64_t reserve);
@@ -434,44 +468,60 @@ struct eng_local_options {
         uint64_t index_map_bytes;      /* first size of the index's map; 0: default. For tests */
         struct eng_drive_times *times; /* one for each loop, by its number; NULL: times are not counted. The caller's, until the drive is closed */
         bool short_logs;               /* log_file_bytes counts however few: the longest record must fit. For tests */
-        /* Called on the owner loop: the drive has failed (text says why); it answers -EIO from now on. */
+        /*
+         * Called on the owner loop: the drive has failed (text says why); it answers -EIO from now
+         * on.
+         */
         void (*failed)(void *arg, struct eng_drive *drive, const char *text);
-        /* Called on the owner loop: there is no room for another log file. What is left of this one is for deletions: nothing should be put any more. */
+        /*
+         * Called on the owner loop: there is no room for another log file. What is left of this one
+         * is for deletions: nothing should be put any more.
+         */
         void (*full)(void *arg, struct eng_drive *drive);
         /*
-         * Called on the owner loop after an index batch is durable: objects with shards that died by it (overwritten, deleted, dead parts). values: n
-         * buffers of fmt_value + attrs + parts, valid during the call. The store discards their shards (I6: the committed record
-         * that superseded them is the proof). Never a part that a COPY record deleted by itself: its data may live on in an object. Never a value whose
-         * id equals the id of the value that took its place (attrs were rewritten, the shards live on).
+         * Called on the owner loop after an index batch is durable: objects with shards that died
+         * by it (overwritten, deleted, dead parts). values: n buffers of fmt_value + attrs + parts,
+         * valid during the call. The store discards their shards (I6: the committed record that
+         * superseded them is the proof). Never a part that a COPY record deleted by itself: its
+         * data may live on in an object. Never a value whose id equals the id of the value that
+         * took its place (attrs were rewritten, the shards live on).
          */
         void (*superseded)(void *arg, struct eng_drive *drive, struct eng_buf *const values[], unsigned n);
         void *arg;
 };
 
 /*
- * Opens a formatted folder: takes LOCK, opens the index (rebuilding it when it is gone or damaged), replays the log from the index's
- * position into the tail, scans open segments. Blocking; called on a thread of its own (drives are opened in parallel), before any operation. Fails
- * with -EBUSY (locked), -EBADMSG (damage: the log's chain breaks with valid records behind it), -EIO ...; error has the text.
+ * Opens a formatted folder: takes LOCK, opens the index (rebuilding it when it is gone or damaged),
+ * replays the log from the index's position into the tail, scans open segments. Blocking; called on
+ * a thread of its own (drives are opened in parallel), before any operation. Fails with -EBUSY
+ * (locked), -EBADMSG (damage: the log's chain breaks with valid records behind it), -EIO ...; error
+ * has the text.
  */
 int eng_local_open(const struct eng_local_options *options, struct eng_drive **out, struct eng_error *error);
 /* Joins a thread that ends within that time. */
 bool eng_thread_ends(pthread_t thread, unsigned seconds);
 
-/* ---- filters --------------------------------------------------------------------------------------- */
+/* ---- filters --------------------------------------------------------------------------------- */
 
 /*
- * Wraps a drive in the filters a text names, e.g. "fail:op=append,after=100;delay:op=read,ms=50" (grammar in drive/filter.c); NULL or "": the drive
- * itself. The text applies to drive number slot only where it says slot=N. For tests; a daemon takes it only from the hidden
- * setting test_faults.
+ * Wraps a drive in the filters a text names, e.g. "fail:op=append,after=100;delay:op=read,ms=50"
+ * (grammar in drive/filter.c); NULL or "": the drive itself. The text applies to drive number slot
+ * only where it says slot=N. For tests; a daemon takes it only from the hidden setting test_faults.
  */
 int eng_filter_stack(struct eng_drive *inner, const char *text, struct eng_drive **out, struct eng_error *error);
 
 /* What an error of a call or an I/O means (drive/unreliable.c). */
-/* True: the drive could not give the bytes. False for success, and for what concerns the machine and may go better the next time. */
+/*
+ * True: the drive could not give the bytes. False for success, and for what concerns the machine
+ * and may go better the next time.
+ */
 bool eng_io_unreadable(int res);
 /* No room, by the file system or a limit: full is not failed. */
 bool eng_io_full(int res);
-/* Descriptors or memory of the machine have run out: to be tried again, nothing is wrong with the drive. */
+/*
+ * Descriptors or memory of the machine have run out: to be tried again, nothing is wrong with the
+ * drive.
+ */
 bool eng_io_again(int res);
 
 #endif

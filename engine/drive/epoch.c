@@ -1,9 +1,10 @@
 /*
  * epoch.c - the epochs a drive has seen: the body of the newest, and the ids of those before it.
  *
- * Filled by EPOCH records (append.c, replay.c), kept in the index's meta so that a start need not read the whole log, and refusing what
- * senders of older epochs ask (-ESTALE). A log file that holds one of the records counted here is not freed before that was copied to
- * the log's end, so that all of it can be read back from the log alone (I4). owner: the loop.
+ * Filled by EPOCH records (append.c, replay.c), kept in the index's meta so that a start need not
+ * read the whole log, and refusing what senders of older epochs ask (-ESTALE). A log file that
+ * holds one of the records counted here is not freed before that was copied to the log's end, so
+ * that all of it can be read back from the log alone (I4). owner: the loop.
  */
 #include "engine/drive/local.h"
 
@@ -85,7 +86,10 @@ int eng_epochs_add(struct eng_local *l, struct eng_buf *body, uint64_t file)
         return 0;
 }
 
-/* The newest is copied whole; of those before it nothing but the head is of use any more, so the copy names no drives. */
+/*
+ * The newest is copied whole; of those before it nothing but the head is of use any more, so the
+ * copy names no drives.
+ */
 static struct eng_buf *epoch_copy_body(const struct eng_epochs *epochs, unsigned i)
 {
         struct fmt_epoch head = epochs->known[i].head;

@@ -1,16 +1,19 @@
 /*
  * fds.c - see fds.h.
  *
- * One file is opened at a time, by a worker that does nothing else: making a segment or writing the index takes longer than a read may wait. Who asks
- * for the same file meanwhile waits for the same opening. An opening that does not come back fails the drive like any I/O (ENG_IO_LIMIT_NS), so
+ * One file is opened at a time, by a worker that does nothing else: making a segment or writing the
+ * index takes longer than a read may wait. Who asks for the same file meanwhile waits for the same
+ * opening. An opening that does not come back fails the drive like any I/O (ENG_IO_LIMIT_NS), so
  * nobody waits without end. As many wait as there are operations (I9).
  *
- * Rules that keep a descriptor from being taken for another file's: its number is given out only with a use (users), and closed only at users 0; what is
- * idle is the only thing that is closed to make room; whoever starts an I/O copies the number while he holds the use, and gives it back when
+ * Rules that keep a descriptor from being taken for another file's: its number is given out only
+ * with a use (users), and closed only at users 0; what is idle is the only thing that is closed to
+ * make room; whoever starts an I/O copies the number while he holds the use, and gives it back when
  * the I/O has ended (I7). Nothing is ever written through these descriptors (I3).
  *
- * What the header says when a file is first opened: another drive, number or generation than the index means, or a wrong checksum, is
- * damage of that file. Its frames and records are checked by themselves at each read (I5), so it is read all the same, and never unlinked.
+ * What the header says when a file is first opened: another drive, number or generation than the
+ * index means, or a wrong checksum, is damage of that file. Its frames and records are checked by
+ * themselves at each read (I5), so it is read all the same, and never unlinked.
  */
 #include "engine/drive/local.h"
 
@@ -34,7 +37,7 @@ static struct eng_log_file *fd_log(struct eng_fd *fd)
         return container_of(fd, struct eng_log_file, fd);
 }
 
-/* ---- one file -------------------------------------------------------------------------------------- */
+/* ---- one file -------------------------------------------------------------------------------- */
 
 void eng_fd_init(struct eng_fd *fd, enum eng_fd_kind kind)
 {
@@ -98,9 +101,12 @@ int eng_fd_open_plain(int dir_fd, const char *name)
         return fd;
 }
 
-/* ---- opening (worker) ------------------------------------------------------------------------------ */
+/* ---- opening (worker) ------------------------------------------------------------------------ */
 
-/* Many drives take half a KiB, which spares a small record, that always lies across two blocks, nearly half of what is read. */
+/*
+ * Many drives take half a KiB, which spares a small record, that always lies across two blocks,
+ * nearly half of what is read.
+ */
 static uint32_t direct_block(int fd)
 {
         struct statx st;
@@ -154,7 +160,7 @@ static void open_run(struct eng_job *job)
                 close_both(&o->read_fd, &o->direct_fd);
 }
 
-/* ---- the loop -------------------------------------------------------------------------------------- */
+/* ---- the loop -------------------------------------------------------------------------------- */
 
 static void open_next(struct eng_local *l);
 
@@ -202,7 +208,10 @@ static int opened_error(struct eng_local *l, const struct eng_fd_opening *o)
         return -EBADMSG; /* a file that should be there is not: what it held is damage, the drive may be sound */
 }
 
-/* There is no descriptor for it: one of the drive's own is given up. False: there was none, or that was done before. */
+/*
+ * There is no descriptor for it: one of the drive's own is given up. False: there was none, or that
+ * was done before.
+ */
 static bool fds_ask_again(struct eng_local *l, struct eng_fd *fd)
 {
         if (fd->again || TAILQ_EMPTY(&l->fds.idle))
@@ -304,7 +313,7 @@ void eng_fd_put(struct eng_local *l, struct eng_fd *fd)
         close_idle(l, l->fds.most);
 }
 
-/* ---- life ------------------------------------------------------------------------------------------ */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 void eng_fds_init(struct eng_local *l, unsigned most)
 {

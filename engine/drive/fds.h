@@ -1,12 +1,15 @@
 /*
- * fds.h - descriptors for reading a drive's files: opened when somebody asks, and no more of them kept than the drive may have.
+ * fds.h - descriptors for reading a drive's files: opened when somebody asks, and no more of them
+ * kept than the drive may have.
  *
- * A drive has tens of thousands of segments and log files, a process far fewer descriptors. So a file is opened when it is first read, by a thread
- * (opening may have to read directories and inodes, and hang), its header is checked then, and it stays open until descriptors
- * are needed for files that were read later. Descriptors that somebody uses are never closed: a number that was closed may be
- * another file's in the next moment.
+ * A drive has tens of thousands of segments and log files, a process far fewer descriptors. So a
+ * file is opened when it is first read, by a thread (opening may have to read directories and
+ * inodes, and hang), its header is checked then, and it stays open until descriptors are needed for
+ * files that were read later. Descriptors that somebody uses are never closed: a number that was
+ * closed may be another file's in the next moment.
  *
- * owner: the loop, unless marked. The functions that need the drive are declared in local.h (fds.c).
+ * owner: the loop, unless marked. The functions that need the drive are declared in local.h
+ * (fds.c).
  */
 #ifndef MILLRACE_ENGINE_DRIVE_FDS_H
 #define MILLRACE_ENGINE_DRIVE_FDS_H
@@ -20,8 +23,11 @@
 
 /* Somebody waits for the descriptors of a file. The file stays (pinned) until have() was called. */
 struct eng_want {
-        /* 0: they are there, until eng_fd_put(). Else nothing is held: -EAGAIN, -EBADMSG (the file is damaged or gone), -EIO (the drive failed), or
-         * -ECANCELED: the drive is being closed, and nobody waits for an answer */
+        /*
+         * 0: they are there, until eng_fd_put(). Else nothing is held: -EAGAIN, -EBADMSG (the file
+         * is damaged or gone), -EIO (the drive failed), or -ECANCELED: the drive is being closed,
+         * and nobody waits for an answer
+         */
         void (*have)(struct eng_want *want, int rv);
         TAILQ_ENTRY(eng_want) link;
 };
@@ -54,7 +60,10 @@ void eng_fd_take(struct eng_fd *fd, int *read_fd, int *direct_fd);
 /* The same, and closes them. Also with users, when the drive is being closed. */
 void eng_fd_close(struct eng_fd *fd);
 
-/* Blocking, any thread. Opens it for reading through the page cache, without reading ahead. Returns the descriptor or a negative errno. */
+/*
+ * Blocking, any thread. Opens it for reading through the page cache, without reading ahead. Returns
+ * the descriptor or a negative errno.
+ */
 int eng_fd_open_plain(int dir_fd, const char *name);
 
 #endif

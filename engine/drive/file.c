@@ -1,14 +1,17 @@
 /*
- * file.c - what a drive does with files besides reading and writing them: free space, freeing log files and segments, making segments.
+ * file.c - what a drive does with files besides reading and writing them: free space, freeing log
+ * files and segments, making segments.
  *
- * The loop decides, the file worker does. Freeing keeps I6: a log file goes only when the durable index names nothing in it and covers all
- * of it, nobody reads it, and what its tombstones hide is gone from all older files (so: it is the oldest, or has none); when
- * it is not the oldest, a FREED record goes first, so that replay can tell a freed file from a lost one, and before that an ENDS record with
- * what its header says of the end of the file before it, so that replay can tell a tear from damage there. And a MARKS record that says how far
- * each group was applied stands in a later file before any file goes, so that a rebuilt index still knows the numbers that were given.
+ * The loop decides, the file worker does. Freeing keeps I6: a log file goes only when the durable
+ * index names nothing in it and covers all of it, nobody reads it, and what its tombstones hide is
+ * gone from all older files (so: it is the oldest, or has none); when it is not the oldest, a FREED
+ * record goes first, so that replay can tell a freed file from a lost one, and before that an ENDS
+ * record with what its header says of the end of the file before it, so that replay can tell a tear
+ * from damage there. And a MARKS record that says how far each group was applied stands in a later
+ * file before any file goes, so that a rebuilt index still knows the numbers that were given.
  *
- * Once a second the drive also checks that its path still leads to the folder it opened: a folder moved away or remounted must not be written
- * to unseen.
+ * Once a second the drive also checks that its path still leads to the folder it opened: a folder
+ * moved away or remounted must not be written to unseen.
  */
 #include "engine/drive/local.h"
 
@@ -22,7 +25,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- free space, and is it still the same folder --------------------------------------------------- */
+/* ---- free space, and is it still the same folder --------------------------------------------- */
 
 int eng_file_look(struct eng_local *l)
 {
@@ -67,7 +70,7 @@ void eng_file_tick(struct eng_local *l)
                 eng_local_give(l, &l->file_worker, &l->file.tick_job, look_run, look_done);
 }
 
-/* ---- freeing --------------------------------------------------------------------------------------- */
+/* ---- freeing --------------------------------------------------------------------------------- */
 
 static void unlink_logs(struct eng_local *l)
 {
@@ -78,7 +81,10 @@ static void unlink_logs(struct eng_local *l)
         l->file.free_result = 0;
         for (i = 0; i < l->file.log_count && l->file.free_result == 0; i++) {
                 eng_logfile_name(name, l->file.logs[i]->number);
-                /* One after the other, oldest first: a crash never leaves a gap that no FREED record explains. */
+                /*
+                 * One after the other, oldest first: a crash never leaves a gap that no FREED
+                 * record explains.
+                 */
                 rv = unlinkat(l->files.dir_fd, name, 0) == 0 || errno == ENOENT ? 0 : -errno;
                 if (eng_io_full(rv) || eng_io_again(rv))
                         break; /* nothing was done; this one and those behind it are picked again */
@@ -174,7 +180,10 @@ static int forget_segments(struct eng_local *l)
         return rv;
 }
 
-/* True: of one of them, at least, it is known now. Where there was no descriptor, it is tried again. */
+/*
+ * True: of one of them, at least, it is known now. Where there was no descriptor, it is tried
+ * again.
+ */
 static bool file_take_ends(struct eng_local *l)
 {
         struct eng_log_file *file, *before;
@@ -252,7 +261,10 @@ static void freed_durable(void *arg, struct eng_append *append)
         eng_file_free_dead(l);
 }
 
-/* The gap behind *after, the number of a file that stays: *after is the file behind it then. False: there is none. */
+/*
+ * The gap behind *after, the number of a file that stays: *after is the file behind it then. False:
+ * there is none.
+ */
 static bool next_gap(const struct eng_log_file **after, struct fmt_freed *gap)
 {
         const struct eng_log_file *file = *after;
@@ -282,7 +294,10 @@ static const struct eng_log_file *first_that_stays(const struct eng_local *l)
 
 _Static_assert(sizeof(struct fmt_end) == sizeof(struct fmt_freed), "a record of one holds as many as a record of the other");
 
-/* The next gaps, as many as one record may hold, and how the files before them ended, where that is known. -ENOMEM. */
+/*
+ * The next gaps, as many as one record may hold, and how the files before them ended, where that is
+ * known. -ENOMEM.
+ */
 static int list_gaps(struct eng_local *l, const struct eng_log_file **after, struct eng_buf *gaps[2])
 {
         unsigned most = l->file.freed_most != 0 ? l->file.freed_most : FMT_BODY_MAX / sizeof(struct fmt_freed);
@@ -328,8 +343,10 @@ static int append_gaps(struct eng_local *l, struct eng_buf *const gaps[2])
 }
 
 /*
- * The numbers missing between the oldest file and the current one, those being freed among them. All of them are told each time, in as many records as
- * that takes, so when a file that holds such a record is freed itself, what it said stands in newer ones. Files go when the last record is durable.
+ * The numbers missing between the oldest file and the current one, those being freed among them.
+ * All of them are told each time, in as many records as that takes, so when a file that holds such
+ * a record is freed itself, what it said stands in newer ones. Files go when the last record is
+ * durable.
  */
 static void write_freed(struct eng_local *l)
 {
@@ -350,7 +367,7 @@ static void write_freed(struct eng_local *l)
                 freed_end(l);
 }
 
-/* ---- marks of groups ------------------------------------------------------------------------------- */
+/* ---- marks of groups ------------------------------------------------------------------------- */
 
 static void marks_durable(void *arg, struct eng_append *append)
 {
@@ -385,7 +402,10 @@ static struct eng_buf *list_marks(const struct eng_local *l)
         return body;
 }
 
-/* True: a MARKS record stands behind this file. Else one is on its way, and what was asked for is asked for again when it is durable. */
+/*
+ * True: a MARKS record stands behind this file. Else one is on its way, and what was asked for is
+ * asked for again when it is durable.
+ */
 static bool marks_behind(struct eng_local *l, const struct eng_log_file *file)
 {
         struct eng_buf *body;
@@ -423,7 +443,7 @@ int eng_file_take_marks(struct eng_local *l, const uint8_t *body, size_t len)
         return 0;
 }
 
-/* ---- which log files go ---------------------------------------------------------------------------- */
+/* ---- which log files go ---------------------------------------------------------------------- */
 
 /* Nothing lives in it as far as names go, and nobody uses it. */
 static bool file_is_dead(const struct eng_local *l, const struct eng_log_file *file)
@@ -442,8 +462,8 @@ static bool without_epochs(struct eng_local *l, struct eng_log_file *file)
 }
 
 /*
- * True: how the file before this one ended is known, or does not matter since that one goes, too, or is not its neighbour. Else this one's header is
- * read, if that is worth trying.
+ * True: how the file before this one ended is known, or does not matter since that one goes, too,
+ * or is not its neighbour. Else this one's header is read, if that is worth trying.
  */
 static bool knows_end_before(struct eng_local *l, struct eng_log_file *file)
 {
@@ -457,7 +477,10 @@ static bool knows_end_before(struct eng_local *l, struct eng_log_file *file)
         return false;
 }
 
-/* Those just marked are told together with those whose headers are being read: each record tells all there are. */
+/*
+ * Those just marked are told together with those whose headers are being read: each record tells
+ * all there are.
+ */
 static void unmark(struct eng_local *l)
 {
         struct eng_log_file *file;
@@ -466,7 +489,9 @@ static void unmark(struct eng_local *l)
                 file->freeing = file->freed;
 }
 
-/* Gathers log files to be unlinked; has a FREED record written for those that are not the oldest. */
+/*
+ * Gathers log files to be unlinked; has a FREED record written for those that are not the oldest.
+ */
 static void pick_logs(struct eng_local *l)
 {
         struct eng_log_file *file;
@@ -552,7 +577,7 @@ void eng_file_free_dead(struct eng_local *l)
                 eng_local_give(l, &l->file_worker, &l->file.free_job, free_run, free_done);
 }
 
-/* ---- segments -------------------------------------------------------------------------------------- */
+/* ---- segments -------------------------------------------------------------------------------- */
 
 static void make_run(struct eng_job *job)
 {
@@ -592,8 +617,8 @@ static void make_done(struct eng_job *job)
 }
 
 /*
- * A segment takes its space ahead, so it is here that PUTs meet the watermark: one that does not fit above the reserve is made only for those who
- * may use that. False: none is to be made.
+ * A segment takes its space ahead, so it is here that PUTs meet the watermark: one that does not
+ * fit above the reserve is made only for those who may use that. False: none is to be made.
  */
 static bool may_make(struct eng_local *l, uint64_t bytes)
 {

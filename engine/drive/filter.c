@@ -1,5 +1,6 @@
 /*
- * filter.c - drives that stand before another drive and spoil, delay or repeat its operations, for tests.
+ * filter.c - drives that stand before another drive and spoil, delay or repeat its operations, for
+ * tests.
  *
  * A daemon takes the text only from the hidden setting test_faults. Grammar:
  *
@@ -21,7 +22,8 @@
  *           | ms=N
  *           | slot=N     only on drive number N
  *
- * Nonsense is -EINVAL with a text. Ops are counted over all loops; everything else of an op belongs to its home loop.
+ * Nonsense is -EINVAL with a text. Ops are counted over all loops; everything else of an op belongs
+ * to its home loop.
  */
 #include "engine/drive/filter.h"
 
@@ -70,7 +72,7 @@ void eng_filter_serialise_by(const struct eng_filter_codec *by)
         codec = by;
 }
 
-/* ---- answering ------------------------------------------------------------------------------------- */
+/* ---- answering ------------------------------------------------------------------------------- */
 
 static void free_op(struct eng_filter_op *of)
 {
@@ -156,7 +158,7 @@ static void drop_over(struct lp_timer *timer)
         filter_answer(of, -EIO);
 }
 
-/* ---- submitting ------------------------------------------------------------------------------------ */
+/* ---- submitting ------------------------------------------------------------------------------ */
 
 static bool is_hit(struct eng_filter *filter, enum eng_op_kind kind)
 {
@@ -329,7 +331,7 @@ static const struct eng_drive_ops filter_ops = {
         .info = filter_info,
 };
 
-/* ---- the text -------------------------------------------------------------------------------------- */
+/* ---- the text -------------------------------------------------------------------------------- */
 
 static int filter_find_name(const char *const *names, unsigned count, const char *name)
 {

@@ -1,5 +1,6 @@
 /*
- * filter.h - what the filters share (filter.c, filter_copy.c, and the codec of tests). The grammar of their text is in filter.c.
+ * filter.h - what the filters share (filter.c, filter_copy.c, and the codec of tests). The grammar
+ * of their text is in filter.c.
  */
 #ifndef MILLRACE_ENGINE_DRIVE_FILTER_H
 #define MILLRACE_ENGINE_DRIVE_FILTER_H
@@ -32,15 +33,18 @@ void eng_filter_copy_answer(struct eng_op *to, const struct eng_op *from);
 void eng_filter_drop_answer(struct eng_op *op);
 
 /*
- * Through bytes and back, on the op's home loop: request makes of->op from of->above, answer hands its results to of->above. -ENOMEM. free releases what
- * request made.
+ * Through bytes and back, on the op's home loop: request makes of->op from of->above, answer hands
+ * its results to of->above. -ENOMEM. free releases what request made.
  */
 struct eng_filter_codec {
         int (*request)(struct eng_filter_op *of);
         int (*answer)(struct eng_filter_op *of);
         void (*free)(struct eng_filter_op *of);
 };
-/* What the filter "serialise" works with; without it there is no such filter. Before any drive is opened. */
+/*
+ * What the filter "serialise" works with; without it there is no such filter. Before any drive is
+ * opened.
+ */
 void eng_filter_serialise_by(const struct eng_filter_codec *codec);
 
 #endif

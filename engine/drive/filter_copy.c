@@ -1,5 +1,6 @@
 /*
- * filter_copy.c - copies of operations and of their answers, member by member, for the filters (filter.c). Each call is on the op's home loop.
+ * filter_copy.c - copies of operations and of their answers, member by member, for the filters
+ * (filter.c). Each call is on the op's home loop.
  */
 #include "engine/drive/filter.h"
 

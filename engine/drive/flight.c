@@ -1,12 +1,13 @@
 /*
- * flight.c - I/O that runs on the loop of the op it is for, and what becomes of the op when the drive fails before that I/O is back, or the I/O, a read,
- * takes longer than it may.
+ * flight.c - I/O that runs on the loop of the op it is for, and what becomes of the op when the
+ * drive fails before that I/O is back, or the I/O, a read, takes longer than it may.
  *
- * A drive that hangs may keep the kernel busy for minutes. When it fails, the ops that wait for it are answered at once, so that whoever asked goes on with
- * other drives; memory that the kernel may still write to stays with the I/O until its last completion (I7).
+ * A drive that hangs may keep the kernel busy for minutes. When it fails, the ops that wait for it
+ * are answered at once, so that whoever asked goes on with other drives; memory that the kernel may
+ * still write to stays with the I/O until its last completion (I7).
  *
- * The owner loop asks the home loop to give up; home answers the op unless that was done, and tells the owner. Whichever comes last, the end of the I/O or
- * that message, lets the flight's memory go.
+ * The owner loop asks the home loop to give up; home answers the op unless that was done, and tells
+ * the owner. Whichever comes last, the end of the I/O or that message, lets the flight's memory go.
  */
 #include "engine/drive/local.h"
 

@@ -1,9 +1,9 @@
 /*
  * frame.c - building and checking the frames of segments.
  *
- * A frame says itself what it holds and where it stands, and has a CRC for each 16 KiB of its payload, so that a crash
- * leaves a whole frame or one that recovery drops, and no byte leaves a drive unverified (I5). Called by the local
- * drive on its loops and at opening; pure functions.
+ * A frame says itself what it holds and where it stands, and has a CRC for each 16 KiB of its
+ * payload, so that a crash leaves a whole frame or one that recovery drops, and no byte leaves a
+ * drive unverified (I5). Called by the local drive on its loops and at opening; pure functions.
  */
 #include "engine/drive/frame.h"
 

@@ -1,4 +1,7 @@
-/* ghost_table.c - see ghost_table.h. Used by read.c for units and by recread.c for records. owner: the loop. */
+/*
+ * ghost_table.c - see ghost_table.h. Used by read.c for units and by recread.c for records. owner:
+ * the loop.
+ */
 #include "engine/drive/ghost_table.h"
 
 #include <assert.h>

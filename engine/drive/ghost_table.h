@@ -1,9 +1,11 @@
 /*
- * ghost_table.h - what was read from a drive not long ago, so that only what is read again takes room in the page cache.
+ * ghost_table.h - what was read from a drive not long ago, so that only what is read again takes
+ * room in the page cache.
  *
- * A mark is 32 bits of a hash in a set of eight, the last one first: the oldest of its set gives way. There are as many marks as what they stand for
- * fills memory, so that what has lost its mark is hardly in memory any more either. A mark found by mistake (two in 10^9) does no harm: it says how
- * to read, not what.
+ * A mark is 32 bits of a hash in a set of eight, the last one first: the oldest of its set gives
+ * way. There are as many marks as what they stand for fills memory, so that what has lost its mark
+ * is hardly in memory any more either. A mark found by mistake (two in 10^9) does no harm: it says
+ * how to read, not what.
  */
 #ifndef MILLRACE_ENGINE_DRIVE_GHOSTS_H
 #define MILLRACE_ENGINE_DRIVE_GHOSTS_H
@@ -21,7 +23,10 @@ struct eng_ghosts {
         uint32_t (*at)[ENG_GHOSTS_SET];
 };
 
-/* Whether (file, position) was marked; it is afterwards, unless there is no memory for marks. file: any number that means one file. */
+/*
+ * Whether (file, position) was marked; it is afterwards, unless there is no memory for marks. file:
+ * any number that means one file.
+ */
 bool eng_ghosts_touch(struct eng_ghosts *ghosts, uint64_t file, uint64_t position);
 /* As never marked. */
 void eng_ghosts_clear(struct eng_ghosts *ghosts);

@@ -1,9 +1,10 @@
 /*
- * holds.c - what shards a drive holds, without reading them: HELD for those of one object id, IDS for all ids there are; and OWNED: which ids its names have
- * parts of.
+ * holds.c - what shards a drive holds, without reading them: HELD for those of one object id, IDS
+ * for all ids there are; and OWNED: which ids its names have parts of.
  *
- * For whoever fills a drive that took another's place, and for whoever looks for shards that no record names. Each asks the index for many things, whose
- * pages may not be in memory: it goes on from where it was when one has been read. Owner loop.
+ * For whoever fills a drive that took another's place, and for whoever looks for shards that no
+ * record names. Each asks the index for many things, whose pages may not be in memory: it goes on
+ * from where it was when one has been read. Owner loop.
  */
 #include "engine/drive/local.h"
 
@@ -11,7 +12,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* ---- HELD ------------------------------------------------------------------------------------------ */
+/* ---- HELD ------------------------------------------------------------------------------------ */
 
 /* As far as can be told without reading: the file may be lost, which no scrub comes to. */
 static bool location_leads_there(struct eng_local *l, const uint8_t object_id[FMT_ID], const struct eng_location *location)
@@ -65,7 +66,7 @@ void eng_held_op(struct eng_local *l, struct eng_op *op)
                 held_now(l, op);
 }
 
-/* ---- IDS ------------------------------------------------------------------------------------------- */
+/* ---- IDS ------------------------------------------------------------------------------------- */
 
 static void ids_again(struct eng_local *l, struct eng_page_wait *wait, int rv);
 
@@ -131,7 +132,7 @@ void eng_ids_op(struct eng_local *l, struct eng_op *op)
                 ids_end(op, rv == 0 ? -EAGAIN : rv);
 }
 
-/* ---- OWNED ----------------------------------------------------------------------------------------- */
+/* ---- OWNED ----------------------------------------------------------------------------------- */
 
 static void owned_again(struct eng_local *l, struct eng_page_wait *wait, int rv);
 
@@ -190,7 +191,10 @@ static void owned_again(struct eng_local *l, struct eng_page_wait *wait, int rv)
                 owned_end(eng_pages_op(wait), rv);
 }
 
-/* The index that has what the mark speaks of has it for good, so nothing is asked of it again in the middle. */
+/*
+ * The index that has what the mark speaks of has it for good, so nothing is asked of it again in
+ * the middle.
+ */
 void eng_owned_op(struct eng_local *l, struct eng_op *op)
 {
         struct eng_page_wait *wait = eng_pages_of_op(op);

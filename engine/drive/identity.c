@@ -1,11 +1,13 @@
 /*
  * identity.c - recognises, formats and locks the folder of a drive.
  *
- * Called by the store before its loops run (and by eng_local_open), on any thread; everything blocks. Formatting is an explicit act on
- * a folder that holds nothing: a folder with anything unknown in it is never written to, and a folder without FORMAT is a missing
- * drive, not a new one. FORMAT appears last and by rename, so a crash leaves either no drive or a whole one; FORMAT.new, there from the
- * first step on, tells a format that did not finish from somebody else's files. All drives of a store are prepared before the first of them
- * is finished: where one has its FORMAT, the others can be finished, too.
+ * Called by the store before its loops run (and by eng_local_open), on any thread; everything
+ * blocks. Formatting is an explicit act on a folder that holds nothing: a folder with anything
+ * unknown in it is never written to, and a folder without FORMAT is a missing drive, not a new one.
+ * FORMAT appears last and by rename, so a crash leaves either no drive or a whole one; FORMAT.new,
+ * there from the first step on, tells a format that did not finish from somebody else's files. All
+ * drives of a store are prepared before the first of them is finished: where one has its FORMAT,
+ * the others can be finished, too.
  */
 #include "engine/drive/identity.h"
 
@@ -43,7 +45,7 @@ int eng_error_set(struct eng_error *error, int rv, const char *format, ...)
         return rv;
 }
 
-/* ---- FORMAT as text --------------------------------------------------------------------------------- */
+/* ---- FORMAT as text -------------------------------------------------------------------------- */
 
 static void print_hex(char out[2 * FMT_ID + 1], const uint8_t id[FMT_ID])
 {
@@ -142,7 +144,7 @@ int eng_identity_parse(const char *text, size_t len, struct eng_identity *out)
         return parse_hex(drive, out->drive_id);
 }
 
-/* ---- looking --------------------------------------------------------------------------------------- */
+/* ---- looking --------------------------------------------------------------------------------- */
 
 static bool in_list(const char *name, const char *const *list, size_t count)
 {
@@ -154,7 +156,10 @@ static bool in_list(const char *name, const char *const *list, size_t count)
         return false;
 }
 
-/* Counts the entries of a folder (. and .. aside), and those not in list. A folder that is not there has none. */
+/*
+ * Counts the entries of a folder (. and .. aside), and those not in list. A folder that is not
+ * there has none.
+ */
 static int count_entries(int dir_fd, const char *name, const char *const *list, size_t count, unsigned *known,
                          unsigned *unknown)
 {
@@ -291,7 +296,7 @@ int eng_folder_probe(const char *path, enum eng_folder_state *state, struct eng_
         return rv;
 }
 
-/* ---- formatting ------------------------------------------------------------------------------------ */
+/* ---- formatting ------------------------------------------------------------------------------ */
 
 static int write_file(int dir_fd, const char *name, const char *text, size_t len)
 {

@@ -1,6 +1,6 @@
 /*
- * identity.h - what makes a folder a drive: FORMAT and LOCK. Public part: eng_folder_probe(), eng_folder_format() and the like in engine/drive/drive.h.
- * Blocking; any thread.
+ * identity.h - what makes a folder a drive: FORMAT and LOCK. Public part: eng_folder_probe(),
+ * eng_folder_format() and the like in engine/drive/drive.h. Blocking; any thread.
  */
 #ifndef MILLRACE_ENGINE_DRIVE_IDENTITY_H
 #define MILLRACE_ENGINE_DRIVE_IDENTITY_H
@@ -11,12 +11,15 @@
 
 #include "engine/drive/drive.h"
 
-/* Takes DRIVE/LOCK; the lock lives as long as the descriptor. -EBUSY: another process (or another open of this one) has it. */
+/*
+ * Takes DRIVE/LOCK; the lock lives as long as the descriptor. -EBUSY: another process (or another
+ * open of this one) has it.
+ */
 int eng_folder_lock(int dir_fd, const char *path, int *lock_fd, struct eng_error *error);
 
 /*
- * Writes FORMAT anew, beside it and then by rename, with today's layout and no features; the rest as in identity. The caller holds the lock. A crash
- * leaves the old one or the new one.
+ * Writes FORMAT anew, beside it and then by rename, with today's layout and no features; the rest
+ * as in identity. The caller holds the lock. A crash leaves the old one or the new one.
  */
 int eng_folder_upgrade(int dir_fd, const char *path, const struct eng_identity *identity, struct eng_error *error);
 

@@ -1,10 +1,12 @@
 /*
- * index.c - life of a drive's index: opening, making, removing, growing; snapshots and write transactions.
+ * index.c - life of a drive's index: opening, making, removing, growing; snapshots and write
+ * transactions.
  *
- * Called by the local drive: opening and removing on the thread that opens the drive, readers on its owner loop, write
- * transactions on its background thread. Keeps I4 (what does not look like this drive's whole index is refused, so that
- * it is rebuilt) and never opens LMDB with MDB_NOSYNC: a commit that returned 0 is on stable storage. LMDB is ours
- * (third_party/lmdb): its pages carry checksums, looked at whenever a page is.
+ * Called by the local drive: opening and removing on the thread that opens the drive, readers on
+ * its owner loop, write transactions on its background thread. Keeps I4 (what does not look like
+ * this drive's whole index is refused, so that it is rebuilt) and never opens LMDB with MDB_NOSYNC:
+ * a commit that returned 0 is on stable storage. LMDB is ours (third_party/lmdb): its pages carry
+ * checksums, looked at whenever a page is.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -53,8 +55,8 @@ int index_error(int mdb_rv)
                 return ENG_INDEX_ABSENT;
         default:
                 /*
-                 * PAGE_NOTFOUND, CORRUPTED, INVALID, VERSION_MISMATCH, CURSOR_FULL, INCOMPATIBLE, BAD_...: none comes
-                 * from healthy bytes.
+                 * PAGE_NOTFOUND, CORRUPTED, INVALID, VERSION_MISMATCH, CURSOR_FULL, INCOMPATIBLE,
+                 * BAD_...: none comes from healthy bytes.
                  */
                 return -EBADMSG;
         }
@@ -78,14 +80,17 @@ int index_cursor_open(struct eng_index_txn *txn, enum index_db db, MDB_cursor **
         int rv;
 
         assert(*out == NULL); /* it would never be closed */
-        /* Reads the database's root now: a fault inside mdb_cursor_open would lose the memory it has taken. */
+        /*
+         * Reads the database's root now: a fault inside mdb_cursor_open would lose the memory it
+         * has taken.
+         */
         rv = mdb_stat(txn->mdb, txn->index->dbi[db], &stat);
         if (rv == 0)
                 rv = mdb_cursor_open(txn->mdb, txn->index->dbi[db], out);
         return index_error(rv);
 }
 
-/* ---- opening --------------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 static void index_asserted(MDB_env *env, const char *text)
 {
@@ -179,9 +184,10 @@ static int index_used_bytes(struct eng_index *index, uint64_t *bytes)
 }
 
 /*
- * A file cut short is damage that LMDB itself would meet as SIGBUS, one page at a time. Pages at the end that were
- * taken and given back in one transaction are never written by LMDB, so that a healthy file can be short too: commits
- * make it long enough (pad), and opening may take the length as a check.
+ * A file cut short is damage that LMDB itself would meet as SIGBUS, one page at a time. Pages at
+ * the end that were taken and given back in one transaction are never written by LMDB, so that a
+ * healthy file can be short too: commits make it long enough (pad), and opening may take the length
+ * as a check.
  */
 static int index_length(struct eng_index *index, bool pad)
 {
@@ -265,9 +271,9 @@ static int index_recognise(struct eng_index *index)
 }
 
 /*
- * A commit has failed: is the file system full? LMDB takes a short write, the first sign of that, for EIO, and full is
- * not failed. Asks by writing behind everything, and cuts off what the failed commit has left there, since nothing
- * refers to it. The caller is the only writer.
+ * A commit has failed: is the file system full? LMDB takes a short write, the first sign of that,
+ * for EIO, and full is not failed. Asks by writing behind everything, and cuts off what the failed
+ * commit has left there, since nothing refers to it. The caller is the only writer.
  */
 static int commit_failed(struct eng_index *index, int rv)
 {
@@ -292,7 +298,9 @@ static int commit_failed_guarded(struct eng_index *index, int rv)
         ENG_GUARDED(&index->broken, commit_failed(index, rv));
 }
 
-/* A full file system has no room for it: everything else goes on, and the next opening tries again. */
+/*
+ * A full file system has no room for it: everything else goes on, and the next opening tries again.
+ */
 static int index_add_owners(struct eng_index *index)
 {
         int rv;
@@ -363,7 +371,7 @@ int eng_index_open(const struct eng_index_options *options, struct eng_index **o
         return 0;
 }
 
-/* ---- making and removing --------------------------------------------------------------------------- */
+/* ---- making and removing --------------------------------------------------------------------- */
 
 static int index_make(struct eng_index *index)
 {
@@ -436,7 +444,10 @@ int eng_index_remove(const char *path)
                         rv = -errno;
         if (rv == 0)
                 rv = index_sync_folder(dir_fd);
-        /* The mark goes when the rest is durably gone: a removal that a crash cuts short still ends in a rebuild. */
+        /*
+         * The mark goes when the rest is durably gone: a removal that a crash cuts short still ends
+         * in a rebuild.
+         */
         if (rv == 0 && unlinkat(dir_fd, INDEX_CONDEMNED_FILE, 0) != 0 && errno != ENOENT)
                 rv = -errno;
         close(dir_fd);
@@ -498,7 +509,7 @@ int eng_index_grow(struct eng_index *index)
         return rv;
 }
 
-/* ---- transactions ---------------------------------------------------------------------------------- */
+/* ---- transactions ---------------------------------------------------------------------------- */
 
 int eng_index_reader_new(struct eng_index *index, struct eng_index_txn **out)
 {

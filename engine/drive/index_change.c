@@ -1,15 +1,17 @@
 /*
- * index_change.c - changes of names in a write transaction of the index: put, delete, delete under a prefix.
+ * index_change.c - changes of names in a write transaction of the index: put, delete, delete under
+ * a prefix.
  *
- * Called by the drive's background thread with sorted batches. Makes pieces of long names as they are needed, removes
- * them with the last name under them, and counts along what the rows of the log files say (index_rows.c): a log file
- * may be freed by what its row says (I6), so the row changes in the same transaction as the names it counts.
+ * Called by the drive's background thread with sorted batches. Makes pieces of long names as they
+ * are needed, removes them with the last name under them, and counts along what the rows of the log
+ * files say (index_rows.c): a log file may be freed by what its row says (I6), so the row changes
+ * in the same transaction as the names it counts.
  */
 #include <stdlib.h>
 
 #include "engine/drive/index_priv.h"
 
-/* ---- pieces ---------------------------------------------------------------------------------------- */
+/* ---- pieces ---------------------------------------------------------------------------------- */
 
 static int pieces_load(struct eng_index_txn *txn, struct fmt_index_identity *identity)
 {
@@ -119,7 +121,7 @@ static int pieces_drop(struct eng_index_txn *txn, const uint8_t *name, const uin
         return 0;
 }
 
-/* ---- put and delete -------------------------------------------------------------------------------- */
+/* ---- put and delete -------------------------------------------------------------------------- */
 
 static int count_name(struct eng_index_txn *txn, const struct fmt_value *head, size_t name_len, size_t value_len,
                       int sign)
@@ -231,9 +233,12 @@ int eng_index_delete(struct eng_index_txn *txn, const void *name, size_t len)
         return index_changed(txn, delete_guarded(txn, name, len));
 }
 
-/* ---- everything under a prefix --------------------------------------------------------------------- */
+/* ---- everything under a prefix --------------------------------------------------------------- */
 
-/* Deletes the first name under prefix and gives it in *out, which stays valid: the copies are the transaction's. */
+/*
+ * Deletes the first name under prefix and gives it in *out, which stays valid: the copies are the
+ * transaction's.
+ */
 static int prefix_step(struct eng_index_txn *txn, const uint8_t *prefix, size_t len, struct eng_index_entry *out)
 {
         int rv = index_names_seek(txn, prefix, len, false, out);

@@ -1,13 +1,16 @@
 /*
  * index_guard.c - a guarded call ends with an error where the process would have died.
  *
- * LMDB reads its pages through a memory map and trusts them. A page that the drive fails to read comes as SIGBUS on the
- * reading thread; on a page whose bytes changed LMDB aborts, or follows a pointer to nowhere. All this concerns one
- * drive, not the process (DESIGN: "SIGBUS inside the map is a failure of that drive"). The index calls LMDB inside a
- * guard: a jump buffer of the calling thread. The signal handler and the assertion hook jump to it; the index then
- * counts as broken, and LMDB is not called for it again but to let go. Any thread; the guards of threads do not touch.
+ * LMDB reads its pages through a memory map and trusts them. A page that the drive fails to read
+ * comes as SIGBUS on the reading thread; on a page whose bytes changed LMDB aborts, or follows a
+ * pointer to nowhere. All this concerns one drive, not the process (DESIGN: "SIGBUS inside the map
+ * is a failure of that drive"). The index calls LMDB inside a guard: a jump buffer of the calling
+ * thread. The signal handler and the assertion hook jump to it; the index then counts as broken,
+ * and LMDB is not called for it again but to let go. Any thread; the guards of threads do not
+ * touch.
  *
- * A signal outside any guard, or sent by somebody, goes to whoever handled it before (by default: the process ends).
+ * A signal outside any guard, or sent by somebody, goes to whoever handled it before (by default:
+ * the process ends).
  */
 #include "engine/drive/index_guard.h"
 
@@ -49,7 +52,9 @@ static void guard_pass_on(int sig, siginfo_t *info, void *context)
                 return;
         }
         signal(sig, SIG_DFL);
-        /* A fault happens again on return and meets the default; a signal that was sent does not. */
+        /*
+         * A fault happens again on return and meets the default; a signal that was sent does not.
+         */
         if (info->si_code <= 0)
                 raise(sig);
 }

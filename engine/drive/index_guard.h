@@ -1,6 +1,7 @@
 /*
- * index_guard.h - survives what reading a memory map can do to a process: SIGBUS (the drive fails to read a page, or
- * the file was cut short), and what LMDB does on pages that make no sense: assertions, and pointers to nowhere.
+ * index_guard.h - survives what reading a memory map can do to a process: SIGBUS (the drive fails
+ * to read a page, or the file was cut short), and what LMDB does on pages that make no sense:
+ * assertions, and pointers to nowhere.
  */
 #ifndef MILLRACE_ENGINE_DRIVE_INDEX_GUARD_H
 #define MILLRACE_ENGINE_DRIVE_INDEX_GUARD_H
@@ -15,7 +16,10 @@ struct eng_guard {
         _Atomic int *broken;
 };
 
-/* Puts the handlers in place unless they are there. For the whole process; any thread. 0 or negative errno. */
+/*
+ * Puts the handlers in place unless they are there. For the whole process; any thread. 0 or
+ * negative errno.
+ */
 int eng_guard_install(void);
 
 /* broken receives the error when one is caught. */
@@ -27,10 +31,10 @@ int eng_guard_caught(struct eng_guard *guard, int code);
 void eng_guard_assert(void);
 
 /*
- * The whole body of a function that returns int: returns the error kept in broken if there is one, else the result of
- * call, or what was caught in it. call must be one function call whose arguments are parameters never assigned to
- * (sigsetjmp), and that holds no lock or memory of its own across a read of the map. A macro because sigsetjmp must
- * stand in the frame that stays.
+ * The whole body of a function that returns int: returns the error kept in broken if there is one,
+ * else the result of call, or what was caught in it. call must be one function call whose arguments
+ * are parameters never assigned to (sigsetjmp), and that holds no lock or memory of its own across
+ * a read of the map. A macro because sigsetjmp must stand in the frame that stays.
  */
 #define ENG_GUARDED(broken_at, call)                                                                                   \
         do {                                                                                                           \

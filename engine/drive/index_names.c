@@ -1,13 +1,15 @@
 /*
- * index_names.c - names of any length in LMDB's keys of 511 bytes: lookup, the ordered cursor, and changes.
+ * index_names.c - names of any length in LMDB's keys of 511 bytes: lookup, the ordered cursor, and
+ * changes.
  *
- * A name is cut into pieces (format.h): level 0 stands in the database names, deeper levels in tails, each under the id
- * of the piece above. A key shorter than its level's full length ends a name; one of full length leads on. The common
- * name is short and costs one descent. A piece is removed with the last name under it, so nothing empty is left for
- * scans to step over.
+ * A name is cut into pieces (format.h): level 0 stands in the database names, deeper levels in
+ * tails, each under the id of the piece above. A key shorter than its level's full length ends a
+ * name; one of full length leads on. The common name is short and costs one descent. A piece is
+ * removed with the last name under it, so nothing empty is left for scans to step over.
  *
- * What LMDB hands out is copied and checked before it is answered. Pages of an older build have no checksum, so the cursor
- * also insists that names ascend: a page that leads backwards ends in -EBADMSG, not in an endless scan.
+ * What LMDB hands out is copied and checked before it is answered. Pages of an older build have no
+ * checksum, so the cursor also insists that names ascend: a page that leads backwards ends in
+ * -EBADMSG, not in an endless scan.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,7 +17,7 @@
 
 #include "engine/drive/index_priv.h"
 
-/* ---- values ---------------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 int index_piece_read(const MDB_val *key, const MDB_val *data, uint64_t *id)
 {
@@ -64,14 +66,17 @@ static int value_take(struct eng_index_txn *txn, const uint8_t *name, size_t nam
         return 0;
 }
 
-/* ---- lookup ---------------------------------------------------------------------------------------- */
+/* ---- lookup ---------------------------------------------------------------------------------- */
 
 int index_level_get(struct eng_index_txn *txn, unsigned level, const struct index_key *key, MDB_val *data)
 {
         MDB_val mkey = {.mv_size = key->len, .mv_data = (void *)key->bytes};
         MDB_dbi dbi = txn->index->dbi[level == 0 ? INDEX_NAMES : INDEX_TAILS];
 
-        /* A write transaction works in sorted order: its cursors look at the page they are on first. */
+        /*
+         * A write transaction works in sorted order: its cursors look at the page they are on
+         * first.
+         */
         assert(!txn->write || txn->edit[level > 0] != NULL);
         if (txn->write)
                 return index_error(mdb_cursor_get(txn->edit[level > 0], &mkey, data, MDB_SET));
@@ -89,8 +94,8 @@ int index_edit_open(struct eng_index_txn *txn)
 }
 
 /*
- * Follows the pieces of a name. pieces[level] is the id its level stands under; the key of its end is made in *key.
- * -ENOENT at a missing piece, with *level where it is missing.
+ * Follows the pieces of a name. pieces[level] is the id its level stands under; the key of its end
+ * is made in *key. -ENOENT at a missing piece, with *level where it is missing.
  */
 int index_name_walk(struct eng_index_txn *txn, const uint8_t *name, size_t len, uint64_t pieces[], unsigned *level,
                     struct index_key *key)
@@ -145,7 +150,7 @@ int eng_index_get(struct eng_index_txn *txn, const void *name, size_t len, struc
         ENG_GUARDED(&txn->index->broken, names_get(txn, name, len, out));
 }
 
-/* ---- cursor ---------------------------------------------------------------------------------------- */
+/* ---- cursor ---------------------------------------------------------------------------------- */
 
 void index_cursor_forget(struct eng_index_txn *txn)
 {
@@ -203,8 +208,8 @@ static int bytes_compare(const uint8_t *a, size_t a_len, const uint8_t *b, size_
 }
 
 /*
- * Takes the key a level's cursor has come to into txn->name. -ENOENT: it lies behind the piece. ascend: it must be
- * greater than the one before.
+ * Takes the key a level's cursor has come to into txn->name. -ENOENT: it lies behind the piece.
+ * ascend: it must be greater than the one before.
  */
 static int level_take(struct eng_index_txn *txn, unsigned level, const MDB_val *key, bool ascend)
 {
@@ -281,8 +286,8 @@ static int cursor_piece(struct eng_index_txn *txn, const MDB_val *data, uint64_t
 }
 
 /*
- * rv and data are what the last step at txn->depth gave: goes down through pieces and up from ends until a name is
- * found.
+ * rv and data are what the last step at txn->depth gave: goes down through pieces and up from ends
+ * until a name is found.
  */
 static int cursor_descend(struct eng_index_txn *txn, int rv, MDB_val *data, struct eng_index_entry *out)
 {

@@ -1,13 +1,17 @@
 /*
- * index_owners.c - which names have a part of an object id: what makes "does anything name these shards?" a lookup.
+ * index_owners.c - which names have a part of an object id: what makes "does anything name these
+ * shards?" a lookup.
  *
- * A row for each name and each id among its parts, put and deleted in the transaction that puts and deletes the name, as the counts of log files are.
- * The name's hash is in the key, so a part and the object that is made of it have a row each while both are there. An index made by layout 1 has no
- * rows: they are made beside the names, some in each transaction, and until the last of them is the index does not answer.
+ * A row for each name and each id among its parts, put and deleted in the transaction that puts and
+ * deletes the name, as the counts of log files are. The name's hash is in the key, so a part and
+ * the object that is made of it have a row each while both are there. An index made by layout 1 has
+ * no rows: they are made beside the names, some in each transaction, and until the last of them is
+ * the index does not answer.
  *
- * A value whose parts cannot be decoded may name any shards. Neither a record nor a copy of one gets past eng_rec_check_body(), but an index must not be
- * what fails a drive, or discards data, where one is there all the same. So the index counts such names, and while there is one it says that every id is
- * owned: no orphan is looked for until that name has been overwritten or deleted.
+ * A value whose parts cannot be decoded may name any shards. Neither a record nor a copy of one
+ * gets past eng_rec_check_body(), but an index must not be what fails a drive, or discards data,
+ * where one is there all the same. So the index counts such names, and while there is one it says
+ * that every id is owned: no orphan is looked for until that name has been overwritten or deleted.
  */
 #include <stdlib.h>
 
@@ -42,7 +46,10 @@ static int owner_delete(struct eng_index_txn *txn, const uint8_t key[OWNER_KEY])
         return rv == -ENOENT ? 0 : rv; /* not made yet */
 }
 
-/* Of all parts of a value. 1: some of them make no sense; those before them were taken. An error is the index's. */
+/*
+ * Of all parts of a value. 1: some of them make no sense; those before them were taken. An error is
+ * the index's.
+ */
 static int owners_each(struct eng_index_txn *txn, const uint8_t *name, size_t name_len, const uint8_t *value, size_t len,
                        bool there)
 {
@@ -121,7 +128,10 @@ static bool same_ids(const uint8_t *a, size_t a_len, const uint8_t *b, size_t b_
 
 static int making_read(struct eng_index_txn *txn, struct fmt_index_owners_made *making, size_t *from_len);
 
-/* The rows of a name that are put, or deleted. Those of a name that the making has not come to are not counted yet: it counts them then. */
+/*
+ * The rows of a name that are put, or deleted. Those of a name that the making has not come to are
+ * not counted yet: it counts them then.
+ */
 static int owners_change(struct eng_index_txn *txn, const uint8_t *name, size_t name_len, const uint8_t *value, size_t len, bool there)
 {
         struct fmt_index_owners_made making;
@@ -160,7 +170,7 @@ int index_owners_change(struct eng_index_txn *txn, const uint8_t *name, size_t n
         return rv;
 }
 
-/* ---- asking ----------------------------------------------------------------------------------------- */
+/* ---- asking ---------------------------------------------------------------------------------- */
 
 static int owners_owned(struct eng_index_txn *txn, const uint8_t *id)
 {
@@ -188,7 +198,7 @@ int eng_index_owned(struct eng_index_txn *txn, const uint8_t id[FMT_ID])
         ENG_GUARDED(&txn->index->broken, owners_owned(txn, id));
 }
 
-/* ---- making them ------------------------------------------------------------------------------------- */
+/* ---- making them ----------------------------------------------------------------------------- */
 
 static int making_read(struct eng_index_txn *txn, struct fmt_index_owners_made *making, size_t *from_len)
 {

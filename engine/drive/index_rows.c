@@ -1,11 +1,11 @@
 /*
- * index_rows.c - what the index holds beside names: places of shards, rows of segments, log files and placement groups,
- * and meta.
+ * index_rows.c - what the index holds beside names: places of shards, rows of segments, log files
+ * and placement groups, and meta.
  *
- * Places and names are what the counts of segments and log files are about, and files are freed by those counts (I6).
- * So the counts are kept here, in the same transaction, and not by callers: changes are gathered in memory
- * (txn->counts) and added to the rows before a commit and before rows are read. A count that would fall below zero is
- * damage.
+ * Places and names are what the counts of segments and log files are about, and files are freed by
+ * those counts (I6). So the counts are kept here, in the same transaction, and not by callers:
+ * changes are gathered in memory (txn->counts) and added to the rows before a commit and before
+ * rows are read. A count that would fall below zero is damage.
  */
 #include <stdlib.h>
 
@@ -63,7 +63,7 @@ static int row_delete(struct eng_index_txn *txn, enum index_db db, const void *k
         return index_error(mdb_del(txn->mdb, txn->index->dbi[db], &mkey, NULL));
 }
 
-/* ---- counts ---------------------------------------------------------------------------------------- */
+/* ---- counts ---------------------------------------------------------------------------------- */
 
 static int count_order(const struct index_count *a, const struct index_count *b)
 {
@@ -121,7 +121,10 @@ static int count_save_segment(struct eng_index_txn *txn, const struct index_coun
 
         rv = row_get(txn, INDEX_SEGMENTS, &key, sizeof(key), &row, sizeof(row));
         if (rv == -ENOENT) {
-                /* A row deleted because its file is lost: places that still name it go without being counted. */
+                /*
+                 * A row deleted because its file is lost: places that still name it go without
+                 * being counted.
+                 */
                 if (count->items <= 0)
                         return 0;
                 memset(&row, 0, sizeof(row));
@@ -175,7 +178,7 @@ int index_counts_save(struct eng_index_txn *txn)
         return 0;
 }
 
-/* ---- places ---------------------------------------------------------------------------------------- */
+/* ---- places ---------------------------------------------------------------------------------- */
 
 static void location_key(uint8_t key[PLACE_KEY], const uint8_t object_id[FMT_ID], uint32_t stripe, uint8_t shard)
 {
@@ -370,11 +373,12 @@ int eng_index_location_discard(struct eng_index_txn *txn, const uint8_t object_i
         return rv == -ENOENT ? 0 : index_changed(txn, rv);
 }
 
-/* ---- rows ------------------------------------------------------------------------------------------ */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 /*
- * Copies the first row whose key is >= *number (> if after) and sets *number to its key, whose length in bytes is
- * width. A cursor of its own each time: the caller's callback then runs outside the guard.
+ * Copies the first row whose key is >= *number (> if after) and sets *number to its key, whose
+ * length in bytes is width. A cursor of its own each time: the caller's callback then runs outside
+ * the guard.
  */
 static int rows_step(struct eng_index_txn *txn, enum index_db db, size_t width, uint64_t *number, void *row, size_t len)
 {
@@ -588,7 +592,7 @@ int eng_index_pg_put(struct eng_index_txn *txn, const struct fmt_index_pg *row)
         return index_changed(txn, pg_put_guarded(txn, row));
 }
 
-/* ---- meta ------------------------------------------------------------------------------------------ */
+/* ---- meta ------------------------------------------------------------------------------------ */
 
 int index_meta_read(struct eng_index_txn *txn, unsigned kind, void *out, size_t cap, size_t *len)
 {

@@ -1,9 +1,11 @@
 /*
- * local.c - a local drive as the table of operations sees it: submit, dispatch, answer, fail, close.
+ * local.c - a local drive as the table of operations sees it: submit, dispatch, answer, fail,
+ * close.
  *
- * The engine submits on any loop; the op travels to the owner loop, which holds all state, and is answered on the loop it came from by a
- * later message, never from inside submit. The first I/O error ends the drive: every op after it, and all that wait, answer -EIO,
- * and the store is told once (I8).
+ * The engine submits on any loop; the op travels to the owner loop, which holds all state, and is
+ * answered on the loop it came from by a later message, never from inside submit. The first I/O
+ * error ends the drive: every op after it, and all that wait, answer -EIO, and the store is told
+ * once (I8).
  */
 #include "engine/drive/local.h"
 
@@ -15,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- operations ------------------------------------------------------------------------------------ */
+/* ---- operations ------------------------------------------------------------------------------ */
 
 static void (*const handlers[ENG_OP_KINDS])(struct eng_local *l, struct eng_op *op) = {
         [ENG_OP_APPEND] = eng_append_op, [ENG_OP_COMMIT] = eng_commit_op,   [ENG_OP_LOOKUP] = eng_lookup_op,
@@ -95,7 +97,7 @@ bool eng_local_full(struct eng_local *l, unsigned flags)
         return (flags & ENG_OP_RESERVE) == 0 && eng_space_free(l->space) < l->reserve_bytes;
 }
 
-/* ---- failure --------------------------------------------------------------------------------------- */
+/* ---- failure --------------------------------------------------------------------------------- */
 
 static void tell_failed(struct lp_msg *msg)
 {
@@ -151,7 +153,10 @@ static void condemn_done(struct eng_job *job)
         eng_local_release(container_of(job, struct eng_local, condemn_job));
 }
 
-/* Writes to a drive that may be about to hang: not on the loop. If even that fails, the damage will be met again. */
+/*
+ * Writes to a drive that may be about to hang: not on the loop. If even that fails, the damage will
+ * be met again.
+ */
 static void condemn(struct eng_local *l)
 {
         if (l->opened && l->file_worker.started)
@@ -173,7 +178,7 @@ void eng_local_index_error(struct eng_local *l, int rv)
                 eng_local_fail(l, rv, "reading the index");
 }
 
-/* ---- life ------------------------------------------------------------------------------------------ */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 bool eng_local_release(struct eng_local *l)
 {
@@ -198,7 +203,10 @@ void eng_local_give(struct eng_local *l, struct eng_worker *worker, struct eng_j
         eng_worker_give(worker, job);
 }
 
-/* The last batch before the drive is closed. What was frozen is in the index if its job went well, though its message is still on the way. */
+/*
+ * The last batch before the drive is closed. What was frozen is in the index if its job went well,
+ * though its message is still on the way.
+ */
 static void cover_log(struct eng_local *l)
 {
         if (eng_local_failed(l) && !l->cut_off)
@@ -237,7 +245,9 @@ static void drop_claims(struct eng_local *l)
         l->log.claimed = l->file.make_bytes = 0;
 }
 
-/* All but what any thread may look at, and what an operation that is still on its way here meets. */
+/*
+ * All but what any thread may look at, and what an operation that is still on its way here meets.
+ */
 static void free_state(struct eng_local *l)
 {
         int *const fds[] = {&l->log.fd, &l->files.dir_fd, &l->dir_fd, &l->lock_fd};
@@ -358,7 +368,7 @@ static void local_close(struct eng_drive *drive)
         eng_local_teardown(l);
 }
 
-/* ---- figures --------------------------------------------------------------------------------------- */
+/* ---- figures --------------------------------------------------------------------------------- */
 
 static uint64_t statistic(const atomic_uint_fast64_t *from)
 {

@@ -1,5 +1,6 @@
 /*
- * local.h - the inside of a local drive: what its owner loop holds, and how the files of drive/ call each other.
+ * local.h - the inside of a local drive: what its owner loop holds, and how the files of drive/
+ * call each other.
  *
  *   submit (any loop) -> local.c dispatch (owner) -+-> append.c   APPEND COMMIT TAIL RECORD  -> log.c   one batch in flight
  *                                                  +-> lookup_name.c LOOKUP                   -> recread.c  on the home loop
@@ -11,7 +12,8 @@
  *   what these need of the index and is not in memory: pages.c, then the same again
  *   workers: files (file.c: log and segment files made ahead, unlinked, free space)   index (batch.c)   reclaim (reclaim*.c)
  *
- * All state belongs to the owner loop, unless a comment says otherwise. There are no locks: the workers touch only the job they hold.
+ * All state belongs to the owner loop, unless a comment says otherwise. There are no locks: the
+ * workers touch only the job they hold.
  */
 #ifndef MILLRACE_ENGINE_DRIVE_LOCAL_H
 #define MILLRACE_ENGINE_DRIVE_LOCAL_H
@@ -46,8 +48,9 @@
 #define ENG_FREEZE_NAMES        32768u /* the active generation is frozen at so many names ... */
 #define ENG_FREEZE_BYTES_SHARE  4u     /* ... or this share of memtable_bytes, or after a tick */
 /*
- * The same of one whose damaged index takes nothing any more. From the first on it is stalled: no client's change of its groups is begun, since what it
- * holds goes to no disk before another drive is back and the store can do without this one.
+ * The same of one whose damaged index takes nothing any more. From the first on it is stalled: no
+ * client's change of its groups is begun, since what it holds goes to no disk before another drive
+ * is back and the store can do without this one.
  */
 #define ENG_ROT_TAILS           4u
 #define ENG_FULL_TAILS          8u /* times memtable_bytes of memory while a drive is opened whose index has no room to grow */
@@ -68,7 +71,10 @@ struct eng_local;
 struct eng_flight;
 struct eng_probe;
 
-/* An I/O under way, so that one that takes too long is seen. Kept in order of start. owner: the loop */
+/*
+ * An I/O under way, so that one that takes too long is seen. Kept in order of start. owner: the
+ * loop
+ */
 struct eng_watch {
         uint64_t started; /* lp_now() scale */
         bool read;        /* of bytes that others may have, too: being late is no failure of the drive as long as other I/O of it ends */
@@ -112,7 +118,7 @@ void eng_watch_end(struct eng_local *l, struct eng_watch *watch);
 void eng_probe_open(struct eng_local *l);
 void eng_probe_close(struct eng_local *l);
 
-/* ---- fds.c ----------------------------------------------------------------------------------------- */
+/* ---- fds.c ----------------------------------------------------------------------------------- */
 
 /* A file that is being opened. Owner: the loop, while job is IDLE; else the worker. */
 struct eng_fd_opening {
@@ -153,11 +159,14 @@ void eng_fds_stop(struct eng_local *l);
 void eng_fds_free(struct eng_local *l);
 /* Answers all who wait. */
 void eng_fds_fail(struct eng_local *l, int rv);
-/* 0: the descriptors are good until eng_fd_put(). 1: want->have() says so later, or why not. The caller has the file pinned until then. */
+/*
+ * 0: the descriptors are good until eng_fd_put(). 1: want->have() says so later, or why not. The
+ * caller has the file pinned until then.
+ */
 int eng_fd_get(struct eng_local *l, struct eng_fd *fd, struct eng_want *want);
 void eng_fd_put(struct eng_local *l, struct eng_fd *fd);
 
-/* ---- log.c ----------------------------------------------------------------------------------------- */
+/* ---- log.c ----------------------------------------------------------------------------------- */
 
 enum eng_log_next { ENG_LOG_NEXT_NONE, ENG_LOG_NEXT_MAKING, ENG_LOG_NEXT_READY };
 
@@ -199,17 +208,25 @@ void eng_log_free(struct eng_local *l);
 void eng_log_append(struct eng_local *l, struct eng_append *append);
 /* Starts a batch if none is in flight, something waits, and the tail and the files have room. */
 void eng_log_kick(struct eng_local *l);
-/* What waits for the index has as much memory as it may: nothing is appended till a batch is written. */
+/*
+ * What waits for the index has as much memory as it may: nothing is appended till a batch is
+ * written.
+ */
 bool eng_log_memtable_full(const struct eng_local *l);
-/* The record is durable and taken in, as is all before it: an index batch from now on may say that it covers it. */
+/*
+ * The record is durable and taken in, as is all before it: an index batch from now on may say that
+ * it covers it.
+ */
 void eng_log_ends_after(struct eng_local *l, const struct fmt_record *rec);
-/* Answers everything that waits with rv. -ENOSPC: only what may not use the reserve; the rest waits for room, for a record that others have must not
- * be refused here. */
+/*
+ * Answers everything that waits with rv. -ENOSPC: only what may not use the reserve; the rest waits
+ * for room, for a record that others have must not be refused here.
+ */
 void eng_log_fail_queue(struct eng_local *l, int rv);
 /* The drive has failed: answers what waits, and what is being written. */
 void eng_log_fail(struct eng_local *l);
 
-/* ---- epochs (epoch.c) ------------------------------------------------------------------------------ */
+/* ---- epochs (epoch.c) ------------------------------------------------------------------------ */
 
 struct eng_epochs {
         struct eng_buf *newest;      /* body; NULL: none yet */
@@ -226,14 +243,17 @@ int eng_epochs_load(struct eng_local *l, struct eng_index_txn *txn);
 int eng_epochs_move(struct eng_local *l, const struct eng_log_file *file);
 size_t eng_epochs_encode(const struct eng_epochs *epochs, void *out, size_t cap);
 
-/* ---- batch.c --------------------------------------------------------------------------------------- */
+/* ---- batch.c --------------------------------------------------------------------------------- */
 
 struct eng_location_list {
         struct eng_location *items;
         unsigned count, size;
 };
 
-/* What the index worker writes in one transaction, and what came of it. Owner: the loop, while job is IDLE; else the worker. */
+/*
+ * What the index worker writes in one transaction, and what came of it. Owner: the loop, while job
+ * is IDLE; else the worker.
+ */
 struct eng_batch {
         struct eng_job job;
         struct eng_memtable *tail; /* the frozen generation */
@@ -255,9 +275,15 @@ struct eng_batch {
         struct fmt_index_log *rows; /* of the log files whose counts it changed, as they are now */
         unsigned row_count, row_size;
 };
-/* Freezes the active generation and hands it to the index worker, if that is free and there is something new. */
+/*
+ * Freezes the active generation and hands it to the index worker, if that is free and there is
+ * something new.
+ */
 void eng_batch_start(struct eng_local *l);
-/* The same on the calling thread: open and close. Nobody is told of shards that died by it when closing: an orphan collection finds them. */
+/*
+ * The same on the calling thread: open and close. Nobody is told of shards that died by it when
+ * closing: an orphan collection finds them.
+ */
 int eng_batch_now(struct eng_local *l);
 /* Retries a batch that met a full disk. */
 void eng_batch_tick(struct eng_local *l);
@@ -267,7 +293,7 @@ void eng_batch_stop(struct eng_local *l); /* closing: takes back what it waits f
 bool eng_batch_due(const struct eng_local *l);
 int eng_batch_write(struct eng_index *index, struct eng_batch *batch); /* the worker's part */
 
-/* ---- file.c ---------------------------------------------------------------------------------------- */
+/* ---- file.c ---------------------------------------------------------------------------------- */
 
 #define ENG_FREE_AT_ONCE 16u
 #define ENG_HEADS_AT_ONCE 4u /* one that is slow to read holds up the making of files */
@@ -314,7 +340,7 @@ int eng_file_take_marks(struct eng_local *l, const uint8_t *body, size_t len);
 /* Blocking: reads free space; checks that path/FORMAT is the file that was opened. */
 int eng_file_look(struct eng_local *l);
 
-/* ---- write.c --------------------------------------------------------------------------------------- */
+/* ---- write.c --------------------------------------------------------------------------------- */
 
 TAILQ_HEAD(eng_write_list, eng_write);
 struct eng_writes {
@@ -339,13 +365,19 @@ void eng_write_retry(struct eng_local *l, int rv);
 /* Lowest offset in the segment that is reserved and not yet written, or its end. */
 uint64_t eng_write_floor(struct eng_local *l, const struct eng_segment *segment);
 void eng_write_fail(struct eng_local *l);
-/* The file system is at its watermark: answers those that may not use the reserve. True: others wait. */
+/*
+ * The file system is at its watermark: answers those that may not use the reserve. True: others
+ * wait.
+ */
 bool eng_write_refuse(struct eng_local *l);
 void eng_write_drop_waiting(struct eng_local *l);
 
-/* ---- read.c ---------------------------------------------------------------------------------------- */
+/* ---- read.c ---------------------------------------------------------------------------------- */
 
-/* A drive that hangs keeps the slots of reads in flight until they are back, so one drive may have only a share of a loop's slots in flight. */
+/*
+ * A drive that hangs keeps the slots of reads in flight until they are back, so one drive may have
+ * only a share of a loop's slots in flight.
+ */
 #define ENG_READ_SHARE     3u /* parts of what a loop has for reads */
 #define ENG_READS_LEAST    4u
 #define ENG_READ_LOOPS_MAX 256u
@@ -356,7 +388,7 @@ struct eng_reads {
         struct eng_read_list waiting;
 };
 
-/* ---- recread.c ------------------------------------------------------------------------------------- */
+/* ---- recread.c ------------------------------------------------------------------------------- */
 
 struct eng_rec_reading;
 /* Memory of reads of records that have ended, for those to come. */
@@ -365,7 +397,7 @@ struct eng_rec_spares {
         unsigned count;
 };
 
-/* ---- unreliable.c ---------------------------------------------------------------------------------- */
+/* ---- unreliable.c ---------------------------------------------------------------------------- */
 
 /* The places that could not be read last, in a ring. */
 struct eng_unreadable {
@@ -376,7 +408,7 @@ struct eng_unreadable {
 };
 #define ENG_UNREADABLE_LOG (1ull << 63) /* in `file`, and in segments of fmt_rot and fmt_drive_scrub: it is a log file's number, not a segment's */
 
-/* ---- rot.c ----------------------------------------------------------------------------------------- */
+/* ---- rot.c ----------------------------------------------------------------------------------- */
 
 #define ENG_ROT_MAX     ENG_SCRUB_REMEMBERED
 #define ENG_ROT_GAPS    512u                  /* of these */
@@ -397,7 +429,10 @@ struct eng_rot {
         bool scrubbing;    /* a SCRUB is under way */
 };
 
-/* Places of the log that could not be read back (damage.c). owner: the opening thread; constant afterwards */
+/*
+ * Places of the log that could not be read back (damage.c). owner: the opening thread; constant
+ * afterwards
+ */
 #define ENG_DAMAGE_GROUPS 16u
 #define ENG_DAMAGE_TEXT   sizeof(((struct fmt_index_damage *)0)->text)
 struct eng_log_damage {
@@ -410,7 +445,7 @@ struct eng_log_damage {
         char text[ENG_DAMAGE_TEXT];
 };
 
-/* ---- the drive ------------------------------------------------------------------------------------- */
+/* ---- the drive ------------------------------------------------------------------------------- */
 
 struct eng_local {
         struct eng_drive drive; /* first */
@@ -521,7 +556,9 @@ extern const struct eng_drive_ops eng_local_ops;
 void eng_local_teardown(struct eng_local *l);
 /* The drive fails, once (I8). text is completed by rv's meaning unless rv is 0. */
 void eng_local_fail(struct eng_local *l, int rv, const char *format, ...) __attribute__((format(printf, 3, 4)));
-/* Fails the drive if an I/O takes too long; true if it did. What it holds stays the kernel's (I7). */
+/*
+ * Fails the drive if an I/O takes too long; true if it did. What it holds stays the kernel's (I7).
+ */
 bool eng_local_check_watches(struct eng_local *l);
 /* Answers an op. Any loop; on the home loop done() comes in a later message. */
 void eng_local_answer(struct eng_op *op, int rv);
@@ -530,7 +567,10 @@ static inline void eng_local_hold(struct eng_local *l)
         assert(l->holds > 0); /* the last one has freed the drive */
         l->holds++;
 }
-/* Gives a hold back. False: the drive was closed meanwhile (and may be gone now): nothing is left to be done. */
+/*
+ * Gives a hold back. False: the drive was closed meanwhile (and may be gone now): nothing is left
+ * to be done.
+ */
 bool eng_local_release(struct eng_local *l);
 /* Hands a job to a worker, with a hold that the job's done gives back. */
 void eng_local_give(struct eng_local *l, struct eng_worker *worker, struct eng_job *job, void (*run)(struct eng_job *),
@@ -538,11 +578,13 @@ void eng_local_give(struct eng_local *l, struct eng_worker *worker, struct eng_j
 /* True if free space of the file system is below the reserve and the op may not use it. */
 bool eng_local_full(struct eng_local *l, unsigned flags);
 
-/* A read of a frame (file: its segment) or a record (its log file | ENG_UNREADABLE_LOG) failed. Owner loop. */
+/*
+ * A read of a frame (file: its segment) or a record (its log file | ENG_UNREADABLE_LOG) failed. Owner loop.
+ */
 void eng_local_read_error(struct eng_local *l, uint64_t file, uint64_t position);
 void eng_local_read_late(struct eng_local *l, uint64_t file, uint64_t position); /* it may never end */
 
-/* ---- append.c -------------------------------------------------------------------------------------- */
+/* ---- append.c -------------------------------------------------------------------------------- */
 
 void eng_append_op(struct eng_local *l, struct eng_op *op);
 void eng_commit_op(struct eng_local *l, struct eng_op *op);
@@ -552,23 +594,34 @@ void eng_record_op(struct eng_local *l, struct eng_op *op);
 int eng_append_own(struct eng_local *l, enum fmt_record_type type, struct eng_buf *body, uint64_t epoch,
                    void (*durable)(void *arg, struct eng_append *append));
 void eng_append_epoch_durable(void *arg, struct eng_append *append);
-/* A COPY record: applied now. A VOID record: what it names goes, what else is pending was applied before it. Neither takes append over. */
+/*
+ * A COPY record: applied now. A VOID record: what it names goes, what else is pending was applied
+ * before it. Neither takes append over.
+ */
 int eng_apply_copy(struct eng_local *l, const struct eng_append *append);
 int eng_apply_void(struct eng_local *l, const struct eng_append *append);
 /* Applies all pending records of pg up to a seq. */
 int eng_apply_up_to(struct eng_local *l, struct eng_log_pg *pg, uint64_t seq);
 /* Position from which replay would have to begin if the index held all that is applied now. */
 void eng_append_covered(const struct eng_local *l, struct fmt_index_covered *out);
-/* The end of the log that was written and taken in: the next batch holds nothing of what is behind it. */
+/*
+ * The end of the log that was written and taken in: the next batch holds nothing of what is behind
+ * it.
+ */
 void eng_append_reach(const struct eng_local *l, struct fmt_index_covered *out);
 
-/* ---- lookup_name.c, recread.c, scan.c, read.c ------------------------------------------------------------ */
+/* ---- lookup_name.c, recread.c, scan.c, read.c ------------------------------------------------ */
 
 void eng_lookup_op(struct eng_local *l, struct eng_op *op);
-/* The newest visible value of a name: a reference in *out. -ENOENT, ENG_INDEX_ABSENT (see pages.h) ... */
+/*
+ * The newest visible value of a name: a reference in *out. -ENOENT, ENG_INDEX_ABSENT (see pages.h)
+ * ...
+ */
 int eng_lookup_value(struct eng_local *l, const uint8_t *name, size_t len, struct eng_buf **out);
-/* Reads a record's bytes back on the op's home loop and answers the op: LOOKUP (its value is set) gets its inline bytes, RECORD its body. expect:
- * bytes of the record, as far as is known. */
+/*
+ * Reads a record's bytes back on the op's home loop and answers the op: LOOKUP (its value is set)
+ * gets its inline bytes, RECORD its body. expect: bytes of the record, as far as is known.
+ */
 void eng_rec_read(struct eng_local *l, struct eng_op *op, uint64_t file, uint64_t position, size_t expect);
 /* Memory of reads to come. */
 void eng_rec_read_free(struct eng_local *l);
@@ -586,20 +639,28 @@ void eng_held_op(struct eng_local *l, struct eng_op *op);
 void eng_ids_op(struct eng_local *l, struct eng_op *op);
 void eng_owned_op(struct eng_local *l, struct eng_op *op);
 
-/* ---- scrub_segment.c, scrub_log.c, rot.c (owner loop) ------------------------------------------------- */
+/* ---- scrub_segment.c, scrub_log.c, rot.c (owner loop) ---------------------------------------- */
 
 void eng_scrub_op(struct eng_local *l, struct eng_op *op);
-/* A stretch of the closed log files, in which the op's state is: its segment is a log file's number | ENG_UNREADABLE_LOG. */
+/*
+ * A stretch of the closed log files, in which the op's state is: its segment is a log file's number | ENG_UNREADABLE_LOG.
+ */
 void eng_scrub_log(struct eng_local *l, struct eng_op *op);
 /* Begins with the first of them. False: there is none. */
 bool eng_scrub_log_first(struct eng_local *l, struct fmt_drive_scrub *state);
 uint64_t eng_scrub_log_bytes(struct eng_local *l);
-/* A stretch is over: what the op answers of what is remembered, and what the drive remembers of the op. */
+/*
+ * A stretch is over: what the op answers of what is remembered, and what the drive remembers of the
+ * op.
+ */
 void eng_rot_answer(struct eng_local *l, struct eng_op *op);
 /* The record of a value is damaged, as far as is known. */
 bool eng_rot_in_log(const struct eng_local *l, uint64_t file, uint64_t position);
 void eng_rot_state(struct eng_local *l, const struct fmt_drive_scrub *state);
-/* The shard at this place is damaged. A place known already is not remembered twice; of more than ENG_ROT_MAX one that was known before is forgotten. */
+/*
+ * The shard at this place is damaged. A place known already is not remembered twice; of more than
+ * ENG_ROT_MAX one that was known before is forgotten.
+ */
 void eng_rot_found(struct eng_local *l, const uint8_t object_id[FMT_ID], const struct eng_location *location);
 /*
  * No frame was found there; or, of a log file (| ENG_UNREADABLE_LOG), no record that is right. told: all that stood there is known, and is written anew at
@@ -621,39 +682,57 @@ void eng_rot_sound(struct eng_local *l, uint64_t segment, uint64_t offset);
 bool eng_rot_at(struct eng_local *l, const uint8_t object_id[FMT_ID], const struct eng_location *location);
 /* Looks at some of what is remembered, and forgets what the index does not name any more. */
 void eng_rot_prune(struct eng_local *l);
-/* The index: from it, and to it with a batch. load: 0 also for a row that makes no sense, which is as none. */
+/*
+ * The index: from it, and to it with a batch. load: 0 also for a row that makes no sense, which is
+ * as none.
+ */
 int eng_rot_load(struct eng_local *l, struct eng_index_txn *txn);
 bool eng_rot_due(const struct eng_local *l, bool running);
 int eng_rot_snapshot(struct eng_local *l, struct eng_buf **out);
 void eng_rot_kept(struct eng_local *l);
 void eng_rot_free(struct eng_local *l);
 
-/* The index could not be read: -EBADMSG and -EIO condemn it, so that the next start rebuilds it; -EIO also fails the drive. Other rv: nothing. */
+/*
+ * The index could not be read: -EBADMSG and -EIO condemn it, so that the next start rebuilds it;
+ * -EIO also fails the drive. Other rv: nothing.
+ */
 void eng_local_index_error(struct eng_local *l, int rv);
 
-/* ---- damage.c (the thread that opens the drive) ------------------------------------------------------ */
+/* ---- damage.c (the thread that opens the drive) ---------------------------------------------- */
 
-/* One place of the log can't be read back. The index remembers it before it holds anything that comes behind. 0 or negative errno. */
+/*
+ * One place of the log can't be read back. The index remembers it before it holds anything that
+ * comes behind. 0 or negative errno.
+ */
 int eng_damage_found(struct eng_local *l, uint64_t file, uint64_t position);
 /* A record of this group was there; NULL: nobody knows what was. */
 void eng_damage_lost(struct eng_local *l, const struct fmt_record *rec);
 /* What the index remembers, before replay. 0 or negative errno. */
 int eng_damage_load(struct eng_local *l, struct eng_index_txn *txn);
-/* The log lost its end, and the index knew it up to there. Leaves a mark; where that fails, whoever opens the drive once more has it from eng_local.log_lost. */
+/*
+ * The log lost its end, and the index knew it up to there. Leaves a mark; where that fails, whoever
+ * opens the drive once more has it from eng_local.log_lost.
+ */
 void eng_damage_mark_lost(struct eng_local *l, const struct fmt_index_covered *known);
 /* Remembers durably that the log lost its end, if it did (eng_local.log_lost, or the mark). */
 int eng_damage_log_lost(struct eng_local *l);
 /* After replay: is it still so, and since which epoch? 0 or negative errno. */
 int eng_damage_end(struct eng_local *l);
 
-/* ---- replay.c -------------------------------------------------------------------------------------- */
+/* ---- replay.c -------------------------------------------------------------------------------- */
 
-/* Reads the log from where the index ends (or all there is), applies what is known committed, leaves the rest pending; sets the log's end. Blocking. */
+/*
+ * Reads the log from where the index ends (or all there is), applies what is known committed,
+ * leaves the rest pending; sets the log's end. Blocking.
+ */
 int eng_replay(struct eng_local *l, struct eng_error *error);
-/* open.c, called back once the log files are known: takes over what the index knows of them, of groups and of epochs. */
+/*
+ * open.c, called back once the log files are known: takes over what the index knows of them, of
+ * groups and of epochs.
+ */
 int eng_open_load(struct eng_local *l, struct eng_error *error);
 
-/* ---- operations of struct eng_drive_ops beside submit and close -------------------------------------- */
+/* ---- operations of struct eng_drive_ops beside submit and close ------------------------------ */
 
 int eng_local_epoch(struct eng_drive *drive, void *out, size_t cap, size_t *len, struct eng_epoch_history *history);
 bool eng_local_log_lost(struct eng_drive *drive);

@@ -5,13 +5,17 @@
  * O_DIRECT | RWF_DSYNC write of whole blocks, so its completion is the durability of all its records (I1), and a crash tears at most
  * that one batch. A failed write fails the drive and is never tried again (I8).
  *
- * Full is not failed: where there is no room for the next file, or (file systems that copy on write) for a batch in a file that was made ahead, records
- * wait in the queue until there is. Such a batch goes back there as it was, and the next one is written to the very same place, beginning with the same
- * records: what may be there of the first is a beginning of it, or broken off where its bytes end, which a replay takes for a tear. None of its records is
- * refused: a crash might bring it back, and other drives may have it. While records wait so, the store refuses changes before they have a number.
+ * Full is not failed: where there is no room for the next file, or (file systems that copy on
+ * write) for a batch in a file that was made ahead, records wait in the queue until there is. Such
+ * a batch goes back there as it was, and the next one is written to the very same place, beginning
+ * with the same records: what may be there of the first is a beginning of it, or broken off where
+ * its bytes end, which a replay takes for a tear. None of its records is refused: a crash might
+ * bring it back, and other drives may have it. While records wait so, the store refuses changes
+ * before they have a number.
  *
- * When a batch does not fit in the current file, the next one is begun, which a worker has made ahead; its header goes in the same write
- * as its first batch. Until it is at hand, and while the tail is at its bound, the queue waits; append.c bounds the queue (I9).
+ * When a batch does not fit in the current file, the next one is begun, which a worker has made
+ * ahead; its header goes in the same write as its first batch. Until it is at hand, and while the
+ * tail is at its bound, the queue waits; append.c bounds the queue (I9).
  *
  * owner: the loop.
  */
@@ -60,7 +64,7 @@ void eng_log_append(struct eng_local *l, struct eng_append *append)
         eng_count(&l->statistics.queue, 1);
 }
 
-/* ---- files ----------------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 static void next_run(struct eng_job *job)
 {
@@ -118,7 +122,10 @@ static void next_done(struct eng_job *job)
         eng_log_kick(l);
 }
 
-/* Few small appends are durable sooner in blocks that were written before; many, or large ones, are not, and then writing twice takes half of the drive. */
+/*
+ * Few small appends are durable sooner in blocks that were written before; many, or large ones, are
+ * not, and then writing twice takes half of the drive.
+ */
 static bool log_is_busy(const struct eng_local *l)
 {
         uint64_t ns = lp_now(l->drive.owner) - l->log.file_began;
@@ -175,7 +182,7 @@ static int log_begin_file(struct eng_local *l)
         return 0;
 }
 
-/* ---- building a batch ------------------------------------------------------------------------------ */
+/* ---- building a batch ------------------------------------------------------------------------ */
 
 static void put_record(struct eng_local *l, struct eng_append *append, uint64_t batch, uint32_t at)
 {
@@ -200,7 +207,10 @@ static void put_record(struct eng_local *l, struct eng_append *append, uint64_t 
         memset(to + used, 0, eng_rec_size(rec->body_len) - used);
 }
 
-/* Moves records from the queue into the buffer as far as room goes. Returns the bytes of the batch, a whole number of blocks. */
+/*
+ * Moves records from the queue into the buffer as far as room goes. Returns the bytes of the batch,
+ * a whole number of blocks.
+ */
 static uint32_t log_build(struct eng_local *l, uint64_t room)
 {
         uint64_t batch = l->log.current->bytes, size;
@@ -227,7 +237,7 @@ static uint32_t log_build(struct eng_local *l, uint64_t room)
         return padded;
 }
 
-/* ---- writing --------------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 void eng_log_ends_after(struct eng_local *l, const struct fmt_record *rec)
 {
@@ -239,9 +249,11 @@ void eng_log_ends_after(struct eng_local *l, const struct fmt_record *rec)
 }
 
 /*
- * What was written is taken in, one record after the other, and the end of the log with it: an index batch may begin in between (moving records has an
- * end, too), and must not say that a record is covered which is in no generation yet and not pending either. A record of the drive's own may have the
- * next one appended from here: it is not written before all are taken in, or it would be taken for one of them.
+ * What was written is taken in, one record after the other, and the end of the log with it: an
+ * index batch may begin in between (moving records has an end, too), and must not say that a record
+ * is covered which is in no generation yet and not pending either. A record of the drive's own may
+ * have the next one appended from here: it is not written before all are taken in, or it would be
+ * taken for one of them.
  */
 static void finish_batch(struct eng_local *l)
 {
@@ -294,7 +306,10 @@ void eng_log_fail(struct eng_local *l)
         fail_list(l, &l->log.batch, -EIO); /* whether they became durable is not known */
 }
 
-/* The batch goes back to the front of the queue, and will be written again to where it was to be. full: it met a full file system. */
+/*
+ * The batch goes back to the front of the queue, and will be written again to where it was to be.
+ * full: it met a full file system.
+ */
 static void take_back(struct eng_local *l, bool full)
 {
         struct eng_log *log = &l->log;
@@ -319,7 +334,10 @@ static void take_back(struct eng_local *l, bool full)
         log_is_full(l);
 }
 
-/* The machine had no memory for the write, which is no failure of the drive; but it is not waited for longer than for any I/O. */
+/*
+ * The machine had no memory for the write, which is no failure of the drive; but it is not waited
+ * for longer than for any I/O.
+ */
 static bool met_shortage(struct eng_local *l, int res)
 {
         uint64_t now = lp_now(l->drive.owner);
@@ -331,7 +349,10 @@ static bool met_shortage(struct eng_local *l, int res)
         return now - l->log.short_since < l->io_limit_ns;
 }
 
-/* A short write is what many file systems say first when they are full; one that goes on being short without ever saying so is not full. */
+/*
+ * A short write is what many file systems say first when they are full; one that goes on being
+ * short without ever saying so is not full.
+ */
 static bool met_full(struct eng_log *log, int res)
 {
         if (eng_io_full(res)) {
@@ -429,7 +450,10 @@ bool eng_log_memtable_full(const struct eng_local *l)
         return memtable_bytes(l) >= l->memtable_bytes * (atomic_load(&l->index_damaged) ? ENG_ROT_TAILS : 1);
 }
 
-/* What is under way ends, and others' way back needs records of this drive too; so only what clients begin is kept away. */
+/*
+ * What is under way ends, and others' way back needs records of this drive too; so only what
+ * clients begin is kept away.
+ */
 static void check_stall(struct eng_local *l)
 {
         if (atomic_load(&l->index_damaged) && memtable_bytes(l) >= l->memtable_bytes)

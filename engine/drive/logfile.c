@@ -1,11 +1,13 @@
 /*
  * logfile.c - the files of the log.
  *
- * log.c appends to the newest, replay.c reads them all, the drive frees those in which nothing lives. A file is made ahead by a worker,
- * full of zeroes; it is begun when its header is written together with its first batch (log.c), because only then is the
- * checksum known that chains it to the file before. A file whose header is not valid has not been begun.
+ * log.c appends to the newest, replay.c reads them all, the drive frees those in which nothing
+ * lives. A file is made ahead by a worker, full of zeroes; it is begun when its header is written
+ * together with its first batch (log.c), because only then is the checksum known that chains it to
+ * the file before. A file whose header is not valid has not been begun.
  *
- * The set belongs to the owner loop; the functions marked blocking touch nothing but their arguments.
+ * The set belongs to the owner loop; the functions marked blocking touch nothing but their
+ * arguments.
  */
 #include "engine/drive/logfile.h"
 
@@ -40,7 +42,7 @@ bool eng_logfile_number(const char *name, uint64_t *number)
         return strcmp(name, again) == 0 && *number <= ENG_LOGFILE_LAST;
 }
 
-/* ---- making files ---------------------------------------------------------------------------------- */
+/* ---- making files ---------------------------------------------------------------------------- */
 
 void eng_logfile_header(struct fmt_log_header *out, const struct eng_log_ident *ident, uint64_t prev_file,
                         uint32_t prev_crc, uint64_t prev_end)
@@ -185,11 +187,12 @@ int eng_logfile_prepare(int dir_fd, uint64_t number, uint64_t bytes, bool writte
         return rv;
 }
 
-/* ---- looking at one that the index knows ------------------------------------------------------------ */
+/* ---- looking at one that the index knows ----------------------------------------------------- */
 
 /*
- * While the drive serves, and somebody waits for a record of the file: as much is read as one batch that is lost as well may hide, and nothing beyond a
- * block that cannot be read, which may take the drive half a minute each.
+ * While the drive serves, and somebody waits for a record of the file: as much is read as one batch
+ * that is lost as well may hide, and nothing beyond a block that cannot be read, which may take the
+ * drive half a minute each.
  */
 static int salvage_generation(int dir_fd, const uint8_t drive_id[FMT_ID], uint64_t number, uint64_t *generation)
 {
@@ -221,7 +224,7 @@ int eng_logfile_look(int dir_fd, const uint8_t drive_id[FMT_ID], uint64_t number
         return *generation != 0 ? -EBADMSG : salvage_generation(dir_fd, drive_id, number, generation);
 }
 
-/* ---- the set --------------------------------------------------------------------------------------- */
+/* ---- the set --------------------------------------------------------------------------------- */
 
 struct eng_log_file *eng_log_files_add(struct eng_log_files *files, uint64_t number, uint64_t generation)
 {

@@ -1,5 +1,6 @@
 /*
- * logfile.h - the files of one drive's log: names, making them ahead, descriptors, what still lives in each.
+ * logfile.h - the files of one drive's log: names, making them ahead, descriptors, what still lives
+ * in each.
  */
 #ifndef MILLRACE_ENGINE_DRIVE_LOGFILE_H
 #define MILLRACE_ENGINE_DRIVE_LOGFILE_H
@@ -63,12 +64,16 @@ void eng_logfile_name(char name[ENG_LOGFILE_NAME_MAX], uint64_t number);
 /* False: not the name of a log file. */
 bool eng_logfile_number(const char *name, uint64_t *number);
 
-/* Blocking, any thread. The first file of a new drive: header and one EPOCH record, synced, and the folder too. */
+/*
+ * Blocking, any thread. The first file of a new drive: header and one EPOCH record, synced, and the
+ * folder too.
+ */
 int eng_logfile_make_first(int dir_fd, const uint8_t drive_id[FMT_ID], const void *epoch_body, size_t epoch_len);
 /*
- * Blocking, any thread. Makes file number of bytes, which has its blocks, synced, the folder too. written: its blocks are written with zeroes, so that each
- * append to it is durable sooner (the file system has nothing to note), at the price of writing everything twice. Left from a crash: made anew. -ENOSPC:
- * nothing is left behind.
+ * Blocking, any thread. Makes file number of bytes, which has its blocks, synced, the folder too.
+ * written: its blocks are written with zeroes, so that each append to it is durable sooner (the
+ * file system has nothing to note), at the price of writing everything twice. Left from a crash:
+ * made anew. -ENOSPC: nothing is left behind.
  */
 int eng_logfile_prepare(int dir_fd, uint64_t number, uint64_t bytes, bool written);
 /* O_DIRECT where the file system has it. Returns the descriptor or a negative errno. */
@@ -82,8 +87,9 @@ struct eng_log_file *eng_log_files_find(struct eng_log_files *files, uint64_t nu
 /* Forgets it; closes its descriptor. */
 void eng_log_files_remove(struct eng_log_files *files, struct eng_log_file *file);
 /*
- * Blocking, any thread. Whether the file has the header of this log file; fills *generation if that is 0, from its records if the header is damaged. 0;
- * -EBADMSG: the header is damaged or another's (*generation 0: nothing can be read of the file); -EIO ...
+ * Blocking, any thread. Whether the file has the header of this log file; fills *generation if that
+ * is 0, from its records if the header is damaged. 0; -EBADMSG: the header is damaged or another's
+ * (*generation 0: nothing can be read of the file); -EIO ...
  */
 int eng_logfile_look(int dir_fd, const uint8_t drive_id[FMT_ID], uint64_t number, uint64_t *generation);
 /* tombstones have changed. */

@@ -1,9 +1,10 @@
 /*
  * lookup_name.c - LOOKUP: the newest visible value of one name.
  *
- * Looks in the active generation, the frozen one, then the index, and stops at the first that speaks for the name: generations only ever
- * grow newer (append.c sees to records that come late). Inline bytes come from the cache or from the record in the log
- * (recread.c), verified either way (I5). Pages of the index that are not in memory are waited for (pages.c). owner: the loop.
+ * Looks in the active generation, the frozen one, then the index, and stops at the first that
+ * speaks for the name: generations only ever grow newer (append.c sees to records that come late).
+ * Inline bytes come from the cache or from the record in the log (recread.c), verified either way
+ * (I5). Pages of the index that are not in memory are waited for (pages.c). owner: the loop.
  */
 #include "engine/drive/local.h"
 

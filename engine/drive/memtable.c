@@ -1,8 +1,9 @@
 /*
  * memtable.c - names applied in memory, in order.
  *
- * The drive applies committed records here (append.c, replay.c), LOOKUP and SCAN look here before they look into the index, and the
- * index worker writes a frozen generation out in order of names. Owner: the loop while active; nobody changes it once frozen.
+ * The drive applies committed records here (append.c, replay.c), LOOKUP and SCAN look here before
+ * they look into the index, and the index worker writes a frozen generation out in order of names.
+ * Owner: the loop while active; nobody changes it once frozen.
  */
 #include "engine/drive/memtable.h"
 
@@ -20,7 +21,7 @@ static int memtable_compare(const struct eng_memtable_name *a, const struct eng_
 
 RB_GENERATE_INTERNAL(eng_memtable_tree, eng_memtable_name, tree, memtable_compare, static __attribute__((unused)))
 
-/* ---- lists of buffers ------------------------------------------------------------------------------ */
+/* ---- lists of buffers ------------------------------------------------------------------------ */
 
 int eng_buf_list_add(struct eng_buf_list *list, struct eng_buf *buf)
 {
@@ -51,7 +52,7 @@ void eng_buf_list_clear(struct eng_buf_list *list)
         memset(list, 0, sizeof(*list));
 }
 
-/* ---- values ---------------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 bool eng_value_same_shards(const void *older, size_t older_len, const void *newer, size_t newer_len)
 {
@@ -100,7 +101,7 @@ static int memtable_add_dead(struct eng_memtable *memtable, struct eng_buf *valu
         return eng_buf_list_add(&memtable->dead, value);
 }
 
-/* ---- life ------------------------------------------------------------------------------------------ */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 struct eng_memtable *eng_memtable_new(void)
 {
@@ -148,7 +149,7 @@ void eng_memtable_free(struct eng_memtable *memtable)
         free(memtable);
 }
 
-/* ---- finding --------------------------------------------------------------------------------------- */
+/* ---- finding --------------------------------------------------------------------------------- */
 
 static struct eng_memtable_name *find_exact(const struct eng_memtable *memtable, const uint8_t *name, size_t len)
 {
@@ -203,14 +204,17 @@ const struct eng_memtable_name *eng_memtable_next(const struct eng_memtable_name
         return RB_NEXT(eng_memtable_tree, NULL, (struct eng_memtable_name *)entry);
 }
 
-/* ---- changing -------------------------------------------------------------------------------------- */
+/* ---- changing -------------------------------------------------------------------------------- */
 
 static uint64_t entry_bytes(const struct eng_memtable_name *entry)
 {
         return sizeof(*entry) + entry->name_len + NODE_OVERHEAD + (entry->value != NULL ? entry->value->len : 0);
 }
 
-/* The value loses to one of a higher seq, which is NULL for a deletion. Takes over the reference to loser. */
+/*
+ * The value loses to one of a higher seq, which is NULL for a deletion. Takes over the reference to
+ * loser.
+ */
 static int supersede(struct eng_memtable *memtable, struct eng_buf *loser, const struct eng_buf *winner)
 {
         if (winner != NULL && eng_value_same_shards(loser->data, loser->len, winner->data, winner->len)) {
@@ -233,8 +237,11 @@ static struct eng_memtable_name *new_entry(const uint8_t *name, size_t len)
         return entry;
 }
 
-/* Parts go by the end of their upload. One that is deleted by itself is gone from a drive that catches up, by a copy: its data may live on in the
- * object that was made of it meanwhile, so it is not dead by that. */
+/*
+ * Parts go by the end of their upload. One that is deleted by itself is gone from a drive that
+ * catches up, by a copy: its data may live on in the object that was made of it meanwhile, so it is
+ * not dead by that.
+ */
 bool eng_memtable_only_forgets(enum eng_memtable_kind kind, const uint8_t *name)
 {
         return kind == ENG_MEMTABLE_GONE && name[0] == FMT_SPACE_PART;
@@ -306,7 +313,10 @@ int eng_memtable_delete(struct eng_memtable *memtable, const uint8_t *name, size
         return set(memtable, name, len, ENG_MEMTABLE_GONE, NULL, seq);
 }
 
-/* Takes the parts that came before the end of their upload out; those whose ids are in the list keep their data. */
+/*
+ * Takes the parts that came before the end of their upload out; those whose ids are in the list
+ * keep their data.
+ */
 static int drop_parts(struct eng_memtable *memtable, const uint8_t *prefix, size_t len, const struct eng_buf *ids, uint64_t seq)
 {
         struct eng_memtable_name *entry, *next;

@@ -1,8 +1,9 @@
 /*
- * memtable.h - a generation: what was applied in memory and is not in the index yet - names, places of shards, discards.
+ * memtable.h - a generation: what was applied in memory and is not in the index yet - names, places
+ * of shards, discards.
  *
- * A drive has two: the active one, which grows, and the frozen one, which the index worker is writing out. Frozen means that nobody changes it, so
- * the loop and the worker may both read it.
+ * A drive has two: the active one, which grows, and the frozen one, which the index worker is
+ * writing out. Frozen means that nobody changes it, so the loop and the worker may both read it.
  */
 #ifndef MILLRACE_ENGINE_DRIVE_TAIL_H
 #define MILLRACE_ENGINE_DRIVE_TAIL_H
@@ -88,10 +89,12 @@ static inline bool eng_memtable_empty(const struct eng_memtable *memtable)
         return memtable->name_count == 0 && memtable->objects == NULL && memtable->dead.count == 0;
 }
 
-/* ---- names ----------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
-/* All three: per name the highest seq wins; what loses and has shards goes to dead, unless the winner has the same shards. put takes over
- * the reference to value in any case. -ENOMEM. */
+/*
+ * All three: per name the highest seq wins; what loses and has shards goes to dead, unless the
+ * winner has the same shards. put takes over the reference to value in any case. -ENOMEM.
+ */
 int eng_memtable_put(struct eng_memtable *memtable, const uint8_t *name, size_t len, struct eng_buf *value, uint64_t seq);
 int eng_memtable_delete(struct eng_memtable *memtable, const uint8_t *name, size_t len, uint64_t seq);
 /* Whether an entry of this kind takes a value away without its shards being dead by that. */
@@ -99,7 +102,10 @@ bool eng_memtable_only_forgets(enum eng_memtable_kind kind, const uint8_t *name)
 /* ids: sorted ids of the parts that live on; taken over. */
 int eng_memtable_end_upload(struct eng_memtable *memtable, const uint8_t *upload, size_t len, struct eng_buf *ids, uint64_t seq);
 
-/* The entry that speaks for this name (an ended upload speaks for its parts, as a RANGE), or NULL: ask the next older generation. */
+/*
+ * The entry that speaks for this name (an ended upload speaks for its parts, as a RANGE), or NULL:
+ * ask the next older generation.
+ */
 const struct eng_memtable_name *eng_memtable_find(const struct eng_memtable *memtable, const uint8_t *name, size_t len);
 /* First entry (RANGE included) with name >= (after: >) the given one. */
 const struct eng_memtable_name *eng_memtable_seek(const struct eng_memtable *memtable, const uint8_t *name, size_t len, bool after);
@@ -112,12 +118,15 @@ bool eng_value_same_shards(const void *older, size_t older_len, const void *newe
 /* ids: as in END_UPLOAD. True: the part's data lives on. */
 bool eng_value_in_ids(const struct fmt_value *value, const uint8_t *ids, size_t ids_len);
 
-/* ---- places ---------------------------------------------------------------------------------------- */
+/* ---- places ---------------------------------------------------------------------------------- */
 
 /* Sets the place of a shard. 0: new; 1: replaced *old. -ENOMEM. */
 int eng_memtable_location(struct eng_memtable *memtable, const uint8_t object_id[FMT_ID], const struct eng_location *location,
                    struct eng_location *old);
-/* Forgets the object here and says so to what is older. gone is called for each place that was here. -ENOMEM. */
+/*
+ * Forgets the object here and says so to what is older. gone is called for each place that was
+ * here. -ENOMEM.
+ */
 int eng_memtable_discard(struct eng_memtable *memtable, const uint8_t object_id[FMT_ID], eng_index_location_gone gone, void *arg);
 /* 1: *out; 0: nothing said here, ask older; -ENOENT: discarded here. */
 int eng_memtable_location_find(const struct eng_memtable *memtable, const uint8_t object_id[FMT_ID], uint32_t stripe, uint8_t shard,

@@ -1,7 +1,8 @@
 /*
  * memtable_location.c - places of shards, and discards, that are not in the index yet.
  *
- * WRITE and DISCARD change them, READ looks here first. Owner: the loop while active; nobody changes them once frozen.
+ * WRITE and DISCARD change them, READ looks here first. Owner: the loop while active; nobody
+ * changes them once frozen.
  */
 #include "engine/drive/memtable.h"
 

@@ -1,9 +1,10 @@
 /*
  * open.c - opening a local drive.
  *
- * Called on a thread of its own per drive, before any loop knows the drive: lock the folder, see that it is the drive meant, open the
- * index (a new one when it is gone or damaged: I4), take in what segments hold beyond it, replay the log, start the workers.
- * A message to the owner loop starts the rest (the tick) once that loop runs.
+ * Called on a thread of its own per drive, before any loop knows the drive: lock the folder, see
+ * that it is the drive meant, open the index (a new one when it is gone or damaged: I4), take in
+ * what segments hold beyond it, replay the log, start the workers. A message to the owner loop
+ * starts the rest (the tick) once that loop runs.
  */
 #include "engine/drive/local.h"
 
@@ -18,7 +19,7 @@
 #include "engine/drive/frame.h"
 #include "engine/drive/identity.h"
 
-/* ---- the folder ------------------------------------------------------------------------------------ */
+/* ---- the folder ------------------------------------------------------------------------------ */
 
 static int check_identity(struct eng_local *l, struct eng_error *error)
 {
@@ -35,7 +36,10 @@ static int check_identity(struct eng_local *l, struct eng_error *error)
         if (memcmp(found.store_id, expected->store_id, FMT_ID) != 0 ||
             memcmp(found.drive_id, expected->drive_id, FMT_ID) != 0 || found.slot != expected->slot)
                 return eng_error_set(error, -EBADMSG, "%s is another drive than the one expected", l->path);
-        /* The store has taken the decision: it refuses drives of an older layout unless they are to be upgraded, or others were. */
+        /*
+         * The store has taken the decision: it refuses drives of an older layout unless they are to
+         * be upgraded, or others were.
+         */
         return found.layout < FMT_LAYOUT_VERSION ? eng_folder_upgrade(l->dir_fd, l->path, &found, error) : 0;
 }
 
@@ -62,7 +66,7 @@ static int open_folder(struct eng_local *l, struct eng_error *error)
         return 0;
 }
 
-/* ---- the index ------------------------------------------------------------------------------------- */
+/* ---- the index ------------------------------------------------------------------------------- */
 
 static int open_index(struct eng_local *l, struct eng_error *error)
 {
@@ -116,7 +120,10 @@ static int load_pg_row(void *arg, const struct fmt_index_pg *row)
         return 0;
 }
 
-/* Builds that don't know the row leave it as it is, so it may be older than what is covered: then that says more. */
+/*
+ * Builds that don't know the row leave it as it is, so it may be older than what is covered: then
+ * that says more.
+ */
 static int load_reach(struct eng_local *l)
 {
         const struct fmt_index_covered *covered = &l->covered, *reach = &l->reach;
@@ -168,7 +175,7 @@ int eng_open_load(struct eng_local *l, struct eng_error *error)
         return rv == 0 ? 0 : eng_error_set(error, rv, "%s/index cannot be read: %s", l->path, strerror(-rv));
 }
 
-/* ---- segments -------------------------------------------------------------------------------------- */
+/* ---- segments -------------------------------------------------------------------------------- */
 
 struct row_list {
         struct fmt_index_segment *rows;
@@ -221,9 +228,11 @@ static int known_location(const struct intake *intake, const struct fmt_frame *f
 }
 
 /*
- * Is this the frame that counts? The index decides: a frame that reclaim has moved was made of one that the index knew durably, so what the index
- * says now is right, be it that one or, after a discard, none. A new index takes what it finds. Of two frames of one shard (moved, or
- * written again) the later counts if every byte of it is right, else the earlier: a crash may have kept its header and not its payload. 1: it counts.
+ * Is this the frame that counts? The index decides: a frame that reclaim has moved was made of one
+ * that the index knew durably, so what the index says now is right, be it that one or, after a
+ * discard, none. A new index takes what it finds. Of two frames of one shard (moved, or written
+ * again) the later counts if every byte of it is right, else the earlier: a crash may have kept its
+ * header and not its payload. 1: it counts.
  */
 static int counts(const struct intake *intake, const struct eng_segment *segment, const struct fmt_frame *frame)
 {
@@ -307,7 +316,10 @@ static int segment_done(void *arg, struct eng_segment *segment)
         return rv;
 }
 
-/* An index that says of no log position that it is covered was made just now, or its making did not finish. */
+/*
+ * An index that says of no log position that it is covered was made just now, or its making did not
+ * finish.
+ */
 static int is_new_index(struct eng_local *l, bool *out)
 {
         struct fmt_index_covered covered;
@@ -334,7 +346,10 @@ static bool open_try_again(struct intake *intake, int *rv)
         return true;
 }
 
-/* The whole scan once; a segment that was taken in is not read again when it is repeated. Full is not failed: a full drive opens. */
+/*
+ * The whole scan once; a segment that was taken in is not read again when it is repeated. Full is
+ * not failed: a full drive opens.
+ */
 static int scan_segments(struct eng_local *l, bool *took, struct eng_error *error)
 {
         struct intake intake = {.l = l};
@@ -367,8 +382,9 @@ static void count_in_memtable(struct eng_local *l)
 }
 
 /*
- * Rows whose files are lost name nothing that could be read. But the last row stays, since the next number is told from it: there are places
- * yet that name it, and what becomes of them must not be counted for another segment.
+ * Rows whose files are lost name nothing that could be read. But the last row stays, since the next
+ * number is told from it: there are places yet that name it, and what becomes of them must not be
+ * counted for another segment.
  */
 static int drop_lost_rows(struct eng_local *l, const struct row_list *list)
 {
@@ -432,7 +448,7 @@ static int open_segments(struct eng_local *l, struct eng_error *error)
         return rv;
 }
 
-/* ---- the owner loop's part ------------------------------------------------------------------------- */
+/* ---- the owner loop's part ------------------------------------------------------------------- */
 
 static void open_tick(struct lp_timer *timer)
 {
@@ -472,7 +488,7 @@ static void open_start(struct lp_msg *msg)
         open_tick(&l->tick);
 }
 
-/* ---- life ------------------------------------------------------------------------------------------ */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 static uint64_t or_default(uint64_t value, uint64_t preset)
 {
@@ -573,7 +589,10 @@ static int open_local(struct eng_local *l, struct eng_error *error)
         return 0;
 }
 
-/* rebuild: the index turned out to be damaged, or to know more than the log (lost), and was condemned; the next try makes a new one. */
+/*
+ * rebuild: the index turned out to be damaged, or to know more than the log (lost), and was
+ * condemned; the next try makes a new one.
+ */
 static int try_open(const struct eng_local_options *options, struct eng_local **out, bool *rebuild, char lost[ENG_DAMAGE_TEXT],
                     struct eng_error *error)
 {

@@ -1,8 +1,10 @@
 /*
  * pages.c - see pages.h.
  *
- * The bytes themselves are not wanted: reading them by way of the page cache brings the page to where it is mapped. All reads have the same memory to go
- * to, which nobody looks at. So nothing of a drive is in the kernel's hands but the descriptor, and a read that never ends keeps only the drive's own memory (holds).
+ * The bytes themselves are not wanted: reading them by way of the page cache brings the page to
+ * where it is mapped. All reads have the same memory to go to, which nobody looks at. So nothing of
+ * a drive is in the kernel's hands but the descriptor, and a read that never ends keeps only the
+ * drive's own memory (holds).
  *
  * owner: the loop.
  */
@@ -41,7 +43,7 @@ struct eng_op *eng_pages_op(struct eng_page_wait *wait)
         return container_of((void *)wait, struct eng_op, priv);
 }
 
-/* ---- may a page be touched? ------------------------------------------------------------------------ */
+/* ---- may a page be touched? ------------------------------------------------------------------ */
 
 static bool is_suspect(struct eng_local *l)
 {
@@ -83,7 +85,7 @@ void eng_pages_tick(struct eng_local *l)
                 eng_resident_forget(&l->pages.resident);
 }
 
-/* ---- reading --------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static void tell_all(struct eng_local *l, struct eng_page_wait_list *list, int rv)
 {
@@ -95,7 +97,10 @@ static void tell_all(struct eng_local *l, struct eng_page_wait_list *list, int r
         }
 }
 
-/* res: what the kernel says of a read of count pages. A page that the file does not have is one that cannot be read, as a fault would say. */
+/*
+ * res: what the kernel says of a read of count pages. A page that the file does not have is one
+ * that cannot be read, as a fault would say.
+ */
 static int outcome(struct eng_local *l, const struct eng_page_read *r, int res)
 {
         if (res >= (int)ENG_PAGE_BYTES) {
@@ -235,7 +240,7 @@ void eng_pages_wait_op(struct eng_local *l, struct eng_op *op, void (*again)(str
         eng_pages_wait(l, wait);
 }
 
-/* ---- ends ------------------------------------------------------------------------------------------ */
+/* ---- ends ------------------------------------------------------------------------------------ */
 
 static void tell_everybody(struct eng_local *l, int rv)
 {
@@ -276,7 +281,7 @@ void eng_pages_close(struct eng_local *l)
         eng_resident_close(&l->pages.resident);
 }
 
-/* ---- for tests ------------------------------------------------------------------------------------- */
+/* ---- for tests ------------------------------------------------------------------------------- */
 
 void eng_pages_pretend(struct eng_local *l, uint64_t after, uint64_t ms)
 {

@@ -1,10 +1,11 @@
 /*
  * pgs.c - placement groups of one drive, and their pending records.
  *
- * APPEND adds records, COMMIT and replay take them out in order of seq, recovery lists them. A drive has as many groups as the
- * store's map, and each record asks for its own three times: they are found by number, and a tree keeps their order. Records of one group nearly
- * always come in order, so a list kept sorted from its end is all it needs.
- * owner: the loop (replay: the opening thread).
+ * APPEND adds records, COMMIT and replay take them out in order of seq, recovery lists them. A
+ * drive has as many groups as the store's map, and each record asks for its own three times: they
+ * are found by number, and a tree keeps their order. Records of one group nearly always come in
+ * order, so a list kept sorted from its end is all it needs. owner: the loop (replay: the opening
+ * thread).
  */
 #include "engine/drive/pgs.h"
 

@@ -1,5 +1,6 @@
 /*
- * pgs.h - what a drive knows of each placement group: how far its records are applied, and those that wait for COMMIT.
+ * pgs.h - what a drive knows of each placement group: how far its records are applied, and those
+ * that wait for COMMIT.
  */
 #ifndef MILLRACE_ENGINE_DRIVE_PGS_H
 #define MILLRACE_ENGINE_DRIVE_PGS_H
@@ -32,7 +33,10 @@ TAILQ_HEAD(eng_append_list, eng_append);
 /* With a reference of its own to body, which may be NULL. NULL: no memory. */
 struct eng_append *eng_append_new(enum fmt_record_type type, struct eng_buf *body);
 void eng_append_free(struct eng_append *append);
-/* What an ENG_OP_APPEND asks for can be a record: -EINVAL if not. The checksum of its body is not looked at. */
+/*
+ * What an ENG_OP_APPEND asks for can be a record: -EINVAL if not. The checksum of its body is not
+ * looked at.
+ */
 int eng_append_check(const struct eng_op *op);
 /* Copies to the record what the op says of it, all but its type and body. */
 void eng_append_describe(struct eng_append *append, const struct eng_op *op);
@@ -71,25 +75,37 @@ struct eng_log_pg *eng_pgs_get(struct eng_pgs *pgs, uint32_t number);
 /* Ascending; NULL: the first. */
 struct eng_log_pg *eng_pgs_next(const struct eng_pgs *pgs, struct eng_log_pg *after);
 
-/* Adds a durable record, behind all others in position. False: one of that seq is pending already; append stays the caller's. */
+/*
+ * Adds a durable record, behind all others in position. False: one of that seq is pending already;
+ * append stays the caller's.
+ */
 bool eng_pgs_add(struct eng_pgs *pgs, struct eng_log_pg *pg, struct eng_append *append);
 /* Takes the first pending record out if its seq is at most up_to; NULL: none. Marks it applied. */
 struct eng_append *eng_pgs_take(struct eng_pgs *pgs, struct eng_log_pg *pg, uint64_t up_to);
 struct eng_append *eng_pgs_find_pending(const struct eng_log_pg *pg, uint64_t seq);
 bool eng_pgs_applied_lately(const struct eng_log_pg *pg, uint64_t seq);
-/* The pending records, as the body of a VOID record. NULL: no memory, or more than a record can name. */
+/*
+ * The pending records, as the body of a VOID record. NULL: no memory, or more than a record can
+ * name.
+ */
 struct eng_buf *eng_pgs_void_body(const struct eng_pgs *pgs);
 /* Drops one pending record; harmless if it is not there. */
 void eng_pgs_void(struct eng_pgs *pgs, const struct fmt_void *which);
 /* Numbers up to seq were given. Whether their records were applied here is not known. */
 void eng_pgs_see(struct eng_log_pg *pg, uint64_t seq, uint64_t epoch);
-/* Records up to seq were seen here once, whether or not the log still has them. Those that are not pending were applied. */
+/*
+ * Records up to seq were seen here once, whether or not the log still has them. Those that are not
+ * pending were applied.
+ */
 void eng_pgs_mark(struct eng_log_pg *pg, uint64_t seq, uint64_t epoch);
 void eng_pgs_set_committed(struct eng_log_pg *pg, uint64_t committed);
 /* Entries of a TAIL answer: per pg the pending ones, then its mark. NULL: no memory. */
 struct eng_buf *eng_pgs_tail(const struct eng_pgs *pgs, uint32_t *count);
 
-/* A repeated APPEND of what is here already. One that is still on its way is appended again, which does no harm. */
+/*
+ * A repeated APPEND of what is here already. One that is still on its way is appended again, which
+ * does no harm.
+ */
 bool eng_append_have(const struct eng_pgs *pgs, const struct eng_op *op);
 
 #endif

@@ -1,13 +1,15 @@
 /*
  * read.c - READ: bytes of one shard, verified.
  *
- * The owner loop finds the frame's place (active, frozen, index) and pins its segment; the op's home loop reads and checks
- * that it is the frame meant and that every CRC block touched is right (I5). A range near the start is one read, header and blocks
- * together. For one further in, the header's CRCs come from a small table of headers verified before; only without it the header is a read of its
- * own.
+ * The owner loop finds the frame's place (active, frozen, index) and pins its segment; the op's
+ * home loop reads and checks that it is the frame meant and that every CRC block touched is right
+ * (I5). A range near the start is one read, header and blocks together. For one further in, the
+ * header's CRCs come from a small table of headers verified before; only without it the header is a
+ * read of its own.
  *
- * What is read for the first time is read past the page cache, which spares a copy, and pages that nobody may ask for again. What was read before, no
- * longer ago than memory reaches, is read through the page cache and stays there. So a pass over more than fits pushes nothing out.
+ * What is read for the first time is read past the page cache, which spares a copy, and pages that
+ * nobody may ask for again. What was read before, no longer ago than memory reaches, is read
+ * through the page cache and stays there. So a pass over more than fits pushes nothing out.
  *
  * What the drive cannot read is damage of this shard, not the end of the drive (unreliable.c).
  *
@@ -72,7 +74,7 @@ static struct eng_reading *read_of_msg(struct lp_msg *msg)
         return container_of(msg, struct eng_reading, msg);
 }
 
-/* ---- headers remembered ---------------------------------------------------------------------------- */
+/* ---- headers remembered ---------------------------------------------------------------------- */
 
 static unsigned header_slot(uint64_t segment, uint64_t position)
 {
@@ -118,7 +120,7 @@ void eng_read_free(struct eng_local *l)
         eng_ghosts_clear(&l->unit_ghosts);
 }
 
-/* ---- owner, afterwards ----------------------------------------------------------------------------- */
+/* ---- owner, afterwards ----------------------------------------------------------------------- */
 
 static unsigned *flying(struct eng_local *l, const struct lp_loop *home)
 {
@@ -154,7 +156,7 @@ static void read_back_on_owner(struct lp_msg *msg)
         eng_flight_end(&r->flight);
 }
 
-/* ---- home ------------------------------------------------------------------------------------------ */
+/* ---- home ------------------------------------------------------------------------------------ */
 
 static void read_finish(struct eng_reading *r, int rv)
 {
@@ -207,7 +209,10 @@ static void have_part(struct eng_reading *r)
                 read_finish(r, r->op != NULL ? verify(r) : -EIO);
 }
 
-/* The drive has failed, or gives these bytes too late: then they are as unreadable. The kernel has the slot. */
+/*
+ * The drive has failed, or gives these bytes too late: then they are as unreadable. The kernel has
+ * the slot.
+ */
 static void read_give_up(struct eng_flight *flight)
 {
         struct eng_reading *r = (struct eng_reading *)flight;
@@ -271,7 +276,7 @@ static void read_on_home(struct lp_msg *msg)
         read_shard_bytes(r);
 }
 
-/* ---- owner, first ---------------------------------------------------------------------------------- */
+/* ---- owner, first ---------------------------------------------------------------------------- */
 
 int eng_location_find(struct eng_local *l, const uint8_t object_id[FMT_ID], uint32_t stripe, uint8_t shard,
                    struct eng_location *location)

@@ -1,9 +1,9 @@
 /*
  * rec.c - records of the log as bytes.
  *
- * The append side seals them, replay and reads check them, the tail walks their mutations. Nothing read from a drive is believed
- * before it passed here: lengths are checked even where a CRC was right, because a CRC only says that bytes are what
- * someone wrote. Pure functions; any thread.
+ * The append side seals them, replay and reads check them, the tail walks their mutations. Nothing
+ * read from a drive is believed before it passed here: lengths are checked even where a CRC was
+ * right, because a CRC only says that bytes are what someone wrote. Pure functions; any thread.
  */
 #include "engine/drive/rec.h"
 
@@ -28,7 +28,7 @@ int eng_name_compare(const uint8_t *a, size_t a_len, const uint8_t *b, size_t b_
         return a_len < b_len ? -1 : a_len > b_len;
 }
 
-/* ---- headers --------------------------------------------------------------------------------------- */
+/* ---- headers --------------------------------------------------------------------------------- */
 
 static uint32_t log_header_crc(const struct fmt_log_header *header)
 {
@@ -73,7 +73,7 @@ bool eng_rec_ok(const struct fmt_record *rec, const struct eng_log_ident *ident,
                rec->type != 0 && rec->batch <= position && rec->batch % FMT_BLOCK == 0;
 }
 
-/* ---- bodies ---------------------------------------------------------------------------------------- */
+/* ---- bodies ---------------------------------------------------------------------------------- */
 
 int eng_rec_next(const uint8_t *body, size_t len, uint32_t inline_len, size_t *pos, struct eng_mut *out)
 {
@@ -199,7 +199,10 @@ int eng_rec_check_stored_copy(const uint8_t *body, size_t len, uint32_t inline_l
         return check_copy(body, len, inline_len, eng_value_check_head);
 }
 
-/* What a later version wrote behind the fields known here is skipped, unless it says that it must be understood. */
+/*
+ * What a later version wrote behind the fields known here is skipped, unless it says that it must
+ * be understood.
+ */
 static int check_epoch_tail(const uint8_t *at, size_t len)
 {
         struct fmt_epoch_tail tail;

@@ -1,5 +1,6 @@
 /*
- * rec.h - one record of the log as bytes: sealing, checking, and walking the mutations in its body. Pure functions; any thread.
+ * rec.h - one record of the log as bytes: sealing, checking, and walking the mutations in its body.
+ * Pure functions; any thread.
  */
 #ifndef MILLRACE_ENGINE_DRIVE_REC_H
 #define MILLRACE_ENGINE_DRIVE_REC_H
@@ -46,21 +47,30 @@ struct eng_mut {
 };
 
 /*
- * The mutations of a FMT_RECORD_PG body, *pos = 0 at first. body may lack its last inline_len bytes (inline_bytes is then not to be read).
- * 1: one; 0: end; -EBADMSG: lengths that lead nowhere.
+ * The mutations of a FMT_RECORD_PG body, *pos = 0 at first. body may lack its last inline_len bytes
+ * (inline_bytes is then not to be read). 1: one; 0: end; -EBADMSG: lengths that lead nowhere.
  */
 int eng_rec_next(const uint8_t *body, size_t len, uint32_t inline_len, size_t *pos, struct eng_mut *out);
 /* Everything that applying it relies on: names, values, ids, where inline bytes stand. -EBADMSG. */
 int eng_rec_check_body(const uint8_t *body, size_t len, uint32_t inline_len);
-/* The same of a COPY record, which ends no upload: parts are copied, or deleted, one by one. -EBADMSG. */
+/*
+ * The same of a COPY record, which ends no upload: parts are copied, or deleted, one by one.
+ * -EBADMSG.
+ */
 int eng_rec_check_copy(const uint8_t *body, size_t len, uint32_t inline_len);
-/* Of records that stand in the log: a value whose parts cannot be decoded is no damage of the log. Its name reads as damaged, and is there. */
+/*
+ * Of records that stand in the log: a value whose parts cannot be decoded is no damage of the log.
+ * Its name reads as damaged, and is there.
+ */
 int eng_rec_check_stored(const uint8_t *body, size_t len, uint32_t inline_len);
 int eng_rec_check_stored_copy(const uint8_t *body, size_t len, uint32_t inline_len);
 /* Body of an EPOCH record: long enough for what it says. -EBADMSG. */
 int eng_rec_check_epoch(const void *body, size_t len);
 
-/* Length of the prefix of all PART names of the upload whose UPLOAD name this is (the same bytes but for the space), 0: not an UPLOAD name. */
+/*
+ * Length of the prefix of all PART names of the upload whose UPLOAD name this is (the same bytes
+ * but for the space), 0: not an UPLOAD name.
+ */
 size_t eng_rec_upload_name(const uint8_t *name, size_t len);
 
 /* Bytewise order of names. */

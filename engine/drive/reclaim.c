@@ -1,16 +1,20 @@
 /*
  * reclaim.c - when a drive gets dead space back, from which file, and how fast.
  *
- * Looked at once a second, and when a victim is done with. The file with the most dead bytes per living one is taken first, if it is
- * dead enough: half, while the file system has a quarter free, and less the less there is. One victim at a time, and the next one only when the
- * index durably names nothing in it, so that copies never take more than one file's worth ahead of what they free.
+ * Looked at once a second, and when a victim is done with. The file with the most dead bytes per
+ * living one is taken first, if it is dead enough: half, while the file system has a quarter free,
+ * and less the less there is. One victim at a time, and the next one only when the index durably
+ * names nothing in it, so that copies never take more than one file's worth ahead of what they
+ * free.
  *
- * Log files: a file whose records hide older ones (tombstones) may go only when all older files are gone. So any file without tombstones may be the
- * victim, or else the oldest; and when nothing else is dead enough but the log as a whole is, the oldest goes on that account: one round through
- * the log frees all that is dead in it, at a cost that its dead part bounds.
+ * Log files: a file whose records hide older ones (tombstones) may go only when all older files are
+ * gone. So any file without tombstones may be the victim, or else the oldest; and when nothing else
+ * is dead enough but the log as a whole is, the oldest goes on that account: one round through the
+ * log frees all that is dead in it, at a cost that its dead part bounds.
  *
- * The rate is the operator's at leisure, four times that while nothing else is asked of the drive, and rises without bound as free space goes
- * towards the reserve: a PUT must not be refused for dead space. owner: the loop.
+ * The rate is the operator's at leisure, four times that while nothing else is asked of the drive,
+ * and rises without bound as free space goes towards the reserve: a PUT must not be refused for
+ * dead space. owner: the loop.
  */
 #include "engine/drive/local.h"
 
@@ -33,7 +37,7 @@ static struct eng_local *of_timer(struct lp_timer *timer)
         return container_of(timer, struct eng_local, reclaim.timer);
 }
 
-/* ---- how short of space ---------------------------------------------------------------------------- */
+/* ---- how short of space ---------------------------------------------------------------------- */
 
 /* Free above the reserve, as a part of ROOMY: 0 none .. 1024 enough. */
 static unsigned ease(const struct eng_local *l, unsigned parts)
@@ -67,7 +71,7 @@ static uint64_t rate_now(const struct eng_local *l)
         return (busy ? rate : 4 * rate) * 1024 / at;
 }
 
-/* ---- victims --------------------------------------------------------------------------------------- */
+/* ---- victims --------------------------------------------------------------------------------- */
 
 /* Of size bytes live are living. */
 static unsigned dead_percent(uint64_t live, uint64_t size)
@@ -81,7 +85,10 @@ static bool segment_eligible(const struct eng_segment *segment)
                segment->writing == 0 && !segment->unsynced && segment->indexed_to >= segment->end;
 }
 
-/* Nothing of a victim is given back before all that lives in it is elsewhere: one for which there is no room would only fill the drive, to its last byte. */
+/*
+ * Nothing of a victim is given back before all that lives in it is elsewhere: one for which there
+ * is no room would only fill the drive, to its last byte.
+ */
 static bool reclaim_has_room(const struct eng_local *l, const struct eng_segment *segment)
 {
         return segment->live_bytes + ENG_LOG_BYTES_MIN <= eng_segments_room(l->segments) + eng_space_free(l->space);
@@ -163,7 +170,7 @@ static void reclaim_begin(struct eng_local *l)
                 rc->retry_at = lp_now(l->drive.owner) + RETRY_NS; /* memory: later */
 }
 
-/* ---- pace ------------------------------------------------------------------------------------------ */
+/* ---- pace ------------------------------------------------------------------------------------ */
 
 static void pause_over(struct lp_timer *timer)
 {
@@ -229,7 +236,7 @@ void eng_reclaim_pace(struct eng_local *l, uint64_t bytes, void (*step)(struct e
                 eng_reclaim_wait(l, (uint64_t)((double)-rc->tokens / (double)(rate + 1) * 1e9), step);
 }
 
-/* ---- before and after one victim ------------------------------------------------------------------- */
+/* ---- before and after one victim ------------------------------------------------------------- */
 
 static void victim_end(struct eng_local *l)
 {
@@ -311,7 +318,7 @@ void eng_reclaim_tick(struct eng_local *l)
         eng_reclaim_settled(l);
 }
 
-/* ---- life ------------------------------------------------------------------------------------------ */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 int eng_reclaim_open(struct eng_local *l)
 {

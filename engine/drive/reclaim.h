@@ -1,12 +1,14 @@
 /*
- * reclaim.h - getting dead space back: living frames are moved out of mostly dead segments, living values out of mostly dead log files.
+ * reclaim.h - getting dead space back: living frames are moved out of mostly dead segments, living
+ * values out of mostly dead log files.
  *
  *   reclaim.c          when, which one, how fast; one victim at a time
  *   reclaim_segment.c  one segment: its living frames into the segment being appended to
  *   reclaim_log.c      one log file: its living values as COPY records at the log's end
  *
- * The victim itself is unlinked by file.c, by the same rule as ever: when the durable index names nothing in it and nobody uses it. So a crash at
- * any point leaves either the old place in force, or the new one.
+ * The victim itself is unlinked by file.c, by the same rule as ever: when the durable index names
+ * nothing in it and nobody uses it. So a crash at any point leaves either the old place in force,
+ * or the new one.
  */
 #ifndef MILLRACE_ENGINE_DRIVE_RECLAIM_H
 #define MILLRACE_ENGINE_DRIVE_RECLAIM_H
@@ -26,7 +28,7 @@
 
 struct eng_local;
 
-/* ---- one log file (reclaim_log.c) ------------------------------------------------------------------- */
+/* ---- one log file (reclaim_log.c) ------------------------------------------------------------ */
 
 #define ENG_MOVE_RECORDS 256u
 #define ENG_MOVE_BYTES   (2u << 20) /* any record fits */
@@ -54,7 +56,7 @@ struct eng_log_move {
 void eng_log_move_read(struct eng_log_move *move);
 void eng_log_move_end(struct eng_log_move *move);
 
-/* ---- the whole -------------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 enum eng_reclaim_state {
         ENG_RECLAIM_IDLE,

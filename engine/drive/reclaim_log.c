@@ -1,17 +1,23 @@
 /*
- * reclaim_log.c - one mostly dead log file: its living values go to the log's end, as COPY records of their own.
+ * reclaim_log.c - one mostly dead log file: its living values go to the log's end, as COPY records
+ * of their own.
  *
- * The worker follows the file's chain from its header and reads whole records, every CRC checked, and goes on behind what is damaged; the loop looks each name up, and where the value
- * that counts stands in exactly this record, its mutation is appended anew: same number, same epoch, inline bytes included. The index batch that
- * holds the new position takes the old one off the file's count, and with none left file.c frees it. Values in a damaged or unreadable record keep the
- * file until a verification has written them anew from other drives.
+ * The worker follows the file's chain from its header and reads whole records, every CRC checked,
+ * and goes on behind what is damaged; the loop looks each name up, and where the value that counts
+ * stands in exactly this record, its mutation is appended anew: same number, same epoch, inline
+ * bytes included. The index batch that holds the new position takes the old one off the file's
+ * count, and with none left file.c frees it. Values in a damaged or unreadable record keep the file
+ * until a verification has written them anew from other drives.
  *
- * A copy never beats a newer value, also in a replay from nothing, where the index may have forgotten why a name is gone: a copy is queued only
- * while no other record of its group is queued, being written or pending. So in the order of the log nothing newer of that name stands before it, and
- * whatever comes later stands behind it. Names of a group that is busy are tried again for a while, and then wait for another pass.
+ * A copy never beats a newer value, also in a replay from nothing, where the index may have
+ * forgotten why a name is gone: a copy is queued only while no other record of its group is queued,
+ * being written or pending. So in the order of the log nothing newer of that name stands before it,
+ * and whatever comes later stands behind it. Names of a group that is busy are tried again for a
+ * while, and then wait for another pass.
  *
- * What is not copied: dead values; tombstones, which file.c keeps until no older file is left; EPOCH records, which epoch.c copies; marks and
- * gaps, which are written anew by file.c. owner: the loop, but for what is marked blocking.
+ * What is not copied: dead values; tombstones, which file.c keeps until no older file is left;
+ * EPOCH records, which epoch.c copies; marks and gaps, which are written anew by file.c. owner: the
+ * loop, but for what is marked blocking.
  */
 #include "engine/drive/local.h"
 
@@ -32,7 +38,7 @@ _Static_assert(FMT_BODY_MAX <= ENG_MOVE_BYTES, "the buffer has room for any reco
 static void reclaim_log_read_start(struct eng_local *l);
 static void copy_step(struct eng_local *l);
 
-/* ---- reading (blocking) ---------------------------------------------------------------------------- */
+/* ---- reading (blocking) ---------------------------------------------------------------------- */
 
 static int move_open(struct eng_log_move *move)
 {
@@ -68,7 +74,10 @@ static bool has_values(const struct fmt_record *rec, const uint8_t *body)
                eng_rec_check_body(body, rec->body_len, rec->inline_len) == 0;
 }
 
-/* Steps over what is no record. 1: there is one behind it; 0: the file ends. The index says which of its values count, so none needs the chain. */
+/*
+ * Steps over what is no record. 1: there is one behind it; 0: the file ends. The index says which
+ * of its values count, so none needs the chain.
+ */
 static int move_skip(struct eng_log_move *move)
 {
         struct fmt_record rec;
@@ -141,7 +150,7 @@ void eng_log_move_end(struct eng_log_move *move)
         move->buffer = NULL;
 }
 
-/* ---- which groups are busy ------------------------------------------------------------------------- */
+/* ---- which groups are busy ------------------------------------------------------------------- */
 
 static void mark_busy(struct eng_reclaim *rc, uint32_t pg)
 {
@@ -167,9 +176,11 @@ static void find_busy(struct eng_local *l)
                 mark_busy(rc, append->rec.pg);
 }
 
-/* ---- copying --------------------------------------------------------------------------------------- */
+/* ---- copying --------------------------------------------------------------------------------- */
 
-/* 1: the value that counts for this name stands in this record. 0, ENG_INDEX_ABSENT, -ENOMEM, -EIO. */
+/*
+ * 1: the value that counts for this name stands in this record. 0, ENG_INDEX_ABSENT, -ENOMEM, -EIO.
+ */
 static int reclaim_log_lives(struct eng_local *l, const struct fmt_record *rec, const struct eng_mut *mut)
 {
         struct fmt_value head;
@@ -231,7 +242,10 @@ static void page_back(struct eng_local *l, struct eng_page_wait *wait, int rv)
         one_back(l);
 }
 
-/* Record number i needs a page that is not in memory. It counts among what is on its way; when all of that is back, the records are gone through again. */
+/*
+ * Record number i needs a page that is not in memory. It counts among what is on its way; when all
+ * of that is back, the records are gone through again.
+ */
 static void await_page(struct eng_local *l, unsigned i)
 {
         struct eng_reclaim *rc = &l->reclaim;
@@ -320,14 +334,17 @@ static int copy_record(struct eng_local *l, const struct fmt_record *rec, const 
         return rv;
 }
 
-/* ---- steps ----------------------------------------------------------------------------------------- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 static void read_run(struct eng_job *job)
 {
         eng_log_move_read(&OF(job, job)->reclaim.move);
 }
 
-/* Goes through the records that were read. Again: what was copied has another place by now, and is passed over. */
+/*
+ * Goes through the records that were read. Again: what was copied has another place by now, and is
+ * passed over.
+ */
 static void copy_step(struct eng_local *l)
 {
         struct eng_reclaim *rc = &l->reclaim;

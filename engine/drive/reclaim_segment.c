@@ -1,15 +1,18 @@
 /*
- * reclaim_segment.c - one mostly dead segment: its living frames are written anew, and the index told.
+ * reclaim_segment.c - one mostly dead segment: its living frames are written anew, and the index
+ * told.
  *
  *   headers (worker) -> which live (loop) -> load, verify (worker) -> write -> SYNC -> places (loop) -> load ... -> headers ... -> end
  *
- * Frames go into the segment that is being appended to, like any WRITE, with a new header. Only after the SYNC does the tail get the new place, and
- * only if the index still names the old one: a frame discarded meanwhile is dead in both. The index batch that holds the new places takes the
+ * Frames go into the segment that is being appended to, like any WRITE, with a new header. Only
+ * after the SYNC does the tail get the new place, and only if the index still names the old one: a
+ * frame discarded meanwhile is dead in both. The index batch that holds the new places takes the
  * old ones off the victim's count; with none left file.c unlinks it, unless a read has it pinned.
  *
- * A crash leaves copies that the index does not name. They carry FMT_FRAME_MOVED, and are made only of frames that the index knew durably. So a
- * scan takes no notice of them while the index is whole - it names the frame they were made of, or that was discarded - and only an index that
- * is built anew takes them in (open.c).
+ * A crash leaves copies that the index does not name. They carry FMT_FRAME_MOVED, and are made only
+ * of frames that the index knew durably. So a scan takes no notice of them while the index is whole
+ * - it names the frame they were made of, or that was discarded - and only an index that is built
+ * anew takes them in (open.c).
  *
  * owner: the loop, but for what segment_copy.c does on the worker.
  */
@@ -32,7 +35,10 @@ static uint32_t frame_bytes(const struct eng_copy_frame *frame)
         return FMT_BLOCK + frame->payload_len;
 }
 
-/* 1: the frame of the victim is the one that counts. 0; ENG_INDEX_ABSENT: not to be said without reading a page. */
+/*
+ * 1: the frame of the victim is the one that counts. 0; ENG_INDEX_ABSENT: not to be said without
+ * reading a page.
+ */
 static int reclaim_segment_lives(struct eng_local *l, const struct eng_copy_frame *frame)
 {
         struct eng_location location;
@@ -50,7 +56,7 @@ static void reclaim_segment_give_up(struct eng_local *l)
         eng_reclaim_passed(l);
 }
 
-/* ---- places ---------------------------------------------------------------------------------------- */
+/* ---- places ---------------------------------------------------------------------------------- */
 
 static void one_dead(struct eng_local *l, uint64_t id, uint64_t bytes)
 {
@@ -124,7 +130,7 @@ static void reclaim_segment_synced(struct eng_op *op)
                 eng_reclaim_pace(l, 2 * bytes, load_start);
 }
 
-/* ---- writing --------------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static void flush(struct eng_local *l)
 {
@@ -195,7 +201,10 @@ static int location_one(struct eng_local *l, struct eng_copy_frame *frame)
         return 0;
 }
 
-/* Gathers frames that lie side by side in the buffer and will in the segment. 0: there is a run (or none is left); -EAGAIN: no segment. */
+/*
+ * Gathers frames that lie side by side in the buffer and will in the segment. 0: there is a run (or
+ * none is left); -EAGAIN: no segment.
+ */
 static int reclaim_segment_gather(struct eng_local *l)
 {
         struct eng_reclaim *rc = &l->reclaim;
@@ -263,7 +272,7 @@ void eng_reclaim_room(struct eng_local *l, int rv)
         flush(l);
 }
 
-/* ---- reading --------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static void load_run(struct eng_job *job)
 {

@@ -1,12 +1,16 @@
 /*
- * recread.c - reading one record back from the log: inline bytes for LOOKUP, a pending record's body for RECORD.
+ * recread.c - reading one record back from the log: inline bytes for LOOKUP, a pending record's
+ * body for RECORD.
  *
- * The owner loop knows the file and pins it; the op's home loop reads and verifies (header, place, body CRC, and that it is the record
- * meant), so that the bytes are checked where they are used (I5); the owner takes the pin back and keeps the bytes in its cache.
- * One eng_rec_reading exists per op under way, so their number is bounded by the ops. Some stay, with their blocks, for ops to come.
+ * The owner loop knows the file and pins it; the op's home loop reads and verifies (header, place,
+ * body CRC, and that it is the record meant), so that the bytes are checked where they are used
+ * (I5); the owner takes the pin back and keeps the bytes in its cache. One eng_rec_reading exists
+ * per op under way, so their number is bounded by the ops. Some stay, with their blocks, for ops to
+ * come.
  *
- * As in read.c, what is read for the first time is read past the page cache: the record, and what it takes to begin and end where the drive can.
- * What was read before, no longer ago than memory reaches, is read through the page cache and stays there.
+ * As in read.c, what is read for the first time is read past the page cache: the record, and what
+ * it takes to begin and end where the drive can. What was read before, no longer ago than memory
+ * reaches, is read through the page cache and stays there.
  */
 #include "engine/drive/local.h"
 
@@ -56,7 +60,7 @@ static struct eng_rec_reading *recread_of_msg(struct lp_msg *msg)
         return container_of(msg, struct eng_rec_reading, msg);
 }
 
-/* ---- owner: memory --------------------------------------------------------------------------------- */
+/* ---- owner: memory --------------------------------------------------------------------------- */
 
 static void recread_destroy(struct eng_rec_reading *r)
 {
@@ -114,7 +118,7 @@ void eng_rec_read_free(struct eng_local *l)
         eng_ghosts_clear(&l->record_ghosts);
 }
 
-/* ---- owner, afterwards ----------------------------------------------------------------------------- */
+/* ---- owner, afterwards ----------------------------------------------------------------------- */
 
 static void recread_back_on_owner(struct lp_msg *msg)
 {
@@ -147,7 +151,7 @@ static void recread_back_on_owner(struct lp_msg *msg)
                 eng_flight_end(&r->flight);
 }
 
-/* ---- home ------------------------------------------------------------------------------------------ */
+/* ---- home ------------------------------------------------------------------------------------ */
 
 static void recread_finish(struct eng_rec_reading *r, int rv)
 {
@@ -172,7 +176,10 @@ static int recread_copy(const uint8_t *bytes, size_t len, struct eng_buf **out)
         return 0;
 }
 
-/* The drive has failed, or gives these bytes too late: then they are as unreadable. What is read into is this reading's own. */
+/*
+ * The drive has failed, or gives these bytes too late: then they are as unreadable. What is read
+ * into is this reading's own.
+ */
 static void recread_give_up(struct eng_flight *flight)
 {
         struct eng_rec_reading *r = (struct eng_rec_reading *)flight;
@@ -289,7 +296,7 @@ static void recread_on_home(struct lp_msg *msg)
         recread_bytes(r, r->want);
 }
 
-/* ---- owner, first ---------------------------------------------------------------------------------- */
+/* ---- owner, first ---------------------------------------------------------------------------- */
 
 /* The descriptors are there. */
 static void recread_go(struct eng_local *l, struct eng_rec_reading *r)

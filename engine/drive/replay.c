@@ -1,20 +1,25 @@
 /*
  * replay.c - reading the log back when a drive is opened.
  *
- * Begins where the durable index ends (or at the oldest file, when the index is gone: I4) and follows the chain across files. Records
- * known committed are applied, the others stay pending for recovery to reconcile (TAIL, RECORD). Where the chain ends:
+ * Begins where the durable index ends (or at the oldest file, when the index is gone: I4) and
+ * follows the chain across files. Records known committed are applied, the others stay pending for
+ * recovery to reconcile (TAIL, RECORD). Where the chain ends:
  * - a later file that chains on: the log goes on there;
- * - a gap of files that FREED records explain, and it is there that an ENDS record says the file ended: the same;
+ * - a gap of files that FREED records explain, and it is there that an ENDS record says the file
+ *   ended: the same;
  * - nothing behind it but what one torn batch may leave: the end of the log;
- * - anything else: damage. What was there is lost, and the log goes on at the next whole record: the drive opens, and says
- *   so (damage.c), for its names to be compared with other members'. Where what the index covers is missing or another's: -EBADMSG.
+ * - anything else: damage. What was there is lost, and the log goes on at the next whole record:
+ *   the drive opens, and says so (damage.c), for its names to be compared with other members'.
+ *   Where what the index covers is missing or another's: -EBADMSG.
  *
- * A tear leaves bytes behind that look like records of this file and generation. They are never overwritten in part: if there are any, the
- * next append begins a new file whose header chains to the last good record, and replay leaves this file at that record for
- * ever, because a following file that chains on outranks whatever stands behind it.
+ * A tear leaves bytes behind that look like records of this file and generation. They are never
+ * overwritten in part: if there are any, the next append begins a new file whose header chains to
+ * the last good record, and replay leaves this file at that record for ever, because a following
+ * file that chains on outranks whatever stands behind it.
  *
- * FREED and ENDS stand behind the gaps that they speak of. So where there are any, the log is gone through twice, first for them alone: damage is known when
- * it is met, and is remembered before the index covers anything behind it.
+ * FREED and ENDS stand behind the gaps that they speak of. So where there are any, the log is gone
+ * through twice, first for them alone: damage is known when it is met, and is remembered before the
+ * index covers anything behind it.
  *
  * Blocking; the thread that opens the drive, before any loop knows it.
  */
@@ -86,7 +91,7 @@ static int trouble(struct replay *r, uint64_t file, int rv)
                              strerror(-rv));
 }
 
-/* ---- records --------------------------------------------------------------------------------------- */
+/* ---- records --------------------------------------------------------------------------------- */
 
 /* A record as replay keeps it: without its inline bytes, which stay in the log. */
 static struct eng_append *replay_keep(const struct fmt_record *rec, const uint8_t *body)
@@ -108,8 +113,9 @@ static struct eng_append *replay_keep(const struct fmt_record *rec, const uint8_
 }
 
 /*
- * Memory is bounded: a generation that reaches the bound goes into the index. Where the file system has no room for that, it may grow some more:
- * a full drive is to be opened, so that things can be deleted.
+ * Memory is bounded: a generation that reaches the bound goes into the index. Where the file system
+ * has no room for that, it may grow some more: a full drive is to be opened, so that things can be
+ * deleted.
  */
 static int replay_make_room(struct eng_local *l)
 {
@@ -253,7 +259,7 @@ static int replay_take(struct replay *r, const struct fmt_record *rec, const uin
         return (rec->flags & FMT_RECORD_OPTIONAL) != 0 ? 0 : -EPROTONOSUPPORT;
 }
 
-/* ---- damage ---------------------------------------------------------------------------------------- */
+/* ---- damage ---------------------------------------------------------------------------------- */
 
 /* What can't be read is told when it is met to be taken. */
 static void lost(struct replay *r, const struct fmt_record *rec)
@@ -267,7 +273,7 @@ static int found_damage(struct replay *r, uint64_t file, uint64_t position)
         return r->looking ? 0 : eng_damage_found(r->l, file, position);
 }
 
-/* ---- how far the index reached ---------------------------------------------------------------------- */
+/* ---- how far the index reached --------------------------------------------------------------- */
 
 static void note_reach(struct replay *r)
 {
@@ -277,7 +283,10 @@ static void note_reach(struct replay *r)
                 reach->file = 0;
 }
 
-/* The drive lost what it had acknowledged. Its index is of no use: the next try makes one of what the log still has. */
+/*
+ * The drive lost what it had acknowledged. Its index is of no use: the next try makes one of what
+ * the log still has.
+ */
 static int log_is_lost(struct replay *r, const struct fmt_index_covered *known)
 {
         eng_damage_mark_lost(r->l, known);
@@ -287,8 +296,9 @@ static int log_is_lost(struct replay *r, const struct fmt_index_covered *known)
 }
 
 /*
- * All that is left has been read, without coming to where the index reached: what the index holds of there is not in the log. Only damage found on the way may
- * stand in for it, with the log going on behind: it stays where it is, and whoever builds the index anew meets it.
+ * All that is left has been read, without coming to where the index reached: what the index holds
+ * of there is not in the log. Only damage found on the way may stand in for it, with the log going
+ * on behind: it stays where it is, and whoever builds the index anew meets it.
  */
 static int check_index(struct replay *r)
 {
@@ -302,7 +312,7 @@ static int check_index(struct replay *r)
         return 0;
 }
 
-/* ---- one file -------------------------------------------------------------------------------------- */
+/* ---- one file -------------------------------------------------------------------------------- */
 
 static void make_ident(const struct replay *r, const struct eng_replay_file *file, struct eng_log_ident *out)
 {
@@ -311,7 +321,10 @@ static void make_ident(const struct replay *r, const struct eng_replay_file *fil
         out->generation = file->header.generation;
 }
 
-/* Takes the records that follow each other. One that was written whole and makes no sense is damage of its own. */
+/*
+ * Takes the records that follow each other. One that was written whole and makes no sense is damage
+ * of its own.
+ */
 static int take_chain(struct replay *r, struct eng_log_window *window, const struct eng_log_ident *ident)
 {
         struct fmt_record rec;
@@ -338,7 +351,10 @@ static int take_chain(struct replay *r, struct eng_log_window *window, const str
         return rv;
 }
 
-/* The chain has ended in file r->at: is that damage? It is not where the next file, or an ENDS record, says that the file ended. */
+/*
+ * The chain has ended in file r->at: is that damage? It is not where the next file, or an ENDS
+ * record, says that the file ended.
+ */
 static bool breaks_off(const struct replay *r)
 {
         const struct eng_replay_file *file = &r->files[r->at], *next = file + 1;
@@ -351,7 +367,10 @@ static bool breaks_off(const struct replay *r)
         return r->rest.damage != 0 || (file->salvaged && r->position == FMT_BLOCK);
 }
 
-/* Where file r->at ended. Records behind that were in a batch that a crash tore: nobody was told that they are there, and their numbers were given again. */
+/*
+ * Where file r->at ended. Records behind that were in a batch that a crash tore: nobody was told
+ * that they are there, and their numbers were given again.
+ */
 static uint64_t end_of_file(const struct replay *r)
 {
         const struct eng_replay_file *file = &r->files[r->at], *next = file + 1;
@@ -376,7 +395,10 @@ static void passed_record(void *arg, const struct fmt_record *rec)
         lost(passing->r, rec);
 }
 
-/* Over a place that can't be read. 1: to the next whole record, whatever it chains to; 0: there is none in this file. */
+/*
+ * Over a place that can't be read. 1: to the next whole record, whatever it chains to; 0: there is
+ * none in this file.
+ */
 static int pass_over(struct replay *r, struct eng_log_window *window, const struct eng_log_ident *ident)
 {
         struct passing passing = {.r = r};
@@ -397,7 +419,10 @@ static int pass_over(struct replay *r, struct eng_log_window *window, const stru
         return found;
 }
 
-/* Takes the records of file r->at from r->position on. Leaves both behind the last one, and looks at what follows. */
+/*
+ * Takes the records of file r->at from r->position on. Leaves both behind the last one, and looks
+ * at what follows.
+ */
 static int read_file(struct replay *r)
 {
         const struct eng_replay_file *file = &r->files[r->at];
@@ -420,11 +445,12 @@ static int read_file(struct replay *r)
         return rv == 0 || rv == -EPROTONOSUPPORT ? rv : trouble(r, file->number, rv);
 }
 
-/* ---- from file to file ----------------------------------------------------------------------------- */
+/* ---- from file to file ----------------------------------------------------------------------- */
 
 /*
- * The files between this one and the next are missing: legitimate if a FREED record says so. (An index that was built anew covers the log up to the first
- * record that waits for COMMIT again, and files may have been freed behind that long ago.) Gaps ascend.
+ * The files between this one and the next are missing: legitimate if a FREED record says so. (An
+ * index that was built anew covers the log up to the first record that waits for COMMIT again, and
+ * files may have been freed behind that long ago.) Gaps ascend.
  */
 static bool is_explained(struct replay *r, const struct fmt_freed *gap)
 {
@@ -511,7 +537,7 @@ static int look_ahead(struct replay *r)
         return rv;
 }
 
-/* ---- before and after ------------------------------------------------------------------------------ */
+/* ---- before and after ------------------------------------------------------------------------ */
 
 static bool replay_is_zero(const void *bytes, size_t len)
 {
@@ -571,9 +597,10 @@ static int salvage_all(struct replay *r)
 }
 
 /*
- * Files behind the last one that was begun were made ahead, or torn in their first write. In both cases nothing in them was ever
- * acknowledged, unless a later batch is there: then the header is damaged. One that is still as it was made is used; whatever a torn write
- * left in it would not be of the generation it gets. The only file there is was begun: a drive has one from its making on.
+ * Files behind the last one that was begun were made ahead, or torn in their first write. In both
+ * cases nothing in them was ever acknowledged, unless a later batch is there: then the header is
+ * damaged. One that is still as it was made is used; whatever a torn write left in it would not be
+ * of the generation it gets. The only file there is was begun: a drive has one from its making on.
  */
 static int drop_unbegun(struct replay *r)
 {
@@ -617,7 +644,10 @@ static int add_files(struct replay *r)
         return 0;
 }
 
-/* The log may end before what the index covers, but not go on elsewhere behind that: that is damage, and found on the way. */
+/*
+ * The log may end before what the index covers, but not go on elsewhere behind that: that is
+ * damage, and found on the way.
+ */
 static int check_reach(struct replay *r, const struct fmt_index_covered *covered)
 {
         int rv;
@@ -653,7 +683,10 @@ static int find_start(struct replay *r, const struct fmt_index_covered *covered)
         return check_reach(r, covered);
 }
 
-/* What the index knows to be committed counts now: a record that is void by a later one must not be applied by that on the way there. */
+/*
+ * What the index knows to be committed counts now: a record that is void by a later one must not be
+ * applied by that on the way there.
+ */
 static int apply_marked(struct replay *r)
 {
         struct eng_log_pg *pg = NULL;
@@ -667,8 +700,9 @@ static int apply_marked(struct replay *r)
 }
 
 /*
- * The first file of a new drive was not made ahead. It gets its space now, so that no append meets a full file system (which would fail the
- * drive); if there is none, appends begin a new file as soon as there is.
+ * The first file of a new drive was not made ahead. It gets its space now, so that no append meets
+ * a full file system (which would fail the drive); if there is none, appends begin a new file as
+ * soon as there is.
  */
 static int take_space(struct replay *r, struct eng_log_file *file, int fd, uint64_t bytes)
 {
@@ -717,8 +751,9 @@ static int set_end(struct replay *r)
 }
 
 /*
- * A process that was killed may have had a batch in flight. What is read of it need not be durable yet, and will be relied on: other members are
- * asked for nothing that this drive says it has, and the index must not cover what a power cut takes. Only the last file can hold any.
+ * A process that was killed may have had a batch in flight. What is read of it need not be durable
+ * yet, and will be relied on: other members are asked for nothing that this drive says it has, and
+ * the index must not cover what a power cut takes. Only the last file can hold any.
  */
 static int flush_last(struct replay *r)
 {

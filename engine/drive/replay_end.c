@@ -1,8 +1,9 @@
 /*
  * replay_end.c - whether the log still reaches as far as the index covers it.
  *
- * The index covers a record only when that is durable. If the record before the covered position is gone all the same, and nothing follows it, the
- * drive has lost writes that it had acknowledged. Blocking; the thread that opens the drive.
+ * The index covers a record only when that is durable. If the record before the covered position is
+ * gone all the same, and nothing follows it, the drive has lost writes that it had acknowledged.
+ * Blocking; the thread that opens the drive.
  */
 #include "engine/drive/replay.h"
 
@@ -13,8 +14,9 @@
 #define RECORD_BYTES_MAX (sizeof(struct fmt_record) + FMT_BODY_MAX + FMT_RECORD_ALIGN)
 
 /*
- * Whether the record that stands here has this checksum, and ends at `end`. Its body is not looked at: bytes of it that went bad are damage of that
- * record, to be found when it is read, and not the end of the log. 1, 0 or an errno.
+ * Whether the record that stands here has this checksum, and ends at `end`. Its body is not looked
+ * at: bytes of it that went bad are damage of that record, to be found when it is read, and not the
+ * end of the log. 1, 0 or an errno.
  */
 static int ends_at(struct eng_log_window *window, const struct eng_log_ident *ident, uint64_t position, uint32_t crc,
                    uint64_t end)

@@ -1,10 +1,12 @@
 /*
- * replay_file.c - reading one log file back: a window over it, the next record of the chain, and what stands behind its end.
+ * replay_file.c - reading one log file back: a window over it, the next record of the chain, and
+ * what stands behind its end.
  *
- * The chain is unbroken only if each record is whole, stands where it says, in this generation of this file, and names the checksum of the record
- * before it. Where it ends, the question is whether that is the end of the log or damage in it: batches are written one after the
- * other, each durable before the next begins, so a crash leaves at most one batch torn. Any record of a later batch behind
- * the break therefore proves that the broken one was whole once.
+ * The chain is unbroken only if each record is whole, stands where it says, in this generation of
+ * this file, and names the checksum of the record before it. Where it ends, the question is whether
+ * that is the end of the log or damage in it: batches are written one after the other, each durable
+ * before the next begins, so a crash leaves at most one batch torn. Any record of a later batch
+ * behind the break therefore proves that the broken one was whole once.
  */
 #include "engine/drive/replay.h"
 
@@ -23,7 +25,7 @@
 
 #define WINDOW_BYTES (4u << 20)
 
-/* ---- the window ------------------------------------------------------------------------------------ */
+/* ---- the window ------------------------------------------------------------------------------ */
 
 int eng_log_window_open(struct eng_log_window *window, int dir_fd, uint64_t number)
 {
@@ -54,7 +56,10 @@ void eng_log_window_close(struct eng_log_window *window)
         window->fd = -1;
 }
 
-/* A block that cannot be read is damage as one whose checksums are wrong: what stands in it is no record, what stands behind it may be. */
+/*
+ * A block that cannot be read is damage as one whose checksums are wrong: what stands in it is no
+ * record, what stands behind it may be.
+ */
 static void fill_unreadable(struct eng_log_window *window)
 {
         size_t end = window->len / FMT_BLOCK * FMT_BLOCK + FMT_BLOCK;
@@ -113,7 +118,7 @@ int eng_log_window_at(struct eng_log_window *window, uint64_t position, size_t n
         return 0;
 }
 
-/* ---- records --------------------------------------------------------------------------------------- */
+/* ---- records --------------------------------------------------------------------------------- */
 
 /* The record at exactly this position: 1, 0 or an errno. */
 static int record_at(struct eng_log_window *window, const struct eng_log_ident *ident, uint64_t position,
@@ -242,7 +247,7 @@ int eng_replay_generation(struct eng_log_window *window, const struct eng_log_id
         return -ENOENT;
 }
 
-/* ---- the folder ------------------------------------------------------------------------------------ */
+/* ---- the folder ------------------------------------------------------------------------------ */
 
 int eng_replay_header(int dir_fd, const uint8_t drive_id[FMT_ID], struct eng_replay_file *file)
 {

@@ -1,8 +1,10 @@
 /*
- * resident.c - see resident.h. Asked by LMDB for each page that a reader on a loop is about to touch (pages.c).
+ * resident.c - see resident.h. Asked by LMDB for each page that a reader on a loop is about to
+ * touch (pages.c).
  *
- * Most windows are wholly mapped, and asking for all 64 pages of one costs no more than for one. A page that was written after its window was
- * asked for counts as missing there, so 'missing' is asked for once more before it is believed.
+ * Most windows are wholly mapped, and asking for all 64 pages of one costs no more than for one. A
+ * page that was written after its window was asked for counts as missing there, so 'missing' is
+ * asked for once more before it is believed.
  */
 #include "engine/drive/resident.h"
 
@@ -79,7 +81,10 @@ static bool known(const struct eng_resident *resident, uint64_t page, bool stric
         return is_of(window, page) && ((strict ? window->read : window->pages) >> page % ENG_WINDOW_PAGES & 1) != 0;
 }
 
-/* Of at most a window's pages: a bit for each that is in memory. What cannot be said is taken for missing. */
+/*
+ * Of at most a window's pages: a bit for each that is in memory. What cannot be said is taken for
+ * missing.
+ */
 static uint64_t ask_kernel(const uint8_t *at, unsigned count)
 {
         unsigned char each[ENG_WINDOW_PAGES];

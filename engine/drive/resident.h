@@ -1,8 +1,10 @@
 /*
- * resident.h - which pages of the index's map are in memory, so that a loop does not touch one that is not.
+ * resident.h - which pages of the index's map are in memory, so that a loop does not touch one that
+ * is not.
  *
- * The kernel is asked (mincore) for a window of 64 pages at a time, and its answer is believed for as long as the owner says: until
- * eng_resident_forget(). So a page that is used costs a look into a table.
+ * The kernel is asked (mincore) for a window of 64 pages at a time, and its answer is believed for
+ * as long as the owner says: until eng_resident_forget(). So a page that is used costs a look into
+ * a table.
  */
 #ifndef MILLRACE_ENGINE_DRIVE_RESIDENT_H
 #define MILLRACE_ENGINE_DRIVE_RESIDENT_H
@@ -30,8 +32,8 @@ struct eng_resident {
 int eng_resident_open(struct eng_resident *resident); /* 0 or -ENOMEM */
 void eng_resident_close(struct eng_resident *resident);
 /*
- * Page number `page` stands at `at` in the map. strict: what the kernel said before does not count. How many of the `count` pages are in memory, before the
- * first that is not.
+ * Page number `page` stands at `at` in the map. strict: what the kernel said before does not count.
+ * How many of the `count` pages are in memory, before the first that is not.
  */
 uint64_t eng_resident_ask(struct eng_resident *resident, const void *at, uint64_t page, uint64_t count, bool strict);
 /* They are in memory: they were read just now. */

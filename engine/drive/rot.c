@@ -1,21 +1,26 @@
 /*
- * rot.c - what the scrub of a drive knows: how far it has come, and which places of its segments are not as they were written.
+ * rot.c - what the scrub of a drive knows: how far it has come, and which places of its segments
+ * are not as they were written.
  *
- * A shard found damaged counts as missing from then on: HELD does not count it, so that whoever looks for missing shards has it written
- * anew, at another place. Then the index names that place, and the damage is forgotten. Reads do not ask here: blocks of a
- * damaged frame whose checksums are right may be just what another drive lacks.
+ * A shard found damaged counts as missing from then on: HELD does not count it, so that whoever
+ * looks for missing shards has it written anew, at another place. Then the index names that place,
+ * and the damage is forgotten. Reads do not ask here: blocks of a damaged frame whose checksums are
+ * right may be just what another drive lacks.
  *
- * Damage in the log is remembered as gaps, too: a value that stands in one is damaged for those that ask for its record (ENG_OP_WANT_RECORD).
+ * Damage in the log is remembered as gaps, too: a value that stands in one is damaged for those
+ * that ask for its record (ENG_OP_WANT_RECORD).
  *
- * Where no frame was found, one may have been whose header is gone. Only the index can tell, and it is sorted by object. So the gap is
- * remembered, and a place inside it counts as damaged when somebody asks for it. It is owed a walk of all names, which does ask: the row says so until one has
- * been, over restarts.
+ * Where no frame was found, one may have been whose header is gone. Only the index can tell, and it
+ * is sorted by object. So the gap is remembered, and a place inside it counts as damaged when
+ * somebody asks for it. It is owed a walk of all names, which does ask: the row says so until one
+ * has been, over restarts.
  *
- * A row speaks of a file by its number. Numbers of log files only grow with an index: one whose log ends before what it covers is made anew. A segment's number may be given again
- * once no file and no row of the index has it, and these rows count for that (eng_segments_beyond()).
+ * A row speaks of a file by its number. Numbers of log files only grow with an index: one whose log
+ * ends before what it covers is made anew. A segment's number may be given again once no file and
+ * no row of the index has it, and these rows count for that (eng_segments_beyond()).
  *
- * All of it is a row of the index, which is told at most once a minute, at once of damage, and when the drive is closed. If the index is lost the scrub
- * begins anew, and finds the damage again.
+ * All of it is a row of the index, which is told at most once a minute, at once of damage, and when
+ * the drive is closed. If the index is lost the scrub begins anew, and finds the damage again.
  *
  * owner: the loop; open and close while no loop runs.
  */
@@ -62,7 +67,10 @@ static bool rot_full(const struct eng_rot *rot, enum fmt_rot_kind kind)
         return rot->count == ENG_ROT_MAX || (kind == FMT_ROT_GAP && rot->gaps == ENG_ROT_GAPS);
 }
 
-/* Goes round, so that the one that goes is among the longest known. Shards, or gaps that names were compared for: what was damaged there is a shard by now. */
+/*
+ * Goes round, so that the one that goes is among the longest known. Shards, or gaps that names were
+ * compared for: what was damaged there is a shard by now.
+ */
 static void rot_make_room(struct eng_local *l, enum fmt_rot_kind kind)
 {
         struct eng_rot *rot = &l->rot;
@@ -253,7 +261,10 @@ static bool rot_has_file(struct eng_local *l, const struct fmt_rot *rot)
         return eng_segment_find(l->segments, rot->segment) != NULL;
 }
 
-/* Whether it may still matter: a shard as long as the index names that place, a gap as long as its file is there. */
+/*
+ * Whether it may still matter: a shard as long as the index names that place, a gap as long as its
+ * file is there.
+ */
 static bool rot_counts(struct eng_local *l, const struct fmt_rot *rot)
 {
         struct eng_location location;
@@ -299,7 +310,7 @@ void eng_rot_answer(struct eng_local *l, struct eng_op *op)
                 eng_batch_start(l);
 }
 
-/* ---- the index ----------------------------------------------------------------------------------------- */
+/* ---- the index ------------------------------------------------------------------------------- */
 
 static bool rot_makes_sense(const struct fmt_rot *rot)
 {

@@ -1,10 +1,13 @@
 /*
- * scan.c - SCAN: visible names in order, merged from the active generation, the frozen one and the index.
+ * scan.c - SCAN: visible names in order, merged from the active generation, the frozen one and the
+ * index.
  *
- * All three are in bytewise order. At each step the least name wins, and among equals the newest source; a tombstone there hides the name
- * below. With a delimiter all names under a common prefix make one entry, and the sources seek past it. A scan that meets much it may not give
- * (tombstones, other groups) works in slices, one per message, so that it never holds the loop; nothing but the last name is kept between
- * slices, so no snapshot of the index stays open. A page of the index that is not in memory ends a slice, too: the next one begins when it has been read.
+ * All three are in bytewise order. At each step the least name wins, and among equals the newest
+ * source; a tombstone there hides the name below. With a delimiter all names under a common prefix
+ * make one entry, and the sources seek past it. A scan that meets much it may not give (tombstones,
+ * other groups) works in slices, one per message, so that it never holds the loop; nothing but the
+ * last name is kept between slices, so no snapshot of the index stays open. A page of the index
+ * that is not in memory ends a slice, too: the next one begins when it has been read.
  *
  * owner: the loop.
  */
@@ -47,7 +50,7 @@ struct scan {
         bool after, ended;
 };
 
-/* ---- answer ---------------------------------------------------------------------------------------- */
+/* ---- answer ---------------------------------------------------------------------------------- */
 
 static int grow(struct scan *scan, size_t need)
 {
@@ -121,7 +124,7 @@ static int emit_value(struct scan *scan, const uint8_t *name, size_t name_len, c
         return 0;
 }
 
-/* ---- sources --------------------------------------------------------------------------------------- */
+/* ---- sources --------------------------------------------------------------------------------- */
 
 static const struct eng_memtable *tail_of(const struct scan *scan, enum source source)
 {
@@ -186,7 +189,10 @@ static enum source scan_least(const struct scan *scan)
         return best;
 }
 
-/* What comes next begins behind the name that source stands at: should that need a page that is not there. */
+/*
+ * What comes next begins behind the name that source stands at: should that need a page that is not
+ * there.
+ */
 static void scan_remember(struct scan *scan, enum source source)
 {
         assert(scan->at[source].name_len <= FMT_NAME_MAX);
@@ -212,7 +218,7 @@ static int scan_step_over(struct scan *scan, enum source source)
         return rv != 0 ? rv : scan_advance(scan, source);
 }
 
-/* ---- one name -------------------------------------------------------------------------------------- */
+/* ---- one name -------------------------------------------------------------------------------- */
 
 static void value_at(const struct scan *scan, enum source source, const uint8_t **value, size_t *len)
 {
@@ -290,7 +296,7 @@ static void skip_prefix(struct scan *scan, const uint8_t *prefix, size_t len)
         scan->after = false;
 }
 
-/* ---- the scan -------------------------------------------------------------------------------------- */
+/* ---- the scan -------------------------------------------------------------------------------- */
 
 static bool scan_is_full(const struct scan *scan)
 {
@@ -307,7 +313,10 @@ static bool beyond(const struct scan *scan, const struct cursor *cursor)
                eng_name_compare(cursor->name, cursor->name_len, op->scan.to, op->scan.to_len) >= 0;
 }
 
-/* Gives the name at source, or the prefix it belongs to, and steps on. 1: the answer is full before it. */
+/*
+ * Gives the name at source, or the prefix it belongs to, and steps on. 1: the answer is full before
+ * it.
+ */
 static int scan_give(struct scan *scan, enum source source)
 {
         const struct cursor *cursor = &scan->at[source];

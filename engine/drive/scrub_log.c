@@ -1,5 +1,6 @@
 /*
- * scrub_log.c - SCRUB, behind the segments: the log files that are closed, in the order of their numbers, each record checked by its own checksums.
+ * scrub_log.c - SCRUB, behind the segments: the log files that are closed, in the order of their
+ * numbers, each record checked by its own checksums.
  *
  *   WINDOW   a stretch of the file, past the page cache; its whole records are checked
  *     | a record is not right, or the stretch cannot be read: nothing is said yet, it is read again ...
@@ -7,11 +8,14 @@
  *     +-> a header that is right, a body that is not: the name that lives here, if it can still be told, is damaged
  *     +-> no header: a gap, up to the next record, or to the end of the file unless nothing but zeroes is there
  *
- * No false alarm: the bytes of a closed file never change (I3), and a name counts as damaged only if tail or index say that its value stands in this very
- * record. What is dead, torn by a crash, or left of a longer batch that was written before, they do not name. Where no name can be told the
- * place is remembered (rot.c), and a value of which the index says that it stands there is damaged when somebody asks for it with ENG_OP_WANT_RECORD.
+ * No false alarm: the bytes of a closed file never change (I3), and a name counts as damaged only
+ * if tail or index say that its value stands in this very record. What is dead, torn by a crash, or
+ * left of a longer batch that was written before, they do not name. Where no name can be told the
+ * place is remembered (rot.c), and a value of which the index says that it stands there is damaged
+ * when somebody asks for it with ENG_OP_WANT_RECORD.
  *
- * The op runs on the drive's own loop, one at a time, one read in flight, into memory of its own: so the op is answered at once when the drive fails.
+ * The op runs on the drive's own loop, one at a time, one read in flight, into memory of its own:
+ * so the op is answered at once when the drive fails.
  */
 #include "engine/drive/local.h"
 
@@ -55,7 +59,7 @@ static uint64_t number_of(uint64_t segment)
         return segment & ~ENG_UNREADABLE_LOG;
 }
 
-/* ---- files ------------------------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 static struct eng_log_file *closed_from(struct eng_local *l, uint64_t number)
 {
@@ -121,7 +125,7 @@ static struct eng_log_file *current_file(struct eng_log_scrubbing *s)
         return f;
 }
 
-/* ---- the end ------------------------------------------------------------------------------------------------- */
+/* ---- the end --------------------------------------------------------------------------------- */
 
 static void log_scrub_gone(struct eng_flight *flight)
 {
@@ -173,7 +177,7 @@ static void log_scrub_give_up(struct eng_flight *flight)
         s->op = NULL;
 }
 
-/* ---- what was read --------------------------------------------------------------------------------------------- */
+/* ---- what was read --------------------------------------------------------------------------- */
 
 static void scrub_log_move_to(struct eng_log_scrubbing *s, uint64_t position)
 {
@@ -198,7 +202,9 @@ static bool header_at(const struct eng_log_scrubbing *s, uint64_t position, stru
         return rec->magic == FMT_RECORD_MAGIC && eng_rec_ok(rec, &s->ident, position);
 }
 
-/* Whether the value that counts stands in this record. 1, 0, or negative errno, to be tried again. */
+/*
+ * Whether the value that counts stands in this record. 1, 0, or negative errno, to be tried again.
+ */
 static int name_lives(struct eng_log_scrubbing *s, const struct fmt_record *rec, const struct eng_mut *mut)
 {
         struct eng_buf *value = NULL;
@@ -217,7 +223,10 @@ static int name_lives(struct eng_log_scrubbing *s, const struct fmt_record *rec,
         return rv;
 }
 
-/* The name in a damaged record whose value stands there. 1: it is the op's; 0: none can be told; negative errno. alone: the record has no other names. */
+/*
+ * The name in a damaged record whose value stands there. 1: it is the op's; 0: none can be told;
+ * negative errno. alone: the record has no other names.
+ */
 static int scrub_log_find_name(struct eng_log_scrubbing *s, const struct fmt_record *rec, bool *alone)
 {
         const uint8_t *body = bytes_at(s, rec->position, sizeof(*rec) + rec->body_len);
@@ -303,7 +312,10 @@ static bool scrub_log_is_zero(const struct eng_log_scrubbing *s, uint64_t positi
         return !s->lost && (bytes == NULL || memcmp(bytes, zeroes, sizeof(zeroes)) == 0);
 }
 
-/* Behind the last record of a batch, which ends at a multiple of FMT_BLOCK: there is nothing. What is not zero was a record. */
+/*
+ * Behind the last record of a batch, which ends at a multiple of FMT_BLOCK: there is nothing. What
+ * is not zero was a record.
+ */
 static bool is_padding(const struct eng_log_scrubbing *s, uint64_t position, uint64_t end)
 {
         const uint8_t *bytes;
@@ -363,7 +375,7 @@ static int look_through(struct eng_log_scrubbing *s, enum looked *next)
         return rv;
 }
 
-/* ---- reading ----------------------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static void log_scrub_go(struct eng_log_scrubbing *s);
 static void log_scrub_have(struct lp_io *io, int res);
@@ -436,7 +448,10 @@ static void log_scrub_page_came(struct eng_local *l, struct eng_page_wait *wait,
                 log_scrub_answer(s, rv != 0 && !eng_local_failed(l) ? rv : -EIO);
 }
 
-/* One block, or all that was wanted. What is not there is as zeroes. True: there is more to be read before it is looked at. */
+/*
+ * One block, or all that was wanted. What is not there is as zeroes. True: there is more to be read
+ * before it is looked at.
+ */
 static bool took(struct eng_log_scrubbing *s, int res)
 {
         uint32_t want = s->blocks ? FMT_BLOCK : s->want, got = res > 0 ? (uint32_t)res : 0;

@@ -1,6 +1,7 @@
 /*
- * scrub_segment.c - SCRUB: a stretch of the drive's segments, read in the order in which it lies there, each frame checked by its own header. Behind
- * the last segment the log follows (scrub_log.c).
+ * scrub_segment.c - SCRUB: a stretch of the drive's segments, read in the order in which it lies
+ * there, each frame checked by its own header. Behind the last segment the log follows
+ * (scrub_log.c).
  *
  *   STRETCH   a slot full of frames, past the page cache; goes on until the stretch is long enough
  *     | a frame is not right: nothing is said yet, it is read again, alone
@@ -9,8 +10,9 @@
  *     +-> a header that is not right, but names a shard whose place is here: that shard is damaged
  *     +-> a gap: block after block, until the next frame (rot.c)
  *
- * No false alarm: bytes of a frame never change (I3), the segment is pinned, and nothing is read behind what has been written. What fails is read
- * twice. It is damage only if tail or index name the place at that moment, as they would to a reader: what was discarded or moved meanwhile, torn
+ * No false alarm: bytes of a frame never change (I3), the segment is pinned, and nothing is read
+ * behind what has been written. What fails is read twice. It is damage only if tail or index name
+ * the place at that moment, as they would to a reader: what was discarded or moved meanwhile, torn
  * by a crash, or never written, they do not name.
  *
  * The op runs on the drive's own loop, one at a time, one read in flight.
@@ -66,7 +68,7 @@ static struct eng_frame_where scrub_where(struct eng_scrubbing *s)
         return where;
 }
 
-/* ---- the end ------------------------------------------------------------------------------------------- */
+/* ---- the end --------------------------------------------------------------------------------- */
 
 static void scrub_gone(struct eng_flight *flight)
 {
@@ -106,9 +108,12 @@ static void scrub_answer(struct eng_scrubbing *s, int rv)
         eng_flight_end(&s->flight);
 }
 
-/* ---- where it is --------------------------------------------------------------------------------------- */
+/* ---- where it is ----------------------------------------------------------------------------- */
 
-/* Up to here everything has been written. (The index may be ahead of that: what reclaim is writing it does not wait for.) */
+/*
+ * Up to here everything has been written. (The index may be ahead of that: what reclaim is writing
+ * it does not wait for.)
+ */
 static uint64_t scrub_bound(const struct eng_segment *segment)
 {
         return segment->writing == 0 ? segment->end : segment->whole_to;
@@ -123,7 +128,10 @@ static void scrub_gap_ends(struct eng_scrubbing *s)
         state->gap = 0;
 }
 
-/* The segment that is to be read on; NULL: there are no more. One that is gone, or is another by now, is passed by. */
+/*
+ * The segment that is to be read on; NULL: there are no more. One that is gone, or is another by
+ * now, is passed by.
+ */
 static struct eng_segment *scrub_segment(struct eng_scrubbing *s)
 {
         struct fmt_drive_scrub *state = scrub_state(s);
@@ -160,7 +168,7 @@ static void scrub_round_begins(struct eng_scrubbing *s)
         eng_rot_round(s->l);
 }
 
-/* ---- I/O ----------------------------------------------------------------------------------------------- */
+/* ---- I/O ------------------------------------------------------------------------------------- */
 
 static void scrub_next(struct eng_scrubbing *s);
 static void scrub_have(struct lp_io *io, int res);
@@ -210,7 +218,7 @@ static void scrub_read_step(struct eng_scrubbing *s)
         scrub_read(s, s->slot, from, want);
 }
 
-/* ---- what was read ------------------------------------------------------------------------------------- */
+/* ---- what was read --------------------------------------------------------------------------- */
 
 static void scrub_passed(struct eng_scrubbing *s, uint32_t payload_len)
 {
@@ -229,7 +237,10 @@ static void scrub_step_on(struct eng_scrubbing *s)
         scrub_state(s)->bytes += FMT_BLOCK;
 }
 
-/* An older gap that was found here is forgotten before the one that ends here is remembered, which may be the rest of it. */
+/*
+ * An older gap that was found here is forgotten before the one that ends here is remembered, which
+ * may be the rest of it.
+ */
 static void scrub_whole(struct eng_scrubbing *s, uint32_t payload_len)
 {
         scrub_state(s)->frames++;
@@ -238,7 +249,10 @@ static void scrub_whole(struct eng_scrubbing *s, uint32_t payload_len)
         scrub_passed(s, payload_len);
 }
 
-/* The place where this shard is, if that is where the scrub is. 1: it is; 0: it is not; or negative errno, to be tried again. */
+/*
+ * The place where this shard is, if that is where the scrub is. 1: it is; 0: it is not; or negative
+ * errno, to be tried again.
+ */
 static int scrub_lives(struct eng_scrubbing *s, const struct fmt_frame *frame, struct eng_location *location)
 {
         const struct fmt_drive_scrub *state = scrub_state(s);
@@ -484,7 +498,7 @@ static void scrub_give_up(struct eng_flight *flight)
         eng_local_answer(op, -EIO);
 }
 
-/* ---- the op -------------------------------------------------------------------------------------------- */
+/* ---- the op ---------------------------------------------------------------------------------- */
 
 static void scrub_have_fds(struct eng_want *want, int rv)
 {
@@ -514,7 +528,10 @@ static void scrub_have_fds(struct eng_want *want, int rv)
         scrub_next(s);
 }
 
-/* At the end of a frame: on to where the next one begins, which may be in another segment. True: there is something to be read. */
+/*
+ * At the end of a frame: on to where the next one begins, which may be in another segment. True:
+ * there is something to be read.
+ */
 static bool scrub_go_on(struct eng_scrubbing *s)
 {
         struct eng_segment *segment = scrub_segment(s);
@@ -537,7 +554,10 @@ static bool scrub_go_on(struct eng_scrubbing *s)
         return true;
 }
 
-/* Reads on, or answers: behind enough bytes at the end of a frame, behind damage, and at the end of the round. */
+/*
+ * Reads on, or answers: behind enough bytes at the end of a frame, behind damage, and at the end of
+ * the round.
+ */
 static void scrub_next(struct eng_scrubbing *s)
 {
         const struct eng_op *op = s->op;

@@ -1,10 +1,11 @@
 /*
- * segment.c - the segments of one drive while it runs: allocation, pins, flushes, counts, and which may be trimmed or
- * unlinked.
+ * segment.c - the segments of one drive while it runs: allocation, pins, flushes, counts, and which
+ * may be trimmed or unlinked.
  *
- * Called by the local drive on its owner loop only; nothing here blocks or does I/O (files are made, truncated and
- * unlinked by the jobs of segment_file.c, on another thread). Keeps I3 (space is given out once, a sealed segment never
- * again) and its part of I6: a segment leaves only when the count of living frames is zero and nobody uses it.
+ * Called by the local drive on its owner loop only; nothing here blocks or does I/O (files are
+ * made, truncated and unlinked by the jobs of segment_file.c, on another thread). Keeps I3 (space
+ * is given out once, a sealed segment never again) and its part of I6: a segment leaves only when
+ * the count of living frames is zero and nobody uses it.
  */
 #include <assert.h>
 #include <errno.h>
@@ -21,7 +22,7 @@ static int segment_order(const struct eng_segment *a, const struct eng_segment *
 
 RB_GENERATE(segment_tree, eng_segment, by_id, segment_order)
 
-/* ---- totals ---------------------------------------------------------------------------------------- */
+/* ---- totals ---------------------------------------------------------------------------------- */
 
 void segment_count_out(struct eng_segments *set, const struct eng_segment *segment)
 {
@@ -59,7 +60,7 @@ void segment_free(struct eng_segment *segment)
         free(segment);
 }
 
-/* ---- rows that are behind -------------------------------------------------------------------------- */
+/* ---- rows that are behind -------------------------------------------------------------------- */
 
 static bool row_is_final(const struct eng_segment *segment)
 {
@@ -112,7 +113,7 @@ void eng_segments_close(struct eng_segments *set)
         free(set);
 }
 
-/* ---- quiet segments -------------------------------------------------------------------------------- */
+/* ---- quiet segments -------------------------------------------------------------------------- */
 
 static bool segment_is_quiet(const struct eng_segment *segment)
 {
@@ -145,8 +146,8 @@ static void segment_unquiet(struct eng_segments *set, struct eng_segment *segmen
 }
 
 /*
- * The first segment of the list of which is() is true; those that are neither dead nor long any more leave the list on
- * the way.
+ * The first segment of the list of which is() is true; those that are neither dead nor long any
+ * more leave the list on the way.
  */
 static struct eng_segment *segment_pick(struct eng_segments *set, bool (*is)(const struct eng_segment *segment))
 {
@@ -232,7 +233,7 @@ void eng_segment_trim_end(struct eng_segments *set, struct eng_segment_job *job)
         eng_segment_unpin(set, segment);
 }
 
-/* ---- the next one ---------------------------------------------------------------------------------- */
+/* ---- the next one ---------------------------------------------------------------------------- */
 
 bool eng_segments_want_next(const struct eng_segments *set)
 {
@@ -276,7 +277,9 @@ int eng_segment_prepare_end(struct eng_segments *set, struct eng_segment_job *jo
         set->preparing = false;
         if (job->result != 0)
                 return job->result;
-        /* The file is there under its name: the number is used up even if memory is not to be had. */
+        /*
+         * The file is there under its name: the number is used up even if memory is not to be had.
+         */
         set->next_id = job->id + 1;
         segment = calloc(1, sizeof(*segment));
         if (segment == NULL) {
@@ -296,7 +299,7 @@ int eng_segment_prepare_end(struct eng_segments *set, struct eng_segment_job *jo
         return 0;
 }
 
-/* ---- writing --------------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static void segment_seal(struct eng_segments *set, struct eng_segment *segment)
 {
@@ -453,7 +456,7 @@ void eng_segment_seen(struct eng_segments *set, struct eng_segment *segment, uin
         segment_note_quiet(set, segment);
 }
 
-/* ---- looking --------------------------------------------------------------------------------------- */
+/* ---- looking --------------------------------------------------------------------------------- */
 
 void eng_segments_beyond(struct eng_segments *set, uint64_t id)
 {

@@ -1,9 +1,11 @@
 /*
  * segment_copy.c - reading the living frames of a segment that is to be emptied.
  *
- * The blocking half of segment reclaim: reclaim_segment.c on the owner loop says which frames live, this reads them on the reclaim worker and
- * verifies every byte, so that what is written anew is known to be right (I5). A frame that fails is left where it is and counted: never copied as
- * good, and its segment is never unlinked while the index names it (I6). Nothing here writes (I3), and nothing touches the set.
+ * The blocking half of segment reclaim: reclaim_segment.c on the owner loop says which frames live,
+ * this reads them on the reclaim worker and verifies every byte, so that what is written anew is
+ * known to be right (I5). A frame that fails is left where it is and counted: never copied as good,
+ * and its segment is never unlinked while the index names it (I6). Nothing here writes (I3), and
+ * nothing touches the set.
  */
 #include <assert.h>
 #include <errno.h>
@@ -80,7 +82,10 @@ void eng_segment_copy_headers(struct eng_segment_copy *copy)
         for (looked = 0; copy->at + FMT_BLOCK <= copy->end; looked++) {
                 if (copy->count == ENG_COPY_FRAMES || (looked >= HEADERS_LOOKED && copy->count > 0))
                         return;
-                /* what cannot be read or is no header is stepped over: if the index names it, its segment stays */
+                /*
+                 * what cannot be read or is no header is stepped over: if the index names it, its
+                 * segment stays
+                 */
                 if (segment_read(copy->fd, copy->buffer, FMT_BLOCK, copy->at) != 0 ||
                     !frame_right(copy, copy->buffer, copy->at)) {
                         copy->at += FMT_BLOCK;

@@ -1,8 +1,10 @@
 /*
- * segment_file.c - files of segments: names, header blocks, and the blocking jobs (make ahead, truncate, unlink).
+ * segment_file.c - files of segments: names, header blocks, and the blocking jobs (make ahead,
+ * truncate, unlink).
  *
- * The jobs run on the drive's background thread and touch nothing but the job and the file system. A file is made under
- * another name and renamed when it is whole and durable, so a file of the right name always had a good header.
+ * The jobs run on the drive's background thread and touch nothing but the job and the file system.
+ * A file is made under another name and renamed when it is whole and durable, so a file of the
+ * right name always had a good header.
  */
 #include <assert.h>
 #include <errno.h>
@@ -103,7 +105,7 @@ int segment_read(int fd, void *buf, size_t len, uint64_t offset)
         return 0;
 }
 
-/* ---- descriptors ----------------------------------------------------------------------------------- */
+/* ---- descriptors ----------------------------------------------------------------------------- */
 
 static void close_one(int *fd)
 {
@@ -119,11 +121,11 @@ void segment_close_all(int *read_fd, int *direct_fd, int *write_fd)
         close_one(write_fd);
 }
 
-/* ---- making ---------------------------------------------------------------------------------------- */
+/* ---- making ---------------------------------------------------------------------------------- */
 
 /*
- * Not every file system has O_DIRECT: there the page cache takes the writes, and fdatasync makes them durable all the
- * same.
+ * Not every file system has O_DIRECT: there the page cache takes the writes, and fdatasync makes
+ * them durable all the same.
  */
 static int segment_open_direct(int dir_fd, const char *name)
 {
@@ -229,7 +231,7 @@ void eng_segment_prepare_run(struct eng_segment_job *job)
         unlinkat(job->dir_fd, fresh, 0);
 }
 
-/* ---- giving back ----------------------------------------------------------------------------------- */
+/* ---- giving back ----------------------------------------------------------------------------- */
 
 void eng_segment_trim_run(struct eng_segment_job *job)
 {
@@ -249,7 +251,10 @@ void eng_segment_trim_run(struct eng_segment_job *job)
         job->write_fd = -1;
 }
 
-/* A file that was never opened goes by what the index says of it: only if it is the file that the index means. */
+/*
+ * A file that was never opened goes by what the index says of it: only if it is the file that the
+ * index means.
+ */
 static int deferred_look(const struct eng_segment_job *job, const char *name)
 {
         int fd = eng_fd_open_plain(job->dir_fd, name), rv;

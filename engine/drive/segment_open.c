@@ -1,10 +1,11 @@
 /*
  * segment_open.c - opening the segments a drive has, and reading the frames its index may not know.
  *
- * Called on the thread that opens the drive, before its loop runs; blocking. Every segment found is sealed: one that
- * was active at a crash may have frames beyond the last known one, and appending behind them could overwrite what a
- * record names (I3). Nothing is deleted here but half-made files. Data past the last whole frame is left alone: a
- * header that went bad is damage, not free space.
+ * Called on the thread that opens the drive, before its loop runs; blocking. Every segment found is
+ * sealed: one that was active at a crash may have frames beyond the last known one, and appending
+ * behind them could overwrite what a record names (I3). Nothing is deleted here but half-made
+ * files. Data past the last whole frame is left alone: a header that went bad is damage, not free
+ * space.
  */
 #include <assert.h>
 #include <dirent.h>
@@ -32,7 +33,7 @@ static int __attribute__((format(printf, 3, 4))) fail(struct eng_error *error, i
         return rv;
 }
 
-/* ---- the folder ------------------------------------------------------------------------------------ */
+/* ---- the folder ------------------------------------------------------------------------------ */
 
 struct id_list {
         uint64_t *ids;
@@ -64,7 +65,10 @@ static int id_compare(const void *a, const void *b)
         return (x > y) - (x < y);
 }
 
-/* Numbers of the segment files, ascending. Half-made files go; other names are none of ours and are left. */
+/*
+ * Numbers of the segment files, ascending. Half-made files go; other names are none of ours and are
+ * left.
+ */
 static int folder_list(int dir_fd, struct id_list *list)
 {
         enum segment_suffix suffix;
@@ -98,11 +102,11 @@ static int folder_list(int dir_fd, struct id_list *list)
         return rv;
 }
 
-/* ---- where data is --------------------------------------------------------------------------------- */
+/* ---- where data is --------------------------------------------------------------------------- */
 
 /*
- * First byte at or after offset that may be data, down to a block; file_bytes when none is. File systems without holes
- * say: all of it.
+ * First byte at or after offset that may be data, down to a block; file_bytes when none is. File
+ * systems without holes say: all of it.
  */
 static uint64_t data_from(const struct eng_segment *segment, uint64_t offset)
 {
@@ -135,7 +139,7 @@ static uint64_t data_end(const struct eng_segment *segment)
         }
 }
 
-/* ---- frames ---------------------------------------------------------------------------------------- */
+/* ---- frames ---------------------------------------------------------------------------------- */
 
 /* 1: a whole frame of the segment stands at offset; 0: none; -EIO: the block cannot be read. */
 static int frame_at(const struct eng_segments *set, const struct eng_segment *segment, uint64_t offset,
@@ -193,7 +197,7 @@ static int generation_found(void *arg, struct eng_segment *segment, const struct
         return 1;
 }
 
-/* ---- opening --------------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 /* A header that cannot be read or is bad: the frames may be good all the same. */
 static int open_damaged(struct eng_segments *set, struct eng_segment *segment, const struct fmt_index_segment *row)
@@ -404,7 +408,7 @@ err:
         return rv;
 }
 
-/* ---- scanning -------------------------------------------------------------------------------------- */
+/* ---- scanning -------------------------------------------------------------------------------- */
 
 static int scan_open(struct eng_segments *set, struct eng_segment *segment, eng_segment_found found, void *arg,
                      struct eng_error *error)
@@ -412,8 +416,11 @@ static int scan_open(struct eng_segments *set, struct eng_segment *segment, eng_
         uint64_t from = segment->indexed_to > SEGMENT_FIRST_FRAME ? segment->indexed_to : SEGMENT_FIRST_FRAME;
         int rv;
 
-        /* A process that was killed may have left frames that are not durable yet. The index must not name such a one in place of
-         * another, whose segment could go before a power cut takes it. */
+        /*
+         * A process that was killed may have left frames that are not durable yet. The index must
+         * not name such a one in place of another, whose segment could go before a power cut takes
+         * it.
+         */
         if (fdatasync(segment->fd.read_fd) != 0)
                 return fail(error, -errno, "segment %016llx cannot be flushed: %s", (unsigned long long)segment->id,
                             strerror(errno));

@@ -1,7 +1,8 @@
 /*
  * space.c - see space.h.
  *
- * Used by the local drive: admission of PUTs (eng_local_full), the size of files made ahead (log.c, file.c), how hard reclaim works.
+ * Used by the local drive: admission of PUTs (eng_local_full), the size of files made ahead (log.c,
+ * file.c), how hard reclaim works.
  */
 #include "engine/drive/space.h"
 
@@ -128,7 +129,7 @@ uint64_t eng_space_portion(const struct eng_space *space, uint64_t reserve, uint
         return want;
 }
 
-/* ---- sizes that follow from that of the file system ------------------------------------------------- */
+/* ---- sizes that follow from that of the file system ------------------------------------------ */
 
 #define SEGMENTS_MOST     16384u
 #define SEGMENT_BYTES_MOST (4ull << 30)

@@ -1,10 +1,12 @@
 /*
  * unreliable.c - reads that the drive could not do, and from how many on it is called unreliable.
  *
- * A read error is damage of one frame or record: it is answered -EBADMSG, served from other drives, and what was lost is written anew elsewhere
- * on this drive. Reads never end a drive (I8 is about writes and flushes). But a drive on which many places cannot be read is likely to lose
- * more, so beyond a budget it is marked: health, metrics and the daemon's log say so, and others are read first. The mark stays until the drive
- * is opened again. Whether it is replaced is the operator's decision.
+ * A read error is damage of one frame or record: it is answered -EBADMSG, served from other drives,
+ * and what was lost is written anew elsewhere on this drive. Reads never end a drive (I8 is about
+ * writes and flushes). But a drive on which many places cannot be read is likely to lose more, so
+ * beyond a budget it is marked: health, metrics and the daemon's log say so, and others are read
+ * first. The mark stays until the drive is opened again. Whether it is replaced is the operator's
+ * decision.
  *
  * owner: the loop, but for the two atomics, which any thread reads.
  */
@@ -13,7 +15,10 @@
 #include <assert.h>
 #include <errno.h>
 
-/* What cannot be repaired, or not yet, may be read again and again: it counts once for as long as it is remembered. */
+/*
+ * What cannot be repaired, or not yet, may be read again and again: it counts once for as long as
+ * it is remembered.
+ */
 static bool is_known(const struct eng_unreadable *u, uint64_t file, uint64_t position)
 {
         unsigned i;

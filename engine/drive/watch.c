@@ -1,5 +1,6 @@
 /*
- * watch.c - I/O that takes too long, and the probe that tells a place that is slow to read from a drive that hangs.
+ * watch.c - I/O that takes too long, and the probe that tells a place that is slow to read from a
+ * drive that hangs.
  *
  * A write, a flush or an opening that is late ends the drive (I8). A read that is late does so only
  * if nothing else of the drive has ended for as long; otherwise it counts as damage of that place.
@@ -27,7 +28,7 @@ struct eng_probe {
         uint8_t *block;
 };
 
-/* ---- watches --------------------------------------------------------------------------------------- */
+/* ---- watches --------------------------------------------------------------------------------- */
 
 static void watch_begin(struct eng_local *l, struct eng_watch *watch, bool read, struct eng_flight *waits)
 {
@@ -63,7 +64,7 @@ void eng_watch_end(struct eng_local *l, struct eng_watch *watch)
         l->ended_at = lp_now(l->drive.owner);
 }
 
-/* ---- the probe ------------------------------------------------------------------------------------- */
+/* ---- the probe ------------------------------------------------------------------------------- */
 
 void eng_probe_open(struct eng_local *l)
 {
@@ -83,7 +84,10 @@ static void probe_free(struct eng_probe *probe)
         free(probe);
 }
 
-/* Any answer of the drive is a sign of life, an error too. What the kernel refused before it asked the drive is not. */
+/*
+ * Any answer of the drive is a sign of life, an error too. What the kernel refused before it asked
+ * the drive is not.
+ */
 static void probe_done(struct lp_io *io, int res)
 {
         struct eng_probe *probe = container_of(io, struct eng_probe, io);
@@ -122,7 +126,7 @@ static void probe_send(struct eng_local *l)
         lp_read(l->drive.owner, &probe->io, l->probe_fd, probe->block, FMT_BLOCK, 0);
 }
 
-/* ---- what is late ---------------------------------------------------------------------------------- */
+/* ---- what is late ---------------------------------------------------------------------------- */
 
 /* For so long nothing of the drive has ended while this one was under way. */
 static uint64_t watch_quiet(const struct eng_local *l, const struct eng_watch *watch, uint64_t now)

@@ -1,9 +1,9 @@
 /*
  * worker.c - the thread behind worker.h.
  *
- * A loop never blocks, so a drive hands its blocking work over here, one job after the other. The queue is bounded by the jobs a drive has
- * as members (I9). The lock guards the queue's pointers only and is held for a few instructions, so the loop that takes it does
- * not wait.
+ * A loop never blocks, so a drive hands its blocking work over here, one job after the other. The
+ * queue is bounded by the jobs a drive has as members (I9). The lock guards the queue's pointers
+ * only and is held for a few instructions, so the loop that takes it does not wait.
  */
 #include "engine/drive/worker.h"
 

@@ -14,8 +14,9 @@
 enum eng_job_state { ENG_JOB_IDLE, ENG_JOB_QUEUED, ENG_JOB_RAN };
 
 /*
- * A job is a member of what it is about, so handing it over allocates nothing. Owner: the loop while IDLE, the worker while QUEUED, the loop
- * again once RAN (which the worker sets before it posts msg).
+ * A job is a member of what it is about, so handing it over allocates nothing. Owner: the loop
+ * while IDLE, the worker while QUEUED, the loop again once RAN (which the worker sets before it
+ * posts msg).
  */
 struct eng_job {
         void (*run)(struct eng_job *job);  /* on the worker */
@@ -40,9 +41,15 @@ struct eng_worker {
 int eng_worker_start(struct eng_worker *worker, struct lp_loop *loop, const char *name);
 /* Loop: job is IDLE. */
 void eng_worker_give(struct eng_worker *worker, struct eng_job *job);
-/* Runs what is queued, then ends the thread. Jobs that ran have their message in the loop's mailbox still. Harmless when not started. */
+/*
+ * Runs what is queued, then ends the thread. Jobs that ran have their message in the loop's mailbox
+ * still. Harmless when not started.
+ */
 void eng_worker_stop(struct eng_worker *worker);
-/* The same, if its thread ends within that time. False: a job has not come back; the worker, and what its jobs use, must stay. */
+/*
+ * The same, if its thread ends within that time. False: a job has not come back; the worker, and
+ * what its jobs use, must stay.
+ */
 bool eng_worker_ends(struct eng_worker *worker, unsigned seconds);
 
 #endif

@@ -1,10 +1,11 @@
 /*
  * write.c - WRITE, SYNC and DISCARD: frames into segments, their flush, and forgetting them.
  *
- * WRITE: the home loop, which has the payload in its cache, sums it and writes the slot; the owner loop gives it its place before and enters the
- * place after. A frame is durable only by a SYNC that comes after its WRITE has completed: SYNCs that arrive while a flush runs wait for
- * it to end and share the next one. A failed write or flush fails the drive (I8); a file system that is full does not, nor does a short write, which is how it
- * begins to be.
+ * WRITE: the home loop, which has the payload in its cache, sums it and writes the slot; the owner
+ * loop gives it its place before and enters the place after. A frame is durable only by a SYNC that
+ * comes after its WRITE has completed: SYNCs that arrive while a flush runs wait for it to end and
+ * share the next one. A failed write or flush fails the drive (I8); a file system that is full does
+ * not, nor does a short write, which is how it begins to be.
  *
  * owner: the loop, but for what is marked home.
  */
@@ -42,7 +43,7 @@ static struct eng_write *write_of_msg(struct lp_msg *msg)
         return container_of(msg, struct eng_write, msg);
 }
 
-/* ---- WRITE: home ----------------------------------------------------------------------------------- */
+/* ---- WRITE: home ----------------------------------------------------------------------------- */
 
 static bool write_valid(const struct eng_op *op)
 {
@@ -89,7 +90,7 @@ static void write_on_home(struct lp_msg *msg)
         lp_write(w->home, &w->io, w->fd, w->op->write.slot, w->bytes, w->offset, 0);
 }
 
-/* ---- WRITE: owner ---------------------------------------------------------------------------------- */
+/* ---- WRITE: owner ---------------------------------------------------------------------------- */
 
 static void end_write(struct eng_local *l, struct eng_write *w, int rv)
 {
@@ -276,7 +277,7 @@ uint64_t eng_write_floor(struct eng_local *l, const struct eng_segment *segment)
         return floor;
 }
 
-/* ---- SYNC ------------------------------------------------------------------------------------------ */
+/* ---- SYNC ------------------------------------------------------------------------------------ */
 
 /* One fdatasync of a group; there are ENG_SYNC_SEGMENTS of them. */
 struct eng_flush {
@@ -321,8 +322,11 @@ static void have_flushed(struct lp_io *io, int res)
         sync_start(l);
 }
 
-/* Flushes the next few segments of the group that runs. False: there are none. What becomes unsynced from now on is not the group's: when fewer
- * were there than fit, this was the last round, however much is being written meanwhile. */
+/*
+ * Flushes the next few segments of the group that runs. False: there are none. What becomes
+ * unsynced from now on is not the group's: when fewer were there than fit, this was the last round,
+ * however much is being written meanwhile.
+ */
 static bool flush_some(struct eng_local *l)
 {
         struct eng_segment *segments[ENG_SYNC_SEGMENTS];
@@ -417,7 +421,7 @@ void eng_write_fail(struct eng_local *l)
         sync_answer(&l->writes.sync_running, -EIO);
 }
 
-/* ---- DISCARD --------------------------------------------------------------------------------------- */
+/* ---- DISCARD --------------------------------------------------------------------------------- */
 
 void eng_discard_op(struct eng_local *l, struct eng_op *op)
 {

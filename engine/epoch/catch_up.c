@@ -1,6 +1,6 @@
 /*
- * catch_up.c - brings a drive back that the store went on without (or a new one in): one at a time, while the store
- * serves. Coordinator.
+ * catch_up.c - brings a drive back that the store went on without (or a new one in): one at a time,
+ * while the store serves. Coordinator.
  *
  *   VOID      what the drive holds and never counted is void from now on
  *   ENTER     an epoch makes it joining: from then on every change is written to it too, and waited for
@@ -10,9 +10,11 @@
  *             that member and this drive, would outvote the one that has it
  *   LEAVE     an epoch makes it a member
  *
- * If the drive fails on the way it leaves by an epoch, like any other. A restart begins anew; what fails in one run is tried again where it failed.
+ * If the drive fails on the way it leaves by an epoch, like any other. A restart begins anew; what
+ * fails in one run is tried again where it failed.
  *
- * A member to which groups come because another leaves (rebalance.c) is written to already: it gains them by the COMPARE step alone.
+ * A member to which groups come because another leaves (rebalance.c) is written to already: it
+ * gains them by the COMPARE step alone.
  */
 #include "engine/resync/resync.h"
 #include "engine/epoch/epoch.h"
@@ -69,7 +71,7 @@ static void compare_step(struct eng_catch_up *catch_up);
 static void compare_paced(struct lp_timer *timer);
 static void compare_again(struct lp_timer *timer);
 
-/* ---- beginning and ending ------------------------------------------------------------------------------- */
+/* ---- beginning and ending -------------------------------------------------------------------- */
 
 static void tell(struct eng_catch_up *catch_up)
 {
@@ -271,7 +273,7 @@ void eng_catch_up_consider(struct eng_store *store)
         send_void(catch_up);
 }
 
-/* ---- epochs --------------------------------------------------------------------------------------------------- */
+/* ---- epochs ---------------------------------------------------------------------------------- */
 
 void eng_catch_up_wants(const struct eng_store *store, eng_mask *joining, eng_mask *promoted)
 {
@@ -312,7 +314,7 @@ void eng_catch_up_epoch(struct eng_store *store)
         }
 }
 
-/* ---- what differs --------------------------------------------------------------------------------------------- */
+/* ---- what differs ---------------------------------------------------------------------------- */
 
 static void retry_later(struct eng_catch_up *catch_up)
 {
@@ -386,7 +388,7 @@ static bool copy_row(struct eng_catch_up *catch_up)
         return true;
 }
 
-/* ---- the comparison ------------------------------------------------------------------------------------------- */
+/* ---- the comparison -------------------------------------------------------------------------- */
 
 /* That the drive is to have, and may not have yet. */
 static bool catch_up_is_wanted(const struct eng_catch_up *catch_up, unsigned pg)
@@ -396,7 +398,10 @@ static bool catch_up_is_wanted(const struct eng_catch_up *catch_up, unsigned pg)
         return (eng_writers(view, pg) & eng_bit(catch_up->slot)) && !(catch_up->gains && (eng_speakers(view, pg) & eng_bit(catch_up->slot)));
 }
 
-/* The members that are asked for a group: all whose names could be read, else all but those that failed last, else all that answer. */
+/*
+ * The members that are asked for a group: all whose names could be read, else all but those that
+ * failed last, else all that answer.
+ */
 static eng_mask sources_of(const struct eng_catch_up *catch_up, unsigned pg)
 {
         const struct eng_view *view = &catch_up->store->coord->view;
@@ -408,7 +413,10 @@ static eng_mask sources_of(const struct eng_catch_up *catch_up, unsigned pg)
         return read != 0 ? read : fit;
 }
 
-/* It was lost with drives that were given up, and begins again, empty, on a drive that was put in their place. */
+/*
+ * It was lost with drives that were given up, and begins again, empty, on a drive that was put in
+ * their place.
+ */
 static bool begins_empty(const struct eng_catch_up *catch_up, unsigned pg)
 {
         const struct eng_coord *c = catch_up->store->coord;
@@ -434,7 +442,10 @@ static bool ask_for(struct eng_catch_up *catch_up, eng_mask drives, unsigned pg)
         return true;
 }
 
-/* Each group, CONFIG included, is read from the drive and from current members. False: of some none answers, or there is no memory. */
+/*
+ * Each group, CONFIG included, is read from the drive and from current members. False: of some none
+ * answers, or there is no memory.
+ */
 static bool catch_up_take_drives(struct eng_catch_up *catch_up)
 {
         unsigned pg;
@@ -453,8 +464,8 @@ static bool catch_up_take_drives(struct eng_catch_up *catch_up)
 }
 
 /*
- * From the first name on, or behind the last that was compared: a change of any before that has reached the drive by itself since, whichever member is asked for
- * the rest.
+ * From the first name on, or behind the last that was compared: a change of any before that has
+ * reached the drive by itself since, whichever member is asked for the rest.
  */
 static void begin_compare(struct eng_catch_up *catch_up)
 {
@@ -597,7 +608,10 @@ static void compare_paced(struct lp_timer *timer)
         compare_step(catch_up);
 }
 
-/* What could not be read or copied is tried again. A member that gains groups is never left alone for want of progress: it serves what it has. */
+/*
+ * What could not be read or copied is tried again. A member that gains groups is never left alone
+ * for want of progress: it serves what it has.
+ */
 static void compare_again(struct lp_timer *timer)
 {
         struct eng_catch_up *catch_up = container_of(timer, struct eng_catch_up, retry);

@@ -1,8 +1,10 @@
 /*
- * coord.c - the coordinator (loop 0) while the store serves: drives that fail, the epochs that go on without them, and health.
+ * coord.c - the coordinator (loop 0) while the store serves: drives that fail, the epochs that go
+ * on without them, and health.
  *
- * An epoch change: all loops pause appends and wait until those in flight on living members are answered; the record of the new epoch is made
- * durable on each of its members; only then do the loops take it, and what waited for the dead drive is settled without it (DESIGN: an epoch is in
+ * An epoch change: all loops pause appends and wait until those in flight on living members are
+ * answered; the record of the new epoch is made durable on each of its members; only then do the
+ * loops take it, and what waited for the dead drive is settled without it (DESIGN: an epoch is in
  * force only once it is durable on every member).
  */
 #include "engine/bucket/bucket.h"
@@ -18,7 +20,7 @@
 #define AGAIN_NS (50ull * 1000 * 1000)
 #define APPEND_TRIES 200u /* of the record of an epoch, by a drive that lacks memory or room in its queue */
 
-/* ---- epoch records ------------------------------------------------------------------------------------------- */
+/* ---- epoch records --------------------------------------------------------------------------- */
 
 static uint8_t epoch_flags(const struct eng_coord *c, eng_mask drive)
 {
@@ -166,7 +168,10 @@ static void epoch_append_again(struct lp_timer *timer)
         epoch_submit_to(all, refused);
 }
 
-/* Lacking something for the moment is no failure: those that refused the record get it a little later. The loops stay paused. */
+/*
+ * Lacking something for the moment is no failure: those that refused the record get it a little
+ * later. The loops stay paused.
+ */
 static void epoch_append_later(struct epoch_append *all)
 {
         struct eng_coord *c = all->store->coord;
@@ -192,11 +197,12 @@ int eng_epoch_append(struct eng_store *store, uint64_t number, struct eng_buf *b
         return 0;
 }
 
-/* ---- going on without a drive ---------------------------------------------------------------------------------- */
+/* ---- going on without a drive ---------------------------------------------------------------- */
 
 /*
- * A start that finds this epoch cannot tell whether all its members have it, so it must have a majority of the one before too. Another epoch of the same
- * members says that this one was in force, and is enough by itself.
+ * A start that finds this epoch cannot tell whether all its members have it, so it must have a
+ * majority of the one before too. Another epoch of the same members says that this one was in
+ * force, and is enough by itself.
  */
 static bool unconfirmed(const struct eng_coord *c)
 {
@@ -211,8 +217,9 @@ static void change_over(struct eng_store *store, void *arg)
         c->changing = false;
         eng_health_refresh(store);
         /*
-         * A change that waited for a drive which is gone counts without a drive that joins by this epoch. The next epoch waits until all members have committed it,
-         * so the comparison, which is to find it, begins behind that one.
+         * A change that waited for a drive which is gone counts without a drive that joins by this
+         * epoch. The next epoch waits until all members have committed it, so the comparison, which
+         * is to find it, begins behind that one.
          */
         if (c->again || unconfirmed(c))
                 eng_epoch_change(store);
@@ -432,7 +439,7 @@ void eng_coord_open(struct eng_store *store)
         eng_config_repair(store);
 }
 
-/* ---- health ---------------------------------------------------------------------------------------------------------- */
+/* ---- health ---------------------------------------------------------------------------------- */
 
 void eng_member_state(struct eng_store *store, unsigned slot, enum eng_drive_state state, const char *reason)
 {

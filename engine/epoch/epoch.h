@@ -1,29 +1,39 @@
 /*
- * epoch.h - who is a member: the coordinator, recovery, drives that come, go and catch up. Coordinator, unless a function says otherwise.
+ * epoch.h - who is a member: the coordinator, recovery, drives that come, go and catch up.
+ * Coordinator, unless a function says otherwise.
  */
 #ifndef MILLRACE_ENGINE_EPOCH_H
 #define MILLRACE_ENGINE_EPOCH_H
 
 #include "engine/base/store.h"
 
-/* ---- membership (broadcast.c, coord.c, recover.c) ------------------------------------------------------------------------ */
+/* ---- membership (broadcast.c, coord.c, recover.c) -------------------------------------------- */
 
 /* Recovery from the beginning (recover.c). Coordinator. */
 void eng_recover(struct eng_store *store);
 /*
- * After the loops: waits for threads that still open drives, for some seconds; what they say is not acted on. One that has not come back by then is left
- * behind, with all that it may use (store->left_behind).
+ * After the loops: waits for threads that still open drives, for some seconds; what they say is not
+ * acted on. One that has not come back by then is left behind, with all that it may use
+ * (store->left_behind).
  */
 void eng_recover_stop(struct eng_store *store);
 void eng_recover_free(struct eng_store *store);
-/* A drive that was opened when recovery had gone on without it, for hot_add.c to hand over; NULL: none. */
+/*
+ * A drive that was opened when recovery had gone on without it, for hot_add.c to hand over; NULL:
+ * none.
+ */
 struct eng_member *eng_recover_take_late(struct eng_store *store);
 /* Encodes an epoch record body of these members. NULL: no memory. */
 struct eng_buf *eng_epoch_body(struct eng_store *store, uint64_t number, const uint8_t id[FMT_ID],
                                const uint8_t parent[FMT_ID], eng_mask in, eng_mask joining, eng_mask base);
-/* Coordinator: makes an epoch of what lives now, with what catch_up.c wants (eng_catch_up_wants). */
+/*
+ * Coordinator: makes an epoch of what lives now, with what catch_up.c wants (eng_catch_up_wants).
+ */
 void eng_epoch_change(struct eng_store *store);
-/* Appends an epoch record on all drives of the mask, for some seconds on those that answer -EAGAIN; done(arg, failed) with the drives that did not take it. -ENOMEM. */
+/*
+ * Appends an epoch record on all drives of the mask, for some seconds on those that answer -EAGAIN;
+ * done(arg, failed) with the drives that did not take it. -ENOMEM.
+ */
 int eng_epoch_append(struct eng_store *store, uint64_t number, struct eng_buf *body, eng_mask to,
                      void (*done)(struct eng_store *store, eng_mask failed));
 /* The store is closed: what waits to be asked for again is not. */
@@ -36,41 +46,59 @@ void eng_health_refresh(struct eng_store *store);
 void eng_health_start(struct eng_store *store);
 void eng_member_state(struct eng_store *store, unsigned slot, enum eng_drive_state state, const char *reason);
 
-/* ---- going on without drives (force.c) -------------------------------------------------------------------------- */
+/* ---- going on without drives (force.c) ------------------------------------------------------- */
 
 /* Coordinator: what going on without the drives that are missed would mean. */
 void eng_outlook_take(const struct eng_store *store, struct eng_outlook *out);
 /* Recovery is over, with the store open (0) or not; nothing, if it was not forced. */
 void eng_force_ended(struct eng_store *store, int rv, const char *text);
 
-/* ---- drives that come while the store serves (hot_add.c) ---------------------------------------------------------------- */
+/* ---- drives that come while the store serves (hot_add.c) ------------------------------------- */
 
-/* Opens one folder as a drive. Blocking; any thread. member: path and identity set; the rest is filled. */
+/*
+ * Opens one folder as a drive. Blocking; any thread. member: path and identity set; the rest is
+ * filled.
+ */
 int eng_member_open(struct eng_store *store, struct eng_member *member, struct eng_error *error);
 /* Coordinator: a drive was opened that recovery has not waited for. Harmless at any time. */
 void eng_hot_add_late(struct eng_store *store);
 /* Coordinator: looks from time to time whether a drive that is missing or vanished is back. */
 void eng_hot_add_start(struct eng_store *store);
-/* After the loops: waits for the thread that opens a drive; then, with nothing under way any more, frees what is left. */
+/*
+ * After the loops: waits for the thread that opens a drive; then, with nothing under way any more,
+ * frees what is left.
+ */
 void eng_hot_add_stop(struct eng_store *store);
 void eng_hot_add_free(struct eng_store *store);
-/* Reports of what an operator asked for, as eng_hot_add_read() gives them; number 0: nobody wants to know. */
+/*
+ * Reports of what an operator asked for, as eng_hot_add_read() gives them; number 0: nobody wants
+ * to know.
+ */
 uint64_t eng_hot_add_new_report(struct eng_store *store, unsigned slot, bool replace);
 void eng_hot_add_report(struct eng_store *store, uint64_t number, int rv, const char *text);
 
-/* ---- drives that are added or removed (rebalance.c, migrated_drop.c) -------------------------------------------------------------- */
+/* ---- drives that are added or removed (rebalance.c, migrated_drop.c) ------------------------- */
 
 /* Coordinator: what the next epoch says, given that these become members: coord->next_shape. */
 void eng_rebalance_next(struct eng_store *store, eng_mask promoted);
-/* Recovery: these members are here and lack the newest epoch. They may have names again that they had forgotten. */
+/*
+ * Recovery: these members are here and lack the newest epoch. They may have names again that they
+ * had forgotten.
+ */
 void eng_rebalance_behind(struct eng_store *store, eng_mask behind);
-/* Coordinator: makes the placement for coord->next_shape, if it is another than the one in force: coord->next_map. -ENOMEM. */
+/*
+ * Coordinator: makes the placement for coord->next_shape, if it is another than the one in force:
+ * coord->next_map. -ENOMEM.
+ */
 int eng_shape_map(struct eng_store *store);
 /* Makes it the coordinator's, if there is one. */
 void eng_shape_map_taken(struct eng_coord *c);
 /* An epoch came into force. */
 void eng_rebalance_epoch(struct eng_store *store);
-/* A drive that is to catch up with groups that come to it, or -1; it has; no record names the drive that leaves any more (said again until it is gone). */
+/*
+ * A drive that is to catch up with groups that come to it, or -1; it has; no record names the drive
+ * that leaves any more (said again until it is gone).
+ */
 int eng_rebalance_gainer(const struct eng_store *store);
 void eng_rebalance_gained(struct eng_store *store, unsigned slot);
 void eng_rebalance_drained(struct eng_store *store);
@@ -80,11 +108,17 @@ void eng_rebalance_consider(struct eng_store *store);
 void eng_migrated_drop_consider(struct eng_store *store);
 void eng_migrated_drop_free(struct eng_store *store);
 
-/* ---- catching up (catch_up.c, resync.c) ------------------------------------------------------------------------------------ */
+/* ---- catching up (catch_up.c, resync.c) ------------------------------------------------------ */
 
-/* Coordinator: begins to bring a stale drive back, if there is one and nothing else is under way. Harmless at any time. */
+/*
+ * Coordinator: begins to bring a stale drive back, if there is one and nothing else is under way.
+ * Harmless at any time.
+ */
 void eng_catch_up_consider(struct eng_store *store);
-/* Which drives the next epoch is to have as joining, given that these live, and which of them as members. */
+/*
+ * Which drives the next epoch is to have as joining, given that these live, and which of them as
+ * members.
+ */
 void eng_catch_up_wants(const struct eng_store *store, eng_mask *joining, eng_mask *promoted);
 /* An epoch came into force, or was given up. */
 void eng_catch_up_epoch(struct eng_store *store);
@@ -92,7 +126,10 @@ void eng_catch_up_free(struct eng_store *store);
 
 /* ---- the rate of the upkeep (heal_rate.c) ---- */
 
-/* Coordinator: where nobody has set the rate of the upkeep, drives that are being filled, emptied or caught up with are done within a day, whatever their size. */
+/*
+ * Coordinator: where nobody has set the rate of the upkeep, drives that are being filled, emptied
+ * or caught up with are done within a day, whatever their size.
+ */
 void eng_heal_choose_rate(struct eng_store *store);
 
 #endif

@@ -1,13 +1,14 @@
 /*
- * force.c - going on, by the operator's word, without drives that are gone for good: what that would mean, and doing it. Coordinator, but for what says
- * any thread.
+ * force.c - going on, by the operator's word, without drives that are gone for good: what that
+ * would mean, and doing it. Coordinator, but for what says any thread.
  *
  *   a store that WAITS, or was opened for reading only
  *     -> every loop stops answering -> choose() (recover.c) does not count those given up -> an epoch of those that are here, durable on all of them
  *     -> settling, with what they hold as the truth -> buckets -> open
  *
- * The epoch, and all that follow it, mark the slots of those given up until these have other drives. By the mark one that comes back is known: its history
- * is set aside, not merged, whatever the number of its epoch (was_given_up() in recover.c). Nothing of this ever happens by itself.
+ * The epoch, and all that follow it, mark the slots of those given up until these have other
+ * drives. By the mark one that comes back is known: its history is set aside, not merged, whatever
+ * the number of its epoch (was_given_up() in recover.c). Nothing of this ever happens by itself.
  */
 #include "engine/epoch/epoch.h"
 #include "engine/epoch/recover.h"
@@ -25,7 +26,7 @@ struct request {
         uint64_t number;
 };
 
-/* ---- what it would mean ----------------------------------------------------------------------------------------- */
+/* ---- what it would mean ---------------------------------------------------------------------- */
 
 static eng_mask force_missed(const struct eng_coord *c)
 {
@@ -130,7 +131,7 @@ void eng_outlook_refuse(const struct eng_outlook *outlook, uint64_t slots, char 
         }
 }
 
-/* ---- doing it --------------------------------------------------------------------------------------------------- */
+/* ---- doing it -------------------------------------------------------------------------------- */
 
 static void report(struct eng_store *store, uint64_t number, int rv, const char *text)
 {

@@ -6,8 +6,8 @@
 #include <assert.h>
 
 /*
- * What drives hold is taken from the size of their segments and log files: it is known as soon as a drive is open, and leaves out what others have on
- * its file system.
+ * What drives hold is taken from the size of their segments and log files: it is known as soon as a
+ * drive is open, and leaves out what others have on its file system.
  */
 void eng_heal_choose_rate(struct eng_store *store)
 {

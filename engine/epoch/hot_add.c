@@ -1,12 +1,14 @@
 /*
- * hot_add.c - drives that come while the store serves: one that was missing or vanished is back, one that failed is tried again by the
- * operator, or an empty folder takes the place of one that is lost. Coordinator; one at a time.
+ * hot_add.c - drives that come while the store serves: one that was missing or vanished is back,
+ * one that failed is tried again by the operator, or an empty folder takes the place of one that is
+ * lost. Coordinator; one at a time.
  *
  *   LET GO   what was open in that slot before lets go of its folder
  *   OPEN     a thread looks at the folder, formats it if it is to be a new drive, and opens it
  *   HAND     the slot has that drive now, stale: catch_up.c brings it up to date; heal.c gives a new one the shards it lacks
  *
- * What failed stays in memory, answering -EIO, until the store closes: operations may still be on their way to it.
+ * What failed stays in memory, answering -EIO, until the store closes: operations may still be on
+ * their way to it.
  */
 #include "engine/epoch/epoch.h"
 
@@ -104,7 +106,7 @@ static void free_hot_add(struct eng_hot_add *a)
         free(a);
 }
 
-/* ---- the thread ----------------------------------------------------------------------------------------------- */
+/* ---- the thread ------------------------------------------------------------------------------ */
 
 /* The slot among those wanted whose drive this is, or -1. */
 static int slot_of(const struct eng_hot_add *a, const struct eng_identity *identity)
@@ -143,7 +145,10 @@ static int hot_add_find_known(struct eng_hot_add *a)
         return -ENOENT;
 }
 
-/* An epoch before all others, in which no drive is in: nothing follows from a drive that was formatted and never handed over. */
+/*
+ * An epoch before all others, in which no drive is in: nothing follows from a drive that was
+ * formatted and never handed over.
+ */
 static struct eng_buf *epoch_zero(const struct eng_store *store)
 {
         struct fmt_epoch epoch = {.pg_count = store->pg_count, .k = (uint8_t)store->k, .m = (uint8_t)store->m};
@@ -207,7 +212,7 @@ static void *hot_add_open_thread(void *arg)
         return NULL;
 }
 
-/* ---- the end -------------------------------------------------------------------------------------------------- */
+/* ---- the end --------------------------------------------------------------------------------- */
 
 static void hot_add_finish(struct eng_hot_add *a, int rv)
 {
@@ -337,7 +342,7 @@ static void hot_add_opened(struct lp_msg *msg)
                 hand_over(a);
 }
 
-/* ---- the beginning -------------------------------------------------------------------------------------------- */
+/* ---- the beginning --------------------------------------------------------------------------- */
 
 static void hot_add_let_go(struct eng_hot_add *a);
 
@@ -366,7 +371,10 @@ static void open_it(struct eng_hot_add *a)
         }
 }
 
-/* A drive that was found at the start, or opened since, and has no slot: formatted to be taken in, which did not come to pass. */
+/*
+ * A drive that was found at the start, or opened since, and has no slot: formatted to be taken in,
+ * which did not come to pass.
+ */
 static bool is_spare(const struct eng_store *store, const struct eng_member *m)
 {
         return m->drive != NULL && eng_epoch_of(m)->number == 0 && store->members[m->identity.slot].local != m->local;
@@ -448,7 +456,7 @@ static struct eng_hot_add *new_hot_add(struct eng_store *store, unsigned paths)
         return a;
 }
 
-/* ---- asked for ------------------------------------------------------------------------------------------------ */
+/* ---- asked for ------------------------------------------------------------------------------- */
 
 static const char *hot_add_refusal(const struct eng_store *store, const struct request *q, int *rv)
 {
@@ -572,9 +580,12 @@ int eng_drive_add(struct eng_store *store, const char *path, uint64_t *number)
         return hot_add_ask(store, ENG_DRIVES_MAX, path, true, true, number);
 }
 
-/* ---- looked for ----------------------------------------------------------------------------------------------- */
+/* ---- looked for ------------------------------------------------------------------------------ */
 
-/* Slots whose drive may come back by itself: it was not there, or its folder went away. One that failed waits for the operator (I8). */
+/*
+ * Slots whose drive may come back by itself: it was not there, or its folder went away. One that
+ * failed waits for the operator (I8).
+ */
 static eng_mask away(const struct eng_store *store)
 {
         eng_mask mask = 0;
@@ -620,7 +631,10 @@ static struct eng_hot_add *new_look(struct eng_store *store, eng_mask wanted)
         return a;
 }
 
-/* One that was being opened when the start went on without it (recover.c): its slot is still its own. */
+/*
+ * One that was being opened when the start went on without it (recover.c): its slot is still its
+ * own.
+ */
 static bool is_awaited(const struct eng_store *store, const struct eng_member *m)
 {
         const struct eng_coord *c = store->coord;
@@ -666,8 +680,9 @@ void eng_hot_add_late(struct eng_store *store)
 static void hot_add_look(struct lp_timer *timer);
 
 /*
- * A drive whose index is damaged answers for what it can still read. It is taken out, one at a time and only while all others are in, to come
- * back with an index that is built anew from its log, as any drive that was away.
+ * A drive whose index is damaged answers for what it can still read. It is taken out, one at a time
+ * and only while all others are in, to come back with an index that is built anew from its log, as
+ * any drive that was away.
  */
 static void rest_damaged(struct eng_store *store)
 {

@@ -1,17 +1,21 @@
 /*
- * lost.c - members that lost writes which they had acknowledged: a disk restored from an image, a cache that lied. Part of recovery; coordinator.
+ * lost.c - members that lost writes which they had acknowledged: a disk restored from an image, a
+ * cache that lied. Part of recovery; coordinator.
  *
- * A log loses its end and nothing else, so a member that has some record has all before it. Three rules say who lost something; the other members'
- * word is proof, and no majority is asked:
+ * A log loses its end and nothing else, so a member that has some record has all before it. Three
+ * rules say who lost something; the other members' word is proof, and no majority is asked:
  *
- * - A member of the last epoch that was surely in force, and that does not have it, lost it. That epoch is the chosen one if a record was written in it or
- *   all its members have it; else the one that the chosen one names (fmt_epoch_tail).
- * - A member of the chosen epoch that was not yet one in the epoch that this one names, and that does not have the epoch that took it in, lost it, or
- *   that epoch was never in force: it catches up anew, and is not counted as a member. (Were it in force after all, then no majority of its members
- *   could go on beside a majority of the others.) No epoch takes in a drive and leaves out another, so without the one taken in all are still there
- *   that were members before.
- * - A record of that epoch or later that any member has applied was stable on all writers of its group. One that has not come so far lost it. Numbers
- *   of earlier epochs say nothing: a member that was brought up to date by copies never had them.
+ * - A member of the last epoch that was surely in force, and that does not have it, lost it. That
+ *   epoch is the chosen one if a record was written in it or all its members have it; else the one
+ *   that the chosen one names (fmt_epoch_tail).
+ * - A member of the chosen epoch that was not yet one in the epoch that this one names, and that
+ *   does not have the epoch that took it in, lost it, or that epoch was never in force: it catches
+ *   up anew, and is not counted as a member. (Were it in force after all, then no majority of its
+ *   members could go on beside a majority of the others.) No epoch takes in a drive and leaves out
+ *   another, so without the one taken in all are still there that were members before.
+ * - A record of that epoch or later that any member has applied was stable on all writers of its
+ *   group. One that has not come so far lost it. Numbers of earlier epochs say nothing: a member
+ *   that was brought up to date by copies never had them.
  *
  * A drive whose log ends before what its index covers says so itself when it is opened.
  */
@@ -43,7 +47,7 @@ struct lost_find {
         } tails[ENG_DRIVES_MAX];
 };
 
-/* ---- epochs ----------------------------------------------------------------------------------------------------- */
+/* ---- epochs ---------------------------------------------------------------------------------- */
 
 bool eng_epoch_tail(const struct eng_member *m, struct fmt_epoch_tail *out)
 {
@@ -103,9 +107,11 @@ static eng_mask base_of_chosen(const struct lost_find *find)
 }
 
 /*
- * It has been a member since an epoch behind the last that was surely in force, as its own newest one says: so it was brought up to date then. That is
- * not the chosen epoch, which a start made without some drive; both led to each other, or recover.c would not have chosen it. Where no epoch is known to have
- * been in force (builds of layout 1 named none), its own may be of a time before it was out.
+ * It has been a member since an epoch behind the last that was surely in force, as its own newest
+ * one says: so it was brought up to date then. That is not the chosen epoch, which a start made
+ * without some drive; both led to each other, or recover.c would not have chosen it. Where no epoch
+ * is known to have been in force (builds of layout 1 named none), its own may be of a time before
+ * it was out.
  */
 static bool was_taken_in(const struct eng_member *m, unsigned slot, uint64_t in_force)
 {
@@ -114,7 +120,7 @@ static bool was_taken_in(const struct eng_member *m, unsigned slot, uint64_t in_
         return in_force != 0 && own->number > in_force && slot < own->drives && eng_epoch_drives(m)[slot].in == FMT_EPOCH_IN;
 }
 
-/* ---- what the logs say ------------------------------------------------------------------------------------------ */
+/* ---- what the logs say ----------------------------------------------------------------------- */
 
 static const struct eng_memtable_entry *entries_of(const struct lost_tail *t)
 {
@@ -182,7 +188,10 @@ static void lost_epochs(struct lost_find *find)
         }
 }
 
-/* For each group, the highest number that a member has applied, and that its writers in the epoch in force must have. */
+/*
+ * For each group, the highest number that a member has applied, and that its writers in the epoch
+ * in force must have.
+ */
 static void applied_numbers(const struct lost_find *find, uint64_t *need)
 {
         const struct eng_coord *c = find->store->coord;
@@ -201,7 +210,10 @@ static void applied_numbers(const struct lost_find *find, uint64_t *need)
         }
 }
 
-/* Whether a member speaks for a group of which it lacks a number. have: room for a number of each group. */
+/*
+ * Whether a member speaks for a group of which it lacks a number. have: room for a number of each
+ * group.
+ */
 static bool lacks_one(const struct lost_find *find, unsigned slot, const uint64_t *need, uint64_t *have)
 {
         const struct eng_store *store = find->store;
@@ -249,8 +261,9 @@ eng_mask eng_lost_catching_up(const struct eng_store *store)
 }
 
 /*
- * Drives that were being added in the last epoch that was surely in force, and that lack the chosen one, which was to make them members and gave them
- * their groups: it was never in force, so the drives that groups went from speak for them as before.
+ * Drives that were being added in the last epoch that was surely in force, and that lack the chosen
+ * one, which was to make them members and gave them their groups: it was never in force, so the
+ * drives that groups went from speak for them as before.
  */
 static eng_mask still_adding(const struct lost_find *find)
 {
@@ -263,7 +276,7 @@ static eng_mask still_adding(const struct lost_find *find)
         return mask;
 }
 
-/* ---- the run of it ---------------------------------------------------------------------------------------------- */
+/* ---- the run of it --------------------------------------------------------------------------- */
 
 static void find_end(struct lost_find *find)
 {

@@ -1,9 +1,11 @@
 /*
- * migrated_drop.c - drives forget the names of groups that went from them when a drive was added (rebalance.c). Coordinator; one drive at a time, at leisure.
+ * migrated_drop.c - drives forget the names of groups that went from them when a drive was added
+ * (rebalance.c). Coordinator; one drive at a time, at leisure.
  *
- * Nobody asks the drive for those names any more, and no change of them reaches it; they only take space: in its index, and their inline
- * bytes in its log. Each is deleted by a COPY record of the drive's own, with the number it had. The records carry the epoch in which the
- * name was found, so none of them arrives after one that has given the group back.
+ * Nobody asks the drive for those names any more, and no change of them reaches it; they only take
+ * space: in its index, and their inline bytes in its log. Each is deleted by a COPY record of the
+ * drive's own, with the number it had. The records carry the epoch in which the name was found, so
+ * none of them arrives after one that has given the group back.
  */
 #include "engine/base/pacer.h"
 #include "engine/epoch/epoch.h"
@@ -52,7 +54,10 @@ void eng_migrated_drop_free(struct eng_store *store)
         free(drop);
 }
 
-/* All groups have all their copies where they belong: others are of no use, whatever happened when the groups moved. */
+/*
+ * All groups have all their copies where they belong: others are of no use, whatever happened when
+ * the groups moved.
+ */
 static bool all_in(const struct eng_view *view, unsigned pg_count)
 {
         unsigned pg;
@@ -63,7 +68,10 @@ static bool all_in(const struct eng_view *view, unsigned pg_count)
         return true;
 }
 
-/* A drive that has something to forget, when no other change is under way and no loop asks by a map of before; or -1. */
+/*
+ * A drive that has something to forget, when no other change is under way and no loop asks by a map
+ * of before; or -1.
+ */
 static int migrated_drop_candidate(const struct eng_store *store)
 {
         const struct eng_coord *c = store->coord;

@@ -1,5 +1,6 @@
 /*
- * rebalance.c - drives that are added to the store for good, or removed from it. Coordinator; one at a time.
+ * rebalance.c - drives that are added to the store for good, or removed from it. Coordinator; one
+ * at a time.
  *
  *   add      hot_add.c formats the folder for a slot of its own and hands it over; catch_up.c brings it up to date with the groups that
  *            come to it, and the epoch that makes it a member ends the change. Shards of old objects stay where they are
@@ -8,7 +9,8 @@
  *            record names it any more an epoch goes on without it. A drive that is lost is removed in the same way: what it held is
  *            rebuilt. One that is still being added goes at once
  *
- * The drives that groups went from forget what they held of them (migrated_drop.c). Epochs carry all of this, so a restart goes on with it.
+ * The drives that groups went from forget what they held of them (migrated_drop.c). Epochs carry
+ * all of this, so a restart goes on with it.
  */
 #include "engine/object/object.h"
 #include "engine/epoch/epoch.h"
@@ -54,8 +56,9 @@ void eng_rebalance_next(struct eng_store *store, eng_mask promoted)
 }
 
 /*
- * Members that are here and lack the newest epoch. If that was the one that said that they had forgotten their names, they may have lost its record with
- * those before it, and have the names again: it is cheap to look.
+ * Members that are here and lack the newest epoch. If that was the one that said that they had
+ * forgotten their names, they may have lost its record with those before it, and have the names
+ * again: it is cheap to look.
  */
 void eng_rebalance_behind(struct eng_store *store, eng_mask behind)
 {
@@ -65,7 +68,7 @@ void eng_rebalance_behind(struct eng_store *store, eng_mask behind)
         store->coord->next_shape.dropping_migrated = shape->dropping_migrated;
 }
 
-/* ---- what an epoch brought ------------------------------------------------------------------------------------ */
+/* ---- what an epoch brought ------------------------------------------------------------------- */
 
 static bool rebalance_let_go(struct eng_loop *el, void *arg, struct lp_msg *ack)
 {
@@ -108,7 +111,7 @@ void eng_rebalance_epoch(struct eng_store *store)
         eng_rebalance_consider(store);
 }
 
-/* ---- a drive that leaves -------------------------------------------------------------------------------------- */
+/* ---- a drive that leaves --------------------------------------------------------------------- */
 
 static eng_mask gaining(const struct eng_store *store)
 {
@@ -144,7 +147,10 @@ static void rebalance_look_at(void *arg, const struct eng_part *part)
         look->found |= (eng_part_drives(part) & look->leaving) != 0;
 }
 
-/* Those that were being looked up when no record named the drive any more may have found one of before; later ones do not. */
+/*
+ * Those that were being looked up when no record named the drive any more may have found one of
+ * before; later ones do not.
+ */
 static bool see_readers(struct eng_loop *el, void *arg, struct lp_msg *ack)
 {
         struct look look = {.leaving = el->view.map->leaving & el->view.up};
@@ -171,8 +177,9 @@ static void readers_seen(struct eng_store *store, void *arg)
 }
 
 /*
- * Who opened an object before its shards went to other drives reads it where they were: with as many drives gone meanwhile as the code has parity, the next one
- * would end that. So the drive stays until nobody does; who does not read on is cut off by the gateway.
+ * Who opened an object before its shards went to other drives reads it where they were: with as
+ * many drives gone meanwhile as the code has parity, the next one would end that. So the drive
+ * stays until nobody does; who does not read on is cut off by the gateway.
  */
 void eng_rebalance_drained(struct eng_store *store)
 {
@@ -198,7 +205,7 @@ void eng_rebalance_consider(struct eng_store *store)
         eng_epoch_change(store);
 }
 
-/* ---- asked for ------------------------------------------------------------------------------------------------ */
+/* ---- asked for ------------------------------------------------------------------------------- */
 
 struct request {
         struct lp_msg msg;

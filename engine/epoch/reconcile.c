@@ -1,16 +1,20 @@
 /*
- * reconcile.c - recovery's comparison of tails: every record found on any current member is made stable on all of them, then visible.
+ * reconcile.c - recovery's comparison of tails: every record found on any current member is made
+ * stable on all of them, then visible.
  *
- * A record that reached some members before a crash may have been answered or not; rolling all of them forward makes every replica tell the same from
- * now on (I2). Shards named by a record were stable before it was appended, so rolling forward never names what is not there. Copies
- * keep number and epoch. One copy at a time: tails are short.
+ * A record that reached some members before a crash may have been answered or not; rolling all of
+ * them forward makes every replica tell the same from now on (I2). Shards named by a record were
+ * stable before it was appended, so rolling forward never names what is not there. Copies keep
+ * number and epoch. One copy at a time: tails are short.
  *
- * Opened for reading, with members missing: a record that is not known to be on all of them is left as it is, for a start that has them; whether it
- * counts cannot be told before. Its group is in doubt and not answered for. The same holds if the newest epoch may never have been in force.
+ * Opened for reading, with members missing: a record that is not known to be on all of them is left
+ * as it is, for a start that has them; whether it counts cannot be told before. Its group is in
+ * doubt and not answered for. The same holds if the newest epoch may never have been in force.
  *
- * Not every trouble ends a drive (I8). One that says 'try again' (no descriptor, no memory) is asked again, for a bounded time. A record that one member
- * cannot give is taken from another. If none can, members that have it are set aside: a member lacks it, so it was never answered, and they catch up from
- * those that lack it, as drives do that lost writes.
+ * Not every trouble ends a drive (I8). One that says 'try again' (no descriptor, no memory) is
+ * asked again, for a bounded time. A record that one member cannot give is taken from another. If
+ * none can, members that have it are set aside: a member lacks it, so it was never answered, and
+ * they catch up from those that lack it, as drives do that lost writes.
  */
 #include "engine/bucket/bucket.h"
 #include "engine/epoch/epoch.h"
@@ -124,7 +128,10 @@ static void note_result(struct reconcile *s, unsigned slot, int result)
                 s->failed |= eng_bit(slot);
 }
 
-/* All of them have answered. False: recovery begins again, without those that failed, or after a while. */
+/*
+ * All of them have answered. False: recovery begins again, without those that failed, or after a
+ * while.
+ */
 static bool may_go_on(struct reconcile *s)
 {
         struct recovery *r = s->store->coord->recovery;
@@ -142,7 +149,7 @@ static bool may_go_on(struct reconcile *s)
         return false;
 }
 
-/* ---- the end: buckets, view, open ----------------------------------------------------------------------------------- */
+/* ---- the end: buckets, view, open ------------------------------------------------------------ */
 
 static void view_taken(struct eng_store *store, void *arg)
 {
@@ -164,7 +171,7 @@ static void config_loaded(struct eng_store *store, int rv)
         eng_view_spread(store, &store->coord->view, view_taken);
 }
 
-/* ---- making visible ---------------------------------------------------------------------------------------------------- */
+/* ---- making visible -------------------------------------------------------------------------- */
 
 static void reconcile_committed(struct eng_op *op)
 {
@@ -222,8 +229,9 @@ static unsigned count_commits(const struct reconcile *s)
 }
 
 /*
- * The first number that a group gives in this run. A member that was brought up to date by copies need not know how far the group's numbers had got,
- * so they begin anew above all that could have been given under an epoch before this one.
+ * The first number that a group gives in this run. A member that was brought up to date by copies
+ * need not know how far the group's numbers had got, so they begin anew above all that could have
+ * been given under an epoch before this one.
  */
 static uint64_t first_seq(const struct reconcile *s, uint64_t high)
 {
@@ -233,8 +241,9 @@ static uint64_t first_seq(const struct reconcile *s, uint64_t high)
 }
 
 /*
- * The least number above `after` that a pending record has, and a member of the group that holds it; -1: none. Numbers between were never given to a record.
- * A drive from which the group went has nothing of what came later: by what it holds, a name could come back that was deleted since.
+ * The least number above `after` that a pending record has, and a member of the group that holds
+ * it; -1: none. Numbers between were never given to a record. A drive from which the group went has
+ * nothing of what came later: by what it holds, a name could come back that was deleted since.
  */
 static int next_pending(const struct reconcile *s, uint32_t pg, uint64_t after, uint64_t *seq, eng_mask but)
 {
@@ -261,8 +270,9 @@ static int next_pending(const struct reconcile *s, uint32_t pg, uint64_t after, 
 }
 
 /*
- * All current members of the group are here. Who they are is not known while nothing is put in force after an epoch that may never have been: other drives
- * may be started by the one before it, of which a member that this one leaves out lacks the record, and answer without it.
+ * All current members of the group are here. Who they are is not known while nothing is put in
+ * force after an epoch that may never have been: other drives may be started by the one before it,
+ * of which a member that this one leaves out lacks the record, and answer without it.
  */
 static bool is_whole(const struct reconcile *s, uint32_t pg)
 {
@@ -285,7 +295,10 @@ static uint64_t known_committed(const struct reconcile *s, uint32_t pg)
         return seq;
 }
 
-/* A number of a later run, on any drive and in any group, says that its start made all records before it stable on all members. */
+/*
+ * A number of a later run, on any drive and in any group, says that its start made all records
+ * before it stable on all members.
+ */
 static uint64_t reconciled_before(const struct reconcile *s)
 {
         uint64_t run = 0;
@@ -348,7 +361,7 @@ static void commit_all(struct reconcile *s)
         }
 }
 
-/* ---- copying what a member lacks ----------------------------------------------------------------------------------------- */
+/* ---- copying what a member lacks ------------------------------------------------------------- */
 
 static void reconcile_copy(struct reconcile *s, unsigned from);
 
@@ -357,7 +370,10 @@ static void copy_again(struct reconcile *s)
         reconcile_copy(s, s->record_from);
 }
 
-/* Nobody can give the record: those that have it catch up from those that lack it. Without parity nobody else has anything. */
+/*
+ * Nobody can give the record: those that have it catch up from those that lack it. Without parity
+ * nobody else has anything.
+ */
 static void reconcile_set_aside(struct reconcile *s)
 {
         struct eng_coord *c = s->store->coord;
@@ -452,8 +468,10 @@ static void reconcile_copy(struct reconcile *s, unsigned from)
 }
 
 /*
- * Finds the next (pg, drive, seq) that lacks a record another member has, and copies it; when there is none, commits. A number that a member lacks and
- * nobody has pending was given before it caught up by copies, or to no record: a member that lost one was found by lost.c, and is not among these.
+ * Finds the next (pg, drive, seq) that lacks a record another member has, and copies it; when there
+ * is none, commits. A number that a member lacks and nobody has pending was given before it caught
+ * up by copies, or to no record: a member that lost one was found by lost.c, and is not among
+ * these.
  */
 static void next_copy(struct reconcile *s)
 {
@@ -480,7 +498,7 @@ static void next_copy(struct reconcile *s)
         commit_all(s);
 }
 
-/* ---- reading the tails ------------------------------------------------------------------------------------------------------ */
+/* ---- reading the tails ----------------------------------------------------------------------- */
 
 static int index_tail(struct reconcile *s, struct tail_of *t, uint32_t count)
 {

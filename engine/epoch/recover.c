@@ -1,14 +1,18 @@
 /*
  * recover.c - from closed folders to a store that serves.
  *
- * Drives are opened by threads in parallel (replay); then, on the coordinator: choose the newest epoch that no present drive contradicts, see whether
- * enough of its members are here, put a new epoch of those that are here in force, compare the members' tails and make every record that any of
- * them holds stable on all (reconcile), make all of it visible, read the buckets, and give the loops their view. Nothing is answered before
- * (a PG that cannot know whether it is current answers 503). A drive that fails on the way makes it begin again without it.
+ * Drives are opened by threads in parallel (replay); then, on the coordinator: choose the newest
+ * epoch that no present drive contradicts, see whether enough of its members are here, put a new
+ * epoch of those that are here in force, compare the members' tails and make every record that any
+ * of them holds stable on all (reconcile), make all of it visible, read the buckets, and give the
+ * loops their view. Nothing is answered before (a PG that cannot know whether it is current answers
+ * 503). A drive that fails on the way makes it begin again without it.
  *
- * Drives are awaited for a bounded time. Then those that are here go on alone as soon as they could put the next epoch in force, by the same rules as
- * if the others were missing. One that is opened later is handed over as one that comes while the store serves (hot_add.c); while recovery cannot go on
- * without it, it makes recovery choose again. One whose opening never returns is left behind, also when the store is closed.
+ * Drives are awaited for a bounded time. Then those that are here go on alone as soon as they could
+ * put the next epoch in force, by the same rules as if the others were missing. One that is opened
+ * later is handed over as one that comes while the store serves (hot_add.c); while recovery cannot
+ * go on without it, it makes recovery choose again. One whose opening never returns is left behind,
+ * also when the store is closed.
  */
 #include "engine/bucket/bucket.h"
 #include "engine/epoch/epoch.h"
@@ -46,7 +50,7 @@ static bool is_own_slot(const struct eng_store *store, const struct eng_member *
         return slot < store->drive_count && memcmp(store->members[slot].id, m->identity.drive_id, FMT_ID) == 0;
 }
 
-/* ---- opening the drives ----------------------------------------------------------------------------------------- */
+/* ---- opening the drives ---------------------------------------------------------------------- */
 
 static void drive_failed(void *arg, struct eng_drive *drive, const char *text)
 {
@@ -174,8 +178,9 @@ static void open_again(struct lp_timer *timer)
 }
 
 /*
- * Descriptors, memory, threads or room on the file system were lacking: nothing is wrong with the drive (I8). Tried until there are; the start goes on
- * without it as without one that is slow to open. False: that is no reason, or it was opened.
+ * Descriptors, memory, threads or room on the file system were lacking: nothing is wrong with the
+ * drive (I8). Tried until there are; the start goes on without it as without one that is slow to
+ * open. False: that is no reason, or it was opened.
  */
 static bool recover_try_again(struct opening *o)
 {
@@ -268,7 +273,7 @@ void eng_recover(struct eng_store *store)
         }
 }
 
-/* ---- which epoch -------------------------------------------------------------------------------------------------- */
+/* ---- which epoch ----------------------------------------------------------------------------- */
 
 static bool in_history(const struct eng_member *m, const uint8_t id[FMT_ID])
 {
@@ -322,8 +327,10 @@ static bool parent_of(const struct eng_store *store, const uint8_t id[FMT_ID], u
         return false;
 }
 
-/* Whether an epoch is one of those that led to the newest of `of`. The drive itself need not have seen it: one that was begun and did not reach all its
- * members is known to the others alone. */
+/*
+ * Whether an epoch is one of those that led to the newest of `of`. The drive itself need not have
+ * seen it: one that was begun and did not reach all its members is known to the others alone.
+ */
 static bool recover_is_before(const struct eng_store *store, const struct eng_member *of, const uint8_t id[FMT_ID])
 {
         uint8_t at[FMT_ID];
@@ -337,8 +344,9 @@ static bool recover_is_before(const struct eng_store *store, const struct eng_me
 }
 
 /*
- * Whether a present drive contradicts the newest epoch of `of`: it is a member there and holds one that is neither it nor before it. One that holds an
- * epoch older than the last that was surely in force then has lost that (lost.c): what it holds proves nothing.
+ * Whether a present drive contradicts the newest epoch of `of`: it is a member there and holds one
+ * that is neither it nor before it. One that holds an epoch older than the last that was surely in
+ * force then has lost that (lost.c): what it holds proves nothing.
  */
 static bool contradicted(const struct eng_store *store, const struct eng_member *of)
 {
@@ -357,7 +365,10 @@ static bool contradicted(const struct eng_store *store, const struct eng_member 
         return false;
 }
 
-/* Whether an epoch that no present drive contradicts was forced without this drive: then what it holds is another history. */
+/*
+ * Whether an epoch that no present drive contradicts was forced without this drive: then what it
+ * holds is another history.
+ */
 static bool was_given_up(const struct eng_store *store, const struct eng_member *drive)
 {
         unsigned i, slot;
@@ -393,7 +404,7 @@ static const struct eng_member *recover_newest(struct eng_store *store)
         return best;
 }
 
-/* ---- the drive map and the PGs --------------------------------------------------------------------------------------- */
+/* ---- the drive map and the PGs --------------------------------------------------------------- */
 
 static int place_pgs(struct eng_store *store)
 {
@@ -460,8 +471,9 @@ static void recover_take_slot(struct eng_store *store, const struct eng_member *
 }
 
 /*
- * Takes the drive map from an epoch and puts the opened drives in their slots. Another may have been taken before: the drive that held it has failed since,
- * or one that was opened later holds a newer one.
+ * Takes the drive map from an epoch and puts the opened drives in their slots. Another may have
+ * been taken before: the drive that held it has failed since, or one that was opened later holds a
+ * newer one.
  */
 static int take_map(struct eng_store *store, const struct eng_member *from)
 {
@@ -500,7 +512,10 @@ static bool known_path(const struct eng_store *store, unsigned slot)
         return store->members[slot].path[0] != 0;
 }
 
-/* States of all drives under the chosen epoch. Returns its members; sets *present to those of them that are here. */
+/*
+ * States of all drives under the chosen epoch. Returns its members; sets *present to those of them
+ * that are here.
+ */
 static eng_mask sort_drives(struct eng_store *store, const struct eng_member *chosen, eng_mask *present)
 {
         const struct fmt_epoch_drive *d = eng_epoch_drives(chosen);
@@ -624,7 +639,10 @@ static bool arena_fits(struct eng_store *store)
         return true;
 }
 
-/* Of all epochs that any drive here has seen, those of stale ones included: numbers and the ids made of them are never used twice. */
+/*
+ * Of all epochs that any drive here has seen, those of stale ones included: numbers and the ids
+ * made of them are never used twice.
+ */
 static uint64_t highest_number(const struct eng_store *store, uint64_t number)
 {
         unsigned i;
@@ -635,7 +653,10 @@ static uint64_t highest_number(const struct eng_store *store, uint64_t number)
         return number;
 }
 
-/* Members of the last epoch that was surely in force: the chosen one, or else the one it was based on. */
+/*
+ * Members of the last epoch that was surely in force: the chosen one, or else the one it was based
+ * on.
+ */
 static eng_mask base_of(const struct eng_store *store, const struct eng_member *chosen, eng_mask in)
 {
         const struct recovery *r = store->coord->recovery;
@@ -671,13 +692,19 @@ static bool could_have_formed(const struct eng_store *store, eng_mask next, eng_
                (leaving != 0 && eng_epoch_can_form(next & ~leaving, prev, eng_counted(view) - (unsigned)__builtin_popcountll(leaving), store->k, store->m));
 }
 
-/* Whether these drives may have made, or may make, an epoch behind the chosen one, or behind the one it was based on if it was never in force. */
+/*
+ * Whether these drives may have made, or may make, an epoch behind the chosen one, or behind the
+ * one it was based on if it was never in force.
+ */
 static bool could_go_on(const struct eng_store *store, eng_mask drives, eng_mask in, eng_mask base)
 {
         return could_have_formed(store, drives & in, in) || could_have_formed(store, drives & base, base);
 }
 
-/* Members of the chosen epoch, and of the one it was based on, of which it is not known what they hold or that cannot be used. */
+/*
+ * Members of the chosen epoch, and of the one it was based on, of which it is not known what they
+ * hold or that cannot be used.
+ */
 static eng_mask recover_missed(const struct eng_store *store, eng_mask present, eng_mask in)
 {
         eng_mask mask = in & ~present;
@@ -715,7 +742,10 @@ static eng_mask damaged_logs(struct eng_store *store, eng_mask present)
         return mask;
 }
 
-/* The others can go on without: as if they had been away, all their names are compared before they count again. */
+/*
+ * The others can go on without: as if they had been away, all their names are compared before they
+ * count again.
+ */
 static void recover_set_aside(struct eng_store *store, eng_mask damaged)
 {
         unsigned i;

@@ -58,8 +58,9 @@ struct recovery {
 };
 
 /*
- * Finds the members among those present that lost writes which they had acknowledged: adds them to coord->lost, and sets coord->in_force. done(): it
- * is known (recovery->judged), or a drive failed meanwhile.
+ * Finds the members among those present that lost writes which they had acknowledged: adds them to
+ * coord->lost, and sets coord->in_force. done(): it is known (recovery->judged), or a drive failed
+ * meanwhile.
  */
 void eng_lost_find(struct eng_store *store, const struct eng_member *chosen, eng_mask present,
                    void (*done)(struct eng_store *store));
@@ -68,20 +69,28 @@ void eng_lost_free(struct eng_store *store);
 eng_mask eng_lost_catching_up(const struct eng_store *store);
 /* Why a drive of coord->lost is there. */
 const char *eng_lost_text(const struct eng_store *store, unsigned slot);
-/* The tail of the newest epoch a drive held when it was opened; false, and all zeroes: that has none. */
+/*
+ * The tail of the newest epoch a drive held when it was opened; false, and all zeroes: that has
+ * none.
+ */
 bool eng_epoch_tail(const struct eng_member *m, struct fmt_epoch_tail *out);
 /* Whether it held that epoch, or a later one, when it was opened. */
 bool eng_member_has_epoch(const struct eng_member *m, uint64_t number, const uint8_t id[FMT_ID]);
 
-/* Compares the tails of coord->view.up, makes them equal, makes everything visible, goes on to the buckets and opens the store. again(): a drive failed
- * meanwhile. */
+/*
+ * Compares the tails of coord->view.up, makes them equal, makes everything visible, goes on to the
+ * buckets and opens the store. again(): a drive failed meanwhile.
+ */
 void eng_reconcile(struct eng_store *store, void (*again)(struct eng_store *store));
 void eng_reconcile_free(struct eng_store *store);
 /* The store can't be opened: health says what for. */
 void eng_recover_wait(struct eng_store *store, const char *text);
 /* The same, for want of these drives. */
 void eng_recover_wait_for(struct eng_store *store, eng_mask missing, const char *why);
-/* Once more from the choice of an epoch on, with the drives that are open. No loop's view says ready. */
+/*
+ * Once more from the choice of an epoch on, with the drives that are open. No loop's view says
+ * ready.
+ */
 void eng_recover_again(struct eng_store *store);
 
 #endif

@@ -1,8 +1,10 @@
 /*
- * complete.c - CompleteMultipartUpload: one bounded record that makes an object of parts without touching their data.
+ * complete.c - CompleteMultipartUpload: one bounded record that makes an object of parts without
+ * touching their data.
  *
- * Runs as a txn on the key's primary: upload there? (if not: was the key's object made by it?), condition, walk the parts in pages and take
- * those that are named, then one record: put the object, end the upload. Parts not named are dead by that record.
+ * Runs as a txn on the key's primary: upload there? (if not: was the key's object made by it?),
+ * condition, walk the parts in pages and take those that are named, then one record: put the
+ * object, end the upload. Parts not named are dead by that record.
  */
 #include "engine/txn/txn.h"
 #include "engine/txn/txn_util.h"
@@ -45,7 +47,7 @@ static struct complete_txn *complete_of(struct eng_txn *txn)
         return (struct complete_txn *)txn;
 }
 
-/* ---- building the object ----------------------------------------------------------------------------------- */
+/* ---- building the object --------------------------------------------------------------------- */
 
 static struct eng_buf *object_value(struct complete_txn *c)
 {
@@ -146,7 +148,7 @@ static void finish_or_append(struct complete_txn *c, int rv)
                 eng_txn_finish(&c->txn, rv);
 }
 
-/* ---- walking the parts ---------------------------------------------------------------------------------------- */
+/* ---- walking the parts ----------------------------------------------------------------------- */
 
 static int keep_part(struct complete_txn *c, const uint8_t *encoded, size_t len)
 {
@@ -259,7 +261,7 @@ static void scan_parts(struct complete_txn *c)
         eng_drive_submit(c->txn.store->members[slot].drive, op);
 }
 
-/* ---- the conditions -------------------------------------------------------------------------------------------- */
+/* ---- the conditions -------------------------------------------------------------------------- */
 
 static void object_checked(struct eng_txn *txn, int rv)
 {
@@ -289,7 +291,10 @@ static int made_of(const struct complete_txn *c, const struct eng_buf *value)
         return i == c->count ? 0 : -EINVAL;
 }
 
-/* The upload is gone: the answer is the same as before if the object was made by it, of the same parts. */
+/*
+ * The upload is gone: the answer is the same as before if the object was made by it, of the same
+ * parts.
+ */
 static void repeated(struct eng_txn *txn, int rv)
 {
         struct complete_txn *c = complete_of(txn);

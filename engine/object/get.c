@@ -1,10 +1,11 @@
 /*
  * get.c - reading one open object: verified bytes, in order, from any k shards of each stripe.
  *
- * Healthy: the data units a range touches are read straight from their drives, a stripe ahead of what is handed out. When a unit's drive is missing,
- * fails, or gives bytes that are not what was written, the stripe is read again from any k shards and the missing units are
- * computed (degraded); what was damaged on a living drive is written anew. Every byte handed out was verified by the drive that read it or
- * rebuilt from verified ones (I5). Home loop throughout.
+ * Healthy: the data units a range touches are read straight from their drives, a stripe ahead of
+ * what is handed out. When a unit's drive is missing, fails, or gives bytes that are not what was
+ * written, the stripe is read again from any k shards and the missing units are computed
+ * (degraded); what was damaged on a living drive is written anew. Every byte handed out was
+ * verified by the drive that read it or rebuilt from verified ones (I5). Home loop throughout.
  */
 #include "engine/object/object.h"
 #include "engine/object/get.h"
@@ -19,7 +20,7 @@
 
 static void get_fill(struct eng_get *get);
 
-/* ---- opening ---------------------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 static int index_parts(struct eng_get *get)
 {
@@ -219,7 +220,7 @@ int eng_get_part(const struct eng_get *get, unsigned i, struct eng_part_view *ou
         return 0;
 }
 
-/* ---- reservations ---------------------------------------------------------------------------------------------- */
+/* ---- reservations ---------------------------------------------------------------------------- */
 
 void eng_get_wake(struct eng_get *get)
 {
@@ -271,7 +272,7 @@ static void unreserve(struct eng_get *get)
         get->granted = get->reserving = false;
 }
 
-/* ---- stripes ------------------------------------------------------------------------------------------------------------ */
+/* ---- stripes --------------------------------------------------------------------------------- */
 
 static void get_fail(struct eng_get *get, int rv)
 {
@@ -395,8 +396,10 @@ static void get_fill(struct eng_get *get)
         eng_get_proceed(get);
 }
 
-/* Degrading: once nothing is in flight and nothing is being handed out, the reservation is changed for one that holds a whole stripe and the reading
- * goes on from where handing out stopped. */
+/*
+ * Degrading: once nothing is in flight and nothing is being handed out, the reservation is changed
+ * for one that holds a whole stripe and the reading goes on from where handing out stopped.
+ */
 static void degrade(struct eng_get *get)
 {
         struct get_stripe *s = &get->stripes[get->current];
@@ -431,7 +434,7 @@ void eng_get_proceed(struct eng_get *get)
         }
 }
 
-/* ---- the caller's side ----------------------------------------------------------------------------------------------------- */
+/* ---- the caller's side ----------------------------------------------------------------------- */
 
 int eng_get_start(struct eng_get *get, uint64_t offset, uint64_t len, void (*wake_cb)(void *arg), void *arg)
 {
@@ -503,7 +506,10 @@ static bool get_in_use(const struct get_stripe *s)
         return s->repairs != 0 || s->held != 0;
 }
 
-/* A stripe that was handed out to its end makes room for the next; one of which spans are held stays while the other is handed out. */
+/*
+ * A stripe that was handed out to its end makes room for the next; one of which spans are held
+ * stays while the other is handed out.
+ */
 static void get_advance(struct eng_get *get)
 {
         struct get_stripe *s = &get->stripes[get->current], *other = &get->stripes[get->current ^ 1];
@@ -627,7 +633,9 @@ static void close_now(struct lp_msg *msg)
         eng_get_proceed(get);
 }
 
-/* By message: the caller may be inside its eng_get_wake(), and what woke it is not done with get. */
+/*
+ * By message: the caller may be inside its eng_get_wake(), and what woke it is not done with get.
+ */
 void eng_get_close(struct eng_get *get)
 {
         assert(!get->closed);

@@ -84,7 +84,7 @@ struct eng_get {
         struct get_stripe *stripes;    /* 2, once bytes are read from shards */
 };
 
-/* ---- get_stripe.c ---------------------------------------------------------------------------------- */
+/* ---- get_stripe.c ---------------------------------------------------------------------------- */
 
 /* Give their slots back. */
 void eng_get_drop_stripe(struct eng_get *get, struct get_stripe *s);
@@ -93,7 +93,9 @@ void eng_get_drop_stripes(struct eng_get *get);
 void eng_get_part_at(const struct eng_get *get, unsigned i, struct eng_part *out);
 /* Number of the part that holds byte `offset` of the object. */
 unsigned eng_get_part_of(const struct eng_get *get, uint64_t offset);
-/* Describes the stripe that holds byte `offset` of the object and how much of it the range wants. */
+/*
+ * Describes the stripe that holds byte `offset` of the object and how much of it the range wants.
+ */
 void eng_get_locate(struct eng_get *get, struct get_stripe *s, uint64_t offset);
 /* What the range wants of a data unit between first and last. */
 void eng_get_wanted(const struct get_stripe *s, unsigned unit, uint32_t *offset, uint32_t *len);
@@ -105,16 +107,21 @@ unsigned eng_get_widest(const struct eng_get *get);
 /* Slots for two stripes of the range, or as many units as there are. */
 unsigned eng_get_units_wanted(struct eng_get *get);
 
-/* The healthy way: just the data units the range touches. False if one of them can't be asked for. */
+/*
+ * The healthy way: just the data units the range touches. False if one of them can't be asked for.
+ */
 bool eng_get_read_plain(struct eng_get *get, struct get_stripe *s);
 /* Reads whole units until k are in hand; data first. -EIO or -EHOSTDOWN when that can't be. */
 int eng_get_read_any(struct eng_get *get, struct get_stripe *s);
 /* After that: more than m shards are gone, whatever drives come back. */
 bool eng_get_stripe_lost(const struct eng_get *get, const struct get_stripe *s);
-/* Computes the units of the range that were not read, and has those written anew that a living drive gave damage for. */
+/*
+ * Computes the units of the range that were not read, and has those written anew that a living
+ * drive gave damage for.
+ */
 int eng_get_rebuild(struct eng_get *get, struct get_stripe *s);
 
-/* ---- get.c, for it --------------------------------------------------------------------------------- */
+/* ---- get.c, for it --------------------------------------------------------------------------- */
 
 /* All reads of a stripe are back. */
 void eng_get_stripe_done(struct eng_get *get, struct get_stripe *s);

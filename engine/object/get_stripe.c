@@ -1,8 +1,10 @@
 /*
- * get_stripe.c - one stripe of an object being read: where its bytes are, its units from their drives, and those that are missing computed.
+ * get_stripe.c - one stripe of an object being read: where its bytes are, its units from their
+ * drives, and those that are missing computed.
  *
- * Healthy: the data units that the range touches, straight from their drives. Degraded: any k shards, whole; what was damaged on a living drive is
- * written anew. get.c says which, and hands out what is there. Home loop throughout.
+ * Healthy: the data units that the range touches, straight from their drives. Degraded: any k
+ * shards, whole; what was damaged on a living drive is written anew. get.c says which, and hands
+ * out what is there. Home loop throughout.
  */
 #include "engine/base/store.h"
 #include "engine/object/get.h"
@@ -12,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- slots ---------------------------------------------------------------------------------------------------- */
+/* ---- slots ----------------------------------------------------------------------------------- */
 
 static void drop_unit(struct eng_get *get, struct get_stripe *s, unsigned shard)
 {
@@ -24,7 +26,10 @@ static void drop_unit(struct eng_get *get, struct get_stripe *s, unsigned shard)
         get->used--;
 }
 
-/* The drive has failed and keeps the slot, with its part of the reservation, until its I/O has ended: slot_left(). */
+/*
+ * The drive has failed and keeps the slot, with its part of the reservation, until its I/O has
+ * ended: slot_left().
+ */
 static void lose_unit(struct eng_get *get, struct get_stripe *s, unsigned shard)
 {
         assert(get->used > 0 && get->used <= get->reserve.count);
@@ -66,7 +71,7 @@ void eng_get_drop_stripes(struct eng_get *get)
         eng_get_drop_stripe(get, &get->stripes[1]);
 }
 
-/* ---- where a byte is --------------------------------------------------------------------------------------------- */
+/* ---- where a byte is ------------------------------------------------------------------------- */
 
 void eng_get_part_at(const struct eng_get *get, unsigned i, struct eng_part *out)
 {
@@ -98,7 +103,10 @@ void eng_get_locate(struct eng_get *get, struct get_stripe *s, uint64_t offset)
         uint64_t in_part, start, bytes;
 
         assert(offset < get->end);
-        /* parts without bytes share an offset with their successor; eng_get_part_of() gives the last of them, which holds bytes */
+        /*
+         * parts without bytes share an offset with their successor; eng_get_part_of() gives the
+         * last of them, which holds bytes
+         */
         eng_get_part_at(get, p, &s->part);
         in_part = offset - get->parts[p].offset;
         s->stripe = (uint32_t)(in_part / ((uint64_t)s->part.head.k * s->part.head.unit));
@@ -176,7 +184,7 @@ unsigned eng_get_units_wanted(struct eng_get *get)
         return n;
 }
 
-/* ---- reading shards ------------------------------------------------------------------------------------------------ */
+/* ---- reading shards -------------------------------------------------------------------------- */
 
 static void get_shard_read(struct eng_op *op)
 {
@@ -311,7 +319,10 @@ int eng_get_read_any(struct eng_get *get, struct get_stripe *s)
         return s->damaged != 0 ? -EIO : -EHOSTDOWN;
 }
 
-/* Its drive has said that it is not there, or damaged; or there is no drive that could have it. One that is only away may have it. */
+/*
+ * Its drive has said that it is not there, or damaged; or there is no drive that could have it. One
+ * that is only away may have it.
+ */
 static bool is_gone(const struct eng_get *get, const struct get_stripe *s, unsigned shard)
 {
         unsigned slot = eng_part_drive(&s->part, s->stripe, shard);
@@ -328,7 +339,7 @@ bool eng_get_stripe_lost(const struct eng_get *get, const struct get_stripe *s)
         return n > s->part.head.m;
 }
 
-/* ---- rebuilding ------------------------------------------------------------------------------------------------------ */
+/* ---- rebuilding ------------------------------------------------------------------------------ */
 
 static void get_stripe_repaired(struct eng_op *op)
 {
@@ -344,7 +355,10 @@ static void get_stripe_repaired(struct eng_op *op)
         eng_get_proceed(get);
 }
 
-/* It is flushed, too: it stands before what else the drive may have of this unit, which heal.c may have written, flushed and counted on meanwhile. */
+/*
+ * It is flushed, too: it stands before what else the drive may have of this unit, which heal.c may
+ * have written, flushed and counted on meanwhile.
+ */
 static void rewritten(struct eng_op *op)
 {
         const struct get_stripe *s = container_of(op, struct get_read, op)->stripe;

@@ -1,5 +1,6 @@
 /*
- * list.c - listings of objects, uploads and parts as the gateway asks for them, over merge.c. Home loops.
+ * list.c - listings of objects, uploads and parts as the gateway asks for them, over merge.c. Home
+ * loops.
  */
 #include "engine/object/object.h"
 #include "engine/txn/txn_util.h"
@@ -9,9 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- from what to what ------------------------------------------------------------------------------------ */
+/* ---- from what to what ----------------------------------------------------------------------- */
 
-/* Bytes of `after` up to and with the first delimiter behind the prefix; 0: none (or it does not begin with the prefix). */
+/*
+ * Bytes of `after` up to and with the first delimiter behind the prefix; 0: none (or it does not
+ * begin with the prefix).
+ */
 static size_t list_common_prefix(const struct eng_list_params *p)
 {
         const char *hit;
@@ -45,7 +49,7 @@ static bool params_fit(const struct eng_list_params *p)
                p->max >= 1 && p->max <= 1001;
 }
 
-/* ---- objects ------------------------------------------------------------------------------------------------ */
+/* ---- objects --------------------------------------------------------------------------------- */
 
 struct list {
         eng_list_done done;
@@ -136,7 +140,7 @@ void eng_list(struct eng_store *store, const struct eng_list_params *params, eng
         eng_merge_start(eng_here(store), &m, listed, list);
 }
 
-/* ---- uploads -------------------------------------------------------------------------------------------------- */
+/* ---- uploads --------------------------------------------------------------------------------- */
 
 struct uploads {
         eng_uploads_done done;
@@ -254,7 +258,7 @@ void eng_upload_list(struct eng_store *store, const struct eng_list_params *para
         eng_merge_start(eng_here(store), &m, list_uploads_listed, list);
 }
 
-/* ---- parts ------------------------------------------------------------------------------------------------------ */
+/* ---- parts ----------------------------------------------------------------------------------- */
 
 struct parts {
         struct eng_lookup lookup;      /* of the upload, to know that it is there */

@@ -1,9 +1,11 @@
 /*
- * merge.c - one ordered list out of scans of several drives: a smallest set of drives that covers all PGs, each asked for the PGs it
- * stands for, merged on the loop of the request.
+ * merge.c - one ordered list out of scans of several drives: a smallest set of drives that covers
+ * all PGs, each asked for the PGs it stands for, merged on the loop of the request.
  *
- * Answers are values, so nothing on a drive is held while a listing goes on; a drive that fails meanwhile makes the merge begin again over
- * those that are left, and a new placement makes it begin again, too: a drive from which groups went may have forgotten their names (migrated_drop.c).
+ * Answers are values, so nothing on a drive is held while a listing goes on; a drive that fails
+ * meanwhile makes the merge begin again over those that are left, and a new placement makes it
+ * begin again, too: a drive from which groups went may have forgotten their names
+ * (migrated_drop.c).
  */
 #include "engine/object/object.h"
 
@@ -15,7 +17,7 @@
 #define RETRIES  40u
 #define RETRY_NS (50ull * 1000 * 1000)
 
-/* ---- the cover ------------------------------------------------------------------------------------------ */
+/* ---- the cover ------------------------------------------------------------------------------- */
 
 static unsigned covers(const struct eng_loop *el, unsigned slot, const uint64_t *open)
 {
@@ -38,7 +40,10 @@ static void merge_take(const struct eng_loop *el, unsigned slot, uint64_t *open,
                 }
 }
 
-/* Greedy: the drive that covers most of what is open, until nothing is. -EHOSTDOWN: they do not cover all. */
+/*
+ * Greedy: the drive that covers most of what is open, until nothing is. -EHOSTDOWN: they do not
+ * cover all.
+ */
 static int make_cover(struct eng_loop *el, eng_mask fit)
 {
         struct eng_store *store = el->store;
@@ -112,7 +117,7 @@ int eng_cover(struct eng_loop *el, eng_mask avoid)
         return rv;
 }
 
-/* ---- the merge -------------------------------------------------------------------------------------------- */
+/* ---- the merge ------------------------------------------------------------------------------- */
 
 /* One drive's part of a merge. owner: the loop of the request; op: the drive while out */
 struct source {
@@ -372,8 +377,9 @@ static void merge_on(struct eng_merge *merge)
 }
 
 /*
- * How many entries to ask a drive for that stands for `share` of all groups. Names fall into groups by their hash, so its part of a page is
- * binomial: three deviations more than the mean, and it has to be asked again once in many hundred pages. A common prefix is on all drives.
+ * How many entries to ask a drive for that stands for `share` of all groups. Names fall into groups
+ * by their hash, so its part of a page is binomial: three deviations more than the mean, and it has
+ * to be asked again once in many hundred pages. A common prefix is on all drives.
  */
 static unsigned batch_size(const struct eng_merge *merge, unsigned share)
 {

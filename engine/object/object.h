@@ -1,5 +1,6 @@
 /*
- * object.h - what puts, gets and listings give to other modules of the engine (the public interface is include/engine.h). The loop of the request.
+ * object.h - what puts, gets and listings give to other modules of the engine (the public interface
+ * is include/engine.h). The loop of the request.
  */
 #ifndef MILLRACE_ENGINE_OBJECT_H
 #define MILLRACE_ENGINE_OBJECT_H
@@ -24,11 +25,13 @@ struct eng_txn_put {
 struct eng_txn_put *eng_txn_put_new(struct eng_store *store, uint64_t bucket, const void *key, size_t key_len);
 void eng_txn_put_free(struct eng_txn_put *put);
 
-/* put.c: if an upload is under way on this loop, epoch and counter of the oldest one's object id. */
+/*
+ * put.c: if an upload is under way on this loop, epoch and counter of the oldest one's object id.
+ */
 void eng_put_oldest(const struct eng_loop *el, uint32_t *epoch, uint64_t *counter);
 /*
- * get.c: calls each() for each part of each open object of this loop. False: one of the first upto objects that were opened is still being looked
- * up, and what it will be is not known.
+ * get.c: calls each() for each part of each open object of this loop. False: one of the first upto
+ * objects that were opened is still being looked up, and what it will be is not known.
  */
 bool eng_get_each_part(const struct eng_loop *el, uint64_t upto, void (*each)(void *arg, const struct eng_part *part), void *arg);
 
@@ -40,19 +43,29 @@ void eng_get_free_spares(struct eng_loop *el);
 /* Encoded value of an open object; lives as long as get. */
 struct eng_buf *eng_get_value(const struct eng_get *get);
 /*
- * After eng_get_next() has failed: whether that was a stripe beyond repair, one of which more than m shards are gone: they are damaged or not there on
- * drives that are in, or no drive is named for them that the store still has. offset: where the stripe begins in the object.
+ * After eng_get_next() has failed: whether that was a stripe beyond repair, one of which more than
+ * m shards are gone: they are damaged or not there on drives that are in, or no drive is named for
+ * them that the store still has. offset: where the stripe begins in the object.
  */
 bool eng_get_lost(const struct eng_get *get, uint64_t *offset);
-/* As eng_get_start(), also behind a range that has failed. -EAGAIN: not yet, something of the last range is under way; it is woken. */
+/*
+ * As eng_get_start(), also behind a range that has failed. -EAGAIN: not yet, something of the last
+ * range is under way; it is woken.
+ */
 int eng_get_restart(struct eng_get *get, uint64_t offset, uint64_t len, void (*wake)(void *arg), void *arg);
 
-/* ---- listing (list.c) ---------------------------------------------------------------------------------------------- */
+/* ---- listing (list.c) ------------------------------------------------------------------------ */
 
-/* The smallest set of drives that covers all PGs in this loop's view, without those to be avoided; 0 or -EHOSTDOWN. */
+/*
+ * The smallest set of drives that covers all PGs in this loop's view, without those to be avoided;
+ * 0 or -EHOSTDOWN.
+ */
 int eng_cover(struct eng_loop *el, eng_mask avoid);
 
-/* A merged scan over the cover: entries come in order, as pointers into answers that live until the scan is freed. */
+/*
+ * A merged scan over the cover: entries come in order, as pointers into answers that live until the
+ * scan is freed.
+ */
 /* Bytewise order of the names of two entries. */
 int eng_scan_compare(const struct eng_scan_entry *a, const struct eng_scan_entry *b);
 struct eng_merge;
@@ -75,7 +88,10 @@ struct eng_merge_entry {
 typedef void (*eng_merge_done)(void *arg, int rv, const struct eng_merge_entry *entries, unsigned count, bool more);
 /* done comes once, on this loop, never from inside. */
 void eng_merge_start(struct eng_loop *el, const struct eng_merge_params *params, eng_merge_done done, void *arg);
-/* The loops have stopped, and no timer runs any more: merges that wait to be tried again fail, and no others do. */
+/*
+ * The loops have stopped, and no timer runs any more: merges that wait to be tried again fail, and
+ * no others do.
+ */
 void eng_merges_stop(struct eng_loop *el);
 
 #endif

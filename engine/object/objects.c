@@ -1,7 +1,8 @@
 /*
  * objects.c - the changes of one object: put, delete, rewriting of attrs; and the put of a part.
  *
- * Each is a txn (txn.c): prepare() runs on the key's primary loop with the key locked, done() on the home loop.
+ * Each is a txn (txn.c): prepare() runs on the key's primary loop with the key locked, done() on
+ * the home loop.
  */
 #include "engine/object/object.h"
 #include "engine/txn/txn_util.h"
@@ -20,11 +21,12 @@ static void put_prepare(struct eng_txn *txn);
 static void object_delete_prepare(struct eng_txn *txn);
 static void update_prepare(struct eng_txn *txn);
 
-/* ---- put --------------------------------------------------------------------------------------------- */
+/* ---- put ------------------------------------------------------------------------------------- */
 
 /*
- * A drive that holds some of its shards was replaced, or opened anew, since its upload began: a change may wait long for its turn. The walk that
- * fills the drive may be over, so a record that named them would lack them until a scrub.
+ * A drive that holds some of its shards was replaced, or opened anew, since its upload began: a
+ * change may wait long for its turn. The walk that fills the drive may be over, so a record that
+ * named them would lack them until a scrub.
  */
 static bool lost_shards(const struct eng_txn_put *put)
 {
@@ -117,7 +119,7 @@ void eng_txn_put_free(struct eng_txn_put *put)
         free(put);
 }
 
-/* ---- delete -------------------------------------------------------------------------------------------- */
+/* ---- delete ---------------------------------------------------------------------------------- */
 
 struct delete_txn {
         struct eng_txn txn;
@@ -184,7 +186,7 @@ void eng_delete(struct eng_store *store, uint64_t bucket, struct eng_str key, co
         eng_txn_submit(&del->txn);
 }
 
-/* ---- rewriting attrs --------------------------------------------------------------------------------------- */
+/* ---- rewriting attrs ------------------------------------------------------------------------- */
 
 struct update_txn {
         struct eng_txn txn;

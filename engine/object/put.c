@@ -1,11 +1,13 @@
 /*
- * put.c - an upload of an object or part: bytes in, verified durable shards or an inline record out.
+ * put.c - an upload of an object or part: bytes in, verified durable shards or an inline record
+ * out.
  *
- * Objects up to the store's inline_max gather in memory and go into their log record (an empty one always does: there is
- * nothing that a shard could hold). Larger ones, and all parts, fill one unit at a time in an arena slot; a full unit is added into the
- * stripe's parity and written at once. commit: last units, then SYNC on every drive used, then the record (a txn), so that a
- * record never names a shard that is not stable (I2). Memory per upload is its reservation of slots. Home loop throughout.
- * Its other files: put_stripe.c, put_buffer.c, put_md5.c, put_value.c.
+ * Objects up to the store's inline_max gather in memory and go into their log record (an empty one
+ * always does: there is nothing that a shard could hold). Larger ones, and all parts, fill one unit
+ * at a time in an arena slot; a full unit is added into the stripe's parity and written at once.
+ * commit: last units, then SYNC on every drive used, then the record (a txn), so that a record
+ * never names a shard that is not stable (I2). Memory per upload is its reservation of slots. Home
+ * loop throughout. Its other files: put_stripe.c, put_buffer.c, put_md5.c, put_value.c.
  */
 #include "engine/object/object.h"
 #include "engine/object/put.h"
@@ -20,7 +22,7 @@
 
 static void put_step(struct eng_put *put);
 
-/* ---- coming back ---------------------------------------------------------------------------------------------------------- */
+/* ---- coming back ----------------------------------------------------------------------------- */
 
 void eng_put_wake(struct eng_put *put)
 {
@@ -41,9 +43,12 @@ void eng_put_back(struct eng_put *put)
         put_step(put);
 }
 
-/* ---- before the first stripe ---------------------------------------------------------------------------------------------------------- */
+/* ---- before the first stripe ----------------------------------------------------------------- */
 
-/* Bytes gathered in memory before slots are asked for: a slow upload holds what it has sent, not what it will. */
+/*
+ * Bytes gathered in memory before slots are asked for: a slow upload holds what it has sent, not
+ * what it will.
+ */
 static uint64_t gather_limit(const struct eng_put *put)
 {
         return put->striped ? GATHER_BYTES : put->store->inline_max;
@@ -92,7 +97,9 @@ static int put_gather(struct eng_put *put, const void *data, size_t len)
         return 0;
 }
 
-/* Too much to be gathered, or all has come: what was gathered is the beginning of the first stripe. */
+/*
+ * Too much to be gathered, or all has come: what was gathered is the beginning of the first stripe.
+ */
 static int begin_striped(struct eng_put *put)
 {
         int rv;
@@ -149,7 +156,7 @@ ssize_t eng_put_write(struct eng_put *put, const void *data, size_t len)
         return n;
 }
 
-/* ---- open ---------------------------------------------------------------------------------------------------------------- */
+/* ---- open ------------------------------------------------------------------------------------ */
 
 static int check_open(struct eng_store *store, const struct eng_put_params *p)
 {
@@ -215,7 +222,7 @@ void eng_put_oldest(const struct eng_loop *el, uint32_t *epoch, uint64_t *counte
         *counter = be64toh(be);
 }
 
-/* ---- the end ------------------------------------------------------------------------------------------------------------- */
+/* ---- the end --------------------------------------------------------------------------------- */
 
 static void put_free(struct eng_put *put)
 {
@@ -345,7 +352,10 @@ static int send_syncs(struct eng_put *put)
         return 0;
 }
 
-/* Last units: what is left of the head, the unfinished unit, the parity of an unfinished stripe. True when all are on their way. */
+/*
+ * Last units: what is left of the head, the unfinished unit, the parity of an unfinished stripe.
+ * True when all are on their way.
+ */
 static bool flush_rest(struct eng_put *put)
 {
         if (put->error == 0 && !put->reserved)

@@ -25,7 +25,10 @@ struct put_piece {
         struct eng_hash_piece hash;
 };
 
-/* A frame on its way to a drive, or a unit that no drive takes and is only hashed. owner: home loop; op: the drive while out */
+/*
+ * A frame on its way to a drive, or a unit that no drive takes and is only hashed. owner: home
+ * loop; op: the drive while out
+ */
 struct put_write {
         struct eng_op op;
         struct eng_put *put;
@@ -114,19 +117,28 @@ void eng_put_wake(struct eng_put *put);
 /* What counted in in_flight is back. */
 void eng_put_back(struct eng_put *put);
 
-/* ---- put_stripe.c --------------------------------------------------------------------------------------------- */
+/* ---- put_stripe.c ---------------------------------------------------------------------------- */
 
-/* Stands in line for slots, or has them. One that is not striped needs one, to have its bytes brought there (put_buffer.c). */
+/*
+ * Stands in line for slots, or has them. One that is not striped needs one, to have its bytes
+ * brought there (put_buffer.c).
+ */
 int eng_put_reserve(struct eng_put *put);
 void eng_put_unreserve(struct eng_put *put);
 /* NULL: it holds as many as it has reserved, or none is granted yet. */
 void *eng_put_take_slot(struct eng_put *put);
 void eng_put_drop_slot(struct eng_put *put, void *slot);
-/* It has so many left. False: wait for what is out, as eng_put_md5_wait() says where it only is to be hashed. */
+/*
+ * It has so many left. False: wait for what is out, as eng_put_md5_wait() says where it only is to
+ * be hashed.
+ */
 bool eng_put_has_slots(struct eng_put *put, unsigned count);
 /* Slots of what never went to a drive. */
 void eng_put_drop_unwritten(struct eng_put *put);
-/* Another drive, or the same opened again, is in the slot since: what was written there before is not to be relied on. */
+/*
+ * Another drive, or the same opened again, is in the slot since: what was written there before is
+ * not to be relied on.
+ */
 bool eng_put_is_new(const struct eng_put *put, unsigned slot);
 /* Shards on this drive are lost to the upload: it goes on while enough of each run are left. */
 void eng_put_lose_drive(struct eng_put *put, unsigned slot);
@@ -141,23 +153,28 @@ void eng_put_end_stripe(struct eng_put *put);
 /* Copies into the current unit as far as slots go. */
 ssize_t eng_put_write_striped(struct eng_put *put, const uint8_t *data, size_t len);
 
-/* ---- put_buffer.c ---------------------------------------------------------------------------------------------- */
+/* ---- put_buffer.c ---------------------------------------------------------------------------- */
 
 /* What is lent and never came. */
 void eng_put_drop_lent(struct eng_put *put);
 
-/* ---- put_value.c ---------------------------------------------------------------------------------------------- */
+/* ---- put_value.c ----------------------------------------------------------------------------- */
 
 /* NULL: no memory. */
 struct eng_buf *eng_put_value(struct eng_put *put, uint32_t pg);
 
-/* ---- put_md5.c ---------------------------------------------------------------------------------------------- */
+/* ---- put_md5.c ------------------------------------------------------------------------------- */
 
-/* The first len bytes of w's payload come next. They stay until eng_put_write_done() was called and they are hashed. */
+/*
+ * The first len bytes of w's payload come next. They stay until eng_put_write_done() was called and
+ * they are hashed.
+ */
 void eng_put_md5_add(struct eng_put *put, struct put_write *w, size_t len);
 /* The drive, or who made it, is done with w. */
 void eng_put_write_done(struct eng_put *put, struct put_write *w);
-/* Some bytes are not hashed yet, and put->waiting: eng_put_wake() will be called. False: all are. */
+/*
+ * Some bytes are not hashed yet, and put->waiting: eng_put_wake() will be called. False: all are.
+ */
 bool eng_put_md5_wait(struct eng_put *put);
 /* What is out is to come back soon. */
 void eng_put_md5_hurry(struct eng_put *put);

@@ -1,9 +1,12 @@
 /*
- * put_buffer.c - places of an upload that are lent to who brings its bytes, so that they need not be copied.
+ * put_buffer.c - places of an upload that are lent to who brings its bytes, so that they need not
+ * be copied.
  *
- * Home loop. What is lent is a slot of the reservation: the one that becomes the next unit's frame, or one from which a small object is copied into its record. The
- * first place of a stripe brings the stripe's parity slots with it, so what is lent can always be written, however much of the next stripe is lent already: units of a stripe never wait
- * for slots that a later stripe holds. A place is nobody else's until it is given back (I7).
+ * Home loop. What is lent is a slot of the reservation: the one that becomes the next unit's frame,
+ * or one from which a small object is copied into its record. The first place of a stripe brings
+ * the stripe's parity slots with it, so what is lent can always be written, however much of the
+ * next stripe is lent already: units of a stripe never wait for slots that a later stripe holds. A
+ * place is nobody else's until it is given back (I7).
  */
 #include "engine/record/value.h"
 #include "engine/object/put.h"
@@ -28,7 +31,7 @@ static void put_buffer_drop(struct eng_put *put, struct put_lent *lent)
                         eng_put_drop_slot(put, lent->parity[i]);
 }
 
-/* ---- lending -------------------------------------------------------------------------------------- */
+/* ---- lending --------------------------------------------------------------------------------- */
 
 /* How many bytes the next place has. */
 static uint32_t next_len(const struct eng_put *put)
@@ -86,7 +89,7 @@ ssize_t eng_put_buffer(struct eng_put *put, void **buffer)
         return put->lent[(put->lent_first + put->lent_count - 1) % PUT_LENT_MAX].len;
 }
 
-/* ---- taking back ---------------------------------------------------------------------------------- */
+/* ---- taking back ----------------------------------------------------------------------------- */
 
 static int copy_small(struct eng_put *put, const struct put_lent *lent)
 {

@@ -1,8 +1,10 @@
 /*
  * put_md5.c - the MD5 of uploads, hashed side by side (hasher.c).
  *
- * Home loop. Full units of striped uploads are hashed in their slots, by the hasher that all loops share, while they are written and until the upload
- * needs a slot or ends; small ones in their buffer, by the loop's own, at the end of the round in which they came: with all others that came then.
+ * Home loop. Full units of striped uploads are hashed in their slots, by the hasher that all loops
+ * share, while they are written and until the upload needs a slot or ends; small ones in their
+ * buffer, by the loop's own, at the end of the round in which they came: with all others that came
+ * then.
  */
 #include "engine/base/store.h"
 #include "engine/object/put.h"

@@ -1,8 +1,9 @@
 /*
  * put_stripe.c - the slots of an upload, its stripes, and the frames they become.
  *
- * Slots are drawn from the upload's reservation. A full unit is added into its stripe's parity and written at once; drives are chosen for each run of stripes, and a drive
- * that fails is lost to the upload, which goes on while enough of each run are left. Home loop throughout.
+ * Slots are drawn from the upload's reservation. A full unit is added into its stripe's parity and
+ * written at once; drives are chosen for each run of stripes, and a drive that fails is lost to the
+ * upload, which goes on while enough of each run are left. Home loop throughout.
  */
 #include "engine/base/store.h"
 #include "engine/object/put.h"
@@ -15,7 +16,7 @@
 #define STALE_RETRY_NS (5ull * 1000 * 1000)
 #define STALE_RETRIES  2000u
 
-/* ---- slots ------------------------------------------------------------------------------------------------- */
+/* ---- slots ----------------------------------------------------------------------------------- */
 
 void *eng_put_take_slot(struct eng_put *put)
 {
@@ -61,7 +62,10 @@ static void expired(struct lp_reserve *reserve)
         eng_put_wake(put);
 }
 
-/* Enough for a stripe under way and the next one begun, if it is to be had at once; else the least that can make progress. */
+/*
+ * Enough for a stripe under way and the next one begun, if it is to be had at once; else the least
+ * that can make progress.
+ */
 int eng_put_reserve(struct eng_put *put)
 {
         struct lp_loop *loop = put->el->loop;
@@ -116,7 +120,7 @@ void eng_put_drop_unwritten(struct eng_put *put)
         }
 }
 
-/* ---- placing and writing shards -------------------------------------------------------------------------------- */
+/* ---- placing and writing shards -------------------------------------------------------------- */
 
 static uint16_t *run_drives(struct eng_put *put, unsigned run)
 {
@@ -128,7 +132,10 @@ bool eng_put_is_new(const struct eng_put *put, unsigned slot)
         return put->el->view.since[slot] > put->epoch;
 }
 
-/* Drives that shards are placed on: not one that came after the upload began, since it would not count (eng_put_is_new()), and none that leaves. */
+/*
+ * Drives that shards are placed on: not one that came after the upload began, since it would not
+ * count (eng_put_is_new()), and none that leaves.
+ */
 static eng_mask takers(const struct eng_put *put, eng_mask leaving)
 {
         const struct eng_view *view = &put->el->view;
@@ -154,7 +161,10 @@ int eng_put_buffer_run(struct eng_put *put, unsigned run)
                 return -ENOMEM;
         put->drives = grown;
         put->runs = run + 1;
-        /* What took the place of a drive that leaves may be too new for this upload. The removal waits for uploads that began before it (heal.c). */
+        /*
+         * What took the place of a drive that leaves may be too new for this upload. The removal
+         * waits for uploads that began before it (heal.c).
+         */
         if ((unsigned)__builtin_popcountll(mask) < put->need)
                 mask = takers(put, put->leaving);
         filled = eng_place_shards(eng_placement_order(view->map, pg), view->map->drives, mask, eng_put_shards(put),
@@ -216,7 +226,10 @@ static void submit_write(struct put_write *w)
         eng_drive_submit(w->drive, &w->op);
 }
 
-/* Sends one full slot on its way; the slot is given back when it is written. len: bytes of the upload in it, 0 for parity. */
+/*
+ * Sends one full slot on its way; the slot is given back when it is written. len: bytes of the
+ * upload in it, 0 for parity.
+ */
 static void put_write_shard(struct eng_put *put, void *slot, unsigned shard, size_t len)
 {
         unsigned drive = run_drives(put, put->runs - 1)[shard];
@@ -260,7 +273,7 @@ static void put_write_shard(struct eng_put *put, void *slot, unsigned shard, siz
         submit_write(w);
 }
 
-/* ---- stripes ------------------------------------------------------------------------------------------------------ */
+/* ---- stripes --------------------------------------------------------------------------------- */
 
 uint32_t eng_put_unit_of(const struct eng_put *put, uint32_t stripe)
 {
@@ -295,7 +308,10 @@ int eng_put_begin_stripe(struct eng_put *put)
         return 0;
 }
 
-/* Parity accumulators and a first slot for a new stripe; all or nothing. 0, -EAGAIN (no slots now), or an error. */
+/*
+ * Parity accumulators and a first slot for a new stripe; all or nothing. 0, -EAGAIN (no slots now),
+ * or an error.
+ */
 static int put_begin_stripe(struct eng_put *put)
 {
         unsigned i;

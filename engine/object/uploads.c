@@ -1,5 +1,6 @@
 /*
- * uploads.c - multipart uploads: begin, look at, abort. (Parts are put by objects.c, listed by list.c, joined by complete.c.)
+ * uploads.c - multipart uploads: begin, look at, abort. (Parts are put by objects.c, listed by
+ * list.c, joined by complete.c.)
  */
 #include "engine/txn/txn.h"
 #include "engine/txn/txn_util.h"
@@ -13,7 +14,7 @@
 static void upload_create_prepare(struct eng_txn *txn);
 static void abort_prepare(struct eng_txn *txn);
 
-/* ---- create ------------------------------------------------------------------------------------------- */
+/* ---- create ---------------------------------------------------------------------------------- */
 
 struct create_txn {
         struct eng_txn txn;
@@ -95,7 +96,7 @@ void eng_upload_create(struct eng_store *store, uint64_t bucket, struct eng_str 
         eng_txn_submit(&create->txn);
 }
 
-/* ---- get ------------------------------------------------------------------------------------------------ */
+/* ---- get ------------------------------------------------------------------------------------- */
 
 struct upload_get {
         struct eng_lookup lookup;
@@ -134,7 +135,7 @@ void eng_upload_get(struct eng_store *store, uint64_t bucket, struct eng_str key
         eng_lookup_start(&get->lookup);
 }
 
-/* ---- abort ------------------------------------------------------------------------------------------------ */
+/* ---- abort ----------------------------------------------------------------------------------- */
 
 struct abort_txn {
         struct eng_txn txn;

@@ -1,8 +1,9 @@
 /*
  * place.c - where things go: hashing of keys to placement groups (PG) and of PGs to drives.
  *
- * Functions over values, called on any thread. Results stand in records and in the layout of stores, so they must never change for
- * a layout version: PG numbers are stored, and metadata members of a PG are computed from these functions.
+ * Functions over values, called on any thread. Results stand in records and in the layout of
+ * stores, so they must never change for a layout version: PG numbers are stored, and metadata
+ * members of a PG are computed from these functions.
  */
 #include "engine/placement/place.h"
 

@@ -1,8 +1,9 @@
 /*
  * buf.c - bytes that are handed from loop to loop by reference count.
  *
- * Answers of drives and bodies of records are such buffers: the engine's loops and the drives share them without copying. Any
- * thread; the count, and a checksum that is kept, are all that changes in them once they are shared.
+ * Answers of drives and bodies of records are such buffers: the engine's loops and the drives share
+ * them without copying. Any thread; the count, and a checksum that is kept, are all that changes in
+ * them once they are shared.
  */
 #include "engine/record/value.h"
 

@@ -1,7 +1,9 @@
 /*
- * digest.c - what a set of shards comes to, whatever the order they are met in: the sum, modulo 2^256, of a SHA-256 of each.
+ * digest.c - what a set of shards comes to, whatever the order they are met in: the sum, modulo
+ * 2^256, of a SHA-256 of each.
  *
- * So what a heal says it wrote can be compared with what a later reading of the drive finds. Any thread.
+ * So what a heal says it wrote can be compared with what a later reading of the drive finds. Any
+ * thread.
  */
 #include "ec.h"
 #include "engine/record/value.h"

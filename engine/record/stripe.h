@@ -1,8 +1,10 @@
 /*
- * stripe.h - the arithmetic of striped data (functions over values), shared by put.c, get.c and verify.c.
+ * stripe.h - the arithmetic of striped data (functions over values), shared by put.c, get.c and
+ * verify.c.
  *
- * A part of size bytes is cut into stripes of k units; the last stripe has shorter units. Unit i of a stripe covers the bytes from i * unit of the
- * stripe. A data unit that holds no byte of the part is all zeroes and is not stored.
+ * A part of size bytes is cut into stripes of k units; the last stripe has shorter units. Unit i of
+ * a stripe covers the bytes from i * unit of the stripe. A data unit that holds no byte of the part
+ * is all zeroes and is not stored.
  */
 #ifndef MILLRACE_ENGINE_STRIPE_H
 #define MILLRACE_ENGINE_STRIPE_H

@@ -1,9 +1,10 @@
 /*
- * value.c - reading what format.h calls a value: the metadata of one object, upload, part or bucket.
+ * value.c - reading what format.h calls a value: the metadata of one object, upload, part or
+ * bucket.
  *
- * Called by drives (replay, index) and by the engine (reads, listings), on any thread; nothing is kept. A value comes from disk
- * or from another machine, so its lengths are checked before anything in it is believed; a checksum says that bytes are what
- * was written, not that they make sense.
+ * Called by drives (replay, index) and by the engine (reads, listings), on any thread; nothing is
+ * kept. A value comes from disk or from another machine, so its lengths are checked before anything
+ * in it is believed; a checksum says that bytes are what was written, not that they make sense.
  */
 #include "engine/record/value.h"
 
@@ -15,7 +16,7 @@
 
 _Static_assert(ENG_INLINE_MAX <= FMT_INLINE_MAX, "what a setting allows can be read back");
 
-/* ---- geometry of a part ---------------------------------------------------------------------------- */
+/* ---- geometry of a part ---------------------------------------------------------------------- */
 
 static uint64_t stripe_bytes(const struct fmt_part *part)
 {
@@ -73,7 +74,7 @@ void eng_part_slot_set(uint8_t *drives, unsigned width, size_t i, unsigned slot)
                 drives[width * i + 1] = (uint8_t)(slot >> 8);
 }
 
-/* ---- checks ---------------------------------------------------------------------------------------- */
+/* ---- checks ---------------------------------------------------------------------------------- */
 
 static bool unit_ok(uint32_t unit)
 {
@@ -208,7 +209,7 @@ int eng_value_check(const void *buf, size_t len)
         return 0;
 }
 
-/* ---- names ----------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 size_t eng_name_escape(uint8_t *dst, const void *src, size_t len)
 {

@@ -1,5 +1,6 @@
 /*
- * value.h - what records and index rows hold: shared buffers, names, values with their parts, bodies of records. Functions over values, any thread.
+ * value.h - what records and index rows hold: shared buffers, names, values with their parts,
+ * bodies of records. Functions over values, any thread.
  */
 #ifndef MILLRACE_ENGINE_VALUE_H
 #define MILLRACE_ENGINE_VALUE_H
@@ -26,7 +27,10 @@ struct eng_buf *eng_buf_new(size_t len);              /* one reference; NULL: no
 struct eng_buf *eng_buf_slice(struct eng_buf *of, size_t offset, size_t len);
 struct eng_buf *eng_buf_ref(struct eng_buf *buf);
 void eng_buf_unref(struct eng_buf *buf);              /* NULL is allowed */
-/* Of all bytes, which nobody changes any more. Summed when it is first asked for, and kept: what is read often is summed once. */
+/*
+ * Of all bytes, which nobody changes any more. Summed when it is first asked for, and kept: what is
+ * read often is summed once.
+ */
 uint32_t eng_buf_crc32c(struct eng_buf *buf);
 
 /* ---- values (value.c) ------------------------------------------------------------------------ */
@@ -39,14 +43,16 @@ struct eng_part {
         unsigned width;              /* 1 or 2; head.number has no FMT_PART_NARROW any more */
 };
 #define ENG_NO_DRIVE 0xffffu
-/* Slot of entry i of the part's drives (run * (k+m) + shard); ENG_NO_DRIVE: the shard is missing. */
+/*
+ * Slot of entry i of the part's drives (run * (k+m) + shard); ENG_NO_DRIVE: the shard is missing.
+ */
 unsigned eng_part_slot(const struct eng_part *part, size_t i);
 /* Writes entry i of encoded drives; slot: a drive's, or ENG_NO_DRIVE. */
 void eng_part_slot_set(uint8_t *drives, unsigned width, size_t i, unsigned slot);
 
 /*
- * Steps through the optional fields of a checked value, which stand between attrs and parts. *pos 0: begins. 1: out and data are set; 0: end; -EBADMSG:
- * the fields make no sense.
+ * Steps through the optional fields of a checked value, which stand between attrs and parts. *pos
+ * 0: begins. 1: out and data are set; 0: end; -EBADMSG: the fields make no sense.
  */
 int eng_value_next_field(const void *buf, size_t len, size_t *pos, struct fmt_field *out, const uint8_t **data);
 /* Where the parts begin: behind head, attrs and fields. */
@@ -64,8 +70,10 @@ uint32_t eng_part_unit(const struct fmt_part *part, uint32_t stripe);
 int eng_value_check(const void *buf, size_t len);
 /* The same but for the parts: what else is in it can be relied on. */
 int eng_value_check_head(const void *buf, size_t len);
-/* Total encoded length from a prefix of it is known only by walking: iterate parts with a cursor starting at *pos = 0. Returns 1 and a part, 0 at the
- * end, -EBADMSG. */
+/*
+ * Total encoded length from a prefix of it is known only by walking: iterate parts with a cursor
+ * starting at *pos = 0. Returns 1 and a part, 0 at the end, -EBADMSG.
+ */
 int eng_value_next_part(const void *buf, size_t len, size_t *pos, struct eng_part *out);
 static inline bool eng_value_has_shards(const struct fmt_value *value)
 {
@@ -76,7 +84,7 @@ static inline bool eng_value_has_shards(const struct fmt_value *value)
 size_t eng_name_escape(uint8_t *dst, const void *src, size_t len);
 size_t eng_name_unescape(uint8_t *dst, const void *src, size_t len, size_t *consumed); /* up to and with 00 01; (size_t)-1: malformed */
 
-/* ---- names (name.c) --------------------------------------------------------------------------------------- */
+/* ---- names (name.c) -------------------------------------------------------------------------- */
 
 struct eng_name {
         uint16_t len;
@@ -94,14 +102,15 @@ bool eng_name_successor(struct eng_name *name);
 void eng_name_space(struct eng_name *out, enum fmt_space space, uint64_t bucket);
 
 /*
- * The name of the record that says that the bucket of this name and id was deleted, and that unfinished uploads may be left of it. Written by the
- * change that deletes the bucket, removed when nothing is left. Changed with the lock of the bucket's name held.
+ * The name of the record that says that the bucket of this name and id was deleted, and that
+ * unfinished uploads may be left of it. Written by the change that deletes the bucket, removed when
+ * nothing is left. Changed with the lock of the bucket's name held.
  */
 void eng_name_dead_bucket(struct eng_name *out, const char *bucket, uint64_t id);
 /* Length of the bucket's name in such a name, which begins at data[10]; 0: it is none. */
 size_t eng_dead_bucket_name_len(const struct eng_name *name);
 
-/* ---- values and record bodies (record.c) -------------------------------------------------------------------- */
+/* ---- values and record bodies (record.c) ----------------------------------------------------- */
 
 /* What a new value says; encoded by eng_value_new(). */
 struct eng_value_spec {
@@ -140,7 +149,7 @@ void eng_body_delete(struct eng_body *body, const struct eng_name *name);
 void eng_body_end_upload(struct eng_body *body, const struct eng_name *upload, const uint8_t (*ids)[FMT_ID], size_t count);
 size_t eng_body_need(size_t name_len, size_t value_len, size_t inline_len);
 
-/* ---- digests of shards (digest.c) ------------------------------------------------------------------------------------ */
+/* ---- digests of shards (digest.c) ------------------------------------------------------------ */
 
 void eng_digest_add(struct eng_digest *digest, const uint8_t object_id[FMT_ID], uint32_t stripe, unsigned shard,
                     const void *payload, size_t len);

@@ -1,10 +1,11 @@
 /*
- * agree.c - one name on all members of its group: compared, and made equal, while nobody changes it. Verification and scrub ask for it where two
- * members seem to differ.
+ * agree.c - one name on all members of its group: compared, and made equal, while nobody changes
+ * it. Verification and scrub ask for it where two members seem to differ.
  *
- * The key's lock is held from the first lookup to the last copy. Of different values the one of the highest number counts: all numbers are of committed
- * records. Whether a name that only some have is there, most members decide; when they are as many, it is: nothing is deleted on one member's word (I6). A
- * name is taken away from a member only if all members of the group answered.
+ * The key's lock is held from the first lookup to the last copy. Of different values the one of the
+ * highest number counts: all numbers are of committed records. Whether a name that only some have
+ * is there, most members decide; when they are as many, it is: nothing is deleted on one member's
+ * word (I6). A name is taken away from a member only if all members of the group answered.
  */
 #include "engine/resync/resync.h"
 #include "engine/txn/txn_util.h"
@@ -31,7 +32,7 @@ void eng_agree_drop(struct eng_agree *agree)
         agree_release(agree);
 }
 
-/* ---- writing ------------------------------------------------------------------------------------------------------ */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static void agree_write(struct eng_agree *agree);
 
@@ -103,9 +104,12 @@ static void agree_write(struct eng_agree *agree)
         eng_drive_submit(txn->store->members[slot].drive, op);
 }
 
-/* ---- comparing ---------------------------------------------------------------------------------------------------- */
+/* ---- comparing ------------------------------------------------------------------------------- */
 
-/* A bucket is there, or is not, as the store has it in memory since its start: the members are told that, and never otherwise. */
+/*
+ * A bucket is there, or is not, as the store has it in memory since its start: the members are told
+ * that, and never otherwise.
+ */
 static bool agree_contradicts(const struct eng_agree *agree)
 {
         const size_t at = 1 + sizeof(uint64_t);
@@ -212,7 +216,7 @@ static void agree_ask(struct eng_agree *agree)
         eng_drive_submit(txn->store->members[agree->slot].drive, op);
 }
 
-/* ---- life --------------------------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 static void agree_prepare(struct eng_txn *txn)
 {

@@ -1,8 +1,10 @@
 /*
- * resync.c - one name of a drive that catches up: made equal to what current members have, while nobody changes it.
+ * resync.c - one name of a drive that catches up: made equal to what current members have, while
+ * nobody changes it.
  *
- * The key's lock is held from reading the members to the copy's being durable, so no change of this name comes
- * between; changes before and after reach the drive by themselves, because it is written to as members are.
+ * The key's lock is held from reading the members to the copy's being durable, so no change of this
+ * name comes between; changes before and after reach the drive by themselves, because it is written
+ * to as members are.
  *
  * What the drive has is taken from it only if the members agree that the name is not there
  * (eng_words_absent()). Where one says so and another has something that cannot be read, the name
@@ -52,7 +54,10 @@ static void copied(struct eng_op *op)
         eng_txn_finish(&resync->txn, op->result);
 }
 
-/* It catches up, with all groups or with those that come to it; or its copy is damaged. A drive from which the group has gone is given nothing of it any more. */
+/*
+ * It catches up, with all groups or with those that come to it; or its copy is damaged. A drive
+ * from which the group has gone is given nothing of it any more.
+ */
 static bool may_be_written(const struct eng_resync *resync, const struct eng_view *view)
 {
         eng_mask slot = eng_bit(resync->slot), writers = eng_writers(view, resync->txn.pg);

@@ -7,8 +7,9 @@
 #include "engine/txn/txn.h"
 
 /*
- * Makes one name on a drive that catches up (or, to repair it, on a member) equal to what current members have, with the name's key locked. result: 0 (copied says whether
- * anything had to be written), or what kept it from being done: it may be tried again.
+ * Makes one name on a drive that catches up (or, to repair it, on a member) equal to what current
+ * members have, with the name's key locked. result: 0 (copied says whether anything had to be
+ * written), or what kept it from being done: it may be tried again.
  */
 struct eng_resync {
         /* owner: coordinator, until eng_resync_start and from done */
@@ -28,8 +29,8 @@ int eng_resync_start(struct eng_store *store, struct eng_resync *resync);
 int eng_name_key(const struct eng_name *name, uint64_t *bucket, uint8_t key[FMT_NAME_MAX], size_t *len);
 
 /*
- * Makes a name say the same on all members that speak for its group, with its key locked (agree.c). txn.result: 0, or what kept it from being done: it
- * may be tried again.
+ * Makes a name say the same on all members that speak for its group, with its key locked (agree.c).
+ * txn.result: 0, or what kept it from being done: it may be tried again.
  */
 struct eng_agree {
         /* owner: coordinator, until eng_agree_start and from done */
@@ -46,7 +47,10 @@ struct eng_agree {
         uint64_t seq;                  /* of the value */
         struct eng_buf *value, *bytes; /* that counts, and its inline bytes */
 };
-/* When done: what members have could not be made equal, or nobody can tell yet whether the name is there. */
+/*
+ * When done: what members have could not be made equal, or nobody can tell yet whether the name is
+ * there.
+ */
 static inline bool eng_agree_left(const struct eng_agree *agree)
 {
         return agree->txn.result != 0 || (agree->repaired == 0 && (agree->differed || agree->damaged != 0));

@@ -1,5 +1,6 @@
 /*
- * store.c - opening and closing a store: which folders are drives of it, formatting, locks; and what does not fit elsewhere.
+ * store.c - opening and closing a store: which folders are drives of it, formatting, locks; and
+ * what does not fit elsewhere.
  *
  * Runs before the loops and after them, but eng_store_start().
  */
@@ -27,7 +28,7 @@
 #define AGAIN_MOST   100u  /* looks at a folder while the machine lacks something: five seconds */
 #define AGAIN_US     50000
 
-/* ---- what the folders are ------------------------------------------------------------------------------------- */
+/* ---- what the folders are -------------------------------------------------------------------- */
 
 struct probe {
         enum eng_folder_state state;
@@ -39,7 +40,10 @@ struct probe {
         ino_t inode;
 };
 
-/* A look at one folder, by a thread: that of a device that does not answer may never return. Then all this is left to it. */
+/*
+ * A look at one folder, by a thread: that of a device that does not answer may never return. Then
+ * all this is left to it.
+ */
 struct looking {
         pthread_t thread;
         bool begun;
@@ -119,7 +123,10 @@ static int store_look_at_all(struct eng_store *store, struct probe *probes)
         return rv;
 }
 
-/* An error of one folder is one of the store only where no other folder holds a drive of it, or it is to be made. */
+/*
+ * An error of one folder is one of the store only where no other folder holds a drive of it, or it
+ * is to be made.
+ */
 static bool is_fatal(const struct probe *p)
 {
         return p->rv == -EPROTONOSUPPORT || p->rv == -ENOMEM;
@@ -194,7 +201,7 @@ static void note_folder(struct eng_store *store, const char *path, const struct 
                  store_is_bad(p) ? p->error.text : " is ", store_is_bad(p) ? "" : p->state == ENG_FOLDER_ABSENT ? "not there" : "empty");
 }
 
-/* ---- formatting --------------------------------------------------------------------------------------------------- */
+/* ---- formatting ------------------------------------------------------------------------------ */
 
 /* Defaults by number of drives. */
 static void default_code(unsigned drives, unsigned *k, unsigned *m)
@@ -260,7 +267,10 @@ static int format_all(struct eng_store *store, struct eng_error *error)
         return rv;
 }
 
-/* A crash came between the last steps of format_all(): one folder is a drive, so the others of its store are prepared. */
+/*
+ * A crash came between the last steps of format_all(): one folder is a drive, so the others of its
+ * store are prepared.
+ */
 static int finish_format(const struct eng_options *o, struct probe *probes, struct eng_error *error)
 {
         unsigned i, first = 0;
@@ -279,7 +289,7 @@ static int finish_format(const struct eng_options *o, struct probe *probes, stru
         return rv;
 }
 
-/* ---- recognising ---------------------------------------------------------------------------------------------------- */
+/* ---- recognising ----------------------------------------------------------------------------- */
 
 static int try_lock(const char *path, struct eng_error *error)
 {
@@ -330,8 +340,9 @@ const char *eng_store_unused(const struct eng_store *store)
 }
 
 /*
- * An older layout is changed by the operator's word alone, since older builds refuse the store afterwards. Where one drive has this build's already,
- * the word was given: the start that had it was cut short, or the others were away.
+ * An older layout is changed by the operator's word alone, since older builds refuse the store
+ * afterwards. Where one drive has this build's already, the word was given: the start that had it
+ * was cut short, or the others were away.
  */
 static int check_layouts(const struct eng_store *store, struct eng_error *error)
 {
@@ -387,7 +398,7 @@ static int recognise(struct eng_store *store, struct eng_error *error)
         return rv != 0 ? rv : check_layouts(store, error);
 }
 
-/* ---- life --------------------------------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 /* What changes and readers that the loops were stopped around have left. */
 static void free_loop(struct eng_loop *el)
@@ -587,8 +598,10 @@ static bool awaits_file(struct eng_store *store)
 }
 
 /*
- * What is under way when the loops stop comes to its end here: it points into the store. A worker that opens or makes a file is waited for, and so is a page of
- * an index, since who wants them holds memory until he is told. False: one takes longer, and nothing may be freed that it will come back to.
+ * What is under way when the loops stop comes to its end here: it points into the store. A worker
+ * that opens or makes a file is waited for, and so is a page of an index, since who wants them
+ * holds memory until he is told. False: one takes longer, and nothing may be freed that it will
+ * come back to.
  */
 static bool drain_loops(struct eng_store *store)
 {

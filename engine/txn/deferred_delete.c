@@ -1,9 +1,11 @@
 /*
  * deferred_delete.c - gives back the space of shards that are dead by proof (I6).
  *
- * A member drive reports values that a committed record superseded, once its index holds that record durably. The report goes to
- * the PG's primary, which waits for the same report of all members that speak for the group: one whose names differ from the others' must not be able to
- * destroy what these still name. And it knows who may still come to read such a value, because all changes and all lookups of the group pass through it:
+ * A member drive reports values that a committed record superseded, once its index holds that
+ * record durably. The report goes to the PG's primary, which waits for the same report of all
+ * members that speak for the group: one whose names differ from the others' must not be able to
+ * destroy what these still name. And it knows who may still come to read such a value, because all
+ * changes and all lookups of the group pass through it:
  *
  *   MEMBERS   those that have not reported it. A batch of a large index takes minutes, and members' batches do not begin together. One that never had the
  *             value, or whose report a crash lost, never will: after a while, or sooner where others need the room, it is left to the orphan collection
@@ -12,8 +14,9 @@
  *   LOOKUPS   lookups of the group that are under way then: they may have been answered before. Later ones cannot find the value
  *   PINS      readers that did find it
  *
- * Then every drive that holds a shard is told to discard it. Each wait ends with operations of drives, which a drive answers or fails over; what
- * waits is bounded in number. What a crash, or that bound, loses of this is space, never data: the orphan collection finds it.
+ * Then every drive that holds a shard is told to discard it. Each wait ends with operations of
+ * drives, which a drive answers or fails over; what waits is bounded in number. What a crash, or
+ * that bound, loses of this is space, never data: the orphan collection finds it.
  */
 #include "engine/txn/txn.h"
 
@@ -166,7 +169,10 @@ static void deferred_forget(struct eng_loop *el, struct eng_deferred *deferred)
         deferred_free(deferred);
 }
 
-/* Its space is found by the orphan collection. A member reported it: what is said of the value is not said of the name's any more. */
+/*
+ * Its space is found by the orphan collection. A member reported it: what is said of the value is
+ * not said of the name's any more.
+ */
 static void leave_to_orphans(struct eng_loop *el, struct eng_deferred *deferred)
 {
         el->store->events->value_gone(el, deferred->id);
@@ -211,7 +217,10 @@ void eng_deferred_keep(struct eng_loop *el, const uint8_t id[FMT_ID])
         deferred_forget(el, deferred);
 }
 
-/* Those that have waited long do not keep younger ones out: some of them wait for a report that never comes. */
+/*
+ * Those that have waited long do not keep younger ones out: some of them wait for a report that
+ * never comes.
+ */
 static bool deferred_make_room(struct eng_loop *el, size_t bytes)
 {
         struct eng_deferred *oldest;

@@ -1,10 +1,11 @@
 /*
  * lookup.c - reads the value of a name through the primary of its key, and pins what it names.
  *
- * Going through the primary is what makes the pin safe: discards of dead shards come to the same loop, wait for the lookups of their group that may
- * still find the dead value, and are held back while an id is pinned (deferred_delete.c). A member that does not answer or is damaged is passed over for the next.
- * That a name is not there is said only when members agree on it (eng_words_absent()); where they
- * can't, the answer is that nobody can tell.
+ * Going through the primary is what makes the pin safe: discards of dead shards come to the same
+ * loop, wait for the lookups of their group that may still find the dead value, and are held back
+ * while an id is pinned (deferred_delete.c). A member that does not answer or is damaged is passed
+ * over for the next. That a name is not there is said only when members agree on it
+ * (eng_words_absent()); where they can't, the answer is that nobody can tell.
  */
 #include "engine/txn/txn.h"
 

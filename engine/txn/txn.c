@@ -1,9 +1,11 @@
 /*
- * txn.c - one atomic change of one key: numbered by the key's primary, appended on every member, then made visible.
+ * txn.c - one atomic change of one key: numbered by the key's primary, appended on every member,
+ * then made visible.
  *
- * Everything here runs on the primary loop but eng_txn_submit() and the answer. Keeps I1 (answered only after every member of the epoch
- * has the record on stable storage) and I2 (visible only after that). Changes of one key run one after the other; changes of one
- * PG are appended in the order of their numbers.
+ * Everything here runs on the primary loop but eng_txn_submit() and the answer. Keeps I1 (answered
+ * only after every member of the epoch has the record on stable storage) and I2 (visible only after
+ * that). Changes of one key run one after the other; changes of one PG are appended in the order of
+ * their numbers.
  */
 #include "engine/txn/txn.h"
 
@@ -14,7 +16,10 @@
 
 #include "engine/drive/rec.h"
 
-/* Bodies in flight to the drives, all loops together: well below what a drive's queue takes, so that no member refuses what another has. */
+/*
+ * Bodies in flight to the drives, all loops together: well below what a drive's queue takes, so
+ * that no member refuses what another has.
+ */
 #define APPEND_BYTES (64ull << 20)
 
 /* That the epoch which a change waits for may bring to its group. */
@@ -66,7 +71,7 @@ static bool is_preparing(const struct eng_txn *txn)
         return eng_on_loop(txn->at) && txn->state == ENG_TXN_PREPARE && TAILQ_FIRST(&txn->lock->waiting) == txn;
 }
 
-/* ---- the key's lock ---------------------------------------------------------------------------------- */
+/* ---- the key's lock -------------------------------------------------------------------------- */
 
 static int lock_key(struct eng_txn *txn)
 {
@@ -127,7 +132,7 @@ static void unlock_key(struct eng_txn *txn)
         free(lock);
 }
 
-/* ---- arrival and answer -------------------------------------------------------------------------------- */
+/* ---- arrival and answer ---------------------------------------------------------------------- */
 
 /* 1: waits until its bucket is gone, or open again. */
 static int park(struct eng_txn *txn, struct eng_config_bucket *bucket)
@@ -140,7 +145,10 @@ static int park(struct eng_txn *txn, struct eng_config_bucket *bucket)
         return 1;
 }
 
-/* A change would wait for a drive without room in its log, or fill the memory of one that cannot write its index. */
+/*
+ * A change would wait for a drive without room in its log, or fill the memory of one that cannot
+ * write its index.
+ */
 static int txn_has_room(const struct eng_loop *el, uint32_t pg)
 {
         eng_mask writers = eng_writers(&el->view, pg);
@@ -247,7 +255,7 @@ static void txn_answer(struct lp_msg *msg)
         txn->done(txn);
 }
 
-/* ---- looking up what a change depends on ------------------------------------------------------------------ */
+/* ---- looking up what a change depends on ----------------------------------------------------- */
 
 int eng_pg_reader(struct eng_loop *el, uint32_t pg, eng_mask tried)
 {
@@ -372,7 +380,7 @@ int eng_condition_check(const struct eng_condition *c, const struct eng_buf *pre
         return 0;
 }
 
-/* ---- appending -------------------------------------------------------------------------------------------- */
+/* ---- appending ------------------------------------------------------------------------------- */
 
 static void progress(struct eng_loop *el, struct eng_pg *pg);
 
@@ -383,8 +391,11 @@ uint64_t eng_txn_take_seq(struct eng_txn *txn)
         return txn->seq;
 }
 
-/* Whether no append or commit to a drive that is up is in flight: what an epoch change waits for. One that has failed since the view was spread is not
- * waited for: the view that says so comes only after this change. */
+/*
+ * Whether no append or commit to a drive that is up is in flight: what an epoch change waits for.
+ * One that has failed since the view was spread is not waited for: the view that says so comes only
+ * after this change.
+ */
 static bool txn_quiet(const struct eng_loop *el)
 {
         const struct eng_store *store = el->store;
@@ -436,7 +447,10 @@ static void appended(struct eng_op *op)
                 eng_drive_failed(el->store, fo->slot, fo->drive, "a record could not be appended");
         } else if (txn != NULL && txn->state == ENG_TXN_APPEND && (el->view.up & eng_bit(fo->slot)) &&
                    el->store->members[fo->slot].drive == fo->drive) {
-                /* a drive that is out may still answer; to commit on its word would send the old epoch to drives that have the new one */
+                /*
+                 * a drive that is out may still answer; to commit on its word would send the old
+                 * epoch to drives that have the new one
+                 */
                 txn->waiting &= ~eng_bit(fo->slot);
                 progress(el, &el->store->pgs[txn->pg]);
                 tell_quiet(el);
@@ -535,7 +549,7 @@ void eng_txn_append(struct eng_txn *txn)
                 submit_appends(txn);
 }
 
-/* ---- committing --------------------------------------------------------------------------------------------- */
+/* ---- committing ------------------------------------------------------------------------------ */
 
 /* The txn is settled, or given up: nothing of it waits here any more. */
 static void txn_leave(struct eng_txn *txn, int result)

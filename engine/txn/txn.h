@@ -1,5 +1,6 @@
 /*
- * txn.h - changes of one key, lookups with a pin, and what is deleted later. Primary loop of the key, unless a function says otherwise.
+ * txn.h - changes of one key, lookups with a pin, and what is deleted later. Primary loop of the
+ * key, unless a function says otherwise.
  */
 #ifndef MILLRACE_ENGINE_TXN_H
 #define MILLRACE_ENGINE_TXN_H
@@ -45,7 +46,7 @@ static inline bool eng_words_sure(const struct eng_words *words)
  */
 int eng_words_unsure(struct eng_loop *el, uint32_t pg, const struct eng_words *words);
 
-/* ---- transactions (txn.c) ------------------------------------------------------------------------------------- */
+/* ---- transactions (txn.c) -------------------------------------------------------------------- */
 
 enum eng_txn_state {
         ENG_TXN_POSTED,  /* on its way to the primary loop */
@@ -58,8 +59,9 @@ enum eng_txn_state {
 };
 
 /*
- * The operations of one txn on all members: first its appends, then its commits. Freed when the last has come back, which may be after
- * the txn was answered (a drive that hangs). owner: primary loop
+ * The operations of one txn on all members: first its appends, then its commits. Freed when the
+ * last has come back, which may be after the txn was answered (a drive that hangs). owner: primary
+ * loop
  */
 struct eng_fan {
         struct eng_loop *at;
@@ -75,8 +77,9 @@ struct eng_fan {
 };
 
 /*
- * One atomic change of one key, run by the key's primary. The home loop fills the upper part and calls eng_txn_submit(); done() comes
- * on the home loop. prepare() runs on the primary loop with the key locked; it may submit lookups (eng_txn_lookup) and ends in exactly one of
+ * One atomic change of one key, run by the key's primary. The home loop fills the upper part and
+ * calls eng_txn_submit(); done() comes on the home loop. prepare() runs on the primary loop with
+ * the key locked; it may submit lookups (eng_txn_lookup) and ends in exactly one of
  * eng_txn_append() or eng_txn_finish().
  */
 struct eng_txn {
@@ -118,7 +121,10 @@ struct eng_txn {
         struct eng_buf *old_bytes;
 };
 void eng_txn_submit(struct eng_txn *txn);
-/* On its loop: changes that waited for this bucket are admitted, or refused, by what is known of it now. */
+/*
+ * On its loop: changes that waited for this bucket are admitted, or refused, by what is known of it
+ * now.
+ */
 void eng_txn_unpark(struct eng_config_bucket *bucket);
 /* Looks txn->name up on members, one after the other; looked_up() gets 0 (txn->old set), -ENOENT or
  * what eng_words_unsure() says. */
@@ -127,7 +133,10 @@ void eng_txn_append(struct eng_txn *txn);
 /* The loops have stopped around it: frees what it has in flight. */
 void eng_txn_abandon(struct eng_txn *txn);
 void eng_txn_finish(struct eng_txn *txn, int result);
-/* The sequence number the record will have; valid in prepare (the key's PG may number others meanwhile, so: take, then append at once). */
+/*
+ * The sequence number the record will have; valid in prepare (the key's PG may number others
+ * meanwhile, so: take, then append at once).
+ */
 uint64_t eng_txn_take_seq(struct eng_txn *txn);
 /* A drive has failed or an epoch came into force: looks at what waits for it. On each loop. */
 void eng_txn_view_changed(struct eng_loop *el);
@@ -136,7 +145,7 @@ int eng_condition_check(const struct eng_condition *condition, const struct eng_
 /* Any member of a PG fit for reading, not in tried, the one owned by this loop first; -1: none. */
 int eng_pg_reader(struct eng_loop *el, uint32_t pg, eng_mask tried);
 
-/* ---- lookups with a pin (lookup.c) ----------------------------------------------------------------------------- */
+/* ---- lookups with a pin (lookup.c) ----------------------------------------------------------- */
 
 struct eng_lookup {
         /* owner: home */
@@ -160,11 +169,14 @@ struct eng_lookup {
         bool counted;
 };
 void eng_lookup_start(struct eng_lookup *lookup);
-/* Home loop: lets go of the pin a lookup took. lookup is used as the message and freed by free_it(lookup) on the primary loop. */
+/*
+ * Home loop: lets go of the pin a lookup took. lookup is used as the message and freed by
+ * free_it(lookup) on the primary loop.
+ */
 void eng_unpin(struct eng_lookup *lookup, void (*free_it)(struct eng_lookup *lookup));
 
 
-/* ---- discards (deferred_delete.c) ------------------------------------------------------------------------------------------ */
+/* ---- discards (deferred_delete.c) ------------------------------------------------------------ */
 
 /* Those that are named for its shards. */
 eng_mask eng_part_drives(const struct eng_part *part);
@@ -176,7 +188,10 @@ void eng_discard(struct eng_store *store, const uint8_t id[FMT_ID], eng_mask dri
 /* The loop's view says ready: reports that came before are taken. */
 void eng_deferred_ready(struct eng_loop *el);
 void eng_deferred_tick(struct lp_timer *timer);
-/* The primary loop of its group, with the key locked: members that had reported this value dead are given it back. What they said counts no more. */
+/*
+ * The primary loop of its group, with the key locked: members that had reported this value dead are
+ * given it back. What they said counts no more.
+ */
 void eng_deferred_keep(struct eng_loop *el, const uint8_t id[FMT_ID]);
 void eng_deferred_free(struct eng_loop *el);
 

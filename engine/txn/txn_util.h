@@ -1,5 +1,6 @@
 /*
- * txn_util.h - what all kinds of changes share: filling a txn in, and answering a failure to begin one.
+ * txn_util.h - what all kinds of changes share: filling a txn in, and answering a failure to begin
+ * one.
  */
 #ifndef MILLRACE_ENGINE_TXN_UTIL_H
 #define MILLRACE_ENGINE_TXN_UTIL_H
@@ -10,8 +11,10 @@ void eng_txn_init(struct eng_txn *txn, struct eng_store *store, uint64_t bucket,
 /* Drops what lookups left in it. */
 void eng_txn_drop(struct eng_txn *txn);
 
-/* An answer to a call that could not begin (no memory, a limit exceeded): it comes from a message, never from inside the call. Exactly one
- * callback is set. */
+/*
+ * An answer to a call that could not begin (no memory, a limit exceeded): it comes from a message,
+ * never from inside the call. Exactly one callback is set.
+ */
 struct eng_early {
         struct lp_msg msg;
         eng_done plain;
@@ -28,7 +31,9 @@ struct eng_early {
 };
 void eng_early(struct eng_store *store, struct eng_early what);
 
-/* Appends the record that deletes txn->name, or ends the txn for want of memory. The key is locked. */
+/*
+ * Appends the record that deletes txn->name, or ends the txn for want of memory. The key is locked.
+ */
 void eng_txn_delete_name(struct eng_txn *txn);
 
 /* Abort of an upload of a bucket that was deleted. */

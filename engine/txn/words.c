@@ -1,6 +1,7 @@
 /*
- * words.c - what the members of a group say of one name: the one rule by which it is not there (I6). Lookups, changes, repairs and completions of
- * uploads all ask it. Functions over values, on the primary loop.
+ * words.c - what the members of a group say of one name: the one rule by which it is not there
+ * (I6). Lookups, changes, repairs and completions of uploads all ask it. Functions over values, on
+ * the primary loop.
  */
 #include "engine/txn/txn.h"
 

@@ -1,16 +1,22 @@
 /*
- * heal.c - the store's upkeep: when the names of all groups are walked, and what follows when they have been. Coordinator.
+ * heal.c - the store's upkeep: when the names of all groups are walked, and what follows when they
+ * have been. Coordinator.
  *
- * A walk begins when the store opens and when its drives have changed, also while a drive catches up. Each loop walks the groups whose primary it is
- * (walk_worker.c), and repairs what it meets. If the drives change meanwhile, what has been begun ends, and a new walk begins. One that has come to its
- * end and left nothing makes the drives that were being filled like any other, and is followed by a search for shards that nobody names (orphans.c).
+ * A walk begins when the store opens and when its drives have changed, also while a drive catches
+ * up. Each loop walks the groups whose primary it is (walk_worker.c), and repairs what it meets. If
+ * the drives change meanwhile, what has been begun ends, and a new walk begins. One that has come
+ * to its end and left nothing makes the drives that were being filled like any other, and is
+ * followed by a search for shards that nobody names (orphans.c).
  *
- * A walk that a change of drives or a restart cuts off is followed by one that begins where it was, and goes round: a place that is old or wrong changes the
- * order in which names are looked at, never which. It is a record of the configuration (kept.c), written once a minute while a walk is under way.
+ * A walk that a change of drives or a restart cuts off is followed by one that begins where it was,
+ * and goes round: a place that is old or wrong changes the order in which names are looked at,
+ * never which. It is a record of the configuration (kept.c), written once a minute while a walk is
+ * under way.
  *
- * What could not be repaired (too few drives, a client was faster, no buffers) is counted, and tried again by the next walk, which begins at the first
- * such object: those before it lack nothing. A name that members have differently, and of which nobody can tell yet whether it is there, is counted
- * too: the next walk comes as soon, and begins at the first name.
+ * What could not be repaired (too few drives, a client was faster, no buffers) is counted, and
+ * tried again by the next walk, which begins at the first such object: those before it lack
+ * nothing. A name that members have differently, and of which nobody can tell yet whether it is
+ * there, is counted too: the next walk comes as soon, and begins at the first name.
  */
 #include "engine/object/object.h"
 #include "engine/epoch/epoch.h"
@@ -127,7 +133,10 @@ static struct drives drives_now(const struct eng_store *store)
         };
 }
 
-/* As when the walk began. What it has seen of one epoch holds in the next one, if that has the same drives: for one to have left and come back there must be more. */
+/*
+ * As when the walk began. What it has seen of one epoch holds in the next one, if that has the same
+ * drives: for one to have left and come back there must be more.
+ */
 static bool same_drives(struct eng_heal *heal)
 {
         const struct drives now = drives_now(heal->store), *then = &heal->drives;
@@ -140,9 +149,11 @@ static bool same_drives(struct eng_heal *heal)
         return true;
 }
 
-/* ---- where a walk is ------------------------------------------------------------------------------------------------- */
+/* ---- where a walk is ------------------------------------------------------------------------- */
 
-/* What it has come to on the loop that is the least far; afterwards nothing is left to go on with. */
+/*
+ * What it has come to on the loop that is the least far; afterwards nothing is left to go on with.
+ */
 static void find_cut(struct eng_heal *heal)
 {
         const struct eng_name *start = &heal->order.start;
@@ -200,7 +211,7 @@ static void cut_loaded(struct eng_kept *kept, const void *data, size_t len)
         eng_heal_consider(heal->store);
 }
 
-/* ---- the end of a walk ---------------------------------------------------------------------------------------------- */
+/* ---- the end of a walk ----------------------------------------------------------------------- */
 
 static void flush_next(struct eng_heal *heal);
 
@@ -247,8 +258,9 @@ static void flush_next(struct eng_heal *heal)
 }
 
 /*
- * All that was to be given back is there, and no drive came or went meanwhile: those drives are like any other now. Some of what they say that they hold may have
- * been written by a repair that was cut off before its flush.
+ * All that was to be given back is there, and no drive came or went meanwhile: those drives are
+ * like any other now. Some of what they say that they hold may have been written by a repair that
+ * was cut off before its flush.
  */
 static void filled(struct eng_heal *heal)
 {
@@ -274,7 +286,10 @@ static void find_place(struct eng_heal *heal)
                         heal->place = heal->workers[i].place;
 }
 
-/* What the last walk could not help, the next one may not help either: it comes as soon as half of the time is not spent on walks. */
+/*
+ * What the last walk could not help, the next one may not help either: it comes as soon as half of
+ * the time is not spent on walks.
+ */
 static uint64_t half_time(const struct eng_heal *heal, uint64_t least, uint64_t most)
 {
         uint64_t took = lp_now(heal->store->loops[0].loop) - heal->began;
@@ -284,7 +299,10 @@ static uint64_t half_time(const struct eng_heal *heal, uint64_t least, uint64_t 
         return took < most ? took : most;
 }
 
-/* Until the next walk. helped: the last one has written something. An upload that lacks shards ends at its client's leisure. */
+/*
+ * Until the next walk. helped: the last one has written something. An upload that lacks shards ends
+ * at its client's leisure.
+ */
 static uint64_t rest_for(const struct eng_heal *heal, bool failed, bool parts, bool helped)
 {
         const struct eng_coord *c = heal->store->coord;
@@ -351,7 +369,7 @@ static void walk_worker_ended(struct eng_walk_worker *worker)
                 walk_over(heal);
 }
 
-/* ---- a walk ----------------------------------------------------------------------------------------------------------- */
+/* ---- a walk ---------------------------------------------------------------------------------- */
 
 static bool stop_walk_worker(struct eng_loop *el, void *arg, struct lp_msg *ack)
 {
@@ -434,7 +452,10 @@ static void puts_seen(struct eng_store *store, void *arg)
         eng_heal_consider(store);
 }
 
-/* A walk that goes on filling the drives that the last one could not fill to the end adds to what that has written. */
+/*
+ * A walk that goes on filling the drives that the last one could not fill to the end adds to what
+ * that has written.
+ */
 static void new_report(struct eng_heal *heal, bool goes_on)
 {
         struct eng_store *store = heal->store;
@@ -540,7 +561,7 @@ void eng_heal_consider(struct eng_store *store)
         }
 }
 
-/* ---- asked for --------------------------------------------------------------------------------------------------------- */
+/* ---- asked for ------------------------------------------------------------------------------- */
 
 struct look {
         struct lp_msg msg;
@@ -583,7 +604,7 @@ void eng_heal_look_at_group(struct eng_store *store, uint32_t group)
         lp_post(store->loops[0].loop, &look->msg);
 }
 
-/* ---- life ------------------------------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 void eng_heal_read(struct eng_store *store, struct eng_heal_report *now, struct eng_heal_report *last)
 {

@@ -1,9 +1,11 @@
 /*
  * lost_objects.c - objects with stripes beyond repair, as far as this run has met them.
  *
- * rebuild.c finds them, whoever asks for the repair. Each loop knows those of its own groups; what is counted, and the last that were found with their names, is
- * the store's, for health and the log. One is forgotten when deferred_delete.c gives its shards back, or when its part was read after all. Nothing here decides what is
- * written or discarded: what is not remembered for want of room or memory is met again by the next walk.
+ * rebuild.c finds them, whoever asks for the repair. Each loop knows those of its own groups; what
+ * is counted, and the last that were found with their names, is the store's, for health and the
+ * log. One is forgotten when deferred_delete.c gives its shards back, or when its part was read
+ * after all. Nothing here decides what is written or discarded: what is not remembered for want of
+ * room or memory is met again by the next walk.
  */
 #include "engine/base/store.h"
 #include "engine/upkeep/lost_objects.h"

@@ -1,6 +1,6 @@
 /*
- * lost_objects.h - objects with stripes beyond repair: how many are known, when each was found, and when it is to be looked at again
- * (private to the upkeep).
+ * lost_objects.h - objects with stripes beyond repair: how many are known, when each was found, and
+ * when it is to be looked at again (private to the upkeep).
  */
 #ifndef MILLRACE_ENGINE_LOST_OBJECTS_H
 #define MILLRACE_ENGINE_LOST_OBJECTS_H
@@ -8,8 +8,9 @@
 #include "engine/base/store.h"
 
 /*
- * A repair has come to its end and left stripes of which more than m shards are gone. id: of the value; part: that one of them is in. rests: all else was
- * repaired, so that nothing can be done for it while the drives stay as they are. On the primary loop of its key, as all of these.
+ * A repair has come to its end and left stripes of which more than m shards are gone. id: of the
+ * value; part: that one of them is in. rests: all else was repaired, so that nothing can be done
+ * for it while the drives stay as they are. On the primary loop of its key, as all of these.
  */
 void eng_lost_object_found(struct eng_loop *el, const struct eng_name *name, const uint8_t id[FMT_ID], const uint8_t part[FMT_ID], bool rests);
 /* All of this part was read: what was said of it is not so. */

@@ -1,8 +1,10 @@
 /*
- * orphans.c - finds shards that no record names, and gives their space back: of uploads that a crash cut off, of discards it lost, of
- * objects that were deleted while their drive was out. Coordinator.
+ * orphans.c - finds shards that no record names, and gives their space back: of uploads that a
+ * crash cut off, of discards it lost, of objects that were deleted while their drive was out.
+ * Coordinator.
  *
- * The proof (I6) is an order of events; docs/format.md has the argument, and what was tried against it.
+ * The proof (I6) is an order of events; docs/format.md has the argument, and what was tried against
+ * it.
  *
  *   BOUNDS    each loop says from which object id on its uploads may still come to be named (the oldest upload under way; ids are given in
  *             order). Older ids are past: the record that names one is committed, or there will be none
@@ -13,9 +15,10 @@
  *   READERS   whoever reads an object goes on reading it when it is deleted: each loop says which of those left are being read
  *   DISCARD   the rest; then the next page, the next drive
  *
- * No drive may be out, and none come or go meanwhile; and no change may have been given up in this run with its record on its way (it counts after
- * the next start). An orphan collection follows each heal that leaves nothing to be done; one that could not be done to its
- * end for want of memory, or since a drive turned something away, is done again.
+ * No drive may be out, and none come or go meanwhile; and no change may have been given up in this
+ * run with its record on its way (it counts after the next start). An orphan collection follows
+ * each heal that leaves nothing to be done; one that could not be done to its end for want of
+ * memory, or since a drive turned something away, is done again.
  */
 #include "engine/base/pacer.h"
 #include "engine/object/object.h"
@@ -55,7 +58,10 @@ struct candidate {
         atomic_bool is_read;            /* set by loops during a broadcast */
 };
 
-/* owner: coordinator; bounds[i], begun[i], candidates[].is_read, unknown: loops during a broadcast; ops: the drives while out */
+/*
+ * owner: coordinator; bounds[i], begun[i], candidates[].is_read, unknown: loops during a broadcast;
+ * ops: the drives while out
+ */
 struct eng_orphans {
         struct eng_store *store;
         uint64_t epoch;                 /* in which it began */
@@ -104,7 +110,10 @@ void eng_orphans_free(struct eng_store *store)
         free(orphans);
 }
 
-/* Something came or went: what was read proves nothing. Nor does it where a store only reads: names may be lost of which the shards are all that is left. */
+/*
+ * Something came or went: what was read proves nothing. Nor does it where a store only reads: names
+ * may be lost of which the shards are all that is left.
+ */
 static bool void_now(const struct eng_orphans *orphans)
 {
         const struct eng_store *store = orphans->store;
@@ -131,8 +140,9 @@ static void orphans_later(struct eng_coord *c)
 }
 
 /*
- * Over. All of it is done again if something came or went and a heal has ended since (which asked for an orphan collection while this one was under way), or if nothing
- * did, and yet a drive or the machine refused something.
+ * Over. All of it is done again if something came or went and a heal has ended since (which asked
+ * for an orphan collection while this one was under way), or if nothing did, and yet a drive or the
+ * machine refused something.
  */
 static void orphans_end(struct eng_orphans *orphans, bool whole)
 {
@@ -233,7 +243,7 @@ static bool is_past(const struct eng_orphans *orphans, const uint8_t id[FMT_ID])
         return be64toh(counter) < orphans->bounds[loop].counter;
 }
 
-/* ---- DISCARD ------------------------------------------------------------------------------------------------- */
+/* ---- DISCARD --------------------------------------------------------------------------------- */
 
 static void orphans_read_ids(struct eng_orphans *orphans);
 
@@ -298,7 +308,7 @@ static void discard_some(struct eng_orphans *orphans)
                 page_ends(orphans);
 }
 
-/* ---- READERS ------------------------------------------------------------------------------------------------- */
+/* ---- READERS --------------------------------------------------------------------------------- */
 
 static bool count_readers(struct eng_loop *el, void *arg, struct lp_msg *ack)
 {
@@ -360,7 +370,10 @@ static void readers_counted(struct eng_store *store, void *arg)
                 ask_readers(arg);
 }
 
-/* Nothing names those that are left, so nobody can begin to read them; who began before is among those counted now. */
+/*
+ * Nothing names those that are left, so nobody can begin to read them; who began before is among
+ * those counted now.
+ */
 static void count_all_readers(struct eng_orphans *orphans)
 {
         orphans->tries = 0;
@@ -368,7 +381,7 @@ static void count_all_readers(struct eng_orphans *orphans)
                 orphans_end(orphans, false);
 }
 
-/* ---- ASK ----------------------------------------------------------------------------------------------------- */
+/* ---- ASK ------------------------------------------------------------------------------------- */
 
 /* Gathers what the drive is to be asked. */
 static uint32_t orphans_gather(struct eng_orphans *orphans)
@@ -409,7 +422,10 @@ static void orphans_owned(struct eng_op *op)
         orphans_ask_next(orphans);
 }
 
-/* After the members of their groups all other drives: a key's hash that is wrong on a drive must not cost an object. 0: all are owned. */
+/*
+ * After the members of their groups all other drives: a key's hash that is wrong on a drive must
+ * not cost an object. 0: all are owned.
+ */
 static unsigned ask_everywhere(struct eng_orphans *orphans, eng_mask asked)
 {
         unsigned i, left = 0;
@@ -454,7 +470,7 @@ static void orphans_ask_next(struct eng_orphans *orphans)
         eng_drive_submit(orphans->store->members[orphans->asked].drive, op);
 }
 
-/* ---- IDS ----------------------------------------------------------------------------------------------------- */
+/* ---- IDS ------------------------------------------------------------------------------------- */
 
 /* Who must know of its name: the members of its key's group, or every drive. */
 static eng_mask askable(const struct eng_orphans *orphans, uint64_t key_hash)
@@ -527,7 +543,7 @@ static void next_drive(struct eng_orphans *orphans)
                 rest_for_pace(orphans, orphans_read_ids);
 }
 
-/* ---- MARKS --------------------------------------------------------------------------------------------------- */
+/* ---- MARKS ----------------------------------------------------------------------------------- */
 
 static void ask_mark(struct eng_orphans *orphans);
 
@@ -558,7 +574,7 @@ static void ask_mark(struct eng_orphans *orphans)
         orphans_read_ids(orphans);
 }
 
-/* ---- BOUNDS -------------------------------------------------------------------------------------------------- */
+/* ---- BOUNDS ---------------------------------------------------------------------------------- */
 
 static bool take_bound(struct eng_loop *el, void *arg, struct lp_msg *ack)
 {

@@ -1,22 +1,27 @@
 /*
- * rebuild.c - gives one object back the shards it lacks. The primary loop of its key; each loop repairs some at a time.
+ * rebuild.c - gives one object back the shards it lacks. The primary loop of its key; each loop
+ * repairs some at a time.
  *
- * It is read and encoded again. Shards for which its record names no drive go to drives that hold none of their run, and the record then says
- * so. Shards that it names on a drive which is being filled, and which that drive does not hold, are written there; and so are those that the
- * caller found damaged.
+ * It is read and encoded again. Shards for which its record names no drive go to drives that hold
+ * none of their run, and the record then says so. Shards that it names on a drive which is being
+ * filled, and which that drive does not hold, are written there; and so are those that the caller
+ * found damaged.
  *
- * What is to be written: rebuild_plan.c. Reading, encoding and writing: rebuild_write.c. The record: rebuild_record.c. Here: the life of a repair.
+ * What is to be written: rebuild_plan.c. Reading, encoding and writing: rebuild_write.c. The
+ * record: rebuild_record.c. Here: the life of a repair.
  *
- * The bytes come through get.c, so they are verified, rebuilt where need be, and pinned. The record is changed with
- * the key locked, and only if it is still that object.
+ * The bytes come through get.c, so they are verified, rebuilt where need be, and pinned. The record
+ * is changed with the key locked, and only if it is still that object.
  *
- * A stripe beyond repair, one of which more than m shards are gone, is passed by: all others are repaired, and the repair ends with -ENODATA. What is
- * left of such a stripe on drives that leave is copied as it is before the record names others (rebuild_write.c).
+ * A stripe beyond repair, one of which more than m shards are gone, is passed by: all others are
+ * repaired, and the repair ends with -ENODATA. What is left of such a stripe on drives that leave
+ * is copied as it is before the record names others (rebuild_write.c).
  *
- * Heal, scrub and verification can all ask for the same object. One of them repairs it at a time (el->leader.rebuilds); the next one reads its
- * value anew. What was written in vain is discarded (I6) while the key is locked, on drives that the value read under that lock does not name
- * for it, and only where that value, or two members' word that there is none, was there to be read. After any other end nothing is discarded:
- * the orphan collection finds what no record names.
+ * Heal, scrub and verification can all ask for the same object. One of them repairs it at a time
+ * (el->leader.rebuilds); the next one reads its value anew. What was written in vain is discarded
+ * (I6) while the key is locked, on drives that the value read under that lock does not name for it,
+ * and only where that value, or two members' word that there is none, was there to be read. After
+ * any other end nothing is discarded: the orphan collection finds what no record names.
  */
 #include "engine/object/object.h"
 #include "engine/upkeep/upkeep.h"
@@ -31,7 +36,7 @@
 
 static void read_object(struct eng_rebuild *rebuild);
 
-/* ---- the end ------------------------------------------------------------------------------------------------- */
+/* ---- the end --------------------------------------------------------------------------------- */
 
 static void drop_slots(struct eng_rebuild *rebuild)
 {

@@ -1,5 +1,6 @@
 /*
- * rebuild.h - one object being given back the shards it lacks (private to the upkeep and verification).
+ * rebuild.h - one object being given back the shards it lacks (private to the upkeep and
+ * verification).
  */
 #ifndef MILLRACE_ENGINE_REBUILD_H
 #define MILLRACE_ENGINE_REBUILD_H
@@ -29,14 +30,18 @@ unsigned eng_rebuild_lack(const struct eng_part *part, eng_mask drives);
 /* Bytes of the shards that it lacks in that sense. */
 uint64_t eng_rebuild_lack_bytes(const struct eng_part *part, eng_mask drives);
 /*
- * Rebuilds one object, named by its OBJECT name, on the primary loop of its key. done comes later, on the loop it was started on: 0 when nothing is left that could be
- * done (also if the object is gone, or no drive is fit to take what it lacks); -ENODATA when that is so, and stripes are left of which more than m shards are
- * gone (lost_objects.c). digests: one for each drive, to
- * which what is written is added (what a failure leaves of no use included); not begun unless it is started on the primary loop. bad: shards to be written anew, as
- * far as they are still the object's; valid until done. filling: drives that may lack shards which records name on them, and are asked. What is written
- * is paid for at store->pacer. NULL: not begun, for want of memory or since nobody could have written such a name.
+ * Rebuilds one object, named by its OBJECT name, on the primary loop of its key. done comes later,
+ * on the loop it was started on: 0 when nothing is left that could be done (also if the object is
+ * gone, or no drive is fit to take what it lacks); -ENODATA when that is so, and stripes are left
+ * of which more than m shards are gone (lost_objects.c). digests: one for each drive, to which what
+ * is written is added (what a failure leaves of no use included); not begun unless it is started on
+ * the primary loop. bad: shards to be written anew, as far as they are still the object's; valid
+ * until done. filling: drives that may lack shards which records name on them, and are asked. What
+ * is written is paid for at store->pacer. NULL: not begun, for want of memory or since nobody could
+ * have written such a name.
  *
- * One object is repaired by one rebuild at a time: another one begins when the first has ended, and reads the value anew.
+ * One object is repaired by one rebuild at a time: another one begins when the first has ended, and
+ * reads the value anew.
  */
 struct eng_rebuild_order {
         const struct eng_name *name;
@@ -46,9 +51,15 @@ struct eng_rebuild_order {
         unsigned bad_count;
 };
 struct eng_rebuild *eng_rebuild_start(struct eng_store *store, const struct eng_rebuild_order *order, eng_rebuild_done done, void *arg);
-/* On its own loop, where it was started: it ends soon, with -ECANCELED, unless all is written. done may come from inside. */
+/*
+ * On its own loop, where it was started: it ends soon, with -ECANCELED, unless all is written. done
+ * may come from inside.
+ */
 void eng_rebuild_cancel(struct eng_rebuild *rebuild);
-/* The loops have stopped around it. What drives still have of it lives until eng_rebuild_free_late(), when they are closed. */
+/*
+ * The loops have stopped around it. What drives still have of it lives until
+ * eng_rebuild_free_late(), when they are closed.
+ */
 void eng_rebuild_drop(struct eng_rebuild *rebuild);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * rebuild_parts.h - between rebuild.c, rebuild_plan.c, rebuild_write.c and rebuild_record.c: one repair under way.
+ * rebuild_parts.h - between rebuild.c, rebuild_plan.c, rebuild_write.c and rebuild_record.c: one
+ * repair under way.
  */
 #ifndef MILLRACE_ENGINE_REBUILD_PARTS_H
 #define MILLRACE_ENGINE_REBUILD_PARTS_H
@@ -13,9 +14,9 @@
 #define NO_STRIPE UINT32_MAX
 
 /*
- * One part that lacks shards. targets[run * (k+m) + shard]: the drive that is to have a shard for which the record names none, else
- * ENG_NO_DRIVE. held: of shards on drives that are being filled, those that are there already: words bits for each run and shard. part
- * points into rebuild->value.
+ * One part that lacks shards. targets[run * (k+m) + shard]: the drive that is to have a shard for
+ * which the record names none, else ENG_NO_DRIVE. held: of shards on drives that are being filled,
+ * those that are there already: words bits for each run and shard. part points into rebuild->value.
  */
 struct eng_rebuild_plan {
         STAILQ_ENTRY(eng_rebuild_plan) link;
@@ -103,16 +104,19 @@ static inline unsigned eng_rebuild_named(const struct eng_part *part, unsigned r
         return eng_part_slot(part, (size_t)run * eng_rebuild_shards_of(part) + shard);
 }
 
-/* ---- rebuild.c -------------------------------------------------------------------------------------------------- */
+/* ---- rebuild.c ------------------------------------------------------------------------------- */
 
 /* Lets go of all it has, and tells its caller. The rebuild may be freed when this returns. */
 void eng_rebuild_finish(struct eng_rebuild *rebuild, int rv);
 
-/* ---- rebuild_plan.c --------------------------------------------------------------------------------------------- */
+/* ---- rebuild_plan.c -------------------------------------------------------------------------- */
 
 /* A plan for each part of rebuild->value that lacks something. */
 int eng_rebuild_make_plans(struct eng_rebuild *rebuild);
-/* Asks the drives that are being filled what they hold, drops plans of which nothing is to be written, and begins to write. */
+/*
+ * Asks the drives that are being filled what they hold, drops plans of which nothing is to be
+ * written, and begins to write.
+ */
 void eng_rebuild_ask_held(struct eng_rebuild *rebuild);
 void eng_rebuild_free_plan(struct eng_rebuild_plan *plan);
 /* No drive is named that is to keep it. */
@@ -124,16 +128,22 @@ unsigned eng_rebuild_filling_drive(const struct eng_rebuild *rebuild, const stru
 /* A data unit without a byte of the part is not stored anywhere. */
 bool eng_rebuild_is_stored(const struct eng_part *part, uint32_t stripe, unsigned shard);
 
-/* ---- rebuild_write.c -------------------------------------------------------------------------------------------- */
+/* ---- rebuild_write.c ------------------------------------------------------------------------- */
 
 /* Reads, encodes and writes what the plans say, makes it durable, and has it recorded. */
 void eng_rebuild_begin_writing(struct eng_rebuild *rebuild);
-/* No operation of it is out. Ends with this error as soon as what it has written is flushed; may be freed when this returns. */
+/*
+ * No operation of it is out. Ends with this error as soon as what it has written is flushed; may be
+ * freed when this returns.
+ */
 void eng_rebuild_give_up(struct eng_rebuild *rebuild, int rv);
 
-/* ---- rebuild_record.c ------------------------------------------------------------------------------------------- */
+/* ---- rebuild_record.c ------------------------------------------------------------------------ */
 
-/* All is durable: the record is made to name the drives written to. Discards what it finds to be written in vain. */
+/*
+ * All is durable: the record is made to name the drives written to. Discards what it finds to be
+ * written in vain.
+ */
 void eng_rebuild_record(struct eng_rebuild *rebuild);
 
 #endif

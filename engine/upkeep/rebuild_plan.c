@@ -1,6 +1,6 @@
 /*
- * rebuild_plan.c - what a repair is to write: which shards the object lacks, where they are to go, and which of them drives that are being filled have
- * already. The primary loop of the key.
+ * rebuild_plan.c - what a repair is to write: which shards the object lacks, where they are to go,
+ * and which of them drives that are being filled have already. The primary loop of the key.
  */
 #include "engine/base/store.h"
 #include "engine/upkeep/rebuild_parts.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- which shards, and where to -------------------------------------------------------------------------- */
+/* ---- which shards, and where to -------------------------------------------------------------- */
 
 static bool is_lacking(const struct eng_part *part, unsigned run, unsigned shard, eng_mask drives)
 {
@@ -56,7 +56,10 @@ bool eng_rebuild_is_homeless(const struct eng_rebuild *rebuild, const struct eng
         return is_lacking(part, run, shard, rebuild->homeless);
 }
 
-/* A drive for each missing shard of one run, the preferred ones first. False: there is none for any of them. */
+/*
+ * A drive for each missing shard of one run, the preferred ones first. False: there is none for any
+ * of them.
+ */
 static bool plan_run(const struct eng_rebuild *rebuild, const struct eng_part *part, unsigned run, uint16_t *targets)
 {
         const struct eng_placement *map = rebuild->el->view.map;
@@ -155,7 +158,7 @@ void eng_rebuild_free_plan(struct eng_rebuild_plan *plan)
         free(plan);
 }
 
-/* ---- what drives that are being filled have already ----------------------------------------------------------- */
+/* ---- what drives that are being filled have already ------------------------------------------ */
 
 static void rebuild_ask_on(struct eng_rebuild *rebuild);
 

@@ -1,6 +1,6 @@
 /*
- * rebuild_record.c - the end of a repair that has written something: the record that names the new drives, and the discard of what was written in vain (I6).
- * The primary loop of the key.
+ * rebuild_record.c - the end of a repair that has written something: the record that names the new
+ * drives, and the discard of what was written in vain (I6). The primary loop of the key.
  */
 #include "engine/txn/txn.h"
 #include "engine/upkeep/rebuild_parts.h"
@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* ---- what was written in vain ------------------------------------------------------------------------------------- */
+/* ---- what was written in vain ---------------------------------------------------------------- */
 
 static void discard_on(struct eng_rebuild *rebuild);
 
@@ -28,8 +28,8 @@ static eng_mask named_by(const struct eng_buf *value, const uint8_t id[FMT_ID])
 }
 
 /*
- * Drives that were given shards of the part by this rebuild alone. One that the value names for another run of it, then or now, keeps what it
- * has: that goes with the object.
+ * Drives that were given shards of the part by this rebuild alone. One that the value names for
+ * another run of it, then or now, keeps what it has: that goes with the object.
  */
 static eng_mask written_in_vain(const struct eng_rebuild *rebuild, const struct eng_rebuild_plan *plan)
 {
@@ -74,7 +74,10 @@ static void discard_part(struct eng_rebuild *rebuild, const struct eng_rebuild_p
         }
 }
 
-/* The key stays locked until all drives have answered: nobody writes such a shard again while one is being discarded. */
+/*
+ * The key stays locked until all drives have answered: nobody writes such a shard again while one
+ * is being discarded.
+ */
 static void discard_on(struct eng_rebuild *rebuild)
 {
         assert(rebuild->over && rebuild->txn.state == ENG_TXN_PREPARE);
@@ -89,7 +92,10 @@ static void discard_on(struct eng_rebuild *rebuild)
         eng_txn_finish(&rebuild->txn, 0);
 }
 
-/* By what was read under the key's lock, no record will name what was written. sure: that there is no value is more than one member's word. */
+/*
+ * By what was read under the key's lock, no record will name what was written. sure: that there is
+ * no value is more than one member's word.
+ */
 static void written_for_nothing(struct eng_rebuild *rebuild, bool sure)
 {
         assert(rebuild->discarding == NULL);
@@ -98,9 +104,12 @@ static void written_for_nothing(struct eng_rebuild *rebuild, bool sure)
         discard_on(rebuild);
 }
 
-/* ---- the record -------------------------------------------------------------------------------------------------- */
+/* ---- the record ------------------------------------------------------------------------------ */
 
-/* The value as it is now, naming the drives written to. NULL with *rv: -ENOENT if it does not hold those parts any more, or they lack no drive. */
+/*
+ * The value as it is now, naming the drives written to. NULL with *rv: -ENOENT if it does not hold
+ * those parts any more, or they lack no drive.
+ */
 static struct eng_buf *rebuild_patch(const struct eng_rebuild *rebuild, const struct eng_buf *now, int *rv)
 {
         struct eng_buf *out = eng_buf_new(now->len);

@@ -1,6 +1,7 @@
 /*
- * rebuild_write.c - the bytes of a repair: stripes are read through get.c, encoded, written to the drives that are to have them, and made durable before a
- * record may name them (I2). At the pace of store->pacer. The primary loop of the key.
+ * rebuild_write.c - the bytes of a repair: stripes are read through get.c, encoded, written to the
+ * drives that are to have them, and made durable before a record may name them (I2). At the pace of
+ * store->pacer. The primary loop of the key.
  */
 #include "engine/object/object.h"
 #include "engine/upkeep/rebuild_parts.h"
@@ -15,7 +16,7 @@ enum { SPAN, STEPPED, END };
 
 static void rebuild_go_on(struct eng_rebuild *rebuild);
 
-/* ---- writing --------------------------------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static void rebuild_written(struct eng_op *op)
 {
@@ -162,7 +163,7 @@ static void take_span(struct eng_rebuild *rebuild)
                 end_unit(rebuild);
 }
 
-/* ---- stripes beyond repair ------------------------------------------------------------------------------------------------- */
+/* ---- stripes beyond repair ------------------------------------------------------------------- */
 
 static uint64_t start_of(const struct eng_rebuild *rebuild, uint32_t stripe)
 {
@@ -236,8 +237,9 @@ static void read_remnant(struct eng_rebuild *rebuild, unsigned slot)
 }
 
 /*
- * The record is to name other drives for some shards of this run. Of a stripe that is lost they get what there is; there may be units with bytes that can still
- * be read. Where a drive does not answer nobody knows: it stays named. True: one is being copied, and it comes again.
+ * The record is to name other drives for some shards of this run. Of a stripe that is lost they get
+ * what there is; there may be units with bytes that can still be read. Where a drive does not
+ * answer nobody knows: it stays named. True: one is being copied, and it comes again.
  */
 static bool copy_remnants(struct eng_rebuild *rebuild)
 {
@@ -276,7 +278,7 @@ static int pass_lost(struct eng_rebuild *rebuild)
         return 1;
 }
 
-/* ---- making it durable ------------------------------------------------------------------------------------------------ */
+/* ---- making it durable ----------------------------------------------------------------------- */
 
 static void written_all(struct eng_rebuild *rebuild)
 {
@@ -327,7 +329,10 @@ static void sync_drives(struct eng_rebuild *rebuild, eng_mask drives)
         rebuild->in_flight--;
 }
 
-/* What was written is named by a record if it was written anew, and may stand before a copy that was durable: it is flushed whatever comes of the rest (I2). */
+/*
+ * What was written is named by a record if it was written anew, and may stand before a copy that
+ * was durable: it is flushed whatever comes of the rest (I2).
+ */
 void eng_rebuild_give_up(struct eng_rebuild *rebuild, int rv)
 {
         assert(rv != 0);
@@ -352,7 +357,7 @@ static void sync_all(struct eng_rebuild *rebuild)
                 written_all(rebuild); /* parts without bytes */
 }
 
-/* ---- going through the parts -------------------------------------------------------------------------------------------- */
+/* ---- going through the parts ----------------------------------------------------------------- */
 
 static int rebuild_code_for(struct eng_rebuild *rebuild, const struct eng_part *part)
 {
@@ -389,7 +394,10 @@ static void rebuild_paced(struct lp_timer *timer)
         rebuild_go_on(rebuild);
 }
 
-/* Bytes that the next stripe is paid for with: what will be written; if that is nothing, it is read all the same. */
+/*
+ * Bytes that the next stripe is paid for with: what will be written; if that is nothing, it is read
+ * all the same.
+ */
 static uint64_t stripe_cost(const struct eng_rebuild *rebuild)
 {
         const struct eng_part *part = &rebuild->plan->part;
@@ -419,7 +427,10 @@ static bool wait_for_rate(struct eng_rebuild *rebuild)
         return rebuild->awaits_turn;
 }
 
-/* What kept it from being read: a stripe that is lost is passed when it is come to, and what is before it is read first. Else the error. */
+/*
+ * What kept it from being read: a stripe that is lost is passed when it is come to, and what is
+ * before it is read first. Else the error.
+ */
 static int get_failed(struct eng_rebuild *rebuild, int rv)
 {
         const struct fmt_part *part = &rebuild->plan->part.head;
@@ -434,7 +445,10 @@ static int get_failed(struct eng_rebuild *rebuild, int rv)
         return STEPPED;
 }
 
-/* SPAN: one is at hand; STEPPED: it is to be called again; END: the part is through; else -EAGAIN or the error. */
+/*
+ * SPAN: one is at hand; STEPPED: it is to be called again; END: the part is through; else -EAGAIN
+ * or the error.
+ */
 static int next_span(struct eng_rebuild *rebuild)
 {
         int rv;

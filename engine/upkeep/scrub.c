@@ -1,10 +1,12 @@
 /*
- * scrub.c - walks all names at a bounded rate, again and again: their copies are compared, small objects are read, and drives are asked for the
- * shards that they should hold. What is missing, or known to be damaged, is written anew. Bytes of shards are read by scrub_drive.c, which asks
- * for a walk when it has found damage. Coordinator.
+ * scrub.c - walks all names at a bounded rate, again and again: their copies are compared, small
+ * objects are read, and drives are asked for the shards that they should hold. What is missing, or
+ * known to be damaged, is written anew. Bytes of shards are read by scrub_drive.c, which asks for a
+ * walk when it has found damage. Coordinator.
  *
- * The walking is verify.c's. How far it has come is a record of the configuration (FMT_SPACE_CONFIG, 's'), written once a minute, so that a
- * restart goes on from there: on small stores and large ones alike every byte is read in its turn.
+ * The walking is verify.c's. How far it has come is a record of the configuration
+ * (FMT_SPACE_CONFIG, 's'), written once a minute, so that a restart goes on from there: on small
+ * stores and large ones alike every byte is read in its turn.
  */
 #include "engine/walk/kept.h"
 #include "engine/upkeep/upkeep.h"
@@ -60,7 +62,7 @@ static void scrub_publish(struct eng_scrub *scrub)
         pthread_mutex_unlock(&store->health_lock);
 }
 
-/* ---- the record ------------------------------------------------------------------------------------------------ */
+/* ---- the record ------------------------------------------------------------------------------ */
 
 static void to_counts(const struct eng_verify_report *r, struct fmt_scrub_counts *c)
 {
@@ -92,7 +94,10 @@ static void from_counts(const struct fmt_scrub_counts *c, struct eng_verify_repo
         };
 }
 
-/* A record that makes no sense is as none; of one that a walk of another kind has left only what it says of the last walk counts. */
+/*
+ * A record that makes no sense is as none; of one that a walk of another kind has left only what it
+ * says of the last walk counts.
+ */
 static void decode(struct eng_scrub *scrub, const void *data, size_t len)
 {
         struct fmt_scrub head;
@@ -133,7 +138,7 @@ static void loaded(struct eng_kept *kept, const void *data, size_t len)
         wait_for_turn(scrub);
 }
 
-/* ---- runs ------------------------------------------------------------------------------------------------------ */
+/* ---- runs ------------------------------------------------------------------------------------ */
 
 /* From the first name on: it is any that was wanted until now. */
 static void walk_begins(struct eng_scrub *scrub)
@@ -224,7 +229,9 @@ static uint64_t owed_ns(const struct eng_scrub *scrub)
         return scrub->rest_until > now + SOON_NS ? scrub->rest_until - now : SOON_NS;
 }
 
-/* One that a restart has cut off goes on soon; else the next begins an interval after the last did. */
+/*
+ * One that a restart has cut off goes on soon; else the next begins an interval after the last did.
+ */
 static void wait_for_turn(struct eng_scrub *scrub)
 {
         const int64_t interval = (int64_t)scrub->store->options.scrub_interval_ms;
@@ -271,7 +278,7 @@ void eng_scrub_free(struct eng_store *store)
         free(scrub);
 }
 
-/* ---- asked for --------------------------------------------------------------------------------------------------- */
+/* ---- asked for ------------------------------------------------------------------------------- */
 
 static void scrub_started(struct lp_msg *msg)
 {

@@ -1,8 +1,10 @@
 /*
- * scrub_drive.c - reads each drive's segments in physical order, so that every byte is read once in a period that is set.
+ * scrub_drive.c - reads each drive's segments in physical order, so that every byte is read once in
+ * a period that is set.
  *
- * One scrubber for each drive, on the drive's own loop, so that all drives are read beside each other. The drive does the reading (SCRUB,
- * engine/drive/scrub_segment.c), remembers how far it is, and remembers what is damaged. Here is when, and how fast:
+ * One scrubber for each drive, on the drive's own loop, so that all drives are read beside each
+ * other. The drive does the reading (SCRUB, engine/drive/scrub_segment.c), remembers how far it is,
+ * and remembers what is damaged. Here is when, and how fast:
  *
  *   LOOK       once a second: the drive is a member and answers (else: nothing is read, nothing is asked)
  *   LOAD       where it was before a restart
@@ -10,11 +12,14 @@
  *   READ       one stretch, into a slot of the loop's. While others read from the drive it waits, a second at most
  *   KEEP       a round is over
  *
- * The rate is what the drive held when the round began, over nine tenths of the period; what was missed by load or a restart is caught up with at four times
- * that. Neither is above options.scrub_rate. A round that takes longer than the period is late, which health and the log say.
+ * The rate is what the drive held when the round began, over nine tenths of the period; what was
+ * missed by load or a restart is caught up with at four times that. Neither is above
+ * options.scrub_rate. A round that takes longer than the period is late, which health and the log
+ * say.
  *
- * What is damaged is repaired by others: they are told of the group (eng_upkeep_group()). Where it is not known (frames of layout 1), or damage is left
- * at a start or at the end of a round, all names are walked soon (scrub.c).
+ * What is damaged is repaired by others: they are told of the group (eng_upkeep_group()). Where it
+ * is not known (frames of layout 1), or damage is left at a start or at the end of a round, all
+ * names are walked soon (scrub.c).
  */
 #include "engine/resync/resync.h"
 #include "engine/upkeep/upkeep.h"
@@ -87,7 +92,7 @@ struct eng_scrub_drives {
 static void scrubber_go(struct scrubber *s);
 static uint64_t scrubber_rate(const struct scrubber *s);
 
-/* ---- what is seen -------------------------------------------------------------------------------------------- */
+/* ---- what is seen ---------------------------------------------------------------------------- */
 
 static uint64_t period_ms(const struct scrubber *s)
 {
@@ -122,7 +127,7 @@ static void scrubber_publish(struct scrubber *s)
         pthread_mutex_unlock(&store->health_lock);
 }
 
-/* ---- pace ------------------------------------------------------------------------------------------------------ */
+/* ---- pace ------------------------------------------------------------------------------------ */
 
 /* Bytes a second with which the round would be over in time. */
 static uint64_t scrubber_rate(const struct scrubber *s)
@@ -143,7 +148,10 @@ static double scrubber_behind(const struct scrubber *s)
         return (double)scrubber_rate(s) * (double)spent / 1000 - (double)s->state.bytes;
 }
 
-/* A round does not begin in the future: the clock was wrong then, or is now. It goes on as one that has kept to its rate so far. */
+/*
+ * A round does not begin in the future: the clock was wrong then, or is now. It goes on as one that
+ * has kept to its rate so far.
+ */
 static void scrubber_mind_clock(struct scrubber *s)
 {
         const double spent = (double)s->state.bytes / (double)scrubber_rate(s) * 1000;
@@ -178,7 +186,7 @@ static uint64_t scrubber_ns_until_round(const struct scrubber *s)
         return (uint64_t)left < REST_MAX_NS / 1000000 ? (uint64_t)left * 1000000 : REST_MAX_NS;
 }
 
-/* ---- steps ----------------------------------------------------------------------------------------------------- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 /* The drive is in use, and is the one that state is of. */
 static bool scrubber_may_go_on(const struct scrubber *s)
@@ -294,7 +302,10 @@ static void scrubber_resynced(struct eng_resync *resync)
         scrubber_go(s);
 }
 
-/* The record of a name is damaged: the value is written anew, as current members have it. False: it cannot be begun. */
+/*
+ * The record of a name is damaged: the value is written anew, as current members have it. False: it
+ * cannot be begun.
+ */
 static bool scrubber_resync(struct scrubber *s, const struct eng_buf *name)
 {
         s->resync.slot = s->slot;
@@ -476,7 +487,7 @@ static void scrubber_loaded(struct eng_op *op)
         scrubber_go(s);
 }
 
-/* ---- drives come and go ------------------------------------------------------------------------------------------ */
+/* ---- drives come and go ---------------------------------------------------------------------- */
 
 /* Another drive is in the slot, or it was opened anew. */
 static void scrubber_take(struct scrubber *s, struct eng_drive *drive)
@@ -533,7 +544,10 @@ static void scrub_look_away(struct scrub_loop *sl, unsigned slot)
         scrubber_publish(s);
 }
 
-/* Whoever was told of damage may not have been able to repair it then: a drive was away, or full, or a part no object's yet. */
+/*
+ * Whoever was told of damage may not have been able to repair it then: a drive was away, or full,
+ * or a part no object's yet.
+ */
 static void scrub_remind(struct scrub_loop *sl)
 {
         uint64_t now = lp_now(sl->el->loop);
@@ -550,7 +564,10 @@ static void scrub_remind(struct scrub_loop *sl)
         }
 }
 
-/* Only the index can tell what stood in a gap: a walk is asked for at once. How often one may begin, the coordinator decides. */
+/*
+ * Only the index can tell what stood in a gap: a walk is asked for at once. How often one may
+ * begin, the coordinator decides.
+ */
 static void scrub_mind_gaps(struct scrub_loop *sl)
 {
         bool any = false;

@@ -1,14 +1,18 @@
 /*
- * verify.c - reads everything there is and reports: every member's copy of every name, every shard of every object and part. What it finds damaged or missing on
- * a drive that is in is written anew from the others. Coordinator.
+ * verify.c - reads everything there is and reports: every member's copy of every name, every shard
+ * of every object and part. What it finds damaged or missing on a drive that is in is written anew
+ * from the others. Coordinator.
  *
- * A scrub (scrub.c) reads names and small objects, and asks drives for the shards that they hold: bytes of shards are read drive by drive (scrub_drive.c).
+ * A scrub (scrub.c) reads names and small objects, and asks drives for the shards that they hold:
+ * bytes of shards are read drive by drive (scrub_drive.c).
  *
- * It is one walk (walk.c) over the names of all members, in order, one name at a time, so that it takes little from clients: first the copies
- * (verify_copies.c), all members at once, then the shards of the value (verify_value.c). Names are paid for as other upkeep is, in a share of their own.
+ * It is one walk (walk.c) over the names of all members, in order, one name at a time, so that it
+ * takes little from clients: first the copies (verify_copies.c), all members at once, then the
+ * shards of the value (verify_value.c). Names are paid for as other upkeep is, in a share of their
+ * own.
  *
- * When the drives change, the walk asks those that are there then, and goes on behind the last name that is through: who comes to speak for a group has caught up
- * with all its names.
+ * When the drives change, the walk asks those that are there then, and goes on behind the last name
+ * that is through: who comes to speak for a group has caught up with all its names.
  */
 #include "engine/resync/resync.h"
 #include "engine/upkeep/upkeep.h"
@@ -42,7 +46,7 @@ bool eng_verify_usable(const struct eng_verify *v, unsigned drive)
         return drive < v->store->drive_count && (verify_view(v)->in & verify_view(v)->up & eng_bit(drive)) != 0;
 }
 
-/* ---- life ---------------------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 static void free_verify(struct eng_verify *v)
 {
@@ -80,7 +84,7 @@ static void verify_finish(struct eng_verify *v)
                 ended(arg);
 }
 
-/* ---- pace -------------------------------------------------------------------------------------------------- */
+/* ---- pace ------------------------------------------------------------------------------------ */
 
 static void verify_later(struct lp_timer *timer)
 {
@@ -125,9 +129,12 @@ bool eng_verify_asks_again(struct eng_verify *v, unsigned drive)
         return true;
 }
 
-/* ---- names --------------------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
-/* The names of these drives cannot be read now. True: they are asked for again later; else the walk goes on without those drives. */
+/*
+ * The names of these drives cannot be read now. True: they are asked for again later; else the walk
+ * goes on without those drives.
+ */
 static bool verify_names_unread(struct eng_verify *v, eng_mask drives, int error)
 {
         bool again = false;
@@ -150,7 +157,10 @@ static bool verify_names_unread(struct eng_verify *v, eng_mask drives, int error
         return again;
 }
 
-/* Each drive that is in is asked for the groups that it speaks for, from behind the place on. Drives that could not be asked, for want of memory. */
+/*
+ * Each drive that is in is asked for the groups that it speaks for, from behind the place on.
+ * Drives that could not be asked, for want of memory.
+ */
 static eng_mask verify_take_drives(struct eng_verify *v)
 {
         static const struct eng_name first = {.len = 1, .data = {FMT_SPACE_OBJECT}}, behind_all = {.len = 1, .data = {FMT_SPACE_PART + 1}};
@@ -229,7 +239,7 @@ static void names_came(void *arg)
         next_name(arg);
 }
 
-/* ---- beginning --------------------------------------------------------------------------------------------------- */
+/* ---- beginning ------------------------------------------------------------------------------- */
 
 static void verify_begin(struct lp_msg *msg)
 {

@@ -1,8 +1,10 @@
 /*
- * verify.h - a verification or a scrub's walk of all names, under way (private to verify.c, verify_copies.c and verify_value.c).
+ * verify.h - a verification or a scrub's walk of all names, under way (private to verify.c,
+ * verify_copies.c and verify_value.c).
  *
- * It goes in steps, one after the other: verify.c takes the next name, verify_copies.c looks at all members' copies of it, verify_value.c looks for the
- * shards of its value. Each step ends by calling the next; nothing else of it is under way then.
+ * It goes in steps, one after the other: verify.c takes the next name, verify_copies.c looks at all
+ * members' copies of it, verify_value.c looks for the shards of its value. Each step ends by
+ * calling the next; nothing else of it is under way then.
  */
 #ifndef MILLRACE_ENGINE_VERIFY_H
 #define MILLRACE_ENGINE_VERIFY_H
@@ -70,7 +72,7 @@ struct eng_verify {
         struct eng_rebuild *rebuild;
 };
 
-/* ---- verify.c --------------------------------------------------------------------------------------------------------- */
+/* ---- verify.c -------------------------------------------------------------------------------- */
 
 /* The drive is a member and answers. */
 bool eng_verify_usable(const struct eng_verify *v, unsigned drive);
@@ -81,24 +83,28 @@ bool eng_verify_waits(struct eng_verify *v, void (*then)(struct eng_verify *v));
 /* So many bytes were read. */
 void eng_verify_spend(struct eng_verify *v, uint64_t bytes);
 /*
- * The drive lacks memory or buffers, or has failed: nothing is known of what was asked for. True: it is to be asked again after ENG_VERIFY_AGAIN_NS. One that
- * stays so for long is asked once for each name and shard, until it answers again.
+ * The drive lacks memory or buffers, or has failed: nothing is known of what was asked for. True:
+ * it is to be asked again after ENG_VERIFY_AGAIN_NS. One that stays so for long is asked once for
+ * each name and shard, until it answers again.
  */
 bool eng_verify_asks_again(struct eng_verify *v, unsigned drive);
 /* The name is through. */
 void eng_verify_next(struct eng_verify *v);
 
-/* ---- verify_copies.c -------------------------------------------------------------------------------------------------- */
+/* ---- verify_copies.c ------------------------------------------------------------------------- */
 
 /* Looks at all copies of v->name; then comes eng_verify_value(), or eng_verify_next(). */
 void eng_verify_copies(struct eng_verify *v);
-/* Asks one member for its copy: v->copies[slot] is the answer when done() comes, its value with eng_verify_take_copy(). */
+/*
+ * Asks one member for its copy: v->copies[slot] is the answer when done() comes, its value with
+ * eng_verify_take_copy().
+ */
 void eng_verify_ask_copy(struct eng_verify *v, unsigned slot, unsigned flags, void (*done)(struct eng_op *op));
 /* Takes an answer into its copy. */
 struct eng_verify_copy *eng_verify_take_copy(struct eng_op *op);
 void eng_verify_drop_copies(struct eng_verify *v);
 
-/* ---- verify_value.c --------------------------------------------------------------------------------------------------- */
+/* ---- verify_value.c -------------------------------------------------------------------------- */
 
 /* Looks for the shards of v->value, a reference of its own; then comes eng_verify_next(). */
 void eng_verify_value(struct eng_verify *v);

@@ -1,9 +1,10 @@
 /*
- * verify_copies.c - all members' copies of one name, looked up at once: a damaged one is written anew (resync.c), and where they differ they are made the same
- * (agree.c), each with the key locked. Part of a verification (verify.h). Coordinator.
+ * verify_copies.c - all members' copies of one name, looked up at once: a damaged one is written
+ * anew (resync.c), and where they differ they are made the same (agree.c), each with the key
+ * locked. Part of a verification (verify.h). Coordinator.
  *
- * The lookups are of different moments, so what they say is a reason to look again, and no more. After a repair the copies are looked up once more: the value
- * that counts may be another then.
+ * The lookups are of different moments, so what they say is a reason to look again, and no more.
+ * After a repair the copies are looked up once more: the value that counts may be another then.
  */
 #include "engine/resync/resync.h"
 #include "engine/upkeep/verify.h"
@@ -22,7 +23,7 @@ static unsigned count_of(eng_mask drives)
         return (unsigned)__builtin_popcountll(drives);
 }
 
-/* ---- lookups ---------------------------------------------------------------------------------------------------- */
+/* ---- lookups --------------------------------------------------------------------------------- */
 
 static const struct eng_view *verify_copies_view(const struct eng_verify *v)
 {
@@ -70,7 +71,7 @@ struct eng_verify_copy *eng_verify_take_copy(struct eng_op *op)
         return copy;
 }
 
-/* ---- repairs ---------------------------------------------------------------------------------------------------- */
+/* ---- repairs --------------------------------------------------------------------------------- */
 
 static void made_to_agree(struct eng_agree *agree)
 {
@@ -120,9 +121,12 @@ static void resync_next(struct eng_verify *v)
                 eng_verify_next(v); /* likewise */
 }
 
-/* ---- what they say ---------------------------------------------------------------------------------------------- */
+/* ---- what they say --------------------------------------------------------------------------- */
 
-/* Of several values the one of the highest number, as an agreement would decide; v->same: who has it. */
+/*
+ * Of several values the one of the highest number, as an agreement would decide; v->same: who has
+ * it.
+ */
 static void choose_value(struct eng_verify *v)
 {
         const struct eng_buf *best = NULL, *one;
@@ -147,7 +151,10 @@ static void choose_value(struct eng_verify *v)
         }
 }
 
-/* Nobody gave a value: it was deleted since the scan, unless what is damaged may have stood for one. */
+/*
+ * Nobody gave a value: it was deleted since the scan, unless what is damaged may have stood for
+ * one.
+ */
 static void without_value(struct eng_verify *v)
 {
         if (v->damaged != 0 && v->unread == 0 && !eng_outvoted(v->damaged, v->absent) && v->name.data[0] == FMT_SPACE_OBJECT)
@@ -158,8 +165,9 @@ static void without_value(struct eng_verify *v)
 }
 
 /*
- * Whether the name is there at all comes before what is damaged: a copy that is given to a damaged member on one word could make the most of a few. An agreement writes
- * damaged copies, too, but it does not look at records of which the index has the value.
+ * Whether the name is there at all comes before what is damaged: a copy that is given to a damaged
+ * member on one word could make the most of a few. An agreement writes damaged copies, too, but it
+ * does not look at records of which the index has the value.
  */
 static void verify_copies_judge(struct eng_verify *v)
 {
@@ -194,7 +202,7 @@ static void verify_copies_judge(struct eng_verify *v)
         eng_verify_value(v);
 }
 
-/* ---- answers ---------------------------------------------------------------------------------------------------- */
+/* ---- answers --------------------------------------------------------------------------------- */
 
 static void copy_came(struct eng_op *op);
 

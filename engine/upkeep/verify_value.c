@@ -1,9 +1,10 @@
 /*
- * verify_value.c - looks for the shards of one value, of each part in turn: reads them, or, for a scrub, asks their drives whether they hold them. Part of a
- * verification (verify.h). Coordinator.
+ * verify_value.c - looks for the shards of one value, of each part in turn: reads them, or, for a
+ * scrub, asks their drives whether they hold them. Part of a verification (verify.h). Coordinator.
  *
- * One shard at a time, on whatever drive is in. What is amiss counts only if the name still has that value afterwards: else it was overwritten meanwhile. It is given
- * back by rebuild.c; parts of unfinished uploads are looked at, but not repaired.
+ * One shard at a time, on whatever drive is in. What is amiss counts only if the name still has
+ * that value afterwards: else it was overwritten meanwhile. It is given back by rebuild.c; parts of
+ * unfinished uploads are looked at, but not repaired.
  */
 #include "engine/base/store.h"
 #include "engine/record/stripe.h"
@@ -38,7 +39,7 @@ void eng_verify_drop_value(struct eng_verify *v)
         v->value = NULL;
 }
 
-/* ---- repairs ----------------------------------------------------------------------------------------------- */
+/* ---- repairs --------------------------------------------------------------------------------- */
 
 static void rebuilt(void *arg, int rv, struct eng_rebuild_written written)
 {
@@ -94,7 +95,9 @@ static void looked_again(struct eng_op *op)
         }
 }
 
-/* Whether the name still has the value whose shards were looked for: a member that had it is asked. */
+/*
+ * Whether the name still has the value whose shards were looked for: a member that had it is asked.
+ */
 static void still_there(struct eng_verify *v)
 {
         while (v->same != 0 && !eng_verify_usable(v, (unsigned)__builtin_ctzll(v->same)))
@@ -116,7 +119,7 @@ static void value_over(struct eng_verify *v)
                 eng_verify_next(v);
 }
 
-/* ---- shards ------------------------------------------------------------------------------------------------ */
+/* ---- shards ---------------------------------------------------------------------------------- */
 
 static void note_bad(struct eng_verify *v, int result)
 {
@@ -133,7 +136,10 @@ static void note_bad(struct eng_verify *v, int result)
         bad->shard = (uint8_t)v->shard;
 }
 
-/* True: the drive could not look, and nothing is known of the shard, which is neither damaged nor missing; what follows is begun. */
+/*
+ * True: the drive could not look, and nothing is known of the shard, which is neither damaged nor
+ * missing; what follows is begun.
+ */
 static bool is_unknown(struct eng_verify *v, int result)
 {
         if (result != -EAGAIN && result != -ENOMEM) {
@@ -220,7 +226,10 @@ static bool is_stored(const struct eng_verify *v)
         return v->shard >= v->part.head.k || v->shard < eng_stripe_units(&v->part.head, v->stripe);
 }
 
-/* The next shard of the stripe that a drive can be asked for, v->reading. False: there is none left. */
+/*
+ * The next shard of the stripe that a drive can be asked for, v->reading. False: there is none
+ * left.
+ */
 static bool seek_in_stripe(struct eng_verify *v)
 {
         for (; v->shard < (unsigned)v->part.head.k + v->part.head.m; v->shard++) {
@@ -261,7 +270,7 @@ static bool seek_shard(struct eng_verify *v)
         }
 }
 
-/* ---- the slot that shards are read into ---------------------------------------------------------------------------- */
+/* ---- the slot that shards are read into ------------------------------------------------------ */
 
 static void slot_granted(struct lp_reserve *reserve)
 {

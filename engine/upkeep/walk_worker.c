@@ -1,9 +1,11 @@
 /*
- * walk_worker.c - one loop's share of the upkeep: walks the names of the groups whose primary it is, on all their members side by side, and repairs what it
- * meets at once (walk_worker_look.c): names that members have differently (agree.c), shards that are missing (rebuild.c). Runs on that loop, under the store's one pacer.
+ * walk_worker.c - one loop's share of the upkeep: walks the names of the groups whose primary it
+ * is, on all their members side by side, and repairs what it meets at once (walk_worker_look.c):
+ * names that members have differently (agree.c), shards that are missing (rebuild.c). Runs on that
+ * loop, under the store's one pacer.
  *
- * Names of parts come before those of objects: a part can become an object's meanwhile, never the other way round. Parts are not rebuilt; what an upload lacks
- * is given to the object it becomes.
+ * Names of parts come before those of objects: a part can become an object's meanwhile, never the
+ * other way round. Parts are not rebuilt; what an upload lacks is given to the object it becomes.
  */
 #include "engine/resync/resync.h"
 #include "engine/upkeep/upkeep.h"
@@ -17,7 +19,7 @@
 #define PAGE 256u                      /* names that a drive is asked for at a time */
 #define ROWS 256u                      /* looked at before others of the loop get their turn */
 
-/* ---- tours ----------------------------------------------------------------------------------------------------------- */
+/* ---- tours ----------------------------------------------------------------------------------- */
 
 /* The configuration's group is this loop's; its names are compared by tours of all groups. */
 static bool tours_config(const struct eng_walk_worker *worker, const struct eng_walk_worker_tour *tour)
@@ -110,7 +112,10 @@ static void tell_surveyed(struct eng_walk_worker *worker)
         pthread_mutex_unlock(&worker->store->health_lock);
 }
 
-/* Behind the last object come those before the one that the walk began at. False: there are none, or they were those. */
+/*
+ * Behind the last object come those before the one that the walk began at. False: there are none,
+ * or they were those.
+ */
 static bool go_round(struct eng_walk_worker *worker)
 {
         static const struct eng_name first = {.len = 1, .data = {FMT_SPACE_OBJECT}};
@@ -178,7 +183,10 @@ static void range_over(struct eng_walk_worker *worker)
         eng_walk_worker_tell(worker);
 }
 
-/* However often groups are asked for: behind each walk of such groups all groups are walked for as long as that took. */
+/*
+ * However often groups are asked for: behind each walk of such groups all groups are walked for as
+ * long as that took.
+ */
 static bool is_turn_of_all(const struct eng_walk_worker *worker)
 {
         return worker->all.under_way && (worker->all_rows > 0 || lp_now(worker->el->loop) < worker->all_until);
@@ -222,7 +230,7 @@ static void choose_tour(struct eng_walk_worker *worker)
         tour_over(worker);
 }
 
-/* ---- steps ----------------------------------------------------------------------------------------------------------- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 static void walk_worker_turn(struct lp_msg *msg)
 {
@@ -367,7 +375,7 @@ void eng_walk_worker_step(struct eng_walk_worker *worker)
         worker->stepping = false;
 }
 
-/* ---- life ------------------------------------------------------------------------------------------------------------ */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 static void walk_ready(void *arg)
 {

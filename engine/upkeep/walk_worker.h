@@ -1,5 +1,6 @@
 /*
- * walk_worker.h - one loop's share of the upkeep: a walk over the names of the groups whose primary it is (private to heal.c and walk_worker.c).
+ * walk_worker.h - one loop's share of the upkeep: a walk over the names of the groups whose primary
+ * it is (private to heal.c and walk_worker.c).
  */
 #ifndef MILLRACE_ENGINE_LANE_H
 #define MILLRACE_ENGINE_LANE_H
@@ -11,7 +12,10 @@
 #define ENG_WALK_WORKER_REBUILDS 8u              /* objects being repaired at the same time */
 #define ENG_WALK_WORKER_AGREES 16u            /* names being made equal */
 
-/* What all workers are to look for. owner: coordinator; constant while workers walk all groups, and then alone for them to read */
+/*
+ * What all workers are to look for. owner: coordinator; constant while workers walk all groups, and
+ * then alone for them to read
+ */
 struct eng_walk_worker_order {
         eng_mask filling;              /* drives that may lack shards which records name on them */
         eng_mask homeless;             /* and those that were leaving, or are gone: what records name on them goes to others */
@@ -108,11 +112,14 @@ void eng_walk_worker_drop(struct eng_walk_worker *worker);
 /* All drives are closed. */
 void eng_walk_worker_free(struct eng_walk_worker *worker);
 
-/* ---- between walk_worker.c and walk_worker_look.c ------------------------------------------------------------------------------- */
+/* ---- between walk_worker.c and walk_worker_look.c -------------------------------------------- */
 
 /* Goes on, if something can be done. Harmless at any time. */
 void eng_walk_worker_step(struct eng_walk_worker *worker);
-/* Compares the row under way, and looks for what it lacks. False: too many repairs are under way, it has to be called again. */
+/*
+ * Compares the row under way, and looks for what it lacks. False: too many repairs are under way,
+ * it has to be called again.
+ */
 bool eng_walk_worker_look_at_row(struct eng_walk_worker *worker);
 /* Adds what has come to the store's report. */
 void eng_walk_worker_tell(struct eng_walk_worker *worker);

@@ -1,10 +1,11 @@
 /*
- * walk_worker_look.c - what a worker does with one name: compares it on its members, looks for shards that it lacks, begins the repairs, and tells what has come
- * of them. The worker's loop.
+ * walk_worker_look.c - what a worker does with one name: compares it on its members, looks for
+ * shards that it lacks, begins the repairs, and tells what has come of them. The worker's loop.
  *
- * The first object that lacks shards is repaired when it is met. From the first one on that lacks more, those that lack fewer are left for later, and the
- * worker remembers where it began to; it comes back to them level by level. So the most endangered objects known go first, and nothing has to be
- * looked at before the first repair.
+ * The first object that lacks shards is repaired when it is met. From the first one on that lacks
+ * more, those that lack fewer are left for later, and the worker remembers where it began to; it
+ * comes back to them level by level. So the most endangered objects known go first, and nothing has
+ * to be looked at before the first repair.
  *
  * The walk only finds: whatever is written is decided by what is read with the key locked.
  */
@@ -41,7 +42,7 @@ void eng_walk_worker_earlier(struct eng_name *of, const struct eng_name *name)
                 *of = *name;
 }
 
-/* ---- telling ---------------------------------------------------------------------------------------------------- */
+/* ---- telling --------------------------------------------------------------------------------- */
 
 static void earlier_from(const struct eng_name *start, struct eng_name *of, const struct eng_name *name)
 {
@@ -99,7 +100,10 @@ void eng_walk_worker_tell(struct eng_walk_worker *worker)
         r->repaired_names += n->repaired_names;
         r->undecided_names += n->undecided_names;
         r->written += n->written;
-        /* An object that was whole when it was counted may lack shards later, and be given them: then it is subtracted alone. */
+        /*
+         * An object that was whole when it was counted may lack shards later, and be given them:
+         * then it is subtracted alone.
+         */
         r->below = n->below < 0 && (uint64_t)-n->below > r->below ? 0 : r->below + (uint64_t)n->below;
         if (worker->all.under_way && worker->all.level != 0)
                 r->level = worker->all.level;
@@ -114,9 +118,12 @@ void eng_walk_worker_tell(struct eng_walk_worker *worker)
         memset(&worker->counts, 0, sizeof(worker->counts));
 }
 
-/* ---- shards that are missing ---------------------------------------------------------------------------------------- */
+/* ---- shards that are missing ----------------------------------------------------------------- */
 
-/* What there is of it: of several values the one of the highest number, as an agreement would decide. */
+/*
+ * What there is of it: of several values the one of the highest number, as an agreement would
+ * decide.
+ */
 static const struct eng_scan_entry *walk_worker_look_newest(const struct eng_walk_row *row, struct fmt_value *head)
 {
         const struct eng_scan_entry *best = NULL;
@@ -135,13 +142,19 @@ static const struct eng_scan_entry *walk_worker_look_newest(const struct eng_wal
         return best;
 }
 
-/* Where a drive can take little more until another is back, records of repairs would be what fills it. */
+/*
+ * Where a drive can take little more until another is back, records of repairs would be what fills
+ * it.
+ */
 static bool may_rebuild(const struct eng_walk_worker *worker)
 {
         return worker->el->view.writable && !atomic_load(&worker->store->stalled);
 }
 
-/* Drives enough that every run could have all its shards: else mending would only move the lack around. */
+/*
+ * Drives enough that every run could have all its shards: else mending would only move the lack
+ * around.
+ */
 static bool enough_drives(const struct eng_walk_worker *worker)
 {
         const struct eng_view *view = &worker->el->view;
@@ -201,7 +214,10 @@ static bool is_done(int rv)
         return rv == 0 || rv == -ENODATA;
 }
 
-/* An object on a drive that is being filled is met again, and found to hold all, when others that lack fewer shards are repaired. */
+/*
+ * An object on a drive that is being filled is met again, and found to hold all, when others that
+ * lack fewer shards are repaired.
+ */
 static void count_rebuilt(struct eng_walk_worker *worker, const struct eng_walk_worker_rebuild *m, int rv, uint64_t bytes)
 {
         bool healed = is_done(rv) && m->heals && (m->first || bytes > 0);
@@ -333,7 +349,7 @@ static bool look_at_shards(struct eng_walk_worker *worker)
         return true;
 }
 
-/* ---- names that differ ------------------------------------------------------------------------------------------- */
+/* ---- names that differ ----------------------------------------------------------------------- */
 
 static void walk_worker_agreed(struct eng_agree *agree)
 {

@@ -1,6 +1,7 @@
 /*
- * kept.c - a small record of the configuration that says how far some upkeep has come. Coordinator; the records themselves are read and written on the
- * primary loop of the configuration's group, as all changes are.
+ * kept.c - a small record of the configuration that says how far some upkeep has come. Coordinator;
+ * the records themselves are read and written on the primary loop of the configuration's group, as
+ * all changes are.
  */
 #include "engine/txn/txn.h"
 #include "engine/walk/kept.h"
@@ -46,7 +47,7 @@ static void kept_ended(struct eng_kept *kept)
         kept->busy = false;
 }
 
-/* ---- writing ------------------------------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static void write_prepare(struct eng_txn *txn)
 {
@@ -86,7 +87,7 @@ void eng_kept_write(struct eng_kept *kept, const void *data, size_t len)
                 kept_submit(kept, write_prepare, kept_written);
 }
 
-/* ---- reading ------------------------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static void kept_found(struct eng_txn *txn, int rv)
 {

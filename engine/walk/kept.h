@@ -1,7 +1,9 @@
 /*
- * kept.h - a small record of the configuration that says how far some upkeep has come (private to the upkeep).
+ * kept.h - a small record of the configuration that says how far some upkeep has come (private to
+ * the upkeep).
  *
- * It is written beside all else, and nobody waits for it: one that is lost, old or nonsense may cost work that was done before, and nothing more.
+ * It is written beside all else, and nobody waits for it: one that is lost, old or nonsense may
+ * cost work that was done before, and nothing more.
  */
 #ifndef MILLRACE_ENGINE_KEPT_H
 #define MILLRACE_ENGINE_KEPT_H

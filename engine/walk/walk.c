@@ -1,9 +1,11 @@
 /*
- * walk.c - the names of some placement groups as several drives have them, side by side and in order. Any loop: the walk's own.
+ * walk.c - the names of some placement groups as several drives have them, side by side and in
+ * order. Any loop: the walk's own.
  *
- * Each drive is asked for a page of the groups it has a part in; what all have read is merged, and a drive whose page is used up is asked for the
- * next one, from the last name that was given on. Drives are read at different moments: that two differ, or that one lacks a name, is a
- * reason to look again with the key locked, and never more than that.
+ * Each drive is asked for a page of the groups it has a part in; what all have read is merged, and
+ * a drive whose page is used up is asked for the next one, from the last name that was given on.
+ * Drives are read at different moments: that two differ, or that one lacks a name, is a reason to
+ * look again with the key locked, and never more than that.
  */
 #include "engine/object/object.h"
 #include "engine/resync/resync.h"

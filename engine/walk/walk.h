@@ -1,5 +1,6 @@
 /*
- * walk.h - the names of some placement groups as several drives have them, side by side and in order (private to the upkeep).
+ * walk.h - the names of some placement groups as several drives have them, side by side and in
+ * order (private to the upkeep).
  */
 #ifndef MILLRACE_ENGINE_WALK_H
 #define MILLRACE_ENGINE_WALK_H
@@ -43,13 +44,22 @@ struct eng_walk {
         struct eng_walk_source *source[ENG_DRIVES_MAX];
 };
 
-/* ready(arg) comes on this loop, never from inside a call, when what eng_walk_next() waited for is there. NULL: no memory. */
+/*
+ * ready(arg) comes on this loop, never from inside a call, when what eng_walk_next() waited for is
+ * there. NULL: no memory.
+ */
 struct eng_walk *eng_walk_new(struct eng_loop *el, unsigned page, void (*ready)(void *arg), void *arg);
-/* The groups that this drive is to be asked for: a bitmap of pg_words words, to be filled. Nothing is under way. NULL: no memory. */
+/*
+ * The groups that this drive is to be asked for: a bitmap of pg_words words, to be filled. Nothing
+ * is under way. NULL: no memory.
+ */
 uint64_t *eng_walk_groups(struct eng_walk *walk, unsigned slot);
 /* No drive is asked any more. Nothing is under way. */
 void eng_walk_forget(struct eng_walk *walk);
-/* Names in [from, to), from exclusive if after. Nothing is under way. What failed before is asked again. */
+/*
+ * Names in [from, to), from exclusive if after. Nothing is under way. What failed before is asked
+ * again.
+ */
 void eng_walk_begin(struct eng_walk *walk, const struct eng_name *from, bool after, const struct eng_name *to);
 /* 1: row is the next name; 0: that was the last; -EAGAIN: drives are being asked. */
 int eng_walk_next(struct eng_walk *walk, struct eng_walk_row *row);

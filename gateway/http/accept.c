@@ -1,9 +1,10 @@
 /*
  * accept.c - takes connections and gives each to the loop that has the fewest.
  *
- * Every loop listens on a socket of its own, so taking them is shared work. But the kernel chooses the socket by a
- * hash of addresses, and of four bulk readers three or all four may well land on one of two loops; so a connection
- * moves to another loop before its first byte is read. Where all have as many as they may, one is closed for the next (guests.c).
+ * Every loop listens on a socket of its own, so taking them is shared work. But the kernel chooses
+ * the socket by a hash of addresses, and of four bulk readers three or all four may well land on
+ * one of two loops; so a connection moves to another loop before its first byte is read. Where all
+ * have as many as they may, one is closed for the next (guests.c).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -24,7 +25,10 @@ struct handover {
         struct sockaddr_storage from;
 };
 
-/* The connection gets the place in loop->taken that the caller holds, and gives it back when it closes. */
+/*
+ * The connection gets the place in loop->taken that the caller holds, and gives it back when it
+ * closes.
+ */
 static void accept_add(struct gw_listener *to, int fd, const struct sockaddr_storage *from, socklen_t len)
 {
         bool open = false;
@@ -46,7 +50,10 @@ static void accept_arrived(struct lp_msg *msg)
         free(h);
 }
 
-/* The listener of that loop for the same kind of connection, with the same rights. The lists do not change while the loops run. */
+/*
+ * The listener of that loop for the same kind of connection, with the same rights. The lists do not
+ * change while the loops run.
+ */
 static struct gw_listener *twin(struct gw_loop *loop, const struct gw_listener *of)
 {
         struct gw_listener *l;
@@ -68,7 +75,10 @@ static bool take_connection_place(struct gw_loop *loop)
         return false;
 }
 
-/* The loop with the fewest connections; this one if it has no more than the others. NULL: it has as many as it may. */
+/*
+ * The loop with the fewest connections; this one if it has no more than the others. NULL: it has as
+ * many as it may.
+ */
 static struct gw_listener *fewest(struct gw_listener *here)
 {
         struct gw_gateway *gw = here->loop->gw;

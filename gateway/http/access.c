@@ -1,5 +1,6 @@
 /*
- * access.c - tells the counters and the access log of a request that is over. On its loop; must not block, nor does what it calls.
+ * access.c - tells the counters and the access log of a request that is over. On its loop; must not
+ * block, nor does what it calls.
  */
 #include "gateway/http/access.h"
 

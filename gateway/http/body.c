@@ -1,8 +1,10 @@
 /*
- * body.c - receiving a request body: aws-chunked framing, digests in the same pass, lengths, and where the bytes go (engine or XML document).
+ * body.c - receiving a request body: aws-chunked framing, digests in the same pass, lengths, and
+ * where the bytes go (engine or XML document).
  *
- * Called by head.c (new), http.c (feed, finish) and http_request.c (free), on the request's loop. Bytes go to the engine before they are verified, but nothing of them
- * becomes visible before gw_body_finish() has said S3_OK and the operation commits.
+ * Called by head.c (new), http.c (feed, finish) and http_request.c (free), on the request's loop.
+ * Bytes go to the engine before they are verified, but nothing of them becomes visible before
+ * gw_body_finish() has said S3_OK and the operation commits.
  */
 #include "gateway/http/budget.h"
 #include "gateway/http/http_request.h"
@@ -15,7 +17,7 @@ static struct gw_digests *digests_of(struct gw_request *req)
         return &req->loop->digests;
 }
 
-/* ---- contexts used again ------------------------------------------------------------------------------ */
+/* ---- contexts used again --------------------------------------------------------------------- */
 
 static struct s3_sums *take_sums(struct gw_digests *d, unsigned mask)
 {
@@ -52,7 +54,7 @@ void gw_digests_free(struct gw_digests *d)
         }
 }
 
-/* ---- what the headers say --------------------------------------------------------------------------------- */
+/* ---- what the headers say -------------------------------------------------------------------- */
 
 /* What follows "x-amz-checksum-", or absent. */
 static struct s3_str sum_name(struct s3_str header)
@@ -140,7 +142,10 @@ static enum s3_error sdk_algorithm(struct gw_request *req, const struct gw_body 
         return S3_OK;
 }
 
-/* Checksums of the body. Those of CompleteMultipartUpload are of the object it makes, not of its document. */
+/*
+ * Checksums of the body. Those of CompleteMultipartUpload are of the object it makes, not of its
+ * document.
+ */
 static enum s3_error read_checksums(struct gw_request *req, struct gw_body *body, const char **message)
 {
         enum s3_error error = S3_OK;
@@ -238,7 +243,10 @@ static enum s3_error take_digests(struct gw_request *req, struct gw_body *body)
         return S3_OK;
 }
 
-/* The longest body that is read for an operation of this kind; data has a limit of its own, with a better error. */
+/*
+ * The longest body that is read for an operation of this kind; data has a limit of its own, with a
+ * better error.
+ */
 static enum s3_error check_announced(const struct gw_request *req)
 {
         if (req->content_length == S3_LENGTH_UNKNOWN)
@@ -296,7 +304,7 @@ void gw_body_free(struct gw_request *req)
         req->body = NULL;
 }
 
-/* ---- bytes ----------------------------------------------------------------------------------------------------- */
+/* ---- bytes ----------------------------------------------------------------------------------- */
 
 static enum s3_error book(struct gw_request *req, size_t len)
 {
@@ -312,7 +320,8 @@ static enum s3_error book(struct gw_request *req, size_t len)
 }
 
 /*
- * An upload lies in the engine's memory until it is long enough for slots of the arena, which have a bound of their own: its booking is for the time before.
+ * An upload lies in the engine's memory until it is long enough for slots of the arena, which have
+ * a bound of their own: its booking is for the time before.
  */
 static enum s3_error book_upload(struct gw_request *req, size_t len)
 {
@@ -497,7 +506,7 @@ enum s3_error gw_body_feed(struct gw_request *req, const char *data, size_t *len
         return error;
 }
 
-/* ---- the end ------------------------------------------------------------------------------------------------------ */
+/* ---- the end --------------------------------------------------------------------------------- */
 
 static enum s3_error trailer_value(struct gw_request *req)
 {

@@ -47,16 +47,17 @@ struct gw_body {
 };
 
 /*
- * Reads the headers that speak of the body and makes req->body, be it one of no bytes (an operation that wants none has
- * one only if bytes come). auth is that of this request. S3_OK or why it is refused (message in *message, or NULL
- * there).
+ * Reads the headers that speak of the body and makes req->body, be it one of no bytes (an operation
+ * that wants none has one only if bytes come). auth is that of this request. S3_OK or why it is
+ * refused (message in *message, or NULL there).
  */
 enum s3_error gw_body_new(struct gw_request *req, const struct s3_auth *auth, const struct s3_signing_key *key,
                           const char **message);
 void gw_body_free(struct gw_request *req);
 
 /*
- * Takes what came; *len becomes what was not taken (no room in the engine: wait for its wake). Errors are final.
+ * Takes what came; *len becomes what was not taken (no room in the engine: wait for its wake).
+ * Errors are final.
  */
 enum s3_error gw_body_feed(struct gw_request *req, const char *data, size_t *len);
 /* These came by another way than gw_body_feed(), and where they lie is the engine's. */

@@ -1,11 +1,14 @@
 /*
  * budget.c - memory that answers hold until the last byte is sent (I9).
  *
- * Pages of listings, gathered small objects, results of batches of deletes: they are built in memory, and a client that reads slowly keeps them there. All loops
- * share one budget, answer_memory. Listings, whose work takes memory of the engine, too, wait in line for their share. An answer that does not fit becomes
- * 503 SlowDown, or is streamed where it can be; and for a while after either the sweep closes connections that hold some of the budget and read less than min_rate.
- * Strangers are told what was wrong with their requests, and can make that long; all of them together have a small share, so that they cannot keep clients that
- * sign from theirs, nor have slow ones of these cut.
+ * Pages of listings, gathered small objects, results of batches of deletes: they are built in
+ * memory, and a client that reads slowly keeps them there. All loops share one budget,
+ * answer_memory. Listings, whose work takes memory of the engine, too, wait in line for their
+ * share. An answer that does not fit becomes 503 SlowDown, or is streamed where it can be; and for
+ * a while after either the sweep closes connections that hold some of the budget and read less than
+ * min_rate. Strangers are told what was wrong with their requests, and can make that long; all of
+ * them together have a small share, so that they cannot keep clients that sign from theirs, nor
+ * have slow ones of these cut.
  */
 #include "gateway/http/budget.h"
 

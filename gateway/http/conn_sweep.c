@@ -1,8 +1,10 @@
 /*
- * conn_sweep.c - what time does to connections: heads that do not end, bodies that trickle, peers that went away, sockets read dry.
+ * conn_sweep.c - what time does to connections: heads that do not end, bodies that trickle, peers
+ * that went away, sockets read dry.
  *
- * A timer of each loop looks at all its connections twice a second. The library's own idle timeout ends connections on which nothing moves; here is what
- * it can't see: suspended connections, total times, and rates while others wait for buffers (I9).
+ * A timer of each loop looks at all its connections twice a second. The library's own idle timeout
+ * ends connections on which nothing moves; here is what it can't see: suspended connections, total
+ * times, and rates while others wait for buffers (I9).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,11 +30,12 @@
 #define LINGER_NS (GW_DRAIN_MS * MS)     /* without a byte; */
 #define LINGER_WHOLE_NS (GW_LINGER_MS * MS) /* with some */
 
-/* ---- cutting and lingering --------------------------------------------------------------------------- */
+/* ---- cutting and lingering ------------------------------------------------------------------- */
 
 /*
- * A suspended request may be woken from outside only where no call of the engine is under way: the library closes a resumed connection
- * whose socket is at its end, and that frees the request. The others end when the engine comes back.
+ * A suspended request may be woken from outside only where no call of the engine is under way: the
+ * library closes a resumed connection whose socket is at its end, and that frees the request. The
+ * others end when the engine comes back.
  */
 static void wake_cut(struct gw_request *req)
 {
@@ -139,7 +142,7 @@ void gw_linger_free_all(struct gw_loop *loop)
                 linger_end(LIST_FIRST(&loop->lingers));
 }
 
-/* ---- one connection -------------------------------------------------------------------------------------- */
+/* ---- one connection -------------------------------------------------------------------------- */
 
 /* Asks for all of a batch at once whether their peers have closed. */
 static void poll_batch(struct pollfd *fds, struct gw_conn **conns, unsigned count)
@@ -170,8 +173,9 @@ static void poll_peers(struct gw_loop *loop)
 }
 
 /*
- * The peer has closed, all it sent was read, and yet the library waits for more: it misses an end that comes together with the last bytes
- * (edge-triggered events, and a short read counts as all there is).
+ * The peer has closed, all it sent was read, and yet the library waits for more: it misses an end
+ * that comes together with the last bytes (edge-triggered events, and a short read counts as all
+ * there is).
  */
 static bool end_was_missed(const struct gw_conn *conn)
 {
@@ -180,7 +184,10 @@ static bool end_was_missed(const struct gw_conn *conn)
         return conn->ended >= 2 && ioctl(conn->fd, FIONREAD, &unread) == 0 && unread == 0;
 }
 
-/* It is us who are behind: what the client has sent is not read yet, or all that it was sent has reached it. Or nothing is asked of its device. */
+/*
+ * It is us who are behind: what the client has sent is not read yet, or all that it was sent has
+ * reached it. Or nothing is asked of its device.
+ */
 static bool waits_for_us(const struct gw_request *req, enum lp_share share)
 {
         int bytes = 0;
@@ -208,7 +215,10 @@ static bool too_slow(struct gw_request *req, enum lp_share share, uint64_t moved
         return req->rate_slow >= (suspect ? SLOW_SWEEPS_STANDING : SLOW_SWEEPS);
 }
 
-/* The client has acknowledged too little of an answer whose memory others could use. What the library has sent says nothing: the kernel takes much. */
+/*
+ * The client has acknowledged too little of an answer whose memory others could use. What the
+ * library has sent says nothing: the kernel takes much.
+ */
 static bool answer_too_slow(struct gw_request *req, uint64_t now)
 {
         struct gw_loop *loop = req->loop;
@@ -227,8 +237,9 @@ static bool answer_too_slow(struct gw_request *req, uint64_t now)
 }
 
 /*
- * The answer goes out while the client still sends. Nothing is shut down for reading: the kernel would reset the connection at the client's next
- * bytes, and the answer might be lost. The library closes its socket at these, or after a second; a copy of it is read dry.
+ * The answer goes out while the client still sends. Nothing is shut down for reading: the kernel
+ * would reset the connection at the client's next bytes, and the answer might be lost. The library
+ * closes its socket at these, or after a second; a copy of it is read dry.
  */
 static void answer_early(struct gw_request *req)
 {

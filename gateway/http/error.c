@@ -1,8 +1,8 @@
 /*
  * error.c - the only place that turns results of the engine into S3 errors. Pure; any thread.
  *
- * What the table does not know is an InternalError: an errno the engine's header does not promise is a bug, and must not look like an
- * answer about the data.
+ * What the table does not know is an InternalError: an errno the engine's header does not promise
+ * is a bug, and must not look like an answer about the data.
  */
 #include "gateway/http/error.h"
 

@@ -1,5 +1,6 @@
 /*
- * error_detail.c - what S3 adds to an error document beside code and message: the thing that was missing, the argument that was wrong.
+ * error_detail.c - what S3 adds to an error document beside code and message: the thing that was
+ * missing, the argument that was wrong.
  *
  * Called by reply.c and by the operations, on the request's loop. Texts are in the request's arena.
  */
@@ -43,7 +44,10 @@ static struct s3_str resource_type(const struct gw_request *req)
         return req->bucket.len > 0 ? S3_STR("BUCKET") : S3_STR("SERVICE");
 }
 
-/* The condition that failed, where the request has just one: which of several it was is not known here. */
+/*
+ * The condition that failed, where the request has just one: which of several it was is not known
+ * here.
+ */
 static const char *condition_of(const struct gw_request *req)
 {
         static const char *const names[] = {

@@ -1,15 +1,15 @@
 /*
  * framing.c - is a head one request and no other? See gateway_head.h.
  *
- * Called by head.c on a loop, and by the admin listener on its thread. Knows no request of ours: it looks at
- * the library's texts.
+ * Called by head.c on a loop, and by the admin listener on its thread. Knows no request of ours: it
+ * looks at the library's texts.
  */
 #include "gateway_head.h"
 
 #include <microhttpd.h>
 #include <string.h>
 
-/* ---- header fields ---------------------------------------------------------------------------------------- */
+/* ---- header fields --------------------------------------------------------------------------- */
 
 struct fields {
         struct s3_header *headers;
@@ -54,7 +54,7 @@ static unsigned count_fields(const struct gw_raw_head *head, const char *name, s
         return n;
 }
 
-/* ---- the body's end --------------------------------------------------------------------------------------- */
+/* ---- the body's end -------------------------------------------------------------------------- */
 
 static enum s3_error check_length(const struct gw_raw_head *head, struct gw_framing *out, const char **message)
 {
@@ -81,7 +81,7 @@ static enum s3_error check_length(const struct gw_raw_head *head, struct gw_fram
         return S3_OK;
 }
 
-/* ---- lines ------------------------------------------------------------------------------------------------ */
+/* ---- lines ----------------------------------------------------------------------------------- */
 
 bool gw_head_token(struct s3_str name)
 {
@@ -124,9 +124,10 @@ static bool value_follows(const struct s3_header *header)
 }
 
 /*
- * The library takes a lone LF for a line's end, joins folded lines (to the wrong string), and ends texts at a
- * NUL; another party on the way may have read each of these otherwise. It parses in place, so all of them show
- * as gaps: every line must end in exactly CR LF (two NULs by now), and the next begin right behind.
+ * The library takes a lone LF for a line's end, joins folded lines (to the wrong string), and ends
+ * texts at a NUL; another party on the way may have read each of these otherwise. It parses in
+ * place, so all of them show as gaps: every line must end in exactly CR LF (two NULs by now), and
+ * the next begin right behind.
  */
 static bool lines_are_whole(const struct gw_raw_head *head, struct gw_framing *out)
 {
@@ -149,7 +150,7 @@ static bool lines_are_whole(const struct gw_raw_head *head, struct gw_framing *o
         return out->body_at == head->method + info->header_size; /* the empty line */
 }
 
-/* ---- all of it -------------------------------------------------------------------------------------------- */
+/* ---- all of it ------------------------------------------------------------------------------- */
 
 enum s3_error gw_head_check(const struct gw_raw_head *head, struct gw_framing *out, const char **message)
 {

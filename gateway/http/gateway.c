@@ -1,8 +1,9 @@
 /*
  * gateway.c - the gateway's life: its share of each loop, its listeners, draining.
  *
- * libmicrohttpd's daemons are driven from the loops: the daemon's epoll descriptor is watched, and a hook runs each daemon that has something to do before
- * the loop sleeps, for at most as long as the library's own next timeout.
+ * libmicrohttpd's daemons are driven from the loops: the daemon's epoll descriptor is watched, and
+ * a hook runs each daemon that has something to do before the loop sleeps, for at most as long as
+ * the library's own next timeout.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -17,7 +18,7 @@
 
 #define DEFAULT(value, fallback) ((value) != 0 ? (value) : (fallback))
 
-/* ---- driving the daemons -------------------------------------------------------------------------------- */
+/* ---- driving the daemons --------------------------------------------------------------------- */
 
 static void daemon_ready(struct lp_watch *watch, uint32_t events)
 {
@@ -98,7 +99,7 @@ int gw_listen(struct gw_gateway *gw, unsigned loop, int fd, bool tls, const stru
         return 0;
 }
 
-/* ---- draining ----------------------------------------------------------------------------------------------- */
+/* ---- draining -------------------------------------------------------------------------------- */
 
 static void drain_loop(struct lp_msg *msg)
 {
@@ -129,9 +130,12 @@ void gw_drain(struct gw_gateway *gw)
         }
 }
 
-/* ---- switches ----------------------------------------------------------------------------------------------- */
+/* ---- switches -------------------------------------------------------------------------------- */
 
-/* Behind the store, gw_changing() counts everybody whom the old value let in: see is_permitted_request() of head.c. */
+/*
+ * Behind the store, gw_changing() counts everybody whom the old value let in: see
+ * is_permitted_request() of head.c.
+ */
 void gw_read_only(struct gw_gateway *gw, bool on)
 {
         atomic_store(&gw->read_only, on);
@@ -142,7 +146,7 @@ void gw_shed(struct gw_gateway *gw, bool on)
         atomic_store(&gw->shedding, on);
 }
 
-/* ---- life ------------------------------------------------------------------------------------------------------ */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 static void take_domains(struct gw_gateway *gw, const char *domains)
 {
@@ -171,7 +175,10 @@ static void take_limits(struct gw_gateway *gw, const struct gw_limits *l)
         gw->limits.answer_memory = DEFAULT(l->answer_memory, 64 << 20);
 }
 
-/* Ids that stay the same for a gateway: the owner's canonical id, and the name of this host in answers. */
+/*
+ * Ids that stay the same for a gateway: the owner's canonical id, and the name of this host in
+ * answers.
+ */
 static void make_ids(struct gw_gateway *gw)
 {
         uint8_t digest[ERA_DIGEST_MAX], random[24];
@@ -239,8 +246,9 @@ int gw_site_new(const struct gw_options *options, const struct gw_service *servi
 }
 
 /*
- * Requests the loops were stopped around: their connections are closed. Where the engine was asked for something it may still come
- * back: that request is left in memory, as an orphan, for its callback to find.
+ * Requests the loops were stopped around: their connections are closed. Where the engine was asked
+ * for something it may still come back: that request is left in memory, as an orphan, for its
+ * callback to find.
  */
 static void abandon_requests(struct gw_loop *loop)
 {

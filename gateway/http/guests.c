@@ -1,13 +1,18 @@
 /*
- * guests.c - connections on which no valid signature has come yet, and who goes when there are too many.
+ * guests.c - connections on which no valid signature has come yet, and who goes when there are too
+ * many.
  *
- * Anybody may open connections and leave them open, and what is open is bounded; so strangers must not be able to hold all of it. Two rules: an address
- * (of IPv6: a network of 64 bits) may have so many guests, and the oldest of them makes room for the next; and when all connections are taken, the oldest guest
- * goes, whatever its address, or else the connection that has been idle for longest. Who signs is no guest from then on, so a client with credentials needs
- * a place for as long as its first request's head takes; for so long nobody is sent away, or strangers that come in quick succession would push
- * such a client out before it could sign. So an address may have more than its share for a moment, until the next sweep.
+ * Anybody may open connections and leave them open, and what is open is bounded; so strangers must
+ * not be able to hold all of it. Two rules: an address (of IPv6: a network of 64 bits) may have so
+ * many guests, and the oldest of them makes room for the next; and when all connections are taken,
+ * the oldest guest goes, whatever its address, or else the connection that has been idle for
+ * longest. Who signs is no guest from then on, so a client with credentials needs a place for as
+ * long as its first request's head takes; for so long nobody is sent away, or strangers that come
+ * in quick succession would push such a client out before it could sign. So an address may have
+ * more than its share for a moment, until the next sweep.
  *
- * The table is shared by all loops. A connection is cut on its own loop: it is put into that loop's list, and the loop is sent a message.
+ * The table is shared by all loops. A connection is cut on its own loop: it is put into that loop's
+ * list, and the loop is sent a message.
  */
 #include "gateway/http/guests.h"
 
@@ -29,7 +34,7 @@ struct gw_guest_address {
         struct gw_guest_list guests; /* the oldest first */
 };
 
-/* ---- addresses --------------------------------------------------------------------------------------- */
+/* ---- addresses ------------------------------------------------------------------------------- */
 
 /* IPv4 as the IPv6 address that holds it. False: of another family. */
 static bool address_of(const struct sockaddr *from, uint8_t out[16])
@@ -101,7 +106,7 @@ static struct gw_guest_address *find_address(struct gw_guests *guests, const uin
         return address;
 }
 
-/* ---- the table, under its lock ------------------------------------------------------------------------- */
+/* ---- the table, under its lock --------------------------------------------------------------- */
 
 static void guest_take_out(struct gw_guests *guests, struct gw_guest *guest)
 {
@@ -140,7 +145,7 @@ static bool is_ripe(const struct gw_guest *guest, uint64_t now)
         return now > guest->since_ns && now - guest->since_ns >= GUEST_LEAST_NS;
 }
 
-/* ---- on the loops ---------------------------------------------------------------------------------------- */
+/* ---- on the loops ---------------------------------------------------------------------------- */
 
 static struct gw_conn *guest_conn(struct gw_guest *guest)
 {
@@ -220,7 +225,7 @@ void gw_guest_leave(struct gw_conn *conn)
         pthread_mutex_unlock(&guests->lock);
 }
 
-/* ---- room ---------------------------------------------------------------------------------------------------- */
+/* ---- room ------------------------------------------------------------------------------------ */
 
 static bool send_oldest_away(struct gw_gateway *gw, uint64_t now)
 {
@@ -252,7 +257,10 @@ static bool cut_idle(struct gw_loop *loop, uint64_t now)
         return true;
 }
 
-/* The message goes from loop to loop until one has an idle connection, and back to the loop whose it is. */
+/*
+ * The message goes from loop to loop until one has an idle connection, and back to the loop whose
+ * it is.
+ */
 static void asked_for_room(struct lp_msg *msg)
 {
         struct gw_loop *asker = container_of(msg, struct gw_loop, room_msg);
@@ -300,7 +308,7 @@ void gw_room_made(struct gw_loop *loop)
         }
 }
 
-/* ---- life ------------------------------------------------------------------------------------------------------ */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 void gw_guests_init(struct gw_guests *guests)
 {

@@ -1,5 +1,6 @@
 /*
- * guests.h - connections on which no valid signature has come yet, and who goes when there are too many.
+ * guests.h - connections on which no valid signature has come yet, and who goes when there are too
+ * many.
  */
 #ifndef GATEWAY_HTTP_GUESTS_H
 #define GATEWAY_HTTP_GUESTS_H
@@ -52,11 +53,15 @@ void gw_guests_free(struct gw_guests *guests);
 void gw_guest_enter(struct gw_conn *conn, const struct sockaddr *from);
 /* It has carried a valid signature, or is closed. Harmless when it is no guest. owner: loop */
 void gw_guest_leave(struct gw_conn *conn);
-/* Cuts the oldest guests of addresses that have too many, but for those that came just now. Called by the sweep of one loop. */
+/*
+ * Cuts the oldest guests of addresses that have too many, but for those that came just now. Called
+ * by the sweep of one loop.
+ */
 void gw_guests_trim(struct gw_gateway *gw, uint64_t now);
 /*
- * All connections are taken and one more waits: cuts the oldest guest, or the connection that has been idle for longest. Those that came just now are spared.
- * Called again twice a second as long as one waits. owner: loop
+ * All connections are taken and one more waits: cuts the oldest guest, or the connection that has
+ * been idle for longest. Those that came just now are spared. Called again twice a second as long
+ * as one waits. owner: loop
  */
 void gw_make_room(struct gw_loop *loop);
 /* A connection was closed: loops that have stopped accepting may accept again. owner: loop */

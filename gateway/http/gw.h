@@ -1,8 +1,9 @@
 /*
- * gw.h - the gateway's own structures: the gateway, its share of each loop, listeners and connections.
+ * gw.h - the gateway's own structures: the gateway, its share of each loop, listeners and
+ * connections.
  *
- * Everything a request touches belongs to one loop; the only state shared between threads is the table of credentials, the
- * TLS pair and the counters, and each says so.
+ * Everything a request touches belongs to one loop; the only state shared between threads is the
+ * table of credentials, the TLS pair and the counters, and each says so.
  */
 #ifndef GATEWAY_HTTP_GW_H
 #define GATEWAY_HTTP_GW_H
@@ -23,8 +24,9 @@
 #include "gateway/http/stats.h"
 
 /*
- * The library's memory per connection; holds the head of a request. One page more than 32 KiB: the library maps pools beyond that
- * instead of taking them from the heap, so that what thousands of connections needed is given back when they close.
+ * The library's memory per connection; holds the head of a request. One page more than 32 KiB: the
+ * library maps pools beyond that instead of taking them from the heap, so that what thousands of
+ * connections needed is given back when they close.
  */
 #define GW_POOL_BYTES ((32u << 10) + 4096u)
 #define GW_HEADERS_MAX 100u             /* header fields of one request */
@@ -46,7 +48,10 @@ struct gw_request;
 struct gw_service;
 struct gw_tls;
 
-/* Access keys and secrets. Immutable once made; counted by the gateway and every loop that looked at it. */
+/*
+ * Access keys and secrets. Immutable once made; counted by the gateway and every loop that looked
+ * at it.
+ */
 struct gw_credentials {
         atomic_uint references;
         unsigned count;
@@ -83,7 +88,10 @@ struct gw_conn {
         LIST_ENTRY(gw_conn) entry;
 };
 
-/* A socket whose answer left before its request was read: read and dropped for a while, lest a reset overtake the answer. owner: loop */
+/*
+ * A socket whose answer left before its request was read: read and dropped for a while, lest a
+ * reset overtake the answer. owner: loop
+ */
 struct gw_linger {
         struct lp_watch watch;
         struct gw_loop *loop;
@@ -180,7 +188,10 @@ struct gw_gateway {
         struct gw_loop *loops;
 };
 
-/* The pair for a new handshake: the callback libmicrohttpd hands to GnuTLS. It is the gateway's that gw_tls_serve() named on this thread. */
+/*
+ * The pair for a new handshake: the callback libmicrohttpd hands to GnuTLS. It is the gateway's
+ * that gw_tls_serve() named on this thread.
+ */
 void gw_tls_free(struct gw_gateway *gw);
 int gw_tls_retrieve(gnutls_session_t session, const gnutls_datum_t *ca, int ca_count, const gnutls_pk_algorithm_t *algos,
                     int algo_count, gnutls_pcert_st **pcert, unsigned *pcert_count, gnutls_privkey_t *key);
@@ -189,7 +200,10 @@ int gw_tls_retrieve(gnutls_session_t session, const gnutls_datum_t *ca, int ca_c
 int gw_site_new(const struct gw_options *options, const struct gw_service *service, struct gw_gateway **out);
 
 /* accept.c */
-/* Takes connections (again); called when there may be room, harmless where it does already. owner: loop */
+/*
+ * Takes connections (again); called when there may be room, harmless where it does already. owner:
+ * loop
+ */
 int gw_accept_resume(struct gw_listener *listener);
 /* Closes the listening socket. */
 void gw_accept_end(struct gw_listener *listener);
@@ -203,7 +217,10 @@ void gw_sweep_start(struct gw_loop *loop);
 void gw_conn_cut(struct gw_conn *conn);
 /* Keeps a copy of the connection's socket and reads it dry after the library has closed its own. */
 void gw_conn_linger(struct gw_conn *conn);
-/* Answers in the middle of a request body, past the library, and lingers. False: it could not be sent. */
+/*
+ * Answers in the middle of a request body, past the library, and lingers. False: it could not be
+ * sent.
+ */
 bool gw_conn_answer(struct gw_request *req);
 /* The library is about to close: lingers where its own answer might be lost otherwise. */
 void gw_conn_closing(struct gw_conn *conn);

@@ -1,7 +1,7 @@
 /*
- * gw_check.h - what comes back through a void * is what was handed over: an object has the number of its kind
- * from its beginning on, and who gets it back compares it. A mismatch is a bug of the gateway's, never of who calls
- * it. Requests have a number of their own (http_request.h).
+ * gw_check.h - what comes back through a void * is what was handed over: an object has the number
+ * of its kind from its beginning on, and who gets it back compares it. A mismatch is a bug of the
+ * gateway's, never of who calls it. Requests have a number of their own (http_request.h).
  */
 #ifndef GATEWAY_HTTP_GW_CHECK_H
 #define GATEWAY_HTTP_GW_CHECK_H
@@ -35,7 +35,10 @@ enum gw_magic {
 /* Asserts that an object is there and is of its struct's kind: GW_CHECK(gw_batch, batch). */
 #define GW_CHECK(tag, object) assert((object)->magic == tag##_magic)
 
-/* A void * as a pointer to struct tag, checked: struct get_work *work = GW_CAST(get_work, req->work). */
+/*
+ * A void * as a pointer to struct tag, checked: struct get_work *work = GW_CAST(get_work,
+ * req->work).
+ */
 #define GW_CAST(tag, arg)                                                                                              \
         ({                                                                                                             \
                 struct tag *cast_ = (arg);                                                                             \

@@ -1,9 +1,10 @@
 /*
  * http.c - between libmicrohttpd and the requests.
  *
- * One daemon per listener, driven by the loop through its epoll descriptor (gateway.c). The library calls us on the loop's thread: when a
- * connection opens or closes, when a request line is in, once when a head is in ("first call"), for each piece of body, once
- * when all is in, and when the request is over. What may be done when, measured with 0.9.75:
+ * One daemon per listener, driven by the loop through its epoll descriptor (gateway.c). The library
+ * calls us on the loop's thread: when a connection opens or closes, when a request line is in, once
+ * when a head is in ("first call"), for each piece of body, once when all is in, and when the
+ * request is over. What may be done when, measured with 0.9.75:
  *  - An answer queued in the first call closes the connection, and no "100 Continue" goes out. So a refusal before a body is queued there if the
  *    client waits for "100 Continue" or the body is too long to be dropped; otherwise the body is dropped first and the connection stays.
  *  - In the middle of a body nothing can be queued: the rest is dropped (bounded), or the answer is written past the library.
@@ -18,10 +19,13 @@
 #include "gateway/http/access.h"
 #include "gateway/http/http_request.h"
 
-/* The library counts a connection a little longer than we do (accept.c), and must not refuse the one that comes in its place. */
+/*
+ * The library counts a connection a little longer than we do (accept.c), and must not refuse the
+ * one that comes in its place.
+ */
 #define CLOSING_MAX 64u
 
-/* ---- refusing ------------------------------------------------------------------------------------ */
+/* ---- refusing -------------------------------------------------------------------------------- */
 
 static bool has_body(const struct gw_request *req)
 {
@@ -65,7 +69,7 @@ static enum MHD_Result refuse_body(struct gw_request *req)
         return MHD_NO;
 }
 
-/* ---- the calls of one request -------------------------------------------------------------------- */
+/* ---- the calls of one request ---------------------------------------------------------------- */
 
 /* begin() has let the request pass, or has refused it, or waits for the engine. */
 static enum MHD_Result begin_over(struct gw_request *req)
@@ -131,8 +135,9 @@ static enum MHD_Result window_call(struct gw_request *req)
 }
 
 /*
- * The library takes a lone LF for the end of a chunk's line. What stands between the data of two chunks, or between the place where it reads bodies to and the
- * first data there, are such lines, as far as they came together with the data.
+ * The library takes a lone LF for the end of a chunk's line. What stands between the data of two
+ * chunks, or between the place where it reads bodies to and the first data there, are such lines,
+ * as far as they came together with the data.
  */
 static bool chunk_lines_whole(const struct gw_request *req, const char *data)
 {
@@ -238,7 +243,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *mhd, const c
         return result;
 }
 
-/* ---- events of the library ----------------------------------------------------------------------- */
+/* ---- events of the library ------------------------------------------------------------------- */
 
 static struct gw_conn *mhd_conn(struct MHD_Connection *mhd)
 {
@@ -301,7 +306,10 @@ static void conn_opened(struct gw_listener *listener, struct MHD_Connection *mhd
         *context = conn;
 }
 
-/* A request that the library refused by itself before its head was in: it never says that this is over. */
+/*
+ * A request that the library refused by itself before its head was in: it never says that this is
+ * over.
+ */
 static void drop_unfinished(struct gw_conn *conn)
 {
         struct gw_request *req = conn->request;
@@ -338,7 +346,9 @@ static void conn_notified(void *cls, struct MHD_Connection *mhd, void **context,
         }
 }
 
-/* Targets are decoded by s3_uri.h, from the raw text; the library's own decoding is switched off. */
+/*
+ * Targets are decoded by s3_uri.h, from the raw text; the library's own decoding is switched off.
+ */
 static size_t keep_escapes(void *cls, struct MHD_Connection *mhd, char *text)
 {
         return strlen(text);

@@ -1,9 +1,12 @@
 /*
- * http_request.c - life and memory of one request: its states, its arena, its place in the library's suspend and resume.
+ * http_request.c - life and memory of one request: its states, its arena, its place in the
+ * library's suspend and resume.
  *
- * Called by http.c (the library's side) and by every operation; all on the request's loop. A suspended request is never freed: the
- * library closes no suspended connection, and only a closed or finished one is completed. One that asks without being suspended stays behind its
- * connection until it is told. I9: structures are bounded by connections, but for these, of which each waits for one lookup.
+ * Called by http.c (the library's side) and by every operation; all on the request's loop. A
+ * suspended request is never freed: the library closes no suspended connection, and only a closed
+ * or finished one is completed. One that asks without being suspended stays behind its connection
+ * until it is told. I9: structures are bounded by connections, but for these, of which each waits
+ * for one lookup.
  */
 #include "gateway/http/http_request.h"
 #include "gateway/http/budget.h"
@@ -25,7 +28,7 @@ uint64_t gw_clock_ns(void)
         return lp_clock();
 }
 
-/* ---- arena --------------------------------------------------------------------------------------- */
+/* ---- arena ----------------------------------------------------------------------------------- */
 
 static void *arena_more(struct gw_arena *arena, size_t size)
 {
@@ -109,7 +112,7 @@ void gw_arena_free(struct gw_arena *arena)
         }
 }
 
-/* ---- life ---------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 /* Not a counter in the clear: it also tells requests of different starts apart. */
 static uint64_t make_id(struct gw_loop *loop, char id[17])
@@ -237,7 +240,7 @@ void gw_request_free(struct gw_request *req)
         }
 }
 
-/* ---- states -------------------------------------------------------------------------------------- */
+/* ---- states ---------------------------------------------------------------------------------- */
 
 #define FROM(state) (1u << GW_##state)
 
@@ -335,7 +338,7 @@ void gw_begin_done(struct gw_request *req)
         gw_request_wake(req);
 }
 
-/* ---- head ---------------------------------------------------------------------------------------- */
+/* ---- head ------------------------------------------------------------------------------------ */
 
 struct s3_str gw_header(const struct gw_request *req, const char *name)
 {

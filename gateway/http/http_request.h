@@ -1,9 +1,10 @@
 /*
  * http_request.h - one S3 request from its request line to the last byte of its answer.
  *
- * A request is made when its request line is in, and lives until libmicrohttpd says that it is over. While an operation waits
- * for the engine the connection is suspended, and a suspended connection is never closed, so a callback of the engine always finds its
- * request alive; so it does where gw_request_ask() has kept the request. owner of everything here: the loop.
+ * A request is made when its request line is in, and lives until libmicrohttpd says that it is
+ * over. While an operation waits for the engine the connection is suspended, and a suspended
+ * connection is never closed, so a callback of the engine always finds its request alive; so it
+ * does where gw_request_ask() has kept the request. owner of everything here: the loop.
  */
 #ifndef GATEWAY_HTTP_HTTP_REQUEST_H
 #define GATEWAY_HTTP_HTTP_REQUEST_H
@@ -34,9 +35,15 @@ enum gw_state {
 
 /* Another way of an object's bytes than the connection. Constant. */
 struct gw_carrier {
-        /* The request is over, whatever becomes of the bytes under way. Harmless where there are none. */
+        /*
+         * The request is over, whatever becomes of the bytes under way. Harmless where there are
+         * none.
+         */
         void (*drop)(struct gw_request *req);
-        /* Of an upload: how many bytes there are; some are under way, or are about to be; the client's device is waited for. */
+        /*
+         * Of an upload: how many bytes there are; some are under way, or are about to be; the
+         * client's device is waited for.
+         */
         uint64_t (*length)(const struct gw_request *req);
         bool (*under_way)(const struct gw_request *req);
         bool (*waits)(const struct gw_request *req);
@@ -145,11 +152,15 @@ void gw_request_head(struct gw_request *req, enum gw_stage stage);
 void gw_request_wait(struct gw_request *req);
 void gw_request_wake(struct gw_request *req);
 /*
- * Before the engine is asked for what it mostly has at hand: the connection is not suspended at once, which costs more than the answer, but asked
- * again in the library's next round. It may end meanwhile; then the request stays until the engine calls back.
+ * Before the engine is asked for what it mostly has at hand: the connection is not suspended at
+ * once, which costs more than the answer, but asked again in the library's next round. It may end
+ * meanwhile; then the request stays until the engine calls back.
  */
 void gw_request_ask(struct gw_request *req);
-/* First of all when the engine has called back. False: the request is gone (with it what was its own), or an orphan. */
+/*
+ * First of all when the engine has called back. False: the request is gone (with it what was its
+ * own), or an orphan.
+ */
 bool gw_request_told(struct gw_request *req);
 /* begin() is through and has not refused: the body may come. */
 void gw_begin_done(struct gw_request *req);
@@ -185,7 +196,10 @@ static inline bool gw_carried_upload(const struct gw_request *req)
         return req->carrier != NULL && req->op->body == GW_BODY_DATA;
 }
 
-/* First thing in every callback of the engine: false when the gateway is gone and nothing may be touched. */
+/*
+ * First thing in every callback of the engine: false when the gateway is gone and nothing may be
+ * touched.
+ */
 static inline bool gw_back(const struct gw_request *req)
 {
         assert(req->alive == GW_REQUEST_ALIVE);

@@ -1,8 +1,8 @@
 /*
  * http_tls.c - the certificate pair, changeable while serving, and what a handshake may agree on.
  *
- * gw_tls_set() is called by any thread; gw_tls_retrieve() by GnuTLS within a handshake, on a loop's thread. A pair in use by a handshake must not go
- * away under it, so the last few are kept.
+ * gw_tls_set() is called by any thread; gw_tls_retrieve() by GnuTLS within a handshake, on a loop's
+ * thread. A pair in use by a handshake must not go away under it, so the last few are kept.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /*
- * operation.h - what the HTTP side knows of the operations above it: a table of them, and the few calls by which it reaches what it must not name.
+ * operation.h - what the HTTP side knows of the operations above it: a table of them, and the few
+ * calls by which it reaches what it must not name.
  */
 #ifndef GATEWAY_HTTP_OPERATION_H
 #define GATEWAY_HTTP_OPERATION_H
@@ -53,7 +54,9 @@ extern const struct gw_op gw_op_none;
 struct gw_service {
         const struct gw_op *ops;
         const unsigned *op_count;
-        /* The head is in. Leaves the request with its operation, or with an answer ready (refused). */
+        /*
+         * The head is in. Leaves the request with its operation, or with an answer ready (refused).
+         */
         void (*accept)(struct gw_request *req, const char *method, const char *version);
         /* The answer is about to be queued: adds headers that belong to every answer. */
         void (*last_headers)(struct gw_request *req);

@@ -1,5 +1,6 @@
 /*
- * permit.c - the one gate of authorization (permit.h). On the loop of whoever asks; nothing here waits.
+ * permit.c - the one gate of authorization (permit.h). On the loop of whoever asks; nothing here
+ * waits.
  */
 #include "gateway/http/permit.h"
 
@@ -7,7 +8,10 @@
 
 #include "gateway/http/users.h"
 
-/* What only asks is named as such; everything else changes something, also what is named otherwise one day. */
+/*
+ * What only asks is named as such; everything else changes something, also what is named otherwise
+ * one day.
+ */
 bool gw_changes(const char *permission)
 {
         return strncmp(permission, "s3:Get", 6) != 0 && strncmp(permission, "s3:List", 7) != 0;
@@ -23,7 +27,10 @@ const char *gw_permit_refusal(const struct gw_loop *loop, const char *permission
         return is_switched_off(loop, permission) ? "The store is read-only: its operator has switched off changes." : NULL;
 }
 
-/* There is one user, root, who may do everything. gw->policy is for tests, which deny things to see that each entry asks. */
+/*
+ * There is one user, root, who may do everything. gw->policy is for tests, which deny things to see
+ * that each entry asks.
+ */
 bool gw_permit(struct gw_loop *loop, const char *access_key, const char *permission, struct s3_str bucket,
                struct s3_str key)
 {

@@ -1,8 +1,9 @@
 /*
  * reply.c - answers: headers, buffers, error documents, and the library's response made of them.
  *
- * Called by the operations and by http.c, on the request's loop. An answer is prepared once; making it wakes a suspended connection, and the
- * library's next call queues it. I9: the memory of blocks in flight is bounded by choosing smaller blocks as streams grow in number.
+ * Called by the operations and by http.c, on the request's loop. An answer is prepared once; making
+ * it wakes a suspended connection, and the library's next call queues it. I9: the memory of blocks
+ * in flight is bounded by choosing smaller blocks as streams grow in number.
  */
 #include "gateway/http/reply.h"
 
@@ -26,7 +27,7 @@ bool gw_answered(const struct gw_request *req)
         return req->answer.status != 0;
 }
 
-/* ---- headers ------------------------------------------------------------------------------------- */
+/* ---- headers --------------------------------------------------------------------------------- */
 
 void gw_reply_header(struct gw_request *req, const char *name, const char *value)
 {
@@ -65,7 +66,7 @@ void gw_reply_header_uint(struct gw_request *req, const char *name, uint64_t val
         gw_reply_header_str(req, name, (struct s3_str){digits + at, sizeof(digits) - at});
 }
 
-/* ---- kinds of answers ---------------------------------------------------------------------------- */
+/* ---- kinds of answers ------------------------------------------------------------------------ */
 
 /* The answer is complete: the request moves on, now or when the library calls again. */
 static void reply_finish(struct gw_request *req, unsigned status)
@@ -107,7 +108,10 @@ void gw_reply_kept(struct gw_request *req, unsigned status, const void *bytes, s
         reply_finish(req, status);
 }
 
-/* A document has grown by doubling; what is sent slowly should hold what it needs, and no more than is booked. */
+/*
+ * A document has grown by doubling; what is sent slowly should hold what it needs, and no more than
+ * is booked.
+ */
 static char *fitted(char *text, size_t len)
 {
         char *less = len > GW_UNCOUNTED ? realloc(text, len) : NULL;
@@ -154,9 +158,12 @@ void gw_reply_length(struct gw_request *req, unsigned status, uint64_t size)
         reply_finish(req, status);
 }
 
-/* ---- errors -------------------------------------------------------------------------------------- */
+/* ---- errors ---------------------------------------------------------------------------------- */
 
-/* What the client asked for, as the error document shows it: the raw path, with a sub-resource that is not there. */
+/*
+ * What the client asked for, as the error document shows it: the raw path, with a sub-resource that
+ * is not there.
+ */
 static struct s3_str resource_of(struct gw_request *req)
 {
         if (req->refused_query.data != NULL)
@@ -224,7 +231,7 @@ void gw_reply_no_memory(struct gw_request *req)
         gw_reply_errno(req, -ENOMEM, GW_ABOUT_KEY);
 }
 
-/* ---- towards the library ------------------------------------------------------------------------- */
+/* ---- towards the library --------------------------------------------------------------------- */
 
 /* Bytes of one block of a streamed answer: large while few stream, small when thousands do. */
 static size_t block_size(const struct gw_loop *loop)
@@ -282,7 +289,10 @@ static bool add_headers(const struct gw_request *req, struct MHD_Response *respo
                   MHD_add_response_header(response, "x-amz-request-id", req->id) == MHD_YES &&
                   MHD_add_response_header(response, "x-amz-id-2", req->loop->gw->host_id) == MHD_YES;
 
-        /* What the library took for the end of a chunked body may have been another's idea of its middle: nothing follows it here. */
+        /*
+         * What the library took for the end of a chunked body may have been another's idea of its
+         * middle: nothing follows it here.
+         */
         if (req->closing || req->chunked || req->loop->draining ||
             atomic_load_explicit(&req->loop->gw->shedding, memory_order_relaxed))
                 ok = ok && MHD_add_response_header(response, "Connection", "close") == MHD_YES;
@@ -310,7 +320,10 @@ bool gw_reply_queue(struct gw_request *req)
         return ok;
 }
 
-/* All of it or a cut: nothing was sent on this request yet, so there is room in an empty socket buffer. */
+/*
+ * All of it or a cut: nothing was sent on this request yet, so there is room in an empty socket
+ * buffer.
+ */
 static bool send_tls(struct gw_request *req, const struct iovec *iov)
 {
         const union MHD_ConnectionInfo *info =

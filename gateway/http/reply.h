@@ -52,12 +52,18 @@ void gw_reply_kept(struct gw_request *req, unsigned status, const void *bytes, s
 void gw_reply_xml(struct gw_request *req, unsigned status, struct s3_xml *xml);
 /* size bytes from req->get, started already. */
 void gw_reply_stream(struct gw_request *req, unsigned status, uint64_t size);
-/* Bytes of no length known beforehand, from a content reader of the library's; what it gets is the request. */
+/*
+ * Bytes of no length known beforehand, from a content reader of the library's; what it gets is the
+ * request.
+ */
 void gw_reply_chunks(struct gw_request *req, unsigned status,
                      ssize_t (*reader)(void *cls, uint64_t pos, char *buf, size_t max));
 /* Answer of a HEAD: the length, no bytes. */
 void gw_reply_length(struct gw_request *req, unsigned status, uint64_t size);
-/* An error document; message NULL: the default one. extra: markup within <Error>, or NULL. What is open towards the engine is closed. */
+/*
+ * An error document; message NULL: the default one. extra: markup within <Error>, or NULL. What is
+ * open towards the engine is closed.
+ */
 void gw_reply_error(struct gw_request *req, enum s3_error error, const char *message);
 void gw_reply_error_extra(struct gw_request *req, enum s3_error error, const char *message, const char *extra);
 
@@ -67,7 +73,10 @@ void gw_reply_no_memory(struct gw_request *req);
 
 /* InvalidArgument, and which argument it was. message NULL: the default one. */
 void gw_reply_argument(struct gw_request *req, const char *name, struct s3_str value, const char *message);
-/* Elements for extra: one or two (name2 may be NULL), escaped; what belongs to an error by itself (NULL: nothing). NULL: no memory. */
+/*
+ * Elements for extra: one or two (name2 may be NULL), escaped; what belongs to an error by itself
+ * (NULL: nothing). NULL: no memory.
+ */
 const char *gw_detail(struct gw_request *req, const char *name, struct s3_str value, const char *name2,
                       struct s3_str value2);
 /* The same for elements that the caller has written; frees xml. */
@@ -76,9 +85,14 @@ const char *gw_detail_of(struct gw_request *req, enum s3_error error);
 
 bool gw_answered(const struct gw_request *req);
 
-/* Library side: makes a response of the answer and queues it. False: the connection must be closed. */
+/*
+ * Library side: makes a response of the answer and queues it. False: the connection must be closed.
+ */
 bool gw_reply_queue(struct gw_request *req);
-/* Writes an error answer past the library, in the middle of a request body. False: it could not be sent. For gw_conn_answer(). */
+/*
+ * Writes an error answer past the library, in the middle of a request body. False: it could not be
+ * sent. For gw_conn_answer().
+ */
 bool gw_reply_raw(struct gw_request *req);
 
 #endif

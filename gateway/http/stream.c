@@ -1,9 +1,10 @@
 /*
  * stream.c - the bytes of a large answer, from the engine's spans into the library's blocks.
  *
- * Called by libmicrohttpd on the loop's thread whenever it wants more to send. No span yet: the connection is suspended until the engine wakes it. An
- * error in the middle cuts the connection, since the status has left: never a wrong byte (I5). The CRC32C of a large answer is not known before its
- * last byte: a client that asked for it gets it behind that.
+ * Called by libmicrohttpd on the loop's thread whenever it wants more to send. No span yet: the
+ * connection is suspended until the engine wakes it. An error in the middle cuts the connection,
+ * since the status has left: never a wrong byte (I5). The CRC32C of a large answer is not known
+ * before its last byte: a client that asked for it gets it behind that.
  */
 #include "gateway/http/stream.h"
 

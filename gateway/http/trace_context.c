@@ -1,8 +1,10 @@
 /*
- * trace_context.c - the traceparent header of W3C Trace Context: "00-TRACE_ID-PARENT_ID-FLAGS". Pure; any thread.
+ * trace_context.c - the traceparent header of W3C Trace Context: "00-TRACE_ID-PARENT_ID-FLAGS".
+ * Pure; any thread.
  *
- * A header that is not exactly well-formed is as good as none, as the specification demands. The ids are hexadecimal digits
- * and nothing else, so that they can stand in a line of a log as they are.
+ * A header that is not exactly well-formed is as good as none, as the specification demands. The
+ * ids are hexadecimal digits and nothing else, so that they can stand in a line of a log as they
+ * are.
  */
 #include "gateway/http/trace_context.h"
 

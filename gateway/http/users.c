@@ -1,8 +1,9 @@
 /*
- * users.c - the users' keys and secrets, and signing keys made of them. Set by any thread; each loop has its own counted reference and looks
- * whether there are newer ones.
+ * users.c - the users' keys and secrets, and signing keys made of them. Set by any thread; each
+ * loop has its own counted reference and looks whether there are newer ones.
  *
- * Signing keys (four HMACs) are cached per loop, the least recently used gives way, and all are forgotten when credentials change.
+ * Signing keys (four HMACs) are cached per loop, the least recently used gives way, and all are
+ * forgotten when credentials change.
  */
 #include "gateway/http/users.h"
 
@@ -85,7 +86,7 @@ const struct gw_credential *gw_credentials_find(struct gw_loop *loop, const char
         return NULL;
 }
 
-/* ---- signing keys --------------------------------------------------------------------------------------------- */
+/* ---- signing keys ---------------------------------------------------------------------------- */
 
 void gw_signing_key(struct gw_loop *loop, const struct gw_credential *credential, const char *scope_date,
                     struct s3_signing_key *out)

@@ -1,6 +1,7 @@
 /*
- * bounce.c - small objects side by side in slots of the arena (bounce.h). A slot is filled from its beginning, and empty again when all in it has completed (I7). At most
- * GW_PACK_SLOTS a bounce buffer (I9).
+ * bounce.c - small objects side by side in slots of the arena (bounce.h). A slot is filled from its
+ * beginning, and empty again when all in it has completed (I7). At most GW_PACK_SLOTS a bounce
+ * buffer (I9).
  */
 #include "gateway/rdma/bounce.h"
 

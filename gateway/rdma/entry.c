@@ -1,8 +1,9 @@
 /*
  * entry.c - one entry of a batch, looked up (entry.h).
  *
- * Each is a GetObject of its own: its user and its bucket are looked up when its turn comes, its version is the one found then, and pinned (eng_get); its
- * failure is its result and nobody else's. Bytes are not touched here.
+ * Each is a GetObject of its own: its user and its bucket are looked up when its turn comes, its
+ * version is the one found then, and pinned (eng_get); its failure is its result and nobody else's.
+ * Bytes are not touched here.
  */
 #include "gateway/rdma/entry.h"
 
@@ -14,7 +15,7 @@
 
 _Static_assert(GW_ENTRY_CODES == RDX_CODE_METHOD_NOT_ALLOWED + 1, "a counter for each code");
 
-/* ---- results ------------------------------------------------------------------------------------- */
+/* ---- results --------------------------------------------------------------------------------- */
 
 void gw_entry_refuse(struct gw_entry *entry, enum rdx_code code)
 {
@@ -58,7 +59,7 @@ void gw_entry_count(const struct gw_entry *entry, enum gw_entry_way way)
         gw_count(&entry->loop->stats.entries[way][entry->result.code], 1);
 }
 
-/* ---- what of an object --------------------------------------------------------------------------- */
+/* ---- what of an object ----------------------------------------------------------------------- */
 
 static bool is_wanted_version(const struct gw_entry *entry, const struct eng_object *object)
 {
@@ -116,7 +117,7 @@ static bool entry_look_at(struct gw_entry *entry)
         return entry->result.bytes > 0;
 }
 
-/* ---- looking up ---------------------------------------------------------------------------------- */
+/* ---- looking up ------------------------------------------------------------------------------ */
 
 static void entry_opened(void *arg, int rv, struct eng_get *get)
 {

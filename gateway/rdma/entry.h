@@ -1,7 +1,9 @@
 /*
- * entry.h - one entry of a batch: who may read it, which object, which version, which bytes of it, and what became of it (docs/rdma-protocol.md).
+ * entry.h - one entry of a batch: who may read it, which object, which version, which bytes of it,
+ * and what became of it (docs/rdma-protocol.md).
  *
- * The same for GetBatch over HTTP (get_batch.c) and for BATCH messages of RDMA sessions (executor.c), which differ in how bytes leave. On one loop.
+ * The same for GetBatch over HTTP (get_batch.c) and for BATCH messages of RDMA sessions
+ * (executor.c), which differ in how bytes leave. On one loop.
  */
 #ifndef GATEWAY_RDMA_ENTRY_H
 #define GATEWAY_RDMA_ENTRY_H
@@ -30,14 +32,18 @@ struct gw_entry {
 };
 
 /*
- * Looks one up as a GetObject of the user with this access key would, now: allowed, which version (pinned from here on), which range. Zero it, and set loop,
- * known and result.index before. False: its result is known. True: known() will be called, and if get is set then, its bytes are to be read.
- * The message's strings must stay until then, unless it is given up.
+ * Looks one up as a GetObject of the user with this access key would, now: allowed, which version
+ * (pinned from here on), which range. Zero it, and set loop, known and result.index before. False:
+ * its result is known. True: known() will be called, and if get is set then, its bytes are to be
+ * read. The message's strings must stay until then, unless it is given up.
  */
 bool gw_entry_begin(struct gw_entry *entry, const char *access_key, const struct rdx_entry *asked);
 /* While it is being looked up: known() comes, with nothing. */
 void gw_entry_give_up(struct gw_entry *entry);
-/* Reading its bytes, summed. hold: spans are let go one by one (eng_get_hold()). As eng_get_start(). */
+/*
+ * Reading its bytes, summed. hold: spans are let go one by one (eng_get_hold()). As
+ * eng_get_start().
+ */
 int gw_entry_start(struct gw_entry *entry, bool hold, void (*wake)(void *arg), void *arg);
 /* Its result is this failure. Of a code, or of what the engine said. get stays open. */
 void gw_entry_refuse(struct gw_entry *entry, enum rdx_code code);

@@ -6,9 +6,10 @@
  *                                                  │                  others: copied into a slot that many share (bounce.c)
  *                                                  └─ large, too many being read: waits in queue->later
  *
- * I9: GW_EXECUTOR_TASKS entries on a loop, and of a session GW_EXECUTOR_EACH, with the bytes of their records; no more are begun while some of them wait
- * for room to be copied to. Nobody waits for buffers while he holds some: a large object's reader has reserved what it needs before it reads, bounce buffers are emptied by
- * completions alone.
+ * I9: GW_EXECUTOR_TASKS entries on a loop, and of a session GW_EXECUTOR_EACH, with the bytes of
+ * their records; no more are begun while some of them wait for room to be copied to. Nobody waits
+ * for buffers while he holds some: a large object's reader has reserved what it needs before it
+ * reads, bounce buffers are emptied by completions alone.
  */
 #include "gateway/rdma/work_item.h"
 
@@ -40,7 +41,7 @@ static void skip(struct gw_queue *queue, struct gw_batch_message *run)
                 gw_message_tell(queue, run, gw_message_take(queue, run), &entry);
 }
 
-/* ---- whose turn it is ----------------------------------------------------------------------------- */
+/* ---- whose turn it is ------------------------------------------------------------------------ */
 
 static bool may_begin(const struct gw_queue *queue)
 {
@@ -135,7 +136,7 @@ static void bounce_changed(struct gw_bounce *bounce, int rv)
         gw_queue_proceed(queue);
 }
 
-/* ---- messages ------------------------------------------------------------------------------------- */
+/* ---- messages -------------------------------------------------------------------------------- */
 
 static struct gw_queue *session_line(struct gw_executor *ex, const void *session)
 {
@@ -199,7 +200,7 @@ int gw_executor_run(struct gw_loop *loop, struct rdx_batch *batch)
         return 0;
 }
 
-/* ---- the end -------------------------------------------------------------------------------------- */
+/* ---- the end --------------------------------------------------------------------------------- */
 
 void gw_executor_end(struct gw_executor *ex)
 {

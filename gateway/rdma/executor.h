@@ -1,5 +1,6 @@
 /*
- * executor.h - runs the entries of BATCH messages on the loop of their sessions: a bounded number at once, sessions in turn.
+ * executor.h - runs the entries of BATCH messages on the loop of their sessions: a bounded number
+ * at once, sessions in turn.
  */
 #ifndef GATEWAY_RDMA_EXECUTOR_H
 #define GATEWAY_RDMA_EXECUTOR_H
@@ -16,9 +17,15 @@
 /* A message whose client has not said how long it waits: later nobody waits any more. */
 #define GW_EXECUTOR_LIMIT_NS (30ull * 1000 * 1000 * 1000)
 
-/* On the session's loop. Each entry gets its result, now or later. -ENOMEM: none has one, nothing was begun. */
+/*
+ * On the session's loop. Each entry gets its result, now or later. -ENOMEM: none has one, nothing
+ * was begun.
+ */
 int gw_executor_run(struct gw_loop *loop, struct rdx_batch *batch);
-/* After the loops have stopped and what they had was run: all sessions are over. What the engine still looks up comes back to nobody. NULL is allowed. */
+/*
+ * After the loops have stopped and what they had was run: all sessions are over. What the engine
+ * still looks up comes back to nobody. NULL is allowed.
+ */
 void gw_executor_end(struct gw_executor *ex);
 
 #endif

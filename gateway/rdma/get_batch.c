@@ -1,11 +1,15 @@
 /*
- * get_batch.c - the entries of a GetBatch, from their lookup to the first of their bytes. op_get_batch.c sends them. On the request's loop.
+ * get_batch.c - the entries of a GetBatch, from their lookup to the first of their bytes.
+ * op_get_batch.c sends them. On the request's loop.
  *
- * What each entry is, entry.c finds out. Bytes are never copied here: what waits to be sent is the engine's, verified (I5).
+ * What each entry is, entry.c finds out. Bytes are never copied here: what waits to be sent is the
+ * engine's, verified (I5).
  *
- * I9: at most GW_BATCH_AT_ONCE entries are under way. Those whose bytes live in their record are read at once, but no more are begun while
- * GW_BATCH_AHEAD bytes wait; for one that is being looked up the largest of late is assumed. Of larger objects, which need buffers,
- * GW_BATCH_READS are read ahead, if little of each is wanted; the others wait for their turn. A client that goes away frees all but what the engine still looks up, which comes back to a batch without request.
+ * I9: at most GW_BATCH_AT_ONCE entries are under way. Those whose bytes live in their record are
+ * read at once, but no more are begun while GW_BATCH_AHEAD bytes wait; for one that is being looked
+ * up the largest of late is assumed. Of larger objects, which need buffers, GW_BATCH_READS are read
+ * ahead, if little of each is wanted; the others wait for their turn. A client that goes away frees
+ * all but what the engine still looks up, which comes back to a batch without request.
  */
 #include "gateway/rdma/get_batch.h"
 
@@ -38,7 +42,7 @@ struct gw_batch *gw_batch_new(struct gw_request *req, char *bytes, size_t len, u
         return batch;
 }
 
-/* ---- slots --------------------------------------------------------------------------------------- */
+/* ---- slots ----------------------------------------------------------------------------------- */
 
 /* Gives back what is read, too. */
 static void slot_close_get(struct gw_batch_slot *slot)
@@ -86,7 +90,7 @@ static void slot_fail(struct gw_batch_slot *slot, int rv)
         gw_entry_fail(&slot->entry, rv);
 }
 
-/* ---- reading ------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 /* 0: the first bytes are here, or a failure is the result; -EAGAIN. */
 static int first_bytes(struct gw_batch_slot *slot)
@@ -141,7 +145,8 @@ static void slot_read_now(struct gw_batch_slot *slot)
 }
 
 /*
- * Reads some of the large ones before their turn. Not where there is an order: buffers would be held by entries that wait for one that waits for buffers.
+ * Reads some of the large ones before their turn. Not where there is an order: buffers would be
+ * held by entries that wait for one that waits for buffers.
  */
 static void read_ahead(struct gw_batch *batch)
 {
@@ -164,7 +169,7 @@ int gw_batch_first_bytes(struct gw_batch_slot *slot)
         return slot->started ? first_bytes(slot) : slot_start(slot);
 }
 
-/* ---- looking up ---------------------------------------------------------------------------------- */
+/* ---- looking up ------------------------------------------------------------------------------ */
 
 static void batch_free(struct gw_batch *batch)
 {
@@ -248,7 +253,7 @@ void gw_batch_begin(struct gw_batch *batch)
         }
 }
 
-/* ---- handing out --------------------------------------------------------------------------------- */
+/* ---- handing out ----------------------------------------------------------------------------- */
 
 /* Its turn has come. */
 struct gw_batch_slot *gw_batch_pick(struct gw_batch *batch)

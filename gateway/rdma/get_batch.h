@@ -1,5 +1,6 @@
 /*
- * get_batch.h - the entries of one GetBatch: looked up and read a few at a time, handed out one by one.
+ * get_batch.h - the entries of one GetBatch: looked up and read a few at a time, handed out one by
+ * one.
  */
 #ifndef GATEWAY_RDMA_GET_BATCH_H
 #define GATEWAY_RDMA_GET_BATCH_H
@@ -44,7 +45,10 @@ struct gw_batch_slot {
 
 TAILQ_HEAD(gw_batch_slots, gw_batch_slot);
 
-/* owner: its request; what is still being looked up keeps it alive when that is over. On the request's loop */
+/*
+ * owner: its request; what is still being looked up keeps it alive when that is over. On the
+ * request's loop
+ */
 struct gw_batch {
         unsigned magic; /* gw_check.h */
         struct gw_request *req; /* NULL: over */
@@ -57,7 +61,10 @@ struct gw_batch {
         unsigned reads;    /* of those that are started, large ones */
         uint64_t estimate; /* of those that are OPENING, each */
         struct gw_batch_slot slot[GW_BATCH_AT_ONCE];
-        /* Without an order. whole, unread: READY, and need no waiting, or have not been started; as they came */
+        /*
+         * Without an order. whole, unread: READY, and need no waiting, or have not been started; as
+         * they came
+         */
         struct gw_batch_slots free, whole, unread;
 
         /* being sent (op_get_batch.c) */

@@ -1,8 +1,10 @@
 /*
- * rdma_session.c - who signed a request on an RDMA session, and what it asks for. On the request's loop; nothing here waits.
+ * rdma_session.c - who signed a request on an RDMA session, and what it asks for. On the request's
+ * loop; nothing here waits.
  *
- * A session's key signs requests with that session's headers, and the end of the session. Where these headers come with any other key, or with another
- * session's, the request is refused: a window is memory of whoever has the session's key.
+ * A session's key signs requests with that session's headers, and the end of the session. Where
+ * these headers come with any other key, or with another session's, the request is refused: a
+ * window is memory of whoever has the session's key.
  */
 #include "gateway/rdma/rdma_session.h"
 

@@ -1,15 +1,18 @@
 /*
- * rdma_token.c - the header protocol: requests with x-amz-rdma-token, which name a target somewhere on the fabric (docs/rdma-protocol.md, "The header protocol"). What they
- * must look like, and whether they are served by RDMA or declined. On the request's loop; nothing here waits. The bytes' way is that of sessions (rdma_transfer.c).
+ * rdma_token.c - the header protocol: requests with x-amz-rdma-token, which name a target somewhere
+ * on the fabric (docs/rdma-protocol.md, "The header protocol"). What they must look like, and
+ * whether they are served by RDMA or declined. On the request's loop; nothing here waits. The
+ * bytes' way is that of sessions (rdma_transfer.c).
  *
- * A token makes the server write to (or read from) whomever it names, so it counts only under a signature, and only where the listener's list has the target's GID.
+ * A token makes the server write to (or read from) whomever it names, so it counts only under a
+ * signature, and only where the listener's list has the target's GID.
  */
 #include "gateway/rdma/rdma_session.h"
 
 #include <string.h>
 
 
-/* ---- may it be served ------------------------------------------------------------------------------ */
+/* ---- may it be served ------------------------------------------------------------------------ */
 
 static bool is_permitted_target(const struct gw_targets *targets, const struct rdx_token *token)
 {
@@ -66,7 +69,7 @@ void gw_token_decline(struct gw_request *req, enum rdx_decline reason)
         req->answer.status = 200; /* as the protocol has it: x-amz-rdma-reply says what happened */
 }
 
-/* ---- what it must look like ------------------------------------------------------------------------ */
+/* ---- what it must look like ------------------------------------------------------------------ */
 
 /* Nothing else transfers an object's bytes; there the header means nothing. */
 static bool is_about_bytes(const struct gw_request *req)

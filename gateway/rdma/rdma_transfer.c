@@ -1,9 +1,11 @@
 /*
- * rdma_transfer.c - the bytes of a request on a session: its number, the gate that they pass, and its end, for both directions (transfer_get.c, transfer_put.c).
+ * rdma_transfer.c - the bytes of a request on a session: its number, the gate that they pass, and
+ * its end, for both directions (transfer_get.c, transfer_put.c).
  *
- * On the request's loop. A transfer outlives its request where that ends first: it is dropped then, gives no more, and frees itself when the RDMA module says that
- * nothing of it is posted any more. So what a device reads from or writes to stays until it is through with it (I7), and success is answered only behind the
- * last completion.
+ * On the request's loop. A transfer outlives its request where that ends first: it is dropped then,
+ * gives no more, and frees itself when the RDMA module says that nothing of it is posted any more.
+ * So what a device reads from or writes to stays until it is through with it (I7), and success is
+ * answered only behind the last completion.
  */
 #include "gateway/rdma/rdma_transfer.h"
 
@@ -38,7 +40,7 @@ void gw_transfer_free(struct gw_transfer *t)
         free(t);
 }
 
-/* ---- the gate ------------------------------------------------------------------------------------- */
+/* ---- the gate -------------------------------------------------------------------------------- */
 
 void gw_transfer_close(struct gw_transfer *t, bool whole)
 {
@@ -89,7 +91,7 @@ static void transfer_ended(struct rdx_request *rdx, int result)
         gw_transfer_free(t);
 }
 
-/* ---- the request's side --------------------------------------------------------------------------- */
+/* ---- the request's side ---------------------------------------------------------------------- */
 
 /* The body is the way then: the answer's, or one that is to be sent. */
 static void decline(struct gw_request *req, enum rdx_decline reason)

@@ -1,5 +1,6 @@
 /*
- * rdma_transfer.h - what the two directions of transfers share: rdma_transfer.c (begin, gate, end), transfer_get.c, transfer_put.c. Nobody else includes it.
+ * rdma_transfer.h - what the two directions of transfers share: rdma_transfer.c (begin, gate, end),
+ * transfer_get.c, transfer_put.c. Nobody else includes it.
  */
 #ifndef GATEWAY_RDMA_RDMA_TRANSFER_H
 #define GATEWAY_RDMA_RDMA_TRANSFER_H
@@ -48,7 +49,10 @@ struct gw_transfer {
 
 /* Not handed over, or through. NULL: all are under way. */
 struct gw_piece *gw_piece_idle(struct gw_transfer *t);
-/* No more is handed over: all was, or (unless whole) what is not posted never will be. Then ended() comes. */
+/*
+ * No more is handed over: all was, or (unless whole) what is not posted never will be. Then ended()
+ * comes.
+ */
 void gw_transfer_close(struct gw_transfer *t, bool whole);
 void gw_transfer_fail(struct gw_transfer *t, int rv);
 /* Nothing of it is posted. */

@@ -1,5 +1,6 @@
 /*
- * session_batch.c - the entry of BATCH messages on RDMA sessions, on the session's loop. executor.c runs them.
+ * session_batch.c - the entry of BATCH messages on RDMA sessions, on the session's loop. executor.c
+ * runs them.
  */
 #include "gateway/rdma/entry.h"
 #include "gateway/rdma/executor.h"

@@ -1,8 +1,10 @@
 /*
- * session_open.c - RDMA sessions opened and ended over HTTP: JSON in and out (docs/rdma-protocol.md, "Opening a session").
+ * session_open.c - RDMA sessions opened and ended over HTTP: JSON in and out
+ * (docs/rdma-protocol.md, "Opening a session").
  *
- * On the request's loop; the RDMA module keeps the session. A session's keys come from the signing key of the request that opens it, so this takes requests that
- * are signed in the Authorization header over their body, and no others.
+ * On the request's loop; the RDMA module keeps the session. A session's keys come from the signing
+ * key of the request that opens it, so this takes requests that are signed in the Authorization
+ * header over their body, and no others.
  */
 #include "gateway/rdma/rdma_session.h"
 
@@ -19,7 +21,7 @@
 #define RECEIVES_LEAST  16
 #define RECEIVES_MOST   4096
 
-/* ---- what is asked for ---------------------------------------------------------------------------- */
+/* ---- what is asked for ----------------------------------------------------------------------- */
 
 /* 1: version 1 is among them; 0: only others; -EBADMSG. */
 static int read_versions(const json_t *versions)
@@ -91,7 +93,7 @@ static enum s3_error read_body(const struct gw_body *body, struct rdx_open *open
         return error;
 }
 
-/* ---- the answer ----------------------------------------------------------------------------------- */
+/* ---- the answer ------------------------------------------------------------------------------ */
 
 static json_t *endpoint_json(const struct rdx_opened_endpoint *endpoint)
 {
@@ -162,7 +164,7 @@ static enum s3_error open_error(int rv)
         }
 }
 
-/* ---- the operations ------------------------------------------------------------------------------- */
+/* ---- the operations -------------------------------------------------------------------------- */
 
 void gw_begin_session_open(struct gw_request *req)
 {
@@ -214,7 +216,10 @@ bool gw_session_of_path(const struct gw_request *req, uint8_t session[RDX_ID_LEN
         return rdx_unhex(slash + 1, req->key.len - (size_t)(slash + 1 - req->key.data), session, RDX_ID_LEN);
 }
 
-/* By the key of its user, or by its own: gw_session_accept() has made that the user's. One that is over is ended again. */
+/*
+ * By the key of its user, or by its own: gw_session_accept() has made that the user's. One that is
+ * over is ended again.
+ */
 void gw_run_session_end(struct gw_request *req)
 {
         struct rdx_server *rdma = req->loop->gw->rdma;

@@ -1,8 +1,10 @@
 /*
- * transfer_get.c - the bytes of a GET on their way into a window of the client's: spans of the engine, which lie in the loop's registered arena, are given to the
- * RDMA module as they are, several at a time, and let go when their WRITE has completed.
+ * transfer_get.c - the bytes of a GET on their way into a window of the client's: spans of the
+ * engine, which lie in the loop's registered arena, are given to the RDMA module as they are,
+ * several at a time, and let go when their WRITE has completed.
  *
- * On the request's loop. What was not read into the arena (small objects, from log and cache) is copied into a slot of it. rdma_transfer.c says what keeps I7.
+ * On the request's loop. What was not read into the arena (small objects, from log and cache) is
+ * copied into a slot of it. rdma_transfer.c says what keeps I7.
  */
 #include "gateway/http/stream.h"
 #include "gateway/rdma/rdma_transfer.h"
@@ -39,7 +41,7 @@ void gw_transfer_written(struct gw_transfer *t)
         gw_transfer_free(t);
 }
 
-/* ---- giving --------------------------------------------------------------------------------------- */
+/* ---- giving ---------------------------------------------------------------------------------- */
 
 static void get_piece_done(struct rdx_write *write, int result)
 {

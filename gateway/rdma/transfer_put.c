@@ -1,9 +1,12 @@
 /*
- * transfer_put.c - the bytes of an upload on their way from a window of the client's: the engine lends places of the stripe under way, in the loop's registered arena, the
- * RDMA module READs into them, several at a time, and what has come is hashed there and given back.
+ * transfer_put.c - the bytes of an upload on their way from a window of the client's: the engine
+ * lends places of the stripe under way, in the loop's registered arena, the RDMA module READs into
+ * them, several at a time, and what has come is hashed there and given back.
  *
- * On the request's loop. Each byte is read once: the copy that was hashed is the one that is stored, whatever the client does to its memory meanwhile. The upload belongs to the
- * transfer until all is read, and is aborted with it: what a READ may still write to stays (rdma_transfer.c; I7).
+ * On the request's loop. Each byte is read once: the copy that was hashed is the one that is
+ * stored, whatever the client does to its memory meanwhile. The upload belongs to the transfer
+ * until all is read, and is aborted with it: what a READ may still write to stays (rdma_transfer.c;
+ * I7).
  */
 #include "gateway/rdma/rdma_transfer.h"
 
@@ -45,7 +48,10 @@ void gw_transfer_read(struct gw_transfer *t)
         put_hand_over(t);
 }
 
-/* READs of a session complete in the order in which they were given, so places go back in the order in which they were lent. */
+/*
+ * READs of a session complete in the order in which they were given, so places go back in the order
+ * in which they were lent.
+ */
 static void put_piece_done(struct rdx_write *write, int result)
 {
         struct gw_piece *piece = container_of(write, struct gw_piece, write);

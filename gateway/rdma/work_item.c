@@ -1,8 +1,9 @@
 /*
  * work_item.c - one entry of a BATCH message, from its lookup to its result (work_item.h).
  *
- * A result is given as soon as the last of its WRITEs was handed over: the RDMA module sends it behind them. What is handed over without a copy is held until its
- * completion (I7); what was copied needs its work item no more.
+ * A result is given as soon as the last of its WRITEs was handed over: the RDMA module sends it
+ * behind them. What is handed over without a copy is held until its completion (I7); what was
+ * copied needs its work item no more.
  */
 #include "gateway/rdma/work_item.h"
 
@@ -11,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- results -------------------------------------------------------------------------------------- */
+/* ---- results --------------------------------------------------------------------------------- */
 
 void gw_message_tell(struct gw_queue *queue, struct gw_batch_message *run, unsigned index, const struct gw_entry *entry)
 {
@@ -75,7 +76,7 @@ void gw_work_item_fail(struct gw_work_item *item, int rv)
         }
 }
 
-/* ---- bytes ---------------------------------------------------------------------------------------- */
+/* ---- bytes ----------------------------------------------------------------------------------- */
 
 static void item_piece_done(struct rdx_write *write, int result)
 {
@@ -223,7 +224,7 @@ void gw_work_item_read(struct gw_work_item *item)
         gw_work_item_pump(item);
 }
 
-/* ---- entries -------------------------------------------------------------------------------------- */
+/* ---- entries --------------------------------------------------------------------------------- */
 
 /* The result is known, or there are bytes to be read. */
 static void item_found(struct gw_work_item *item)

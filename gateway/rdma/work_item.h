@@ -1,6 +1,7 @@
 /*
- * work_item.h - the executor's parts: messages, sessions, and the entries that are under way. For executor.c, which says whose turn it is, and work_item.c, which brings one entry
- * to its result. On one loop.
+ * work_item.h - the executor's parts: messages, sessions, and the entries that are under way. For
+ * executor.c, which says whose turn it is, and work_item.c, which brings one entry to its result.
+ * On one loop.
  */
 #ifndef GATEWAY_RDMA_TASK_H
 #define GATEWAY_RDMA_TASK_H
@@ -89,7 +90,10 @@ struct gw_executor {
 
 /* ---- executor.c ---- */
 
-/* After whatever happened to a queue: those of its entries that may go on do, then lines in turn. The queue may be gone then. */
+/*
+ * After whatever happened to a queue: those of its entries that may go on do, then lines in turn.
+ * The queue may be gone then.
+ */
 void gw_queue_proceed(struct gw_queue *queue);
 /* The next entry of a message is somebody's now: its index. */
 unsigned gw_message_take(struct gw_queue *queue, struct gw_batch_message *run);
@@ -102,7 +106,10 @@ void gw_message_tell(struct gw_queue *queue, struct gw_batch_message *run, unsig
 void gw_work_item_begin(struct gw_queue *queue, struct gw_batch_message *run);
 /* Its turn to be read has come. */
 void gw_work_item_read(struct gw_work_item *item);
-/* Hands over what there is. Then it waits, or its result is given; without anything of it left it is idle. */
+/*
+ * Hands over what there is. Then it waits, or its result is given; without anything of it left it
+ * is idle.
+ */
 void gw_work_item_pump(struct gw_work_item *item);
 /* Its result is this failure, unless it has one. */
 void gw_work_item_fail(struct gw_work_item *item, int rv);

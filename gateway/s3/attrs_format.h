@@ -1,6 +1,7 @@
 /*
- * attrs_format.h - what the gateway stores beside an object's bytes. Nothing else in the gateway defines a byte on disk;
- * meta.c writes and reads it. The engine keeps both without looking inside (fmt_value, fmt_part in engine/format.h).
+ * attrs_format.h - what the gateway stores beside an object's bytes. Nothing else in the gateway
+ * defines a byte on disk; meta.c writes and reads it. The engine keeps both without looking inside
+ * (fmt_value, fmt_part in engine/format.h).
  *
  *   attrs, of an object, an upload or a part, at most ENG_ATTRS_MAX bytes. Integers are little-endian:
  *
@@ -26,8 +27,9 @@
  *     | or 0      |        |         |            |
  *     +-----------+--------+---------+------------+
  *
- * Numbers of every enumeration here are stored: append only. They are the format's own, so that the enumerations of s3.h
- * and meta.h may be ordered as suits the program; meta.c has the tables between them.
+ * Numbers of every enumeration here are stored: append only. They are the format's own, so that the
+ * enumerations of s3.h and meta.h may be ordered as suits the program; meta.c has the tables
+ * between them.
  */
 #ifndef GATEWAY_S3_ATTRS_FORMAT_H
 #define GATEWAY_S3_ATTRS_FORMAT_H

@@ -82,7 +82,7 @@ static void auth_refuse(struct gw_request *req, const struct s3_request *signed_
         gw_reply_error_extra(req, s3_auth_error(reason), message, extra);
 }
 
-/* ---- headers in the URL ------------------------------------------------------------------------------ */
+/* ---- headers in the URL ---------------------------------------------------------------------- */
 
 static bool request_has_header(const struct gw_request *req, struct s3_str name)
 {
@@ -119,7 +119,10 @@ static size_t v2_headers(const struct gw_request *req, struct s3_header *out)
         return n;
 }
 
-/* A presigned URL may carry what else would be headers; they are signed with it and count as headers where there is none of that name. */
+/*
+ * A presigned URL may carry what else would be headers; they are signed with it and count as
+ * headers where there is none of that name.
+ */
 static enum s3_error take_query_headers(struct gw_request *req)
 {
         struct s3_header found[S3_QUERY_PARAMS_MAX + 2], *all;
@@ -145,7 +148,7 @@ static enum s3_error take_query_headers(struct gw_request *req)
         return S3_OK;
 }
 
-/* ---- the signature ------------------------------------------------------------------------------------- */
+/* ---- the signature --------------------------------------------------------------------------- */
 
 bool gw_authenticate(struct gw_request *req, struct s3_signing_key *key, enum s3_error routed)
 {

@@ -7,8 +7,9 @@
 #include "gateway/http/http_request.h"
 
 /*
- * Verifies the signature of a request whose head has been read. True: req->access_key is set, loop->auth filled, *key the signing key (for chunk
- * signatures). False: answered. routed: why the request has no operation, if it has none; one that claims to be nobody's is told that first.
+ * Verifies the signature of a request whose head has been read. True: req->access_key is set,
+ * loop->auth filled, *key the signing key (for chunk signatures). False: answered. routed: why the
+ * request has no operation, if it has none; one that claims to be nobody's is told that first.
  */
 bool gw_authenticate(struct gw_request *req, struct s3_signing_key *key, enum s3_error routed);
 

@@ -1,10 +1,10 @@
 /*
- * copy.c - what CopyObject and UploadPartCopy have in common: finding the source, and pumping its bytes into a new
- * object.
+ * copy.c - what CopyObject and UploadPartCopy have in common: finding the source, and pumping its
+ * bytes into a new object.
  *
- * Called by op_copy.c. The pump runs on the request's loop whenever the source has bytes or the target has room; it
- * holds one span of the source at a time (I9). ETag and checksum are computed only where the source's own do not
- * hold for the copy.
+ * Called by op_copy.c. The pump runs on the request's loop whenever the source has bytes or the
+ * target has room; it holds one span of the source at a time (I9). ETag and checksum are computed
+ * only where the source's own do not hold for the copy.
  */
 #include "gateway/s3/copy.h"
 
@@ -19,7 +19,7 @@ static const struct gw_checksum *source_sum(const struct gw_request *req, struct
         return gw_meta_decode_checksum(eng_get_object(req->get)->attrs, out) == 0 ? out : NULL;
 }
 
-/* ---- the source ---------------------------------------------------------------------------------- */
+/* ---- the source ------------------------------------------------------------------------------ */
 
 static void copy_release(struct gw_request *req)
 {
@@ -151,7 +151,7 @@ void gw_copy_open(struct gw_request *req)
         eng_get_open(req->loop->gw->store, bucket->id, gw_eng_str(key), source_opened, req);
 }
 
-/* ---- ending -------------------------------------------------------------------------------------- */
+/* ---- ending ---------------------------------------------------------------------------------- */
 
 void gw_copy_reply(struct gw_request *req, const char *root, const struct eng_object *object)
 {
@@ -219,7 +219,7 @@ static void copy_commit(struct gw_request *req)
         eng_put_commit(put, &c, copy_stored, req);
 }
 
-/* ---- the pump ------------------------------------------------------------------------------------ */
+/* ---- the pump -------------------------------------------------------------------------------- */
 
 static void copy_take(struct gw_copying *copy, size_t len)
 {

@@ -53,14 +53,15 @@ void gw_run_batch(struct gw_request *req);
 /* ---- shared ---- */
 
 /*
- * If-Match and If-None-Match of a write as the engine's condition. False: answered (refused). never is set where If-Match names something
- * that is no ETag of ours, and so can never hold.
+ * If-Match and If-None-Match of a write as the engine's condition. False: answered (refused). never
+ * is set where If-Match names something that is no ETag of ours, and so can never hold.
  */
 bool gw_condition_read(struct gw_request *req, struct eng_condition *out, bool *never);
 
 /*
- * Headers of an object: ETag, Last-Modified, metadata and, where the client asks for it, the checksum: of the part that is read (part: its attrs), of the
- * object (part absent), or none (partial). False: no memory, answered.
+ * Headers of an object: ETag, Last-Modified, metadata and, where the client asks for it, the
+ * checksum: of the part that is read (part: its attrs), of the object (part absent), or none
+ * (partial). False: no memory, answered.
  */
 bool gw_object_headers(struct gw_request *req, const struct eng_object *object, bool partial, struct eng_str part);
 char *gw_etag_text(struct gw_request *req, const uint8_t md5[16], unsigned parts);
@@ -69,8 +70,8 @@ char *gw_etag_text(struct gw_request *req, const uint8_t md5[16], unsigned parts
 bool gw_version_check(struct gw_request *req, struct s3_str version);
 
 /*
- * An object that is read is not encrypted: a key for it (PREFIX-customer-...) is a mistake, and so is the name of an encryption (PREFIX), which
- * only writes have. False: answered.
+ * An object that is read is not encrypted: a key for it (PREFIX-customer-...) is a mistake, and so
+ * is the name of an encryption (PREFIX), which only writes have. False: answered.
  */
 bool gw_plain_check(struct gw_request *req, const char *prefix);
 
@@ -84,7 +85,10 @@ int gw_upload_id_parse(struct s3_str text, uint8_t id[ENG_ID_LEN]);
 /* Reads uploadId. False: answered with NoSuchUpload. */
 bool gw_upload_id_of(struct gw_request *req, uint8_t id[ENG_ID_LEN]);
 
-/* Refuses an algorithm that is not computed here: one of AWS's as not implemented, another as unknown. Always false. */
+/*
+ * Refuses an algorithm that is not computed here: one of AWS's as not implemented, another as
+ * unknown. Always false.
+ */
 bool gw_refuse_algorithm(struct gw_request *req, struct s3_str algorithm);
 /* Name of an algorithm as messages have it: in lower case. */
 const char *gw_algorithm_text(struct gw_request *req, enum s3_checksum kind);
@@ -92,17 +96,22 @@ const char *gw_algorithm_text(struct gw_request *req, enum s3_checksum kind);
 void gw_checksum_header(struct gw_request *req, const struct gw_checksum *sum);
 void gw_checksum_headers(struct gw_request *req, const struct gw_checksum *sum);
 void gw_checksum_xml(struct s3_xml *xml, const struct gw_checksum *sum);
-/* A callback's last step: answers 204 for what is gone now, or the error that rv is about `about`. */
+/*
+ * A callback's last step: answers 204 for what is gone now, or the error that rv is about `about`.
+ */
 void gw_reply_deleted(struct gw_request *req, int rv, enum gw_about about);
 void gw_owner_xml(const struct gw_request *req, struct s3_xml *xml, const char *element);
 
 /*
- * Places in listings as opaque text: hex of the name and a check. NULL: no memory. -EINVAL: not one of ours. out has room for
- * ENG_KEY_MAX bytes.
+ * Places in listings as opaque text: hex of the name and a check. NULL: no memory. -EINVAL: not one
+ * of ours. out has room for ENG_KEY_MAX bytes.
  */
 char *gw_token_make(struct gw_request *req, struct s3_str name);
 int gw_token_read(struct s3_str token, char *out, size_t *len);
-/* A number among the query parameters: fallback where there is none (or none after the "="). False: answered. */
+/*
+ * A number among the query parameters: fallback where there is none (or none after the "="). False:
+ * answered.
+ */
 bool gw_query_uint(struct gw_request *req, const char *name, uint64_t max, uint64_t fallback, uint64_t *out);
 
 /* Refuses headers of a write that mean something not done here. False: answered. */

@@ -1,8 +1,10 @@
 /*
- * head.c - accepting the head of a request: is it one request and no other, what does it name, who sent it, what will its body be.
+ * head.c - accepting the head of a request: is it one request and no other, what does it name, who
+ * sent it, what will its body be.
  *
- * Called by http.c in the library's first call, on the loop. Whatever could make another HTTP implementation
- * see different requests in the same bytes (framing.c) is refused and ends the connection.
+ * Called by http.c in the library's first call, on the loop. Whatever could make another HTTP
+ * implementation see different requests in the same bytes (framing.c) is refused and ends the
+ * connection.
  */
 #include <stddef.h>
 #include <stdlib.h>
@@ -15,7 +17,7 @@
 #include "gateway/s3/route.h"
 #include "gateway/rdma/rdma_session.h"
 
-/* ---- headers -------------------------------------------------------------------------------------------- */
+/* ---- headers --------------------------------------------------------------------------------- */
 
 static enum s3_error take_headers(struct gw_request *req)
 {
@@ -33,7 +35,7 @@ static enum s3_error take_headers(struct gw_request *req)
         return S3_OK;
 }
 
-/* ---- one request and no other ------------------------------------------------------------------------------ */
+/* ---- one request and no other ---------------------------------------------------------------- */
 
 static enum s3_error check_framing(struct gw_request *req, const char *version, const char **message)
 {
@@ -57,7 +59,7 @@ static enum s3_error check_framing(struct gw_request *req, const char *version, 
         return error;
 }
 
-/* ---- what it names ------------------------------------------------------------------------------------------- */
+/* ---- what it names --------------------------------------------------------------------------- */
 
 static enum s3_error take_address(struct gw_request *req, struct s3_str host)
 {
@@ -125,7 +127,10 @@ static bool is_cors_method(struct s3_str method)
         return false;
 }
 
-/* A browser's question before a request of another site's page. No bucket allows any, so none is looked for: who asks is a stranger. */
+/*
+ * A browser's question before a request of another site's page. No bucket allows any, so none is
+ * looked for: who asks is a stranger.
+ */
 static enum s3_error preflight(struct gw_request *req, const char **message)
 {
         struct s3_str method = gw_header(req, "Access-Control-Request-Method"),
@@ -178,8 +183,9 @@ static enum s3_error take_request_names(struct gw_request *req, const char **mes
 }
 
 /*
- * May its user do that? Of a reserved path, which is in no bucket, handlers ask for each thing that they reach. A change is counted before the gate is asked, so that
- * whoever makes the store read-only and then reads the count knows of each that was let in (gw_changing()).
+ * May its user do that? Of a reserved path, which is in no bucket, handlers ask for each thing that
+ * they reach. A change is counted before the gate is asked, so that whoever makes the store
+ * read-only and then reads the count knows of each that was let in (gw_changing()).
  */
 static bool is_permitted_request(struct gw_request *req)
 {
@@ -218,7 +224,9 @@ static bool owner_as_expected(const struct gw_request *req)
         return (owner.data == NULL || s3_str_eq(owner, ours)) && (source.data == NULL || s3_str_eq(source, ours));
 }
 
-/* A bucket of such a name can't be here. To ask for one that AWS would have is no mistake of form. */
+/*
+ * A bucket of such a name can't be here. To ask for one that AWS would have is no mistake of form.
+ */
 static enum s3_error bad_bucket_name(const struct gw_request *req)
 {
         bool asks = s3_str_eq(req->method, S3_STR("GET")) || req->is_head;
@@ -226,7 +234,7 @@ static enum s3_error bad_bucket_name(const struct gw_request *req)
         return asks && s3_bucket_name_once_valid(req->bucket) ? S3_ERR_NO_SUCH_BUCKET : S3_ERR_INVALID_BUCKET_NAME;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------------------------- */
+/* ---- all of it ------------------------------------------------------------------------------- */
 
 /* Who sent it, which operation, which bucket, what body: in AWS's order of errors. */
 static void accept_named(struct gw_request *req)

@@ -6,7 +6,10 @@
 
 #include "gateway/http/http_request.h"
 
-/* The head is in. Leaves the request with its operation and body, or with an answer ready (refused). */
+/*
+ * The head is in. Leaves the request with its operation and body, or with an answer ready
+ * (refused).
+ */
 void gw_head_accept(struct gw_request *req, const char *method, const char *version);
 
 #endif

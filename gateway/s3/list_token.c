@@ -1,9 +1,10 @@
 /*
- * list_token.c - places in listings as opaque text, and numbers of listings' parameters. Called by the listings, on
- * their loops.
+ * list_token.c - places in listings as opaque text, and numbers of listings' parameters. Called by
+ * the listings, on their loops.
  *
- * A token is hex: it survives every client's idea of escaping. The check in front of it is against mistakes, not
- * against attackers: a forged token is no more than a name to start after, which any client may ask for anyway.
+ * A token is hex: it survives every client's idea of escaping. The check in front of it is against
+ * mistakes, not against attackers: a forged token is no more than a name to start after, which any
+ * client may ask for anyway.
  */
 #include <errno.h>
 

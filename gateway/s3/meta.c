@@ -1,8 +1,9 @@
 /*
- * meta.c - headers and checksum of an object to the bytes the engine keeps for us, and back. Pure; any thread.
+ * meta.c - headers and checksum of an object to the bytes the engine keeps for us, and back. Pure;
+ * any thread.
  *
- * attrs_format.h draws the bytes. Stored numbers and those of the program meet in tables here and nowhere else. Bytes come back
- * through the engine's checksums, yet are read as outside data.
+ * attrs_format.h draws the bytes. Stored numbers and those of the program meet in tables here and
+ * nowhere else. Bytes come back through the engine's checksums, yet are read as outside data.
  */
 #include "gateway/s3/meta.h"
 
@@ -45,7 +46,7 @@ static const uint8_t types[] = {[S3_FULL_OBJECT] = GW_FMT_FULL_OBJECT, [S3_COMPO
 static_assert(S3_CHECKSUM_KINDS == 5 && GW_STORAGE_CLASSES == 2 && TYPES == 2,
               "give what is new a number in attrs_format.h and a place above");
 
-/* ---- stored numbers and the program's ------------------------------------------------------------ */
+/* ---- stored numbers and the program's -------------------------------------------------------- */
 
 static bool find_number(const uint8_t *numbers, unsigned count, uint8_t number, unsigned *out)
 {
@@ -86,7 +87,7 @@ static bool storage_of(uint8_t number, enum gw_storage_class *out)
         return false;
 }
 
-/* ---- names --------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 const char *gw_meta_header(enum gw_meta_field field)
 {
@@ -109,7 +110,7 @@ int gw_storage_parse(struct s3_str name, enum gw_storage_class *out)
         return -EINVAL;
 }
 
-/* ---- from headers -------------------------------------------------------------------------------- */
+/* ---- from headers ---------------------------------------------------------------------------- */
 
 static enum s3_error add_user(struct gw_meta *meta, struct s3_str name, struct s3_str value, size_t *bytes)
 {
@@ -176,7 +177,7 @@ enum s3_error gw_meta_of_headers(const struct s3_header *headers, unsigned count
         return S3_OK;
 }
 
-/* ---- writing ------------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 struct writer {
         uint8_t *out;
@@ -216,8 +217,8 @@ static void put_lower(struct writer *w, struct s3_str text)
 }
 
 /*
- * Content-Encoding without aws-chunked, which speaks of the request only. What else is named stays as it was written,
- * with the blanks before each name.
+ * Content-Encoding without aws-chunked, which speaks of the request only. What else is named stays
+ * as it was written, with the blanks before each name.
  */
 static void put_encoding(struct writer *w, struct s3_str value)
 {
@@ -318,7 +319,7 @@ ssize_t gw_meta_encode(const struct gw_meta *meta, uint8_t *out, size_t cap)
         return w.full ? -ENOBUFS : (ssize_t)w.len;
 }
 
-/* ---- reading ------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static int read_checksum_record(const uint8_t *data, size_t len, struct gw_checksum *out)
 {
@@ -429,7 +430,7 @@ int gw_meta_decode_checksum(struct eng_str attrs, struct gw_checksum *out)
         return rv;
 }
 
-/* ---- tag ----------------------------------------------------------------------------------------- */
+/* ---- tag ------------------------------------------------------------------------------------- */
 
 void gw_tag_make(const struct gw_meta *meta, uint8_t tag[8])
 {

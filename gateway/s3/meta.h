@@ -1,6 +1,6 @@
 /*
- * meta.h - what the gateway keeps beside an object's bytes: its headers, user metadata and checksum, as the engine's "attrs" and
- * the small "tag" that listings give back.
+ * meta.h - what the gateway keeps beside an object's bytes: its headers, user metadata and
+ * checksum, as the engine's "attrs" and the small "tag" that listings give back.
  */
 #ifndef GATEWAY_S3_META_H
 #define GATEWAY_S3_META_H
@@ -13,7 +13,10 @@
 #define GW_META_USER_MAX   100u  /* user metadata entries of one request */
 #define GW_META_USER_BYTES 2048u /* names and values together, as AWS counts them */
 
-/* Fields kept as headers give them. What is stored of each is GW_FMT_ and its name (attrs_format.h). */
+/*
+ * Fields kept as headers give them. What is stored of each is GW_FMT_ and its name
+ * (attrs_format.h).
+ */
 #define GW_META_FIELDS(X)                                                                                              \
         X(CONTENT_TYPE, "Content-Type")                                                                                \
         X(CONTENT_ENCODING, "Content-Encoding")                                                                        \
@@ -56,8 +59,10 @@ const char *gw_meta_header(enum gw_meta_field field);
 const char *gw_storage_name(enum gw_storage_class storage);
 int gw_storage_parse(struct s3_str name, enum gw_storage_class *out);
 
-/* From request headers. METADATA_TOO_LARGE, INVALID_STORAGE_CLASS, INVALID_REDIRECT. Content-Encoding still holds aws-chunked: gw_meta_encode() leaves it
- * out. */
+/*
+ * From request headers. METADATA_TOO_LARGE, INVALID_STORAGE_CLASS, INVALID_REDIRECT.
+ * Content-Encoding still holds aws-chunked: gw_meta_encode() leaves it out.
+ */
 enum s3_error gw_meta_of_headers(const struct s3_header *headers, unsigned count, struct gw_meta *out);
 /* Length, or -ENOBUFS. */
 ssize_t gw_meta_encode(const struct gw_meta *meta, uint8_t *out, size_t cap);

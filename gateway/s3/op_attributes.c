@@ -1,5 +1,6 @@
 /*
- * op_attributes.c - GetObjectAttributes: ETag, checksum, parts, size and class of an object as an XML document.
+ * op_attributes.c - GetObjectAttributes: ETag, checksum, parts, size and class of an object as an
+ * XML document.
  */
 #include <errno.h>
 

@@ -1,8 +1,8 @@
 /*
  * op_bucket.c - buckets: list, create, head, delete, location. On the request's loop.
  *
- * The engine holds every bucket's configuration in each loop's memory, so all but creating and deleting answers at
- * once.
+ * The engine holds every bucket's configuration in each loop's memory, so all but creating and
+ * deleting answers at once.
  */
 #include <errno.h>
 
@@ -12,7 +12,7 @@
 #define BATCH       128u       /* asked of the engine at a time */
 #define LIST_LIMIT  (8u << 20) /* bytes of the answer */
 
-/* ---- ListBuckets --------------------------------------------------------------------------------- */
+/* ---- ListBuckets ----------------------------------------------------------------------------- */
 
 struct bucket_list {
         struct s3_str prefix;
@@ -138,7 +138,7 @@ void gw_run_list_buckets(struct gw_request *req)
         gw_reply_xml(req, 200, &xml);
 }
 
-/* ---- CreateBucket -------------------------------------------------------------------------------- */
+/* ---- CreateBucket ---------------------------------------------------------------------------- */
 
 static bool create_headers_check(struct gw_request *req)
 {
@@ -202,7 +202,10 @@ static void bucket_created(void *arg, int rv)
 
         if (!gw_back(req))
                 return;
-        /* The owner may create it again in us-east-1, where S3 keeps its oldest habit; elsewhere it is an error. */
+        /*
+         * The owner may create it again in us-east-1, where S3 keeps its oldest habit; elsewhere it
+         * is an error.
+         */
         if (rv == 0 || (rv == -EEXIST && strcmp(req->loop->gw->region, "us-east-1") == 0))
                 reply_bucket_created(req);
         else
@@ -210,9 +213,10 @@ static void bucket_created(void *arg, int rv)
 }
 
 /*
- * A bucket that is made in us-east-1 without a location stays there; to name that region, which AWS refuses, is taken for
- * what it means. Every other region must be named, and only itself: "EU" is what eu-west-1 was first called. Another
- * region of AWS cannot be served here; what is no region is invalid. False: answered.
+ * A bucket that is made in us-east-1 without a location stays there; to name that region, which AWS
+ * refuses, is taken for what it means. Every other region must be named, and only itself: "EU" is
+ * what eu-west-1 was first called. Another region of AWS cannot be served here; what is no region
+ * is invalid. False: answered.
  */
 static bool location_fits(struct gw_request *req, struct s3_str location)
 {
@@ -243,7 +247,7 @@ void gw_run_bucket_create(struct gw_request *req)
         eng_bucket_create(req->loop->gw->store, gw_eng_str(req->bucket), NULL, 0, bucket_created, req);
 }
 
-/* ---- HeadBucket, DeleteBucket, GetBucketLocation -------------------------------------------------- */
+/* ---- HeadBucket, DeleteBucket, GetBucketLocation --------------------------------------------- */
 
 void gw_run_bucket_head(struct gw_request *req)
 {

@@ -1,10 +1,11 @@
 /*
  * op_complete.c - CompleteMultipartUpload. On the request's loop.
  *
- * The upload is looked up, then its parts page by page beside the client's list; what was checked is named to the
- * engine by its id, so that a part that changes meanwhile ends in InvalidPart and not in another object. An upload
- * that is gone may have been completed by an earlier try of the same client: if the key's object was made by it, the
- * same answer is given again. No data is copied.
+ * The upload is looked up, then its parts page by page beside the client's list; what was checked
+ * is named to the engine by its id, so that a part that changes meanwhile ends in InvalidPart and
+ * not in another object. An upload that is gone may have been completed by an earlier try of the
+ * same client: if the key's object was made by it, the same answer is given again. No data is
+ * copied.
  */
 #include <errno.h>
 
@@ -51,7 +52,7 @@ void gw_begin_complete(struct gw_request *req)
                 gw_begin_done(req);
 }
 
-/* ---- the answer ---------------------------------------------------------------------------------- */
+/* ---- the answer ------------------------------------------------------------------------------ */
 
 /* Where the object is to be had: as the client addressed it. */
 static char *location_of(struct gw_request *req)
@@ -131,7 +132,9 @@ static void reply_invalid_part(struct gw_request *req)
                                        part->number, 32, etag[0] != '\0' ? etag + 1 : ""));
 }
 
-/* Does the client name the very parts that the object was made of? Else it expects another object. */
+/*
+ * Does the client name the very parts that the object was made of? Else it expects another object.
+ */
 static bool names_parts_of(struct complete *c, const struct eng_get *get)
 {
         struct eng_part_view view;
@@ -177,7 +180,9 @@ static void earlier_opened(void *arg, int rv, struct eng_get *get)
                 gw_reply_error(req, c->gone, NULL);
 }
 
-/* The upload, or a part of it, is not there. Perhaps another try was faster; else the error stands. */
+/*
+ * The upload, or a part of it, is not there. Perhaps another try was faster; else the error stands.
+ */
 static void look_for_earlier(struct gw_request *req, enum s3_error gone)
 {
         struct complete *c = GW_CAST(complete, req->work);
@@ -186,7 +191,7 @@ static void look_for_earlier(struct gw_request *req, enum s3_error gone)
         eng_get_metadata(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), earlier_opened, req);
 }
 
-/* ---- what the headers say of the whole ----------------------------------------------------------- */
+/* ---- what the headers say of the whole ------------------------------------------------------- */
 
 /* A checksum of the whole that the client named must be ours. False: answered. */
 static bool check_header_sum(struct gw_request *req, const struct complete *c, enum s3_checksum kind)
@@ -268,7 +273,7 @@ static void reply_unsummed(struct gw_request *req, const struct complete *c)
                                  gw_algorithm_text(req, c->sum.kind), c->unsummed));
 }
 
-/* ---- making the object --------------------------------------------------------------------------- */
+/* ---- making the object ----------------------------------------------------------------------- */
 
 static void make_object(struct gw_request *req)
 {
@@ -313,9 +318,12 @@ static void make_object(struct gw_request *req)
         eng_complete(req->loop->gw->store, &params, upload_completed, req);
 }
 
-/* ---- the parts ----------------------------------------------------------------------------------- */
+/* ---- the parts ------------------------------------------------------------------------------- */
 
-/* Checksums the client names for a part. Where the upload has no kind of its own, only the ETag counts. */
+/*
+ * Checksums the client names for a part. Where the upload has no kind of its own, only the ETag
+ * counts.
+ */
 static bool part_sums_match(struct complete *c, const struct s3_complete_part *named, const struct gw_checksum *stored)
 {
         for (unsigned kind = 0; kind < S3_CHECKSUM_KINDS; kind++) {
@@ -425,7 +433,7 @@ static void complete_next_page(struct gw_request *req)
                       c->doc->parts[c->checked].number - 1u, left < PAGE ? left : PAGE, complete_parts_listed, req);
 }
 
-/* ---- beginning ----------------------------------------------------------------------------------- */
+/* ---- beginning ------------------------------------------------------------------------------- */
 
 /* What is needed of the upload. -ENOMEM, -EIO. */
 static int take_upload(struct gw_request *req, struct complete *c, const struct eng_object *upload)

@@ -1,9 +1,9 @@
 /*
- * op_config.c - configurations of buckets and objects that are never set here: S3's "not configured" answers. On the
- * request's loop.
+ * op_config.c - configurations of buckets and objects that are never set here: S3's "not
+ * configured" answers. On the request's loop.
  *
- * Setting one to what it is anyway succeeds, and to anything else is not implemented; so are those without an operation. Taking one away
- * that cannot be there succeeds, as in S3.
+ * Setting one to what it is anyway succeeds, and to anything else is not implemented; so are those
+ * without an operation. Taking one away that cannot be there succeeds, as in S3.
  */
 #include <errno.h>
 
@@ -19,7 +19,10 @@ static const struct {
         {"notification", "NotificationConfiguration", ""},
         {"logging", "BucketLoggingStatus", ""},
         {"accelerate", "AccelerateConfiguration", ""},
-        /* As every new bucket of S3 has it, and as it is here: the owner owns all, and ACLs count for nothing. */
+        /*
+         * As every new bucket of S3 has it, and as it is here: the owner owns all, and ACLs count
+         * for nothing.
+         */
         {"ownershipControls", "OwnershipControls",
          "<Rule><ObjectOwnership>BucketOwnerEnforced</ObjectOwnership></Rule>"},
         /* Nothing is public here, whatever was asked for. */
@@ -65,7 +68,7 @@ void gw_run_config_delete(struct gw_request *req)
         gw_reply_empty(req, 204);
 }
 
-/* ---- set to what they are ------------------------------------------------------------------------ */
+/* ---- set to what they are -------------------------------------------------------------------- */
 
 #define LEAVES 4u
 
@@ -162,7 +165,7 @@ void gw_run_config_put(struct gw_request *req)
                 reply_config_put(req);
 }
 
-/* ---- of objects ---------------------------------------------------------------------------------- */
+/* ---- of objects ------------------------------------------------------------------------------ */
 
 static void reply_acl(struct gw_request *req)
 {

@@ -1,6 +1,6 @@
 /*
- * op_copy.c - CopyObject and UploadPartCopy: what they make of the source; copy.c moves the bytes. On the request's
- * loop.
+ * op_copy.c - CopyObject and UploadPartCopy: what they make of the source; copy.c moves the bytes.
+ * On the request's loop.
  *
  * A copy onto itself only changes what is kept beside the bytes, and touches none of them.
  */
@@ -20,7 +20,7 @@ static bool refuse_argument(struct gw_request *req, const char *header, const ch
         return false;
 }
 
-/* ---- CopyObject ---------------------------------------------------------------------------------- */
+/* ---- CopyObject ------------------------------------------------------------------------------ */
 
 /* A directive: COPY (or nothing) or REPLACE. False: answered. */
 static bool read_directive(struct gw_request *req, const char *header, bool *replace, const char *message)
@@ -41,7 +41,10 @@ static bool read_algorithm(struct gw_request *req, struct gw_copying *copy)
                gw_refuse_algorithm(req, algorithm);
 }
 
-/* Metadata of the target: the source's or the request's; storage class and redirect are always the request's. False: answered. */
+/*
+ * Metadata of the target: the source's or the request's; storage class and redirect are always the
+ * request's. False: answered.
+ */
 static bool read_meta(struct gw_request *req, struct gw_copying *copy, bool replace)
 {
         enum gw_storage_class storage;
@@ -168,7 +171,7 @@ void gw_run_copy(struct gw_request *req)
                 gw_copy_open(req);
 }
 
-/* ---- UploadPartCopy ------------------------------------------------------------------------------ */
+/* ---- UploadPartCopy -------------------------------------------------------------------------- */
 
 static void part_opened(struct gw_request *req)
 {

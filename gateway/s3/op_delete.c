@@ -1,8 +1,8 @@
 /*
  * op_delete.c - DeleteObject and DeleteObjects. On the request's loop.
  *
- * A request of many keys keeps at most AT_ONCE of them under way (I9), and answers in the order of its document.
- * Each key stands for itself: one that fails does not stop the others.
+ * A request of many keys keeps at most AT_ONCE of them under way (I9), and answers in the order of
+ * its document. Each key stands for itself: one that fails does not stop the others.
  */
 #include <errno.h>
 
@@ -12,7 +12,7 @@
 #define AT_ONCE      32u
 #define ANSWER_LIMIT (24u << 20)
 
-/* ---- DeleteObject -------------------------------------------------------------------------------- */
+/* ---- DeleteObject ---------------------------------------------------------------------------- */
 
 /* Conditions of a delete beside If-Match. False: answered. */
 static bool read_more_conditions(struct gw_request *req, struct eng_condition *condition)
@@ -58,7 +58,7 @@ void gw_run_delete(struct gw_request *req)
                 eng_delete(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), &condition, object_deleted, req);
 }
 
-/* ---- DeleteObjects ------------------------------------------------------------------------------- */
+/* ---- DeleteObjects --------------------------------------------------------------------------- */
 
 /* One key of a request. owner: the request */
 struct item {

@@ -1,9 +1,12 @@
 /*
- * op_get_batch.c - GetBatch: many objects in one answer, each with its own result (docs/rdma-protocol.md, "GetBatch over HTTP").
+ * op_get_batch.c - GetBatch: many objects in one answer, each with its own result
+ * (docs/rdma-protocol.md, "GetBatch over HTTP").
  *
- * A request that is not as the protocol has it is refused before anything is done. After that the answer is 200, and the library's content reader takes
- * frames: a head, the bytes as the engine gives them, their CRC32C. What fails before the head has left is that entry's result; what fails
- * behind it cuts the connection, since a length was promised (I5). On the request's loop; get_batch.c looks the entries up.
+ * A request that is not as the protocol has it is refused before anything is done. After that the
+ * answer is 200, and the library's content reader takes frames: a head, the bytes as the engine
+ * gives them, their CRC32C. What fails before the head has left is that entry's result; what fails
+ * behind it cuts the connection, since a length was promised (I5). On the request's loop;
+ * get_batch.c looks the entries up.
  */
 #include "gateway/rdma/get_batch.h"
 
@@ -11,7 +14,7 @@
 
 #include <errno.h>
 
-/* ---- frames -------------------------------------------------------------------------------------- */
+/* ---- frames ---------------------------------------------------------------------------------- */
 
 static size_t take_small(struct gw_batch *batch, char *buf, size_t max)
 {
@@ -137,7 +140,7 @@ static ssize_t read_frames(void *cls, uint64_t pos, char *buf, size_t max)
         return 0;
 }
 
-/* ---- the request --------------------------------------------------------------------------------- */
+/* ---- the request ----------------------------------------------------------------------------- */
 
 static void get_batch_release(struct gw_request *req)
 {

@@ -1,8 +1,10 @@
 /*
- * op_get_object.c - GetObject and HeadObject: conditions, ranges, parts, headers; the bytes themselves go out by stream.c.
+ * op_get_object.c - GetObject and HeadObject: conditions, ranges, parts, headers; the bytes
+ * themselves go out by stream.c.
  *
- * run on the request's loop; the engine's callbacks come there too. Small answers are gathered first, so that they leave in one piece and carry
- * x-millrace-crc32c; larger ones are streamed, and carry it behind their last byte where the client asks for that.
+ * run on the request's loop; the engine's callbacks come there too. Small answers are gathered
+ * first, so that they leave in one piece and carry x-millrace-crc32c; larger ones are streamed, and
+ * carry it behind their last byte where the client asks for that.
  */
 #include "gateway/http/budget.h"
 #include "gateway/s3/handlers.h"
@@ -27,7 +29,7 @@ struct get_work {
         size_t have;
 };
 
-/* ---- headers ---------------------------------------------------------------------------------------- */
+/* ---- headers --------------------------------------------------------------------------------- */
 
 static void date_header(struct gw_request *req, const char *name, int64_t ms)
 {
@@ -66,7 +68,10 @@ static void field_headers(struct gw_request *req, const struct gw_meta *meta)
         }
 }
 
-/* Metadata is kept as it came. HTTP has ASCII only, and AWS gives the rest as RFC 2047 has it for mail. */
+/*
+ * Metadata is kept as it came. HTTP has ASCII only, and AWS gives the rest as RFC 2047 has it for
+ * mail.
+ */
 static struct s3_str in_ascii(struct gw_request *req, struct s3_str value)
 {
         size_t cap = S3_WORDS_SIZE(value.len);
@@ -93,8 +98,9 @@ static void user_headers(struct gw_request *req, const struct gw_meta *meta)
 }
 
 /*
- * A part has a checksum of its own bytes; how those of all parts make that of the object, the type says, as with the object's own. The sum of an
- * object that is not made of parts is that of its part 1.
+ * A part has a checksum of its own bytes; how those of all parts make that of the object, the type
+ * says, as with the object's own. The sum of an object that is not made of parts is that of its
+ * part 1.
  */
 static void sum_headers(struct gw_request *req, const struct gw_meta *meta, bool partial, struct eng_str part)
 {
@@ -133,7 +139,7 @@ bool gw_object_headers(struct gw_request *req, const struct eng_object *object, 
         return true;
 }
 
-/* ---- what of it ------------------------------------------------------------------------------------------ */
+/* ---- what of it ------------------------------------------------------------------------------ */
 
 /* What a client wants as a header of the answer can be one. False: answered. */
 static bool overrides_fit(struct gw_request *req)
@@ -174,7 +180,10 @@ static bool read_get_wishes(struct gw_request *req, struct get_work *work)
         return true;
 }
 
-/* The part of that number; an object not made of parts is its own part 1. No bytes have no range that could be named: 200 then. */
+/*
+ * The part of that number; an object not made of parts is its own part 1. No bytes have no range
+ * that could be named: 200 then.
+ */
 static enum s3_error find_part(struct gw_request *req, const struct eng_object *object, struct get_work *work)
 {
         struct eng_part_view view;
@@ -250,7 +259,7 @@ static bool conditions_hold(struct gw_request *req, const struct eng_object *obj
         return false;
 }
 
-/* ---- the answer --------------------------------------------------------------------------------------------- */
+/* ---- the answer ------------------------------------------------------------------------------ */
 
 /* The answer's bytes are all there, where they can stay until they are sent: no copy. */
 static bool get_keep(struct gw_request *req, struct get_work *work)
@@ -326,7 +335,10 @@ static void begin_gather(struct gw_request *req, struct get_work *work)
         gw_reply_no_memory(req);
 }
 
-/* The client says x-millrace-crc32c: follows; so does the answer then, which is longer by that much than what Content-Range says. */
+/*
+ * The client says x-millrace-crc32c: follows; so does the answer then, which is longer by that much
+ * than what Content-Range says.
+ */
 static bool crc_is_to_follow(struct gw_request *req)
 {
         if (!s3_str_eq(gw_header(req, "x-millrace-crc32c"), S3_STR("follows")))

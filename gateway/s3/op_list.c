@@ -1,9 +1,10 @@
 /*
- * op_list.c - ListObjects, ListObjectsV2 and ListObjectVersions (of buckets without versions). On the request's loop.
+ * op_list.c - ListObjects, ListObjectsV2 and ListObjectVersions (of buckets without versions). On
+ * the request's loop.
  *
- * One listing of the engine, three forms of document. What an entry says beside its key is put together in one small
- * buffer: a page has a thousand of them, and listing is measured in pages per second. I9: an answer is bounded by
- * LIST_LIMIT.
+ * One listing of the engine, three forms of document. What an entry says beside its key is put
+ * together in one small buffer: a page has a thousand of them, and listing is measured in pages per
+ * second. I9: an answer is bounded by LIST_LIMIT.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -45,7 +46,7 @@ struct list {
         char sum_text[128];
 };
 
-/* ---- parameters ---------------------------------------------------------------------------------- */
+/* ---- parameters ------------------------------------------------------------------------------ */
 
 /* For what is wrong with a query parameter. */
 static bool list_refuse(struct gw_request *req, const char *name, const char *message)
@@ -105,7 +106,7 @@ static bool read_list(struct gw_request *req, struct list *list)
         return list->form != VERSIONS || read_version_marker(req, list);
 }
 
-/* ---- one entry ----------------------------------------------------------------------------------- */
+/* ---- one entry ------------------------------------------------------------------------------- */
 
 #define PUT(p, literal) (memcpy((p), (literal), sizeof(literal) - 1), (p) + sizeof(literal) - 1)
 
@@ -228,7 +229,7 @@ static void put_entries(struct list *list, struct s3_xml *xml, const struct eng_
         }
 }
 
-/* ---- the document -------------------------------------------------------------------------------- */
+/* ---- the document ---------------------------------------------------------------------------- */
 
 static void put_place_v1(struct list *list, struct s3_xml *xml, struct s3_str next)
 {
@@ -293,7 +294,7 @@ static void reply_list(struct gw_request *req, const struct eng_list_entry *entr
         gw_reply_xml(req, 200, &xml);
 }
 
-/* ---- running ------------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 static void reply_objects_listed(void *arg, int rv, const struct eng_list_entry *entries, unsigned count, bool more)
 {

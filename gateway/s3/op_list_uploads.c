@@ -1,5 +1,6 @@
 /*
- * op_list_uploads.c - ListMultipartUploads and ListParts. On the request's loop. I9: answers are bounded by LIST_LIMIT.
+ * op_list_uploads.c - ListMultipartUploads and ListParts. On the request's loop. I9: answers are
+ * bounded by LIST_LIMIT.
  */
 #include "gateway/s3/handlers.h"
 
@@ -7,7 +8,7 @@
 #define ASKED_MAX  2147483647u
 #define LIST_LIMIT (24u << 20)
 
-/* ---- ListMultipartUploads ------------------------------------------------------------------------ */
+/* ---- ListMultipartUploads -------------------------------------------------------------------- */
 
 /* owner: its request */
 struct uploads {
@@ -154,7 +155,7 @@ void gw_run_list_uploads(struct gw_request *req)
                         reply_uploads_listed, req);
 }
 
-/* ---- ListParts ----------------------------------------------------------------------------------- */
+/* ---- ListParts ------------------------------------------------------------------------------- */
 
 /* owner: its request */
 struct parts {

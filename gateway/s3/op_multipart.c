@@ -5,7 +5,7 @@
 
 #include "gateway/s3/handlers.h"
 
-/* ---- CreateMultipartUpload ----------------------------------------------------------------------- */
+/* ---- CreateMultipartUpload ------------------------------------------------------------------- */
 
 static bool multipart_refuse(struct gw_request *req, enum s3_error error, const char *message)
 {
@@ -13,7 +13,10 @@ static bool multipart_refuse(struct gw_request *req, enum s3_error error, const 
         return false;
 }
 
-/* Algorithm and type of the checksum, where the client names one; else what AWS does now is done without telling. */
+/*
+ * Algorithm and type of the checksum, where the client names one; else what AWS does now is done
+ * without telling.
+ */
 static bool read_upload_checksum(struct gw_request *req, struct gw_checksum *sum)
 {
         struct s3_str algorithm = gw_header(req, "x-amz-checksum-algorithm"),
@@ -106,7 +109,7 @@ void gw_run_upload_create(struct gw_request *req)
                           upload_created, req);
 }
 
-/* ---- AbortMultipartUpload ------------------------------------------------------------------------ */
+/* ---- AbortMultipartUpload -------------------------------------------------------------------- */
 
 static void upload_aborted(void *arg, int rv)
 {

@@ -1,8 +1,10 @@
 /*
- * op_put_object.c - PutObject and UploadPart: what is refused before the body, and what is stored after it.
+ * op_put_object.c - PutObject and UploadPart: what is refused before the body, and what is stored
+ * after it.
  *
- * begin opens the upload in the engine before a byte of body is asked for; body.c feeds it; run commits it once lengths, signatures and checksums held. All on the
- * request's loop. Nothing is stored on any error: what is open is aborted with the request.
+ * begin opens the upload in the engine before a byte of body is asked for; body.c feeds it; run
+ * commits it once lengths, signatures and checksums held. All on the request's loop. Nothing is
+ * stored on any error: what is open is aborted with the request.
  */
 #include "gateway/s3/handlers.h"
 #include "gateway/rdma/rdma_session.h"
@@ -20,7 +22,7 @@ struct put_work {
         struct gw_checksum sum;         /* computed, stored and answered */
 };
 
-/* ---- begin ---------------------------------------------------------------------------------------------- */
+/* ---- begin ----------------------------------------------------------------------------------- */
 
 /* Size of the object as announced. False: answered. */
 static bool size_of_body(struct gw_request *req, uint64_t *size)
@@ -75,8 +77,8 @@ static void open_put(struct gw_request *req, struct put_work *work)
 }
 
 /*
- * A condition that does not hold now is refused before the body is sent. What holds now is checked once more with the commit, which is the check
- * that counts.
+ * A condition that does not hold now is refused before the body is sent. What holds now is checked
+ * once more with the commit, which is the check that counts.
  */
 static void present_found(void *arg, int rv, struct eng_get *get)
 {
@@ -132,11 +134,12 @@ void gw_begin_put(struct gw_request *req)
                 begin_put(req);
 }
 
-/* ---- parts --------------------------------------------------------------------------------------------------- */
+/* ---- parts ----------------------------------------------------------------------------------- */
 
 /*
- * The checksum of a part is of the kind the upload was begun with. Where the whole is to have a checksum of checksums, each part must come with its
- * own; a checksum over all bytes needs none of the client's.
+ * The checksum of a part is of the kind the upload was begun with. Where the whole is to have a
+ * checksum of checksums, each part must come with its own; a checksum over all bytes needs none of
+ * the client's.
  */
 static bool part_sum_fits(struct gw_request *req, const struct put_work *work)
 {
@@ -220,7 +223,7 @@ void gw_begin_part(struct gw_request *req)
                 begin_part(req);
 }
 
-/* ---- run -------------------------------------------------------------------------------------------------------- */
+/* ---- run ------------------------------------------------------------------------------------- */
 
 static void take_sum(const struct gw_request *req, enum s3_checksum kind, struct gw_checksum *out)
 {

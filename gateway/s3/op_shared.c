@@ -1,12 +1,13 @@
 /*
- * op_shared.c - small pieces that several operations' answers have in common. On the request's loop.
+ * op_shared.c - small pieces that several operations' answers have in common. On the request's
+ * loop.
  */
 #include <ctype.h>
 #include <errno.h>
 
 #include "gateway/s3/handlers.h"
 
-/* ---- checksums ----------------------------------------------------------------------------------- */
+/* ---- checksums ------------------------------------------------------------------------------- */
 
 bool gw_refuse_algorithm(struct gw_request *req, struct s3_str algorithm)
 {
@@ -58,7 +59,7 @@ void gw_checksum_xml(struct s3_xml *xml, const struct gw_checksum *sum)
         s3_xml_text(xml, s3_checksum_info(sum->kind)->element, (struct s3_str){text, len});
 }
 
-/* ---- encryption ---------------------------------------------------------------------------------- */
+/* ---- encryption ------------------------------------------------------------------------------ */
 
 bool gw_plain_check(struct gw_request *req, const char *prefix)
 {
@@ -83,7 +84,7 @@ bool gw_plain_check(struct gw_request *req, const char *prefix)
         return true;
 }
 
-/* ---- who and which ------------------------------------------------------------------------------- */
+/* ---- who and which --------------------------------------------------------------------------- */
 
 void gw_owner_xml(const struct gw_request *req, struct s3_xml *xml, const char *element)
 {
@@ -110,7 +111,7 @@ char *gw_etag_text(struct gw_request *req, const uint8_t md5[16], unsigned parts
         return gw_copy(req, (struct s3_str){text, len});
 }
 
-/* ---- answers ------------------------------------------------------------------------------------- */
+/* ---- answers --------------------------------------------------------------------------------- */
 
 void gw_reply_deleted(struct gw_request *req, int rv, enum gw_about about)
 {
@@ -122,7 +123,7 @@ void gw_reply_deleted(struct gw_request *req, int rv, enum gw_about about)
                 gw_reply_errno(req, rv, about);
 }
 
-/* ---- upload ids and part numbers ----------------------------------------------------------------- */
+/* ---- upload ids and part numbers ------------------------------------------------------------- */
 
 void gw_upload_id_text(const uint8_t id[ENG_ID_LEN], char out[GW_UPLOAD_ID_TEXT])
 {

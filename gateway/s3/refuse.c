@@ -1,5 +1,6 @@
 /*
- * refuse.c - answers to requests for what is not there: an operation, or what a header means. On the request's loop.
+ * refuse.c - answers to requests for what is not there: an operation, or what a header means. On
+ * the request's loop.
  */
 #include "gateway/s3/refuse.h"
 

@@ -1,9 +1,9 @@
 /*
  * route.c - the one table of S3 operations, and the choice among them. Pure; any thread.
  *
- * A request names its operation by method, by what its path names, by at most one sub-resource among its query
- * parameters, and by at most one header. A sub-resource that S3 knows never falls through to the plain operation:
- * DELETE with an unknown meaning must not delete.
+ * A request names its operation by method, by what its path names, by at most one sub-resource
+ * among its query parameters, and by at most one header. A sub-resource that S3 knows never falls
+ * through to the plain operation: DELETE with an unknown meaning must not delete.
  */
 #include "gateway/s3/route.h"
 

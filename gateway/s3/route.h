@@ -11,10 +11,16 @@
 extern const struct gw_op gw_ops[];
 extern const unsigned gw_op_count;
 
-/* The operation of a request, or why there is none: METHOD_NOT_ALLOWED, NOT_IMPLEMENTED, INVALID_ARGUMENT (two sub-resources). */
+/*
+ * The operation of a request, or why there is none: METHOD_NOT_ALLOWED, NOT_IMPLEMENTED,
+ * INVALID_ARGUMENT (two sub-resources).
+ */
 enum s3_error gw_route(struct s3_str method, enum gw_scope scope, const struct s3_query *query,
                        const struct s3_header *headers, unsigned header_count, const struct gw_op **out);
-/* The operation of a reserved path: METHOD_NOT_ALLOWED where it has others; INVALID_BUCKET_NAME where there is none. */
+/*
+ * The operation of a reserved path: METHOD_NOT_ALLOWED where it has others; INVALID_BUCKET_NAME
+ * where there is none.
+ */
 enum s3_error gw_route_reserved(struct s3_str method, struct s3_str path, const struct gw_op **out);
 
 #endif

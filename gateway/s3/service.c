@@ -1,5 +1,6 @@
 /*
- * service.c - S3 as a gateway serves it: the table of operations, and what the HTTP side calls without knowing whom.
+ * service.c - S3 as a gateway serves it: the table of operations, and what the HTTP side calls
+ * without knowing whom.
  */
 #include "gateway/rdma/executor.h"
 #include "gateway/s3/head.h"

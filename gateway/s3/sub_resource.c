@@ -5,7 +5,10 @@
 
 #include <stddef.h>
 
-/* Query parameters that name another thing than the object or bucket itself, whether we have it or not. */
+/*
+ * Query parameters that name another thing than the object or bucket itself, whether we have it or
+ * not.
+ */
 static const char *const sub_resources[] = {
         "abac",
         "accelerate",

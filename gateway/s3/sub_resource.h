@@ -1,5 +1,6 @@
 /*
- * sub_resource.h - which of a query's parameters names another thing than the object or bucket itself.
+ * sub_resource.h - which of a query's parameters names another thing than the object or bucket
+ * itself.
  */
 #ifndef GATEWAY_S3_SUB_RESOURCE_H
 #define GATEWAY_S3_SUB_RESOURCE_H

@@ -1,5 +1,6 @@
 /*
- * trace_words.c - the gateway's words for what trace records say in numbers (loop_trace.h). Any thread.
+ * trace_words.c - the gateway's words for what trace records say in numbers (loop_trace.h). Any
+ * thread.
  */
 #include "gateway/http/http_request.h"
 #include "gateway/s3/route.h"

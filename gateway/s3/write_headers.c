@@ -1,5 +1,6 @@
 /*
- * write_headers.c - headers that every write may have: what is refused, and on which condition it is done. On the request's loop.
+ * write_headers.c - headers that every write may have: what is refused, and on which condition it
+ * is done. On the request's loop.
  */
 #include <string.h>
 

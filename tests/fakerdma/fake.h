@@ -1,8 +1,9 @@
 /*
  * fake.h - an RDMA transport without hardware, for tests and measurements.
  *
- * It enforces what devices enforce, and some do not: bounds, rights, domains, the end of windows, order within a queue pair, no receive no message; and that
- * written bytes are visible only behind a notice. Two ways to use it:
+ * It enforces what devices enforce, and some do not: bounds, rights, domains, the end of windows,
+ * order within a queue pair, no receive no message; and that written bytes are visible only behind
+ * a notice. Two ways to use it:
  *  - stepped: all ends in one process, one thread; nothing happens until fake_step(), which does one thing chosen by the seed. Failures are
  *    put at any point by number.
  *  - live: between processes. Environment MILLRACE_FAKE_RDMA names a folder for sockets; a thread per process is the device, and copies
@@ -20,7 +21,10 @@
 #define FAKE_MUTE      "MILLRACE_FAKE_RDMA_MUTE"     /* environment: live, of a client: it never says that a connection is established */
 #define FAKE_FAULTS    "MILLRACE_FAKE_RDMA_FAULTS" /* environment: live, a file of struct fake_faults, mapped */
 
-/* What of this process's own work fails, live: written by the test while the process runs. Points: each READ posted, on its way there, and on its way back. */
+/*
+ * What of this process's own work fails, live: written by the test while the process runs. Points:
+ * each READ posted, on its way there, and on its way back.
+ */
 struct fake_faults {
         uint64_t points;  /* so far; the test begins anew with 0 */
         uint64_t fail_at; /* this one fails, counted from 1; 0: none */
@@ -60,14 +64,21 @@ void fake_start(const struct fake_options *options);
 /* One thing happens; false: there is nothing that could. */
 bool fake_step(void);
 void fake_counts_read(struct fake_counts *out);
-/* The cable is pulled: no pair reaches its peer any more; the device reports itself gone if told so. */
+/*
+ * The cable is pulled: no pair reaches its peer any more; the device reports itself gone if told
+ * so.
+ */
 void fake_cut(bool device_gone);
-/* How a process dies: the pairs of the domain in which this memory is registered reach nobody any more, and the peers are not told. */
+/*
+ * How a process dies: the pairs of the domain in which this memory is registered reach nobody any
+ * more, and the peers are not told.
+ */
 void fake_kill(const void *memory, size_t len);
 
 /*
- * A dynamically connected target, as a client's token names it: by its device's GID and its number. Initiators that know the key reach what is registered in its
- * domain, within the rights of regions and type 1 windows. Open, number and close may be found by dlsym() in the driver.
+ * A dynamically connected target, as a client's token names it: by its device's GID and its number.
+ * Initiators that know the key reach what is registered in its domain, within the rights of regions
+ * and type 1 windows. Open, number and close may be found by dlsym() in the driver.
  */
 struct fake_target;
 int fake_target_open(struct rdx_domain *domain, uint64_t key, struct fake_target **out);

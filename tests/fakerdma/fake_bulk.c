@@ -1,8 +1,11 @@
 /*
- * fake_bulk.c - WRITEs and READs that came in one message of the live wire: each is checked and executed as if it had come alone, but the bytes of WRITEs that follow one
- * another are fetched from the other process by one system call. A device has no such call to make, so what it takes should weigh as little as it can.
+ * fake_bulk.c - WRITEs and READs that came in one message of the live wire: each is checked and
+ * executed as if it had come alone, but the bytes of WRITEs that follow one another are fetched
+ * from the other process by one system call. A device has no such call to make, so what it takes
+ * should weigh as little as it can.
  *
- * With the world's lock held throughout: nobody sees a WRITE of a message that is behind one not fetched yet.
+ * With the world's lock held throughout: nobody sees a WRITE of a message that is behind one not
+ * fetched yet.
  */
 #include "tests/fakerdma/fake_internal.h"
 

@@ -1,5 +1,6 @@
 /*
- * fake_connect.c - the fake's connections: listeners, private data to and fro, events, and pairs from their making to their end. Live ones do the same over fake_wire.c.
+ * fake_connect.c - the fake's connections: listeners, private data to and fro, events, and pairs
+ * from their making to their end. Live ones do the same over fake_wire.c.
  */
 #include "tests/fakerdma/fake_internal.h"
 
@@ -10,7 +11,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* ---- channels ------------------------------------------------------------------------------------- */
+/* ---- channels -------------------------------------------------------------------------------- */
 
 int fake_channel_open(struct rdx_device *device, struct rdx_channel **out)
 {
@@ -118,7 +119,7 @@ static void forget_events(struct rdx_channel *channel, const struct rdx_pair *pa
         channel->last = link;
 }
 
-/* ---- listening ------------------------------------------------------------------------------------ */
+/* ---- listening ------------------------------------------------------------------------------- */
 
 int fake_listen(struct rdx_channel *channel, const char *address, uint16_t port, unsigned backlog,
                 struct rdx_listener **out)
@@ -216,7 +217,7 @@ void fake_arrive(struct rdx_listener *listener, struct rdx_arrival *arrival, con
         fake_event(listener->channel, RDX_EVENT_ARRIVAL, NULL, 0, padded, sizeof(padded), arrival);
 }
 
-/* ---- pairs ---------------------------------------------------------------------------------------- */
+/* ---- pairs ----------------------------------------------------------------------------------- */
 
 static void init_pair(struct rdx_pair *pair, const struct rdx_pair_options *options)
 {
@@ -383,7 +384,7 @@ void fake_pair_close(struct rdx_pair *pair)
         free(pair);
 }
 
-/* ---- disasters ------------------------------------------------------------------------------------ */
+/* ---- disasters ------------------------------------------------------------------------------- */
 
 void fake_cut(bool device_gone)
 {

@@ -1,5 +1,6 @@
 /*
- * fake_faults.c - the fake between processes: READs that fail when a test says so, by a file that both have mapped.
+ * fake_faults.c - the fake between processes: READs that fail when a test says so, by a file that
+ * both have mapped.
  *
  * Under the world's lock; the test writes while nothing is posted, or takes what comes.
  */

@@ -1,8 +1,10 @@
 /*
- * fake_initiator.c - the fake's dynamically connected transport: initiators, the ways to ports, and targets.
+ * fake_initiator.c - the fake's dynamically connected transport: initiators, the ways to ports, and
+ * targets.
  *
- * An initiator is a pair whose work requests each name a target, by GID and number. A target checks its key and the rights of what is registered in its domain, and a refusal is
- * the initiator's error alone. There are no notices: what was written is visible when it has completed.
+ * An initiator is a pair whose work requests each name a target, by GID and number. A target checks
+ * its key and the rights of what is registered in its domain, and a refusal is the initiator's
+ * error alone. There are no notices: what was written is visible when it has completed.
  */
 #include "tests/fakerdma/fake_internal.h"
 
@@ -11,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- initiators ----------------------------------------------------------------------------------- */
+/* ---- initiators ------------------------------------------------------------------------------ */
 
 int fake_initiator_open(struct rdx_domain *domain, struct rdx_queue *queue, unsigned sends, struct rdx_initiator **out)
 {
@@ -87,7 +89,7 @@ int fake_initiator_post(struct rdx_initiator *initiator, const struct rdx_work *
         return fake_post(pair, work, count, posted);
 }
 
-/* ---- ways ----------------------------------------------------------------------------------------- */
+/* ---- ways ------------------------------------------------------------------------------------ */
 
 int fake_route_open(struct rdx_domain *domain, const struct rdx_port *port, struct rdx_route **out)
 {
@@ -116,7 +118,7 @@ void fake_route_close(struct rdx_route *route)
         free(route);
 }
 
-/* ---- targets -------------------------------------------------------------------------------------- */
+/* ---- targets --------------------------------------------------------------------------------- */
 
 int fake_target_open(struct rdx_domain *domain, uint64_t key, struct fake_target **out)
 {

@@ -1,6 +1,6 @@
 /*
- * fake_internal.h - what the files of the fake share. All of it is guarded by the world's lock, which public operations take; functions declared here are
- * called with it held.
+ * fake_internal.h - what the files of the fake share. All of it is guarded by the world's lock,
+ * which public operations take; functions declared here are called with it held.
  *
  *   post ─> pair->work ─> transmit: the peer executes, or (live) it travels ─> executed ─> complete: completion queue
  *                                    WRITE: staged ─(notice)─> memory
@@ -23,7 +23,9 @@
                 if (!(what))                                                                                           \
                         fake_die(__FILE__, __LINE__, #what);                                                           \
         } while (0)
-/* A broken rule of the caller's own: what a device answers with a local error is the end of a test. */
+/*
+ * A broken rule of the caller's own: what a device answers with a local error is the end of a test.
+ */
 void fake_die(const char *file, int line, const char *what) __attribute__((noreturn));
 
 struct rdx_device {
@@ -296,7 +298,10 @@ void fake_transmit_live(struct rdx_pair *pair);
 
 /* fake_bulk.c: live. A fake_copy from or to the process of the other end. */
 int fake_copy_between(const struct rdx_pair *pair, void *own, void *other, uint32_t len, bool fetch);
-/* At the responder: WRITEs and READs in order, until one fails: *last is the last one executed, and what is returned is its result. */
+/*
+ * At the responder: WRITEs and READs in order, until one fails: *last is the last one executed, and
+ * what is returned is its result.
+ */
 int fake_execute_bulk(struct rdx_pair *pair, const struct rdx_work *work, unsigned count, unsigned *last);
 
 /* fake_initiator.c */

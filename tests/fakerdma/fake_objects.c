@@ -1,5 +1,6 @@
 /*
- * fake_objects.c - the fake's devices, domains, regions, windows and completion queues, and who may touch what.
+ * fake_objects.c - the fake's devices, domains, regions, windows and completion queues, and who may
+ * touch what.
  */
 #include "tests/fakerdma/fake_internal.h"
 
@@ -83,7 +84,7 @@ void fake_counts_read(struct fake_counts *out)
         fake_unlock();
 }
 
-/* ---- devices -------------------------------------------------------------------------------------- */
+/* ---- devices --------------------------------------------------------------------------------- */
 
 static unsigned rights(void)
 {
@@ -171,7 +172,7 @@ void fake_device_info(struct rdx_device *device, struct rdx_device_info *out)
         fake_unlock();
 }
 
-/* ---- domains, keys, regions ----------------------------------------------------------------------- */
+/* ---- domains, keys, regions ------------------------------------------------------------------ */
 
 int fake_domain_open(struct rdx_device *device, struct rdx_domain **out)
 {
@@ -285,7 +286,7 @@ struct rdx_region *fake_region_of(uint32_t lkey)
         return key->object;
 }
 
-/* ---- windows -------------------------------------------------------------------------------------- */
+/* ---- windows --------------------------------------------------------------------------------- */
 
 int fake_window_open(struct rdx_domain *domain, unsigned type, struct rdx_window **out)
 {
@@ -340,7 +341,10 @@ uint32_t fake_window_rkey(const struct rdx_window *window)
         return window->posted_key;
 }
 
-/* In the order of the send queue. A type 1 window is bound anew at will, a type 2 one only when it was invalidated. */
+/*
+ * In the order of the send queue. A type 1 window is bound anew at will, a type 2 one only when it
+ * was invalidated.
+ */
 int fake_bind(struct rdx_pair *pair, const struct rdx_work *work)
 {
         struct rdx_window *window = work->window;
@@ -404,7 +408,7 @@ int fake_check_rights(const struct rdx_pair *pair, uint32_t rkey, uint64_t addre
         return -EACCES;
 }
 
-/* ---- completion queues ---------------------------------------------------------------------------- */
+/* ---- completion queues ----------------------------------------------------------------------- */
 
 void fake_signal(int fd)
 {

@@ -1,9 +1,12 @@
 /*
- * fake_wire.c - the fake between processes: a sequenced-packet socket per connection, and a thread that is the device.
+ * fake_wire.c - the fake between processes: a sequenced-packet socket per connection, and a thread
+ * that is the device.
  *
- * Requests and answers go over the socket; the bytes are copied once, by the device of the process that they come to, from the other process's memory (process_vm_readv): those of a
- * WRITE at the responder, those of a READ at the requester, behind the responder's answer. So nothing comes into the memory of a pair that is in the error state, as
- * with devices, whatever the other end has yet to do. The thread is called fake-nic, so that measurements can leave its time out.
+ * Requests and answers go over the socket; the bytes are copied once, by the device of the process
+ * that they come to, from the other process's memory (process_vm_readv): those of a WRITE at the
+ * responder, those of a READ at the requester, behind the responder's answer. So nothing comes into
+ * the memory of a pair that is in the error state, as with devices, whatever the other end has yet
+ * to do. The thread is called fake-nic, so that measurements can leave its time out.
  */
 #include "tests/fakerdma/fake_internal.h"
 
@@ -97,7 +100,7 @@ static void name_socket(struct sockaddr_un *name, const char *address, uint16_t 
                   (int)sizeof(name->sun_path));
 }
 
-/* ---- what comes ----------------------------------------------------------------------------------- */
+/* ---- what comes ------------------------------------------------------------------------------ */
 
 static int copy_from(pid_t pid, void *own, void *other, uint32_t len)
 {
@@ -108,8 +111,11 @@ static int copy_from(pid_t pid, void *own, void *other, uint32_t len)
         return n == (long)len ? 0 : -ETIMEDOUT;
 }
 
-/* At the requester, of one that was answered: its bytes, if it is a READ. They count if the other end is there yet: one that has gone to the error state may
-   have given its memory to somebody else meanwhile. */
+/*
+ * At the requester, of one that was answered: its bytes, if it is a READ. They count if the other
+ * end is there yet: one that has gone to the error state may have given its memory to somebody else
+ * meanwhile.
+ */
 static int fetch(pid_t pid, int fd, const struct fake_work *item)
 {
         const struct rdx_work *work = &item->work;
@@ -208,7 +214,10 @@ static int execute_bulk(struct rdx_pair *pair, const struct message *message, ui
         return rv;
 }
 
-/* *owed: the answer that what was executed before waits for; the last one stands for all. A refusal is told at once: its pair is over. */
+/*
+ * *owed: the answer that what was executed before waits for; the last one stands for all. A refusal
+ * is told at once: its pair is over.
+ */
 static void execute(struct rdx_pair *pair, struct message *message, struct message *owed)
 {
         struct message answer = {.type = MESSAGE_DONE, .seq = message->seq};
@@ -264,7 +273,7 @@ static void take_message(struct rdx_pair *pair, struct message *message, struct 
         }
 }
 
-/* ---- initiators and targets ------------------------------------------------------------------------ */
+/* ---- initiators and targets ------------------------------------------------------------------ */
 
 static void close_link(struct fake_link *link)
 {
@@ -466,7 +475,10 @@ void fake_wire_hang_up(const struct rdx_pair *initiator)
         }
 }
 
-/* A few messages, if there are: as a device does, it tells of work that is done when it has nothing better to do, or of much at once. */
+/*
+ * A few messages, if there are: as a device does, it tells of work that is done when it has nothing
+ * better to do, or of much at once.
+ */
 static void take_messages(struct rdx_pair *pair, struct message *message)
 {
         struct message owed = {.type = 0};
@@ -517,7 +529,10 @@ static void *device_main(void *arg)
         return NULL;
 }
 
-/* A process that was forked has neither the thread nor, as with devices, any use for what its parent had open. */
+/*
+ * A process that was forked has neither the thread nor, as with devices, any use for what its
+ * parent had open.
+ */
 static void after_fork(void)
 {
         struct fake_world fresh = {.lock = PTHREAD_MUTEX_INITIALIZER, .next_port = 40000};
@@ -542,7 +557,7 @@ void fake_wire_start(void)
         pthread_detach(thread);
 }
 
-/* ---- connecting ----------------------------------------------------------------------------------- */
+/* ---- connecting ------------------------------------------------------------------------------ */
 
 int fake_wire_listen(struct rdx_listener *listener)
 {

@@ -1,8 +1,10 @@
 /*
- * fake_work.c - what is posted to the fake: its way to the other end, its execution there, its completion, and what an error does to the rest.
+ * fake_work.c - what is posted to the fake: its way to the other end, its execution there, its
+ * completion, and what an error does to the rest.
  *
- * Within a pair everything happens in order, as RC has it; between pairs in any. Bytes that a WRITE brought lie staged, or are visible in part; a message
- * behind them makes them visible; when the pair dies some of them appear and some never do.
+ * Within a pair everything happens in order, as RC has it; between pairs in any. Bytes that a WRITE
+ * brought lie staged, or are visible in part; a message behind them makes them visible; when the
+ * pair dies some of them appear and some never do.
  */
 #include "tests/fakerdma/fake_internal.h"
 
@@ -10,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- staged bytes --------------------------------------------------------------------------------- */
+/* ---- staged bytes ---------------------------------------------------------------------------- */
 
 static void show(struct fake_staged *staged, uint32_t from, uint32_t to)
 {
@@ -31,7 +33,10 @@ static void stage(struct rdx_pair *pair, char *to, char *bytes, uint32_t len)
         *link = staged;
 }
 
-/* all: a message came behind them, or the right ends: nothing appears later. Else the pair is over: any of them appear. */
+/*
+ * all: a message came behind them, or the right ends: nothing appears later. Else the pair is over:
+ * any of them appear.
+ */
 void fake_settle(struct rdx_pair *pair, bool all)
 {
         struct fake_staged *staged;
@@ -45,7 +50,7 @@ void fake_settle(struct rdx_pair *pair, bool all)
         }
 }
 
-/* ---- at the responder ----------------------------------------------------------------------------- */
+/* ---- at the responder ------------------------------------------------------------------------ */
 
 int fake_copy_here(const struct rdx_pair *pair, void *own, void *other, uint32_t len, bool fetch)
 {
@@ -145,7 +150,7 @@ int fake_execute(struct rdx_pair *pair, const struct rdx_work *work, fake_copy c
         return rv;
 }
 
-/* ---- posting -------------------------------------------------------------------------------------- */
+/* ---- posting --------------------------------------------------------------------------------- */
 
 static bool is_local(const struct rdx_work *work)
 {
@@ -247,7 +252,7 @@ int fake_post_receive(struct rdx_pair *pair, uint64_t tag, void *address, uint32
         return rv;
 }
 
-/* ---- completing ----------------------------------------------------------------------------------- */
+/* ---- completing ------------------------------------------------------------------------------ */
 
 static void push_sent(struct rdx_pair *pair, const struct fake_work *item, int result)
 {
@@ -341,7 +346,7 @@ bool fake_complete(struct rdx_pair *pair)
         return true;
 }
 
-/* ---- on the way ----------------------------------------------------------------------------------- */
+/* ---- on the way ------------------------------------------------------------------------------ */
 
 static struct fake_work *first_unsent(const struct rdx_pair *pair)
 {
@@ -387,7 +392,10 @@ static struct fake_work *send_bulk(struct rdx_pair *pair, struct fake_work *firs
         return last;
 }
 
-/* An initiator has one on its way at a time: they go to different processes, and none may be behind one that fails. */
+/*
+ * An initiator has one on its way at a time: they go to different processes, and none may be behind
+ * one that fails.
+ */
 void fake_transmit_live(struct rdx_pair *pair)
 {
         struct fake_work *item, *sent = NULL; /* the latest, while it is known to be there */
@@ -408,7 +416,9 @@ void fake_transmit_live(struct rdx_pair *pair)
                         while (fake_complete(pair))
                                 ;
                 } else if (fake_fault(&item->work)) {
-                        /* Lost: told when those before it are through, and nothing goes behind it. */
+                        /*
+                         * Lost: told when those before it are through, and nothing goes behind it.
+                         */
                         item->executed = true;
                         item->result = -ETIMEDOUT;
                         while (fake_complete(pair))
@@ -432,7 +442,10 @@ static int execute_far(struct rdx_pair *pair, const struct rdx_work *work)
         return target != NULL ? fake_target_execute(target, pair, work, fake_copy_here) : -ETIMEDOUT;
 }
 
-/* A failure here is one of a lost request (nothing happened), of a lost answer (it did), or of the responder. */
+/*
+ * A failure here is one of a lost request (nothing happened), of a lost answer (it did), or of the
+ * responder.
+ */
 static void transmit(struct rdx_pair *pair, struct fake_work *item)
 {
         bool lost = fake_point(), unanswered = fake_point();
@@ -486,7 +499,7 @@ bool fake_step(void)
         return chosen != NULL;
 }
 
-/* ---- the table ------------------------------------------------------------------------------------ */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 static const struct rdx_transport table = {
         .version = RDX_TRANSPORT_VERSION,
@@ -539,7 +552,10 @@ const struct rdx_transport *fake_transport(void)
         return &table;
 }
 
-/* What rdx_transport_load() looks for. A live one's ways are found as those of devices are: by who may block. */
+/*
+ * What rdx_transport_load() looks for. A live one's ways are found as those of devices are: by who
+ * may block.
+ */
 const struct rdx_transport *rdx_driver(void);
 const struct rdx_transport *rdx_driver(void)
 {

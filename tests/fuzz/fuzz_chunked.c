@@ -1,6 +1,7 @@
 /*
- * fuzz_chunked.c - any aws-chunked body, cut anywhere. The first byte chooses form and announced length, the second the size
- * of the pieces. Whatever the cuts, bytes and result are the same as in one piece, and no more is handed out than announced.
+ * fuzz_chunked.c - any aws-chunked body, cut anywhere. The first byte chooses form and announced
+ * length, the second the size of the pieces. Whatever the cuts, bytes and result are the same as in
+ * one piece, and no more is handed out than announced.
  */
 #include <assert.h>
 #include <stdlib.h>

@@ -1,8 +1,9 @@
 /*
- * fuzz_frame.c - libFuzzer: 4 KiB that claim to be a frame's header, and a payload that claims to be its. What passes
- * the check must be safe to use.
+ * fuzz_frame.c - libFuzzer: 4 KiB that claim to be a frame's header, and a payload that claims to
+ * be its. What passes the check must be safe to use.
  *
- * The first byte chooses: as it is, or with the checksum made right (so that the fields behind it are reached).
+ * The first byte chooses: as it is, or with the checksum made right (so that the fields behind it
+ * are reached).
  */
 #include <stdint.h>
 #include <stdlib.h>

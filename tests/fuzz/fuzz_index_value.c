@@ -1,6 +1,6 @@
 /*
- * fuzz_index_value.c - libFuzzer: bytes that claim to be a value of the index (fmt_value, attrs, parts). What passes
- * the check must be safe to walk.
+ * fuzz_index_value.c - libFuzzer: bytes that claim to be a value of the index (fmt_value, attrs,
+ * parts). What passes the check must be safe to walk.
  */
 #include <stdint.h>
 #include <stdlib.h>

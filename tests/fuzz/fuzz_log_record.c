@@ -1,7 +1,9 @@
 /*
- * fuzz_log_record.c - any bytes as a log file and as a record's body: reading them back must end, and stay inside them.
+ * fuzz_log_record.c - any bytes as a log file and as a record's body: reading them back must end,
+ * and stay inside them.
  *
- * The first byte says how the rest is used. Checksums are made right where they stand in the way, so that what lies behind them is met.
+ * The first byte says how the rest is used. Checksums are made right where they stand in the way,
+ * so that what lies behind them is met.
  */
 #include <fcntl.h>
 #include <stdio.h>

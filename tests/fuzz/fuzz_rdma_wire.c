@@ -1,6 +1,7 @@
 /*
- * fuzz_rdma_wire.c - private data, tokens, windows and messages of RDMA sessions from any bytes. The first byte chooses which. What is taken is
- * inside what was given, keeps the limits, and written again it is read as the same.
+ * fuzz_rdma_wire.c - private data, tokens, windows and messages of RDMA sessions from any bytes.
+ * The first byte chooses which. What is taken is inside what was given, keeps the limits, and
+ * written again it is read as the same.
  */
 #include <assert.h>
 #include <stdlib.h>

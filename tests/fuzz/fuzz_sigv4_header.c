@@ -1,6 +1,7 @@
 /*
- * fuzz_sigv4_header.c - any Authorization header, query and headers through parsing and verifying. The input is lines: the
- * target, then header lines. Nothing may verify, since nobody can guess the secret; what parses has bounded, terminated fields.
+ * fuzz_sigv4_header.c - any Authorization header, query and headers through parsing and verifying.
+ * The input is lines: the target, then header lines. Nothing may verify, since nobody can guess the
+ * secret; what parses has bounded, terminated fields.
  */
 #include <assert.h>
 #include <stdlib.h>

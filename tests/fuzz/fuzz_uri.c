@@ -1,7 +1,7 @@
 /*
- * fuzz_uri.c - any request target, Host header, copy source, range, date and ETag list. The input is cut at its first two
- * line ends: target, host, and a value that goes through every parser of values. What comes out keeps its bounds, and what
- * encodes decodes to the same.
+ * fuzz_uri.c - any request target, Host header, copy source, range, date and ETag list. The input
+ * is cut at its first two line ends: target, host, and a value that goes through every parser of
+ * values. What comes out keeps its bounds, and what encodes decodes to the same.
  */
 #include <assert.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /*
- * fuzz_xml.c - any body as each of the documents clients send, whole and cut. The first byte chooses the kind, the second the
- * size of the pieces. Results agree, tables keep their bounds, and keys that were read can be written and read again.
+ * fuzz_xml.c - any body as each of the documents clients send, whole and cut. The first byte
+ * chooses the kind, the second the size of the pieces. Results agree, tables keep their bounds, and
+ * keys that were read can be written and read again.
  */
 #include <assert.h>
 #include <stdlib.h>

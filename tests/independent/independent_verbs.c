@@ -1,8 +1,10 @@
 /*
- * The verbs that the independent client needs, flat enough for Python's ctypes; everything about the protocol is in Python (session.py).
+ * The verbs that the independent client needs, flat enough for Python's ctypes; everything about
+ * the protocol is in Python (session.py).
  *
- * A link is one connection with its queue pair; a domain is a protection domain, which all links of a session share. A link belongs to one
- * thread. Functions return 0 or a negative errno unless they say otherwise. It uses nothing of the project, so that it proves nothing by sharing.
+ * A link is one connection with its queue pair; a domain is a protection domain, which all links of
+ * a session share. A link belongs to one thread. Functions return 0 or a negative errno unless they
+ * say otherwise. It uses nothing of the project, so that it proves nothing by sharing.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -228,8 +230,10 @@ void vb_addresses(struct vb_link *link, uint8_t own[16], uint8_t other[16], uint
         *qp_number = link->id->qp == NULL ? 0 : link->id->qp->qp_num;
 }
 
-/* Connects with this private data. Where the link has no queue pair, qp_number is what it says to have: what a forger would do. 0 when an answer of
- * whatever kind came: it is in *fate. */
+/*
+ * Connects with this private data. Where the link has no queue pair, qp_number is what it says to
+ * have: what a forger would do. 0 when an answer of whatever kind came: it is in *fate.
+ */
 int vb_connect(struct vb_link *link, const void *data, uint32_t length, uint32_t qp_number, uint32_t responder_resources,
                uint32_t initiator_depth, int timeout_ms, struct vb_fate *fate)
 {
@@ -270,8 +274,11 @@ static int poll_once(struct vb_link *link, struct vb_completion *out)
         return 1;
 }
 
-/* Moves the queue pair to the error state and waits until its receives were given back: nobody writes through it any more. A packet that was
- * being taken in when the state changed lies before the last of these completions. */
+/*
+ * Moves the queue pair to the error state and waits until its receives were given back: nobody
+ * writes through it any more. A packet that was being taken in when the state changed lies before
+ * the last of these completions.
+ */
 int vb_fence(struct vb_link *link)
 {
         struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
@@ -290,7 +297,10 @@ int vb_fence(struct vb_link *link)
         return -rv;
 }
 
-/* The next completion: 1. 0 when none came in time. 2 when the connection ended instead: *fate has it. */
+/*
+ * The next completion: 1. 0 when none came in time. 2 when the connection ended instead: *fate has
+ * it.
+ */
 int vb_poll(struct vb_link *link, int timeout_ms, struct vb_completion *out, struct vb_fate *fate)
 {
         int64_t end = now_ms() + timeout_ms;
@@ -362,7 +372,10 @@ int vb_window_free(struct ibv_mw *mw)
         return -ibv_dealloc_mw(mw);
 }
 
-/* Binds a window to a part of a region; a length of 0 (type 1) takes the right back. Completes on the link, as `id`. */
+/*
+ * Binds a window to a part of a region; a length of 0 (type 1) takes the right back. Completes on
+ * the link, as `id`.
+ */
 int vb_bind(struct vb_link *link, uint64_t id, struct ibv_mw *mw, struct ibv_mr *mr, uint64_t at, uint64_t length,
             int access, uint32_t *rkey)
 {
@@ -396,7 +409,10 @@ int vb_invalidate(struct vb_link *link, uint64_t id, uint32_t rkey)
         return -ibv_post_send(link->id->qp, &wr, &bad);
 }
 
-/* CRC32C of so many bytes that follow those of `crc`: the polynomial as RFC 3720 has it, eight tables at once. */
+/*
+ * CRC32C of so many bytes that follow those of `crc`: the polynomial as RFC 3720 has it, eight
+ * tables at once.
+ */
 uint32_t vb_crc32c(uint32_t crc, const uint8_t *bytes, size_t length)
 {
         static uint32_t table[8][256];

@@ -60,7 +60,7 @@ const int *cf_errors(enum cf_kind kind)
         return errors[kind];
 }
 
-/* ---- which call is it ---------------------------------------------------------------------------------------- */
+/* ---- which call is it ------------------------------------------------------------------------ */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static atomic_bool on;
@@ -172,8 +172,12 @@ static bool flushes(enum cf_kind kind)
         return kind == CF_FLUSH || kind == CF_RING_FLUSH;
 }
 
-/* While a fault goes on it meets everything of its sort: a bad medium does not stop at one function, nor does a full one. What was written is flushed by a full
- * one all the same: a file system says of a flush that it is full where it had promised space that it has not, and that is a fault of its own. */
+/*
+ * While a fault goes on it meets everything of its sort: a bad medium does not stop at one
+ * function, nor does a full one. What was written is flushed by a full one all the same: a file
+ * system says of a flush that it is full where it had promised space that it has not, and that is a
+ * fault of its own.
+ */
 static bool goes_with(enum cf_kind kind)
 {
         unsigned i;
@@ -221,7 +225,7 @@ static int fails(enum cf_kind kind, uint64_t offset, int fd, const char *name)
         return rv;
 }
 
-/* ---- the functions ------------------------------------------------------------------------------------------- */
+/* ---- the functions --------------------------------------------------------------------------- */
 
 /* NAME(PARAMETERS) fails with FAILED (and errno) or is CALL. */
 #define WRAP(type, name, parameters, call, kind, fd, path, failed)                                                     \
@@ -320,7 +324,7 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(
         return rv != 0 ? rv : __real_pthread_create(thread, attr, run, arg);
 }
 
-/* ---- rings --------------------------------------------------------------------------------------------------- */
+/* ---- rings ----------------------------------------------------------------------------------- */
 
 /* An I/O of which something harmless is done, and whose completion says something else. */
 struct taken {

@@ -1,9 +1,12 @@
 /*
- * call_faults.h - a call of the engine, on files of some drives, that the kernel refuses: once, or for a while.
+ * call_faults.h - a call of the engine, on files of some drives, that the kernel refuses: once, or
+ * for a while.
  *
- * The program that uses it is linked with --wrap for each of those functions (CALL_FAULTS_WRAP in the Makefile). A call has a kind (which function, and what it is asked
- * for), a site (where in the engine it stands), and a class of files. In a run that looks, each (kind, site, class, drive) is counted; in a run that has a
- * fault, the nth of one of them fails. What the engine gives to a ring is a call that ends with its completion.
+ * The program that uses it is linked with --wrap for each of those functions (CALL_FAULTS_WRAP in
+ * the Makefile). A call has a kind (which function, and what it is asked for), a site (where in the
+ * engine it stands), and a class of files. In a run that looks, each (kind, site, class, drive) is
+ * counted; in a run that has a fault, the nth of one of them fails. What the engine gives to a ring
+ * is a call that ends with its completion.
  */
 #ifndef MILLRACE_TESTS_CALL_FAULTS_H
 #define MILLRACE_TESTS_CALL_FAULTS_H
@@ -59,7 +62,10 @@ struct cf_seen {
 
 /* The errors that fit a kind; ends with 0. */
 const int *cf_errors(enum cf_kind kind);
-/* Begins: roots are the folders of the drives. fault NULL: looks only. spared: what threads that the test itself makes are given. */
+/*
+ * Begins: roots are the folders of the drives. fault NULL: looks only. spared: what threads that
+ * the test itself makes are given.
+ */
 void cf_begin(struct cf_seen *seen, const struct cf_fault *fault, const char *const *roots, unsigned count);
 void cf_spare(void *const *args, unsigned count);
 /* No call fails from now on, and none is counted. */

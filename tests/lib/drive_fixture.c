@@ -1,5 +1,6 @@
 /*
- * drive_fixture.c - see drive_fixture.h. Trouble of the fixture itself aborts: it is no result of the test.
+ * drive_fixture.c - see drive_fixture.h. Trouble of the fixture itself aborts: it is no result of
+ * the test.
  */
 #include "tests/lib/drive_fixture.h"
 
@@ -30,7 +31,7 @@ static void run_command(const char *format, ...)
         MUST(system(command) == 0);
 }
 
-/* ---- life ------------------------------------------------------------------------------------------ */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 static void on_failed(void *arg, struct eng_drive *drive, const char *text)
 {
@@ -181,7 +182,7 @@ void fx_destroy(struct fx *fx)
         pthread_mutex_destroy(&fx->lock);
 }
 
-/* ---- ops ------------------------------------------------------------------------------------------- */
+/* ---- ops ------------------------------------------------------------------------------------- */
 
 static void op_done(struct eng_op *op)
 {
@@ -294,7 +295,7 @@ void fx_start_group(struct fx *fx, struct fx_op *ops, unsigned n)
         sem_post(&hold.go);
 }
 
-/* ---- appends --------------------------------------------------------------------------------------- */
+/* ---- appends --------------------------------------------------------------------------------- */
 
 void fx_fill_append(struct fx_op *op, const struct fx_body *body, uint32_t pg, uint64_t seq, uint64_t committed)
 {
@@ -406,7 +407,7 @@ bool fx_wait_indexed(struct fx *fx)
         return info.memtable_bytes == 0;
 }
 
-/* ---- damage ---------------------------------------------------------------------------------------- */
+/* ---- damage ---------------------------------------------------------------------------------- */
 
 static bool ends_in(const char *name, const char *suffix)
 {

@@ -1,5 +1,6 @@
 /*
- * drive_fixture.h - a local drive in a temporary folder, with loops running, for tests: ops are submitted from the test's thread and waited for.
+ * drive_fixture.h - a local drive in a temporary folder, with loops running, for tests: ops are
+ * submitted from the test's thread and waited for.
  */
 #ifndef MILLRACE_TESTS_DRIVE_FIXTURE_H
 #define MILLRACE_TESTS_DRIVE_FIXTURE_H
@@ -58,8 +59,10 @@ int fx_open(struct fx *fx);
 void fx_stop(struct fx *fx);
 /* Stops the loops and closes. */
 void fx_close(struct fx *fx);
-/* As a crash would: what is on disk stays as it is, the process forgets. Works on a copy of the folder taken while the drive is open, so call
- * it, then fx_close(), then fx_restore(). */
+/*
+ * As a crash would: what is on disk stays as it is, the process forgets. Works on a copy of the
+ * folder taken while the drive is open, so call it, then fx_close(), then fx_restore().
+ */
 void fx_snapshot(const struct fx *fx, const char *name);
 void fx_restore(struct fx *fx, const char *name);
 /* Closes if need be, and removes everything. */
@@ -68,13 +71,16 @@ void fx_destroy(struct fx *fx);
 void fx_start(struct fx *fx, unsigned loop, struct fx_op *op);
 int fx_wait(struct fx_op *op);
 int fx_run(struct fx *fx, struct fx_op *op); /* on loop 0, the owner */
-/* Starts them, on the loops in turn, while the owner is held up: it meets all of them in one round, before anything that they begin can end. Of appends so
- * the first is written alone, and the others, as far as one batch goes, together, however quick the drive is. */
+/*
+ * Starts them, on the loops in turn, while the owner is held up: it meets all of them in one round,
+ * before anything that they begin can end. Of appends so the first is written alone, and the
+ * others, as far as one batch goes, together, however quick the drive is.
+ */
 void fx_start_group(struct fx *fx, struct fx_op *ops, unsigned n);
 /* Runs a function on a loop's thread and waits for it. */
 void fx_call(struct fx *fx, unsigned loop, void (*function)(void *arg), void *arg);
 
-/* ---- ops, on the owner loop ------------------------------------------------------------------------ */
+/* ---- ops, on the owner loop ------------------------------------------------------------------ */
 
 void fx_fill_append(struct fx_op *op, const struct fx_body *body, uint32_t pg, uint64_t seq, uint64_t committed);
 int fx_append(struct fx *fx, const struct fx_body *body, uint32_t pg, uint64_t seq, uint64_t committed);
@@ -90,7 +96,7 @@ int fx_lookup_rv(struct fx *fx, const char *name);
 /* Waits until the index holds all that is applied (polls figures). */
 bool fx_wait_indexed(struct fx *fx);
 
-/* ---- damage ---------------------------------------------------------------------------------------- */
+/* ---- damage ---------------------------------------------------------------------------------- */
 
 /* Path of the file of a folder (log, data) whose name comes first. */
 void fx_first(const struct fx *fx, const char *folder, char *out, size_t cap);

@@ -1,7 +1,9 @@
 /*
- * epoch_gate.h - ends the epochs of a store that serves with one that takes in a drive and is written on chosen drives alone.
+ * epoch_gate.h - ends the epochs of a store that serves with one that takes in a drive and is
+ * written on chosen drives alone.
  *
- * A drive of the test's own stands before each of the store's and looks at the records of epochs. Set up and taken down by the test thread.
+ * A drive of the test's own stands before each of the store's and looks at the records of epochs.
+ * Set up and taken down by the test thread.
  */
 #ifndef MILLRACE_TESTS_EPOCH_GATE_H
 #define MILLRACE_TESTS_EPOCH_GATE_H
@@ -27,7 +29,10 @@ struct epoch_gate {
         struct eng_buf *cut;
 };
 
-/* gate: sf, takes, reaches and without_tail set, the rest zeroes. Before those drives of the store that are open and have no gate yet. */
+/*
+ * gate: sf, takes, reaches and without_tail set, the rest zeroes. Before those drives of the store
+ * that are open and have no gate yet.
+ */
 void epoch_gate_put(struct epoch_gate *gate);
 /* After the store was closed. */
 void epoch_gate_free(struct epoch_gate *gate);

@@ -86,7 +86,9 @@ void fd_faults_feed(const struct fd_faults *faults, unsigned bytes)
         }
 }
 
-/* The drive may have closed a file meanwhile, and its number is another's: that one stays as it is. */
+/*
+ * The drive may have closed a file meanwhile, and its number is another's: that one stays as it is.
+ */
 void fd_faults_end(struct fd_faults *faults)
 {
         char path[512];

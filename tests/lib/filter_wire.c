@@ -1,9 +1,10 @@
 /*
  * filter_wire.c - operations as bytes: what the serialise filter sends them through, in tests.
  *
- * A remote drive will get its operations so; until then this shows that an operation holds all that the drive needs, and an answer all that the
- * caller needs, without a pointer from one side to the other. Memory of the decoded op is its own (of->wire, of->slot). Each
- * call is on the op's home loop.
+ * A remote drive will get its operations so; until then this shows that an operation holds all that
+ * the drive needs, and an answer all that the caller needs, without a pointer from one side to the
+ * other. Memory of the decoded op is its own (of->wire, of->slot). Each call is on the op's home
+ * loop.
  */
 #include "tests/lib/filter_wire.h"
 
@@ -14,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- writing and reading bytes --------------------------------------------------------------------- */
+/* ---- writing and reading bytes --------------------------------------------------------------- */
 
 /* Bytes under construction, or being read. */
 struct wire {
@@ -104,7 +105,7 @@ static struct eng_buf *get_buf(struct wire *wire)
         return buf;
 }
 
-/* ---- requests -------------------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 static void wire_put_append(struct wire *wire, const struct eng_op *op)
 {
@@ -381,7 +382,7 @@ static void wire_free(struct eng_filter_op *of)
         free(of->wire);
 }
 
-/* ---- answers --------------------------------------------------------------------------------------- */
+/* ---- answers --------------------------------------------------------------------------------- */
 
 static void put_answer(struct wire *wire, const struct eng_op *op)
 {

@@ -1,5 +1,6 @@
 /*
- * filter_wire.h - gives the filter "serialise" (engine/drive/filter.c) its bytes. A daemon has none, and refuses that word.
+ * filter_wire.h - gives the filter "serialise" (engine/drive/filter.c) its bytes. A daemon has
+ * none, and refuses that word.
  */
 #ifndef MILLRACE_TESTS_FILTER_WIRE_H
 #define MILLRACE_TESTS_FILTER_WIRE_H

@@ -1,5 +1,6 @@
 /*
- * shard_fixture.h - shards on a drive of drive_fixture.h: written, read and discarded, with bytes that follow from their names.
+ * shard_fixture.h - shards on a drive of drive_fixture.h: written, read and discarded, with bytes
+ * that follow from their names.
  */
 #ifndef MILLRACE_TESTS_SHARD_FIXTURE_H
 #define MILLRACE_TESTS_SHARD_FIXTURE_H
@@ -10,7 +11,10 @@
 
 /* Byte i of the payload of a stripe of object id. */
 uint8_t sh_pattern(uint64_t id, uint32_t stripe, size_t i);
-/* One loop's slot is another loop's memory: tests use memory of their own of the same shape. free() it. */
+/*
+ * One loop's slot is another loop's memory: tests use memory of their own of the same shape. free()
+ * it.
+ */
 uint8_t *sh_new_slot(void);
 int sh_write(struct fx *fx, uint64_t id, uint32_t stripe, uint32_t len);
 /* 0; -EILSEQ for wrong bytes (never to be seen); or READ's result. */

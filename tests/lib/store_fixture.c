@@ -18,7 +18,7 @@
 #include "engine/drive/index.h"
 #include "tests/lib/wait.h"
 
-/* ---- bytes ------------------------------------------------------------------------------------------- */
+/* ---- bytes ----------------------------------------------------------------------------------- */
 
 void sf_fill(uint8_t *out, uint64_t seed, uint64_t offset, size_t len)
 {
@@ -41,7 +41,7 @@ void sf_fill(uint8_t *out, uint64_t seed, uint64_t offset, size_t len)
         }
 }
 
-/* ---- life ---------------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 void sf_make(struct sf *sf, unsigned drives, unsigned loops)
 {
@@ -249,7 +249,7 @@ void sf_put_row(const struct sf *sf, unsigned slot, const struct sf_row *row)
         eng_index_close(index);
 }
 
-/* ---- calls ------------------------------------------------------------------------------------------------ */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 /* One blocking call. start() runs on the loop; finish() is called by its callback. */
 struct call {

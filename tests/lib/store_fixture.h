@@ -1,5 +1,6 @@
 /*
- * store_fixture.h - a whole store over temporary folders with running loops, and blocking calls for tests.
+ * store_fixture.h - a whole store over temporary folders with running loops, and blocking calls for
+ * tests.
  *
  * Each call runs on the loop named and waits for its callback. Test thread only.
  */
@@ -26,10 +27,16 @@ struct sf {
         bool got_inline;               /* what the last sf_get() found has its bytes in its record */
 };
 
-/* Makes folders; then open (format or not). ready: waits until health says ready (or, with want_ready false, not at all). */
+/*
+ * Makes folders; then open (format or not). ready: waits until health says ready (or, with
+ * want_ready false, not at all).
+ */
 void sf_make(struct sf *sf, unsigned drives, unsigned loops);
 int sf_open(struct sf *sf, bool format);
-/* From now on only the folders of these slots are given to the store: bit 0 is slot 0. Between sf_close() and sf_open(). */
+/*
+ * From now on only the folders of these slots are given to the store: bit 0 is slot 0. Between
+ * sf_close() and sf_open().
+ */
 void sf_give(struct sf *sf, uint64_t slots);
 bool sf_wait_ready(struct sf *sf, unsigned seconds);
 /* The seconds are those of a quick machine: it waits longer where it must (wait.h). */

@@ -1,5 +1,6 @@
 /*
- * store_objects.h - a few objects of many sizes in a store of store_fixture.h, and what is known of each. Test thread only.
+ * store_objects.h - a few objects of many sizes in a store of store_fixture.h, and what is known of
+ * each. Test thread only.
  */
 #ifndef MILLRACE_TESTS_STORE_OBJECTS_H
 #define MILLRACE_TESTS_STORE_OBJECTS_H

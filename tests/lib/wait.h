@@ -6,7 +6,10 @@
 
 #include <unistd.h>
 
-/* Seconds; only a test that fails waits so long, and the slowest machine, with a sanitizer and other tests beside it, has to do with it. */
+/*
+ * Seconds; only a test that fails waits so long, and the slowest machine, with a sanitizer and
+ * other tests beside it, has to do with it.
+ */
 #define WAIT_MOST    120u
 #define WAIT_STEP_US 10000u
 #define WAIT_TURNS   (WAIT_MOST * (1000000 / WAIT_STEP_US))

@@ -3,15 +3,18 @@
  *
  *   cutfs FOLDER LOG
  *
- * Mounts itself on FOLDER and serves one request after the other until SIGTERM. It behaves like any file system to who uses it, and appends each
- * change, each flush and each end of an O_DSYNC write to LOG (cutlog.h), from which cutimg makes the file system as it could be found
- * after a cut at any moment.
+ * Mounts itself on FOLDER and serves one request after the other until SIGTERM. It behaves like any
+ * file system to who uses it, and appends each change, each flush and each end of an O_DSYNC write
+ * to LOG (cutlog.h), from which cutimg makes the file system as it could be found after a cut at
+ * any moment.
  *
- * What is durable is what POSIX promises and no more: data and size of a file after fsync or fdatasync of it, the bytes of one write after an
- * O_DSYNC or RWF_DSYNC write, names after fsync of their folder.
+ * What is durable is what POSIX promises and no more: data and size of a file after fsync or
+ * fdatasync of it, the bytes of one write after an O_DSYNC or RWF_DSYNC write, names after fsync of
+ * their folder.
  *
- * The file .cut in its root is the control: reading it gives the number of entries so far; writing "settle" makes everything
- * durable, "fail NAME" and "mend NAME" make a folder of the root answer EIO, and no more.
+ * The file .cut in its root is the control: reading it gives the number of entries so far; writing
+ * "settle" makes everything durable, "fail NAME" and "mend NAME" make a folder of the root answer
+ * EIO, and no more.
  */
 #define FUSE_USE_VERSION 312
 
@@ -37,7 +40,7 @@ struct handle {
         bool synced; /* the last request was a write with O_DSYNC: an fsync right behind it is the kernel's own */
 };
 
-/* ---- answers --------------------------------------------------------------------------------------- */
+/* ---- answers --------------------------------------------------------------------------------- */
 
 static void control_attributes(struct stat *out)
 {
@@ -60,7 +63,7 @@ static void reply_node(fuse_req_t req, struct cut_node *node, struct fuse_file_i
                 fuse_reply_entry(req, &param);
 }
 
-/* ---- the control ----------------------------------------------------------------------------------- */
+/* ---- the control ----------------------------------------------------------------------------- */
 
 static void control_lookup(fuse_req_t req)
 {
@@ -113,7 +116,7 @@ static void control_write(fuse_req_t req, const char *data, size_t size)
                 fuse_reply_write(req, size);
 }
 
-/* ---- names ----------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
@@ -278,7 +281,7 @@ static void op_fsyncdir(fuse_req_t req, fuse_ino_t inode, int datasync, struct f
         fuse_reply_err(req, 0);
 }
 
-/* ---- attributes ------------------------------------------------------------------------------------ */
+/* ---- attributes ------------------------------------------------------------------------------ */
 
 static void op_getattr(fuse_req_t req, fuse_ino_t inode, struct fuse_file_info *info)
 {
@@ -323,7 +326,7 @@ static void op_statfs(fuse_req_t req, fuse_ino_t inode)
         fuse_reply_statfs(req, &st);
 }
 
-/* ---- files ----------------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 static int open_handle(struct fuse_file_info *info)
 {
@@ -384,7 +387,10 @@ static void op_read(fuse_req_t req, fuse_ino_t inode, size_t size, off_t offset,
                 fuse_reply_buf(req, (const char *)node->data + at, size < node->size - at ? size : node->size - at);
 }
 
-/* The kernel hands O_DSYNC and RWF_DSYNC down with each write. Until the range entry a cut finds the write torn. */
+/*
+ * The kernel hands O_DSYNC and RWF_DSYNC down with each write. Until the range entry a cut finds
+ * the write torn.
+ */
 static void op_write(fuse_req_t req, fuse_ino_t inode, const char *data, size_t size, off_t offset,
                      struct fuse_file_info *info)
 {
@@ -463,7 +469,7 @@ static void op_lseek(fuse_req_t req, fuse_ino_t inode, off_t offset, int whence,
                 fuse_reply_lseek(req, (off_t)(page < at ? at : page > node->size ? node->size : page));
 }
 
-/* ---- life ------------------------------------------------------------------------------------------ */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 static void op_init(void *arg, struct fuse_conn_info *conn)
 {

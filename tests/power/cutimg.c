@@ -4,14 +4,15 @@
  *   cutimg LOG list                        one line per entry: number, kind, inode, path, offset, bytes
  *   cutimg LOG image N MODE SEED FOLDER    FOLDER (made anew) as it is after a cut at N; prints what became of each volatile piece
  *
- * A piece is one write, one change of size, or one change of a name that nothing has made durable yet. MODE says what becomes of them:
+ * A piece is one write, one change of size, or one change of a name that nothing has made durable
+ * yet. MODE says what becomes of them:
  *   none    all are lost             all     all are there (as after SIGKILL)
  *   random  each is there, lost, or torn by sectors; how likely is drawn for each folder of the root, so that drives differ
  *   but     all but one are there    one     all but one are lost
  * SEED decides, together with the number of the piece, so the same arguments give the same image.
  *
- * A write is kept by whole sectors as the file had them after it: a disk never gets a part of a sector. A later piece may be there where an
- * earlier one is not. Names and data go separate ways.
+ * A write is kept by whole sectors as the file had them after it: a disk never gets a part of a
+ * sector. A later piece may be there where an earlier one is not. Names and data go separate ways.
  */
 #include "tests/power/cutmodel.h"
 
@@ -36,7 +37,7 @@ static void print_path(uint64_t inode)
         printf("%s", cut_nodes[inode]->label);
 }
 
-/* ---- what becomes of the pieces -------------------------------------------------------------------- */
+/* ---- what becomes of the pieces -------------------------------------------------------------- */
 
 enum mode { NONE, ALL, RANDOM, BUT, ONE };
 enum fate { LOST, KEPT, TORN };
@@ -138,7 +139,7 @@ static void decide_all(enum mode mode, uint64_t seed)
                         decide(cut_nodes[i], &cut_nodes[i]->pieces[j], mode, seed, at++ == picked);
 }
 
-/* ---- the folders ----------------------------------------------------------------------------------- */
+/* ---- the folders ----------------------------------------------------------------------------- */
 
 static bool all_zero(const uint8_t *bytes, size_t len)
 {
@@ -185,7 +186,7 @@ static void write_folder(int parent, const char *name, const struct cut_node *fo
         close(fd);
 }
 
-/* ---- commands -------------------------------------------------------------------------------------- */
+/* ---- commands -------------------------------------------------------------------------------- */
 
 static int list(struct cut_reader *r)
 {

@@ -1,5 +1,6 @@
 /*
- * cutlog.h - the log of a cutfs: everything that changed the file system and everything that made changes durable, in one order.
+ * cutlog.h - the log of a cutfs: everything that changed the file system and everything that made
+ * changes durable, in one order.
  *
  * cutfs appends to it, cutimg reads it. A file is a sequence of entries: | cut_entry | name | new name | data |. The number of an entry is its
  * place in the sequence, from 1 on; a power cut "at N" comes after entry N and before entry N+1. Inode numbers are never used again.

@@ -1,8 +1,9 @@
 /*
- * cutmodel.c - takes the log of a cutfs in, entry by entry: what is durable, and the pieces that are not.
+ * cutmodel.c - takes the log of a cutfs in, entry by entry: what is durable, and the pieces that
+ * are not.
  *
- * A write is a piece by whole sectors, as the file had them after it. A piece ends when something makes it durable; where a later write is durable
- * already, an earlier piece no longer shows.
+ * A write is a piece by whole sectors, as the file had them after it. A piece ends when something
+ * makes it durable; where a later write is durable already, an earlier piece no longer shows.
  */
 #include "tests/power/cutmodel.h"
 
@@ -44,7 +45,7 @@ static char *text_of(const char *at, size_t len)
         return text;
 }
 
-/* ---- cut_nodes ----------------------------------------------------------------------------------------- */
+/* ---- cut_nodes ------------------------------------------------------------------------------- */
 
 struct cut_node *cut_node_new(uint64_t inode, uint64_t folder, bool is_folder, const char *label)
 {
@@ -92,7 +93,7 @@ static void pieces_clear(struct cut_node *node)
         node->piece_count = 0;
 }
 
-/* ---- names ----------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 static void name_remove(struct cut_node *folder, const char *text)
 {
@@ -133,7 +134,7 @@ static void apply_name(struct cut_node *folder, const struct cut_piece *piece)
         }
 }
 
-/* ---- data ------------------------------------------------------------------------------------------ */
+/* ---- data ------------------------------------------------------------------------------------ */
 
 static uint64_t sector_down(uint64_t bytes)
 {
@@ -236,7 +237,10 @@ static void flush(struct cut_node *node)
         pieces_clear(node);
 }
 
-/* What comes before a change that makes a file shorter cannot be told from it any more by what comes after. */
+/*
+ * What comes before a change that makes a file shorter cannot be told from it any more by what
+ * comes after.
+ */
 static void flush_cuts(struct cut_node *file)
 {
         size_t i, count = 0;
@@ -252,7 +256,10 @@ static void flush_cuts(struct cut_node *file)
         file->piece_count -= count;
 }
 
-/* The bytes of a range are durable, and what is needed to find them; what lies wholly inside is no piece any more. */
+/*
+ * The bytes of a range are durable, and what is needed to find them; what lies wholly inside is no
+ * piece any more.
+ */
 static void flush_range(struct cut_node *file, uint64_t offset, uint64_t len)
 {
         uint64_t from = sector_down(offset), to = sector_up(offset + len);
@@ -275,7 +282,7 @@ static void flush_range(struct cut_node *file, uint64_t offset, uint64_t len)
         cut_grow(file, offset + len);
 }
 
-/* ---- reading the log ------------------------------------------------------------------------------- */
+/* ---- reading the log ------------------------------------------------------------------------- */
 
 void cut_reader_open(struct cut_reader *r, const char *path)
 {
@@ -327,7 +334,7 @@ bool cut_next(struct cut_reader *r)
         return true;
 }
 
-/* ---- taking entries in ----------------------------------------------------------------------------- */
+/* ---- taking entries in ----------------------------------------------------------------------- */
 
 static void take_name(const struct cut_reader *r)
 {

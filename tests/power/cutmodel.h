@@ -1,6 +1,6 @@
 /*
- * cutmodel.h - what of a cutfs is durable and what is not, after the entries of its log that have been taken in. One thread; what goes wrong
- * ends the process.
+ * cutmodel.h - what of a cutfs is durable and what is not, after the entries of its log that have
+ * been taken in. One thread; what goes wrong ends the process.
  */
 #ifndef MILLRACE_TESTS_POWER_CUTMODEL_H
 #define MILLRACE_TESTS_POWER_CUTMODEL_H

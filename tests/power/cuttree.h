@@ -38,7 +38,7 @@ struct cut_node {
         TAILQ_HEAD(, cut_name) names; /* folders */
 };
 
-/* ---- the log: each of these ends the process if it cannot be written ------------------------------- */
+/* ---- the log: each of these ends the process if it cannot be written ------------------------- */
 
 void cut_log_open(const char *path);
 uint64_t cut_log_count(void);
@@ -49,7 +49,7 @@ void cut_log_write(uint64_t inode, uint64_t offset, const void *data, uint64_t l
 /* All other kinds. */
 void cut_log_inode(enum cut_kind kind, uint64_t inode, uint64_t offset, uint64_t len);
 
-/* ---- files and folders ----------------------------------------------------------------------------- */
+/* ---- files and folders ----------------------------------------------------------------------- */
 
 /* folder NULL: the root. NULL: no memory, or no numbers left. */
 struct cut_node *cut_node_new(const struct cut_node *folder, mode_t mode);

@@ -1,6 +1,6 @@
 /*
- * rdma_peer.c - the client's end of one RDMA session, for tests whose HTTP is spoken by another program: commands on standard input, one line each, one line of
- * answer each.
+ * rdma_peer.c - the client's end of one RDMA session, for tests whose HTTP is spoken by another
+ * program: commands on standard input, one line each, one line of answer each.
  *
  *   rdma_peer DRIVER                 a transport's shared object, or - for verbs
  *

@@ -1,10 +1,12 @@
 /*
- * rdma_stress.c - threads that share one client of the library and one registered buffer: reads and writes by RDMA, many of them canceled in their midst. Each
- * thread's slices are compared with what is known of the object, and what lies around them must stay as it was.
+ * rdma_stress.c - threads that share one client of the library and one registered buffer: reads and
+ * writes by RDMA, many of them canceled in their midst. Each thread's slices are compared with what
+ * is known of the object, and what lies around them must stay as it was.
  *
  *   rdma_stress ENDPOINT ACCESS_KEY SECRET_KEY DRIVER BUCKET KEY SIZE RIGHTS SEED ROUNDS
  *
- * The object's byte i is pattern(i). Prints what went over which transport; exits with 1 where something was wrong.
+ * The object's byte i is pattern(i). Prints what went over which transport; exits with 1 where
+ * something was wrong.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -109,7 +111,10 @@ static void read_one(struct mr_queue *queue, unsigned slot, unsigned *seed)
         mr_result_free(&result);
 }
 
-/* names: of this thread's; a write that was canceled may still come into force, so what is written next has another name. */
+/*
+ * names: of this thread's; a write that was canceled may still come into force, so what is written
+ * next has another name.
+ */
 static void write_one(struct mr_queue *queue, unsigned slot, unsigned *seed, unsigned *names)
 {
         uint64_t len = 1 + (uint64_t)rand_r(seed) % SLICE;

@@ -1,6 +1,7 @@
 /*
- * rdma_target.c - the memory of a client of the header protocol over the live fake, for tests whose HTTP is spoken by another program: commands on standard input, one line
- * each, one line of answer each.
+ * rdma_target.c - the memory of a client of the header protocol over the live fake, for tests whose
+ * HTTP is spoken by another program: commands on standard input, one line each, one line of answer
+ * each.
  *
  *   rdma_target DRIVER KEY LEN      KEY: of the target, hex; LEN bytes of memory, filled with 0xee         ok GID NUMBER ADDRESS
  *

@@ -23,7 +23,10 @@ struct shared {
         unsigned char figures[FIGURES_MAX]; /* one after the other */
 };
 
-/* Histories one after the other: of seed after seed, or in a sweep of one seed, with one point after the other. */
+/*
+ * Histories one after the other: of seed after seed, or in a sweep of one seed, with one point
+ * after the other.
+ */
 struct series {
         uint64_t seed, at;
         uint64_t seed_step, at_step;
@@ -63,7 +66,9 @@ static void one(uint64_t seed)
                          (unsigned long long)sim.digest);
 }
 
-/* to_shared: the figures go to the memory that parent and children share, else they come from it. */
+/*
+ * to_shared: the figures go to the memory that parent and children share, else they come from it.
+ */
 static void copy_figures(bool to_shared)
 {
         unsigned char *there = shared->figures;
@@ -104,7 +109,9 @@ static void tell_died(const struct series *series, int status)
                 printf("  replay: %s --seeds %llu --trace\n", sim_program, seed);
 }
 
-/* Runs a batch. How many histories have held; if those are not all, the one behind them has failed. */
+/*
+ * Runs a batch. How many histories have held; if those are not all, the one behind them has failed.
+ */
 static uint64_t batch(const struct series *series)
 {
         int status;

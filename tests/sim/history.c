@@ -1,5 +1,6 @@
 /*
- * history.c - linearizability of registers (Wing and Gong's search with Lowe's memory of states), each name by itself.
+ * history.c - linearizability of registers (Wing and Gong's search with Lowe's memory of states),
+ * each name by itself.
  */
 #include "tests/sim/history.h"
 
@@ -91,7 +92,7 @@ static uint64_t end_of(const struct history_op *op)
         return NEVER;
 }
 
-/* ---- one register ------------------------------------------------------------------------------------------------ */
+/* ---- one register ---------------------------------------------------------------------------- */
 
 static bool needs_met(const struct history_op *op, uint64_t state)
 {
@@ -280,7 +281,10 @@ static bool is_observed(const struct history_op *change)
         return false;
 }
 
-/* With all: also changes that may have taken effect and that nobody saw. Few histories need them, and they make the search long. */
+/*
+ * With all: also changes that may have taken effect and that nobody saw. Few histories need them,
+ * and they make the search long.
+ */
 static int check_register(unsigned name, bool all)
 {
         static struct search s;
@@ -327,7 +331,7 @@ unsigned history_check(void)
         return hard;
 }
 
-/* ---- what may have been there -------------------------------------------------------------------------------------- */
+/* ---- what may have been there ---------------------------------------------------------------- */
 
 static bool changes(const struct history_op *op)
 {

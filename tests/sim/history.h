@@ -1,8 +1,10 @@
 /*
  * history.h - what clients asked and were told, and whether one register per name explains it.
  *
- * Times are numbers of events: an operation takes effect at some instant between being asked and being answered. One that got an error, or no answer
- * because the process ended, may have taken effect or not, until the store has next become writable after a restart: then it is settled for good.
+ * Times are numbers of events: an operation takes effect at some instant between being asked and
+ * being answered. One that got an error, or no answer because the process ended, may have taken
+ * effect or not, until the store has next become writable after a restart: then it is settled for
+ * good.
  */
 #ifndef MILLRACE_TESTS_SIM_HISTORY_H
 #define MILLRACE_TESTS_SIM_HISTORY_H
@@ -49,15 +51,22 @@ void history_show(unsigned name); /* prints its operations */
 struct history_op *history_add(unsigned name, enum history_kind kind, uint64_t asked);
 unsigned history_count(void);
 struct history_op *history_at(unsigned i);
-/* The store serves writes again after a restart: nothing asked before the last end of the process and not settled takes effect from now on. */
+/*
+ * The store serves writes again after a restart: nothing asked before the last end of the process
+ * and not settled takes effect from now on.
+ */
 void history_settled(void);
 
-/* Checks all registers; fails the history if one cannot be explained. Returns how many were too hard to decide. */
+/*
+ * Checks all registers; fails the history if one cannot be explained. Returns how many were too
+ * hard to decide.
+ */
 unsigned history_check(void);
 
 /*
- * Whether a register may have had this value (0: nothing) at some time between asked and answered, as far as operations that were answered tell.
- * For what is not read through the key's primary: listings.
+ * Whether a register may have had this value (0: nothing) at some time between asked and answered,
+ * as far as operations that were answered tell. For what is not read through the key's primary:
+ * listings.
  */
 bool history_possible(unsigned name, uint64_t value, uint64_t asked, uint64_t answered);
 /* The same for any value but nothing. */

@@ -1,8 +1,10 @@
 /*
- * sim.h - the simulator's world: one thread, virtual time, a queue of events, and randomness from one seed.
+ * sim.h - the simulator's world: one thread, virtual time, a queue of events, and randomness from
+ * one seed.
  *
- * Everything that happens in a history is an event; which one is next depends on nothing but the seed. The engine's own code runs inside the
- * events and meets the world only through loop.h (sim_loop.c) and engine/drive/drive.h (sim_drive.c).
+ * Everything that happens in a history is an event; which one is next depends on nothing but the
+ * seed. The engine's own code runs inside the events and meets the world only through loop.h
+ * (sim_loop.c) and engine/drive/drive.h (sim_drive.c).
  */
 #ifndef MILLRACE_TESTS_SIM_H
 #define MILLRACE_TESTS_SIM_H
@@ -17,7 +19,9 @@
 #define SIM_MS 1000000ull
 #define SIM_S  1000000000ull
 
-/* Each purpose draws from a stream of its own, so that a change of one does not shift all others. */
+/*
+ * Each purpose draws from a stream of its own, so that a change of one does not shift all others.
+ */
 enum sim_stream {
         SIM_SCHEDULE, SIM_DRIVES, SIM_FAULTS, SIM_CLIENTS, SIM_ENGINE, SIM_PLAN, SIM_OPERATOR, SIM_ROLLBACK, SIM_TROUBLE,
         SIM_SCRUB, SIM_PAGES, SIM_INLINE, SIM_FORGET, SIM_HEAL, SIM_LOSS, SIM_STREAMS
@@ -39,7 +43,7 @@ extern const char *sim_program; /* whose histories these are: named with a seed 
 
 void sim_begin(uint64_t seed, bool trace);
 
-/* ---- sweeps: the same history again and again, and one thing that may fail does, each time another -------- */
+/* ---- sweeps: the same history again and again, and one thing that may fail does, each time another ---- */
 
 #define SIM_SWEEP_COUNT UINT64_MAX
 extern uint64_t
@@ -47,7 +51,7 @@ extern uint64_t
 /* One of them: counts it; true: it fails. */
 bool sim_sweep_point(void);
 
-/* ---- randomness ----------------------------------------------------------------------------------------- */
+/* ---- randomness ------------------------------------------------------------------------------ */
 
 uint64_t sim_mix(uint64_t x);
 uint64_t sim_random(enum sim_stream stream);
@@ -56,17 +60,20 @@ bool sim_chance(enum sim_stream stream, unsigned of);   /* true once in so many;
 /* Between lo and hi, small ones much more often. */
 uint64_t sim_skewed(enum sim_stream stream, uint64_t lo, uint64_t hi);
 
-/* ---- events ---------------------------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 /* Runs fn(arg) on self (may be NULL) after delay ns. The handle cancels it, until it has run. */
 uint32_t sim_at(uint64_t delay, struct lp_loop *self, void (*fn)(void *arg), void *arg);
 void sim_cancel(uint32_t handle);
 bool sim_step(void);         /* runs the next event; false: there is none */
 void sim_events_clear(void); /* the process is gone */
-/* The loop does nothing for so long: what was to happen on it happens then, in the same order. One at a time. */
+/*
+ * The loop does nothing for so long: what was to happen on it happens then, in the same order. One
+ * at a time.
+ */
 void sim_block(struct lp_loop *self, uint64_t ns);
 
-/* ---- what happened --------------------------------------------------------------------------------------- */
+/* ---- what happened --------------------------------------------------------------------------- */
 
 /* Folds into the digest. */
 void sim_note(uint64_t what, uint64_t a, uint64_t b);
@@ -75,7 +82,7 @@ void sim_trace(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void sim_fail(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 #define SIM_FAILED 3 /* its exit status */
 
-/* ---- loops (sim_loop.c) ---------------------------------------------------------------------------------- */
+/* ---- loops (sim_loop.c) ---------------------------------------------------------------------- */
 
 /* Forgets all loops, as a crash does. */
 void sim_loops_clear(void);

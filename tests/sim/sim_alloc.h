@@ -1,6 +1,6 @@
 /*
- * sim_alloc.h - memory of the engine that is not to be had. The engine's library is linked with its calls of malloc(), calloc(), realloc(), abort()
- * and exit() renamed to the ones here.
+ * sim_alloc.h - memory of the engine that is not to be had. The engine's library is linked with its
+ * calls of malloc(), calloc(), realloc(), abort() and exit() renamed to the ones here.
  */
 #ifndef MILLRACE_TESTS_SIM_ALLOC_H
 #define MILLRACE_TESTS_SIM_ALLOC_H

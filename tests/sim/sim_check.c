@@ -1,5 +1,6 @@
 /*
- * sim_check.c - a close look at an idle store, from outside: what stands on each drive, shard by shard.
+ * sim_check.c - a close look at an idle store, from outside: what stands on each drive, shard by
+ * shard.
  */
 #include "tests/sim/sim_world.h"
 
@@ -38,7 +39,7 @@ static const struct sim_names *names_of(const struct sim_disk *disk)
         return serves(disk) ? sim_drive_names(disk) : &none;
 }
 
-/* ---- names ------------------------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 static void check_name(const struct sim_disk *disk, const struct sim_name *entry)
 {
@@ -96,7 +97,7 @@ void check_replicas(void)
         }
 }
 
-/* ---- shards -------------------------------------------------------------------------------------------------------- */
+/* ---- shards ---------------------------------------------------------------------------------- */
 
 static uint8_t units[ERA_MAX_SHARDS][FMT_UNIT_MAX];
 
@@ -274,7 +275,7 @@ bool shards_whole(void)
         return true;
 }
 
-/* ---- stripes beyond repair --------------------------------------------------------------------------------------------- */
+/* ---- stripes beyond repair ------------------------------------------------------------------- */
 
 static unsigned gone_of(const struct eng_part *part, uint32_t stripe)
 {
@@ -314,7 +315,7 @@ void check_lost(struct lost_count *count)
         check_values(count_lost, count);
 }
 
-/* ---- leaks ------------------------------------------------------------------------------------------------------------ */
+/* ---- leaks ----------------------------------------------------------------------------------- */
 
 static bool names_frame(const struct sim_name *entry, const struct sim_frame *frame, unsigned slot)
 {

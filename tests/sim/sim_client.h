@@ -1,5 +1,6 @@
 /*
- * sim_client.h - one client (private to sim_clients.c, sim_objects.c, sim_multipart.c and sim_listing.c).
+ * sim_client.h - one client (private to sim_clients.c, sim_objects.c, sim_multipart.c and
+ * sim_listing.c).
  */
 #ifndef MILLRACE_TESTS_SIM_CLIENT_H
 #define MILLRACE_TESTS_SIM_CLIENT_H
@@ -85,7 +86,9 @@ void upload_abort(struct client *c);
 void bucket_create(struct client *c);
 void bucket_delete(struct client *c);
 void bucket_look(struct client *c);
-/* Begins an upload there that nobody goes on with: it does not keep the bucket, and goes with it. */
+/*
+ * Begins an upload there that nobody goes on with: it does not keep the bucket, and goes with it.
+ */
 void bucket_upload(struct client *c);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * sim_clients.c - what all clients share: their life, what they draw next, and how answers are booked.
+ * sim_clients.c - what all clients share: their life, what they draw next, and how answers are
+ * booked.
  */
 #include "tests/sim/sim_client.h"
 
@@ -17,7 +18,7 @@ static struct client clients[CLIENTS_MAX];
 
 static void next(void *arg);
 
-/* ---- booking ------------------------------------------------------------------------------------------------- */
+/* ---- booking --------------------------------------------------------------------------------- */
 
 int client_asks(struct client *c, unsigned reg, enum history_kind kind, uint64_t value)
 {
@@ -97,7 +98,7 @@ void client_answered(struct client *c, int op, int rv)
                 client_unknown(op);
 }
 
-/* ---- one operation after the other ------------------------------------------------------------------------------ */
+/* ---- one operation after the other ----------------------------------------------------------- */
 
 unsigned client_reg(const struct client *c)
 {
@@ -142,7 +143,7 @@ void client_done(struct client *c, int rv)
                 client_later(c, pause, next);
 }
 
-/* ---- what to do --------------------------------------------------------------------------------------------------- */
+/* ---- what to do ------------------------------------------------------------------------------ */
 
 static bool one_in(unsigned of)
 {
@@ -264,7 +265,7 @@ static void next(void *arg)
                 object(c);
 }
 
-/* ---- verifying ----------------------------------------------------------------------------------------------------- */
+/* ---- verifying ------------------------------------------------------------------------------- */
 
 /* Each step ends in client_done(), which comes back here by way of clients_final_step(). */
 static void verify_next(struct client *c)
@@ -356,7 +357,7 @@ unsigned clients_replace(bool (*is_one)(uint64_t bucket, const char *key))
         return n;
 }
 
-/* ---- life ------------------------------------------------------------------------------------------------------------ */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 void clients_begin(void)
 {

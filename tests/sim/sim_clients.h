@@ -1,5 +1,6 @@
 /*
- * sim_clients.h - clients of the store: what they do is drawn from the seed, what they are told goes into the history.
+ * sim_clients.h - clients of the store: what they do is drawn from the seed, what they are told
+ * goes into the history.
  */
 #ifndef MILLRACE_TESTS_SIM_CLIENTS_H
 #define MILLRACE_TESTS_SIM_CLIENTS_H

@@ -32,7 +32,7 @@ static struct {
         uint32_t put_off; /* events, so far */
 } blocked;
 
-/* ---- randomness ----------------------------------------------------------------------------------------- */
+/* ---- randomness ------------------------------------------------------------------------------ */
 
 uint64_t sim_mix(uint64_t x)
 {
@@ -69,7 +69,7 @@ uint64_t sim_skewed(enum sim_stream stream, uint64_t lo, uint64_t hi)
         return lo + sim_random(stream) % ((1ull << bits) < span ? 1ull << bits : span);
 }
 
-/* ---- events ---------------------------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 static bool before(uint32_t a, uint32_t b)
 {
@@ -155,7 +155,10 @@ void sim_block(struct lp_loop *self, uint64_t ns)
         blocked.put_off = 0;
 }
 
-/* The first event was to happen on a loop that is blocked. Those put off keep their order by their number. */
+/*
+ * The first event was to happen on a loop that is blocked. Those put off keep their order by their
+ * number.
+ */
 static bool put_off(void)
 {
         struct event *e = &slab[heap[0]];
@@ -206,7 +209,7 @@ void sim_events_clear(void)
         memset(&blocked, 0, sizeof(blocked));
 }
 
-/* ---- what happened --------------------------------------------------------------------------------------- */
+/* ---- what happened --------------------------------------------------------------------------- */
 
 void sim_note(uint64_t what, uint64_t a, uint64_t b)
 {

@@ -19,7 +19,7 @@ uint32_t sim_pg_count;
 bool sim_loose_order;
 struct sim_figures sim_figures;
 
-/* ---- life ---------------------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 void sim_disks_make(unsigned count)
 {
@@ -109,7 +109,7 @@ void sim_disks_free(void)
         sim_disk_count = 0;
 }
 
-/* ---- the log -------------------------------------------------------------------------------------------------- */
+/* ---- the log --------------------------------------------------------------------------------- */
 
 void sim_disk_append(struct sim_disk *disk, const struct fmt_record *rec, struct eng_buf *body)
 {
@@ -123,7 +123,7 @@ void sim_disk_append(struct sim_disk *disk, const struct fmt_record *rec, struct
         disk->log_count++;
 }
 
-/* ---- frames ---------------------------------------------------------------------------------------------------- */
+/* ---- frames ---------------------------------------------------------------------------------- */
 
 const char *sim_id(const uint8_t id[FMT_ID])
 {
@@ -216,7 +216,7 @@ void sim_disk_crash(struct sim_disk *disk, bool power)
         }
 }
 
-/* ---- disks that lose what they acknowledged ------------------------------------------------------------------------- */
+/* ---- disks that lose what they acknowledged -------------------------------------------------- */
 
 static void copy_index(struct sim_index *to, const struct sim_index *from)
 {
@@ -289,7 +289,7 @@ void sim_disk_cut(struct sim_disk *disk, uint64_t records)
         disk->rolled_back = disk->lied = true;
 }
 
-/* ---- folders (engine/drive/drive.h) ------------------------------------------------------------------------------------ */
+/* ---- folders (engine/drive/drive.h) ---------------------------------------------------------- */
 
 static struct sim_disk *disk_of(const char *path)
 {

@@ -1,7 +1,9 @@
 /*
- * sim_disk.h - what a simulated drive keeps when the process or the power goes: a log, an index that covers part of it, frames.
+ * sim_disk.h - what a simulated drive keeps when the process or the power goes: a log, an index
+ * that covers part of it, frames.
  *
- * A disk is opened as a drive (sim_drive.c), which holds what is volatile. sim_disk_crash() decides by seed what of it had reached the disk.
+ * A disk is opened as a drive (sim_drive.c), which holds what is volatile. sim_disk_crash() decides
+ * by seed what of it had reached the disk.
  */
 #ifndef MILLRACE_TESTS_SIM_DISK_H
 #define MILLRACE_TESTS_SIM_DISK_H
@@ -110,10 +112,16 @@ void sim_disks_free(void);
 /* Drives of the store, as the operator knows them; of these, those that can't be used just now. */
 unsigned sim_disks_serving(void);
 unsigned sim_disks_away(void);
-/* The process ends: what was not durable is kept or lost. power: what no SYNC covered may be gone too. */
+/*
+ * The process ends: what was not durable is kept or lost. power: what no SYNC covered may be gone
+ * too.
+ */
 void sim_disk_crash(struct sim_disk *disk, bool power);
 
-/* Of a disk that is not open: keeps all of it, as it is; puts it back to that; loses the last records that it acknowledged. */
+/*
+ * Of a disk that is not open: keeps all of it, as it is; puts it back to that; loses the last
+ * records that it acknowledged.
+ */
 void sim_disk_image(struct sim_disk *disk);
 void sim_disk_restore(struct sim_disk *disk);
 void sim_disk_cut(struct sim_disk *disk, uint64_t records);
@@ -129,7 +137,7 @@ void sim_disk_drop_frame(struct sim_disk *disk, unsigned at);
 void sim_disk_set_index(struct sim_disk *disk, struct sim_index *next);
 void sim_index_clear(struct sim_index *index);
 
-/* ---- drives (sim_drive.c) ---------------------------------------------------------------------------------- */
+/* ---- drives (sim_drive.c) -------------------------------------------------------------------- */
 
 /* The drive fails: everything answers -EIO from now on (I8). Harmless when it is not open. */
 void sim_drive_fail(struct sim_disk *disk, const char *why);

@@ -1,9 +1,11 @@
 /*
- * sim_drive.c - engine/drive/drive.h over a simulated disk: the operations of an open drive, what is volatile of it, and how it fails.
+ * sim_drive.c - engine/drive/drive.h over a simulated disk: the operations of an open drive, what
+ * is volatile of it, and how it fails.
  *
- * Semantics follow engine/drive/ (append.c, pgs.c, batch.c, write.c, read.c): records become durable in batches, pending until COMMIT; a tick writes
- * what is applied into the index with the log position it covers, then reports what died; frames are durable by SYNC. Operations arrive after a
- * delay, in order only where the contract says so.
+ * Semantics follow engine/drive/ (append.c, pgs.c, batch.c, write.c, read.c): records become
+ * durable in batches, pending until COMMIT; a tick writes what is applied into the index with the
+ * log position it covers, then reports what died; frames are durable by SYNC. Operations arrive
+ * after a delay, in order only where the contract says so.
  */
 #include "tests/sim/sim_alloc.h"
 #include "tests/sim/sim_disk.h"
@@ -64,7 +66,7 @@ struct sim_drive {
 enum { PRIV_STAGE, PRIV_MARK, PRIV_SUM, PRIV_FRAME };
 enum { STAGE_ARRIVE, STAGE_COMPLETE };
 
-/* ---- time ------------------------------------------------------------------------------------------------------ */
+/* ---- time ------------------------------------------------------------------------------------ */
 
 static uint64_t latency(const struct sim_drive *d, uint64_t usual)
 {
@@ -73,7 +75,7 @@ static uint64_t latency(const struct sim_drive *d, uint64_t usual)
         return usual / 2 + sim_below(SIM_DRIVES, usual);
 }
 
-/* ---- answers ----------------------------------------------------------------------------------------------------- */
+/* ---- answers --------------------------------------------------------------------------------- */
 
 static void deliver(struct lp_msg *msg)
 {
@@ -99,7 +101,7 @@ static void park(struct sim_drive *d, struct eng_op *op, uint64_t stage)
         d->parked = op;
 }
 
-/* ---- applying records ---------------------------------------------------------------------------------------------- */
+/* ---- applying records ------------------------------------------------------------------------ */
 
 static void add_dead(void *arg, struct eng_buf *value)
 {
@@ -157,7 +159,10 @@ static void apply_void(struct sim_drive *d, const struct eng_append *append)
         d->dirty = true;
 }
 
-/* A record of the log, durable now or found there. Takes over append; committed: its pg's records up to there are applied at once. */
+/*
+ * A record of the log, durable now or found there. Takes over append; committed: its pg's records
+ * up to there are applied at once.
+ */
 static void take_record(struct sim_drive *d, struct eng_append *append, bool replay)
 {
         struct eng_log_pg *pg;
@@ -191,7 +196,7 @@ static void take_record(struct sim_drive *d, struct eng_append *append, bool rep
         eng_append_free(append);
 }
 
-/* ---- the log --------------------------------------------------------------------------------------------------------- */
+/* ---- the log --------------------------------------------------------------------------------- */
 
 static void kick(struct sim_drive *d);
 
@@ -313,7 +318,7 @@ static void op_record(struct sim_drive *d, struct eng_op *op)
         answer(op, 0);
 }
 
-/* ---- the index --------------------------------------------------------------------------------------------------------- */
+/* ---- the index ------------------------------------------------------------------------------- */
 
 static void snapshot(struct sim_drive *d)
 {
@@ -386,9 +391,11 @@ static void tick(void *arg)
         sim_at(TICK / 2 + sim_below(SIM_DRIVES, TICK), d->drive.owner, tick, d);
 }
 
-/* ---- LOOKUP ---------------------------------------------------------------------------------------------------------------- */
+/* ---- LOOKUP ---------------------------------------------------------------------------------- */
 
-/* A bad page of its index hides the name, and nothing says so. Of the only member it is the truth. */
+/*
+ * A bad page of its index hides the name, and nothing says so. Of the only member it is the truth.
+ */
 static bool forgets(const struct sim_drive *d, const struct fmt_value *head)
 {
         if (!sim_chance(SIM_FORGET, d->disk->faults.forgets) ||
@@ -448,7 +455,7 @@ static void op_scan(struct sim_drive *d, struct eng_op *op)
         answer(op, 0);
 }
 
-/* ---- frames ------------------------------------------------------------------------------------------------------------------ */
+/* ---- frames ---------------------------------------------------------------------------------- */
 
 static uint64_t sum_of(const struct eng_op *op)
 {
@@ -563,7 +570,7 @@ static void op_held(struct sim_drive *d, struct eng_op *op)
         answer(op, 0);
 }
 
-/* ---- scrub: frames in the order in which they were written ---------------------------------------------------------------------- */
+/* ---- scrub: frames in the order in which they were written ----------------------------------- */
 
 static struct sim_frame *next_written(const struct sim_drive *d, uint64_t after)
 {
@@ -726,7 +733,10 @@ static bool is_owned(const struct sim_drive *d, const uint8_t id[FMT_ID])
         return false;
 }
 
-/* The mark is the index batch that will hold what is visible now; before it is there the drive answers -EAGAIN, as a real one does. */
+/*
+ * The mark is the index batch that will hold what is visible now; before it is there the drive
+ * answers -EAGAIN, as a real one does.
+ */
 static void op_owned(struct sim_drive *d, struct eng_op *op)
 {
         uint32_t i;
@@ -747,7 +757,7 @@ static void op_owned(struct sim_drive *d, struct eng_op *op)
         answer(op, 0);
 }
 
-/* ---- submit -------------------------------------------------------------------------------------------------------------------- */
+/* ---- submit ---------------------------------------------------------------------------------- */
 
 static void complete(void *arg)
 {
@@ -909,7 +919,7 @@ static void submit(struct eng_drive *drive, struct eng_op *op)
         sim_at(when - sim.now, d->drive.owner, arrive, op);
 }
 
-/* ---- failing ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- failing --------------------------------------------------------------------------------- */
 
 static void tell_failed(struct lp_msg *msg)
 {
@@ -1021,7 +1031,7 @@ const struct sim_names *sim_drive_names(const struct sim_disk *disk)
         return &disk->open->names;
 }
 
-/* ---- opening and closing ---------------------------------------------------------------------------------------------------------------- */
+/* ---- opening and closing --------------------------------------------------------------------- */
 
 static void free_drive(struct sim_drive *d)
 {

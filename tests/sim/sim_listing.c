@@ -1,6 +1,6 @@
 /*
- * sim_listing.c - clients that list. A listing is put together from several drives, so it is not held to one instant: each name must have been as it
- * is shown at some time while the listing ran.
+ * sim_listing.c - clients that list. A listing is put together from several drives, so it is not
+ * held to one instant: each name must have been as it is shown at some time while the listing ran.
  */
 #include "tests/sim/sim_client.h"
 

@@ -1,9 +1,10 @@
 /*
  * sim_loop.c - loop.h over the simulator's events: loops without threads.
  *
- * A loop's mailbox is one queue in the order of posting, as the real one is, which keeps order per sender and causality; what varies is when the
- * loop gets round to each message, so that concurrent work is interleaved in every way. Files and descriptors are not here: the engine proper
- * never asks for them.
+ * A loop's mailbox is one queue in the order of posting, as the real one is, which keeps order per
+ * sender and causality; what varies is when the loop gets round to each message, so that concurrent
+ * work is interleaved in every way. Files and descriptors are not here: the engine proper never
+ * asks for them.
  */
 #include "tests/sim/sim.h"
 
@@ -42,7 +43,7 @@ static struct lp_loop *loops;
 static void **idle_slots;
 static unsigned idle_count, idle_size;
 
-/* ---- memory of slots, kept from process to process of the simulated ones ------------------------------------- */
+/* ---- memory of slots, kept from process to process of the simulated ones --------------------- */
 
 static void *new_slot(void)
 {
@@ -66,7 +67,7 @@ static void keep_slot(void *slot)
         idle_slots[idle_count++] = slot;
 }
 
-/* ---- life ------------------------------------------------------------------------------------------------ */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 int lp_loop_new(const struct lp_config *config, struct lp_loop **out)
 {
@@ -163,7 +164,7 @@ void lp_random(void *buf, size_t len)
                 to[i] = (uint8_t)sim_random(SIM_ENGINE);
 }
 
-/* ---- messages -------------------------------------------------------------------------------------------- */
+/* ---- messages -------------------------------------------------------------------------------- */
 
 static void deliver(void *arg)
 {
@@ -200,7 +201,7 @@ void lp_post(struct lp_loop *to, struct lp_msg *msg)
         sim_at(when - sim.now, to, deliver, to);
 }
 
-/* ---- timers ---------------------------------------------------------------------------------------------- */
+/* ---- timers ---------------------------------------------------------------------------------- */
 
 static void expired(void *arg)
 {
@@ -224,7 +225,7 @@ void lp_timer_stop(struct lp_loop *loop, struct lp_timer *timer)
         timer->armed = 0;
 }
 
-/* ---- the arena ------------------------------------------------------------------------------------------- */
+/* ---- the arena ------------------------------------------------------------------------------- */
 
 static unsigned promised(const struct lp_loop *loop)
 {

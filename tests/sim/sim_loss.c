@@ -41,7 +41,7 @@ static bool chance(unsigned of)
         return sim_chance(SIM_LOSS, of);
 }
 
-/* ---- what is lost -------------------------------------------------------------------------------------------------- */
+/* ---- what is lost ---------------------------------------------------------------------------- */
 
 static uint64_t taken_by_others(void)
 {
@@ -125,7 +125,7 @@ bool loss_pending(void)
         return losses.pending;
 }
 
-/* ---- taking shards ------------------------------------------------------------------------------------------------- */
+/* ---- taking shards --------------------------------------------------------------------------- */
 
 static bool is_shard(const struct sim_frame *frame, const uint8_t id[FMT_ID], uint32_t stripe, unsigned shard)
 {
@@ -187,7 +187,7 @@ static void take_all(const struct eng_part *part, uint32_t stripe, uint32_t shar
                         take(part->head.id, stripe, i);
 }
 
-/* ---- which ---------------------------------------------------------------------------------------------------------- */
+/* ---- which ----------------------------------------------------------------------------------- */
 
 static struct {
         unsigned met;
@@ -285,7 +285,7 @@ static void nearly_lose(void)
                         sim_drive_fail(&sim_disks[i], "a stripe needs it");
 }
 
-/* ---- when ------------------------------------------------------------------------------------------------------------- */
+/* ---- when ------------------------------------------------------------------------------------ */
 
 static bool rebuilds(void)
 {
@@ -309,7 +309,9 @@ static bool is_written(const uint8_t id[FMT_ID])
         return false;
 }
 
-/* Every shard that is named is there, and nobody holds what it has read of them to write it anew. */
+/*
+ * Every shard that is named is there, and nobody holds what it has read of them to write it anew.
+ */
 static bool find_target(void)
 {
         if (losses.count == LOSSES_MAX || !operator_sees_whole() || !operator_idle() || loss_pending() || rebuilds() || !shards_whole())
@@ -378,7 +380,7 @@ bool loss_changes_drive(void)
         return true;
 }
 
-/* ---- what the store says ---------------------------------------------------------------------------------------------- */
+/* ---- what the store says --------------------------------------------------------------------- */
 
 static bool is_named_right(const struct eng_lost_object *said)
 {

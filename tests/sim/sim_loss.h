@@ -1,9 +1,11 @@
 /*
- * sim_loss.h - stripes beyond repair: in every third history with faults, more than m shards of one stripe are made to be gone at once, on drives that all
- * answer. Nothing can bring such a stripe back; all else must go on.
+ * sim_loss.h - stripes beyond repair: in every third history with faults, more than m shards of one
+ * stripe are made to be gone at once, on drives that all answer. Nothing can bring such a stripe
+ * back; all else must go on.
  *
- * Beside them, shards that can be given back are made to be gone: of other stripes of the same object; and m of one stripe, while a drive that has another of its
- * shards is away. Such a stripe is unreadable till the drive is back, and never lost.
+ * Beside them, shards that can be given back are made to be gone: of other stripes of the same
+ * object; and m of one stripe, while a drive that has another of its shards is away. Such a stripe
+ * is unreadable till the drive is back, and never lost.
  */
 #ifndef MILLRACE_TESTS_SIM_LOSS_H
 #define MILLRACE_TESTS_SIM_LOSS_H
@@ -52,7 +54,10 @@ bool loss_may_have_grown(const struct sim_loss *loss);
 /* What of a content is lost, in ascending order; returns how many ranges. */
 unsigned loss_ranges(uint32_t content, struct loss_range out[LOSSES_MAX]);
 bool loss_meets(uint32_t content, uint64_t from, uint64_t to);
-/* Shards are gone that can be given back, and have not been yet: no drive may go for good before that. */
+/*
+ * Shards are gone that can be given back, and have not been yet: no drive may go for good before
+ * that.
+ */
 bool loss_pending(void);
 
 /* At any time: the store counts none that are not lost, and names none. */

@@ -1,5 +1,6 @@
 /*
- * sim_multipart.c - clients that begin uploads, look at their parts, complete and abort them; and the life of buckets.
+ * sim_multipart.c - clients that begin uploads, look at their parts, complete and abort them; and
+ * the life of buckets.
  *
  * An upload is a register (there or not), each of its part numbers another one.
  */
@@ -18,7 +19,7 @@ static struct sim_upload *upload_of(struct client *c)
         return &world.uploads[c->upload];
 }
 
-/* ---- begin ---------------------------------------------------------------------------------------------------------- */
+/* ---- begin ----------------------------------------------------------------------------------- */
 
 static void created(void *arg, int rv, const uint8_t upload_id[ENG_ID_LEN])
 {
@@ -55,9 +56,12 @@ void upload_create(struct client *c)
         eng_upload_create(world.store, world.buckets[c->bucket].id, client_key(c), "", 0, tag, created, c);
 }
 
-/* ---- parts ---------------------------------------------------------------------------------------------------------- */
+/* ---- parts ----------------------------------------------------------------------------------- */
 
-/* Whether what a list of parts says may be so; the list is read from one member, not through the key's lock. */
+/*
+ * Whether what a list of parts says may be so; the list is read from one member, not through the
+ * key's lock.
+ */
 static void check_parts(struct client *c, const struct eng_part_entry *parts, unsigned count)
 {
         uint64_t now = history_now();
@@ -113,7 +117,7 @@ void upload_parts(struct client *c)
                       c);
 }
 
-/* ---- complete ------------------------------------------------------------------------------------------------------- */
+/* ---- complete -------------------------------------------------------------------------------- */
 
 static void both(struct client *c, void (*how)(int op))
 {
@@ -202,7 +206,7 @@ void upload_complete(struct client *c)
                       c);
 }
 
-/* ---- abort ----------------------------------------------------------------------------------------------------------- */
+/* ---- abort ----------------------------------------------------------------------------------- */
 
 static void aborted(void *arg, int rv)
 {
@@ -228,7 +232,7 @@ void upload_abort(struct client *c)
         eng_upload_abort(world.store, world.buckets[c->bucket].id, client_key(c), upload_of(c)->id, aborted, c);
 }
 
-/* ---- buckets ----------------------------------------------------------------------------------------------------------- */
+/* ---- buckets --------------------------------------------------------------------------------- */
 
 /* Each name is used once, so that what is in it belongs to one bucket. */
 static struct eng_str bucket_name(const struct client *c)
@@ -297,7 +301,10 @@ void bucket_upload(struct client *c)
         eng_upload_create(world.store, world.buckets[c->bucket].id, client_key(c), "", 0, tag, left, c);
 }
 
-/* If it is deleted, nothing was in it and nothing ever will be: for each of its keys, from c->op2 on. */
+/*
+ * If it is deleted, nothing was in it and nothing ever will be: for each of its keys, from c->op2
+ * on.
+ */
 static void ask_seals(struct client *c)
 {
         unsigned i;

@@ -1,7 +1,8 @@
 /*
  * sim_names.c - the names of one simulated drive: applying records, and SCAN.
  *
- * Says the same as engine/drive/{tail,append,scan}.c by simpler means: one sorted list in memory instead of two generations and an index.
+ * Says the same as engine/drive/{tail,append,scan}.c by simpler means: one sorted list in memory
+ * instead of two generations and an index.
  */
 #include "tests/sim/sim_alloc.h"
 #include "tests/sim/sim_names.h"
@@ -13,7 +14,7 @@
 
 #include "engine/drive/memtable.h"
 
-/* ---- the list ---------------------------------------------------------------------------------------------- */
+/* ---- the list -------------------------------------------------------------------------------- */
 
 static int compare(const struct sim_name *entry, const uint8_t *name, size_t len)
 {
@@ -118,7 +119,7 @@ void sim_names_thaw(struct sim_names *names, uint32_t generation)
                         sim_names_remove(names, i);
 }
 
-/* ---- applying ------------------------------------------------------------------------------------------------ */
+/* ---- applying -------------------------------------------------------------------------------- */
 
 struct apply {
         struct sim_names *names;
@@ -249,7 +250,7 @@ void sim_names_apply(struct sim_names *names, const struct eng_mut *mut, const s
         }
 }
 
-/* ---- SCAN ---------------------------------------------------------------------------------------------------- */
+/* ---- SCAN ------------------------------------------------------------------------------------ */
 
 #define UPLOAD_TAIL (2u + FMT_ID) /* behind the key in the name of an upload */
 

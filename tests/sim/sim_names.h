@@ -39,7 +39,10 @@ void sim_names_copy(struct sim_names *to, const struct sim_names *from);
 /* Tombstones of generations up to this one are in the index now, as absence. */
 void sim_names_thaw(struct sim_names *names, uint32_t generation);
 
-/* Applies one mutation of a record. Values with shards that died by it are given to dead, with a reference. */
+/*
+ * Applies one mutation of a record. Values with shards that died by it are given to dead, with a
+ * reference.
+ */
 void sim_names_apply(struct sim_names *names, const struct eng_mut *mut, const struct fmt_record *rec,
                      struct eng_buf *body, uint32_t generation, void (*dead)(void *arg, struct eng_buf *value),
                      void *arg);

@@ -1,5 +1,6 @@
 /*
- * sim_objects.c - clients that put, get, delete and update objects; the bytes of a part go the same way.
+ * sim_objects.c - clients that put, get, delete and update objects; the bytes of a part go the same
+ * way.
  */
 #include "tests/sim/sim_client.h"
 
@@ -14,7 +15,7 @@
 #define CHUNK_MAX (64u << 10)
 #define LOSS_AHEAD (16u << 20) /* the longest stripe */
 
-/* ---- put ---------------------------------------------------------------------------------------------------------- */
+/* ---- put ------------------------------------------------------------------------------------- */
 
 static void pump(void *arg);
 
@@ -180,7 +181,7 @@ void upload_part(struct client *c)
         begin_put(c);
 }
 
-/* ---- get ---------------------------------------------------------------------------------------------------------- */
+/* ---- get ------------------------------------------------------------------------------------- */
 
 static void pull(void *arg);
 
@@ -203,7 +204,7 @@ static void end_get(struct client *c, int rv)
         client_done(c, rv);
 }
 
-/* ---- get of an object with stripes that are beyond repair ---------------------------------------------------------- */
+/* ---- get of an object with stripes that are beyond repair ------------------------------------ */
 
 static void begin_beside(struct client *c);
 
@@ -385,7 +386,7 @@ void object_get(struct client *c)
         eng_get_open(world.store, world.buckets[c->bucket].id, client_key(c), opened, c);
 }
 
-/* ---- delete and update --------------------------------------------------------------------------------------------- */
+/* ---- delete and update ----------------------------------------------------------------------- */
 
 static void need_of(struct client *c)
 {

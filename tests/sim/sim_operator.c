@@ -47,7 +47,7 @@ static struct eng_coord *coord(void)
         return world.store->coord;
 }
 
-/* ---- what is there ------------------------------------------------------------------------------------------- */
+/* ---- what is there --------------------------------------------------------------------------- */
 
 /* Whether the store's map has this disk in its slot. */
 static bool is_placed(const struct sim_disk *disk)
@@ -100,7 +100,10 @@ static bool may_shrink(void)
         return world.store->m > 0 && eng_counted(&coord()->view) > world.store->k + world.store->m;
 }
 
-/* A known gap: with one parity shard, uploads in groups of a drive that is lost can't end, and its removal waits for them. */
+/*
+ * A known gap: with one parity shard, uploads in groups of a drive that is lost can't end, and its
+ * removal waits for them.
+ */
 static bool can_do_without(void)
 {
         return world.store->m > 1 || world.parts == 0;
@@ -116,11 +119,12 @@ static void next_lost(void)
                 sim_fail("the simulator has too few disks");
 }
 
-/* ---- what he begins ---------------------------------------------------------------------------------------------- */
+/* ---- what he begins -------------------------------------------------------------------------- */
 
 /*
- * The disk, and all that it held, is gone; the others can go on without it. Another one takes its place where stripes are beyond repair: a drive that is gone may
- * hold what is left of one, and can't be removed.
+ * The disk, and all that it held, is gone; the others can go on without it. Another one takes its
+ * place where stripes are beyond repair: a drive that is gone may hold what is left of one, and
+ * can't be removed.
  */
 static bool lose(void)
 {
@@ -148,7 +152,10 @@ static bool lose(void)
         return true;
 }
 
-/* Such an upload may have begun without a drive that is in now. If its record is made visible after a crash, it has fewer shards than others, as nobody was told. */
+/*
+ * Such an upload may have begun without a drive that is in now. If its record is made visible after
+ * a crash, it has fewer shards than others, as nobody was told.
+ */
 static bool uploads(void)
 {
         unsigned i;
@@ -160,8 +167,9 @@ static bool uploads(void)
 }
 
 /*
- * As many drives as the code makes good for are gone at once, with the process: those left may be too few for an epoch, and then the operator says that
- * they are to go on all the same. What they have is all that was acknowledged.
+ * As many drives as the code makes good for are gone at once, with the process: those left may be
+ * too few for an epoch, and then the operator says that they are to go on all the same. What they
+ * have is all that was acknowledged.
  */
 static bool lose_many(void)
 {
@@ -213,7 +221,10 @@ static bool remove_one(void)
         return true;
 }
 
-/* One that is away or has failed is back, and the store is told so: if it does not take it, the next start will. */
+/*
+ * One that is away or has failed is back, and the store is told so: if it does not take it, the
+ * next start will.
+ */
 static bool bring_back(void)
 {
         struct sim_disk *disk = &sim_disks[below(sim_disk_count)];
@@ -258,7 +269,7 @@ static void begin_job(void)
         work.worked |= begun;
 }
 
-/* ---- what he goes on with ------------------------------------------------------------------------------------------- */
+/* ---- what he goes on with -------------------------------------------------------------------- */
 
 static void job_done(uint64_t *figure)
 {
@@ -273,7 +284,10 @@ static void job_done(uint64_t *figure)
         }
 }
 
-/* A disk is no drive of the store any more. Its folder may still be given to the store, or be found again. */
+/*
+ * A disk is no drive of the store any more. Its folder may still be given to the store, or be found
+ * again.
+ */
 static void part_with(struct sim_disk *disk)
 {
         disk->use = SIM_DISK_PARTED;
@@ -323,7 +337,10 @@ static bool is_answered(void)
         return true;
 }
 
-/* A folder that an earlier try has left in use, or with something on it, is no good: he takes another, while there are any. */
+/*
+ * A folder that an earlier try has left in use, or with something on it, is no good: he takes
+ * another, while there are any.
+ */
 static bool have_folder(void)
 {
         struct sim_disk *another;
@@ -369,7 +386,10 @@ static eng_mask lost_slots(void)
         return lost;
 }
 
-/* What is neither lost nor open has failed for a while: it may hold what no other does, and an operator brings it back first. */
+/*
+ * What is neither lost nor open has failed for a while: it may hold what no other does, and an
+ * operator brings it back first.
+ */
 static bool all_others_open(eng_mask open)
 {
         unsigned i;
@@ -380,7 +400,10 @@ static bool all_others_open(eng_mask open)
         return true;
 }
 
-/* They have been given up: whatever they hold, it is not asked for any more, and now and then they are there again. */
+/*
+ * They have been given up: whatever they hold, it is not asked for any more, and now and then they
+ * are there again.
+ */
 static void given_up(void)
 {
         unsigned i;
@@ -444,7 +467,7 @@ static void go_on(void)
         }
 }
 
-/* ---- life ---------------------------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 static void look(void *arg)
 {

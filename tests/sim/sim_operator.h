@@ -1,8 +1,10 @@
 /*
- * sim_operator.h - the operator of the store: in every third history drives are lost for good and others take their place, absent ones are brought back
- * while the store serves, some are added, some removed.
+ * sim_operator.h - the operator of the store: in every third history drives are lost for good and
+ * others take their place, absent ones are brought back while the store serves, some are added,
+ * some removed.
  *
- * What he has begun he goes on asking for, life after life, until it is done. Only one drive is lost at a time: the next when the store has made good for it.
+ * What he has begun he goes on asking for, life after life, until it is done. Only one drive is
+ * lost at a time: the next when the store has made good for it.
  */
 #ifndef MILLRACE_TESTS_SIM_OPERATOR_H
 #define MILLRACE_TESTS_SIM_OPERATOR_H
@@ -15,7 +17,10 @@ struct operator_figures {
 };
 extern struct operator_figures operator_figures;
 
-/* A new history. may_lose: what a drive held may be gone for good, as far as the store's code makes good for it. */
+/*
+ * A new history. may_lose: what a drive held may be gone for good, as far as the store's code makes
+ * good for it.
+ */
 void operator_begin(bool may_lose);
 /* A process has been started: he looks at it now and then, until it is gone. */
 void operator_start(void);

@@ -1,8 +1,9 @@
 /*
  * sim_world.c - one history, life by life.
  *
- * A life is a process: loops, an opened store, clients, faults, and an end: by crash at any event, by power cut, or clean. The last life has all drives
- * and no faults; there everything must heal and be readable.
+ * A life is a process: loops, an opened store, clients, faults, and an end: by crash at any event,
+ * by power cut, or clean. The last life has all drives and no faults; there everything must heal
+ * and be readable.
  */
 #include "tests/sim/sim_world.h"
 
@@ -53,7 +54,7 @@ static uint64_t plan_below(uint64_t n)
         return sim_below(SIM_PLAN, n);
 }
 
-/* ---- the plan -------------------------------------------------------------------------------------------------- */
+/* ---- the plan -------------------------------------------------------------------------------- */
 
 static void plan_code(unsigned drives)
 {
@@ -78,7 +79,10 @@ static void plan_keys(void)
                 snprintf(world.keys[i], sizeof(world.keys[i]), i % 3 == 0 ? "d/%u" : i % 3 == 1 ? "d/e/%u" : "k%u", i);
 }
 
-/* Beside the disk on which copies are found damaged one that misses names: together they are all there is of some. */
+/*
+ * Beside the disk on which copies are found damaged one that misses names: together they are all
+ * there is of some.
+ */
 static void plan_forgetful(unsigned drives)
 {
         unsigned at = (unsigned)sim_below(SIM_FORGET, drives - 1);
@@ -89,7 +93,9 @@ static void plan_forgetful(unsigned drives)
                 sim_disks[plan.rotten].faults.damaged = 2 + (unsigned)sim_below(SIM_FORGET, 8);
 }
 
-/* Objects of several stripes, times at which the store is whole, and drives that it can do without. */
+/*
+ * Objects of several stripes, times at which the store is whole, and drives that it can do without.
+ */
 static void plan_losses(unsigned drives)
 {
         world.bytes_left += 32u << 20;
@@ -174,7 +180,7 @@ static void none_rolled_back(void)
                 sim_disks[i].rolled_back = false;
 }
 
-/* ---- beginning and ending a life --------------------------------------------------------------------------------- */
+/* ---- beginning and ending a life ------------------------------------------------------------- */
 
 /* Whether it could be there, but for what the seed says of this life. */
 static bool is_there(const struct sim_disk *disk)
@@ -192,7 +198,10 @@ static uint64_t newest_epoch(const struct sim_disk *disk)
         return newest;
 }
 
-/* What a disk has lost only others can prove. Of those with the newest epoch one is there, if there is any that did not lie. */
+/*
+ * What a disk has lost only others can prove. Of those with the newest epoch one is there, if there
+ * is any that did not lie.
+ */
 static bool only_liars(void)
 {
         uint64_t newest = 0;
@@ -316,9 +325,12 @@ bool world_others_speak(unsigned slot, uint32_t pg)
         return (speakers & eng_bit(slot)) != 0 && (speakers & ~eng_bit(slot)) != 0;
 }
 
-/* ---- disks that lose what they acknowledged ---------------------------------------------------------------------- */
+/* ---- disks that lose what they acknowledged -------------------------------------------------- */
 
-/* All drives are in and have all that they should; the others can go on without this one, and tell that it lost something. */
+/*
+ * All drives are in and have all that they should; the others can go on without this one, and tell
+ * that it lost something.
+ */
 static bool may_roll_back(unsigned slot)
 {
         const struct eng_coord *c = world.store->coord;
@@ -333,7 +345,9 @@ static bool may_roll_back(unsigned slot)
                eng_could_form(world.store, all & ~eng_bit(slot), all);
 }
 
-/* The disk that the process now ending, or the time until the next one begins, will spoil; or none. */
+/*
+ * The disk that the process now ending, or the time until the next one begins, will spoil; or none.
+ */
 static struct sim_disk *victim(void)
 {
         unsigned at = (unsigned)sim_below(SIM_ROLLBACK, sim_disk_count);
@@ -398,7 +412,7 @@ static void end_life(enum ending how)
         sim.now += SIM_MS + sim_below(SIM_FAULTS, 10 * SIM_S);
 }
 
-/* ---- faults ---------------------------------------------------------------------------------------------------------- */
+/* ---- faults ---------------------------------------------------------------------------------- */
 
 static void not_full_any_more(void *arg)
 {
@@ -455,7 +469,7 @@ static void plan_faults(void)
                 sim_at(sim_skewed(SIM_TROUBLE, 1, 5 * SIM_S), NULL, block, NULL);
 }
 
-/* ---- a life ------------------------------------------------------------------------------------------------------------ */
+/* ---- a life ---------------------------------------------------------------------------------- */
 
 static bool is_open(void)
 {
@@ -496,7 +510,10 @@ static void live(bool *open)
         clients_start();
 }
 
-/* Within a minute after its drives have changed, a store looks for what lacks shards, and repairs what it meets. */
+/*
+ * Within a minute after its drives have changed, a store looks for what lacks shards, and repairs
+ * what it meets.
+ */
 static void watch_upkeep(bool open)
 {
         const struct eng_store *store = world.store;
@@ -639,11 +656,13 @@ static void one_life(unsigned number)
                                                          : END_KILL);
 }
 
-/* ---- the end --------------------------------------------------------------------------------------------------------------- */
+/* ---- the end --------------------------------------------------------------------------------- */
 
 /*
- * What objects lack is known when a walk has looked at all of them. Without that, a walk that could not be begun for lack of memory, and is tried again half
- * a minute later, looks like one that found nothing; meanwhile objects may name no drive for shards that were written while a drive was away.
+ * What objects lack is known when a walk has looked at all of them. Without that, a walk that could
+ * not be begun for lack of memory, and is tried again half a minute later, looks like one that
+ * found nothing; meanwhile objects may name no drive for shards that were written while a drive was
+ * away.
  */
 static bool surveyed(void)
 {
@@ -691,7 +710,10 @@ static void not_whole(void)
         sim_fail("with all drives back and no faults it is not whole after %llu s", HEAL_NS / SIM_S);
 }
 
-/* In a sweep: memory that was not to be had has stopped a start, or put a drive out, and the store says so: it is to be restarted. */
+/*
+ * In a sweep: memory that was not to be had has stopped a start, or put a drive out, and the store
+ * says so: it is to be restarted.
+ */
 static bool asks_for_restart(void)
 {
         unsigned i;
@@ -717,7 +739,10 @@ static void wait_for(bool (*state)(void), bool *open)
         }
 }
 
-/* All drives are there and nothing fails any more, but in a sweep an allocation may still, once; then it begins again. */
+/*
+ * All drives are there and nothing fails any more, but in a sweep an allocation may still, once;
+ * then it begins again.
+ */
 static void begin_last_life(bool lose_indexes, bool *open)
 {
         unsigned i;
@@ -761,7 +786,10 @@ static bool scrub_rests(void)
         return !now.running;
 }
 
-/* Since then a round of each drive has begun and ended, and all names have been walked after that. The first one to end may have been begun by a process before. */
+/*
+ * Since then a round of each drive has begun and ended, and all names have been walked after that.
+ * The first one to end may have been begun by a process before.
+ */
 static bool has_scrubbed(void)
 {
         const struct eng_coord *c = world.store->coord;
@@ -784,7 +812,10 @@ static bool has_scrubbed(void)
                         ended = p->last_ended_ms;
         }
         eng_scrub_read(world.store, &now, &last);
-        /* Damage of what no name has on that drive is met by each round: the walk that it asks for begins in the same millisecond. */
+        /*
+         * Damage of what no name has on that drive is met by each round: the walk that it asks for
+         * begins in the same millisecond.
+         */
         return last.started_ms >= ended && scrub_rests();
 }
 
@@ -818,7 +849,10 @@ static void check_verification(bool *open)
                          (unsigned long long)r.unreadable_objects);
 }
 
-/* Read as an operator has it read, until a verification has found nothing but what can't be given back. */
+/*
+ * Read as an operator has it read, until a verification has found nothing but what can't be given
+ * back.
+ */
 static void verify_all(bool *open, struct eng_verify_report *r)
 {
         wait_for(is_verified, open);
@@ -868,7 +902,10 @@ static unsigned find_lost(struct lost_count *count)
         return lost_name_count;
 }
 
-/* All that could be repaired is, and of the rest the store says how much it is; it is served but for the stripes that are lost. */
+/*
+ * All that could be repaired is, and of the rest the store says how much it is; it is served but
+ * for the stripes that are lost.
+ */
 static void check_what_is_left(bool *open)
 {
         static struct eng_verify_report r;
@@ -891,7 +928,10 @@ static void check_what_is_left(bool *open)
         loss_figures.counted += count.objects;
 }
 
-/* Objects with stripes beyond repair hold nothing up. They can be overwritten and deleted, and then there is nothing amiss. */
+/*
+ * Objects with stripes beyond repair hold nothing up. They can be overwritten and deleted, and then
+ * there is nothing amiss.
+ */
 static void check_losses(bool *open)
 {
         struct lost_count count;

@@ -1,7 +1,9 @@
 /*
- * sim_wrap.c - what the engine asks of the operating system directly, answered by the simulator (linked with --wrap).
+ * sim_wrap.c - what the engine asks of the operating system directly, answered by the simulator
+ * (linked with --wrap).
  *
- * Drives are looked at and opened by threads: here each is an event of its own; now and then one takes longer than a start waits. store.c opens a folder to try its lock.
+ * Drives are looked at and opened by threads: here each is an event of its own; now and then one
+ * takes longer than a start waits. store.c opens a folder to try its lock.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -43,7 +45,10 @@ static void run_thread(void *arg)
         sim.self = self;
 }
 
-/* Longer than a start waits, now and then: but not while a drive is there that lost writes, as a late one would be a second fault. */
+/*
+ * Longer than a start waits, now and then: but not while a drive is there that lost writes, as a
+ * late one would be a second fault.
+ */
 static bool is_slow(void)
 {
         bool slow = !world.last && sim_chance(SIM_DRIVES, SLOW_IN);

@@ -1,5 +1,6 @@
 /*
- * clients.c - what is asked of the drive while it lives: changes of names in several groups at once, shards, copies, epochs, discards, reads.
+ * clients.c - what is asked of the drive while it lives: changes of names in several groups at
+ * once, shards, copies, epochs, discards, reads.
  */
 #include "tests/sim/drive/world.h"
 
@@ -19,7 +20,7 @@ static struct lp_loop *loop_of(uint32_t pg)
         return world.loops[pg % LOOPS];
 }
 
-/* ---- appending --------------------------------------------------------------------------------------------- */
+/* ---- appending ------------------------------------------------------------------------------- */
 
 static void commit_soon(uint32_t pg);
 
@@ -138,7 +139,7 @@ static void append_again(void)
         act_submit(act);
 }
 
-/* ---- shards before their record ------------------------------------------------------------------------------ */
+/* ---- shards before their record -------------------------------------------------------------- */
 
 static void write_stripe(struct act *act);
 
@@ -187,7 +188,7 @@ static void write_stripe(struct act *act)
         act_submit(act);
 }
 
-/* ---- changes ------------------------------------------------------------------------------------------------- */
+/* ---- changes --------------------------------------------------------------------------------- */
 
 static unsigned some_bytes(unsigned name, bool none)
 {
@@ -340,7 +341,7 @@ static void change_upload(void)
         }
 }
 
-/* ---- epochs -------------------------------------------------------------------------------------------------- */
+/* ---- epochs ---------------------------------------------------------------------------------- */
 
 static void epoch_durable(struct act *act)
 {
@@ -378,7 +379,7 @@ static void new_epoch(void)
         act_submit(act);
 }
 
-/* ---- discards ------------------------------------------------------------------------------------------------ */
+/* ---- discards -------------------------------------------------------------------------------- */
 
 static void discard(void *arg);
 
@@ -438,7 +439,7 @@ static void sweep_one(void)
                 discard((void *)(uintptr_t)id);
 }
 
-/* ---- reading ------------------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static void looked_up(struct act *act)
 {
@@ -494,7 +495,7 @@ static void read_shard(void)
         world_figures.reads++;
 }
 
-/* ---- all of it ----------------------------------------------------------------------------------------------- */
+/* ---- all of it ------------------------------------------------------------------------------- */
 
 static void one_thing(void)
 {

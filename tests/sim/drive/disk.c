@@ -1,9 +1,10 @@
 /*
  * disk.c - see disk.h: file I/O of loop.h, and the system calls that change files.
  *
- * A write of a loop reaches its file when it completes, a flush counts for the writes that had completed when it was asked for. What a worker or an
- * opening thread writes is in the file at once: LMDB and the code that makes files flush before they rely on it (the power-cut tests of tests/power
- * judge that). They may die in any of those calls.
+ * A write of a loop reaches its file when it completes, a flush counts for the writes that had
+ * completed when it was asked for. What a worker or an opening thread writes is in the file at
+ * once: LMDB and the code that makes files flush before they rely on it (the power-cut tests of
+ * tests/power judge that). They may die in any of those calls.
  */
 #include "tests/sim/drive/disk.h"
 
@@ -51,7 +52,7 @@ static bool said_short;
 static uint64_t full_left; /* writes and calls that will meet a full file system */
 static int first_fd;
 
-/* ---- what is not flushed --------------------------------------------------------------------------------- */
+/* ---- what is not flushed --------------------------------------------------------------------- */
 
 static void path_of(int fd, char out[DISK_PATH_MAX])
 {
@@ -110,7 +111,10 @@ static void lose(const struct loose *one)
         disk_figures.torn += share > 0 && share < 4;
 }
 
-/* This one goes wrong. A process does not live long after that: its drive must not do so at all (I8). */
+/*
+ * This one goes wrong. A process does not live long after that: its drive must not do so at all
+ * (I8).
+ */
 static bool errs(void)
 {
         if (sim_sweep_at != 0 ? !swept || !sim_sweep_point() : good_left == 0 || --good_left > 0)
@@ -143,9 +147,12 @@ static bool is_zero(const uint8_t sector[SECTOR])
         return memcmp(sector, zeroes, SECTOR) == 0;
 }
 
-/* ---- I/O of the loops ------------------------------------------------------------------------------------ */
+/* ---- I/O of the loops ------------------------------------------------------------------------ */
 
-/* What stands in a segment stays as it is: only where nothing was, or what was there already, is anything written (I3). */
+/*
+ * What stands in a segment stays as it is: only where nothing was, or what was there already, is
+ * anything written (I3).
+ */
 static void check_unchanged(const struct lp_io *io)
 {
         static uint8_t before[SECTOR];
@@ -297,7 +304,7 @@ void lp_fdatasync(struct lp_loop *loop, struct lp_io *io, int fd)
         start(loop, io, IO_FLUSH, fd);
 }
 
-/* ---- calls of workers, of LMDB, and of a drive being opened or closed ---------------------------------------- */
+/* ---- calls of workers, of LMDB, and of a drive being opened or closed ------------------------ */
 
 ssize_t pread(int fd, void *buf, size_t len, off_t offset);
 ssize_t pwrite(int fd, const void *buf, size_t len, off_t offset);
@@ -418,7 +425,10 @@ int renameat2(int from_fd, const char *from, int to_fd, const char *to, unsigned
         return refused() ? -1 : (int)syscall(SYS_renameat2, from_fd, from, to_fd, to, flags);
 }
 
-/* The kernel is not asked: what it has in memory depends on the machine. A page that is said to be absent is there at the next look, or not. */
+/*
+ * The kernel is not asked: what it has in memory depends on the machine. A page that is said to be
+ * absent is there at the next look, or not.
+ */
 int mincore(void *at, size_t len, unsigned char *each)
 {
         size_t i;
@@ -428,7 +438,7 @@ int mincore(void *at, size_t len, unsigned char *each)
         return 0;
 }
 
-/* ---- life and death -------------------------------------------------------------------------------------- */
+/* ---- life and death -------------------------------------------------------------------------- */
 
 void disk_begin(void)
 {

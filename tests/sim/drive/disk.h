@@ -1,5 +1,6 @@
 /*
- * disk.h - what the drive under test has for a disk: files of a real folder, whose writes come to an end one by one, and what a crash leaves of them.
+ * disk.h - what the drive under test has for a disk: files of a real folder, whose writes come to
+ * an end one by one, and what a crash leaves of them.
  */
 #ifndef MILLRACE_TESTS_SIM_DRIVE_DISK_H
 #define MILLRACE_TESTS_SIM_DRIVE_DISK_H
@@ -21,21 +22,33 @@ struct disk_figures {
 };
 extern struct disk_figures disk_figures;
 
-/* Now and then, while the drive is in use (not while it is opened): a read of a file fails, the file system is full for a while, there is no descriptor. */
+/*
+ * Now and then, while the drive is in use (not while it is opened): a read of a file fails, the
+ * file system is full for a while, there is no descriptor.
+ */
 void disk_trouble(bool on);
 
 /* A new process: nothing is in flight. Descriptors opened from now on are its own. */
 void disk_begin(void);
-/* The process dies in the n-th call from now on that would change a file: that one and all behind it have no effect. 0: it does not. */
+/*
+ * The process dies in the n-th call from now on that would change a file: that one and all behind
+ * it have no effect. 0: it does not.
+ */
 void disk_arm(uint64_t n);
 bool disk_dead(void);
-/* The n-th I/O or such call from now on goes wrong (EIO), what it was to write being there or not. 0: none. One has. */
+/*
+ * The n-th I/O or such call from now on goes wrong (EIO), what it was to write being there or not.
+ * 0: none. One has.
+ */
 void disk_err(uint64_t n);
 bool disk_erred(void);
 /* In a sweep: whether those of now are among the ones that may go wrong. */
 void disk_sweep(bool on);
 
-/* The process is gone. What was in flight was carried out, in part or not at all, and what was not flushed stays so. */
+/*
+ * The process is gone. What was in flight was carried out, in part or not at all, and what was not
+ * flushed stays so.
+ */
 void disk_kill(void);
 /* The same, and of each write that was not flushed any sectors may be missing. */
 void disk_power_cut(void);

@@ -1,8 +1,10 @@
 /*
- * drive_scrub.c - what lies in closed log files and in segments of a closed drive goes bad, its index does not: a round of SCRUB finds all of it, and nothing else.
+ * drive_scrub.c - what lies in closed log files and in segments of a closed drive goes bad, its
+ * index does not: a round of SCRUB finds all of it, and nothing else.
  *
- * The judge is the file itself: a record is whole if its header and its body are what their checksums say, a shard if READ gives all of it. What is not whole,
- * and is named, must be known to the drive behind the round; what is whole must not.
+ * The judge is the file itself: a record is whole if its header and its body are what their
+ * checksums say, a shard if READ gives all of it. What is not whole, and is named, must be known to
+ * the drive behind the round; what is whole must not.
  */
 #include "tests/sim/drive/world.h"
 
@@ -30,7 +32,7 @@ static uint64_t scrub_below(uint64_t n)
         return sim_below(SIM_SCRUB, n);
 }
 
-/* ---- what goes bad ------------------------------------------------------------------------------------------------ */
+/* ---- what goes bad --------------------------------------------------------------------------- */
 
 /* The file has a header: it is not one made ahead. */
 static bool is_begun(const char *folder, const char *name)
@@ -48,7 +50,10 @@ static bool is_begun(const char *folder, const char *name)
         return magic != 0;
 }
 
-/* Any of a folder's files; of the log only those before the last that was begun: damage at the end of a log cannot be told from a torn write. */
+/*
+ * Any of a folder's files; of the log only those before the last that was begun: damage at the end
+ * of a log cannot be told from a torn write.
+ */
 static bool rot_file(const char *folder, char path[DISK_PATH_MAX])
 {
         char name[64], newest[64] = "";
@@ -116,7 +121,7 @@ static void rot(void)
                         rot_sector(path);
 }
 
-/* ---- a round -------------------------------------------------------------------------------------------------------- */
+/* ---- a round --------------------------------------------------------------------------------- */
 
 /* Where the log ends that it has read: number of a file. */
 static uint64_t whole_round(void)
@@ -152,7 +157,7 @@ static uint64_t whole_round(void)
         return (state.last & ENG_UNREADABLE_LOG) != 0 ? state.last & ~ENG_UNREADABLE_LOG : 0;
 }
 
-/* ---- what is known then ---------------------------------------------------------------------------------------------- */
+/* ---- what is known then ---------------------------------------------------------------------- */
 
 static int place_of(unsigned at, unsigned flags, uint64_t *file, uint64_t *position)
 {

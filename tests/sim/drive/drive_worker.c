@@ -1,5 +1,6 @@
 /*
- * drive_worker.c - engine/drive/worker.h without threads: each job is one event, some time after it was given.
+ * drive_worker.c - engine/drive/worker.h without threads: each job is one event, some time after it
+ * was given.
  */
 #include "engine/drive/worker.h"
 

@@ -1,6 +1,6 @@
 /*
- * main.c - the simulator of a drive (batches.h tells its options). Files lie in memory where there is a folder in memory; --keep leaves
- * those of a run in which something failed.
+ * main.c - the simulator of a drive (batches.h tells its options). Files lie in memory where there
+ * is a folder in memory; --keep leaves those of a run in which something failed.
  */
 #include <stdio.h>
 #include <stdlib.h>

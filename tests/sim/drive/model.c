@@ -15,7 +15,7 @@
 
 struct model model;
 
-/* ---- values ---------------------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 unsigned value_new(enum value_kind kind, unsigned name)
 {
@@ -127,7 +127,7 @@ bool value_matches(unsigned id, int rv, const struct eng_buf *found, const struc
         return bytes != NULL && bytes->len == value->len && value_is(id, 0, bytes->data, value->len);
 }
 
-/* ---- names ----------------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 unsigned name_upload(unsigned slot)
 {
@@ -185,7 +185,7 @@ void name_new_upload(unsigned slot)
                 set_upload_name(&model.names[name_part(slot, i)], FMT_SPACE_PART, slot, i);
 }
 
-/* ---- records --------------------------------------------------------------------------------------------- */
+/* ---- records --------------------------------------------------------------------------------- */
 
 struct group *group_of(uint32_t pg)
 {
@@ -406,7 +406,7 @@ void model_covered(uint64_t file, uint64_t position)
                 }
 }
 
-/* ---- life ------------------------------------------------------------------------------------------------ */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 static void forget(void)
 {
@@ -440,7 +440,10 @@ void model_begin(void)
                 name_new_upload(i);
 }
 
-/* What the drive knows to be committed counts. What a record that may be there speaks of stays locked until it is known. */
+/*
+ * What the drive knows to be committed counts. What a record that may be there speaks of stays
+ * locked until it is known.
+ */
 static void look_at_records(struct group *group, bool held[NAMES])
 {
         struct record *rec;

@@ -1,8 +1,10 @@
 /*
- * model.h - what one drive must hold: records of groups, names, and shards, as their sender knows them.
+ * model.h - what one drive must hold: records of groups, names, and shards, as their sender knows
+ * them.
  *
- * The sender is one primary of a store in which this drive is a member: it numbers records, has them appended, says when they are stable everywhere,
- * and after a crash settles what is pending, or voids it and copies what the other members have. The model outlives the simulated process.
+ * The sender is one primary of a store in which this drive is a member: it numbers records, has
+ * them appended, says when they are stable everywhere, and after a crash settles what is pending,
+ * or voids it and copies what the other members have. The model outlives the simulated process.
  */
 #ifndef MILLRACE_TESTS_SIM_DRIVE_MODEL_H
 #define MILLRACE_TESTS_SIM_DRIVE_MODEL_H
@@ -20,7 +22,7 @@
 #define TOUCHES    6u
 #define EPOCHS_MAX 48u /* fewer than a drive remembers */
 
-/* ---- values ---------------------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 enum value_kind { VALUE_BYTES, VALUE_SHARDS, VALUE_JOINED };
 
@@ -30,7 +32,9 @@ enum shards_state {
         SHARDS_DISCARDED /* gone, as long as this process lives */
 };
 
-/* One value that was given to a name. Its number is its id, and no id is used twice. 0: no value. */
+/*
+ * One value that was given to a name. Its number is its id, and no id is used twice. 0: no value.
+ */
 struct value {
         enum value_kind kind;
         bool gone; /* its record was lost, or is void: nobody may see it, ever */
@@ -42,7 +46,7 @@ struct value {
         unsigned parts[PARTS], part_count; /* JOINED: values of kind SHARDS */
 };
 
-/* ---- names ----------------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 struct name {
         uint8_t bytes[64];
@@ -58,7 +62,7 @@ struct name {
         uint64_t upload;  /* names of uploads: number of the one it is of now */
 };
 
-/* ---- records --------------------------------------------------------------------------------------------- */
+/* ---- records --------------------------------------------------------------------------------- */
 
 enum record_state {
         RECORD_FLYING,  /* asked for, not answered */
@@ -109,7 +113,10 @@ struct model {
 extern struct model model;
 
 void model_begin(void);
-/* The process is gone: what was not answered may have happened or not. discards_kept: what was discarded does not come back. */
+/*
+ * The process is gone: what was not answered may have happened or not. discards_kept: what was
+ * discarded does not come back.
+ */
 void model_life_ends(bool discards_kept);
 
 unsigned value_new(enum value_kind kind, unsigned name);
@@ -132,7 +139,10 @@ void name_unlock(unsigned name);
 struct record *record_new(uint32_t pg, uint16_t type, uint64_t epoch);
 void record_touch(struct record *rec, unsigned name, unsigned value);
 void record_number(struct record *rec, bool gap);
-/* Body of a record that puts or deletes each of its names; upload: slot of an upload that ends by it, or UPLOADS. */
+/*
+ * Body of a record that puts or deletes each of its names; upload: slot of an upload that ends by
+ * it, or UPLOADS.
+ */
 void record_encode(struct record *rec, unsigned upload);
 void record_unlock(struct record *rec);
 void record_counts(struct record *rec);
@@ -143,7 +153,10 @@ uint64_t group_stable(const struct group *group);
 uint64_t model_epoch(void);
 /* A durable write: a header block perhaps, then records. */
 void model_written(const uint8_t *bytes, size_t len);
-/* An index batch was begun that covers the log up to here: nothing before it can be waiting for COMMIT. */
+/*
+ * An index batch was begun that covers the log up to here: nothing before it can be waiting for
+ * COMMIT.
+ */
 void model_covered(uint64_t file, uint64_t position);
 
 #endif

@@ -1,12 +1,15 @@
 /*
- * recovery.c - what must be found when the drive has been opened again, and what the store does then: settle what is pending, or void it and copy what
- * the other members have.
+ * recovery.c - what must be found when the drive has been opened again, and what the store does
+ * then: settle what is pending, or void it and copy what the other members have.
  *
- * - A record that was answered was written (clients.c looks, I1), and is pending, or applied if the drive may know that it is committed; its bytes are what was sent.
+ * - A record that was answered was written (clients.c looks, I1), and is pending, or applied if the
+ *   drive may know that it is committed; its bytes are what was sent.
  * - A record that was not answered is there or not. If not, nothing of it is ever seen.
  * - What was not committed is not visible (I2). What is void, or lost, never comes back.
- * - Numbers and epochs never go back. (No number is given twice: the store's begin with that of the start.)
- * - When all is settled: every name is what it should be, there are no others, and every shard that was flushed is there and right (I5).
+ * - Numbers and epochs never go back. (No number is given twice: the store's begin with that of the
+ *   start.)
+ * - When all is settled: every name is what it should be, there are no others, and every shard that
+ *   was flushed is there and right (I5).
  */
 #include "tests/sim/drive/world.h"
 
@@ -17,7 +20,7 @@
 
 #define READS_MAX 40u
 
-/* ---- epochs -------------------------------------------------------------------------------------------------- */
+/* ---- epochs ---------------------------------------------------------------------------------- */
 
 static bool knows(const struct eng_epoch_history *history, const struct fmt_epoch *epoch)
 {
@@ -50,7 +53,7 @@ static void check_epochs(void)
                         sim_fail("epoch %llu is forgotten", (unsigned long long)model.epochs[i].number);
 }
 
-/* ---- what the log holds -------------------------------------------------------------------------------------- */
+/* ---- what the log holds ---------------------------------------------------------------------- */
 
 static struct record *find_record(uint32_t pg, uint64_t seq)
 {
@@ -177,9 +180,12 @@ static bool look_at_tail(void)
         return true;
 }
 
-/* ---- names --------------------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
-/* LOOKUP of a name; the caller releases what act holds, by end_lookup(). NULL: the process has died. */
+/*
+ * LOOKUP of a name; the caller releases what act holds, by end_lookup(). NULL: the process has
+ * died.
+ */
 static struct act *look_up(unsigned name)
 {
         struct act *act = act_new(0, NULL);
@@ -200,7 +206,10 @@ static void end_lookup(struct act *act)
         act_end(act);
 }
 
-/* What may be seen of a name before what is pending is settled: any value it had, but none of a record that is not committed. */
+/*
+ * What may be seen of a name before what is pending is settled: any value it had, but none of a
+ * record that is not committed.
+ */
 static bool check_early(unsigned at)
 {
         const struct name *name = &model.names[at];
@@ -315,7 +324,7 @@ static bool check_scan(void)
         return true;
 }
 
-/* ---- shards -------------------------------------------------------------------------------------------------- */
+/* ---- shards ---------------------------------------------------------------------------------- */
 
 static bool check_shards_of(unsigned id)
 {
@@ -352,7 +361,7 @@ static bool check_shards(void)
         return true;
 }
 
-/* ---- settling ------------------------------------------------------------------------------------------------ */
+/* ---- settling -------------------------------------------------------------------------------- */
 
 static void group_counts(struct group *group)
 {
@@ -390,9 +399,12 @@ static bool settle(void)
         return true;
 }
 
-/* ---- voiding ------------------------------------------------------------------------------------------------- */
+/* ---- voiding --------------------------------------------------------------------------------- */
 
-/* A drive that was stale goes by what the others have; a name of an upload that ended since cannot be copied in this model. */
+/*
+ * A drive that was stale goes by what the others have; a name of an upload that ended since cannot
+ * be copied in this model.
+ */
 static bool may_void(void)
 {
         const struct record *rec;
@@ -409,9 +421,10 @@ static bool may_void(void)
 }
 
 /*
- * Did the others have it? What was committed they had. With them every number up to this one is decided: a drive voids only what it missed, in an epoch whose
- * start has settled all older ones. So it may say from the next opening on that its group is committed up to here, as it does when a MARKS record
- * has this number and nothing before it waits any more.
+ * Did the others have it? What was committed they had. With them every number up to this one is
+ * decided: a drive voids only what it missed, in an epoch whose start has settled all older ones.
+ * So it may say from the next opening on that its group is committed up to here, as it does when a
+ * MARKS record has this number and nothing before it waits any more.
  */
 static void void_one(struct record *rec)
 {
@@ -505,7 +518,10 @@ bool settle_again(void)
         return settle();
 }
 
-/* Kept by the log, not yet by the index: what the index covers ends in front of it, while it goes on taking in what is behind. */
+/*
+ * Kept by the log, not yet by the index: what the index covers ends in front of it, while it goes
+ * on taking in what is behind.
+ */
 void leave_pending(unsigned at)
 {
         struct record *rec = record_new(model.names[at].pg, FMT_RECORD_PG, model_epoch());
@@ -537,7 +553,7 @@ void check_all_names(void)
                 sim_fail("the process has died");
 }
 
-/* ---- all of it ----------------------------------------------------------------------------------------------- */
+/* ---- all of it ------------------------------------------------------------------------------- */
 
 bool recover(void)
 {

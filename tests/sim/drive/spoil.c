@@ -1,16 +1,24 @@
 /*
- * spoil.c - a disk that spoils what lies on it: bytes of any file of a closed drive go bad, its index perhaps with them.
+ * spoil.c - a disk that spoils what lies on it: bytes of any file of a closed drive go bad, its
+ * index perhaps with them.
  *
- * The drive was closed well, so that everything is settled and nothing is in doubt. What may be found then:
+ * The drive was closed well, so that everything is settled and nothing is in doubt. What may be
+ * found then:
  *
- * - It opens, but for a FORMAT that is not whole: nobody can know what that drive is. Its log may have lost the newest epochs.
- * - Whatever is answered is something that was there once, to the bit (I5), and nothing that was lost. What was void may be back where the log had damage: the
- *   record that said so is among what is lost.
+ * - It opens, but for a FORMAT that is not whole: nobody can know what that drive is. Its log may
+ *   have lost the newest epochs.
+ * - Whatever is answered is something that was there once, to the bit (I5), and nothing that was
+ *   lost. What was void may be back where the log had damage: the record that said so is among what
+ *   is lost.
  * - A log that lost its end is noticed by the index, whichever of its records still wait.
- * - What is not as it was left, is admitted: by an error, by the drive's word that its log had damage or its end is missing, or since it lacks the epoch that was the last
- *   thing it was asked to keep: damage at the very end of a log can't be told from a write that a crash tore, and the other members would know by that.
- * - A closed log file whose last batch goes bad is damage even where the file behind it was freed and the index is lost: it has not ended with a tear.
- * - What other members have is copied to it, as to any stale drive: then every name is right, and stays so when it is opened once more.
+ * - What is not as it was left, is admitted: by an error, by the drive's word that its log had
+ *   damage or its end is missing, or since it lacks the epoch that was the last thing it was asked
+ *   to keep: damage at the very end of a log can't be told from a write that a crash tore, and the
+ *   other members would know by that.
+ * - A closed log file whose last batch goes bad is damage even where the file behind it was freed
+ *   and the index is lost: it has not ended with a tear.
+ * - What other members have is copied to it, as to any stale drive: then every name is right, and
+ *   stays so when it is opened once more.
  */
 #include "tests/sim/drive/world.h"
 
@@ -41,7 +49,7 @@ static uint64_t below(uint64_t n)
         return sim_below(SIM_TROUBLE, n);
 }
 
-/* ---- files --------------------------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 static bool choose_file(const char *folder, char path[DISK_PATH_MAX])
 {
@@ -136,7 +144,10 @@ static bool choose_end(char path[DISK_PATH_MAX])
         return gaps > 0 || choose_file("log", path);
 }
 
-/* The last batch of a log file: where others followed, something stands in it that was acknowledged. */
+/*
+ * The last batch of a log file: where others followed, something stands in it that was
+ * acknowledged.
+ */
 static void spoil_end(void)
 {
         uint8_t sector[SECTOR];
@@ -160,8 +171,9 @@ static void spoil_end(void)
 }
 
 /*
- * A device's cache that lied: the log ends at the beginning of a batch of the newest file that has records, behind the last of clients' changes and voids: what was
- * void then stays so. An older file is never cut while a newer one has records: that would be damage, not the loss of an end.
+ * A device's cache that lied: the log ends at the beginning of a batch of the newest file that has
+ * records, behind the last of clients' changes and voids: what was void then stays so. An older
+ * file is never cut while a newer one has records: that would be damage, not the loss of an end.
  */
 static bool lose_end(void)
 {
@@ -223,7 +235,7 @@ static bool spoil(void)
         return format;
 }
 
-/* ---- epochs -------------------------------------------------------------------------------------------------- */
+/* ---- epochs ---------------------------------------------------------------------------------- */
 
 static bool lacks_epoch;
 
@@ -264,7 +276,7 @@ static void look_at_epoch(void)
         lacks_epoch = rv != 0 || newest.number < model_epoch();
 }
 
-/* ---- what is found ------------------------------------------------------------------------------------------- */
+/* ---- what is found --------------------------------------------------------------------------- */
 
 /* The drive says of itself that something is missing. */
 bool spoil_admits(void)
@@ -343,7 +355,7 @@ static void wait_a_while(void)
                         sim_fail("the process of a spoilt drive has died");
 }
 
-/* ---- all of it ----------------------------------------------------------------------------------------------- */
+/* ---- all of it ------------------------------------------------------------------------------- */
 
 static bool open_spoilt(bool format)
 {

@@ -1,6 +1,7 @@
 /*
- * world.c - one history: a drive is formatted, and processes use it one after the other until each is killed, dies in a call, loses its power or ends
- * well; now and then its index is lost in between.
+ * world.c - one history: a drive is formatted, and processes use it one after the other until each
+ * is killed, dies in a call, loses its power or ends well; now and then its index is lost in
+ * between.
  */
 #include "tests/sim/drive/world.h"
 
@@ -48,11 +49,14 @@ bool world_step(void)
         return !disk_dead();
 }
 
-/* ---- operations ------------------------------------------------------------------------------------------- */
+/* ---- operations ------------------------------------------------------------------------------ */
 
 #define OPENING_NS (50ull * SIM_MS) /* an opening takes less until it is told */
 
-/* Since it was asked for a read failed or a file could not be opened, and that may be all that is wrong: asked again, as others would be. */
+/*
+ * Since it was asked for a read failed or a file could not be opened, and that may be all that is
+ * wrong: asked again, as others would be.
+ */
 static bool could_not_read(struct act *act)
 {
         if (act->troubles == disk_figures.unreadable + disk_figures.unopened)
@@ -182,7 +186,7 @@ bool read_right(const struct act *act)
         return value_is(act->value, act->stripe, bytes, unit);
 }
 
-/* ---- one process ------------------------------------------------------------------------------------------- */
+/* ---- one process ----------------------------------------------------------------------------- */
 
 static void failed(void *arg, struct eng_drive *drive, const char *text)
 {
@@ -238,7 +242,10 @@ static void make_tempo(void)
         world.tempo.bytes_max = (uint32_t)(options.log_file_bytes / 8 < 60000 ? options.log_file_bytes / 8 : 60000);
 }
 
-/* When, and how, this process ends: well, in a call, at any event, or just behind something that matters. */
+/*
+ * When, and how, this process ends: well, in a call, at any event, or just behind something that
+ * matters.
+ */
 static void plan_end(void)
 {
         world.crash_at = world.moments_left = 0;
@@ -364,7 +371,7 @@ static void end_well(void)
         world_figures.closed++;
 }
 
-/* ---- between two ------------------------------------------------------------------------------------------- */
+/* ---- between two ----------------------------------------------------------------------------- */
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *where)
 {

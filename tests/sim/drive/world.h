@@ -1,5 +1,6 @@
 /*
- * world.h - one history of one drive: its processes one after the other, what is asked of it, and what must be found after each of them.
+ * world.h - one history of one drive: its processes one after the other, what is asked of it, and
+ * what must be found after each of them.
  */
 #ifndef MILLRACE_TESTS_SIM_DRIVE_WORLD_H
 #define MILLRACE_TESTS_SIM_DRIVE_WORLD_H
@@ -57,7 +58,10 @@ extern struct world_figures world_figures;
 
 /* Runs the history of a seed in a folder that does not exist yet. */
 void world_run(uint64_t seed, bool trace, const char *folder);
-/* A process begins: loops, and the drive. The drive is closed, and all that is in flight comes to an end. Its index is gone. */
+/*
+ * A process begins: loops, and the drive. The drive is closed, and all that is in flight comes to
+ * an end. Its index is gone.
+ */
 int world_open(struct eng_error *error);
 void world_close(void);
 void world_remove_index(void);
@@ -65,9 +69,12 @@ void world_remove_index(void);
 bool world_step(void);
 void world_moment(enum moment moment);
 
-/* ---- one operation ------------------------------------------------------------------------------------------ */
+/* ---- one operation --------------------------------------------------------------------------- */
 
-/* after() is called once op was answered, on the loop that asked; it asks again, or ends it by act_end(). */
+/*
+ * after() is called once op was answered, on the loop that asked; it asks again, or ends it by
+ * act_end().
+ */
 struct act {
         uint64_t troubles; /* of the disk, when it was submitted */
         struct eng_op op;
@@ -83,7 +90,10 @@ struct act {
 struct act *act_new(unsigned loop, void (*after)(struct act *act));
 void act_submit(struct act *act); /* on its loop */
 void act_end(struct act *act);
-/* From outside of events: asks on the owner loop and waits; the caller ends it. False: the process has died. */
+/*
+ * From outside of events: asks on the owner loop and waits; the caller ends it. False: the process
+ * has died.
+ */
 bool act_run(struct act *act, enum eng_op_kind kind);
 
 void fill_append(struct eng_op *op, const struct record *rec, uint64_t committed, uint64_t epoch);
@@ -92,32 +102,44 @@ void fill_read(struct act *act, unsigned value, uint32_t stripe);
 /* READ gave nothing but what was written. */
 bool read_right(const struct act *act);
 
-/* ---- clients (clients.c) ------------------------------------------------------------------------------------ */
+/* ---- clients (clients.c) --------------------------------------------------------------------- */
 
 void clients_begin(void);
 /* The drive said that the shards of these are dead. */
 void clients_superseded(void *arg, struct eng_drive *drive, struct eng_buf *const values[], unsigned n);
 
-/* ---- after an opening (recovery.c) ---------------------------------------------------------------------------- */
+/* ---- after an opening (recovery.c) ----------------------------------------------------------- */
 
-/* Compares with the model, settles or voids what is pending, and compares again. False: the process has died. */
+/*
+ * Compares with the model, settles or voids what is pending, and compares again. False: the process
+ * has died.
+ */
 bool recover(void);
-/* All that is pending is said to count, as a start does that finds nothing missing. False: the process has died. */
+/*
+ * All that is pending is said to count, as a start does that finds nothing missing. False: the
+ * process has died.
+ */
 bool settle_again(void);
-/* What the other members have is copied, name by name, to a drive of which nobody knows what it lost. False: the process has died. */
+/*
+ * What the other members have is copied, name by name, to a drive of which nobody knows what it
+ * lost. False: the process has died.
+ */
 bool copy_all(void);
 /* A record of a name is appended, which gives it the value it has, and is not committed. */
 void leave_pending(unsigned name);
 /* Every name is what it should be. */
 void check_all_names(void);
 
-/* ---- a disk that goes bad (spoil.c) ---------------------------------------------------------------------------- */
+/* ---- a disk that goes bad (spoil.c) ---------------------------------------------------------- */
 
-/* The drive, which is not open, is opened, settled and closed; then it is spoilt, and made good by its peers, some times. */
+/*
+ * The drive, which is not open, is opened, settled and closed; then it is spoilt, and made good by
+ * its peers, some times.
+ */
 void spoil_drive(void);
 bool spoil_admits(void); /* the spoilt drive says of itself that something is missing */
 
-/* ---- closed files that go bad, and a scrub that finds it (drive_scrub.c) ------------------------------------------------ */
+/* ---- closed files that go bad, and a scrub that finds it (drive_scrub.c) --------------------- */
 
 /* The drive is open and settled, and is afterwards. */
 void scrub_drive(void);

@@ -1,13 +1,14 @@
 /*
- * connection_world.h - a connection with its sessions and registrations, as they are, over the endpoint and the device of fake_rdma.h; and grants that look,
- * when they end, whether somebody may still touch their memory. To be included first.
+ * connection_world.h - a connection with its sessions and registrations, as they are, over the
+ * endpoint and the device of fake_rdma.h; and grants that look, when they end, whether somebody may
+ * still touch their memory. To be included first.
  */
 #ifndef TESTS_CONNECTION_WORLD_H
 #define TESTS_CONNECTION_WORLD_H
 
 #include "tests/unit/client/fake_rdma.h"
 
-/* ---- a grant ------------------------------------------------------------------------------------- */
+/* ---- a grant --------------------------------------------------------------------------------- */
 
 struct want {
         struct mr_grant grant;
@@ -136,7 +137,7 @@ static inline void world_advance(int64_t ms)
         connection_turn();
 }
 
-/* ---- its beginning and end ----------------------------------------------------------------------- */
+/* ---- its beginning and end ------------------------------------------------------------------- */
 
 static inline int world_credentials(void *arg, struct mr_credentials *out)
 {

@@ -1,8 +1,10 @@
 /*
- * fake_rdma.h - the endpoint and the device of a connection under test: doubles of session_request.h and rdma_client.h that say yes and no, and keep account of
- * who may write where. The clock stands still until the test moves it.
+ * fake_rdma.h - the endpoint and the device of a connection under test: doubles of
+ * session_request.h and rdma_client.h that say yes and no, and keep account of who may write where.
+ * The clock stands still until the test moves it.
  *
- * To be included first, by connection_world.h. The doubles of rdma_client.h have its names, so that the linker takes none of rdma/client*.c.
+ * To be included first, by connection_world.h. The doubles of rdma_client.h have its names, so that
+ * the linker takes none of rdma/client*.c.
  */
 #ifndef TESTS_FAKE_RDMA_H
 #define TESTS_FAKE_RDMA_H
@@ -85,14 +87,14 @@ static struct world {
         unsigned wants;
 } world;
 
-/* ---- the clock ----------------------------------------------------------------------------------- */
+/* ---- the clock ------------------------------------------------------------------------------- */
 
 int64_t world_clock_ms(void)
 {
         return atomic_load(&world.clock_ms);
 }
 
-/* ---- the endpoint -------------------------------------------------------------------------------- */
+/* ---- the endpoint ---------------------------------------------------------------------------- */
 
 static inline void world_locked(void)
 {
@@ -161,7 +163,7 @@ void world_session_delete(struct mr_client *client, const struct mr_session_key 
         world_unlocked();
 }
 
-/* ---- the device ---------------------------------------------------------------------------------- */
+/* ---- the device ------------------------------------------------------------------------------ */
 
 int rdx_client_domain_open(const struct rdx_transport *transport, const char *address, uint16_t port, unsigned rights,
                   unsigned timeout_ms, struct rdx_client_domain **out, char *why, size_t why_len)
@@ -230,7 +232,7 @@ void rdx_memory_close(struct rdx_memory *memory)
         free(memory);
 }
 
-/* ---- the session --------------------------------------------------------------------------------- */
+/* ---- the session ----------------------------------------------------------------------------- */
 
 int rdx_client_connect(struct rdx_client_domain *link, const struct rdx_grant *grant, const struct rdx_client_events *events,
                        unsigned timeout_ms, struct rdx_client **out)
@@ -411,7 +413,7 @@ int rdx_client_batch(struct rdx_client *client, const struct rdx_window_binding 
         return 0;
 }
 
-/* ---- what the other side does -------------------------------------------------------------------- */
+/* ---- what the other side does ---------------------------------------------------------------- */
 
 static inline void world_ring(int fd)
 {

@@ -1,7 +1,7 @@
 /*
- * fake_s3.h - an HTTP server inside a test: a function of the test answers each request, and may answer wrongly,
- * late, in part, or not at all. One thread accepts, one serves each connection; the test's function runs under a
- * lock.
+ * fake_s3.h - an HTTP server inside a test: a function of the test answers each request, and may
+ * answer wrongly, late, in part, or not at all. One thread accepts, one serves each connection; the
+ * test's function runs under a lock.
  */
 #ifndef TESTS_FAKE_S3_H
 #define TESTS_FAKE_S3_H

@@ -1,6 +1,6 @@
 /*
- * fake_store.h - objects behind fake_s3.h: one that can be replaced, damaged and cut while it is read, and keys that take what is put. Only what the
- * tests of operations need of S3.
+ * fake_store.h - objects behind fake_s3.h: one that can be replaced, damaged and cut while it is
+ * read, and keys that take what is put. Only what the tests of operations need of S3.
  */
 #ifndef TESTS_FAKE_STORE_H
 #define TESTS_FAKE_STORE_H

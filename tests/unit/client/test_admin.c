@@ -1,6 +1,6 @@
 /*
- * test_admin.c - `millrace admin` and `millrace doctor` against a daemon of the test's own: what they make of its
- * answers, healthy or not, as exit statuses and findings.
+ * test_admin.c - `millrace admin` and `millrace doctor` against a daemon of the test's own: what
+ * they make of its answers, healthy or not, as exit statuses and findings.
  */
 #include "tests/unit/client/fake_s3.h"
 
@@ -96,7 +96,10 @@ static void info_tells_health_by_its_status(void **state)
         }
 }
 
-/* Forecasts and switches of any value, and of wrong types: shown or left out, never an error by themselves. */
+/*
+ * Forecasts and switches of any value, and of wrong types: shown or left out, never an error by
+ * themselves.
+ */
 static void info_with_forecasts(void **state)
 {
         static const char *const seconds[] = {"0", "3600", "90000", "99999999999", "null", "\"soon\"", "-5", "1.5"};
@@ -144,7 +147,7 @@ static void verify_waits_for_the_end(void **state)
         }
 }
 
-/* ---- start --------------------------------------------------------------------------------------- */
+/* ---- start ----------------------------------------------------------------------------------- */
 
 #define OUTLOOK(refusal)                                                                                               \
         "{\"reason\":\"waits for 2 drives\",\"missed\":[{\"slot\":1,\"id\":\"aa\",\"path\":\"\",\"reason\":\"gone\"},3],"      \
@@ -152,7 +155,10 @@ static void verify_waits_for_the_end(void **state)
         "\"groups_lost\":1,\"groups_alone\":2,\"groups_unreadable\":3,\"buckets_in_doubt\":true,\"writable\":false,"       \
         "\"refusal\":\"" refusal "\"}"
 
-/* A daemon that waits for drives: what it answers to the preview, to the word, and then to each question how it went. */
+/*
+ * A daemon that waits for drives: what it answers to the preview, to the word, and then to each
+ * question how it went.
+ */
 struct waiting {
         const char *outlook;
         int post_status;
@@ -213,7 +219,7 @@ static void start_does_nothing_without_yes(void **state)
         }
 }
 
-/* ---- doctor -------------------------------------------------------------------------------------- */
+/* ---- doctor ---------------------------------------------------------------------------------- */
 
 static void drives_good_and_bad(void **state)
 {

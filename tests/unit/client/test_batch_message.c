@@ -1,6 +1,8 @@
 /*
- * test_batch_message.c - BATCH messages of the client over a connection of the test's own, which says yes and no, writes bytes, damages them, and answers with
- * every result there is. What the real connection and a real server make of it stands in tests/integration/test_client_rdma_batch.py.
+ * test_batch_message.c - BATCH messages of the client over a connection of the test's own, which
+ * says yes and no, writes bytes, damages them, and answers with every result there is. What the
+ * real connection and a real server make of it stands in
+ * tests/integration/test_client_rdma_batch.py.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -53,7 +55,7 @@ static char object_byte(size_t index, size_t at)
         return (char)(index * 31 + at * 7 + 1);
 }
 
-/* ---- the connection ------------------------------------------------------------------------------ */
+/* ---- the connection -------------------------------------------------------------------------- */
 
 static void answer(struct mr_grant *grant, const struct turn *turn, const struct rdx_entry *entries, unsigned count)
 {
@@ -144,7 +146,7 @@ int fake_batch(struct mr_grant *grant, const struct rdx_client_batch *batch, con
         return 0;
 }
 
-/* ---- the batch ----------------------------------------------------------------------------------- */
+/* ---- the batch ------------------------------------------------------------------------------- */
 
 static void settled(void *arg, struct mr_message *message, bool last)
 {
@@ -228,7 +230,7 @@ static int tear_down(void **state)
         return 0;
 }
 
-/* ---- tests --------------------------------------------------------------------------------------- */
+/* ---- tests ----------------------------------------------------------------------------------- */
 
 static void all_that_is_asked_for_comes(void **state)
 {
@@ -244,7 +246,10 @@ static void all_that_is_asked_for_comes(void **state)
         }
 }
 
-/* Errors have the values and words of a GET's; what may pass comes with the next message, which holds nothing else. */
+/*
+ * Errors have the values and words of a GET's; what may pass comes with the next message, which
+ * holds nothing else.
+ */
 static void each_result_means_something(void **state)
 {
         static const struct {

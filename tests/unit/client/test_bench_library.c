@@ -1,6 +1,7 @@
 /*
- * test_bench_library.c - phases of `millrace bench` by way of libmillrace, against an endpoint in the test that has every object there could be, and whose
- * answers are right, wrong or none. RDMA has its tests in tests/integration/test_bench_transport.py.
+ * test_bench_library.c - phases of `millrace bench` by way of libmillrace, against an endpoint in
+ * the test that has every object there could be, and whose answers are right, wrong or none. RDMA
+ * has its tests in tests/integration/test_bench_transport.py.
  */
 #include "tests/unit/client/fake_s3.h"
 
@@ -12,7 +13,10 @@
 
 #define K (1ull << 10)
 
-/* What is answered. MISSING: a key that is even is there. IN_SHORT: without a body, which comes at once. */
+/*
+ * What is answered. MISSING: a key that is even is there. IN_SHORT: without a body, which comes at
+ * once.
+ */
 enum wrong { NOTHING, BYTES, SHORTER, LONGER, MISSING, BUSY, REFUSED, REFUSED_IN_SHORT, NO_ANSWER };
 
 /* Set between runs, whose connections the endpoint's threads may still be closing. */
@@ -33,7 +37,7 @@ static unsigned lines, moments;
 static char last_line[800];
 static bool stop;
 
-/* ---- the endpoint -------------------------------------------------------------------------------- */
+/* ---- the endpoint ---------------------------------------------------------------------------- */
 
 static void object(uint64_t key, uint64_t from, char *out, uint64_t len)
 {
@@ -101,7 +105,7 @@ static void serve(void *arg, const struct fake_request *request, struct fake_rep
         }
 }
 
-/* ---- runs ---------------------------------------------------------------------------------------- */
+/* ---- runs ------------------------------------------------------------------------------------ */
 
 static void on_line(void *arg, const char *line)
 {
@@ -119,7 +123,10 @@ static bool on_stop(void *arg)
         return stop;
 }
 
-/* Opens the library for a phase of objects of this size, and fills settings that begin so many operations. */
+/*
+ * Opens the library for a phase of objects of this size, and fills settings that begin so many
+ * operations.
+ */
 static void open_for(enum load_phase kind, uint64_t size, unsigned batch, uint64_t count, enum mr_transport transport)
 {
         struct bench_phase phase = {.kind = kind, .size = size, .range = 1000, .batch = batch, .connections = 3};
@@ -173,7 +180,7 @@ static void all_went_well(uint64_t ops, uint64_t bytes, uint64_t objects)
         close_it();
 }
 
-/* ---- what is right ------------------------------------------------------------------------------- */
+/* ---- what is right --------------------------------------------------------------------------- */
 
 static void gets(void **state)
 {
@@ -268,7 +275,7 @@ static void rdma_without_rdma(void **state)
         assert_null(library);
 }
 
-/* ---- what is wrong ------------------------------------------------------------------------------- */
+/* ---- what is wrong --------------------------------------------------------------------------- */
 
 static void failures_by_kind(void **state)
 {

@@ -99,7 +99,7 @@ static void all_that_is_usual(void **state)
         assert_int_equal(fewer, n - 1);
 }
 
-/* ---- by way of libmillrace ----------------------------------------------------------------------- */
+/* ---- by way of libmillrace ------------------------------------------------------------------- */
 
 static void batches(void **state)
 {

@@ -1,4 +1,7 @@
-/* test_bounce_buffers.c - bounce_buffers.c: slots are given out in the order of asking, never one to two, and no more than there are. */
+/*
+ * test_bounce_buffers.c - bounce_buffers.c: slots are given out in the order of asking, never one
+ * to two, and no more than there are.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -130,7 +133,7 @@ static void without_memory(void **state)
         mr_bounce_free(NULL);
 }
 
-/* ---- many at once -------------------------------------------------------------------------------- */
+/* ---- many at once ---------------------------------------------------------------------------- */
 
 static atomic_uint users[MR_BOUNCE_SLOTS];
 

@@ -1,5 +1,7 @@
-/* test_cli.c - the command line's own pieces: paths, options, numbers and bars in print, media types, the queue of
- * jobs. */
+/*
+ * test_cli.c - the command line's own pieces: paths, options, numbers and bars in print, media
+ * types, the queue of jobs.
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +18,7 @@
 #include "cli/media.h"
 #include "cli/job_queue.h"
 
-/* ---- paths --------------------------------------------------------------------------------------- */
+/* ---- paths ----------------------------------------------------------------------------------- */
 
 static void s3_paths(void **state)
 {
@@ -103,7 +105,7 @@ static void keys_never_leave_the_folder(void **state)
         assert_int_equal(cli_local_join(out, 6, "dir", "abc"), -ENAMETOOLONG);
 }
 
-/* ---- print --------------------------------------------------------------------------------------- */
+/* ---- print ----------------------------------------------------------------------------------- */
 
 static void numbers_in_print(void **state)
 {
@@ -198,7 +200,7 @@ static void media_types(void **state)
         assert_null(cli_media_type("noending"));
 }
 
-/* ---- options ------------------------------------------------------------------------------------- */
+/* ---- options --------------------------------------------------------------------------------- */
 
 /* Splits at spaces; quoting is not needed here. */
 static int parse(struct cli_call *call, const char *line)
@@ -312,7 +314,7 @@ static void settings_of_the_environment_count(void **state)
         unsetenv("MILLRACE_PARALLEL");
 }
 
-/* ---- work ---------------------------------------------------------------------------------------- */
+/* ---- work ------------------------------------------------------------------------------------ */
 
 static void add_up(void *arg, void *job)
 {

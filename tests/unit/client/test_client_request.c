@@ -1,6 +1,6 @@
 /*
- * test_client_request.c - single requests against a server of the test's own: what is sent, what is tried again and how
- * often, what failures become.
+ * test_client_request.c - single requests against a server of the test's own: what is sent, what is
+ * tried again and how often, what failures become.
  */
 #include "tests/unit/client/fake_s3.h"
 

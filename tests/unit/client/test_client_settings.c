@@ -1,5 +1,7 @@
-/* test_client_settings.c - settings from defaults, file, environment and single values; what is refused, and that secrets
- * are not repeated. */
+/*
+ * test_client_settings.c - settings from defaults, file, environment and single values; what is
+ * refused, and that secrets are not repeated.
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /*
- * test_commands.c - the commands from their arguments to files and exit statuses, against a bucket in the test's
- * memory: put, get, cat, ls, stat, rm, mb, rb and admin uploads, with names and failures that a real endpoint and
- * file system have.
+ * test_commands.c - the commands from their arguments to files and exit statuses, against a bucket
+ * in the test's memory: put, get, cat, ls, stat, rm, mb, rb and admin uploads, with names and
+ * failures that a real endpoint and file system have.
  */
 #include "tests/unit/client/fake_s3.h"
 
@@ -193,9 +193,12 @@ static void serve_bucket(void *arg, const struct fake_request *request, struct f
                 fake_error(reply, 404, "NoSuchBucket");
 }
 
-/* ---- running commands ---------------------------------------------------------------------------- */
+/* ---- running commands ------------------------------------------------------------------------ */
 
-/* "%" in a line stands for the test's folder. Its exit status; what it printed is in the file "out" there. */
+/*
+ * "%" in a line stands for the test's folder. Its exit status; what it printed is in the file "out"
+ * there.
+ */
 static int run(const char *line)
 {
         char text[2048] = "millrace ", *argv[32], *rest = text;
@@ -281,7 +284,7 @@ static int clean(void **state)
         return system(command);
 }
 
-/* ---- tests --------------------------------------------------------------------------------------- */
+/* ---- tests ----------------------------------------------------------------------------------- */
 
 static void files_go_and_come_back(void **state)
 {

@@ -1,6 +1,7 @@
 /*
- * test_connection_session.c - connection_session.c: sessions that are refused, expire, break, and are opened again, as grants see them; for how long nobody
- * asks where RDMA is not to be had; and the link below, which outlives them.
+ * test_connection_session.c - connection_session.c: sessions that are refused, expire, break, and
+ * are opened again, as grants see them; for how long nobody asks where RDMA is not to be had; and
+ * the link below, which outlives them.
  */
 #include "tests/unit/client/connection_world.h"
 
@@ -21,7 +22,7 @@ static void say(int rv, int status)
         world_unlocked();
 }
 
-/* ---- no RDMA ------------------------------------------------------------------------------------- */
+/* ---- no RDMA --------------------------------------------------------------------------------- */
 
 /* So long is nobody asked, and then once. */
 static void refused_for(int rv, int status, int64_t ms, bool even_who_insists)
@@ -139,7 +140,7 @@ static void unsigned_requests(void **state)
         world.client = signs;
 }
 
-/* ---- sessions that end --------------------------------------------------------------------------- */
+/* ---- sessions that end ----------------------------------------------------------------------- */
 
 /* One is lost now, and the next later. */
 static void lose_one(int64_t later)
@@ -256,7 +257,7 @@ static void canceled_meanwhile(void **state)
                          0); /* which says nothing of the endpoint */
 }
 
-/* ---- the link ------------------------------------------------------------------------------------ */
+/* ---- the link -------------------------------------------------------------------------------- */
 
 static void another_address(void **state)
 {

@@ -1,6 +1,6 @@
 /*
- * test_creds.c - where credentials come from, and that they are fresh: sources in environment, files, processes and endpoints of the test's own, and a
- * server that calls them expired.
+ * test_creds.c - where credentials come from, and that they are fresh: sources in environment,
+ * files, processes and endpoints of the test's own, and a server that calls them expired.
  */
 #include "tests/unit/client/fake_s3.h"
 
@@ -363,7 +363,7 @@ static void a_container_has_an_endpoint(void **state)
         tear_down(&f);
 }
 
-/* ---- fresh ones ---------------------------------------------------------------------------------- */
+/* ---- fresh ones ------------------------------------------------------------------------------ */
 
 struct source {
         atomic_uint asked;

@@ -1,4 +1,7 @@
-/* test_fetch.c - fetch.c and download.c: what an answer says of its bytes counts, and those that were not asked for are not taken. */
+/*
+ * test_fetch.c - fetch.c and download.c: what an answer says of its bytes counts, and those that
+ * were not asked for are not taken.
+ */
 #include "tests/unit/client/fake_store.h"
 
 #include <errno.h>
@@ -93,7 +96,10 @@ static void ranges_that_do_not_go_on(void **state)
         assert_int_equal(get(0, 0, 0, &result), -EPROTO);
 }
 
-/* As a proxy makes them that has changed the answer. If-Match never matches: the object is read by one GET. */
+/*
+ * As a proxy makes them that has changed the answer. If-Match never matches: the object is read by
+ * one GET.
+ */
 static void a_weak_etag(void **state)
 {
         struct mr_result result;

@@ -1,6 +1,6 @@
 /*
- * test_get.c - downloads from a server of the test's own that hangs up halfway, sends other bytes, changes the
- * object, or ignores ranges.
+ * test_get.c - downloads from a server of the test's own that hangs up halfway, sends other bytes,
+ * changes the object, or ignores ranges.
  */
 #include "tests/unit/client/fake_s3.h"
 

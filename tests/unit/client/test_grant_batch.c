@@ -54,7 +54,9 @@ static void a_batch_that_was_not_sent(void **state)
         assert_int_equal(world_count(&world.fences), 0);
 }
 
-/* Each session counts from 1: a batch that was lost with the last one gets nothing of this one's. */
+/*
+ * Each session counts from 1: a batch that was lost with the last one gets nothing of this one's.
+ */
 static void results_of_another_session(void **state)
 {
         world.fail_binding = 2;

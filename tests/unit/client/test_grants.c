@@ -1,6 +1,7 @@
 /*
- * test_grants.c - grants.c and connection.c: in each state a grant can be in, what ends it, and that it ends once and never while somebody may touch its memory
- * (want_ended() in connection_world.h looks each time).
+ * test_grants.c - grants.c and connection.c: in each state a grant can be in, what ends it, and
+ * that it ends once and never while somebody may touch its memory (want_ended() in
+ * connection_world.h looks each time).
  */
 #include "tests/unit/client/connection_world.h"
 
@@ -19,7 +20,7 @@ static void three_wants(void)
         want_init(&three);
 }
 
-/* ---- the way it should go ------------------------------------------------------------------------ */
+/* ---- the way it should go -------------------------------------------------------------------- */
 
 static void one_session_serves_many(void **state)
 {
@@ -107,9 +108,12 @@ static void the_end_of_one_asks_for_another(void **state)
         assert_int_equal(want_end(&two), 0);
 }
 
-/* ---- the fence ----------------------------------------------------------------------------------- */
+/* ---- the fence ------------------------------------------------------------------------------- */
 
-/* Nobody knows of one: all rights of the session end before anybody hears of it; others are told when their own requests are over. */
+/*
+ * Nobody knows of one: all rights of the session end before anybody hears of it; others are told
+ * when their own requests are over.
+ */
 static void doubt_fences_all(void **state)
 {
         static const enum mr_grant_end hows[] = {MR_LEASE_QUIET, MR_LEASE_NOTICED, MR_LEASE_DOUBT, MR_LEASE_UNWANTED};
@@ -138,7 +142,10 @@ static void doubt_fences_all(void **state)
         }
 }
 
-/* A retry of the same memory is granted by another session, and only when the first one's queue pair is gone. */
+/*
+ * A retry of the same memory is granted by another session, and only when the first one's queue
+ * pair is gone.
+ */
 static void a_retry_comes_behind_the_fence(void **state)
 {
         three_wants();
@@ -170,7 +177,10 @@ static void a_notice_that_does_not_come(void **state)
         assert_int_equal(world_count(&world.fences), 1);
 }
 
-/* As long as its request is out, a grant without a session stays: the program's memory is named in it. */
+/*
+ * As long as its request is out, a grant without a session stays: the program's memory is named in
+ * it.
+ */
 static void a_session_that_ends(void **state)
 {
         three_wants();
@@ -211,7 +221,7 @@ static void what_is_unwanted_is_no_failure(void **state)
         }
 }
 
-/* ---- what is not to be had ----------------------------------------------------------------------- */
+/* ---- what is not to be had ------------------------------------------------------------------- */
 
 static void longer_than_any_window(void **state)
 {
@@ -262,7 +272,7 @@ static void a_right_that_cannot_begin(void **state)
         assert_int_equal(want_end(&two), 0);
 }
 
-/* ---- cancellation -------------------------------------------------------------------------------- */
+/* ---- cancellation ---------------------------------------------------------------------------- */
 
 static void stopped_while_it_waits(void **state)
 {
@@ -335,7 +345,7 @@ static void the_client_is_canceled_while_a_session_is_opened(void **state)
         assert_int_equal(want_answer(&one), -ECANCELED);
 }
 
-/* ---- all at once --------------------------------------------------------------------------------- */
+/* ---- all at once ----------------------------------------------------------------------------- */
 
 static struct want many[THREADS][MANY];
 static unsigned seed;

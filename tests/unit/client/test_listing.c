@@ -1,6 +1,6 @@
 /*
- * test_listing.c - listings and batch deletes: pages, names that XML cannot carry, endpoints that lead nowhere,
- * documents that are none.
+ * test_listing.c - listings and batch deletes: pages, names that XML cannot carry, endpoints that
+ * lead nowhere, documents that are none.
  */
 #include "tests/unit/client/fake_s3.h"
 
@@ -274,7 +274,7 @@ static void deletes_name_what_failed(void **state)
         fake_stop(&fake);
 }
 
-/* ---- the reader ---------------------------------------------------------------------------------- */
+/* ---- the reader ------------------------------------------------------------------------------ */
 
 static int note_record(void *arg, const struct mr_record *record)
 {

@@ -1,6 +1,6 @@
 /*
- * test_memory.c - memory.c and buffer.c: buffers of every kind, slices of them, their registrations with connections, and what ends those: the buffer, the
- * link, the client.
+ * test_memory.c - memory.c and buffer.c: buffers of every kind, slices of them, their registrations
+ * with connections, and what ends those: the buffer, the link, the client.
  */
 #include "tests/unit/client/connection_world.h"
 
@@ -63,7 +63,7 @@ static int descriptor(size_t len)
         return fd;
 }
 
-/* ---- buffers ------------------------------------------------------------------------------------- */
+/* ---- buffers --------------------------------------------------------------------------------- */
 
 static void the_librarys_own(void **state)
 {
@@ -179,7 +179,7 @@ static void another_clients(void **state)
         close(fd);
 }
 
-/* ---- registrations ------------------------------------------------------------------------------- */
+/* ---- registrations --------------------------------------------------------------------------- */
 
 static void once_for_all_slices(void **state)
 {
@@ -271,7 +271,7 @@ static void buffers_and_link_go_at_once(void **state)
         assert_int_equal(world_count(&world.registered), 0);
 }
 
-/* ---- dma-buf ------------------------------------------------------------------------------------- */
+/* ---- dma-buf --------------------------------------------------------------------------------- */
 
 static void a_descriptor(void **state)
 {

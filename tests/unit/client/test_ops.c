@@ -1,6 +1,6 @@
 /*
- * test_ops.c - the operations of millrace.h against a server of the test's own that replaces, damages and cuts what is read: results, queues, batches,
- * buffers, cancellation.
+ * test_ops.c - the operations of millrace.h against a server of the test's own that replaces,
+ * damages and cuts what is read: results, queues, batches, buffers, cancellation.
  */
 #include "tests/unit/client/fake_store.h"
 
@@ -38,7 +38,7 @@ static struct mr_get get_of(struct fixture *f, size_t room)
         return (struct mr_get){.bucket = "bkt", .key = "obj", .place = {.memory = f->place, .len = room}};
 }
 
-/* ---- gets ---------------------------------------------------------------------------------------- */
+/* ---- gets ------------------------------------------------------------------------------------ */
 
 static void whole_objects_are_verified_twice(void **state)
 {
@@ -268,7 +268,7 @@ static void one_replaced_all_the_time_is_given_up(void **state)
         tear_down(&f);
 }
 
-/* ---- batches ------------------------------------------------------------------------------------- */
+/* ---- batches --------------------------------------------------------------------------------- */
 
 #define ENTRIES 50
 
@@ -343,7 +343,10 @@ static void a_batch_can_tell_of_each_entry(void **state)
         tear_down(&f);
 }
 
-/* What a batch request brings counts, and all else is asked for by itself: each entry is right in the end. */
+/*
+ * What a batch request brings counts, and all else is asked for by itself: each entry is right in
+ * the end.
+ */
 static void what_a_batch_request_brings(void **state)
 {
         struct mr_get gets[ENTRIES];
@@ -407,7 +410,7 @@ static void an_endpoint_without_it_is_asked_once(void **state)
         tear_down(&f);
 }
 
-/* ---- queues and cancellation --------------------------------------------------------------------- */
+/* ---- queues and cancellation ----------------------------------------------------------------- */
 
 static void a_queue_is_readable_while_it_has_results(void **state)
 {
@@ -491,7 +494,7 @@ static void a_queue_can_go_before_its_operations(void **state)
         tear_down(&f);
 }
 
-/* ---- writing ------------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static void what_is_put_arrives(void **state)
 {
@@ -609,7 +612,7 @@ static void copies_name_their_source(void **state)
         tear_down(&f);
 }
 
-/* ---- listings ------------------------------------------------------------------------------------ */
+/* ---- listings -------------------------------------------------------------------------------- */
 
 static void a_lister_goes_from_page_to_page(void **state)
 {
@@ -634,7 +637,7 @@ static void a_lister_goes_from_page_to_page(void **state)
         tear_down(&f);
 }
 
-/* ---- buffers ------------------------------------------------------------------------------------- */
+/* ---- buffers --------------------------------------------------------------------------------- */
 
 static void buffers_are_sliced(void **state)
 {
@@ -693,7 +696,7 @@ static void a_buffer_in_use_stays(void **state)
         tear_down(&f);
 }
 
-/* ---- processes ----------------------------------------------------------------------------------- */
+/* ---- processes ------------------------------------------------------------------------------- */
 
 static void a_child_opens_its_own_client(void **state)
 {

@@ -1,6 +1,6 @@
 /*
- * test_put.c - uploads to a server of the test's own: what is sent and with which checksums, what is tried again, and
- * that an upload in parts that fails is aborted.
+ * test_put.c - uploads to a server of the test's own: what is sent and with which checksums, what
+ * is tried again, and that an upload in parts that fails is aborted.
  */
 #include "tests/unit/client/fake_s3.h"
 
@@ -164,7 +164,10 @@ static void *feed(void *arg)
         return NULL;
 }
 
-/* Uploads so many bytes, from a file or through a pipe, and compares what the store has where it went well. */
+/*
+ * Uploads so many bytes, from a file or through a pipe, and compares what the store has where it
+ * went well.
+ */
 static struct outcome upload(struct store *store, size_t len, bool pipe_in, bool if_none_match)
 {
         static const struct mr_header meta[] = {{(char *)"colour", (char *)"red"}};

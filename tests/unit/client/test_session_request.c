@@ -1,6 +1,6 @@
 /*
- * test_session_request.c - session_request.c: what is asked of an endpoint that is to open an RDMA session, every answer it may give, wrong ones too, and the
- * request that ends a session.
+ * test_session_request.c - session_request.c: what is asked of an endpoint that is to open an RDMA
+ * session, every answer it may give, wrong ones too, and the request that ends a session.
  */
 #include "tests/unit/client/fake_s3.h"
 
@@ -53,7 +53,7 @@ static struct {
         char method[16], target[256], authorization[512], type[512], body[4096];
 } f;
 
-/* ---- the endpoint -------------------------------------------------------------------------------- */
+/* ---- the endpoint ---------------------------------------------------------------------------- */
 
 static void serve(void *arg, const struct fake_request *request, struct fake_reply *reply)
 {
@@ -132,7 +132,7 @@ static int open_session(unsigned rights)
         return rv;
 }
 
-/* ---- opening ------------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 static void what_is_asked(void **state)
 {
@@ -318,7 +318,7 @@ static void without_memory(void **state)
         assert_int_equal(f.requests, 0);
 }
 
-/* ---- the end ------------------------------------------------------------------------------------- */
+/* ---- the end --------------------------------------------------------------------------------- */
 
 /* From now on, and with counting begun anew. */
 static void say(int status, const char *code)

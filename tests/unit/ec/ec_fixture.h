@@ -1,5 +1,6 @@
 /*
- * ec_fixture.h - what the tests of ec/ share: numbers from a seed that is printed and can be given back.
+ * ec_fixture.h - what the tests of ec/ share: numbers from a seed that is printed and can be given
+ * back.
  */
 #ifndef MILLRACE_TEST_EC_FIXTURE_H
 #define MILLRACE_TEST_EC_FIXTURE_H

@@ -1,5 +1,6 @@
 /*
- * test_crc.c - the CRCs: known values, and a bit-by-bit reference over random lengths, alignments, cuts and joins.
+ * test_crc.c - the CRCs: known values, and a bit-by-bit reference over random lengths, alignments,
+ * cuts and joins.
  */
 #include "tests/unit/ec/ec_fixture.h"
 
@@ -9,7 +10,7 @@
 
 static uint8_t buf[BUF_LEN];
 
-/* ---- reference ------------------------------------------------------------------------------------ */
+/* ---- reference ------------------------------------------------------------------------------- */
 
 static uint64_t slow_crc(uint64_t poly, uint64_t mask, uint64_t crc, const uint8_t *at, size_t len)
 {
@@ -66,7 +67,7 @@ static uint64_t slow_of(const struct kind *kind, uint64_t crc, const uint8_t *at
         return slow_crc(kind->poly, kind->mask, crc, at, len);
 }
 
-/* ---- tests ---------------------------------------------------------------------------------------- */
+/* ---- tests ----------------------------------------------------------------------------------- */
 
 static void *first_call(void *arg)
 {
@@ -79,7 +80,10 @@ static void *first_call(void *arg)
         return NULL;
 }
 
-/* What is made by the first call is made once, whichever threads come first. Runs before all other tests. */
+/*
+ * What is made by the first call is made once, whichever threads come first. Runs before all other
+ * tests.
+ */
 static void test_first_calls_of_many_threads(void **state)
 {
         pthread_t threads[4];
@@ -203,7 +207,10 @@ static void test_combine_of_long_parts(void **state)
         }
 }
 
-/* 8 GiB by doubling one MiB equals 8,192 parts joined one after the other, as in a multipart upload. */
+/*
+ * 8 GiB by doubling one MiB equals 8,192 parts joined one after the other, as in a multipart
+ * upload.
+ */
 static void test_combine_of_many_parts(void **state)
 {
         const uint64_t part = 1 << 20, parts = 8192;

@@ -1,5 +1,6 @@
 /*
- * test_erasure_code.c - the erasure code: against arithmetic done bit by bit, every erasure of small codes, random ones of large.
+ * test_erasure_code.c - the erasure code: against arithmetic done bit by bit, every erasure of
+ * small codes, random ones of large.
  */
 #include "tests/unit/ec/ec_fixture.h"
 
@@ -82,7 +83,7 @@ static void lose_and_rebuild(const struct stripe *s, uint32_t lost, bool one_by_
         }
 }
 
-/* ---- against GF(2^8) done bit by bit -------------------------------------------------------------- */
+/* ---- against GF(2^8) done bit by bit --------------------------------------------------------- */
 
 static uint8_t slow_multiply(uint8_t a, uint8_t b)
 {
@@ -106,7 +107,10 @@ static uint8_t slow_inverse(uint8_t a)
         return 0;
 }
 
-/* The disk format depends on it: parity i of a k+m code is the sum of data j times 1 / ((k + i) xor j). */
+/*
+ * The disk format depends on it: parity i of a k+m code is the sum of data j times 1 / ((k + i) xor
+ * j).
+ */
 static void test_parity_is_cauchy(void **state)
 {
         struct stripe s;
@@ -126,7 +130,7 @@ static void test_parity_is_cauchy(void **state)
         }
 }
 
-/* ---- rebuilding ----------------------------------------------------------------------------------- */
+/* ---- rebuilding ------------------------------------------------------------------------------ */
 
 static void test_every_erasure_of_small_codes(void **state)
 {
@@ -189,7 +193,7 @@ static void test_rebuild_of_what_is_there(void **state)
         stripe_free(&s);
 }
 
-/* ---- update --------------------------------------------------------------------------------------- */
+/* ---- update ---------------------------------------------------------------------------------- */
 
 static void test_update_equals_encode(void **state)
 {
@@ -227,7 +231,7 @@ static void test_no_bytes(void **state)
         era_code_free(NULL);
 }
 
-/* ---- errors --------------------------------------------------------------------------------------- */
+/* ---- errors ---------------------------------------------------------------------------------- */
 
 static void test_errors(void **state)
 {

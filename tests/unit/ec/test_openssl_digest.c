@@ -121,7 +121,7 @@ static void test_long_input_in_pieces(void **state)
         }
 }
 
-/* ---- what fails ----------------------------------------------------------------------------------- */
+/* ---- what fails ------------------------------------------------------------------------------ */
 
 static void test_no_memory(void **state)
 {
@@ -135,7 +135,10 @@ static void test_no_memory(void **state)
         no_init = false;
 }
 
-/* An OpenSSL that has no MD5. In a child, as algorithms are looked up once. Runs before all other tests. */
+/*
+ * An OpenSSL that has no MD5. In a child, as algorithms are looked up once. Runs before all other
+ * tests.
+ */
 static void test_no_such_algorithm(void **state)
 {
         struct era_digest *digest;

@@ -1,8 +1,9 @@
 /*
- * test_added.c - the end of the addition of a drive: an epoch that makes it a member, and may never have been in force; and when the drives that its
- * groups came from may forget them.
+ * test_added.c - the end of the addition of a drive: an epoch that makes it a member, and may never
+ * have been in force; and when the drives that its groups came from may forget them.
  *
- * Two data shards and one of parity: a group has two copies, so that either of the new drive's groups has one other member.
+ * Two data shards and one of parity: a group has two copies, so that either of the new drive's
+ * groups has one other member.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -65,7 +66,10 @@ static bool writes_no_more(const struct eng_health *h, void *arg)
         return h->ready && !h->writable;
 }
 
-/* An empty folder is one more drive, and is added up to the epoch that makes it a member, which these drives get. Nothing comes after that one. */
+/*
+ * An empty folder is one more drive, and is added up to the epoch that makes it a member, which
+ * these drives get. Nothing comes after that one.
+ */
 static void add_up_to_the_end(struct sf *sf, uint64_t reaches)
 {
         struct epoch_gate gate = {.sf = sf, .takes = BEFORE, .reaches = reaches};
@@ -94,8 +98,9 @@ static void add_up_to_the_end(struct sf *sf, uint64_t reaches)
 }
 
 /*
- * The epoch that was to end the addition is on one drive of four, and not on the new one. That is still being added: with one of the others away, the drives
- * that its groups were to come from answer for them, and the store goes on.
+ * The epoch that was to end the addition is on one drive of four, and not on the new one. That is
+ * still being added: with one of the others away, the drives that its groups were to come from
+ * answer for them, and the store goes on.
  */
 static void test_end_that_reached_one_drive(void **state)
 {
@@ -121,8 +126,9 @@ static void test_end_that_reached_one_drive(void **state)
 }
 
 /*
- * The new drive became a member and is away: those that its groups came from keep what they hold of them until it is back. (Were it to be found that it had
- * never become one, they would have to answer.)
+ * The new drive became a member and is away: those that its groups came from keep what they hold of
+ * them until it is back. (Were it to be found that it had never become one, they would have to
+ * answer.)
  */
 static void test_forgotten_when_all_are_in(void **state)
 {

@@ -1,5 +1,6 @@
 /*
- * Members whose names differ: verification finds it, most members or the highest number decide, and nothing goes on one member's word.
+ * Members whose names differ: verification finds it, most members or the highest number decide, and
+ * nothing goes on one member's word.
  */
 #include <errno.h>
 #include <semaphore.h>
@@ -71,7 +72,9 @@ static bool slot_has(const struct sf *sf, unsigned slot, uint64_t bucket, const 
         return sf_get_row(sf, slot, row);
 }
 
-/* In turn on each drive: its index has lost a name, has an old value, or a name that was deleted. */
+/*
+ * In turn on each drive: its index has lost a name, has an old value, or a name that was deleted.
+ */
 static void test_names_that_differ(void **state)
 {
         static struct sf_row old[4], gone[4], lost;
@@ -123,7 +126,9 @@ static void test_names_that_differ(void **state)
         sf_remove(&sf);
 }
 
-/* Each drive in turn has an upload back that was completed: to abort it costs the object nothing. */
+/*
+ * Each drive in turn has an upload back that was completed: to abort it costs the object nothing.
+ */
 static void test_an_upload_that_came_back(void **state)
 {
         static struct sf_row upload[4], part[4];
@@ -168,7 +173,7 @@ static void test_an_upload_that_came_back(void **state)
         sf_remove(&sf);
 }
 
-/* ---- a member that cannot say ------------------------------------------------------------------------------------- */
+/* ---- a member that cannot say ---------------------------------------------------------------- */
 
 /* Slots that have the name, CODED_M + 1 of them. */
 #define CODED_M 3u
@@ -196,8 +201,9 @@ static void upkeep(struct sf *sf)
 }
 
 /*
- * One member has a name, two lack it, and what the fourth has cannot be read: two are no majority of four that would be needed to take the name away, so
- * it stays. When the fourth can be read, and lacks it too, it goes. Each member in turn is the one that has it.
+ * One member has a name, two lack it, and what the fourth has cannot be read: two are no majority
+ * of four that would be needed to take the name away, so it stays. When the fourth can be read, and
+ * lacks it too, it goes. Each member in turn is the one that has it.
  */
 static void test_a_member_that_cannot_say(void **state)
 {
@@ -234,7 +240,7 @@ static void test_a_member_that_cannot_say(void **state)
         }
 }
 
-/* ---- reports that a value is dead --------------------------------------------------------------------------------- */
+/* ---- reports that a value is dead ------------------------------------------------------------ */
 
 struct report {
         struct lp_msg msg;
@@ -289,7 +295,10 @@ static eng_mask rows_of(const struct sf *sf, uint64_t bucket, const char *key, s
 
 #define PROVEN 24u /* as many keys, of which one shares a loop with another */
 
-/* All members but one say that a value is dead, each in turn being that one: nothing goes. What all members say is dead is gone by then. */
+/*
+ * All members but one say that a value is dead, each in turn being that one: nothing goes. What all
+ * members say is dead is gone by then.
+ */
 static void test_all_members_but_one(void **state)
 {
         static struct sf_row kept, proven;
@@ -373,7 +382,10 @@ static void spoil_bytes(const struct sf *sf, unsigned slot, uint64_t seed, size_
         assert_true(hits > 0);
 }
 
-/* One has the name, whose record is damaged; the other has lost the name. The damaged one stays: it may be all there is. */
+/*
+ * One has the name, whose record is damaged; the other has lost the name. The damaged one stays: it
+ * may be all there is.
+ */
 static void test_damage_here_and_nothing_there(void **state)
 {
         struct eng_verify_report r;
@@ -405,8 +417,9 @@ static void test_damage_here_and_nothing_there(void **state)
 }
 
 /*
- * Two lack the name, one has it, and the record of the fourth is damaged, so nobody can decide. Nor is it decided by the repair of what is damaged: written anew
- * from the one that has the name, it would make two of one word, and a name that was deleted would be back.
+ * Two lack the name, one has it, and the record of the fourth is damaged, so nobody can decide. Nor
+ * is it decided by the repair of what is damaged: written anew from the one that has the name, it
+ * would make two of one word, and a name that was deleted would be back.
  */
 static void test_damage_among_those_that_differ(void **state)
 {
@@ -475,7 +488,10 @@ static void test_upkeep_finds_it(void **state)
         free(heal);
 }
 
-/* Half of the members lack a name, and what one of the others has cannot be read: it is counted, and the next walk, which is not tomorrow's, looks again. */
+/*
+ * Half of the members lack a name, and what one of the others has cannot be read: it is counted,
+ * and the next walk, which is not tomorrow's, looks again.
+ */
 static void test_what_nobody_can_decide(void **state)
 {
         struct eng_heal_report *heal = malloc(2 * sizeof(*heal)); /* now, last */
@@ -516,7 +532,7 @@ static void test_what_nobody_can_decide(void **state)
         free(heal);
 }
 
-/* ---- a drive from which the group has gone ---------------------------------------------------------------------------- */
+/* ---- a drive from which the group has gone --------------------------------------------------- */
 
 struct repair {
         struct lp_msg msg;
@@ -538,7 +554,10 @@ static void repair_begin(struct lp_msg *msg)
                 sem_post(&r->over);
 }
 
-/* A repair that was asked for while it was still a member comes when it is none: it gets nothing of the group any more. */
+/*
+ * A repair that was asked for while it was still a member comes when it is none: it gets nothing of
+ * the group any more.
+ */
 static void test_no_part_of_the_group(void **state)
 {
         static struct sf_row row;

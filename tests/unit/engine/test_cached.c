@@ -1,5 +1,6 @@
 /*
- * test_cached.c - a small object that was just stored is in the cache of one drive, the one that reads of it go to.
+ * test_cached.c - a small object that was just stored is in the cache of one drive, the one that
+ * reads of it go to.
  */
 #include <setjmp.h>
 #include <stdarg.h>

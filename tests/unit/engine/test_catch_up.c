@@ -1,6 +1,7 @@
 /*
- * A drive that comes back after the store went on without it: whatever it missed, it holds what the others hold before anything is asked of it. To see
- * what it holds, the store is opened with it and one other drive alone: of a third of the names it is then the only member.
+ * A drive that comes back after the store went on without it: whatever it missed, it holds what the
+ * others hold before anything is asked of it. To see what it holds, the store is opened with it and
+ * one other drive alone: of a third of the names it is then the only member.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -76,7 +77,10 @@ static void check(struct sf *sf, uint64_t bucket, const struct expected *e, bool
         assert_int_equal(listed, want);
 }
 
-/* And nothing is under way: closed in the middle of an epoch change, the store would have groups in doubt while drives are missing. */
+/*
+ * And nothing is under way: closed in the middle of an epoch change, the store would have groups in
+ * doubt while drives are missing.
+ */
 static bool all_in(const struct eng_health *h, void *arg)
 {
         unsigned i;
@@ -259,7 +263,10 @@ static bool is_walked(const struct eng_health *h, void *arg)
         return all_in(h, arg) && !h->healing;
 }
 
-/* Names of a member that cannot be read are read from others, what is refused for a while is asked for again, and nothing is left out for either. */
+/*
+ * Names of a member that cannot be read are read from others, what is refused for a while is asked
+ * for again, and nothing is left out for either.
+ */
 static void test_what_fails_on_the_way(void **state)
 {
         static const char *const faults[] = {
@@ -348,8 +355,9 @@ static void get_large(struct sf *sf, uint64_t bucket, unsigned gone)
 }
 
 /*
- * Objects written while a drive was out lack a shard of each stripe. They get it when the drive is back, also those of several parts, those that change
- * meanwhile, and after restarts in the middle of it: then any two of four drives are enough to read everything.
+ * Objects written while a drive was out lack a shard of each stripe. They get it when the drive is
+ * back, also those of several parts, those that change meanwhile, and after restarts in the middle
+ * of it: then any two of four drives are enough to read everything.
  */
 static void test_shards_come_back(void **state)
 {

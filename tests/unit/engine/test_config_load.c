@@ -1,5 +1,6 @@
 /*
- * The buckets at a start, where an index has lost or spoilt rows: no bucket is forgotten, the store starts, and what a member lacked is there again.
+ * The buckets at a start, where an index has lost or spoilt rows: no bucket is forgotten, the store
+ * starts, and what a member lacked is there again.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -20,7 +21,10 @@
 
 #define BUCKETS 5u
 
-/* A walk that is cut off by the end of the store leaves its page behind, which LeakSanitizer would tell. */
+/*
+ * A walk that is cut off by the end of the store leaves its page behind, which LeakSanitizer would
+ * tell.
+ */
 static bool is_idle(const struct eng_health *h, void *arg)
 {
         return !h->healing && !h->collecting_orphans;

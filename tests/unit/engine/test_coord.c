@@ -1,7 +1,9 @@
 /*
- * test_coord.c - a drive comes in while a change still waits for one that fails: the drive that comes is compared when the change counts, so that it finds it.
+ * test_coord.c - a drive comes in while a change still waits for one that fails: the drive that
+ * comes is compared when the change counts, so that it finds it.
  *
- * Drives of the test's own stand before two of the store's, and keep back what one group asks of them.
+ * Drives of the test's own stand before two of the store's, and keep back what one group asks of
+ * them.
  */
 #include <pthread.h>
 #include <semaphore.h>
@@ -27,7 +29,7 @@
 #define FAILS  1u
 #define SIZE   500u
 
-/* ---- a drive that keeps an operation back ---------------------------------------------------------------------------- */
+/* ---- a drive that keeps an operation back ---------------------------------------------------- */
 
 /* owner: the group's primary loop */
 struct keeper {
@@ -86,7 +88,7 @@ static void keeper_let_go(struct keeper *keeper, struct sf *sf)
         lp_post(eng_primary(sf->store, keeper->pg)->loop, &keeper->msg);
 }
 
-/* ---- the coordinator ------------------------------------------------------------------------------------------------- */
+/* ---- the coordinator ------------------------------------------------------------------------- */
 
 struct look {
         struct lp_msg msg;
@@ -109,7 +111,10 @@ static void look_now(struct lp_msg *msg)
         sem_post(&look->looked);
 }
 
-/* Changes wait for an epoch that a drive wants to be in; *epoch: the one before. fail: the other drive fails at this moment. */
+/*
+ * Changes wait for an epoch that a drive wants to be in; *epoch: the one before. fail: the other
+ * drive fails at this moment.
+ */
 static bool is_entering(struct sf *sf, bool fail, uint64_t *epoch)
 {
         struct look look = {.msg.run = look_now, .store = sf->store, .fail = fail};
@@ -123,7 +128,7 @@ static bool is_entering(struct sf *sf, bool fail, uint64_t *epoch)
         return look.entering;
 }
 
-/* ---- the store ------------------------------------------------------------------------------------------------------- */
+/* ---- the store ------------------------------------------------------------------------------- */
 
 static bool all_but_one(const struct eng_health *h, void *arg)
 {
@@ -201,8 +206,8 @@ static uint64_t differing(struct sf *sf)
 }
 
 /*
- * A PUT waits for a drive when another one is to come in; then the first fails. What says that the PUT counts takes its time: the drive that comes waits for it,
- * too, and so has the object.
+ * A PUT waits for a drive when another one is to come in; then the first fails. What says that the
+ * PUT counts takes its time: the drive that comes waits for it, too, and so has the object.
  */
 static void test_one_comes_while_another_fails(void **state)
 {

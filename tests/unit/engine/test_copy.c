@@ -1,6 +1,6 @@
 /*
- * Catching up as a drive sees it: records that never counted are void for good, copies count at once and by their seq, and all of it is so again after a
- * crash, and after the index was lost.
+ * Catching up as a drive sees it: records that never counted are void for good, copies count at
+ * once and by their seq, and all of it is so again after a crash, and after the index was lost.
  */
 #include <setjmp.h>
 #include <errno.h>
@@ -199,7 +199,10 @@ static void wait_indexed(struct fx *fx)
         assert_true(indexed.all);
 }
 
-/* A record that waits has an older number than a copy that is in the index already: it changes nothing when it is committed. */
+/*
+ * A record that waits has an older number than a copy that is in the index already: it changes
+ * nothing when it is committed.
+ */
 static void test_pending_is_older_than_copy(void **state)
 {
         struct fx fx;
@@ -251,7 +254,10 @@ static void put_shards(struct fx *fx, uint64_t id, uint64_t seq)
         assert_int_equal(append(fx, &body, FMT_RECORD_PG, seq), 0);
 }
 
-/* A clean end that leaves the log to be replayed marks the group as committed; what was void before that stays so. */
+/*
+ * A clean end that leaves the log to be replayed marks the group as committed; what was void before
+ * that stays so.
+ */
 static void test_void_over_close(void **state)
 {
         struct fx fx;
@@ -288,7 +294,10 @@ static void test_refused(void **state)
         fx_destroy(&fx);
 }
 
-/* A copy that deletes or replaces a value says nothing of its shards: a part deleted by one may live on in an object. */
+/*
+ * A copy that deletes or replaces a value says nothing of its shards: a part deleted by one may
+ * live on in an object.
+ */
 static void test_copies_prove_nothing_dead(void **state)
 {
         static struct fx_body body;

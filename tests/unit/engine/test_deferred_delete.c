@@ -1,7 +1,9 @@
 /*
- * test_deferred_delete.c - whom the shards of a deleted object wait for: lookups that may have found it before.
+ * test_deferred_delete.c - whom the shards of a deleted object wait for: lookups that may have
+ * found it before.
  *
- * A drive of the test's own stands before the store's only one, and keeps the answer of a lookup back.
+ * A drive of the test's own stands before the store's only one, and keeps the answer of a lookup
+ * back.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -84,8 +86,9 @@ static uint64_t live_bytes(struct sf *sf)
 }
 
 /*
- * A GET's lookup has found the object, and the answer is still on its way when the object is deleted. The GET gets all its bytes. Another object that was deleted
- * after it, and that nobody looked for, is gone by then; so it is not that nothing was given back yet.
+ * A GET's lookup has found the object, and the answer is still on its way when the object is
+ * deleted. The GET gets all its bytes. Another object that was deleted after it, and that nobody
+ * looked for, is gone by then; so it is not that nothing was given back yet.
  */
 static void test_lookup_of_before(void **state)
 {

@@ -1,16 +1,22 @@
 /*
- * test_every_call.c - each call of the engine that can fail does, in turn, with each error that fits it, in a whole store over real files.
+ * test_every_call.c - each call of the engine that can fail does, in turn, with each error that
+ * fits it, in a whole store over real files.
  *
- * A short history in four parts, each a process of its own: a store is made and used; it is used on, with dead space taken back, and killed; it is opened after
- * that; it is opened with an index missing. First each part runs once and every call of the engine on a drive's files is counted (tests/lib/call_faults.h). Then a part
- * runs again and again from what stood before it, with one call that fails, once or for a while, and everything is looked at by a process without faults.
+ * A short history in four parts, each a process of its own: a store is made and used; it is used
+ * on, with dead space taken back, and killed; it is opened after that; it is opened with an index
+ * missing. First each part runs once and every call of the engine on a drive's files is counted
+ * (tests/lib/call_faults.h). Then a part runs again and again from what stood before it, with one
+ * call that fails, once or for a while, and everything is looked at by a process without faults.
  *
- * What must hold: no process dies, and none waits for ever; nothing that was acknowledged is lost, and no byte is wrong (I1, I5); what got an error is there
- * wholly or not at all; what the machine lacks (EMFILE, ENOMEM, EAGAIN), a full disk, and reads that fail never end a drive; a write or flush that
- * fails ends at most the drive it was for (I8), and that one comes back; no descriptor is left open (and, under LeakSanitizer, no memory).
+ * What must hold: no process dies, and none waits for ever; nothing that was acknowledged is lost,
+ * and no byte is wrong (I1, I5); what got an error is there wholly or not at all; what the machine
+ * lacks (EMFILE, ENOMEM, EAGAIN), a full disk, and reads that fail never end a drive; a write or
+ * flush that fails ends at most the drive it was for (I8), and that one comes back; no descriptor
+ * is left open (and, under LeakSanitizer, no memory).
  *
- * MILLRACE_EVERY_CALL_SECONDS says for how long; 0: until all are done (make every-call); not set: only the history without a fault. SEED orders them. MILLRACE_EVERY_CALL="PART DRIVE KIND CLASS OFFSET NTH ERROR MS EVERYWHERE"
- * runs one, as a failure names it.
+ * MILLRACE_EVERY_CALL_SECONDS says for how long; 0: until all are done (make every-call); not set:
+ * only the history without a fault. SEED orders them. MILLRACE_EVERY_CALL="PART DRIVE KIND CLASS
+ * OFFSET NTH ERROR MS EVERYWHERE" runs one, as a failure names it.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -82,7 +88,7 @@ static void give_up(int line, const char *format, ...)
         _exit(9);
 }
 
-/* ---- what is expected ---------------------------------------------------------------------------------------- */
+/* ---- what is expected ------------------------------------------------------------------------ */
 
 static size_t size_of(unsigned key)
 {
@@ -158,7 +164,10 @@ static void multipart(unsigned key)
                 may_have_happened(key, seed);
 }
 
-/* What is read is something that it may be. sure: an answer there must be, and what is found now is so from now on. */
+/*
+ * What is read is something that it may be. sure: an answer there must be, and what is found now is
+ * so from now on.
+ */
 static void look_at(unsigned key, bool sure)
 {
         uint64_t seed = 0;
@@ -219,7 +228,7 @@ static void verify(bool sure)
         free(r);
 }
 
-/* ---- the history --------------------------------------------------------------------------------------------- */
+/* ---- the history ----------------------------------------------------------------------------- */
 
 /* Those open now of files of drives: how many, and one of them. */
 static unsigned descriptors(char one[300])
@@ -283,7 +292,10 @@ static bool wait_for(bool (*fine)(const struct eng_health *h, void *arg), void *
         return !sf_stays_otherwise(&sf, fine, arg, seconds);
 }
 
-/* A write or flush that the medium could not do, or what an opening needs: the only things that may end a drive. */
+/*
+ * A write or flush that the medium could not do, or what an opening needs: the only things that may
+ * end a drive.
+ */
 static int may_have_ended(void)
 {
         enum cf_kind kind = sh->fault.at.kind;
@@ -453,7 +465,7 @@ static void run_check(void)
         sf_close(&sf);
 }
 
-/* ---- processes ----------------------------------------------------------------------------------------------- */
+/* ---- processes ------------------------------------------------------------------------------- */
 
 static void shell(const char *format, ...) __attribute__((format(printf, 1, 2)));
 static void shell(const char *format, ...)
@@ -562,7 +574,7 @@ static bool run_fault(const struct base *base, unsigned part, const struct cf_fa
         return ok;
 }
 
-/* ---- which ---------------------------------------------------------------------------------------------------- */
+/* ---- which ----------------------------------------------------------------------------------- */
 
 struct point {
         unsigned part;
@@ -634,7 +646,7 @@ static void shuffle(struct points *points)
         }
 }
 
-/* ---- the test -------------------------------------------------------------------------------------------------- */
+/* ---- the test -------------------------------------------------------------------------------- */
 
 static struct shared *shared_memory(void)
 {
@@ -680,7 +692,10 @@ static void make_base(struct base *base, struct points *points, bool all)
         shell("rm -rf %s", root);
 }
 
-/* One of JOBS processes: each JOBS-th point, until the time is over. What it has come to goes down the pipe. */
+/*
+ * One of JOBS processes: each JOBS-th point, until the time is over. What it has come to goes down
+ * the pipe.
+ */
 static void run_job(const struct base *base, const struct points *points, unsigned job, time_t end, int out)
 {
         unsigned counts[3] = {0, 0, 0}; /* run, met, failed */

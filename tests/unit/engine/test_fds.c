@@ -1,6 +1,7 @@
 /*
- * test_fds.c - descriptors of segments and log files: opened when a file is read, bounded however many files there are, never another file's; and what is
- * found when a file is opened that a start had taken for granted. Openings are seen, refused and held up by an openat() of the test's own.
+ * test_fds.c - descriptors of segments and log files: opened when a file is read, bounded however
+ * many files there are, never another file's; and what is found when a file is opened that a start
+ * had taken for granted. Openings are seen, refused and held up by an openat() of the test's own.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -63,7 +64,10 @@ int openat(int dir_fd, const char *name, int flags, ...)
         return (int)syscall(SYS_openat, dir_fd, name, flags, mode);
 }
 
-/* Reads of log files: how many of them the drive could not do, and how much they read. unreadable: those are from there on. */
+/*
+ * Reads of log files: how many of them the drive could not do, and how much they read. unreadable:
+ * those are from there on.
+ */
 static atomic_uint log_reads_failed;
 static atomic_ulong log_bytes_read, unreadable = UINT64_MAX;
 
@@ -129,7 +133,10 @@ static void count_stale(void *arg)
         stale = eng_segments_stale(eng_local_of(fx->local)->segments);
 }
 
-/* The rows of all segments but the last are final: the next start takes them for granted. Files are trimmed, then batches say that they are sealed. */
+/*
+ * The rows of all segments but the last are final: the next start takes them for granted. Files are
+ * trimmed, then batches say that they are sealed.
+ */
 static void settle_rows(struct fx *fx)
 {
         WAIT_UNTIL((assert_int_equal(fx_put(fx, "k", "v", 1), 0), fx_call(fx, 0, count_stale, fx), stale <= 1));
@@ -264,7 +271,10 @@ static void test_start_logs(void **state)
         fx_destroy(&fx);
 }
 
-/* The header of a log file that a start took for granted went bad: its records are found all the same. */
+/*
+ * The header of a log file that a start took for granted went bad: its records are found all the
+ * same.
+ */
 static void test_log_header(void **state)
 {
         static uint8_t bytes[100000];
@@ -313,7 +323,10 @@ static void fill_log(struct fx *fx, char path[256])
         fx_close(fx);
 }
 
-/* Whatever of the header is damaged, the opening of the file for a read ends soon, and the drive goes on. */
+/*
+ * Whatever of the header is damaged, the opening of the file for a read ends soon, and the drive
+ * goes on.
+ */
 static void test_log_header_each_field(void **state)
 {
         static const size_t fields[] = {
@@ -341,7 +354,10 @@ static void test_log_header_each_field(void **state)
         fx_destroy(&fx);
 }
 
-/* What stands behind the header is lost as well, or cannot be read: the file is not read to its end for it. */
+/*
+ * What stands behind the header is lost as well, or cannot be read: the file is not read to its end
+ * for it.
+ */
 static void test_log_header_and_more(void **state)
 {
         static const uint64_t from[] = {0, FMT_BLOCK};
@@ -377,7 +393,10 @@ static void test_log_header_and_more(void **state)
         fx_destroy(&fx);
 }
 
-/* A header that was damaged since it was seen: frames are read, the file is never unlinked on the index's word. */
+/*
+ * A header that was damaged since it was seen: frames are read, the file is never unlinked on the
+ * index's word.
+ */
 static void test_damaged_since(void **state)
 {
         char path[256];
@@ -456,7 +475,10 @@ static void fail_now(void *arg)
         eng_local_fail(eng_local_of(((struct fx *)arg)->local), -ETIMEDOUT, "a read, write or flush");
 }
 
-/* An opening that does not come back: who waits for it is answered when the drive fails, and nothing is left open. */
+/*
+ * An opening that does not come back: who waits for it is answered when the drive fails, and
+ * nothing is left open.
+ */
 static void test_hangs(void **state)
 {
         struct fx_op op = {.op = {.kind = ENG_OP_READ}};
@@ -504,7 +526,10 @@ static void test_closed_meanwhile(void **state)
         free(slot);
 }
 
-/* Files that the index knows all about are not touched: these are empty, and there are more of them than descriptors. */
+/*
+ * Files that the index knows all about are not touched: these are empty, and there are more of them
+ * than descriptors.
+ */
 static void test_thousands(void **state)
 {
         struct eng_segments_options options = {0};
@@ -565,7 +590,10 @@ static int not_in_the_index(void *arg, struct eng_segment *segment)
         return 1;
 }
 
-/* The index had no room for what a start found, so it waits in memory: the batch that brings it into the index writes the rows as well. */
+/*
+ * The index had no room for what a start found, so it waits in memory: the batch that brings it
+ * into the index writes the rows as well.
+ */
 static void test_rows_are_behind(void **state)
 {
         struct eng_segments_options options = {0};

@@ -1,5 +1,6 @@
 /*
- * test_filter.c - filters before a drive: their grammar, and that what they do to operations is what they say.
+ * test_filter.c - filters before a drive: their grammar, and that what they do to operations is
+ * what they say.
  */
 #include <errno.h>
 #include <stdio.h>

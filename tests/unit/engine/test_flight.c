@@ -1,6 +1,6 @@
 /*
- * test_flight.c - a drive whose reads hang, or are late: its ops are answered when it fails, or when they are, and slots that the kernel has stay with it until
- * its last completion.
+ * test_flight.c - a drive whose reads hang, or are late: its ops are answered when it fails, or
+ * when they are, and slots that the kernel has stay with it until its last completion.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -72,7 +72,10 @@ static void make(struct fx *fx)
         assert_int_equal(sh_read(fx, 1, 0, LEN), 0); /* opens the file for reading */
 }
 
-/* The reads that the drive's share lets fly keep their slots; those that wait for their turn give theirs back. */
+/*
+ * The reads that the drive's share lets fly keep their slots; those that wait for their turn give
+ * theirs back.
+ */
 static void check_hang(unsigned loop)
 {
         struct fd_faults faults;
@@ -119,7 +122,10 @@ static void test_not_lent(void **state)
         fd_faults_hang(&faults, ".seg");
         lp_stats_read(fx.loops[1], &before);
         start_reads(&fx, 1, false);
-        /* The kernel must have them before the file is itself again: a read that comes later succeeds. */
+        /*
+         * The kernel must have them before the file is itself again: a read that comes later
+         * succeeds.
+         */
         WAIT_UNTIL((lp_stats_read(fx.loops[1], &now), now.io_submitted >= before.io_submitted + ENG_READS_LEAST));
         fx_call(&fx, 1, nothing, NULL);
         fx_call(&fx, 0, fail_now, &fx);
@@ -173,7 +179,7 @@ static void test_records(void **state)
         fx_destroy(&fx);
 }
 
-/* ---- reads that are late ------------------------------------------------------------------------------------- */
+/* ---- reads that are late --------------------------------------------------------------------- */
 
 #define LIMIT (3600 * 1000000000ull) /* the test's own time is nothing against it */
 
@@ -237,7 +243,10 @@ static void end_failed(struct fx *fx, struct fd_faults *faults)
         fx_destroy(fx);
 }
 
-/* What comes late is damage of that place, and others serve it. The drive works; the slots come back with the I/O. */
+/*
+ * What comes late is damage of that place, and others serve it. The drive works; the slots come
+ * back with the I/O.
+ */
 static void check_late(unsigned loop)
 {
         struct eng_drive_info info;
@@ -293,7 +302,7 @@ static void test_late_and_quiet(void **state)
         end_failed(&fx, &faults);
 }
 
-/* ---- a drive that does nothing but reads that are late --------------------------------------------------------- */
+/* ---- a drive that does nothing but reads that are late --------------------------------------- */
 
 static void half_quiet(void *arg)
 {
@@ -336,7 +345,10 @@ static bool is_probing(struct fx *fx)
         return probing;
 }
 
-/* The drive answers when it is asked for something else: what is late is that place. It counts though its I/O never ends. */
+/*
+ * The drive answers when it is asked for something else: what is late is that place. It counts
+ * though its I/O never ends.
+ */
 static void test_reads_alone(void **state)
 {
         struct eng_drive_info info;

@@ -1,6 +1,7 @@
 /*
- * Going on without drives that are gone for good: the epoch that says so, cut short and contradicted, and what becomes of drives given up that are back.
- * Five drives, one data shard and four of parity: each drive has everything.
+ * Going on without drives that are gone for good: the epoch that says so, cut short and
+ * contradicted, and what becomes of drives given up that are back. Five drives, one data shard and
+ * four of parity: each drive has everything.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -21,7 +22,10 @@
 #define NEW 2u
 #define SIZE 200000u
 
-/* Three of five drives are gone for good, and two are left. The first slot is among the ones or the others. */
+/*
+ * Three of five drives are gone for good, and two are left. The first slot is among the ones or the
+ * others.
+ */
 static const struct sides {
         eng_mask gone, kept, told; /* told: the one of those kept that an epoch reaches when it fails on the other */
         const char *waits, *all;   /* what is said of those that are gone */
@@ -83,7 +87,10 @@ static void make(struct sf *sf, unsigned drives, unsigned k, uint64_t *bucket)
         assert_int_equal(sf_bucket(sf, "bucket", bucket), 0);
 }
 
-/* A whole store with one object; the three to be given up have gone on alone and hold its next version. Closed, with all drives there. */
+/*
+ * A whole store with one object; the three to be given up have gone on alone and hold its next
+ * version. Closed, with all drives there.
+ */
 static void begin(struct sf *sf, uint64_t *bucket, const struct sides *these)
 {
         of = these;
@@ -112,7 +119,10 @@ static int force(struct sf *sf, uint64_t slots, const char *words)
         return report.rv;
 }
 
-/* The three are given up, but the epoch that says so reaches only one of the two that are left. Closed, with all drives there. */
+/*
+ * The three are given up, but the epoch that says so reaches only one of the two that are left.
+ * Closed, with all drives there.
+ */
 static void force_half(struct sf *sf, uint64_t bucket)
 {
         move(sf, of->gone, true);
@@ -131,7 +141,7 @@ static void end(struct sf *sf)
         sf_remove(sf);
 }
 
-/* ---- tests ------------------------------------------------------------------------------------------------------------ */
+/* ---- tests ----------------------------------------------------------------------------------- */
 
 static void test_which_epochs_can_form(void **state)
 {
@@ -214,7 +224,10 @@ static void test_cut_short(void **state)
         end(&sf);
 }
 
-/* The same, but the one that it did not reach went on with the others meanwhile: it was never in force, and nobody is given up by it. */
+/*
+ * The same, but the one that it did not reach went on with the others meanwhile: it was never in
+ * force, and nobody is given up by it.
+ */
 static void test_contradicted(void **state)
 {
         uint64_t bucket;
@@ -291,7 +304,10 @@ static void test_from_reading(void **state)
         end(&sf);
 }
 
-/* One of the two fails as the epoch is made: the store reads on, and says so. The next start finds the epoch on the other. */
+/*
+ * One of the two fails as the epoch is made: the store reads on, and says so. The next start finds
+ * the epoch on the other.
+ */
 static void test_reading_cut_short(void **state)
 {
         struct eng_outlook outlook;

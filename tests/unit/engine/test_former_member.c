@@ -1,5 +1,6 @@
 /*
- * test_former_member.c - a start where a drive that a group went from holds a record of it that waits, as its own log knows: other members are not given it.
+ * test_former_member.c - a start where a drive that a group went from holds a record of it that
+ * waits, as its own log knows: other members are not given it.
  *
  * The drive has nothing of what came later, so a name would come back that was deleted since.
  */
@@ -107,7 +108,10 @@ static void begin_adding(struct sf *sf)
         assert_true(sf->store->coord->view.map->adding == eng_bit(ADDED));
 }
 
-/* Names are put while the drive is added, and deleted when it is in. Then the member that was away catches up. */
+/*
+ * Names are put while the drive is added, and deleted when it is in. Then the member that was away
+ * catches up.
+ */
 static void put_and_delete(struct sf *sf, uint64_t bucket, struct keys *keys)
 {
         uint64_t number;
@@ -146,7 +150,10 @@ static void test_deleted_since(void **state)
         shell("cp -r '%s' '%s.image' && rm -r '%s.image/log'", sf.path[FORMER], sf.path[FORMER], sf.path[FORMER]);
         sf.options.faults = "delay:op=scan,slot=4,ms=1000;delay:op=scan,slot=3,ms=2000"; /* it does not forget what it held, and the new one takes its time */
         put_and_delete(&sf, bucket, &keys);
-        /* A crash: its index is as the run before left it, so nothing says that those records counted. */
+        /*
+         * A crash: its index is as the run before left it, so nothing says that those records
+         * counted.
+         */
         shell("for i in 1 2 3 4 5 6 7 8 9; do rm -rf '%s.image/log'; cp -r '%s/log' '%s.image/log' 2>&- && exit 0; done; exit 1", sf.path[FORMER],
               sf.path[FORMER], sf.path[FORMER]);
         sf_close(&sf);

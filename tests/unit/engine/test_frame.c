@@ -1,6 +1,6 @@
 /*
- * test_frame.c - frames: no header byte may change unnoticed, no frame is taken for another, and ranges are verified in
- * whole blocks.
+ * test_frame.c - frames: no header byte may change unnoticed, no frame is taken for another, and
+ * ranges are verified in whole blocks.
  */
 #include <setjmp.h>
 #include <stdarg.h>

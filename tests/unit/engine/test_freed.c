@@ -1,6 +1,6 @@
 /*
- * test_freed.c - log files freed from the middle of the log: gaps that do not fit in one FREED record are told in several, and a log without its index is
- * read back over all of them.
+ * test_freed.c - log files freed from the middle of the log: gaps that do not fit in one FREED
+ * record are told in several, and a log without its index is read back over all of them.
  */
 #include <stdio.h>
 #include <string.h>

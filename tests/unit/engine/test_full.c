@@ -1,5 +1,6 @@
 /*
- * test_full.c - full is not failed: the watermark that drives of one file system share, and a file system that is really full.
+ * test_full.c - full is not failed: the watermark that drives of one file system share, and a file
+ * system that is really full.
  *
  * Each test mounts a small tmpfs, which only root may; without that right it is skipped.
  */
@@ -116,7 +117,10 @@ static const uint8_t *content(unsigned i, size_t len)
         return bytes;
 }
 
-/* Puts names first.. until refused; each that was not refused has to be there ever after. Returns how many. */
+/*
+ * Puts names first.. until refused; each that was not refused has to be there ever after. Returns
+ * how many.
+ */
 static unsigned fill_names(struct fx *fx, const char *prefix, unsigned first, size_t len)
 {
         unsigned n = 0;
@@ -148,7 +152,10 @@ static void check_names(struct fx *fx, const char *prefix, unsigned from, unsign
         }
 }
 
-/* As the engine deletes: the reserve may be used. Bounded patience, for where the disk was full to the last byte. */
+/*
+ * As the engine deletes: the reserve may be used. Bounded patience, for where the disk was full to
+ * the last byte.
+ */
 static void delete_name(struct fx *fx, const char *name)
 {
         static struct fx_body body;
@@ -354,7 +361,7 @@ static void test_really_full(void **state)
         fx_destroy(&fx);
 }
 
-/* ---- openings without room ----------------------------------------------------------------------------- */
+/* ---- openings without room ------------------------------------------------------------------- */
 
 /* What the drive's folder lacks when it is opened. */
 enum lack { NOTHING, INDEX_BYTES, INDEX, SOUND_INDEX, LACKS };
@@ -405,8 +412,9 @@ static bool is_condemned(const struct fx *fx)
 }
 
 /*
- * A drive that was killed is opened with little room or none. It opens, or says that there is no room, which the store tries again; it never says anything else,
- * and a sound index is neither condemned nor made anew. With room all is there.
+ * A drive that was killed is opened with little room or none. It opens, or says that there is no
+ * room, which the store tries again; it never says anything else, and a sound index is neither
+ * condemned nor made anew. With room all is there.
  */
 static void test_open_full(void **state)
 {

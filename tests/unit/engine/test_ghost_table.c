@@ -1,4 +1,7 @@
-/* test_ghost_table.c - what was read not long ago is known, what was not read is not, and the table has a bound. */
+/*
+ * test_ghost_table.c - what was read not long ago is known, what was not read is not, and the table
+ * has a bound.
+ */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -42,7 +45,10 @@ static void test_bounded(void **state)
         eng_ghosts_clear(&most);
 }
 
-/* One pass over far more than there are marks leaves none of its beginning, and nearly all of its end. */
+/*
+ * One pass over far more than there are marks leaves none of its beginning, and nearly all of its
+ * end.
+ */
 static void test_the_oldest_go(void **state)
 {
         struct eng_ghosts ghosts = {.memory_each = UINT64_MAX, .most = LEAST};

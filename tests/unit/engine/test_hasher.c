@@ -1,6 +1,6 @@
 /*
- * test_hasher.c - streams hashed side by side: right digests whatever comes when, from another loop or the hasher's own; pieces go back in order, once, and
- * in time for who waits for them.
+ * test_hasher.c - streams hashed side by side: right digests whatever comes when, from another loop
+ * or the hasher's own; pieces go back in order, once, and in time for who waits for them.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -136,7 +136,7 @@ static bool digest_is_right(struct stream *s)
         return memcmp(got, want, ERA_MD5_SIZE) == 0;
 }
 
-/* ---- many at once --------------------------------------------------------------------------------- */
+/* ---- many at once ---------------------------------------------------------------------------- */
 
 static void add_next(struct stream *s);
 
@@ -224,7 +224,7 @@ static void test_many_streams_of_the_same_loop(void **state)
         many_streams(0);
 }
 
-/* ---- company --------------------------------------------------------------------------------------- */
+/* ---- company --------------------------------------------------------------------------------- */
 
 static void count_back(struct eng_hash_piece *piece)
 {
@@ -334,7 +334,10 @@ static void look_at_hasher(struct lp_msg *msg)
         look->looked = true;
 }
 
-/* The word that the first is wanted comes back to a loop that is busy, and has meanwhile added, and wants, a second. */
+/*
+ * The word that the first is wanted comes back to a loop that is busy, and has meanwhile added, and
+ * wants, a second.
+ */
 static void want_twice(struct lp_msg *msg)
 {
         struct look look = {.msg.run = look_at_hasher};
@@ -369,7 +372,7 @@ static void test_a_piece_is_wanted_while_that_word_is_on_its_way(void **state)
         unmake();
 }
 
-/* ---- the end --------------------------------------------------------------------------------------- */
+/* ---- the end --------------------------------------------------------------------------------- */
 
 static void test_what_is_left_goes_back_when_loops_have_stopped(void **state)
 {

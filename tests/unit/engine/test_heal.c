@@ -1,6 +1,6 @@
 /*
- * The walk of all names (heal.c, walk_worker.c): it repairs while it still looks, goes on after a restart, and looks at groups that somebody
- * has found damage in.
+ * The walk of all names (heal.c, walk_worker.c): it repairs while it still looks, goes on after a
+ * restart, and looks at groups that somebody has found damage in.
  */
 #include <errno.h>
 #include <semaphore.h>
@@ -87,7 +87,10 @@ static bool is_walked(const struct eng_health *h, void *arg)
         return walked && h->drives_in == 4 && at_rest(h, NULL);
 }
 
-/* Objects that lack shards are given them while others have not been looked at. A walk that a restart cuts off is begun anew, and leaves nothing. */
+/*
+ * Objects that lack shards are given them while others have not been looked at. A walk that a
+ * restart cuts off is begun anew, and leaves nothing.
+ */
 static void test_repairs_while_it_looks(void **state)
 {
         struct eng_heal_report *report = malloc(2 * sizeof(*report)); /* now, last */
@@ -128,7 +131,10 @@ static void test_repairs_while_it_looks(void **state)
         free(report);
 }
 
-/* Shards that a drive has lost without a word. owner: test until posted, then loop 0 until left is 0 */
+/*
+ * Shards that a drive has lost without a word. owner: test until posted, then loop 0 until left is
+ * 0
+ */
 struct loss {
         struct lp_msg msg;
         struct sf *sf;
@@ -191,7 +197,10 @@ static bool nothing_left(const struct eng_health *h, void *arg)
         return atomic_load(&((struct loss *)arg)->left) == 0;
 }
 
-/* A drive does not hold what records name on it, and is not known to lack it: who finds out asks for the groups. */
+/*
+ * A drive does not hold what records name on it, and is not known to lack it: who finds out asks
+ * for the groups.
+ */
 static void test_groups_that_are_asked_for(void **state)
 {
         struct loss *loss = calloc(1, sizeof(*loss));
@@ -309,7 +318,10 @@ static bool at_least_rate(const struct eng_health *h, void *arg)
         return !h->healing && atomic_load(&sf->store->pacer.rate) == ENG_HEAL_RATE;
 }
 
-/* Where no rate is set it follows from what drives hold and how many are being filled, until they are full; one that is set stays. */
+/*
+ * Where no rate is set it follows from what drives hold and how many are being filled, until they
+ * are full; one that is set stays.
+ */
 static void test_the_rate_follows_from_what_drives_hold(void **state)
 {
         struct choice choice = {.msg.run = choose_now};
@@ -409,8 +421,9 @@ static void test_groups_without_end(void **state)
 }
 
 /*
- * A store of five drives, and objects that were written while only three of them were there: each names these, and none for its last shard. Groups of
- * which these three have but one copy take none. Returns the last one's number.
+ * A store of five drives, and objects that were written while only three of them were there: each
+ * names these, and none for its last shard. Groups of which these three have but one copy take
+ * none. Returns the last one's number.
  */
 static unsigned on_three_of_five(struct sf *sf, uint64_t *bucket, unsigned objects, size_t size, uint64_t heal_rate,
                                  uint64_t there)
@@ -471,7 +484,10 @@ static bool is_another(const struct eng_health *h, void *arg)
         return another;
 }
 
-/* A drive is lost while a large object is being repaired slowly: what must be repaired now is looked for at once. */
+/*
+ * A drive is lost while a large object is being repaired slowly: what must be repaired now is
+ * looked for at once.
+ */
 static void test_repairs_are_cut_off(void **state)
 {
         struct eng_heal_report *report = malloc(2 * sizeof(*report)); /* now, last */
@@ -508,7 +524,10 @@ static bool all_met_again(const struct eng_health *h, void *arg)
         return h->rebuilt_objects == *(const unsigned *)arg && !h->healing;
 }
 
-/* Objects are given one shard back, and lack another on a drive that is out and may come back: they still lack shards. */
+/*
+ * Objects are given one shard back, and lack another on a drive that is out and may come back: they
+ * still lack shards.
+ */
 static void test_some_is_not_all(void **state)
 {
         struct eng_health *health = malloc(sizeof(*health));
@@ -537,7 +556,10 @@ static bool quarter_done(const struct eng_health *h, void *arg)
         return h->rebuilt_objects >= OBJECTS / 4;
 }
 
-/* A restart cuts a walk off: the next one begins where it was, and comes to the objects before that, too. */
+/*
+ * A restart cuts a walk off: the next one begins where it was, and comes to the objects before
+ * that, too.
+ */
 static void test_goes_on_after_a_restart(void **state)
 {
         uint64_t bucket;
@@ -657,7 +679,10 @@ static void test_a_wrong_location_hides_nothing(void **state)
         free(report);
 }
 
-/* A walk in which the names of groups could not be read on any member has not looked at all objects: no drive is full again by it. */
+/*
+ * A walk in which the names of groups could not be read on any member has not looked at all
+ * objects: no drive is full again by it.
+ */
 static void test_names_cannot_be_read(void **state)
 {
         struct eng_heal_report *report = malloc(2 * sizeof(*report)); /* now, last */

@@ -1,6 +1,7 @@
 /*
- * Drives that come while the store serves: one whose folder vanished and is back, one that failed, and an empty one in the place of one that is
- * lost. After each, the store holds everything as often as it should, which is shown by taking as many others away as the code allows.
+ * Drives that come while the store serves: one whose folder vanished and is back, one that failed,
+ * and an empty one in the place of one that is lost. After each, the store holds everything as
+ * often as it should, which is shown by taking as many others away as the code allows.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -26,7 +27,7 @@
 #define PAIRS ENG_DRIVES_MAX
 #endif
 
-/* ---- drives ---------------------------------------------------------------------------------------------------------- */
+/* ---- drives ---------------------------------------------------------------------------------- */
 
 static bool one_out(const struct eng_health *h, void *arg)
 {
@@ -91,7 +92,7 @@ static void check_without(struct sf *sf, uint64_t bucket, const struct so_expect
                 }
 }
 
-/* ---- tests ------------------------------------------------------------------------------------------------------------ */
+/* ---- tests ----------------------------------------------------------------------------------- */
 
 static void test_replaced(void **state)
 {
@@ -290,7 +291,10 @@ static bool waits_for_drives(const struct eng_health *h, void *arg)
         return !h->ready && strstr(h->reason, "no drive could be opened") != NULL;
 }
 
-/* A new drive that was formatted for the slot and not handed over is found at the next start, and can be given again. */
+/*
+ * A new drive that was formatted for the slot and not handed over is found at the next start, and
+ * can be given again.
+ */
 static void test_left_over(void **state)
 {
         struct eng_identity identity = {.drive_id = {7}, .slot = LOST, .layout = FMT_LAYOUT_VERSION};

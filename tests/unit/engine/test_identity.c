@@ -170,7 +170,10 @@ static void test_partial_format_is_finished(void **state)
         assert_int_equal(probe(location), ENG_FOLDER_FOREIGN);
 }
 
-/* A crash between the last steps of the drives of a store: what was prepared says what it was to be, and is made that. */
+/*
+ * A crash between the last steps of the drives of a store: what was prepared says what it was to
+ * be, and is made that.
+ */
 static void test_prepared_is_finished(void **state)
 {
         const struct location *location = *state;
@@ -275,7 +278,10 @@ int fsync(int fd)
         return (int)syscall(SYS_fsync, fd);
 }
 
-/* What is written as layout 2 from here on must not be found with the FORMAT of layout 1 after a power cut: its new name is flushed. */
+/*
+ * What is written as layout 2 from here on must not be found with the FORMAT of layout 1 after a
+ * power cut: its new name is flushed.
+ */
 static void test_upgrade_is_flushed(void **state)
 {
         const struct location *location = *state;

@@ -1,6 +1,6 @@
 /*
- * test_index.c - life of the index: making, recognising, refusing what is not this drive's whole index, growing,
- * snapshots, meta.
+ * test_index.c - life of the index: making, recognising, refusing what is not this drive's whole
+ * index, growing, snapshots, meta.
  */
 #include <lmdb.h>
 #include <pthread.h>
@@ -333,7 +333,10 @@ static void test_growth(void **state)
         assert_int_equal(get_simple(f, "name001999"), 0);
 }
 
-/* The file system fills up under the index, not the map: the batch is lost, what was there stays, and room helps. */
+/*
+ * The file system fills up under the index, not the map: the batch is lost, what was there stays,
+ * and room helps.
+ */
 static void test_file_system_full(void **state)
 {
         struct fixture *f = *state;

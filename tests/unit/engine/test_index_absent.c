@@ -1,6 +1,7 @@
 /*
- * test_index_absent.c - a reader that asks before it touches a page: with the map made inaccessible but for what it was told to be there, every answer comes
- * without a fault, page by page, whatever is written in between.
+ * test_index_absent.c - a reader that asks before it touches a page: with the map made inaccessible
+ * but for what it was told to be there, every answer comes without a fault, page by page, whatever
+ * is written in between.
  */
 #include <lmdb.h>
 #include <sys/mman.h>
@@ -83,7 +84,7 @@ static int until_there(struct world *w, int (*call)(struct world *w, const void 
         return -ETIMEDOUT;
 }
 
-/* ---- what stands in it ----------------------------------------------------------------------------- */
+/* ---- what stands in it ----------------------------------------------------------------------- */
 
 static size_t name_of(unsigned i, uint8_t *name)
 {
@@ -138,7 +139,7 @@ static void put_locations(struct world *w)
         assert_int_equal(eng_index_write_commit(txn), 0);
 }
 
-/* ---- what is asked --------------------------------------------------------------------------------- */
+/* ---- what is asked --------------------------------------------------------------------------- */
 
 struct asked {
         unsigned i;
@@ -279,7 +280,10 @@ static void test_nothing_else_is_touched(void **state)
         eng_index_reader_free(w.reader);
 }
 
-/* A lookup that ended for want of a page holds nothing: what it would have read is written anew, again and again, and the file does not grow. */
+/*
+ * A lookup that ended for want of a page holds nothing: what it would have read is written anew,
+ * again and again, and the file does not grow.
+ */
 static void test_nothing_is_held(void **state)
 {
         static struct world w;

@@ -1,6 +1,6 @@
 /*
- * test_index_damage.c - bytes that changed on the drive, files cut short while they are mapped: an error for what is
- * concerned, never a wrong answer, never the end of the process.
+ * test_index_damage.c - bytes that changed on the drive, files cut short while they are mapped: an
+ * error for what is concerned, never a wrong answer, never the end of the process.
  */
 #include <signal.h>
 #include <sys/mman.h>
@@ -57,7 +57,8 @@ static void fill(struct fixture *f)
 }
 
 /*
- * As an older build wrote it: pages without sums, so that damage to a row is met as that (test_index_rot.c has the pages).
+ * As an older build wrote it: pages without sums, so that damage to a row is met as that
+ * (test_index_rot.c has the pages).
  */
 static void strip_sums(uint8_t *map, size_t size)
 {
@@ -189,7 +190,10 @@ static int stop_at(void *arg, const struct fmt_index_segment *row)
         return 0;
 }
 
-/* Files are unlinked by these rows: damage must not be taken for a count, and nothing is added to it. */
+/*
+ * Files are unlinked by these rows: damage must not be taken for a count, and nothing is added to
+ * it.
+ */
 static void test_row(void **state)
 {
         struct fixture *f = *state;
@@ -240,7 +244,9 @@ static void test_identity(void **state)
         assert_int_equal(eng_index_open(&f->options, &other), -EBADMSG);
 }
 
-/* Whatever byte changes, what is answered is right: names ascend, values are those that were put. */
+/*
+ * Whatever byte changes, what is answered is right: names ascend, values are those that were put.
+ */
 static void look_at_all(struct fixture *f)
 {
         uint8_t name[FMT_NAME_MAX], value[sizeof(struct fmt_value) + 32];
@@ -373,7 +379,9 @@ static void test_pages_gone_under_write(void **state)
         assert_int_equal(eng_index_write_begin(f->index, &write), -EIO);
 }
 
-/* A fault that has nothing to do with an index, and a signal that was sent, still end the process. */
+/*
+ * A fault that has nothing to do with an index, and a signal that was sent, still end the process.
+ */
 static void test_other_faults(void **state)
 {
         struct fixture *f = *state;

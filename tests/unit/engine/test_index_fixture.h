@@ -1,6 +1,6 @@
 /*
- * test_index_fixture.h - what the tests of the index share: a folder of their own, an index in it, values, and random
- * numbers by seed.
+ * test_index_fixture.h - what the tests of the index share: a folder of their own, an index in it,
+ * values, and random numbers by seed.
  */
 #ifndef MILLRACE_TEST_INDEX_FIXTURE_H
 #define MILLRACE_TEST_INDEX_FIXTURE_H
@@ -103,7 +103,10 @@ static inline struct eng_index_txn *fixture_read(struct fixture *f)
         return txn;
 }
 
-/* A value with extra bytes behind its head; returns its length. buf holds sizeof(struct fmt_value) + extra. */
+/*
+ * A value with extra bytes behind its head; returns its length. buf holds sizeof(struct fmt_value)
+ * + extra.
+ */
 static inline size_t fixture_value(void *buf, uint64_t log_file, uint32_t inline_len, uint64_t seq, size_t extra)
 {
         struct fmt_value head = {.space = FMT_SPACE_OBJECT, .seq = seq, .log_file = log_file, .inline_len = inline_len};

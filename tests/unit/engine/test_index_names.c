@@ -1,6 +1,7 @@
 /*
- * test_index_names.c - names against a sorted model in memory: order at every depth, lookups, changes, prefixes, and
- * the counts of log files that follow them. Random by a seed that is printed.
+ * test_index_names.c - names against a sorted model in memory: order at every depth, lookups,
+ * changes, prefixes, and the counts of log files that follow them. Random by a seed that is
+ * printed.
  */
 #include <bsd/sys/tree.h>
 

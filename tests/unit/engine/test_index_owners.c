@@ -1,6 +1,7 @@
 /*
- * test_index_owners.c - which names have parts of an object id: right after every change, and made beside the names of an index that has none (layout 1),
- * however changes, transactions and restarts fall between. What is said to have no owner is deleted (I6).
+ * test_index_owners.c - which names have parts of an object id: right after every change, and made
+ * beside the names of an index that has none (layout 1), however changes, transactions and restarts
+ * fall between. What is said to have no owner is deleted (I6).
  */
 #include <lmdb.h>
 
@@ -185,7 +186,7 @@ static void test_made_beside_names(void **state)
         }
 }
 
-/* ---- values whose parts make no sense ------------------------------------------------------------------------ */
+/* ---- values whose parts make no sense -------------------------------------------------------- */
 
 static size_t odd_value(uint8_t *out)
 {
@@ -240,7 +241,9 @@ static void test_unknown(void **state)
         expect_unknown(f, 0);
 }
 
-/* Met by the making, or put and deleted before and behind where that has come to: each counts once. */
+/*
+ * Met by the making, or put and deleted before and behind where that has come to: each counts once.
+ */
 static void test_unknown_while_made(void **state)
 {
         struct fixture *f = *state;

@@ -1,6 +1,6 @@
 /*
- * test_index_places.c - places of shards and the rows beside them: the counts of segments must follow the places in
- * every history, because files are unlinked by them.
+ * test_index_places.c - places of shards and the rows beside them: the counts of segments must
+ * follow the places in every history, because files are unlinked by them.
  */
 #include <endian.h>
 #include <lmdb.h>
@@ -218,7 +218,9 @@ static void test_segment_rows(void **state)
         assert_int_equal(eng_index_write_commit(txn), 0);
 }
 
-/* A place made and discarded in one transaction, and a row deleted with counts still to be added. */
+/*
+ * A place made and discarded in one transaction, and a row deleted with counts still to be added.
+ */
 static void test_counts_in_one_transaction(void **state)
 {
         struct fixture *f = *state;

@@ -1,10 +1,11 @@
 /*
- * test_index_rot.c - bits of the index's file change, at rest or while it is open: what is answered is right or an error, and
- * the process lives.
+ * test_index_rot.c - bits of the index's file change, at rest or while it is open: what is answered
+ * is right or an error, and the process lives.
  *
- * Each round takes a fresh copy of one image, damages it, and runs a mixed load over it in a child process: lookups, scans, places,
- * puts, deletes, commits, held against a model. MILLRACE_ROT_ROUNDS (default 300) sets how many; `make rot` runs 100,000.
- * An image of an older build, whose pages have no sums, may hide names, but must not end the process either.
+ * Each round takes a fresh copy of one image, damages it, and runs a mixed load over it in a child
+ * process: lookups, scans, places, puts, deletes, commits, held against a model.
+ * MILLRACE_ROT_ROUNDS (default 300) sets how many; `make rot` runs 100,000. An image of an older
+ * build, whose pages have no sums, may hide names, but must not end the process either.
  */
 #include <signal.h>
 #include <sys/mman.h>
@@ -167,9 +168,12 @@ static void put_image(struct rot *rot)
         close(fd);
 }
 
-/* ---- damage ---------------------------------------------------------------------------------------- */
+/* ---- damage ---------------------------------------------------------------------------------- */
 
-/* Another page than this one: what it was itself once has the right number, and its sum; comparing copies finds that. */
+/*
+ * Another page than this one: what it was itself once has the right number, and its sum; comparing
+ * copies finds that.
+ */
 static size_t another_page(struct rot *rot, size_t page)
 {
         size_t other = fixture_random(rot->f, rot->size / PAGE - 1);
@@ -220,7 +224,7 @@ static void damage(struct rot *rot, unsigned kind)
         close(fd);
 }
 
-/* ---- load ------------------------------------------------------------------------------------------ */
+/* ---- load ------------------------------------------------------------------------------------ */
 
 static void wrong(const char *what, unsigned i)
 {
@@ -383,7 +387,7 @@ static void child(struct rot *rot, unsigned kind)
         _exit(rv == 0 ? 0 : 2);
 }
 
-/* ---- rounds ---------------------------------------------------------------------------------------- */
+/* ---- rounds ---------------------------------------------------------------------------------- */
 
 static unsigned rounds_wanted(void)
 {
@@ -461,7 +465,10 @@ static void test_rot_older(void **state)
         rot_end(&rot);
 }
 
-/* An older build's index is used as it is, page by page gets sums where it changes, and is whole afterwards. */
+/*
+ * An older build's index is used as it is, page by page gets sums where it changes, and is whole
+ * afterwards.
+ */
 static void test_older_goes_on(void **state)
 {
         struct fixture *f = *state;
@@ -499,7 +506,10 @@ static unsigned plain_name(const struct rot *rot)
         return i;
 }
 
-/* One bit of a page that a lookup goes by, anywhere, is noticed by that lookup, unless it is free space. */
+/*
+ * One bit of a page that a lookup goes by, anywhere, is noticed by that lookup, unless it is free
+ * space.
+ */
 static void test_every_bit(void **state)
 {
         struct fixture *f = *state;

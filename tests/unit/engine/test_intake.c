@@ -1,6 +1,6 @@
 /*
- * test_intake.c - frames that the index does not know are taken in at a start, and a page of the index that is needed for it is bad: the index is built anew,
- * and the drive opens.
+ * test_intake.c - frames that the index does not know are taken in at a start, and a page of the
+ * index that is needed for it is bad: the index is built anew, and the drive opens.
  */
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,5 +1,6 @@
 /*
- * test_invariants.c - invariants of docs/design.md that no other test has for its subject: bytes of a segment (I3), bounds of what comes from outside (I9).
+ * test_invariants.c - invariants of docs/design.md that no other test has for its subject: bytes of
+ * a segment (I3), bounds of what comes from outside (I9).
  */
 #include <dirent.h>
 #include <errno.h>
@@ -20,7 +21,7 @@
 #define APPENDS     900u
 #define APPEND_SIZE (100u << 10)
 
-/* ---- I3 -------------------------------------------------------------------------------------------- */
+/* ---- I3 -------------------------------------------------------------------------------------- */
 
 /* The segments as they were when they were looked at last. */
 struct images {
@@ -32,7 +33,10 @@ struct images {
         unsigned count;
 };
 
-/* NULL: it went just now. The drive works on meanwhile: an end that nothing was written to may be cut off while it is read. */
+/*
+ * NULL: it went just now. The drive works on meanwhile: an end that nothing was written to may be
+ * cut off while it is read.
+ */
 static uint8_t *read_file(const char *path, size_t *len)
 {
         FILE *file = fopen(path, "r");
@@ -118,7 +122,10 @@ static void write_some(struct fx *fx, uint64_t first)
         assert_int_equal(sh_sync(fx), 0);
 }
 
-/* I3: written, written anew, discarded, found again after a crash, and with the index lost: what stands in a segment stays as it is. */
+/*
+ * I3: written, written anew, discarded, found again after a crash, and with the index lost: what
+ * stands in a segment stays as it is.
+ */
 static void test_i3_bytes_of_a_segment_never_change(void **state)
 {
         struct images images = {.count = 0};
@@ -155,9 +162,12 @@ static void test_i3_bytes_of_a_segment_never_change(void **state)
         fx_destroy(&fx);
 }
 
-/* ---- I9 -------------------------------------------------------------------------------------------- */
+/* ---- I9 -------------------------------------------------------------------------------------- */
 
-/* I9: more changes than a drive may have queued: each is answered, those beyond the bound with 'try again', and then it takes changes as before. */
+/*
+ * I9: more changes than a drive may have queued: each is answered, those beyond the bound with 'try
+ * again', and then it takes changes as before.
+ */
 static void test_i9_changes_beyond_the_queue_are_answered(void **state)
 {
         struct fx_op *ops = calloc(APPENDS, sizeof(*ops));

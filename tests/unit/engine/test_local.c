@@ -75,8 +75,9 @@ static void test_slow_io(void **state)
 }
 
 /*
- * I/O that its loop did not begin before it ended says nothing of the drive: it is closed as ever, with all that it has taken in in its index, flushed before. A
- * drive that was given up would leave that to the next start.
+ * I/O that its loop did not begin before it ended says nothing of the drive: it is closed as ever,
+ * with all that it has taken in in its index, flushed before. A drive that was given up would leave
+ * that to the next start.
  */
 static void test_flush_cut_off_by_the_end(void **state)
 {
@@ -123,7 +124,10 @@ static void test_flush_cut_off_by_the_end(void **state)
 
 #define MANY 64u
 
-/* The loop is stopped and the drive closed while ops of every kind are under way: nothing is lost, freed twice or left. */
+/*
+ * The loop is stopped and the drive closed while ops of every kind are under way: nothing is lost,
+ * freed twice or left.
+ */
 static void test_close_under_load(void **state)
 {
         static struct fx_op ops[8 * MANY];
@@ -197,7 +201,7 @@ static void test_close_under_load(void **state)
         }
 }
 
-/* ---- closed with a segment that was made, and not taken over --------------------------------------------------- */
+/* ---- closed with a segment that was made, and not taken over --------------------------------- */
 
 static unsigned open_descriptors(void)
 {

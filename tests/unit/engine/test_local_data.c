@@ -1,5 +1,6 @@
 /*
- * test_local_data.c - shards on a local drive: WRITE, SYNC, READ, DISCARD, from several loops, over crashes and damage.
+ * test_local_data.c - shards on a local drive: WRITE, SYNC, READ, DISCARD, from several loops, over
+ * crashes and damage.
  */
 #include <errno.h>
 #include <semaphore.h>

@@ -1,5 +1,6 @@
 /*
- * test_log.c - appending: group commit, batches, files, bounds, repeats, and the ways a drive fails.
+ * test_log.c - appending: group commit, batches, files, bounds, repeats, and the ways a drive
+ * fails.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -81,7 +82,10 @@ static void test_group_commit_from_many_loops(void **state)
         fx_destroy(&fx);
 }
 
-/* Deletions of names that nobody has, so long that they take just these bytes: none, or 16 at least. */
+/*
+ * Deletions of names that nobody has, so long that they take just these bytes: none, or 16 at
+ * least.
+ */
 static void fill_body(struct fx_body *body, size_t len)
 {
         struct fmt_mutation m = {.kind = FMT_MUT_DELETE};
@@ -260,7 +264,7 @@ static void test_tail_is_bounded(void **state)
         fx_destroy(&fx);
 }
 
-/* ---- failure --------------------------------------------------------------------------------------- */
+/* ---- failure --------------------------------------------------------------------------------- */
 
 static bool has_failed(struct fx *fx)
 {
@@ -317,8 +321,8 @@ static bool wait_exhausted(struct fx *fx)
 }
 
 /*
- * There is no room in the middle of a run, short writes and all: what waits is written when there is, in order and once; a crash meanwhile
- * leaves the log whole.
+ * There is no room in the middle of a run, short writes and all: what waits is written when there
+ * is, in order and once; a crash meanwhile leaves the log whole.
  */
 static void test_full_in_the_middle(void **state)
 {
@@ -375,8 +379,9 @@ static void test_full_in_the_middle(void **state)
 }
 
 /*
- * A write that ends short each time, with no word of a full file system, ends the drive's use (I8): none of its records is said to be durable (I1), not even
- * those that the part which was written may hold.
+ * A write that ends short each time, with no word of a full file system, ends the drive's use (I8):
+ * none of its records is said to be durable (I1), not even those that the part which was written
+ * may hold.
  */
 static void test_short_without_end(void **state)
 {
@@ -452,7 +457,10 @@ static void spoil_page(const char *path, uint64_t page)
         close(fd);
 }
 
-/* A page of the index lost: told as damage, never as absence; the next start makes the index anew from the log. */
+/*
+ * A page of the index lost: told as damage, never as absence; the next start makes the index anew
+ * from the log.
+ */
 static void test_damaged_index(void **state)
 {
         char path[256], key[32];
@@ -491,7 +499,10 @@ static void test_damaged_index(void **state)
         fx_destroy(&fx);
 }
 
-/* A file with a header that is right, behind whose number there is no other: it is none of the log's. */
+/*
+ * A file with a header that is right, behind whose number there is no other: it is none of the
+ * log's.
+ */
 static void test_file_of_the_last_number(void **state)
 {
         struct eng_log_ident ident = {.file = UINT64_MAX, .generation = 77};

@@ -1,6 +1,7 @@
 /*
- * test_log_end.c - the last batch of a log file goes bad, the file behind it was freed, and the index is lost: the drive says that its log is damaged. It
- * says no such thing of a file that ends with a tear, and takes nothing that stands behind one.
+ * test_log_end.c - the last batch of a log file goes bad, the file behind it was freed, and the
+ * index is lost: the drive says that its log is damaged. It says no such thing of a file that ends
+ * with a tear, and takes nothing that stands behind one.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +30,7 @@ struct store {
 };
 static struct store st;
 
-/* ---- values ---------------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 static void put(unsigned i, size_t len)
 {
@@ -65,7 +66,7 @@ static unsigned missing(void)
         return n;
 }
 
-/* ---- log files ------------------------------------------------------------------------------------- */
+/* ---- log files ------------------------------------------------------------------------------- */
 
 static void log_path(uint64_t number, char *out, size_t cap)
 {
@@ -140,7 +141,7 @@ static void rot_last(uint64_t number, int with)
         overwrite(number, last.at, eng_round_up(last.end, FMT_BLOCK), with);
 }
 
-/* ---- the store ------------------------------------------------------------------------------------- */
+/* ---- the store ------------------------------------------------------------------------------- */
 
 static void make(void)
 {
@@ -181,7 +182,10 @@ static void let_go(void)
         assert_true(sh_wait_files(&st.fx, "log", ".log", before - 1));
 }
 
-/* Values in all files; then those of one group are put again, small, so that a file in the middle goes. */
+/*
+ * Values in all files; then those of one group are put again, small, so that a file in the middle
+ * goes.
+ */
 static uint64_t make_gap(void)
 {
         unsigned group;
@@ -212,7 +216,7 @@ static void expect_none(void)
         assert_int_equal(missing(), 0);
 }
 
-/* ---- tests ----------------------------------------------------------------------------------------- */
+/* ---- tests ----------------------------------------------------------------------------------- */
 
 static void test_rot_before_a_gap(void **state)
 {
@@ -242,7 +246,10 @@ static void test_rot_before_a_gap(void **state)
         fx_destroy(&st.fx);
 }
 
-/* The record that told the end goes with the file it stands in: the row of the index has it, over a restart, and it is told again. */
+/*
+ * The record that told the end goes with the file it stands in: the row of the index has it, over a
+ * restart, and it is told again.
+ */
 static void test_end_is_told_again(void **state)
 {
         uint64_t number = make_gap(), newest;
@@ -336,7 +343,10 @@ static void test_tear_before_a_gap(void **state)
         fx_destroy(&st.fx);
 }
 
-/* Nobody knows where a file ended if the header of the next one is damaged: that one stays, and the damage is found by its records. */
+/*
+ * Nobody knows where a file ended if the header of the next one is damaged: that one stays, and the
+ * damage is found by its records.
+ */
 static void test_header_of_the_next(void **state)
 {
         uint64_t number = make_gap();
@@ -370,7 +380,7 @@ static void test_header_of_the_next(void **state)
         fx_destroy(&st.fx);
 }
 
-/* ---- headers of others ----------------------------------------------------------------------------- */
+/* ---- headers of others ----------------------------------------------------------------------- */
 
 static void read_head(uint64_t number, struct fmt_log_header *out)
 {
@@ -396,7 +406,10 @@ static void write_head(uint64_t number, const struct fmt_log_header *head)
         close(fd);
 }
 
-/* Its checksums are right, and it is not the one that this file began with: one of another file, one that names another file before it, an old one. */
+/*
+ * Its checksums are right, and it is not the one that this file began with: one of another file,
+ * one that names another file before it, an old one.
+ */
 static struct fmt_log_header another_head(uint64_t number, unsigned way)
 {
         struct fmt_log_header head, other;
@@ -418,7 +431,10 @@ static struct fmt_log_header another_head(uint64_t number, unsigned way)
         return other;
 }
 
-/* What such a header says of the end of the file before is not believed: that one would pass for damaged later, or its damage for its end. */
+/*
+ * What such a header says of the end of the file before is not believed: that one would pass for
+ * damaged later, or its damage for its end.
+ */
 static void test_header_of_another_file(void **state)
 {
         uint64_t number = make_gap();
@@ -470,8 +486,8 @@ static void append_group(struct fx_op *ops, unsigned n)
 }
 
 /*
- * A batch was torn so that its last record is whole. Nobody was told of it, and its number is given again. When later damage hides where the file
- * ended, that record is still none of the log.
+ * A batch was torn so that its last record is whole. Nobody was told of it, and its number is given
+ * again. When later damage hides where the file ended, that record is still none of the log.
  */
 static void test_rot_before_a_tear(void **state)
 {

@@ -1,6 +1,7 @@
 /*
- * Drives that lost writes which they had acknowledged: put back to an earlier image of their folder. Whatever the store answers is what was acknowledged
- * last; what it cannot tell, it does not answer.
+ * Drives that lost writes which they had acknowledged: put back to an earlier image of their
+ * folder. Whatever the store answers is what was acknowledged last; what it cannot tell, it does
+ * not answer.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -137,7 +138,10 @@ static void begin(struct sf *sf, unsigned drives, uint64_t *bucket, uint64_t *se
         change(sf, *bucket, seeds, 0);
 }
 
-/* Every slot in turn, with a start between the image and what is lost, or none; and whatever the store has then is there with any one drive away. */
+/*
+ * Every slot in turn, with a start between the image and what is lost, or none; and whatever the
+ * store has then is there with any one drive away.
+ */
 static void test_one_drive(void **state)
 {
         uint64_t bucket, seeds[KEYS];
@@ -212,8 +216,10 @@ static bool is_filling(const struct sf *sf, unsigned slot)
 }
 
 /*
- * What was lost was written two starts ago, under an epoch of which numbers say nothing any more. What tells is the epoch that the drive lacks; or, where the log alone
- * is an older one, that the index covers more than it has. No walk of the names can have made up for it when the store answers.
+ * What was lost was written two starts ago, under an epoch of which numbers say nothing any more.
+ * What tells is the epoch that the drive lacks; or, where the log alone is an older one, that the
+ * index covers more than it has. No walk of the names can have made up for it when the store
+ * answers.
  */
 static void lost_before_the_last_start(bool log_alone)
 {
@@ -263,8 +269,8 @@ static bool reads_only(const struct eng_health *h, void *arg)
 }
 
 /*
- * More drives than the code can do without, each back to another time: nothing is taken for current that is not, nobody writes, and health says why.
- * The operator may go on without them.
+ * More drives than the code can do without, each back to another time: nothing is taken for current
+ * that is not, nobody writes, and health says why. The operator may go on without them.
  */
 static void test_too_many(void **state)
 {
@@ -303,7 +309,10 @@ static void test_too_many(void **state)
         sf_remove(&sf);
 }
 
-/* A drive that was put back before it had caught up with the others, and one put back to a time before it was put in another's place, as it were. */
+/*
+ * A drive that was put back before it had caught up with the others, and one put back to a time
+ * before it was put in another's place, as it were.
+ */
 static void put_back_while_joining(unsigned slot)
 {
         uint64_t bucket, seeds[KEYS];
@@ -367,8 +376,10 @@ static bool three_failed(const struct eng_health *h, void *arg)
 }
 
 /*
- * A drive catches up and an epoch takes it in; the store ends before the next epoch says that this one was in force. Then that drive is back to a time
- * before it caught up, and lacks that epoch. Nobody can tell whether it was in force, and the drive counts as one that has not caught up. Each slot in turn.
+ * A drive catches up and an epoch takes it in; the store ends before the next epoch says that this
+ * one was in force. Then that drive is back to a time before it caught up, and lacks that epoch.
+ * Nobody can tell whether it was in force, and the drive counts as one that has not caught up. Each
+ * slot in turn.
  */
 static void test_taken_in_and_back(void **state)
 {

@@ -1,5 +1,6 @@
 /*
- * test_memtable.c - visible names: LOOKUP and SCAN over active, frozen and indexed names against a plain model, ended uploads, superseded values.
+ * test_memtable.c - visible names: LOOKUP and SCAN over active, frozen and indexed names against a
+ * plain model, ended uploads, superseded values.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,7 +16,7 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-/* ---- the model ------------------------------------------------------------------------------------- */
+/* ---- the model ------------------------------------------------------------------------------- */
 
 #define NAMES 400u
 #define PGS   8u
@@ -46,7 +47,10 @@ static int by_name(const void *a, const void *b)
         return eng_name_compare(x->name, x->len, y->name, y->len);
 }
 
-/* Keys over a small alphabet, with delimiters, some beyond what LMDB takes as a key, some with bytes 00 and ff. */
+/*
+ * Keys over a small alphabet, with delimiters, some beyond what LMDB takes as a key, some with
+ * bytes 00 and ff.
+ */
 static size_t random_key(struct model *m, char *out)
 {
         static const char letters[] = "ab/\x01\xff";
@@ -116,7 +120,7 @@ static void check_lookup(struct fx *fx, const struct model_name *name)
         eng_buf_unref(bytes);
 }
 
-/* ---- scans against it ------------------------------------------------------------------------------ */
+/* ---- scans against it ------------------------------------------------------------------------ */
 
 struct expected {
         struct {
@@ -232,7 +236,9 @@ static void check_scan(struct fx *fx, struct model *m)
                 op.op.scan.delimiter = delimiters[which];
                 op.op.scan.delimiter_len = (uint16_t)(1 + which);
                 op.op.scan.prefix_len = (uint16_t)(9 + chance(m, 3));
-                /* what a caller asks: names that begin with the prefix, going on after one of them */
+                /*
+                 * what a caller asks: names that begin with the prefix, going on after one of them
+                 */
                 if (op.op.scan.from_len < op.op.scan.prefix_len)
                         op.op.scan.prefix_len = op.op.scan.from_len;
         }
@@ -332,7 +338,10 @@ static void test_long_scans(void **state)
         fx_destroy(&fx);
 }
 
-/* An answer ends when it is as long as was asked for, with one entry at least, and says that there is more. */
+/*
+ * An answer ends when it is as long as was asked for, with one entry at least, and says that there
+ * is more.
+ */
 static void test_short_answers(void **state)
 {
         static const char *const keys[] = {"a", "b", "c"};
@@ -360,7 +369,7 @@ static void test_short_answers(void **state)
         fx_destroy(&fx);
 }
 
-/* ---- uploads --------------------------------------------------------------------------------------- */
+/* ---- uploads --------------------------------------------------------------------------------- */
 
 static size_t upload_name(uint8_t *out, uint8_t space, const char *key, uint8_t upload, unsigned part)
 {
@@ -449,7 +458,10 @@ static unsigned count_parts(struct fx *fx, const char *key, uint8_t upload)
         return op.op.scan.count;
 }
 
-/* Ends uploads whose parts are in the index, or still in memory, and looks at what lives, before and after it is all indexed. */
+/*
+ * Ends uploads whose parts are in the index, or still in memory, and looks at what lives, before
+ * and after it is all indexed.
+ */
 static void test_end_upload(void **state)
 {
         static const uint64_t keep[] = {102, 104};
@@ -485,7 +497,7 @@ static void test_end_upload(void **state)
         }
 }
 
-/* ---- superseded values ----------------------------------------------------------------------------- */
+/* ---- superseded values ----------------------------------------------------------------------- */
 
 static void put_object(struct fx *fx, const char *key, uint64_t id, uint64_t part)
 {
@@ -577,7 +589,10 @@ static void test_part_deleted_by_copy(void **state)
         }
 }
 
-/* A clean end leaves nothing to be replayed. What died shortly before is not told any more: the store finds it by what no record names. */
+/*
+ * A clean end leaves nothing to be replayed. What died shortly before is not told any more: the
+ * store finds it by what no record names.
+ */
 static void test_clean_end(void **state)
 {
         struct fx fx;

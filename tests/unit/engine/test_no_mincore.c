@@ -1,6 +1,7 @@
 /*
- * test_no_mincore.c - what the kernel says of pages in memory is of no use: it is not allowed to be asked (a filter of system calls), or says no until a page
- * is touched. Lookups go on all the same, also while the drive may be about to hang. mincore() is the test's own.
+ * test_no_mincore.c - what the kernel says of pages in memory is of no use: it is not allowed to be
+ * asked (a filter of system calls), or says no until a page is touched. Lookups go on all the same,
+ * also while the drive may be about to hang. mincore() is the test's own.
  */
 #include <errno.h>
 #include <stdatomic.h>

@@ -1,6 +1,7 @@
 /*
- * test_no_tail.c - a start from an epoch whose record names no epoch that was in force before it, as builds of layout 1 wrote them: numbers of epochs say
- * nothing then about when a drive was brought up to date.
+ * test_no_tail.c - a start from an epoch whose record names no epoch that was in force before it,
+ * as builds of layout 1 wrote them: numbers of epochs say nothing then about when a drive was
+ * brought up to date.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -67,7 +68,10 @@ static void put_all(struct sf *sf, uint64_t bucket, uint64_t seed)
                 assert_int_equal(sf_put(sf, i % sf->loop_count, bucket, key_of(i), seed + i, SIZE, true, NULL), 0);
 }
 
-/* The drive catches up with what it missed, and an epoch without a tail takes it in. Nothing comes after that one. */
+/*
+ * The drive catches up with what it missed, and an epoch without a tail takes it in. Nothing comes
+ * after that one.
+ */
 static void take_in(struct sf *sf)
 {
         struct epoch_gate gate = {.sf = sf, .takes = BACK, .reaches = ALL, .without_tail = true};
@@ -83,8 +87,8 @@ static void take_in(struct sf *sf)
 }
 
 /*
- * The drive that was taken in is put back to an image from before it was out. It was a member then, too, but that is no proof that it was brought up to date:
- * what it holds is old.
+ * The drive that was taken in is put back to an image from before it was out. It was a member then,
+ * too, but that is no proof that it was brought up to date: what it holds is old.
  */
 static void test_put_back_to_before_it_was_out(void **state)
 {

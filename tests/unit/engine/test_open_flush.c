@@ -1,6 +1,7 @@
 /*
- * test_open_flush.c - what a process that was killed has left is flushed when its drive is opened, before anything relies on it: a power cut may still
- * come. And what an index names was flushed before. The flushes are seen by a fdatasync() and a fsync() of the test's own.
+ * test_open_flush.c - what a process that was killed has left is flushed when its drive is opened,
+ * before anything relies on it: a power cut may still come. And what an index names was flushed
+ * before. The flushes are seen by a fdatasync() and a fsync() of the test's own.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -48,7 +49,9 @@ int fdatasync(int fd)
         return (int)syscall(SYS_fdatasync, fd);
 }
 
-/* A folder of logs with the mark that says that the log lost its end, while its index still counts. */
+/*
+ * A folder of logs with the mark that says that the log lost its end, while its index still counts.
+ */
 int fsync(int fd)
 {
         char path[256], lost[300], condemned[300];
@@ -81,7 +84,10 @@ static void test_log(void **state)
         fx_destroy(&fx);
 }
 
-/* A segment with frames that the index does not know; later the index knows them all, until it is lost. */
+/*
+ * A segment with frames that the index does not know; later the index knows them all, until it is
+ * lost.
+ */
 static void test_segments(void **state)
 {
         struct fx fx;
@@ -135,7 +141,10 @@ static void test_index(void **state)
         fx_destroy(&fx);
 }
 
-/* The index alone knows that the log lost its end: a mark beside the log says so before the index is given up. */
+/*
+ * The index alone knows that the log lost its end: a mark beside the log says so before the index
+ * is given up.
+ */
 static void test_mark_of_a_lost_end(void **state)
 {
         const off_t end = 3 * FMT_BLOCK; /* header, EPOCH record, the first put */

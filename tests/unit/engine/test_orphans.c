@@ -1,5 +1,6 @@
 /*
- * Shards that no record names are found and given up; those of anything that is there, is being written, or is being read are not.
+ * Shards that no record names are found and given up; those of anything that is there, is being
+ * written, or is being read are not.
  */
 #include <errno.h>
 #include <semaphore.h>
@@ -200,7 +201,7 @@ static void test_lost_discards_without_parity(void **state)
         lost_discards(1);
 }
 
-/* ---- what is being read and written ------------------------------------------------------------------------------------ */
+/* ---- what is being read and written ---------------------------------------------------------- */
 
 struct reader {
         struct lp_msg msg;

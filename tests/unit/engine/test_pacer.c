@@ -1,5 +1,6 @@
 /*
- * How fast the upkeep goes (pacer.c): at its rate while clients are at work, slower while they wait, faster without them.
+ * How fast the upkeep goes (pacer.c): at its rate while clients are at work, slower while they
+ * wait, faster without them.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -37,7 +38,10 @@ static void test_beside_clients(void **state)
         assert_int_equal(eng_pacer_wait(&pacer, NOW), SECOND);
 }
 
-/* A share goes at the rate of the rest, slower for clients as they do, and no faster than it may; neither of the two waits for the other. */
+/*
+ * A share goes at the rate of the rest, slower for clients as they do, and no faster than it may;
+ * neither of the two waits for the other.
+ */
 static void test_shares(void **state)
 {
         struct eng_pacer pacer = {.rate = RATE};
@@ -80,7 +84,10 @@ static void test_ends(void **state)
         assert_in_range(eng_pacer_wait(&pacer, NOW), 0, SECOND / 100);
 }
 
-/* Where no rate is set, a drive of 20 TB is full again within a day, though clients are at work all the time and wait for buffers in a seventh of it. */
+/*
+ * Where no rate is set, a drive of 20 TB is full again within a day, though clients are at work all
+ * the time and wait for buffers in a seventh of it.
+ */
 static void test_a_large_drive_in_a_day(void **state)
 {
         const uint64_t bytes = 20ull * 1000 * 1000 * 1000 * 1000, portion = 64ull << 20, day = 24 * 3600 * SECOND;
@@ -103,7 +110,7 @@ static void test_a_large_drive_in_a_day(void **state)
         assert_int_equal(eng_pacer_rate(bytes, 2), 2 * eng_pacer_rate(bytes, 1));
 }
 
-/* ---- turns ----------------------------------------------------------------------------------------------------------- */
+/* ---- turns ----------------------------------------------------------------------------------- */
 
 #define WAITERS 24u
 
@@ -130,8 +137,8 @@ static unsigned first_of(const struct waiter *w)
 }
 
 /*
- * Many repairs, of which each comes back for its next stripe at once: nobody who waits is passed by more of those who came later than begin in the time by
- * which work may be ahead of its rate.
+ * Many repairs, of which each comes back for its next stripe at once: nobody who waits is passed by
+ * more of those who came later than begin in the time by which work may be ahead of its rate.
  */
 static void test_first_come_first_served(void **state)
 {
@@ -159,7 +166,10 @@ static void test_first_come_first_served(void **state)
         assert_in_range(bytes, (now - NOW) / SECOND * RATE, ((now - NOW) / SECOND + 1 + WAITERS * 3 / 100) * RATE);
 }
 
-/* What a repair that is cut off had paid for is there for the next one, and no one waits longer for it. */
+/*
+ * What a repair that is cut off had paid for is there for the next one, and no one waits longer for
+ * it.
+ */
 static void test_a_turn_given_back(void **state)
 {
         struct eng_pacer pacer = {.rate = RATE, .busy = 1000000 * SECOND};

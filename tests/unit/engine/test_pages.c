@@ -1,6 +1,7 @@
 /*
- * test_pages.c - a drive whose index is not in memory: operations wait for its pages beside everything else on the loop, see what was changed meanwhile, and
- * are answered when the drive fails, however long a page takes.
+ * test_pages.c - a drive whose index is not in memory: operations wait for its pages beside
+ * everything else on the loop, see what was changed meanwhile, and are answered when the drive
+ * fails, however long a page takes.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -26,7 +27,7 @@
 static struct fx_op many[LOOKUPS];
 static uint8_t many_names[LOOKUPS][FMT_NAME_MAX];
 
-/* ---- the drive ------------------------------------------------------------------------------------- */
+/* ---- the drive ------------------------------------------------------------------------------- */
 
 static void name_of(unsigned i, char name[64])
 {
@@ -102,7 +103,7 @@ static void fail_now(void *arg)
         eng_local_fail(eng_local_of(fx->local), -ETIMEDOUT, "a read, write or flush");
 }
 
-/* ---- operations ------------------------------------------------------------------------------------ */
+/* ---- operations ------------------------------------------------------------------------------ */
 
 static void start_lookup(struct fx *fx, unsigned loop, struct fx_op *op, uint8_t *full, const char *name)
 {
@@ -228,7 +229,7 @@ static void check_all(struct fx *fx)
         check_held(fx);
 }
 
-/* ---- cases ----------------------------------------------------------------------------------------- */
+/* ---- cases ----------------------------------------------------------------------------------- */
 
 /* The same answers as from memory, whoever asks, and again after each tick. */
 static void test_answers(void **state)
@@ -275,7 +276,10 @@ static void start_all(struct fx *fx, struct fx_op *scan, struct fx_op *read, str
         assert_true(reads(fx) >= 1); /* the loop answers, and they are under way */
 }
 
-/* The descriptor hangs, as a drive does: the loop goes on, and all that wait are answered when the drive fails, before the page is back. */
+/*
+ * The descriptor hangs, as a drive does: the loop goes on, and all that wait are answered when the
+ * drive fails, before the page is back.
+ */
 static void test_hang(void **state)
 {
         struct fx_op scan, read, held, ids, owned;
@@ -320,7 +324,10 @@ static void let_go(void *arg)
         p->after = eng_drive_let_go(p->fx->local);
 }
 
-/* A page that takes longer than the limit ends the drive by itself. It is let go of when that page is back, and not before. */
+/*
+ * A page that takes longer than the limit ends the drive by itself. It is let go of when that page
+ * is back, and not before.
+ */
 static void test_limit(void **state)
 {
         struct fd_faults faults;
@@ -381,7 +388,10 @@ static void ask_now(void *arg)
         ask_for_it(eng_local_of(p->fx->local), &comer);
 }
 
-/* Pages that are taken away as fast as they are read are not read without end (I9): others are asked. */
+/*
+ * Pages that are taken away as fast as they are read are not read without end (I9): others are
+ * asked.
+ */
 static void test_come_and_go(void **state)
 {
         struct pretence p;
@@ -398,7 +408,10 @@ static void test_come_and_go(void **state)
         fx_destroy(&fx);
 }
 
-/* What SIGBUS says where a page is touched: the drive fails, and its index is built anew when it is opened again. */
+/*
+ * What SIGBUS says where a page is touched: the drive fails, and its index is built anew when it is
+ * opened again.
+ */
 static void test_unreadable(void **state)
 {
         struct fd_faults faults;
@@ -433,7 +446,10 @@ static void test_close(void **state)
         free(slot);
 }
 
-/* The loop ends while a lookup waits for one page and will need others, which are asked for no more: that is no damage of the index. */
+/*
+ * The loop ends while a lookup waits for one page and will need others, which are asked for no
+ * more: that is no damage of the index.
+ */
 static void test_stopped_meanwhile(void **state)
 {
         struct fd_faults faults;
@@ -461,7 +477,10 @@ static void test_stopped_meanwhile(void **state)
         fx_destroy(&fx);
 }
 
-/* Ops that began before a change see it when they go on: never is an older value given than one that was given before. */
+/*
+ * Ops that began before a change see it when they go on: never is an older value given than one
+ * that was given before.
+ */
 static void test_changes_meanwhile(void **state)
 {
         uint8_t full[2][FMT_NAME_MAX];
@@ -490,7 +509,10 @@ static void test_changes_meanwhile(void **state)
         fx_destroy(&fx);
 }
 
-/* Batches replace the pages that are waited for, and the map is made anew at another place and larger, while ops wait. */
+/*
+ * Batches replace the pages that are waited for, and the map is made anew at another place and
+ * larger, while ops wait.
+ */
 static void test_batches_meanwhile(void **state)
 {
         char name[64], bytes[32];

@@ -1,6 +1,7 @@
 /*
- * test_pages_store.c - a store, one of whose drives does not give a page of its index: every object is served by the others, that drive fails after its limit, and
- * comes back. The first slot is the victim as well as another one.
+ * test_pages_store.c - a store, one of whose drives does not give a page of its index: every object
+ * is served by the others, that drive fails after its limit, and comes back. The first slot is the
+ * victim as well as another one.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /*
- * test_pgs.c - groups of a drive: found by any number, in order; pending records go in and out by seq.
+ * test_pgs.c - groups of a drive: found by any number, in order; pending records go in and out by
+ * seq.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -90,7 +91,10 @@ static void test_pending(void **state)
         assert_int_equal(pgs.pending_count, 0);
 }
 
-/* A number that was given says nothing of its record; a mark says that what does not wait was applied. */
+/*
+ * A number that was given says nothing of its record; a mark says that what does not wait was
+ * applied.
+ */
 static void test_numbers_that_were_given(void **state)
 {
         static struct eng_pgs pgs;

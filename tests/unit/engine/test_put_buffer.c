@@ -1,6 +1,7 @@
 /*
- * test_put_buffer.c - uploads whose bytes are brought into lent places, as a device would, some time after they were lent: all sizes, many at once, drives that fail,
- * buffers that are not there, and ends at any moment. Nothing of an upload that was aborted is left, no buffer either.
+ * test_put_buffer.c - uploads whose bytes are brought into lent places, as a device would, some
+ * time after they were lent: all sizes, many at once, drives that fail, buffers that are not there,
+ * and ends at any moment. Nothing of an upload that was aborted is left, no buffer either.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -265,7 +266,7 @@ static void close_store(struct sf *sf)
         sf_remove(sf);
 }
 
-/* ---- round trips -------------------------------------------------------------------------------------- */
+/* ---- round trips ----------------------------------------------------------------------------- */
 
 static void round_trip_under(unsigned drives, unsigned loops, uint32_t inline_max)
 {
@@ -362,7 +363,7 @@ static void test_parts(void **state)
         close_store(&sf);
 }
 
-/* ---- ends ---------------------------------------------------------------------------------------------- */
+/* ---- ends ------------------------------------------------------------------------------------ */
 
 static void test_aborted_at_any_moment(void **state)
 {
@@ -453,7 +454,7 @@ static void test_drives_that_fail(void **state)
         fail_drives("fail:op=write,slot=0,after=3;fail:op=write,slot=2,after=5", false);
 }
 
-/* ---- buffers ------------------------------------------------------------------------------------------- */
+/* ---- buffers --------------------------------------------------------------------------------- */
 
 /* Somebody else's reservation. owner: the loop */
 struct hog {
@@ -573,7 +574,10 @@ static void *upload(void *arg)
         return NULL;
 }
 
-/* More than there are buffers for, beside some whose bytes are copied, with a drive that fails on the way: none waits for ever. */
+/*
+ * More than there are buffers for, beside some whose bytes are copied, with a drive that fails on
+ * the way: none waits for ever.
+ */
 static void test_many_uploads_at_once(void **state)
 {
         struct uploader uploaders[24];

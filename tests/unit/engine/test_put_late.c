@@ -1,6 +1,7 @@
 /*
- * Uploads whose shards are durable, and whose record waits for its turn while a drive that holds some of them is replaced and filled: the walk that
- * fills it does not know of them. No record may name them.
+ * Uploads whose shards are durable, and whose record waits for its turn while a drive that holds
+ * some of them is replaced and filled: the walk that fills it does not know of them. No record may
+ * name them.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -26,7 +27,7 @@
 #define SIZE   (3u << 20)
 #define SEED   6u
 
-/* ---- a change that keeps its key's lock ------------------------------------------------------------------------------- */
+/* ---- a change that keeps its key's lock ------------------------------------------------------ */
 
 /* owner: test until posted, then the key's primary loop; what the semaphores say is the test's */
 struct keeper {
@@ -108,7 +109,7 @@ static void release_key(struct keeper *k)
         free(k);
 }
 
-/* ---- an upload beside the test ------------------------------------------------------------------------------------------ */
+/* ---- an upload beside the test --------------------------------------------------------------- */
 
 struct upload {
         struct sf *sf;
@@ -131,7 +132,7 @@ static void *upload_run(void *arg)
         return NULL;
 }
 
-/* ---- drives ------------------------------------------------------------------------------------------------------------- */
+/* ---- drives ---------------------------------------------------------------------------------- */
 
 static bool one_out(const struct eng_health *h, void *arg)
 {
@@ -168,9 +169,12 @@ static void replace(struct sf *sf)
         assert_true(sf_wait_health(sf, filled, NULL, 120));
 }
 
-/* ---- tests -------------------------------------------------------------------------------------------------------------- */
+/* ---- tests ----------------------------------------------------------------------------------- */
 
-/* A key whose group has no member on the drive that is to be lost: what waits for it holds up nothing of that drive. */
+/*
+ * A key whose group has no member on the drive that is to be lost: what waits for it holds up
+ * nothing of that drive.
+ */
 static void choose_key(const struct sf *sf, uint64_t bucket, char key[16])
 {
         const struct eng_view *view = &sf->store->loops[0].view;

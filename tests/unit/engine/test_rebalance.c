@@ -1,6 +1,6 @@
 /*
- * Drives that are added to a store or removed from it while it serves and is written to: everything stays readable, the redundancy is what it was,
- * and a restart on the way changes nothing.
+ * Drives that are added to a store or removed from it while it serves and is written to: everything
+ * stays readable, the redundancy is what it was, and a restart on the way changes nothing.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -91,7 +91,10 @@ static void restart(struct sf *sf)
 #define PAIRS ENG_DRIVES_MAX
 #endif
 
-/* Everything is there with two drives gone, any one of them once or twice; removed: none of these. The store is closed. */
+/*
+ * Everything is there with two drives gone, any one of them once or twice; removed: none of these.
+ * The store is closed.
+ */
 static void check_without_two(struct sf *sf, uint64_t bucket, const struct so_expected *e, unsigned removed)
 {
         unsigned a, b;
@@ -114,7 +117,10 @@ static void check_without_two(struct sf *sf, uint64_t bucket, const struct so_ex
         }
 }
 
-/* A test's last look, and its end. The folder of the drive that was removed, if one was (ENG_DRIVES_MAX: none), is away meanwhile. */
+/*
+ * A test's last look, and its end. The folder of the drive that was removed, if one was
+ * (ENG_DRIVES_MAX: none), is away meanwhile.
+ */
 static void end(struct sf *sf, uint64_t bucket, const struct so_expected *e, unsigned removed)
 {
         sf_close(sf);
@@ -129,7 +135,7 @@ static void end(struct sf *sf, uint64_t bucket, const struct so_expected *e, uns
 /* Names that drives hold of groups they have no part in. */
 static bool holds_no_other(struct sf *sf, unsigned slot);
 
-/* ---- adding ------------------------------------------------------------------------------------------------------------ */
+/* ---- adding ---------------------------------------------------------------------------------- */
 
 static void test_add(void **state)
 {
@@ -207,7 +213,7 @@ static void test_add_fails(void **state)
         sf_remove(&sf);
 }
 
-/* ---- removing ---------------------------------------------------------------------------------------------------------- */
+/* ---- removing -------------------------------------------------------------------------------- */
 
 static void test_remove(void **state)
 {
@@ -256,7 +262,10 @@ static void test_remove_lost(void **state)
         end(&sf, bucket, &e, 0);
 }
 
-/* With one parity shard, a group of the lost drive has one member left while what it held goes elsewhere. */
+/*
+ * With one parity shard, a group of the lost drive has one member left while what it held goes
+ * elsewhere.
+ */
 static void test_remove_lost_with_one_parity(void **state)
 {
         struct so_expected e;
@@ -286,8 +295,9 @@ static bool is_removed(const struct eng_health *h, void *arg)
 }
 
 /*
- * Two drives are out, a third is removed, and then it alone is there: it knows of no epoch without it, but the others could have made one, since it need not count
- * any more. So it answers nothing, not even for reading.
+ * Two drives are out, a third is removed, and then it alone is there: it knows of no epoch without
+ * it, but the others could have made one, since it need not count any more. So it answers nothing,
+ * not even for reading.
  */
 static void test_removed_drive_alone(void **state)
 {
@@ -478,7 +488,7 @@ static void test_moved_to_other_drives(void **state)
         sf_remove(&sf);
 }
 
-/* ---- what drives hold ----------------------------------------------------------------------------------------------------- */
+/* ---- what drives hold ------------------------------------------------------------------------ */
 
 struct look {
         struct lp_msg msg;
@@ -542,7 +552,10 @@ static bool forgets(const struct eng_health *h, void *arg)
         return h->drives[3].dropping_migrated;
 }
 
-/* What a drive had forgotten is back with an earlier image of it, of after the epoch that had it forget: it lacks no change, and forgets once more. */
+/*
+ * What a drive had forgotten is back with an earlier image of it, of after the epoch that had it
+ * forget: it lacks no change, and forgets once more.
+ */
 static void test_forgotten_and_back(void **state)
 {
         struct so_expected e;

@@ -1,5 +1,6 @@
 /*
- * Repairs of one object side by side: shards that its record names stay where they are, whoever writes them.
+ * Repairs of one object side by side: shards that its record names stay where they are, whoever
+ * writes them.
  */
 #include <endian.h>
 #include <errno.h>
@@ -52,7 +53,10 @@ struct repairs {
 
 static void begin_repair(struct repair *repair);
 
-/* One that meets the end of an epoch has written for nothing, and is begun anew, as the store's own are. */
+/*
+ * One that meets the end of an epoch has written for nothing, and is begun anew, as the store's own
+ * are.
+ */
 static void repaired(void *arg, int rv, struct eng_rebuild_written written)
 {
         struct repair *repair = arg;
@@ -113,7 +117,10 @@ static void nothing_is_missing(struct sf *sf)
         assert_int_equal(report.unreadable_objects, 0);
 }
 
-/* Objects that were written while a drive was out lack its shards; more than one repair gives them back at the same time. */
+/*
+ * Objects that were written while a drive was out lack its shards; more than one repair gives them
+ * back at the same time.
+ */
 static void lacking(struct sf *sf, uint64_t *bucket)
 {
         unsigned i;
@@ -169,7 +176,10 @@ static void test_side_by_side(void **state)
         sf_remove(&sf);
 }
 
-/* What the object was overwritten by meanwhile lacks nothing either, and deleted ones leave nothing that anybody names. */
+/*
+ * What the object was overwritten by meanwhile lacks nothing either, and deleted ones leave nothing
+ * that anybody names.
+ */
 static void test_of_what_is_gone(void **state)
 {
         unsigned i, failed;
@@ -191,7 +201,7 @@ static void test_of_what_is_gone(void **state)
         sf_remove(&sf);
 }
 
-/* ---- one that fails -------------------------------------------------------------------------------------------------- */
+/* ---- one that fails -------------------------------------------------------------------------- */
 
 /* Stands before all drives of a store with one loop. owner: that loop, but for what is atomic */
 static struct watched {
@@ -334,7 +344,10 @@ static void ended(struct sf *sf, int result)
         sf_remove(sf);
 }
 
-/* What it has written anew stands before a copy that may have been durable: it is flushed although another drive refuses what is its own. */
+/*
+ * What it has written anew stands before a copy that may have been durable: it is flushed although
+ * another drive refuses what is its own.
+ */
 static void test_flushed_if_it_fails(void **state)
 {
         struct repairs r = {.left = 0};

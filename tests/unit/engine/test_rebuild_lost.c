@@ -1,6 +1,7 @@
 /*
- * An object with a stripe beyond repair (rebuild.c, lost_objects.c): all its other stripes are repaired, what is left of that one stays, and it is counted
- * and named. Stripes are of 2+2 units of 1 MiB.
+ * An object with a stripe beyond repair (rebuild.c, lost_objects.c): all its other stripes are
+ * repaired, what is left of that one stays, and it is counted and named. Stripes are of 2+2 units
+ * of 1 MiB.
  */
 #include <dirent.h>
 #include <endian.h>
@@ -34,7 +35,7 @@
 #define SEED    77u
 #define ALIGNED 4096u
 
-/* ---- damage ------------------------------------------------------------------------------------------------------------ */
+/* ---- damage ---------------------------------------------------------------------------------- */
 
 /* The payload of a shard of the object with this seed. */
 static void expect_shard(uint64_t seed, unsigned stripe, unsigned shard, uint8_t *out)
@@ -128,7 +129,7 @@ static void spoil_two(const struct sf *sf, unsigned stripe)
         assert_int_equal(n, 2);
 }
 
-/* ---- stores ------------------------------------------------------------------------------------------------------------ */
+/* ---- stores ---------------------------------------------------------------------------------- */
 
 static void begin_on(struct sf *sf, unsigned drives, unsigned loops, uint64_t *bucket)
 {
@@ -196,7 +197,7 @@ static void get_others(struct sf *sf, uint64_t bucket, unsigned lost)
         assert_int_equal(sf_get(sf, 0, bucket, "key", SEED, SIZE), -EIO);
 }
 
-/* ---- repairs that a test asks for -------------------------------------------------------------------------------------- */
+/* ---- repairs that a test asks for ------------------------------------------------------------ */
 
 /* owner: test until posted, then loop 0 until ended */
 struct repair {
@@ -282,9 +283,12 @@ static struct repair *new_repair(struct sf *sf, uint64_t bucket, uint32_t stripe
         return r;
 }
 
-/* ---- tests ------------------------------------------------------------------------------------------------------------- */
+/* ---- tests ----------------------------------------------------------------------------------- */
 
-/* The first stripe, the last one, and one between are beyond repair in turn; a stripe before it and one behind it lack a shard. */
+/*
+ * The first stripe, the last one, and one between are beyond repair in turn; a stripe before it and
+ * one behind it lack a shard.
+ */
 static void lost_at(unsigned lost)
 {
         unsigned before = (lost + STRIPES - 1) % STRIPES, behind = (lost + 1) % STRIPES, shard;
@@ -384,7 +388,10 @@ static bool is_removed(const struct eng_health *h, void *arg)
         return h->drives_removed == 1 && at_rest(h, NULL);
 }
 
-/* A drive leaves that has the last unit of a lost stripe which can be read: that unit goes with the others, and the drive is free to go. */
+/*
+ * A drive leaves that has the last unit of a lost stripe which can be read: that unit goes with the
+ * others, and the drive is free to go.
+ */
 static void test_a_drive_leaves(void **state)
 {
         struct eng_verify_report *report;
@@ -421,7 +428,10 @@ static bool heal_failed(struct sf *sf)
         return failed;
 }
 
-/* The same, but reads of that drive hang: the unit is given up, and with it the buffer, which the kernel has. The repair ends there, and is tried again. */
+/*
+ * The same, but reads of that drive hang: the unit is given up, and with it the buffer, which the
+ * kernel has. The repair ends there, and is tried again.
+ */
 static void test_a_late_drive_leaves(void **state)
 {
         struct fd_faults faults;
@@ -492,7 +502,10 @@ static void mislead(struct lp_msg *msg)
         misled_rebuilt(m, 0, (struct eng_rebuild_written){0});
 }
 
-/* A value may say that it is of another group than its name is: who walks that group on that group's loop is refused the repair. */
+/*
+ * A value may say that it is of another group than its name is: who walks that group on that
+ * group's loop is refused the repair.
+ */
 static void test_another_loops_object(void **state)
 {
         struct misled m = {.out = 0};
@@ -516,7 +529,10 @@ static void test_another_loops_object(void **state)
         free(m.digests);
 }
 
-/* An object was written while a drive was out: of one stripe two more shards are gone. Upkeep gives all others theirs, and is done with it. */
+/*
+ * An object was written while a drive was out: of one stripe two more shards are gone. Upkeep gives
+ * all others theirs, and is done with it.
+ */
 static void test_upkeep_is_done_with_it(void **state)
 {
         const struct eng_verify_report *report;
@@ -590,7 +606,10 @@ static void test_away_is_not_lost(void **state)
         free(r);
 }
 
-/* Whatever a repair is at when it is cancelled, it ends once, holds nothing, and the next one does all that is left. */
+/*
+ * Whatever a repair is at when it is cancelled, it ends once, holds nothing, and the next one does
+ * all that is left.
+ */
 static void test_cancelled(void **state)
 {
         const struct eng_verify_report *report;

@@ -1,5 +1,6 @@
 /*
- * test_reclaim_log.c - living values leave mostly dead log files, numbers and all; what the log alone tells afterwards is the same.
+ * test_reclaim_log.c - living values leave mostly dead log files, numbers and all; what the log
+ * alone tells afterwards is the same.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -124,7 +125,9 @@ static void test_living_values_move(void **state)
         fx_destroy(&fx);
 }
 
-/* A name is deleted behind cold ones: its tombstone goes only when no older record of it is left. */
+/*
+ * A name is deleted behind cold ones: its tombstone goes only when no older record of it is left.
+ */
 static void test_deleted_stays_deleted(void **state)
 {
         unsigned i, round;
@@ -162,7 +165,10 @@ static void test_deleted_stays_deleted(void **state)
         fx_destroy(&fx);
 }
 
-/* A file of nothing but tombstones and dead values waits for an older one that still has a record of such a name. */
+/*
+ * A file of nothing but tombstones and dead values waits for an older one that still has a record
+ * of such a name.
+ */
 static void test_tombstones_wait(void **state)
 {
         unsigned i, round;
@@ -193,7 +199,10 @@ static void test_tombstones_wait(void **state)
         fx_destroy(&fx);
 }
 
-/* The number that a group had reached is known though no record of it is left and the index is made anew. */
+/*
+ * The number that a group had reached is known though no record of it is left and the index is made
+ * anew.
+ */
 static uint64_t mark_of(struct fx *fx, uint32_t pg)
 {
         struct fx_op op = {.op = {.kind = ENG_OP_TAIL}};
@@ -258,7 +267,10 @@ static void append_marks(void *arg)
         eng_buf_unref(body);
 }
 
-/* MARKS say what was seen. A record that waits for COMMIT was, and goes on waiting, however often the drive is opened. */
+/*
+ * MARKS say what was seen. A record that waits for COMMIT was, and goes on waiting, however often
+ * the drive is opened.
+ */
 static void test_marks_commit_nothing(void **state)
 {
         static struct fx_body body;
@@ -285,7 +297,10 @@ static void test_marks_commit_nothing(void **state)
         fx_destroy(&fx);
 }
 
-/* A group with a record that waits for COMMIT is left alone, so that no copy comes behind it in the log; the others move. */
+/*
+ * A group with a record that waits for COMMIT is left alone, so that no copy comes behind it in the
+ * log; the others move.
+ */
 static void test_busy_group_waits(void **state)
 {
         static struct fx_body body;
@@ -331,7 +346,10 @@ static void test_busy_group_waits(void **state)
         fx_destroy(&fx);
 }
 
-/* Bytes that went bad are not copied as good: what stands behind them moves, and the file stays until they are written anew. */
+/*
+ * Bytes that went bad are not copied as good: what stands behind them moves, and the file stays
+ * until they are written anew.
+ */
 static void test_damaged_record_keeps_its_file(void **state)
 {
         unsigned i, round;
@@ -448,7 +466,10 @@ static void answered(struct eng_op *op)
         sem_post(&container_of(op, struct fx_op, op)->ended);
 }
 
-/* The end of a move begins an index batch while a record of the same write waits to be taken in: the batch does not cover it. */
+/*
+ * The end of a move begins an index batch while a record of the same write waits to be taken in:
+ * the batch does not cover it.
+ */
 static void test_crash_after_a_move(void **state)
 {
         static struct fx_body body;
@@ -512,7 +533,10 @@ static void append_in_turn(void *arg)
         eng_buf_unref(body);
 }
 
-/* What is appended while the last record of a write is taken in was not in that write, and is not durable with it. */
+/*
+ * What is appended while the last record of a write is taken in was not in that write, and is not
+ * durable with it.
+ */
 static void test_appended_while_taken_in(void **state)
 {
         uint8_t name[FMT_NAME_MAX];

@@ -1,9 +1,12 @@
 /*
- * test_reclaim_property.c - a drive with reclaim always at work against a model, over many lives that end by SIGKILL, at whatever moment, or well.
+ * test_reclaim_property.c - a drive with reclaim always at work against a model, over many lives
+ * that end by SIGKILL, at whatever moment, or well.
  *
- * Each life is a process of its own: it opens the drive (now and then after the index was removed), compares everything with the model, and then puts,
- * overwrites, deletes, writes and discards at random until it is killed or has done its share. The model is in memory that all lives share; what was
- * under way when a life ended may have happened or not. Objects are never the same twice, so bytes of the wrong one show.
+ * Each life is a process of its own: it opens the drive (now and then after the index was removed),
+ * compares everything with the model, and then puts, overwrites, deletes, writes and discards at
+ * random until it is killed or has done its share. The model is in memory that all lives share;
+ * what was under way when a life ended may have happened or not. Objects are never the same twice,
+ * so bytes of the wrong one show.
  *
  * SEED repeats a run; LIVES makes it longer.
  */
@@ -75,7 +78,7 @@ static uint64_t draw(uint64_t below)
                 }                                                                                                      \
         } while (0)
 
-/* ---- names ------------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 static uint32_t group_of(unsigned key)
 {
@@ -156,7 +159,7 @@ static void change_key(struct fx *fx, unsigned i, bool delete)
         key->changing = false;
 }
 
-/* ---- shards ------------------------------------------------------------------------------------------ */
+/* ---- shards ---------------------------------------------------------------------------------- */
 
 static void write_object(struct fx *fx)
 {
@@ -194,7 +197,10 @@ static void discard_object(struct fx *fx)
                 model->first_object++;
 }
 
-/* What was synced is there and right. What was not, or was discarded, may be there or not; it is never wrong. */
+/*
+ * What was synced is there and right. What was not, or was discarded, may be there or not; it is
+ * never wrong.
+ */
 static void check_object(struct fx *fx, unsigned n)
 {
         unsigned at = n % OBJECTS, s;
@@ -212,7 +218,7 @@ static void check_object(struct fx *fx, unsigned n)
         }
 }
 
-/* ---- lives ------------------------------------------------------------------------------------------- */
+/* ---- lives ----------------------------------------------------------------------------------- */
 
 static void check_all(struct fx *fx)
 {

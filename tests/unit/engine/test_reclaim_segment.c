@@ -1,5 +1,6 @@
 /*
- * test_reclaim_segment.c - living frames leave mostly dead segments, and every copy a crash may leave is judged rightly.
+ * test_reclaim_segment.c - living frames leave mostly dead segments, and every copy a crash may
+ * leave is judged rightly.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -43,7 +44,10 @@ static struct eng_drive_info info_of(struct fx *fx)
         return info;
 }
 
-/* 28 frames of 1 MiB, seven to a segment; of every seven, those whose stripe modulo 7 is below living belong to object 1, the others to 2. */
+/*
+ * 28 frames of 1 MiB, seven to a segment; of every seven, those whose stripe modulo 7 is below
+ * living belong to object 1, the others to 2.
+ */
 static void fill(struct fx *fx, unsigned living)
 {
         unsigned i;
@@ -107,7 +111,10 @@ static void give_space(void *arg)
         eng_space_drop(l->space, 1ull << 50);
 }
 
-/* What could not be moved whole is not moved at all: a drive that is nearly full must not be filled with copies that free nothing. */
+/*
+ * What could not be moved whole is not moved at all: a drive that is nearly full must not be filled
+ * with copies that free nothing.
+ */
 static void test_no_room(void **state)
 {
         struct fx fx;
@@ -227,7 +234,9 @@ static void test_rate_is_kept(void **state)
         fx_destroy(&fx);
 }
 
-/* Objects are discarded all the time while their frames move: none comes back, and the others stay. */
+/*
+ * Objects are discarded all the time while their frames move: none comes back, and the others stay.
+ */
 static void test_discard_while_moving(void **state)
 {
         unsigned i, round;
@@ -261,7 +270,7 @@ static void test_discard_while_moving(void **state)
         fx_destroy(&fx);
 }
 
-/* ---- what a crash leaves ------------------------------------------------------------------------------ */
+/* ---- what a crash leaves --------------------------------------------------------------------- */
 
 /* A segment file with one frame: what reclaim had written when the process ended. */
 static void plant(struct fx *fx, uint64_t segment, uint64_t id, uint32_t stripe, uint32_t len, bool torn)
@@ -352,7 +361,9 @@ static void test_torn_copy(void **state)
         fx_destroy(&fx);
 }
 
-/* Discarded while it was being copied, then the crash: it does not come back, and its space does. */
+/*
+ * Discarded while it was being copied, then the crash: it does not come back, and its space does.
+ */
 static void test_copy_of_what_was_discarded(void **state)
 {
         char path[256];

@@ -1,6 +1,6 @@
 /*
- * test_reconcile.c - a start where some members lack records that others have: what cannot be read at once, or never, ends no drive, and all members tell the
- * same afterwards.
+ * test_reconcile.c - a start where some members lack records that others have: what cannot be read
+ * at once, or never, ends no drive, and all members tell the same afterwards.
  */
 #include <errno.h>
 #include <semaphore.h>
@@ -56,7 +56,10 @@ static uint32_t group_of(const struct sf *sf, uint64_t bucket, const char *kind,
         return eng_pg_of_key(sf->store->pg_count, bucket, key, strlen(key));
 }
 
-/* The first number from `at` on that makes a key whose group has none of the early keys, and no other of those chosen so far. */
+/*
+ * The first number from `at` on that makes a key whose group has none of the early keys, and no
+ * other of those chosen so far.
+ */
 static unsigned next_late(const struct sf *sf, uint64_t bucket, const unsigned *chosen, unsigned count, unsigned at)
 {
         uint32_t pg;
@@ -76,8 +79,9 @@ static unsigned next_late(const struct sf *sf, uint64_t bucket, const unsigned *
 static unsigned late[LATE];
 
 /*
- * A store of 2+2 as a crash leaves it: of the keys "late" the drives of `without` have no record, the others have one that waits, each in a group of its
- * own. Indexes are as the run before left them, so nothing says that those records counted.
+ * A store of 2+2 as a crash leaves it: of the keys "late" the drives of `without` have no record,
+ * the others have one that waits, each in a group of its own. Indexes are as the run before left
+ * them, so nothing says that those records counted.
  */
 static void make(struct sf *sf, uint64_t *bucket, unsigned without)
 {
@@ -110,7 +114,10 @@ static void make(struct sf *sf, uint64_t *bucket, unsigned without)
                 shell("rm -rf '%s' && mv '%s.image' '%s'", sf->path[i], sf->path[i], sf->path[i]);
 }
 
-/* All drives come in, none of them by an operator's word. The late keys are whole or not there, whoever is asked; may_go false: all are there. */
+/*
+ * All drives come in, none of them by an operator's word. The late keys are whole or not there,
+ * whoever is asked; may_go false: all are there.
+ */
 static void expect_reconciled(struct sf *sf, uint64_t bucket, const char *faults, bool may_go)
 {
         struct eng_health *h = calloc(1, sizeof(*h));
@@ -158,7 +165,10 @@ static void test_try_again(void **state)
         expect_reconciled(&sf, bucket, "again:op=record,every=2", false);
 }
 
-/* A drive that lacks memory, or room in its queue, has not failed: the tails that recovery reads, the records of epochs, and that of a drive that joins. */
+/*
+ * A drive that lacks memory, or room in its queue, has not failed: the tails that recovery reads,
+ * the records of epochs, and that of a drive that joins.
+ */
 static void test_refused_for_the_moment(void **state)
 {
         static const char *const faults[] = {"again:op=tail,slot=1,every=2", "again:op=append,slot=0,every=2", "again:op=append,slot=3,every=2",
@@ -212,7 +222,10 @@ static void plant(struct lp_msg *msg)
         eng_drive_submit(p->sf->store->members[0].drive, &p->op);
 }
 
-/* A record of a number that nobody can have given, behind which they would begin anew: the drive counts as one that cannot be read, and the others go on. */
+/*
+ * A record of a number that nobody can have given, behind which they would begin anew: the drive
+ * counts as one that cannot be read, and the others go on.
+ */
 static void test_number_behind_all(void **state)
 {
         struct fx_body *body = calloc(1, sizeof(*body));
@@ -266,8 +279,9 @@ static bool reads_only(const struct eng_health *h, void *arg)
 }
 
 /*
- * Two members lack them, and are away: whether the records count cannot be told, so their groups are not answered for, and the records stay as they are (I2).
- * Were they made visible, the two would be taken for drives that lost them when they are back.
+ * Two members lack them, and are away: whether the records count cannot be told, so their groups
+ * are not answered for, and the records stay as they are (I2). Were they made visible, the two
+ * would be taken for drives that lost them when they are back.
  */
 static void test_reading_leaves_it_open(void **state)
 {
@@ -308,8 +322,10 @@ static void read_late(struct sf *sf, uint64_t bucket, uint64_t slots, int *answe
 }
 
 /*
- * The epoch that leaves drive 1 out reaches drives 0 and 2, and not its third member: it was never in force. Started for reading, drives 0 and 2 know of that
- * epoch, and have what drive 1 lacks; then drives 1 and 3 are started, which do not know of it. What the first have given, the others do not deny.
+ * The epoch that leaves drive 1 out reaches drives 0 and 2, and not its third member: it was never
+ * in force. Started for reading, drives 0 and 2 know of that epoch, and have what drive 1 lacks;
+ * then drives 1 and 3 are started, which do not know of it. What the first have given, the others
+ * do not deny.
  */
 static void test_reading_by_an_epoch_that_was_not_in_force(void **state)
 {
@@ -371,8 +387,9 @@ static bool three_in(const struct eng_health *h, void *arg)
 }
 
 /*
- * A drive fails after its tail was read. What is made visible then is so under an epoch that was begun without it: a crash before the next epoch would leave
- * it a member that lacks what others show, with nothing to tell (I2).
+ * A drive fails after its tail was read. What is made visible then is so under an epoch that was
+ * begun without it: a crash before the next epoch would leave it a member that lacks what others
+ * show, with nothing to tell (I2).
  */
 static void test_one_fails_meanwhile(void **state)
 {

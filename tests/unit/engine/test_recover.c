@@ -1,7 +1,9 @@
 /*
- * test_recover.c - which drives may go on at a start: never two sides of one store, each without the other.
+ * test_recover.c - which drives may go on at a start: never two sides of one store, each without
+ * the other.
  *
- * Seven drives, two data shards and four of parity: three of them are enough to write, if nobody else can be.
+ * Seven drives, two data shards and four of parity: three of them are enough to write, if nobody
+ * else can be.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -91,9 +93,11 @@ static void fail_one(struct sf *sf, unsigned slot)
 }
 
 /*
- * Four of the seven begin an epoch without the rest, but it reaches one of them alone: it was never in force. The fourth and the rest go on, as they may. The three
- * others are most of those that the one drive's epoch names, and enough for the code. But they are not most of the seven, of which the epoch says that they
- * were the last that surely counted: they wait, and neither write nor answer with what they have.
+ * Four of the seven begin an epoch without the rest, but it reaches one of them alone: it was never
+ * in force. The fourth and the rest go on, as they may. The three others are most of those that the
+ * one drive's epoch names, and enough for the code. But they are not most of the seven, of which
+ * the epoch says that they were the last that surely counted: they wait, and neither write nor
+ * answer with what they have.
  */
 static void test_most_of_an_epoch_that_was_not_in_force(void **state)
 {
@@ -140,9 +144,10 @@ static void test_most_of_an_epoch_that_was_not_in_force(void **state)
 }
 
 /*
- * A drive that was brought up to date is a member by an epoch that all have. The next start misses another, and its epoch reaches one drive alone. All are here again:
- * the one that was brought up to date is a member still, though it was none in the last epoch that surely counted, and the groups that only it and the
- * one that was missed hold have a drive that speaks for them.
+ * A drive that was brought up to date is a member by an epoch that all have. The next start misses
+ * another, and its epoch reaches one drive alone. All are here again: the one that was brought up
+ * to date is a member still, though it was none in the last epoch that surely counted, and the
+ * groups that only it and the one that was missed hold have a drive that speaks for them.
  */
 static void test_a_member_taken_in_before_an_epoch_that_was_not_in_force(void **state)
 {
@@ -166,7 +171,10 @@ static void test_a_member_taken_in_before_an_epoch_that_was_not_in_force(void **
         start(&sf, 3);
         sf_close(&sf);
         each(&sf, 0x02, "mv", ".away", "");
-        /* Of the members before: the epochs of the start, with a drive that catches up, and that takes it in. It has the last two, and what says that it begins. */
+        /*
+         * Of the members before: the epochs of the start, with a drive that catches up, and that
+         * takes it in. It has the last two, and what says that it begins.
+         */
         sf.options.faults = "fail:op=append,after=3";
         fail_one(&sf, 0);
 
@@ -188,8 +196,8 @@ static void test_a_member_taken_in_before_an_epoch_that_was_not_in_force(void **
 }
 
 /*
- * A drive for which memory was lacking while it was opened is opened again, and awaited: nothing is wrong with it, and it may be the one that knows what
- * another has lost.
+ * A drive for which memory was lacking while it was opened is opened again, and awaited: nothing is
+ * wrong with it, and it may be the one that knows what another has lost.
  */
 static void test_memory_is_lacking_for_an_epoch(void **state)
 {
@@ -216,8 +224,9 @@ static bool verified(const struct eng_health *h, void *arg)
 }
 
 /*
- * A member whose log cannot be read whole, and whose index is gone, lacks what nobody can name: while the others can go on without it, it does not count
- * until all its names were compared with theirs.
+ * A member whose log cannot be read whole, and whose index is gone, lacks what nobody can name:
+ * while the others can go on without it, it does not count until all its names were compared with
+ * theirs.
  */
 static void test_a_member_with_a_damaged_log(void **state)
 {

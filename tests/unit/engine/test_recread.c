@@ -1,6 +1,7 @@
 /*
- * test_recread.c - records read back from the log: past the page cache the first time, through it the second, with the same bytes; wherever a record
- * stands, however long it is; damage is told, and a file system that refuses direct reads is read all the same.
+ * test_recread.c - records read back from the log: past the page cache the first time, through it
+ * the second, with the same bytes; wherever a record stands, however long it is; damage is told,
+ * and a file system that refuses direct reads is read all the same.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -19,7 +20,10 @@
 
 #define OBJECTS 48u
 
-/* Lengths that make records end anywhere in a block, cross blocks, and outgrow the memory that is kept for reads. */
+/*
+ * Lengths that make records end anywhere in a block, cross blocks, and outgrow the memory that is
+ * kept for reads.
+ */
 static size_t length_of(unsigned i)
 {
         static const size_t lengths[] = {1, 63, 500, 3000, 4096, 5000, 9000, 16 << 10, 40000, 100 << 10};
@@ -201,7 +205,10 @@ static void test_end_of_file(void **state)
         fx_destroy(&fx);
 }
 
-/* Puts something that answers -EINVAL to every read in the place of this process's direct descriptor of a log file. False: there is none. */
+/*
+ * Puts something that answers -EINVAL to every read in the place of this process's direct
+ * descriptor of a log file. False: there is none.
+ */
 static bool refuse_direct_reads(const struct fx *fx)
 {
         DIR *dir = opendir("/proc/self/fd");
@@ -255,7 +262,10 @@ static void go(void *arg)
         file->going = !file->going;
 }
 
-/* A file of which a row of the index says that nothing lives in it is being unlinked: the row may be wrong, and then somebody reads what does. Nobody pins it. */
+/*
+ * A file of which a row of the index says that nothing lives in it is being unlinked: the row may
+ * be wrong, and then somebody reads what does. Nobody pins it.
+ */
 static void test_file_that_goes(void **state)
 {
         char name[16];

@@ -264,8 +264,9 @@ static void lose_from(const char *path, uint64_t offset)
 }
 
 /*
- * The index covers more than the log has: the drive says that it lost writes, and opens with what the log still has. A log that reaches as far as the
- * index covers is as good as ever, whether or not records wait for COMMIT at its end.
+ * The index covers more than the log has: the drive says that it lost writes, and opens with what
+ * the log still has. A log that reaches as far as the index covers is as good as ever, whether or
+ * not records wait for COMMIT at its end.
  */
 static void test_log_ends_before_the_index(void **state)
 {
@@ -308,8 +309,9 @@ static void test_log_ends_before_the_index(void **state)
 }
 
 /*
- * A record that waits for COMMIT keeps what the index covers in front of it, while names behind it get there. Lost of the log is what it had behind that record: the
- * index alone knew it, and must not be relied on, or whoever loses that index later misses names without a word.
+ * A record that waits for COMMIT keeps what the index covers in front of it, while names behind it
+ * get there. Lost of the log is what it had behind that record: the index alone knew it, and must
+ * not be relied on, or whoever loses that index later misses names without a word.
  */
 static void test_log_ends_before_the_index_behind_what_waits(void **state)
 {
@@ -363,8 +365,8 @@ static void make_unknown(const char *path, uint64_t offset)
 }
 
 /*
- * An opening that fails had written to the index before: the index goes on knowing how far the log reached when it was closed. So the next opening still finds that
- * the log has lost its end.
+ * An opening that fails had written to the index before: the index goes on knowing how far the log
+ * reached when it was closed. So the next opening still finds that the log has lost its end.
  */
 static void test_log_ends_before_the_index_of_an_opening_that_failed(void **state)
 {
@@ -474,8 +476,8 @@ static unsigned list_records(const char *path, struct found *out, unsigned max)
 }
 
 /*
- * A torn batch leaves whole records behind the torn one. They were never acknowledged as part of the chain, and must not come back
- * after new records were appended, nor be taken for damage.
+ * A torn batch leaves whole records behind the torn one. They were never acknowledged as part of
+ * the chain, and must not come back after new records were appended, nor be taken for damage.
  */
 static void test_torn_batch_never_comes_back(void **state)
 {
@@ -520,7 +522,10 @@ static void test_torn_batch_never_comes_back(void **state)
         fx_destroy(&fx);
 }
 
-/* A crash with the loops running: the folder as it is at some moment, reopened with whatever index there was. */
+/*
+ * A crash with the loops running: the folder as it is at some moment, reopened with whatever index
+ * there was.
+ */
 static void test_crash_keeps_what_was_acknowledged(void **state)
 {
         unsigned i, moment, pending;
@@ -654,7 +659,9 @@ static bool has_big(struct fx *fx, unsigned i)
         return fx_has(fx, name, big, sizeof(big));
 }
 
-/* Opens without an index: that many are there, within bounds, and the drive says what is damaged. */
+/*
+ * Opens without an index: that many are there, within bounds, and the drive says what is damaged.
+ */
 static void expect_bigs(struct fx *fx, const char *where, unsigned least, unsigned most)
 {
         unsigned i, found = 0;
@@ -715,7 +722,10 @@ static bool wait_gone(const char *path)
         return access(path, F_OK) != 0;
 }
 
-/* Files in which nothing lives are freed, also in the middle; what is left can be read back from the log alone. */
+/*
+ * Files in which nothing lives are freed, also in the middle; what is left can be read back from
+ * the log alone.
+ */
 static void test_freeing(void **state)
 {
         char name[32], path[256];
@@ -765,7 +775,10 @@ static void test_freeing(void **state)
         fx_destroy(&fx);
 }
 
-/* Files were freed behind a record that waits again, since the index was built anew: that index covers the log up to there, and the gap is still no damage. */
+/*
+ * Files were freed behind a record that waits again, since the index was built anew: that index
+ * covers the log up to there, and the gap is still no damage.
+ */
 static void test_gap_behind_what_waits(void **state)
 {
         static struct fx_body body;

@@ -1,6 +1,7 @@
 /*
- * test_resident.c - which pages of a map are taken to be in memory: what the kernel said, for as long as that is believed; what was read; and where the kernel
- * tells nothing. mincore() is the test's own, over a map that nobody touches.
+ * test_resident.c - which pages of a map are taken to be in memory: what the kernel said, for as
+ * long as that is believed; what was read; and where the kernel tells nothing. mincore() is the
+ * test's own, over a map that nobody touches.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -68,7 +69,10 @@ static uint64_t ask(struct eng_resident *resident, uint64_t page, uint64_t count
         return eng_resident_ask(resident, map + page * ENG_PAGE_BYTES, page, count, strict);
 }
 
-/* One question for a window; its answer is believed until it is forgotten. 'Missing' is never believed without asking. */
+/*
+ * One question for a window; its answer is believed until it is forgotten. 'Missing' is never
+ * believed without asking.
+ */
 static void test_believed_for_a_while(void **state)
 {
         struct eng_resident *resident = *state;
@@ -92,7 +96,10 @@ static void test_believed_for_a_while(void **state)
         assert_int_equal(ask(resident, 9, 1, false), 0);
 }
 
-/* While an I/O hangs what the kernel said before does not count: a page may have gone, and touching it would stop the loop. */
+/*
+ * While an I/O hangs what the kernel said before does not count: a page may have gone, and touching
+ * it would stop the loop.
+ */
 static void test_strict(void **state)
 {
         struct eng_resident *resident = *state;
@@ -111,7 +118,10 @@ static void test_strict(void **state)
         assert_int_equal(ask(resident, 0, 5, false), 2);
 }
 
-/* Over windows, and in the last one, of which the kernel tells nothing as a whole. Windows that share a place in the table are told apart. */
+/*
+ * Over windows, and in the last one, of which the kernel tells nothing as a whole. Windows that
+ * share a place in the table are told apart.
+ */
 static void test_windows(void **state)
 {
         struct eng_resident *resident = *state;

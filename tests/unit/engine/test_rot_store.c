@@ -1,6 +1,7 @@
 /*
- * test_rot_store.c - the index of a drive of a 2+2 store rots while another is out: changes are refused before its memory is full, and once the other
- * is back it comes back, too, with nothing lost and without a restart.
+ * test_rot_store.c - the index of a drive of a 2+2 store rots while another is out: changes are
+ * refused before its memory is full, and once the other is back it comes back, too, with nothing
+ * lost and without a restart.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,6 @@
 /*
- * test_scrub.c - scrub of a whole store: what rots is found though nobody reads it, and repaired; over restarts; at the rate that is set.
+ * test_scrub.c - scrub of a whole store: what rots is found though nobody reads it, and repaired;
+ * over restarts; at the rate that is set.
  */
 #include <glob.h>
 #include <setjmp.h>
@@ -58,8 +59,8 @@ static void get_all(struct sf *sf, uint64_t bucket)
 }
 
 /*
- * Spoils a byte of a block here and there, in the files of a folder of a drive that is closed but for the newest ones: headers and payload as they
- * come.
+ * Spoils a byte of a block here and there, in the files of a folder of a drive that is closed but
+ * for the newest ones: headers and payload as they come.
  */
 static void spoil_from(const struct sf *sf, unsigned drive, const char *folder, unsigned newest, unsigned first, unsigned every)
 {
@@ -255,7 +256,10 @@ static unsigned drive_with_most_logs(const struct sf *sf)
         return most;
 }
 
-/* What was found has been compared by a walk of all names, which nobody asked for; and each drive has been through a round that ended since then. */
+/*
+ * What was found has been compared by a walk of all names, which nobody asked for; and each drive
+ * has been through a round that ended since then.
+ */
 static void wait_compared(struct sf *sf, int64_t since_ms)
 {
         unsigned i;
@@ -267,8 +271,9 @@ static void wait_compared(struct sf *sf, int64_t since_ms)
 }
 
 /*
- * Records of log files that are closed: found where they lie, and written anew from other drives. Those of which the name was hit, too: by a walk that is asked for
- * at once, or, where a restart comes before its end, by one behind that.
+ * Records of log files that are closed: found where they lie, and written anew from other drives.
+ * Those of which the name was hit, too: by a walk that is asked for at once, or, where a restart
+ * comes before its end, by one behind that.
  */
 static void closed_logs(bool restart)
 {
@@ -331,7 +336,10 @@ static void test_closed_logs_restart(void **state)
         closed_logs(true);
 }
 
-/* A round keeps to its rate, is halted by a restart and goes on where it was; what it had found is repaired then. */
+/*
+ * A round keeps to its rate, is halted by a restart and goes on where it was; what it had found is
+ * repaired then.
+ */
 static void test_goes_on(void **state)
 {
         struct seen seen, after;
@@ -404,7 +412,10 @@ static void test_repaired_at_once(void **state)
         sf_remove(&sf);
 }
 
-/* What could not be repaired before a restart is repaired behind it: no round has to come to it again, which lies far behind where one begins. */
+/*
+ * What could not be repaired before a restart is repaired behind it: no round has to come to it
+ * again, which lies far behind where one begins.
+ */
 static void test_repaired_after_a_restart(void **state)
 {
         struct seen seen;

@@ -1,6 +1,6 @@
 /*
- * test_scrub_log.c - SCRUB of a real drive's closed log files: damage of every kind is found, its name is told where that can be done, and nothing that is
- * well, dead or torn is taken for it.
+ * test_scrub_log.c - SCRUB of a real drive's closed log files: damage of every kind is found, its
+ * name is told where that can be done, and nothing that is well, dead or torn is taken for it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -186,7 +186,10 @@ static void test_all_is_well(void **state)
         fx_destroy(&fx);
 }
 
-/* Wherever in the record: bytes of the object, its value, its name, the header. Repaired by a new value. */
+/*
+ * Wherever in the record: bytes of the object, its value, its name, the header. Repaired by a new
+ * value.
+ */
 static void test_every_location(void **state)
 {
         static const struct {
@@ -339,7 +342,10 @@ static unsigned many_known(struct fx *fx)
         return n;
 }
 
-/* More places than can be remembered: that is said, over a restart, and the next round, behind a walk of names, finds the others. */
+/*
+ * More places than can be remembered: that is said, over a restart, and the next round, behind a
+ * walk of names, finds the others.
+ */
 static void test_many_gaps(void **state)
 {
         static uint64_t files[2 * MANY], positions[2 * MANY];
@@ -540,7 +546,10 @@ static void test_odd_states(void **state)
         fx_destroy(&fx);
 }
 
-/* Blocks here and there, as they come: each name is either whole, or known to be damaged behind a round. */
+/*
+ * Blocks here and there, as they come: each name is either whole, or known to be damaged behind a
+ * round.
+ */
 static void test_random(void **state)
 {
         static uint8_t bytes[BYTES];

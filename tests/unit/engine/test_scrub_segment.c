@@ -1,5 +1,6 @@
 /*
- * test_scrub_segment.c - SCRUB on a real drive: every kind of rot is found, and nothing that is well, dead or half written is taken for it.
+ * test_scrub_segment.c - SCRUB on a real drive: every kind of rot is found, and nothing that is
+ * well, dead or half written is taken for it.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -267,7 +268,10 @@ static void test_every_location(void **state)
         fx_destroy(&fx);
 }
 
-/* The header does not say any more which shard it was of: its place is known to be bad all the same, over a restart too. */
+/*
+ * The header does not say any more which shard it was of: its place is known to be bad all the
+ * same, over a restart too.
+ */
 static void test_nameless_header(void **state)
 {
         struct round r;
@@ -319,7 +323,10 @@ static void test_dead_rot(void **state)
         fx_destroy(&fx);
 }
 
-/* A read that fails is damage of what lies there, and costs the error budget; once it does not fail any more, nothing is damaged. */
+/*
+ * A read that fails is damage of what lies there, and costs the error budget; once it does not fail
+ * any more, nothing is damaged.
+ */
 static void test_unreadable(void **state)
 {
         struct eng_drive_info info;
@@ -485,7 +492,10 @@ static void remove_segments(struct fx *fx)
         assert_int_equal(system(command), 0);
 }
 
-/* Another segment does not get the number of one that is lost: shards of the lost one that are discarded would be counted for it. */
+/*
+ * Another segment does not get the number of one that is lost: shards of the lost one that are
+ * discarded would be counted for it.
+ */
 static void test_lost_number(void **state)
 {
         struct fx fx;
@@ -539,7 +549,10 @@ static bool wait_discarded(struct fx *fx)
         return discarded.all;
 }
 
-/* A segment that is gone, and one that got its number at a later start: what was wrong with the first says nothing of the other. */
+/*
+ * A segment that is gone, and one that got its number at a later start: what was wrong with the
+ * first says nothing of the other.
+ */
 static void test_number_given_again(void **state)
 {
         char path[256];
@@ -702,7 +715,10 @@ static void check_numbers(void *arg)
         assert_non_null(eng_segment_from(l->segments, gone->id));
 }
 
-/* A row speaks of a segment that is gone, and the highest it was: its number is not given again, so that a new one is not taken for it. */
+/*
+ * A row speaks of a segment that is gone, and the highest it was: its number is not given again, so
+ * that a new one is not taken for it.
+ */
 static void test_number_of_a_row(void **state)
 {
         struct fx fx;

@@ -1,6 +1,6 @@
 /*
- * test_segment.c - segments while a drive runs: allocation and rolling over, flush groups, counts, pins, trimming and
- * unlinking.
+ * test_segment.c - segments while a drive runs: allocation and rolling over, flush groups, counts,
+ * pins, trimming and unlinking.
  */
 #include <sys/mount.h>
 
@@ -59,7 +59,10 @@ static void test_small_frames_fill_the_end(void **state)
         eng_segment_written(f->set, segment, 8192, true);
 }
 
-/* What a crash would find after each flush is what the flush promised; the group of segments is right. */
+/*
+ * What a crash would find after each flush is what the flush promised; the group of segments is
+ * right.
+ */
 static void test_flush_groups(void **state)
 {
         struct fixture *f = *state;

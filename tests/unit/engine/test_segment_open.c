@@ -1,6 +1,6 @@
 /*
- * test_segment_open.c - segments after a crash: what is found, what is stepped over, what is refused, and that nothing
- * written is lost or reused.
+ * test_segment_open.c - segments after a crash: what is found, what is stepped over, what is
+ * refused, and that nothing written is lost or reused.
  */
 #include "ec.h"
 #include "test_segment_fixture.h"
@@ -56,8 +56,8 @@ static void test_all_again(void **state)
         assert_int_equal(f->found_count, 0);
 
         /*
-         * The unused one goes, the one that was active gives its unused space back, and new frames come into a new
-         * number.
+         * The unused one goes, the one that was active gives its unused space back, and new frames
+         * come into a new number.
          */
         assert_true(eng_segment_unlink_begin(f->set, &job));
         assert_int_equal(eng_segment_job_id(&job), 3);
@@ -105,8 +105,8 @@ static void test_from_where_indexed(void **state)
 }
 
 /*
- * A torn header, garbage, a hole where a write never came, a frame of another life of the file; the good ones around
- * them are found.
+ * A torn header, garbage, a hole where a write never came, a frame of another life of the file; the
+ * good ones around them are found.
  */
 static void test_torn_and_garbage(void **state)
 {
@@ -133,8 +133,8 @@ static void test_torn_and_garbage(void **state)
         fixture_poke(f, 1, position[6] + FMT_BLOCK, garbage, 50000); /* payload only: the reader will notice */
 
         /*
-         * A copy of frame 0 inside the dead frame 4, as a user's bytes may hold it, and one that says it stands there
-         * but is of another generation.
+         * A copy of frame 0 inside the dead frame 4, as a user's bytes may hold it, and one that
+         * says it stands there but is of another generation.
          */
         fixture_name(f, 1, name);
         fd = open(name, O_RDONLY);
@@ -365,7 +365,10 @@ static void test_rows_and_files(void **state)
         assert_int_equal(eng_segment_find(f->set, 5)->live_frames, 15);
 }
 
-/* File systems may keep zeroes as a hole (ZFS does): a frame that ends with some is whole all the same, and trimming leaves it so. */
+/*
+ * File systems may keep zeroes as a hole (ZFS does): a frame that ends with some is whole all the
+ * same, and trimming leaves it so.
+ */
 static void zeroes_at_the_end(struct fixture *f, bool indexed)
 {
         struct eng_segment *segment;

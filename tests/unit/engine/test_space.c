@@ -1,5 +1,6 @@
 /*
- * test_space.c - sizes that follow from that of the file system: segments stay few, and reclaim of one always has room.
+ * test_space.c - sizes that follow from that of the file system: segments stay few, and reclaim of
+ * one always has room.
  */
 #include <setjmp.h>
 #include <stdarg.h>

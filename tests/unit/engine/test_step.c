@@ -1,5 +1,6 @@
 /*
- * test_step.c - where time goes: after PUTs and GETs, each step and each operation of a drive was counted as often as it happened.
+ * test_step.c - where time goes: after PUTs and GETs, each step and each operation of a drive was
+ * counted as often as it happened.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -141,8 +142,9 @@ static void test_large_objects(void **state)
 #define OBJECTS 12u
 
 /*
- * Two drives away: of four shards of each stripe the two that are left are read, and where these aren't just the data, the rest of it is computed. (That they
- * are for all objects has a chance of 1 in 6 to the 12th.)
+ * Two drives away: of four shards of each stripe the two that are left are read, and where these
+ * aren't just the data, the rest of it is computed. (That they are for all objects has a chance of
+ * 1 in 6 to the 12th.)
  */
 static void test_rebuilt_stripes(void **state)
 {

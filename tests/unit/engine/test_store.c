@@ -1,5 +1,6 @@
 /*
- * test_store.c - the store over real drive folders: what users rely on, with restarts, a drive gone, and damage.
+ * test_store.c - the store over real drive folders: what users rely on, with restarts, a drive
+ * gone, and damage.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -129,7 +130,9 @@ static void put_under(struct sf *sf, uint64_t bucket, unsigned limit)
         }
 }
 
-/* The limit for new objects changes with each opening: each stays as it was stored, and readable. */
+/*
+ * The limit for new objects changes with each opening: each stays as it was stored, and readable.
+ */
 static void test_inline_limits(void **state)
 {
         static const uint32_t limits[] = {0, 4096, ENG_INLINE_NONE, 1, 65536, ENG_INLINE_MAX};
@@ -230,7 +233,10 @@ static void test_listing(void **state)
         end(&sf);
 }
 
-/* A drive is asked for its likely part of a page: when all of a page is on one drive it is asked again. */
+/*
+ * A drive is asked for its likely part of a page: when all of a page is on one drive it is asked
+ * again.
+ */
 static void test_listing_of_one_group(void **state)
 {
         struct sf sf;
@@ -266,7 +272,10 @@ static void test_listing_of_one_group(void **state)
         end(&sf);
 }
 
-/* An object whose record would be too long is refused before anything has changed: the upload is what it was. */
+/*
+ * An object whose record would be too long is refused before anything has changed: the upload is
+ * what it was.
+ */
 static void test_too_many_parts(void **state)
 {
         enum { PARTS = FMT_BODY_MAX / ENG_ATTRS_MAX + 8 };
@@ -358,7 +367,10 @@ static bool all_in(const struct eng_health *h, void *arg)
         return h->ready && h->writable && h->drives_in == h->drive_count;
 }
 
-/* A drive that is not there at the start: all is read, writes go on, and the drive catches up when it is back. */
+/*
+ * A drive that is not there at the start: all is read, writes go on, and the drive catches up when
+ * it is back.
+ */
 static void miss_drive(unsigned slot)
 {
         char away[256];
@@ -521,7 +533,10 @@ static void wait_verified(struct sf *sf, struct eng_verify_report *r)
         assert_false(r->running);
 }
 
-/* Bytes flipped in one drive's segments: verification names them, reads are right all the same, and rebuild what they met. */
+/*
+ * Bytes flipped in one drive's segments: verification names them, reads are right all the same, and
+ * rebuild what they met.
+ */
 static void test_damage(void **state)
 {
         struct eng_verify_report r;
@@ -556,7 +571,10 @@ static void test_damage(void **state)
         end(&sf);
 }
 
-/* Bytes flipped in the log: a small object's bytes, which two drives of three have lost then, come from the third. */
+/*
+ * Bytes flipped in the log: a small object's bytes, which two drives of three have lost then, come
+ * from the third.
+ */
 static void test_damage_in_the_log(void **state)
 {
         struct eng_verify_report r;
@@ -621,7 +639,7 @@ static void test_refusals(void **state)
         sf_remove(&sf);
 }
 
-/* ---- what a reader holds ------------------------------------------------------------------------------------ */
+/* ---- what a reader holds --------------------------------------------------------------------- */
 
 /* A GET that stands still. */
 struct held {
@@ -687,7 +705,10 @@ static bool comes_down_to(struct sf *sf, uint64_t least, uint64_t most, unsigned
         return false;
 }
 
-/* What is overwritten stays on the drive while a GET that began before has it open, however long that takes; others go at once. */
+/*
+ * What is overwritten stays on the drive while a GET that began before has it open, however long
+ * that takes; others go at once.
+ */
 static void test_a_reader_keeps_what_it_reads(void **state)
 {
         const size_t size = 1 << 20, some = 300 << 10;
@@ -710,9 +731,12 @@ static void test_a_reader_keeps_what_it_reads(void **state)
         end(&sf);
 }
 
-/* ---- operations as bytes ------------------------------------------------------------------------------------ */
+/* ---- operations as bytes --------------------------------------------------------------------- */
 
-/* A whole store does without a pointer from one side of the drive table to the other: what a remote drive will need. */
+/*
+ * A whole store does without a pointer from one side of the drive table to the other: what a remote
+ * drive will need.
+ */
 static void test_operations_as_bytes(void **state)
 {
         static const size_t lengths[] = {0, 4096, 300 << 10, 5 << 20};
@@ -746,7 +770,7 @@ static void test_operations_as_bytes(void **state)
         end(&sf);
 }
 
-/* ---- metadata alone ------------------------------------------------------------------------------------------ */
+/* ---- metadata alone -------------------------------------------------------------------------- */
 
 static void look(struct lp_msg *msg)
 {
@@ -783,7 +807,7 @@ static void test_metadata_reads_no_bytes(void **state)
         end(&sf);
 }
 
-/* ---- bytes that stay ------------------------------------------------------------------------------------------ */
+/* ---- bytes that stay ------------------------------------------------------------------------- */
 
 /* A GET and what it keeps. */
 struct keeper {
@@ -846,7 +870,7 @@ static void test_bytes_that_stay(void **state)
         }
 }
 
-/* ---- many uploads at once ----------------------------------------------------------------------------------- */
+/* ---- many uploads at once -------------------------------------------------------------------- */
 
 struct uploader {
         struct sf *sf;
@@ -874,7 +898,10 @@ static void *upload(void *arg)
         return NULL;
 }
 
-/* Of all sizes, with a drive that fails on the way: the MD5 of each (the fixture compares it), and its bytes. */
+/*
+ * Of all sizes, with a drive that fails on the way: the MD5 of each (the fixture compares it), and
+ * its bytes.
+ */
 static void test_many_uploads_at_once(void **state)
 {
         struct uploader uploaders[14];

@@ -1,6 +1,7 @@
 /*
- * test_tear.c - the last write to the log torn in every way: any of its sectors may be missing after a crash, in the middle of a file or
- * at the beginning of a new one. What was acknowledged before it is there, of the torn batch a beginning at most, and nothing comes back later.
+ * test_tear.c - the last write to the log torn in every way: any of its sectors may be missing
+ * after a crash, in the middle of a file or at the beginning of a new one. What was acknowledged
+ * before it is there, of the torn batch a beginning at most, and nothing comes back later.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -34,7 +35,9 @@ static void drop_index(const struct fx *fx)
         assert_int_equal(system(command), 0);
 }
 
-/* Zeroes some of the sectors of [from, to). Returns the lowest one that is gone, UINT64_MAX: none. */
+/*
+ * Zeroes some of the sectors of [from, to). Returns the lowest one that is gone, UINT64_MAX: none.
+ */
 static uint64_t tear(const char *path, uint64_t from, uint64_t to)
 {
         static const uint8_t zeroes[SECTOR];
@@ -139,7 +142,10 @@ static void expect_puts(struct fx *fx, unsigned n, unsigned all)
         }
 }
 
-/* Opens after a tear: n puts survived. Appends another group in place of the lost ones and sees it again after one more start. */
+/*
+ * Opens after a tear: n puts survived. Appends another group in place of the lost ones and sees it
+ * again after one more start.
+ */
 static void live_on(struct fx *fx, unsigned n, unsigned all)
 {
         if (fx_open(fx) != 0)
@@ -215,7 +221,10 @@ static void test_tears_of_a_new_file(void **state)
         for (round = 0; round < TEARS; round++) {
                 fx_restore(&fx, "whole");
                 gone = tear(path, 0, round % 2 == 0 ? end : 8192);
-                /* bytes of the header block behind its checksum do not matter, nor do those behind the record */
+                /*
+                 * bytes of the header block behind its checksum do not matter, nor do those behind
+                 * the record
+                 */
                 if (gone >= SECTOR && gone < 4096)
                         gone = tear(path, 4096, end);
                 live_on(&fx, gone >= found[0].end ? puts : puts - 1, puts);

@@ -1,6 +1,7 @@
 /*
- * test_unknown_owners.c - values whose parts make no sense: no member is asked to take one, no drive fails over one that stands in its log all the same,
- * and nothing is discarded while one is there, since nobody can tell which shards it names (I6).
+ * test_unknown_owners.c - values whose parts make no sense: no member is asked to take one, no
+ * drive fails over one that stands in its log all the same, and nothing is discarded while one is
+ * there, since nobody can tell which shards it names (I6).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +20,7 @@
 
 #include "ec.h"
 
-/* ---- a drive -------------------------------------------------------------------------------------------------- */
+/* ---- a drive --------------------------------------------------------------------------------- */
 
 static void drop_index(const struct fx *fx)
 {
@@ -29,7 +30,10 @@ static void drop_index(const struct fx *fx)
         assert_int_equal(system(command), 0);
 }
 
-/* Makes nonsense of the part of a record in the log, as a build that knows other parts might have written it. */
+/*
+ * Makes nonsense of the part of a record in the log, as a build that knows other parts might have
+ * written it.
+ */
 static void forge(const struct fx *fx, uint64_t part_id)
 {
         static uint8_t bytes[1 << 20];
@@ -172,7 +176,7 @@ static void test_not_taken(void **state)
         fx_destroy(&fx);
 }
 
-/* ---- a store -------------------------------------------------------------------------------------------------- */
+/* ---- a store --------------------------------------------------------------------------------- */
 
 struct odd {
         struct eng_txn txn;

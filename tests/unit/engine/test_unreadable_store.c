@@ -1,5 +1,6 @@
 /*
- * test_unreadable_store.c - a store whose drive in slot 0 cannot read: every object is served, what was lost is written anew, and the drive stays.
+ * test_unreadable_store.c - a store whose drive in slot 0 cannot read: every object is served, what
+ * was lost is written anew, and the drive stays.
  */
 #include <stdio.h>
 #include <string.h>
@@ -94,7 +95,10 @@ static void test_records(void **state)
         sf_remove(&sf);
 }
 
-/* Reads of slot 0 hang for as long as the test likes: after a few that were waited for it is read last, and the kernel has given nothing back yet. */
+/*
+ * Reads of slot 0 hang for as long as the test likes: after a few that were waited for it is read
+ * last, and the kernel has given nothing back yet.
+ */
 static void test_hang(void **state)
 {
         struct eng_verify_report report;
@@ -124,7 +128,10 @@ static void test_hang(void **state)
         sf_remove(&sf);
 }
 
-/* A drive that lacks memory or buffers says nothing of its shards: they are asked for again, and those it never looked at are not said to be missing. */
+/*
+ * A drive that lacks memory or buffers says nothing of its shards: they are asked for again, and
+ * those it never looked at are not said to be missing.
+ */
 static void turned_away(const char *faults, bool ends)
 {
         struct eng_verify_report report;

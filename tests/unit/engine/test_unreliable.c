@@ -1,6 +1,6 @@
 /*
- * test_unreliable.c - what the drive cannot read is damage of that shard or record, never the end of the drive; how many such places make it
- * unreliable.
+ * test_unreliable.c - what the drive cannot read is damage of that shard or record, never the end
+ * of the drive; how many such places make it unreliable.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -86,7 +86,10 @@ static void test_records(void **state)
         fx_destroy(&fx);
 }
 
-/* One place counts once, however often it is asked for; the mark stays until the drive is opened again. */
+/*
+ * One place counts once, however often it is asked for; the mark stays until the drive is opened
+ * again.
+ */
 static void test_budget(void **state)
 {
         struct fd_faults faults;
@@ -118,7 +121,10 @@ static void test_budget(void **state)
         fx_destroy(&fx);
 }
 
-/* What the drive was never asked for, since there were no descriptors or the loop had ended, says nothing of it. */
+/*
+ * What the drive was never asked for, since there were no descriptors or the loop had ended, says
+ * nothing of it.
+ */
 static void test_not_asked(void **state)
 {
         assert_false(eng_io_unreadable(-EMFILE));

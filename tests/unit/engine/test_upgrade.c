@@ -1,8 +1,9 @@
 /*
- * test_upgrade.c - a store of layout 1 is refused, untouched, unless it is to be upgraded; then it is one of layout 2 for good.
+ * test_upgrade.c - a store of layout 1 is refused, untouched, unless it is to be upgraded; then it
+ * is one of layout 2 for good.
  *
- * Layouts differ in nothing that a store of this build's could not have, but for FORMAT, so FORMAT is set back here. What layout 1 really left on drives is
- * in tests/formats/.
+ * Layouts differ in nothing that a store of this build's could not have, but for FORMAT, so FORMAT
+ * is set back here. What layout 1 really left on drives is in tests/formats/.
  */
 #include <errno.h>
 #include <stdarg.h>

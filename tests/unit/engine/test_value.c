@@ -190,7 +190,10 @@ static void test_next_part(void **state)
         assert_int_equal(eng_value_next_part(b.at, 10, &pos, &part), -EBADMSG);
 }
 
-/* A byte a drive: read back like the wide form, 0xff is missing, and the flag is not part of the number. */
+/*
+ * A byte a drive: read back like the wide form, 0xff is missing, and the flag is not part of the
+ * number.
+ */
 static void test_narrow_drives(void **state)
 {
         struct fmt_value value = {.space = FMT_SPACE_OBJECT, .parts = 1, .size = 10u << 20};

@@ -1,6 +1,8 @@
 /*
- * test_verify.c - a verification of a store whose drives do not answer at once, or at all: every name is counted once, and nothing is said to be amiss that was
- * not looked at; copies that are damaged, on each drive in turn; names that change and a drive that leaves meanwhile; a scrub that goes on where it was.
+ * test_verify.c - a verification of a store whose drives do not answer at once, or at all: every
+ * name is counted once, and nothing is said to be amiss that was not looked at; copies that are
+ * damaged, on each drive in turn; names that change and a drive that leaves meanwhile; a scrub that
+ * goes on where it was.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -82,7 +84,10 @@ static void end(struct sf *sf)
         sf_remove(sf);
 }
 
-/* A drive that cannot look now is asked again, by lookups and scans; what it never looked at is counted, and other members give the objects. */
+/*
+ * A drive that cannot look now is asked again, by lookups and scans; what it never looked at is
+ * counted, and other members give the objects.
+ */
 static void test_turned_away(void **state)
 {
         static const struct {
@@ -113,7 +118,10 @@ static void test_turned_away(void **state)
         end(&sf);
 }
 
-/* A drive that cannot look at every second try is asked as often as it takes, for however many names: each answer of it begins a new count. */
+/*
+ * A drive that cannot look at every second try is asked as often as it takes, for however many
+ * names: each answer of it begins a new count.
+ */
 static void test_turned_away_often(void **state)
 {
         struct eng_verify_report r;
@@ -159,7 +167,10 @@ static void test_never_looked_at(void **state)
         end(&sf);
 }
 
-/* The logs of each drive in turn are spoiled: bytes of small objects there are found damaged, and written anew. Small objects are read from all their members. */
+/*
+ * The logs of each drive in turn are spoiled: bytes of small objects there are found damaged, and
+ * written anew. Small objects are read from all their members.
+ */
 static void test_damaged_copies(void **state)
 {
         struct eng_verify_report r;
@@ -193,7 +204,10 @@ static void test_damaged_copies(void **state)
         end(&sf);
 }
 
-/* Objects are written anew and deleted while they are verified, with every lookup late: nothing of that is damage, and members never differ. */
+/*
+ * Objects are written anew and deleted while they are verified, with every lookup late: nothing of
+ * that is damage, and members never differ.
+ */
 static void test_names_that_change(void **state)
 {
         struct eng_verify_report r;
@@ -226,7 +240,9 @@ static void test_names_that_change(void **state)
         end(&sf);
 }
 
-/* A drive fails in mid-walk: the names that it had are those of others, too, and each is counted. */
+/*
+ * A drive fails in mid-walk: the names that it had are those of others, too, and each is counted.
+ */
 static void test_a_drive_leaves(void **state)
 {
         struct eng_verify_report r;
@@ -287,7 +303,7 @@ static void test_parts(void **state)
         end(&sf);
 }
 
-/* ---- a scrub over a restart ------------------------------------------------------------------------------------------ */
+/* ---- a scrub over a restart ------------------------------------------------------------------ */
 
 static struct eng_verify_report scrub_now(const struct sf *sf, bool last)
 {

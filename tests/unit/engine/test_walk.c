@@ -1,6 +1,7 @@
 /*
- * test_walk.c - names of several drives side by side: each in order and once, whatever pages they come in; which drives gave a name; a drive that says 'try
- * again', and one that cannot be read. The drives are the test's own.
+ * test_walk.c - names of several drives side by side: each in order and once, whatever pages they
+ * come in; which drives gave a name; a drive that says 'try again', and one that cannot be read.
+ * The drives are the test's own.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -200,7 +201,10 @@ static void test_side_by_side(void **state)
         bench_free(b);
 }
 
-/* A drive of which a page cannot be read has not said that it has no more names (I6): the walk names it, also the next one does if it still is so. */
+/*
+ * A drive of which a page cannot be read has not said that it has no more names (I6): the walk
+ * names it, also the next one does if it still is so.
+ */
 static void test_cannot_be_read(void **state)
 {
         const char *const *const names[DRIVES] = {all, all, all};
@@ -227,7 +231,10 @@ static void test_cannot_be_read(void **state)
         bench_free(b);
 }
 
-/* 'Try again' is no failure, unless it is all that a drive says; nor is it one that the store is closed meanwhile. */
+/*
+ * 'Try again' is no failure, unless it is all that a drive says; nor is it one that the store is
+ * closed meanwhile.
+ */
 static void test_try_again(void **state)
 {
         const char *const *const names[DRIVES] = {all, all, all};

@@ -222,8 +222,8 @@ static void test_one_of_three(void **state)
 }
 
 /*
- * One member of three has lost a part, and upkeep can't rebuild that, since lookups of the others fail:
- * what they list counts, and a part nobody has is refused.
+ * One member of three has lost a part, and upkeep can't rebuild that, since lookups of the others
+ * fail: what they list counts, and a part nobody has is refused.
  */
 static void test_a_part_that_one_lost(void **state)
 {
@@ -274,7 +274,10 @@ static bool is_left_alone(const struct eng_health *h, void *arg)
         return h->ready && (h->drives[slot].state == ENG_DRIVE_FAILED || h->drives[slot].state == ENG_DRIVE_IN);
 }
 
-/* A drive comes back, with a name or without, that one member has lost while the other's cannot be read: it is no member before that can. */
+/*
+ * A drive comes back, with a name or without, that one member has lost while the other's cannot be
+ * read: it is no member before that can.
+ */
 static void comes_back(bool with)
 {
         unsigned holders[HOLDERS];

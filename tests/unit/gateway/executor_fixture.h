@@ -1,6 +1,7 @@
 /*
- * executor_fixture.h - a gateway whose BATCH messages come by real sessions of two clients, over the fake transport and stepped loops, with the fake engine behind it:
- * what is asked for, what must come of it, and what may not change.
+ * executor_fixture.h - a gateway whose BATCH messages come by real sessions of two clients, over
+ * the fake transport and stepped loops, with the fake engine behind it: what is asked for, what
+ * must come of it, and what may not change.
  */
 #ifndef GATEWAY_TESTS_EXECUTOR_FIXTURE_H
 #define GATEWAY_TESTS_EXECUTOR_FIXTURE_H
@@ -24,7 +25,7 @@ static struct gw_gateway *gw;
 static struct client one, two;
 static bool blocks[BLOCKS];
 
-/* ---- the engine's memory: of large objects in the registered arena ---------------------------------- */
+/* ---- the engine's memory: of large objects in the registered arena --------------------------- */
 
 static inline uint8_t *memory(size_t len)
 {
@@ -69,7 +70,7 @@ static inline void add_objects(void)
         }
 }
 
-/* ---- the site ------------------------------------------------------------------------------------- */
+/* ---- the site -------------------------------------------------------------------------------- */
 
 static inline void on_message(void *arg, struct rdx_batch *batch)
 {
@@ -131,7 +132,7 @@ static inline int teardown(void **state)
         return 0;
 }
 
-/* ---- asking --------------------------------------------------------------------------------------- */
+/* ---- asking ---------------------------------------------------------------------------------- */
 
 /* What is asked for, and what must become of it. */
 struct wish {
@@ -272,7 +273,7 @@ static inline void whole_objects(struct client *client, unsigned count, unsigned
         check_all(client, count, false);
 }
 
-/* ---- slots ---------------------------------------------------------------------------------------- */
+/* ---- slots ----------------------------------------------------------------------------------- */
 
 static struct lp_reserve others[STEP_LOOPS];
 

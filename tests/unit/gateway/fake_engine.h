@@ -1,8 +1,10 @@
 /*
- * fake_engine.h - an engine in memory with a stiff joint everywhere: it can be slow, full, short of buffers, or fail.
+ * fake_engine.h - an engine in memory with a stiff joint everywhere: it can be slow, full, short of
+ * buffers, or fail.
  *
- * Included by one test program each, which thereby defines every eng_* function the gateway calls. One loop. Objects are plain memory; uploads
- * in parts do not exist. Every completion is a message, never inside the call, as the contract says. While fake.hold is set completions wait until
+ * Included by one test program each, which thereby defines every eng_* function the gateway calls.
+ * One loop. Objects are plain memory; uploads in parts do not exist. Every completion is a message,
+ * never inside the call, as the contract says. While fake.hold is set completions wait until
  * fake_release(). Knobs are set by the test's thread before requests come, under fake.lock.
  */
 #include <assert.h>

@@ -1,6 +1,7 @@
 /*
- * fake_rdma.h - the calls of include/rdma.h that the gateway makes, over one session and a device that does what it is told: so that each moment of a transfer can be
- * held, and each of its steps can fail. All of it happens on the gateway's loop; knobs are set while it rests.
+ * fake_rdma.h - the calls of include/rdma.h that the gateway makes, over one session and a device
+ * that does what it is told: so that each moment of a transfer can be held, and each of its steps
+ * can fail. All of it happens on the gateway's loop; knobs are set while it rests.
  */
 #include "rdma.h"
 

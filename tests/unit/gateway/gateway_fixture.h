@@ -1,5 +1,6 @@
 /*
- * gateway_fixture.h - a gateway on one loop of its own thread over the fake engine, and a client of raw sockets that can sign.
+ * gateway_fixture.h - a gateway on one loop of its own thread over the fake engine, and a client of
+ * raw sockets that can sign.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -39,7 +40,10 @@ static struct rdx_server *site_rdma;                                     /* of t
 static const char *site_access = ACCESS_KEY, *site_secret = SECRET_KEY; /* of what is signed */
 static const char *site_region = "us-east-1"; /* of the next site_open(), and of what is signed */
 
-/* What root may not do, while it is set: of gw_permit(). asked counts its questions, and asked_for is the permission of the last. */
+/*
+ * What root may not do, while it is set: of gw_permit(). asked counts its questions, and asked_for
+ * is the permission of the last.
+ */
 typedef bool site_policy(const char *permission, struct s3_str bucket, struct s3_str key);
 static _Atomic(site_policy *) site_may;
 static _Atomic unsigned site_asked;
@@ -159,7 +163,9 @@ static int dial(void)
         return fd;
 }
 
-/* Sockets with a time limit are not taken up again after an interruption, and io_uring interrupts. */
+/*
+ * Sockets with a time limit are not taken up again after an interruption, and io_uring interrupts.
+ */
 static ssize_t recv_some(int fd, void *buf, size_t len)
 {
         ssize_t n;
@@ -194,8 +200,8 @@ static void send_text(int fd, const char *text)
 #define AMZ_MAX 6
 
 /*
- * Head of a signed request with UNSIGNED-PAYLOAD. amz: up to AMZ_MAX headers that are signed too (x-amz-content-sha256 replaces the usual one);
- * more: header lines that are not, so no x-amz-*.
+ * Head of a signed request with UNSIGNED-PAYLOAD. amz: up to AMZ_MAX headers that are signed too
+ * (x-amz-content-sha256 replaces the usual one); more: header lines that are not, so no x-amz-*.
  */
 static size_t signed_head(char *out, size_t cap, const char *method, const char *target, const struct s3_header *amz,
                           unsigned amz_count, const char *more)

@@ -1,6 +1,6 @@
 /*
- * ops_fixture.h - asking a gateway over the fake engine for one operation, and what its failures must look like.
- * Included by one test program each.
+ * ops_fixture.h - asking a gateway over the fake engine for one operation, and what its failures
+ * must look like. Included by one test program each.
  */
 #include "tests/unit/gateway/gateway_fixture.h"
 

@@ -1,6 +1,7 @@
 /*
- * step_arena.h - the rest of loop.h for a gateway on stepped loops (tests/unit/rdma/step_loop.h): a few slots a loop, which lie in the world's registered arena. What is
- * given back is spoilt, so that a device that reads it later is noticed (I7).
+ * step_arena.h - the rest of loop.h for a gateway on stepped loops (tests/unit/rdma/step_loop.h): a
+ * few slots a loop, which lie in the world's registered arena. What is given back is spoilt, so
+ * that a device that reads it later is noticed (I7).
  */
 #ifndef GATEWAY_TESTS_STEP_ARENA_H
 #define GATEWAY_TESTS_STEP_ARENA_H

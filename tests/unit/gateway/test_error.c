@@ -1,5 +1,6 @@
 /*
- * gateway/http/error.c: each result the engine's header promises has its S3 error, and what it does not promise is an InternalError.
+ * gateway/http/error.c: each result the engine's header promises has its S3 error, and what it does
+ * not promise is an InternalError.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -45,7 +46,10 @@ static void each_result_has_its_error(void **state)
                 assert_int_equal(gw_error_of(cases[i].rv, cases[i].about), cases[i].error);
 }
 
-/* 404 is an answer about the data: nothing but what says that a key, upload or bucket is not there may become one. */
+/*
+ * 404 is an answer about the data: nothing but what says that a key, upload or bucket is not there
+ * may become one.
+ */
 static void only_what_is_gone_is_not_found(void **state)
 {
         for (int rv = -133; rv < 0; rv++) {

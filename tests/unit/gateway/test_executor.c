@@ -1,6 +1,8 @@
 /*
- * gateway/rdma/executor.c, work_item.c and bounce.c: BATCH messages of real sessions, with an engine that is slow, fails, or is left waiting. Every result and every byte is
- * compared; nothing outside the places may change; buffers are spoilt when they are given back. Sessions that end meanwhile: test_executor_ends.c.
+ * gateway/rdma/executor.c, work_item.c and bounce.c: BATCH messages of real sessions, with an
+ * engine that is slow, fails, or is left waiting. Every result and every byte is compared; nothing
+ * outside the places may change; buffers are spoilt when they are given back. Sessions that end
+ * meanwhile: test_executor_ends.c.
  */
 #include "tests/unit/gateway/executor_fixture.h"
 
@@ -102,7 +104,10 @@ static void entries_that_are_not_permitted(void **state)
         assert_memory_equal(one.bytes, one.shadow, MEMORY_SIZE);
 }
 
-/* In the midst of a large object, with writes of it under way: it has failed, and the others have not. */
+/*
+ * In the midst of a large object, with writes of it under way: it has failed, and the others have
+ * not.
+ */
 static void a_failure_in_the_midst(void **state)
 {
         uint64_t at = 0;

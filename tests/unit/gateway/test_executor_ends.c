@@ -1,4 +1,7 @@
-/* gateway/rdma/executor.c, work_item.c and bounce.c: sessions, and the gateway itself, that end at any point of their BATCH messages. Everything is given back. */
+/*
+ * gateway/rdma/executor.c, work_item.c and bounce.c: sessions, and the gateway itself, that end at
+ * any point of their BATCH messages. Everything is given back.
+ */
 #include "tests/unit/gateway/executor_fixture.h"
 
 #define ENDINGS 160u

@@ -1,6 +1,7 @@
 /*
- * Requests whose engine is slow, full, short of buffers or failing, and whose clients go away at every stage: nothing is lost, stored by half, answered
- * with wrong bytes, or touched after it was freed (the address sanitiser looks).
+ * Requests whose engine is slow, full, short of buffers or failing, and whose clients go away at
+ * every stage: nothing is lost, stored by half, answered with wrong bytes, or touched after it was
+ * freed (the address sanitiser looks).
  */
 #include "tests/unit/gateway/gateway_fixture.h"
 
@@ -36,7 +37,7 @@ static uint64_t requests_active(void)
         return figures().requests_active;
 }
 
-/* ---- bytes ----------------------------------------------------------------------------------------------- */
+/* ---- bytes ----------------------------------------------------------------------------------- */
 
 static void an_upload_waits_for_room(void **state)
 {
@@ -185,7 +186,7 @@ static void a_broken_small_read_is_an_error(void **state)
         close(fd);
 }
 
-/* ---- errors ------------------------------------------------------------------------------------------------ */
+/* ---- errors ---------------------------------------------------------------------------------- */
 
 static void what_the_engine_says_becomes_the_answer(void **state)
 {
@@ -262,7 +263,7 @@ static void conditions_are_looked_at_before_the_body(void **state)
         EVENTUALLY(fake_figure(&fake.gets_open) == 0 && fake_figure(&fake.puts_open) == 0);
 }
 
-/* ---- clients that go away --------------------------------------------------------------------------------------- */
+/* ---- clients that go away -------------------------------------------------------------------- */
 
 static void a_client_that_leaves_in_its_body_stores_nothing(void **state)
 {
@@ -311,7 +312,10 @@ static void a_client_that_leaves_while_its_object_is_stored(void **state)
         close(fd);
 }
 
-/* Its connection is reset while it is being looked up, before the library could have suspended it. The engine will come back. */
+/*
+ * Its connection is reset while it is being looked up, before the library could have suspended it.
+ * The engine will come back.
+ */
 static void be_reset_while_asking(void)
 {
         struct linger now = {.l_onoff = 1};
@@ -389,7 +393,7 @@ static void a_client_that_leaves_while_its_bytes_are_waited_for(void **state)
         free(bytes);
 }
 
-/* ---- time --------------------------------------------------------------------------------------------------------- */
+/* ---- time ------------------------------------------------------------------------------------ */
 
 static void slow_heads_are_ended(void **state)
 {
@@ -459,7 +463,7 @@ static void a_full_gateway_takes_no_more_connections(void **state)
         site_close();
 }
 
-/* ---- ends ----------------------------------------------------------------------------------------------------------- */
+/* ---- ends ------------------------------------------------------------------------------------ */
 
 static void draining_answers_what_runs_and_ends_the_rest(void **state)
 {
@@ -514,7 +518,10 @@ static void other_credentials_count_from_the_next_request(void **state)
         close(fd);
 }
 
-/* Stopped in the middle of everything: no crash, no use of what is gone. The request whose engine never came back is left in memory on purpose. */
+/*
+ * Stopped in the middle of everything: no crash, no use of what is gone. The request whose engine
+ * never came back is left in memory on purpose.
+ */
 static void freed_around_running_requests(void **state)
 {
         uint8_t *bytes = pattern(20000);

@@ -1,6 +1,7 @@
 /*
- * gateway/s3/op_get_batch.c and get_batch.c over an engine that is slow, fails at any point, or is left waiting by clients that go away. What goes well is tested
- * against the real engine, over HTTP.
+ * gateway/s3/op_get_batch.c and get_batch.c over an engine that is slow, fails at any point, or is
+ * left waiting by clients that go away. What goes well is tested against the real engine, over
+ * HTTP.
  */
 #include "rdma_wire.h"
 #include "tests/unit/gateway/ops_fixture.h"

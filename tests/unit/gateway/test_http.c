@@ -1,6 +1,7 @@
 /*
- * gateway/http/http.c and head.c over real sockets: connections that are kept, requests in a row, "100 Continue", refusals before and behind a body, and
- * everything that could make two parties see different requests in the same bytes.
+ * gateway/http/http.c and head.c over real sockets: connections that are kept, requests in a row,
+ * "100 Continue", refusals before and behind a body, and everything that could make two parties see
+ * different requests in the same bytes.
  */
 #include "tests/unit/gateway/gateway_fixture.h"
 
@@ -14,7 +15,7 @@ static unsigned lines_logged(void)
         return n;
 }
 
-/* ---- the plain way ------------------------------------------------------------------------------------- */
+/* ---- the plain way --------------------------------------------------------------------------- */
 
 static void objects_come_and_go(void **state)
 {
@@ -140,7 +141,7 @@ static void every_answer_is_accounted_for(void **state)
         EVENTUALLY(connections_open() == 0);
 }
 
-/* ---- 100 Continue and refusals ----------------------------------------------------------------------------- */
+/* ---- 100 Continue and refusals --------------------------------------------------------------- */
 
 static void continue_is_sent_when_the_body_is_wanted(void **state)
 {
@@ -336,7 +337,10 @@ static void chunks_with_a_lone_lf(void **state)
         assert_int_equal(fake.commits, 0);
 }
 
-/* However the pieces of a right body come, none of its lines is taken for a wrong one; nor are line ends within the data. */
+/*
+ * However the pieces of a right body come, none of its lines is taken for a wrong one; nor are line
+ * ends within the data.
+ */
 static void chunks_that_come_in_pieces(void **state)
 {
         static const char body[] = "6\r\n9\r\na\nb\r\n1;x\r\n\n\r\n1\r\n\r\r\n4\r\n\r\n\n\n\r\n7\r\n\r\n0\r\n\r\n\r\n0\r\n\r\n";
@@ -357,7 +361,7 @@ static void chunks_that_come_in_pieces(void **state)
         }
 }
 
-/* ---- one request and no other --------------------------------------------------------------------------------- */
+/* ---- one request and no other ---------------------------------------------------------------- */
 
 #define TAIL "Authorization: none\r\n\r\n"
 
@@ -417,7 +421,10 @@ static void doubtful_requests_end_the_connection(void **state)
                 answer_free(&a);
                 if (a.status != 0 && a.status < 400)
                         fail_msg("accepted: %s", heads[i]);
-                /* Where the library answers by itself it may write its head twice (Content-Length: 4, 4); still one request. */
+                /*
+                 * Where the library answers by itself it may write its head twice (Content-Length:
+                 * 4, 4); still one request.
+                 */
                 if (!closed_within(fd, 3000) || figures().requests_total > before + 1)
                         fail_msg("a second request was seen behind: %s", heads[i]);
                 close(fd);

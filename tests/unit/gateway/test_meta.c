@@ -1,6 +1,6 @@
 /*
- * gateway/s3/meta.c: what is kept of headers and checksums comes back as it was; what is too much is refused; bytes that are not ours are an error and
- * never read beyond their end.
+ * gateway/s3/meta.c: what is kept of headers and checksums comes back as it was; what is too much
+ * is refused; bytes that are not ours are an error and never read beyond their end.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -211,8 +211,9 @@ static void checksums_come_back(void **state)
 }
 
 /*
- * What stands on drives, byte by byte: however the program orders its own enumerations, these numbers stay. Written out
- * here and not taken from gateway/s3/attrs_format.h, which may not change them either.
+ * What stands on drives, byte by byte: however the program orders its own enumerations, these
+ * numbers stay. Written out here and not taken from gateway/s3/attrs_format.h, which may not change
+ * them either.
  */
 static void stored_numbers_stay(void **state)
 {
@@ -321,7 +322,10 @@ static void too_much_is_refused(void **state)
         assert_int_equal(gw_meta_encode(&meta, bytes, sizeof(bytes)), -ENOBUFS);
 }
 
-/* Every prefix, and every byte set to every value: an answer or -EINVAL, and nothing read beyond the end (the address sanitiser looks). */
+/*
+ * Every prefix, and every byte set to every value: an answer or -EINVAL, and nothing read beyond
+ * the end (the address sanitiser looks).
+ */
 static void strange_bytes_are_survived(void **state)
 {
         const struct s3_header headers[] = {header("x-amz-meta-a", "bc"), header("Expires", "x"),

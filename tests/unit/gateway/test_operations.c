@@ -1,11 +1,11 @@
 /*
- * gateway/s3/op_bucket.c, op_list.c, op_list_uploads.c and op_delete.c over an engine that is slow or fails. What goes
- * well is tested against the real engine, over S3.
+ * gateway/s3/op_bucket.c, op_list.c, op_list_uploads.c and op_delete.c over an engine that is slow
+ * or fails. What goes well is tested against the real engine, over S3.
  */
 #include "gateway/s3/meta.h"
 #include "tests/unit/gateway/ops_fixture.h"
 
-/* ---- buckets ------------------------------------------------------------------------------------------ */
+/* ---- buckets --------------------------------------------------------------------------------- */
 
 static void an_engine_that_is_not_ready_does_not_look_empty(void **state)
 {
@@ -72,7 +72,7 @@ static void a_region_that_has_a_name(void **state)
         site_region = "us-east-1";
 }
 
-/* ---- listings ----------------------------------------------------------------------------------------- */
+/* ---- listings -------------------------------------------------------------------------------- */
 
 static void set_entry(unsigned i, const char *name, bool is_prefix, uint8_t kind)
 {
@@ -210,7 +210,7 @@ static void pages_of_uploads(void **state)
         close(fd);
 }
 
-/* ---- deletes ------------------------------------------------------------------------------------------ */
+/* ---- deletes --------------------------------------------------------------------------------- */
 
 /* Sends DeleteObjects with its Content-MD5. */
 static void ask_delete(int fd, const char *body)

@@ -1,6 +1,8 @@
 /*
- * gateway/http/permit.c: every operation of the table asks whether it is permitted, with the permission of its row, before anything else is looked for; and what
- * reaches objects that a request's path does not name asks for each (also test_batch.c, test_executor.c, test_transfer_put.c).
+ * gateway/http/permit.c: every operation of the table asks whether it is permitted, with the
+ * permission of its row, before anything else is looked for; and what reaches objects that a
+ * request's path does not name asks for each (also test_batch.c, test_executor.c,
+ * test_transfer_put.c).
  */
 #include "gateway/s3/meta.h"
 #include "gateway/s3/route.h"
@@ -118,7 +120,9 @@ static void deletes_ask_for_each_key(void **state)
         answer_free(&a);
 }
 
-/* By their names, not by the permission that the gate looks at: what makes, changes or takes away. */
+/*
+ * By their names, not by the permission that the gate looks at: what makes, changes or takes away.
+ */
 static bool changes(const struct gw_op *op)
 {
         static const char *const begin[] = {"Put", "Delete", "Create", "Copy", "Upload", "Complete", "Abort"};
@@ -150,7 +154,10 @@ static bool is_refused(const struct gw_op *op)
         return refused;
 }
 
-/* Every operation of the table: a new one that nobody thought of counts as a change, and fails here if its name does not say so. */
+/*
+ * Every operation of the table: a new one that nobody thought of counts as a change, and fails here
+ * if its name does not say so.
+ */
 static void read_only_refuses_what_changes(void **state)
 {
         gw_read_only(site.gw, true);
@@ -169,7 +176,10 @@ static void read_only_refuses_what_changes(void **state)
         EVENTUALLY(gw_changing(site.gw) == 0);
 }
 
-/* Switched on between a request's head and its keys: what the gate let through before is done, the rest is refused key by key. */
+/*
+ * Switched on between a request's head and its keys: what the gate let through before is done, the
+ * rest is refused key by key.
+ */
 static bool switch_on_at_b(const char *permission, struct s3_str bucket, struct s3_str key)
 {
         if (s3_str_eq(key, S3_STR("b")))

@@ -1,19 +1,22 @@
 /*
- * Bodies that are refused while they come in, slow peers while others wait for buffers, and the bounds of what is held in memory. Over the
- * fake engine, on raw sockets.
+ * Bodies that are refused while they come in, slow peers while others wait for buffers, and the
+ * bounds of what is held in memory. Over the fake engine, on raw sockets.
  */
 #include <stdatomic.h>
 
 #include "tests/unit/gateway/gateway_fixture.h"
 
-/* ---- refused in the middle ------------------------------------------------------------------------------------- */
+/* ---- refused in the middle ------------------------------------------------------------------- */
 
 static const struct s3_header unsigned_trailer[] = {
         {S3_STR("x-amz-content-sha256"), S3_STR(S3_STREAMING_UNSIGNED_TRAILER)},
         {S3_STR("x-amz-decoded-content-length"), S3_STR("50000000")},
 };
 
-/* More is to come than is read and dropped: the answer is written past the library, and arrives although the client sends on. */
+/*
+ * More is to come than is read and dropped: the answer is written past the library, and arrives
+ * although the client sends on.
+ */
 static void a_long_body_refused_midway_gets_its_answer(void **state)
 {
         char head[8192], *rest = calloc(1, 3 << 20);
@@ -108,7 +111,7 @@ static void a_write_that_fails_midway_is_answered(void **state)
         close(fd);
 }
 
-/* ---- checksums ------------------------------------------------------------------------------------------------- */
+/* ---- checksums ------------------------------------------------------------------------------- */
 
 static void checksums_are_one_and_where_announced(void **state)
 {
@@ -136,7 +139,7 @@ static void checksums_are_one_and_where_announced(void **state)
         close(fd);
 }
 
-/* ---- documents ------------------------------------------------------------------------------------------------- */
+/* ---- documents ------------------------------------------------------------------------------- */
 
 static void documents_are_bounded(void **state)
 {
@@ -160,9 +163,11 @@ static void documents_are_bounded(void **state)
         close(fd);
 }
 
-/* ---- slow peers while others wait ------------------------------------------------------------------------------- */
+/* ---- slow peers while others wait ------------------------------------------------------------ */
 
-/* Takes all of a share, and stands in line for more, so that others are held up. Used on the loop. */
+/*
+ * Takes all of a share, and stands in line for more, so that others are held up. Used on the loop.
+ */
 static struct {
         struct lp_msg msg;
         struct lp_reserve all, more;
@@ -209,7 +214,10 @@ static void goes_on_sending(int fd)
         }
 }
 
-/* Refused by its head, and slower than anybody would wait for it: the answer comes all the same, and the rest of the body is taken. */
+/*
+ * Refused by its head, and slower than anybody would wait for it: the answer comes all the same,
+ * and the rest of the body is taken.
+ */
 static void a_slow_refused_upload_gets_its_answer(void **state)
 {
         struct pollfd p = {.events = POLLIN};
@@ -291,7 +299,10 @@ static int dial_narrow(void)
 #define STRANGERS 40
 #define IN_A_ROW  8 /* the first answers fill the buffers of the kernel */
 
-/* What they are told repeats what they sent, and grows as it is quoted: they do not read it. Who signs is answered all the same. */
+/*
+ * What they are told repeats what they sent, and grows as it is quoted: they do not read it. Who
+ * signs is answered all the same.
+ */
 static void strangers_hold_little_of_the_answers_memory(void **state)
 {
         const struct gw_limits small = {.answer_memory = 1 << 20};

@@ -1,6 +1,6 @@
 /*
- * gateway/s3/route.c: which operation a request is, and that none falls through to a plainer one which would store or
- * delete.
+ * gateway/s3/route.c: which operation a request is, and that none falls through to a plainer one
+ * which would store or delete.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -122,7 +122,10 @@ static void what_is_none_says_why(void **state)
         }
 }
 
-/* With a sub-resource, a request is what says so by name, or nothing: never the plain PUT, POST or DELETE. */
+/*
+ * With a sub-resource, a request is what says so by name, or nothing: never the plain PUT, POST or
+ * DELETE.
+ */
 static void sub_resources_never_fall_through(void **state)
 {
         static const char *const subs[] = {
@@ -182,7 +185,10 @@ static void sub_resources_never_fall_through(void **state)
         }
 }
 
-/* Counters and metrics are told apart by number and by name; rows without a sub-resource must not hide others. */
+/*
+ * Counters and metrics are told apart by number and by name; rows without a sub-resource must not
+ * hide others.
+ */
 static void the_table_is_sound(void **state)
 {
         const struct gw_service service = {.ops = gw_ops, .op_count = &gw_op_count};

@@ -1,5 +1,6 @@
 /*
- * test_trace_context.c - gateway/http/trace_context.c: which traceparent headers are taken, and which are as good as none.
+ * test_trace_context.c - gateway/http/trace_context.c: which traceparent headers are taken, and
+ * which are as good as none.
  */
 #include "gateway/http/trace_context.h"
 
@@ -13,7 +14,9 @@
 #define PARENT "00f067aa0ba902b7"
 #define GOOD   "00-" TRACE "-" PARENT "-01"
 
-/* The value lies at the end of its memory: a byte read behind it is seen by the address sanitizer. */
+/*
+ * The value lies at the end of its memory: a byte read behind it is seen by the address sanitizer.
+ */
 static bool taken(const char *value, struct gw_trace_context *out)
 {
         size_t len = strlen(value);

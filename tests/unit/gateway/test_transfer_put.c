@@ -1,6 +1,8 @@
 /*
- * test_transfer_put.c - uploads that are read from a client's window, over the fake engine and a fake device: refusals, and each step on the way held or failing. Nothing is
- * stored then, the answer is one that the client can rely on, and no READ goes to memory that was given back (the address sanitiser looks).
+ * test_transfer_put.c - uploads that are read from a client's window, over the fake engine and a
+ * fake device: refusals, and each step on the way held or failing. Nothing is stored then, the
+ * answer is one that the client can rely on, and no READ goes to memory that was given back (the
+ * address sanitiser looks).
  */
 #include "tests/unit/gateway/ops_fixture.h"
 
@@ -104,7 +106,7 @@ static void nothing_stored(void)
         assert_int_equal(fake_figure(&fake.commits), 0);
 }
 
-/* ---- bytes -------------------------------------------------------------------------------------------- */
+/* ---- bytes ----------------------------------------------------------------------------------- */
 
 static void all_sizes(void **state)
 {
@@ -134,7 +136,7 @@ static void the_engine_lets_wait(void **state)
         close(fd);
 }
 
-/* ---- refusals ----------------------------------------------------------------------------------------- */
+/* ---- refusals -------------------------------------------------------------------------------- */
 
 static void what_is_refused_before_a_read(void **state)
 {
@@ -209,7 +211,7 @@ static void a_body_beside_the_window(void **state)
         close(fd);
 }
 
-/* ---- what fails on the way ---------------------------------------------------------------------------- */
+/* ---- what fails on the way ------------------------------------------------------------------- */
 
 /* The session ends instead of each of the reads. */
 static void a_session_that_ends_at_any_read(void **state)
@@ -230,7 +232,9 @@ static void a_session_that_ends_at_any_read(void **state)
         close(fd);
 }
 
-/* The engine refuses to lend more: what is posted is read for nothing, what is not is taken back. */
+/*
+ * The engine refuses to lend more: what is posted is read for nothing, what is not is taken back.
+ */
 static void an_engine_that_fails_at_any_place(void **state)
 {
         unsigned i, at, before;
@@ -272,7 +276,7 @@ static void a_wrong_digest(void **state)
         close(fd);
 }
 
-/* ---- clients that go away ----------------------------------------------------------------------------- */
+/* ---- clients that go away -------------------------------------------------------------------- */
 
 static bool no_request(void)
 {
@@ -352,7 +356,10 @@ static void post_others(bool take)
         lp_post(site.loop, &others.msg);
 }
 
-/* Others wait for buffers, and a client's device does not move: its session ends. One that waits for us, not for its device, goes on. */
+/*
+ * Others wait for buffers, and a client's device does not move: its session ends. One that waits
+ * for us, not for its device, goes on.
+ */
 static void a_device_that_is_too_slow(void **state)
 {
         int fd = dial();

@@ -1,11 +1,11 @@
 /*
- * gateway/s3/op_multipart.c, op_complete.c, op_copy.c and copy.c over an engine that is slow, full, or fails in the
- * middle. What goes well is tested against the real engine, over S3.
+ * gateway/s3/op_multipart.c, op_complete.c, op_copy.c and copy.c over an engine that is slow, full,
+ * or fails in the middle. What goes well is tested against the real engine, over S3.
  */
 #include "gateway/s3/meta.h"
 #include "tests/unit/gateway/ops_fixture.h"
 
-/* ---- multipart ---------------------------------------------------------------------------------------- */
+/* ---- multipart ------------------------------------------------------------------------------- */
 
 static uint8_t part_attrs[4][128];
 
@@ -106,7 +106,10 @@ static void an_upload_that_ends_meanwhile(void **state)
         fake.parts_rv = 0;
         fake.part_count = 0;
         refused(fd, "POST", target, TWO, 400, "InvalidPart");
-        /* It was: the object of that key bears its id (noughts, like every simple object of the fake). */
+        /*
+         * It was: the object of that key bears its id (noughts, like every simple object of the
+         * fake).
+         */
         send_put(fd, "/bucket/key", "x", 1);
         expect(fd, 200, NULL);
         fake.object_parts = 2;
@@ -306,7 +309,7 @@ static void pages_of_parts(void **state)
         close(fd);
 }
 
-/* ---- copies ------------------------------------------------------------------------------------------- */
+/* ---- copies ---------------------------------------------------------------------------------- */
 
 #define SOURCE_LEN 200000
 
@@ -413,7 +416,10 @@ static void copies_that_are_refused(void **state)
         close(fd);
 }
 
-/* Only what is kept beside the bytes changes; another writer between the look and the change is found out. */
+/*
+ * Only what is kept beside the bytes changes; another writer between the look and the change is
+ * found out.
+ */
 static void copies_onto_themselves(void **state)
 {
         unsigned commits;

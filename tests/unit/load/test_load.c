@@ -1,5 +1,7 @@
-/* test_load.c - the load generator's pieces: percentiles, the bytes of objects, its HTTP parser, what it reads from
- * /proc, its options. */
+/*
+ * test_load.c - the load generator's pieces: percentiles, the bytes of objects, its HTTP parser,
+ * what it reads from /proc, its options.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -86,7 +88,7 @@ static void wrong_bytes_are_seen(void **state)
         free(data);
 }
 
-/* ---- parser -------------------------------------------------------------------------------------- */
+/* ---- parser ---------------------------------------------------------------------------------- */
 
 struct body {
         char text[256];
@@ -106,7 +108,10 @@ static int take(void *arg, uint64_t offset, const char *data, size_t len)
         return body->rv;
 }
 
-/* Feeds a response in pieces of `step` bytes. 0, or what the parser said; *left: bytes it did not take. */
+/*
+ * Feeds a response in pieces of `step` bytes. 0, or what the parser said; *left: bytes it did not
+ * take.
+ */
 static int feed(struct load_parser *parser, struct body *body, const char *text, size_t step, size_t *left)
 {
         size_t len = strlen(text), at = 0;
@@ -240,7 +245,7 @@ static void wrong_lengths_are_seen(void **state)
         assert_null(load_wrong_length(&o, &conn));
 }
 
-/* ---- the rest ------------------------------------------------------------------------------------ */
+/* ---- the rest -------------------------------------------------------------------------------- */
 
 static void figures_of_a_process(void **state)
 {

@@ -1,5 +1,6 @@
 /*
- * loop_fixture.h - a loop on a thread of its own, and a way to run a function on it and wait for the end.
+ * loop_fixture.h - a loop on a thread of its own, and a way to run a function on it and wait for
+ * the end.
  */
 #ifndef MILLRACE_TEST_LOOP_FIXTURE_H
 #define MILLRACE_TEST_LOOP_FIXTURE_H

@@ -1,7 +1,8 @@
 /*
  * test_arena.c - slots and reservations: shares, first come first served, cancelling, bounds.
  *
- * Most tests use a loop that does not run yet, on the thread that made it, and call the round's part by hand.
+ * Most tests use a loop that does not run yet, on the thread that made it, and call the round's
+ * part by hand.
  */
 #include "tests/unit/loop/loop_fixture.h"
 
@@ -44,7 +45,7 @@ static int free_loop(void **state)
         return 0;
 }
 
-/* ---- shares --------------------------------------------------------------------------------------- */
+/* ---- shares ---------------------------------------------------------------------------------- */
 
 static void check_shares(unsigned slots, unsigned get, unsigned put, unsigned internal)
 {
@@ -110,7 +111,7 @@ static void test_one_share_does_not_take_from_another(void **state)
         assert_false(lp_reserve_contended(loop, LP_SHARE_GET));
 }
 
-/* ---- the line ------------------------------------------------------------------------------------- */
+/* ---- the line -------------------------------------------------------------------------------- */
 
 static void test_first_come_first_served(void **state)
 {
@@ -141,7 +142,10 @@ static void test_first_come_first_served(void **state)
         assert_int_equal(stats().reserved[LP_SHARE_GET], 4);
 }
 
-/* Once the first has waited for a while, the last to come is served first; who does not fit is not overtaken even then. */
+/*
+ * Once the first has waited for a while, the last to come is served first; who does not fit is not
+ * overtaken even then.
+ */
 static void test_a_standing_line_is_served_from_its_end(void **state)
 {
         struct lp_reserve all = wish(LP_SHARE_GET, 9), r[5];
@@ -300,7 +304,7 @@ static void test_nothing_is_always_granted(void **state)
         assert_int_equal(stats().reserved[LP_SHARE_GET], 0);
 }
 
-/* ---- what granted() may do ------------------------------------------------------------------------ */
+/* ---- what granted() may do ------------------------------------------------------------------- */
 
 static void give_back_and_rejoin(struct lp_reserve *r)
 {
@@ -353,7 +357,7 @@ static void test_rejoining_is_bounded(void **state)
         assert_int_equal(grants, 2);
 }
 
-/* ---- slots ---------------------------------------------------------------------------------------- */
+/* ---- slots ----------------------------------------------------------------------------------- */
 
 static void test_draw_what_was_reserved(void **state)
 {
@@ -405,7 +409,7 @@ static void test_group_of_memory(void **state)
         assert_int_equal(lp_arena_group(&arena, elsewhere, sizeof(elsewhere)), -1);
 }
 
-/* ---- on a running loop ---------------------------------------------------------------------------- */
+/* ---- on a running loop ----------------------------------------------------------------------- */
 
 static struct {
         struct lp_reserve all, wait;

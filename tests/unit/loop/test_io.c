@@ -1,6 +1,6 @@
 /*
- * test_io.c - file I/O: data, O_DIRECT from slots, flushes, errors, more operations than the ring holds, the end of a
- * loop with operations under way. Everything runs in both modes of the ring.
+ * test_io.c - file I/O: data, O_DIRECT from slots, flushes, errors, more operations than the ring
+ * holds, the end of a loop with operations under way. Everything runs in both modes of the ring.
  */
 #include "tests/unit/loop/loop_fixture.h"
 
@@ -49,7 +49,7 @@ static void start(struct fixture *f, unsigned entries, unsigned slots)
         fixture_run(f);
 }
 
-/* ---- plain memory --------------------------------------------------------------------------------- */
+/* ---- plain memory ---------------------------------------------------------------------------- */
 
 struct rw {
         struct job job;
@@ -147,7 +147,7 @@ static void test_errors(void **state)
         fixture_stop(&f);
 }
 
-/* ---- slots ---------------------------------------------------------------------------------------- */
+/* ---- slots ----------------------------------------------------------------------------------- */
 
 static void draw(struct lp_loop *loop, void *arg)
 {
@@ -220,7 +220,7 @@ static void test_slot_unregistered(void **state)
         close(rw.fd);
 }
 
-/* ---- more than the ring holds --------------------------------------------------------------------- */
+/* ---- more than the ring holds ---------------------------------------------------------------- */
 
 static struct {
         struct job jobs[MANY];
@@ -281,7 +281,7 @@ static void test_more_than_the_ring_holds(void **state)
         close(many.fd);
 }
 
-/* ---- operations that start others, without a pause ------------------------------------------------ */
+/* ---- operations that start others, without a pause ------------------------------------------- */
 
 static struct {
         struct lp_io io;
@@ -325,12 +325,15 @@ static void test_chain(void **state)
         close(chain.fd);
 }
 
-/* ---- completions of every kind meet a loop that falls asleep --------------------------------------- */
+/* ---- completions of every kind meet a loop that falls asleep --------------------------------- */
 
 #define RUNNERS 48u /* more than the kernel posts at one time when it is asked */
 #define STEPS   40u
 
-/* Writes, reads and flushes of a file without the page cache, side by side: each completion comes from elsewhere. */
+/*
+ * Writes, reads and flushes of a file without the page cache, side by side: each completion comes
+ * from elsewhere.
+ */
 static struct runner {
         struct lp_io io;
         unsigned step;
@@ -401,7 +404,7 @@ static void test_completions_wake_the_loop(void **state)
         close(race.fd);
 }
 
-/* ---- the end of the loop -------------------------------------------------------------------------- */
+/* ---- the end of the loop --------------------------------------------------------------------- */
 
 static struct {
         struct lp_io wait, behind[2];
@@ -455,7 +458,10 @@ static void test_stop_waits_for_the_kernel(void **state)
 
 static struct fixture left; /* what the kernel has is never freed: it stays reachable */
 
-/* What never comes back is waited for no longer than that, and the loop that it was begun on is not freed. */
+/*
+ * What never comes back is waited for no longer than that, and the loop that it was begun on is not
+ * freed.
+ */
 static void test_stop_gives_up_in_the_end(void **state)
 {
         static struct lp_loop *loops[2];

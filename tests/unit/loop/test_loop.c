@@ -44,7 +44,7 @@ int sched_yield(void)
         return 0;
 }
 
-/* ---- watches -------------------------------------------------------------------------------------- */
+/* ---- watches --------------------------------------------------------------------------------- */
 
 #define WATCHES (LP_EVENTS * 2)
 
@@ -122,7 +122,10 @@ static void ignore(struct lp_loop *loop, void *arg)
 {
 }
 
-/* Both are ready in one round; the first removes the second, or the second the first, whichever comes first. */
+/*
+ * Both are ready in one round; the first removes the second, or the second the first, whichever
+ * comes first.
+ */
 static void test_removed_while_its_event_waits(void **state)
 {
         unsigned count = 2;
@@ -183,7 +186,7 @@ static void test_watch_errors(void **state)
         lp_loop_free(f.loop);
 }
 
-/* ---- hooks ---------------------------------------------------------------------------------------- */
+/* ---- hooks ----------------------------------------------------------------------------------- */
 
 static struct {
         struct lp_hook first, second;
@@ -240,7 +243,10 @@ static void test_hooks(void **state)
         assert_true(hooks.calls <= 6);
 }
 
-/* Whoever else wants the processor has it between rounds without sleep, and only of a loop that was made so. */
+/*
+ * Whoever else wants the processor has it between rounds without sleep, and only of a loop that was
+ * made so.
+ */
 static void test_gives_way(void **state)
 {
         struct lp_config config = {.gives_way = true};
@@ -289,7 +295,7 @@ static void test_hook_posts(void **state)
         fixture_stop(&f);
 }
 
-/* ---- life ----------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 static void look_at_self(struct lp_loop *loop, void *arg)
 {
@@ -403,7 +409,7 @@ static void test_free_of_a_loop_that_never_ran(void **state)
         assert_int_equal(unrun.res, -ECANCELED);
 }
 
-/* ---- what fails ----------------------------------------------------------------------------------- */
+/* ---- what fails ------------------------------------------------------------------------------ */
 
 static void test_no_descriptors_left(void **state)
 {
@@ -428,8 +434,10 @@ static void test_no_descriptors_left(void **state)
 }
 
 #ifndef __SANITIZE_THREAD__
-/* Each allocation fails in turn. The last is the list of buffers to register, without which the loop works too.
- * Not under TSan, which calls calloc() for threads that it does not know yet. */
+/*
+ * Each allocation fails in turn. The last is the list of buffers to register, without which the
+ * loop works too. Not under TSan, which calls calloc() for threads that it does not know yet.
+ */
 static void test_no_memory(void **state)
 {
         struct lp_config config = {.slots = 3};
@@ -464,7 +472,9 @@ static void test_too_many_ring_entries_are_clipped(void **state)
         lp_loop_free(loop);
 }
 
-/* In a child that may lock enough memory for the ring but not for the slots: no registered buffers. */
+/*
+ * In a child that may lock enough memory for the ring but not for the slots: no registered buffers.
+ */
 static int child_without_locked_memory(void)
 {
         const struct rlimit little = {1 << 19, 1 << 19};
@@ -499,7 +509,7 @@ static void test_no_locked_memory(void **state)
         assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-/* ---- clocks and chance ---------------------------------------------------------------------------- */
+/* ---- clocks and chance ----------------------------------------------------------------------- */
 
 static void test_clocks(void **state)
 {

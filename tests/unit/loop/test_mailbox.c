@@ -3,7 +3,7 @@
  */
 #include "tests/unit/loop/loop_fixture.h"
 
-/* ---- order from many threads ---------------------------------------------------------------------- */
+/* ---- order from many threads ----------------------------------------------------------------- */
 
 #define SENDERS    4
 #define PER_SENDER 20000
@@ -62,11 +62,14 @@ static void test_order_from_many_threads(void **state)
         assert_int_equal(order.total, SENDERS * PER_SENDER);
 }
 
-/* ---- causal order over a third loop --------------------------------------------------------------- */
+/* ---- causal order over a third loop ---------------------------------------------------------- */
 
 #define CHAINS 5000
 
-/* The test thread posts `direct` to b, then `detour` to a, which posts `relayed` to b: direct must run first. */
+/*
+ * The test thread posts `direct` to b, then `detour` to a, which posts `relayed` to b: direct must
+ * run first.
+ */
 static struct chain {
         struct lp_msg direct, detour, relayed;
         struct lp_loop *b;
@@ -116,7 +119,7 @@ static void test_causal_order(void **state)
         assert_int_equal(chains_wrong, 0);
 }
 
-/* ---- a message that posts itself does not starve timers ------------------------------------------- */
+/* ---- a message that posts itself does not starve timers -------------------------------------- */
 
 static struct {
         struct lp_msg msg;
@@ -161,7 +164,7 @@ static void test_posting_to_itself_starves_nothing(void **state)
         assert_true(again.posts > 1);
 }
 
-/* ---- sleep and wake ------------------------------------------------------------------------------- */
+/* ---- sleep and wake -------------------------------------------------------------------------- */
 
 #define PINGS 20000
 
@@ -204,7 +207,10 @@ static void count_call(struct lp_loop *loop, void *arg)
         ++*(unsigned *)arg;
 }
 
-/* Threads that post at random moments and wait for the answer: a lost wake-up would hang one for good. */
+/*
+ * Threads that post at random moments and wait for the answer: a lost wake-up would hang one for
+ * good.
+ */
 static void *call_many(void *arg)
 {
         unsigned i, seed = (unsigned)(uintptr_t)pthread_self(), mine = 0;
@@ -251,7 +257,7 @@ static void test_idle_loop_sleeps(void **state)
         fixture_stop(&f);
 }
 
-/* ---- messages left when the loop ends ------------------------------------------------------------- */
+/* ---- messages left when the loop ends -------------------------------------------------------- */
 
 static struct {
         struct lp_msg first, second;

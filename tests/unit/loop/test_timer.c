@@ -1,5 +1,6 @@
 /*
- * test_timer.c - order, stop and restart of timers, also from inside callbacks; the heap against a plain list.
+ * test_timer.c - order, stop and restart of timers, also from inside callbacks; the heap against a
+ * plain list.
  */
 #include "tests/unit/loop/loop_fixture.h"
 
@@ -54,7 +55,7 @@ static void at(uint64_t deadline)
         lp_timers_expire(&loop->timers, deadline);
 }
 
-/* ---- order ---------------------------------------------------------------------------------------- */
+/* ---- order ----------------------------------------------------------------------------------- */
 
 static void test_order_of_deadlines(void **state)
 {
@@ -90,7 +91,7 @@ static void test_same_deadline_in_order_of_start(void **state)
                 assert_int_equal(order[i], i);
 }
 
-/* ---- stop and restart ----------------------------------------------------------------------------- */
+/* ---- stop and restart ------------------------------------------------------------------------ */
 
 static void test_stop_and_restart(void **state)
 {
@@ -155,7 +156,7 @@ static void test_stop_in_callback(void **state)
         assert_int_not_equal(probes[3].timer.armed, 0);
 }
 
-/* ---- the heap against a plain list ---------------------------------------------------------------- */
+/* ---- the heap against a plain list ----------------------------------------------------------- */
 
 /* Below a node: none is sooner, and each knows what it hangs on. Returns how many. */
 static unsigned check_below(const struct lp_timer *node)
@@ -206,7 +207,7 @@ static void test_random_starts_and_stops(void **state)
                 assert_true(probes[order[i - 1]].timer.deadline <= probes[order[i]].timer.deadline);
 }
 
-/* ---- on a running loop ---------------------------------------------------------------------------- */
+/* ---- on a running loop ----------------------------------------------------------------------- */
 
 static struct {
         struct lp_timer timer;

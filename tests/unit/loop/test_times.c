@@ -1,5 +1,6 @@
 /*
- * test_times.c - histograms of times: where each time is counted, and what a reader on another thread may rely on.
+ * test_times.c - histograms of times: where each time is counted, and what a reader on another
+ * thread may rely on.
  */
 #include "tests/unit/loop/loop_fixture.h"
 

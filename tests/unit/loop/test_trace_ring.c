@@ -1,5 +1,6 @@
 /*
- * test_trace_ring.c - trace records: order, loss of the oldest, requests carried along, readers beside a writer.
+ * test_trace_ring.c - trace records: order, loss of the oldest, requests carried along, readers
+ * beside a writer.
  */
 #include "loop_trace.h"
 #include "tests/unit/loop/loop_fixture.h"
@@ -66,7 +67,7 @@ static void test_texts(void **state)
         }
 }
 
-/* ---- requests ---------------------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 static struct {
         struct lp_loop *loop;
@@ -146,7 +147,7 @@ static void test_requests_are_carried(void **state)
         close(carry.fd);
 }
 
-/* ---- a reader beside the writer ------------------------------------------------------------------------ */
+/* ---- a reader beside the writer -------------------------------------------------------------- */
 
 #define WRITTEN 400000u
 
@@ -188,7 +189,7 @@ static void test_reads_beside_a_writer(void **state)
         assert_int_equal(records[count - 1].a, WRITTEN - 1);
 }
 
-/* ---- an abort -------------------------------------------------------------------------------------------- */
+/* ---- an abort -------------------------------------------------------------------------------- */
 
 static void test_an_abort_tells(void **state)
 {

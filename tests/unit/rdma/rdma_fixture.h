@@ -18,7 +18,10 @@
 
 #define BYTES(text) ((struct rdx_bytes){(text), sizeof(text) - 1})
 
-/* MILLRACE_TEST_SEED from the environment, or the clock; printed, so that a failure can be had again. */
+/*
+ * MILLRACE_TEST_SEED from the environment, or the clock; printed, so that a failure can be had
+ * again.
+ */
 static inline unsigned test_seed(void)
 {
         const char *given = getenv("MILLRACE_TEST_SEED");

@@ -1,7 +1,9 @@
 /*
- * rdma_world.h - a server, its gateway's part (GETs, PUTs and batches of made-up objects), and clients, over the fake transport and stepped loops.
+ * rdma_world.h - a server, its gateway's part (GETs, PUTs and batches of made-up objects), and
+ * clients, over the fake transport and stepped loops.
  *
- * Object n's byte i is object_byte(n, i). A client's memory has a shadow: what it must look like outside the windows that are open.
+ * Object n's byte i is object_byte(n, i). A client's memory has a shadow: what it must look like
+ * outside the windows that are open.
  */
 #ifndef RDMA_TESTS_RDMA_WORLD_H
 #define RDMA_TESTS_RDMA_WORLD_H
@@ -31,7 +33,7 @@ static inline uint8_t object_byte(unsigned object, uint64_t i)
         return (uint8_t)(object * 131 + i * 7 + (i >> 8) * 13 + 1);
 }
 
-/* ---- the gateway's part: GET and PUT -------------------------------------------------------------- */
+/* ---- the gateway's part: GET and PUT --------------------------------------------------------- */
 
 /* How a GET goes at the server. */
 enum get_plan { GET_WHOLE, GET_BODY, GET_ABANDON, GET_OUTSIDE };
@@ -47,7 +49,10 @@ struct get {
         int begin_result, result;
 };
 
-/* A piece of the arena, spoilt when it is given back, so that a device that reads it later is noticed (I7). */
+/*
+ * A piece of the arena, spoilt when it is given back, so that a device that reads it later is
+ * noticed (I7).
+ */
 static inline char *slot_get(void)
 {
         return arena + (size_t)(arena_next++ % (ARENA_SIZE / UNIT)) * UNIT;
@@ -157,7 +162,7 @@ static inline bool get_over(const struct get *get)
         return get->begun == 1 && (get->begin_result != 0 || get->ended == 1);
 }
 
-/* ---- the gateway's part: batches ------------------------------------------------------------------ */
+/* ---- the gateway's part: batches ------------------------------------------------------------- */
 
 /* A key is "OBJECT:LENGTH"; "none" is not there; what does not fit is told. */
 static unsigned entries_done, batch_writes, batch_writes_done, batches_open;
@@ -219,7 +224,7 @@ static inline void on_batch(void *arg, struct rdx_batch *batch)
 
 static void (*world_batch)(void *arg, struct rdx_batch *batch) = on_batch; /* of the next world_open() */
 
-/* ---- the server ----------------------------------------------------------------------------------- */
+/* ---- the server ------------------------------------------------------------------------------ */
 
 static inline int world_open(uint64_t seed, const struct fake_options *how, const struct rdx_limits *limits)
 {
@@ -273,7 +278,7 @@ static inline void world_close(void)
         assert_int_equal(batch_writes, batch_writes_done);
 }
 
-/* ---- a client ------------------------------------------------------------------------------------- */
+/* ---- a client -------------------------------------------------------------------------------- */
 
 struct client {
         struct rdx_opened opened;
@@ -352,7 +357,10 @@ static inline int client_connect(struct client *client)
         return rdx_client_connect(client->link, &client->grant, &events, 1000, &client->client);
 }
 
-/* The way, memory, a session, and its queue pair. What was made before a failure is there for client_end(). */
+/*
+ * The way, memory, a session, and its queue pair. What was made before a failure is there for
+ * client_end().
+ */
 static inline int client_begin(struct client *client, unsigned rights)
 {
         char why[200];

@@ -1,6 +1,7 @@
 /*
- * step_loop.h - loop.h without threads or time of its own: the loops of a test, of which one does one thing at a step, chosen by the seed. Included by one file of a
- * program, which then does not take the real ones.
+ * step_loop.h - loop.h without threads or time of its own: the loops of a test, of which one does
+ * one thing at a step, chosen by the seed. Included by one file of a program, which then does not
+ * take the real ones.
  */
 #ifndef RDMA_TESTS_STEP_LOOP_H
 #define RDMA_TESTS_STEP_LOOP_H
@@ -52,7 +53,7 @@ static inline void step_start(uint64_t seed)
         }
 }
 
-/* ---- loop.h --------------------------------------------------------------------------------------- */
+/* ---- loop.h ---------------------------------------------------------------------------------- */
 
 struct lp_loop *lp_self(void)
 {
@@ -114,7 +115,7 @@ void lp_hook_add(struct lp_loop *loop, struct lp_hook *hook)
         loop->hooks = hook;
 }
 
-/* ---- steps ---------------------------------------------------------------------------------------- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 static inline void run_hooks(struct lp_loop *loop)
 {

@@ -1,5 +1,6 @@
 /*
- * rdma/get_batch_frame.c: the bodies of GetBatch over HTTP, right and wrong, and the frames of its answers.
+ * rdma/get_batch_frame.c: the bodies of GetBatch over HTTP, right and wrong, and the frames of its
+ * answers.
  */
 #include <errno.h>
 #include <setjmp.h>

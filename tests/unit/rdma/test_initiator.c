@@ -1,5 +1,6 @@
 /*
- * test_initiator.c - requests by a token on the fake transport: what is written and read, whose an error is, and what becomes of the others; bounds; ends.
+ * test_initiator.c - requests by a token on the fake transport: what is written and read, whose an
+ * error is, and what becomes of the others; bounds; ends.
  */
 #include "tests/unit/rdma/token_client.h"
 
@@ -91,7 +92,7 @@ static void steps_without_device(void)
         }
 }
 
-/* ---- what is served ------------------------------------------------------------------------------- */
+/* ---- what is served -------------------------------------------------------------------------- */
 
 static void test_a_get_is_written_where_the_token_says(void **state)
 {
@@ -190,7 +191,7 @@ static void test_the_share_of_the_device(void **state)
         assert_true(stats().starved > 0);
 }
 
-/* ---- whose an error is ---------------------------------------------------------------------------- */
+/* ---- whose an error is ----------------------------------------------------------------------- */
 
 enum wrong { WRONG_RKEY, READ_ONLY, BEYOND, NO_TARGET, NO_PORT, WRONG_KINDS };
 
@@ -263,7 +264,7 @@ static void test_a_write_outside_the_token_is_never_posted(void **state)
         far_keep(&far, 0, 3 * UNIT);
 }
 
-/* ---- what is not there ---------------------------------------------------------------------------- */
+/* ---- what is not there ----------------------------------------------------------------------- */
 
 static void test_not_served(void **state)
 {
@@ -328,7 +329,7 @@ static void test_the_server_stops_in_the_midst(void **state)
         far_keep(&far, 0, 60000);
 }
 
-/* ---- bounds --------------------------------------------------------------------------------------- */
+/* ---- bounds ---------------------------------------------------------------------------------- */
 
 static void test_too_many_requests(void **state)
 {

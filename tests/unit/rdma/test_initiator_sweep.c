@@ -1,6 +1,7 @@
 /*
- * test_initiator_sweep.c - histories of requests by tokens in which calls of the transport fail: one point after the other, and at random. Whatever fails, each request
- * ends once, in right bytes or an error, no memory but what tokens name is touched, and nothing is left.
+ * test_initiator_sweep.c - histories of requests by tokens in which calls of the transport fail:
+ * one point after the other, and at random. Whatever fails, each request ends once, in right bytes
+ * or an error, no memory but what tokens name is touched, and nothing is left.
  */
 #include "tests/unit/rdma/token_client.h"
 
@@ -47,7 +48,7 @@ static void close_world(uint64_t *points, uint64_t *failed)
         world_close();
 }
 
-/* ---- one point after the other -------------------------------------------------------------------- */
+/* ---- one point after the other --------------------------------------------------------------- */
 
 static uint64_t history(uint64_t seed, uint64_t fail_at, uint64_t *failed)
 {
@@ -109,7 +110,7 @@ static void test_sweep(void **state)
         }
 }
 
-/* ---- at random ------------------------------------------------------------------------------------ */
+/* ---- at random ------------------------------------------------------------------------------- */
 
 #define GETS  24u
 #define PLACE (MEMORY_SIZE / GETS)

@@ -1,5 +1,6 @@
 /*
- * test_keys.c - keys and private data. The expected values come from an independent implementation of docs/rdma-protocol.md (Python's hmac).
+ * test_keys.c - keys and private data. The expected values come from an independent implementation
+ * of docs/rdma-protocol.md (Python's hmac).
  */
 #include "tests/unit/rdma/rdma_fixture.h"
 
@@ -92,7 +93,7 @@ static void test_access_key_and_back(void **state)
         assert_false(rdx_access_key_parse("AKIA404142434445464748494A4B4C4D4E4F", RDX_ACCESS_KEY_LEN, session));
 }
 
-/* ---- private data --------------------------------------------------------------------------------- */
+/* ---- private data ---------------------------------------------------------------------------- */
 
 static void test_connect_is_byte_for_byte(void **state)
 {

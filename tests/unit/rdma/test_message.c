@@ -1,5 +1,6 @@
 /*
- * test_message.c - messages of the control queue pair: what is written is read back, and what is not as it should be is refused.
+ * test_message.c - messages of the control queue pair: what is written is read back, and what is
+ * not as it should be is refused.
  */
 #include "tests/unit/rdma/rdma_fixture.h"
 
@@ -153,7 +154,7 @@ static void test_a_notice(void **state)
         assert_int_equal(rdx_reader_open(&reader, buf, RDX_HEADER_LEN), -EBADMSG);
 }
 
-/* ---- what is refused ------------------------------------------------------------------------------ */
+/* ---- what is refused ------------------------------------------------------------------------- */
 
 static int open_and_check(size_t len)
 {
@@ -278,7 +279,7 @@ static void test_bad_results(void **state)
         }
 }
 
-/* ---- bounds of the writer ------------------------------------------------------------------------- */
+/* ---- bounds of the writer -------------------------------------------------------------------- */
 
 static void test_a_full_message(void **state)
 {

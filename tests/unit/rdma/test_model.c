@@ -1,6 +1,8 @@
 /*
- * test_model.c - random histories: several clients, requests and batches on top of each other, sessions that end in every way, a fabric that fails. The model is each
- * client's shadow memory: no byte outside a granted window, or after its end, is ever written; and each request ends once, in right bytes or an error.
+ * test_model.c - random histories: several clients, requests and batches on top of each other,
+ * sessions that end in every way, a fabric that fails. The model is each client's shadow memory: no
+ * byte outside a granted window, or after its end, is ever written; and each request ends once, in
+ * right bytes or an error.
  *
  * MILLRACE_TEST_SEED repeats a run; MODEL_HISTORIES (200) says how many.
  */
@@ -32,7 +34,7 @@ struct actor {
 static struct actor actor[CLIENTS];
 static struct rdx_entry batch_entry_of[ENTRIES];
 
-/* ---- what must always hold ------------------------------------------------------------------------ */
+/* ---- what must always hold ------------------------------------------------------------------- */
 
 static void check_memory(const struct actor *a)
 {
@@ -49,7 +51,7 @@ static void check_behind(const struct actor *a, unsigned z, unsigned len)
         assert_memory_equal(a->c.bytes + z * ZONE + len, a->c.shadow + z * ZONE + len, ZONE - len);
 }
 
-/* ---- ends ----------------------------------------------------------------------------------------- */
+/* ---- ends ------------------------------------------------------------------------------------ */
 
 /* Everything of the session is over; its memory is the client's again from here on. */
 static void fence(struct actor *a)
@@ -144,7 +146,7 @@ static void reap(struct actor *a)
                 fence(a);
 }
 
-/* ---- what clients do ------------------------------------------------------------------------------ */
+/* ---- what clients do ------------------------------------------------------------------------- */
 
 static void start_get(struct actor *a, unsigned z)
 {
@@ -220,7 +222,7 @@ static void act(void)
                 step();
 }
 
-/* ---- histories ------------------------------------------------------------------------------------ */
+/* ---- histories ------------------------------------------------------------------------------- */
 
 static void finish(void)
 {

@@ -1,10 +1,12 @@
 /*
- * test_pair.c - server and client as two processes, with real loops and real time: over the live fake, or, in a guest with Soft-RoCE, over verbs:
+ * test_pair.c - server and client as two processes, with real loops and real time: over the live
+ * fake, or, in a guest with Soft-RoCE, over verbs:
  *
  *   test_pair [--verbs ADDRESS]
  *
- * Each process is a program of its own (--serve, --die), since verbs that were used do not survive a fork.
- * A socket stands in for HTTP. The server's process makes up objects; object n's byte i is object_byte(n, i).
+ * Each process is a program of its own (--serve, --die), since verbs that were used do not survive
+ * a fork. A socket stands in for HTTP. The server's process makes up objects; object n's byte i is
+ * object_byte(n, i).
  */
 #include "tests/unit/rdma/rdma_fixture.h"
 
@@ -59,7 +61,7 @@ static uint8_t object_byte(unsigned object, uint64_t i)
         return (uint8_t)(object * 131 + i * 7 + (i >> 8) * 13 + 1);
 }
 
-/* ---- the server's process ------------------------------------------------------------------------- */
+/* ---- the server's process -------------------------------------------------------------------- */
 
 static struct rdx_server *server;
 static struct lp_loop *loop[LOOPS];
@@ -261,7 +263,7 @@ static void serve(int fd)
         exit(0);
 }
 
-/* ---- the client's process ------------------------------------------------------------------------- */
+/* ---- the client's process -------------------------------------------------------------------- */
 
 static int http = -1; /* what stands in for it */
 static pid_t server_pid;
@@ -441,7 +443,7 @@ static void get(struct session *session, unsigned object, unsigned from, unsigne
         memset(session->bytes + from, 0x5a, len);
 }
 
-/* ---- tests ---------------------------------------------------------------------------------------- */
+/* ---- tests ----------------------------------------------------------------------------------- */
 
 static int setup(void **state)
 {
@@ -556,7 +558,9 @@ static void test_forged_and_replayed(void **state)
         end(&one);
 }
 
-/* A key that is none of ours: the client's device refuses, the session ends, the other one goes on. */
+/*
+ * A key that is none of ours: the client's device refuses, the session ends, the other one goes on.
+ */
 static void test_a_wrong_rkey(void **state)
 {
         struct rdx_window_binding binding;
@@ -648,7 +652,10 @@ static void set_link(const char *state)
         assert_int_equal(system(command), 0);
 }
 
-/* In the midst of GETs: each ends, and if one ended by an error, the session does, with nothing in flight. */
+/*
+ * In the midst of GETs: each ends, and if one ended by an error, the session does, with nothing in
+ * flight.
+ */
 static void test_the_link_goes_down(void **state)
 {
         struct ask ask = {.kind = ASK_GET, .object = 3, .len = AREA}, stats = {.kind = ASK_STATS};

@@ -1,5 +1,6 @@
 /*
- * test_request_numbers.c - a request number counts once, in any order within the window; compared with a model that remembers all.
+ * test_request_numbers.c - a request number counts once, in any order within the window; compared
+ * with a model that remembers all.
  */
 #include "tests/unit/rdma/rdma_fixture.h"
 

@@ -1,6 +1,7 @@
 /*
- * test_server_batch.c - batched GETs on the control queue pair, client and server together on the fake transport: results of each entry, their order, bounds, credits, and what
- * a client that breaks the rules gets.
+ * test_server_batch.c - batched GETs on the control queue pair, client and server together on the
+ * fake transport: results of each entry, their order, bounds, credits, and what a client that
+ * breaks the rules gets.
  */
 #include "tests/unit/rdma/rdma_world.h"
 
@@ -108,7 +109,10 @@ static void test_one_entry_one_reply(void **state)
         client_keep(&one, 1023 * SAMPLE, SAMPLE);
 }
 
-/* 1,024 entries in several messages that are outstanding together; with ordered, results come in order over all of them. */
+/*
+ * 1,024 entries in several messages that are outstanding together; with ordered, results come in
+ * order over all of them.
+ */
 static void whole_batch(bool ordered)
 {
         unsigned first = 0, messages = 0, i;
@@ -207,7 +211,7 @@ static void test_beside_a_get(void **state)
         check_samples(0, 256);
 }
 
-/* ---- clients that break the rules ----------------------------------------------------------------- */
+/* ---- clients that break the rules ------------------------------------------------------------ */
 
 static void check_thrown_out(void)
 {
@@ -246,7 +250,7 @@ static void test_a_place_outside_the_window(void **state)
         rdx_window_binding_close(&bindings[0], false);
 }
 
-/* ---- ends ----------------------------------------------------------------------------------------- */
+/* ---- ends ------------------------------------------------------------------------------------ */
 
 static void test_the_session_ends_in_the_midst(void **state)
 {

@@ -1,6 +1,6 @@
 /*
- * test_server_request.c - GETs and PUTs over sessions, server and client together on the fake transport: what is written, what a body may still answer, who is
- * refused, and how sessions end.
+ * test_server_request.c - GETs and PUTs over sessions, server and client together on the fake
+ * transport: what is written, what a body may still answer, who is refused, and how sessions end.
  */
 #include "tests/unit/rdma/rdma_world.h"
 
@@ -116,7 +116,7 @@ static void test_a_write_outside_the_window_is_never_posted(void **state)
         client_keep(&one, 0, 3 * UNIT);
 }
 
-/* ---- figures -------------------------------------------------------------------------------------- */
+/* ---- figures --------------------------------------------------------------------------------- */
 
 /* A GET that gives its units when it is told to. */
 static struct {
@@ -198,7 +198,7 @@ static void test_memory_that_is_not_registered(void **state)
         assert_false(rdx_server_registered(server, elsewhere, sizeof(elsewhere)));
 }
 
-/* ---- PUT ------------------------------------------------------------------------------------------ */
+/* ---- PUT ------------------------------------------------------------------------------------- */
 
 static void test_a_put_reads_each_byte(void **state)
 {
@@ -219,7 +219,7 @@ static void test_a_put_reads_each_byte(void **state)
         assert_int_equal(rdx_window_binding_close(&binding, true), 0);
 }
 
-/* ---- refusals ------------------------------------------------------------------------------------- */
+/* ---- refusals -------------------------------------------------------------------------------- */
 
 static void test_a_number_counts_once(void **state)
 {
@@ -254,7 +254,10 @@ static void test_a_session_that_is_not(void **state)
         assert_int_equal(rdx_window_binding_close(&binding, true), 0);
 }
 
-/* Another session's queue pair has no right to this one's window: the fake would refuse, and the client's memory is as it was. */
+/*
+ * Another session's queue pair has no right to this one's window: the fake would refuse, and the
+ * client's memory is as it was.
+ */
 static void test_a_window_is_good_for_its_session_only(void **state)
 {
         assert_int_equal(client_begin(&two, rights_of(state)), 0);
@@ -297,7 +300,7 @@ static void test_too_many_requests(void **state)
         client_keep(&one, 0, 64 * 64);
 }
 
-/* ---- connecting ----------------------------------------------------------------------------------- */
+/* ---- connecting ------------------------------------------------------------------------------ */
 
 static void test_wrong_keys_are_refused(void **state)
 {
@@ -344,7 +347,7 @@ static void test_it_connects_once(void **state)
         rdx_client_domain_close(link);
 }
 
-/* ---- ends ----------------------------------------------------------------------------------------- */
+/* ---- ends ------------------------------------------------------------------------------------ */
 
 static void check_over(enum rdx_end end)
 {
@@ -442,7 +445,7 @@ static void test_the_device_goes_away(void **state)
         assert_int_equal(rdx_session_open(server, &open, &two.opened), -ENODEV);
 }
 
-/* ---- clients that have not connected, and that are not read from ------------------------------------ */
+/* ---- clients that have not connected, and that are not read from ----------------------------- */
 
 static int setup_how(void **state, const struct fake_options *how)
 {
@@ -465,7 +468,10 @@ static int setup_no_reads(void **state)
         return setup_how(state, &options);
 }
 
-/* Nothing is posted on a queue pair of which the client has not said that it is connected: the request waits a moment, and then the body may answer. */
+/*
+ * Nothing is posted on a queue pair of which the client has not said that it is connected: the
+ * request waits a moment, and then the body may answer.
+ */
 static void test_not_established(void **state)
 {
         assert_int_equal(rdx_window_binding_open(one.client, one.memory, 0, 1000, false, 0, &binding), 0);
@@ -515,7 +521,7 @@ static void test_who_takes_no_reads_is_not_read(void **state)
         check_written(1000, 20000);
 }
 
-/* ---- bounds of sessions --------------------------------------------------------------------------- */
+/* ---- bounds of sessions ---------------------------------------------------------------------- */
 
 static void test_bounds_of_sessions(void **state)
 {

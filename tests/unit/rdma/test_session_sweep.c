@@ -1,6 +1,8 @@
 /*
- * test_session_sweep.c - one history of a session again and again, each time with another point that fails: every call of the transport that can, every post, every work
- * request's way there and back. Whatever fails, each request ends once, in right bytes or an error; memory outside windows is untouched, and nothing is left.
+ * test_session_sweep.c - one history of a session again and again, each time with another point
+ * that fails: every call of the transport that can, every post, every work request's way there and
+ * back. Whatever fails, each request ends once, in right bytes or an error; memory outside windows
+ * is untouched, and nothing is left.
  */
 #include "tests/unit/rdma/rdma_world.h"
 

@@ -122,7 +122,7 @@ static void test_cut_short(void **state)
                 assert_int_equal(rdx_token_parse(TOKEN, len, &token), -EBADMSG);
 }
 
-/* ---- windows' text -------------------------------------------------------------------------------- */
+/* ---- windows' text --------------------------------------------------------------------------- */
 
 static void test_places(void **state)
 {

@@ -1,5 +1,6 @@
 /*
- * test_verbs_connect.c - what of rdma/verbs_connect.c needs no device: how many READs a connection may have outstanding.
+ * test_verbs_connect.c - what of rdma/verbs_connect.c needs no device: how many READs a connection
+ * may have outstanding.
  */
 #include "tests/unit/rdma/rdma_fixture.h"
 

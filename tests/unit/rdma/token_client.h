@@ -1,5 +1,6 @@
 /*
- * token_client.h - the memory of a client of the header protocol: a device, a target, and regions that tokens name. Its shadow is what it must look like outside them.
+ * token_client.h - the memory of a client of the header protocol: a device, a target, and regions
+ * that tokens name. Its shadow is what it must look like outside them.
  */
 #ifndef RDMA_TESTS_TOKEN_CLIENT_H
 #define RDMA_TESTS_TOKEN_CLIENT_H

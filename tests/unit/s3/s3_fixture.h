@@ -1,5 +1,6 @@
 /*
- * s3_fixture.h - what the tests of s3/ share: comparing slices, numbers from a seed that is printed and can be given back.
+ * s3_fixture.h - what the tests of s3/ share: comparing slices, numbers from a seed that is printed
+ * and can be given back.
  */
 #ifndef MILLRACE_TEST_S3_FIXTURE_H
 #define MILLRACE_TEST_S3_FIXTURE_H

@@ -1,6 +1,6 @@
 /*
- * sdk_requests_other.h - data: requests of aws-crt 0.38, aws-sdk-go-v2 1.47, aws-sdk-java 2.31, aws-sdk-js 3, minio-go 7 and
- * rclone 1.60. See sdk_request.h.
+ * sdk_requests_other.h - data: requests of aws-crt 0.38, aws-sdk-go-v2 1.47, aws-sdk-java 2.31,
+ * aws-sdk-js 3, minio-go 7 and rclone 1.60. See sdk_request.h.
  */
 #ifndef MILLRACE_TEST_S3_SDK_REQUESTS_OTHER_H
 #define MILLRACE_TEST_S3_SDK_REQUESTS_OTHER_H

@@ -1,5 +1,6 @@
 /*
- * sdk_requests_python.h - data: requests of botocore 1.44 (by way of boto3), aws cli 1.45 and s3cmd 2.3. See sdk_request.h.
+ * sdk_requests_python.h - data: requests of botocore 1.44 (by way of boto3), aws cli 1.45 and s3cmd
+ * 2.3. See sdk_request.h.
  */
 #ifndef MILLRACE_TEST_S3_SDK_REQUESTS_PYTHON_H
 #define MILLRACE_TEST_S3_SDK_REQUESTS_PYTHON_H

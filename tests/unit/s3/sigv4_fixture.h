@@ -1,5 +1,6 @@
 /*
- * sigv4_fixture.h - requests as tests write them: a method, a target and header lines, all as on the wire.
+ * sigv4_fixture.h - requests as tests write them: a method, a target and header lines, all as on
+ * the wire.
  */
 #ifndef MILLRACE_TEST_S3_SIGV4_FIXTURE_H
 #define MILLRACE_TEST_S3_SIGV4_FIXTURE_H
@@ -39,7 +40,10 @@ static inline void wire_make(struct wire *wire, const char *method, const char *
         wire->request = (struct s3_request){s3_str_of(method), split.path, split.query, wire->headers, count};
 }
 
-/* What a server does with a request: parse, derive the key, verify. now_ms 0: the request's own time. */
+/*
+ * What a server does with a request: parse, derive the key, verify. now_ms 0: the request's own
+ * time.
+ */
 static inline enum s3_auth_reason wire_verify(const struct wire *wire, int64_t now_ms, struct s3_auth *auth)
 {
         enum s3_auth_reason reason = s3_auth_parse(&wire->request, auth);

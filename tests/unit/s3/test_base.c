@@ -1,5 +1,6 @@
 /*
- * test_base.c - s3/str.c, s3/errors.c, s3/bucket_name.c: strings, UTF-8, numbers, the table of errors, bucket names.
+ * test_base.c - s3/str.c, s3/errors.c, s3/bucket_name.c: strings, UTF-8, numbers, the table of
+ * errors, bucket names.
  */
 #include "tests/unit/s3/s3_fixture.h"
 

@@ -1,9 +1,10 @@
 /*
- * test_checksum.c - s3/codec.c, s3/checksum.c, s3/parts_sum.c, s3/etag.c: text forms, running sums, sums of parts.
+ * test_checksum.c - s3/codec.c, s3/checksum.c, s3/parts_sum.c, s3/etag.c: text forms, running sums,
+ * sums of parts.
  */
 #include "tests/unit/s3/s3_fixture.h"
 
-/* ---- codecs -------------------------------------------------------------------------------------- */
+/* ---- codecs ---------------------------------------------------------------------------------- */
 
 static void test_base64(void **state)
 {
@@ -74,7 +75,7 @@ static void test_content_md5(void **state)
         assert_int_equal(s3_content_md5_parse(S3_STR("XUFAKrxLKna5cZ2REBfF"), md5), -EINVAL);
 }
 
-/* ---- names --------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 static void test_names(void **state)
 {
@@ -108,7 +109,7 @@ static void test_names(void **state)
         assert_true(s3_checksum_type_allowed(S3_CRC32C, S3_FULL_OBJECT));
 }
 
-/* ---- values -------------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 /* Of "123456789". */
 static const char *const check_values[S3_CHECKSUM_KINDS] = {
@@ -175,7 +176,7 @@ static void test_running(void **state)
         s3_sums_free(NULL);
 }
 
-/* ---- parts --------------------------------------------------------------------------------------- */
+/* ---- parts ----------------------------------------------------------------------------------- */
 
 static void sum_of(enum s3_checksum kind, const void *data, size_t len, uint8_t out[S3_CHECKSUM_MAX])
 {
@@ -248,7 +249,7 @@ static void test_refused_parts(void **state)
         assert_int_equal(s3_parts_sum_new(S3_CHECKSUM_KINDS, S3_COMPOSITE, &sum), -EINVAL);
 }
 
-/* ---- ETags --------------------------------------------------------------------------------------- */
+/* ---- ETags ----------------------------------------------------------------------------------- */
 
 static void test_etags(void **state)
 {

@@ -1,12 +1,13 @@
 /*
- * test_chunked.c - s3/chunked.c and s3/chunk_encode.c: AWS's published bodies, every cut, every altered byte, every bound.
+ * test_chunked.c - s3/chunked.c and s3/chunk_encode.c: AWS's published bodies, every cut, every
+ * altered byte, every bound.
  */
 #include "ec.h"
 #include "tests/unit/s3/sigv4_fixture.h"
 
 #define NOW 1369353600000 /* 2013-05-24T00:00:00Z */
 
-/* ---- helpers -------------------------------------------------------------------------------------- */
+/* ---- helpers --------------------------------------------------------------------------------- */
 
 static struct s3_chunk_chain seed_chain;
 
@@ -36,7 +37,10 @@ struct out {
         size_t len, cap;
 };
 
-/* Feeds a body in two pieces cut at first, then in pieces of step. Every piece lies on the heap by itself. */
+/*
+ * Feeds a body in two pieces cut at first, then in pieces of step. Every piece lies on the heap by
+ * itself.
+ */
 static enum s3_error run(struct s3_chunked *dec, struct s3_str body, size_t first, size_t step, struct out *out)
 {
         enum s3_error error = S3_OK;
@@ -121,7 +125,7 @@ static struct s3_str encode(enum s3_payload form, const char *data, size_t len, 
         return (struct s3_str){body, total};
 }
 
-/* ---- AWS's examples -------------------------------------------------------------------------------- */
+/* ---- AWS's examples -------------------------------------------------------------------------- */
 
 #define SEED         "4f232c4386841ef735655705268965c44a0e4690baa4adea153f7db9fa80a0a9"
 #define TRAILER_SEED "106e2a8a18243abcf37539882f36619c00e2dfc72633413f02d3b74544bfeb8e"
@@ -213,7 +217,7 @@ static void test_published_trailer(void **state)
         heap_free(body);
 }
 
-/* ---- cuts and alterations -------------------------------------------------------------------------- */
+/* ---- cuts and alterations -------------------------------------------------------------------- */
 
 static const enum s3_payload forms[] = {S3_PAYLOAD_SIGNED, S3_PAYLOAD_SIGNED_TRAILER, S3_PAYLOAD_UNSIGNED_TRAILER};
 
@@ -290,8 +294,9 @@ static bool unaltered(const struct s3_chunked *dec, const struct out *out, const
 }
 
 /*
- * In the signed forms an altered byte is noticed, or (upper case in a trailer's name, a blank for its CR) makes no difference.
- * In the unsigned form data is guarded by the checksum in the trailer, which the caller compares.
+ * In the signed forms an altered byte is noticed, or (upper case in a trailer's name, a blank for
+ * its CR) makes no difference. In the unsigned form data is guarded by the checksum in the trailer,
+ * which the caller compares.
  */
 static void test_every_alteration(void **state)
 {
@@ -342,7 +347,7 @@ static void test_bad_chunk_is_held_back(void **state)
         heap_free(body);
 }
 
-/* ---- framing --------------------------------------------------------------------------------------- */
+/* ---- framing --------------------------------------------------------------------------------- */
 
 static void expect_plain(const char *body, uint64_t length, const char *trailers, enum s3_error wanted)
 {
@@ -423,7 +428,10 @@ static void test_trailers(void **state)
         expect_plain("0\r\n" CRC "\r\n\r\n", 0, CRC, S3_ERR_MALFORMED_TRAILER);
         expect_plain("0\r\nx-amz-meta-a:b\r\n\r\n", 0, CRC, S3_ERR_MALFORMED_TRAILER);
         expect_plain("0\r\nx-amz-trailer-signature:a\r\n\r\n", 0, CRC, S3_ERR_MALFORMED_TRAILER);
-        /* LF alone ends a line only as in the example that AWS publishes: before the empty one, which ends in CR LF. */
+        /*
+         * LF alone ends a line only as in the example that AWS publishes: before the empty one,
+         * which ends in CR LF.
+         */
         expect_plain("0\r\nx-amz-checksum-crc32:AAAAAA==\n\r\n", 0, CRC, S3_OK);
         expect_plain("0\r\nx-amz-checksum-crc32:AAAAAA==\n\n", 0, CRC, S3_ERR_MALFORMED_TRAILER);
         expect_plain("0\r\nx-amz-checksum-crc32:AAAAAA==\r\n\n", 0, CRC, S3_ERR_MALFORMED_TRAILER);

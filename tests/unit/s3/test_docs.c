@@ -35,7 +35,7 @@ static void expect_error(enum s3_doc_kind kind, const char *text, enum s3_error 
                 fail_msg("%s: %s, wanted %s", text, s3_error_info(error)->code, s3_error_info(wanted)->code);
 }
 
-/* ---- CompleteMultipartUpload --------------------------------------------------------------------- */
+/* ---- CompleteMultipartUpload ----------------------------------------------------------------- */
 
 #define ETAG               "5d41402abc4b2a76b9719d911017c592"
 #define PART(number, rest) "<Part><PartNumber>" number "</PartNumber>" rest "</Part>"
@@ -144,7 +144,7 @@ static void test_ten_thousand_parts(void **state)
         free(text);
 }
 
-/* ---- Delete -------------------------------------------------------------------------------------- */
+/* ---- Delete ---------------------------------------------------------------------------------- */
 
 #define DELETE(inside) "<Delete>" inside "</Delete>"
 #define OBJECT(inside) "<Object>" inside "</Object>"
@@ -245,7 +245,7 @@ static void test_thousand_keys(void **state)
         free(text);
 }
 
-/* ---- CreateBucketConfiguration ------------------------------------------------------------------- */
+/* ---- CreateBucketConfiguration --------------------------------------------------------------- */
 
 #define CREATE(inside) "<CreateBucketConfiguration>" inside "</CreateBucketConfiguration>"
 

@@ -41,7 +41,10 @@ static void test_words(void **state)
         assert_false(s3_ascii(S3_STR("a\x80")));
 }
 
-/* The room that is promised to be enough is, for the bytes that take most of it; less is told, and never gone beyond. */
+/*
+ * The room that is promised to be enough is, for the bytes that take most of it; less is told, and
+ * never gone beyond.
+ */
 static void test_room(void **state)
 {
         static const unsigned char dear[] = {0xff, '=', 0xc3, 0xa9, '?', ' ', 0xe9, 'a'};
@@ -66,7 +69,10 @@ static void test_room(void **state)
         }
 }
 
-/* What was encoded comes back; one byte in three is beyond ASCII, characters have one to four of them. */
+/*
+ * What was encoded comes back; one byte in three is beyond ASCII, characters have one to four of
+ * them.
+ */
 static void test_back(void **state)
 {
         static const char *const characters[] = {"a", "=", "?", "_", " ", "\t", "\xc3\xa9", "\xe6\x97\xa5", "\xf0\x9f\x8e\x88"};

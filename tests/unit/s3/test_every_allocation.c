@@ -1,5 +1,6 @@
 /*
- * test_every_allocation.c - every allocation of s3/ failed once in turn: the answer is an error, nothing leaks, nothing is half done.
+ * test_every_allocation.c - every allocation of s3/ failed once in turn: the answer is an error,
+ * nothing leaks, nothing is half done.
  */
 #include "tests/unit/s3/s3_fixture.h"
 
@@ -7,8 +8,8 @@
 #include <openssl/err.h>
 
 /*
- * Sanitizers bring their own malloc() and need it before main(): under them everything succeeds, and what is left of this test is
- * that the work itself is clean.
+ * Sanitizers bring their own malloc() and need it before main(): under them everything succeeds,
+ * and what is left of this test is that the work itself is clean.
  */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define CAN_FAIL false
@@ -64,8 +65,8 @@ void free(void *ptr)
 #endif
 
 /*
- * libxml2 2.9 does not survive every failed allocation of its own (it writes through a buffer it could not grow), so these
- * succeed while it parses. Those of making a parser may fail.
+ * libxml2 2.9 does not survive every failed allocation of its own (it writes through a buffer it
+ * could not grow), so these succeed while it parses. Those of making a parser may fail.
  */
 static bool xml_parsing;
 
@@ -104,12 +105,14 @@ static void xml_free(void *ptr)
         free(ptr);
 }
 
-/* ---- the sweep ------------------------------------------------------------------------------------ */
+/* ---- the sweep ------------------------------------------------------------------------------- */
 
 static bool xml_allocates; /* the work reads XML */
 
-/* Runs work with the first, second, ... allocation failing until it needs no more of them. It returns 0 when it succeeded,
- * -ENOMEM when it reported the failure. */
+/*
+ * Runs work with the first, second, ... allocation failing until it needs no more of them. It
+ * returns 0 when it succeeded, -ENOMEM when it reported the failure.
+ */
 static void sweep(int (*work)(void))
 {
         unsigned failed = 0;
@@ -118,7 +121,10 @@ static void sweep(int (*work)(void))
 
         assert_int_equal(work(), 0); /* what libraries allocate once is there afterwards */
         for (unsigned n = 1;; n++) {
-                /* Twice: libraries keep something about the first failure of a kind, and no more about the second. */
+                /*
+                 * Twice: libraries keep something about the first failure of a kind, and no more
+                 * about the second.
+                 */
                 for (unsigned again = 0; again < 2; again++) {
                         allocations = 0;
                         before = live;
@@ -131,7 +137,10 @@ static void sweep(int (*work)(void))
                 if (allocations < n)
                         break;
                 if (rv != 0) {
-                        /* libxml2 calls some of its own failed allocations a malformed document: refused all the same */
+                        /*
+                         * libxml2 calls some of its own failed allocations a malformed document:
+                         * refused all the same
+                         */
                         assert_true(rv == -ENOMEM || (xml_allocates && rv == -EINVAL));
                         failed++;
                 }

@@ -3,7 +3,7 @@
  */
 #include "tests/unit/s3/s3_fixture.h"
 
-/* ---- ranges -------------------------------------------------------------------------------------- */
+/* ---- ranges ---------------------------------------------------------------------------------- */
 
 #define WHOLE UINT64_MAX /* stands for "no range": all of it */
 
@@ -122,7 +122,7 @@ static void test_copy_ranges(void **state)
         assert_int_equal(s3_copy_range_resolve(&range, 0, &offset, &len), S3_ERR_INVALID_ARGUMENT);
 }
 
-/* ---- copy sources -------------------------------------------------------------------------------- */
+/* ---- copy sources ---------------------------------------------------------------------------- */
 
 static struct s3_copy_source source;
 
@@ -199,7 +199,7 @@ static void test_bad_copy_sources(void **state)
         assert_int_equal(parse_source(long_value), S3_OK);
 }
 
-/* ---- conditions ---------------------------------------------------------------------------------- */
+/* ---- conditions ------------------------------------------------------------------------------ */
 
 #define MTIME  784111777500 /* Sun, 06 Nov 1994 08:49:37.5 GMT */
 #define NOW    1369353600000

@@ -1,6 +1,6 @@
 /*
- * test_sdk.c - what real clients send: their signatures verify, their bodies decode whatever the cuts, their checksums hold,
- * and one altered byte of a body is noticed.
+ * test_sdk.c - what real clients send: their signatures verify, their bodies decode whatever the
+ * cuts, their checksums hold, and one altered byte of a body is noticed.
  */
 #include "ec.h"
 #include "tests/unit/s3/sdk_requests_other.h"

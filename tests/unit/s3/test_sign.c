@@ -1,5 +1,6 @@
 /*
- * test_sign.c - s3/sigv4_sign.c: what the client side signs is what AWS publishes, and what the server side verifies.
+ * test_sign.c - s3/sigv4_sign.c: what the client side signs is what AWS publishes, and what the
+ * server side verifies.
  */
 #include "tests/unit/s3/sigv4_fixture.h"
 
@@ -121,7 +122,7 @@ static void test_long_header_list(void **state)
         assert_true(s3_sign_headers(&request, &signer, out, sizeof(out), NULL) > 0);
 }
 
-/* ---- forth and back ------------------------------------------------------------------------------- */
+/* ---- forth and back -------------------------------------------------------------------------- */
 
 static const char *const pieces[] = {"a", "B", "~", "%20", "%2F", "/", "//", "..", "+", "%C3%A9", "%", "*", "=", "&"};
 
@@ -192,7 +193,10 @@ static void test_round_trips(void **state)
         }
 }
 
-/* Payload named in the query of a presigned URL, as aws-sdk-js does; or its hash, which then is the last canonical line. */
+/*
+ * Payload named in the query of a presigned URL, as aws-sdk-js does; or its hash, which then is the
+ * last canonical line.
+ */
 static void test_presigned_payload(void **state)
 {
         struct s3_header headers[] = {{S3_STR("Host"), S3_STR("h")}};

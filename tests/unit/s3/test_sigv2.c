@@ -1,5 +1,6 @@
 /*
- * test_sigv2.c - s3/sigv2.c: URLs as botocore presigns them by default for endpoints that are not AWS's.
+ * test_sigv2.c - s3/sigv2.c: URLs as botocore presigns them by default for endpoints that are not
+ * AWS's.
  */
 #include "tests/unit/s3/sigv4_fixture.h"
 

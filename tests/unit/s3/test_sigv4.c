@@ -1,5 +1,6 @@
 /*
- * test_sigv4.c - s3/sigv4*.c beside AWS's published examples, every way to be refused, and every byte altered.
+ * test_sigv4.c - s3/sigv4*.c beside AWS's published examples, every way to be refused, and every
+ * byte altered.
  */
 #include "tests/unit/s3/sigv4_fixture.h"
 
@@ -13,7 +14,7 @@
 static struct wire wire;
 static struct s3_auth auth;
 
-/* ---- the examples of AWS's documentation ---------------------------------------------------------- */
+/* ---- the examples of AWS's documentation ----------------------------------------------------- */
 
 static void test_get_object(void **state)
 {
@@ -95,7 +96,7 @@ static void test_presigned(void **state)
         expect_reason(wire_verify(&wire, NOW, &auth), S3_AUTH_MISMATCH);
 }
 
-/* ---- the header form refused --------------------------------------------------------------------- */
+/* ---- the header form refused ----------------------------------------------------------------- */
 
 #define SIGNATURE "f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41"
 #define SIGNED    "SignedHeaders=host;x-amz-content-sha256;x-amz-date"
@@ -318,7 +319,7 @@ static void test_anonymous(void **state)
         expect_reason(wire_verify(&wire, NOW, &auth), S3_AUTH_MISMATCH); /* a mistake of the caller grants nothing */
 }
 
-/* ---- the query form refused ---------------------------------------------------------------------- */
+/* ---- the query form refused ------------------------------------------------------------------ */
 
 #define Q_ALGORITHM  "X-Amz-Algorithm=AWS4-HMAC-SHA256"
 #define Q_CREDENTIAL "&X-Amz-Credential=AKIAIOSFODNN7EXAMPLE/20130524/us-east-1/s3/aws4_request"
@@ -419,7 +420,7 @@ static void test_query_syntax(void **state)
         expect_headers(target, HOST, NOW, S3_AUTH_TOO_LARGE);
 }
 
-/* ---- headers as they are signed ------------------------------------------------------------------- */
+/* ---- headers as they are signed -------------------------------------------------------------- */
 
 static void test_canonical_headers(void **state)
 {
@@ -437,10 +438,13 @@ static void test_canonical_headers(void **state)
                                   "gone;host;x-amz-content-sha256;x-amz-date;x-amz-meta-a;x-amz-meta-b\n" EMPTY);
 }
 
-/* ---- nothing altered passes ----------------------------------------------------------------------- */
+/* ---- nothing altered passes ------------------------------------------------------------------ */
 
-/* Flips each bit of a text in turn; what verifies must name exactly the same request, which only happens for spellings that
- * mean the same (case of hex digits in escapes, of header names, of the host's own spelling: none here). */
+/*
+ * Flips each bit of a text in turn; what verifies must name exactly the same request, which only
+ * happens for spellings that mean the same (case of hex digits in escapes, of header names, of the
+ * host's own spelling: none here).
+ */
 static void test_altered_header_form(void **state)
 {
         static const char *const headers =
@@ -500,7 +504,7 @@ static void test_altered_query_form(void **state)
         }
 }
 
-/* ---- tables --------------------------------------------------------------------------------------- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 static void test_reasons(void **state)
 {

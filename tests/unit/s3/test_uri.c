@@ -1,11 +1,12 @@
 /*
- * test_uri.c - s3/uri.c, s3/query.c, s3/percent.c: from the raw request target to bucket, key and parameters.
+ * test_uri.c - s3/uri.c, s3/query.c, s3/percent.c: from the raw request target to bucket, key and
+ * parameters.
  */
 #include "tests/unit/s3/s3_fixture.h"
 
 static const struct s3_str domains[] = {{"s3.example.com", 14}, {"example.com", 11}, {"localhost", 9}};
 
-/* ---- targets ------------------------------------------------------------------------------------- */
+/* ---- targets --------------------------------------------------------------------------------- */
 
 static void expect_target(const char *raw, const char *host, const char *path, const char *query)
 {
@@ -54,7 +55,7 @@ static void test_bad_targets(void **state)
         free(longest);
 }
 
-/* ---- addresses ----------------------------------------------------------------------------------- */
+/* ---- addresses ------------------------------------------------------------------------------- */
 
 static struct s3_address address;
 
@@ -154,7 +155,7 @@ static void test_bad_addresses(void **state)
         assert_int_equal(parse_at(path, "h"), S3_ERR_INVALID_BUCKET_NAME);
 }
 
-/* ---- whom a request is sent to ------------------------------------------------------------------------ */
+/* ---- whom a request is sent to --------------------------------------------------------------- */
 
 static void test_authority(void **state)
 {
@@ -335,7 +336,7 @@ static void test_key_length(void **state)
         }
 }
 
-/* ---- queries ------------------------------------------------------------------------------------- */
+/* ---- queries --------------------------------------------------------------------------------- */
 
 static struct s3_query query;
 static char query_buf[S3_TARGET_MAX];
@@ -414,7 +415,7 @@ static void test_query_headers(void **state)
         assert_int_equal(s3_query_headers(&query, NULL, 0), 3);
 }
 
-/* ---- percent-encoding ---------------------------------------------------------------------------- */
+/* ---- percent-encoding ------------------------------------------------------------------------ */
 
 static void expect_encoded(const char *in, enum s3_encode mode, const char *wanted)
 {

@@ -1,9 +1,10 @@
 /*
- * test_xml.c - s3/xml_write.c and s3/xml_read.c: what is written reads back, bounds hold, bombs do not go off.
+ * test_xml.c - s3/xml_write.c and s3/xml_read.c: what is written reads back, bounds hold, bombs do
+ * not go off.
  */
 #include "tests/unit/s3/s3_fixture.h"
 
-/* ---- writer -------------------------------------------------------------------------------------- */
+/* ---- writer ---------------------------------------------------------------------------------- */
 
 static void expect_xml(struct s3_xml *xml, const char *wanted)
 {
@@ -111,7 +112,7 @@ static void test_empty_writer(void **state)
         free(text);
 }
 
-/* ---- reader -------------------------------------------------------------------------------------- */
+/* ---- reader ---------------------------------------------------------------------------------- */
 
 static char trace[8192];
 static enum s3_error answer_to_x;
@@ -252,7 +253,10 @@ static void test_depth(void **state)
         assert_int_equal(read_in_steps(s3_str_of(text), 7, 0), S3_ERR_MALFORMED_XML);
 }
 
-/* Attributes and declarations of namespaces of one element count together; long ones are bounded with their tag. */
+/*
+ * Attributes and declarations of namespaces of one element count together; long ones are bounded
+ * with their tag.
+ */
 static void test_attributes(void **state)
 {
         static char text[40 << 10];
@@ -305,7 +309,9 @@ static void test_sizes(void **state)
         free(text);
 }
 
-/* One token that goes on and on is refused before it costs much; white space between elements may. */
+/*
+ * One token that goes on and on is refused before it costs much; white space between elements may.
+ */
 static void test_endless_tokens(void **state)
 {
         static const char *const starts[] = {"<a><!--", "<a><?pi ", "<a b='",       "<a ",    "<a>&",

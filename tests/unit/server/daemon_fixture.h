@@ -1,8 +1,8 @@
 /*
  * daemon_fixture.h - a whole daemon in a process of its own, and a client that speaks to it.
  *
- * The child runs srv_daemon_run() over folders in a temporary place, on ports that the system chooses; the parent
- * reads its standard error to learn them. Included by tests only.
+ * The child runs srv_daemon_run() over folders in a temporary place, on ports that the system
+ * chooses; the parent reads its standard error to learn them. Included by tests only.
  */
 #ifndef MILLRACE_TESTS_DAEMON_FIXTURE_H
 #define MILLRACE_TESTS_DAEMON_FIXTURE_H
@@ -238,7 +238,7 @@ static inline int fx_teardown(void **state)
         return 0;
 }
 
-/* ---- requests ------------------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 static inline size_t fx_take_body(char *data, size_t size, size_t count, void *arg)
 {

@@ -1,6 +1,6 @@
 /*
- * test_access_log.c - the access log: lines of several loops, files that move away or refuse, and a writer that is
- * behind.
+ * test_access_log.c - the access log: lines of several loops, files that move away or refuse, and a
+ * writer that is behind.
  */
 #include "server/access_log.h"
 #include "tests/lib/wait.h"
@@ -147,7 +147,7 @@ static void test_signatures_are_not_written(void **state)
         assert_int_equal(each_line(path, check_secrets, NULL), 1);
 }
 
-/* ---- many loops ----------------------------------------------------------------------------------- */
+/* ---- many loops ------------------------------------------------------------------------------ */
 
 #define THREADS    3u
 #define PER_THREAD 4000u
@@ -219,9 +219,12 @@ static void test_many_loops(void **state)
         assert_true(lines >= stats.lines);
 }
 
-/* ---- a writer that is behind ---------------------------------------------------------------------- */
+/* ---- a writer that is behind ----------------------------------------------------------------- */
 
-/* The log is a pipe that nobody reads: adding never waits, what has no room is counted, and the log says so later. */
+/*
+ * The log is a pipe that nobody reads: adding never waits, what has no room is counted, and the log
+ * says so later.
+ */
 static void test_overflow(void **state)
 {
         struct srv_access_log *log;

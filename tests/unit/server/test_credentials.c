@@ -1,5 +1,6 @@
 /*
- * test_credentials.c - root credentials: from the environment, from files, made new; and every reason to refuse them.
+ * test_credentials.c - root credentials: from the environment, from files, made new; and every
+ * reason to refuse them.
  */
 #include "server/credentials.h"
 #include "server/key_file.h"
@@ -128,7 +129,7 @@ static void copy_file(const char *from, const char *to)
         assert_int_equal(system(command), 0);
 }
 
-/* ---- made new ------------------------------------------------------------------------------------- */
+/* ---- made new -------------------------------------------------------------------------------- */
 
 static void test_generated(void **state)
 {
@@ -205,7 +206,7 @@ static void test_left_over_of_a_crash(void **state)
         assert_int_equal(access(path_of(f, 0, "CREDENTIALS.new"), F_OK), -1);
 }
 
-/* ---- files ---------------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 #define GOOD "# mine\naccess_key = mine\nsecret_key=0123456789\n"
 
@@ -305,7 +306,7 @@ static void test_copies_that_differ(void **state)
         assert_null(strstr(f->error.text, "other-secret"));
 }
 
-/* ---- sealed ---------------------------------------------------------------------------------------- */
+/* ---- sealed ---------------------------------------------------------------------------------- */
 
 /* What an earlier version left in plain text is sealed at the first start, drive by drive. */
 static void test_plain_files_are_taken_over(void **state)
@@ -410,7 +411,10 @@ static void test_rotated_credentials(void **state)
         first = f->c;
         copy_file(path_of(f, 1, "CREDENTIALS"), path_of(f, 2, "old"));
         assert_int_equal(srv_credentials_rotate(&f->settings, &f->error), 0);
-        /* Cut short after the first drive, or the second was away: the later ones are in force, and kept everywhere. */
+        /*
+         * Cut short after the first drive, or the second was away: the later ones are in force, and
+         * kept everywhere.
+         */
         copy_file(path_of(f, 2, "old"), path_of(f, 1, "CREDENTIALS"));
         assert_int_equal(load(f, false), 0);
         assert_string_not_equal(f->c.secret_key, first.secret_key);
@@ -448,7 +452,10 @@ static void test_a_rotated_key(void **state)
         unsetenv(SRV_KEY_ENV);
 }
 
-/* Sealed with a key that is gone, and later than the copy that can be opened: that one may have been revoked. */
+/*
+ * Sealed with a key that is gone, and later than the copy that can be opened: that one may have
+ * been revoked.
+ */
 static void test_a_later_copy_that_cannot_be_opened(void **state)
 {
         struct fixture *f = *state;
@@ -555,7 +562,7 @@ static void test_shown(void **state)
         assert_true(holds(path_of(f, 0, "CREDENTIALS"), "it's-a-secret")); /* looking changes nothing */
 }
 
-/* ---- the environment ------------------------------------------------------------------------------ */
+/* ---- the environment ------------------------------------------------------------------------- */
 
 static void test_environment(void **state)
 {

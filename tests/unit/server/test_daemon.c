@@ -1,5 +1,6 @@
 /*
- * test_daemon.c - the daemon as a process: starting, refusing to start, serving, reloading, stopping.
+ * test_daemon.c - the daemon as a process: starting, refusing to start, serving, reloading,
+ * stopping.
  */
 #include "daemon_fixture.h"
 #include "tests/lib/wait.h"
@@ -52,7 +53,7 @@ static void write_file(const char *path, const char *text, mode_t mode)
         close(fd);
 }
 
-/* ---- a life --------------------------------------------------------------------------------------- */
+/* ---- a life ---------------------------------------------------------------------------------- */
 
 static void test_format_serve_restart(void **state)
 {
@@ -80,7 +81,10 @@ static void test_format_serve_restart(void **state)
         assert_int_equal(fx_stop(f), SRV_EXIT_DRAINED);
         assert_non_null(strstr(f->text, "millraced: stopping\n"));
 
-        /* Again, with --format left on the command line: nothing is formatted, nothing is shown again. */
+        /*
+         * Again, with --format left on the command line: nothing is formatted, nothing is shown
+         * again.
+         */
         fx_start(f, ARGS("--format"));
         assert_null(strstr(f->text, f->secret_key));
         assert_int_equal(s3_call(f, "GET", "/bucket/key", NULL), 200);
@@ -113,7 +117,7 @@ static void test_environment_credentials(void **state)
         assert_non_null(strstr(f->text, SRV_ACCESS_KEY_ENV));
 }
 
-/* ---- refusing to start ---------------------------------------------------------------------------- */
+/* ---- refusing to start ----------------------------------------------------------------------- */
 
 /* It ends with status 2, and the one line it says has all these parts. */
 static void refuses(struct daemon_fixture *f, const char *const args[], const char *part, const char *other)
@@ -179,7 +183,7 @@ static void test_bad_files(void **state)
         refuses(f, ARGS("--tls-cert", cert, "--tls-key", key, "--format"), "tls_cert", cert);
 }
 
-/* ---- the admin listener --------------------------------------------------------------------------- */
+/* ---- the admin listener ---------------------------------------------------------------------- */
 
 static long admin_call(struct daemon_fixture *f, const char *method, const char *path, const char *body)
 {
@@ -314,7 +318,7 @@ static void test_admin(void **state)
         assert_int_equal(fx_stop(f), SRV_EXIT_DRAINED);
 }
 
-/* ---- reloading ------------------------------------------------------------------------------------ */
+/* ---- reloading ------------------------------------------------------------------------------- */
 
 static void hang_up(struct daemon_fixture *f)
 {
@@ -410,7 +414,7 @@ static void test_tls(void **state)
         assert_int_equal(fx_stop(f), SRV_EXIT_DRAINED);
 }
 
-/* ---- the service manager -------------------------------------------------------------------------- */
+/* ---- the service manager --------------------------------------------------------------------- */
 
 static bool manager_got(int fd, const char *part)
 {
@@ -444,7 +448,10 @@ static void test_service_manager(void **state)
         close(fd);
 }
 
-/* SIGTERM while it starts, and while a client keeps its connection open: an idle connection delays nothing. */
+/*
+ * SIGTERM while it starts, and while a client keeps its connection open: an idle connection delays
+ * nothing.
+ */
 static void test_stop_at_any_time(void **state)
 {
         struct daemon_fixture *f = *state;

@@ -1,5 +1,6 @@
 /*
- * test_daemon_log.c - server/daemon_log.c: which messages are kept for support bundles, how many, and which never.
+ * test_daemon_log.c - server/daemon_log.c: which messages are kept for support bundles, how many,
+ * and which never.
  */
 #include "server/daemon_log.h"
 

@@ -1,5 +1,6 @@
 /*
- * test_forecast.c - when drives will be full, in virtual time: what grows steadily, what does not, what is deleted, and what only looks like growth.
+ * test_forecast.c - when drives will be full, in virtual time: what grows steadily, what does not,
+ * what is deleted, and what only looks like growth.
  */
 #include "server/forecast.h"
 
@@ -146,7 +147,10 @@ static void what_stays_of_it_is(void **state)
         is_about(left(daily / DAY), 0.5);
 }
 
-/* After half of everything was deleted the week promises too much for days; but what fills the drive before tomorrow is seen in hours. */
+/*
+ * After half of everything was deleted the week promises too much for days; but what fills the
+ * drive before tomorrow is seen in hours.
+ */
 static void a_large_delete(void **state)
 {
         double growth = 2 * GB / HOUR;
@@ -222,7 +226,10 @@ static void another_drive_in_the_slot(void **state)
         is_never();
 }
 
-/* Nobody looked for a while, and the file system grew meanwhile: what is older than the window is forgotten, the rest counts. */
+/*
+ * Nobody looked for a while, and the file system grew meanwhile: what is older than the window is
+ * forgotten, the rest counts.
+ */
 static void a_gap(void **state)
 {
         double growth = left(1) / (10 * DAY);

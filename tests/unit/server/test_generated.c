@@ -1,6 +1,6 @@
 /*
- * test_generated.c - what is made of the tables and kept in the tree is what the tables say now. Run in the folder of
- * the project.
+ * test_generated.c - what is made of the tables and kept in the tree is what the tables say now.
+ * Run in the folder of the project.
  *
  * When it fails: server/generate.sh MILLRACED writes the files again.
  */

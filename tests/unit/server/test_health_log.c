@@ -1,6 +1,6 @@
 /*
- * test_health_log.c - what an operator reads of the store's state: each transition once, those that come often at most
- * once a minute.
+ * test_health_log.c - what an operator reads of the store's state: each transition once, those that
+ * come often at most once a minute.
  */
 #include "server/health_log.h"
 #include "server/daemon_log.h"

@@ -1,5 +1,6 @@
 /*
- * test_metrics.c - /metrics: the text is what Prometheus reads, and the figures are where they belong.
+ * test_metrics.c - /metrics: the text is what Prometheus reads, and the figures are where they
+ * belong.
  */
 #include "server/metrics.h"
 
@@ -11,7 +12,7 @@
 
 #include <cmocka.h>
 
-/* ---- a strict reader of the text format ------------------------------------------------------------ */
+/* ---- a strict reader of the text format ------------------------------------------------------ */
 
 #define SERIES_MAX 4096
 
@@ -140,7 +141,7 @@ static void check_text(const char *text)
         free(r);
 }
 
-/* ---- figures -------------------------------------------------------------------------------------- */
+/* ---- figures --------------------------------------------------------------------------------- */
 
 static void fill_drives(struct eng_health *h)
 {

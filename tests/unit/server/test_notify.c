@@ -1,5 +1,6 @@
 /*
- * test_notify.c - the sd_notify protocol, against a socket of our own in place of the service manager's.
+ * test_notify.c - the sd_notify protocol, against a socket of our own in place of the service
+ * manager's.
  */
 #include "server/notify.h"
 

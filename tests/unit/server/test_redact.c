@@ -1,5 +1,6 @@
 /*
- * test_redact.c - server/redact.c: no form of a signature, token or key gets through, and what is none does.
+ * test_redact.c - server/redact.c: no form of a signature, token or key gets through, and what is
+ * none does.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,6 @@
 /*
- * test_settings.c - settings: values of every type, every way to be wrong, who overrides whom, and the sample file.
+ * test_settings.c - settings: values of every type, every way to be wrong, who overrides whom, and
+ * the sample file.
  */
 #include "server/settings.h"
 
@@ -83,7 +84,7 @@ static void refused(struct fixture *f, int rv, const char *part)
         assert_null(strchr(f->error.text, '\n'));
 }
 
-/* ---- values --------------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 static void test_sizes(void **state)
 {
@@ -215,7 +216,7 @@ static void test_formats_round_trip(void **state)
         assert_string_equal(text, "1m");
 }
 
-/* ---- the command line ----------------------------------------------------------------------------- */
+/* ---- the command line ------------------------------------------------------------------------ */
 
 static void test_defaults(void **state)
 {
@@ -347,7 +348,7 @@ static void test_actions(void **state)
         assert_string_equal(f->settings.drive.item[0], "--help");
 }
 
-/* ---- the file ------------------------------------------------------------------------------------- */
+/* ---- the file -------------------------------------------------------------------------------- */
 
 static void test_file(void **state)
 {

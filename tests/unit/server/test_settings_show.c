@@ -1,5 +1,6 @@
 /*
- * test_settings_show.c - server/settings_show.c: values as text that a file could have, and secrets that are not shown.
+ * test_settings_show.c - server/settings_show.c: values as text that a file could have, and secrets
+ * that are not shown.
  */
 #include "server/settings.h"
 
@@ -78,7 +79,10 @@ static void test_round_trip(void **state)
         srv_settings_free(&other);
 }
 
-/* A setting that is named like a secret is one, unless it names a file, counts something, or is listed here as harmless. */
+/*
+ * A setting that is named like a secret is one, unless it names a file, counts something, or is
+ * listed here as harmless.
+ */
 static void test_secrets(void **state)
 {
         static const char *const words[] = {"key", "secret", "password", "token", "credential"};

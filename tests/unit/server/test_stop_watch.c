@@ -1,5 +1,6 @@
 /*
- * test_stop_watch.c - closing that does not end ends the process, with its status and a line in the log; closing that ends is left alone.
+ * test_stop_watch.c - closing that does not end ends the process, with its status and a line in the
+ * log; closing that ends is left alone.
  */
 #include <stdio.h>
 #include <string.h>
