@@ -144,6 +144,13 @@ enum fmt_space {
         FMT_SPACE_OBJECT = 2,          /* rest: key */
         FMT_SPACE_UPLOAD = 3,          /* rest: esc(key) 00 01 upload id[16] (time-ordered) */
         FMT_SPACE_PART = 4,            /* rest: esc(key) 00 01 upload id[16] part number u16 big-endian */
+        /*
+         * A key is one name today. Who asks for it by FMT_SPACE_OBJECT, and would have to say which
+         * version is meant: txn/txn.c, txn/lookup.c, object/objects.c, object/complete.c,
+         * object/list.c, and the walks of upkeep/heal.c, upkeep/scrub.c and upkeep/verify.c. The
+         * gateway knows the id `null` alone: s3/op_shared.c, s3/op_list.c, s3/op_delete.c,
+         * rdma/entry.c.
+         */
         FMT_SPACE_VERSION = 5          /* reserved. rest: esc(key) 00 01, complement of the PG sequence u64 big-endian: newest first */
 };                                     /* esc(): each byte 00 becomes 00 FF, so order stays bytewise */
 #define FMT_SPACE_LAST FMT_SPACE_PART  /* that this build reads and writes */
@@ -229,6 +236,12 @@ struct fmt_value {
         uint32_t pg;                   /* of the name */
         uint32_t parts;                /* number of fmt_part that follow attrs: 0 for inline, else >= 1 */
         uint64_t seq;
+        /*
+         * Bytes of the object, and today also those that are stored. As stored bytes it is taken by
+         * object/put_buffer.c (units that a client's device fills), object/complete.c (offsets of
+         * parts), upkeep/verify_value.c and upkeep/rebuild_plan.c (which shards there are), and,
+         * with fmt_part.size, by record/stripe.c. Where the two are to differ: FMT_FIELD_STORED.
+         */
         uint64_t size;
         int64_t mtime_ms;
         uint64_t log_file;             /* drive-local: where the record stands */

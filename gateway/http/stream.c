@@ -5,6 +5,12 @@
  * connection is suspended until the engine wakes it. An error in the middle cuts the connection,
  * since the status has left: never a wrong byte (I5). The CRC32C of a large answer is not known
  * before its last byte: a client that asked for it gets it behind that.
+ *
+ * The other ways of bytes, for who wants to count or to slow them: http/body.c has those that come
+ * in; rdma/transfer_get.c, rdma/transfer_put.c and rdma/work_item.c move those of RDMA, and do not
+ * come by here. http/conn_sweep.c cuts connections off that are too slow, and would have to know
+ * who is slowed on purpose. A bucket's attributes are written when it is created, and
+ * bucket/bucket.c has no operation that changes them.
  */
 #include "gateway/http/stream.h"
 

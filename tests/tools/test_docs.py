@@ -96,6 +96,25 @@ def test_every_page_is_in_the_site():
     assert set(nav()) - there == set(), "pages that mkdocs.yml names, and that do not exist"
 
 
+COMMENT = re.compile(r"(/\*.*?\*/|//[^\n]*)|\"(?:\\.|[^\"\\\n])*\"", re.S)
+NAMED = re.compile(r"(?<![\w.<*])([\w/]+\.[ch])\b")
+
+
+def test_comments_name_files_that_exist():
+    """A comment says where a thing is; files that were renamed since lead nowhere."""
+    files = subprocess.run(["git", "ls-files"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout.split()
+    names = {Path(file).name for file in files}
+    stale = []
+    for file in files:
+        if not file.endswith((".c", ".h")) or file.startswith("third_party/") or not (ROOT / file).exists():
+            continue
+        for match in COMMENT.finditer((ROOT / file).read_text()):
+            for named in NAMED.findall(match[1] or ""):
+                if Path(named).name not in names or ("/" in named and not any(known == named or known.endswith("/" + named) for known in files)):
+                    stale.append(f"{file}: {named}")
+    assert stale == []
+
+
 def test_what_is_wrong_is_found(tmp_path):
     (tmp_path / "there.md").write_text("# A (small) heading, x86\n")
     page = tmp_path / "page.md"

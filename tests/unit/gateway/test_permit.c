@@ -1,7 +1,7 @@
 /*
  * gateway/http/permit.c: every operation of the table asks whether it is permitted, with the
  * permission of its row, before anything else is looked for; and what reaches objects that a
- * request's path does not name asks for each (also test_batch.c, test_executor.c,
+ * request's path does not name asks for each (also test_get_batch.c, test_executor.c,
  * test_transfer_put.c).
  */
 #include "gateway/s3/meta.h"
