@@ -58,9 +58,10 @@ void eng_pacer_give_back(struct eng_pacer *pacer, struct eng_pacer_turn *turn)
 
 unsigned eng_pacer_batch(const struct eng_pacer *pacer, uint64_t now, uint64_t bytes, unsigned most)
 {
-        uint64_t n = eng_pacer_rate_now(pacer, now) / (SECOND_NS / SLACK_NS) / bytes;
+        uint64_t n;
 
         assert(bytes > 0 && most > 0);
+        n = eng_pacer_rate_now(pacer, now) / (SECOND_NS / SLACK_NS) / bytes;
         return n == 0 ? 1 : n < most ? (unsigned)n : most;
 }
 

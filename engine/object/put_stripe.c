@@ -233,10 +233,11 @@ static void submit_write(struct put_write *w)
 static void put_write_shard(struct eng_put *put, void *slot, unsigned shard, size_t len)
 {
         unsigned drive = run_drives(put, put->runs - 1)[shard];
-        uint8_t *payload = (uint8_t *)slot + LP_SLOT_HEADER;
+        uint8_t *payload;
         struct put_write *w;
 
         assert(shard < eng_put_shards(put) && slot != NULL);
+        payload = (uint8_t *)slot + LP_SLOT_HEADER;
         if (drive != ENG_NO_DRIVE && eng_put_is_new(put, drive)) {
                 eng_put_lose_drive(put, drive);
                 drive = ENG_NO_DRIVE;
