@@ -32,6 +32,8 @@ CHECK_SECONDS=${CHECK_SECONDS:-1000000}
 JOBS=${JOBS:-$(nproc)}
 # Of integration, these files test other programs than the daemon, and are left to the release build.
 ASAN_WITHOUT="test_bench test_bench_programs test_bench_transport test_tools"
+# Of the unit tests, these take longest under TSan, and are about what disks give back, not about threads: make check-long runs them so.
+TSAN_WITHOUT=${TSAN_WITHOUT-test_unreadable_store test_index_rot test_full test_reclaim_property}
 ASAN_TARGETS="unit-bin programs fake-rdma sim-bin"
 TSAN_TARGETS="unit-bin programs"
 PYTHON=build/venv/bin/python
@@ -113,15 +115,16 @@ folder_for_units() {
 }
 
 unit() {
-        local kind=$1 folder late=
+        local kind=$1 folder late= without=
         time_for 180 "unit ($kind)" || return
         build "$kind" unit-bin || return
         beside_begin
         folder_for_units
         if required "unit ($kind)"; then late=--late-fails; fi
+        if [ "$kind" = tsan ]; then without=$TSAN_WITHOUT; fi
         # most of them wait for each other's threads and for limits
         TMPDIR=$folder python3 tools/unit.py --jobs $((JOBS * 4)) --timeout 600 --seconds "$(left)" $late --counts "$COUNTS" --name "unit ($kind)" \
-                --wrap "$(wrap_for "$kind")" "$BUILD_ROOT/$kind/unit"
+                --wrap "$(wrap_for "$kind")" --without "$without" "$BUILD_ROOT/$kind/unit"
 }
 
 # run_pytest SECONDS ARG...: one run of pytest on $kind, its report in $xml; a test that has not begun after so long is skipped.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs cmocka test programs, a few at a time, each with a time limit, and counts their tests from their TAP output.
 
-    unit.py [--timeout S] [--seconds S] [--late-fails] [--counts FILE] [--wrap COMMAND] [--jobs N] PROGRAM|FOLDER ...
+    unit.py [--timeout S] [--seconds S] [--late-fails] [--counts FILE] [--wrap COMMAND] [--jobs N] [--without NAMES] PROGRAM|FOLDER ...
 
 Prints one line a program and the whole output of those that fail. A program that fails is run once more, alone; if it passes then, a line
 beginning with FLAKY names it. A program that has not begun after --seconds is skipped, and counts as one test: as a failed one with
@@ -95,12 +95,13 @@ def main():
     parser.add_argument("--counts")
     parser.add_argument("--jobs", type=int, default=1, help="programs run at the same time")
     parser.add_argument("--name", default="unit")
+    parser.add_argument("--without", default="", help="names of programs that are left out")
     parser.add_argument("--wrap", default="", help="command that runs each program, e.g. 'setarch -R'")
     parser.add_argument("paths", nargs="+")
     args = parser.parse_args()
     until = time.monotonic() + args.seconds
     total, wrap = [0, 0, 0], shlex.split(args.wrap)
-    all_programs = list(programs(args.paths))
+    all_programs = [program for program in programs(args.paths) if program.name not in args.without.split()]
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
         results = list(pool.map(lambda program: run(program, args.timeout, until, wrap), all_programs))
     for program, result in zip(all_programs, results):
