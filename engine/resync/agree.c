@@ -87,21 +87,7 @@ static void agree_write(struct eng_agree *agree)
                 eng_txn_finish(txn, rv);
                 return;
         }
-        memset(op, 0, sizeof(*op));
-        op->kind = ENG_OP_APPEND;
-        op->flags = ENG_OP_RESERVE;
-        op->epoch = txn->at->view.epoch;
-        op->done = agree_written;
-        op->append.body = body.buf;
-        op->append.body_crc = era_crc32c(0, body.buf->data, body.len);
-        op->append.inline_len = agree->keep && agree->bytes != NULL ? agree->bytes->len : 0;
-        op->append.pg = txn->pg;
-        op->append.type = FMT_RECORD_COPY;
-        op->append.seq = seq;
-        op->append.committed = txn->store->pgs[txn->pg].committed; /* else a start that finds the name's last record pending takes it for newer */
-        op->append.time_ms = (uint64_t)lp_wall_ms();
-        op->append.record_epoch = txn->at->view.epoch;
-        eng_drive_submit(txn->store->members[slot].drive, op);
+        eng_copy_append(txn, op, slot, body.buf, agree->keep && agree->bytes != NULL ? agree->bytes->len : 0, seq, agree_written);
 }
 
 /* ---- comparing ------------------------------------------------------------------------------- */

@@ -44,6 +44,26 @@ static void release_op(struct eng_resync *resync)
         resync->op.lookup.value = resync->op.lookup.bytes = NULL;
 }
 
+void eng_copy_append(struct eng_txn *txn, struct eng_op *op, unsigned slot, struct eng_buf *body, size_t inline_len, uint64_t seq,
+                     void (*done)(struct eng_op *op))
+{
+        memset(op, 0, sizeof(*op));
+        op->kind = ENG_OP_APPEND;
+        op->flags = ENG_OP_RESERVE;
+        op->epoch = txn->at->view.epoch;
+        op->done = done;
+        op->append.body = body;
+        op->append.body_crc = era_crc32c(0, body->data, body->len);
+        op->append.inline_len = (uint32_t)inline_len;
+        op->append.pg = txn->pg;
+        op->append.type = FMT_RECORD_COPY;
+        op->append.seq = seq;
+        op->append.committed = txn->store->pgs[txn->pg].committed;
+        op->append.time_ms = (uint64_t)lp_wall_ms();
+        op->append.record_epoch = txn->at->view.epoch;
+        eng_drive_submit(txn->store->members[slot].drive, op);
+}
+
 static void copied(struct eng_op *op)
 {
         struct eng_resync *resync = container_of(op, struct eng_resync, op);
@@ -89,21 +109,7 @@ static void resync_append_copy(struct eng_resync *resync)
         else
                 eng_body_delete(&body, &resync->name);
         body.buf->len = (uint32_t)body.len;
-        memset(op, 0, sizeof(*op));
-        op->kind = ENG_OP_APPEND;
-        op->flags = ENG_OP_RESERVE;
-        op->epoch = txn->at->view.epoch;
-        op->done = copied;
-        op->append.body = body.buf;
-        op->append.body_crc = era_crc32c(0, body.buf->data, body.len);
-        op->append.inline_len = (uint32_t)inline_len;
-        op->append.pg = txn->pg;
-        op->append.type = FMT_RECORD_COPY;
-        op->append.seq = seq;
-        op->append.committed = txn->store->pgs[txn->pg].committed; /* else a start that finds the name's last record pending takes it for newer */
-        op->append.time_ms = (uint64_t)lp_wall_ms();
-        op->append.record_epoch = txn->at->view.epoch;
-        eng_drive_submit(txn->store->members[resync->slot].drive, op);
+        eng_copy_append(txn, op, resync->slot, body.buf, inline_len, seq, copied);
 }
 
 static void have_both(struct eng_op *op)

@@ -25,6 +25,13 @@ struct eng_resync {
 };
 /* -EBADMSG: no name of ours. */
 int eng_resync_start(struct eng_store *store, struct eng_resync *resync);
+/*
+ * Appends a COPY record of the name's group to one drive, with the key locked; op->append.body is the
+ * caller's, to be released by done. The record says what is committed: else a start that finds the
+ * name's last record pending takes it for newer.
+ */
+void eng_copy_append(struct eng_txn *txn, struct eng_op *op, unsigned slot, struct eng_buf *body, size_t inline_len, uint64_t seq,
+                     void (*done)(struct eng_op *op));
 /* Bucket and key of an index name: what its changes are locked by. -EBADMSG: no name of ours. */
 int eng_name_key(const struct eng_name *name, uint64_t *bucket, uint8_t key[FMT_NAME_MAX], size_t *len);
 
