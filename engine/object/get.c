@@ -98,6 +98,12 @@ static void end_get(struct eng_get *get)
                 spare_get(get);
 }
 
+/* Else it is of the metadata alone. */
+static bool reads_bytes(const struct eng_get *get)
+{
+        return (get->lookup.flags & ENG_OP_WANT_INLINE) != 0;
+}
+
 static void object_get_opened(struct eng_lookup *lookup)
 {
         struct eng_get *get = (struct eng_get *)lookup;
@@ -110,7 +116,7 @@ static void object_get_opened(struct eng_lookup *lookup)
                 eng_value_object(lookup->value, &get->object);
                 if (eng_value_has_shards(eng_value_head(lookup->value->data)))
                         rv = index_parts(get);
-                else if (!get->metadata_only && get->object.size != (lookup->bytes == NULL ? 0 : lookup->bytes->len))
+                else if (reads_bytes(get) && get->object.size != (lookup->bytes == NULL ? 0 : lookup->bytes->len))
                         rv = -EIO;
         }
         lp_trace(LP_TRACE_GET_FOUND, (uint64_t)(int64_t)rv, rv == 0 ? get->object.size : 0);
@@ -138,7 +144,7 @@ static struct eng_get *new_get(struct eng_loop *el)
         return get;
 }
 
-static void get_open(struct eng_store *store, uint64_t bucket, struct eng_str key, bool metadata_only, eng_get_opened done, void *arg)
+static void get_open(struct eng_store *store, uint64_t bucket, struct eng_str key, unsigned flags, eng_get_opened done, void *arg)
 {
         bool fit = key.len <= ENG_KEY_MAX;
         struct eng_get *get = fit ? new_get(eng_here(store)) : NULL;
@@ -157,8 +163,7 @@ static void get_open(struct eng_store *store, uint64_t bucket, struct eng_str ke
         get->lookup.store = store;
         get->key_hash = eng_hash_of_key(bucket, key.data, key.len);
         get->lookup.pg = eng_pg_of_hash(store->pg_count, get->key_hash);
-        get->metadata_only = metadata_only;
-        get->lookup.flags = metadata_only ? 0 : ENG_OP_WANT_INLINE;
+        get->lookup.flags = flags;
         get->lookup.pin = true;
         get->lookup.done = object_get_opened;
         eng_name_object(&get->lookup.name, bucket, key.data, key.len);
@@ -168,12 +173,12 @@ static void get_open(struct eng_store *store, uint64_t bucket, struct eng_str ke
 
 void eng_get_open(struct eng_store *store, uint64_t bucket, struct eng_str key, eng_get_opened done, void *arg)
 {
-        get_open(store, bucket, key, false, done, arg);
+        get_open(store, bucket, key, ENG_OP_WANT_INLINE, done, arg);
 }
 
 void eng_get_metadata(struct eng_store *store, uint64_t bucket, struct eng_str key, eng_get_opened done, void *arg)
 {
-        get_open(store, bucket, key, true, done, arg);
+        get_open(store, bucket, key, 0, done, arg);
 }
 
 bool eng_get_each_part(const struct eng_loop *el, uint64_t upto, void (*each)(void *arg, const struct eng_part *part), void *arg)
@@ -439,7 +444,7 @@ void eng_get_proceed(struct eng_get *get)
 int eng_get_start(struct eng_get *get, uint64_t offset, uint64_t len, void (*wake_cb)(void *arg), void *arg)
 {
         assert(get->looked_up && !get->closed);
-        if (get->metadata_only || offset > get->object.size || len > get->object.size - offset)
+        if (!reads_bytes(get) || offset > get->object.size || len > get->object.size - offset)
                 return -EINVAL;
         get->pos = get->ahead = offset;
         get->end = offset + len;

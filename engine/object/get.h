@@ -48,7 +48,6 @@ struct eng_get {
         struct eng_loop *el;
         TAILQ_ENTRY(eng_get) link;     /* el->home.gets */
         bool looked_up;                /* the lookup has come back */
-        bool metadata_only;            /* its bytes were not asked for, and cannot be read */
         uint64_t request;              /* that it is of (loop_trace.h) */
         uint64_t number;
         struct eng_object object;
