@@ -122,8 +122,8 @@ static void free_run(struct eng_job *job)
         unlink_logs(l);
         for (i = 0; i < l->file.head_count; i++)
                 l->file.heads[i].result = read_end(l, &l->file.heads[i]);
-        for (i = 0; i < l->file.deferred_count; i++)
-                eng_segment_unlink_run(&l->file.deferred[i]);
+        for (i = 0; i < l->file.unlink_count; i++)
+                eng_segment_unlink_run(&l->file.unlinks[i]);
         eng_space_look(l->space, l->dir_fd);
 }
 
@@ -161,21 +161,21 @@ static int forget_logs(struct eng_local *l)
 
 static int forget_segments(struct eng_local *l)
 {
-        const struct eng_segment_job *deferred = l->file.deferred;
+        const struct eng_segment_job *unlinks = l->file.unlinks;
         unsigned i;
         int rv = 0;
 
-        l->file.deferred_again = 0;
-        for (i = 0; i < l->file.deferred_count && rv == 0; i++) {
-                if (deferred[i].result == -EBADMSG) /* not the file that the index means: it stays, and so does its row */
+        l->file.unlink_again = 0;
+        for (i = 0; i < l->file.unlink_count && rv == 0; i++) {
+                if (unlinks[i].result == -EBADMSG) /* not the file that the index means: it stays, and so does its row */
                         continue;
-                if (eng_io_again(deferred[i].result))
-                        l->file.deferred[l->file.deferred_again++] = deferred[i];
-                else if (deferred[i].result != 0)
-                        rv = deferred[i].result;
+                if (eng_io_again(unlinks[i].result))
+                        l->file.unlinks[l->file.unlink_again++] = unlinks[i];
+                else if (unlinks[i].result != 0)
+                        rv = unlinks[i].result;
                 else
                         rv = note_gone(&l->segments_gone, &l->segment_gone_count, &l->segment_gone_size,
-                                       eng_segment_job_id(&deferred[i]));
+                                       eng_segment_job_id(&unlinks[i]));
         }
         return rv;
 }
@@ -552,8 +552,8 @@ static void count_free(struct eng_local *l)
                 l->file.free_bytes += l->file.logs[i]->capacity;
                 l->file.logs[i]->going = true;
         }
-        for (i = 0; i < l->file.deferred_count; i++)
-                l->file.free_bytes += eng_segment_job_bytes(&l->file.deferred[i]);
+        for (i = 0; i < l->file.unlink_count; i++)
+                l->file.free_bytes += eng_segment_job_bytes(&l->file.unlinks[i]);
 }
 
 void eng_file_free_dead(struct eng_local *l)
@@ -564,16 +564,16 @@ void eng_file_free_dead(struct eng_local *l)
         trim_next(l);
         if (l->file.free_job.state != ENG_JOB_IDLE)
                 return;
-        assert(l->file.deferred_again <= ENG_FREE_AT_ONCE);
+        assert(l->file.unlink_again <= ENG_FREE_AT_ONCE);
         l->file.log_count = l->file.head_count = 0;
-        l->file.deferred_count = l->file.deferred_again; /* there was no descriptor to look at them */
-        l->file.deferred_again = 0;
+        l->file.unlink_count = l->file.unlink_again; /* there was no descriptor to look at them */
+        l->file.unlink_again = 0;
         pick_logs(l);
-        while (l->file.deferred_count < ENG_FREE_AT_ONCE &&
-               eng_segment_unlink_begin(l->segments, &l->file.deferred[l->file.deferred_count]))
-                l->file.deferred_count++;
+        while (l->file.unlink_count < ENG_FREE_AT_ONCE &&
+               eng_segment_unlink_begin(l->segments, &l->file.unlinks[l->file.unlink_count]))
+                l->file.unlink_count++;
         count_free(l);
-        if (l->file.log_count + l->file.head_count + l->file.deferred_count > 0)
+        if (l->file.log_count + l->file.head_count + l->file.unlink_count > 0)
                 eng_local_give(l, &l->file_worker, &l->file.free_job, free_run, free_done);
 }
 

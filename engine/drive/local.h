@@ -312,7 +312,7 @@ struct eng_file_work {
                 int result;
         } heads[ENG_HEADS_AT_ONCE];        /* headers to be read: they say how the files before theirs ended */
         unsigned head_count;
-        uint64_t free_bytes;  /* of the files in logs and deferred */
+        uint64_t free_bytes;  /* of the files in logs and unlinks */
         unsigned freed_in_flight; /* ENDS and FREED records on their way */
         bool freed_short;         /* for one of them there was no memory */
         unsigned freed_most;      /* gaps in one record; 0: as many as fit. For tests */
@@ -320,9 +320,9 @@ struct eng_file_work {
         uint64_t marks_from,
                 marks_file; /* a MARKS record knows all records of the files before this: the one on its way; the last, 0: none */
         int free_result;
-        struct eng_segment_job deferred[ENG_FREE_AT_ONCE];
-        unsigned deferred_count;
-        unsigned deferred_again; /* the first of them are to be tried again */
+        struct eng_segment_job unlinks[ENG_FREE_AT_ONCE];
+        unsigned unlink_count;
+        unsigned unlink_again; /* the first of them are to be tried again */
         struct eng_job make_job; /* next segment */
         uint64_t make_bytes;     /* claimed for it */
         struct eng_segment_job segment;

@@ -255,7 +255,7 @@ void eng_segment_trim_run(struct eng_segment_job *job)
  * A file that was never opened goes by what the index says of it: only if it is the file that the
  * index means.
  */
-static int deferred_look(const struct eng_segment_job *job, const char *name)
+static int unlink_look(const struct eng_segment_job *job, const char *name)
 {
         int fd = eng_fd_open_plain(job->dir_fd, name), rv;
 
@@ -272,7 +272,7 @@ void eng_segment_unlink_run(struct eng_segment_job *job)
 
         segment_name(job->id, SEGMENT_WHOLE, whole);
         segment_close_all(&job->read_fd, &job->direct_fd, &job->write_fd);
-        job->result = job->look ? deferred_look(job, whole) : 0;
+        job->result = job->look ? unlink_look(job, whole) : 0;
         if (job->result != 0)
                 return;
         job->result = unlinkat(job->dir_fd, whole, 0) == 0 || errno == ENOENT ? 0 : -errno;

@@ -242,7 +242,7 @@ static void test_trim_and_unlink(void **state)
 {
         struct fixture *f = *state;
         struct eng_segment *segment;
-        struct eng_segment_job trim, deferred;
+        struct eng_segment_job trim, unlinked;
         uint64_t offset;
 
         for (unsigned i = 0; i < 31; i++)
@@ -252,18 +252,18 @@ static void test_trim_and_unlink(void **state)
         assert_true(eng_segment_trim_begin(f->set, &trim));
         for (unsigned i = 0; i < 15; i++)
                 eng_segment_dead(f->set, segment, FRAME);
-        assert_false(eng_segment_unlink_begin(f->set, &deferred)); /* the trim holds it */
+        assert_false(eng_segment_unlink_begin(f->set, &unlinked)); /* the trim holds it */
         eng_segment_trim_run(&trim);
         eng_segment_trim_end(f->set, &trim);
-        assert_true(eng_segment_unlink_begin(f->set, &deferred));
-        eng_segment_unlink_run(&deferred);
+        assert_true(eng_segment_unlink_begin(f->set, &unlinked));
+        eng_segment_unlink_run(&unlinked);
 
         segment = eng_segment_find(f->set, 2);
         for (unsigned i = 0; i < 15; i++)
                 eng_segment_dead(f->set, segment, FRAME);
-        assert_true(eng_segment_unlink_begin(f->set, &deferred)); /* never trimmed: its write descriptor goes too */
-        eng_segment_unlink_run(&deferred);
-        assert_int_equal(deferred.result, 0);
+        assert_true(eng_segment_unlink_begin(f->set, &unlinked)); /* never trimmed: its write descriptor goes too */
+        eng_segment_unlink_run(&unlinked);
+        assert_int_equal(unlinked.result, 0);
         assert_false(eng_segment_trim_begin(f->set, &trim));
         assert_false(fixture_exists(f, 1) || fixture_exists(f, 2));
 }
