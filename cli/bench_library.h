@@ -23,7 +23,7 @@ struct bench_library;
 
 /*
  * Opens it for these phases; what cannot be had has been said: a session, where --transport rdma
- * asks for one, or memory. With auto a session that is not to be had is no failure. An interrupt
+ * asks for one, or memory. With auto a session that cannot be opened is no failure. An interrupt
  * cancels its client, too. CLI_OK, CLI_FAILED.
  */
 int bench_library_open(const struct cli_call *call, const struct bench_phase phases[], unsigned count,

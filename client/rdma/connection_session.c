@@ -3,7 +3,7 @@
  *
  * The domain (a device, a protection domain, and the memory registered there) outlives sessions: it
  * is given up when no session can be connected on it, when the endpoint names another address, and
- * at the end. Where RDMA is not to be had, nobody asks for a while: the longer, the more lasting
+ * at the end. Where RDMA does not work, nobody asks for a while: the longer, the more lasting
  * the reason seems.
  */
 #include "client/rdma/connection_session.h"
