@@ -2,8 +2,8 @@
  * walk_worker.h - one loop's share of the upkeep: a walk over the names of the groups whose primary
  * it is (private to heal.c and walk_worker.c).
  */
-#ifndef MILLRACE_ENGINE_LANE_H
-#define MILLRACE_ENGINE_LANE_H
+#ifndef MILLRACE_ENGINE_WALK_WORKER_H
+#define MILLRACE_ENGINE_WALK_WORKER_H
 
 #include "engine/resync/resync.h"
 #include "engine/upkeep/rebuild.h"
