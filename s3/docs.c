@@ -8,20 +8,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "s3_internal.h"
-
-#define BLOCK_SIZE (32u << 10) /* larger than any text of S3_XML_TEXT_MAX */
-
-struct block {
-        struct block *next;
-        size_t used;
-        char bytes[BLOCK_SIZE];
-};
+#include "arena.h"
 
 /* owner: the document. */
 struct s3_doc_private {
         struct s3_xml_reader *reader;
-        struct block *blocks; /* text and checksums the tables point to; bounded by the body's size */
+        struct s3_arena arena; /* text and checksums the tables point to; bounded by the body's size */
         bool any_input;
         unsigned capacity;    /* of the table in use */
         unsigned item_fields; /* bits of enum field seen in the present Part or Object */
@@ -45,30 +37,12 @@ enum field {
 
 static void *docs_keep(struct s3_doc *doc, const void *bytes, size_t len)
 {
-        struct block *block = doc->priv->blocks;
-        char *at;
-
-        if (block == NULL || BLOCK_SIZE - block->used < len + 1) {
-                block = malloc(sizeof(*block));
-                if (block == NULL)
-                        return NULL;
-                block->next = doc->priv->blocks;
-                block->used = 0;
-                doc->priv->blocks = block;
-        }
-        at = block->bytes + block->used;
-        if (len > 0)
-                memcpy(at, bytes, len);
-        at[len] = '\0';
-        block->used += len + 1;
-        return at;
+        return s3_arena_keep(&doc->priv->arena, bytes, len);
 }
 
 static enum s3_error keep_str(struct s3_doc *doc, struct s3_str text, struct s3_str *out)
 {
-        out->data = docs_keep(doc, text.data, text.len);
-        out->len = text.len;
-        return out->data != NULL ? S3_OK : S3_ERR_INTERNAL_ERROR;
+        return s3_arena_keep_str(&doc->priv->arena, text, out);
 }
 
 /* Makes room for one more item in a table of at most max. */
@@ -395,12 +369,7 @@ void s3_doc_free(struct s3_doc *doc)
                 return;
         if (doc->priv != NULL) {
                 s3_xml_reader_free(doc->priv->reader);
-                while (doc->priv->blocks != NULL) {
-                        struct block *next = doc->priv->blocks->next;
-
-                        free(doc->priv->blocks);
-                        doc->priv->blocks = next;
-                }
+                s3_arena_free(&doc->priv->arena);
         }
         free(doc->priv);
         free(doc->parts);
