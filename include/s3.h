@@ -17,6 +17,7 @@
 #include "s3_sigv4.h"    /* AWS Signature Version 4: parse, verify, sign, presign */
 #include "s3_checksum.h" /* checksums, ETags, base64, hex */
 #include "s3_chunked.h"  /* aws-chunked bodies */
+#include "s3_version.h"  /* versioning, version ids */
 #include "s3_xml.h"      /* XML writing, bounded XML reading, the documents clients send */
 #include "s3_request.h"  /* ranges, copy sources, conditions */
 

@@ -8,6 +8,7 @@
 #include "s3_base.h"
 #include "s3_checksum.h"
 #include "s3_uri.h"
+#include "s3_version.h"
 
 #define S3_XML_NAMESPACE "http://s3.amazonaws.com/doc/2006-03-01/"
 
@@ -94,6 +95,7 @@ enum s3_doc_kind {
         S3_DOC_DELETE,
         S3_DOC_CREATE_BUCKET,
         S3_DOC_CONFIG,          /* any other: its elements are counted, and those that have text are kept */
+        S3_DOC_VERSIONING,      /* VersioningConfiguration */
         S3_DOC_KINDS
 };
 #define S3_DOC_LEAVES_MAX 16u
@@ -129,6 +131,7 @@ struct s3_doc {
         unsigned elements;      /* CONFIG: all but the root */
         unsigned leaf_count;    /* CONFIG: of those with text, at most S3_DOC_LEAVES_MAX; there may be more */
         struct s3_header leaf[S3_DOC_LEAVES_MAX];
+        enum s3_versioning versioning;     /* VERSIONING: ENABLED or SUSPENDED */
         struct s3_doc_private *priv;
 };
 
@@ -136,10 +139,32 @@ int s3_doc_new(enum s3_doc_kind kind, struct s3_doc **out); /* -ENOMEM */
 void s3_doc_free(struct s3_doc *doc);                       /* NULL is allowed */
 /*
  * Fragments of any size, then finish. MALFORMED_XML, INVALID_PART_ORDER, INVALID_ARGUMENT,
- * INVALID_REQUEST, KEY_TOO_LONG, NOT_IMPLEMENTED, MAX_MESSAGE_LENGTH, INTERNAL_ERROR (no memory).
- * An empty body is fine for CREATE_BUCKET and CONFIG only.
+ * INVALID_REQUEST, ILLEGAL_VERSIONING, KEY_TOO_LONG,
+ * NOT_IMPLEMENTED, MAX_MESSAGE_LENGTH, INTERNAL_ERROR (no memory). An empty body is fine for
+ * CREATE_BUCKET and CONFIG only; the kinds after CONFIG answer MISSING_REQUEST_BODY. What those
+ * kinds fill holds only after s3_doc_finish() has returned S3_OK.
  */
 enum s3_error s3_doc_feed(struct s3_doc *doc, const void *data, size_t len);
 enum s3_error s3_doc_finish(struct s3_doc *doc);
+/*
+ * A document that is there in one piece, as a store keeps configurations: new, feed and finish in
+ * one. *out is set unless the memory for it was lacking, and is the caller's to free, after an
+ * error as well: it has the message.
+ */
+enum s3_error s3_doc_read(enum s3_doc_kind kind, struct s3_str text, struct s3_doc **out);
+
+/* ---- documents of answers -------------------------------------------------------------------- */
+
+/* An element Deleted of DeleteResult. Strings are absent where the element lacks them. */
+struct s3_deleted {
+        struct s3_str key;
+        struct s3_str version_id;        /* as the request named it */
+        bool marker;                     /* a delete marker was made, or is what was deleted */
+        struct s3_str marker_version_id; /* the id of that marker */
+};
+void s3_deleted_write(struct s3_xml *xml, const struct s3_deleted *deleted);
+
+/* What GET answers; each is a whole document, but for the declaration. */
+void s3_versioning_write(struct s3_xml *xml, enum s3_versioning versioning);
 
 #endif
