@@ -7,6 +7,7 @@
 
 #include "s3_base.h"
 #include "s3_checksum.h"
+#include "s3_tags.h"
 #include "s3_uri.h"
 #include "s3_version.h"
 
@@ -96,6 +97,8 @@ enum s3_doc_kind {
         S3_DOC_CREATE_BUCKET,
         S3_DOC_CONFIG,          /* any other: its elements are counted, and those that have text are kept */
         S3_DOC_VERSIONING,      /* VersioningConfiguration */
+        S3_DOC_OBJECT_TAGGING,  /* Tagging, of an object */
+        S3_DOC_BUCKET_TAGGING,  /* Tagging, of a bucket: more tags */
         S3_DOC_KINDS
 };
 #define S3_DOC_LEAVES_MAX 16u
@@ -132,6 +135,7 @@ struct s3_doc {
         unsigned leaf_count;    /* CONFIG: of those with text, at most S3_DOC_LEAVES_MAX; there may be more */
         struct s3_header leaf[S3_DOC_LEAVES_MAX];
         enum s3_versioning versioning;     /* VERSIONING: ENABLED or SUSPENDED */
+        struct s3_tags tags;               /* OBJECT_TAGGING, BUCKET_TAGGING: within the limits, no key twice */
         struct s3_doc_private *priv;
 };
 
@@ -139,7 +143,7 @@ int s3_doc_new(enum s3_doc_kind kind, struct s3_doc **out); /* -ENOMEM */
 void s3_doc_free(struct s3_doc *doc);                       /* NULL is allowed */
 /*
  * Fragments of any size, then finish. MALFORMED_XML, INVALID_PART_ORDER, INVALID_ARGUMENT,
- * INVALID_REQUEST, ILLEGAL_VERSIONING, KEY_TOO_LONG,
+ * INVALID_REQUEST, INVALID_TAG, BAD_REQUEST (too many tags), ILLEGAL_VERSIONING, KEY_TOO_LONG,
  * NOT_IMPLEMENTED, MAX_MESSAGE_LENGTH, INTERNAL_ERROR (no memory). An empty body is fine for
  * CREATE_BUCKET and CONFIG only; the kinds after CONFIG answer MISSING_REQUEST_BODY. What those
  * kinds fill holds only after s3_doc_finish() has returned S3_OK.
@@ -166,5 +170,6 @@ void s3_deleted_write(struct s3_xml *xml, const struct s3_deleted *deleted);
 
 /* What GET answers; each is a whole document, but for the declaration. */
 void s3_versioning_write(struct s3_xml *xml, enum s3_versioning versioning);
+void s3_tags_write(struct s3_xml *xml, const struct s3_tags *tags);
 
 #endif

@@ -296,6 +296,8 @@ static enum s3_error config_element(struct s3_doc *doc, struct s3_str name, stru
 /* clang-format off */
 static const struct s3_schema *const schemas[S3_DOC_KINDS] = {
         [S3_DOC_VERSIONING] = &s3_versioning_schema,
+        [S3_DOC_OBJECT_TAGGING] = &s3_object_tagging_schema,
+        [S3_DOC_BUCKET_TAGGING] = &s3_bucket_tagging_schema,
 };
 /* clang-format on */
 

@@ -52,7 +52,7 @@ struct s3_doc_private {
         struct s3_delete_object object;
 };
 
-extern const struct s3_schema s3_versioning_schema;
+extern const struct s3_schema s3_versioning_schema, s3_object_tagging_schema, s3_bucket_tagging_schema;
 
 /* Was the element met, in the present one of the elements around it? */
 static inline bool s3_doc_saw(const struct s3_doc *doc, unsigned number)
@@ -77,5 +77,7 @@ struct s3_str s3_xml_trim(struct s3_str text);
 enum s3_error s3_doc_int(struct s3_str text, int64_t *out);
 /* Is the text, white space around it taken off, that word? */
 bool s3_doc_word(struct s3_str text, const char *word);
+/* An element Tag for each. */
+void s3_tag_list_write(struct s3_xml *xml, const struct s3_tag *tags, unsigned count);
 
 #endif
