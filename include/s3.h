@@ -19,6 +19,7 @@
 #include "s3_chunked.h"  /* aws-chunked bodies */
 #include "s3_version.h"  /* versioning, version ids */
 #include "s3_tags.h"     /* tags: limits, header, stored form */
+#include "s3_lock.h"     /* object lock: default retention, retention, legal hold, headers */
 #include "s3_xml.h"      /* XML writing, bounded XML reading, the documents clients send */
 #include "s3_request.h"  /* ranges, copy sources, conditions */
 

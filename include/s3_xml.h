@@ -7,6 +7,7 @@
 
 #include "s3_base.h"
 #include "s3_checksum.h"
+#include "s3_lock.h"
 #include "s3_tags.h"
 #include "s3_uri.h"
 #include "s3_version.h"
@@ -99,6 +100,9 @@ enum s3_doc_kind {
         S3_DOC_VERSIONING,      /* VersioningConfiguration */
         S3_DOC_OBJECT_TAGGING,  /* Tagging, of an object */
         S3_DOC_BUCKET_TAGGING,  /* Tagging, of a bucket: more tags */
+        S3_DOC_LOCK_CONFIG,     /* ObjectLockConfiguration */
+        S3_DOC_RETENTION,       /* Retention */
+        S3_DOC_LEGAL_HOLD,      /* LegalHold */
         S3_DOC_KINDS
 };
 #define S3_DOC_LEAVES_MAX 16u
@@ -136,6 +140,9 @@ struct s3_doc {
         struct s3_header leaf[S3_DOC_LEAVES_MAX];
         enum s3_versioning versioning;     /* VERSIONING: ENABLED or SUSPENDED */
         struct s3_tags tags;               /* OBJECT_TAGGING, BUCKET_TAGGING: within the limits, no key twice */
+        struct s3_lock_config lock_config; /* LOCK_CONFIG */
+        struct s3_retention retention;     /* RETENTION: mode NONE asks to remove it */
+        bool legal_hold;                   /* LEGAL_HOLD */
         struct s3_doc_private *priv;
 };
 
@@ -171,5 +178,8 @@ void s3_deleted_write(struct s3_xml *xml, const struct s3_deleted *deleted);
 /* What GET answers; each is a whole document, but for the declaration. */
 void s3_versioning_write(struct s3_xml *xml, enum s3_versioning versioning);
 void s3_tags_write(struct s3_xml *xml, const struct s3_tags *tags);
+void s3_lock_config_write(struct s3_xml *xml, const struct s3_lock_config *config);
+void s3_retention_write(struct s3_xml *xml, const struct s3_retention *retention);
+void s3_legal_hold_write(struct s3_xml *xml, bool on);
 
 #endif

@@ -298,6 +298,9 @@ static const struct s3_schema *const schemas[S3_DOC_KINDS] = {
         [S3_DOC_VERSIONING] = &s3_versioning_schema,
         [S3_DOC_OBJECT_TAGGING] = &s3_object_tagging_schema,
         [S3_DOC_BUCKET_TAGGING] = &s3_bucket_tagging_schema,
+        [S3_DOC_LOCK_CONFIG] = &s3_lock_config_schema,
+        [S3_DOC_RETENTION] = &s3_retention_schema,
+        [S3_DOC_LEGAL_HOLD] = &s3_legal_hold_schema,
 };
 /* clang-format on */
 

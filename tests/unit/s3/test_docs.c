@@ -338,10 +338,10 @@ static void test_read(void **state)
         s3_doc_free(read);
         assert_int_equal(s3_doc_read(S3_DOC_DELETE, S3_STR("<Delete>"), &read), S3_ERR_MALFORMED_XML);
         s3_doc_free(read);
-        assert_int_equal(s3_doc_read(S3_DOC_VERSIONING, S3_STR(""), &read), S3_ERR_MISSING_REQUEST_BODY);
+        assert_int_equal(s3_doc_read(S3_DOC_RETENTION, S3_STR(""), &read), S3_ERR_MISSING_REQUEST_BODY);
         s3_doc_free(read);
         memset(spaces, ' ', sizeof(spaces));
-        assert_int_equal(s3_doc_read(S3_DOC_VERSIONING, (struct s3_str){spaces, sizeof(spaces)}, &read),
+        assert_int_equal(s3_doc_read(S3_DOC_RETENTION, (struct s3_str){spaces, sizeof(spaces)}, &read),
                          S3_ERR_MAX_MESSAGE_LENGTH);
         s3_doc_free(read);
 }
