@@ -7,6 +7,7 @@
 
 #include "s3_base.h"
 #include "s3_checksum.h"
+#include "s3_lifecycle.h"
 #include "s3_lock.h"
 #include "s3_tags.h"
 #include "s3_uri.h"
@@ -103,6 +104,7 @@ enum s3_doc_kind {
         S3_DOC_LOCK_CONFIG,     /* ObjectLockConfiguration */
         S3_DOC_RETENTION,       /* Retention */
         S3_DOC_LEGAL_HOLD,      /* LegalHold */
+        S3_DOC_LIFECYCLE,       /* LifecycleConfiguration */
         S3_DOC_KINDS
 };
 #define S3_DOC_LEAVES_MAX 16u
@@ -143,6 +145,7 @@ struct s3_doc {
         struct s3_lock_config lock_config; /* LOCK_CONFIG */
         struct s3_retention retention;     /* RETENTION: mode NONE asks to remove it */
         bool legal_hold;                   /* LEGAL_HOLD */
+        struct s3_lifecycle *lifecycle;    /* LIFECYCLE: the document's; s3_doc_take_lifecycle() */
         struct s3_doc_private *priv;
 };
 
@@ -163,6 +166,11 @@ enum s3_error s3_doc_finish(struct s3_doc *doc);
  * error as well: it has the message.
  */
 enum s3_error s3_doc_read(enum s3_doc_kind kind, struct s3_str text, struct s3_doc **out);
+/*
+ * Hands over the lifecycle that was read, which holds beyond s3_doc_free(); the caller frees it by
+ * s3_lifecycle_free(). NULL: there is none, or it was taken.
+ */
+struct s3_lifecycle *s3_doc_take_lifecycle(struct s3_doc *doc);
 
 /* ---- documents of answers -------------------------------------------------------------------- */
 
@@ -181,5 +189,10 @@ void s3_tags_write(struct s3_xml *xml, const struct s3_tags *tags);
 void s3_lock_config_write(struct s3_xml *xml, const struct s3_lock_config *config);
 void s3_retention_write(struct s3_xml *xml, const struct s3_retention *retention);
 void s3_legal_hold_write(struct s3_xml *xml, bool on);
+/*
+ * Rules that were read are written as they were meant: reading the text gives equal rules. Those
+ * with a transition cannot be written: it is left out (see struct s3_lifecycle).
+ */
+void s3_lifecycle_write(struct s3_xml *xml, const struct s3_lifecycle *lifecycle);
 
 #endif

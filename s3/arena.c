@@ -36,22 +36,40 @@ static struct s3_arena_block *arena_block_new(struct s3_arena *arena, size_t len
         return block;
 }
 
-void *s3_arena_keep(struct s3_arena *arena, const void *bytes, size_t len)
+/* Room for len bytes at a multiple of align, a power of two. */
+static char *arena_room(struct s3_arena *arena, size_t len, size_t align)
 {
         struct s3_arena_block *block = arena->blocks;
-        char *at;
+        size_t at = block != NULL ? (block->used + align - 1) & ~(align - 1) : 0;
 
-        assert(len <= S3_ARENA_PIECE_MAX);
-        if (block == NULL || block->size - block->used < len + 1)
-                block = arena_block_new(arena, len + 1);
+        assert(len <= S3_ARENA_PIECE_MAX + 1);
+        if (block == NULL || at > block->size || block->size - at < len) {
+                block = arena_block_new(arena, len);
+                at = 0;
+        }
         if (block == NULL)
                 return NULL;
-        at = block->bytes + block->used;
+        block->used = at + len;
+        return block->bytes + at;
+}
+
+void *s3_arena_keep(struct s3_arena *arena, const void *bytes, size_t len)
+{
+        char *at = arena_room(arena, len + 1, 1);
+
+        if (at == NULL)
+                return NULL;
         if (len > 0)
                 memcpy(at, bytes, len);
         at[len] = '\0';
-        block->used += len + 1;
         return at;
+}
+
+void *s3_arena_keep_aligned(struct s3_arena *arena, const void *bytes, size_t len)
+{
+        char *at = arena_room(arena, len, _Alignof(struct s3_arena_block));
+
+        return at != NULL ? memcpy(at, bytes, len) : NULL;
 }
 
 enum s3_error s3_arena_keep_str(struct s3_arena *arena, struct s3_str text, struct s3_str *out)

@@ -20,6 +20,8 @@ struct s3_arena {
  * S3_ARENA_PIECE_MAX. The memory of all pieces is at most twice their size and one block.
  */
 void *s3_arena_keep(struct s3_arena *arena, const void *bytes, size_t len);
+/* The same for what has pointers or numbers in it: the copy is aligned for them, without a NUL. */
+void *s3_arena_keep_aligned(struct s3_arena *arena, const void *bytes, size_t len);
 /* The same for a string. S3_ERR_INTERNAL_ERROR: no memory. */
 enum s3_error s3_arena_keep_str(struct s3_arena *arena, struct s3_str text, struct s3_str *out);
 /* Frees all pieces and leaves an empty arena. */

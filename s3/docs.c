@@ -301,6 +301,7 @@ static const struct s3_schema *const schemas[S3_DOC_KINDS] = {
         [S3_DOC_LOCK_CONFIG] = &s3_lock_config_schema,
         [S3_DOC_RETENTION] = &s3_retention_schema,
         [S3_DOC_LEGAL_HOLD] = &s3_legal_hold_schema,
+        [S3_DOC_LIFECYCLE] = &s3_lifecycle_schema,
 };
 /* clang-format on */
 
@@ -447,6 +448,7 @@ void s3_doc_free(struct s3_doc *doc)
                 s3_arena_free(&doc->priv->arena);
         }
         free(doc->priv);
+        s3_lifecycle_free(doc->lifecycle);
         free(doc->parts);
         free(doc->objects);
         free(doc);
@@ -485,4 +487,12 @@ enum s3_error s3_doc_read(enum s3_doc_kind kind, struct s3_str text, struct s3_d
                 return S3_ERR_INTERNAL_ERROR;
         error = s3_doc_feed(*out, text.data, text.len);
         return error == S3_OK ? s3_doc_finish(*out) : error;
+}
+
+struct s3_lifecycle *s3_doc_take_lifecycle(struct s3_doc *doc)
+{
+        struct s3_lifecycle *lifecycle = doc->lifecycle;
+
+        doc->lifecycle = NULL;
+        return lifecycle;
 }

@@ -53,7 +53,7 @@ struct s3_doc_private {
 };
 
 extern const struct s3_schema s3_versioning_schema, s3_object_tagging_schema, s3_bucket_tagging_schema,
-        s3_lock_config_schema, s3_retention_schema, s3_legal_hold_schema;
+        s3_lock_config_schema, s3_retention_schema, s3_legal_hold_schema, s3_lifecycle_schema;
 
 /* Was the element met, in the present one of the elements around it? */
 static inline bool s3_doc_saw(const struct s3_doc *doc, unsigned number)

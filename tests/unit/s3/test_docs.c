@@ -335,6 +335,7 @@ static void test_read(void **state)
         assert_int_equal(s3_doc_read(S3_DOC_DELETE, S3_STR("<Delete><Object><Key>k</Key></Object></Delete>"), &read),
                          S3_OK);
         expect_str(read->objects[0].key, "k");
+        assert_null(s3_doc_take_lifecycle(read));
         s3_doc_free(read);
         assert_int_equal(s3_doc_read(S3_DOC_DELETE, S3_STR("<Delete>"), &read), S3_ERR_MALFORMED_XML);
         s3_doc_free(read);
