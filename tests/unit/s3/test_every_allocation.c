@@ -239,6 +239,17 @@ static int work_create(void)
                         0);
 }
 
+static int work_read(void)
+{
+        struct s3_doc *doc;
+        enum s3_error error;
+
+        xml_allocates = true;
+        error = s3_doc_read(S3_DOC_LEGAL_HOLD, S3_STR(""), &doc);
+        s3_doc_free(doc);
+        return error == S3_ERR_MISSING_REQUEST_BODY ? 0 : errno_of(error);
+}
+
 static int work_tagging(void)
 {
         return work_doc(S3_DOC_BUCKET_TAGGING,
@@ -306,6 +317,7 @@ static void test_configurations(void **state)
                         "<Expiration><Days>1</Days></Expiration></Rule>",
                         i % 2 == 0 ? 0 : 3, i % 2 == 0 ? 0 : i, i);
         snprintf(long_text + used, sizeof(long_text) - used, "</LifecycleConfiguration>");
+        sweep(work_read);
         sweep(work_tagging);
         sweep(work_lifecycle);
 }

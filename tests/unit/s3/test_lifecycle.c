@@ -384,6 +384,11 @@ static void test_written(void **state)
         s3_xml_init(&xml, S3_LIFECYCLE_BODY_MAX);
         s3_lifecycle_write(&xml, doc->lifecycle);
         expect_written(&xml, "LifecycleConfiguration", FIRST SECOND THIRD);
+        read_rule(RULE("<ID>n</ID>" ON "<Filter>" PREFIX("y") "</Filter>" NONCURRENT(DAYS("1"))));
+        s3_xml_init(&xml, S3_LIFECYCLE_BODY_MAX);
+        s3_lifecycle_write(&xml, doc->lifecycle);
+        expect_written(&xml, "LifecycleConfiguration",
+                       "<Rule><ID>n</ID><Filter>" PREFIX("y") "</Filter>" ON NONCURRENT(DAYS("1")) "</Rule>");
         read_rule(RULE("<ID>old</ID>" PREFIX("x/") ON EXPIRE));
         s3_xml_init(&xml, S3_LIFECYCLE_BODY_MAX);
         s3_lifecycle_write(&xml, doc->lifecycle);

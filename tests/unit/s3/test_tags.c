@@ -113,6 +113,16 @@ static void test_reserved(void **state)
                        "System tags cannot be added/updated by requester");
 }
 
+/* Tags that came from elsewhere than a document. */
+static void test_count(void **state)
+{
+        const struct s3_tags tags = {.count = 11};
+        const char *message = NULL;
+
+        assert_int_equal(s3_tags_check(&tags, S3_OBJECT_TAGS_MAX, &message), S3_ERR_BAD_REQUEST);
+        assert_string_equal(message, OBJECT_MESSAGE);
+}
+
 static void test_have(void **state)
 {
         struct s3_tags tags = {.count = 2, .tag = {{S3_STR("a"), S3_STR("1")}, {S3_STR("b"), S3_STR("")}}};
@@ -226,7 +236,7 @@ static void test_header(void **state)
 
         assert_int_equal(read_header("", &message), S3_OK);
         assert_int_equal(header_tags.count, 0);
-        assert_int_equal(read_header("a=1&b+c=%2B%3d&d&e=&%C3%A9=x=y&", &message), S3_OK);
+        assert_int_equal(read_header("&a=1&&b+c=%2B%3d&d&e=&%C3%A9=x=y&", &message), S3_OK);
         assert_int_equal(header_tags.count, 5);
         expect_tag(&header_tags.tag[0], "a", "1");
         expect_tag(&header_tags.tag[1], "b c", "+=");
@@ -345,12 +355,19 @@ static void test_stored_random(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_characters),     cmocka_unit_test(test_lengths),
-                cmocka_unit_test(test_reserved),       cmocka_unit_test(test_have),
-                cmocka_unit_test(test_document),       cmocka_unit_test(test_document_refused),
-                cmocka_unit_test(test_document_full),  cmocka_unit_test(test_header),
-                cmocka_unit_test(test_header_refused), cmocka_unit_test(test_directive),
-                cmocka_unit_test(test_stored_form),    cmocka_unit_test(test_stored_damaged),
+                cmocka_unit_test(test_characters),
+                cmocka_unit_test(test_lengths),
+                cmocka_unit_test(test_reserved),
+                cmocka_unit_test(test_count),
+                cmocka_unit_test(test_have),
+                cmocka_unit_test(test_document),
+                cmocka_unit_test(test_document_refused),
+                cmocka_unit_test(test_document_full),
+                cmocka_unit_test(test_header),
+                cmocka_unit_test(test_header_refused),
+                cmocka_unit_test(test_directive),
+                cmocka_unit_test(test_stored_form),
+                cmocka_unit_test(test_stored_damaged),
                 cmocka_unit_test(test_stored_random),
         };
 
