@@ -11,13 +11,17 @@
 #ifndef MILLRACE_S3_H
 #define MILLRACE_S3_H
 
-#include "s3_base.h"     /* strings, the table of errors, bucket names */
-#include "s3_uri.h"      /* request targets, buckets and keys, query parameters, percent-encoding */
-#include "s3_date.h"     /* the date formats of S3 and HTTP */
-#include "s3_sigv4.h"    /* AWS Signature Version 4: parse, verify, sign, presign */
-#include "s3_checksum.h" /* checksums, ETags, base64, hex */
-#include "s3_chunked.h"  /* aws-chunked bodies */
-#include "s3_xml.h"      /* XML writing, bounded XML reading, the documents clients send */
-#include "s3_request.h"  /* ranges, copy sources, conditions */
+#include "s3_base.h"      /* strings, the table of errors, bucket names */
+#include "s3_uri.h"       /* request targets, buckets and keys, query parameters, percent-encoding */
+#include "s3_date.h"      /* the date formats of S3 and HTTP */
+#include "s3_sigv4.h"     /* AWS Signature Version 4: parse, verify, sign, presign */
+#include "s3_checksum.h"  /* checksums, ETags, base64, hex */
+#include "s3_chunked.h"   /* aws-chunked bodies */
+#include "s3_version.h"   /* versioning, version ids */
+#include "s3_tags.h"      /* tags: limits, header, stored form */
+#include "s3_lock.h"      /* object lock: default retention, retention, legal hold, headers */
+#include "s3_lifecycle.h" /* lifecycle rules, and what they make due */
+#include "s3_xml.h"       /* XML writing, bounded XML reading, the documents clients send */
+#include "s3_request.h"   /* ranges, copy sources, conditions */
 
 #endif

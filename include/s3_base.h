@@ -76,6 +76,8 @@ struct s3_header {
         X(ILLEGAL_LOCATION, "IllegalLocationConstraintException", 400,                                                 \
           "The specified location-constraint is incompatible for the region specific endpoint this request was sent "  \
           "to.")                                                                                                       \
+        X(ILLEGAL_VERSIONING, "IllegalVersioningConfigurationException", 400,                                          \
+          "The versioning configuration specified in the request is invalid.")                                         \
         X(INCOMPLETE_BODY, "IncompleteBody", 400,                                                                      \
           "You did not provide the number of bytes specified by the Content-Length HTTP header.")                      \
         X(INSUFFICIENT_STORAGE, "InsufficientStorage", 507, "There is not enough space left to store this request.")   \
@@ -86,6 +88,8 @@ struct s3_header {
         X(INVALID_BUCKET_ACL, "InvalidBucketAclWithObjectOwnership", 400,                                              \
           "Bucket cannot have ACLs set with ObjectOwnership's BucketOwnerEnforced setting")                            \
         X(INVALID_BUCKET_NAME, "InvalidBucketName", 400, "The specified bucket is not valid.")                         \
+        X(INVALID_BUCKET_STATE, "InvalidBucketState", 409,                                                             \
+          "The request is not valid with the current state of the bucket.")                                            \
         X(INVALID_CHUNK_SIZE, "InvalidChunkSizeError", 403,                                                            \
           "Only the last chunk is allowed to have a size less than 8192 bytes")                                        \
         X(INVALID_DIGEST, "InvalidDigest", 400, "The Content-MD5 you specified was invalid.")                          \

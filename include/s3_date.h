@@ -21,4 +21,10 @@ int s3_date_parse_amz(struct s3_str s, int64_t *ms);  /* 20130524T000000Z */
 int s3_date_parse_iso(struct s3_str s, int64_t *ms);  /* 2013-05-24T00:00:00[.123][Z|+hh:mm] */
 int s3_date_parse_http(struct s3_str s, int64_t *ms); /* RFC 1123 (also with +0000 or UTC), RFC 850, asctime */
 
+/*
+ * The same moment so many years later; March 1 where the year has no February 29. Clamped like the
+ * writers.
+ */
+int64_t s3_date_add_years(int64_t ms, unsigned years);
+
 #endif

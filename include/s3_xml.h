@@ -7,7 +7,11 @@
 
 #include "s3_base.h"
 #include "s3_checksum.h"
+#include "s3_lifecycle.h"
+#include "s3_lock.h"
+#include "s3_tags.h"
 #include "s3_uri.h"
+#include "s3_version.h"
 
 #define S3_XML_NAMESPACE "http://s3.amazonaws.com/doc/2006-03-01/"
 
@@ -94,6 +98,13 @@ enum s3_doc_kind {
         S3_DOC_DELETE,
         S3_DOC_CREATE_BUCKET,
         S3_DOC_CONFIG,          /* any other: its elements are counted, and those that have text are kept */
+        S3_DOC_VERSIONING,      /* VersioningConfiguration */
+        S3_DOC_OBJECT_TAGGING,  /* Tagging, of an object */
+        S3_DOC_BUCKET_TAGGING,  /* Tagging, of a bucket: more tags */
+        S3_DOC_LOCK_CONFIG,     /* ObjectLockConfiguration */
+        S3_DOC_RETENTION,       /* Retention */
+        S3_DOC_LEGAL_HOLD,      /* LegalHold */
+        S3_DOC_LIFECYCLE,       /* LifecycleConfiguration */
         S3_DOC_KINDS
 };
 #define S3_DOC_LEAVES_MAX 16u
@@ -129,6 +140,12 @@ struct s3_doc {
         unsigned elements;      /* CONFIG: all but the root */
         unsigned leaf_count;    /* CONFIG: of those with text, at most S3_DOC_LEAVES_MAX; there may be more */
         struct s3_header leaf[S3_DOC_LEAVES_MAX];
+        enum s3_versioning versioning;     /* VERSIONING: ENABLED or SUSPENDED */
+        struct s3_tags tags;               /* OBJECT_TAGGING, BUCKET_TAGGING: within the limits, no key twice */
+        struct s3_lock_config lock_config; /* LOCK_CONFIG */
+        struct s3_retention retention;     /* RETENTION: mode NONE asks to remove it */
+        bool legal_hold;                   /* LEGAL_HOLD */
+        struct s3_lifecycle *lifecycle;    /* LIFECYCLE: the document's; s3_doc_take_lifecycle() */
         struct s3_doc_private *priv;
 };
 
@@ -136,10 +153,46 @@ int s3_doc_new(enum s3_doc_kind kind, struct s3_doc **out); /* -ENOMEM */
 void s3_doc_free(struct s3_doc *doc);                       /* NULL is allowed */
 /*
  * Fragments of any size, then finish. MALFORMED_XML, INVALID_PART_ORDER, INVALID_ARGUMENT,
- * INVALID_REQUEST, KEY_TOO_LONG, NOT_IMPLEMENTED, MAX_MESSAGE_LENGTH, INTERNAL_ERROR (no memory).
- * An empty body is fine for CREATE_BUCKET and CONFIG only.
+ * INVALID_REQUEST, INVALID_TAG, BAD_REQUEST (too many tags), ILLEGAL_VERSIONING, KEY_TOO_LONG,
+ * NOT_IMPLEMENTED, MAX_MESSAGE_LENGTH, INTERNAL_ERROR (no memory). An empty body is fine for
+ * CREATE_BUCKET and CONFIG only; the kinds after CONFIG answer MISSING_REQUEST_BODY. What those
+ * kinds fill holds only after s3_doc_finish() has returned S3_OK.
  */
 enum s3_error s3_doc_feed(struct s3_doc *doc, const void *data, size_t len);
 enum s3_error s3_doc_finish(struct s3_doc *doc);
+/*
+ * A document that is there in one piece, as a store keeps configurations: new, feed and finish in
+ * one. *out is set unless the memory for it was lacking, and is the caller's to free, after an
+ * error as well: it has the message.
+ */
+enum s3_error s3_doc_read(enum s3_doc_kind kind, struct s3_str text, struct s3_doc **out);
+/*
+ * Hands over the lifecycle that was read, which holds beyond s3_doc_free(); the caller frees it by
+ * s3_lifecycle_free(). NULL: there is none, or it was taken.
+ */
+struct s3_lifecycle *s3_doc_take_lifecycle(struct s3_doc *doc);
+
+/* ---- documents of answers -------------------------------------------------------------------- */
+
+/* An element Deleted of DeleteResult. Strings are absent where the element lacks them. */
+struct s3_deleted {
+        struct s3_str key;
+        struct s3_str version_id;        /* as the request named it */
+        bool marker;                     /* a delete marker was made, or is what was deleted */
+        struct s3_str marker_version_id; /* the id of that marker */
+};
+void s3_deleted_write(struct s3_xml *xml, const struct s3_deleted *deleted);
+
+/* What GET answers; each is a whole document, but for the declaration. */
+void s3_versioning_write(struct s3_xml *xml, enum s3_versioning versioning);
+void s3_tags_write(struct s3_xml *xml, const struct s3_tags *tags);
+void s3_lock_config_write(struct s3_xml *xml, const struct s3_lock_config *config);
+void s3_retention_write(struct s3_xml *xml, const struct s3_retention *retention);
+void s3_legal_hold_write(struct s3_xml *xml, bool on);
+/*
+ * Rules that were read are written as they were meant: reading the text gives equal rules. Those
+ * with a transition cannot be written: it is left out (see struct s3_lifecycle).
+ */
+void s3_lifecycle_write(struct s3_xml *xml, const struct s3_lifecycle *lifecycle);
 
 #endif

@@ -73,6 +73,19 @@ static int date_join(const struct moment *m, int64_t *ms)
         return 0;
 }
 
+int64_t s3_date_add_years(int64_t ms, unsigned years)
+{
+        struct moment m;
+
+        split(ms, &m);
+        m.year += (int)years;
+        if (m.month == 2 && m.day == 29 && days_in_month(m.year, 2) < 29) {
+                m.month = 3;
+                m.day = 1;
+        }
+        return date_join(&m, &ms) == 0 ? ms : LAST_MS;
+}
+
 /* ---- writing --------------------------------------------------------------------------------- */
 
 static char *date_put_number(char *p, int value, int digits)

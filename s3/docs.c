@@ -1,33 +1,15 @@
 /*
- * The XML documents clients send: CompleteMultipartUpload, Delete, CreateBucketConfiguration. Read
- * as they arrive, into tables bounded by S3's own limits; what an element of ours does not know is
- * refused rather than ignored, since it may be a condition. Called by the gateway for the request
- * that owns the document.
+ * The XML documents clients send: CompleteMultipartUpload, Delete, CreateBucketConfiguration, and
+ * the walk through configurations that have a schema, each in a file of its own. Read as they
+ * arrive, into tables bounded by S3's own limits; what an element of ours does not know is refused
+ * rather than ignored, since it may be a condition. Called by the gateway for the request that owns
+ * the document.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "s3_internal.h"
-
-#define BLOCK_SIZE (32u << 10) /* larger than any text of S3_XML_TEXT_MAX */
-
-struct block {
-        struct block *next;
-        size_t used;
-        char bytes[BLOCK_SIZE];
-};
-
-/* owner: the document. */
-struct s3_doc_private {
-        struct s3_xml_reader *reader;
-        struct block *blocks; /* text and checksums the tables point to; bounded by the body's size */
-        bool any_input;
-        unsigned capacity;    /* of the table in use */
-        unsigned item_fields; /* bits of enum field seen in the present Part or Object */
-        struct s3_complete_part part;
-        struct s3_delete_object object;
-};
+#include "docs_internal.h"
 
 enum field {
         FIELD_NUMBER = 1u << 0,
@@ -45,30 +27,12 @@ enum field {
 
 static void *docs_keep(struct s3_doc *doc, const void *bytes, size_t len)
 {
-        struct block *block = doc->priv->blocks;
-        char *at;
-
-        if (block == NULL || BLOCK_SIZE - block->used < len + 1) {
-                block = malloc(sizeof(*block));
-                if (block == NULL)
-                        return NULL;
-                block->next = doc->priv->blocks;
-                block->used = 0;
-                doc->priv->blocks = block;
-        }
-        at = block->bytes + block->used;
-        if (len > 0)
-                memcpy(at, bytes, len);
-        at[len] = '\0';
-        block->used += len + 1;
-        return at;
+        return s3_arena_keep(&doc->priv->arena, bytes, len);
 }
 
 static enum s3_error keep_str(struct s3_doc *doc, struct s3_str text, struct s3_str *out)
 {
-        out->data = docs_keep(doc, text.data, text.len);
-        out->len = text.len;
-        return out->data != NULL ? S3_OK : S3_ERR_INTERNAL_ERROR;
+        return s3_arena_keep_str(&doc->priv->arena, text, out);
 }
 
 /* Makes room for one more item in a table of at most max. */
@@ -92,16 +56,37 @@ static enum s3_error docs_grow(struct s3_doc *doc, void **table, unsigned count,
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-/* XML white space around a number or word. Never used on keys. */
-static struct s3_str trim_xml(struct s3_str s)
+struct s3_str s3_xml_trim(struct s3_str text)
 {
-        while (s.len > 0 && strchr(" \t\r\n", s.data[0]) != NULL) {
-                s.data++;
-                s.len--;
+        while (text.len > 0 && strchr(" \t\r\n", text.data[0]) != NULL) {
+                text.data++;
+                text.len--;
         }
-        while (s.len > 0 && strchr(" \t\r\n", s.data[s.len - 1]) != NULL)
-                s.len--;
-        return s;
+        while (text.len > 0 && strchr(" \t\r\n", text.data[text.len - 1]) != NULL)
+                text.len--;
+        return text;
+}
+
+enum s3_error s3_doc_int(struct s3_str text, int64_t *out)
+{
+        bool negative;
+        uint64_t number;
+
+        text = s3_xml_trim(text);
+        negative = text.len > 0 && text.data[0] == '-';
+        if (negative || (text.len > 0 && text.data[0] == '+')) {
+                text.data++;
+                text.len--;
+        }
+        if (s3_parse_uint(text, negative ? (uint64_t)INT32_MAX + 1 : INT32_MAX, &number) != 0)
+                return S3_ERR_MALFORMED_XML;
+        *out = negative ? -(int64_t)number : (int64_t)number;
+        return S3_OK;
+}
+
+bool s3_doc_word(struct s3_str text, const char *word)
+{
+        return s3_str_eq(s3_xml_trim(text), s3_str_of(word));
 }
 
 /* An element that S3 knows and that means more than is done here. */
@@ -115,7 +100,7 @@ static enum s3_error refuse_element(struct s3_doc *doc, struct s3_str name)
         return S3_ERR_NOT_IMPLEMENTED;
 }
 
-static enum s3_error docs_refuse(struct s3_doc *doc, enum s3_error error, const char *message)
+enum s3_error s3_doc_refuse(struct s3_doc *doc, enum s3_error error, const char *message)
 {
         doc->message = message;
         return error;
@@ -136,21 +121,21 @@ static enum s3_error part_number(struct s3_doc *doc, struct s3_str text)
 {
         uint64_t number;
 
-        text = trim_xml(text);
+        text = s3_xml_trim(text);
         if (text.len > 1 && text.data[0] == '-' &&
             s3_parse_uint((struct s3_str){text.data + 1, text.len - 1}, UINT64_MAX, &number) != -EINVAL)
-                return docs_refuse(doc, S3_ERR_INVALID_ARGUMENT, "PartNumber must be >= 1");
+                return s3_doc_refuse(doc, S3_ERR_INVALID_ARGUMENT, "PartNumber must be >= 1");
         switch (s3_parse_uint(text, S3_PARTS_MAX, &number)) {
         case 0:
                 break;
         case -ERANGE:
-                return docs_refuse(doc, S3_ERR_INVALID_ARGUMENT,
-                                   "Part number must be an integer between 1 and 10000, inclusive");
+                return s3_doc_refuse(doc, S3_ERR_INVALID_ARGUMENT,
+                                     "Part number must be an integer between 1 and 10000, inclusive");
         default:
                 return S3_ERR_MALFORMED_XML;
         }
         if (number == 0)
-                return docs_refuse(doc, S3_ERR_INVALID_ARGUMENT, "PartNumber must be >= 1");
+                return s3_doc_refuse(doc, S3_ERR_INVALID_ARGUMENT, "PartNumber must be >= 1");
         doc->priv->part.number = (uint16_t)number;
         return S3_OK;
 }
@@ -160,9 +145,9 @@ static enum s3_error part_checksum(struct s3_doc *doc, enum s3_checksum kind, st
         struct s3_complete_part *part = &doc->priv->part;
         uint8_t value[S3_CHECKSUM_MAX];
 
-        if (!docs_first_of(doc, FIELD_CHECKSUM) || s3_checksum_parse(kind, trim_xml(text), value) != 0)
-                return docs_refuse(doc, S3_ERR_INVALID_ARGUMENT,
-                                   "Invalid Base64 or multiple checksums present in request");
+        if (!docs_first_of(doc, FIELD_CHECKSUM) || s3_checksum_parse(kind, s3_xml_trim(text), value) != 0)
+                return s3_doc_refuse(doc, S3_ERR_INVALID_ARGUMENT,
+                                     "Invalid Base64 or multiple checksums present in request");
         part->checksum[kind] = docs_keep(doc, value, s3_checksum_info(kind)->len);
         part->checksum_mask |= (uint8_t)S3_CHECKSUM_BIT(kind);
         return part->checksum[kind] != NULL ? S3_OK : S3_ERR_INTERNAL_ERROR;
@@ -178,7 +163,7 @@ static enum s3_error part_field(struct s3_doc *doc, struct s3_str name, struct s
                 return docs_first_of(doc, FIELD_NUMBER) ? part_number(doc, text) : S3_ERR_MALFORMED_XML;
         if (s3_str_eq(name, S3_STR("ETag"))) {
                 /* A part is never multipart itself, so "md5-n" names none. */
-                part->etag_known = s3_etag_parse(trim_xml(text), part->md5, &parts) == 0 && parts == 0;
+                part->etag_known = s3_etag_parse(s3_xml_trim(text), part->md5, &parts) == 0 && parts == 0;
                 return docs_first_of(doc, FIELD_ETAG) ? S3_OK : S3_ERR_MALFORMED_XML;
         }
         if (s3_checksum_by_element(name, &kind) == 0)
@@ -218,7 +203,7 @@ static enum s3_error object_time(struct s3_doc *doc, struct s3_str text)
 {
         struct s3_delete_object *object = &doc->priv->object;
 
-        text = trim_xml(text);
+        text = s3_xml_trim(text);
         object->has_time = true;
         if (s3_date_parse_http(text, &object->time_ms) != 0 && s3_date_parse_iso(text, &object->time_ms) != 0)
                 return S3_ERR_MALFORMED_XML;
@@ -228,7 +213,7 @@ static enum s3_error object_time(struct s3_doc *doc, struct s3_str text)
 static enum s3_error object_size(struct s3_doc *doc, struct s3_str text)
 {
         doc->priv->object.has_size = true;
-        return s3_parse_uint(trim_xml(text), INT64_MAX, &doc->priv->object.size) == 0 ? S3_OK : S3_ERR_MALFORMED_XML;
+        return s3_parse_uint(s3_xml_trim(text), INT64_MAX, &doc->priv->object.size) == 0 ? S3_OK : S3_ERR_MALFORMED_XML;
 }
 
 static enum s3_error object_field(struct s3_doc *doc, struct s3_str name, struct s3_str text)
@@ -238,10 +223,10 @@ static enum s3_error object_field(struct s3_doc *doc, struct s3_str name, struct
         if (s3_str_eq(name, S3_STR("Key")))
                 return docs_first_of(doc, FIELD_KEY) ? object_key(doc, text) : S3_ERR_MALFORMED_XML;
         if (s3_str_eq(name, S3_STR("VersionId")))
-                return docs_first_of(doc, FIELD_VERSION) ? keep_str(doc, trim_xml(text), &object->version_id)
+                return docs_first_of(doc, FIELD_VERSION) ? keep_str(doc, s3_xml_trim(text), &object->version_id)
                                                          : S3_ERR_MALFORMED_XML;
         if (s3_str_eq(name, S3_STR("ETag")))
-                return docs_first_of(doc, FIELD_ETAG) ? keep_str(doc, trim_xml(text), &object->etag)
+                return docs_first_of(doc, FIELD_ETAG) ? keep_str(doc, s3_xml_trim(text), &object->etag)
                                                       : S3_ERR_MALFORMED_XML;
         if (s3_str_eq(name, S3_STR("LastModifiedTime")))
                 return docs_first_of(doc, FIELD_TIME) ? object_time(doc, text) : S3_ERR_MALFORMED_XML;
@@ -264,7 +249,7 @@ static enum s3_error object_end(struct s3_doc *doc)
 
 static enum s3_error delete_quiet(struct s3_doc *doc, struct s3_str text)
 {
-        text = trim_xml(text);
+        text = s3_xml_trim(text);
         doc->quiet = s3_str_eq_nocase(text, S3_STR("true"));
         return doc->quiet || s3_str_eq_nocase(text, S3_STR("false")) ? S3_OK : S3_ERR_MALFORMED_XML;
 }
@@ -285,7 +270,7 @@ static enum s3_error bucket_location(struct s3_doc *doc, struct s3_str text)
 {
         if (!docs_first_of(doc, FIELD_LOCATION))
                 return S3_ERR_MALFORMED_XML;
-        return keep_str(doc, trim_xml(text), &doc->location);
+        return keep_str(doc, s3_xml_trim(text), &doc->location);
 }
 
 /* ---- configurations -------------------------------------------------------------------------- */
@@ -296,7 +281,7 @@ static enum s3_error config_element(struct s3_doc *doc, struct s3_str name, stru
         enum s3_error error;
 
         doc->elements++;
-        text = trim_xml(text);
+        text = s3_xml_trim(text);
         if (text.len == 0 || doc->leaf_count == S3_DOC_LEAVES_MAX)
                 return S3_OK;
         error = keep_str(doc, name, &leaf->name);
@@ -304,6 +289,61 @@ static enum s3_error config_element(struct s3_doc *doc, struct s3_str name, stru
                 error = keep_str(doc, text, &leaf->value);
         doc->leaf_count += error == S3_OK;
         return error;
+}
+
+/* ---- configurations with a schema ------------------------------------------------------------ */
+
+/* clang-format off */
+static const struct s3_schema *const schemas[S3_DOC_KINDS] = {
+        [S3_DOC_VERSIONING] = &s3_versioning_schema,
+        [S3_DOC_OBJECT_TAGGING] = &s3_object_tagging_schema,
+        [S3_DOC_BUCKET_TAGGING] = &s3_bucket_tagging_schema,
+        [S3_DOC_LOCK_CONFIG] = &s3_lock_config_schema,
+        [S3_DOC_RETENTION] = &s3_retention_schema,
+        [S3_DOC_LEGAL_HOLD] = &s3_legal_hold_schema,
+        [S3_DOC_LIFECYCLE] = &s3_lifecycle_schema,
+};
+/* clang-format on */
+
+/* The element of that name at that depth, below those that are open; the schema's count: none. */
+static unsigned schema_find(const struct s3_doc_private *priv, unsigned depth, struct s3_str name)
+{
+        const struct s3_element *elements = priv->schema->elements;
+
+        if (depth == 0)
+                return s3_str_eq(name, s3_str_of(elements[0].name)) ? 0 : priv->schema->count;
+        for (unsigned i = 1; i < priv->schema->count; i++)
+                if (elements[i].parent == priv->path[depth - 1] && s3_str_eq(name, s3_str_of(elements[i].name)))
+                        return i;
+        return priv->schema->count;
+}
+
+static enum s3_error schema_open(struct s3_doc *doc, unsigned depth, struct s3_str name)
+{
+        struct s3_doc_private *priv = doc->priv;
+        const struct s3_schema *schema = priv->schema;
+        unsigned number = schema_find(priv, depth, name);
+        uint64_t below;
+
+        if (number == schema->count || (s3_doc_saw(doc, number) && !schema->elements[number].many))
+                return S3_ERR_MALFORMED_XML;
+        below = S3_SEEN(number);
+        for (unsigned i = number + 1; i < schema->count; i++)
+                if (below & S3_SEEN(schema->elements[i].parent))
+                        below |= S3_SEEN(i);
+        priv->seen = (priv->seen & ~below) | S3_SEEN(number);
+        priv->path[depth] = (uint8_t)number;
+        return schema->open != NULL ? schema->open(doc, number) : S3_OK;
+}
+
+static enum s3_error schema_close(struct s3_doc *doc, unsigned depth, struct s3_str text)
+{
+        const struct s3_schema *schema = doc->priv->schema;
+        unsigned number = doc->priv->path[depth];
+
+        if (!schema->elements[number].text && s3_xml_trim(text).len > 0)
+                return S3_ERR_MALFORMED_XML;
+        return schema->close(doc, number, text);
 }
 
 /* ---- events ---------------------------------------------------------------------------------- */
@@ -330,6 +370,8 @@ static enum s3_error docs_on_open(void *arg, unsigned depth, struct s3_str name)
 
         if (doc->kind == S3_DOC_CONFIG)
                 return S3_OK;
+        if (priv->schema != NULL)
+                return schema_open(doc, depth, name);
         if (depth == 0)
                 return s3_str_eq(name, s3_str_of(shapes[doc->kind].root)) ? S3_OK : S3_ERR_MALFORMED_XML;
         if (depth == 1 && is_item(doc, name)) {
@@ -350,6 +392,8 @@ static enum s3_error docs_on_close(void *arg, unsigned depth, struct s3_str name
 {
         struct s3_doc *doc = arg;
 
+        if (doc->priv->schema != NULL)
+                return schema_close(doc, depth, text);
         switch (doc->kind) {
         case S3_DOC_COMPLETE_UPLOAD:
                 return depth == 2 ? part_field(doc, name, text) : depth == 1 ? part_end(doc) : S3_OK;
@@ -363,10 +407,9 @@ static enum s3_error docs_on_close(void *arg, unsigned depth, struct s3_str name
                 return depth == 1 ? bucket_location(doc, text) : S3_OK;
         case S3_DOC_CONFIG:
                 return depth > 0 ? config_element(doc, name, text) : S3_OK;
-        case S3_DOC_KINDS:
-                break;
+        default: /* it has a schema */
+                return S3_ERR_INTERNAL_ERROR;
         }
-        return S3_ERR_INTERNAL_ERROR;
 }
 
 static const struct s3_xml_events doc_events = {.open = docs_on_open, .close = docs_on_close};
@@ -381,7 +424,14 @@ int s3_doc_new(enum s3_doc_kind kind, struct s3_doc **out)
                 return -ENOMEM;
         doc->kind = kind;
         doc->priv = calloc(1, sizeof(*doc->priv));
-        if (doc->priv == NULL || s3_xml_reader_new(&doc_events, doc, S3_XML_BODY_MAX, &doc->priv->reader) != 0) {
+        if (doc->priv == NULL) {
+                s3_doc_free(doc);
+                return -ENOMEM;
+        }
+        doc->priv->schema = schemas[kind];
+        if (s3_xml_reader_new(&doc_events, doc,
+                              doc->priv->schema != NULL ? doc->priv->schema->body_max : S3_XML_BODY_MAX,
+                              &doc->priv->reader) != 0) {
                 s3_doc_free(doc);
                 return -ENOMEM;
         }
@@ -395,14 +445,10 @@ void s3_doc_free(struct s3_doc *doc)
                 return;
         if (doc->priv != NULL) {
                 s3_xml_reader_free(doc->priv->reader);
-                while (doc->priv->blocks != NULL) {
-                        struct block *next = doc->priv->blocks->next;
-
-                        free(doc->priv->blocks);
-                        doc->priv->blocks = next;
-                }
+                s3_arena_free(&doc->priv->arena);
         }
         free(doc->priv);
+        s3_lifecycle_free(doc->lifecycle);
         free(doc->parts);
         free(doc->objects);
         free(doc);
@@ -421,6 +467,8 @@ enum s3_error s3_doc_finish(struct s3_doc *doc)
         doc->empty = !doc->priv->any_input;
         if (doc->empty && (doc->kind == S3_DOC_CREATE_BUCKET || doc->kind == S3_DOC_CONFIG))
                 return S3_OK;
+        if (doc->empty && doc->priv->schema != NULL)
+                return S3_ERR_MISSING_REQUEST_BODY;
         error = s3_xml_reader_finish(doc->priv->reader);
         if (error != S3_OK)
                 return error;
@@ -428,4 +476,23 @@ enum s3_error s3_doc_finish(struct s3_doc *doc)
             (doc->kind == S3_DOC_DELETE && doc->object_count == 0))
                 return S3_ERR_MALFORMED_XML;
         return S3_OK;
+}
+
+enum s3_error s3_doc_read(enum s3_doc_kind kind, struct s3_str text, struct s3_doc **out)
+{
+        enum s3_error error;
+
+        *out = NULL;
+        if (s3_doc_new(kind, out) != 0)
+                return S3_ERR_INTERNAL_ERROR;
+        error = s3_doc_feed(*out, text.data, text.len);
+        return error == S3_OK ? s3_doc_finish(*out) : error;
+}
+
+struct s3_lifecycle *s3_doc_take_lifecycle(struct s3_doc *doc)
+{
+        struct s3_lifecycle *lifecycle = doc->lifecycle;
+
+        doc->lifecycle = NULL;
+        return lifecycle;
 }

@@ -4,8 +4,7 @@
  */
 #include "s3_internal.h"
 
-/* Decodes one name or value behind what buf holds already. */
-static bool decode_piece(struct s3_str raw, char *buf, size_t cap, size_t *used, struct s3_str *out)
+bool s3_query_decode(struct s3_str raw, char *buf, size_t cap, size_t *used, struct s3_str *out)
 {
         int n = s3_percent_decode(raw, true, buf + *used, cap - *used);
 
@@ -32,8 +31,8 @@ enum s3_error s3_query_parse(struct s3_str raw, char *buf, size_t cap, struct s3
                 param = &out->param[out->count];
                 name = s3_str_cut(piece, '=', &value);
                 param->has_value = value.data != NULL;
-                if (!decode_piece(name, buf, cap, &used, &param->name) ||
-                    !decode_piece(value, buf, cap, &used, &param->value))
+                if (!s3_query_decode(name, buf, cap, &used, &param->name) ||
+                    !s3_query_decode(value, buf, cap, &used, &param->value))
                         return S3_ERR_INVALID_URI;
                 out->count++;
         }

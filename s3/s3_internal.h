@@ -61,4 +61,10 @@ struct s3_str s3_str_cut(struct s3_str s, char c, struct s3_str *rest);
 /* Length of the well-formed UTF-8 sequence at the front of s (which is not empty), or 0. */
 size_t s3_utf8_sequence(struct s3_str s);
 
+/*
+ * Decodes one name or value of a query behind the *used bytes that buf holds already. False: bad
+ * escape, invalid UTF-8, no room.
+ */
+bool s3_query_decode(struct s3_str raw, char *buf, size_t cap, size_t *used, struct s3_str *out);
+
 #endif

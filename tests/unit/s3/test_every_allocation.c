@@ -239,6 +239,29 @@ static int work_create(void)
                         0);
 }
 
+static int work_read(void)
+{
+        struct s3_doc *doc;
+        enum s3_error error;
+
+        xml_allocates = true;
+        error = s3_doc_read(S3_DOC_LEGAL_HOLD, S3_STR(""), &doc);
+        s3_doc_free(doc);
+        return error == S3_ERR_MISSING_REQUEST_BODY ? 0 : errno_of(error);
+}
+
+static int work_tagging(void)
+{
+        return work_doc(S3_DOC_BUCKET_TAGGING,
+                        "<Tagging><TagSet><Tag><Key>a</Key><Value>1</Value></Tag></TagSet></Tagging>", 0);
+}
+
+/* Many rules, with and without ids and tags, so that every table grows. */
+static int work_lifecycle(void)
+{
+        return work_doc(S3_DOC_LIFECYCLE, long_text, 0);
+}
+
 static int work_writer(void)
 {
         struct s3_xml xml;
@@ -282,6 +305,23 @@ static void test_documents(void **state)
         sweep(work_create);
 }
 
+static void test_configurations(void **state)
+{
+        size_t used = (size_t)snprintf(long_text, sizeof(long_text), "<LifecycleConfiguration>");
+
+        for (unsigned i = 0; i < 100; i++)
+                used += (size_t)snprintf(
+                        long_text + used, sizeof(long_text) - used,
+                        "<Rule><ID>%.*u</ID><Status>Enabled</Status><Filter><And><Prefix>%0200u</Prefix><Tag>"
+                        "<Key>k</Key><Value>v</Value></Tag></And></Filter>"
+                        "<Expiration><Days>1</Days></Expiration></Rule>",
+                        i % 2 == 0 ? 0 : 3, i % 2 == 0 ? 0 : i, i);
+        snprintf(long_text + used, sizeof(long_text) - used, "</LifecycleConfiguration>");
+        sweep(work_read);
+        sweep(work_tagging);
+        sweep(work_lifecycle);
+}
+
 static void test_writer(void **state)
 {
         sweep(work_writer);
@@ -290,10 +330,8 @@ static void test_writer(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_sums),
-                cmocka_unit_test(test_chunked),
-                cmocka_unit_test(test_documents),
-                cmocka_unit_test(test_writer),
+                cmocka_unit_test(test_sums),           cmocka_unit_test(test_chunked), cmocka_unit_test(test_documents),
+                cmocka_unit_test(test_configurations), cmocka_unit_test(test_writer),
         };
 
         assert_int_equal(xmlMemSetup(xml_free, xml_malloc, xml_realloc, xml_strdup), 0);
