@@ -189,7 +189,7 @@ enum fmt_value_state {
 /* Kinds of fields. A reader keeps those that it does not know. */
 enum fmt_field_kind {
         FMT_FIELD_RETENTION = 1,       /* fmt_retention */
-        FMT_FIELD_TAGS = 2,            /* | count u8 | { key_len u8, value_len u16, key, value } x count | */
+        FMT_FIELD_TAGS = 2,            /* | count u8 | { key_len u16, value_len u16, key, value } x count | */
         FMT_FIELD_STORED = 3,          /* fmt_stored */
         FMT_FIELD_ENVELOPE = 4,        /* | algorithm u16 | key id_len u16 | key id | wrapped key and nonces | */
         FMT_FIELD_REMOTE = 5,          /* | tier u32 | length u32 | name of the copy there | */
