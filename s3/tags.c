@@ -69,18 +69,17 @@ size_t s3_utf16_len(struct s3_str s)
 /* UTF-8 of allowed characters, within a length in UTF-16 units. */
 static bool tag_text_valid(struct s3_str s, size_t max)
 {
-        size_t units = 0;
-
-        while (s.len > 0 && units <= max) {
+        if (s3_utf16_len(s) > max)
+                return false;
+        while (s.len > 0) {
                 size_t n = s3_utf8_sequence(s);
 
                 if (n == 0 || !tag_allows(code_point((const unsigned char *)s.data, n)))
                         return false;
-                units += n == 4 ? 2 : 1;
                 s.data += n;
                 s.len -= n;
         }
-        return units <= max;
+        return true;
 }
 
 static enum s3_error tags_refuse(enum s3_error error, const char *text, const char **message)

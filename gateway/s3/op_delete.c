@@ -104,11 +104,7 @@ static void put_error(struct s3_xml *xml, const struct s3_delete_object *object,
 
 static void put_deleted(struct s3_xml *xml, const struct s3_delete_object *object)
 {
-        s3_xml_open(xml, "Deleted");
-        s3_xml_text(xml, "Key", object->key);
-        if (object->version_id.data != NULL)
-                s3_xml_text(xml, "VersionId", object->version_id);
-        s3_xml_close(xml, "Deleted");
+        s3_deleted_write(xml, &(struct s3_deleted){.key = object->key, .version_id = object->version_id});
 }
 
 static void reply_many(struct gw_request *req)
