@@ -265,6 +265,7 @@ struct call {
         const struct eng_condition *condition;
         uint8_t id[ENG_ID_LEN], part_id[ENG_ID_LEN];
         unsigned number;
+        struct eng_view *view;
         struct eng_put *put;
         struct eng_get *get;
         struct eng_list_params list;
@@ -308,6 +309,21 @@ static struct eng_str str(const char *s)
 static void plain_done(void *arg, int rv)
 {
         finish(arg, rv);
+}
+
+static void start_view(struct call *c)
+{
+        *c->view = c->sf->store->coord->view;
+        finish(c, 0);
+}
+
+struct eng_view sf_view(struct sf *sf)
+{
+        struct eng_view view;
+        struct call c = {.view = &view};
+
+        run(sf, 0, &c, start_view);
+        return view;
 }
 
 static void bucket_made(void *arg, int rv)

@@ -43,6 +43,8 @@ bool sf_wait_ready(struct sf *sf, unsigned seconds);
 bool sf_wait_health(struct sf *sf, bool (*fine)(const struct eng_health *h, void *arg), void *arg, unsigned seconds);
 /* For so long it does not become fine. */
 bool sf_stays_otherwise(struct sf *sf, bool (*fine)(const struct eng_health *h, void *arg), void *arg, unsigned seconds);
+/* As the coordinator has it now; its map lives until the store closes. */
+struct eng_view sf_view(struct sf *sf);
 void sf_close(struct sf *sf);          /* clean end */
 void sf_remove(struct sf *sf);         /* folders too */
 

@@ -145,7 +145,7 @@ static void test_a_row_cannot_be_read(void **state)
                 sf.options.faults = faults[i];
                 assert_int_equal(sf_open(&sf, false), 0);
                 assert_true(sf_wait_health(&sf, is_in, NULL, 30));
-                assert_true(sf.store->coord->view.epoch < 20);
+                assert_true(sf_view(&sf).epoch < 20);
                 check(&sf, ids);
                 close_idle(&sf);
         }

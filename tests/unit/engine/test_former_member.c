@@ -74,9 +74,9 @@ static bool is_fit(const struct keys *keys, const struct eng_placement *map, uin
         return (map->groups[pg].before & before) == before && (map->groups[pg].after & (after | before)) == after;
 }
 
-static void choose_keys(const struct sf *sf, uint64_t bucket, struct keys *keys)
+static void choose_keys(struct sf *sf, uint64_t bucket, struct keys *keys)
 {
-        const struct eng_placement *map = sf->store->coord->view.map;
+        const struct eng_placement *map = sf_view(sf).map;
         unsigned i;
 
         for (i = 0; keys->count < KEYS; i++) {
@@ -89,6 +89,13 @@ static void choose_keys(const struct sf *sf, uint64_t bucket, struct keys *keys)
                 if (is_fit(keys, map, pg))
                         keys->pg[keys->count++] = pg;
         }
+}
+
+static bool is_adding(struct sf *sf)
+{
+        const struct eng_view view = sf_view(sf);
+
+        return view.joining == eng_bit(ADDED) && view.map->adding == eng_bit(ADDED);
 }
 
 /* The drive is being added, and changes reach it. */
@@ -104,8 +111,8 @@ static void begin_adding(struct sf *sf)
         assert_int_equal(eng_drive_add(sf->store, sf->path[ADDED], &number), 0);
         wait_for(sf, number);
         sf->drives++;
-        WAIT_UNTIL(sf->store->coord->view.joining == eng_bit(ADDED) && sf->store->coord->view.map->adding == eng_bit(ADDED));
-        assert_true(sf->store->coord->view.map->adding == eng_bit(ADDED));
+        WAIT_UNTIL(is_adding(sf));
+        assert_true(is_adding(sf));
 }
 
 /*
