@@ -33,6 +33,7 @@
 #define FMT_BLOCK 4096u                /* unit of alignment of batches and frames */
 #define FMT_RECORD_ALIGN 64u
 #define FMT_BODY_MAX (1792u << 10)     /* bytes of one record's body */
+#define FMT_VALUE_MAX (FMT_BODY_MAX - (16u << 10)) /* bytes of one value that is made: a record of it and the rows that go with it must fit */
 #define FMT_NAME_MAX 2304u             /* bytes of one index name */
 #define FMT_INLINE_MAX (128u << 10)    /* inline bytes of one value: what a reader takes, whatever the limit was when it was written */
 #define FMT_CRC_BLOCK (16u << 10)      /* payload bytes covered by one CRC */
@@ -144,16 +145,9 @@ enum fmt_space {
         FMT_SPACE_OBJECT = 2,          /* rest: key */
         FMT_SPACE_UPLOAD = 3,          /* rest: esc(key) 00 01 upload id[16] (time-ordered) */
         FMT_SPACE_PART = 4,            /* rest: esc(key) 00 01 upload id[16] part number u16 big-endian */
-        /*
-         * A key is one name today. Who asks for it by FMT_SPACE_OBJECT, and would have to say which
-         * version is meant: txn/txn.c, txn/lookup.c, object/objects.c, object/complete.c,
-         * object/list.c, and the walks of upkeep/heal.c, upkeep/scrub.c and upkeep/verify.c. The
-         * gateway knows the id `null` alone: s3/op_shared.c, s3/op_list.c, s3/op_delete.c,
-         * rdma/entry.c.
-         */
-        FMT_SPACE_VERSION = 5          /* reserved. rest: esc(key) 00 01, complement of the PG sequence u64 big-endian: newest first */
-};                                     /* esc(): each byte 00 becomes 00 FF, so order stays bytewise */
-#define FMT_SPACE_LAST FMT_SPACE_PART  /* that this build reads and writes */
+        FMT_SPACE_VERSION = 5          /* rest: esc(key) 00 01, complement of the version's number u64 big-endian: newest first */
+};                                     /* esc(): each byte 00 becomes 00 FF, so order stays bytewise. record/spaces.def has a row for each */
+#define FMT_SPACE_LAST FMT_SPACE_VERSION /* that this build reads and writes */
 
 enum fmt_mutation_kind {
         FMT_MUT_PUT = 1,               /* name := value */
@@ -175,7 +169,7 @@ enum fmt_value_flag {
         FMT_VALUE_INLINE = 1           /* the object's bytes are the inline bytes of the record that put it */
 };
 
-/* Reserved bits of fmt_value.state: what a listing must know without reading fields. */
+/* Bits of fmt_value.state: what a listing must know without reading fields. */
 enum fmt_value_state {
         FMT_STATE_MARKER = 1,          /* a delete marker */
         FMT_STATE_NULL = 2,            /* the null version of its key */
@@ -184,7 +178,7 @@ enum fmt_value_state {
         FMT_STATE_ENCRYPTED = 16,
         FMT_STATE_REMOTE = 32          /* the bytes are on another tier */
 };
-#define FMT_STATE_KNOWN 0u             /* bits that this build writes */
+#define FMT_STATE_KNOWN (FMT_STATE_MARKER | FMT_STATE_NULL | FMT_STATE_HOLD | FMT_STATE_HEAD) /* bits that this build writes */
 
 /* Kinds of fields. A reader keeps those that it does not know. */
 enum fmt_field_kind {
@@ -207,12 +201,12 @@ enum fmt_retention_mode {
         FMT_RETENTION_GOVERNANCE = 1,
         FMT_RETENTION_COMPLIANCE = 2
 };
-struct fmt_retention {                 /* Reserved, like the three below */
+struct fmt_retention {
         int64_t until_ms;
         uint8_t mode;                  /* enum fmt_retention_mode */
         uint8_t pad[7];
 };
-struct fmt_stored {
+struct fmt_stored {                    /* reserved, as the next */
         uint64_t bytes;                /* as stored; fmt_value.size is what a client sees */
         uint32_t codec;
         uint32_t pad;
@@ -221,8 +215,8 @@ struct fmt_owner {
         uint64_t account, user;
 };
 struct fmt_head {
-        uint64_t newest, null_seq;     /* PG sequence numbers; 0: none */
-        uint64_t versions;
+        uint64_t newest, null_number;  /* of versions; null_number 0: there is no null version */
+        uint8_t null_id[FMT_ID];       /* object id of the null version: it lives on although this row, which had it, has another value */
 };
 
 /*
@@ -573,7 +567,7 @@ _Static_assert(sizeof(struct fmt_value) == 128, "value");
 _Static_assert(offsetof(struct fmt_value, fields_len) == 62 && offsetof(struct fmt_value, state) == 120, "value of layout 2");
 _Static_assert(sizeof(struct fmt_part) == 56, "part");
 _Static_assert(sizeof(struct fmt_field) == 4 && sizeof(struct fmt_retention) == 16 && sizeof(struct fmt_stored) == 16 &&
-                       sizeof(struct fmt_owner) == 16 && sizeof(struct fmt_head) == 24,
+                       sizeof(struct fmt_owner) == 16 && sizeof(struct fmt_head) == 32,
                "fields");
 _Static_assert(sizeof(struct fmt_term) == 40, "term");
 _Static_assert(sizeof(struct fmt_epoch_drive) == 24, "drive of an epoch");

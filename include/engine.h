@@ -264,8 +264,28 @@ void eng_drive_steps_read(const struct eng_store *store, unsigned slot, struct l
 
 /* ---- buckets --------------------------------------------------------------------------------- */
 
+enum eng_versioning { ENG_VERSIONING_NEVER, ENG_VERSIONING_ENABLED, ENG_VERSIONING_SUSPENDED };
+
+/* WORM protection of a version. */
+enum eng_retention_mode { ENG_RETENTION_NONE, ENG_RETENTION_GOVERNANCE, ENG_RETENTION_COMPLIANCE };
+struct eng_retention {
+        enum eng_retention_mode mode;
+        int64_t until_ms;          /* wall clock */
+};
+
+/* What changes of a bucket's objects are decided by. */
+struct eng_bucket_rules {
+        uint64_t generation;
+        enum eng_versioning versioning;
+        bool lock;                 /* object lock: versions can be protected. Versioning is enabled, for good */
+        enum eng_retention_mode default_mode; /* of new versions that come without one */
+        bool default_years;        /* else days */
+        uint32_t default_period;
+};
+
 struct eng_bucket {
         uint64_t id;               /* new at each creation */
+        struct eng_bucket_rules rules;
         int64_t created_ms;
         char name[ENG_BUCKET_NAME_MAX + 1];
         uint16_t attrs_len;        /* caller's own (region, owner, ...) */
@@ -295,6 +315,25 @@ void eng_bucket_delete(struct eng_store *store, struct eng_str name, eng_done do
 
 /* ---- objects --------------------------------------------------------------------------------- */
 
+/*
+ * Identifies a version of an object. number 0: the null version, which has no other identity.
+ * Numbers of one key's versions ascend in the order in which these were made; a number alone finds
+ * nothing.
+ */
+#define ENG_VERSION_RANDOM 16u
+struct eng_version {
+        uint64_t number;
+        uint8_t random[ENG_VERSION_RANDOM];
+};
+
+/* What an object or version is given beside its bytes and attrs. */
+struct eng_extras {
+        struct eng_str tags;            /* encoded as FMT_FIELD_TAGS; empty: none */
+        struct eng_retention retention; /* mode NONE: the bucket's default */
+        bool hold;                      /* legal hold */
+};
+#define ENG_TAGS_MAX (16u << 10)
+
 /* What is known of one stored thing. Memory belongs to the call that gives it. */
 struct eng_object {
         uint64_t size;
@@ -306,7 +345,12 @@ struct eng_object {
         bool inline_value;              /* its bytes lie in its log record: reading them takes no buffers of the loop */
         uint8_t upload_id[ENG_ID_LEN];  /* of the multipart upload that made it, else zeroes */
         uint8_t tag[8];                 /* caller's own small field, given in listings too (e.g. checksum kind) */
+        struct eng_version version;     /* number 0 for a plain object, too, which is the null version of its key */
+        bool marker;                    /* a delete marker: there are no bytes */
+        bool hold;                      /* legal hold */
+        struct eng_retention retention;
         struct eng_str attrs;
+        struct eng_str tags;            /* encoded as FMT_FIELD_TAGS; empty: none */
 };
 
 /*
@@ -329,13 +373,18 @@ struct eng_condition {
 struct eng_get; /* one open object: pins its bytes until closed. Owner: home loop */
 
 typedef void (*eng_get_opened)(void *arg, int rv, struct eng_get *get);
-/* Looks a key up. On 0 the caller owns get and must close it. */
-void eng_get_open(struct eng_store *store, uint64_t bucket, struct eng_str key, eng_get_opened opened, void *arg);
+/*
+ * Looks a key up: its newest version, or the one given. On 0 the caller owns get and must close it.
+ * A delete marker is opened like a version: eng_get_object() says that it is one.
+ */
+void eng_get_open(struct eng_store *store, uint64_t bucket, struct eng_str key, const struct eng_version *version, eng_get_opened opened,
+                  void *arg);
 /*
  * The same for the object's metadata alone: no byte of it is read, and eng_get_start() refuses with
  * -EINVAL.
  */
-void eng_get_metadata(struct eng_store *store, uint64_t bucket, struct eng_str key, eng_get_opened opened, void *arg);
+void eng_get_metadata(struct eng_store *store, uint64_t bucket, struct eng_str key, const struct eng_version *version, eng_get_opened opened,
+                      void *arg);
 const struct eng_object *eng_get_object(const struct eng_get *get);
 /*
  * Part i (0-based, < part_count): its number, offset and size in the object, and stored attrs.
@@ -443,6 +492,7 @@ struct eng_put_commit {
         size_t attrs_len;
         struct eng_condition condition;
         int64_t mtime_ms;               /* 0: now */
+        struct eng_extras extras;       /* copied; not of a part. Retention and hold: -ENOLCK where the bucket has no object lock */
 };
 /*
  * done's object is valid during the callback: what was stored (mtime, id). After the callback the
@@ -453,14 +503,39 @@ void eng_put_commit(struct eng_put *put, const struct eng_put_commit *commit, en
 /* Leaves nothing visible. Frees put when its I/O has come back. Not after commit. */
 void eng_put_abort(struct eng_put *put);
 
-/* existed: whether there was an object (S3 answers 204 either way). */
-typedef void (*eng_delete_done)(void *arg, int rv, bool existed);
-void eng_delete(struct eng_store *store, uint64_t bucket, struct eng_str key, const struct eng_condition *condition,
-                eng_delete_done done, void *arg);
+struct eng_deleted {
+        bool existed;                   /* there was an object, or that version (S3 answers 204 either way) */
+        bool versioned;                 /* the bucket's versions have ids, or had */
+        bool marker;                    /* version is a delete marker: made, or deleted */
+        struct eng_version version;     /* that was made, or deleted */
+};
+typedef void (*eng_delete_done)(void *arg, int rv, const struct eng_deleted *deleted);
+struct eng_delete_params {
+        uint64_t bucket;
+        struct eng_str key;             /* copied */
+        const struct eng_version *version; /* NULL: the key's object; a bucket with versioning then gets a delete marker */
+        struct eng_condition condition; /* on the newest version; on the given one, if there is one */
+        bool bypass_governance;
+};
+/* -EACCES: the version is protected by retention or a legal hold. */
+void eng_delete(struct eng_store *store, const struct eng_delete_params *params, eng_delete_done done, void *arg);
+
+/* A change of what a version has beside its bytes. Its mtime stays. */
+struct eng_extras_change {
+        bool set_tags, set_retention, set_hold;
+        struct eng_extras extras;       /* retention NONE removes it */
+        bool bypass_governance;
+};
+/*
+ * Of the newest version (NULL), or the given one. -ENODATA: it is a delete marker; -ENOLCK: retention
+ * or hold without object lock; -EACCES: retention would be shortened or weakened.
+ */
+void eng_extras_set(struct eng_store *store, uint64_t bucket, struct eng_str key, const struct eng_version *version,
+                    const struct eng_extras_change *change, eng_put_done done, void *arg);
 
 /*
- * Rewrites attrs, tag and mtime of an object in place, its bytes untouched (CopyObject onto
- * itself).
+ * Rewrites attrs, tag and mtime of a plain object in place, its bytes untouched (CopyObject onto
+ * itself). -EOPNOTSUPP: a new version has to be written instead.
  */
 void eng_update(struct eng_store *store, uint64_t bucket, struct eng_str key, const struct eng_condition *condition,
                 const void *attrs, size_t attrs_len, const uint8_t tag[8], eng_put_done done, void *arg);
@@ -489,12 +564,35 @@ typedef void (*eng_list_done)(void *arg, int rv, const struct eng_list_entry *en
  */
 void eng_list(struct eng_store *store, const struct eng_list_params *params, eng_list_done done, void *arg);
 
+struct eng_version_entry {
+        struct eng_str key;               /* of a common prefix: the prefix with its delimiter */
+        bool is_prefix;
+        bool latest;                      /* the newest version of its key */
+        struct eng_object object;         /* without attrs and tags */
+};
+typedef void (*eng_versions_done)(void *arg, int rv, const struct eng_version_entry *entries, unsigned count, bool more);
+/*
+ * Versions and delete markers, in order of key, the newest of a key first. after_version continues
+ * inside the key named by params->after; NULL: behind that key. If the version with the id null was
+ * given and is gone, the key's versions are listed from the first one on.
+ */
+void eng_version_list(struct eng_store *store, const struct eng_list_params *params, const struct eng_version *after_version,
+                      eng_versions_done done, void *arg);
+
 /* -- multipart -- */
 
 typedef void (*eng_upload_done)(void *arg, int rv, const uint8_t upload_id[ENG_ID_LEN]);
-void eng_upload_create(struct eng_store *store, uint64_t bucket, struct eng_str key, const void *attrs, size_t attrs_len,
-                       const uint8_t tag[8], eng_upload_done done, void *arg);
-/* The upload's attrs, tag and mtime. object is valid during the callback. */
+struct eng_upload_params {
+        uint64_t bucket;
+        struct eng_str key;
+        const void *attrs;
+        size_t attrs_len;
+        uint8_t tag[8];
+        struct eng_extras extras;       /* that the completed object will have. -ENOLCK as for a put */
+};
+/* All of params is copied. */
+void eng_upload_create(struct eng_store *store, const struct eng_upload_params *params, eng_upload_done done, void *arg);
+/* The upload's attrs, tag, extras and mtime. object is valid during the callback. */
 typedef void (*eng_object_done)(void *arg, int rv, const struct eng_object *object);
 void eng_upload_get(struct eng_store *store, uint64_t bucket, struct eng_str key, const uint8_t upload_id[ENG_ID_LEN],
                     eng_object_done done, void *arg);

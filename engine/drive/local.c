@@ -271,6 +271,7 @@ static void free_state(struct eng_local *l)
         eng_probe_close(l);
         eng_rot_free(l);
         eng_index_reader_free(l->reader);
+        eng_index_reader_free(l->second_reader);
         eng_index_close(l->index);
         eng_file_drop_made(l);
         eng_segments_close(l->segments);

@@ -493,7 +493,8 @@ struct eng_local {
         struct eng_epochs epochs;
         struct eng_cache *cache;
         struct eng_index *index;
-        struct eng_index_txn *reader; /* asks before it touches a page: pages.c */
+        struct eng_index_txn *reader; /* asks before it touches a page: pages.c; as the next */
+        struct eng_index_txn *second_reader; /* of scans that need two */
         struct eng_pages pages;
         bool index_condemned;
         struct eng_job condemn_job; /* leaves the mark */

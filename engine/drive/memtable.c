@@ -58,6 +58,7 @@ bool eng_value_same_shards(const void *older, size_t older_len, const void *newe
 {
         struct fmt_value a, b;
         struct eng_part first, part;
+        struct fmt_head versions;
         size_t pos = 0;
         int rv;
 
@@ -65,6 +66,8 @@ bool eng_value_same_shards(const void *older, size_t older_len, const void *newe
         memcpy(&b, newer, sizeof(b));
         if (memcmp(a.id, b.id, FMT_ID) == 0)
                 return true;
+        if (eng_value_head_field(newer, newer_len, &versions) && memcmp(a.id, versions.null_id, FMT_ID) == 0)
+                return true; /* it has become the null version, which is a row of its own (V9) */
         if (a.parts == 0 || b.parts == 0 || eng_value_next_part(older, older_len, &pos, &first) != 1)
                 return false;
         pos = 0;

@@ -87,6 +87,8 @@ static int open_index(struct eng_local *l, struct eng_error *error)
         if (rv == 0)
                 rv = eng_index_reader_new(l->index, &l->reader);
         if (rv == 0)
+                rv = eng_index_reader_new(l->index, &l->second_reader);
+        if (rv == 0)
                 rv = eng_damage_log_lost(l);
         if (rv != 0)
                 return eng_error_set(error, rv, "%s cannot be opened: %s", path, strerror(-rv));

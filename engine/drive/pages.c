@@ -74,7 +74,9 @@ int eng_pages_open(struct eng_local *l)
 {
         int rv = eng_resident_open(&l->pages.resident);
 
-        return rv != 0 ? rv : eng_index_reader_ask(l->reader, pages_ask, l);
+        if (rv == 0)
+                rv = eng_index_reader_ask(l->reader, pages_ask, l);
+        return rv != 0 ? rv : eng_index_reader_ask(l->second_reader, pages_ask, l);
 }
 
 void eng_pages_tick(struct eng_local *l)

@@ -1,37 +1,31 @@
 /*
- * scan.c - SCAN: visible names in order, merged from the active generation, the frozen one and the
- * index.
+ * scan.c - SCAN: visible names in order, with their values, or the common prefixes that they have.
  *
- * All three are in bytewise order. At each step the least name wins, and among equals the newest
- * source; a tombstone there hides the name below. With a delimiter all names under a common prefix
- * make one entry, and the sources seek past it. A scan that meets much it may not give (tombstones,
- * other groups) works in slices, one per message, so that it never holds the loop; nothing but the
- * last name is kept between slices, so no snapshot of the index stays open. A page of the index
- * that is not in memory ends a slice, too: the next one begins when it has been read.
+ * With a delimiter all names under a common prefix make one entry, and the scan seeks past it. A
+ * scan that meets much it may not give (tombstones, other groups) works in slices, one per message,
+ * so that it never holds the loop; nothing but the last name is kept between slices, so no snapshot
+ * of the index stays open. A page of the index that is not in memory ends a slice, too: the next one
+ * begins when it has been read.
+ *
+ * With ENG_OP_VERSIONS two streams are gone through side by side: names of objects, and of versions.
+ * What is given has a version's name, plain objects included, and heads are passed over. Both
+ * streams are of one moment: what a batch changes in the index between the beginnings of the two
+ * snapshots is in a generation in memory, too, until this loop drops that.
  *
  * owner: the loop.
  */
 #include "engine/drive/local.h"
+#include "engine/drive/scan_stream.h"
 
 #include <assert.h>
+#include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define SLICE_STEPS  2000u      /* names looked at before others get their turn */
-#define UPLOAD_TAIL  (2u + FMT_ID) /* behind the key in the name of an upload */
 #define ANSWER_BYTES (8u << 20) /* an answer this long ends with more = true */
 #define ENTRY_ALIGN  8u
-
-enum source { ACTIVE, FROZEN, INDEX, SOURCES };
-
-/* Where one source stands. name NULL: at its end. */
-struct cursor {
-        const uint8_t *name;
-        size_t name_len;
-        const struct eng_memtable_name *entry; /* of a generation */
-        struct eng_index_entry found;      /* of the index */
-};
 
 /* One SCAN under way. */
 struct scan {
@@ -39,16 +33,28 @@ struct scan {
         struct eng_op *op;
         struct lp_msg msg;
         struct eng_page_wait wait;
-        struct cursor at[SOURCES];
+        struct eng_scan_stream names;    /* that are given; with ENG_OP_VERSIONS those of versions */
+        struct eng_scan_stream objects;  /* with ENG_OP_VERSIONS: of objects */
         struct eng_buf *out;
         size_t out_size;
         uint32_t count;
         bool more;
+        /* the name under way */
+        const struct eng_cursor *cursor; /* NULL: at the end */
+        bool plain;                      /* it is of an object: name is the version's name that it is given by */
+        const uint8_t *name;
+        size_t name_len;
+        struct eng_name made;
         /* where the next slice begins */
         uint8_t from[FMT_NAME_MAX + 1];
         size_t from_len;
         bool after, ended;
 };
+
+static bool with_versions(const struct scan *scan)
+{
+        return (scan->op->flags & ENG_OP_VERSIONS) != 0;
+}
 
 /* ---- answer ---------------------------------------------------------------------------------- */
 
@@ -102,6 +108,8 @@ static size_t wanted_length(const struct scan *scan, const struct fmt_value *hea
 {
         if ((scan->op->flags & ENG_OP_WANT_PARTS) != 0)
                 return whole;
+        if (with_versions(scan))
+                return eng_value_parts_at(head); /* its fields have what makes its id */
         return sizeof(*head) + ((scan->op->flags & ENG_OP_WANT_ATTRS) != 0 ? head->attrs_len : 0);
 }
 
@@ -124,113 +132,7 @@ static int emit_value(struct scan *scan, const uint8_t *name, size_t name_len, c
         return 0;
 }
 
-/* ---- sources --------------------------------------------------------------------------------- */
-
-static const struct eng_memtable *tail_of(const struct scan *scan, enum source source)
-{
-        return source == ACTIVE ? scan->l->active : scan->l->frozen;
-}
-
-/* A cursor at entry, or behind it as long as it is not a name of its own. */
-static void set_tail(struct cursor *cursor, const struct eng_memtable_name *entry)
-{
-        while (entry != NULL && entry->kind == ENG_MEMTABLE_RANGE)
-                entry = eng_memtable_next(entry);
-        cursor->entry = entry;
-        cursor->name = entry != NULL ? entry->name : NULL;
-        cursor->name_len = entry != NULL ? entry->name_len : 0;
-}
-
-/* rv of eng_index_seek or _next. */
-static int set_index(struct scan *scan, int rv)
-{
-        struct cursor *cursor = &scan->at[INDEX];
-
-        cursor->name = NULL;
-        if (rv == -ENOENT)
-                return 0;
-        if (rv != 0)
-                return rv;
-        cursor->name = cursor->found.name;
-        cursor->name_len = cursor->found.name_len;
-        return 0;
-}
-
-static int seek_all(struct scan *scan, const uint8_t *name, size_t len, bool after)
-{
-        enum source s;
-
-        for (s = ACTIVE; s <= FROZEN; s++)
-                set_tail(&scan->at[s],
-                         tail_of(scan, s) != NULL ? eng_memtable_seek(tail_of(scan, s), name, len, after) : NULL);
-        return set_index(scan, eng_index_seek(scan->l->reader, name, len, after, &scan->at[INDEX].found));
-}
-
-static int scan_advance(struct scan *scan, enum source source)
-{
-        if (source == INDEX)
-                return set_index(scan, eng_index_next(scan->l->reader, &scan->at[INDEX].found));
-        set_tail(&scan->at[source], eng_memtable_next(scan->at[source].entry));
-        return 0;
-}
-
-/* The source that has the least name, the newest among equals; SOURCES: all are at their end. */
-static enum source scan_least(const struct scan *scan)
-{
-        enum source s, best = SOURCES;
-
-        for (s = ACTIVE; s < SOURCES; s++) {
-                if (scan->at[s].name == NULL)
-                        continue;
-                if (best == SOURCES || eng_name_compare(scan->at[s].name, scan->at[s].name_len, scan->at[best].name,
-                                                        scan->at[best].name_len) < 0)
-                        best = s;
-        }
-        return best;
-}
-
-/*
- * What comes next begins behind the name that source stands at: should that need a page that is not
- * there.
- */
-static void scan_remember(struct scan *scan, enum source source)
-{
-        assert(scan->at[source].name_len <= FMT_NAME_MAX);
-        memcpy(scan->from, scan->at[source].name, scan->at[source].name_len);
-        scan->from_len = scan->at[source].name_len;
-        scan->after = true;
-}
-
-/* Steps over the name that source stands at, in all sources. */
-static int scan_step_over(struct scan *scan, enum source source)
-{
-        enum source s;
-        int rv = 0;
-
-        scan_remember(scan, source);
-        for (s = SOURCES; s-- > ACTIVE && rv == 0;) { /* source itself last: its name is compared with */
-                if (s == source || scan->at[s].name == NULL ||
-                    eng_name_compare(scan->at[s].name, scan->at[s].name_len, scan->at[source].name,
-                                     scan->at[source].name_len) != 0)
-                        continue;
-                rv = scan_advance(scan, s);
-        }
-        return rv != 0 ? rv : scan_advance(scan, source);
-}
-
-/* ---- one name -------------------------------------------------------------------------------- */
-
-static void value_at(const struct scan *scan, enum source source, const uint8_t **value, size_t *len)
-{
-        if (source == INDEX) {
-                *value = scan->at[INDEX].found.value;
-                *len = scan->at[INDEX].found.value_len;
-                return;
-        }
-        assert(scan->at[source].entry->kind == ENG_MEMTABLE_PUT);
-        *value = scan->at[source].entry->value->data;
-        *len = scan->at[source].entry->value->len;
-}
+/* ---- what is wanted -------------------------------------------------------------------------- */
 
 static bool pg_wanted(const struct scan *scan, uint32_t pg)
 {
@@ -243,44 +145,156 @@ static bool pg_wanted(const struct scan *scan, uint32_t pg)
         return (pgs[pg / 64] >> pg % 64 & 1) != 0;
 }
 
-/* The name at source is visible and of a group that was asked for. */
-static bool scan_is_wanted(const struct scan *scan, enum source source)
+/* The value is of a group that was asked for, and of a kind. */
+static bool value_wanted(const struct scan *scan, const uint8_t *value)
 {
-        const struct cursor *cursor = &scan->at[source];
-        const uint8_t *value;
-        uint64_t seq;
-        uint32_t pg;
-        size_t len;
+        uint32_t pg, state;
 
-        if (source != INDEX && cursor->entry->kind != ENG_MEMTABLE_PUT)
-                return false;
-        value_at(scan, source, &value, &len);
         memcpy(&pg, value + offsetof(struct fmt_value, pg), sizeof(pg)); /* most names of a listing are of other groups */
         if (!pg_wanted(scan, pg))
                 return false;
-        memcpy(&seq, value + offsetof(struct fmt_value, seq), sizeof(seq));
-        if (source >= FROZEN && eng_memtable_hides(scan->l->active, cursor->name, cursor->name_len, seq))
+        memcpy(&state, value + offsetof(struct fmt_value, state), sizeof(state));
+        if ((scan->op->flags & ENG_OP_NO_MARKERS) != 0 && (state & FMT_STATE_MARKER) != 0)
                 return false;
-        if (source == INDEX && scan->l->frozen != NULL &&
-            eng_memtable_hides(scan->l->frozen, cursor->name, cursor->name_len, seq))
-                return false;
-        return true;
+        return !scan->plain || (state & FMT_STATE_HEAD) == 0;
+}
+
+/* The stream that the name under way is of. */
+static struct eng_scan_stream *stream_of(struct scan *scan)
+{
+        return scan->plain ? &scan->objects : &scan->names;
+}
+
+/* The name under way is visible, and one of those asked for: its value. */
+static bool scan_is_wanted(struct scan *scan, const uint8_t **value, size_t *len)
+{
+        const struct eng_scan_stream *stream = stream_of(scan);
+
+        return eng_stream_value(stream, scan->cursor, value, len) && value_wanted(scan, *value) &&
+               eng_stream_visible(stream, scan->cursor, *value);
 }
 
 /* Length of the common prefix that a name collapses to, 0: none. */
 static size_t scan_common_prefix(const struct eng_op *op, const uint8_t *name, size_t len)
 {
         const uint8_t *found;
+        size_t tail;
 
-        if (op->scan.delimiter == NULL || op->scan.delimiter_len == 0)
+        if (op->scan.delimiter == NULL || op->scan.delimiter_len == 0 || len == 0 || name[0] == 0 || name[0] > FMT_SPACE_LAST)
                 return 0;
-        if (len >= UPLOAD_TAIL && name[0] == FMT_SPACE_UPLOAD)
-                len -= UPLOAD_TAIL; /* the key only: an id may hold any byte */
+        tail = eng_space_tail(name[0]);
+        if (len >= tail)
+                len -= tail; /* the key only: what follows may hold any byte */
         if (len < op->scan.prefix_len)
                 return 0;
         found = memmem(name + op->scan.prefix_len, len - op->scan.prefix_len, op->scan.delimiter,
                        op->scan.delimiter_len);
         return found == NULL ? 0 : (size_t)(found - name) + op->scan.delimiter_len;
+}
+
+/* ---- objects and versions side by side ------------------------------------------------------- */
+
+/*
+ * Where the names of objects begin whose versions are not below `from`, which is the beginning of a
+ * version's name, or the successor of one.
+ */
+static size_t object_from(const uint8_t *from, size_t len, uint8_t out[FMT_NAME_MAX])
+{
+        size_t i, n = 0;
+
+        for (i = 0; i < len && n < FMT_NAME_MAX; i++) {
+                if (i < 9 || from[i] != 0) {
+                        out[n++] = from[i];
+                        continue;
+                }
+                if (i + 1 < len && from[i + 1] == 1) /* the key's end: that object, too */
+                        break;
+                out[n++] = 0;
+                if (i + 1 >= len || from[i + 1] != 0xff) /* behind all versions of the key */
+                        break;
+                i++;
+        }
+        if (n > 0)
+                out[0] = FMT_SPACE_OBJECT;
+        return n;
+}
+
+static int seek_objects(struct scan *scan)
+{
+        uint8_t from[FMT_NAME_MAX];
+        size_t len = scan->from_len;
+
+        if (scan->from_len > 0 && scan->from[0] > FMT_SPACE_VERSION) {
+                from[0] = FMT_SPACE_OBJECT + 1;
+                len = 1;
+        } else {
+                len = object_from(scan->from, scan->from_len, from);
+        }
+        return eng_stream_seek(&scan->objects, from, len, false);
+}
+
+/* The version's name of a plain object, as far as its end mark; value: adds its number. */
+static void name_object(struct scan *scan, const struct eng_cursor *object, const uint8_t *value)
+{
+        uint64_t bucket, seq;
+
+        memcpy(&bucket, object->name + 1, sizeof(bucket));
+        if (value == NULL) {
+                eng_name_versions(&scan->made, be64toh(bucket), object->name + 9, object->name_len - 9);
+                return;
+        }
+        memcpy(&seq, value + offsetof(struct fmt_value, seq), sizeof(seq));
+        eng_name_version(&scan->made, be64toh(bucket), object->name + 9, object->name_len - 9, seq);
+}
+
+static bool is_object_name(const struct eng_cursor *cursor)
+{
+        return cursor != NULL && cursor->name_len > 9 && cursor->name_len <= 9 + ENG_KEY_MAX && cursor->name[0] == FMT_SPACE_OBJECT;
+}
+
+/*
+ * Which of the two streams goes on: an object comes before its versions, of which it has none if it
+ * is a plain one.
+ */
+static void choose_stream(struct scan *scan)
+{
+        const struct eng_cursor *object = eng_stream_least(&scan->objects);
+        const uint8_t *value;
+        size_t len;
+
+        if (!is_object_name(object))
+                return;
+        name_object(scan, object, NULL);
+        if (scan->cursor != NULL && eng_name_compare(scan->made.data, scan->made.len, scan->cursor->name, scan->cursor->name_len) > 0)
+                return;
+        if (eng_stream_value(&scan->objects, object, &value, &len))
+                name_object(scan, object, value);
+        scan->plain = true;
+        scan->cursor = object;
+        scan->name = scan->made.data;
+        scan->name_len = scan->made.len;
+}
+
+/* ---- the scan -------------------------------------------------------------------------------- */
+
+/* Finds the name that comes next. */
+static void scan_look(struct scan *scan)
+{
+        scan->plain = false;
+        scan->cursor = scan->ended ? NULL : eng_stream_least(&scan->names);
+        if (scan->cursor != NULL) {
+                scan->name = scan->cursor->name;
+                scan->name_len = scan->cursor->name_len;
+        }
+        if (with_versions(scan) && !scan->ended)
+                choose_stream(scan);
+}
+
+static int seek_all(struct scan *scan)
+{
+        int rv = eng_stream_seek(&scan->names, scan->from, scan->from_len, scan->after);
+
+        return rv != 0 || !with_versions(scan) ? rv : seek_objects(scan);
 }
 
 /* The least name above all that begin with this one: from is set to it. */
@@ -296,8 +310,6 @@ static void skip_prefix(struct scan *scan, const uint8_t *prefix, size_t len)
         scan->after = false;
 }
 
-/* ---- the scan -------------------------------------------------------------------------------- */
-
 static bool scan_is_full(const struct scan *scan)
 {
         uint32_t most = scan->op->scan.most != 0 ? scan->op->scan.most : ANSWER_BYTES;
@@ -305,60 +317,80 @@ static bool scan_is_full(const struct scan *scan)
         return scan->count == scan->op->scan.max || (scan->out != NULL && scan->out->len >= most);
 }
 
-static bool beyond(const struct scan *scan, const struct cursor *cursor)
+static bool beyond(const struct scan *scan)
 {
         const struct eng_op *op = scan->op;
 
-        return op->scan.to != NULL &&
-               eng_name_compare(cursor->name, cursor->name_len, op->scan.to, op->scan.to_len) >= 0;
+        return op->scan.to != NULL && eng_name_compare(scan->name, scan->name_len, op->scan.to, op->scan.to_len) >= 0;
+}
+
+/* An object may be met again for the sake of versions that follow it. */
+static bool was_given(const struct scan *scan)
+{
+        int order;
+
+        if (!scan->plain)
+                return false;
+        order = eng_name_compare(scan->name, scan->name_len, scan->from, scan->from_len);
+        return order < 0 || (order == 0 && scan->after);
 }
 
 /*
- * Gives the name at source, or the prefix it belongs to, and steps on. 1: the answer is full before
- * it.
+ * What comes next begins behind the name under way: should that need a page that is not there.
  */
-static int scan_give(struct scan *scan, enum source source)
+static void scan_remember(struct scan *scan)
 {
-        const struct cursor *cursor = &scan->at[source];
-        size_t prefix = scan_common_prefix(scan->op, cursor->name, cursor->name_len), len;
-        const uint8_t *value;
+        if (was_given(scan))
+                return;
+        assert(scan->name_len <= FMT_NAME_MAX);
+        memcpy(scan->from, scan->name, scan->name_len);
+        scan->from_len = scan->name_len;
+        scan->after = true;
+}
+
+static int scan_step_over(struct scan *scan)
+{
+        scan_remember(scan);
+        return eng_stream_step(stream_of(scan), scan->cursor);
+}
+
+/* Gives the name, or the prefix it belongs to, and steps on. 1: the answer is full before it. */
+static int scan_give(struct scan *scan, const uint8_t *value, size_t len)
+{
+        size_t prefix = scan_common_prefix(scan->op, scan->name, scan->name_len);
         int rv;
 
         if (scan_is_full(scan))
                 return 1;
         if (prefix == 0) {
-                value_at(scan, source, &value, &len);
-                rv = emit_value(scan, cursor->name, cursor->name_len, value, len);
-                return rv != 0 ? rv : scan_step_over(scan, source);
+                rv = emit_value(scan, scan->name, scan->name_len, value, len);
+                return rv != 0 ? rv : scan_step_over(scan);
         }
-        rv = scan_emit(scan, cursor->name, prefix, 1, NULL, 0);
+        rv = scan_emit(scan, scan->name, prefix, 1, NULL, 0);
         if (rv != 0)
                 return rv;
-        skip_prefix(scan, cursor->name, prefix);
-        return scan->ended ? 0 : seek_all(scan, scan->from, scan->from_len, false);
+        skip_prefix(scan, scan->name, prefix);
+        return scan->ended ? 0 : seek_all(scan);
 }
 
 /* Works until the end, a full answer, or the end of the slice. 1: done; 0: another slice. */
 static int run_slice(struct scan *scan)
 {
-        enum source source;
+        const uint8_t *value;
         unsigned steps;
+        size_t len;
         int rv;
 
-        rv = seek_all(scan, scan->from, scan->from_len, scan->after);
+        rv = seek_all(scan);
         if (rv == 0)
                 scan->wait.tries = 0;
         for (steps = 0; rv == 0; steps++) {
-                source = scan->ended ? SOURCES : scan_least(scan);
-                if (source == SOURCES || beyond(scan, &scan->at[source]))
+                scan_look(scan);
+                if (scan->cursor == NULL || beyond(scan))
                         return 1;
-                if (steps >= SLICE_STEPS) {
-                        memcpy(scan->from, scan->at[source].name, scan->at[source].name_len);
-                        scan->from_len = scan->at[source].name_len;
-                        scan->after = false;
-                        return 0;
-                }
-                rv = scan_is_wanted(scan, source) ? scan_give(scan, source) : scan_step_over(scan, source);
+                if (steps >= SLICE_STEPS)
+                        return 0; /* from says where to go on */
+                rv = !was_given(scan) && scan_is_wanted(scan, &value, &len) ? scan_give(scan, value, len) : scan_step_over(scan);
         }
         scan->more = rv == 1;
         return rv;
@@ -385,15 +417,29 @@ static void scan_finish(struct scan *scan, int rv)
         free(scan);
 }
 
-static void slice(struct scan *scan)
+/* With snapshots of the index. */
+static int slice_run(struct scan *scan)
 {
         struct eng_local *l = scan->l;
         int rv = eng_index_read_begin(l->reader);
 
-        if (rv == 0) {
+        if (rv != 0)
+                return rv;
+        if (with_versions(scan))
+                rv = eng_index_read_begin(l->second_reader);
+        if (rv == 0)
                 rv = run_slice(scan);
-                eng_index_read_end(l->reader);
-        }
+        if (with_versions(scan))
+                eng_index_read_end(l->second_reader);
+        eng_index_read_end(l->reader);
+        return rv;
+}
+
+static void slice(struct scan *scan)
+{
+        struct eng_local *l = scan->l;
+        int rv = slice_run(scan);
+
         if (rv == ENG_INDEX_ABSENT) {
                 eng_pages_wait(l, &scan->wait);
                 return;
@@ -449,7 +495,9 @@ void eng_scan_op(struct eng_local *l, struct eng_op *op)
                 eng_local_answer(op, rv != 0 ? rv : -EAGAIN);
                 return;
         }
-        scan->l = l;
+        scan->l = scan->names.l = scan->objects.l = l;
+        scan->names.reader = l->reader;
+        scan->objects.reader = l->second_reader;
         scan->op = op;
         scan->from_len = op->scan.from_len;
         if (scan->from_len > 0)

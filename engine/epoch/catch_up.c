@@ -469,7 +469,7 @@ static bool catch_up_take_drives(struct eng_catch_up *catch_up)
  */
 static void begin_compare(struct eng_catch_up *catch_up)
 {
-        static const struct eng_name behind_all = {.len = 1, .data = {FMT_SPACE_PART + 1}};
+        static const struct eng_name behind_all = {.len = 1, .data = {FMT_SPACE_LAST + 1}};
         struct eng_walk *walk = catch_up->walk;
         const struct eng_name from = walk->at;
 

@@ -211,7 +211,7 @@ static void others(const struct eng_migrated_drop *drop)
 
 static void next_page(struct eng_migrated_drop *drop)
 {
-        static const uint8_t behind_all[1] = {FMT_SPACE_PART + 1};
+        static const uint8_t behind_all[1] = {FMT_SPACE_LAST + 1};
         struct eng_store *store = drop->store;
         struct eng_op *op = &drop->scan;
 

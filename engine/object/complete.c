@@ -6,6 +6,7 @@
  * condition, walk the parts in pages and take those that are named, then one record: put the
  * object, end the upload. Parts not named are dead by that record.
  */
+#include "engine/object/version.h"
 #include "engine/txn/txn.h"
 #include "engine/txn/txn_util.h"
 
@@ -32,6 +33,9 @@ struct complete_txn {
         eng_mask scan_tried;
         unsigned scan_slot;            /* that was asked last */
         struct eng_words words;        /* of members that lack a part that is named */
+        struct eng_bucket_rules rules;
+        struct eng_key_rows rows;
+        struct eng_buf *upload;        /* the upload's value: it has the object's tags, retention and hold */
         struct eng_buf *value;         /* the object: made, or found made before */
         eng_put_done done;
         void *arg;
@@ -51,6 +55,7 @@ static struct complete_txn *complete_of(struct eng_txn *txn)
 
 static struct eng_buf *object_value(struct complete_txn *c)
 {
+        const struct fmt_value *upload = eng_value_head(c->upload->data);
         struct eng_value_spec spec = {
                 .space = FMT_SPACE_OBJECT,
                 .pg = c->txn.pg,
@@ -61,8 +66,11 @@ static struct eng_buf *object_value(struct complete_txn *c)
                 .upload_id = c->upload_id,
                 .tag = c->tag,
                 .etag_parts = (uint16_t)c->count,
+                .state = upload->state & FMT_STATE_HOLD,
                 .attrs = c->attrs,
                 .attrs_len = c->attrs_len,
+                .fields = c->upload->data + sizeof(*upload) + upload->attrs_len,
+                .fields_len = upload->fields_len,
                 .parts = c->encoded,
                 .parts_len = c->encoded_len,
                 .part_count = c->count,
@@ -76,14 +84,55 @@ static int complete_by_id(const void *a, const void *b)
         return memcmp(a, b, FMT_ID);
 }
 
+/* The record of an object that has no versions. */
+static int complete_build_plain(struct complete_txn *c, const struct eng_name *upload, const uint8_t (*ids)[FMT_ID])
+{
+        struct eng_txn *txn = &c->txn;
+        size_t need;
+        int rv;
+
+        eng_name_object(&txn->name, txn->bucket, txn->key, txn->key_len);
+        need = eng_body_need(txn->name.len, c->value->len, 0) + eng_body_need(upload->len, (size_t)c->count * FMT_ID, 0);
+        rv = need > FMT_BODY_MAX || c->value->len > FMT_VALUE_MAX ? -E2BIG : eng_body_begin(&txn->body, need);
+        if (rv != 0)
+                return rv;
+        eng_body_put(&txn->body, &txn->name, c->value, eng_txn_take_seq(txn), NULL, 0);
+        eng_body_end_upload(&txn->body, upload, ids, c->count);
+        return 0;
+}
+
+static int complete_build_version(struct complete_txn *c, const struct eng_name *upload, const uint8_t (*ids)[FMT_ID])
+{
+        struct eng_new_version version = {
+                .rows = &c->rows,
+                .null = c->rules.versioning == ENG_VERSIONING_SUSPENDED,
+                .value = c->value,
+                .upload = upload,
+                .ids = ids,
+                .id_count = c->count,
+        };
+        struct eng_buf *value;
+        int rv = eng_version_build(&c->txn, &version, &value);
+
+        if (rv != 0)
+                return rv;
+        eng_buf_unref(c->value);
+        c->value = value;
+        return 0;
+}
+
+static bool makes_version(const struct complete_txn *c)
+{
+        return c->rules.versioning == ENG_VERSIONING_ENABLED || c->rows.state == ENG_KEY_VERSIONS;
+}
+
 static int complete_build(struct complete_txn *c)
 {
         struct eng_txn *txn = &c->txn;
-        struct eng_name upload;
         uint8_t(*ids)[FMT_ID] = malloc((size_t)c->count * FMT_ID);
-        size_t need;
+        struct eng_name upload;
         unsigned i;
-        int rv = -ENOMEM;
+        int rv;
 
         assert(c->taken == c->count && c->value == NULL);
         if (ids == NULL)
@@ -91,20 +140,27 @@ static int complete_build(struct complete_txn *c)
         for (i = 0; i < c->count; i++)
                 memcpy(ids[i], c->parts[i].id, FMT_ID);
         qsort(ids, c->count, FMT_ID, complete_by_id);
-        eng_name_object(&txn->name, txn->bucket, txn->key, txn->key_len);
         eng_name_upload(&upload, txn->bucket, txn->key, txn->key_len, c->upload_id);
         c->value = object_value(c);
         if (c->value == NULL)
-                goto out;
-        need = eng_body_need(txn->name.len, c->value->len, 0) + eng_body_need(upload.len, (size_t)c->count * FMT_ID, 0);
-        rv = need > FMT_BODY_MAX ? -E2BIG : eng_body_begin(&txn->body, need);
-        if (rv != 0)
-                goto out;
-        eng_body_put(&txn->body, &txn->name, c->value, eng_txn_take_seq(txn), NULL, 0);
-        eng_body_end_upload(&txn->body, &upload, (const uint8_t(*)[FMT_ID])ids, c->count);
-out:
+                rv = -ENOMEM;
+        else if (makes_version(c))
+                rv = complete_build_version(c, &upload, (const uint8_t(*)[FMT_ID])ids);
+        else
+                rv = complete_build_plain(c, &upload, (const uint8_t(*)[FMT_ID])ids);
         free(ids);
         return rv;
+}
+
+static void complete_append(struct eng_txn *txn)
+{
+        struct complete_txn *c = complete_of(txn);
+        int rv = complete_build(c);
+
+        if (rv == 0)
+                eng_txn_append(txn);
+        else
+                eng_txn_finish(txn, rv);
 }
 
 static void scan_parts(struct complete_txn *c);
@@ -140,12 +196,12 @@ static void part_lacks(struct complete_txn *c)
 
 static void finish_or_append(struct complete_txn *c, int rv)
 {
-        if (rv == 0)
-                rv = complete_build(c);
-        if (rv == 0)
-                eng_txn_append(&c->txn);
-        else
+        if (rv != 0)
                 eng_txn_finish(&c->txn, rv);
+        else if (c->rules.versioning == ENG_VERSIONING_ENABLED && c->rows.state == ENG_KEY_PLAIN)
+                eng_version_convert(&c->txn, &c->rows, complete_append);
+        else
+                complete_append(&c->txn);
 }
 
 /* ---- walking the parts ----------------------------------------------------------------------- */
@@ -267,8 +323,10 @@ static void object_checked(struct eng_txn *txn, int rv)
 {
         struct complete_txn *c = complete_of(txn);
 
-        if (rv == 0 || rv == -ENOENT)
-                rv = eng_condition_check(&c->condition, rv == 0 ? txn->old : NULL);
+        if (rv == 0 || rv == -ENOENT) {
+                c->rows = eng_key_rows_of(txn, rv);
+                rv = eng_condition_check(&c->condition, eng_key_present(txn, &c->rows));
+        }
         if (rv != 0) {
                 eng_txn_finish(txn, rv);
                 return;
@@ -295,12 +353,18 @@ static int made_of(const struct complete_txn *c, const struct eng_buf *value)
  * The upload is gone: the answer is the same as before if the object was made by it, of the same
  * parts.
  */
-static void repeated(struct eng_txn *txn, int rv)
+static void complete_repeated(struct eng_txn *txn, int rv)
 {
         struct complete_txn *c = complete_of(txn);
+        struct fmt_head versions;
 
         if (rv == 0 && memcmp(eng_value_head(txn->old->data)->upload_id, c->upload_id, FMT_ID) != 0)
                 rv = -ENOENT;
+        if (rv == 0 && eng_value_head_field(txn->old->data, txn->old->len, &versions)) {
+                eng_name_version(&txn->name, txn->bucket, txn->key, txn->key_len, versions.newest);
+                eng_txn_lookup(txn, 0, complete_repeated);
+                return;
+        }
         if (rv == 0)
                 rv = made_of(c, txn->old);
         if (rv == 0)
@@ -310,18 +374,27 @@ static void repeated(struct eng_txn *txn, int rv)
 
 static void upload_checked(struct eng_txn *txn, int rv)
 {
+        struct complete_txn *c = complete_of(txn);
+        bool converts = c->rules.versioning == ENG_VERSIONING_ENABLED;
+
         if (rv != 0 && rv != -ENOENT) {
                 eng_txn_finish(txn, rv);
                 return;
         }
         eng_name_object(&txn->name, txn->bucket, txn->key, txn->key_len);
-        eng_txn_lookup(txn, 0, rv == 0 ? object_checked : repeated);
+        if (rv == 0) {
+                c->upload = eng_buf_ref(txn->old);
+                eng_txn_lookup(txn, converts ? ENG_OP_WANT_INLINE : 0, object_checked);
+        } else {
+                eng_txn_lookup(txn, 0, complete_repeated);
+        }
 }
 
 static void complete_prepare(struct eng_txn *txn)
 {
         struct complete_txn *c = complete_of(txn);
 
+        c->rules = eng_txn_rules(txn);
         eng_new_id(txn->at, c->id);
         eng_name_upload(&txn->name, txn->bucket, txn->key, txn->key_len, c->upload_id);
         eng_txn_lookup(txn, 0, upload_checked);
@@ -334,9 +407,10 @@ static void complete_answered(struct eng_txn *txn)
 
         assert(txn->result != 0 || c->value != NULL);
         if (txn->result == 0)
-                eng_value_object(c->value, &object);
+                eng_value_object(c->value, &txn->name, &object);
         c->done(c->arg, txn->result, txn->result == 0 ? &object : NULL);
         eng_buf_unref(c->value);
+        eng_buf_unref(c->upload);
         eng_txn_drop(txn);
         free(c->parts);
         free(c->encoded);

@@ -112,8 +112,10 @@ static void object_get_opened(struct eng_lookup *lookup)
         assert(eng_on_loop(get->el) && !get->looked_up);
         lp_trace_set_request(get->request);
         get->looked_up = true;
+        if (rv == 0 && (eng_value_head(lookup->value->data)->state & FMT_STATE_HEAD) != 0)
+                rv = -ENOENT; /* opened by its name: the object has become a version */
         if (rv == 0) {
-                eng_value_object(lookup->value, &get->object);
+                eng_value_object(lookup->value, &lookup->name, &get->object);
                 if (eng_value_has_shards(eng_value_head(lookup->value->data)))
                         rv = index_parts(get);
                 else if (reads_bytes(get) && get->object.size != (lookup->bytes == NULL ? 0 : lookup->bytes->len))
@@ -144,14 +146,20 @@ static struct eng_get *new_get(struct eng_loop *el)
         return get;
 }
 
-static void get_open(struct eng_store *store, uint64_t bucket, struct eng_str key, unsigned flags, eng_get_opened done, void *arg)
+static void get_failed(struct eng_store *store, int rv, eng_get_opened done, void *arg)
+{
+        eng_early(store, (struct eng_early){.get = done, .arg = arg, .rv = rv});
+}
+
+/* A get whose lookup has all but its name. NULL: it was refused, which is told later. */
+static struct eng_get *get_begin(struct eng_store *store, uint64_t bucket, struct eng_str key, unsigned flags, eng_get_opened done, void *arg)
 {
         bool fit = key.len <= ENG_KEY_MAX;
         struct eng_get *get = fit ? new_get(eng_here(store)) : NULL;
 
         if (get == NULL) {
-                eng_early(store, (struct eng_early){.get = done, .arg = arg, .rv = fit ? -ENOMEM : -EINVAL});
-                return;
+                get_failed(store, fit ? -ENOMEM : -EINVAL, done, arg);
+                return NULL;
         }
         get->store = store;
         get->el = eng_here(store);
@@ -166,19 +174,50 @@ static void get_open(struct eng_store *store, uint64_t bucket, struct eng_str ke
         get->lookup.flags = flags;
         get->lookup.pin = true;
         get->lookup.done = object_get_opened;
-        eng_name_object(&get->lookup.name, bucket, key.data, key.len);
         lp_trace(LP_TRACE_GET_OPEN, bucket, get->lookup.pg);
+        return get;
+}
+
+static void get_open(struct eng_store *store, uint64_t bucket, struct eng_str key, const struct eng_version *version, unsigned flags,
+                     eng_get_opened done, void *arg)
+{
+        struct eng_get *get = get_begin(store, bucket, key, flags, done, arg);
+
+        if (get == NULL)
+                return;
+        eng_lookup_which(&get->lookup, bucket, key, version);
         eng_lookup_start(&get->lookup);
 }
 
-void eng_get_open(struct eng_store *store, uint64_t bucket, struct eng_str key, eng_get_opened done, void *arg)
+void eng_get_open(struct eng_store *store, uint64_t bucket, struct eng_str key, const struct eng_version *version, eng_get_opened done,
+                  void *arg)
 {
-        get_open(store, bucket, key, ENG_OP_WANT_INLINE, done, arg);
+        get_open(store, bucket, key, version, ENG_OP_WANT_INLINE, done, arg);
 }
 
-void eng_get_metadata(struct eng_store *store, uint64_t bucket, struct eng_str key, eng_get_opened done, void *arg)
+void eng_get_metadata(struct eng_store *store, uint64_t bucket, struct eng_str key, const struct eng_version *version, eng_get_opened done,
+                      void *arg)
 {
-        get_open(store, bucket, key, 0, done, arg);
+        get_open(store, bucket, key, version, 0, done, arg);
+}
+
+void eng_get_open_name(struct eng_store *store, const struct eng_name *name, eng_get_opened done, void *arg)
+{
+        uint8_t key[FMT_NAME_MAX];
+        struct eng_get *get;
+        uint64_t bucket;
+        size_t len;
+
+        if (eng_name_key(name, &bucket, key, &len) != 0) {
+                get_failed(store, -EINVAL, done, arg);
+                return;
+        }
+        get = get_begin(store, bucket, (struct eng_str){(const char *)key, len}, ENG_OP_WANT_INLINE, done, arg);
+        if (get == NULL)
+                return;
+        get->lookup.which = ENG_LOOKUP_NAME;
+        get->lookup.name = *name;
+        eng_lookup_start(&get->lookup);
 }
 
 bool eng_get_each_part(const struct eng_loop *el, uint64_t upto, void (*each)(void *arg, const struct eng_part *part), void *arg)

@@ -2,6 +2,7 @@
  * list.c - listings of objects, uploads and parts as the gateway asks for them, over merge.c. Home
  * loops.
  */
+#include "engine/object/list_range.h"
 #include "engine/object/object.h"
 #include "engine/txn/txn_util.h"
 
@@ -27,7 +28,7 @@ static size_t list_common_prefix(const struct eng_list_params *p)
         return hit == NULL ? 0 : (size_t)(hit - p->after.data) + p->delimiter.len;
 }
 
-static bool after_counts(const struct eng_list_params *p)
+bool eng_list_after_counts(const struct eng_list_params *p)
 {
         size_t n = p->after.len < p->prefix.len ? p->after.len : p->prefix.len;
         int c = n == 0 ? 0 : memcmp(p->after.data, p->prefix.data, n);
@@ -35,15 +36,14 @@ static bool after_counts(const struct eng_list_params *p)
         return p->after.len != 0 && (c > 0 || (c == 0 && p->after.len >= p->prefix.len));
 }
 
-static int list_compare(const struct eng_name *a, const struct eng_name *b)
+bool eng_list_is_empty(const struct eng_name *from, const struct eng_name *to)
 {
-        int c = memcmp(a->data, b->data, a->len < b->len ? a->len : b->len);
+        int c = memcmp(from->data, to->data, from->len < to->len ? from->len : to->len);
 
-        return c != 0 ? c : (int)a->len - (int)b->len;
+        return c > 0 || (c == 0 && from->len >= to->len);
 }
 
-/* Sizes of what a caller may pass; longer ones match nothing or are refused. */
-static bool params_fit(const struct eng_list_params *p)
+bool eng_list_params_fit(const struct eng_list_params *p)
 {
         return p->prefix.len <= ENG_KEY_MAX && p->after.len <= ENG_KEY_MAX && p->delimiter.len <= ENG_KEY_MAX &&
                p->max >= 1 && p->max <= 1001;
@@ -56,25 +56,6 @@ struct list {
         void *arg;
         unsigned flags;
 };
-
-static void view_object(const struct eng_merge_entry *e, struct eng_object *out)
-{
-        struct fmt_value v;
-
-        memcpy(&v, e->value, sizeof(v));
-        out->size = v.size;
-        out->mtime_ms = v.mtime_ms;
-        memcpy(out->id, v.id, FMT_ID);
-        memcpy(out->etag, v.etag, 16);
-        out->etag_parts = v.etag_parts;
-        out->part_count = v.etag_parts != 0 ? v.parts : 0;
-        memcpy(out->upload_id, v.upload_id, FMT_ID);
-        memcpy(out->tag, v.tag, 8);
-        if (e->value_len >= sizeof(v) + v.attrs_len) {
-                out->attrs.data = (const char *)e->value + sizeof(v);
-                out->attrs.len = v.attrs_len;
-        }
-}
 
 static void listed(void *arg, int rv, const struct eng_merge_entry *entries, unsigned count, bool more)
 {
@@ -89,7 +70,7 @@ static void listed(void *arg, int rv, const struct eng_merge_entry *entries, uns
                 out[i].name.len = entries[i].name_len - 9u;
                 out[i].is_prefix = entries[i].is_prefix;
                 if (!out[i].is_prefix)
-                        view_object(&entries[i], &out[i].object);
+                        eng_encoded_object(entries[i].value, entries[i].value_len, &out[i].object);
         }
         list->done(list->arg, rv, out, rv == 0 ? count : 0, rv == 0 && more);
         free(out);
@@ -106,7 +87,7 @@ static void object_range(const struct eng_list_params *p, struct eng_name *from,
         if (cp != 0) {
                 eng_name_object(from, p->bucket, p->after.data, cp);
                 eng_name_successor(from);
-        } else if (after_counts(p)) {
+        } else if (eng_list_after_counts(p)) {
                 eng_name_object(from, p->bucket, p->after.data, p->after.len);
                 *after = !p->after_inclusive;
         }
@@ -115,7 +96,7 @@ static void object_range(const struct eng_list_params *p, struct eng_name *from,
 
 void eng_list(struct eng_store *store, const struct eng_list_params *params, eng_list_done done, void *arg)
 {
-        bool fit = params_fit(params);
+        bool fit = eng_list_params_fit(params);
         struct list *list = fit ? calloc(1, sizeof(*list)) : NULL;
         struct eng_name from, to;
         struct eng_merge_params m = {.from = &from, .to = &to};
@@ -127,7 +108,7 @@ void eng_list(struct eng_store *store, const struct eng_list_params *params, eng
         list->done = done;
         list->arg = arg;
         object_range(params, &from, &to, &m.after);
-        if (list_compare(&from, &to) >= 0) {
+        if (eng_list_is_empty(&from, &to)) {
                 free(list);
                 eng_early(store, (struct eng_early){.list = done, .arg = arg, .rv = 0});
                 return;
@@ -135,7 +116,7 @@ void eng_list(struct eng_store *store, const struct eng_list_params *params, eng
         m.prefix_len = 9 + (unsigned)params->prefix.len;
         m.delimiter = params->delimiter.len == 0 ? "" : params->delimiter.data;
         m.delimiter_len = params->delimiter.len;
-        m.flags = params->want_attrs ? ENG_OP_WANT_ATTRS : 0;
+        m.flags = ENG_OP_NO_MARKERS | (params->want_attrs ? ENG_OP_WANT_ATTRS : 0);
         m.max = params->max;
         eng_merge_start(eng_here(store), &m, listed, list);
 }
@@ -147,7 +128,7 @@ struct uploads {
         void *arg;
 };
 
-static size_t unescape(uint8_t *dst, const uint8_t *src, size_t len)
+size_t eng_list_unescape(uint8_t *dst, const uint8_t *src, size_t len)
 {
         size_t i, n = 0;
 
@@ -170,10 +151,10 @@ static int view_upload(const struct eng_merge_entry *e, uint8_t *key, struct eng
                         return -EIO;
                 len -= FMT_ID + 2u;
                 memcpy(out->upload_id, name + len + 2, FMT_ID);
-                view_object(e, &out->object);
+                eng_encoded_object(e->value, e->value_len, &out->object);
         }
         out->key.data = (const char *)key;
-        out->key.len = unescape(key, name, len);
+        out->key.len = eng_list_unescape(key, name, len);
         return 0;
 }
 
@@ -206,35 +187,39 @@ static void add_escaped(struct eng_name *name, const void *data, size_t len)
         name->len = (uint16_t)(name->len + eng_name_escape(name->data + name->len, data, len));
 }
 
-static void upload_range(const struct eng_list_params *p, const uint8_t *after_upload, struct eng_name *from,
-                         struct eng_name *to, bool *after)
+void eng_list_escaped_range(const struct eng_list_params *p, enum fmt_space space, struct eng_name *from, struct eng_name *to)
 {
         size_t cp = list_common_prefix(p);
 
-        eng_name_space(to, FMT_SPACE_UPLOAD, p->bucket);
+        eng_name_space(to, space, p->bucket);
         add_escaped(to, p->prefix.data, p->prefix.len);
         *from = *to;
-        *after = false;
-        if (after_upload != NULL && after_counts(p)) {
-                eng_name_upload(from, p->bucket, p->after.data, p->after.len, after_upload);
-                *after = true;
-        } else if (cp != 0) {
-                eng_name_space(from, FMT_SPACE_UPLOAD, p->bucket);
+        if (cp != 0) {
+                eng_name_space(from, space, p->bucket);
                 add_escaped(from, p->after.data, cp);
                 eng_name_successor(from);
-        } else if (after_counts(p)) {
-                eng_name_space(from, FMT_SPACE_UPLOAD, p->bucket);
+        } else if (eng_list_after_counts(p)) {
+                eng_name_space(from, space, p->bucket);
                 add_escaped(from, p->after.data, p->after.len);
-                memcpy(from->data + from->len, "\0\2", 2); /* behind all uploads of that key */
+                memcpy(from->data + from->len, "\0\2", 2);
                 from->len = (uint16_t)(from->len + 2);
         }
         eng_name_successor(to);
 }
 
+static void upload_range(const struct eng_list_params *p, const uint8_t *after_upload, struct eng_name *from,
+                         struct eng_name *to, bool *after)
+{
+        eng_list_escaped_range(p, FMT_SPACE_UPLOAD, from, to);
+        *after = after_upload != NULL && eng_list_after_counts(p);
+        if (*after)
+                eng_name_upload(from, p->bucket, p->after.data, p->after.len, after_upload);
+}
+
 void eng_upload_list(struct eng_store *store, const struct eng_list_params *params, const uint8_t *after_upload,
                      eng_uploads_done done, void *arg)
 {
-        bool fit = params_fit(params);
+        bool fit = eng_list_params_fit(params);
         struct uploads *list = fit ? calloc(1, sizeof(*list)) : NULL;
         uint8_t delimiter[2 * ENG_KEY_MAX], prefix[2 * ENG_KEY_MAX];
         struct eng_name from, to;
@@ -247,7 +232,7 @@ void eng_upload_list(struct eng_store *store, const struct eng_list_params *para
         list->done = done;
         list->arg = arg;
         upload_range(params, after_upload, &from, &to, &m.after);
-        if (list_compare(&from, &to) >= 0) {
+        if (eng_list_is_empty(&from, &to)) {
                 free(list);
                 eng_early(store, (struct eng_early){.uploads = done, .arg = arg, .rv = 0});
                 return;
@@ -292,7 +277,7 @@ static void parts_answer(struct parts *list, struct eng_buf *entries, unsigned c
 
                 view.value = view.name + e->name_len;
                 out[i].number = (unsigned)view.name[e->name_len - 2] << 8 | view.name[e->name_len - 1];
-                view_object(&view, &out[i].object);
+                eng_encoded_object(view.value, view.value_len, &out[i].object);
                 p += e->size;
         }
         parts_finish(list, out == NULL ? -ENOMEM : 0, out, out == NULL ? 0 : given, count > list->max);

@@ -5,12 +5,12 @@
 #ifndef MILLRACE_ENGINE_OBJECT_H
 #define MILLRACE_ENGINE_OBJECT_H
 
+#include "engine/object/version.h"
 #include "engine/txn/txn.h"
 
 /* ---- writing ---- */
 
-
-/* The changes there are (objects.c, uploads.c, complete.c). Each is a txn with its own fields. */
+/* The record of an upload (objects.c). */
 struct eng_txn_put {
         struct eng_txn txn;
         struct eng_condition condition;
@@ -18,7 +18,9 @@ struct eng_txn_put {
         uint8_t upload_id[FMT_ID];
         unsigned part_number;
         uint64_t epoch;                /* in which its upload began */
-        struct eng_buf *value;         /* owned */
+        struct eng_bucket_rules rules; /* owner: the primary loop, as rows */
+        struct eng_key_rows rows;
+        struct eng_buf *value;         /* owned; when the txn is done, the one that was recorded, under txn.name */
         struct eng_buf *bytes;         /* inline bytes or NULL; owned */
         void *arg;
 };
@@ -40,6 +42,8 @@ bool eng_get_each_part(const struct eng_loop *el, uint64_t upto, void (*each)(vo
 
 /* get.c: of the loop, which does not run any more. */
 void eng_get_free_spares(struct eng_loop *el);
+/* Opens the row of this name, whatever its key's newest version is. */
+void eng_get_open_name(struct eng_store *store, const struct eng_name *name, eng_get_opened opened, void *arg);
 /* Encoded value of an open object; lives as long as get. */
 struct eng_buf *eng_get_value(const struct eng_get *get);
 /*

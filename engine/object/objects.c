@@ -1,10 +1,11 @@
 /*
- * objects.c - the changes of one object: put, delete, rewriting of attrs; and the put of a part.
+ * objects.c - the record of an upload: of an object, a version of one, or a part.
  *
- * Each is a txn (txn.c): prepare() runs on the key's primary loop with the key locked, done() on
- * the home loop.
+ * It is a txn (txn.c): prepare() runs on the key's primary loop with the key locked, done() on the
+ * home loop. What the record is depends on the bucket's versioning (version.h).
  */
 #include "engine/object/object.h"
+#include "engine/object/version.h"
 #include "engine/txn/txn_util.h"
 
 #include <assert.h>
@@ -12,16 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool wants_present(const struct eng_condition *c)
-{
-        return c->if_absent || c->if_etag || c->if_present || c->if_mtime || c->if_size;
-}
-
 static void put_prepare(struct eng_txn *txn);
-static void object_delete_prepare(struct eng_txn *txn);
-static void update_prepare(struct eng_txn *txn);
-
-/* ---- put ------------------------------------------------------------------------------------- */
 
 /*
  * A drive that holds some of its shards was replaced, or opened anew, since its upload began: a
@@ -85,18 +77,76 @@ static void put_checked(struct eng_txn *txn, int rv)
                 object_put_append(txn);
 }
 
+/* ---- where the bucket has versioning --------------------------------------------------------- */
+
+static void put_version(struct eng_txn *txn)
+{
+        struct eng_txn_put *put = (struct eng_txn_put *)txn;
+        struct eng_new_version version = {
+                .rows = &put->rows,
+                .null = put->rules.versioning == ENG_VERSIONING_SUSPENDED,
+                .value = put->value,
+                .bytes = put->bytes == NULL ? NULL : put->bytes->data,
+                .inline_len = put->bytes == NULL ? 0 : put->bytes->len,
+        };
+        struct eng_buf *value;
+        int rv = lost_shards(put) ? -EBUSY : eng_version_build(txn, &version, &value);
+
+        if (rv != 0) {
+                eng_txn_finish(txn, rv);
+                return;
+        }
+        eng_buf_unref(put->value);
+        put->value = value;
+        eng_txn_append(txn);
+}
+
+static void put_rows_found(struct eng_txn *txn, int rv)
+{
+        struct eng_txn_put *put = (struct eng_txn_put *)txn;
+
+        assert(txn->prepare == put_prepare && !put->is_part);
+        if (rv == 0 || rv == -ENOENT) {
+                put->rows = eng_key_rows_of(txn, rv);
+                rv = eng_condition_check(&put->condition, eng_key_present(txn, &put->rows));
+        }
+        if (rv != 0)
+                eng_txn_finish(txn, rv);
+        else if (put->rules.versioning == ENG_VERSIONING_ENABLED && put->rows.state == ENG_KEY_PLAIN)
+                eng_version_convert(txn, &put->rows, put_version);
+        else if (put->rules.versioning == ENG_VERSIONING_ENABLED || put->rows.state == ENG_KEY_VERSIONS)
+                put_version(txn);
+        else
+                object_put_append(txn); /* suspended: the null version is the only one, or will be */
+}
+
+static void put_object_prepare(struct eng_txn *txn)
+{
+        struct eng_txn_put *put = (struct eng_txn_put *)txn;
+
+        put->rules = eng_txn_rules(txn);
+        eng_name_object(&txn->name, txn->bucket, txn->key, txn->key_len);
+        if (!put->rules.lock && eng_value_is_protected(put->value))
+                eng_txn_finish(txn, -ENOLCK);
+        else if (put->rules.versioning == ENG_VERSIONING_ENABLED)
+                eng_txn_lookup(txn, ENG_OP_WANT_INLINE, put_rows_found);
+        else if (put->rules.versioning == ENG_VERSIONING_SUSPENDED)
+                eng_txn_lookup(txn, 0, put_rows_found);
+        else if (eng_condition_asks(&put->condition))
+                eng_txn_lookup(txn, 0, put_checked);
+        else
+                object_put_append(txn);
+}
+
 static void put_prepare(struct eng_txn *txn)
 {
         struct eng_txn_put *put = (struct eng_txn_put *)txn;
 
-        if (put->is_part)
-                eng_name_upload(&txn->name, txn->bucket, txn->key, txn->key_len, put->upload_id);
-        else if (wants_present(&put->condition))
-                eng_name_object(&txn->name, txn->bucket, txn->key, txn->key_len);
-        else {
-                object_put_append(txn);
+        if (!put->is_part) {
+                put_object_prepare(txn);
                 return;
         }
+        eng_name_upload(&txn->name, txn->bucket, txn->key, txn->key_len, put->upload_id);
         eng_txn_lookup(txn, 0, put_checked);
 }
 
@@ -117,183 +167,4 @@ void eng_txn_put_free(struct eng_txn_put *put)
         eng_buf_unref(put->value);
         eng_buf_unref(put->bytes);
         free(put);
-}
-
-/* ---- delete ---------------------------------------------------------------------------------- */
-
-struct delete_txn {
-        struct eng_txn txn;
-        struct eng_condition condition;
-        bool existed;
-        eng_delete_done done;
-        void *arg;
-};
-
-static void delete_looked_up(struct eng_txn *txn, int rv)
-{
-        struct delete_txn *del = (struct delete_txn *)txn;
-
-        assert(txn->prepare == object_delete_prepare);
-        del->existed = rv == 0;
-        if (rv == -ENOENT)
-                rv = wants_present(&del->condition) ? -ENOENT : 0;
-        else if (rv == 0)
-                rv = eng_condition_check(&del->condition, txn->old);
-        else if (txn->words.damaged != 0 && !wants_present(&del->condition)) {
-                del->existed = true; /* unreadable: it goes, whatever it is, as by an overwrite */
-                rv = 0;
-        }
-        if (rv != 0 || !del->existed) {
-                eng_txn_finish(txn, rv);
-                return;
-        }
-        eng_txn_delete_name(txn);
-}
-
-static void object_delete_prepare(struct eng_txn *txn)
-{
-        eng_name_object(&txn->name, txn->bucket, txn->key, txn->key_len);
-        eng_txn_lookup(txn, 0, delete_looked_up);
-}
-
-static void delete_answered(struct eng_txn *txn)
-{
-        struct delete_txn *del = (struct delete_txn *)txn;
-
-        assert(txn->prepare == object_delete_prepare);
-        del->done(del->arg, txn->result, del->existed);
-        eng_txn_drop(txn);
-        free(del);
-}
-
-void eng_delete(struct eng_store *store, uint64_t bucket, struct eng_str key, const struct eng_condition *condition,
-                eng_delete_done done, void *arg)
-{
-        struct delete_txn *del = key.len > ENG_KEY_MAX ? NULL : calloc(1, sizeof(*del));
-
-        if (del == NULL) {
-                eng_early(store, (struct eng_early){.deleted = done, .arg = arg,
-                                                    .rv = key.len > ENG_KEY_MAX ? -EINVAL : -ENOMEM});
-                return;
-        }
-        eng_txn_init(&del->txn, store, bucket, key.data, key.len);
-        if (condition != NULL)
-                del->condition = *condition;
-        del->txn.prepare = object_delete_prepare;
-        del->txn.done = delete_answered;
-        del->done = done;
-        del->arg = arg;
-        eng_txn_submit(&del->txn);
-}
-
-/* ---- rewriting attrs ------------------------------------------------------------------------- */
-
-struct update_txn {
-        struct eng_txn txn;
-        struct eng_condition condition;
-        struct eng_buf *value;
-        uint8_t tag[8];
-        eng_put_done done;
-        void *arg;
-        size_t attrs_len;
-        uint8_t attrs[];
-};
-
-/* The old value with new attrs. It keeps its id: the same bytes, so nothing is superseded. */
-static struct eng_buf *updated_value(struct update_txn *up)
-{
-        const struct eng_buf *old = up->txn.old;
-        const struct fmt_value *v = eng_value_head(old->data);
-        size_t fields = sizeof(*v) + v->attrs_len, parts = eng_value_parts_at(v);
-        struct eng_value_spec spec = {
-                .space = FMT_SPACE_OBJECT,
-                .inline_value = (v->flags & FMT_VALUE_INLINE) != 0,
-                .pg = up->txn.pg,
-                .inline_len = v->inline_len,
-                .size = v->size,
-                .mtime_ms = lp_wall_ms(),
-                .id = v->id,
-                .etag = v->etag,
-                .upload_id = v->upload_id,
-                .tag = up->tag,
-                .etag_parts = v->etag_parts,
-                .attrs = up->attrs,
-                .attrs_len = up->attrs_len,
-                .fields = old->data + fields,
-                .fields_len = v->fields_len,
-                .parts = old->data + parts,
-                .parts_len = old->len - parts,
-                .part_count = v->parts,
-        };
-
-        return eng_value_new(&spec);
-}
-
-static void update_looked_up(struct eng_txn *txn, int rv)
-{
-        struct update_txn *up = (struct update_txn *)txn;
-        size_t inline_len = txn->old_bytes == NULL ? 0 : txn->old_bytes->len;
-
-        assert(txn->prepare == update_prepare && up->value == NULL);
-        if (rv == 0)
-                rv = eng_condition_check(&up->condition, txn->old);
-        if (rv == 0) {
-                up->value = updated_value(up);
-                rv = up->value == NULL ? -ENOMEM : 0;
-        }
-        if (rv == 0)
-                rv = eng_body_begin(&txn->body, eng_body_need(txn->name.len, up->value->len, inline_len));
-        if (rv != 0) {
-                eng_txn_finish(txn, rv);
-                return;
-        }
-        eng_body_put(&txn->body, &txn->name, up->value, eng_txn_take_seq(txn),
-                     inline_len == 0 ? NULL : txn->old_bytes->data, inline_len);
-        txn->inline_len = (uint32_t)inline_len;
-        eng_txn_append(txn);
-}
-
-static void update_prepare(struct eng_txn *txn)
-{
-        eng_name_object(&txn->name, txn->bucket, txn->key, txn->key_len);
-        eng_txn_lookup(txn, ENG_OP_WANT_INLINE, update_looked_up);
-}
-
-static void update_answered(struct eng_txn *txn)
-{
-        struct update_txn *up = (struct update_txn *)txn;
-        struct eng_object object;
-
-        assert(txn->prepare == update_prepare && (txn->result != 0 || up->value != NULL));
-        if (txn->result == 0)
-                eng_value_object(up->value, &object);
-        up->done(up->arg, txn->result, txn->result == 0 ? &object : NULL);
-        eng_buf_unref(up->value);
-        eng_txn_drop(txn);
-        free(up);
-}
-
-void eng_update(struct eng_store *store, uint64_t bucket, struct eng_str key, const struct eng_condition *condition,
-                const void *attrs, size_t attrs_len, const uint8_t tag[8], eng_put_done done, void *arg)
-{
-        struct update_txn *up = NULL;
-        bool valid = key.len <= ENG_KEY_MAX && attrs_len <= ENG_ATTRS_MAX;
-
-        if (valid)
-                up = calloc(1, sizeof(*up) + attrs_len);
-        if (up == NULL) {
-                eng_early(store, (struct eng_early){.put = done, .arg = arg, .rv = valid ? -ENOMEM : -EINVAL});
-                return;
-        }
-        eng_txn_init(&up->txn, store, bucket, key.data, key.len);
-        if (condition != NULL)
-                up->condition = *condition;
-        memcpy(up->attrs, attrs, attrs_len);
-        up->attrs_len = attrs_len;
-        memcpy(up->tag, tag, 8);
-        up->txn.prepare = update_prepare;
-        up->txn.done = update_answered;
-        up->done = done;
-        up->arg = arg;
-        eng_txn_submit(&up->txn);
 }

@@ -11,6 +11,7 @@
  */
 #include "engine/object/object.h"
 #include "engine/object/put.h"
+#include "engine/object/version.h"
 
 #include <assert.h>
 #include <endian.h>
@@ -233,6 +234,7 @@ static void put_free(struct eng_put *put)
         free(put->drives);
         free(put->syncs);
         free(put->commit_attrs);
+        free(put->commit_fields.data);
         free(put);
 }
 
@@ -260,7 +262,7 @@ static void txn_done(struct eng_txn *txn)
 
         assert(put->state == PUT_RECORD);
         if (rv == 0)
-                eng_value_object(change->value, &object);
+                eng_value_object(change->value, &change->txn.name, &object);
         else if (!txn->appended)
                 discard_all(put); /* no record names them, and none will: the primary refused before it numbered one */
         put_finish(put, rv, rv == 0 ? &object : NULL);
@@ -467,6 +469,8 @@ void eng_put_commit(struct eng_put *put, const struct eng_put_commit *commit, en
                 memcpy(put->commit_attrs, commit->attrs, commit->attrs_len);
         else if (put->error == 0)
                 put->error = -ENOMEM;
+        if (put->error == 0)
+                put->error = eng_extras_encode(&commit->extras, &put->commit_fields, &put->commit_state);
         put->msg.run = commit_begins;
         lp_post(put->el->loop, &put->msg);
 }

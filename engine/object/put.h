@@ -103,6 +103,8 @@ struct eng_put {
 
         struct eng_put_commit commit;
         uint8_t *commit_attrs;
+        struct eng_fields commit_fields; /* of its extras */
+        uint32_t commit_state;         /* enum fmt_value_state, of them */
         eng_put_done done;
         void *done_arg;
         struct lp_msg msg;

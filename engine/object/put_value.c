@@ -53,8 +53,11 @@ struct eng_buf *eng_put_value(struct eng_put *put, uint32_t pg)
                 .etag = put->commit.etag,
                 .upload_id = put->params.is_part ? put->params.upload_id : NULL,
                 .tag = put->commit.tag,
+                .state = put->commit_state,
                 .attrs = put->commit_attrs,
                 .attrs_len = put->commit.attrs_len,
+                .fields = put->commit_fields.data,
+                .fields_len = put->commit_fields.len,
         };
         struct eng_buf *value;
         uint8_t *part = NULL;

@@ -2,6 +2,7 @@
  * uploads.c - multipart uploads: begin, look at, abort. (Parts are put by objects.c, listed by
  * list.c, joined by complete.c.)
  */
+#include "engine/object/version.h"
 #include "engine/txn/txn.h"
 #include "engine/txn/txn_util.h"
 
@@ -22,6 +23,8 @@ struct create_txn {
         uint8_t tag[8];
         eng_upload_done done;
         void *arg;
+        struct eng_fields fields;      /* of the extras that the object is to have */
+        uint32_t state;
         size_t attrs_len;
         uint8_t attrs[];
 };
@@ -45,11 +48,17 @@ static void upload_create_prepare(struct eng_txn *txn)
                 .id = create->upload_id,
                 .upload_id = create->upload_id,
                 .tag = create->tag,
+                .state = create->state,
                 .attrs = create->attrs,
                 .attrs_len = create->attrs_len,
+                .fields = create->fields.data,
+                .fields_len = create->fields.len,
         };
         struct eng_buf *value = eng_value_new(&spec);
         int rv = value == NULL ? -ENOMEM : 0;
+
+        if (rv == 0 && !eng_txn_rules(txn).lock && eng_value_is_protected(value))
+                rv = -ENOLCK;
 
         eng_name_upload(&txn->name, txn->bucket, txn->key, txn->key_len, create->upload_id);
         if (rv == 0)
@@ -69,26 +78,40 @@ static void create_answered(struct eng_txn *txn)
 
         assert(txn->prepare == upload_create_prepare);
         create->done(create->arg, txn->result, create->upload_id);
+        free(create->fields.data);
         free(create);
 }
 
-void eng_upload_create(struct eng_store *store, uint64_t bucket, struct eng_str key, const void *attrs, size_t attrs_len,
-                       const uint8_t tag[8], eng_upload_done done, void *arg)
+/* The caller fills in what is its own. */
+static struct create_txn *create_new(const struct eng_upload_params *params, int *rv)
 {
-        struct create_txn *create = NULL;
-        bool valid = key.len <= ENG_KEY_MAX && attrs_len <= ENG_ATTRS_MAX;
+        struct create_txn *create = calloc(1, sizeof(*create) + params->attrs_len);
 
-        if (valid)
-                create = calloc(1, sizeof(*create) + attrs_len);
+        *rv = -ENOMEM;
+        if (create != NULL)
+                *rv = eng_extras_encode(&params->extras, &create->fields, &create->state);
+        if (*rv != 0) {
+                free(create);
+                return NULL;
+        }
+        memcpy(create->tag, params->tag, 8);
+        if (params->attrs_len != 0)
+                memcpy(create->attrs, params->attrs, params->attrs_len);
+        create->attrs_len = params->attrs_len;
+        return create;
+}
+
+void eng_upload_create(struct eng_store *store, const struct eng_upload_params *params, eng_upload_done done, void *arg)
+{
+        int rv = params->key.len <= ENG_KEY_MAX && params->attrs_len <= ENG_ATTRS_MAX ? 0 : -EINVAL;
+        struct create_txn *create = rv == 0 ? create_new(params, &rv) : NULL;
+
         if (create == NULL) {
-                eng_early(store, (struct eng_early){.upload = done, .arg = arg, .rv = valid ? -ENOMEM : -EINVAL});
+                eng_early(store, (struct eng_early){.upload = done, .arg = arg, .rv = rv});
                 return;
         }
-        eng_txn_init(&create->txn, store, bucket, key.data, key.len);
+        eng_txn_init(&create->txn, store, params->bucket, params->key.data, params->key.len);
         new_upload_id(create->upload_id);
-        memcpy(create->tag, tag, 8);
-        memcpy(create->attrs, attrs, attrs_len);
-        create->attrs_len = attrs_len;
         create->txn.prepare = upload_create_prepare;
         create->txn.done = create_answered;
         create->done = done;
@@ -110,7 +133,7 @@ static void upload_got(struct eng_lookup *lookup)
         struct eng_object object;
 
         if (lookup->result == 0)
-                eng_value_object(lookup->value, &object);
+                eng_value_object(lookup->value, NULL, &object);
         get->done(get->arg, lookup->result, lookup->result == 0 ? &object : NULL);
         eng_buf_unref(lookup->value);
         free(get);

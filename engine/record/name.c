@@ -1,11 +1,25 @@
 /*
- * name.c - builds index names (see format.h, "names"). Pure functions, any thread.
+ * name.c - builds index names (see format.h, "names"), and takes them apart. Pure functions, any
+ * thread.
  */
 #include "engine/record/value.h"
 
 #include <assert.h>
 #include <endian.h>
+#include <errno.h>
 #include <string.h>
+
+#define KEY_MARK 2u /* 00 01, behind an escaped key */
+
+static const struct {
+        enum eng_name_form form;
+        uint8_t tail_min, tail_max;
+        bool owns;
+} name_spaces[FMT_SPACE_LAST + 1] = {
+#define ENG_SPACE(symbol, form, tail_min, tail_max, owns) [FMT_SPACE_##symbol] = {form, tail_min, tail_max, owns},
+#include "engine/record/spaces.def"
+#undef ENG_SPACE
+};
 
 void eng_name_space(struct eng_name *out, enum fmt_space space, uint64_t bucket)
 {
@@ -80,6 +94,88 @@ void eng_name_part(struct eng_name *out, uint64_t bucket, const void *key, size_
         name_add(out, id, FMT_ID);
         if (part != 0)
                 name_add(out, &number, 2);
+}
+
+void eng_name_versions(struct eng_name *out, uint64_t bucket, const void *key, size_t len)
+{
+        escaped(out, FMT_SPACE_VERSION, bucket, key, len);
+}
+
+void eng_name_version(struct eng_name *out, uint64_t bucket, const void *key, size_t len, uint64_t number)
+{
+        uint64_t complement = htobe64(~number);
+
+        eng_name_versions(out, bucket, key, len);
+        name_add(out, &complement, sizeof(complement));
+}
+
+uint64_t eng_name_version_number(const uint8_t *name, size_t len)
+{
+        uint64_t complement;
+
+        assert(name[0] == FMT_SPACE_VERSION && len > sizeof(complement));
+        memcpy(&complement, name + len - sizeof(complement), sizeof(complement));
+        return ~be64toh(complement);
+}
+
+size_t eng_space_tail(enum fmt_space space)
+{
+        assert(space <= FMT_SPACE_LAST);
+        return name_spaces[space].form == ENG_FORM_ESCAPED ? KEY_MARK + (size_t)name_spaces[space].tail_max : 0;
+}
+
+bool eng_space_owns(enum fmt_space space)
+{
+        assert(space <= FMT_SPACE_LAST);
+        return name_spaces[space].owns;
+}
+
+/* As bucket.c, bucket_drop.c and kept.c lock them: what is kept has a name of one letter. */
+static int config_key(const struct eng_name *name, uint8_t key[FMT_NAME_MAX], size_t *len)
+{
+        const uint8_t *from = name->data + 10;
+
+        *len = name->len - 10u;
+        if (name->len == 10) {
+                from = name->data + 9;
+                *len = 1;
+        } else if (name->data[9] == 'd') {
+                *len = eng_dead_bucket_name_len(name);
+                if (*len == 0)
+                        return -EBADMSG;
+        }
+        memcpy(key, from, *len);
+        return 0;
+}
+
+static int escaped_key(const struct eng_name *name, uint8_t key[FMT_NAME_MAX], size_t *len)
+{
+        size_t used = 0, tail;
+
+        *len = eng_name_unescape(key, name->data + 9, name->len - 9u, &used);
+        if (*len == (size_t)-1)
+                return -EBADMSG;
+        tail = name->len - 9u - used;
+        return tail >= name_spaces[name->data[0]].tail_min && tail <= name_spaces[name->data[0]].tail_max ? 0 : -EBADMSG;
+}
+
+int eng_name_key(const struct eng_name *name, uint64_t *bucket, uint8_t key[FMT_NAME_MAX], size_t *len)
+{
+        if (name->len < 10 || name->data[0] < FMT_SPACE_CONFIG || name->data[0] > FMT_SPACE_LAST)
+                return -EBADMSG;
+        memcpy(bucket, name->data + 1, 8);
+        *bucket = be64toh(*bucket);
+        switch (name_spaces[name->data[0]].form) {
+        case ENG_FORM_CONFIG:
+                return config_key(name, key, len);
+        case ENG_FORM_RAW:
+                *len = name->len - 9u;
+                memcpy(key, name->data + 9, *len);
+                return 0;
+        case ENG_FORM_ESCAPED:
+                return escaped_key(name, key, len);
+        }
+        return -EBADMSG;
 }
 
 bool eng_name_successor(struct eng_name *name)

@@ -28,6 +28,7 @@ struct eng_buf *eng_value_new(const struct eng_value_spec *spec)
         v->mtime_ms = spec->mtime_ms;
         v->inline_len = spec->inline_len;
         v->etag_parts = spec->etag_parts;
+        v->state = spec->state;
         if (spec->id != NULL)
                 memcpy(v->id, spec->id, FMT_ID);
         if (spec->etag != NULL)
@@ -43,24 +44,6 @@ struct eng_buf *eng_value_new(const struct eng_value_spec *spec)
         if (spec->parts_len != 0)
                 memcpy(buf->data + eng_value_parts_at(v), spec->parts, spec->parts_len);
         return buf;
-}
-
-void eng_value_object(const struct eng_buf *value, struct eng_object *out)
-{
-        const struct fmt_value *v = eng_value_head(value->data);
-
-        memset(out, 0, sizeof(*out));
-        out->size = v->size;
-        out->mtime_ms = v->mtime_ms;
-        memcpy(out->id, v->id, FMT_ID);
-        memcpy(out->etag, v->etag, 16);
-        out->etag_parts = v->etag_parts;
-        out->part_count = v->etag_parts != 0 ? v->parts : 0;
-        out->inline_value = (v->flags & FMT_VALUE_INLINE) != 0;
-        memcpy(out->upload_id, v->upload_id, FMT_ID);
-        memcpy(out->tag, v->tag, 8);
-        out->attrs.data = (const char *)value->data + sizeof(*v);
-        out->attrs.len = v->attrs_len;
 }
 
 int eng_body_begin(struct eng_body *body, size_t capacity)

@@ -163,6 +163,8 @@ static bool head_ok(const struct fmt_value *value)
                 return false;
         if ((value->state & ~FMT_STATE_KNOWN) != 0)
                 return false;
+        if ((value->state & (FMT_STATE_HEAD | FMT_STATE_MARKER)) != 0 && (value->parts != 0 || (value->flags & FMT_VALUE_INLINE) != 0))
+                return false;
         if ((value->flags & FMT_VALUE_INLINE) == 0)
                 return value->inline_len == 0;
         return value->parts == 0 && value->inline_len <= FMT_INLINE_MAX && value->inline_len == value->size;
@@ -171,6 +173,7 @@ static bool head_ok(const struct fmt_value *value)
 int eng_value_check_head(const void *buf, size_t len)
 {
         struct fmt_value value;
+        struct fmt_head versions;
         const uint8_t *data;
         struct fmt_field field;
         size_t pos = 0;
@@ -183,6 +186,9 @@ int eng_value_check_head(const void *buf, size_t len)
                 return -EBADMSG;
         while ((rv = eng_value_next_field(buf, len, &pos, &field, &data)) == 1)
                 ;
+        if (rv == 0 && (value.state & FMT_STATE_HEAD) != 0 &&
+            (value.space != FMT_SPACE_OBJECT || !eng_value_head_field(buf, len, &versions) || versions.newest == 0))
+                return -EBADMSG;
         return rv;
 }
 

@@ -55,6 +55,18 @@ void eng_part_slot_set(uint8_t *drives, unsigned width, size_t i, unsigned slot)
  * 0: begins. 1: out and data are set; 0: end; -EBADMSG: the fields make no sense.
  */
 int eng_value_next_field(const void *buf, size_t len, size_t *pos, struct fmt_field *out, const uint8_t **data);
+/* The first field of a kind in a checked value; NULL: there is none. *field_len: of it. */
+const uint8_t *eng_value_field(const void *value, size_t len, enum fmt_field_kind kind, size_t *field_len);
+/* Whether a checked value is the head of a key with versions; if so, what it says of them. */
+bool eng_value_head_field(const void *value, size_t len, struct fmt_head *out);
+/* Encoded fields being put together in the caller's memory, which has room for what is added. */
+struct eng_fields {
+        uint8_t *data;
+        size_t len, size;
+};
+void eng_fields_add(struct eng_fields *fields, enum fmt_field_kind kind, const void *data, size_t len);
+/* Bytes that a field with so many bytes of data takes. */
+size_t eng_field_size(size_t len);
 /* Where the parts begin: behind head, attrs and fields. */
 static inline size_t eng_value_parts_at(const struct fmt_value *value)
 {
@@ -96,8 +108,41 @@ void eng_name_upload(struct eng_name *out, uint64_t bucket, const void *key, siz
 /* part 0: the prefix of all parts */
 void eng_name_part(struct eng_name *out, uint64_t bucket, const void *key, size_t len, const uint8_t id[FMT_ID],
                    unsigned part);
+/* Version `number` of a key (docs/design/versions.md). */
+void eng_name_version(struct eng_name *out, uint64_t bucket, const void *key, size_t len, uint64_t number);
+/* The prefix of all versions of a key. */
+void eng_name_versions(struct eng_name *out, uint64_t bucket, const void *key, size_t len);
+/* The number in the name of a version that eng_name_key() has taken. */
+uint64_t eng_name_version_number(const uint8_t *name, size_t len);
 /* The least name greater than every name that begins with this one; false if there is none. */
 bool eng_name_successor(struct eng_name *name);
+/*
+ * Gives bucket and key of an index name: what its changes are locked by, and its group follows from.
+ * -EBADMSG: it is no name of ours.
+ */
+int eng_name_key(const struct eng_name *name, uint64_t *bucket, uint8_t key[FMT_NAME_MAX], size_t *len);
+
+/* It is the name of an object's row, or of a version's. */
+static inline bool eng_name_is_objects(const struct eng_name *name)
+{
+        return name->len > 0 && (name->data[0] == FMT_SPACE_OBJECT || name->data[0] == FMT_SPACE_VERSION);
+}
+/* A plain object or a version with bytes: no head, no delete marker. */
+static inline bool eng_value_is_object(const struct fmt_value *value)
+{
+        return (value->space == FMT_SPACE_OBJECT || value->space == FMT_SPACE_VERSION) && (value->state & (FMT_STATE_HEAD | FMT_STATE_MARKER)) == 0;
+}
+
+/* How bucket and key stand in the names of a space (spaces.def). */
+enum eng_name_form {
+        ENG_FORM_CONFIG,               /* the configuration's own forms */
+        ENG_FORM_RAW,                  /* the key, up to the end of the name */
+        ENG_FORM_ESCAPED               /* the key escaped, its end mark 00 01, a tail */
+};
+/* Bytes behind the key in names of a space, the end mark included. */
+size_t eng_space_tail(enum fmt_space space);
+/* Values of this space can own shards or inline bytes. */
+bool eng_space_owns(enum fmt_space space);
 /* Space, bucket and the start of names of one bucket. */
 void eng_name_space(struct eng_name *out, enum fmt_space space, uint64_t bucket);
 
@@ -121,6 +166,7 @@ struct eng_value_spec {
         int64_t mtime_ms;
         const uint8_t *id, *etag, *upload_id, *tag; /* NULL: zeroes */
         uint16_t etag_parts;
+        uint32_t state;                /* enum fmt_value_state */
         const void *attrs;
         size_t attrs_len;
         const void *fields;            /* encoded fmt_fields, each padded */
@@ -130,8 +176,13 @@ struct eng_value_spec {
         uint32_t part_count;
 };
 struct eng_buf *eng_value_new(const struct eng_value_spec *spec);
-/* Fills object from an encoded value; attrs point into it. */
-void eng_value_object(const struct eng_buf *value, struct eng_object *out);
+/*
+ * Fills object from a checked value; its strings point into it. name: of the value, which has the
+ * number of a version; NULL: it is none.
+ */
+void eng_value_object(const struct eng_buf *value, const struct eng_name *name, struct eng_object *out);
+/* The same of len bytes, which need not be aligned and may end behind the head, attrs or fields. */
+void eng_encoded_object(const uint8_t *value, size_t len, struct eng_object *out);
 static inline const struct fmt_value *eng_value_head(const void *encoded)
 {
         return encoded;

@@ -224,48 +224,6 @@ static void done(struct eng_txn *txn)
         resync->done(resync);
 }
 
-/* As bucket.c, bucket_drop.c and kept.c lock them: what is kept has a name of one letter. */
-static int config_key(const struct eng_name *name, uint8_t key[2 * ENG_KEY_MAX], size_t *len)
-{
-        const uint8_t *from = name->data + 10;
-
-        *len = name->len - 10u;
-        if (name->len == 10) {
-                from = name->data + 9;
-                *len = 1;
-        } else if (name->data[9] == 'd') {
-                *len = eng_dead_bucket_name_len(name);
-                if (*len == 0)
-                        return -EBADMSG;
-        }
-        memcpy(key, from, *len);
-        return 0;
-}
-
-/* Bucket and key of the name: what its changes are locked by. */
-int eng_name_key(const struct eng_name *name, uint64_t *bucket, uint8_t key[FMT_NAME_MAX], size_t *len)
-{
-        size_t used;
-
-        if (name->len < 10)
-                return -EBADMSG;
-        memcpy(bucket, name->data + 1, 8);
-        *bucket = be64toh(*bucket);
-        switch (name->data[0]) {
-        case FMT_SPACE_CONFIG:
-                return config_key(name, key, len);
-        case FMT_SPACE_OBJECT:
-                *len = name->len - 9u;
-                memcpy(key, name->data + 9, *len);
-                return 0;
-        case FMT_SPACE_UPLOAD:
-        case FMT_SPACE_PART:
-                *len = eng_name_unescape(key, name->data + 9, name->len - 9u, &used);
-                return *len == (size_t)-1 ? -EBADMSG : 0;
-        }
-        return -EBADMSG;
-}
-
 int eng_resync_start(struct eng_store *store, struct eng_resync *resync)
 {
         uint8_t key[FMT_NAME_MAX];

@@ -32,8 +32,6 @@ int eng_resync_start(struct eng_store *store, struct eng_resync *resync);
  */
 void eng_copy_append(struct eng_txn *txn, struct eng_op *op, unsigned slot, struct eng_buf *body, size_t inline_len, uint64_t seq,
                      void (*done)(struct eng_op *op));
-/* Bucket and key of an index name: what its changes are locked by. -EBADMSG: no name of ours. */
-int eng_name_key(const struct eng_name *name, uint64_t *bucket, uint8_t key[FMT_NAME_MAX], size_t *len);
 
 /*
  * Makes a name say the same on all members that speak for its group, with its key locked (agree.c).

@@ -6,6 +6,8 @@
  * while an id is pinned (deferred_delete.c). A member that does not answer or is damaged is passed
  * over for the next. That a name is not there is said only when members agree on it
  * (eng_words_absent()); where they can't, the answer is that nobody can tell.
+ *
+ * For a key with versions the lookup goes on from the key's head to the version that is wanted.
  */
 #include "engine/txn/txn.h"
 
@@ -13,6 +15,12 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+/*
+ * Heads of one key that a lookup follows before it gives up: each but the first means that the
+ * version which the head named was deleted before it was looked up.
+ */
+#define HEADS_MAX 8u
 
 static void try_next(struct eng_lookup *lookup);
 
@@ -74,6 +82,92 @@ static int pin(struct eng_lookup *lookup)
         return 0;
 }
 
+/* ---- a key with versions --------------------------------------------------------------------- */
+
+/* Another row of the key is asked for, from the first member on. */
+static void look_for(struct eng_lookup *lookup)
+{
+        eng_words_begin(&lookup->words, &lookup->at->view, lookup->pg);
+        try_next(lookup);
+}
+
+/* Sets the lookup's name to that of another row of its key. -EBADMSG: it is no name of a key. */
+static int name_other_row(struct eng_lookup *lookup, uint64_t number)
+{
+        uint8_t key[FMT_NAME_MAX];
+        uint64_t bucket;
+        size_t len;
+
+        if (eng_name_key(&lookup->name, &bucket, key, &len) != 0 || len > ENG_KEY_MAX)
+                return -EBADMSG;
+        if (number == 0)
+                eng_name_object(&lookup->name, bucket, key, len);
+        else
+                eng_name_version(&lookup->name, bucket, key, len, number);
+        return 0;
+}
+
+/* The key's head was found: goes on with the version that is wanted. */
+static void follow_head(struct eng_lookup *lookup, const struct fmt_head *versions)
+{
+        uint64_t number = lookup->which == ENG_LOOKUP_NEWEST ? versions->newest : versions->null_number;
+        int rv = number == 0 ? -ENOENT : name_other_row(lookup, number);
+
+        assert(lookup->which == ENG_LOOKUP_NEWEST || lookup->which == ENG_LOOKUP_NULL);
+        eng_buf_unref(lookup->value);
+        eng_buf_unref(lookup->bytes);
+        lookup->value = lookup->bytes = NULL;
+        if (rv == 0 && lookup->heads++ == HEADS_MAX)
+                rv = -EAGAIN;
+        if (rv != 0)
+                finish_at(lookup, rv);
+        else
+                look_for(lookup);
+}
+
+/* All agree that the row is not there. A version that a head named was deleted in between (V12). */
+static void lookup_absent(struct eng_lookup *lookup)
+{
+        if (lookup->heads == 0 || lookup->name.data[0] != FMT_SPACE_VERSION || name_other_row(lookup, 0) != 0)
+                lookup_finish(lookup, -ENOENT);
+        else
+                look_for(lookup);
+}
+
+/* Whether a version that was found is the one whose id was given. */
+static bool is_that_version(const struct eng_lookup *lookup)
+{
+        const uint8_t *random;
+        size_t len;
+
+        if (lookup->which != ENG_LOOKUP_VERSION)
+                return true;
+        random = eng_value_field(lookup->value->data, lookup->value->len, FMT_FIELD_VERSION, &len);
+        return random != NULL && len == ENG_VERSION_RANDOM && memcmp(random, lookup->random, len) == 0;
+}
+
+/* ---- members --------------------------------------------------------------------------------- */
+
+static void lookup_take(struct eng_lookup *lookup)
+{
+        struct fmt_head versions;
+        int rv = 0;
+
+        if (lookup->which != ENG_LOOKUP_NAME && eng_value_head_field(lookup->value->data, lookup->value->len, &versions)) {
+                follow_head(lookup, &versions);
+                return;
+        }
+        if (!is_that_version(lookup)) {
+                eng_buf_unref(lookup->value);
+                eng_buf_unref(lookup->bytes);
+                lookup->value = lookup->bytes = NULL;
+                rv = -ENOENT;
+        } else if (lookup->pin && eng_value_has_shards(eng_value_head(lookup->value->data))) {
+                rv = pin(lookup);
+        }
+        finish_at(lookup, rv);
+}
+
 static void lookup_found(struct eng_op *op)
 {
         struct eng_lookup *lookup = container_of(op, struct eng_lookup, op);
@@ -83,9 +177,7 @@ static void lookup_found(struct eng_op *op)
         if (rv == 0) {
                 lookup->value = op->lookup.value;
                 lookup->bytes = op->lookup.bytes;
-                if (lookup->pin && eng_value_has_shards(eng_value_head(lookup->value->data)))
-                        rv = pin(lookup);
-                finish_at(lookup, rv);
+                lookup_take(lookup);
         } else {
                 eng_buf_unref(op->lookup.value); /* found, but its bytes are damaged */
                 eng_buf_unref(op->lookup.bytes);
@@ -101,7 +193,7 @@ static void try_next(struct eng_lookup *lookup)
         int slot;
 
         if (eng_words_absent(words, &lookup->at->view, lookup->pg)) {
-                lookup_finish(lookup, -ENOENT);
+                lookup_absent(lookup);
                 return;
         }
         slot = eng_pg_reader(lookup->at, lookup->pg, words->asked);
@@ -136,8 +228,19 @@ static void lookup_arrive(struct lp_msg *msg)
                 lookup_finish(lookup, -EHOSTDOWN);
                 return;
         }
-        eng_words_begin(&lookup->words, &lookup->at->view, lookup->pg);
-        try_next(lookup);
+        look_for(lookup);
+}
+
+void eng_lookup_which(struct eng_lookup *lookup, uint64_t bucket, struct eng_str key, const struct eng_version *version)
+{
+        if (version != NULL && version->number != 0) {
+                lookup->which = ENG_LOOKUP_VERSION;
+                memcpy(lookup->random, version->random, sizeof(lookup->random));
+                eng_name_version(&lookup->name, bucket, key.data, key.len, version->number);
+                return;
+        }
+        lookup->which = version != NULL ? ENG_LOOKUP_NULL : ENG_LOOKUP_NEWEST;
+        eng_name_object(&lookup->name, bucket, key.data, key.len);
 }
 
 void eng_lookup_start(struct eng_lookup *lookup)

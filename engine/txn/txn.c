@@ -33,7 +33,7 @@ static const unsigned txn_before[] = {
         [ENG_TXN_POSTED] = 1u << ENG_TXN_POSTED | 1u << ENG_TXN_PARKED | 1u << ENG_TXN_ANSWER,
         [ENG_TXN_PARKED] = 1u << ENG_TXN_POSTED,
         [ENG_TXN_LOCKING] = 1u << ENG_TXN_POSTED,
-        [ENG_TXN_PREPARE] = 1u << ENG_TXN_LOCKING,
+        [ENG_TXN_PREPARE] = 1u << ENG_TXN_LOCKING | 1u << ENG_TXN_COMMIT, /* the latter: of the first of two records */
         [ENG_TXN_APPEND] = 1u << ENG_TXN_PREPARE,
         [ENG_TXN_COMMIT] = 1u << ENG_TXN_APPEND,
         [ENG_TXN_ANSWER] = 1u << ENG_TXN_POSTED | 1u << ENG_TXN_PREPARE | 1u << ENG_TXN_APPEND | 1u << ENG_TXN_COMMIT,
@@ -551,6 +551,18 @@ void eng_txn_append(struct eng_txn *txn)
 
 /* ---- committing ------------------------------------------------------------------------------ */
 
+/* The first of two records counts: the second is prepared, with the key still locked. */
+static void txn_go_on(struct eng_txn *txn)
+{
+        void (*then)(struct eng_txn *) = txn->then;
+
+        txn->then = NULL;
+        txn->appended = false; /* what the second record will name is not in a log yet */
+        txn->inline_len = 0;
+        txn_enter(txn, ENG_TXN_PREPARE);
+        then(txn);
+}
+
 /* The txn is settled, or given up: nothing of it waits here any more. */
 static void txn_leave(struct eng_txn *txn, int result)
 {
@@ -564,7 +576,10 @@ static void txn_leave(struct eng_txn *txn, int result)
         if (fan->out == 0)
                 fan->out = 1; /* was never submitted */
         fan_release(fan);
-        eng_txn_finish(txn, result);
+        if (result == 0 && txn->then != NULL)
+                txn_go_on(txn);
+        else
+                eng_txn_finish(txn, result);
 }
 
 void eng_txn_abandon(struct eng_txn *txn)

@@ -80,7 +80,9 @@ struct eng_fan {
  * One atomic change of one key, run by the key's primary. The home loop fills the upper part and
  * calls eng_txn_submit(); done() comes on the home loop. prepare() runs on the primary loop with
  * the key locked; it may submit lookups (eng_txn_lookup) and ends in exactly one of
- * eng_txn_append() or eng_txn_finish().
+ * eng_txn_append() or eng_txn_finish(). If it sets `then` before eng_txn_append(), the record is the
+ * first of two: once it is committed then() goes on like prepare(), with the key still locked. A
+ * failure of the first one ends the txn.
  */
 struct eng_txn {
         /* owner: home, until submit and from done */
@@ -91,9 +93,10 @@ struct eng_txn {
         bool internal;                 /* the store's own: of a bucket that is closing, or gone, too */
         bool moves;                    /* says nothing new but where shards are: as many members are enough as have what it takes the place of */
         void (*prepare)(struct eng_txn *txn);
+        void (*then)(struct eng_txn *txn);
         void (*done)(struct eng_txn *txn);
         int result;
-        bool appended;                 /* the record may have reached a log: its shards must not be discarded */
+        bool appended;                 /* the (last) record may have reached a log: its shards must not be discarded */
         uint16_t key_len;
         uint8_t key[ENG_KEY_MAX];
 
@@ -140,12 +143,25 @@ void eng_txn_finish(struct eng_txn *txn, int result);
 uint64_t eng_txn_take_seq(struct eng_txn *txn);
 /* A drive has failed or an epoch came into force: looks at what waits for it. On each loop. */
 void eng_txn_view_changed(struct eng_loop *el);
+/* It says something. */
+static inline bool eng_condition_asks(const struct eng_condition *c)
+{
+        return c->if_absent || c->if_etag || c->if_present || c->if_mtime || c->if_size;
+}
 /* Checks a condition against the value present (NULL: none). */
 int eng_condition_check(const struct eng_condition *condition, const struct eng_buf *present);
 /* Any member of a PG fit for reading, not in tried, the one owned by this loop first; -1: none. */
 int eng_pg_reader(struct eng_loop *el, uint32_t pg, eng_mask tried);
 
 /* ---- lookups with a pin (lookup.c) ----------------------------------------------------------- */
+
+/* Which row a lookup is for. A key's rows: docs/design/versions.md. */
+enum eng_lookup_which {
+        ENG_LOOKUP_NAME,    /* the one of this name */
+        ENG_LOOKUP_NEWEST,  /* name is an object's: the plain object, or the newest version */
+        ENG_LOOKUP_NULL,    /* name is an object's: the plain object, or the null version */
+        ENG_LOOKUP_VERSION  /* name is a version's, whose random bytes must be these */
+};
 
 struct eng_lookup {
         /* owner: home */
@@ -154,7 +170,9 @@ struct eng_lookup {
         uint32_t pg;
         unsigned flags;                /* ENG_OP_WANT_INLINE */
         bool pin;                      /* pin objects with shards until eng_unpin */
-        struct eng_name name;
+        enum eng_lookup_which which;
+        uint8_t random[ENG_VERSION_RANDOM]; /* ENG_LOOKUP_VERSION */
+        struct eng_name name;          /* answer: of the row that was found */
         void (*done)(struct eng_lookup *lookup);
         int result;
         struct eng_buf *value, *bytes; /* owned by the receiver of done */
@@ -167,8 +185,11 @@ struct eng_lookup {
         TAILQ_ENTRY(eng_lookup) link;  /* at->leader.lookups, while counted */
         uint64_t number;               /* among those of its primary */
         bool counted;
+        unsigned heads;                /* met so far: one whose version is gone was read too early */
 };
 void eng_lookup_start(struct eng_lookup *lookup);
+/* Names the row to be looked up: of the key's newest version (NULL), or of that one. */
+void eng_lookup_which(struct eng_lookup *lookup, uint64_t bucket, struct eng_str key, const struct eng_version *version);
 /*
  * Home loop: lets go of the pin a lookup took. lookup is used as the message and freed by
  * free_it(lookup) on the primary loop.

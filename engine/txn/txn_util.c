@@ -33,7 +33,7 @@ static void run(struct lp_msg *msg)
         if (early->plain != NULL)
                 early->plain(early->arg, early->rv);
         else if (early->deleted != NULL)
-                early->deleted(early->arg, early->rv, false);
+                early->deleted(early->arg, early->rv, &(struct eng_deleted){.existed = false});
         else if (early->put != NULL)
                 early->put(early->arg, early->rv, NULL);
         else if (early->upload != NULL)
@@ -44,6 +44,8 @@ static void run(struct lp_msg *msg)
                 early->list(early->arg, early->rv, NULL, 0, false);
         else if (early->uploads != NULL)
                 early->uploads(early->arg, early->rv, NULL, 0, false);
+        else if (early->versions != NULL)
+                early->versions(early->arg, early->rv, NULL, 0, false);
         else if (early->parts != NULL)
                 early->parts(early->arg, early->rv, NULL, 0, false);
         else

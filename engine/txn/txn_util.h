@@ -24,6 +24,7 @@ struct eng_early {
         eng_object_done object;
         eng_list_done list;
         eng_uploads_done uploads;
+        eng_versions_done versions;
         eng_parts_done parts;
         eng_get_opened get;
         void *arg;

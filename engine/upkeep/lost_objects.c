@@ -11,7 +11,6 @@
 #include "engine/upkeep/lost_objects.h"
 
 #include <assert.h>
-#include <endian.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,10 +60,13 @@ static void lost_object_say(struct eng_loop *el, const struct eng_name *name, bo
         struct eng_store *store = el->store;
         const struct eng_config_bucket *bucket;
         struct eng_lost_object *out;
+        uint8_t key[FMT_NAME_MAX];
         uint64_t id;
+        size_t len;
 
-        memcpy(&id, name->data + 1, sizeof(id));
-        bucket = eng_bucket_by_id(el, be64toh(id));
+        if (eng_name_key(name, &id, key, &len) != 0 || len > sizeof(out->key))
+                return;
+        bucket = eng_bucket_by_id(el, id);
         pthread_mutex_lock(&store->health_lock);
         store->health.lost_objects += is_new;
         out = &store->lost_said[store->lost_number++ % ENG_LOST_SAID];
@@ -72,8 +74,8 @@ static void lost_object_say(struct eng_loop *el, const struct eng_name *name, bo
         memset(out->bucket, 0, sizeof(out->bucket));
         if (bucket != NULL)
                 memcpy(out->bucket, bucket->bucket.name, sizeof(out->bucket));
-        out->key_len = (uint16_t)(name->len - 9u);
-        memcpy(out->key, name->data + 9, out->key_len);
+        out->key_len = (uint16_t)len;
+        memcpy(out->key, key, len);
         pthread_mutex_unlock(&store->health_lock);
 }
 

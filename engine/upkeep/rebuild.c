@@ -235,7 +235,7 @@ static void read_object(struct eng_rebuild *rebuild)
         rebuild->homeless = eng_placement_homeless(rebuild->el->view.map);
         rebuild->filling &= ~rebuild->homeless & rebuild->el->view.in & rebuild->el->view.up;
         rebuild->el->home.own_gets++;
-        eng_get_open(rebuild->store, rebuild->txn.bucket, (struct eng_str){(const char *)name->data + 9, name->len - 9u}, rebuild_opened, rebuild);
+        eng_get_open_name(rebuild->store, name, rebuild_opened, rebuild);
 }
 
 /* On its own loop. */
@@ -261,14 +261,15 @@ struct eng_rebuild *eng_rebuild_start(struct eng_store *store, const struct eng_
 {
         const struct eng_name *name = order->name;
         struct eng_rebuild *rebuild;
+        uint8_t key[FMT_NAME_MAX];
         uint64_t bucket;
+        size_t len;
 
-        if (name->len < 9 || name->len - 9u > ENG_KEY_MAX)
+        if (eng_name_key(name, &bucket, key, &len) != 0 || len > ENG_KEY_MAX)
                 return NULL;
         rebuild = calloc(1, sizeof(*rebuild));
         if (rebuild == NULL)
                 return NULL;
-        memcpy(&bucket, name->data + 1, 8);
         rebuild->store = store;
         rebuild->home = eng_here(store);
         rebuild->name = *name;
@@ -279,7 +280,7 @@ struct eng_rebuild *eng_rebuild_start(struct eng_store *store, const struct eng_
         rebuild->done = done;
         rebuild->arg = arg;
         STAILQ_INIT(&rebuild->plans);
-        eng_txn_init(&rebuild->txn, store, be64toh(bucket), name->data + 9, name->len - 9u);
+        eng_txn_init(&rebuild->txn, store, bucket, key, len);
         rebuild->el = eng_primary(store, rebuild->txn.pg);
         if (order->digests != NULL && rebuild->el != rebuild->home) { /* who walks a group by what values say of it has met one that is of another */
                 free(rebuild);

@@ -30,7 +30,7 @@ unsigned eng_rebuild_lack(const struct eng_part *part, eng_mask drives);
 /* Bytes of the shards that it lacks in that sense. */
 uint64_t eng_rebuild_lack_bytes(const struct eng_part *part, eng_mask drives);
 /*
- * Rebuilds one object, named by its OBJECT name, on the primary loop of its key. done comes later,
+ * Rebuilds one object or version, named by its row, on the primary loop of its key. done comes later,
  * on the loop it was started on: 0 when nothing is left that could be done (also if the object is
  * gone, or no drive is fit to take what it lacks); -ENODATA when that is so, and stripes are left
  * of which more than m shards are gone (lost_objects.c). digests: one for each drive, to which what

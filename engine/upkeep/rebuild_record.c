@@ -146,13 +146,34 @@ static struct eng_buf *rebuild_patch(const struct eng_rebuild *rebuild, const st
         return out;
 }
 
+/*
+ * The plain object that the repair began with has become the null version of its key: what was
+ * written is recorded, or discarded, by what that version's row says (V15).
+ */
+static bool has_moved(const struct eng_rebuild *rebuild, const struct eng_buf *now, uint64_t *number)
+{
+        struct fmt_head versions;
+
+        if (!eng_value_head_field(now->data, now->len, &versions) ||
+            memcmp(versions.null_id, eng_value_head(rebuild->value->data)->id, FMT_ID) != 0)
+                return false;
+        *number = versions.null_number;
+        return true;
+}
+
 static void rebuild_looked_up(struct eng_txn *txn, int rv)
 {
         struct eng_rebuild *rebuild = container_of(txn, struct eng_rebuild, txn);
+        uint64_t number;
         bool sure = rv == 0 || eng_words_sure(&txn->words);
         struct fmt_value *head;
 
         assert(rebuild->patched == NULL);
+        if (rv == 0 && has_moved(rebuild, txn->old, &number)) {
+                eng_name_version(&txn->name, txn->bucket, txn->key, txn->key_len, number);
+                eng_txn_lookup(txn, 0, rebuild_looked_up);
+                return;
+        }
         rebuild->replaced = rv == -ENOENT || (rv == 0 && memcmp(eng_value_head(txn->old->data)->id, eng_value_head(rebuild->value->data)->id, FMT_ID) != 0);
         if (rv == 0)
                 rebuild->patched = rebuild_patch(rebuild, txn->old, &rv);
@@ -179,7 +200,7 @@ static void rebuild_prepare(struct eng_txn *txn)
                 eng_txn_finish(txn, -EROFS);
                 return;
         }
-        eng_name_object(&txn->name, txn->bucket, txn->key, txn->key_len);
+        txn->name = container_of(txn, struct eng_rebuild, txn)->name;
         eng_txn_lookup(txn, 0, rebuild_looked_up);
 }
 

@@ -163,7 +163,7 @@ static bool verify_names_unread(struct eng_verify *v, eng_mask drives, int error
  */
 static eng_mask verify_take_drives(struct eng_verify *v)
 {
-        static const struct eng_name first = {.len = 1, .data = {FMT_SPACE_OBJECT}}, behind_all = {.len = 1, .data = {FMT_SPACE_PART + 1}};
+        static const struct eng_name first = {.len = 1, .data = {FMT_SPACE_OBJECT}}, behind_all = {.len = 1, .data = {FMT_SPACE_LAST + 1}};
         const eng_mask drives = verify_view(v)->in & verify_view(v)->up;
         eng_mask unasked = 0;
         unsigned slot;

@@ -157,7 +157,7 @@ static void choose_value(struct eng_verify *v)
  */
 static void without_value(struct eng_verify *v)
 {
-        if (v->damaged != 0 && v->unread == 0 && !eng_outvoted(v->damaged, v->absent) && v->name.data[0] == FMT_SPACE_OBJECT)
+        if (v->damaged != 0 && v->unread == 0 && !eng_outvoted(v->damaged, v->absent) && eng_name_is_objects(&v->name))
                 v->report.unreadable_objects++;
         if (v->round != FIRST) /* else they are counted */
                 v->report.unread_shards += count_of(v->unread);

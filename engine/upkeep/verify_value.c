@@ -69,7 +69,7 @@ static void count_amiss(struct eng_verify *v)
         v->report.damaged_shards += v->damaged_here;
         v->report.missing_shards += v->missing_here;
         v->report.unreadable_objects += v->unreadable;
-        if (v->bad_count > 0 && v->name.data[0] == FMT_SPACE_OBJECT)
+        if (v->bad_count > 0 && eng_name_is_objects(&v->name))
                 verify_repair_value(v);
         else
                 eng_verify_next(v);
@@ -324,7 +324,7 @@ void eng_verify_value(struct eng_verify *v)
         const struct fmt_value *head = eng_value_head(v->value->data);
 
         assert(v->slot == NULL && v->rebuild == NULL);
-        if (head->space == FMT_SPACE_OBJECT) {
+        if (eng_value_is_object(head)) {
                 v->report.objects++;
                 v->report.bytes += head->size;
         }

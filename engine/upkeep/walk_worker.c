@@ -60,14 +60,29 @@ static int walk_worker_take_drives(struct eng_walk_worker *worker, const struct 
         return 0;
 }
 
+static void begin_versions(struct eng_walk_worker *worker, struct eng_walk_worker_tour *tour, const struct eng_name *from)
+{
+        static const struct eng_name first = {.len = 1, .data = {FMT_SPACE_VERSION}};
+
+        assert(tour->space == FMT_SPACE_OBJECT);
+        tour->versions = true;
+        tour->round = false;
+        tour->to = (struct eng_name){.len = 1, .data = {FMT_SPACE_VERSION + 1}};
+        eng_walk_begin(worker->walk, from != NULL ? from : &first, false, &tour->to);
+}
+
 static void begin_space(struct eng_walk_worker *worker, struct eng_walk_worker_tour *tour, enum fmt_space space)
 {
         struct eng_name from = {.len = 1, .data = {(uint8_t)space}};
 
         tour->space = space;
-        tour->round = false;
+        tour->round = tour->versions = false;
         tour->to.len = 1;
         tour->to.data[0] = (uint8_t)space + 1;
+        if (space == FMT_SPACE_OBJECT && tour == &worker->all && worker->order->from.len != 0 && worker->order->from.data[0] == FMT_SPACE_VERSION) {
+                begin_versions(worker, tour, &worker->order->from);
+                return;
+        }
         if (space == FMT_SPACE_OBJECT && tour == &worker->all) {
                 if (worker->order->from.len != 0)
                         from = worker->order->from;
@@ -143,6 +158,11 @@ static bool next_level(struct eng_walk_worker *worker)
         tour->level = level;
         from = tour->left[level];
         tour->left[level].len = 0;
+        if (from.data[0] == FMT_SPACE_VERSION) {
+                begin_versions(worker, tour, &from);
+                return true;
+        }
+        tour->versions = false;
         tour->round = tour == &worker->all && worker->order->start.len != 0 && eng_walk_worker_compare(&from, &worker->order->start) < 0;
         tour->to = tour->round ? worker->order->start : (struct eng_name){.len = 1, .data = {FMT_SPACE_OBJECT + 1}};
         eng_walk_begin(worker->walk, &from, false, &tour->to);
@@ -169,8 +189,11 @@ static void range_over(struct eng_walk_worker *worker)
                 begin_space(worker, tour, FMT_SPACE_OBJECT);
                 break;
         case FMT_SPACE_OBJECT:
-                if (go_round(worker))
+                if (!tour->versions) {
+                        if (!go_round(worker))
+                                begin_versions(worker, tour, NULL);
                         break;
+                }
                 if (all && tour->first && !worker->blind)
                         tell_surveyed(worker);
                 tour->first = false;

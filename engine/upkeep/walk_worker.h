@@ -20,7 +20,8 @@ struct eng_walk_worker_order {
         eng_mask filling;              /* drives that may lack shards which records name on them */
         eng_mask homeless;             /* and those that were leaving, or are gone: what records name on them goes to others */
         struct eng_name from;          /* objects before this name lack nothing: it goes on from there */
-        struct eng_name start;         /* nothing is known of those before it, but they come last; len 0: the first name. Not both */
+        struct eng_name start;         /* a plain object's: nothing is known of those before it, but they come behind the others; len 0: the
+                                          first name. Not both */
 };
 
 /* What has come since it was last told. */
@@ -34,7 +35,8 @@ struct eng_walk_worker_counts {
 /* A walk over all groups of the worker, or over some that somebody has asked for. */
 struct eng_walk_worker_tour {
         bool under_way;
-        enum fmt_space space;
+        enum fmt_space space;          /* OBJECT: of plain objects, and then of versions: an object becomes a version, never the other way (V7) */
+        bool versions;                 /* those */
         bool first;                    /* nothing was left out yet: the objects are gone through for the first time */
         unsigned level;                /* objects that lack so many shards are being repaired: the most that was met, then fewer */
         struct eng_name at, to;        /* where it is, while another tour goes first */
@@ -125,7 +127,10 @@ bool eng_walk_worker_look_at_row(struct eng_walk_worker *worker);
 void eng_walk_worker_tell(struct eng_walk_worker *worker);
 /* Order of two names. */
 int eng_walk_worker_compare(const struct eng_name *a, const struct eng_name *b);
-/* Order in which a walk comes to two names that begins at start: those before it come last. */
+/*
+ * Order in which a walk comes to two names that begins at start: of plain objects those before it
+ * come last, then come versions.
+ */
 int eng_walk_worker_compare_from(const struct eng_name *start, const struct eng_name *a, const struct eng_name *b);
 /* Of two names the first; an empty one is none. */
 void eng_walk_worker_earlier(struct eng_name *of, const struct eng_name *name);

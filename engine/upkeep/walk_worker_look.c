@@ -31,9 +31,10 @@ int eng_walk_worker_compare(const struct eng_name *a, const struct eng_name *b)
 
 int eng_walk_worker_compare_from(const struct eng_name *start, const struct eng_name *a, const struct eng_name *b)
 {
+        int space = (int)a->data[0] - (int)b->data[0];
         int round = (eng_walk_worker_compare(a, start) < 0) - (eng_walk_worker_compare(b, start) < 0);
 
-        return round != 0 ? round : eng_walk_worker_compare(a, b);
+        return space != 0 ? space : round != 0 ? round : eng_walk_worker_compare(a, b);
 }
 
 void eng_walk_worker_earlier(struct eng_name *of, const struct eng_name *name)
@@ -56,7 +57,7 @@ static void walk_worker_look_take_place(struct eng_walk_worker *worker)
         static const struct eng_name none = {.len = 0};
         const struct eng_walk_worker_tour *all = &worker->all;
         const struct eng_name *start = all->space == FMT_SPACE_OBJECT ? &worker->order->start : &none; /* afterwards it has come to all */
-        struct eng_name place = {.len = 1, .data = {FMT_SPACE_OBJECT + 1}};
+        struct eng_name place = {.len = 1, .data = {FMT_SPACE_LAST + 1}};
         unsigned i;
 
         if (all->space == FMT_SPACE_CONFIG || all->space == FMT_SPACE_PART)
@@ -336,7 +337,7 @@ static bool look_at_shards(struct eng_walk_worker *worker)
         const struct eng_scan_entry *e = walk_worker_look_newest(&worker->row, &head);
         struct lack lack;
 
-        if (head.parts == 0 && worker->now->space == FMT_SPACE_OBJECT && worker->now == &worker->all && worker->all.first)
+        if (head.parts == 0 && eng_value_is_object(&head) && worker->now == &worker->all && worker->all.first)
                 worker->counts.looked_at++;
         if (head.parts == 0 || worker->now->space == FMT_SPACE_UPLOAD)
                 return true;

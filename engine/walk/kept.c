@@ -108,7 +108,7 @@ static void kept_load_done(struct eng_txn *txn)
 
         kept_ended(kept); /* it may be written from inside */
         if (old != NULL)
-                eng_value_object(old, &object);
+                eng_value_object(old, NULL, &object);
         kept->loaded(kept, object.attrs.data, object.attrs.len);
         eng_buf_unref(old);
 }

@@ -170,7 +170,7 @@ bool gw_entry_begin(struct gw_entry *entry, const char *access_key, const struct
                 gw_entry_refuse(entry, code_of(gw_error_of(rv, GW_ABOUT_BUCKET)));
                 return false;
         }
-        eng_get_open(store, bucket->id, (struct eng_str){asked->key.data, asked->key.len}, entry_opened, entry);
+        eng_get_open(store, bucket->id, (struct eng_str){asked->key.data, asked->key.len}, NULL, entry_opened, entry);
         return true;
 }
 

@@ -148,7 +148,7 @@ void gw_copy_open(struct gw_request *req)
                 return;
         }
         copy->source_bucket = bucket->id;
-        eng_get_open(req->loop->gw->store, bucket->id, gw_eng_str(key), source_opened, req);
+        eng_get_open(req->loop->gw->store, bucket->id, gw_eng_str(key), NULL, source_opened, req);
 }
 
 /* ---- ending ---------------------------------------------------------------------------------- */

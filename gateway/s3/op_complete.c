@@ -188,7 +188,7 @@ static void look_for_earlier(struct gw_request *req, enum s3_error gone)
         struct complete *c = GW_CAST(complete, req->work);
 
         c->gone = gone;
-        eng_get_metadata(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), earlier_opened, req);
+        eng_get_metadata(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), NULL, earlier_opened, req);
 }
 
 /* ---- what the headers say of the whole ------------------------------------------------------- */

@@ -223,7 +223,7 @@ static void config_object_opened(void *arg, int rv, struct eng_get *get)
 void gw_run_object_config(struct gw_request *req)
 {
         if (gw_version_check(req, gw_query(req, "versionId")))
-                eng_get_metadata(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), config_object_opened, req);
+                eng_get_metadata(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), NULL, config_object_opened, req);
 }
 
 void gw_run_acl(struct gw_request *req)

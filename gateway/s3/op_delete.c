@@ -45,17 +45,17 @@ static bool read_condition(struct gw_request *req, struct eng_condition *conditi
         return read_more_conditions(req, condition);
 }
 
-static void object_deleted(void *arg, int rv, bool existed)
+static void object_deleted(void *arg, int rv, const struct eng_deleted *deleted)
 {
         gw_reply_deleted(arg, rv, GW_ABOUT_KEY);
 }
 
 void gw_run_delete(struct gw_request *req)
 {
-        struct eng_condition condition = {0};
+        struct eng_delete_params params = {.bucket = req->bucket_id, .key = gw_eng_str(req->key)};
 
-        if (gw_version_check(req, gw_query(req, "versionId")) && read_condition(req, &condition))
-                eng_delete(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), &condition, object_deleted, req);
+        if (gw_version_check(req, gw_query(req, "versionId")) && read_condition(req, &params.condition))
+                eng_delete(req->loop->gw->store, &params, object_deleted, req);
 }
 
 /* ---- DeleteObjects --------------------------------------------------------------------------- */
@@ -148,7 +148,7 @@ static bool item_condition(struct item *item, const struct s3_delete_object *obj
 
 static void begin_some(struct gw_request *req);
 
-static void item_deleted(void *arg, int rv, bool existed)
+static void item_deleted(void *arg, int rv, const struct eng_deleted *deleted)
 {
         struct item *item = GW_CAST(item, arg);
         struct gw_request *req = item->req;
@@ -170,16 +170,15 @@ static void begin_some(struct gw_request *req)
         while (many->next < many->doc->object_count && many->under_way < AT_ONCE) {
                 const struct s3_delete_object *object = &many->doc->objects[many->next];
                 struct item *item = &many->items[many->next++];
-                struct eng_condition condition;
+                struct eng_delete_params params = {.bucket = req->bucket_id, .key = gw_eng_str(object->key)};
 
                 if (req->peer_gone)
                         item->error = S3_ERR_REQUEST_TIMEOUT; /* nobody will read it */
                 else if (!gw_permit(req->loop, req->access_key, req->op->permission, req->bucket, object->key))
                         item->error = S3_ERR_ACCESS_DENIED;
-                else if (item_condition(item, object, &condition)) {
+                else if (item_condition(item, object, &params.condition)) {
                         many->under_way++;
-                        eng_delete(req->loop->gw->store, req->bucket_id, gw_eng_str(object->key), &condition,
-                                   item_deleted, item);
+                        eng_delete(req->loop->gw->store, &params, item_deleted, item);
                 }
         }
         if (many->under_way == 0)

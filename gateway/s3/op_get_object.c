@@ -476,7 +476,7 @@ void gw_run_get(struct gw_request *req)
         if (req->rdma == NULL)
                 gw_request_ask(req);
         if (req->is_head)
-                eng_get_metadata(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), get_opened, req);
+                eng_get_metadata(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), NULL, get_opened, req);
         else
-                eng_get_open(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), get_opened, req);
+                eng_get_open(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), NULL, get_opened, req);
 }

@@ -81,7 +81,8 @@ static void upload_created(void *arg, int rv, const uint8_t id[ENG_ID_LEN])
 void gw_run_upload_create(struct gw_request *req)
 {
         struct gw_checksum *sum = gw_alloc(req, sizeof(*sum));
-        uint8_t attrs[ENG_ATTRS_MAX], tag[8];
+        uint8_t attrs[ENG_ATTRS_MAX];
+        struct eng_upload_params params = {.bucket = req->bucket_id, .key = gw_eng_str(req->key), .attrs = attrs};
         struct gw_meta meta;
         enum s3_error error;
         ssize_t len;
@@ -104,9 +105,9 @@ void gw_run_upload_create(struct gw_request *req)
                 gw_reply_error(req, S3_ERR_METADATA_TOO_LARGE, NULL);
                 return;
         }
-        gw_tag_make(&meta, tag);
-        eng_upload_create(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), attrs, (size_t)len, tag,
-                          upload_created, req);
+        gw_tag_make(&meta, params.tag);
+        params.attrs_len = (size_t)len;
+        eng_upload_create(req->loop->gw->store, &params, upload_created, req);
 }
 
 /* ---- AbortMultipartUpload -------------------------------------------------------------------- */

@@ -121,7 +121,7 @@ static void begin_put(struct gw_request *req)
         if (error != S3_OK)
                 gw_reply_error(req, error, NULL);
         else if (work->condition.if_absent || work->condition.if_present || work->condition.if_etag)
-                eng_get_metadata(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), present_found, req);
+                eng_get_metadata(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), NULL, present_found, req);
         else
                 open_put(req, work);
 }

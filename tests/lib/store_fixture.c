@@ -500,7 +500,7 @@ static void get_opened(void *arg, int rv, struct eng_get *get)
 
 static void start_get(struct call *c)
 {
-        eng_get_open(c->sf->store, c->bucket, str(c->name), get_opened, c);
+        eng_get_open(c->sf->store, c->bucket, str(c->name), NULL, get_opened, c);
 }
 
 int sf_get_range(struct sf *sf, unsigned loop, uint64_t bucket, const char *key, uint64_t seed, size_t size, uint64_t offset,
@@ -516,17 +516,19 @@ int sf_get(struct sf *sf, unsigned loop, uint64_t bucket, const char *key, uint6
         return sf_get_range(sf, loop, bucket, key, seed, size, 0, size);
 }
 
-static void deleted(void *arg, int rv, bool existed)
+static void deleted(void *arg, int rv, const struct eng_deleted *what)
 {
         struct call *c = arg;
 
-        c->flag = existed;
+        c->flag = what->existed;
         finish(c, rv);
 }
 
 static void start_delete(struct call *c)
 {
-        eng_delete(c->sf->store, c->bucket, str(c->name), NULL, deleted, c);
+        struct eng_delete_params params = {.bucket = c->bucket, .key = str(c->name)};
+
+        eng_delete(c->sf->store, &params, deleted, c);
 }
 
 int sf_delete(struct sf *sf, unsigned loop, uint64_t bucket, const char *key, bool *existed)
@@ -585,9 +587,9 @@ static void upload_made(void *arg, int rv, const uint8_t id[ENG_ID_LEN])
 
 static void start_upload(struct call *c)
 {
-        static const uint8_t tag[8];
+        struct eng_upload_params params = {.bucket = c->bucket, .key = str(c->name), .attrs = "u", .attrs_len = 1};
 
-        eng_upload_create(c->sf->store, c->bucket, str(c->name), "u", 1, tag, upload_made, c);
+        eng_upload_create(c->sf->store, &params, upload_made, c);
 }
 
 int sf_upload(struct sf *sf, uint64_t bucket, const char *key, uint8_t id[ENG_ID_LEN])

@@ -49,11 +49,12 @@ static void created(void *arg, int rv, const uint8_t upload_id[ENG_ID_LEN])
 
 void upload_create(struct client *c)
 {
-        uint8_t tag[8] = {0};
+        struct eng_upload_params params = {.key = client_key(c)};
 
         c->doing = "begin upload";
         c->bucket = 0;
-        eng_upload_create(world.store, world.buckets[c->bucket].id, client_key(c), "", 0, tag, created, c);
+        params.bucket = world.buckets[c->bucket].id;
+        eng_upload_create(world.store, &params, created, c);
 }
 
 /* ---- parts ----------------------------------------------------------------------------------- */
@@ -295,10 +296,10 @@ static void left(void *arg, int rv, const uint8_t upload_id[ENG_ID_LEN])
 
 void bucket_upload(struct client *c)
 {
-        static const uint8_t tag[8];
+        struct eng_upload_params params = {.bucket = world.buckets[c->bucket].id, .key = client_key(c)};
 
         c->doing = "begin upload";
-        eng_upload_create(world.store, world.buckets[c->bucket].id, client_key(c), "", 0, tag, left, c);
+        eng_upload_create(world.store, &params, left, c);
 }
 
 /*

@@ -383,7 +383,7 @@ static void opened(void *arg, int rv, struct eng_get *get)
 void object_get(struct client *c)
 {
         c->doing = "get";
-        eng_get_open(world.store, world.buckets[c->bucket].id, client_key(c), opened, c);
+        eng_get_open(world.store, world.buckets[c->bucket].id, client_key(c), NULL, opened, c);
 }
 
 /* ---- delete and update ----------------------------------------------------------------------- */
@@ -398,11 +398,11 @@ static void need_of(struct client *c)
         }
 }
 
-static void deleted(void *arg, int rv, bool existed)
+static void deleted(void *arg, int rv, const struct eng_deleted *what)
 {
         struct client *c = arg;
 
-        if (rv == 0 && !existed)
+        if (rv == 0 && !what->existed)
                 client_instead(c->op, H_ABSENT);
         else
                 client_answered(c, c->op, rv);
@@ -413,11 +413,16 @@ static void deleted(void *arg, int rv, bool existed)
 
 void object_delete(struct client *c)
 {
+        struct eng_delete_params params = {0};
+
         c->doing = "delete";
         c->condition.if_absent = false;
         c->op = client_asks(c, client_reg(c), H_DELETE, 0);
         need_of(c);
-        eng_delete(world.store, world.buckets[c->bucket].id, client_key(c), &c->condition, deleted, c);
+        params.bucket = world.buckets[c->bucket].id;
+        params.key = client_key(c);
+        params.condition = c->condition;
+        eng_delete(world.store, &params, deleted, c);
 }
 
 static void updated(void *arg, int rv, const struct eng_object *object)

@@ -227,7 +227,7 @@ static void reader_open(struct lp_msg *msg)
 {
         struct reader *r = (struct reader *)msg;
 
-        eng_get_open(r->sf->store, r->bucket, (struct eng_str){r->key, strlen(r->key)}, reader_opened, r);
+        eng_get_open(r->sf->store, r->bucket, (struct eng_str){r->key, strlen(r->key)}, NULL, reader_opened, r);
 }
 
 static void reader_more(void *arg)

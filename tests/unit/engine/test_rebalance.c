@@ -400,7 +400,7 @@ static void open_object(struct lp_msg *msg)
         struct reader *reader = (struct reader *)msg;
         struct eng_str key = {"read", 4};
 
-        eng_get_open(reader->sf->store, reader->bucket, key, opened, reader);
+        eng_get_open(reader->sf->store, reader->bucket, key, NULL, opened, reader);
 }
 
 static void close_object(struct lp_msg *msg)
@@ -511,7 +511,7 @@ static void looked(struct eng_op *op)
 
 static void look(struct lp_msg *msg)
 {
-        static const uint8_t behind_all[1] = {FMT_SPACE_PART + 1};
+        static const uint8_t behind_all[1] = {FMT_SPACE_LAST + 1};
         struct look *look = (struct look *)msg;
         struct eng_store *store = look->sf->store;
         const struct eng_placement *map = store->coord->view.map;

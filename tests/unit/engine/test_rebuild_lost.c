@@ -258,7 +258,7 @@ static void begin_repair(struct lp_msg *msg)
         uint64_t bucket;
 
         memcpy(&bucket, r->name.data + 1, sizeof(bucket));
-        eng_get_open(r->sf->store, be64toh(bucket), (struct eng_str){"key", 3}, opened, r);
+        eng_get_open(r->sf->store, be64toh(bucket), (struct eng_str){"key", 3}, NULL, opened, r);
 }
 
 static void repair(struct repair *r)

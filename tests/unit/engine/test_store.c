@@ -664,7 +664,7 @@ static void hold(struct lp_msg *msg)
 {
         struct held *held = (struct held *)msg;
 
-        eng_get_open(held->sf->store, held->bucket, (struct eng_str){"read", 4}, held_opened, held);
+        eng_get_open(held->sf->store, held->bucket, (struct eng_str){"read", 4}, NULL, held_opened, held);
 }
 
 static void let_go(struct lp_msg *msg)
@@ -776,7 +776,7 @@ static void look(struct lp_msg *msg)
 {
         struct held *held = (struct held *)msg;
 
-        eng_get_metadata(held->sf->store, held->bucket, (struct eng_str){"read", 4}, held_opened, held);
+        eng_get_metadata(held->sf->store, held->bucket, (struct eng_str){"read", 4}, NULL, held_opened, held);
 }
 
 /* A GET of the metadata reads nothing of an object's bytes, and refuses to. */

@@ -344,7 +344,7 @@ static void run_open(struct fake_later *later)
         ((eng_get_opened)later->fn)(later->arg, rv, get);
 }
 
-void eng_get_open(struct eng_store *store, uint64_t bucket, struct eng_str key, eng_get_opened opened, void *arg)
+void eng_get_open(struct eng_store *store, uint64_t bucket, struct eng_str key, const struct eng_version *version, eng_get_opened opened, void *arg)
 {
         struct fake_later *later = fake_later(run_open, arg);
 
@@ -356,9 +356,10 @@ void eng_get_open(struct eng_store *store, uint64_t bucket, struct eng_str key, 
         fake_post(later);
 }
 
-void eng_get_metadata(struct eng_store *store, uint64_t bucket, struct eng_str key, eng_get_opened opened, void *arg)
+void eng_get_metadata(struct eng_store *store, uint64_t bucket, struct eng_str key, const struct eng_version *version, eng_get_opened opened,
+                      void *arg)
 {
-        eng_get_open(store, bucket, key, opened, arg);
+        eng_get_open(store, bucket, key, version, opened, arg);
 }
 
 const struct eng_object *eng_get_object(const struct eng_get *get)
@@ -696,25 +697,24 @@ static void run_delete(struct fake_later *later)
 {
         struct fake_object *o = fake_find(later->bucket, later->key, later->key_len);
         int rv = fake.delete_rv != 0 ? fake.delete_rv : fake_condition(&later->condition, o);
+        struct eng_deleted deleted = {.existed = rv == 0 && o != NULL};
 
         if (rv == 0 && o != NULL) {
                 free(o->bytes);
                 memset(o, 0, sizeof(*o));
         }
-        ((eng_delete_done)later->fn)(later->arg, rv, rv == 0 && o != NULL);
+        ((eng_delete_done)later->fn)(later->arg, rv, &deleted);
 }
 
-void eng_delete(struct eng_store *store, uint64_t bucket, struct eng_str key, const struct eng_condition *condition,
-                eng_delete_done done, void *arg)
+void eng_delete(struct eng_store *store, const struct eng_delete_params *params, eng_delete_done done, void *arg)
 {
         struct fake_later *later = fake_later(run_delete, arg);
 
         later->fn = (void (*)(void))done;
-        later->bucket = bucket;
-        memcpy(later->key, key.data, key.len);
-        later->key_len = key.len;
-        if (condition != NULL)
-                later->condition = *condition;
+        later->bucket = params->bucket;
+        memcpy(later->key, params->key.data, params->key.len);
+        later->key_len = params->key.len;
+        later->condition = params->condition;
         fake_post(later);
 }
 
@@ -757,12 +757,11 @@ static void run_upload_done(struct fake_later *later)
         ((eng_upload_done)later->fn)(later->arg, later->rv, later->rv == 0 ? fake.upload.upload_id : NULL);
 }
 
-void eng_upload_create(struct eng_store *store, uint64_t bucket, struct eng_str key, const void *attrs, size_t attrs_len,
-                       const uint8_t tag[8], eng_upload_done done, void *arg)
+void eng_upload_create(struct eng_store *store, const struct eng_upload_params *params, eng_upload_done done, void *arg)
 {
         if (fake.upload_rv == 0)
-                memcpy(fake.upload_attrs, attrs, attrs_len);
-        fake.upload.attrs = (struct eng_str){(const char *)fake.upload_attrs, attrs_len};
+                memcpy(fake.upload_attrs, params->attrs, params->attrs_len);
+        fake.upload.attrs = (struct eng_str){(const char *)fake.upload_attrs, params->attrs_len};
         post_scripted(run_upload_done, (void (*)(void))done, arg, fake.upload_rv);
 }
 

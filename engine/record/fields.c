@@ -1,0 +1,124 @@
+/*
+ * fields.c - the optional fields of a value (format.h, enum fmt_field_kind): found, and put
+ * together for a new value; and what a value says of its object. Pure functions, any thread.
+ */
+#include "engine/record/value.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define FIELD_ALIGN 4u
+
+const uint8_t *eng_value_field(const void *value, size_t len, enum fmt_field_kind kind, size_t *field_len)
+{
+        struct fmt_field field;
+        const uint8_t *data;
+        size_t pos = 0;
+
+        while (eng_value_next_field(value, len, &pos, &field, &data) == 1)
+                if (field.kind == kind) {
+                        *field_len = field.len;
+                        return data;
+                }
+        return NULL;
+}
+
+bool eng_value_head_field(const void *value, size_t len, struct fmt_head *out)
+{
+        const uint8_t *data;
+        size_t field_len;
+
+        if ((eng_value_head(value)->state & FMT_STATE_HEAD) == 0)
+                return false;
+        data = eng_value_field(value, len, FMT_FIELD_HEAD, &field_len);
+        if (data == NULL || field_len != sizeof(*out))
+                return false;
+        memcpy(out, data, sizeof(*out));
+        return true;
+}
+
+void eng_fields_add(struct eng_fields *fields, enum fmt_field_kind kind, const void *data, size_t len)
+{
+        struct fmt_field head = {.kind = (uint16_t)kind, .len = (uint16_t)len};
+        size_t padded = (len + FIELD_ALIGN - 1) / FIELD_ALIGN * FIELD_ALIGN;
+
+        assert(len <= UINT16_MAX && fields->len + sizeof(head) + padded <= fields->size);
+        memcpy(fields->data + fields->len, &head, sizeof(head));
+        memcpy(fields->data + fields->len + sizeof(head), data, len);
+        memset(fields->data + fields->len + sizeof(head) + len, 0, padded - len);
+        fields->len += sizeof(head) + padded;
+}
+
+size_t eng_field_size(size_t len)
+{
+        return sizeof(struct fmt_field) + (len + FIELD_ALIGN - 1) / FIELD_ALIGN * FIELD_ALIGN;
+}
+
+/* ---- what a value says of its object --------------------------------------------------------- */
+
+static void take_retention(const uint8_t *data, size_t len, struct eng_retention *out)
+{
+        struct fmt_retention r;
+
+        if (len != sizeof(r))
+                return;
+        memcpy(&r, data, sizeof(r));
+        out->mode = r.mode == FMT_RETENTION_COMPLIANCE ? ENG_RETENTION_COMPLIANCE : ENG_RETENTION_GOVERNANCE;
+        out->until_ms = r.until_ms;
+}
+
+static void take_fields(const uint8_t *value, size_t len, struct eng_object *out)
+{
+        struct fmt_field field;
+        const uint8_t *data;
+        size_t pos = 0;
+
+        while (eng_value_next_field(value, len, &pos, &field, &data) == 1) {
+                switch (field.kind) {
+                case FMT_FIELD_RETENTION:
+                        take_retention(data, field.len, &out->retention);
+                        break;
+                case FMT_FIELD_TAGS:
+                        out->tags = (struct eng_str){(const char *)data, field.len};
+                        break;
+                case FMT_FIELD_VERSION:
+                        if (field.len == sizeof(out->version.random))
+                                memcpy(out->version.random, data, sizeof(out->version.random));
+                        break;
+                default:
+                        break;
+                }
+        }
+}
+
+void eng_encoded_object(const uint8_t *value, size_t len, struct eng_object *out)
+{
+        struct fmt_value v;
+
+        memset(out, 0, sizeof(*out));
+        memcpy(&v, value, sizeof(v));
+        out->size = v.size;
+        out->mtime_ms = v.mtime_ms;
+        memcpy(out->id, v.id, FMT_ID);
+        memcpy(out->etag, v.etag, 16);
+        out->etag_parts = v.etag_parts;
+        out->part_count = v.etag_parts != 0 ? v.parts : 0;
+        out->inline_value = (v.flags & FMT_VALUE_INLINE) != 0;
+        memcpy(out->upload_id, v.upload_id, FMT_ID);
+        memcpy(out->tag, v.tag, 8);
+        out->marker = (v.state & FMT_STATE_MARKER) != 0;
+        out->hold = (v.state & FMT_STATE_HOLD) != 0;
+        if (len >= sizeof(v) + v.attrs_len) {
+                out->attrs.data = (const char *)value + sizeof(v);
+                out->attrs.len = v.attrs_len;
+        }
+        if (v.fields_len != 0 && len >= eng_value_parts_at(&v))
+                take_fields(value, len, out);
+}
+
+void eng_value_object(const struct eng_buf *value, const struct eng_name *name, struct eng_object *out)
+{
+        eng_encoded_object(value->data, value->len, out);
+        if (name != NULL && name->data[0] == FMT_SPACE_VERSION && (eng_value_head(value->data)->state & FMT_STATE_NULL) == 0)
+                out->version.number = eng_name_version_number(name->data, name->len);
+}
