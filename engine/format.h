@@ -29,7 +29,7 @@
 #include <stdint.h>
 
 #define FMT_LAYOUT_VERSION 2u         /* docs/format.md says what a store of layout 1 becomes */
-#define FMT_FEATURES 0u               /* bits of FORMAT's line 'features' that this build knows */
+#define FMT_FEATURES ((uint64_t)FMT_FEATURE_VERSIONS) /* bits of FORMAT's line 'features' that this build knows */
 #define FMT_BLOCK 4096u                /* unit of alignment of batches and frames */
 #define FMT_RECORD_ALIGN 64u
 #define FMT_BODY_MAX (1792u << 10)     /* bytes of one record's body */
@@ -40,6 +40,14 @@
 #define FMT_UNIT_MAX (1u << 20)
 #define FMT_RUN_BYTES (1ull << 30)     /* data bytes placed by one data PG */
 #define FMT_ID 16
+
+/*
+ * Bits of the line 'features'. One that is set says that records may stand in the log which a build that
+ * does not know it would misread (docs/design/bucket-rules.md has the order of events).
+ */
+enum fmt_feature {
+        FMT_FEATURE_VERSIONS = 1       /* fields and states of values, names of versions, rules and texts of buckets */
+};
 
 #define FMT_LOG_MAGIC 0x474c524du      /* "MRLG" */
 #define FMT_RECORD_MAGIC 0x4352524du   /* "MRRC" */
@@ -141,7 +149,7 @@ struct fmt_end {
 /* ---- names: [space u8][bucket id u64 big-endian][rest] --------------------------------------- */
 
 enum fmt_space {
-        FMT_SPACE_CONFIG = 1,          /* rest: 'b' bucket name; 's' (attrs of its value: fmt_scrub); 'w' (attrs: a name, where a walk of upkeep was); 'd' name 00 id[8] of a deleted bucket, of which uploads may be left (value: the bucket's) */
+        FMT_SPACE_CONFIG = 1,          /* rest: 'b' bucket name; 's' (attrs of its value: fmt_scrub); 'w' (attrs: a name, where a walk of upkeep was); 'd' name 00 id[8] of a deleted bucket, of which uploads may be left (value: the bucket's); 'c' bucket id u64 big-endian, kind u8, piece u8 (attrs: fmt_text, bytes); 't' (attrs: fmt_lock_clock) */
         FMT_SPACE_OBJECT = 2,          /* rest: key */
         FMT_SPACE_UPLOAD = 3,          /* rest: esc(key) 00 01 upload id[16] (time-ordered) */
         FMT_SPACE_PART = 4,            /* rest: esc(key) 00 01 upload id[16] part number u16 big-endian */
@@ -189,7 +197,8 @@ enum fmt_field_kind {
         FMT_FIELD_REMOTE = 5,          /* | tier u32 | length u32 | name of the copy there | */
         FMT_FIELD_OWNER = 6,           /* fmt_owner */
         FMT_FIELD_VERSION = 7,         /* 16 random bytes: what makes the version id unguessable */
-        FMT_FIELD_HEAD = 8             /* fmt_head */
+        FMT_FIELD_HEAD = 8,            /* fmt_head */
+        FMT_FIELD_BUCKET = 9           /* fmt_bucket_rules, in the row of a bucket; without it: never versioned, no lock */
 };
 struct fmt_field {
         uint16_t kind;
@@ -214,6 +223,32 @@ struct fmt_stored {                    /* reserved, as the next */
 struct fmt_owner {
         uint64_t account, user;
 };
+enum fmt_versioning {
+        FMT_VERSIONING_NEVER = 0,
+        FMT_VERSIONING_ENABLED = 1,
+        FMT_VERSIONING_SUSPENDED = 2
+};
+enum fmt_retention_unit {
+        FMT_RETENTION_DAYS = 0,
+        FMT_RETENTION_YEARS = 1
+};
+/* By which changes of a bucket's objects are decided. */
+struct fmt_bucket_rules {
+        uint64_t generation;           /* one more with each change, from 1 on: of two copies of a bucket's row the higher one counts */
+        uint8_t versioning;            /* enum fmt_versioning */
+        uint8_t lock;                  /* 1: versions can be protected; versioning is enabled then */
+        uint8_t retention_mode;        /* enum fmt_retention_mode, of new versions that come without one; 0: none */
+        uint8_t retention_unit;        /* enum fmt_retention_unit */
+        uint32_t retention;            /* so long; 0 without a mode */
+};
+/* A piece of a text of a bucket (attrs of its row, a name of 'c'): this, then its bytes. */
+struct fmt_text {
+        uint64_t generation;           /* one more with each text of this bucket and kind that took the place of another */
+        uint32_t len;                  /* of the whole text */
+        uint32_t crc;                  /* CRC32C of the whole text */
+};
+#define FMT_TEXT_MAX (256u << 10)      /* bytes of a text */
+#define FMT_TEXT_PIECE ((8u << 10) - 16u) /* bytes of each piece but the last */
 struct fmt_head {
         uint64_t newest, null_number;  /* of versions; null_number 0: there is no null version */
         uint8_t null_id[FMT_ID];       /* object id of the null version: it lives on although this row, which had it, has another value */
@@ -360,6 +395,12 @@ struct fmt_rot {
         uint8_t shard;
         uint8_t kind;                  /* enum fmt_rot_kind */
         uint16_t flags;                /* enum fmt_rot_flag; builds that do not know them write 0 */
+};
+
+/* ---- the lock clock -------------------------------------------------------------------------- */
+
+struct fmt_lock_clock {
+        int64_t mark_ms;               /* high-water mark: the lock clock has come so far */
 };
 
 /* ---- epochs ---------------------------------------------------------------------------------- */
@@ -567,8 +608,10 @@ _Static_assert(sizeof(struct fmt_value) == 128, "value");
 _Static_assert(offsetof(struct fmt_value, fields_len) == 62 && offsetof(struct fmt_value, state) == 120, "value of layout 2");
 _Static_assert(sizeof(struct fmt_part) == 56, "part");
 _Static_assert(sizeof(struct fmt_field) == 4 && sizeof(struct fmt_retention) == 16 && sizeof(struct fmt_stored) == 16 &&
-                       sizeof(struct fmt_owner) == 16 && sizeof(struct fmt_head) == 32,
+                       sizeof(struct fmt_owner) == 16 && sizeof(struct fmt_head) == 32 && sizeof(struct fmt_bucket_rules) == 16,
                "fields");
+_Static_assert(sizeof(struct fmt_text) == 16 && FMT_TEXT_MAX / FMT_TEXT_PIECE < 255, "texts of a bucket");
+_Static_assert(sizeof(struct fmt_lock_clock) == 8, "lock clock");
 _Static_assert(sizeof(struct fmt_term) == 40, "term");
 _Static_assert(sizeof(struct fmt_epoch_drive) == 24, "drive of an epoch");
 _Static_assert(sizeof(struct fmt_epoch) == 48, "epoch");
@@ -626,6 +669,16 @@ FMT_STORED(FMT_FIELD_REMOTE, 5);
 FMT_STORED(FMT_FIELD_OWNER, 6);
 FMT_STORED(FMT_FIELD_VERSION, 7);
 FMT_STORED(FMT_FIELD_HEAD, 8);
+FMT_STORED(FMT_FIELD_BUCKET, 9);
+
+FMT_STORED(FMT_FEATURE_VERSIONS, 1);
+
+FMT_STORED(FMT_VERSIONING_NEVER, 0);
+FMT_STORED(FMT_VERSIONING_ENABLED, 1);
+FMT_STORED(FMT_VERSIONING_SUSPENDED, 2);
+
+FMT_STORED(FMT_RETENTION_DAYS, 0);
+FMT_STORED(FMT_RETENTION_YEARS, 1);
 
 FMT_STORED(FMT_RETENTION_GOVERNANCE, 1);
 FMT_STORED(FMT_RETENTION_COMPLIANCE, 2);

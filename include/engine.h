@@ -257,7 +257,7 @@ const char *eng_step_name(enum eng_step step);
 void eng_steps_read(const struct eng_store *store, struct lp_histogram out[ENG_STEPS]);
 
 /* Operations of a drive, from their submission until the drive answers, and what it does within. */
-#define ENG_DRIVE_STEPS 18u
+#define ENG_DRIVE_STEPS 19u
 const char *eng_drive_step_name(unsigned step);
 /* Since the start, of all drives that were in this slot. Any thread. */
 void eng_drive_steps_read(const struct eng_store *store, unsigned slot, struct lp_histogram out[ENG_DRIVE_STEPS]);
@@ -275,7 +275,7 @@ struct eng_retention {
 
 /* What changes of a bucket's objects are decided by. */
 struct eng_bucket_rules {
-        uint64_t generation;
+        uint64_t generation;       /* one more with each change; 0: none yet */
         enum eng_versioning versioning;
         bool lock;                 /* object lock: versions can be protected. Versioning is enabled, for good */
         enum eng_retention_mode default_mode; /* of new versions that come without one */
@@ -304,9 +304,28 @@ int eng_bucket_get(struct eng_store *store, struct eng_str name, const struct en
 unsigned eng_bucket_list(struct eng_store *store, struct eng_str from, unsigned max, const struct eng_bucket **out);
 
 typedef void (*eng_done)(void *arg, int rv);
-/* -EEXIST if there is one of that name. */
-void eng_bucket_create(struct eng_store *store, struct eng_str name, const void *attrs, size_t attrs_len, eng_done done,
-                       void *arg);
+/*
+ * rules: what it begins with, their generation aside; NULL: no versioning, no lock. -EEXIST if there is
+ * one of that name; -ENOSPC there are 100,000; -EPERM, -EINVAL and errors of drives as for
+ * eng_bucket_rules_set().
+ */
+void eng_bucket_create(struct eng_store *store, struct eng_str name, const struct eng_bucket_rules *rules, const void *attrs,
+                       size_t attrs_len, eng_done done, void *arg);
+/*
+ * Changes the rules of a bucket, by its id. rules->generation is that of the rules that the caller has
+ * read: if others are in force by now, nothing changes. A lock enables versioning in a bucket that never
+ * had it. Answered when every loop decides by the new rules; what began before may be decided by the old
+ * ones. Rules that say the same as those in force change nothing, the generation neither.
+ *   -EIDRM    the bucket was deleted
+ *   -ESTALE   they were changed meanwhile: read them again
+ *   -EPERM    S3 does not allow it: a bucket with lock is suspended, the lock is taken off, or a bucket
+ *             that has, or had, versioning is to be as if it never had
+ *   -EINVAL   no bucket can have them: a default retention without lock, or of no length, or of more than
+ *             36,500 days or 100 years
+ *   -EIO, -ETIMEDOUT, -EAGAIN and others: a drive in use could not be marked as one that builds without
+ *             versions refuse; nothing has changed
+ */
+void eng_bucket_rules_set(struct eng_store *store, uint64_t bucket, const struct eng_bucket_rules *rules, eng_done done, void *arg);
 /*
  * -EBUSY if it holds an object. Unfinished uploads do not keep it: they are ended with it, as AWS
  * does.

@@ -183,7 +183,7 @@ static void make_bucket(struct lp_msg *msg)
 {
         struct bucket_call *call = (struct bucket_call *)msg;
 
-        eng_bucket_create(call->rig->store, bucket_name, "", 0, bucket_made, call);
+        eng_bucket_create(call->rig->store, bucket_name, NULL, "", 0, bucket_made, call);
 }
 
 static int find_bucket(struct rig *rig)

@@ -308,6 +308,7 @@ struct eng_coord {
         struct eng_scrub *scrub;       /* scrub.c's own; NULL: none */
         struct eng_scrub_drives *scrub_drives; /* scrub_drive.c's own; NULL: none */
         struct eng_drop *drop;         /* bucket_drop.c's own */
+        uint64_t features;             /* bits that every drive with a slot is to have (bucket/features.c): only ever added to */
         eng_mask filling;              /* FMT_EPOCH_FILLING */
         eng_mask given_up;             /* FMT_EPOCH_GIVEN_UP */
         eng_mask lost_writes;          /* FMT_EPOCH_LOST_WRITES, while filling */
@@ -320,7 +321,7 @@ struct eng_coord {
         struct lp_timer health_timer;
         struct lp_msg start_msg;
         void *recovery;                /* recover.c's own */
-        void *config;                  /* bucket.c's own */
+        struct eng_config *config;     /* bucket_queue.c's own */
         struct eng_config_loading *config_loading; /* config_load.c's own; NULL: nothing to do */
 };
 /* The coordinator's: sets the phase, and traces it. */
@@ -390,6 +391,7 @@ struct eng_store {
         atomic_bool full;              /* some drive is below its reserve */
         atomic_bool stalled;           /* a drive in use can take little more until another is back (eng_drive_stalled()) */
         atomic_uint_fast64_t degraded_reads, repaired_reads, reconciled_records;
+        atomic_uint_fast64_t features; /* bits that every drive with a slot has, durably: what needs them may be written */
         pthread_mutex_t health_lock;
         struct eng_health health;      /* under health_lock */
         struct eng_verify_report verify; /* under health_lock, like the next */
@@ -493,6 +495,17 @@ void eng_new_id(struct eng_loop *el, uint8_t id[FMT_ID]);
 struct eng_config_bucket *eng_bucket_by_id(const struct eng_loop *el, uint64_t id);
 struct eng_config_bucket *eng_bucket_find(const struct eng_loop *el, struct eng_str name);
 unsigned eng_bucket_position(const struct eng_loop *el, struct eng_str s);
+
+/*
+ * Whether these features of the store are set, so that what needs them may be written; if not, sets
+ * them (bucket/features.c): any loop, and done() comes there. A change that needs one asks before it
+ * is submitted.
+ */
+static inline bool eng_features_are(const struct eng_store *store, uint64_t bits)
+{
+        return (bits & ~atomic_load(&store->features)) == 0;
+}
+void eng_features_want(struct eng_store *store, uint64_t bits, eng_done done, void *arg);
 
 /* ---- all loops (broadcast.c) ---- */
 

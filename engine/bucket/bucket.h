@@ -17,15 +17,36 @@ void eng_config_load(struct eng_store *store, void (*done)(struct eng_store *sto
 /* The store is open: what members lacked then is repaired there. */
 void eng_config_repair(struct eng_store *store);
 void eng_config_load_free(struct eng_store *store);
-/* A name and value of the CONFIG PG as a bucket. -EBADMSG: they are none. */
-int eng_bucket_decode(const uint8_t *name, size_t name_len, const uint8_t *value, size_t value_len, struct eng_bucket *out);
 /* This loop's copy has it from now on. -ENOMEM. */
 int eng_config_take(struct eng_loop *el, const struct eng_bucket *bucket);
-/* The queue of changes, once. -ENOMEM. */
+/* The queue of changes (bucket_queue.c), once. -ENOMEM. */
 int eng_config_begin(struct eng_store *store);
 void eng_config_free(struct eng_loop *el);
 /* The store is being closed and the loops have stopped: what waits for a bucket is let go. */
 void eng_config_stop(struct eng_loop *el);
+
+/* The rules of a bucket (bucket_rules.c). */
+/*
+ * Whether S3 allows a bucket of the rules `now` to get those wanted, which a lock completes by
+ * versioning. -EPERM, -EINVAL.
+ */
+int eng_rules_complete(const struct eng_bucket_rules *now, struct eng_bucket_rules *wanted);
+/* prepare() of a txn with the lock of its name: the record that puts a bucket's row, or the txn's end. */
+void eng_bucket_put_row(struct eng_txn *txn, const struct eng_bucket *bucket);
+/*
+ * Coordinator: members have a bucket's row differently: it is written to all of them, as the loops
+ * have it. -ENOMEM; else done() tells. A bucket that is gone: 0.
+ */
+int eng_bucket_rewrite(struct eng_store *store, uint64_t bucket, eng_done done, void *arg);
+
+/* ---- features of the store (features.c) ------------------------------------------------------ */
+
+/*
+ * Coordinator, while the store serves: every drive that has a slot and has not failed gets these bits
+ * in its FORMAT, durably, and every drive that comes later before it gets its slot. done() may come
+ * from inside. An error: some drive could not, or -ETIMEDOUT; nothing that needs them may be written.
+ */
+void eng_features_set(struct eng_store *store, uint64_t bits, void (*done)(void *arg, int rv), void *arg);
 
 /* ---- what a deleted bucket leaves (bucket_drop.c) -------------------------------------------- */
 

@@ -3,13 +3,13 @@
  * Coordinator.
  *
  * An index can have lost a row to rot, so one member's word is not enough: two are read, and all of
- * them if one cannot be read or the two differ. Of different values of a name the one of the
- * highest number counts. A name that some members have and others have not is there unless most say
- * that it is not: a bucket that is forgotten takes all its objects with it. When the store is open,
- * what a member lacks is written there anew.
+ * them if one cannot be read or the two differ. Of different values of a bucket the one of the
+ * highest generation of its rules counts, and of the highest number where these are the same. A name
+ * that some members have, whatever its value, and others have not is there unless most say that it is
+ * not: a bucket that is forgotten takes all its objects with it. When the store is open, what members
+ * have differently is written anew.
  */
 #include "engine/bucket/bucket.h"
-#include "engine/resync/resync.h"
 #include "engine/txn/txn_util.h"
 
 #include <assert.h>
@@ -26,6 +26,7 @@ struct found {
         struct eng_bucket bucket;
         uint64_t seq;
         eng_mask holders;              /* members that have this value */
+        eng_mask named;                /* that have any of this name */
 };
 
 /* owner: coordinator; op: the drive while out */
@@ -39,10 +40,9 @@ struct eng_config_loading {
         struct found *found;           /* in order of name */
         unsigned count, size, next;    /* next: where the page being merged has come to */
         /* repairs */
-        struct eng_resync resync;
         struct lp_timer timer;
-        unsigned at, to_slot, tries;
-        bool resyncing;
+        unsigned at, tries;
+        bool repairing;
 };
 
 static void read_page(struct eng_config_loading *load);
@@ -55,10 +55,6 @@ void eng_config_load_free(struct eng_store *store)
         if (load == NULL)
                 return;
         lp_timer_stop(store->loops[0].loop, &load->timer);
-        if (load->resyncing) {
-                eng_txn_abandon(&load->resync.txn);
-                eng_txn_drop(&load->resync.txn);
-        }
         free(load->found);
         free(load);
 }
@@ -93,16 +89,18 @@ static int insert(struct eng_config_loading *load, unsigned at, const struct fou
         return 0;
 }
 
-static bool says_the_same(const struct eng_bucket *a, const struct eng_bucket *b)
+/* A copy that maintenance wrote has a number of its own, so rules tell first which row is newer. */
+static bool is_newer(const struct found *a, const struct found *b)
 {
-        return a->id == b->id && a->created_ms == b->created_ms && a->attrs_len == b->attrs_len &&
-               memcmp(a->attrs, b->attrs, a->attrs_len) == 0;
+        if (a->bucket.id == b->bucket.id && a->bucket.rules.generation != b->bucket.rules.generation)
+                return a->bucket.rules.generation > b->bucket.rules.generation;
+        return a->seq > b->seq;
 }
 
 /* One name of a member, in order. */
 static int take_one(struct eng_config_loading *load, const struct eng_bucket *bucket, uint64_t seq)
 {
-        struct found one = {.bucket = *bucket, .seq = seq, .holders = eng_bit(load->slot)}, *known;
+        struct found one = {.bucket = *bucket, .seq = seq, .holders = eng_bit(load->slot), .named = eng_bit(load->slot)}, *known;
         int c = 1;
 
         assert(load->next <= load->count);
@@ -111,12 +109,14 @@ static int take_one(struct eng_config_loading *load, const struct eng_bucket *bu
         if (load->next == load->count || c != 0)
                 return insert(load, load->next, &one);
         known = &load->found[load->next];
-        if (says_the_same(&known->bucket, bucket)) { /* a copy of it may have a higher number */
+        one.named |= known->named;
+        if (eng_bucket_same(&known->bucket, bucket)) { /* a copy of it may have a higher number */
                 known->holders |= one.holders;
                 known->seq = seq > known->seq ? seq : known->seq;
-        } else if (seq > known->seq) {
+        } else if (is_newer(&one, known)) {
                 *known = one;
         }
+        known->named = one.named;
         return 0;
 }
 
@@ -169,7 +169,7 @@ static bool agree(const struct eng_config_loading *load)
 
 static bool config_is_there(const struct eng_config_loading *load, const struct found *f)
 {
-        unsigned have = (unsigned)__builtin_popcountll(f->holders), asked = (unsigned)__builtin_popcountll(load->answered);
+        unsigned have = (unsigned)__builtin_popcountll(f->named), asked = (unsigned)__builtin_popcountll(load->answered);
 
         return 2 * have >= asked;
 }
@@ -252,7 +252,7 @@ static void read_page(struct eng_config_loading *load)
 
         memset(op, 0, sizeof(*op));
         op->kind = ENG_OP_SCAN;
-        op->flags = ENG_OP_WANT_ATTRS;
+        op->flags = ENG_OP_WANT_ATTRS | ENG_OP_WANT_PARTS; /* parts: there are none, but fields come with them */
         op->epoch = store->coord->view.epoch;
         op->done = page_read;
         op->scan.from = load->from.data;
@@ -290,49 +290,47 @@ static void repair_again(struct lp_timer *timer)
         repair_next(container_of(timer, struct eng_config_loading, timer));
 }
 
-static void config_repaired(struct eng_resync *resync)
+static void config_repaired(void *arg, int rv)
 {
-        struct eng_config_loading *load = container_of(resync, struct eng_config_loading, resync);
+        struct eng_config_loading *load = arg;
         struct eng_store *store = load->store;
 
-        assert(load->resyncing);
-        load->resyncing = false;
+        assert(load->repairing);
+        load->repairing = false;
         if (store->stopping)
                 return;
-        if (resync->txn.result != 0 && load->tries++ < REPAIR_TRIES) {
-                load->timer.expired = repair_again;
-                lp_timer_start(store->loops[0].loop, &load->timer, REPAIR_NS);
+        if (rv == 0)
+                load->at++;
+        if (rv == 0 || load->tries++ >= REPAIR_TRIES) {
+                repair_next(load);
                 return;
         }
-        if (resync->txn.result == 0)
-                load->to_slot++;
-        repair_next(load);
+        load->timer.expired = repair_again;
+        lp_timer_start(store->loops[0].loop, &load->timer, REPAIR_NS);
 }
 
 /*
- * Members of which a row is missing, differs, or could not be read: the fix looks before it writes.
+ * Rows that some member lacks, has otherwise, or may have had where it could not be read: they are
+ * written to all members, as the loops have them. A bucket that was deleted meanwhile is left alone.
  */
 static void repair_next(struct eng_config_loading *load)
 {
         struct eng_store *store = load->store;
-        eng_mask lack;
 
-        assert(!load->resyncing);
-        for (; load->at < load->count && load->tries < REPAIR_TRIES; load->at++, load->to_slot = 0) {
-                if (!config_is_there(load, &load->found[load->at]))
+        assert(!load->repairing);
+        for (; load->at < load->count && load->tries < REPAIR_TRIES; load->at++) {
+                const struct found *f = &load->found[load->at];
+
+                if (!config_is_there(load, f) || (load->tried & ~f->holders) == 0)
                         continue;
-                lack = load->tried & ~load->found[load->at].holders;
-                while (load->to_slot < store->drive_count && !(lack & eng_bit(load->to_slot)))
-                        load->to_slot++;
-                if (load->to_slot == store->drive_count)
-                        continue;
-                load->resync.slot = load->to_slot;
-                load->resync.repair = true;
-                load->resync.done = config_repaired;
-                eng_name_bucket(&load->resync.name, load->found[load->at].bucket.name);
-                load->resyncing = eng_resync_start(store, &load->resync) == 0;
-                if (load->resyncing)
+                load->repairing = true;
+                if (eng_bucket_rewrite(store, f->bucket.id, config_repaired, load) == 0)
                         return;
+                load->repairing = false;
+                load->timer.expired = repair_again;
+                load->tries++;
+                lp_timer_start(store->loops[0].loop, &load->timer, REPAIR_NS);
+                return;
         }
         eng_config_load_free(store);
 }

@@ -53,6 +53,7 @@ enum eng_op_kind {
         ENG_OP_IDS,      /* object ids of which the drive holds shards, in order */
         ENG_OP_OWNED,    /* which of some object ids are named here. -EAGAIN: what the mark stands for is not in the index yet, or owners are still being made */
         ENG_OP_SCRUB,    /* a stretch of the drive's segments, in physical order, checked by its own checksums */
+        ENG_OP_FEATURES, /* adds bits to FORMAT's line 'features', durably. -EAGAIN: another one is under way */
         ENG_OP_KINDS
 };
 
@@ -220,6 +221,9 @@ struct eng_op {
                         void *slot;               /* scratch, a slot of the drive's loop; READ only. left: as for READ */
                         void (*left)(struct lp_loop *home, void *slot);
                 } scrub;
+                struct {
+                        uint64_t bits;            /* enum fmt_feature */
+                } features;
         };
 
         /* private to the drive (or filter) that holds the op */

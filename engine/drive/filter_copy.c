@@ -50,6 +50,9 @@ void eng_filter_copy_request(struct eng_op *to, const struct eng_op *from)
         case ENG_OP_SCRUB:
                 to->scrub = from->scrub;
                 break;
+        case ENG_OP_FEATURES:
+                to->features = from->features;
+                break;
         case ENG_OP_SYNC:
         case ENG_OP_KINDS:
                 break;

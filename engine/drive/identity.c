@@ -426,15 +426,28 @@ int eng_folder_upgrade(int dir_fd, const char *path, const struct eng_identity *
         char text[FORMAT_MAX];
         int rv;
 
-        assert(identity->layout < FMT_LAYOUT_VERSION);
         own.layout = FMT_LAYOUT_VERSION;
-        own.features = 0;
         rv = write_file(dir_fd, FORMAT_NEW_NAME, text, eng_identity_print(&own, text, sizeof(text)));
         if (rv == 0)
                 rv = renameat(dir_fd, FORMAT_NEW_NAME, dir_fd, FORMAT_NAME) == 0 ? 0 : -errno;
         if (rv == 0)
                 rv = fsync(dir_fd) == 0 ? 0 : -errno;
         return rv == 0 ? 0 : eng_error_set(error, rv, "%s/FORMAT cannot be written anew: %s", path, strerror(-rv));
+}
+
+int eng_folder_features(int dir_fd, const char *path, uint64_t bits, struct eng_error *error)
+{
+        struct eng_identity identity;
+        int fd = openat(dir_fd, FORMAT_NAME, O_RDONLY | O_CLOEXEC), rv;
+
+        if (fd < 0)
+                return eng_error_set(error, -errno, "%s/FORMAT cannot be opened: %s", path, strerror(errno));
+        rv = read_format(fd, path, &identity, error);
+        close(fd);
+        if (rv != 0)
+                return rv;
+        identity.features |= bits;
+        return eng_folder_upgrade(dir_fd, path, &identity, error);
 }
 
 int eng_folder_lock(int dir_fd, const char *path, int *lock_fd, struct eng_error *error)

@@ -18,10 +18,13 @@
 int eng_folder_lock(int dir_fd, const char *path, int *lock_fd, struct eng_error *error);
 
 /*
- * Writes FORMAT anew, beside it and then by rename, with today's layout and no features; the rest
- * as in identity. The caller holds the lock. A crash leaves the old one or the new one.
+ * Writes FORMAT anew, beside it and then by rename, with today's layout; the rest as in identity.
+ * The caller holds the lock. A crash leaves the old one or the new one.
  */
 int eng_folder_upgrade(int dir_fd, const char *path, const struct eng_identity *identity, struct eng_error *error);
+
+/* Adds bits to the features that FORMAT has; as above. Written anew also where they are all there. */
+int eng_folder_features(int dir_fd, const char *path, uint64_t bits, struct eng_error *error);
 
 /* FORMAT as text and back. parse: -EBADMSG, -EPROTONOSUPPORT. */
 size_t eng_identity_print(const struct eng_identity *identity, char *text, size_t cap);

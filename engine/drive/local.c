@@ -24,7 +24,7 @@ static void (*const handlers[ENG_OP_KINDS])(struct eng_local *l, struct eng_op *
         [ENG_OP_SCAN] = eng_scan_op,     [ENG_OP_WRITE] = eng_write_op,     [ENG_OP_SYNC] = eng_sync_op,
         [ENG_OP_READ] = eng_read_op,     [ENG_OP_DISCARD] = eng_discard_op, [ENG_OP_TAIL] = eng_tail_op,
         [ENG_OP_RECORD] = eng_record_op, [ENG_OP_HELD] = eng_held_op,     [ENG_OP_IDS] = eng_ids_op,
-        [ENG_OP_OWNED] = eng_owned_op,   [ENG_OP_SCRUB] = eng_scrub_op,
+        [ENG_OP_OWNED] = eng_owned_op,   [ENG_OP_SCRUB] = eng_scrub_op,     [ENG_OP_FEATURES] = eng_features_op,
 };
 
 static void deliver(struct lp_msg *msg)
@@ -328,7 +328,7 @@ bool eng_local_awaits_file(struct eng_drive *drive)
         struct eng_local *l = eng_local_of(drive);
 
         return !l->emptied && !eng_local_failed(l) &&
-               (l->fds.now != NULL || l->pages.reading > 0 || (!TAILQ_EMPTY(&l->writes.waiting) && l->file.make_bytes != 0));
+               (l->fds.now != NULL || l->pages.reading > 0 || l->features.op != NULL || (!TAILQ_EMPTY(&l->writes.waiting) && l->file.make_bytes != 0));
 }
 
 bool eng_local_vanished(struct eng_drive *drive)

@@ -498,6 +498,11 @@ struct eng_local {
         struct eng_pages pages;
         bool index_condemned;
         struct eng_job condemn_job; /* leaves the mark */
+        struct {
+                struct eng_job job;
+                struct eng_op *op;           /* NULL: none under way */
+                int result;
+        } features;                          /* format_file.c */
         struct eng_segments *segments;
         struct eng_fds fds;
         struct eng_writes writes;
@@ -643,6 +648,7 @@ void eng_owned_op(struct eng_local *l, struct eng_op *op);
 /* ---- scrub_segment.c, scrub_log.c, rot.c (owner loop) ---------------------------------------- */
 
 void eng_scrub_op(struct eng_local *l, struct eng_op *op);
+void eng_features_op(struct eng_local *l, struct eng_op *op);
 /*
  * A stretch of the closed log files, in which the op's state is: its segment is a log file's number | ENG_UNREADABLE_LOG.
  */

@@ -38,9 +38,15 @@ static int check_identity(struct eng_local *l, struct eng_error *error)
                 return eng_error_set(error, -EBADMSG, "%s is another drive than the one expected", l->path);
         /*
          * The store has taken the decision: it refuses drives of an older layout unless they are to
-         * be upgraded, or others were.
+         * be upgraded, or others were. And it has features that its drives are to have.
          */
-        return found.layout < FMT_LAYOUT_VERSION ? eng_folder_upgrade(l->dir_fd, l->path, &found, error) : 0;
+        if (found.layout < FMT_LAYOUT_VERSION || (expected->features & ~found.features) != 0) {
+                found.features |= expected->features;
+                return eng_folder_upgrade(l->dir_fd, l->path, &found, error);
+        }
+        if (found.features != 0 && fsync(l->dir_fd) != 0) /* the rename that set them may not be durable */
+                return eng_error_set(error, -errno, "%s cannot be synced: %s", l->path, strerror(errno));
+        return 0;
 }
 
 static int open_folder(struct eng_local *l, struct eng_error *error)

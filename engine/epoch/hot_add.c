@@ -39,6 +39,9 @@ struct eng_hot_add {
         unsigned path_count;
         struct eng_member *member;     /* the last of store->unplaced */
         unsigned slot;
+        uint64_t features;             /* of the store, when the thread began: it gives them to the drive */
+        struct eng_op mark;            /* gives it those that came since; under way while marking */
+        bool marking;
         pthread_t thread;
         bool running;
         int result;
@@ -139,6 +142,7 @@ static int hot_add_find_known(struct eng_hot_add *a)
                 }
                 a->slot = (unsigned)slot;
                 m->identity = identity;
+                m->identity.features |= a->features;
                 snprintf(m->path, sizeof(m->path), "%s", a->paths[i]);
                 return 0;
         }
@@ -178,8 +182,10 @@ static int format_new(struct eng_hot_add *a)
         int rv = eng_folder_probe(a->paths[0], &state, &m->identity, &a->error);
 
         snprintf(m->path, sizeof(m->path), "%s", a->paths[0]);
-        if (rv == 0 && state == ENG_FOLDER_DRIVE && is_left_over(a, &m->identity))
+        if (rv == 0 && state == ENG_FOLDER_DRIVE && is_left_over(a, &m->identity)) {
+                m->identity.features |= a->features;
                 return 0;
+        }
         if (rv == 0 && state != ENG_FOLDER_EMPTY && state != ENG_FOLDER_PARTIAL) {
                 rv = state == ENG_FOLDER_ABSENT ? -ENOENT : -ENOTEMPTY;
                 snprintf(a->error.text, sizeof(a->error.text), "%s is %s", a->paths[0],
@@ -192,6 +198,7 @@ static int format_new(struct eng_hot_add *a)
         lp_random(m->identity.drive_id, FMT_ID);
         m->identity.slot = a->slot;
         m->identity.layout = FMT_LAYOUT_VERSION;
+        m->identity.features = a->features;
         m->identity.created_ms = lp_wall_ms();
         epoch = epoch_zero(a->store);
         if (epoch == NULL)
@@ -311,6 +318,41 @@ static bool settled(const struct eng_store *store)
 
 static void hot_add_again(struct lp_timer *timer);
 
+static void hot_add_opened(struct lp_msg *msg);
+
+static void hot_add_marked(struct eng_op *op)
+{
+        struct eng_hot_add *a = container_of(op, struct eng_hot_add, mark);
+
+        a->marking = false;
+        a->result = op->result;
+        if (op->result == 0)
+                a->member->identity.features |= op->features.bits;
+        else
+                snprintf(a->error.text, sizeof(a->error.text), "%s: FORMAT could not be written anew", a->member->path);
+        hot_add_opened(&a->msg);
+}
+
+/* It has all features that the store has now (bucket/features.c, F4), or gets them first: false. */
+static bool hot_add_has_features(struct eng_hot_add *a)
+{
+        struct eng_coord *c = a->store->coord;
+        struct eng_member *m = a->member;
+
+        c->features |= m->identity.features;
+        if ((c->features & ~m->identity.features) == 0)
+                return true;
+        memset(&a->mark, 0, sizeof(a->mark));
+        a->mark.kind = ENG_OP_FEATURES;
+        a->mark.flags = ENG_OP_RESERVE;
+        a->mark.epoch = c->view.epoch;
+        a->mark.done = hot_add_marked;
+        a->mark.features.bits = c->features;
+        a->marking = true;
+        eng_drive_submit(m->drive, &a->mark);
+        return false;
+}
+
 static void hot_add_opened(struct lp_msg *msg)
 {
         struct eng_hot_add *a = container_of(msg, struct eng_hot_add, msg);
@@ -338,7 +380,7 @@ static void hot_add_opened(struct lp_msg *msg)
         }
         if (a->result != 0)
                 hot_add_finish(a, a->result);
-        else
+        else if (hot_add_has_features(a))
                 hand_over(a);
 }
 
@@ -361,6 +403,7 @@ static void open_it(struct eng_hot_add *a)
         assert(a->step == STEP_LET_GO && !a->running);
         assert(a->store->unplaced_count < ENG_DRIVES_MAX + ENG_HOT_ADD_MAX);
         a->step = STEP_OPEN;
+        a->features = a->store->coord->features;
         a->member = &a->store->unplaced[a->store->unplaced_count++];
         memset(a->member, 0, sizeof(*a->member));
         a->msg.run = hot_add_opened;
@@ -750,6 +793,6 @@ void eng_hot_add_free(struct eng_store *store)
         struct eng_hot_add *a = store->coord->hot_add;
 
         store->coord->hot_add = NULL;
-        if (a != NULL && !a->running)
+        if (a != NULL && !a->running && !a->marking) /* a drive that hangs may come back to it */
                 free_hot_add(a);
 }

@@ -5,6 +5,7 @@
 #include "engine/record/value.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <string.h>
 
 #define FIELD_ALIGN 4u
@@ -52,6 +53,82 @@ void eng_fields_add(struct eng_fields *fields, enum fmt_field_kind kind, const v
 size_t eng_field_size(size_t len)
 {
         return sizeof(struct fmt_field) + (len + FIELD_ALIGN - 1) / FIELD_ALIGN * FIELD_ALIGN;
+}
+
+/* ---- rules of a bucket ----------------------------------------------------------------------- */
+
+#define DAYS_MAX  36500u
+#define YEARS_MAX 100u
+
+static const uint8_t stored_versioning[] = {
+        [ENG_VERSIONING_NEVER] = FMT_VERSIONING_NEVER,
+        [ENG_VERSIONING_ENABLED] = FMT_VERSIONING_ENABLED,
+        [ENG_VERSIONING_SUSPENDED] = FMT_VERSIONING_SUSPENDED,
+};
+static const uint8_t stored_mode[] = {
+        [ENG_RETENTION_NONE] = 0,
+        [ENG_RETENTION_GOVERNANCE] = FMT_RETENTION_GOVERNANCE,
+        [ENG_RETENTION_COMPLIANCE] = FMT_RETENTION_COMPLIANCE,
+};
+
+bool eng_rules_make_sense(const struct eng_bucket_rules *rules)
+{
+        if ((unsigned)rules->versioning >= sizeof(stored_versioning) || (unsigned)rules->default_mode >= sizeof(stored_mode))
+                return false;
+        if (rules->lock && rules->versioning != ENG_VERSIONING_ENABLED)
+                return false;
+        if (rules->default_mode == ENG_RETENTION_NONE)
+                return rules->default_period == 0 && !rules->default_years;
+        return rules->lock && rules->default_period > 0 && rules->default_period <= (rules->default_years ? YEARS_MAX : DAYS_MAX);
+}
+
+bool eng_rules_same(const struct eng_bucket_rules *a, const struct eng_bucket_rules *b)
+{
+        return a->versioning == b->versioning && a->lock == b->lock && a->default_mode == b->default_mode &&
+               a->default_years == b->default_years && a->default_period == b->default_period;
+}
+
+struct fmt_bucket_rules eng_rules_encode(const struct eng_bucket_rules *rules)
+{
+        assert(eng_rules_make_sense(rules));
+        return (struct fmt_bucket_rules){
+                .generation = rules->generation,
+                .versioning = stored_versioning[rules->versioning],
+                .lock = rules->lock,
+                .retention_mode = stored_mode[rules->default_mode],
+                .retention_unit = rules->default_years ? FMT_RETENTION_YEARS : FMT_RETENTION_DAYS,
+                .retention = rules->default_period,
+        };
+}
+
+/* Where a stored number stands in its table; the table's size: nowhere. */
+static unsigned rules_find(const uint8_t *table, unsigned size, uint8_t stored)
+{
+        unsigned i;
+
+        for (i = 0; i < size && table[i] != stored; i++)
+                ;
+        return i;
+}
+
+int eng_rules_decode(const uint8_t *data, size_t len, struct eng_bucket_rules *out)
+{
+        struct fmt_bucket_rules r;
+
+        if (len != sizeof(r))
+                return -EBADMSG;
+        memcpy(&r, data, sizeof(r));
+        if (r.generation == 0 || r.lock > 1 || r.retention_unit > FMT_RETENTION_YEARS)
+                return -EBADMSG;
+        *out = (struct eng_bucket_rules){
+                .generation = r.generation,
+                .versioning = (enum eng_versioning)rules_find(stored_versioning, sizeof(stored_versioning), r.versioning),
+                .lock = r.lock != 0,
+                .default_mode = (enum eng_retention_mode)rules_find(stored_mode, sizeof(stored_mode), r.retention_mode),
+                .default_years = r.retention_unit == FMT_RETENTION_YEARS,
+                .default_period = r.retention,
+        };
+        return eng_rules_make_sense(out) ? 0 : -EBADMSG;
 }
 
 /* ---- what a value says of its object --------------------------------------------------------- */

@@ -59,6 +59,47 @@ void eng_name_dead_bucket(struct eng_name *out, const char *bucket, uint64_t id)
         name_add(out, &id, sizeof(id));
 }
 
+#define TEXT_KIND 18u /* where the kind stands in the name of a text's piece, whose number follows */
+
+void eng_text_key(uint8_t key[ENG_TEXT_KEY], uint64_t bucket, unsigned kind)
+{
+        uint64_t id = htobe64(bucket);
+
+        assert(kind <= UINT8_MAX);
+        key[0] = 'c';
+        memcpy(key + 1, &id, sizeof(id));
+        key[ENG_TEXT_KEY - 1] = (uint8_t)kind;
+}
+
+void eng_name_texts(struct eng_name *out, uint64_t bucket)
+{
+        uint8_t key[ENG_TEXT_KEY];
+
+        eng_text_key(key, bucket, 0);
+        eng_name_space(out, FMT_SPACE_CONFIG, 0);
+        name_add(out, key, ENG_TEXT_KEY - 1);
+}
+
+void eng_name_text(struct eng_name *out, uint64_t bucket, unsigned kind, unsigned piece)
+{
+        const uint8_t rest[] = {(uint8_t)kind, (uint8_t)piece};
+
+        assert(kind <= UINT8_MAX && piece <= UINT8_MAX);
+        eng_name_texts(out, bucket);
+        name_add(out, rest, sizeof(rest));
+}
+
+bool eng_text_name(const uint8_t *name, size_t len, uint64_t *bucket, unsigned *kind, unsigned *piece)
+{
+        if (len != TEXT_KIND + 2 || name[0] != FMT_SPACE_CONFIG || name[9] != 'c')
+                return false;
+        memcpy(bucket, name + 10, sizeof(*bucket));
+        *bucket = be64toh(*bucket);
+        *kind = name[TEXT_KIND];
+        *piece = name[TEXT_KIND + 1];
+        return true;
+}
+
 size_t eng_dead_bucket_name_len(const struct eng_name *name)
 {
         const size_t head = 10, tail = 1 + sizeof(uint64_t);
@@ -130,7 +171,7 @@ bool eng_space_owns(enum fmt_space space)
         return name_spaces[space].owns;
 }
 
-/* As bucket.c, bucket_drop.c and kept.c lock them: what is kept has a name of one letter. */
+/* As bucket.c, texts.c, bucket_drop.c and kept.c lock them: what is kept has a name of one letter. */
 static int config_key(const struct eng_name *name, uint8_t key[FMT_NAME_MAX], size_t *len)
 {
         const uint8_t *from = name->data + 10;
@@ -139,6 +180,9 @@ static int config_key(const struct eng_name *name, uint8_t key[FMT_NAME_MAX], si
         if (name->len == 10) {
                 from = name->data + 9;
                 *len = 1;
+        } else if (name->data[9] == 'c' && name->len == TEXT_KIND + 2) {
+                from = name->data + 9;
+                *len = ENG_TEXT_KEY;
         } else if (name->data[9] == 'd') {
                 *len = eng_dead_bucket_name_len(name);
                 if (*len == 0)

@@ -65,6 +65,14 @@ struct eng_fields {
         size_t len, size;
 };
 void eng_fields_add(struct eng_fields *fields, enum fmt_field_kind kind, const void *data, size_t len);
+/* The rules of a bucket as FMT_FIELD_BUCKET. */
+struct fmt_bucket_rules eng_rules_encode(const struct eng_bucket_rules *rules);
+/* And back. -EBADMSG: they make no sense. */
+int eng_rules_decode(const uint8_t *data, size_t len, struct eng_bucket_rules *out);
+/* Whether they contradict each other, or are out of bounds: no bucket can have them. */
+bool eng_rules_make_sense(const struct eng_bucket_rules *rules);
+/* They say the same, whatever their generation. */
+bool eng_rules_same(const struct eng_bucket_rules *a, const struct eng_bucket_rules *b);
 /* Bytes that a field with so many bytes of data takes. */
 size_t eng_field_size(size_t len);
 /* Where the parts begin: behind head, attrs and fields. */
@@ -152,8 +160,25 @@ void eng_name_space(struct eng_name *out, enum fmt_space space, uint64_t bucket)
  * nothing is left. Changed with the lock of the bucket's name held.
  */
 void eng_name_dead_bucket(struct eng_name *out, const char *bucket, uint64_t id);
+/* A piece of a text of a bucket; all texts of the bucket: eng_name_texts() is their prefix. */
+void eng_name_text(struct eng_name *out, uint64_t bucket, unsigned kind, unsigned piece);
+void eng_name_texts(struct eng_name *out, uint64_t bucket);
+/* False: it is none. */
+bool eng_text_name(const uint8_t *name, size_t len, uint64_t *bucket, unsigned *kind, unsigned *piece);
+/* What a text's rows are locked by, as the key of a change of bucket 0; eng_name_key() gives the same. */
+#define ENG_TEXT_KEY 10u
+void eng_text_key(uint8_t key[ENG_TEXT_KEY], uint64_t bucket, unsigned kind);
 /* Length of the bucket's name in such a name, which begins at data[10]; 0: it is none. */
 size_t eng_dead_bucket_name_len(const struct eng_name *name);
+
+/* ---- rows of buckets (bucket_row.c) ---------------------------------------------------------- */
+
+/* The value of a bucket's row. NULL: no memory. */
+struct eng_buf *eng_bucket_value(uint32_t pg, const struct eng_bucket *bucket);
+/* A name and value of the CONFIG PG as a bucket. -EBADMSG: they are none. */
+int eng_bucket_decode(const uint8_t *name, size_t name_len, const uint8_t *value, size_t value_len, struct eng_bucket *out);
+/* They say the same of a bucket of this name. */
+bool eng_bucket_same(const struct eng_bucket *a, const struct eng_bucket *b);
 
 /* ---- values and record bodies (record.c) ----------------------------------------------------- */
 

@@ -93,20 +93,24 @@ static void agree_write(struct eng_agree *agree)
 /* ---- comparing ------------------------------------------------------------------------------- */
 
 /*
- * A bucket is there, or is not, as the store has it in memory since its start: the members are told
- * that, and never otherwise.
+ * A bucket is there, with its rules, or is not, as the store has it in memory since its start: the
+ * members are told that, and never otherwise.
  */
 static bool agree_contradicts(const struct eng_agree *agree)
 {
         const size_t at = 1 + sizeof(uint64_t);
         const struct eng_name *name = &agree->name;
         const struct eng_bucket *known;
+        struct eng_bucket row;
         struct eng_str bucket;
 
         if (name->data[0] != FMT_SPACE_CONFIG || name->len <= at || name->data[at] != 'b')
                 return false;
         bucket = (struct eng_str){(const char *)name->data + at + 1, name->len - at - 1};
-        return (eng_bucket_get(agree->txn.store, bucket, &known) == 0) != agree->keep;
+        if (eng_bucket_get(agree->txn.store, bucket, &known) != 0)
+                return agree->keep;
+        return !agree->keep || eng_bucket_decode(name->data, name->len, agree->value->data, agree->value->len, &row) != 0 ||
+               !eng_bucket_same(known, &row);
 }
 
 static void agree_decide(struct eng_agree *agree)

@@ -364,6 +364,19 @@ static int check_layouts(const struct eng_store *store, struct eng_error *error)
                              old->path, old->identity.layout, FMT_LAYOUT_VERSION);
 }
 
+/* What one drive of the store has, all are to have: each gets it when it is opened (bucket/features.c). */
+static void share_features(struct eng_store *store)
+{
+        uint64_t features = 0;
+        unsigned i;
+
+        for (i = 0; i < store->unplaced_count; i++)
+                features |= store->unplaced[i].identity.features;
+        for (i = 0; i < store->unplaced_count; i++)
+                store->unplaced[i].identity.features = features;
+        store->coord->features = features;
+}
+
 static int recognise(struct eng_store *store, struct eng_error *error)
 {
         const struct eng_options *o = &store->options;
@@ -395,6 +408,7 @@ static int recognise(struct eng_store *store, struct eng_error *error)
                 rv = eng_error_set(error, -ENOENT,
                                    "no drive of a store among the folders given%s (a new store is made by --format)",
                                    store->empty_paths);
+        share_features(store);
         return rv != 0 ? rv : check_layouts(store, error);
 }
 

@@ -244,7 +244,7 @@ void gw_run_bucket_create(struct gw_request *req)
 {
         if (!location_fits(req, req->body->doc->location))
                 return;
-        eng_bucket_create(req->loop->gw->store, gw_eng_str(req->bucket), NULL, 0, bucket_created, req);
+        eng_bucket_create(req->loop->gw->store, gw_eng_str(req->bucket), NULL, NULL, 0, bucket_created, req);
 }
 
 /* ---- HeadBucket, DeleteBucket, GetBucketLocation --------------------------------------------- */

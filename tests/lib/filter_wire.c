@@ -237,6 +237,9 @@ static void put_request(struct wire *wire, const struct eng_op *op)
                 put_number(wire, op->scrub.most);
                 put_number(wire, op->scrub.yield);
                 break;
+        case ENG_OP_FEATURES:
+                put_number(wire, op->features.bits);
+                break;
         case ENG_OP_SYNC:
         case ENG_OP_TAIL:
         case ENG_OP_KINDS:
@@ -341,6 +344,9 @@ static void get_request(struct wire *wire, struct eng_filter_op *of)
                 op->scrub.most = (uint32_t)get_number(wire);
                 op->scrub.yield = get_number(wire) != 0;
                 op->scrub.slot = of->slot = wire_new_slot(wire);
+                break;
+        case ENG_OP_FEATURES:
+                op->features.bits = get_number(wire);
                 break;
         case ENG_OP_SYNC:
         case ENG_OP_TAIL:

@@ -270,6 +270,8 @@ struct call {
         struct eng_get *get;
         struct eng_list_params list;
         const struct eng_complete_params *complete;
+        const struct eng_bucket_rules *rules;
+        struct eng_bucket_rules *rules_out;
         char *text;
         struct era_md5 md5; /* of what was put */
         uint32_t crc;       /* of what was got */
@@ -338,16 +340,50 @@ static void bucket_made(void *arg, int rv)
 
 static void start_bucket(struct call *c)
 {
-        eng_bucket_create(c->sf->store, str(c->name), "x", 1, bucket_made, c);
+        eng_bucket_create(c->sf->store, str(c->name), c->rules, "x", 1, bucket_made, c);
 }
 
 int sf_bucket(struct sf *sf, const char *name, uint64_t *id)
 {
-        struct call c = {.name = name};
+        return sf_bucket_with(sf, name, NULL, id);
+}
+
+int sf_bucket_with(struct sf *sf, const char *name, const struct eng_bucket_rules *rules, uint64_t *id)
+{
+        struct call c = {.name = name, .rules = rules};
         int rv = run(sf, sf->loop_count - 1, &c, start_bucket);
 
         *id = c.bucket;
         return rv;
+}
+
+static void start_rules_set(struct call *c)
+{
+        eng_bucket_rules_set(c->sf->store, c->bucket, c->rules, plain_done, c);
+}
+
+int sf_rules_set(struct sf *sf, unsigned loop, uint64_t bucket, const struct eng_bucket_rules *rules)
+{
+        struct call c = {.bucket = bucket, .rules = rules};
+
+        return run(sf, loop, &c, start_rules_set);
+}
+
+static void start_rules(struct call *c)
+{
+        const struct eng_bucket *b;
+        int rv = eng_bucket_get(c->sf->store, str(c->name), &b);
+
+        if (rv == 0)
+                *c->rules_out = b->rules;
+        finish(c, rv);
+}
+
+int sf_rules(struct sf *sf, unsigned loop, const char *name, struct eng_bucket_rules *out)
+{
+        struct call c = {.name = name, .rules_out = out};
+
+        return run(sf, loop, &c, start_rules);
 }
 
 static void start_bucket_delete(struct call *c)

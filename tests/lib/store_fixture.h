@@ -65,6 +65,10 @@ bool sf_get_row(const struct sf *sf, unsigned drive, struct sf_row *row);
 void sf_put_row(const struct sf *sf, unsigned drive, const struct sf_row *row);
 
 int sf_bucket(struct sf *sf, const char *name, uint64_t *id);
+int sf_bucket_with(struct sf *sf, const char *name, const struct eng_bucket_rules *rules, uint64_t *id);
+int sf_rules_set(struct sf *sf, unsigned loop, uint64_t bucket, const struct eng_bucket_rules *rules);
+/* As a loop has them. */
+int sf_rules(struct sf *sf, unsigned loop, const char *name, struct eng_bucket_rules *out);
 int sf_bucket_delete(struct sf *sf, const char *name);
 /* Bytes of an object are made from a seed so that tests need not keep them. */
 void sf_fill(uint8_t *out, uint64_t seed, uint64_t offset, size_t len);

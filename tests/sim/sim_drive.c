@@ -840,6 +840,9 @@ static void dispatch(struct sim_drive *d, struct eng_op *op)
                         return;
                 usual = 300 * SIM_US;
                 break;
+        case ENG_OP_FEATURES:
+                answer(op, 0);
+                return;
         case ENG_OP_KINDS:
                 sim_fail("an operation of no kind");
         }

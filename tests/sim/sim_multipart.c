@@ -282,7 +282,7 @@ void bucket_create(struct client *c)
         b->reg = history_name(b->name);
         c->bucket = world.bucket_count;
         c->op = client_asks(c, b->reg, H_WRITE, ALIVE);
-        eng_bucket_create(world.store, bucket_name(c), "", 0, bucket_created, c);
+        eng_bucket_create(world.store, bucket_name(c), NULL, "", 0, bucket_created, c);
 }
 
 static void left(void *arg, int rv, const uint8_t upload_id[ENG_ID_LEN])

@@ -300,8 +300,8 @@ static void post_done(eng_done done, void *arg, int rv)
         fake_post(later);
 }
 
-void eng_bucket_create(struct eng_store *store, struct eng_str name, const void *attrs, size_t attrs_len, eng_done done,
-                       void *arg)
+void eng_bucket_create(struct eng_store *store, struct eng_str name, const struct eng_bucket_rules *rules, const void *attrs,
+                       size_t attrs_len, eng_done done, void *arg)
 {
         const struct eng_bucket *there;
         struct eng_bucket *b;
@@ -312,6 +312,8 @@ void eng_bucket_create(struct eng_store *store, struct eng_str name, const void 
         }
         b = &fake.buckets[fake.bucket_count++];
         *b = (struct eng_bucket){.id = fake.bucket_count, .created_ms = lp_wall_ms()};
+        if (rules != NULL)
+                b->rules = *rules;
         memcpy(b->name, name.data, name.len);
         post_done(done, arg, 0);
 }

@@ -1,0 +1,57 @@
+/*
+ * bucket_queue.h - the coordinator's queue of changes of buckets (private to the module).
+ */
+#ifndef MILLRACE_ENGINE_BUCKET_QUEUE_H
+#define MILLRACE_ENGINE_BUCKET_QUEUE_H
+
+#include "engine/txn/txn.h"
+
+/*
+ * One change. The head of the queue is being done; it ends by eng_change_finish(). owner: home until
+ * sent, then the coordinator until answered
+ */
+struct eng_change {
+        struct lp_msg msg;             /* first */
+        STAILQ_ENTRY(eng_change) link;
+        struct eng_store *store;
+        struct eng_loop *home;
+        void (*look)(struct eng_change *change);  /* before it waits for its turn, which eng_change_line_up() makes it do; NULL: nothing */
+        void (*begin)(struct eng_change *change); /* it is its turn, and the store takes changes */
+        void (*drop)(struct eng_change *change);  /* home: frees it, after the answer */
+        struct eng_txn txn;
+        int result;
+        eng_done done;
+        void *arg;
+};
+STAILQ_HEAD(eng_change_list, eng_change);
+
+/* owner: coordinator */
+struct eng_config {
+        struct eng_change_list queue;
+        unsigned count;                /* of changes, those that look first included */
+        uint64_t text_bytes;           /* of all texts of buckets */
+};
+static inline struct eng_config *eng_config_of(struct eng_store *store)
+{
+        return store->coord->config;
+}
+
+/* Home loop: to the coordinator. The rest of change is set. */
+void eng_change_send(struct eng_change *change, struct eng_store *store, eng_done done, void *arg);
+/* Coordinator, instead of eng_change_send(): one of the store's own. */
+void eng_change_own(struct eng_change *change, struct eng_store *store, eng_done done, void *arg);
+/* look() has found that it may be done. */
+void eng_change_line_up(struct eng_change *change);
+/* look() has found that it may not. */
+void eng_change_refuse(struct eng_change *change, int rv);
+/* Answers the head, and begins the next. */
+void eng_change_finish(struct eng_change *change, int rv);
+/* A change of the CONFIG group, with the lock of this key. */
+void eng_change_submit(struct eng_change *change, const void *key, size_t key_len, void (*prepare)(struct eng_txn *txn),
+                       void (*done)(struct eng_txn *txn));
+static inline struct eng_change *eng_change_of(struct eng_txn *txn)
+{
+        return container_of(txn, struct eng_change, txn);
+}
+
+#endif

@@ -1,0 +1,52 @@
+/*
+ * format_file.c - the operation FEATURES: FORMAT is written anew with more bits in its line 'features',
+ * by the worker for files. owner: the loop, but for what the worker does.
+ *
+ * The new file is another inode: the look at the folder (file.c), which runs on the same worker,
+ * compares with it from then on.
+ */
+#include "engine/drive/local.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "engine/drive/identity.h"
+
+static void features_run(struct eng_job *job)
+{
+        struct eng_local *l = container_of(job, struct eng_local, features.job);
+        int rv = eng_folder_features(l->dir_fd, l->path, l->features.op->features.bits, NULL);
+
+        if (rv == 0 && fstatat(l->dir_fd, "FORMAT", &l->format, 0) != 0)
+                rv = -errno;
+        l->features.result = rv;
+}
+
+static void features_done(struct eng_job *job)
+{
+        struct eng_local *l = container_of(job, struct eng_local, features.job);
+        struct eng_op *op = l->features.op;
+        int rv = l->features.result;
+
+        l->features.op = NULL;
+        if (!eng_local_release(l))
+                return; /* whoever closed the drive has given the op up */
+        if (rv != 0 && !eng_io_again(rv) && !eng_io_full(rv)) {
+                eng_local_fail(l, rv, "writing FORMAT");
+                rv = -EIO;
+        }
+        eng_local_answer(op, rv);
+}
+
+void eng_features_op(struct eng_local *l, struct eng_op *op)
+{
+        assert(eng_local_on_loop(l));
+        if (l->features.op != NULL || l->features.job.state != ENG_JOB_IDLE) {
+                eng_local_answer(op, -EAGAIN);
+                return;
+        }
+        l->features.op = op;
+        eng_local_give(l, &l->file_worker, &l->features.job, features_run, features_done);
+}
