@@ -36,6 +36,9 @@ static const struct {
         {-ETIMEDOUT, ANY, S3_ERR_SLOW_DOWN},
         {-ENOSPC, ANY, S3_ERR_INSUFFICIENT_STORAGE},
         {-EHOSTDOWN, ANY, S3_ERR_SERVICE_UNAVAILABLE},
+        {-EACCES, ANY, S3_ERR_ACCESS_DENIED}, /* retention or a legal hold protects it */
+        {-ENODATA, ANY, S3_ERR_METHOD_NOT_ALLOWED}, /* of a delete marker */
+        {-ENOLCK, ANY, S3_ERR_INVALID_REQUEST}, /* the bucket has no object lock */
         {-EIO, ANY, S3_ERR_INTERNAL_ERROR},
 };
 

@@ -13,6 +13,7 @@
 enum gw_magic {
         attributes_magic = 0x67770101,
         complete_magic,
+        extras_work_magic,
         get_work_magic,
         gw_batch_magic,
         gw_batch_slot_magic,
@@ -29,6 +30,7 @@ enum gw_magic {
         many_magic,
         parts_magic,
         put_work_magic,
+        rules_work_magic,
         uploads_magic,
 };
 

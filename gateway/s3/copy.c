@@ -52,6 +52,8 @@ static void refuse_source(struct gw_request *req, enum s3_error error)
 bool gw_copy_begin(struct gw_request *req, void (*opened)(struct gw_request *req))
 {
         struct gw_copying *copy = gw_alloc(req, sizeof(*copy));
+        const char *message = NULL;
+        struct s3_str version;
         enum s3_error error;
 
         if (copy == NULL) {
@@ -73,8 +75,13 @@ bool gw_copy_begin(struct gw_request *req, void (*opened)(struct gw_request *req
                 refuse_source(req, error);
                 return false;
         }
-        return !copy->source.has_version ||
-               gw_version_check(req, (struct s3_str){copy->source.version, copy->source.version_len});
+        if (!copy->source.has_version)
+                return true;
+        version = (struct s3_str){copy->source.version, copy->source.version_len};
+        if (gw_version_parse(version, &copy->version, &message) == S3_OK)
+                return true;
+        gw_reply_argument(req, "x-amz-copy-source", version, message);
+        return false;
 }
 
 static enum s3_error check_conditions(const struct gw_request *req, const struct eng_object *object)
@@ -109,15 +116,22 @@ static void source_opened(void *arg, int rv, struct eng_get *get)
                 return;
         }
         copy = GW_CAST(gw_copying, req->work);
-        if (rv == -ENOENT) {
-                refuse_missing(req, S3_ERR_NO_SUCH_KEY, "Key", s3_address_key(&copy->source.address));
+        if (rv == 0)
+                req->get = get;
+        if (rv == 0 && eng_get_object(get)->marker && copy->version.given) {
+                gw_reply_error(req, S3_ERR_INVALID_REQUEST,
+                               "The source of a copy request may not specifically refer to a delete marker by version id.");
+                return;
+        }
+        if (rv == -ENOENT || (rv == 0 && eng_get_object(get)->marker)) {
+                refuse_missing(req, copy->version.given ? S3_ERR_NO_SUCH_VERSION : S3_ERR_NO_SUCH_KEY, "Key",
+                               s3_address_key(&copy->source.address));
                 return;
         }
         if (rv != 0) {
                 gw_reply_errno(req, rv, GW_ABOUT_KEY);
                 return;
         }
-        req->get = get;
         if (!gw_plain_check(req, "x-amz-copy-source-server-side-encryption"))
                 return;
         error = check_conditions(req, eng_get_object(get));
@@ -148,7 +162,8 @@ void gw_copy_open(struct gw_request *req)
                 return;
         }
         copy->source_bucket = bucket->id;
-        eng_get_open(req->loop->gw->store, bucket->id, gw_eng_str(key), NULL, source_opened, req);
+        copy->source_versioned = bucket->rules.versioning != ENG_VERSIONING_NEVER;
+        eng_get_open(req->loop->gw->store, bucket->id, gw_eng_str(key), gw_version_asked(&copy->version), source_opened, req);
 }
 
 /* ---- ending ---------------------------------------------------------------------------------- */
@@ -156,7 +171,7 @@ void gw_copy_open(struct gw_request *req)
 void gw_copy_reply(struct gw_request *req, const char *root, const struct eng_object *object)
 {
         const struct gw_copying *copy = GW_CAST(gw_copying, req->work);
-        char etag[S3_ETAG_SIZE];
+        char etag[S3_ETAG_SIZE], version[S3_VERSION_TEXT];
         struct s3_xml xml;
 
         s3_xml_init(&xml, DOC_MAX);
@@ -170,6 +185,11 @@ void gw_copy_reply(struct gw_request *req, const char *root, const struct eng_ob
         if (copy->meta.sum.has && !copy->is_part)
                 s3_xml_textz(&xml, "ChecksumType", s3_checksum_type_name(copy->meta.sum.type));
         s3_xml_close(&xml, root);
+        if (copy->source_versioned)
+                gw_reply_header_str(req, "x-amz-copy-source-version-id",
+                                    (struct s3_str){version, gw_version_text(&eng_get_object(req->get)->version, version)});
+        if (!copy->is_part)
+                gw_version_header(req, &object->version);
         gw_reply_xml(req, 200, &xml);
 }
 
@@ -191,7 +211,7 @@ static void copy_stored(void *arg, int rv, const struct eng_object *object)
 static void copy_commit(struct gw_request *req)
 {
         struct gw_copying *copy = GW_CAST(gw_copying, req->work);
-        struct eng_put_commit c = {.condition = copy->condition};
+        struct eng_put_commit c = {.condition = copy->condition, .extras = copy->extras};
         uint8_t attrs[ENG_ATTRS_MAX], md5[ERA_DIGEST_MAX];
         struct eng_put *put = req->put;
         ssize_t len;

@@ -6,13 +6,18 @@
 
 #include "ec.h"
 #include "gateway/s3/handlers.h"
+#include "gateway/s3/version_ids.h"
 
 /* One copy under way: req->work. owner: its request */
 struct gw_copying {
         unsigned magic; /* gw_check.h */
         struct s3_copy_source source;
+        struct gw_version version;      /* of the source */
         uint64_t source_bucket;
+        bool source_versioned;
         struct eng_condition condition; /* on the target */
+        struct eng_extras extras;       /* of the target: the request's; tags may be the source's */
+        bool replace_tags;
         struct gw_meta meta;            /* of the target: slices of headers, or of the source's attrs */
         bool has_kind;                  /* the checksum the client (or the upload) wants */
         enum s3_checksum kind;

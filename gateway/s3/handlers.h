@@ -23,6 +23,24 @@ void gw_run_config_put(struct gw_request *req);    /* setting what is so anyway 
 void gw_run_acl(struct gw_request *req);
 void gw_run_object_config(struct gw_request *req);
 
+void gw_run_versioning(struct gw_request *req);
+void gw_begin_versioning_put(struct gw_request *req);
+void gw_run_versioning_put(struct gw_request *req);
+void gw_run_lock_config(struct gw_request *req);
+void gw_begin_lock_config_put(struct gw_request *req);
+void gw_run_lock_config_put(struct gw_request *req);
+
+void gw_run_object_tagging(struct gw_request *req);
+void gw_begin_object_tagging_put(struct gw_request *req);
+void gw_run_object_tagging_put(struct gw_request *req);
+void gw_run_object_tagging_delete(struct gw_request *req);
+void gw_run_retention(struct gw_request *req);
+void gw_begin_retention_put(struct gw_request *req);
+void gw_run_retention_put(struct gw_request *req);
+void gw_run_legal_hold(struct gw_request *req);
+void gw_begin_legal_hold_put(struct gw_request *req);
+void gw_run_legal_hold_put(struct gw_request *req);
+
 void gw_run_list_objects(struct gw_request *req);
 void gw_run_list_objects_v2(struct gw_request *req);
 void gw_run_list_versions(struct gw_request *req);
@@ -52,6 +70,9 @@ void gw_run_batch(struct gw_request *req);
 
 /* ---- shared ---- */
 
+/* Why a version is not deleted or changed. */
+#define GW_LOCKED_MESSAGE "Access Denied because object protected by object lock."
+
 /*
  * If-Match and If-None-Match of a write as the engine's condition. False: answered (refused). never
  * is set where If-Match names something that is no ETag of ours, and so can never hold.
@@ -65,9 +86,6 @@ bool gw_condition_read(struct gw_request *req, struct eng_condition *out, bool *
  */
 bool gw_object_headers(struct gw_request *req, const struct eng_object *object, bool partial, struct eng_str part);
 char *gw_etag_text(struct gw_request *req, const uint8_t md5[16], unsigned parts);
-
-/* versionId: only "null" is one of ours. False: answered. */
-bool gw_version_check(struct gw_request *req, struct s3_str version);
 
 /*
  * An object that is read is not encrypted: a key for it (PREFIX-customer-...) is a mistake, and so
@@ -116,5 +134,17 @@ bool gw_query_uint(struct gw_request *req, const char *name, uint64_t max, uint6
 
 /* Refuses headers of a write that mean something not done here. False: answered. */
 bool gw_write_headers_check(struct gw_request *req);
+
+/*
+ * What a new version is given beside bytes and metadata: x-amz-tagging and x-amz-object-lock-*.
+ * The tags are in the request's arena. False: answered.
+ */
+bool gw_extras_read(struct gw_request *req, struct eng_extras *out);
+/* As the engine keeps them, in the request's arena. False: no memory, answered. */
+bool gw_tags_keep(struct gw_request *req, const struct s3_tags *tags, struct eng_str *out);
+/* x-amz-bypass-governance-retention. False: answered. */
+bool gw_bypass_read(struct gw_request *req, bool *out);
+/* x-amz-tagging-count and x-amz-object-lock-* of an object that is read. */
+void gw_extras_headers(struct gw_request *req, const struct eng_object *object);
 
 #endif

@@ -201,6 +201,13 @@ static bool is_permitted_request(struct gw_request *req)
                          reserved ? none : req->key);
 }
 
+static void request_take_bucket(struct gw_request *req, const struct eng_bucket *bucket)
+{
+        req->bucket_id = bucket->id;
+        req->versioned = bucket->rules.versioning != ENG_VERSIONING_NEVER;
+        req->lockable = bucket->rules.lock;
+}
+
 static int find_bucket(struct gw_request *req)
 {
         const struct eng_bucket *bucket;
@@ -210,7 +217,7 @@ static int find_bucket(struct gw_request *req)
                 return 0;
         rv = eng_bucket_get(req->loop->gw->store, gw_eng_str(req->bucket), &bucket);
         if (rv == 0)
-                req->bucket_id = bucket->id;
+                request_take_bucket(req, bucket);
         return rv;
 }
 

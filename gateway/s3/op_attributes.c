@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "gateway/s3/handlers.h"
+#include "gateway/s3/version_ids.h"
 
 #define DOC_MAX (4u << 20)
 #define PARTS_PAGE 1000u
@@ -12,6 +13,7 @@
 /* What was asked for. owner: the request (arena) */
 struct attributes {
         unsigned magic; /* gw_check.h */
+        struct gw_version version;
         bool etag, checksum, parts, storage, size;
         uint64_t max_parts, marker;
 };
@@ -137,6 +139,7 @@ static void attributes_answer(struct gw_request *req, const struct gw_meta *meta
         s3_xml_close(&xml, "GetObjectAttributesResponse");
         len = s3_date_format_http(object->mtime_ms, date);
         gw_reply_header_str(req, "Last-Modified", (struct s3_str){date, len});
+        gw_version_header(req, &object->version);
         gw_reply_xml(req, 200, &xml);
 }
 
@@ -150,11 +153,8 @@ static void attributes_opened(void *arg, int rv, struct eng_get *get)
                         eng_get_close(get);
                 return;
         }
-        if (rv != 0) {
-                gw_reply_errno(req, rv, GW_ABOUT_KEY);
+        if (!gw_version_found(req, &GW_CAST(attributes, req->work)->version, rv, get))
                 return;
-        }
-        req->get = get;
         meta = gw_alloc(req, sizeof(*meta));
         if (meta == NULL)
                 gw_reply_no_memory(req);
@@ -174,7 +174,7 @@ void gw_run_attributes(struct gw_request *req)
         }
         a->magic = attributes_magic;
         req->work = a;
-        if (!gw_version_check(req, gw_query(req, "versionId")))
+        if (!gw_version_of(req, &a->version))
                 return;
         if (gw_header(req, "x-amz-object-attributes").len == 0)
                 gw_reply_error(req, S3_ERR_INVALID_REQUEST,
@@ -187,6 +187,6 @@ void gw_run_attributes(struct gw_request *req)
                  take_header_number(req, "x-amz-part-number-marker", 0, &a->marker)) {
                 if (a->max_parts > PARTS_PAGE)
                         a->max_parts = PARTS_PAGE;
-                eng_get_metadata(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), NULL, attributes_opened, req);
+                eng_get_metadata(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), gw_version_asked(&a->version), attributes_opened, req);
         }
 }

@@ -142,6 +142,7 @@ void gw_run_list_buckets(struct gw_request *req)
 
 static bool create_headers_check(struct gw_request *req)
 {
+        bool locked;
         struct s3_str lock = gw_header(req, "x-amz-bucket-object-lock-enabled"),
                       ownership = gw_header(req, "x-amz-object-ownership"), acl = gw_header(req, "x-amz-acl");
 
@@ -157,8 +158,8 @@ static bool create_headers_check(struct gw_request *req)
                 gw_reply_error(req, S3_ERR_INVALID_BUCKET_ACL, NULL);
                 return false;
         }
-        if (lock.len > 0 && !s3_str_eq_nocase(lock, S3_STR("false"))) {
-                gw_refuse_header(req, "x-amz-bucket-object-lock-enabled");
+        if (s3_lock_flag_parse(lock, &locked) != S3_OK) {
+                gw_reply_argument(req, "x-amz-bucket-object-lock-enabled", lock, NULL);
                 return false;
         }
         if (ownership.len > 0 && !s3_str_eq(ownership, S3_STR("BucketOwnerEnforced"))) {
@@ -242,9 +243,14 @@ static bool location_fits(struct gw_request *req, struct s3_str location)
 
 void gw_run_bucket_create(struct gw_request *req)
 {
+        struct eng_bucket_rules rules = {.versioning = ENG_VERSIONING_NEVER};
+
         if (!location_fits(req, req->body->doc->location))
                 return;
-        eng_bucket_create(req->loop->gw->store, gw_eng_str(req->bucket), NULL, NULL, 0, bucket_created, req);
+        s3_lock_flag_parse(gw_header(req, "x-amz-bucket-object-lock-enabled"), &rules.lock); /* checked before the body */
+        if (rules.lock)
+                rules.versioning = ENG_VERSIONING_ENABLED;
+        eng_bucket_create(req->loop->gw->store, gw_eng_str(req->bucket), &rules, NULL, 0, bucket_created, req);
 }
 
 /* ---- HeadBucket, DeleteBucket, GetBucketLocation --------------------------------------------- */

@@ -11,6 +11,7 @@
 
 #include "ec.h"
 #include "gateway/s3/handlers.h"
+#include "gateway/s3/version_ids.h"
 
 #define PART_MIN (5u << 20)
 #define PAGE     1000u
@@ -86,6 +87,7 @@ static void reply_complete(struct gw_request *req, const struct eng_object *obje
         if (sum.has)
                 s3_xml_textz(&xml, "ChecksumType", s3_checksum_type_name(sum.type));
         s3_xml_close(&xml, "CompleteMultipartUploadResult");
+        gw_version_header(req, &object->version);
         gw_reply_xml(req, 200, &xml);
 }
 

@@ -8,6 +8,7 @@
 #include <errno.h>
 
 #include "gateway/s3/handlers.h"
+#include "gateway/s3/version_ids.h"
 
 #define DOC_MAX (16u << 10)
 
@@ -15,7 +16,6 @@
 static const struct {
         const char *sub, *root, *content;
 } defaults[] = {
-        {"versioning", "VersioningConfiguration", ""},
         {"notification", "NotificationConfiguration", ""},
         {"logging", "BucketLoggingStatus", ""},
         {"accelerate", "AccelerateConfiguration", ""},
@@ -86,7 +86,6 @@ static const struct {
           {"RestrictPublicBuckets", "true"}}},
         {"ownershipControls", 2, {{"ObjectOwnership", "BucketOwnerEnforced"}}}, /* in a Rule */
         {"requestPayment", 1, {{"Payer", "BucketOwner"}}},
-        {"tagging", 1, {{NULL, NULL}}}, /* an empty TagSet */
 };
 
 static unsigned count_leaves(const struct s3_doc *doc, const char *name, const char *value)
@@ -191,18 +190,10 @@ static void reply_acl(struct gw_request *req)
 
 static void reply_object_config(struct gw_request *req)
 {
-        const char *sub = req->op->sub;
-
         if (strcmp(req->op->method, "PUT") == 0)
                 reply_config_put(req);
-        else if (strcmp(sub, "acl") == 0)
-                reply_acl(req);
-        else if (strcmp(sub, "tagging") != 0)
-                gw_reply_error(req, S3_ERR_INVALID_REQUEST, "Bucket is missing Object Lock Configuration");
-        else if (strcmp(req->op->method, "DELETE") == 0)
-                gw_reply_empty(req, 204);
         else
-                reply_document(req, "Tagging", "<TagSet></TagSet>");
+                reply_acl(req);
 }
 
 /* The object is there; nothing more is wanted of it. */
@@ -210,20 +201,32 @@ static void config_object_opened(void *arg, int rv, struct eng_get *get)
 {
         struct gw_request *req = arg;
 
-        if (rv == 0)
-                eng_get_close(get);
-        if (!gw_back(req))
+        struct gw_version *version;
+
+        if (!gw_back(req)) {
+                if (rv == 0)
+                        eng_get_close(get);
                 return;
-        if (rv != 0)
-                gw_reply_errno(req, rv, GW_ABOUT_KEY);
-        else
-                reply_object_config(req);
+        }
+        version = req->work;
+        if (!gw_version_found(req, version, rv, get))
+                return;
+        gw_version_header(req, &eng_get_object(get)->version);
+        reply_object_config(req);
 }
 
 void gw_run_object_config(struct gw_request *req)
 {
-        if (gw_version_check(req, gw_query(req, "versionId")))
-                eng_get_metadata(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), NULL, config_object_opened, req);
+        struct gw_version *version = gw_alloc(req, sizeof(*version));
+
+        if (version == NULL) {
+                gw_reply_no_memory(req);
+                return;
+        }
+        req->work = version;
+        if (gw_version_of(req, version))
+                eng_get_metadata(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), gw_version_asked(version),
+                                 config_object_opened, req);
 }
 
 void gw_run_acl(struct gw_request *req)

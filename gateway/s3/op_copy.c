@@ -124,7 +124,7 @@ static void copy_self(struct gw_request *req, bool replace)
                 return;
         }
         gw_tag_read(eng_get_object(req->get)->tag, &tag);
-        if (!replace && copy->meta.storage == tag.storage && !copy->has_kind &&
+        if (!replace && !copy->replace_tags && copy->meta.storage == tag.storage && !copy->has_kind &&
             copy->meta.field[GW_META_REDIRECT].len == 0) {
                 gw_reply_error(req, S3_ERR_INVALID_REQUEST,
                                "This copy request is illegal because it is trying to copy an object to itself without "
@@ -133,8 +133,8 @@ static void copy_self(struct gw_request *req, bool replace)
                 return;
         }
         copy->meta.sum = sum;
-        if (copy->has_kind && (!sum.has || sum.kind != copy->kind))
-                gw_copy_run(req); /* another checksum: the bytes must be read */
+        if ((copy->has_kind && (!sum.has || sum.kind != copy->kind)) || req->versioned || copy->replace_tags)
+                gw_copy_run(req); /* another checksum, or a new version: the bytes must be read */
         else
                 update_self(req);
 }
@@ -147,7 +147,10 @@ static void copy_object_opened(struct gw_request *req)
         if (!read_meta(req, copy, replace))
                 return;
         copy->len = eng_get_object(req->get)->size;
-        if (copy->source_bucket == req->bucket_id && s3_str_eq(s3_address_key(&copy->source.address), req->key))
+        if (!copy->replace_tags)
+                copy->extras.tags = eng_get_object(req->get)->tags; /* lives as long as the source is open */
+        if (copy->source_bucket == req->bucket_id && s3_str_eq(s3_address_key(&copy->source.address), req->key) &&
+            !copy->version.given)
                 copy_self(req, replace);
         else
                 gw_copy_run(req);
@@ -166,8 +169,8 @@ void gw_run_copy(struct gw_request *req)
                 return;
         }
         if (read_directive(req, "x-amz-metadata-directive", &replace, "Unknown metadata directive.") &&
-            read_directive(req, "x-amz-tagging-directive", &replace, "Unknown tagging directive.") &&
-            read_algorithm(req, copy) && gw_condition_read(req, &copy->condition, &never))
+            read_directive(req, "x-amz-tagging-directive", &copy->replace_tags, "Unknown tagging directive.") &&
+            gw_extras_read(req, &copy->extras) && read_algorithm(req, copy) && gw_condition_read(req, &copy->condition, &never))
                 gw_copy_open(req);
 }
 

@@ -8,6 +8,7 @@
 
 #include "gateway/s3/handlers.h"
 #include "gateway/http/permit.h"
+#include "gateway/s3/version_ids.h"
 
 #define AT_ONCE      32u
 #define ANSWER_LIMIT (24u << 20)
@@ -47,15 +48,35 @@ static bool read_condition(struct gw_request *req, struct eng_condition *conditi
 
 static void object_deleted(void *arg, int rv, const struct eng_deleted *deleted)
 {
-        gw_reply_deleted(arg, rv, GW_ABOUT_KEY);
+        struct gw_request *req = arg;
+
+        if (!gw_back(req))
+                return;
+        if (rv == -EACCES) {
+                gw_reply_error(req, S3_ERR_ACCESS_DENIED, GW_LOCKED_MESSAGE);
+                return;
+        }
+        if (rv != 0) {
+                gw_reply_errno(req, rv, GW_ABOUT_KEY);
+                return;
+        }
+        if (deleted->marker)
+                gw_reply_header(req, "x-amz-delete-marker", "true");
+        if (deleted->versioned)
+                gw_version_header(req, &deleted->version);
+        gw_reply_empty(req, 204);
 }
 
 void gw_run_delete(struct gw_request *req)
 {
         struct eng_delete_params params = {.bucket = req->bucket_id, .key = gw_eng_str(req->key)};
+        struct gw_version version;
 
-        if (gw_version_check(req, gw_query(req, "versionId")) && read_condition(req, &params.condition))
-                eng_delete(req->loop->gw->store, &params, object_deleted, req);
+        if (!gw_version_of(req, &version) || !read_condition(req, &params.condition) ||
+            !gw_bypass_read(req, &params.bypass_governance))
+                return;
+        params.version = gw_version_asked(&version);
+        eng_delete(req->loop->gw->store, &params, object_deleted, req);
 }
 
 /* ---- DeleteObjects --------------------------------------------------------------------------- */
@@ -65,6 +86,9 @@ struct item {
         unsigned magic; /* gw_check.h */
         struct gw_request *req;
         enum s3_error error;
+        bool locked;                    /* it is protected */
+        bool versioned, marker;         /* as the engine said of what was deleted */
+        struct eng_version version;
 };
 
 /* owner: its request */
@@ -74,6 +98,7 @@ struct many {
         struct item *items;
         unsigned next; /* first not begun */
         unsigned under_way;
+        bool bypass_governance;
 };
 
 void gw_begin_delete_many(struct gw_request *req)
@@ -89,22 +114,27 @@ void gw_begin_delete_many(struct gw_request *req)
                 gw_begin_done(req);
 }
 
-static void put_error(struct s3_xml *xml, const struct s3_delete_object *object, enum s3_error error)
+static void put_error(struct s3_xml *xml, const struct s3_delete_object *object, const struct item *item)
 {
-        const struct s3_error_info *info = s3_error_info(error);
+        const struct s3_error_info *info = s3_error_info(item->error);
 
         s3_xml_open(xml, "Error");
         s3_xml_text(xml, "Key", object->key);
         if (object->version_id.data != NULL)
                 s3_xml_text(xml, "VersionId", object->version_id);
         s3_xml_textz(xml, "Code", info->code);
-        s3_xml_textz(xml, "Message", info->message);
+        s3_xml_textz(xml, "Message", item->locked ? GW_LOCKED_MESSAGE : info->message);
         s3_xml_close(xml, "Error");
 }
 
-static void put_deleted(struct s3_xml *xml, const struct s3_delete_object *object)
+static void put_deleted(struct s3_xml *xml, const struct s3_delete_object *object, const struct item *item)
 {
-        s3_deleted_write(xml, &(struct s3_deleted){.key = object->key, .version_id = object->version_id});
+        struct s3_deleted deleted = {.key = object->key, .version_id = object->version_id, .marker = item->marker};
+        char text[S3_VERSION_TEXT];
+
+        if (item->marker && item->versioned)
+                deleted.marker_version_id = (struct s3_str){text, gw_version_text(&item->version, text)};
+        s3_deleted_write(xml, &deleted);
 }
 
 static void reply_many(struct gw_request *req)
@@ -117,24 +147,26 @@ static void reply_many(struct gw_request *req)
         s3_xml_root(&xml, "DeleteResult");
         for (unsigned i = 0; i < many->doc->object_count; i++) {
                 if (many->items[i].error != S3_OK)
-                        put_error(&xml, &many->doc->objects[i], many->items[i].error);
+                        put_error(&xml, &many->doc->objects[i], &many->items[i]);
                 else if (!many->doc->quiet)
-                        put_deleted(&xml, &many->doc->objects[i]);
+                        put_deleted(&xml, &many->doc->objects[i], &many->items[i]);
         }
         s3_xml_close(&xml, "DeleteResult");
         gw_reply_xml(req, 200, &xml);
 }
 
-/* The conditions of one key; false: its error is set. */
-static bool item_condition(struct item *item, const struct s3_delete_object *object, struct eng_condition *out)
+/* Version and conditions of one key; false: its error is set. */
+static bool item_read(struct item *item, const struct s3_delete_object *object, struct gw_version *version,
+                      struct eng_condition *out)
 {
+        const char *message;
         unsigned parts = 0;
 
         *out = (struct eng_condition){.if_mtime = object->has_time,
                                       .mtime_s = object->time_ms / 1000,
                                       .if_size = object->has_size,
                                       .size = object->size};
-        if (object->version_id.data != NULL && !s3_str_eq(object->version_id, S3_STR("null")))
+        if (gw_version_parse(object->version_id, version, &message) != S3_OK)
                 item->error = S3_ERR_NO_SUCH_VERSION;
         if (object->etag.data == NULL || item->error != S3_OK)
                 return item->error == S3_OK;
@@ -160,6 +192,12 @@ static void item_deleted(void *arg, int rv, const struct eng_deleted *deleted)
         assert(many->under_way > 0);
         many->under_way--;
         item->error = gw_error_of(rv, GW_ABOUT_KEY);
+        item->locked = rv == -EACCES;
+        if (rv == 0) {
+                item->versioned = deleted->versioned;
+                item->marker = deleted->marker;
+                item->version = deleted->version;
+        }
         begin_some(req);
 }
 
@@ -170,13 +208,17 @@ static void begin_some(struct gw_request *req)
         while (many->next < many->doc->object_count && many->under_way < AT_ONCE) {
                 const struct s3_delete_object *object = &many->doc->objects[many->next];
                 struct item *item = &many->items[many->next++];
-                struct eng_delete_params params = {.bucket = req->bucket_id, .key = gw_eng_str(object->key)};
+                struct eng_delete_params params = {.bucket = req->bucket_id,
+                                                   .key = gw_eng_str(object->key),
+                                                   .bypass_governance = many->bypass_governance};
+                struct gw_version version;
 
                 if (req->peer_gone)
                         item->error = S3_ERR_REQUEST_TIMEOUT; /* nobody will read it */
                 else if (!gw_permit(req->loop, req->access_key, req->op->permission, req->bucket, object->key))
                         item->error = S3_ERR_ACCESS_DENIED;
-                else if (item_condition(item, object, &params.condition)) {
+                else if (item_read(item, object, &version, &params.condition)) {
+                        params.version = gw_version_asked(&version);
                         many->under_way++;
                         eng_delete(req->loop->gw->store, &params, item_deleted, item);
                 }
@@ -195,6 +237,8 @@ void gw_run_delete_many(struct gw_request *req)
                 gw_reply_no_memory(req);
                 return;
         }
+        if (!gw_bypass_read(req, &many->bypass_governance))
+                return;
         many->doc = req->body->doc;
         for (unsigned i = 0; i < many->doc->object_count; i++) {
                 many->items[i].magic = item_magic;

@@ -8,6 +8,7 @@
  */
 #include "gateway/http/budget.h"
 #include "gateway/s3/handlers.h"
+#include "gateway/s3/version_ids.h"
 #include "gateway/rdma/rdma_session.h"
 #include "gateway/http/stream.h"
 
@@ -19,6 +20,7 @@
 /* What a GET or HEAD wants, between lookup and answer. In the request's arena. */
 struct get_work {
         unsigned magic; /* gw_check.h */
+        struct gw_version version;
         struct s3_range range;
         unsigned part;                  /* partNumber, 0: none */
         uint64_t offset, len;
@@ -136,6 +138,8 @@ bool gw_object_headers(struct gw_request *req, const struct eng_object *object, 
         if (meta->storage != GW_STANDARD)
                 gw_reply_header(req, "x-amz-storage-class", gw_storage_name(meta->storage));
         sum_headers(req, meta, partial, part);
+        gw_version_header(req, &object->version);
+        gw_extras_headers(req, object);
         return true;
 }
 
@@ -164,7 +168,7 @@ static bool read_get_wishes(struct gw_request *req, struct get_work *work)
 {
         struct s3_str range = gw_header(req, "Range"), part = gw_query(req, "partNumber");
 
-        if (!gw_version_check(req, gw_query(req, "versionId")) || !overrides_fit(req))
+        if (!gw_version_of(req, &work->version) || !overrides_fit(req))
                 return false;
         if (part.data != NULL) {
                 if (!gw_part_number_of(req, &work->part))
@@ -444,12 +448,8 @@ static void get_opened(void *arg, int rv, struct eng_get *get)
                         eng_get_close(get);
                 return;
         }
-        if (rv != 0) {
-                gw_reply_errno(req, rv, GW_ABOUT_KEY);
-                return;
-        }
-        req->get = get;
-        get_object_answer(req);
+        if (gw_version_found(req, &GW_CAST(get_work, req->work)->version, rv, get))
+                get_object_answer(req);
 }
 
 /* The number of a session's request is used up before anything can go wrong with it. */
@@ -476,7 +476,7 @@ void gw_run_get(struct gw_request *req)
         if (req->rdma == NULL)
                 gw_request_ask(req);
         if (req->is_head)
-                eng_get_metadata(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), NULL, get_opened, req);
+                eng_get_metadata(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), gw_version_asked(&work->version), get_opened, req);
         else
-                eng_get_open(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), NULL, get_opened, req);
+                eng_get_open(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), gw_version_asked(&work->version), get_opened, req);
 }

@@ -1,8 +1,7 @@
 /*
- * op_list.c - ListObjects, ListObjectsV2 and ListObjectVersions (of buckets without versions). On
- * the request's loop.
+ * op_list.c - ListObjects, ListObjectsV2 and ListObjectVersions. On the request's loop.
  *
- * One listing of the engine, three forms of document. What an entry says beside its key is put
+ * Two listings of the engine, three forms of document. What an entry says beside its key is put
  * together in one small buffer: a page has a thousand of them, and listing is measured in pages per
  * second. I9: an answer is bounded by LIST_LIMIT.
  */
@@ -11,6 +10,7 @@
 
 #include "gateway/http/budget.h"
 #include "gateway/s3/handlers.h"
+#include "gateway/s3/version_ids.h"
 
 #define PAGE_MAX       1000u
 #define KEYS_ASKED_MAX 2147483647u
@@ -35,6 +35,7 @@ struct list {
         struct s3_str prefix, delimiter, marker;
         struct s3_str token; /* V2: as given */
         struct s3_str after; /* where it begins */
+        struct gw_version after_version; /* VERSIONS: inside that key */
         uint64_t max;
         bool url, owner;
         char owner_xml[256];
@@ -73,17 +74,20 @@ static bool read_list_token(struct gw_request *req, struct list *list)
         return true;
 }
 
-static bool read_version_marker(struct gw_request *req, const struct list *list)
+static bool read_version_marker(struct gw_request *req, struct list *list)
 {
         struct s3_str version = gw_query(req, "version-id-marker");
+        const char *message = NULL;
 
-        if (version.data == NULL || version.len == 0)
+        if (version.data == NULL)
                 return true;
         if (list->marker.data == NULL)
                 return list_refuse(req, "version-id-marker",
                                    "A version-id marker cannot be specified without a key marker.");
-        return s3_str_eq(version, S3_STR("null")) ||
-               list_refuse(req, "version-id-marker", "Invalid version id specified");
+        if (version.len == 0)
+                return list_refuse(req, "version-id-marker", "A version-id marker cannot be empty.");
+        return gw_version_parse(version, &list->after_version, &message) == S3_OK ||
+               list_refuse(req, "version-id-marker", message);
 }
 
 static bool read_list(struct gw_request *req, struct list *list)
@@ -107,6 +111,31 @@ static bool read_list(struct gw_request *req, struct list *list)
 }
 
 /* ---- one entry ------------------------------------------------------------------------------- */
+
+/* What the engine gave: one of the two. */
+struct page {
+        const struct eng_list_entry *objects;
+        const struct eng_version_entry *versions;
+        unsigned count;
+        bool more;
+};
+
+struct row {
+        struct s3_str name;
+        bool is_prefix, latest;
+        const struct eng_object *object;
+};
+
+static struct row row_of(const struct page *page, unsigned i)
+{
+        const struct eng_version_entry *version = &page->versions[i];
+        const struct eng_list_entry *entry = &page->objects[i];
+
+        assert(i < page->count);
+        return page->versions != NULL
+                       ? (struct row){gw_s3_str(version->key), version->is_prefix, version->latest, &version->object}
+                       : (struct row){gw_s3_str(entry->name), entry->is_prefix, true, &entry->object};
+}
 
 #define PUT(p, literal) (memcpy((p), (literal), sizeof(literal) - 1), (p) + sizeof(literal) - 1)
 
@@ -180,14 +209,39 @@ static char *put_checksum_elements(struct list *list, char *p, const struct gw_t
         return p + list->sum_len;
 }
 
-static void put_tail(struct list *list, struct s3_xml *xml, const struct eng_object *object)
+static char *put_version(char *p, const struct row *row)
 {
+        char text[S3_VERSION_TEXT];
+        size_t len = gw_version_text(&row->object->version, text);
+
+        p = PUT(p, "<VersionId>");
+        memcpy(p, text, len);
+        p += len;
+        return row->latest ? PUT(p, "</VersionId><IsLatest>true</IsLatest>") : PUT(p, "</VersionId><IsLatest>false</IsLatest>");
+}
+
+static void put_marker(struct list *list, struct s3_xml *xml, const struct row *row)
+{
+        char tail[TAIL_MAX], *p = put_version(tail, row);
+
+        p = PUT(p, "<LastModified>");
+        p = put_time(list, p, row->object->mtime_ms);
+        p = PUT(p, "</LastModified>");
+        memcpy(p, list->owner_xml, list->owner_len);
+        p += list->owner_len;
+        p = PUT(p, "</DeleteMarker>");
+        s3_xml_raw(xml, (struct s3_str){tail, (size_t)(p - tail)});
+}
+
+static void put_tail(struct list *list, struct s3_xml *xml, const struct row *row)
+{
+        const struct eng_object *object = row->object;
         char tail[TAIL_MAX], *p = tail;
         struct gw_tag tag;
 
         gw_tag_read(object->tag, &tag);
         if (list->form == VERSIONS)
-                p = PUT(p, "<VersionId>null</VersionId><IsLatest>true</IsLatest>");
+                p = put_version(p, row);
         p = PUT(p, "<LastModified>");
         p = put_time(list, p, object->mtime_ms);
         p = PUT(p, "</LastModified>");
@@ -206,25 +260,34 @@ static void put_tail(struct list *list, struct s3_xml *xml, const struct eng_obj
         s3_xml_raw(xml, (struct s3_str){tail, (size_t)(p - tail)});
 }
 
-static void put_entries(struct list *list, struct s3_xml *xml, const struct eng_list_entry *entries, unsigned count)
+static void put_entries(struct list *list, struct s3_xml *xml, const struct page *page)
 {
-        struct s3_str open = list->form == VERSIONS ? S3_STR("<Version>") : S3_STR("<Contents>");
         unsigned prefixes = 0;
 
-        for (unsigned i = 0; i < count; i++) {
-                if (entries[i].is_prefix) {
+        for (unsigned i = 0; i < page->count; i++) {
+                struct row row = row_of(page, i);
+
+                if (row.is_prefix) {
                         prefixes++;
                         continue;
                 }
-                s3_xml_raw(xml, open);
-                s3_xml_key(xml, "Key", gw_s3_str(entries[i].name), list->url);
-                put_tail(list, xml, &entries[i].object);
+                if (row.object->marker)
+                        s3_xml_raw(xml, S3_STR("<DeleteMarker>"));
+                else
+                        s3_xml_raw(xml, list->form == VERSIONS ? S3_STR("<Version>") : S3_STR("<Contents>"));
+                s3_xml_key(xml, "Key", row.name, list->url);
+                if (row.object->marker)
+                        put_marker(list, xml, &row);
+                else
+                        put_tail(list, xml, &row);
         }
-        for (unsigned i = 0; prefixes > 0 && i < count; i++) {
-                if (!entries[i].is_prefix)
+        for (unsigned i = 0; prefixes > 0 && i < page->count; i++) {
+                struct row row = row_of(page, i);
+
+                if (!row.is_prefix)
                         continue;
                 s3_xml_open(xml, "CommonPrefixes");
-                s3_xml_key(xml, "Prefix", gw_s3_str(entries[i].name), list->url);
+                s3_xml_key(xml, "Prefix", row.name, list->url);
                 s3_xml_close(xml, "CommonPrefixes");
         }
 }
@@ -254,22 +317,26 @@ static void put_place_v2(struct gw_request *req, struct list *list, struct s3_xm
         s3_xml_uint(xml, "KeyCount", count);
 }
 
-static void put_place_versions(struct gw_request *req, struct list *list, struct s3_xml *xml, struct s3_str next,
-                               bool next_is_prefix)
+static void put_place_versions(struct gw_request *req, struct list *list, struct s3_xml *xml, const struct row *last)
 {
+        char text[S3_VERSION_TEXT];
+
         s3_xml_key(xml, "KeyMarker", list->marker, list->url);
         s3_xml_text(xml, "VersionIdMarker", gw_query(req, "version-id-marker"));
-        if (next.data == NULL)
+        if (last == NULL)
                 return;
-        s3_xml_key(xml, "NextKeyMarker", next, list->url);
-        if (!next_is_prefix)
-                s3_xml_textz(xml, "NextVersionIdMarker", "null");
+        s3_xml_key(xml, "NextKeyMarker", last->name, list->url);
+        if (!last->is_prefix)
+                s3_xml_text(xml, "NextVersionIdMarker",
+                            (struct s3_str){text, gw_version_text(&last->object->version, text)});
 }
 
-static void reply_list(struct gw_request *req, const struct eng_list_entry *entries, unsigned count, bool more)
+static void reply_list(struct gw_request *req, const struct page *page)
 {
         struct list *list = GW_CAST(list, req->work);
-        struct s3_str next = more && count > 0 ? gw_s3_str(entries[count - 1].name) : (struct s3_str){NULL, 0};
+        bool more = page->more && page->count > 0;
+        struct row last = more ? row_of(page, page->count - 1) : (struct row){.is_prefix = false};
+        struct s3_str next = last.name;
         struct s3_xml xml;
 
         s3_xml_init(&xml, LIST_LIMIT);
@@ -280,16 +347,16 @@ static void reply_list(struct gw_request *req, const struct eng_list_entry *entr
         if (list->form == V1)
                 put_place_v1(list, &xml, next);
         else if (list->form == V2)
-                put_place_v2(req, list, &xml, next, count);
+                put_place_v2(req, list, &xml, next, page->count);
         else
-                put_place_versions(req, list, &xml, next, next.data != NULL && entries[count - 1].is_prefix);
+                put_place_versions(req, list, &xml, more ? &last : NULL);
         s3_xml_uint(&xml, "MaxKeys", list->max);
         if (list->delimiter.len > 0)
                 s3_xml_key(&xml, "Delimiter", list->delimiter, list->url);
         if (list->url)
                 s3_xml_textz(&xml, "EncodingType", "url");
         s3_xml_bool(&xml, "IsTruncated", next.data != NULL);
-        put_entries(list, &xml, entries, count);
+        put_entries(list, &xml, page);
         s3_xml_close(&xml, forms[list->form].root);
         gw_reply_xml(req, 200, &xml);
 }
@@ -305,7 +372,19 @@ static void reply_objects_listed(void *arg, int rv, const struct eng_list_entry 
         if (rv != 0)
                 gw_reply_errno(req, rv, GW_ABOUT_BUCKET);
         else
-                reply_list(req, entries, count, more);
+                reply_list(req, &(struct page){.objects = entries, .count = count, .more = more});
+}
+
+static void reply_versions_listed(void *arg, int rv, const struct eng_version_entry *entries, unsigned count, bool more)
+{
+        struct gw_request *req = arg;
+
+        if (!gw_request_told(req))
+                return;
+        if (rv != 0)
+                gw_reply_errno(req, rv, GW_ABOUT_BUCKET);
+        else
+                reply_list(req, &(struct page){.versions = entries, .count = count, .more = more});
 }
 
 /* Names are bounded: what lies beyond the bound of a longer place decides nothing. */
@@ -327,7 +406,11 @@ static void ask_engine(struct gw_request *req)
         params.max = (unsigned)list->max;
         if (!req->suspended) /* it has not waited for memory */
                 gw_request_ask(req);
-        eng_list(req->loop->gw->store, &params, reply_objects_listed, req);
+        if (list->form == VERSIONS)
+                eng_version_list(req->loop->gw->store, &params, gw_version_asked(&list->after_version),
+                                 reply_versions_listed, req);
+        else
+                eng_list(req->loop->gw->store, &params, reply_objects_listed, req);
 }
 
 static void run_list(struct gw_request *req, enum form form)
@@ -348,7 +431,7 @@ static void run_list(struct gw_request *req, enum form form)
                 (size_t)snprintf(list->owner_xml, sizeof(list->owner_xml),
                                  "<Owner><ID>%s</ID><DisplayName>root</DisplayName></Owner>", req->loop->gw->owner_id);
         if (list->max == 0 || list->prefix.len > ENG_KEY_MAX) {
-                reply_list(req, NULL, 0, false);
+                reply_list(req, &(struct page){.count = 0});
                 return;
         }
         gw_answer_reserve(req, list->max * ENTRY_MEMORY, ask_engine);

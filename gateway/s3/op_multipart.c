@@ -92,7 +92,7 @@ void gw_run_upload_create(struct gw_request *req)
                 return;
         }
         req->work = sum;
-        if (!gw_write_headers_check(req) || !read_upload_checksum(req, sum))
+        if (!gw_write_headers_check(req) || !gw_extras_read(req, &params.extras) || !read_upload_checksum(req, sum))
                 return;
         error = gw_meta_of_headers(req->headers, req->header_count, &meta);
         if (error != S3_OK) {

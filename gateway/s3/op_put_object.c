@@ -7,6 +7,7 @@
  * stored on any error: what is open is aborted with the request.
  */
 #include "gateway/s3/handlers.h"
+#include "gateway/s3/version_ids.h"
 #include "gateway/rdma/rdma_session.h"
 
 #include <errno.h>
@@ -14,6 +15,7 @@
 /* owner: the request (arena) */
 struct put_work {
         unsigned magic; /* gw_check.h */
+        struct eng_extras extras;
         struct gw_meta meta;            /* slices of headers, which stay until the request ends */
         struct eng_condition condition;
         struct gw_checksum upload_sum;  /* what the upload was begun with (parts) */
@@ -91,6 +93,7 @@ static void present_found(void *arg, int rv, struct eng_get *get)
                 const struct eng_object *object = eng_get_object(get);
 
                 same = memcmp(object->etag, c->etag, 16) == 0 && object->etag_parts == c->etag_parts;
+                rv = object->marker ? -ENOENT : 0;
                 eng_get_close(get);
         }
         if (!gw_back(req))
@@ -101,6 +104,19 @@ static void present_found(void *arg, int rv, struct eng_get *get)
                 gw_reply_errno(req, rv, GW_ABOUT_WRITE);
         else
                 open_put(req, work);
+}
+
+/* What cannot be deleted for years must be what the client meant. False: answered. */
+static bool lock_is_summed(struct gw_request *req, const struct put_work *work)
+{
+        bool locked = work->extras.hold || work->extras.retention.mode != ENG_RETENTION_NONE;
+
+        if (!locked || req->body->check_md5 || req->body->has_kind)
+                return true;
+        gw_reply_error(req, S3_ERR_INVALID_REQUEST,
+                       "Content-MD5 OR x-amz-checksum- HTTP header is required for Put Object requests with Object Lock "
+                       "parameters");
+        return false;
 }
 
 static void begin_put(struct gw_request *req)
@@ -115,7 +131,8 @@ static void begin_put(struct gw_request *req)
         }
         work->magic = put_work_magic;
         req->work = work;
-        if (!gw_write_headers_check(req) || !gw_condition_read(req, &work->condition, &never))
+        if (!gw_write_headers_check(req) || !gw_extras_read(req, &work->extras) || !lock_is_summed(req, work) ||
+            !gw_condition_read(req, &work->condition, &never))
                 return;
         error = gw_meta_of_headers(req->headers, req->header_count, &work->meta);
         if (error != S3_OK)
@@ -251,10 +268,12 @@ static void put_stored(void *arg, int rv, const struct eng_object *object)
                 return;
         }
         gw_reply_header(req, "ETag", gw_etag_text(req, object->etag, 0));
-        if (work->part == 0)
+        if (work->part == 0) {
+                gw_version_header(req, &object->version);
                 gw_checksum_headers(req, &work->sum);
-        else /* how the parts' checksums make that of the object is the upload's affair */
+        } else { /* how the parts' checksums make that of the object is the upload's affair */
                 gw_checksum_header(req, &work->sum);
+        }
         if (gw_carried_upload(req))
                 gw_session_headers(req, 200, req->rdma->window.length);
         gw_reply_empty(req, 200);
@@ -263,7 +282,7 @@ static void put_stored(void *arg, int rv, const struct eng_object *object)
 static void put_object_commit(struct gw_request *req, struct put_work *work)
 {
         static _Thread_local uint8_t encoded[ENG_ATTRS_MAX]; /* copied by the engine within the call */
-        struct eng_put_commit c = {.condition = work->condition, .attrs = encoded};
+        struct eng_put_commit c = {.condition = work->condition, .extras = work->extras, .attrs = encoded};
         struct eng_put *put = req->put;
         ssize_t len;
 

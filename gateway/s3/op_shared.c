@@ -94,15 +94,6 @@ void gw_owner_xml(const struct gw_request *req, struct s3_xml *xml, const char *
         s3_xml_close(xml, element);
 }
 
-bool gw_version_check(struct gw_request *req, struct s3_str version)
-{
-        if (version.data == NULL || s3_str_eq(version, S3_STR("null")))
-                return true;
-        gw_reply_argument(req, "versionId", version,
-                          version.len == 0 ? "Version id cannot be the empty string" : "Invalid version id specified");
-        return false;
-}
-
 char *gw_etag_text(struct gw_request *req, const uint8_t md5[16], unsigned parts)
 {
         char text[S3_ETAG_SIZE];

@@ -26,8 +26,11 @@
 #define PUT_CONFIG(op_name, of, query, right)                                                                          \
         OP(op_name, "PUT", of, query, right, gw_run_config_put, .begin = gw_begin_config_put, .body = GW_BODY_XML,     \
            .versions = true)
-#define OBJECT_CONFIG(op_name, query)                                                                                  \
-        OP(op_name, "GET", GW_OBJECT, query, "s3:" op_name, gw_run_object_config, .versions = true)
+/* gw_begin_does_put and gw_run_does_put. */
+#define PUT_DOC(op_name, of, query, right, does)                                                                       \
+        OP(op_name, "PUT", of, query, right, gw_run_##does##_put, .begin = gw_begin_##does##_put, .body = GW_BODY_XML, \
+           .versions = true)
+#define GET_EXTRA(op_name, query, does) OP(op_name, "GET", GW_OBJECT, query, "s3:" op_name, does, .versions = true)
 
 /* Of one method and scope: rows with a sub-resource or header before those without. */
 const struct gw_op gw_ops[] = {
@@ -44,7 +47,8 @@ const struct gw_op gw_ops[] = {
         GET_CONFIG("GetBucketTagging", "tagging", S3_ERR_NO_SUCH_TAG_SET),
         GET_CONFIG("GetBucketWebsite", "website", S3_ERR_NO_SUCH_WEBSITE),
         GET_CONFIG("GetBucketEncryption", "encryption", S3_ERR_NO_SUCH_ENCRYPTION),
-        GET_CONFIG("GetObjectLockConfiguration", "object-lock", S3_ERR_NO_SUCH_OBJECT_LOCK_CONFIG),
+        OP("GetObjectLockConfiguration", "GET", GW_BUCKET, "object-lock", "s3:GetBucketObjectLockConfiguration",
+           gw_run_lock_config),
         GET_CONFIG("GetBucketReplication", "replication", S3_ERR_NO_SUCH_REPLICATION),
         GET_CONFIG("GetPublicAccessBlock", "publicAccessBlock", S3_OK),
         GET_CONFIG("GetBucketOwnershipControls", "ownershipControls", S3_OK),
@@ -54,7 +58,7 @@ const struct gw_op gw_ops[] = {
         GET_CONFIG("GetBucketAnalyticsConfiguration", "analytics", S3_ERR_NO_SUCH_CONFIGURATION),
         GET_CONFIG("GetBucketMetricsConfiguration", "metrics", S3_ERR_NO_SUCH_CONFIGURATION),
         GET_CONFIG("GetBucketIntelligentTieringConfiguration", "intelligent-tiering", S3_ERR_NO_SUCH_CONFIGURATION),
-        GET_CONFIG("GetBucketVersioning", "versioning", S3_OK),
+        OP("GetBucketVersioning", "GET", GW_BUCKET, "versioning", "s3:GetBucketVersioning", gw_run_versioning),
         GET_CONFIG("GetBucketNotificationConfiguration", "notification", S3_OK),
         GET_CONFIG("GetBucketLogging", "logging", S3_OK),
         GET_CONFIG("GetBucketAccelerateConfiguration", "accelerate", S3_OK),
@@ -64,6 +68,8 @@ const struct gw_op gw_ops[] = {
         OP("HeadBucket", "HEAD", GW_BUCKET, NULL, "s3:ListBucket", gw_run_bucket_head),
         OP("CreateBucket", "PUT", GW_BUCKET, NULL, "s3:CreateBucket", gw_run_bucket_create,
            .begin = gw_begin_bucket_create, .body = GW_BODY_XML, .no_bucket = true),
+        PUT_DOC("PutBucketVersioning", GW_BUCKET, "versioning", "s3:PutBucketVersioning", versioning),
+        PUT_DOC("PutObjectLockConfiguration", GW_BUCKET, "object-lock", "s3:PutBucketObjectLockConfiguration", lock_config),
         PUT_CONFIG("PutPublicAccessBlock", GW_BUCKET, "publicAccessBlock", "s3:PutBucketPublicAccessBlock"),
         PUT_CONFIG("PutBucketOwnershipControls", GW_BUCKET, "ownershipControls", "s3:PutBucketOwnershipControls"),
         PUT_CONFIG("PutBucketRequestPayment", GW_BUCKET, "requestPayment", "s3:PutBucketRequestPayment"),
@@ -86,10 +92,12 @@ const struct gw_op gw_ops[] = {
            .versions = true),
         OP("GetObjectAcl", "GET", GW_OBJECT, "acl", "s3:GetObjectAcl", gw_run_acl, .versions = true),
         PUT_CONFIG("PutObjectAcl", GW_OBJECT, "acl", "s3:PutObjectAcl"),
-        PUT_CONFIG("PutObjectTagging", GW_OBJECT, "tagging", "s3:PutObjectTagging"),
-        OBJECT_CONFIG("GetObjectTagging", "tagging"),
-        OBJECT_CONFIG("GetObjectLegalHold", "legal-hold"),
-        OBJECT_CONFIG("GetObjectRetention", "retention"),
+        PUT_DOC("PutObjectTagging", GW_OBJECT, "tagging", "s3:PutObjectTagging", object_tagging),
+        PUT_DOC("PutObjectRetention", GW_OBJECT, "retention", "s3:PutObjectRetention", retention),
+        PUT_DOC("PutObjectLegalHold", GW_OBJECT, "legal-hold", "s3:PutObjectLegalHold", legal_hold),
+        GET_EXTRA("GetObjectTagging", "tagging", gw_run_object_tagging),
+        GET_EXTRA("GetObjectLegalHold", "legal-hold", gw_run_legal_hold),
+        GET_EXTRA("GetObjectRetention", "retention", gw_run_retention),
         OP("GetObject", "GET", GW_OBJECT, NULL, "s3:GetObject", gw_run_get, .begin = gw_begin_get, .versions = true,
            .sends_object = true),
         OP("HeadObject", "HEAD", GW_OBJECT, NULL, "s3:GetObject", gw_run_get, .begin = gw_begin_get, .versions = true,
@@ -105,7 +113,7 @@ const struct gw_op gw_ops[] = {
         OP("CompleteMultipartUpload", "POST", GW_OBJECT, "uploadId", "s3:PutObject", gw_run_complete,
            .begin = gw_begin_complete, .body = GW_BODY_XML, .sums_of_result = true),
         OP("AbortMultipartUpload", "DELETE", GW_OBJECT, "uploadId", "s3:AbortMultipartUpload", gw_run_upload_abort),
-        OP("DeleteObjectTagging", "DELETE", GW_OBJECT, "tagging", "s3:DeleteObjectTagging", gw_run_object_config,
+        OP("DeleteObjectTagging", "DELETE", GW_OBJECT, "tagging", "s3:DeleteObjectTagging", gw_run_object_tagging_delete,
            .versions = true),
         OP("DeleteObject", "DELETE", GW_OBJECT, NULL, "s3:DeleteObject", gw_run_delete, .versions = true),
 

@@ -8,8 +8,7 @@
 
 /* Headers that would change what is stored in a way that is not done here. */
 static const char *const refused[] = {
-        "x-amz-server-side-encryption", "x-amz-object-lock-", "x-amz-tagging",
-        "x-amz-grant-", "x-amz-write-offset-bytes", "x-amz-copy-source-server-side-encryption",
+        "x-amz-server-side-encryption", "x-amz-grant-", "x-amz-write-offset-bytes", "x-amz-copy-source-server-side-encryption",
 };
 
 /* Canned ACLs that leave everything to the owner are what is here anyway. False: answered. */
@@ -47,12 +46,11 @@ static bool is_unknown_checksum(struct s3_str name)
         return true;
 }
 
-/* What says in so many words that nothing is wanted: no tags, no key of a bucket's. */
+/* What says in so many words that nothing is wanted: no key of a bucket's. */
 static bool means_nothing(struct s3_str name, struct s3_str value)
 {
-        return (s3_str_eq_nocase(name, S3_STR("x-amz-tagging")) && value.len == 0) ||
-               (s3_str_eq_nocase(name, S3_STR("x-amz-server-side-encryption-bucket-key-enabled")) &&
-                s3_str_eq_nocase(value, S3_STR("false")));
+        return s3_str_eq_nocase(name, S3_STR("x-amz-server-side-encryption-bucket-key-enabled")) &&
+               s3_str_eq_nocase(value, S3_STR("false"));
 }
 
 static bool is_refused(const struct gw_request *req, const struct s3_header *header)
@@ -63,9 +61,6 @@ static bool is_refused(const struct gw_request *req, const struct s3_header *hea
                 return false;
         /* Of a source: told when it has been found. */
         if (req->op->header != NULL && s3_str_starts_nocase(name, S3_STR("x-amz-copy-source-server-side-encryption")))
-                return false;
-        /* There are no tags to be copied or replaced. */
-        if (s3_str_eq_nocase(name, S3_STR("x-amz-tagging-directive")))
                 return false;
         for (unsigned i = 0; i < sizeof(refused) / sizeof(refused[0]); i++)
                 if (s3_str_starts_nocase(name, s3_str_of(refused[i])))

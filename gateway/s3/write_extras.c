@@ -1,0 +1,118 @@
+/*
+ * write_extras.c - tags, retention and legal hold of an object: from the headers of a write, and
+ * as headers of an answer. On the request's loop.
+ */
+#include "gateway/s3/handlers.h"
+
+/* ---- of a write ------------------------------------------------------------------------------ */
+
+bool gw_tags_keep(struct gw_request *req, const struct s3_tags *tags, struct eng_str *out)
+{
+        static _Thread_local uint8_t encoded[S3_TAGS_SIZE(S3_OBJECT_TAGS_MAX)];
+        ssize_t len = s3_tags_encode(tags, encoded, sizeof(encoded));
+        char *kept;
+
+        assert(len > 0 && tags->count <= S3_OBJECT_TAGS_MAX);
+        if (tags->count == 0) {
+                *out = (struct eng_str){"", 0};
+                return true;
+        }
+        kept = gw_copy(req, (struct s3_str){(const char *)encoded, (size_t)len});
+        if (kept == NULL) {
+                gw_reply_no_memory(req);
+                return false;
+        }
+        *out = (struct eng_str){kept, (size_t)len};
+        return true;
+}
+
+static bool extras_read_tags(struct gw_request *req, struct eng_str *out)
+{
+        struct s3_str value = s3_str_trim(gw_header(req, "x-amz-tagging"));
+        const char *message = NULL;
+        struct s3_tags tags;
+        enum s3_error error;
+        char *text;
+
+        if (value.len == 0)
+                return true;
+        text = gw_alloc(req, value.len);
+        if (text == NULL) {
+                gw_reply_no_memory(req);
+                return false;
+        }
+        error = s3_tags_header_parse(value, text, value.len, &tags, &message);
+        if (error == S3_ERR_INVALID_ARGUMENT)
+                gw_reply_argument(req, "x-amz-tagging", value, message);
+        else if (error != S3_OK)
+                gw_reply_error(req, error, message);
+        return error == S3_OK && gw_tags_keep(req, &tags, out);
+}
+
+static bool extras_read_lock(struct gw_request *req, struct eng_extras *out)
+{
+        struct s3_str mode = gw_header(req, "x-amz-object-lock-mode"),
+                      until = gw_header(req, "x-amz-object-lock-retain-until-date"),
+                      hold = gw_header(req, "x-amz-object-lock-legal-hold");
+        const char *message = NULL;
+        struct s3_lock_headers lock;
+        enum s3_error error;
+
+        if (mode.data == NULL && until.data == NULL && hold.data == NULL)
+                return true;
+        if (!req->lockable) {
+                gw_reply_error(req, S3_ERR_INVALID_REQUEST, "Bucket is missing Object Lock Configuration");
+                return false;
+        }
+        error = s3_lock_headers_parse(mode, until, hold, &lock, &message);
+        if (error == S3_OK && lock.retention.mode != S3_LOCK_NONE && lock.retention.until_ms <= lp_wall_ms()) {
+                error = S3_ERR_INVALID_ARGUMENT;
+                message = S3_LOCK_PAST_MESSAGE;
+        }
+        if (error != S3_OK) {
+                gw_reply_error(req, error, message);
+                return false;
+        }
+        out->retention.mode = (enum eng_retention_mode)lock.retention.mode;
+        out->retention.until_ms = lock.retention.until_ms;
+        out->hold = lock.has_hold && lock.hold;
+        return true;
+}
+
+bool gw_extras_read(struct gw_request *req, struct eng_extras *out)
+{
+        _Static_assert((int)ENG_RETENTION_GOVERNANCE == (int)S3_LOCK_GOVERNANCE &&
+                               (int)ENG_RETENTION_COMPLIANCE == (int)S3_LOCK_COMPLIANCE,
+                       "the engine numbers modes as s3 does");
+        *out = (struct eng_extras){.hold = false};
+        return extras_read_tags(req, &out->tags) && extras_read_lock(req, out);
+}
+
+bool gw_bypass_read(struct gw_request *req, bool *out)
+{
+        struct s3_str value = gw_header(req, "x-amz-bypass-governance-retention");
+
+        if (s3_lock_flag_parse(value, out) == S3_OK)
+                return true;
+        gw_reply_argument(req, "x-amz-bypass-governance-retention", value, NULL);
+        return false;
+}
+
+/* ---- of an answer ---------------------------------------------------------------------------- */
+
+void gw_extras_headers(struct gw_request *req, const struct eng_object *object)
+{
+        char date[S3_DATE_ISO_SIZE];
+        struct s3_tags tags;
+
+        if (object->tags.len > 0 && s3_tags_decode(object->tags.data, object->tags.len, &tags) == 0 && tags.count > 0)
+                gw_reply_header_uint(req, "x-amz-tagging-count", tags.count);
+        if (object->retention.mode != ENG_RETENTION_NONE) {
+                size_t len = s3_date_format_iso(object->retention.until_ms, date);
+
+                gw_reply_header(req, "x-amz-object-lock-mode", s3_lock_mode_name((enum s3_lock_mode)object->retention.mode));
+                gw_reply_header_str(req, "x-amz-object-lock-retain-until-date", (struct s3_str){date, len});
+        }
+        if (object->hold)
+                gw_reply_header(req, "x-amz-object-lock-legal-hold", "ON");
+}
