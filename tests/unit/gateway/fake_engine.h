@@ -742,6 +742,33 @@ void eng_update(struct eng_store *store, uint64_t bucket, struct eng_str key, co
         post_scripted(run_put_done, (void (*)(void))done, arg, fake.update_rv);
 }
 
+void eng_extras_set(struct eng_store *store, uint64_t bucket, struct eng_str key, const struct eng_version *version,
+                    const struct eng_extras_change *change, eng_put_done done, void *arg)
+{
+        post_scripted(run_put_done, (void (*)(void))done, arg, fake.update_rv);
+}
+
+static void run_rules_set(struct fake_later *later)
+{
+        ((eng_done)later->fn)(later->arg, later->rv);
+}
+
+void eng_bucket_rules_set(struct eng_store *store, uint64_t bucket, const struct eng_bucket_rules *rules, eng_done done, void *arg)
+{
+        post_scripted(run_rules_set, (void (*)(void))done, arg, fake.update_rv);
+}
+
+static void run_versions(struct fake_later *later)
+{
+        ((eng_versions_done)later->fn)(later->arg, later->rv, NULL, 0, false);
+}
+
+void eng_version_list(struct eng_store *store, const struct eng_list_params *params, const struct eng_version *after_version,
+                      eng_versions_done done, void *arg)
+{
+        post_scripted(run_versions, (void (*)(void))done, arg, fake.list_rv);
+}
+
 static void run_list(struct fake_later *later)
 {
         bool fine = later->rv == 0;
