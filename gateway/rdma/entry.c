@@ -2,7 +2,7 @@
  * entry.c - one entry of a batch, looked up (entry.h).
  *
  * Each is a GetObject of its own: its user and its bucket are looked up when its turn comes, its
- * version is the one found then, and pinned (eng_get); its failure is its result and nobody else's.
+ * version is the newest then, or the one it names, and pinned (eng_get); its failure is its result and nobody else's.
  * Bytes are not touched here.
  */
 #include "gateway/rdma/entry.h"
@@ -99,6 +99,14 @@ static void entry_describe(struct gw_entry *entry, const struct eng_object *obje
 
         entry->result.etag = (struct rdx_bytes){entry->etag + 1, len - 2}; /* without its quotes */
         entry->result.size = object->size;
+        if (entry->versioned) {
+                struct s3_version version = {.null = object->version.number == 0, .number = object->version.number};
+
+                if (!version.null)
+                        memcpy(version.random, object->version.random, sizeof(version.random));
+                len = s3_version_format(&version, entry->version_text);
+                entry->result.version_id = (struct rdx_bytes){entry->version_text, len};
+        }
         entry->large = !object->inline_value;
 }
 
@@ -117,6 +125,12 @@ static bool entry_look_at(struct gw_entry *entry)
         return entry->result.bytes > 0;
 }
 
+static void entry_refuse_marker(struct gw_entry *entry)
+{
+        gw_entry_refuse(entry, entry->by_version ? RDX_CODE_METHOD_NOT_ALLOWED : RDX_CODE_NO_SUCH_KEY);
+        gw_entry_close(entry);
+}
+
 /* ---- looking up ------------------------------------------------------------------------------ */
 
 static void entry_opened(void *arg, int rv, struct eng_get *get)
@@ -127,27 +141,34 @@ static void entry_opened(void *arg, int rv, struct eng_get *get)
         entry->get = rv == 0 ? get : NULL;
         if (entry->given_up)
                 gw_entry_close(entry);
+        else if (rv == -ENOENT && entry->by_version)
+                gw_entry_refuse(entry, RDX_CODE_NO_SUCH_VERSION);
         else if (rv != 0)
                 gw_entry_fail(entry, rv);
+        else if (eng_get_object(get)->marker)
+                entry_refuse_marker(entry);
         else if (!entry_look_at(entry))
                 gw_entry_close(entry);
         entry->known(entry);
 }
 
-/* There are no versions: "null" names the current one. */
-static bool names_are_valid(const struct rdx_entry *asked)
+static bool names_are_valid(struct gw_entry *entry, const struct rdx_entry *asked)
 {
+        const char *message;
+
+        entry->by_version = asked->version_id.len > 0;
         return s3_bucket_name_valid((struct s3_str){asked->bucket.data, asked->bucket.len}) &&
                memchr(asked->key.data, '\0', asked->key.len) == NULL &&
                s3_utf8_valid((struct s3_str){asked->key.data, asked->key.len}) &&
-               (asked->version_id.len == 0 ||
-                (asked->version_id.len == 4 && memcmp(asked->version_id.data, "null", 4) == 0));
+               (!entry->by_version || s3_version_parse((struct s3_str){asked->version_id.data, asked->version_id.len},
+                                                       &entry->version, &message) == S3_OK);
 }
 
 bool gw_entry_begin(struct gw_entry *entry, const char *access_key, const struct rdx_entry *asked)
 {
         struct eng_store *store = entry->loop->gw->store;
         const struct eng_bucket *bucket;
+        struct eng_version version;
         int rv;
 
         entry->magic = gw_entry_magic;
@@ -161,7 +182,7 @@ bool gw_entry_begin(struct gw_entry *entry, const char *access_key, const struct
                 gw_entry_refuse(entry, RDX_CODE_ACCESS_DENIED);
                 return false;
         }
-        if (!names_are_valid(asked)) {
+        if (!names_are_valid(entry, asked)) {
                 gw_entry_refuse(entry, RDX_CODE_INVALID_ARGUMENT);
                 return false;
         }
@@ -170,7 +191,11 @@ bool gw_entry_begin(struct gw_entry *entry, const char *access_key, const struct
                 gw_entry_refuse(entry, code_of(gw_error_of(rv, GW_ABOUT_BUCKET)));
                 return false;
         }
-        eng_get_open(store, bucket->id, (struct eng_str){asked->key.data, asked->key.len}, NULL, entry_opened, entry);
+        entry->versioned = bucket->rules.versioning != ENG_VERSIONING_NEVER;
+        version.number = entry->version.number; /* 0: the null version */
+        memcpy(version.random, entry->version.random, sizeof(version.random));
+        eng_get_open(store, bucket->id, (struct eng_str){asked->key.data, asked->key.len}, entry->by_version ? &version : NULL,
+                     entry_opened, entry);
         return true;
 }
 

@@ -20,8 +20,11 @@ struct gw_entry {
         unsigned magic; /* gw_check.h */
         struct gw_loop *loop;
         struct eng_get *get;      /* found, and has bytes to be read; gw_entry_close() */
-        struct rdx_result result; /* strings point into etag */
-        char etag[S3_ETAG_SIZE];
+        struct rdx_result result; /* strings point into etag and version_text */
+        char etag[S3_ETAG_SIZE], version_text[S3_VERSION_TEXT];
+        bool versioned;           /* its bucket has or had versioning */
+        bool by_version;          /* version was asked for, not the newest */
+        struct s3_version version;
         struct rdx_bytes if_match; /* of the message */
         uint64_t range_first, range_length, room;
         bool suffix;

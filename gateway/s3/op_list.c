@@ -209,7 +209,7 @@ static char *put_checksum_elements(struct list *list, char *p, const struct gw_t
         return p + list->sum_len;
 }
 
-static char *put_version(char *p, const struct row *row)
+static char *put_version_id(char *p, const struct row *row)
 {
         char text[S3_VERSION_TEXT];
         size_t len = gw_version_text(&row->object->version, text);
@@ -222,7 +222,7 @@ static char *put_version(char *p, const struct row *row)
 
 static void put_marker(struct list *list, struct s3_xml *xml, const struct row *row)
 {
-        char tail[TAIL_MAX], *p = put_version(tail, row);
+        char tail[TAIL_MAX], *p = put_version_id(tail, row);
 
         p = PUT(p, "<LastModified>");
         p = put_time(list, p, row->object->mtime_ms);
@@ -241,7 +241,7 @@ static void put_tail(struct list *list, struct s3_xml *xml, const struct row *ro
 
         gw_tag_read(object->tag, &tag);
         if (list->form == VERSIONS)
-                p = put_version(p, row);
+                p = put_version_id(p, row);
         p = PUT(p, "<LastModified>");
         p = put_time(list, p, object->mtime_ms);
         p = PUT(p, "</LastModified>");

@@ -75,7 +75,7 @@ void gw_run_lock_config(struct gw_request *req)
 
 /* ---- changing -------------------------------------------------------------------------------- */
 
-static void rules_put(struct gw_request *req);
+static void rules_change(struct gw_request *req);
 
 static void rules_are_set(void *arg, int rv)
 {
@@ -86,7 +86,7 @@ static void rules_are_set(void *arg, int rv)
                 return;
         work = GW_CAST(rules_work, req->work);
         if (rv == -ESTALE && ++work->tries < TRIES)
-                rules_put(req);
+                rules_change(req);
         else if (rv == -ESTALE)
                 gw_reply_error(req, S3_ERR_OPERATION_ABORTED, NULL);
         else if (rv == -EPERM)
@@ -100,7 +100,7 @@ static void rules_are_set(void *arg, int rv)
 }
 
 /* The rules as the document wants them. */
-static void rules_take(const struct s3_doc *doc, struct eng_bucket_rules *rules)
+static void rules_from_doc(const struct s3_doc *doc, struct eng_bucket_rules *rules)
 {
         if (doc->kind == S3_DOC_VERSIONING) {
                 rules->versioning =
@@ -113,7 +113,7 @@ static void rules_take(const struct s3_doc *doc, struct eng_bucket_rules *rules)
         rules->default_period = rules->default_years ? doc->lock_config.years : doc->lock_config.days;
 }
 
-static void rules_put(struct gw_request *req)
+static void rules_change(struct gw_request *req)
 {
         const struct eng_bucket *bucket = rules_bucket(req);
         struct eng_bucket_rules rules;
@@ -126,11 +126,11 @@ static void rules_put(struct gw_request *req)
                                "Versioning must be 'Enabled' on the bucket to apply a Object Lock configuration");
                 return;
         }
-        rules_take(req->body->doc, &rules);
+        rules_from_doc(req->body->doc, &rules);
         eng_bucket_rules_set(req->loop->gw->store, req->bucket_id, &rules, rules_are_set, req);
 }
 
-static void rules_begin(struct gw_request *req, enum s3_doc_kind kind)
+static void rules_doc_begin(struct gw_request *req, enum s3_doc_kind kind)
 {
         if (!gw_write_headers_check(req))
                 return;
@@ -150,7 +150,7 @@ static void rules_run(struct gw_request *req)
         }
         work->magic = rules_work_magic;
         req->work = work;
-        rules_put(req);
+        rules_change(req);
 }
 
 void gw_begin_versioning_put(struct gw_request *req)
@@ -158,7 +158,7 @@ void gw_begin_versioning_put(struct gw_request *req)
         if (gw_header(req, "x-amz-mfa").data != NULL)
                 gw_refuse_header(req, "x-amz-mfa");
         else
-                rules_begin(req, S3_DOC_VERSIONING);
+                rules_doc_begin(req, S3_DOC_VERSIONING);
 }
 
 void gw_run_versioning_put(struct gw_request *req)
@@ -168,7 +168,7 @@ void gw_run_versioning_put(struct gw_request *req)
 
 void gw_begin_lock_config_put(struct gw_request *req)
 {
-        rules_begin(req, S3_DOC_LOCK_CONFIG);
+        rules_doc_begin(req, S3_DOC_LOCK_CONFIG);
 }
 
 void gw_run_lock_config_put(struct gw_request *req)

@@ -760,7 +760,15 @@ void eng_bucket_rules_set(struct eng_store *store, uint64_t bucket, const struct
 
 static void run_versions(struct fake_later *later)
 {
-        ((eng_versions_done)later->fn)(later->arg, later->rv, NULL, 0, false);
+        struct eng_version_entry entries[4];
+        unsigned count = later->rv == 0 ? fake.entry_count : 0;
+
+        for (unsigned i = 0; i < count; i++)
+                entries[i] = (struct eng_version_entry){.key = fake.entries[i].name,
+                                                        .is_prefix = fake.entries[i].is_prefix,
+                                                        .latest = true,
+                                                        .object = fake.entries[i].object};
+        ((eng_versions_done)later->fn)(later->arg, later->rv, entries, count, later->rv == 0 && fake.more);
 }
 
 void eng_version_list(struct eng_store *store, const struct eng_list_params *params, const struct eng_version *after_version,

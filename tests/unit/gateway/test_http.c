@@ -503,7 +503,7 @@ static void unknown_methods_and_strangers_are_refused(void **state)
         expect(fd, 403, "AccessDenied");
         send_text(fd, "GET /%zz HTTP/1.1\r\nHost: h\r\n\r\n");
         expect(fd, 400, "InvalidURI");
-        send_signed(fd, "PUT", "/bucket/key?retention", "Content-Length: 0\r\n");
+        send_signed(fd, "PUT", "/bucket/key?encryption", "Content-Length: 0\r\n");
         expect(fd, 501, "NotImplemented");
         close(fd);
 }

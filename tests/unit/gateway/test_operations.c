@@ -26,7 +26,6 @@ static void an_engine_that_is_not_ready_does_not_look_empty(void **state)
 static void headers_that_would_make_another_bucket(void **state)
 {
         static const struct s3_header headers[] = {
-                {S3_STR("x-amz-bucket-object-lock-enabled"), S3_STR("true")},
                 {S3_STR("x-amz-object-ownership"), S3_STR("ObjectWriter")},
                 {S3_STR("x-amz-acl"), S3_STR("public-read")},
         };
