@@ -7,6 +7,7 @@ from botocore.exceptions import ClientError
 from tests.conftest import both_layouts, make_client
 from tests.support.daemon import Daemon
 from tests.support.expect import refused
+from tests.support.getbatch import Entry, ask
 
 MIB = 1 << 20
 
@@ -240,3 +241,16 @@ def test_restarts_keep_versions():
         daemon.restart()
         s3 = make_client(daemon.endpoint, daemon.access_key, daemon.secret_key, retries=5)
         assert [body(s3, "bucket", "k", VersionId=i) for i in ids] == bodies
+
+
+def test_batches(raw, s3, versioned):
+    old, new = put(s3, versioned, "k", b"old" * 50_000), put(s3, versioned, "k", b"new")
+    put(s3, versioned, "gone", b"x")
+    marker = s3.delete_object(Bucket=versioned, Key="gone")["VersionId"]
+    cases = [(("k", ""), 200, 0, b"new", new), (("k", old), 200, 0, b"old" * 50_000, old), (("k", new), 200, 0, b"new", new),
+             (("k", "null"), 404, 3, b"", ""), (("gone", ""), 404, 1, b"", ""), (("gone", marker), 405, 14, b"", ""),
+             (("k", "nonsense"), 400, 8, b"", "")]
+    results = ask(raw, [Entry(versioned, key, version_id=version) for (key, version), *_ in cases])
+    for result, (names, status, code, data, version) in zip(results, cases):
+        assert (result.status, result.code, result.data) == (status, code, data), names
+        assert result.version_id == version, names

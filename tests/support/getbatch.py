@@ -46,6 +46,7 @@ class Result:
     code: int
     size: int
     etag: str
+    version_id: str
     data: bytes = field(repr=False)
 
 
@@ -63,6 +64,7 @@ def frames(answer):
         index, status, code, etag_len, version_len, crc, zero, size, whole = struct.unpack_from("<HHHBBIIQQ", answer, at)
         assert crc == 0 and zero == 0 and length == 32 + etag_len + version_len
         etag = answer[at + 32:at + 32 + etag_len].decode()
+        version = answer[at + 32 + etag_len:at + length].decode()
         at += length
         if size and at + size + 8 > len(answer):
             break
@@ -71,7 +73,7 @@ def frames(answer):
         if size:
             assert struct.unpack_from("<II", answer, at) == (awscrt.checksums.crc32c(data), 0), index
             at += 8
-        results.append(Result(index, status, code, whole, etag, data))
+        results.append(Result(index, status, code, whole, etag, version, data))
     return results, False
 
 
