@@ -332,6 +332,49 @@ void eng_bucket_rules_set(struct eng_store *store, uint64_t bucket, const struct
  */
 void eng_bucket_delete(struct eng_store *store, struct eng_str name, eng_done done, void *arg);
 
+/* ---- texts of buckets ------------------------------------------------------------------------ */
+
+/*
+ * What is kept with a bucket beside its rules: policies, lifecycle rules and the like, one text of each
+ * kind. Kinds are the caller's own numbers, and are stored. All loops share one copy of a text, which
+ * never changes, and what its caller has made of it.
+ */
+#define ENG_TEXT_MAX (256u << 10)     /* bytes; all texts of the store: 1 GiB */
+#define ENG_TEXT_KINDS 256u
+#define ENG_TEXT_ANY UINT64_MAX       /* whatever generation */
+struct eng_text;
+
+/*
+ * From this loop's own copy: immediate. -ENOENT; -EIDRM no such bucket; -EHOSTDOWN before recovery; -EIO
+ * there is one, and no drive has it whole: it is to be set again, or deleted. The pointer holds until the
+ * caller returns to the loop, or lets go of a reference.
+ */
+int eng_text_get(struct eng_store *store, uint64_t bucket, unsigned kind, struct eng_text **out);
+/* Kinds of which the bucket has a text, in ascending order; returns their number. Immediate. */
+unsigned eng_text_list(struct eng_store *store, uint64_t bucket, uint8_t kinds[ENG_TEXT_KINDS]);
+/* Any thread. */
+struct eng_text *eng_text_ref(struct eng_text *text);
+void eng_text_unref(struct eng_text *text); /* NULL is allowed */
+struct eng_str eng_text_bytes(const struct eng_text *text);
+/* Higher than that of any text of this bucket and kind before it; never 0. */
+uint64_t eng_text_generation(const struct eng_text *text);
+/*
+ * What make() made of the text when it was first asked for: parsed rules, for example. Any thread; where
+ * two ask at once, both may make it, and one is destroyed. It lives as long as the text, for which
+ * make and destroy are always the same. NULL: make() said so, or no memory; asked again, it is tried again.
+ */
+void *eng_text_form(struct eng_text *text, void *(*make)(struct eng_str bytes, void *arg), void *arg, void (*destroy)(void *form));
+/*
+ * Sets a text (copied), or deletes it, for good: answered when every loop has it so. expected: the
+ * generation that it is to take the place of, 0: none, or ENG_TEXT_ANY.
+ *   -EIDRM    the bucket was deleted             -ESTALE   another generation is there
+ *   -EDQUOT   there would be more than 1 GiB     -ENOENT   there is none to be deleted
+ *   -EINVAL   empty, too long, or no such kind   errors of drives as for eng_bucket_rules_set()
+ */
+void eng_text_set(struct eng_store *store, uint64_t bucket, unsigned kind, uint64_t expected, struct eng_str bytes, eng_done done,
+                  void *arg);
+void eng_text_delete(struct eng_store *store, uint64_t bucket, unsigned kind, uint64_t expected, eng_done done, void *arg);
+
 /* ---- objects --------------------------------------------------------------------------------- */
 
 /*

@@ -97,6 +97,7 @@ TAILQ_HEAD(eng_txn_list, eng_txn);
 
 struct eng_config_bucket {             /* owner: the loop whose copy it is */
         struct eng_bucket bucket;
+        struct eng_bucket_text *texts; /* by kind (bucket/text.h) */
         bool closing;                  /* being deleted: changes wait until it is gone, or open again */
         struct eng_txn_list parked;    /* those; their lock_link */
         unsigned parked_count;

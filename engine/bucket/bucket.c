@@ -13,6 +13,7 @@
  */
 #include "engine/bucket/bucket.h"
 #include "engine/bucket/bucket_queue.h"
+#include "engine/bucket/text.h"
 #include "engine/txn/txn_util.h"
 
 #include <assert.h>
@@ -70,6 +71,7 @@ static void bucket_drop(struct eng_loop *el, uint64_t id)
         el->bucket_count--;
         eng_txn_unpark(b);
         assert(TAILQ_EMPTY(&b->parked));
+        eng_texts_drop(b);
         free(b);
 }
 
@@ -259,6 +261,7 @@ static void delete_recorded(struct eng_txn *txn)
                 back_to_open(req, txn->result);
                 return;
         }
+        eng_config_of(txn->store)->text_bytes -= eng_texts_bytes(eng_bucket_by_id(&txn->store->loops[0], req->bucket.id));
         if (eng_broadcast(txn->store, drop_everywhere, dropped, req) != 0)
                 abort(); /* recorded, but the loops can't be told: a restart reads it */
 }
