@@ -71,6 +71,7 @@ struct eng_options {
         uint64_t reclaim_rate;        /* bytes/s read and written to get dead space back while there is enough of it; 0: 64 MiB */
         uint64_t full_reserve_bytes;  /* PUTs are refused when a file system has less than this free; 0: 1 GiB or 5 %, the smaller; more for large drives */
         uint64_t drive_wait_ms;       /* how long a start waits for drives it can do without; 0: ENG_DRIVE_WAIT_MS */
+        int64_t (*wall_ms)(void);     /* the wall clock as the lock clock sees it, for tests; NULL: lp_wall_ms() */
         const char *faults;           /* test filters to stack on drives, see engine/drive/filter.h; NULL: none */
 };
 
@@ -181,6 +182,13 @@ struct eng_heal_report {
         struct eng_digest digest[ENG_DRIVES_MAX]; /* of the shards written on each drive */
 };
 
+/* The clock by which retention ends. */
+struct eng_lock_state {
+        int64_t now_ms;            /* what it shows */
+        int64_t wall_ms;           /* what the wall clock shows */
+        bool frozen;               /* the wall clock was more than a day ahead at the start: it is not followed until eng_lock_confirm() */
+};
+
 struct eng_health {
         bool ready;                /* reads answered */
         bool writable;             /* write quorum held and not full */
@@ -190,6 +198,7 @@ struct eng_health {
         unsigned ec_k, ec_m, drive_count, drives_in, drives_removed; /* drive_count: slots, those of removed drives included */
         uint64_t epoch;
         uint64_t buckets;
+        struct eng_lock_state lock;
         uint64_t cache_bytes, cache_hits, cache_misses, reconciled_records;
         uint64_t degraded_reads;   /* ranges read of which something was reconstructed: a shard was missing, damaged, or on a drive that is not asked */
         uint64_t repaired_reads;   /* shards that reads found damaged, reconstructed and wrote anew */
@@ -374,6 +383,27 @@ void *eng_text_form(struct eng_text *text, void *(*make)(struct eng_str bytes, v
 void eng_text_set(struct eng_store *store, uint64_t bucket, unsigned kind, uint64_t expected, struct eng_str bytes, eng_done done,
                   void *arg);
 void eng_text_delete(struct eng_store *store, uint64_t bucket, unsigned kind, uint64_t expected, eng_done done, void *arg);
+
+/* ---- the lock clock -------------------------------------------------------------------------- */
+
+/*
+ * The time by which retention ends, ms since 1970: it never goes back, and not ahead faster than time
+ * passes, whatever the wall clock is set to (docs/design/bucket-rules.md). A retention that begins now
+ * counts from the later of it and the wall clock. Any thread, like the next.
+ */
+int64_t eng_lock_now(struct eng_store *store);
+void eng_lock_read(struct eng_store *store, struct eng_lock_state *out);
+/*
+ * The operator's word that the wall clock is right: the lock clock shows it from now on, durably, also
+ * where it was ahead. wall_ms: the time that he means. -ESTALE: the wall clock is more than a minute from
+ * it; -EINVAL: it is before 1970; errors of drives as for eng_bucket_rules_set().
+ */
+void eng_lock_confirm(struct eng_store *store, int64_t wall_ms, eng_done done, void *arg);
+/*
+ * How far it has come is written to the drives, as is done every ten minutes: for a clean end, while the
+ * loops run. 0 also where there can be no lock.
+ */
+void eng_lock_keep(struct eng_store *store, eng_done done, void *arg);
 
 /* ---- objects --------------------------------------------------------------------------------- */
 

@@ -13,7 +13,7 @@
  */
 #include "engine/bucket/bucket.h"
 #include "engine/bucket/bucket_queue.h"
-#include "engine/bucket/text.h"
+#include "engine/bucket/bucket_text.h"
 #include "engine/txn/txn_util.h"
 
 #include <assert.h>
@@ -173,7 +173,7 @@ static void create_recorded(struct eng_txn *txn)
                 abort(); /* recorded, but the loops can't be told: a restart reads it */
 }
 
-static void create_allowed(void *arg, int rv)
+static void create_marked(void *arg, int rv)
 {
         struct request *req = arg;
 
@@ -181,6 +181,16 @@ static void create_allowed(void *arg, int rv)
                 eng_change_finish(&req->change, rv);
         else
                 request_submit(req, bucket_create_prepare, create_recorded);
+}
+
+static void create_allowed(void *arg, int rv)
+{
+        struct request *req = arg;
+
+        if (rv == 0 && req->bucket.rules.lock)
+                eng_lock_require(req->change.store, create_marked, req);
+        else
+                create_marked(req, rv);
 }
 
 static void begin_create(struct eng_change *change)

@@ -62,6 +62,17 @@ int eng_bucket_rewrite(struct eng_store *store, uint64_t bucket, eng_done done, 
  */
 void eng_features_set(struct eng_store *store, uint64_t bits, void (*done)(void *arg, int rv), void *arg);
 
+/* ---- the mark of the lock clock (lock_mark.c) ------------------------------------------------ */
+
+/* Coordinator, in recovery: reads it from the members, and begins the clock. loaded() may come from inside. */
+void eng_lock_load(struct eng_store *store, eng_done loaded, void *arg);
+/* The store is open: it is written from time to time. */
+void eng_lock_start(struct eng_store *store);
+/* The head of the queue of changes: writes it; sees to it that it has been written. */
+void eng_lock_mark(struct eng_store *store, void (*done)(void *arg, int rv), void *arg);
+void eng_lock_require(struct eng_store *store, void (*done)(void *arg, int rv), void *arg);
+void eng_lock_free(struct eng_store *store);
+
 /* ---- what a deleted bucket leaves (bucket_drop.c) -------------------------------------------- */
 
 /*

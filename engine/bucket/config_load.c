@@ -206,15 +206,25 @@ static bool enough(const struct eng_config_loading *load)
         return (unsigned)__builtin_popcountll(load->answered) >= BEGIN_WITH && load->tried == load->answered && agree(load);
 }
 
+static void lock_loaded(void *arg, int rv)
+{
+        struct eng_config_loading *load = arg;
+
+        if (rv == 0 && eng_broadcast(load->store, config_give, given, load) != 0)
+                rv = -ENOMEM;
+        if (rv != 0)
+                end_load(load, rv);
+}
+
 static void texts_loaded(void *arg, int rv)
 {
         struct eng_config_loading *load = arg;
 
         if (rv == 0)
                 rv = eng_texts_settle(load->texts);
-        if (rv == 0 && eng_broadcast(load->store, config_give, given, load) != 0)
-                rv = -ENOMEM;
-        if (rv != 0)
+        if (rv == 0)
+                eng_lock_load(load->store, lock_loaded, load);
+        else
                 end_load(load, rv);
 }
 

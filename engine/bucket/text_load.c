@@ -9,7 +9,7 @@
  */
 #include "engine/bucket/bucket.h"
 #include "engine/bucket/bucket_queue.h"
-#include "engine/bucket/text.h"
+#include "engine/bucket/bucket_text.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -4,7 +4,7 @@
  */
 #include "engine/bucket/bucket.h"
 #include "engine/bucket/bucket_queue.h"
-#include "engine/bucket/text.h"
+#include "engine/bucket/bucket_text.h"
 #include "engine/txn/txn_util.h"
 
 #include <assert.h>

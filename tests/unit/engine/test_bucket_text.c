@@ -16,7 +16,7 @@
 
 #include "engine/bucket/bucket.h"
 #include "engine/bucket/bucket_queue.h"
-#include "engine/bucket/text.h"
+#include "engine/bucket/bucket_text.h"
 #include "engine/drive/index.h"
 #include "tests/lib/store_objects.h"
 #include "tests/lib/wait.h"

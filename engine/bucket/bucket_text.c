@@ -1,11 +1,11 @@
 /*
- * text.c - texts of buckets as loops have them: one immutable copy that all share, and what a caller
+ * bucket_text.c - texts of buckets as loops have them: one immutable copy that all share, and what a caller
  * made of it on first use.
  *
  * A loop's list is the loop's own; a text is any thread's. A text that was replaced lives until the
  * last loop, and the last caller that keeps it, has let go of it.
  */
-#include "engine/bucket/text.h"
+#include "engine/bucket/bucket_text.h"
 
 #include <assert.h>
 #include <errno.h>

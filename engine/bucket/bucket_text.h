@@ -1,5 +1,5 @@
 /*
- * text.h - texts of buckets (private to the module). docs/design/bucket-rules.md has the rules.
+ * bucket_text.h - texts of buckets (private to the module). docs/design/bucket-rules.md has the rules.
  */
 #ifndef MILLRACE_ENGINE_BUCKET_TEXT_H
 #define MILLRACE_ENGINE_BUCKET_TEXT_H
