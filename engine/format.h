@@ -243,7 +243,7 @@ struct fmt_bucket_rules {
 };
 /* A piece of a text of a bucket (attrs of its row, a name of 'c'): this, then its bytes. */
 struct fmt_text {
-        uint64_t generation;           /* one more with each text of this bucket and kind that took the place of another */
+        uint64_t generation;           /* number of the record that put it */
         uint32_t len;                  /* of the whole text */
         uint32_t crc;                  /* CRC32C of the whole text */
 };

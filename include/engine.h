@@ -71,6 +71,7 @@ struct eng_options {
         uint64_t reclaim_rate;        /* bytes/s read and written to get dead space back while there is enough of it; 0: 64 MiB */
         uint64_t full_reserve_bytes;  /* PUTs are refused when a file system has less than this free; 0: 1 GiB or 5 %, the smaller; more for large drives */
         uint64_t drive_wait_ms;       /* how long a start waits for drives it can do without; 0: ENG_DRIVE_WAIT_MS */
+        int64_t (*wall_ms)(void);     /* the wall clock as the lock clock sees it, for tests; NULL: lp_wall_ms() */
         const char *faults;           /* test filters to stack on drives, see engine/drive/filter.h; NULL: none */
 };
 
@@ -181,6 +182,13 @@ struct eng_heal_report {
         struct eng_digest digest[ENG_DRIVES_MAX]; /* of the shards written on each drive */
 };
 
+/* The clock by which retention ends. */
+struct eng_lock_state {
+        int64_t now_ms;            /* what it shows */
+        int64_t wall_ms;           /* what the wall clock shows */
+        bool frozen;               /* the wall clock was more than a day ahead at the start: it is not followed until eng_lock_confirm() */
+};
+
 struct eng_health {
         bool ready;                /* reads answered */
         bool writable;             /* write quorum held and not full */
@@ -190,6 +198,7 @@ struct eng_health {
         unsigned ec_k, ec_m, drive_count, drives_in, drives_removed; /* drive_count: slots, those of removed drives included */
         uint64_t epoch;
         uint64_t buckets;
+        struct eng_lock_state lock;
         uint64_t cache_bytes, cache_hits, cache_misses, reconciled_records;
         uint64_t degraded_reads;   /* ranges read of which something was reconstructed: a shard was missing, damaged, or on a drive that is not asked */
         uint64_t repaired_reads;   /* shards that reads found damaged, reconstructed and wrote anew */
@@ -331,6 +340,70 @@ void eng_bucket_rules_set(struct eng_store *store, uint64_t bucket, const struct
  * does.
  */
 void eng_bucket_delete(struct eng_store *store, struct eng_str name, eng_done done, void *arg);
+
+/* ---- texts of buckets ------------------------------------------------------------------------ */
+
+/*
+ * What is kept with a bucket beside its rules: policies, lifecycle rules and the like, one text of each
+ * kind. Kinds are the caller's own numbers, and are stored. All loops share one copy of a text, which
+ * never changes, and what its caller has made of it.
+ */
+#define ENG_TEXT_MAX (256u << 10)     /* bytes; all texts of the store: 1 GiB */
+#define ENG_TEXT_KINDS 256u
+#define ENG_TEXT_ANY UINT64_MAX       /* whatever generation */
+struct eng_text;
+
+/*
+ * From this loop's own copy: immediate. -ENOENT; -EIDRM no such bucket; -EHOSTDOWN before recovery; -EIO
+ * there is one, and no drive has it whole: it is to be set again, or deleted. The pointer holds until the
+ * caller returns to the loop, or lets go of a reference.
+ */
+int eng_text_get(struct eng_store *store, uint64_t bucket, unsigned kind, struct eng_text **out);
+/* Kinds of which the bucket has a text, in ascending order; returns their number. Immediate. */
+unsigned eng_text_list(struct eng_store *store, uint64_t bucket, uint8_t kinds[ENG_TEXT_KINDS]);
+/* Any thread. */
+struct eng_text *eng_text_ref(struct eng_text *text);
+void eng_text_unref(struct eng_text *text); /* NULL is allowed */
+struct eng_str eng_text_bytes(const struct eng_text *text);
+/* Higher than that of any text of this bucket and kind before it; never 0. */
+uint64_t eng_text_generation(const struct eng_text *text);
+/*
+ * What make() made of the text when it was first asked for: parsed rules, for example. Any thread; where
+ * two ask at once, both may make it, and one is destroyed. It lives as long as the text, for which
+ * make and destroy are always the same. NULL: make() said so, or no memory; asked again, it is tried again.
+ */
+void *eng_text_form(struct eng_text *text, void *(*make)(struct eng_str bytes, void *arg), void *arg, void (*destroy)(void *form));
+/*
+ * Sets a text (copied), or deletes it, for good: answered when every loop has it so. expected: the
+ * generation that it is to take the place of, 0: none, or ENG_TEXT_ANY.
+ *   -EIDRM    the bucket was deleted             -ESTALE   another generation is there
+ *   -EDQUOT   there would be more than 1 GiB     -ENOENT   there is none to be deleted
+ *   -EINVAL   empty, too long, or no such kind   errors of drives as for eng_bucket_rules_set()
+ */
+void eng_text_set(struct eng_store *store, uint64_t bucket, unsigned kind, uint64_t expected, struct eng_str bytes, eng_done done,
+                  void *arg);
+void eng_text_delete(struct eng_store *store, uint64_t bucket, unsigned kind, uint64_t expected, eng_done done, void *arg);
+
+/* ---- the lock clock -------------------------------------------------------------------------- */
+
+/*
+ * The time by which retention ends, ms since 1970: it never goes back, and not ahead faster than time
+ * passes, whatever the wall clock is set to (docs/design/bucket-rules.md). A retention that begins now
+ * counts from the later of it and the wall clock. Any thread, like the next.
+ */
+int64_t eng_lock_now(struct eng_store *store);
+void eng_lock_read(struct eng_store *store, struct eng_lock_state *out);
+/*
+ * The operator's word that the wall clock is right: the lock clock shows it from now on, durably, also
+ * where it was ahead. wall_ms: the time that he means. -ESTALE: the wall clock is more than a minute from
+ * it; -EINVAL: it is before 1970; errors of drives as for eng_bucket_rules_set().
+ */
+void eng_lock_confirm(struct eng_store *store, int64_t wall_ms, eng_done done, void *arg);
+/*
+ * How far it has come is written to the drives, as is done every ten minutes: for a clean end, while the
+ * loops run. 0 also where there can be no lock.
+ */
+void eng_lock_keep(struct eng_store *store, eng_done done, void *arg);
 
 /* ---- objects --------------------------------------------------------------------------------- */
 

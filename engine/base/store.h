@@ -97,6 +97,7 @@ TAILQ_HEAD(eng_txn_list, eng_txn);
 
 struct eng_config_bucket {             /* owner: the loop whose copy it is */
         struct eng_bucket bucket;
+        struct eng_bucket_text *texts; /* by kind (bucket/bucket_text.h) */
         bool closing;                  /* being deleted: changes wait until it is gone, or open again */
         struct eng_txn_list parked;    /* those; their lock_link */
         unsigned parked_count;
@@ -355,6 +356,15 @@ struct eng_events {
         void (*serving)(struct eng_store *store);
 };
 
+/* The lock clock (lock_clock.c). owner: any thread, under lock */
+struct eng_lock_clock {
+        pthread_mutex_t lock;
+        bool begun, frozen;
+        int64_t mark_ms;               /* the highest time shown */
+        int64_t anchor_ms;             /* it is not ahead of this and what the monotonic clock has advanced since: */
+        uint64_t anchor_ns;            /* lp_clock() */
+};
+
 struct eng_store {
         /* set before the loops run, constant then */
         const struct eng_events *events;
@@ -392,6 +402,7 @@ struct eng_store {
         atomic_bool stalled;           /* a drive in use can take little more until another is back (eng_drive_stalled()) */
         atomic_uint_fast64_t degraded_reads, repaired_reads, reconciled_records;
         atomic_uint_fast64_t features; /* bits that every drive with a slot has, durably: what needs them may be written */
+        struct eng_lock_clock lock_clock;
         pthread_mutex_t health_lock;
         struct eng_health health;      /* under health_lock */
         struct eng_verify_report verify; /* under health_lock, like the next */
@@ -506,6 +517,13 @@ static inline bool eng_features_are(const struct eng_store *store, uint64_t bits
         return (bits & ~atomic_load(&store->features)) == 0;
 }
 void eng_features_want(struct eng_store *store, uint64_t bits, eng_done done, void *arg);
+
+/* The wall clock as the lock clock sees it. */
+int64_t eng_lock_wall(const struct eng_store *store);
+/* A start: the mark that the drives have kept, or none. Nothing the second time. */
+void eng_lock_begin(struct eng_store *store, bool kept, int64_t mark_ms);
+/* The operator has confirmed this time, and the drives have it. */
+void eng_lock_set(struct eng_store *store, int64_t now_ms);
 
 /* ---- all loops (broadcast.c) ---- */
 

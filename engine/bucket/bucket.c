@@ -13,6 +13,7 @@
  */
 #include "engine/bucket/bucket.h"
 #include "engine/bucket/bucket_queue.h"
+#include "engine/bucket/bucket_text.h"
 #include "engine/txn/txn_util.h"
 
 #include <assert.h>
@@ -70,6 +71,7 @@ static void bucket_drop(struct eng_loop *el, uint64_t id)
         el->bucket_count--;
         eng_txn_unpark(b);
         assert(TAILQ_EMPTY(&b->parked));
+        eng_texts_drop(b);
         free(b);
 }
 
@@ -171,7 +173,7 @@ static void create_recorded(struct eng_txn *txn)
                 abort(); /* recorded, but the loops can't be told: a restart reads it */
 }
 
-static void create_allowed(void *arg, int rv)
+static void create_marked(void *arg, int rv)
 {
         struct request *req = arg;
 
@@ -179,6 +181,16 @@ static void create_allowed(void *arg, int rv)
                 eng_change_finish(&req->change, rv);
         else
                 request_submit(req, bucket_create_prepare, create_recorded);
+}
+
+static void create_allowed(void *arg, int rv)
+{
+        struct request *req = arg;
+
+        if (rv == 0 && req->bucket.rules.lock)
+                eng_lock_require(req->change.store, create_marked, req);
+        else
+                create_marked(req, rv);
 }
 
 static void begin_create(struct eng_change *change)
@@ -259,6 +271,7 @@ static void delete_recorded(struct eng_txn *txn)
                 back_to_open(req, txn->result);
                 return;
         }
+        eng_config_of(txn->store)->text_bytes -= eng_texts_bytes(eng_bucket_by_id(&txn->store->loops[0], req->bucket.id));
         if (eng_broadcast(txn->store, drop_everywhere, dropped, req) != 0)
                 abort(); /* recorded, but the loops can't be told: a restart reads it */
 }

@@ -17,6 +17,20 @@ void eng_config_load(struct eng_store *store, void (*done)(struct eng_store *sto
 /* The store is open: what members lacked then is repaired there. */
 void eng_config_repair(struct eng_store *store);
 void eng_config_load_free(struct eng_store *store);
+/* Texts of buckets (text_load.c), for config_load.c. */
+struct eng_texts_loading *eng_texts_new(struct eng_store *store, void (*done)(void *arg, int rv), void *arg); /* NULL: no memory */
+/* Reads them from members; done() with 0, -EIO (nobody could be read) or -ENOMEM, maybe from inside. */
+void eng_texts_load(struct eng_texts_loading *load);
+void eng_texts_load_free(struct eng_texts_loading *load);
+/* Coordinator, before loops are given them. -ENOMEM. */
+int eng_texts_settle(struct eng_texts_loading *load);
+/* This loop's buckets have them from now on. -ENOMEM. */
+int eng_texts_give(struct eng_loop *el, const struct eng_texts_loading *load);
+/* Members have some differently. */
+bool eng_texts_differ(const struct eng_texts_loading *load);
+/* The next such text is made the same: 0, and done() tells; -ENOENT: there is none; -ENOMEM. */
+int eng_texts_repair(struct eng_texts_loading *load, eng_done done, void *arg);
+void eng_texts_repaired(struct eng_texts_loading *load);
 /* This loop's copy has it from now on. -ENOMEM. */
 int eng_config_take(struct eng_loop *el, const struct eng_bucket *bucket);
 /* The queue of changes (bucket_queue.c), once. -ENOMEM. */
@@ -47,6 +61,17 @@ int eng_bucket_rewrite(struct eng_store *store, uint64_t bucket, eng_done done, 
  * from inside. An error: some drive could not, or -ETIMEDOUT; nothing that needs them may be written.
  */
 void eng_features_set(struct eng_store *store, uint64_t bits, void (*done)(void *arg, int rv), void *arg);
+
+/* ---- the mark of the lock clock (lock_mark.c) ------------------------------------------------ */
+
+/* Coordinator, in recovery: reads it from the members, and begins the clock. loaded() may come from inside. */
+void eng_lock_load(struct eng_store *store, eng_done loaded, void *arg);
+/* The store is open: it is written from time to time. */
+void eng_lock_start(struct eng_store *store);
+/* The head of the queue of changes: writes it; sees to it that it has been written. */
+void eng_lock_mark(struct eng_store *store, void (*done)(void *arg, int rv), void *arg);
+void eng_lock_require(struct eng_store *store, void (*done)(void *arg, int rv), void *arg);
+void eng_lock_free(struct eng_store *store);
 
 /* ---- what a deleted bucket leaves (bucket_drop.c) -------------------------------------------- */
 

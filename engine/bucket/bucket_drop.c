@@ -1,11 +1,12 @@
 /*
- * bucket_drop.c - drops what deleted buckets have left: unfinished uploads under an id that no
- * bucket has any more. Coordinator.
+ * bucket_drop.c - drops what deleted buckets have left: unfinished uploads and texts under an id that
+ * no bucket has any more. Coordinator.
  *
  * The record that deletes a bucket also puts one that names it as dead (bucket.c). That one is the
  * proof (I6) and the place to go on from: one dead bucket after the other, its uploads are listed
- * and aborted, some at a time, until a walk from the beginning finds none; then the record goes. A
- * restart begins with those that are there. Nothing waits for this: names under the dead id are
+ * and aborted, some at a time, until a walk from the beginning finds none; then the rows of its texts
+ * are deleted, one after the other, and then the record goes. A restart begins with those that are
+ * there. Nothing waits for this: names under the dead id are
  * looked up by nobody.
  */
 #include "engine/bucket/bucket.h"
@@ -38,6 +39,7 @@ struct eng_drop {
         struct eng_op op;              /* SCAN for the next record */
         struct eng_name dead;          /* the bucket being dropped */
         uint64_t bucket;
+        struct eng_name text, text_end; /* a row of a text of it */
         char after[ENG_KEY_MAX];
         size_t after_len;
         uint8_t after_id[FMT_ID];
@@ -51,6 +53,7 @@ struct eng_drop {
 };
 
 static void next_record(struct eng_drop *drop);
+static void next_text(struct eng_drop *drop);
 static void list_page(struct eng_drop *drop);
 
 static void drop_consider_again(struct lp_timer *timer)
@@ -71,6 +74,23 @@ static void end_round(struct eng_drop *drop, bool later)
 }
 
 /* ---- the end of one bucket ------------------------------------------------------------------- */
+
+/* Deletes a row, with the lock of its key. */
+static void drop_submit(struct eng_drop *drop, const void *key, size_t key_len, void (*prepare)(struct eng_txn *txn),
+                        void (*done)(struct eng_txn *txn))
+{
+        struct eng_txn *txn = &drop->txn;
+
+        assert(!drop->ending && drop->out == 0);
+        memset(txn, 0, sizeof(*txn));
+        eng_txn_init(txn, drop->store, 0, key, key_len);
+        txn->pg = drop->store->pg_count;
+        txn->internal = true;
+        txn->prepare = prepare;
+        txn->done = done;
+        drop->ending = true;
+        eng_txn_submit(txn);
+}
 
 static void remove_prepare(struct eng_txn *txn)
 {
@@ -97,17 +117,91 @@ static void removed(struct eng_txn *txn)
 
 static void remove_record(struct eng_drop *drop)
 {
-        struct eng_txn *txn = &drop->txn;
+        assert(drop->clean && !drop->failed);
+        drop_submit(drop, drop->dead.data + 10, eng_dead_bucket_name_len(&drop->dead), remove_prepare, removed);
+}
 
-        assert(!drop->ending && drop->out == 0 && drop->clean && !drop->failed);
-        memset(txn, 0, sizeof(*txn));
-        eng_txn_init(txn, drop->store, 0, drop->dead.data + 10, eng_dead_bucket_name_len(&drop->dead));
-        txn->pg = drop->store->pg_count;
-        txn->internal = true;
-        txn->prepare = remove_prepare;
-        txn->done = removed;
-        drop->ending = true;
-        eng_txn_submit(txn);
+/* ---- its texts ------------------------------------------------------------------------------- */
+
+static void text_remove_prepare(struct eng_txn *txn)
+{
+        const struct eng_drop *drop = container_of(txn, struct eng_drop, txn);
+
+        txn->name = drop->text;
+        eng_txn_delete_name(txn);
+}
+
+static void text_removed(struct eng_txn *txn)
+{
+        struct eng_drop *drop = container_of(txn, struct eng_drop, txn);
+
+        assert(drop->ending);
+        drop->ending = false;
+        eng_txn_drop(txn);
+        if (drop->store->stopping)
+                return;
+        if (txn->result != 0)
+                end_round(drop, true);
+        else
+                next_text(drop);
+}
+
+static void drop_take_text(struct eng_drop *drop, const struct eng_scan_entry *e)
+{
+        uint8_t key[FMT_NAME_MAX];
+        uint64_t bucket;
+        size_t len;
+
+        drop->text.len = e->name_len;
+        memcpy(drop->text.data, e + 1, e->name_len);
+        if (eng_name_key(&drop->text, &bucket, key, &len) == 0 && len <= ENG_KEY_MAX)
+                drop_submit(drop, key, len, text_remove_prepare, text_removed);
+        else
+                end_round(drop, true);
+}
+
+static void text_row_found(struct eng_op *op)
+{
+        struct eng_drop *drop = container_of(op, struct eng_drop, op);
+        struct eng_buf *entries = op->result == 0 ? op->scan.entries : NULL;
+        unsigned count = op->result == 0 ? op->scan.count : 0;
+
+        if (drop->store->stopping)
+                ;
+        else if (op->result != 0)
+                end_round(drop, true);
+        else if (count == 0)
+                remove_record(drop);
+        else
+                drop_take_text(drop, (const struct eng_scan_entry *)entries->data);
+        eng_buf_unref(entries);
+}
+
+/* Asks a member for the first row that is left. */
+static void next_text(struct eng_drop *drop)
+{
+        struct eng_store *store = drop->store;
+        struct eng_op *op = &drop->op;
+        int slot = eng_pg_reader(&store->loops[0], store->pg_count, drop->tried);
+
+        if (slot < 0 || !store->coord->view.writable) {
+                end_round(drop, true);
+                return;
+        }
+        eng_name_texts(&drop->text, drop->bucket);
+        drop->text_end = drop->text;
+        eng_name_successor(&drop->text_end);
+        memset(op, 0, sizeof(*op));
+        op->kind = ENG_OP_SCAN;
+        op->epoch = store->loops[0].view.epoch;
+        op->done = text_row_found;
+        op->scan.from = drop->text.data;
+        op->scan.from_len = drop->text.len;
+        op->scan.after = true;
+        op->scan.to = drop->text_end.data;
+        op->scan.to_len = drop->text_end.len;
+        op->scan.max = 1;
+        eng_drive_submit(store->members[slot].drive, op);
 }
 
 /* ---- its uploads ----------------------------------------------------------------------------- */
@@ -127,7 +221,7 @@ static void drop_walk_ended(struct eng_drop *drop)
         if (drop->failed)
                 end_round(drop, true);
         else if (drop->clean)
-                remove_record(drop);
+                next_text(drop);
         else
                 drop_begin_walk(drop); /* what was aborted must not be found again */
 }

@@ -25,11 +25,32 @@ struct eng_change {
 };
 STAILQ_HEAD(eng_change_list, eng_change);
 
+/* The mark of the lock clock (lock_mark.c). owner: coordinator; op: the drive while out */
+struct eng_lock_mark {
+        struct eng_store *store;       /* NULL: not loaded yet */
+        struct lp_timer timer;
+        bool kept;                     /* a drive had it at the start, or it was written since */
+        bool found, unread;            /* at the start: by some member; some could not be read */
+        uint64_t seq;
+        int64_t found_ms;
+        struct eng_op op;              /* LOOKUP */
+        struct eng_name name;
+        eng_mask asked;
+        eng_done loaded;
+        void *arg;
+        struct eng_txn txn;            /* under way while busy */
+        bool busy, waiting;            /* waiting: to be written again */
+        int64_t writing_ms, confirmed_ms; /* confirmed_ms: what is to be written instead of the time; 0: nothing */
+        void (*done)(void *arg, int rv);
+        void *done_arg;
+};
+
 /* owner: coordinator */
 struct eng_config {
         struct eng_change_list queue;
         unsigned count;                /* of changes, those that look first included */
         uint64_t text_bytes;           /* of all texts of buckets */
+        struct eng_lock_mark mark;
 };
 static inline struct eng_config *eng_config_of(struct eng_store *store)
 {

@@ -72,7 +72,7 @@ static void rules_put(struct rules_change *rules)
         eng_change_submit(&rules->change, rules->bucket.name, strlen(rules->bucket.name), rules_prepare, rules_recorded);
 }
 
-static void rules_allowed(void *arg, int rv)
+static void rules_marked(void *arg, int rv)
 {
         struct rules_change *rules = arg;
 
@@ -80,6 +80,16 @@ static void rules_allowed(void *arg, int rv)
                 eng_change_finish(&rules->change, rv);
         else
                 rules_put(rules);
+}
+
+static void rules_allowed(void *arg, int rv)
+{
+        struct rules_change *rules = arg;
+
+        if (rv == 0 && rules->bucket.rules.lock)
+                eng_lock_require(rules->change.store, rules_marked, rules); /* else a lost mark could end what the lock protects */
+        else
+                rules_marked(rules, rv);
 }
 
 static void rules_begin(struct eng_change *change)

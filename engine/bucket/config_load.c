@@ -43,6 +43,7 @@ struct eng_config_loading {
         struct lp_timer timer;
         unsigned at, tries;
         bool repairing;
+        struct eng_texts_loading *texts;
 };
 
 static void read_page(struct eng_config_loading *load);
@@ -55,6 +56,7 @@ void eng_config_load_free(struct eng_store *store)
         if (load == NULL)
                 return;
         lp_timer_stop(store->loops[0].loop, &load->timer);
+        eng_texts_load_free(load->texts);
         free(load->found);
         free(load);
 }
@@ -182,6 +184,8 @@ static bool config_give(struct eng_loop *el, void *arg, struct lp_msg *ack)
         for (i = 0; i < load->count; i++)
                 if (config_is_there(load, &load->found[i]) && eng_config_take(el, &load->found[i].bucket) != 0)
                         abort(); /* nothing is served yet; a restart tries again */
+        if (eng_texts_give(el, load->texts) != 0)
+                abort();
         return true;
 }
 
@@ -189,7 +193,7 @@ static void given(struct eng_store *store, void *arg)
 {
         struct eng_config_loading *load = arg;
 
-        if (agree(load) && load->tried == load->answered)
+        if (agree(load) && load->tried == load->answered && !eng_texts_differ(load->texts))
                 end_load(load, 0);
         else
                 load->done(store, 0); /* there is something to be repaired when the store is open */
@@ -202,6 +206,38 @@ static bool enough(const struct eng_config_loading *load)
         return (unsigned)__builtin_popcountll(load->answered) >= BEGIN_WITH && load->tried == load->answered && agree(load);
 }
 
+static void lock_loaded(void *arg, int rv)
+{
+        struct eng_config_loading *load = arg;
+
+        if (rv == 0 && eng_broadcast(load->store, config_give, given, load) != 0)
+                rv = -ENOMEM;
+        if (rv != 0)
+                end_load(load, rv);
+}
+
+static void texts_loaded(void *arg, int rv)
+{
+        struct eng_config_loading *load = arg;
+
+        if (rv == 0)
+                rv = eng_texts_settle(load->texts);
+        if (rv == 0)
+                eng_lock_load(load->store, lock_loaded, load);
+        else
+                end_load(load, rv);
+}
+
+/* The buckets are known: what belongs to them is read. */
+static void load_texts(struct eng_config_loading *load)
+{
+        load->texts = eng_texts_new(load->store, texts_loaded, load);
+        if (load->texts == NULL)
+                end_load(load, -ENOMEM);
+        else
+                eng_texts_load(load->texts);
+}
+
 /* The next member is read, or all that is needed has been. */
 static void next_member(struct eng_config_loading *load)
 {
@@ -211,8 +247,8 @@ static void next_member(struct eng_config_loading *load)
         if (enough(load) || left == 0) {
                 if (load->answered == 0)
                         end_load(load, -EIO);
-                else if (eng_broadcast(load->store, config_give, given, load) != 0)
-                        end_load(load, -ENOMEM);
+                else
+                        load_texts(load);
                 return;
         }
         load->slot = (unsigned)__builtin_ctzll(left);
@@ -290,6 +326,47 @@ static void repair_again(struct lp_timer *timer)
         repair_next(container_of(timer, struct eng_config_loading, timer));
 }
 
+static void repair_later(struct eng_config_loading *load)
+{
+        load->tries++;
+        load->timer.expired = repair_again;
+        lp_timer_start(load->store->loops[0].loop, &load->timer, REPAIR_NS);
+}
+
+static void text_repaired(void *arg, int rv);
+
+/* Nothing of the buckets' own rows is left to be repaired. */
+static void repair_texts(struct eng_config_loading *load)
+{
+        int rv;
+
+        load->repairing = true;
+        rv = load->tries < REPAIR_TRIES ? eng_texts_repair(load->texts, text_repaired, load) : -ENOENT;
+        if (rv == 0)
+                return;
+        load->repairing = false;
+        if (rv == -ENOENT)
+                eng_config_load_free(load->store);
+        else
+                repair_later(load);
+}
+
+static void text_repaired(void *arg, int rv)
+{
+        struct eng_config_loading *load = arg;
+
+        assert(load->repairing);
+        load->repairing = false;
+        if (load->store->stopping)
+                return;
+        if (rv == 0)
+                eng_texts_repaired(load->texts);
+        if (rv == 0)
+                repair_texts(load);
+        else
+                repair_later(load);
+}
+
 static void config_repaired(void *arg, int rv)
 {
         struct eng_config_loading *load = arg;
@@ -301,12 +378,10 @@ static void config_repaired(void *arg, int rv)
                 return;
         if (rv == 0)
                 load->at++;
-        if (rv == 0 || load->tries++ >= REPAIR_TRIES) {
+        if (rv == 0)
                 repair_next(load);
-                return;
-        }
-        load->timer.expired = repair_again;
-        lp_timer_start(store->loops[0].loop, &load->timer, REPAIR_NS);
+        else
+                repair_later(load);
 }
 
 /*
@@ -327,12 +402,10 @@ static void repair_next(struct eng_config_loading *load)
                 if (eng_bucket_rewrite(store, f->bucket.id, config_repaired, load) == 0)
                         return;
                 load->repairing = false;
-                load->timer.expired = repair_again;
-                load->tries++;
-                lp_timer_start(store->loops[0].loop, &load->timer, REPAIR_NS);
+                repair_later(load);
                 return;
         }
-        eng_config_load_free(store);
+        repair_texts(load);
 }
 
 void eng_config_repair(struct eng_store *store)

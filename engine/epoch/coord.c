@@ -437,6 +437,7 @@ void eng_coord_open(struct eng_store *store)
         store->events->serving(store); /* at once: who asks for a scrub of a store that is ready is heard */
         eng_drop_consider(store);
         eng_config_repair(store);
+        eng_lock_start(store);
 }
 
 /* ---- health ---------------------------------------------------------------------------------- */
@@ -529,6 +530,7 @@ void eng_health_refresh(struct eng_store *store)
         h->drive_count = store->drive_count;
         h->epoch = c->view.epoch;
         h->buckets = store->loops[0].bucket_count;
+        eng_lock_read(store, &h->lock);
         h->degraded_reads = atomic_load(&store->degraded_reads);
         h->repaired_reads = atomic_load(&store->repaired_reads);
         h->reconciled_records = atomic_load(&store->reconciled_records);

@@ -171,7 +171,7 @@ bool eng_space_owns(enum fmt_space space)
         return name_spaces[space].owns;
 }
 
-/* As bucket.c, texts.c, bucket_drop.c and kept.c lock them: what is kept has a name of one letter. */
+/* As bucket.c, text_set.c, bucket_drop.c and kept.c lock them: what is kept has a name of one letter. */
 static int config_key(const struct eng_name *name, uint8_t key[FMT_NAME_MAX], size_t *len)
 {
         const uint8_t *from = name->data + 10;

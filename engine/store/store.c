@@ -454,6 +454,7 @@ static void free_store(struct eng_store *store)
                 free_loop(&store->loops[i]);
         if (store->coord != NULL) {
                 eng_drop_free(store);
+                eng_lock_free(store);
                 eng_epoch_append_free(store);
                 eng_heal_free_late(store);
                 free(store->coord->config);
@@ -468,6 +469,7 @@ static void free_store(struct eng_store *store)
         free(store->members);
         free(store->drive_times);
         pthread_mutex_destroy(&store->health_lock);
+        pthread_mutex_destroy(&store->lock_clock.lock);
         free(store);
 }
 
@@ -536,6 +538,7 @@ int eng_store_open(const struct eng_options *options, struct eng_store **out, st
         if (store == NULL)
                 return eng_error_set(error, -ENOMEM, "no memory");
         pthread_mutex_init(&store->health_lock, NULL);
+        pthread_mutex_init(&store->lock_clock.lock, NULL);
         store->events = &events;
         store->options = *options;
         store->pacer.rate = options->heal_rate == 0 ? ENG_HEAL_RATE : options->heal_rate;

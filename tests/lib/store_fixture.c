@@ -272,6 +272,7 @@ struct call {
         const struct eng_complete_params *complete;
         const struct eng_bucket_rules *rules;
         struct eng_bucket_rules *rules_out;
+        struct eng_text *kept;
         char *text;
         struct era_md5 md5; /* of what was put */
         uint32_t crc;       /* of what was got */
@@ -384,6 +385,49 @@ int sf_rules(struct sf *sf, unsigned loop, const char *name, struct eng_bucket_r
         struct call c = {.name = name, .rules_out = out};
 
         return run(sf, loop, &c, start_rules);
+}
+
+static void start_text_set(struct call *c)
+{
+        eng_text_set(c->sf->store, c->bucket, c->number, c->seed, (struct eng_str){c->name, c->size}, plain_done, c);
+}
+
+int sf_text_set(struct sf *sf, unsigned loop, uint64_t bucket, unsigned kind, uint64_t expected, const void *bytes, size_t len)
+{
+        struct call c = {.bucket = bucket, .number = kind, .seed = expected, .name = bytes, .size = len};
+
+        return run(sf, loop, &c, start_text_set);
+}
+
+static void start_text_delete(struct call *c)
+{
+        eng_text_delete(c->sf->store, c->bucket, c->number, c->seed, plain_done, c);
+}
+
+int sf_text_delete(struct sf *sf, unsigned loop, uint64_t bucket, unsigned kind, uint64_t expected)
+{
+        struct call c = {.bucket = bucket, .number = kind, .seed = expected};
+
+        return run(sf, loop, &c, start_text_delete);
+}
+
+static void start_text(struct call *c)
+{
+        struct eng_text *text;
+        int rv = eng_text_get(c->sf->store, c->bucket, c->number, &text);
+
+        if (rv == 0)
+                c->kept = eng_text_ref(text);
+        finish(c, rv);
+}
+
+int sf_text(struct sf *sf, unsigned loop, uint64_t bucket, unsigned kind, struct eng_text **out)
+{
+        struct call c = {.bucket = bucket, .number = kind};
+        int rv = run(sf, loop, &c, start_text);
+
+        *out = c.kept;
+        return rv;
 }
 
 static void start_bucket_delete(struct call *c)

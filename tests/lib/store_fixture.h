@@ -69,6 +69,10 @@ int sf_bucket_with(struct sf *sf, const char *name, const struct eng_bucket_rule
 int sf_rules_set(struct sf *sf, unsigned loop, uint64_t bucket, const struct eng_bucket_rules *rules);
 /* As a loop has them. */
 int sf_rules(struct sf *sf, unsigned loop, const char *name, struct eng_bucket_rules *out);
+int sf_text_set(struct sf *sf, unsigned loop, uint64_t bucket, unsigned kind, uint64_t expected, const void *bytes, size_t len);
+int sf_text_delete(struct sf *sf, unsigned loop, uint64_t bucket, unsigned kind, uint64_t expected);
+/* As a loop has it; the caller lets go of it. */
+int sf_text(struct sf *sf, unsigned loop, uint64_t bucket, unsigned kind, struct eng_text **out);
 int sf_bucket_delete(struct sf *sf, const char *name);
 /* Bytes of an object are made from a seed so that tests need not keep them. */
 void sf_fill(uint8_t *out, uint64_t seed, uint64_t offset, size_t len);
