@@ -31,6 +31,7 @@ enum gw_magic {
         parts_magic,
         put_work_magic,
         rules_work_magic,
+        text_work_magic,
         uploads_magic,
 };
 

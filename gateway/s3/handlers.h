@@ -30,6 +30,11 @@ void gw_run_lock_config(struct gw_request *req);
 void gw_begin_lock_config_put(struct gw_request *req);
 void gw_run_lock_config_put(struct gw_request *req);
 
+void gw_run_text(struct gw_request *req);
+void gw_begin_text_put(struct gw_request *req);
+void gw_run_text_put(struct gw_request *req);
+void gw_run_text_delete(struct gw_request *req);
+
 void gw_run_object_tagging(struct gw_request *req);
 void gw_begin_object_tagging_put(struct gw_request *req);
 void gw_run_object_tagging_put(struct gw_request *req);

@@ -10,6 +10,7 @@
 #include <errno.h>
 
 #include "ec.h"
+#include "gateway/s3/bucket_texts.h"
 #include "gateway/s3/handlers.h"
 #include "gateway/s3/version_ids.h"
 
@@ -87,6 +88,7 @@ static void reply_complete(struct gw_request *req, const struct eng_object *obje
         if (sum.has)
                 s3_xml_textz(&xml, "ChecksumType", s3_checksum_type_name(sum.type));
         s3_xml_close(&xml, "CompleteMultipartUploadResult");
+        gw_expiration_header(req, object);
         gw_version_header(req, &object->version);
         gw_reply_xml(req, 200, &xml);
 }

@@ -7,6 +7,7 @@
  * carry it behind their last byte where the client asks for that.
  */
 #include "gateway/http/budget.h"
+#include "gateway/s3/bucket_texts.h"
 #include "gateway/s3/handlers.h"
 #include "gateway/s3/version_ids.h"
 #include "gateway/rdma/rdma_session.h"
@@ -430,6 +431,8 @@ static void get_object_answer(struct gw_request *req)
                 return;
         }
         /* Of a range there is no checksum, though it be all of the object; of a part there is. */
+        if (!work->version.given)
+                gw_expiration_header(req, object);
         if (!gw_object_headers(req, object, work->part == 0 && (work->partial || work->len != object->size), work->part_attrs))
                 return;
         range_headers(req, object, work);

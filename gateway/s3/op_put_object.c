@@ -6,6 +6,7 @@
  * commits it once lengths, signatures and checksums held. All on the request's loop. Nothing is
  * stored on any error: what is open is aborted with the request.
  */
+#include "gateway/s3/bucket_texts.h"
 #include "gateway/s3/handlers.h"
 #include "gateway/s3/version_ids.h"
 #include "gateway/rdma/rdma_session.h"
@@ -269,6 +270,7 @@ static void put_stored(void *arg, int rv, const struct eng_object *object)
         }
         gw_reply_header(req, "ETag", gw_etag_text(req, object->etag, 0));
         if (work->part == 0) {
+                gw_expiration_header(req, object);
                 gw_version_header(req, &object->version);
                 gw_checksum_headers(req, &work->sum);
         } else { /* how the parts' checksums make that of the object is the upload's affair */

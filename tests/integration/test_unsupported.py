@@ -18,7 +18,7 @@ BUCKET_GETS = {
     "logging": (200, "BucketLoggingStatus"), "accelerate": (200, "AccelerateConfiguration"),
     "requestPayment": (200, "RequestPaymentConfiguration"), "location": (200, "LocationConstraint"),
 }
-BUCKET_PUTS = {"policy": b"{}", "lifecycle": b"<LifecycleConfiguration/>", "cors": b"<CORSConfiguration/>", "tagging": b"<Tagging/>",
+BUCKET_PUTS = {"policy": b"{}", "cors": b"<CORSConfiguration/>",
                "website": b"<WebsiteConfiguration/>", "encryption": b"<ServerSideEncryptionConfiguration/>",
                "replication": b"<ReplicationConfiguration/>",
                "publicAccessBlock": b"<PublicAccessBlockConfiguration/>", "ownershipControls": b"<OwnershipControls/>",

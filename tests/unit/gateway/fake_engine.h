@@ -748,12 +748,38 @@ void eng_extras_set(struct eng_store *store, uint64_t bucket, struct eng_str key
         post_scripted(run_put_done, (void (*)(void))done, arg, fake.update_rv);
 }
 
+int eng_text_get(struct eng_store *store, uint64_t bucket, unsigned kind, struct eng_text **out)
+{
+        return -ENOENT;
+}
+
+struct eng_str eng_text_bytes(const struct eng_text *text)
+{
+        abort(); /* there is none */
+}
+
+void *eng_text_form(struct eng_text *text, void *(*make)(struct eng_str bytes, void *arg), void *arg, void (*destroy)(void *form))
+{
+        abort();
+}
+
 static void run_rules_set(struct fake_later *later)
 {
         ((eng_done)later->fn)(later->arg, later->rv);
 }
 
 void eng_bucket_rules_set(struct eng_store *store, uint64_t bucket, const struct eng_bucket_rules *rules, eng_done done, void *arg)
+{
+        post_scripted(run_rules_set, (void (*)(void))done, arg, fake.update_rv);
+}
+
+void eng_text_set(struct eng_store *store, uint64_t bucket, unsigned kind, uint64_t expected, struct eng_str bytes, eng_done done,
+                  void *arg)
+{
+        post_scripted(run_rules_set, (void (*)(void))done, arg, fake.update_rv);
+}
+
+void eng_text_delete(struct eng_store *store, uint64_t bucket, unsigned kind, uint64_t expected, eng_done done, void *arg)
 {
         post_scripted(run_rules_set, (void (*)(void))done, arg, fake.update_rv);
 }

@@ -1,0 +1,19 @@
+/*
+ * bucket_texts.h - configurations of buckets that are kept as texts: the documents that GET
+ * answers, without their XML declaration, as s3/ writes them.
+ */
+#ifndef GATEWAY_S3_BUCKET_TEXTS_H
+#define GATEWAY_S3_BUCKET_TEXTS_H
+
+#include "gateway/http/http_request.h"
+
+/* Stored (eng_text_set()): append only. */
+enum gw_text_kind { GW_TEXT_TAGGING = 1, GW_TEXT_LIFECYCLE = 2 };
+_Static_assert(GW_TEXT_TAGGING == 1 && GW_TEXT_LIFECYCLE == 2, "kinds of texts are stored");
+
+/* The rules that are in force in the request's bucket; NULL: none. Until the caller returns to the loop. */
+const struct s3_lifecycle *gw_lifecycle_of(struct gw_request *req);
+/* x-amz-expiration, if a rule is to expire this object, which is the newest of its key. */
+void gw_expiration_header(struct gw_request *req, const struct eng_object *object);
+
+#endif

@@ -1,0 +1,79 @@
+"""Configurations of buckets that are kept as texts: tags and lifecycle rules."""
+import datetime
+
+import pytest
+
+from tests.conftest import make_client
+from tests.support.daemon import Daemon
+from tests.support.expect import refused
+
+RULES = [{"ID": "old logs", "Status": "Enabled", "Filter": {"And": {"Prefix": "logs/", "Tags": [{"Key": "keep", "Value": "no"}]}},
+          "Expiration": {"Days": 30}, "NoncurrentVersionExpiration": {"NoncurrentDays": 7, "NewerNoncurrentVersions": 2}},
+         {"ID": "uploads", "Status": "Disabled", "Filter": {"Prefix": ""}, "AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 3}}]
+TAGS = [{"Key": "team", "Value": "vision"}, {"Key": "ünïcode", "Value": ""}]
+
+
+def lifecycle(s3, bucket):
+    return s3.get_bucket_lifecycle_configuration(Bucket=bucket)["Rules"]
+
+
+def test_lifecycle(s3, bucket):
+    refused("NoSuchLifecycleConfiguration", 404, s3.get_bucket_lifecycle_configuration, Bucket=bucket)
+    s3.put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration={"Rules": RULES})
+    assert lifecycle(s3, bucket) == RULES
+    s3.put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration={"Rules": RULES[:1]})
+    assert lifecycle(s3, bucket) == RULES[:1]
+    s3.delete_bucket_lifecycle(Bucket=bucket)
+    s3.delete_bucket_lifecycle(Bucket=bucket)
+    refused("NoSuchLifecycleConfiguration", 404, s3.get_bucket_lifecycle_configuration, Bucket=bucket)
+
+
+@pytest.mark.parametrize("rule, code, status", [
+    ({"ID": "x", "Status": "Enabled", "Filter": {"Prefix": ""}, "Transitions": [{"Days": 1, "StorageClass": "GLACIER"}]}, "NotImplemented", 501),
+    ({"ID": "x", "Status": "Perhaps", "Filter": {"Prefix": ""}, "Expiration": {"Days": 1}}, "MalformedXML", 400),
+    ({"ID": "x", "Status": "Enabled", "Filter": {"Prefix": ""}, "Expiration": {"Days": 0}}, "InvalidArgument", 400),
+    ({"ID": "x", "Status": "Enabled", "Filter": {"Prefix": ""}}, "InvalidRequest", 400)])
+def test_rules_that_are_refused(s3, bucket, rule, code, status):
+    refused(code, status, s3.put_bucket_lifecycle_configuration, Bucket=bucket, LifecycleConfiguration={"Rules": [rule]})
+    refused("NoSuchLifecycleConfiguration", 404, s3.get_bucket_lifecycle_configuration, Bucket=bucket)
+
+
+def test_expiration_is_told(s3, bucket):
+    s3.put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration={"Rules": RULES[:1]})
+    assert "Expiration" not in s3.put_object(Bucket=bucket, Key="logs/other", Body=b"x")
+    s3.put_object(Bucket=bucket, Key="logs/k", Body=b"x", Tagging="keep=no")
+    told = s3.head_object(Bucket=bucket, Key="logs/k")["Expiration"]
+    day = (datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=31)).strftime("%a, %d %b %Y 00:00:00 GMT")
+    assert told == f'expiry-date="{day}", rule-id="old%20logs"', told
+    assert s3.get_object(Bucket=bucket, Key="logs/k")["Expiration"] == told
+    assert "Expiration" not in s3.get_object(Bucket=bucket, Key="logs/other")
+
+
+def test_tags_of_a_bucket(s3, bucket):
+    refused("NoSuchTagSet", 404, s3.get_bucket_tagging, Bucket=bucket)
+    s3.put_bucket_tagging(Bucket=bucket, Tagging={"TagSet": TAGS})
+    assert s3.get_bucket_tagging(Bucket=bucket)["TagSet"] == TAGS
+    many = [{"Key": f"k{i}", "Value": "v" * 256} for i in range(50)]
+    s3.put_bucket_tagging(Bucket=bucket, Tagging={"TagSet": many})
+    refused("BadRequest", 400, s3.put_bucket_tagging, Bucket=bucket, Tagging={"TagSet": many + TAGS})
+    assert s3.get_bucket_tagging(Bucket=bucket)["TagSet"] == many
+    s3.delete_bucket_tagging(Bucket=bucket)
+    refused("NoSuchTagSet", 404, s3.get_bucket_tagging, Bucket=bucket)
+
+
+def test_they_stay_and_go_with_the_bucket():
+    with Daemon(drives=4, ec="2+2").start() as daemon:
+        s3 = make_client(daemon.endpoint, daemon.access_key, daemon.secret_key)
+        for bucket in ("one", "two"):
+            s3.create_bucket(Bucket=bucket)
+            s3.put_bucket_tagging(Bucket=bucket, Tagging={"TagSet": TAGS})
+            s3.put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration={"Rules": RULES})
+        s3.delete_bucket(Bucket="two")
+        s3.create_bucket(Bucket="two")
+        for end in (daemon.stop, daemon.kill):
+            end()
+            daemon.restart()
+            s3 = make_client(daemon.endpoint, daemon.access_key, daemon.secret_key, retries=5)
+            assert s3.get_bucket_tagging(Bucket="one")["TagSet"] == TAGS and lifecycle(s3, "one") == RULES
+            refused("NoSuchTagSet", 404, s3.get_bucket_tagging, Bucket="two")
+            refused("NoSuchLifecycleConfiguration", 404, s3.get_bucket_lifecycle_configuration, Bucket="two")
