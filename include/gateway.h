@@ -144,6 +144,11 @@ unsigned gw_changing(const struct gw_gateway *gw);
 void gw_shed(struct gw_gateway *gw, bool on);
 /* Any thread: requests being served now, connections open now. */
 unsigned gw_active(const struct gw_gateway *gw);
+/*
+ * Before the loops run: from now on, what lifecycle rules make due is done, in passes on the first
+ * loop. day_seconds: 86,400; less lets days pass faster, for tests. -ENOMEM.
+ */
+int gw_lifecycle_start(struct gw_gateway *gw, unsigned day_seconds);
 /* After the loops have stopped. */
 void gw_free(struct gw_gateway *gw);
 
@@ -172,6 +177,18 @@ enum gw_step {
         GW_STEPS
 };
 const char *gw_step_name(enum gw_step step);
+
+/* What lifecycle rules have come to since the start. */
+struct gw_lifecycle_stats {
+        bool running;                  /* a pass is under way */
+        uint64_t passes;               /* that ended */
+        uint64_t looked_at;            /* versions and uploads */
+        uint64_t expired, versions, markers, uploads; /* objects expired; versions and markers deleted; uploads aborted */
+        uint64_t protected;            /* were due, and stay: object lock */
+        uint64_t failed;               /* pages and changes; the next pass tries again */
+};
+/* Any thread. */
+void gw_lifecycle_read(const struct gw_gateway *gw, struct gw_lifecycle_stats *out);
 
 /* How the entries of a batch were asked for. */
 enum gw_entry_way { GW_ENTRY_HTTP, GW_ENTRY_RDMA, GW_ENTRY_WAYS };

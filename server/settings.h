@@ -182,6 +182,7 @@ struct srv_ec {
         X(test_rdma_driver, STRING, "", 0, 0, "FILE", NULL) /* a transport without hardware, loaded in place of verbs */ \
         X(test_faults, STRING, "", 0, 0, "SPEC", NULL)                                                                 \
         X(test_forecast_speed, INT, "1", 1, 1000000, "N", NULL) /* seconds that a second counts as where growth is measured */ \
+        X(test_day_seconds, INT, "86400", 1, 86400, "N", NULL) /* seconds that lifecycle rules take for a day */     \
         X(test_md5_lanes, INT, "0", 1, 16, "N", NULL) /* to measure against: MD5 of so many streams at once at most */
 
 #define SRV_TYPE_STRING   char *

@@ -157,6 +157,7 @@ struct gw_gateway {
         const struct gw_service *service;
         struct eng_store *store;
         struct rdx_server *rdma;                /* NULL: none */
+        struct gw_lifecycle *lifecycle;         /* NULL: none is run */
         struct gw_limits limits;
         const struct gw_networks *proxies;      /* NULL: none */
         const char *tls_priorities;

@@ -11,6 +11,8 @@
 enum gw_text_kind { GW_TEXT_TAGGING = 1, GW_TEXT_LIFECYCLE = 2 };
 _Static_assert(GW_TEXT_TAGGING == 1 && GW_TEXT_LIFECYCLE == 2, "kinds of texts are stored");
 
+/* The rules of a text of that kind, made when first asked for; NULL: no memory. They live as long as it. */
+const struct s3_lifecycle *gw_lifecycle_form(struct eng_text *text);
 /* The rules that are in force in the request's bucket; NULL: none. Until the caller returns to the loop. */
 const struct s3_lifecycle *gw_lifecycle_of(struct gw_request *req);
 /* x-amz-expiration, if a rule is to expire this object, which is the newest of its key. */

@@ -25,7 +25,7 @@ static unsigned kind_of(const struct gw_request *req)
 
 /* ---- what is in force ------------------------------------------------------------------------ */
 
-static void *lifecycle_form(struct eng_str bytes, void *arg)
+static void *lifecycle_make(struct eng_str bytes, void *arg)
 {
         struct s3_lifecycle *lifecycle = NULL;
         struct s3_doc *doc;
@@ -41,13 +41,18 @@ static void lifecycle_drop(void *form)
         s3_lifecycle_free(form);
 }
 
+const struct s3_lifecycle *gw_lifecycle_form(struct eng_text *text)
+{
+        return eng_text_form(text, lifecycle_make, NULL, lifecycle_drop);
+}
+
 const struct s3_lifecycle *gw_lifecycle_of(struct gw_request *req)
 {
         struct eng_text *text;
 
         if (eng_text_get(req->loop->gw->store, req->bucket_id, GW_TEXT_LIFECYCLE, &text) != 0)
                 return NULL;
-        return eng_text_form(text, lifecycle_form, NULL, lifecycle_drop);
+        return gw_lifecycle_form(text);
 }
 
 void gw_expiration_header(struct gw_request *req, const struct eng_object *object)

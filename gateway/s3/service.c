@@ -4,6 +4,7 @@
  */
 #include "gateway/rdma/executor.h"
 #include "gateway/s3/head.h"
+#include "gateway/s3/lifecycle_run.h"
 #include "gateway/s3/route.h"
 #include "gateway/rdma/rdma_session.h"
 
@@ -22,6 +23,10 @@ static void service_credential_gone(struct gw_gateway *gw, const char *access_ke
 static void service_loop_end(struct gw_loop *loop)
 {
         gw_executor_end(loop->executor);
+        if (loop == &loop->gw->loops[0]) {
+                gw_lifecycle_free(loop->gw->lifecycle);
+                loop->gw->lifecycle = NULL;
+        }
 }
 
 static const struct gw_service service = {
