@@ -529,6 +529,8 @@ void gw_lifecycle_free(struct gw_lifecycle *run)
 {
         if (run == NULL)
                 return;
+        if (run->loop != NULL)
+                lp_timer_stop(run->loop, &run->timer);
         if (run->under_way > 0) { /* what comes back last frees it */
                 run->left = true;
                 return;
