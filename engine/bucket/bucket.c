@@ -504,5 +504,10 @@ void eng_bucket_delete(struct eng_store *store, struct eng_str name, eng_done do
 
 int eng_config_take(struct eng_loop *el, const struct eng_bucket *bucket)
 {
-        return eng_bucket_by_id(el, bucket->id) != NULL ? 0 : bucket_add(el, bucket);
+        struct eng_config_bucket *known = eng_bucket_by_id(el, bucket->id);
+
+        if (known == NULL)
+                return bucket_add(el, bucket);
+        known->bucket = *bucket; /* from other members than before (force.c) */
+        return 0;
 }

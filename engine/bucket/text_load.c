@@ -348,7 +348,7 @@ int eng_texts_give(struct eng_loop *el, const struct eng_texts_loading *load)
                 const struct text_found *f = &load->found[i];
 
                 b = eng_bucket_by_id(el, f->bucket);
-                if (b == NULL || !text_is_there(load, f) || eng_text_of(b, f->kind) != NULL)
+                if (b == NULL || !text_is_there(load, f))
                         continue;
                 node = calloc(1, sizeof(*node));
                 if (node == NULL)

@@ -28,8 +28,10 @@ bool eng_value_head_field(const void *value, size_t len, struct fmt_head *out)
 {
         const uint8_t *data;
         size_t field_len;
+        uint32_t state;
 
-        if ((eng_value_head(value)->state & FMT_STATE_HEAD) == 0)
+        memcpy(&state, (const uint8_t *)value + offsetof(struct fmt_value, state), sizeof(state)); /* it need not be aligned */
+        if ((state & FMT_STATE_HEAD) == 0)
                 return false;
         data = eng_value_field(value, len, FMT_FIELD_HEAD, &field_len);
         if (data == NULL || field_len != sizeof(*out))

@@ -121,6 +121,24 @@ static void test_refused(void **state)
         sf_remove(&sf);
 }
 
+/* A delete marker keeps its bucket. */
+static void test_not_empty(void **state)
+{
+        uint64_t id;
+        struct sf sf;
+        bool existed;
+
+        make(&sf, 2);
+        assert_int_equal(sf_bucket_with(&sf, "bucket", &enabled, &id), 0);
+        assert_int_equal(sf_delete(&sf, 0, id, "key", &existed), 0);
+        assert_int_equal(sf_bucket_delete(&sf, "bucket"), -EBUSY);
+        sf_close(&sf);
+        open_whole(&sf, false);
+        assert_int_equal(sf_bucket_delete(&sf, "bucket"), -EBUSY);
+        sf_close(&sf);
+        sf_remove(&sf);
+}
+
 static void test_created_with(void **state)
 {
         struct eng_bucket_rules bad = {.versioning = ENG_VERSIONING_SUSPENDED, .lock = true}, lock = {.lock = true};
@@ -445,6 +463,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_refused),          cmocka_unit_test(test_created_with),
+                cmocka_unit_test(test_not_empty),
                 cmocka_unit_test(test_killed),           cmocka_unit_test(test_drives_lost),
                 cmocka_unit_test(test_old_copy),         cmocka_unit_test(test_nonsense),
                 cmocka_unit_test(test_verified),         cmocka_unit_test(test_drives_that_come),

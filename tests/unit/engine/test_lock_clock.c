@@ -249,11 +249,12 @@ static void test_unread(void **state)
         sf_close(&sf);
         for (i = 0; i < 4; i++) {
                 struct sf_row *row = calloc(1, sizeof(*row));
+                const uint16_t attrs_len = 4;
 
                 eng_name_space(&row->name, FMT_SPACE_CONFIG, 0);
                 row->name.data[row->name.len++] = 't';
                 assert_true(sf_get_row(&sf, i, row));
-                ((struct fmt_value *)row->value)->attrs_len = 4;
+                memcpy(row->value + offsetof(struct fmt_value, attrs_len), &attrs_len, sizeof(attrs_len));
                 row->len -= 4;
                 sf_put_row(&sf, i, row);
                 free(row);
