@@ -89,36 +89,16 @@ static void delete_object(struct delete_txn *del)
 
 /* ---- a version ------------------------------------------------------------------------------- */
 
-/* Two mutations at most, beside the head: there is always room for them. */
 static void delete_append_version(struct delete_txn *del)
 {
-        struct eng_txn *txn = &del->txn;
-        struct fmt_head versions = del->look.rows.versions;
-        bool newest = versions.newest == del->number, null = versions.null_number == del->number;
-        const struct eng_buf *now = newest ? del->next.value : del->head;
-        struct eng_name name;
-        int rv;
+        struct eng_gone_version gone = {
+                .number = del->number, .versions = del->look.rows.versions, .head = del->head, .next = &del->next};
+        int rv = eng_version_build_delete(&del->txn, &gone);
 
-        if (null)
-                versions.null_number = 0;
-        if (null)
-                memset(versions.null_id, 0, sizeof(versions.null_id));
-        if (newest)
-                versions.newest = del->next.head.newest;
-        eng_name_object(&name, txn->bucket, txn->key, txn->key_len);
-        rv = eng_body_begin(&txn->body, eng_body_need(txn->name.len, 0, 0) + eng_version_head_need(txn));
-        if (rv == 0) {
-                eng_txn_take_seq(txn);
-                eng_body_delete(&txn->body, &txn->name);
-                if (newest && now == NULL)
-                        eng_body_delete(&txn->body, &name);
-                else if (newest || null)
-                        rv = eng_version_head(txn, now, &versions);
-        }
         if (rv == 0)
-                eng_txn_append(txn);
+                eng_txn_append(&del->txn);
         else
-                eng_txn_finish(txn, rv);
+                eng_txn_finish(&del->txn, rv);
 }
 
 static void delete_next_found(struct eng_key_scan *scan, int rv)
@@ -151,7 +131,7 @@ static bool head_names(const struct delete_txn *del)
         return del->look.rows.state == ENG_KEY_VERSIONS && (versions->newest == del->number || versions->null_number == del->number);
 }
 
-static bool is_wanted_version(const struct delete_txn *del, const struct eng_object *found)
+static bool delete_wants(const struct delete_txn *del, const struct eng_object *found)
 {
         return del->version.number == 0 || memcmp(del->version.random, found->version.random, ENG_VERSION_RANDOM) == 0;
 }
@@ -162,7 +142,7 @@ static int check_version(const struct delete_txn *del, const struct eng_buf *val
         int rv;
 
         eng_value_object(value, NULL, found);
-        if (!is_wanted_version(del, found))
+        if (!delete_wants(del, found))
                 return -ENOENT;
         rv = eng_condition_check(&del->condition, value);
         return rv != 0 ? rv : eng_version_unprotected(value, del->bypass_governance);

@@ -105,6 +105,12 @@ static void versions_start(struct versions_list *list)
         eng_merge_start(eng_here(list->lookup.store), &list->merge, versions_listed, list);
 }
 
+static void versions_end(struct versions_list *list, int rv)
+{
+        list->done(list->arg, rv, NULL, 0, false);
+        free(list);
+}
+
 /* The null version was looked up: the listing goes on behind it. */
 static void null_found(struct eng_lookup *lookup)
 {
@@ -122,12 +128,10 @@ static void null_found(struct eng_lookup *lookup)
                 rv = 0;
         eng_buf_unref(lookup->value);
         lookup->value = NULL;
-        if (rv != 0) {
-                list->done(list->arg, rv, NULL, 0, false);
-                free(list);
-        } else {
+        if (rv != 0 || eng_list_is_empty(&list->from, &list->to))
+                versions_end(list, rv);
+        else
                 versions_start(list);
-        }
 }
 
 static void find_null(struct versions_list *list, const struct eng_list_params *params)

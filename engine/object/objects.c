@@ -61,7 +61,7 @@ static void object_put_append(struct eng_txn *txn)
 }
 
 /* The upload of a part. */
-static void put_upload_found(struct eng_txn *txn, int rv)
+static void part_upload_found(struct eng_txn *txn, int rv)
 {
         assert(txn->prepare == put_prepare);
         if (rv != 0)
@@ -146,7 +146,7 @@ static void put_prepare(struct eng_txn *txn)
                 return;
         }
         eng_name_upload(&txn->name, txn->bucket, txn->key, txn->key_len, put->upload_id);
-        eng_txn_lookup(txn, 0, put_upload_found);
+        eng_txn_lookup(txn, 0, part_upload_found);
 }
 
 struct eng_txn_put *eng_txn_put_new(struct eng_store *store, uint64_t bucket, const void *key, size_t key_len)

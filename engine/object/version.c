@@ -313,3 +313,34 @@ int eng_version_build(struct eng_txn *txn, const struct eng_new_version *version
                 eng_buf_unref(value);
         return rv;
 }
+
+/* ---- a version goes -------------------------------------------------------------------------- */
+
+/* Two mutations, beside the head: there is always room for them. */
+int eng_version_build_delete(struct eng_txn *txn, const struct eng_gone_version *gone)
+{
+        struct fmt_head versions = gone->versions;
+        bool newest = versions.newest == gone->number, null = versions.null_number == gone->number;
+        const struct eng_buf *now = newest ? gone->next->value : gone->head;
+        struct eng_name name;
+        int rv;
+
+        if (null) {
+                versions.null_number = 0;
+                memset(versions.null_id, 0, sizeof(versions.null_id));
+        }
+        if (newest)
+                versions.newest = gone->next->head.newest;
+        eng_name_object(&name, txn->bucket, txn->key, txn->key_len);
+        eng_name_version(&txn->name, txn->bucket, txn->key, txn->key_len, gone->number);
+        rv = eng_body_begin(&txn->body, eng_body_need(txn->name.len, 0, 0) + eng_version_head_need(txn));
+        if (rv != 0)
+                return rv;
+        eng_txn_take_seq(txn);
+        eng_body_delete(&txn->body, &txn->name);
+        if (newest && now == NULL)
+                eng_body_delete(&txn->body, &name);
+        else if (newest || null)
+                rv = eng_version_head(txn, now, &versions);
+        return rv;
+}

@@ -40,6 +40,16 @@ int eng_version_head(struct eng_txn *txn, const struct eng_buf *newest, const st
 /* Bytes of a record that it takes. */
 size_t eng_version_head_need(const struct eng_txn *txn);
 
+/* A version to be deleted. */
+struct eng_gone_version {
+        uint64_t number;
+        struct fmt_head versions;      /* as the key's head has it */
+        const struct eng_buf *head;    /* that row's value */
+        const struct eng_key_scan *next; /* if it is the newest: what was found; its value NULL: no other version */
+};
+/* Builds the record in txn->body: the version's row goes, and the head says what is left. -ENOMEM. */
+int eng_version_build_delete(struct eng_txn *txn, const struct eng_gone_version *gone);
+
 /*
  * A copy of a value with other fields: those in more take the place of its own of the same kind, a
  * field of 0 bytes removes its own. NULL: no memory.
