@@ -16,7 +16,9 @@ struct version_call {
         sem_t done;
         int rv;
         uint64_t bucket;
-        const char *key;
+        struct eng_str key;
+        uint64_t seed;
+        struct eng_version *made;
         const struct eng_version *version;
         const struct eng_bucket_rules *rules;
         const struct eng_extras_change *change;
@@ -93,16 +95,59 @@ static void version_deleted(void *arg, int rv, const struct eng_deleted *deleted
 
 static void version_delete(struct version_call *c)
 {
-        struct eng_delete_params params = {.bucket = c->bucket, .key = {c->key, strlen(c->key)}, .version = c->version};
+        struct eng_delete_params params = {.bucket = c->bucket, .key = c->key, .version = c->version};
 
         eng_delete(c->sf->store, &params, version_deleted, c);
 }
 
-int sv_delete(struct sf *sf, uint64_t bucket, const char *key, const struct eng_version *version, struct eng_deleted *out)
+int sv_delete_key(struct sf *sf, uint64_t bucket, struct eng_str key, const struct eng_version *version, struct eng_deleted *out)
 {
         struct version_call c = {.bucket = bucket, .key = key, .version = version, .deleted = out};
 
         return version_call(sf, 0, &c, version_delete);
+}
+
+int sv_delete(struct sf *sf, uint64_t bucket, const char *key, const struct eng_version *version, struct eng_deleted *out)
+{
+        return sv_delete_key(sf, bucket, (struct eng_str){key, strlen(key)}, version, out);
+}
+
+static void version_put_done(void *arg, int rv, const struct eng_object *object)
+{
+        struct version_call *c = arg;
+
+        if (rv == 0)
+                *c->made = object->version;
+        version_call_end(c, rv);
+}
+
+/* It is small: nothing is waited for. */
+static void version_put_woken(void *arg)
+{
+        (void)arg;
+}
+
+static void version_put(struct version_call *c)
+{
+        struct eng_put_params params = {.bucket = c->bucket, .key = c->key, .size = sizeof(c->seed), .wake = version_put_woken};
+        struct eng_put_commit commit = {.attrs = "", .attrs_len = 0};
+        struct eng_put *put;
+        int rv = eng_put_open(c->sf->store, &params, &put);
+
+        if (rv != 0) {
+                version_call_end(c, rv);
+                return;
+        }
+        assert(eng_put_write(put, &c->seed, sizeof(c->seed)) == sizeof(c->seed));
+        memcpy(commit.etag, &c->seed, sizeof(c->seed));
+        eng_put_commit(put, &commit, version_put_done, c);
+}
+
+int sv_put(struct sf *sf, uint64_t bucket, struct eng_str key, uint64_t seed, struct eng_version *out)
+{
+        struct version_call c = {.bucket = bucket, .key = key, .seed = seed, .made = out};
+
+        return version_call(sf, 0, &c, version_put);
 }
 
 static void extras_were_set(void *arg, int rv, const struct eng_object *object)
@@ -113,13 +158,13 @@ static void extras_were_set(void *arg, int rv, const struct eng_object *object)
 
 static void version_extras(struct version_call *c)
 {
-        eng_extras_set(c->sf->store, c->bucket, (struct eng_str){c->key, strlen(c->key)}, c->version, c->change, extras_were_set, c);
+        eng_extras_set(c->sf->store, c->bucket, c->key, c->version, c->change, extras_were_set, c);
 }
 
 int sv_extras(struct sf *sf, uint64_t bucket, const char *key, const struct eng_version *version,
               const struct eng_extras_change *change)
 {
-        struct version_call c = {.bucket = bucket, .key = key, .version = version, .change = change};
+        struct version_call c = {.bucket = bucket, .key = {key, strlen(key)}, .version = version, .change = change};
 
         return version_call(sf, 0, &c, version_extras);
 }

@@ -12,6 +12,9 @@ void sv_rules(struct sf *sf, uint64_t bucket, const struct eng_bucket_rules *rul
 /* The same for no more than a state. */
 void sv_versioning(struct sf *sf, uint64_t bucket, enum eng_versioning state);
 
+/* A small object under a key of any bytes; *out: the version that it is. */
+int sv_put(struct sf *sf, uint64_t bucket, struct eng_str key, uint64_t seed, struct eng_version *out);
+int sv_delete_key(struct sf *sf, uint64_t bucket, struct eng_str key, const struct eng_version *version, struct eng_deleted *out);
 /* version NULL: of the key's object. */
 int sv_delete(struct sf *sf, uint64_t bucket, const char *key, const struct eng_version *version, struct eng_deleted *out);
 int sv_extras(struct sf *sf, uint64_t bucket, const char *key, const struct eng_version *version,
