@@ -190,7 +190,7 @@ static size_t scan_common_prefix(const struct eng_op *op, const uint8_t *name, s
         found = name + op->scan.prefix_len;
         do /* the second byte of an escape is none of the key's */
                 found = memmem(found, len - (size_t)(found - name), op->scan.delimiter, op->scan.delimiter_len);
-        while (found != NULL && tail != 0 && found[0] == 0xff && found[-1] == 0 && ++found <= name + len);
+        while (found != NULL && tail != 0 && found > name + 9 && found[0] == 0xff && found[-1] == 0 && ++found <= name + len);
         return found == NULL ? 0 : (size_t)(found - name) + op->scan.delimiter_len;
 }
 

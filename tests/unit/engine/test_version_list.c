@@ -27,6 +27,7 @@ struct model_version {
         struct eng_version version;
         uint64_t time, seed;
         bool marker, gone;
+        bool plain;                    /* it has no number yet, and is listed behind any */
 };
 
 struct model {
@@ -75,11 +76,20 @@ static void model_add(struct model *m, const uint8_t *key, size_t len, const str
         unsigned i;
 
         assert_true(m->count <= MODEL_MOST);
-        *v = (struct model_version){.key_len = len, .version = *version, .time = ++m->time, .seed = seed, .marker = marker};
+        *v = (struct model_version){
+                .key_len = len, .version = *version, .time = ++m->time, .seed = seed, .marker = marker};
         memcpy(v->key, key, len);
-        for (i = 0; is_null(v) && i + 1 < m->count; i++)
-                if (is_null(&m->items[i]) && compare_keys(m->items[i].key, m->items[i].key_len, key, len) == 0)
-                        m->items[i].gone = true;
+        v->plain = version->number == 0 && !marker;
+        for (i = 0; i + 1 < m->count; i++) {
+                struct model_version *other = &m->items[i];
+
+                if (other->gone || compare_keys(other->key, other->key_len, key, len) != 0)
+                        continue;
+                if (is_null(v) && is_null(other))
+                        other->gone = true;
+                v->plain = v->plain && is_null(other) && other->plain;
+                other->plain = false;
+        }
 }
 
 static void change_put(struct model *m)
@@ -195,7 +205,7 @@ static bool is_behind(const struct model *m, const struct eng_list_params *p, co
         if (c != 0 || !start->inside)
                 return c > 0;
         if (start->version.number != 0)
-                return v->time < start->time;
+                return v->plain || v->time < start->time;
         for (i = 0; i < m->count; i++)
                 if (!m->items[i].gone && is_null(&m->items[i]) && compare_keys(m->items[i].key, m->items[i].key_len, after, p->after.len) == 0)
                         return v->time < m->items[i].time;
@@ -253,7 +263,7 @@ static unsigned model_list(struct model *m, const struct eng_list_params *p, con
                         bool inside = start->inside && !null_is_gone(m, p, start) &&
                                       compare_keys(v->key, v->key_len, (const uint8_t *)p->after.data, p->after.len) == 0;
 
-                        e->latest = !same_key_before(out, count, v) && !inside;
+                        e->latest = v->plain || (!same_key_before(out, count, v) && !inside);
                         e->marker = v->marker;
                         e->version = v->version;
                         e->seed = v->seed;
@@ -266,6 +276,29 @@ static unsigned model_list(struct model *m, const struct eng_list_params *p, con
 
 /* ---- pages ----------------------------------------------------------------------------------- */
 
+static void show_bytes(const char *what, struct eng_str s)
+{
+        size_t i;
+
+        print_message(" %s=", what);
+        for (i = 0; i < s.len; i++)
+                print_message("%02x", (uint8_t)s.data[i]);
+}
+
+static void show_page(const struct eng_list_params *p, const struct start *start, const struct sv_entry *page, unsigned count)
+{
+        unsigned i;
+
+        show_bytes("prefix", p->prefix);
+        show_bytes("delimiter", p->delimiter);
+        show_bytes("after", p->after);
+        print_message(" max=%u inside=%d number=%llu\n", p->max, start->inside, (unsigned long long)start->version.number);
+        for (i = 0; i < count; i++) {
+                show_bytes(page[i].is_prefix ? "common" : "key", (struct eng_str){page[i].key, page[i].key_len});
+                print_message(" seed=%llu number=%llu\n", (unsigned long long)page[i].seed, (unsigned long long)page[i].version.number);
+        }
+}
+
 static void compare_page(struct model *m, const struct eng_list_params *p, const struct start *start, struct sv_entry *out, unsigned *count,
                          bool *more)
 {
@@ -276,6 +309,10 @@ static void compare_page(struct model *m, const struct eng_list_params *p, const
         assert_non_null(expected);
         expected_count = model_list(m, p, start, expected, &expected_more);
         assert_int_equal(sv_list(&m->sf, p, start->inside ? &start->version : NULL, out, count, more), 0);
+        if (*count != expected_count || memcmp(out, expected, expected_count * sizeof(*out)) != 0) {
+                show_page(p, start, expected, expected_count);
+                show_page(p, start, out, *count);
+        }
         assert_int_equal(*count, expected_count);
         for (i = 0; i < expected_count; i++)
                 assert_memory_equal(&out[i], &expected[i], sizeof(out[i]));
