@@ -640,6 +640,7 @@ struct eng_list_params {
         struct eng_str after;             /* names > after (exclusive); with after_inclusive: >= */
         bool after_inclusive;
         bool want_attrs;
+        bool hide_markers;                /* keys whose newest version is a delete marker are left out, as clients see a bucket */
         unsigned max;                     /* entries + common prefixes, 1..1,001 */
 };
 
@@ -651,6 +652,9 @@ struct eng_list_entry {
 /* entries in bytewise order, valid during the callback; more: there are further ones. */
 typedef void (*eng_list_done)(void *arg, int rv, const struct eng_list_entry *entries, unsigned count, bool more);
 /*
+ * Without hide_markers it says what there is: of a bucket (no prefix, delimiter, or after) without a
+ * single object it lists keys of versions, should there be some that no object stands for.
+ *
  * A common prefix that is <= after (or equal to it) is not given again: a caller that continues
  * after a common prefix passes that prefix as after and gets neither it nor what lies under it.
  */

@@ -206,13 +206,13 @@ struct eng_op {
                         uint32_t most;            /* bytes, 1..ENG_SCRUB_STRETCH */
                         bool yield;               /* -EAGAIN while anybody else reads from the drive */
                         bool ended;               /* answer: the round is over */
-                        bool damaged;             /* answer: the shard that these name is damaged; or, with a name, the record of that name's value */
+                        bool damaged;             /* answer: the shard that these name is damaged; or, with names, the record of those names' values */
                         bool gap;                 /* answer: places were found damaged of which nobody can tell all that stands there: names are to be compared.
                                                      READ: since the last answer; LOAD: COMPARED has not come since. Remembered over restarts */
                         bool more;                /* answer: of those places some are not remembered; the next round finds them again */
                         uint32_t gaps;            /* answer: such places that are remembered */
                         uint64_t gaps_dropped;    /* answer: and those that were not, since the drive was opened */
-                        struct eng_buf *name;     /* answer; NULL: none */
+                        struct eng_buf *names;    /* answer: | length u16 | name | of each; NULL: none */
                         uint8_t object_id[FMT_ID];
                         uint32_t stripe;
                         uint8_t shard;

@@ -116,5 +116,5 @@ void eng_filter_drop_answer(struct eng_op *op)
         if (op->kind == ENG_OP_OWNED)
                 eng_buf_unref(op->owned.bits);
         if (op->kind == ENG_OP_SCRUB)
-                eng_buf_unref(op->scrub.name);
+                eng_buf_unref(op->scrub.names);
 }

@@ -187,8 +187,10 @@ static size_t scan_common_prefix(const struct eng_op *op, const uint8_t *name, s
                 len -= tail; /* the key only: what follows may hold any byte */
         if (len < op->scan.prefix_len)
                 return 0;
-        found = memmem(name + op->scan.prefix_len, len - op->scan.prefix_len, op->scan.delimiter,
-                       op->scan.delimiter_len);
+        found = name + op->scan.prefix_len;
+        do /* the second byte of an escape is none of the key's */
+                found = memmem(found, len - (size_t)(found - name), op->scan.delimiter, op->scan.delimiter_len);
+        while (found != NULL && tail != 0 && found > name + 9 && found[0] == 0xff && found[-1] == 0 && ++found <= name + len);
         return found == NULL ? 0 : (size_t)(found - name) + op->scan.delimiter_len;
 }
 
@@ -233,18 +235,17 @@ static int seek_objects(struct scan *scan)
         return eng_stream_seek(&scan->objects, from, len, false);
 }
 
-/* The version's name of a plain object, as far as its end mark; value: adds its number. */
-static void name_object(struct scan *scan, const struct eng_cursor *object, const uint8_t *value)
+/*
+ * The version's name that a plain object is given by. Its number is one that no version has, and the
+ * last of its key: a page that ended with the plain object goes on behind the version that it has
+ * become since, and members that number it differently give it the same name.
+ */
+static void name_object(struct scan *scan, const struct eng_cursor *object)
 {
-        uint64_t bucket, seq;
+        uint64_t bucket;
 
         memcpy(&bucket, object->name + 1, sizeof(bucket));
-        if (value == NULL) {
-                eng_name_versions(&scan->made, be64toh(bucket), object->name + 9, object->name_len - 9);
-                return;
-        }
-        memcpy(&seq, value + offsetof(struct fmt_value, seq), sizeof(seq));
-        eng_name_version(&scan->made, be64toh(bucket), object->name + 9, object->name_len - 9, seq);
+        eng_name_version(&scan->made, be64toh(bucket), object->name + 9, object->name_len - 9, 0);
 }
 
 static bool is_object_name(const struct eng_cursor *cursor)
@@ -252,23 +253,16 @@ static bool is_object_name(const struct eng_cursor *cursor)
         return cursor != NULL && cursor->name_len > 9 && cursor->name_len <= 9 + ENG_KEY_MAX && cursor->name[0] == FMT_SPACE_OBJECT;
 }
 
-/*
- * Which of the two streams goes on: an object comes before its versions, of which it has none if it
- * is a plain one.
- */
+/* Which of the two streams goes on: an object comes behind its versions, of which a plain one has none. */
 static void choose_stream(struct scan *scan)
 {
         const struct eng_cursor *object = eng_stream_least(&scan->objects);
-        const uint8_t *value;
-        size_t len;
 
         if (!is_object_name(object))
                 return;
-        name_object(scan, object, NULL);
+        name_object(scan, object);
         if (scan->cursor != NULL && eng_name_compare(scan->made.data, scan->made.len, scan->cursor->name, scan->cursor->name_len) > 0)
                 return;
-        if (eng_stream_value(&scan->objects, object, &value, &len))
-                name_object(scan, object, value);
         scan->plain = true;
         scan->cursor = object;
         scan->name = scan->made.data;

@@ -152,8 +152,8 @@ static void log_scrub_answer(struct eng_log_scrubbing *s, int rv)
         }
         s->op = NULL;
         if (op != NULL && rv != 0) {
-                eng_buf_unref(op->scrub.name);
-                op->scrub.name = NULL;
+                eng_buf_unref(op->scrub.names);
+                op->scrub.names = NULL;
         }
         if (op != NULL)
                 eng_local_answer(op, rv);
@@ -223,46 +223,65 @@ static int name_lives(struct eng_log_scrubbing *s, const struct fmt_record *rec,
         return rv;
 }
 
+/* Adds a name to the op's. -ENOMEM. */
+static int scrub_log_add_name(struct eng_op *op, const struct eng_mut *mut)
+{
+        struct eng_buf *before = op->scrub.names;
+        uint16_t len = (uint16_t)mut->name_len;
+        size_t had = before == NULL ? 0 : before->len;
+        struct eng_buf *names = eng_buf_new(had + sizeof(len) + len);
+
+        if (names == NULL)
+                return -ENOMEM;
+        if (had != 0)
+                memcpy(names->data, before->data, had);
+        memcpy(names->data + had, &len, sizeof(len));
+        memcpy(names->data + had + sizeof(len), mut->name, len);
+        eng_buf_unref(before);
+        op->scrub.names = names;
+        return 0;
+}
+
 /*
- * The name in a damaged record whose value stands there. 1: it is the op's; 0: none can be told;
- * negative errno. alone: the record has no other names.
+ * The names in a damaged record whose values stand there: that of a version has two. 1: they are the
+ * op's; 0: none can be told; negative errno. all: the record has no other names.
  */
-static int scrub_log_find_name(struct eng_log_scrubbing *s, const struct fmt_record *rec, bool *alone)
+static int scrub_log_find_names(struct eng_log_scrubbing *s, const struct fmt_record *rec, bool *all)
 {
         const uint8_t *body = bytes_at(s, rec->position, sizeof(*rec) + rec->body_len);
         struct eng_mut mut;
         size_t pos = 0;
-        unsigned names = 0;
+        unsigned names = 0, found = 0;
         int rv = 0;
 
-        *alone = false;
+        *all = false;
         if (body == NULL || (rec->type != FMT_RECORD_PG && rec->type != FMT_RECORD_COPY))
                 return 0;
         body += sizeof(*rec);
         while (rv == 0 && eng_rec_next(body, rec->body_len, rec->inline_len, &pos, &mut) == 1) {
                 names++;
                 rv = mut.kind == FMT_MUT_PUT ? name_lives(s, rec, &mut) : 0;
-                if (rv == 1)
-                        s->op->scrub.name = eng_buf_new(mut.name_len);
-                if (rv == 1 && s->op->scrub.name == NULL)
-                        rv = -ENOMEM;
-                if (rv == 1)
-                        memcpy(s->op->scrub.name->data, mut.name, mut.name_len);
+                if (rv == 1) {
+                        found++;
+                        rv = scrub_log_add_name(s->op, &mut);
+                }
         }
-        *alone = rv == 1 && names == 1 && pos + rec->inline_len == rec->body_len;
-        return rv;
+        if (rv < 0)
+                return rv;
+        *all = names == found && pos + rec->inline_len == rec->body_len;
+        return found > 0;
 }
 
 /* 0, or negative errno: to be tried again. */
 static int record_damaged(struct eng_log_scrubbing *s, const struct fmt_record *rec)
 {
         uint64_t end = rec->position + eng_rec_size(rec->body_len);
-        bool alone;
-        int rv = scrub_log_find_name(s, rec, &alone);
+        bool all;
+        int rv = scrub_log_find_names(s, rec, &all);
 
         if (rv < 0)
                 return rv;
-        eng_rot_add_gap(s->l, state_of(s)->segment, rec->position, end, alone);
+        eng_rot_add_gap(s->l, state_of(s)->segment, rec->position, end, all && rv == 1);
         if (s->lost)
                 eng_local_read_error(s->l, state_of(s)->segment, rec->position);
         if (rv == 1) {

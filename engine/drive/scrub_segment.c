@@ -611,7 +611,7 @@ void eng_scrub_op(struct eng_local *l, struct eng_op *op)
         int rv = scrub_check(l, op);
 
         op->scrub.ended = op->scrub.damaged = op->scrub.gap = false;
-        op->scrub.name = NULL;
+        op->scrub.names = NULL;
         eng_rot_tell(l, op);
         if (rv == 0 && op->scrub.what == ENG_SCRUB_READ) {
                 if ((op->scrub.state.segment & ENG_UNREADABLE_LOG) != 0)

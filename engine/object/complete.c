@@ -33,8 +33,8 @@ struct complete_txn {
         eng_mask scan_tried;
         unsigned scan_slot;            /* that was asked last */
         struct eng_words words;        /* of members that lack a part that is named */
-        struct eng_bucket_rules rules;
-        struct eng_key_rows rows;
+        struct eng_key_look look;
+        struct eng_key_scan versions;  /* for the one that the upload made */
         struct eng_buf *upload;        /* the upload's value: it has the object's tags, retention and hold */
         struct eng_buf *value;         /* the object: made, or found made before */
         eng_put_done done;
@@ -104,8 +104,8 @@ static int complete_build_plain(struct complete_txn *c, const struct eng_name *u
 static int complete_build_version(struct complete_txn *c, const struct eng_name *upload, const uint8_t (*ids)[FMT_ID])
 {
         struct eng_new_version version = {
-                .rows = &c->rows,
-                .null = c->rules.versioning == ENG_VERSIONING_SUSPENDED,
+                .rows = &c->look.rows,
+                .rules = &c->look.rules,
                 .value = c->value,
                 .upload = upload,
                 .ids = ids,
@@ -119,11 +119,6 @@ static int complete_build_version(struct complete_txn *c, const struct eng_name 
         eng_buf_unref(c->value);
         c->value = value;
         return 0;
-}
-
-static bool makes_version(const struct complete_txn *c)
-{
-        return c->rules.versioning == ENG_VERSIONING_ENABLED || c->rows.state == ENG_KEY_VERSIONS;
 }
 
 static int complete_build(struct complete_txn *c)
@@ -144,7 +139,7 @@ static int complete_build(struct complete_txn *c)
         c->value = object_value(c);
         if (c->value == NULL)
                 rv = -ENOMEM;
-        else if (makes_version(c))
+        else if (eng_key_makes_version(&c->look))
                 rv = complete_build_version(c, &upload, (const uint8_t(*)[FMT_ID])ids);
         else
                 rv = complete_build_plain(c, &upload, (const uint8_t(*)[FMT_ID])ids);
@@ -198,8 +193,8 @@ static void finish_or_append(struct complete_txn *c, int rv)
 {
         if (rv != 0)
                 eng_txn_finish(&c->txn, rv);
-        else if (c->rules.versioning == ENG_VERSIONING_ENABLED && c->rows.state == ENG_KEY_PLAIN)
-                eng_version_convert(&c->txn, &c->rows, complete_append);
+        else if (c->look.rules.versioning == ENG_VERSIONING_ENABLED && c->look.rows.state == ENG_KEY_PLAIN)
+                eng_version_convert(&c->txn, &c->look.rows, complete_append);
         else
                 complete_append(&c->txn);
 }
@@ -319,20 +314,32 @@ static void scan_parts(struct complete_txn *c)
 
 /* ---- the conditions -------------------------------------------------------------------------- */
 
-static void object_checked(struct eng_txn *txn, int rv)
+/*
+ * What is to die may die. The object's bytes, if they are to be recorded again, stay where the lookup
+ * left them: a lookup of the null version follows only where there is nothing to convert.
+ */
+static void complete_may_replace(struct eng_txn *txn, int rv)
 {
         struct complete_txn *c = complete_of(txn);
 
-        if (rv == 0 || rv == -ENOENT) {
-                c->rows = eng_key_rows_of(txn, rv);
-                rv = eng_condition_check(&c->condition, eng_key_present(txn, &c->rows));
-        }
         if (rv != 0) {
                 eng_txn_finish(txn, rv);
                 return;
         }
         eng_words_begin(&c->words, &txn->at->view, txn->pg);
         begin_parts(c);
+}
+
+static void object_checked(struct eng_txn *txn, int rv)
+{
+        struct complete_txn *c = complete_of(txn);
+
+        if (rv == 0)
+                rv = eng_key_condition(&c->look, &c->condition);
+        if (rv != 0)
+                eng_txn_finish(txn, rv);
+        else
+                eng_key_may_replace(&c->look, complete_may_replace);
 }
 
 /* 0: the object was made of these very parts. */
@@ -349,22 +356,13 @@ static int made_of(const struct complete_txn *c, const struct eng_buf *value)
         return i == c->count ? 0 : -EINVAL;
 }
 
-/*
- * The upload is gone: the answer is the same as before if the object was made by it, of the same
- * parts.
- */
+/* A row of the key that may be what the upload made. */
 static void complete_repeated(struct eng_txn *txn, int rv)
 {
         struct complete_txn *c = complete_of(txn);
-        struct fmt_head versions;
 
         if (rv == 0 && memcmp(eng_value_head(txn->old->data)->upload_id, c->upload_id, FMT_ID) != 0)
                 rv = -ENOENT;
-        if (rv == 0 && eng_value_head_field(txn->old->data, txn->old->len, &versions)) {
-                eng_name_version(&txn->name, txn->bucket, txn->key, txn->key_len, versions.newest);
-                eng_txn_lookup(txn, 0, complete_repeated);
-                return;
-        }
         if (rv == 0)
                 rv = made_of(c, txn->old);
         if (rv == 0)
@@ -372,29 +370,65 @@ static void complete_repeated(struct eng_txn *txn, int rv)
         eng_txn_finish(txn, rv);
 }
 
-static void upload_checked(struct eng_txn *txn, int rv)
+static void complete_version_found(struct eng_key_scan *scan, int rv)
 {
-        struct complete_txn *c = complete_of(txn);
-        bool converts = c->rules.versioning == ENG_VERSIONING_ENABLED;
+        struct complete_txn *c = container_of(scan, struct complete_txn, versions);
+        struct eng_txn *txn = &c->txn;
 
-        if (rv != 0 && rv != -ENOENT) {
+        eng_buf_unref(scan->value);
+        scan->value = NULL;
+        if (rv != 0) {
                 eng_txn_finish(txn, rv);
                 return;
         }
-        eng_name_object(&txn->name, txn->bucket, txn->key, txn->key_len);
+        eng_name_version(&txn->name, txn->bucket, txn->key, txn->key_len, scan->head.newest);
+        eng_txn_lookup(txn, 0, complete_repeated);
+}
+
+/*
+ * The upload is gone: the answer is the same as before if it made the object, or one of the key's
+ * versions, of the same parts.
+ */
+static void repeated_key_found(struct eng_txn *txn, int rv)
+{
+        struct complete_txn *c = complete_of(txn);
+        struct fmt_head versions;
+
+        if (rv != 0 || !eng_value_head_field(txn->old->data, txn->old->len, &versions)) {
+                complete_repeated(txn, rv);
+                return;
+        }
+        c->versions.what = ENG_SCAN_UPLOAD;
+        c->versions.done = complete_version_found;
+        memcpy(c->versions.upload_id, c->upload_id, FMT_ID);
+        eng_key_scan_start(&c->versions, txn);
+}
+
+static void upload_checked(struct eng_txn *txn, int rv)
+{
+        struct complete_txn *c = complete_of(txn);
+        bool converts = c->look.rules.versioning == ENG_VERSIONING_ENABLED;
+
         if (rv == 0) {
                 c->upload = eng_buf_ref(txn->old);
-                eng_txn_lookup(txn, converts ? ENG_OP_WANT_INLINE : 0, object_checked);
+                eng_key_look(&c->look, txn, converts ? ENG_OP_WANT_INLINE : 0, object_checked);
+        } else if (rv == -ENOENT) {
+                eng_name_object(&txn->name, txn->bucket, txn->key, txn->key_len);
+                eng_txn_lookup(txn, 0, repeated_key_found);
         } else {
-                eng_txn_lookup(txn, 0, complete_repeated);
+                eng_txn_finish(txn, rv);
         }
 }
 
 static void complete_prepare(struct eng_txn *txn)
 {
         struct complete_txn *c = complete_of(txn);
+        int rv = eng_txn_rules(txn, &c->look.rules);
 
-        c->rules = eng_txn_rules(txn);
+        if (rv != 0) {
+                eng_txn_finish(txn, rv);
+                return;
+        }
         eng_new_id(txn->at, c->id);
         eng_name_upload(&txn->name, txn->bucket, txn->key, txn->key_len, c->upload_id);
         eng_txn_lookup(txn, 0, upload_checked);

@@ -5,9 +5,8 @@
  * A txn (txn.c): prepare() runs on the key's primary loop with the key locked, done() on the home
  * loop. Which record it is: docs/design/versions.md, "Changes".
  *
- * When the newest version is deleted, the key's head must name the next one. Two members are asked
- * for it where two speak for the group, and the newer of their answers counts: a row that one
- * member lost must not make an older version the current one (V8).
+ * When the newest version is deleted, the key's head must name the next one, which is searched for
+ * (V8). A head that names a version whose row is gone is put right by a delete of that version.
  */
 #include "engine/object/object.h"
 #include "engine/object/version.h"
@@ -27,17 +26,10 @@ struct delete_txn {
         eng_delete_done done;
         void *arg;
         /* owner: primary loop */
-        struct eng_bucket_rules rules;
-        struct eng_key_rows rows;
+        struct eng_key_look look;
         struct eng_buf *head;          /* of the key, while one of its versions is deleted */
         uint64_t number;               /* of that version */
-        struct eng_op scan;            /* for the next newest */
-        struct eng_name from, to;
-        unsigned slot;                 /* that was asked last */
-        eng_mask asked;
-        unsigned answers;
-        uint64_t next;                 /* 0: none so far */
-        struct eng_buf *next_value;
+        struct eng_key_scan next;      /* for the next newest */
 };
 
 static void object_delete_prepare(struct eng_txn *txn);
@@ -53,12 +45,13 @@ static struct delete_txn *delete_of(struct eng_txn *txn)
 static void delete_put_marker(struct eng_txn *txn)
 {
         struct delete_txn *del = delete_of(txn);
-        struct eng_new_version version = {
-                .rows = &del->rows, .null = del->rules.versioning != ENG_VERSIONING_ENABLED, .marker = true};
+        struct eng_new_version version = {.rows = &del->look.rows, .rules = &del->look.rules, .marker = true};
         struct eng_object object;
         struct eng_buf *value;
-        int rv = eng_version_build(txn, &version, &value);
+        int rv = eng_txn_grows(txn);
 
+        if (rv == 0)
+                rv = eng_version_build(txn, &version, &value);
         if (rv != 0) {
                 eng_txn_finish(txn, rv);
                 return;
@@ -70,176 +63,144 @@ static void delete_put_marker(struct eng_txn *txn)
         eng_txn_append(txn);
 }
 
+static void delete_may_replace(struct eng_txn *txn, int rv)
+{
+        struct delete_txn *del = delete_of(txn);
+
+        if (rv != 0)
+                eng_txn_finish(txn, rv);
+        else if (del->look.rules.versioning == ENG_VERSIONING_ENABLED && del->look.rows.state == ENG_KEY_PLAIN)
+                eng_version_convert(txn, &del->look.rows, delete_put_marker);
+        else
+                delete_put_marker(txn);
+}
+
 static void delete_object(struct delete_txn *del)
 {
         struct eng_txn *txn = &del->txn;
 
-        if (del->rules.versioning == ENG_VERSIONING_NEVER && del->rows.state != ENG_KEY_VERSIONS) {
-                if (del->deleted.existed)
-                        eng_txn_delete_name(txn);
-                else
-                        eng_txn_finish(txn, 0);
-        } else if (del->rules.versioning == ENG_VERSIONING_ENABLED && del->rows.state == ENG_KEY_PLAIN) {
-                eng_version_convert(txn, &del->rows, delete_put_marker);
-        } else {
-                delete_put_marker(txn);
-        }
+        if (del->look.rules.versioning != ENG_VERSIONING_NEVER || del->look.rows.state == ENG_KEY_VERSIONS)
+                eng_key_may_replace(&del->look, delete_may_replace);
+        else if (del->deleted.existed)
+                eng_txn_delete_name(txn);
+        else
+                eng_txn_finish(txn, 0);
 }
 
 /* ---- a version ------------------------------------------------------------------------------- */
 
-/* Two mutations at most, beside the head: there is always room for them. */
 static void delete_append_version(struct delete_txn *del)
 {
-        struct eng_txn *txn = &del->txn;
-        struct fmt_head versions = del->rows.versions;
-        bool newest = versions.newest == del->number, null = versions.null_number == del->number;
-        const struct eng_buf *now = newest ? del->next_value : del->head;
-        struct eng_name name;
-        int rv;
+        struct eng_gone_version gone = {
+                .number = del->number, .versions = del->look.rows.versions, .head = del->head, .next = &del->next};
+        int rv = eng_version_build_delete(&del->txn, &gone);
 
-        if (null)
-                versions.null_number = 0;
-        if (null)
-                memset(versions.null_id, 0, sizeof(versions.null_id));
-        if (newest)
-                versions.newest = del->next;
-        eng_name_object(&name, txn->bucket, txn->key, txn->key_len);
-        rv = eng_body_begin(&txn->body, eng_body_need(txn->name.len, 0, 0) + eng_version_head_need(txn));
-        if (rv == 0) {
-                eng_txn_take_seq(txn);
-                eng_body_delete(&txn->body, &txn->name);
-                if (newest && now == NULL)
-                        eng_body_delete(&txn->body, &name);
-                else if (newest || null)
-                        rv = eng_version_head(txn, now, &versions);
-        }
         if (rv == 0)
-                eng_txn_append(txn);
+                eng_txn_append(&del->txn);
         else
-                eng_txn_finish(txn, rv);
+                eng_txn_finish(&del->txn, rv);
 }
 
-static void delete_find_next(struct delete_txn *del);
-
-static int delete_keep_next(struct delete_txn *del, const struct eng_scan_entry *e)
+static void delete_next_found(struct eng_key_scan *scan, int rv)
 {
-        const uint8_t *name = (const uint8_t *)(e + 1);
-        uint64_t number;
-        struct eng_buf *value;
+        struct delete_txn *del = container_of(scan, struct delete_txn, next);
 
-        if (e->name_len <= sizeof(number) || name[0] != FMT_SPACE_VERSION || e->value_len < sizeof(struct fmt_value))
-                return -EIO;
-        number = eng_name_version_number(name, e->name_len);
-        if (number <= del->next)
-                return 0;
-        value = eng_buf_new(sizeof(struct fmt_value));
-        if (value == NULL)
-                return -ENOMEM;
-        memcpy(value->data, name + e->name_len, sizeof(struct fmt_value));
-        eng_buf_unref(del->next_value);
-        del->next_value = value;
-        del->next = number;
-        return 0;
-}
-
-static void delete_next_found(struct eng_op *op)
-{
-        struct delete_txn *del = container_of(op, struct delete_txn, scan);
-        int rv = 0;
-
-        assert(del->txn.state == ENG_TXN_PREPARE);
-        if (op->result == 0) {
-                if (eng_may_say_absent(&del->txn.at->view, del->txn.pg, del->slot))
-                        del->answers++;
-                if (op->scan.count > 0)
-                        rv = delete_keep_next(del, (const struct eng_scan_entry *)op->scan.entries->data);
-                eng_buf_unref(op->scan.entries);
-        }
-        if (rv != 0)
+        if (rv != 0 && rv != -ENOENT)
                 eng_txn_finish(&del->txn, rv);
         else
-                delete_find_next(del);
+                delete_append_version(del);
 }
 
-static void delete_find_next(struct delete_txn *del)
+/* The version's row goes, or is gone already and leaves its head behind. */
+static void delete_row(struct delete_txn *del)
 {
-        struct eng_txn *txn = &del->txn;
-        struct eng_op *op = &del->scan;
-        int slot = del->answers >= ENG_ABSENT_SURE ? -1 : eng_pg_reader(txn->at, txn->pg, del->asked);
-
-        if (slot < 0) {
-                if (del->answers == 0)
-                        eng_txn_finish(txn, -EHOSTDOWN);
-                else
-                        delete_append_version(del);
+        if (del->look.rows.versions.newest != del->number) {
+                delete_append_version(del);
                 return;
         }
-        del->slot = (unsigned)slot;
-        del->asked |= eng_bit(del->slot);
-        del->from = del->to = txn->name;
-        del->to.len = (uint16_t)(del->to.len - sizeof(uint64_t)); /* all versions of the key */
-        eng_name_successor(&del->to);
-        memset(op, 0, sizeof(*op));
-        op->kind = ENG_OP_SCAN;
-        op->epoch = txn->at->view.epoch;
-        op->done = delete_next_found;
-        op->scan.from = del->from.data;
-        op->scan.from_len = del->from.len;
-        op->scan.after = true;
-        op->scan.to = del->to.data;
-        op->scan.to_len = del->to.len;
-        op->scan.max = 1;
-        eng_drive_submit(txn->store->members[slot].drive, op);
+        del->next.what = ENG_SCAN_NEWEST;
+        del->next.skip = del->number;
+        del->next.done = delete_next_found;
+        eng_key_scan_start(&del->next, &del->txn);
 }
 
-static bool is_wanted_version(const struct delete_txn *del, const struct eng_object *found)
+static bool head_names(const struct delete_txn *del)
+{
+        const struct fmt_head *versions = &del->look.rows.versions;
+
+        return del->look.rows.state == ENG_KEY_VERSIONS && (versions->newest == del->number || versions->null_number == del->number);
+}
+
+static bool delete_wants(const struct delete_txn *del, const struct eng_object *found)
 {
         return del->version.number == 0 || memcmp(del->version.random, found->version.random, ENG_VERSION_RANDOM) == 0;
+}
+
+/* 0: it is the one that is to be deleted, and may be. */
+static int check_version(const struct delete_txn *del, const struct eng_buf *value, struct eng_object *found)
+{
+        int rv;
+
+        eng_value_object(value, NULL, found);
+        if (!delete_wants(del, found))
+                return -ENOENT;
+        rv = eng_condition_check(&del->condition, value);
+        return rv != 0 ? rv : eng_version_unprotected(value, del->bypass_governance);
 }
 
 /* The version's row was looked for: a condition is about it. */
 static void delete_version_found(struct eng_txn *txn, int rv)
 {
         struct delete_txn *del = delete_of(txn);
-        bool asks = eng_condition_asks(&del->condition);
         struct eng_object found;
 
-        if (rv == 0) {
-                eng_value_object(txn->old, &txn->name, &found);
-                if (!is_wanted_version(del, &found))
-                        rv = -ENOENT;
+        if (rv == -ENOENT && head_names(del) && !eng_condition_asks(&del->condition)) {
+                delete_row(del);
+                return;
         }
         if (rv == 0)
-                rv = eng_condition_check(&del->condition, txn->old);
-        if (rv == 0)
-                rv = eng_version_unprotected(txn->old, del->bypass_governance);
+                rv = check_version(del, txn->old, &found);
         if (rv != 0) {
-                eng_txn_finish(txn, rv == -ENOENT && !asks ? 0 : rv);
+                eng_txn_finish(txn, rv == -ENOENT && !eng_condition_asks(&del->condition) ? 0 : rv);
                 return;
         }
         del->deleted.existed = true;
         del->deleted.marker = found.marker;
-        if (del->rows.state == ENG_KEY_PLAIN)
+        if (del->look.rows.state == ENG_KEY_PLAIN)
                 eng_txn_delete_name(txn);
-        else if (del->rows.versions.newest == del->number)
-                delete_find_next(del);
         else
-                delete_append_version(del);
+                delete_row(del);
+}
+
+/* A plain object that cannot be read, but is no version: it goes unless it may be protected. */
+static void delete_unread(struct eng_txn *txn, int rv)
+{
+        struct delete_txn *del = delete_of(txn);
+
+        del->deleted.existed = true;
+        eng_name_object(&txn->name, txn->bucket, txn->key, txn->key_len);
+        if (rv != 0)
+                eng_txn_finish(txn, rv);
+        else
+                eng_txn_delete_name(txn);
 }
 
 static void delete_version(struct delete_txn *del)
 {
         struct eng_txn *txn = &del->txn;
+        const struct eng_key_rows *rows = &del->look.rows;
         bool null = del->version.number == 0;
 
         del->deleted.version = del->version;
-        del->number = null ? del->rows.versions.null_number : del->version.number;
-        if (del->rows.state == ENG_KEY_PLAIN && null) {
-                delete_version_found(txn, 0);
+        del->number = null ? rows->versions.null_number : del->version.number;
+        if (rows->state == ENG_KEY_PLAIN && null) {
+                if (rows->unread)
+                        eng_key_may_replace(&del->look, delete_unread);
+                else
+                        delete_version_found(txn, 0);
                 return;
         }
-        if (del->rows.state != ENG_KEY_VERSIONS || del->number == 0) {
+        if (rows->state != ENG_KEY_VERSIONS || del->number == 0) {
                 eng_txn_finish(txn, eng_condition_asks(&del->condition) ? -ENOENT : 0);
                 return;
         }
@@ -256,14 +217,14 @@ static void delete_version(struct delete_txn *del)
  */
 static bool goes_unread(const struct delete_txn *del)
 {
-        return del->txn.words.damaged != 0 && del->rules.versioning == ENG_VERSIONING_NEVER && !eng_condition_asks(&del->condition);
+        return del->txn.words.damaged != 0 && del->look.rules.versioning == ENG_VERSIONING_NEVER && !eng_condition_asks(&del->condition);
 }
 
 static void delete_looked_up(struct eng_txn *txn, int rv)
 {
         struct delete_txn *del = delete_of(txn);
 
-        if (rv != 0 && rv != -ENOENT) {
+        if (rv != 0) {
                 if (!goes_unread(del)) {
                         eng_txn_finish(txn, rv);
                         return;
@@ -272,14 +233,13 @@ static void delete_looked_up(struct eng_txn *txn, int rv)
                 eng_txn_delete_name(txn);
                 return;
         }
-        del->rows = eng_key_rows_of(txn, rv);
-        del->deleted.versioned = del->rules.versioning != ENG_VERSIONING_NEVER;
+        del->deleted.versioned = del->look.rules.versioning != ENG_VERSIONING_NEVER;
         if (del->by_version) {
                 delete_version(del);
                 return;
         }
-        del->deleted.existed = eng_key_present(txn, &del->rows) != NULL;
-        rv = eng_condition_asks(&del->condition) ? eng_condition_check(&del->condition, eng_key_present(txn, &del->rows)) : 0;
+        del->deleted.existed = eng_key_is_present(&del->look.rows);
+        rv = eng_key_condition(&del->look, &del->condition);
         if (rv != 0)
                 eng_txn_finish(txn, rv);
         else
@@ -289,12 +249,13 @@ static void delete_looked_up(struct eng_txn *txn, int rv)
 static void object_delete_prepare(struct eng_txn *txn)
 {
         struct delete_txn *del = delete_of(txn);
-        bool converts;
+        int rv = eng_txn_rules(txn, &del->look.rules);
+        bool converts = !del->by_version && del->look.rules.versioning == ENG_VERSIONING_ENABLED;
 
-        del->rules = eng_txn_rules(txn);
-        converts = !del->by_version && del->rules.versioning == ENG_VERSIONING_ENABLED;
-        eng_name_object(&txn->name, txn->bucket, txn->key, txn->key_len);
-        eng_txn_lookup(txn, converts ? ENG_OP_WANT_INLINE : 0, delete_looked_up);
+        if (rv != 0)
+                eng_txn_finish(txn, rv);
+        else
+                eng_key_look(&del->look, txn, converts ? ENG_OP_WANT_INLINE : 0, delete_looked_up);
 }
 
 static void delete_answered(struct eng_txn *txn)
@@ -303,7 +264,7 @@ static void delete_answered(struct eng_txn *txn)
 
         del->done(del->arg, txn->result, &del->deleted);
         eng_buf_unref(del->head);
-        eng_buf_unref(del->next_value);
+        eng_buf_unref(del->next.value);
         eng_txn_drop(txn);
         free(del);
 }

@@ -146,7 +146,7 @@ static struct eng_get *new_get(struct eng_loop *el)
         return get;
 }
 
-static void get_failed(struct eng_store *store, int rv, eng_get_opened done, void *arg)
+static void get_open_failed(struct eng_store *store, int rv, eng_get_opened done, void *arg)
 {
         eng_early(store, (struct eng_early){.get = done, .arg = arg, .rv = rv});
 }
@@ -158,7 +158,7 @@ static struct eng_get *get_begin(struct eng_store *store, uint64_t bucket, struc
         struct eng_get *get = fit ? new_get(eng_here(store)) : NULL;
 
         if (get == NULL) {
-                get_failed(store, fit ? -ENOMEM : -EINVAL, done, arg);
+                get_open_failed(store, fit ? -ENOMEM : -EINVAL, done, arg);
                 return NULL;
         }
         get->store = store;
@@ -209,7 +209,7 @@ void eng_get_open_name(struct eng_store *store, const struct eng_name *name, eng
         size_t len;
 
         if (eng_name_key(name, &bucket, key, &len) != 0) {
-                get_failed(store, -EINVAL, done, arg);
+                get_open_failed(store, -EINVAL, done, arg);
                 return;
         }
         get = get_begin(store, bucket, (struct eng_str){(const char *)key, len}, ENG_OP_WANT_INLINE, done, arg);

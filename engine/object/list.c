@@ -54,15 +54,68 @@ bool eng_list_params_fit(const struct eng_list_params *p)
 struct list {
         eng_list_done done;
         void *arg;
-        unsigned flags;
+        struct eng_loop *el;
+        bool of_all;                   /* the bucket's; if there are none, its versions are looked at */
+        uint64_t bucket;
+        unsigned max;
 };
+
+static void list_end(struct list *list, int rv, const struct eng_list_entry *entries, unsigned count, bool more)
+{
+        list->done(list->arg, rv, entries, count, more);
+        free(list);
+}
+
+/* Versions that no object's row stands for: there should be none. */
+static void rows_listed(void *arg, int rv, const struct eng_merge_entry *entries, unsigned count, bool more)
+{
+        struct list *list = arg;
+        struct eng_list_entry *out = calloc(count + 1, sizeof(*out));
+        uint8_t *keys = calloc(count + 1, ENG_KEY_MAX);
+        unsigned i;
+
+        if (out == NULL || keys == NULL)
+                rv = -ENOMEM;
+        for (i = 0; rv == 0 && i < count; i++) {
+                struct eng_name name = {.len = entries[i].name_len};
+                uint8_t key[FMT_NAME_MAX];
+                uint64_t bucket;
+
+                memcpy(name.data, entries[i].name, name.len);
+                rv = eng_name_key(&name, &bucket, key, &out[i].name.len) != 0 || out[i].name.len > ENG_KEY_MAX ? -EIO : 0;
+                if (rv != 0)
+                        break;
+                memcpy(keys + (size_t)i * ENG_KEY_MAX, key, out[i].name.len);
+                out[i].name.data = (const char *)keys + (size_t)i * ENG_KEY_MAX;
+                eng_encoded_object(entries[i].value, entries[i].value_len, &out[i].object);
+        }
+        list_end(list, rv, out, rv == 0 ? count : 0, rv == 0 && more);
+        free(keys);
+        free(out);
+}
+
+static void list_rows(struct list *list)
+{
+        struct eng_name from, to;
+        struct eng_merge_params m = {.from = &from, .to = &to, .delimiter = "", .prefix_len = 9, .max = list->max};
+
+        eng_name_space(&from, FMT_SPACE_VERSION, list->bucket);
+        to = from;
+        eng_name_successor(&to);
+        eng_merge_start(list->el, &m, rows_listed, list);
+}
 
 static void listed(void *arg, int rv, const struct eng_merge_entry *entries, unsigned count, bool more)
 {
         struct list *list = arg;
-        struct eng_list_entry *out = calloc(count + 1, sizeof(*out));
+        struct eng_list_entry *out;
         unsigned i;
 
+        if (rv == 0 && count == 0 && list->of_all) {
+                list_rows(list);
+                return;
+        }
+        out = calloc(count + 1, sizeof(*out));
         if (out == NULL)
                 rv = -ENOMEM;
         for (i = 0; rv == 0 && i < count; i++) {
@@ -72,9 +125,8 @@ static void listed(void *arg, int rv, const struct eng_merge_entry *entries, uns
                 if (!out[i].is_prefix)
                         eng_encoded_object(entries[i].value, entries[i].value_len, &out[i].object);
         }
-        list->done(list->arg, rv, out, rv == 0 ? count : 0, rv == 0 && more);
+        list_end(list, rv, out, rv == 0 ? count : 0, rv == 0 && more);
         free(out);
-        free(list);
 }
 
 static void object_range(const struct eng_list_params *p, struct eng_name *from, struct eng_name *to, bool *after)
@@ -107,6 +159,10 @@ void eng_list(struct eng_store *store, const struct eng_list_params *params, eng
         }
         list->done = done;
         list->arg = arg;
+        list->el = eng_here(store);
+        list->bucket = params->bucket;
+        list->max = params->max;
+        list->of_all = !params->hide_markers && params->prefix.len == 0 && params->delimiter.len == 0 && params->after.len == 0;
         object_range(params, &from, &to, &m.after);
         if (eng_list_is_empty(&from, &to)) {
                 free(list);
@@ -116,9 +172,9 @@ void eng_list(struct eng_store *store, const struct eng_list_params *params, eng
         m.prefix_len = 9 + (unsigned)params->prefix.len;
         m.delimiter = params->delimiter.len == 0 ? "" : params->delimiter.data;
         m.delimiter_len = params->delimiter.len;
-        m.flags = ENG_OP_NO_MARKERS | (params->want_attrs ? ENG_OP_WANT_ATTRS : 0);
+        m.flags = (params->hide_markers ? ENG_OP_NO_MARKERS : 0) | (params->want_attrs ? ENG_OP_WANT_ATTRS : 0);
         m.max = params->max;
-        eng_merge_start(eng_here(store), &m, listed, list);
+        eng_merge_start(list->el, &m, listed, list);
 }
 
 /* ---- uploads --------------------------------------------------------------------------------- */

@@ -42,7 +42,8 @@ static int view_version(const struct eng_merge_entry *e, uint8_t *key, struct en
                         return -EIO;
                 eng_encoded_object(e->value, e->value_len, &out->object);
                 memcpy(&state, e->value + offsetof(struct fmt_value, state), sizeof(state));
-                if (e->value[offsetof(struct fmt_value, space)] == FMT_SPACE_VERSION && (state & FMT_STATE_NULL) == 0)
+                out->latest = e->value[offsetof(struct fmt_value, space)] == FMT_SPACE_OBJECT; /* a plain object: there is no other */
+                if (!out->latest && (state & FMT_STATE_NULL) == 0)
                         out->object.version.number = eng_name_version_number(e->name, e->name_len);
                 len -= TAIL;
         }
@@ -64,8 +65,8 @@ static void find_latest(const struct versions_list *list, struct eng_version_ent
         for (i = 0; i < count; i++) {
                 bool again = i > 0 && same_key(&entries[i - 1], entries[i].key.data, entries[i].key.len);
 
-                entries[i].latest = !entries[i].is_prefix && !again &&
-                                    !(list->inside_len != 0 && same_key(&entries[i], list->inside, list->inside_len));
+                entries[i].latest |= !entries[i].is_prefix && !again &&
+                                     !(list->inside_len != 0 && same_key(&entries[i], list->inside, list->inside_len));
         }
 }
 
@@ -105,6 +106,12 @@ static void versions_start(struct versions_list *list)
         eng_merge_start(eng_here(list->lookup.store), &list->merge, versions_listed, list);
 }
 
+static void versions_end(struct versions_list *list, int rv)
+{
+        list->done(list->arg, rv, NULL, 0, false);
+        free(list);
+}
+
 /* The null version was looked up: the listing goes on behind it. */
 static void null_found(struct eng_lookup *lookup)
 {
@@ -122,12 +129,10 @@ static void null_found(struct eng_lookup *lookup)
                 rv = 0;
         eng_buf_unref(lookup->value);
         lookup->value = NULL;
-        if (rv != 0) {
-                list->done(list->arg, rv, NULL, 0, false);
-                free(list);
-        } else {
+        if (rv != 0 || eng_list_is_empty(&list->from, &list->to))
+                versions_end(list, rv);
+        else
                 versions_start(list);
-        }
 }
 
 static void find_null(struct versions_list *list, const struct eng_list_params *params)

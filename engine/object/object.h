@@ -18,8 +18,7 @@ struct eng_txn_put {
         uint8_t upload_id[FMT_ID];
         unsigned part_number;
         uint64_t epoch;                /* in which its upload began */
-        struct eng_bucket_rules rules; /* owner: the primary loop, as rows */
-        struct eng_key_rows rows;
+        struct eng_key_look look;      /* owner: the primary loop */
         struct eng_buf *value;         /* owned; when the txn is done, the one that was recorded, under txn.name */
         struct eng_buf *bytes;         /* inline bytes or NULL; owned */
         void *arg;

@@ -60,17 +60,10 @@ static void object_put_append(struct eng_txn *txn)
         eng_txn_append(txn);
 }
 
-static void put_checked(struct eng_txn *txn, int rv)
+/* The upload of a part. */
+static void part_upload_found(struct eng_txn *txn, int rv)
 {
-        struct eng_txn_put *put = (struct eng_txn_put *)txn;
-
         assert(txn->prepare == put_prepare);
-        if (rv != 0 && (rv != -ENOENT || put->is_part)) {
-                eng_txn_finish(txn, rv);
-                return;
-        }
-        if (!put->is_part)
-                rv = eng_condition_check(&put->condition, rv == 0 ? txn->old : NULL);
         if (rv != 0)
                 eng_txn_finish(txn, rv);
         else
@@ -83,8 +76,8 @@ static void put_version(struct eng_txn *txn)
 {
         struct eng_txn_put *put = (struct eng_txn_put *)txn;
         struct eng_new_version version = {
-                .rows = &put->rows,
-                .null = put->rules.versioning == ENG_VERSIONING_SUSPENDED,
+                .rows = &put->look.rows,
+                .rules = &put->look.rules,
                 .value = put->value,
                 .bytes = put->bytes == NULL ? NULL : put->bytes->data,
                 .inline_len = put->bytes == NULL ? 0 : put->bytes->len,
@@ -101,39 +94,45 @@ static void put_version(struct eng_txn *txn)
         eng_txn_append(txn);
 }
 
-static void put_rows_found(struct eng_txn *txn, int rv)
+static void put_may_replace(struct eng_txn *txn, int rv)
 {
         struct eng_txn_put *put = (struct eng_txn_put *)txn;
 
         assert(txn->prepare == put_prepare && !put->is_part);
-        if (rv == 0 || rv == -ENOENT) {
-                put->rows = eng_key_rows_of(txn, rv);
-                rv = eng_condition_check(&put->condition, eng_key_present(txn, &put->rows));
-        }
         if (rv != 0)
                 eng_txn_finish(txn, rv);
-        else if (put->rules.versioning == ENG_VERSIONING_ENABLED && put->rows.state == ENG_KEY_PLAIN)
-                eng_version_convert(txn, &put->rows, put_version);
-        else if (put->rules.versioning == ENG_VERSIONING_ENABLED || put->rows.state == ENG_KEY_VERSIONS)
+        else if (put->look.rules.versioning == ENG_VERSIONING_ENABLED && put->look.rows.state == ENG_KEY_PLAIN)
+                eng_version_convert(txn, &put->look.rows, put_version);
+        else if (eng_key_makes_version(&put->look))
                 put_version(txn);
         else
-                object_put_append(txn); /* suspended: the null version is the only one, or will be */
+                object_put_append(txn); /* suspended, or never: the null version is the only one, or will be */
+}
+
+static void put_rows_found(struct eng_txn *txn, int rv)
+{
+        struct eng_txn_put *put = (struct eng_txn_put *)txn;
+
+        if (rv == 0)
+                rv = eng_key_condition(&put->look, &put->condition);
+        if (rv != 0)
+                eng_txn_finish(txn, rv);
+        else
+                eng_key_may_replace(&put->look, put_may_replace);
 }
 
 static void put_object_prepare(struct eng_txn *txn)
 {
         struct eng_txn_put *put = (struct eng_txn_put *)txn;
+        struct eng_bucket_rules *rules = &put->look.rules;
+        int rv = eng_txn_rules(txn, rules);
 
-        put->rules = eng_txn_rules(txn);
-        eng_name_object(&txn->name, txn->bucket, txn->key, txn->key_len);
-        if (!put->rules.lock && eng_value_is_protected(put->value))
-                eng_txn_finish(txn, -ENOLCK);
-        else if (put->rules.versioning == ENG_VERSIONING_ENABLED)
-                eng_txn_lookup(txn, ENG_OP_WANT_INLINE, put_rows_found);
-        else if (put->rules.versioning == ENG_VERSIONING_SUSPENDED)
-                eng_txn_lookup(txn, 0, put_rows_found);
-        else if (eng_condition_asks(&put->condition))
-                eng_txn_lookup(txn, 0, put_checked);
+        if (rv == 0 && !rules->lock && eng_value_is_protected(put->value))
+                rv = -ENOLCK;
+        if (rv != 0)
+                eng_txn_finish(txn, rv);
+        else if (rules->versioning != ENG_VERSIONING_NEVER || eng_condition_asks(&put->condition))
+                eng_key_look(&put->look, txn, rules->versioning == ENG_VERSIONING_ENABLED ? ENG_OP_WANT_INLINE : 0, put_rows_found);
         else
                 object_put_append(txn);
 }
@@ -147,7 +146,7 @@ static void put_prepare(struct eng_txn *txn)
                 return;
         }
         eng_name_upload(&txn->name, txn->bucket, txn->key, txn->key_len, put->upload_id);
-        eng_txn_lookup(txn, 0, put_checked);
+        eng_txn_lookup(txn, 0, part_upload_found);
 }
 
 struct eng_txn_put *eng_txn_put_new(struct eng_store *store, uint64_t bucket, const void *key, size_t key_len)

@@ -37,6 +37,7 @@ static void update_append(struct eng_txn *txn, const struct eng_buf *value)
 struct update_txn {
         struct eng_txn txn;
         struct eng_condition condition;
+        struct eng_bucket_rules rules; /* owner: the primary loop */
         struct eng_buf *value;
         uint8_t tag[8];
         eng_put_done done;
@@ -77,11 +78,9 @@ static struct eng_buf *updated_value(struct update_txn *up)
 }
 
 /* A plain object that is the null version, and stays it. */
-static bool may_rewrite(const struct eng_txn *txn)
+static bool may_rewrite(const struct update_txn *up)
 {
-        struct eng_key_rows rows = eng_key_rows_of(txn, 0);
-
-        return rows.state == ENG_KEY_PLAIN && eng_txn_rules(txn).versioning != ENG_VERSIONING_ENABLED;
+        return eng_key_rows_of(&up->txn, 0).state == ENG_KEY_PLAIN && up->rules.versioning != ENG_VERSIONING_ENABLED;
 }
 
 static void update_looked_up(struct eng_txn *txn, int rv)
@@ -89,7 +88,7 @@ static void update_looked_up(struct eng_txn *txn, int rv)
         struct update_txn *up = (struct update_txn *)txn;
 
         assert(txn->prepare == update_prepare && up->value == NULL);
-        if (rv == 0 && !may_rewrite(txn))
+        if (rv == 0 && !may_rewrite(up))
                 rv = -EOPNOTSUPP;
         if (rv == 0)
                 rv = eng_condition_check(&up->condition, txn->old);
@@ -105,8 +104,16 @@ static void update_looked_up(struct eng_txn *txn, int rv)
 
 static void update_prepare(struct eng_txn *txn)
 {
+        struct update_txn *up = (struct update_txn *)txn;
+        int rv = eng_txn_rules(txn, &up->rules);
+
         eng_name_object(&txn->name, txn->bucket, txn->key, txn->key_len);
-        eng_txn_lookup(txn, ENG_OP_WANT_INLINE, update_looked_up);
+        if (rv != 0)
+                eng_txn_finish(txn, rv);
+        else if (up->rules.versioning == ENG_VERSIONING_NEVER)
+                eng_txn_lookup(txn, ENG_OP_WANT_INLINE, update_looked_up);
+        else
+                eng_txn_lookup_newest(txn, ENG_OP_WANT_INLINE, update_looked_up);
 }
 
 static void update_answered(struct eng_txn *txn)
@@ -252,20 +259,26 @@ static void extras_key_found(struct eng_txn *txn, int rv)
                 eng_txn_finish(txn, -ENOENT);
         } else {
                 eng_name_version(&txn->name, txn->bucket, txn->key, txn->key_len, number);
-                eng_txn_lookup(txn, ENG_OP_WANT_INLINE, extras_row_found);
+                eng_txn_lookup_newest(txn, ENG_OP_WANT_INLINE, extras_row_found);
         }
 }
 
 static void extras_prepare(struct eng_txn *txn)
 {
         struct extras_txn *ex = extras_of(txn);
+        struct eng_bucket_rules rules;
+        int rv = eng_txn_rules(txn, &rules);
 
-        if ((ex->change.set_retention || ex->change.set_hold) && !eng_txn_rules(txn).lock) {
-                eng_txn_finish(txn, -ENOLCK);
+        if (rv == 0 && (ex->change.set_retention || ex->change.set_hold) && !rules.lock)
+                rv = -ENOLCK;
+        if (rv == 0)
+                rv = eng_txn_grows(txn);
+        if (rv != 0) {
+                eng_txn_finish(txn, rv);
                 return;
         }
         eng_name_object(&txn->name, txn->bucket, txn->key, txn->key_len);
-        eng_txn_lookup(txn, ENG_OP_WANT_INLINE, extras_key_found);
+        eng_txn_lookup_newest(txn, ENG_OP_WANT_INLINE, extras_key_found);
 }
 
 static void extras_answered(struct eng_txn *txn)

@@ -54,12 +54,16 @@ static void upload_create_prepare(struct eng_txn *txn)
                 .fields = create->fields.data,
                 .fields_len = create->fields.len,
         };
-        struct eng_buf *value = eng_value_new(&spec);
-        int rv = value == NULL ? -ENOMEM : 0;
+        struct eng_bucket_rules rules;
+        struct eng_buf *value = NULL;
+        int rv = eng_txn_rules(txn, &rules);
 
-        if (rv == 0 && !eng_txn_rules(txn).lock && eng_value_is_protected(value))
+        if (rv == 0) {
+                value = eng_value_new(&spec);
+                rv = value == NULL ? -ENOMEM : 0;
+        }
+        if (rv == 0 && !rules.lock && eng_value_is_protected(value))
                 rv = -ENOLCK;
-
         eng_name_upload(&txn->name, txn->bucket, txn->key, txn->key_len, create->upload_id);
         if (rv == 0)
                 rv = eng_body_begin(&txn->body, eng_body_need(txn->name.len, value->len, 0));

@@ -18,47 +18,6 @@
 #define DAY_MS (24ll * 3600 * 1000)
 #define YEAR_DAYS 365
 
-/* ---- what a key has -------------------------------------------------------------------------- */
-
-struct eng_key_rows eng_key_rows_of(const struct eng_txn *txn, int rv)
-{
-        struct eng_key_rows rows = {.state = ENG_KEY_NONE};
-
-        assert(rv == 0 || rv == -ENOENT);
-        if (rv != 0)
-                return rows;
-        rows.state = ENG_KEY_PLAIN;
-        if (eng_value_head_field(txn->old->data, txn->old->len, &rows.versions)) {
-                rows.state = ENG_KEY_VERSIONS;
-                rows.marker = (eng_value_head(txn->old->data)->state & FMT_STATE_MARKER) != 0;
-        }
-        return rows;
-}
-
-const struct eng_buf *eng_key_present(const struct eng_txn *txn, const struct eng_key_rows *rows)
-{
-        return rows->state == ENG_KEY_NONE || rows->marker ? NULL : txn->old;
-}
-
-struct eng_bucket_rules eng_txn_rules(const struct eng_txn *txn)
-{
-        const struct eng_config_bucket *bucket = eng_bucket_by_id(txn->at, txn->bucket);
-
-        return bucket != NULL ? bucket->bucket.rules : (struct eng_bucket_rules){.versioning = ENG_VERSIONING_NEVER};
-}
-
-int eng_version_unprotected(const struct eng_buf *value, bool bypass_governance)
-{
-        struct eng_object object;
-
-        eng_value_object(value, NULL, &object);
-        if (object.hold)
-                return -EACCES;
-        if (object.retention.mode == ENG_RETENTION_NONE || object.retention.until_ms <= lp_wall_ms())
-                return 0;
-        return object.retention.mode == ENG_RETENTION_GOVERNANCE && bypass_governance ? 0 : -EACCES;
-}
-
 /* ---- values ---------------------------------------------------------------------------------- */
 
 static bool has_field(const struct eng_fields *fields, unsigned kind)
@@ -151,14 +110,6 @@ int eng_extras_encode(const struct eng_extras *extras, struct eng_fields *fields
         return 0;
 }
 
-bool eng_value_is_protected(const struct eng_buf *value)
-{
-        size_t len;
-
-        return (eng_value_head(value->data)->state & FMT_STATE_HOLD) != 0 ||
-               eng_value_field(value->data, value->len, FMT_FIELD_RETENTION, &len) != NULL;
-}
-
 /* The head of a key: about its newest version, for listings and conditions, it says what that says. */
 static struct eng_buf *head_value(struct eng_txn *txn, const struct eng_buf *newest, const struct fmt_head *versions)
 {
@@ -248,7 +199,9 @@ void eng_version_convert(struct eng_txn *txn, struct eng_key_rows *rows, void (*
         rows->state = ENG_KEY_VERSIONS;
         rows->versions = (struct fmt_head){.newest = plain->seq, .null_number = plain->seq};
         memcpy(rows->versions.null_id, plain->id, FMT_ID);
-        rv = convert_build(txn, &rows->versions);
+        rv = eng_txn_grows(txn);
+        if (rv == 0)
+                rv = convert_build(txn, &rows->versions);
         if (rv != 0) {
                 eng_txn_finish(txn, rv);
                 return;
@@ -278,11 +231,10 @@ static struct eng_buf *marker_value(struct eng_txn *txn)
 }
 
 /* The value of a version's row. */
-static struct eng_buf *version_value(struct eng_txn *txn, const struct eng_buf *value, bool null)
+static struct eng_buf *version_value(const struct eng_bucket_rules *rules, const struct eng_buf *value, bool null)
 {
         uint8_t bytes[128], random[ENG_VERSION_RANDOM];
         struct eng_fields fields = {.data = bytes, .size = sizeof(bytes)};
-        struct eng_bucket_rules rules = eng_txn_rules(txn);
         struct eng_buf *out;
         struct fmt_value *head;
         size_t len;
@@ -291,9 +243,9 @@ static struct eng_buf *version_value(struct eng_txn *txn, const struct eng_buf *
                 lp_random(random, sizeof(random));
                 eng_fields_add(&fields, FMT_FIELD_VERSION, random, sizeof(random));
         }
-        if (rules.lock && rules.default_mode != ENG_RETENTION_NONE && (eng_value_head(value->data)->state & FMT_STATE_MARKER) == 0 &&
+        if (rules->lock && rules->default_mode != ENG_RETENTION_NONE && (eng_value_head(value->data)->state & FMT_STATE_MARKER) == 0 &&
             eng_value_field(value->data, value->len, FMT_FIELD_RETENTION, &len) == NULL)
-                default_retention(&rules, &fields);
+                default_retention(rules, &fields);
         out = eng_value_refield(value, &fields);
         if (out == NULL)
                 return NULL;
@@ -303,6 +255,12 @@ static struct eng_buf *version_value(struct eng_txn *txn, const struct eng_buf *
         return out;
 }
 
+/* It takes the place of the null version. */
+static bool is_null_version(const struct eng_new_version *version)
+{
+        return version->rules->versioning != ENG_VERSIONING_ENABLED;
+}
+
 /* All mutations, once there is room for them. */
 static int put_mutations(struct eng_txn *txn, const struct eng_new_version *version, const struct eng_buf *value)
 {
@@ -310,12 +268,12 @@ static int put_mutations(struct eng_txn *txn, const struct eng_new_version *vers
         struct eng_name old;
         int rv;
 
-        if (version->null && versions->null_number != 0) {
+        if (is_null_version(version) && versions->null_number != 0) {
                 eng_name_version(&old, txn->bucket, txn->key, txn->key_len, versions->null_number);
                 eng_body_delete(&txn->body, &old);
         }
         versions->newest = txn->seq;
-        if (version->null) {
+        if (is_null_version(version)) {
                 versions->null_number = txn->seq;
                 memcpy(versions->null_id, eng_value_head(value->data)->id, FMT_ID);
         }
@@ -331,7 +289,7 @@ static int put_mutations(struct eng_txn *txn, const struct eng_new_version *vers
 int eng_version_build(struct eng_txn *txn, const struct eng_new_version *version, struct eng_buf **out)
 {
         struct eng_buf *given = version->marker ? marker_value(txn) : version->value;
-        struct eng_buf *value = given == NULL ? NULL : version_value(txn, given, version->null);
+        struct eng_buf *value = given == NULL ? NULL : version_value(version->rules, given, is_null_version(version));
         size_t need;
         int rv = value == NULL ? -ENOMEM : value->len > FMT_VALUE_MAX ? -E2BIG : 0;
 
@@ -353,5 +311,36 @@ int eng_version_build(struct eng_txn *txn, const struct eng_new_version *version
                 *out = value;
         else
                 eng_buf_unref(value);
+        return rv;
+}
+
+/* ---- a version goes -------------------------------------------------------------------------- */
+
+/* Two mutations, beside the head: there is always room for them. */
+int eng_version_build_delete(struct eng_txn *txn, const struct eng_gone_version *gone)
+{
+        struct fmt_head versions = gone->versions;
+        bool newest = versions.newest == gone->number, null = versions.null_number == gone->number;
+        const struct eng_buf *now = newest ? gone->next->value : gone->head;
+        struct eng_name name;
+        int rv;
+
+        if (null) {
+                versions.null_number = 0;
+                memset(versions.null_id, 0, sizeof(versions.null_id));
+        }
+        if (newest)
+                versions.newest = gone->next->head.newest;
+        eng_name_object(&name, txn->bucket, txn->key, txn->key_len);
+        eng_name_version(&txn->name, txn->bucket, txn->key, txn->key_len, gone->number);
+        rv = eng_body_begin(&txn->body, eng_body_need(txn->name.len, 0, 0) + eng_version_head_need(txn));
+        if (rv != 0)
+                return rv;
+        eng_txn_take_seq(txn);
+        eng_body_delete(&txn->body, &txn->name);
+        if (newest && now == NULL)
+                eng_body_delete(&txn->body, &name);
+        else if (newest || null)
+                rv = eng_version_head(txn, now, &versions);
         return rv;
 }

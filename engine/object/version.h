@@ -5,37 +5,19 @@
 #ifndef MILLRACE_ENGINE_VERSION_H
 #define MILLRACE_ENGINE_VERSION_H
 
-#include "engine/txn/txn.h"
-
-/* What the OBJECT row of a key says of its rows. */
-enum eng_key_state {
-        ENG_KEY_NONE,                  /* there is none */
-        ENG_KEY_PLAIN,                 /* a plain object */
-        ENG_KEY_VERSIONS               /* a head: versions has what it says */
-};
-struct eng_key_rows {
-        enum eng_key_state state;
-        bool marker;                   /* the newest version is a delete marker */
-        struct fmt_head versions;
-};
-/* After a lookup of the OBJECT row that ended with rv 0 or -ENOENT. */
-struct eng_key_rows eng_key_rows_of(const struct eng_txn *txn, int rv);
-/* The value that conditions are about; NULL: there is no object, or a delete marker stands for it. */
-const struct eng_buf *eng_key_present(const struct eng_txn *txn, const struct eng_key_rows *rows);
-
-/* The rules of the txn's bucket, as its primary knows them now. */
-struct eng_bucket_rules eng_txn_rules(const struct eng_txn *txn);
+#include "engine/object/key_rows.h"
 
 /*
  * Appends the record that makes the plain object, which the last lookup found together with its
  * inline bytes, the null version of its key. Sets rows to what then holds. Then goes on with then().
+ * It needs more room than before: -ENOSPC if the store is full.
  */
 void eng_version_convert(struct eng_txn *txn, struct eng_key_rows *rows, void (*then)(struct eng_txn *txn));
 
 /* A version to be made the newest one of its key. */
 struct eng_new_version {
         struct eng_key_rows *rows;     /* not PLAIN, unless the plain object is to die */
-        bool null;                     /* it takes the place of the null version */
+        const struct eng_bucket_rules *rules; /* that the change is decided by */
         bool marker;                   /* value is not given */
         struct eng_buf *value;         /* as the OBJECT row of a plain object would have it */
         const void *bytes;             /* inline */
@@ -58,6 +40,16 @@ int eng_version_head(struct eng_txn *txn, const struct eng_buf *newest, const st
 /* Bytes of a record that it takes. */
 size_t eng_version_head_need(const struct eng_txn *txn);
 
+/* A version to be deleted. */
+struct eng_gone_version {
+        uint64_t number;
+        struct fmt_head versions;      /* as the key's head has it */
+        const struct eng_buf *head;    /* that row's value */
+        const struct eng_key_scan *next; /* if it is the newest: what was found; its value NULL: no other version */
+};
+/* Builds the record in txn->body: the version's row goes, and the head says what is left. -ENOMEM. */
+int eng_version_build_delete(struct eng_txn *txn, const struct eng_gone_version *gone);
+
 /*
  * A copy of a value with other fields: those in more take the place of its own of the same kind, a
  * field of 0 bytes removes its own. NULL: no memory.
@@ -66,9 +58,6 @@ struct eng_buf *eng_value_refield(const struct eng_buf *value, const struct eng_
 
 /* Whether a value asks for retention or a hold. */
 bool eng_value_is_protected(const struct eng_buf *value);
-/* Whether a version may be deleted or overwritten now. -EACCES: it is protected. */
-int eng_version_unprotected(const struct eng_buf *value, bool bypass_governance);
-
 /*
  * Encodes what extras say: fields in new memory, which the caller frees (none: NULL), and state bits.
  * -EINVAL: longer tags than there may be; -ENOMEM.

@@ -6,7 +6,11 @@
  * highest number counts: all numbers are of committed records. Whether a name that only some have
  * is there, most members decide; when they are as many, it is: nothing is deleted on one member's
  * word (I6). A name is taken away from a member only if all members of the group answered.
+ *
+ * Of a version the key's head is a voice, too: what it says decides where members are as many. If
+ * the head names a version that is not there, it is written anew under the same lock.
  */
+#include "engine/object/version.h"
 #include "engine/resync/resync.h"
 #include "engine/txn/txn_util.h"
 
@@ -23,13 +27,86 @@ static void agree_release(struct eng_agree *agree)
 {
         eng_buf_unref(agree->value);
         eng_buf_unref(agree->bytes);
-        agree->value = agree->bytes = NULL;
+        eng_buf_unref(agree->next.value);
+        agree->value = agree->bytes = agree->next.value = NULL;
 }
 
 void eng_agree_drop(struct eng_agree *agree)
 {
         eng_txn_abandon(&agree->txn);
         agree_release(agree);
+}
+
+/* ---- the head of a version that is gone ------------------------------------------------------ */
+
+static bool is_version(const struct eng_agree *agree)
+{
+        return agree->name.data[0] == FMT_SPACE_VERSION;
+}
+
+static uint64_t agree_number(const struct eng_agree *agree)
+{
+        return eng_name_version_number(agree->name.data, agree->name.len);
+}
+
+static void agree_put_head(struct eng_agree *agree)
+{
+        struct eng_txn *txn = &agree->txn;
+        struct eng_gone_version gone = {.number = agree_number(agree), .head = txn->old, .next = &agree->next};
+        int rv = eng_takes_changes(txn->store, &txn->at->view) ? 0 : -EROFS;
+
+        gone.versions = eng_key_rows_of(txn, 0).versions;
+        if (rv == 0)
+                rv = eng_version_build_delete(txn, &gone);
+        if (rv == 0)
+                eng_txn_append(txn);
+        else
+                eng_txn_finish(txn, rv);
+}
+
+static void agree_next_found(struct eng_key_scan *scan, int rv)
+{
+        struct eng_agree *agree = container_of(scan, struct eng_agree, next);
+
+        if (rv == 0 || rv == -ENOENT)
+                agree_put_head(agree);
+        else
+                eng_txn_finish(&agree->txn, rv);
+}
+
+static void agree_old_head(struct eng_txn *txn, int rv)
+{
+        struct eng_agree *agree = (struct eng_agree *)txn;
+        struct eng_key_rows rows;
+
+        if (rv != 0) {
+                eng_txn_finish(txn, rv == -ENOENT ? 0 : rv);
+                return;
+        }
+        rows = eng_key_rows_of(txn, 0);
+        if (rows.state == ENG_KEY_VERSIONS && rows.versions.newest == agree_number(agree)) {
+                agree->next.what = ENG_SCAN_NEWEST;
+                agree->next.skip = agree_number(agree);
+                agree->next.done = agree_next_found;
+                eng_key_scan_start(&agree->next, txn);
+        } else if (rows.state == ENG_KEY_VERSIONS && rows.versions.null_number == agree_number(agree)) {
+                agree_put_head(agree);
+        } else {
+                eng_txn_finish(txn, 0);
+        }
+}
+
+/* All members that could be told have been told. */
+static void agree_written_all(struct eng_agree *agree)
+{
+        struct eng_txn *txn = &agree->txn;
+
+        if (agree->keep || agree->repaired == 0 || !is_version(agree)) {
+                eng_txn_finish(txn, 0);
+                return;
+        }
+        eng_name_object(&txn->name, txn->bucket, txn->key, txn->key_len);
+        eng_txn_lookup_newest(txn, 0, agree_old_head);
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
@@ -77,7 +154,7 @@ static void agree_write(struct eng_agree *agree)
 
         assert((agree->change & ~agree->asked) == 0);
         if (agree->change == 0) {
-                eng_txn_finish(txn, 0);
+                agree_written_all(agree);
                 return;
         }
         slot = (unsigned)__builtin_ctzll(agree->change);
@@ -113,6 +190,40 @@ static bool agree_contradicts(const struct eng_agree *agree)
                !eng_bucket_same(known, &row);
 }
 
+static void agree_decide(struct eng_agree *agree);
+
+/*
+ * What the OBJECT row of its key says of a version that is there: it is none above the newest, nor a
+ * second null version, nor one of a key without a head.
+ */
+static void agree_head_found(struct eng_txn *txn, int rv)
+{
+        struct eng_agree *agree = (struct eng_agree *)txn;
+        bool null = (eng_value_head(agree->value->data)->state & FMT_STATE_NULL) != 0;
+        struct eng_key_rows rows;
+
+        if (rv == 0 || rv == -ENOENT) {
+                rows = eng_key_rows_of(txn, rv);
+                agree->head_denies = rows.state != ENG_KEY_VERSIONS || agree_number(agree) > rows.versions.newest ||
+                                     (null && rows.versions.null_number != agree_number(agree));
+        }
+        agree_decide(agree);
+}
+
+/* True: what the head says is asked for. */
+static bool agree_asks_head(struct eng_agree *agree, eng_mask have)
+{
+        struct eng_txn *txn = &agree->txn;
+
+        if (agree->head_asked || !is_version(agree) || agree->absent == 0 || eng_outvoted(have, agree->absent) ||
+            eng_outvoted(agree->absent, have))
+                return false;
+        agree->head_asked = true;
+        eng_name_object(&txn->name, txn->bucket, txn->key, txn->key_len);
+        eng_txn_lookup_newest(txn, 0, agree_head_found);
+        return true;
+}
+
 static void agree_decide(struct eng_agree *agree)
 {
         struct eng_txn *txn = &agree->txn;
@@ -124,8 +235,10 @@ static void agree_decide(struct eng_agree *agree)
                 eng_txn_finish(txn, 0);
                 return;
         }
+        if (agree_asks_head(agree, have))
+                return;
         agree->differed = (agree->other | agree->absent) != 0;
-        agree->keep = !eng_outvoted(have, agree->absent);
+        agree->keep = !eng_outvoted(have, agree->absent) && !agree->head_denies;
         if (agree->keep)
                 agree->change = agree->other | agree->absent | agree->damaged;
         else if ((all & ~(have | agree->absent)) == 0)

@@ -4,7 +4,7 @@
 #ifndef MILLRACE_ENGINE_RESYNC_H
 #define MILLRACE_ENGINE_RESYNC_H
 
-#include "engine/txn/txn.h"
+#include "engine/object/key_rows.h"
 
 /*
  * Makes one name on a drive that catches up (or, to repair it, on a member) equal to what current
@@ -49,6 +49,8 @@ struct eng_agree {
         unsigned slot;                 /* being asked */
         eng_mask asked, same, other, absent, damaged, change;
         bool keep;                     /* the name is to be there */
+        bool head_asked, head_denies;  /* of a version: its key's head was looked up; it says that there is no such version */
+        struct eng_key_scan next;      /* the newest version that is left, where the head names one that is gone */
         uint64_t seq;                  /* of the value */
         struct eng_buf *value, *bytes; /* that counts, and its inline bytes */
 };

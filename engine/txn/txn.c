@@ -241,6 +241,7 @@ void eng_txn_finish(struct eng_txn *txn, int result)
         assert(txn->fan == NULL);
         eng_buf_unref(txn->body.buf);
         txn->body.buf = NULL;
+        txn->then = NULL; /* of a first record that failed: a txn may be submitted again */
         txn->result = result;
         txn->at->leader.txns--;
         unlock_key(txn);
@@ -294,6 +295,20 @@ static void keep_unread(struct eng_txn *txn, struct eng_buf *value)
         }
 }
 
+/* Of what several members have the value of the highest number. */
+static void keep_found(struct eng_txn *txn, struct eng_op *op)
+{
+        if (txn->lookup_found++ > 0 && eng_value_head(op->lookup.value->data)->seq <= eng_value_head(txn->old->data)->seq) {
+                eng_buf_unref(op->lookup.value);
+                eng_buf_unref(op->lookup.bytes);
+                return;
+        }
+        eng_buf_unref(txn->old);
+        eng_buf_unref(txn->old_bytes);
+        txn->old = op->lookup.value;
+        txn->old_bytes = op->lookup.bytes;
+}
+
 static void lookup_done(struct eng_op *op)
 {
         struct eng_txn *txn = container_of(op, struct eng_txn, lookup);
@@ -301,13 +316,11 @@ static void lookup_done(struct eng_op *op)
         assert(is_preparing(txn));
         eng_step_ends(txn->at, ENG_STEP_LOOKUP, op->submitted);
         if (op->result == 0) {
-                eng_buf_unref(txn->old);
-                eng_buf_unref(txn->old_bytes);
-                txn->old = op->lookup.value;
-                txn->old_bytes = op->lookup.bytes;
-        }
-        if (op->result == 0) {
-                txn->looked_up(txn, 0);
+                keep_found(txn, op);
+                if (txn->lookup_found == txn->lookup_wanted)
+                        txn->looked_up(txn, 0);
+                else
+                        lookup_next(txn);
                 return;
         }
         keep_unread(txn, op->lookup.value); /* found, but its bytes are damaged */
@@ -329,7 +342,7 @@ static void lookup_next(struct eng_txn *txn)
         }
         slot = eng_pg_reader(txn->at, txn->pg, words->asked);
         if (slot < 0) {
-                txn->looked_up(txn, eng_words_unsure(txn->at, txn->pg, words));
+                txn->looked_up(txn, txn->lookup_found > 0 ? 0 : eng_words_unsure(txn->at, txn->pg, words));
                 return;
         }
         assert((words->asked & eng_bit((unsigned)slot)) == 0);
@@ -345,15 +358,27 @@ static void lookup_next(struct eng_txn *txn)
         eng_drive_submit(txn->store->members[slot].drive, op);
 }
 
-void eng_txn_lookup(struct eng_txn *txn, unsigned flags, void (*looked_up)(struct eng_txn *txn, int rv))
+static void lookup_begin(struct eng_txn *txn, unsigned flags, unsigned wanted, void (*looked_up)(struct eng_txn *txn, int rv))
 {
         assert(is_preparing(txn));
         txn->looked_up = looked_up;
+        txn->lookup_wanted = wanted;
+        txn->lookup_found = 0;
         eng_words_begin(&txn->words, &txn->at->view, txn->pg);
         eng_buf_unref(txn->unread);
         txn->unread = NULL;
         txn->lookup.flags = flags;
         lookup_next(txn);
+}
+
+void eng_txn_lookup(struct eng_txn *txn, unsigned flags, void (*looked_up)(struct eng_txn *txn, int rv))
+{
+        lookup_begin(txn, flags, 1, looked_up);
+}
+
+void eng_txn_lookup_newest(struct eng_txn *txn, unsigned flags, void (*looked_up)(struct eng_txn *txn, int rv))
+{
+        lookup_begin(txn, flags, 2, looked_up);
 }
 
 static int check_etag(const struct eng_condition *c, const struct fmt_value *v)

@@ -84,6 +84,7 @@ struct eng_fan {
  * first of two: once it is committed then() goes on like prepare(), with the key still locked. A
  * failure of the first one ends the txn.
  */
+struct eng_key_look;
 struct eng_txn {
         /* owner: home, until submit and from done */
         struct eng_store *store;
@@ -119,6 +120,8 @@ struct eng_txn {
         struct eng_words words;        /* of the last lookup */
         struct eng_name name;
         void (*looked_up)(struct eng_txn *txn, int rv);
+        unsigned lookup_wanted, lookup_found; /* members that are to have it; that had it */
+        struct eng_key_look *look;     /* object/key_rows.h's own: what is being looked up */
         struct eng_buf *unread;        /* value the last lookup found, its bytes damaged; or NULL */
         struct eng_buf *old;           /* answer of the last lookup */
         struct eng_buf *old_bytes;
@@ -132,6 +135,11 @@ void eng_txn_unpark(struct eng_config_bucket *bucket);
 /* Looks txn->name up on members, one after the other; looked_up() gets 0 (txn->old set), -ENOENT or
  * what eng_words_unsure() says. */
 void eng_txn_lookup(struct eng_txn *txn, unsigned flags, void (*looked_up)(struct eng_txn *txn, int rv));
+/*
+ * The same for a value that a record is built from, which would make one member's old row
+ * everybody's: two members that have it are asked where two speak, and the higher number counts.
+ */
+void eng_txn_lookup_newest(struct eng_txn *txn, unsigned flags, void (*looked_up)(struct eng_txn *txn, int rv));
 void eng_txn_append(struct eng_txn *txn);
 /* The loops have stopped around it: frees what it has in flight. */
 void eng_txn_abandon(struct eng_txn *txn);

@@ -35,6 +35,7 @@
 #include <string.h>
 
 static void read_object(struct eng_rebuild *rebuild);
+static void rebuild_opened(void *arg, int rv, struct eng_get *get);
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
@@ -108,12 +109,17 @@ void eng_rebuild_free_late(struct eng_store *store)
         }
 }
 
-static struct eng_rebuild *find_rebuild(struct eng_loop *el, const struct eng_name *name)
+/*
+ * The first in line of those for a key, whichever of its rows they are for: an object may be one
+ * repair's OBJECT row, and another's VERSION row.
+ */
+static struct eng_rebuild *find_rebuild(struct eng_loop *el, const struct eng_txn *key)
 {
         struct eng_rebuild *rebuild;
 
         TAILQ_FOREACH(rebuild, &el->leader.rebuilds, link)
-                if (rebuild->name.len == name->len && memcmp(rebuild->name.data, name->data, name->len) == 0)
+                if (rebuild->txn.bucket == key->bucket && rebuild->txn.key_len == key->key_len &&
+                    memcmp(rebuild->txn.key, key->key, key->key_len) == 0)
                         break;
         return rebuild;
 }
@@ -170,7 +176,7 @@ void eng_rebuild_finish(struct eng_rebuild *rebuild, int rv)
         rebuild_clear(rebuild);
         rebuild->ended = true;
         rebuild->result = rv;
-        next = find_rebuild(rebuild->el, &rebuild->name);
+        next = find_rebuild(rebuild->el, &rebuild->txn);
         if (next != NULL && !store->stopping)
                 read_object(next);
         if (rebuild->home == rebuild->el) {
@@ -204,6 +210,25 @@ void eng_rebuild_cancel(struct eng_rebuild *rebuild)
                 eng_rebuild_give_up(rebuild, rebuild->error);
 }
 
+/*
+ * The row is the head of a key with versions: the plain object that the repair is for has become the
+ * null version, if it still is there. That one is opened instead.
+ */
+static bool open_null_version(struct eng_rebuild *rebuild)
+{
+        const struct eng_buf *value = eng_get_value(rebuild->get);
+        struct fmt_head versions;
+
+        if (!eng_value_head_field(value->data, value->len, &versions) || versions.null_number == 0)
+                return false;
+        eng_get_close(rebuild->get);
+        rebuild->get = NULL;
+        eng_name_version(&rebuild->name, rebuild->txn.bucket, rebuild->txn.key, rebuild->txn.key_len, versions.null_number);
+        rebuild->el->home.own_gets++;
+        eng_get_open_name(rebuild->store, &rebuild->name, rebuild_opened, rebuild);
+        return true;
+}
+
 static void rebuild_opened(void *arg, int rv, struct eng_get *get)
 {
         struct eng_rebuild *rebuild = arg;
@@ -212,6 +237,8 @@ static void rebuild_opened(void *arg, int rv, struct eng_get *get)
         rebuild->get = rv == 0 ? get : NULL;
         if (rv == 0 && rebuild->error != 0)
                 rv = rebuild->error;
+        if (rv == 0 && open_null_version(rebuild))
+                return;
         if (rv == 0 && eng_get_object(get)->size > 0) {
                 rebuild->value = eng_buf_ref(eng_get_value(get));
                 rv = eng_rebuild_make_plans(rebuild);
@@ -228,7 +255,7 @@ static void read_object(struct eng_rebuild *rebuild)
 {
         const struct eng_name *name = &rebuild->name;
 
-        assert(eng_on_loop(rebuild->el) && find_rebuild(rebuild->el, name) == rebuild);
+        assert(eng_on_loop(rebuild->el) && find_rebuild(rebuild->el, &rebuild->txn) == rebuild);
         rebuild->waits = false;
         rebuild->lost_stripe = NO_STRIPE;
         rebuild->epoch = rebuild->el->view.epoch;
@@ -242,7 +269,7 @@ static void read_object(struct eng_rebuild *rebuild)
 static void take_turn(struct eng_rebuild *rebuild)
 {
         assert(eng_on_loop(rebuild->el) && !rebuild->listed);
-        rebuild->waits = find_rebuild(rebuild->el, &rebuild->name) != NULL;
+        rebuild->waits = find_rebuild(rebuild->el, &rebuild->txn) != NULL;
         TAILQ_INSERT_TAIL(&rebuild->el->leader.rebuilds, rebuild, link);
         rebuild->listed = true;
         if (!rebuild->waits)

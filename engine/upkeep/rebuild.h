@@ -40,8 +40,9 @@ uint64_t eng_rebuild_lack_bytes(const struct eng_part *part, eng_mask drives);
  * is written is paid for at store->pacer. NULL: not begun, for want of memory or since nobody could
  * have written such a name.
  *
- * One object is repaired by one rebuild at a time: another one begins when the first has ended, and
- * reads the value anew.
+ * Objects of one key are repaired by one rebuild at a time: another one begins when the first has
+ * ended, and reads the value anew. One that was named by its OBJECT row, and has become the null
+ * version meanwhile, is repaired as that.
  */
 struct eng_rebuild_order {
         const struct eng_name *name;

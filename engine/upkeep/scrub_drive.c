@@ -70,6 +70,8 @@ struct scrubber {
         unsigned gaps;
         uint64_t gaps_dropped;
         struct eng_resync resync;            /* of a name whose record is damaged; under way while FIX */
+        struct eng_buf *names;         /* that are to be written anew; names_at: the next one */
+        size_t names_at;
 };
 
 /* owner: the loop */
@@ -289,6 +291,8 @@ static void scrubber_asks(struct scrubber *s)
         scrubber_owes(s);
 }
 
+static bool scrubber_resync(struct scrubber *s);
+
 static void scrubber_resynced(struct eng_resync *resync)
 {
         struct scrubber *s = container_of(resync, struct scrubber, resync);
@@ -299,25 +303,35 @@ static void scrubber_resynced(struct eng_resync *resync)
         s->step = SCRUBBER_IDLE;
         if (resync->txn.result != 0)
                 scrubber_asks(s); /* the walk tries again */
-        scrubber_go(s);
+        if (!scrubber_resync(s))
+                scrubber_go(s);
 }
 
 /*
- * The record of a name is damaged: the value is written anew, as current members have it. False: it
- * cannot be begun.
+ * The record of some names is damaged: the value of the next of them is written anew, as current
+ * members have it. False: none is left, or can be begun.
  */
-static bool scrubber_resync(struct scrubber *s, const struct eng_buf *name)
+static bool scrubber_resync(struct scrubber *s)
 {
-        s->resync.slot = s->slot;
-        s->resync.repair = true;
-        s->resync.done = scrubber_resynced;
-        s->resync.name.len = (uint16_t)name->len;
-        memcpy(s->resync.name.data, name->data, name->len);
-        s->step = SCRUBBER_RESYNC;
-        if (eng_resync_start(s->el->store, &s->resync) == 0)
-                return true;
-        s->step = SCRUBBER_IDLE;
-        scrubber_asks(s);
+        uint16_t len;
+
+        if (s->names != NULL && s->names_at + sizeof(len) <= s->names->len) {
+                memcpy(&len, s->names->data + s->names_at, sizeof(len));
+                assert(len <= FMT_NAME_MAX && s->names_at + sizeof(len) + len <= s->names->len);
+                s->resync.slot = s->slot;
+                s->resync.repair = true;
+                s->resync.done = scrubber_resynced;
+                s->resync.name.len = len;
+                memcpy(s->resync.name.data, s->names->data + s->names_at + sizeof(len), len);
+                s->names_at += sizeof(len) + len;
+                s->step = SCRUBBER_RESYNC;
+                if (eng_resync_start(s->el->store, &s->resync) == 0)
+                        return true;
+                s->step = SCRUBBER_IDLE;
+                scrubber_asks(s);
+        }
+        eng_buf_unref(s->names);
+        s->names = NULL;
         return false;
 }
 
@@ -326,7 +340,7 @@ static void scrubber_tell(struct scrubber *s)
         struct eng_store *store = s->el->store;
 
         s->damaged++;
-        if (s->op.scrub.name != NULL)
+        if (s->op.scrub.names != NULL)
                 return;
         s->found_at = lp_now(s->el->loop);
         if (s->op.scrub.key_hash != 0)
@@ -339,16 +353,19 @@ static void scrubber_has_read(struct eng_op *op)
 {
         struct scrubber *s = (struct scrubber *)op;
         uint64_t before = s->state.segment == 0 ? 0 : s->state.bytes, frames = s->state.segment == 0 ? 0 : s->state.frames;
-        struct eng_buf *name = op->result == 0 ? op->scrub.name : NULL; /* op is another in scrubber_go() */
+        struct eng_buf *names = op->result == 0 ? op->scrub.names : NULL; /* op is another in scrubber_go() */
 
         assert(s->step == SCRUBBER_READ);
         if (op->scrub.slot != NULL)
                 scrubber_drop_buffer(s);
         s->buffer = NULL; /* a drive that failed gives it back when its I/O has ended */
         if (s->el->store->stopping) {
-                eng_buf_unref(name);
+                eng_buf_unref(names);
                 return;
         }
+        assert(s->names == NULL);
+        s->names = names;
+        s->names_at = 0;
         s->step = SCRUBBER_IDLE;
         if (op->result != 0) {
                 s->yields += op->result == -EAGAIN;
@@ -366,14 +383,16 @@ static void scrubber_has_read(struct eng_op *op)
                 scrubber_tell(s);
         if (op->scrub.gap)
                 scrubber_asks(s);
-        else if (name != NULL && !s->awaited)
+        else if (names != NULL && !s->awaited)
                 scrubber_owes(s); /* by nobody, once it is written anew: any walk will do */
         scrubber_publish(s);
-        if (op->scrub.ended)
+        if (op->scrub.ended) {
+                eng_buf_unref(s->names);
+                s->names = NULL;
                 scrubber_round_ended(s);
-        else if (name == NULL || !scrubber_resync(s, name))
+        } else if (!scrubber_resync(s)) {
                 scrubber_go(s);
-        eng_buf_unref(name);
+        }
 }
 
 static void scrubber_granted(struct lp_reserve *reserve)
@@ -705,6 +724,7 @@ static void scrubber_free(struct scrubber *s)
                 return;
         eng_txn_abandon(&s->resync.txn);
         eng_txn_drop(&s->resync.txn);
+        eng_buf_unref(s->names);
         free(s);
 }
 

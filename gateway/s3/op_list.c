@@ -403,6 +403,7 @@ static void ask_engine(struct gw_request *req)
         /* A delimiter longer than any key divides none. */
         params.delimiter = list->delimiter.len <= ENG_KEY_MAX ? gw_eng_str(list->delimiter) : (struct eng_str){"", 0};
         params.after = bounded(list->after);
+        params.hide_markers = true;
         params.max = (unsigned)list->max;
         if (!req->suspended) /* it has not waited for memory */
                 gw_request_ask(req);

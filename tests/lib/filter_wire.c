@@ -432,7 +432,7 @@ static void put_answer(struct wire *wire, const struct eng_op *op)
                                          (uint64_t)op->scrub.more << 3);
                 put_number(wire, op->scrub.gaps);
                 put_number(wire, op->scrub.gaps_dropped);
-                put_buf(wire, op->scrub.name);
+                put_buf(wire, op->scrub.names);
                 break;
         case ENG_OP_READ:
                 put(wire, (const uint8_t *)op->read.slot + LP_SLOT_HEADER + op->read.offset, op->read.len);
@@ -460,7 +460,7 @@ static void get_scrub(struct wire *wire, struct eng_op *op)
         op->scrub.more = (flags & 8) != 0;
         op->scrub.gaps = (uint32_t)get_number(wire);
         op->scrub.gaps_dropped = get_number(wire);
-        op->scrub.name = get_buf(wire);
+        op->scrub.names = get_buf(wire);
 }
 
 static void get_answer(struct wire *wire, struct eng_op *op)

@@ -263,6 +263,7 @@ struct call {
         size_t size, at;
         bool size_known, flag, is_part;
         const struct eng_condition *condition;
+        const struct eng_version *version;
         uint8_t id[ENG_ID_LEN], part_id[ENG_ID_LEN];
         unsigned number;
         struct eng_view *view;
@@ -446,8 +447,10 @@ static void put_done(void *arg, int rv, const struct eng_object *object)
 {
         struct call *c = arg;
 
-        if (rv == 0)
+        if (rv == 0) {
                 memcpy(c->part_id, object->id, ENG_ID_LEN);
+                c->sf->put_version = object->version;
+        }
         finish(c, rv);
 }
 
@@ -486,6 +489,8 @@ static void put_more(void *arg)
         }
         if (c->condition != NULL)
                 commit.condition = *c->condition;
+        if (!c->is_part)
+                commit.extras = c->sf->extras;
         memcpy(commit.etag, &c->seed, 8);
         eng_put_commit(c->put, &commit, put_done, c);
 }
@@ -561,9 +566,9 @@ static void get_opened(void *arg, int rv, struct eng_get *get)
 
         if (rv == 0)
                 c->sf->got_inline = eng_get_object(get)->inline_value;
-        if (rv == 0 && eng_get_object(get)->size != c->size) {
+        if (rv == 0 && (eng_get_object(get)->marker || eng_get_object(get)->size != c->size)) {
+                rv = eng_get_object(get)->marker ? -ENOENT : -EMSGSIZE;
                 eng_get_close(get);
-                rv = -EMSGSIZE;
         }
         if (rv == 0) {
                 c->get = get;
@@ -580,7 +585,7 @@ static void get_opened(void *arg, int rv, struct eng_get *get)
 
 static void start_get(struct call *c)
 {
-        eng_get_open(c->sf->store, c->bucket, str(c->name), NULL, get_opened, c);
+        eng_get_open(c->sf->store, c->bucket, str(c->name), c->version, get_opened, c);
 }
 
 int sf_get_range(struct sf *sf, unsigned loop, uint64_t bucket, const char *key, uint64_t seed, size_t size, uint64_t offset,
@@ -589,6 +594,13 @@ int sf_get_range(struct sf *sf, unsigned loop, uint64_t bucket, const char *key,
         struct call c = {.bucket = bucket, .name = key, .seed = seed, .size = size, .offset = offset, .len = len};
 
         return run(sf, loop, &c, start_get);
+}
+
+int sf_get_version(struct sf *sf, uint64_t bucket, const char *key, const struct eng_version *version, uint64_t seed, size_t size)
+{
+        struct call c = {.bucket = bucket, .name = key, .version = version, .seed = seed, .size = size, .len = size};
+
+        return run(sf, 0, &c, start_get);
 }
 
 int sf_get(struct sf *sf, unsigned loop, uint64_t bucket, const char *key, uint64_t seed, size_t size)

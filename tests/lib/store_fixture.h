@@ -24,6 +24,8 @@ struct sf {
         struct eng_options options;
         struct eng_error error;
         size_t attrs_len;              /* of what is put; 0: five bytes */
+        struct eng_extras extras;      /* of what is put, as well */
+        struct eng_version put_version; /* that the last sf_put() made */
         bool got_inline;               /* what the last sf_get() found has its bytes in its record */
 };
 
@@ -81,6 +83,8 @@ int sf_put(struct sf *sf, unsigned loop, uint64_t bucket, const char *key, uint6
            const struct eng_condition *condition);
 /* 0 when the object is there and every byte is right; -EILSEQ when bytes differ. */
 int sf_get(struct sf *sf, unsigned loop, uint64_t bucket, const char *key, uint64_t seed, size_t size);
+/* Of a version; NULL: the newest. -ENOENT also if it is a delete marker. */
+int sf_get_version(struct sf *sf, uint64_t bucket, const char *key, const struct eng_version *version, uint64_t seed, size_t size);
 int sf_get_range(struct sf *sf, unsigned loop, uint64_t bucket, const char *key, uint64_t seed, size_t size, uint64_t offset,
                  uint64_t len);
 int sf_delete(struct sf *sf, unsigned loop, uint64_t bucket, const char *key, bool *existed);

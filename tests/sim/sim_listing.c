@@ -140,6 +140,7 @@ static void next_page(void *arg)
                 .delimiter = {"/", c->delimited ? 1 : 0},
                 .after = {c->after, c->after_len},
                 .want_attrs = c->max % 2 == 0,
+                .hide_markers = true,
                 .max = c->max,
         };
 

@@ -8,6 +8,7 @@
 #include "tests/sim/sim_names.h"
 
 #include <assert.h>
+#include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -180,16 +181,15 @@ static void put(const struct apply *a)
 {
         struct eng_buf *value = drive_value(a);
         struct sim_name *entry = sim_names_find(a->names, a->mut->name, a->mut->name_len);
-        bool same = entry != NULL && entry->kind == SIM_PUT &&
-                    eng_value_same_shards(entry->value->data, entry->value->len, value->data, value->len);
+        bool held = entry != NULL && entry->kind == SIM_PUT;
 
         if (hidden(a) || (entry != NULL && entry->seq > a->rec->seq)) {
-                if (!same)
+                if (!held || !eng_value_same_shards(value->data, value->len, entry->value->data, entry->value->len))
                         died(a, value);
                 eng_buf_unref(value);
                 return;
         }
-        if (entry != NULL && entry->kind == SIM_PUT && !same)
+        if (held && !eng_value_same_shards(entry->value->data, entry->value->len, value->data, value->len))
                 died(a, entry->value);
         set(a, sim_names_get(a->names, a->mut->name, a->mut->name_len), SIM_PUT, value);
 }
@@ -252,20 +252,22 @@ void sim_names_apply(struct sim_names *names, const struct eng_mut *mut, const s
 
 /* ---- SCAN ------------------------------------------------------------------------------------ */
 
-#define UPLOAD_TAIL (2u + FMT_ID) /* behind the key in the name of an upload */
-
 static size_t common_prefix(const struct eng_op *op, const uint8_t *name, size_t len)
 {
         const uint8_t *found;
+        size_t tail;
 
-        if (op->scan.delimiter == NULL || op->scan.delimiter_len == 0)
+        if (op->scan.delimiter == NULL || op->scan.delimiter_len == 0 || len == 0 || name[0] > FMT_SPACE_LAST)
                 return 0;
-        if (len >= UPLOAD_TAIL && name[0] == FMT_SPACE_UPLOAD)
-                len -= UPLOAD_TAIL;
+        tail = eng_space_tail(name[0]); /* behind the key it may hold any byte */
+        if (len >= tail)
+                len -= tail;
         if (len < op->scan.prefix_len)
                 return 0;
-        found = memmem(name + op->scan.prefix_len, len - op->scan.prefix_len, op->scan.delimiter,
-                       op->scan.delimiter_len);
+        found = name + op->scan.prefix_len;
+        do /* the second byte of an escape is none of the key's */
+                found = memmem(found, len - (size_t)(found - name), op->scan.delimiter, op->scan.delimiter_len);
+        while (found != NULL && tail != 0 && found > name + 9 && found[0] == 0xff && found[-1] == 0 && ++found <= name + len);
         return found == NULL ? 0 : (size_t)(found - name) + op->scan.delimiter_len;
 }
 
@@ -274,6 +276,8 @@ static bool wanted(const struct eng_op *op, const struct sim_name *entry)
         uint32_t pg;
 
         if (entry->kind != SIM_PUT)
+                return false;
+        if ((op->flags & ENG_OP_NO_MARKERS) != 0 && (((const struct fmt_value *)entry->value->data)->state & FMT_STATE_MARKER) != 0)
                 return false;
         pg = ((const struct fmt_value *)entry->value->data)->pg;
         if (op->scan.pgs == NULL)
@@ -320,7 +324,9 @@ static void emit_value(struct answer *out, const struct eng_op *op, const struct
         const struct fmt_value *head = (const struct fmt_value *)entry->value->data;
         size_t len = entry->value->len;
 
-        if ((op->flags & ENG_OP_WANT_PARTS) == 0)
+        if ((op->flags & ENG_OP_VERSIONS) != 0)
+                len = eng_value_parts_at(head);
+        else if ((op->flags & ENG_OP_WANT_PARTS) == 0)
                 len = sizeof(*head) + ((op->flags & ENG_OP_WANT_ATTRS) != 0 ? head->attrs_len : 0u);
         emit(out, entry->name->data, entry->name->len, 0, entry->value->data, len);
 }
@@ -334,7 +340,7 @@ static unsigned behind_prefix(const struct sim_names *names, unsigned i, const u
         return i;
 }
 
-void sim_names_scan(const struct sim_names *names, struct eng_op *op)
+static void scan_names(const struct sim_names *names, struct eng_op *op)
 {
         struct answer out = {.size = 512};
         size_t given = op->scan.after ? common_prefix(op, op->scan.from, op->scan.from_len) : 0;
@@ -369,4 +375,44 @@ void sim_names_scan(const struct sim_names *names, struct eng_op *op)
         out.buf->len = (uint32_t)out.len;
         op->scan.entries = out.buf;
         op->scan.count = out.count;
+}
+
+/* Plain objects, each by the last name that a version of its key may have, and versions. */
+static void names_of_versions(const struct sim_names *all, struct sim_names *out)
+{
+        unsigned i;
+
+        memset(out, 0, sizeof(*out));
+        for (i = 0; i < all->count; i++) {
+                const struct sim_name *from = &all->items[i];
+                struct eng_name name = {.len = (uint16_t)from->name->len};
+                struct sim_name *to;
+                uint64_t bucket;
+
+                if (from->kind != SIM_PUT || name.len < 10)
+                        continue;
+                memcpy(name.data, from->name->data, name.len);
+                if (name.data[0] == FMT_SPACE_OBJECT && (((const struct fmt_value *)from->value->data)->state & FMT_STATE_HEAD) == 0) {
+                        memcpy(&bucket, name.data + 1, sizeof(bucket));
+                        eng_name_version(&name, be64toh(bucket), from->name->data + 9, from->name->len - 9, 0);
+                } else if (name.data[0] != FMT_SPACE_VERSION) {
+                        continue;
+                }
+                to = sim_names_get(out, name.data, name.len);
+                to->kind = SIM_PUT;
+                to->value = eng_buf_ref(from->value);
+        }
+}
+
+void sim_names_scan(const struct sim_names *names, struct eng_op *op)
+{
+        struct sim_names versions;
+
+        if ((op->flags & ENG_OP_VERSIONS) == 0) {
+                scan_names(names, op);
+                return;
+        }
+        names_of_versions(names, &versions);
+        scan_names(&versions, op);
+        sim_names_clear(&versions);
 }

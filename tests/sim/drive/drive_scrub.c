@@ -151,7 +151,7 @@ static uint64_t whole_round(void)
                 ended = act->op.scrub.ended;
                 if (act->op.scrub.damaged)
                         world_figures.rot_found++;
-                eng_buf_unref(act->op.scrub.name);
+                eng_buf_unref(act->op.scrub.names);
                 act_end(act);
         }
         return (state.last & ENG_UNREADABLE_LOG) != 0 ? state.last & ~ENG_UNREADABLE_LOG : 0;

@@ -34,6 +34,8 @@ static void stretch(struct fx *fx, struct round *r, uint32_t most, bool *ended)
 {
         struct fx_op op = {.op = {.kind = ENG_OP_SCRUB}};
         uint8_t *slot = sh_new_slot(), name[FMT_NAME_MAX];
+        uint16_t len;
+        size_t at;
         unsigned i;
 
         op.op.scrub.what = ENG_SCRUB_READ;
@@ -46,19 +48,22 @@ static void stretch(struct fx *fx, struct round *r, uint32_t most, bool *ended)
         r->gaps += op.op.scrub.gap;
         *ended = op.op.scrub.ended;
         if (!op.op.scrub.damaged) {
-                assert_null(op.op.scrub.name);
+                assert_null(op.op.scrub.names);
                 return;
         }
-        assert_non_null(op.op.scrub.name);
-        for (i = 0; i < NAMES; i++) {
-                log_name(r->names[r->count], i);
-                if (op.op.scrub.name->len == fx_name(name, r->names[r->count]) &&
-                    memcmp(op.op.scrub.name->data, name, op.op.scrub.name->len) == 0)
-                        break;
+        assert_non_null(op.op.scrub.names);
+        for (at = 0; at < op.op.scrub.names->len; at += sizeof(len) + len) {
+                memcpy(&len, op.op.scrub.names->data + at, sizeof(len));
+                assert_true(at + sizeof(len) + len <= op.op.scrub.names->len);
+                for (i = 0; i < NAMES; i++) {
+                        log_name(r->names[r->count], i);
+                        if (len == fx_name(name, r->names[r->count]) && memcmp(op.op.scrub.names->data + at + sizeof(len), name, len) == 0)
+                                break;
+                }
+                assert_true(i < NAMES);
+                r->count++;
         }
-        assert_true(i < NAMES);
-        r->count++;
-        eng_buf_unref(op.op.scrub.name);
+        eng_buf_unref(op.op.scrub.names);
 }
 
 static struct round whole_round(struct fx *fx, uint32_t most)
@@ -225,6 +230,45 @@ static void test_every_location(void **state)
                 r = whole_round(&fx, 4096);
                 assert_int_equal(r.count + r.gaps, 0);
         }
+        fx_destroy(&fx);
+}
+
+/* The record of a key's head and of its version: both names are told, and both are repaired by new values. */
+static void test_two_names(void **state)
+{
+        static uint8_t bytes[BYTES];
+        static struct fx_body body;
+        uint64_t file, position;
+        struct round r;
+        struct fx fx;
+        unsigned i;
+
+        make(&fx);
+        for (i = 10; i <= 11; i++) {
+                uint8_t name[FMT_NAME_MAX];
+                char text[16];
+
+                log_name(text, i);
+                fx_body_put(&body, name, fx_name(name, text), fx.seq + 1, 1, bytes, i == 10 ? 0 : sizeof(bytes));
+        }
+        fx.seq++;
+        assert_int_equal(fx_append(&fx, &body, 1, fx.seq, fx.seq - 1), 0);
+        assert_int_equal(fx_commit(&fx, 1, fx.seq), 0);
+        for (i = 0; i < NAMES; i++) /* so that the file is closed */
+                if (i != 10 && i != 11)
+                        put_one(&fx, i, 3);
+        where(&fx, 11, &file, &position);
+        spoil(&fx, file, position + 40000, "x", 1);
+        r = whole_round(&fx, 1 << 20);
+        assert_int_equal(r.count, 2);
+        assert_string_equal(r.names[0], "name-010");
+        assert_string_equal(r.names[1], "name-011");
+        assert_int_equal(r.gaps, 0);
+        assert_int_equal(known(&fx), 2);
+        put_one(&fx, 11, 1);
+        assert_int_equal(lookup(&fx, 10, ENG_OP_WANT_RECORD), -EBADMSG);
+        put_one(&fx, 10, 1);
+        assert_int_equal(known(&fx), 0);
         fx_destroy(&fx);
 }
 
@@ -589,6 +633,7 @@ static void test_random(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_two_names),
                 cmocka_unit_test(test_all_is_well), cmocka_unit_test(test_every_location), cmocka_unit_test(test_stretch_is_lost),
                 cmocka_unit_test(test_dead_rot),    cmocka_unit_test(test_was_nothing), cmocka_unit_test(test_unreadable),
                 cmocka_unit_test(test_both_in_a_stretch), cmocka_unit_test(test_owed), cmocka_unit_test(test_many_gaps),

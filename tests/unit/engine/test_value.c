@@ -72,7 +72,7 @@ static void test_check(void **state)
         value->size--;
         value->space = 0;
         assert_int_equal(eng_value_check(b.at, b.len), -EBADMSG);
-        value->space = 5;
+        value->space = FMT_SPACE_LAST + 1;
         assert_int_equal(eng_value_check(b.at, b.len), -EBADMSG);
         value->space = FMT_SPACE_PART;
         value->flags = FMT_VALUE_INLINE; /* has parts */
