@@ -55,6 +55,7 @@ static void a_region_that_has_a_name(void **state)
         refused(fd, "PUT", "/another", LOCATION("us-west-1"), 400, "IllegalLocationConstraintException");
         refused(fd, "PUT", "/another", NULL, 400, "IllegalLocationConstraintException");
         refused(fd, "PUT", "/another", LOCATION("EU"), 400, "IllegalLocationConstraintException");
+        refused(fd, "PUT", "/another", LOCATION(""), 400, "InvalidLocationConstraint");
         ask(fd, "PUT", "/another", NULL, 0, NULL, LOCATION("eu-west-3"));
         expect(fd, 200, NULL);
         ask(fd, "GET", "/bucket?location", NULL, 0, NULL, NULL);
