@@ -85,16 +85,22 @@ static struct s3_str in_ascii(struct gw_request *req, struct s3_str value)
         return (struct s3_str){text, len > 0 ? (size_t)len : 0};
 }
 
+/* An entry without a name can be no header of metadata: like AWS, the answer only counts it. */
 static void user_headers(struct gw_request *req, const struct gw_meta *meta)
 {
-        unsigned i;
+        unsigned i, missing = 0;
 
         for (i = 0; i < meta->user_count; i++) {
-                char *name = gw_printf(req, "x-amz-meta-%.*s", (int)meta->user[i].name.len, meta->user[i].name.data);
+                struct s3_str name = meta->user[i].name;
+                char *header = gw_printf(req, "x-amz-meta-%.*s", (int)name.len, name.data);
 
-                if (name != NULL)
-                        gw_reply_header_str(req, name, in_ascii(req, meta->user[i].value));
+                if (name.len == 0)
+                        missing++;
+                else if (header != NULL)
+                        gw_reply_header_str(req, header, in_ascii(req, meta->user[i].value));
         }
+        if (missing > 0)
+                gw_reply_header_uint(req, "x-amz-missing-meta", missing);
 }
 
 /*

@@ -176,6 +176,19 @@ def test_metadata_in_ascii_stays_as_it_is(raw, bucket, value):
     assert raw.request("HEAD", f"/{bucket}/k").headers["x-amz-meta-name"] == value
 
 
+def test_metadata_without_a_name_is_only_counted(s3, raw, bucket):
+    """API Reference, "HeadObject": x-amz-missing-meta."""
+    assert raw.request("PUT", f"/{bucket}/k", headers={"x-amz-meta-": "lost", "x-amz-meta-name": "kept"}, body=b"x").status == 200
+    s3.copy_object(Bucket=bucket, Key="copy", CopySource={"Bucket": bucket, "Key": "k"})
+    for method, key in (("HEAD", "k"), ("GET", "k"), ("HEAD", "copy")):
+        answer = raw.request(method, f"/{bucket}/{key}")
+        assert {name: value for name, value in answer.headers.items() if "meta" in name} == {"x-amz-meta-name": "kept", "x-amz-missing-meta": "1"}
+    head = s3.head_object(Bucket=bucket, Key="k")
+    assert (head["Metadata"], head["MissingMeta"]) == ({"name": "kept"}, 1)
+    s3.put_object(Bucket=bucket, Key="k", Body=b"", Metadata={"name": "kept"})
+    assert "MissingMeta" not in s3.head_object(Bucket=bucket, Key="k")
+
+
 @pytest.mark.parametrize("sent, kept", [("gzip, deflate", "gzip, deflate"), ("gzip,deflate", "gzip,deflate"), ("deflate , gzip", "deflate , gzip"),
                                         ("aws-chunked", None), ("aws-chunked, aws-chunked", None), ("aws-chunked, gzip", "gzip"),
                                         ("gzip, aws-chunked", "gzip"), ("gzip, aws-chunked, br", "gzip, br")])

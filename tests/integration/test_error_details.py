@@ -1,4 +1,5 @@
 """What an error document says beside code and message: which argument, bucket, key, upload, header or time it was."""
+import base64
 import datetime
 import hashlib
 
@@ -73,6 +74,11 @@ def test_values_that_do_not_fit(raw, s3, bucket):
     answer = raw.request("PUT", f"/{bucket}/k", body=b"x", content_sha256="0" * 64)
     assert answer.code == "XAmzContentSHA256Mismatch", answer
     assert texts(answer, "ClientComputedContentSHA256", "S3ComputedContentSHA256") == ("0" * 64, hashlib.sha256(b"x").hexdigest())
+    for body, query in ((b"x", []), (b"<Delete><Object><Key>k</Key></Object></Delete>", [("delete", "")])):
+        wrong, right = (base64.b64encode(hashlib.md5(text).digest()).decode() for text in (b"other", body))
+        answer = raw.request("POST" if query else "PUT", f"/{bucket}" + ("" if query else "/k"), query=query, body=body, headers={"Content-MD5": wrong})
+        assert (answer.status, answer.code) == (400, "BadDigest"), answer
+        assert texts(answer, "CalculatedDigest", "ExpectedDigest") == (right, wrong), answer
     answer = raw.request("PUT", f"/{bucket}/k", body=b"x", headers={"Content-MD5": "no md5"})
     assert answer.code == "InvalidDigest" and texts(answer, "Content-MD5") == ("no md5",), answer
     s3.put_object(Bucket=bucket, Key="k", Body=b"x")

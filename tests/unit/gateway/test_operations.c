@@ -198,6 +198,13 @@ static void pages_of_uploads(void **state)
         ask(fd, "GET", "/bucket?uploads", NULL, 0, NULL, NULL);
         read_answer(fd, &a, false);
         has(&a, "<NextUploadIdMarker>01000000000000000000000000000000</NextUploadIdMarker>");
+        has(&a, "<IsTruncated>true</IsTruncated>");
+        answer_free(&a);
+        fake.more = false;
+        ask(fd, "GET", "/bucket?uploads", NULL, 0, NULL, NULL);
+        read_answer(fd, &a, false);
+        has(&a, "<NextKeyMarker>k</NextKeyMarker><NextUploadIdMarker>01000000000000000000000000000000</NextUploadIdMarker>");
+        has(&a, "<IsTruncated>false</IsTruncated>");
         answer_free(&a);
         refused(fd, "GET", "/bucket?uploads&key-marker=k&upload-id-marker=x", NULL, 400, "InvalidArgument");
         refused(fd, "GET", "/bucket?uploads&encoding-type=x", NULL, 400, "InvalidArgument");
