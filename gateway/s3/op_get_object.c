@@ -103,6 +103,11 @@ static void user_headers(struct gw_request *req, const struct gw_meta *meta)
                 gw_reply_header_uint(req, "x-amz-missing-meta", missing);
 }
 
+static bool sums_are_wanted(const struct gw_request *req)
+{
+        return s3_str_eq_nocase(gw_header(req, "x-amz-checksum-mode"), S3_STR("ENABLED"));
+}
+
 /*
  * A part has a checksum of its own bytes; how those of all parts make that of the object, the type
  * says, as with the object's own. The sum of an object that is not made of parts is that of its
@@ -112,7 +117,7 @@ static void sum_headers(struct gw_request *req, const struct gw_meta *meta, bool
 {
         struct gw_checksum sum = meta->sum;
 
-        if (!s3_str_eq_nocase(gw_header(req, "x-amz-checksum-mode"), S3_STR("ENABLED")))
+        if (!sums_are_wanted(req))
                 return;
         if (part.data != NULL) {
                 if (gw_meta_decode_checksum(part, &sum) != 0)
@@ -228,15 +233,43 @@ static bool range_still_meant(struct gw_request *req, const struct eng_object *o
         return s3_etag_in_list(if_range, s3_str_of(gw_etag_text(req, object->etag, object->etag_parts)));
 }
 
+/*
+ * A range that is just one part has that part's checksum. Offsets ascend; a part without bytes has
+ * that of its successor.
+ */
+static void find_part_of_range(struct gw_request *req, const struct eng_object *object, struct get_work *work)
+{
+        unsigned lo = 0, hi = object->part_count;
+        struct eng_part_view view;
+
+        while (lo < hi) {
+                unsigned mid = lo + (hi - lo) / 2;
+
+                if (eng_get_part(req->get, mid, &view) != 0)
+                        return;
+                if (view.offset + view.size <= work->offset)
+                        lo = mid + 1;
+                else
+                        hi = mid;
+        }
+        if (eng_get_part(req->get, lo, &view) == 0 && view.offset == work->offset && view.size == work->len)
+                work->part_attrs = view.attrs;
+}
+
 static enum s3_error get_place(struct gw_request *req, const struct eng_object *object, struct get_work *work)
 {
+        enum s3_error error;
+
         if (work->part != 0)
                 return find_part(req, object, work);
         if (work->range.form != S3_RANGE_NONE && !range_still_meant(req, object))
                 work->range.form = S3_RANGE_NONE;
         /* The last bytes of nothing are all of it, and no range could name them. */
         work->partial = work->range.form != S3_RANGE_NONE && object->size > 0;
-        return s3_range_resolve(&work->range, object->size, &work->offset, &work->len);
+        error = s3_range_resolve(&work->range, object->size, &work->offset, &work->len);
+        if (error == S3_OK && work->partial && sums_are_wanted(req))
+                find_part_of_range(req, object, work);
+        return error;
 }
 
 static bool conditions_hold(struct gw_request *req, const struct eng_object *object)
@@ -431,7 +464,7 @@ static void get_object_answer(struct gw_request *req)
                                                object->part_count != 0 ? object->part_count : 1, work->part));
                 return;
         }
-        /* Of a range there is no checksum, though it be all of the object; of a part there is. */
+        /* Of a range there is no checksum, though it be all of the object, unless it is a part. */
         if (!gw_object_headers(req, object, work->part == 0 && (work->partial || work->len != object->size), work->part_attrs))
                 return;
         range_headers(req, object, work);
