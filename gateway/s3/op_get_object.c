@@ -152,6 +152,33 @@ bool gw_object_headers(struct gw_request *req, const struct eng_object *object, 
 
 /* ---- what of it ------------------------------------------------------------------------------ */
 
+static bool is_override(struct s3_str name)
+{
+        for (unsigned i = 0; i < GW_META_FIELD_COUNT; i++)
+                if (overrides[i] != NULL && s3_str_eq(name, s3_str_of(overrides[i])))
+                        return true;
+        return false;
+}
+
+/* Every "response-..." is a header of the answer that can be replaced. False: answered. */
+static bool overrides_known(struct gw_request *req)
+{
+        for (unsigned i = 0; i < req->query->count; i++) {
+                struct s3_str name = req->query->param[i].name;
+
+                if (!s3_str_starts(name, S3_STR("response-")) || is_override(name))
+                        continue;
+                gw_reply_argument(
+                        req, gw_copy(req, name), req->query->param[i].value,
+                        gw_printf(req,
+                                  "%.*s is not in the set of overridable response headers. Please refer to the S3 API "
+                                  "documentation for a complete list of overridable response headers.",
+                                  (int)name.len, name.data));
+                return false;
+        }
+        return true;
+}
+
 /* What a client wants as a header of the answer can be one. False: answered. */
 static bool overrides_fit(struct gw_request *req)
 {
@@ -175,7 +202,7 @@ static bool read_get_wishes(struct gw_request *req, struct get_work *work)
 {
         struct s3_str range = gw_header(req, "Range"), part = gw_query(req, "partNumber");
 
-        if (!gw_version_check(req, gw_query(req, "versionId")) || !overrides_fit(req))
+        if (!gw_version_check(req, gw_query(req, "versionId")) || !overrides_known(req) || !overrides_fit(req))
                 return false;
         if (part.data != NULL) {
                 if (!gw_part_number_of(req, &work->part))

@@ -235,10 +235,12 @@ def test_listings_tell_the_region(s3, raw, bucket):
 
 
 def test_the_region_is_told_to_whoever_asks(raw, bucket):
-    """API Reference, "GetBucketLocation": HeadBucket always returns it, whether access is authorized or not."""
+    """API Reference, "GetBucketLocation": HeadBucket always returns it, whether access is authorized or not. It does not tell whether a
+    bucket is there."""
     for how in ({"anonymous": True}, {"signer": raw.signer(secret_key="wrong")}, {"signer": raw.signer(access_key="NOBODY")}):
-        answer = raw.request("HEAD", f"/{bucket}", **how)
-        assert (answer.status, answer.headers.get("x-amz-bucket-region")) == (403, "us-east-1"), (how, answer)
+        for name in (bucket, f"{bucket}-not"):
+            answer = raw.request("HEAD", f"/{name}", **how)
+            assert (answer.status, answer.headers.get("x-amz-bucket-region")) == (403, "us-east-1"), (how, answer)
 
 
 def test_buckets_of_a_region(raw, bucket):

@@ -64,10 +64,22 @@ def test_the_condition_that_failed(raw, s3, bucket):
 
 
 def test_methods(raw, bucket):
-    for path, kind in ((f"/{bucket}/k", "OBJECT"), (f"/{bucket}", "BUCKET"), ("/", "SERVICE")):
+    for path, kind, methods in ((f"/{bucket}/k", "OBJECT", "DELETE, GET, HEAD, PUT"), (f"/{bucket}", "BUCKET", "DELETE, GET, HEAD, PUT"),
+                                ("/", "SERVICE", "GET")):
         answer = raw.request("PATCH", path)
-        assert (answer.status, answer.code) == (405, "MethodNotAllowed"), answer
+        assert (answer.status, answer.code, answer.headers.get("allow")) == (405, "MethodNotAllowed", methods), answer
         assert texts(answer, "Method", "ResourceType") == ("PATCH", kind)
+    answer = raw.request("PUT", f"/{bucket}/k", query=[("uploadId", "x")], body=b"x")
+    assert (answer.status, answer.code, answer.headers.get("allow")) == (405, "MethodNotAllowed", "DELETE, POST, GET"), answer
+    assert texts(answer, "Method", "ResourceType") == ("PUT", "UPLOAD")
+
+
+def test_overrides_that_there_are_none_of(raw, s3, bucket):
+    s3.put_object(Bucket=bucket, Key="k", Body=b"x")
+    answer = raw.request("GET", f"/{bucket}/k", query=[("response-server", "a<b")])
+    assert (answer.status, answer.code) == (400, "InvalidArgument") and "response-server is not in the set of" in answer.xml.findtext("Message"), answer
+    assert texts(answer, "ArgumentName", "ArgumentValue") == ("response-server", "a<b")
+    assert raw.request("HEAD", f"/{bucket}/k", query=[("response-server", "x")]).status == 400
 
 
 def test_values_that_do_not_fit(raw, s3, bucket):
