@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares two builds of millraced, in pairs: what a change costs.
 
-    pairs.py --base PROGRAM [--program PROGRAM] [--pairs 7] [--json FILE]
+    pairs.py --base PROGRAM [--program PROGRAM] [--pairs 7] [--phase TITLE ...] [--json FILE]
 
 Each pair starts one build after the other, the order turned from pair to pair, each on fresh folders
 (2+2), and runs the same phases against both by the same load generator. For each phase: the median,
@@ -47,7 +47,7 @@ def one_run(options, program, folder):
     server.start()
     try:
         run_load(options, server, "bucket")
-        for title, kind, arguments in PHASES:
+        for title, kind, arguments in options.phases:
             figures[title] = run_load(options, server, kind, *arguments)
     finally:
         server.stop()
@@ -73,11 +73,13 @@ def main():
     parser.add_argument("--program", type=absolute, default=ROOT / "build/release/millraced", help="the new one")
     parser.add_argument("--load", type=absolute, default=ROOT / "build/release/bench/load", help="the load generator")
     parser.add_argument("--pairs", type=int, default=7)
+    parser.add_argument("--phase", action="append", choices=[p[0] for p in PHASES], help="only these, and the PUTs that write what is read (default: all)")
     parser.add_argument("--folder", type=Path, help="where stores are made (default: a temporary folder)")
     parser.add_argument("--most-cpu", type=float, default=1.03, help="of the base's CPU per operation (default 1.03)")
     parser.add_argument("--least-rate", type=float, default=0.95, help="of the base's throughput (default 0.95)")
     parser.add_argument("--json", type=Path, help="keeps all figures")
     options = parser.parse_args()
+    options.phases = [p for p in PHASES if not options.phase or p[0] in options.phase or p[1] == "put"]
     allow_many_files()
     pairs, errors = [], 0
     for number in range(options.pairs):
@@ -94,7 +96,7 @@ def main():
         if options.json:
             options.json.write_text(json.dumps({"machine": machine(), "pairs": pairs}, indent=1), encoding="utf-8")
     rows, beyond = [], False
-    for title, _, _ in PHASES:
+    for title, _, _ in options.phases:
         cpu = [cpu_each(p["new"][title]) / cpu_each(p["base"][title]) for p in pairs]
         rate = [p["new"][title]["ops_s"] / p["base"][title]["ops_s"] for p in pairs]
         beyond |= statistics.median(cpu) > options.most_cpu or statistics.median(rate) < options.least_rate

@@ -7,13 +7,15 @@
 
 #include "s3_base.h"
 
-#define S3_DATE_AMZ_SIZE  17 /* 20130524T000000Z and NUL */
-#define S3_DATE_ISO_SIZE  25 /* 2013-05-24T00:00:00.000Z and NUL */
-#define S3_DATE_HTTP_SIZE 30 /* Fri, 24 May 2013 00:00:00 GMT and NUL */
+#define S3_DATE_AMZ_SIZE     17 /* 20130524T000000Z and NUL */
+#define S3_DATE_ISO_SIZE     25 /* 2013-05-24T00:00:00.000Z and NUL */
+#define S3_DATE_SECONDS_SIZE 21 /* 2013-05-24T00:00:00Z and NUL */
+#define S3_DATE_HTTP_SIZE    30 /* Fri, 24 May 2013 00:00:00 GMT and NUL */
 
 /* Writers: years 1970 to 9999; times outside are clamped. Return the length without NUL. */
 size_t s3_date_format_amz(int64_t ms, char out[S3_DATE_AMZ_SIZE]);
 size_t s3_date_format_iso(int64_t ms, char out[S3_DATE_ISO_SIZE]);
+size_t s3_date_format_seconds(int64_t ms, char out[S3_DATE_SECONDS_SIZE]);
 size_t s3_date_format_http(int64_t ms, char out[S3_DATE_HTTP_SIZE]);
 
 /* Parsers: the whole string must be a date. 0 or -EINVAL. */

@@ -130,19 +130,36 @@ size_t s3_date_format_amz(int64_t ms, char out[S3_DATE_AMZ_SIZE])
         return (size_t)(p - out);
 }
 
+static char *put_day_and_clock(char *p, const struct moment *m)
+{
+        p = date_put_number(p, m->year, 4);
+        *p++ = '-';
+        p = date_put_number(p, m->month, 2);
+        *p++ = '-';
+        p = date_put_number(p, m->day, 2);
+        *p++ = 'T';
+        return put_clock(p, m);
+}
+
+size_t s3_date_format_seconds(int64_t ms, char out[S3_DATE_SECONDS_SIZE])
+{
+        struct moment m;
+        char *p;
+
+        split(ms, &m);
+        p = put_day_and_clock(out, &m);
+        *p++ = 'Z';
+        *p = '\0';
+        return (size_t)(p - out);
+}
+
 size_t s3_date_format_iso(int64_t ms, char out[S3_DATE_ISO_SIZE])
 {
         struct moment m;
-        char *p = out;
+        char *p;
 
         split(ms, &m);
-        p = date_put_number(p, m.year, 4);
-        *p++ = '-';
-        p = date_put_number(p, m.month, 2);
-        *p++ = '-';
-        p = date_put_number(p, m.day, 2);
-        *p++ = 'T';
-        p = put_clock(p, &m);
+        p = put_day_and_clock(out, &m);
         *p++ = '.';
         p = date_put_number(p, m.ms, 3);
         *p++ = 'Z';

@@ -153,19 +153,24 @@ static enum s3_error part_checksum(struct s3_doc *doc, enum s3_checksum kind, st
         return part->checksum[kind] != NULL ? S3_OK : S3_ERR_INTERNAL_ERROR;
 }
 
-static enum s3_error part_field(struct s3_doc *doc, struct s3_str name, struct s3_str text)
+/* A part is never multipart itself, so "md5-n" names none. */
+static enum s3_error part_etag(struct s3_doc *doc, struct s3_str text)
 {
         struct s3_complete_part *part = &doc->priv->part;
-        enum s3_checksum kind;
         unsigned parts;
+
+        part->etag_known = s3_etag_parse(text, part->md5, &parts) == 0 && parts == 0;
+        return part->etag_known ? S3_OK : keep_str(doc, text, &part->etag);
+}
+
+static enum s3_error part_field(struct s3_doc *doc, struct s3_str name, struct s3_str text)
+{
+        enum s3_checksum kind;
 
         if (s3_str_eq(name, S3_STR("PartNumber")))
                 return docs_first_of(doc, FIELD_NUMBER) ? part_number(doc, text) : S3_ERR_MALFORMED_XML;
-        if (s3_str_eq(name, S3_STR("ETag"))) {
-                /* A part is never multipart itself, so "md5-n" names none. */
-                part->etag_known = s3_etag_parse(s3_xml_trim(text), part->md5, &parts) == 0 && parts == 0;
-                return docs_first_of(doc, FIELD_ETAG) ? S3_OK : S3_ERR_MALFORMED_XML;
-        }
+        if (s3_str_eq(name, S3_STR("ETag")))
+                return docs_first_of(doc, FIELD_ETAG) ? part_etag(doc, s3_xml_trim(text)) : S3_ERR_MALFORMED_XML;
         if (s3_checksum_by_element(name, &kind) == 0)
                 return part_checksum(doc, kind, text);
         if (s3_str_starts(name, S3_STR("Checksum")))

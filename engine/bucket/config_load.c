@@ -169,11 +169,16 @@ static bool agree(const struct eng_config_loading *load)
 
 /* ---- giving it to the loops ------------------------------------------------------------------ */
 
+/*
+ * Unless most say otherwise. A member that could be read in part speaks for the rows that were read,
+ * and says of no other name that it is not there.
+ */
 static bool config_is_there(const struct eng_config_loading *load, const struct found *f)
 {
-        unsigned have = (unsigned)__builtin_popcountll(f->named), asked = (unsigned)__builtin_popcountll(load->answered);
+        unsigned have = (unsigned)__builtin_popcountll(f->named);
+        unsigned lack = (unsigned)__builtin_popcountll(load->answered & ~f->named);
 
-        return 2 * have >= asked;
+        return have >= lack;
 }
 
 static bool config_give(struct eng_loop *el, void *arg, struct lp_msg *ack)

@@ -553,6 +553,10 @@ void eng_reconcile(struct eng_store *store, void (*again)(struct eng_store *stor
         s->store = store;
         s->again = again;
         s->out = (unsigned)__builtin_popcountll(store->coord->view.up);
+        if (s->out == 0) { /* the last drive failed since it was chosen */
+                reconcile_give_up(s);
+                return;
+        }
         for (i = 0; i < store->drive_count; i++) {
                 struct tail_of *t = &s->tails[i];
 

@@ -508,6 +508,8 @@ int eng_get_start(struct eng_get *get, uint64_t offset, uint64_t len, void (*wak
         get->lost = get->degrading = false;
         get->keep_next = 0;
         get->widest = eng_get_widest(get);
+        if (get->widest > lp_share_slots(get->el->loop, LP_SHARE_GET))
+                return -EIO; /* a record from elsewhere: recovery made sure that this store's stripes fit */
         return reserve(get, eng_get_units_wanted(get));
 }
 

@@ -12,6 +12,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#define MD5_TEXT ((ERA_MD5_SIZE + 2) / 3 * 4 + 1) /* base64 and NUL */
+
 static struct gw_digests *digests_of(struct gw_request *req)
 {
         return &req->loop->digests;
@@ -556,6 +558,7 @@ static enum s3_error check_sums(struct gw_request *req)
 static enum s3_error check_md5(struct gw_request *req)
 {
         struct gw_body *body = req->body;
+        char said[MD5_TEXT], found[MD5_TEXT];
 
         if (req->put != NULL)
                 eng_put_md5(req->put, body->md5_value);
@@ -564,6 +567,9 @@ static enum s3_error check_md5(struct gw_request *req)
         if (!body->check_md5 || memcmp(body->md5_value, body->want_md5, ERA_MD5_SIZE) == 0)
                 return S3_OK;
         body->message = "The Content-MD5 you specified did not match what we received.";
+        s3_base64_encode(body->md5_value, ERA_MD5_SIZE, found);
+        s3_base64_encode(body->want_md5, ERA_MD5_SIZE, said);
+        body->detail = gw_detail(req, "CalculatedDigest", s3_str_of(found), "ExpectedDigest", s3_str_of(said));
         return S3_ERR_BAD_DIGEST;
 }
 

@@ -40,7 +40,7 @@ const char *gw_detail(struct gw_request *req, const char *name, struct s3_str va
 static struct s3_str resource_type(const struct gw_request *req)
 {
         if (req->key.len > 0)
-                return S3_STR("OBJECT");
+                return gw_query_has(req, "uploadId") ? S3_STR("UPLOAD") : S3_STR("OBJECT");
         return req->bucket.len > 0 ? S3_STR("BUCKET") : S3_STR("SERVICE");
 }
 

@@ -38,22 +38,41 @@ static const char *access_key_element(struct gw_request *req, const char *access
         return gw_detail_xml(req, &xml);
 }
 
-/* When the request was valid, and what time it is here. */
-static const char *time_extra(struct gw_request *req, const struct s3_auth *auth, bool skewed)
+/* When the request was or will be valid, in AWS's elements, and what time it is here. */
+static const char *time_extra(struct gw_request *req, const struct s3_auth *auth, enum s3_auth_reason reason)
 {
-        int64_t now = lp_wall_ms();
-        char until[S3_DATE_ISO_SIZE], server[S3_DATE_ISO_SIZE];
+        char until[S3_DATE_SECONDS_SIZE], server[S3_DATE_SECONDS_SIZE];
+        int64_t end = auth->time_ms + (auth->kind == S3_AUTH_QUERY_V2 ? 0 : (int64_t)auth->expires_s * 1000);
+        const char *first = "";
 
-        s3_date_format_iso(now - now % 1000, server);
-        if (skewed) {
+        s3_date_format_seconds(lp_wall_ms(), server);
+        if (reason == S3_AUTH_SKEWED)
                 return gw_printf(req,
                                  "<RequestTime>%s</RequestTime><ServerTime>%s</ServerTime>"
                                  "<MaxAllowedSkewMilliseconds>%lld</MaxAllowedSkewMilliseconds>",
                                  auth->amz_date, server, S3_SKEW_MS);
-        }
-        s3_date_format_iso(auth->time_ms + (int64_t)auth->expires_s * 1000, until);
-        return gw_printf(req, "<X-Amz-Expires>%u</X-Amz-Expires><Expires>%s</Expires><ServerTime>%s</ServerTime>",
-                         auth->expires_s, until, server);
+        if (reason == S3_AUTH_Q_NOT_YET)
+                first = gw_printf(req, "<X-Amz-Date>%lld</X-Amz-Date>", (long long)auth->time_ms);
+        else if (auth->kind != S3_AUTH_QUERY_V2)
+                first = gw_printf(req, "<X-Amz-Expires>%u</X-Amz-Expires>", auth->expires_s);
+        s3_date_format_seconds(end, until);
+        return gw_printf(req, "%s<Expires>%s</Expires><ServerTime>%s</ServerTime>", first != NULL ? first : "", until,
+                         server);
+}
+
+static bool is_about_time(enum s3_auth_reason reason)
+{
+        return reason == S3_AUTH_Q_EXPIRED || reason == S3_AUTH_Q_NOT_YET || reason == S3_AUTH_SKEWED;
+}
+
+/*
+ * HeadBucket tells the region to whoever asks, and so does a refusal for another region: the answer
+ * to a HEAD has no document that could name it.
+ */
+static void region_header(struct gw_request *req, bool wrong_region)
+{
+        if (wrong_region || (req->is_head && req->op->scope == GW_BUCKET))
+                gw_reply_header(req, "x-amz-bucket-region", req->loop->gw->region);
 }
 
 static void auth_refuse(struct gw_request *req, const struct s3_request *signed_request, enum s3_auth_reason reason)
@@ -67,8 +86,8 @@ static void auth_refuse(struct gw_request *req, const struct s3_request *signed_
                 extra = gw_printf(req, "<Region>%s</Region>", region);
         else if (reason == S3_AUTH_MISMATCH && auth->kind != S3_AUTH_QUERY_V2)
                 extra = mismatch_extra(req, signed_request, auth);
-        else if (reason == S3_AUTH_Q_EXPIRED || reason == S3_AUTH_SKEWED)
-                extra = time_extra(req, auth, reason == S3_AUTH_SKEWED);
+        else if (is_about_time(reason))
+                extra = time_extra(req, auth, reason);
         else if (reason == S3_AUTH_NO_SPACE || reason == S3_AUTH_UNSUPPORTED_TYPE)
                 extra = gw_detail(req, "ArgumentName", S3_STR("Authorization"), "ArgumentValue",
                                   gw_header(req, "Authorization"));
@@ -79,6 +98,7 @@ static void auth_refuse(struct gw_request *req, const struct s3_request *signed_
                 s3_auth_unsigned(signed_request, auth, names, sizeof(names));
                 extra = gw_detail(req, "HeadersNotSigned", s3_str_of(names), NULL, (struct s3_str){NULL, 0});
         }
+        region_header(req, s3_auth_wants_region(reason));
         gw_reply_error_extra(req, s3_auth_error(reason), message, extra);
 }
 
@@ -169,10 +189,12 @@ bool gw_authenticate(struct gw_request *req, struct s3_signing_key *key, enum s3
         enum s3_error error;
 
         if (reason == S3_AUTH_OK && auth->kind == S3_AUTH_ANONYMOUS) {
-                if (routed != S3_OK)
+                if (routed != S3_OK) {
                         gw_refuse_route(req, routed);
-                else
-                        gw_reply_error(req, S3_ERR_ACCESS_DENIED, NULL);
+                        return false;
+                }
+                region_header(req, false);
+                gw_reply_error(req, S3_ERR_ACCESS_DENIED, NULL);
                 return false;
         }
         /* Refuses a version 2, which is checked when its secret is at hand. */
@@ -186,6 +208,7 @@ bool gw_authenticate(struct gw_request *req, struct s3_signing_key *key, enum s3
         if (credential == NULL && gw_session_credential(loop, auth->access_key, &of_session))
                 credential = &of_session;
         if (credential == NULL) {
+                region_header(req, false);
                 gw_reply_error_extra(req, S3_ERR_INVALID_ACCESS_KEY_ID, NULL, access_key_element(req, auth->access_key));
                 return false;
         }

@@ -31,22 +31,35 @@ static void copy_release(struct gw_request *req)
         copy->sums = NULL;
 }
 
-/* What is wrong with a source that names no object. */
+/* What is wrong with a source that names no object, in AWS's words. */
+static const char *source_fault(struct gw_request *req, struct s3_str value)
+{
+        const struct s3_str no_id = S3_STR("?versionId=");
+        char *scratch = gw_alloc(req, value.len + 1);
+        int n = scratch != NULL ? s3_percent_decode(value, true, scratch, value.len + 1) : 0;
+        struct s3_str text = {scratch, n > 0 ? (size_t)n : 0};
+
+        if (n < 0 || !s3_utf8_valid(text))
+                return "Invalid copy source encoding";
+        if (s3_str_starts(text, S3_STR("/")))
+                text = (struct s3_str){text.data + 1, text.len - 1};
+        if (text.len == 0 || text.data[0] == '/' || text.data[0] == '?')
+                return "Invalid copy source bucket name";
+        if (text.len >= no_id.len && s3_str_eq((struct s3_str){text.data + text.len - no_id.len, no_id.len}, no_id))
+                return "Version id cannot be the empty string";
+        return "Invalid copy source object key";
+}
+
 static void refuse_source(struct gw_request *req, enum s3_error error)
 {
         struct s3_str value = gw_header(req, "x-amz-copy-source");
-        char *scratch = gw_alloc(req, value.len + 1);
-        const char *message = "Copy Source must mention the source bucket and key: sourcebucket/sourcekey";
 
-        if (error != S3_ERR_INVALID_ARGUMENT && error != S3_ERR_INVALID_BUCKET_NAME) {
-                gw_reply_error(req, error, NULL);
-                return;
-        }
         if (error == S3_ERR_INVALID_BUCKET_NAME)
-                message = "Invalid copy source bucket name";
-        else if (scratch != NULL && s3_percent_decode(value, true, scratch, value.len + 1) < 0)
-                message = "Invalid copy source encoding";
-        gw_reply_argument(req, "x-amz-copy-source", value, message);
+                gw_reply_argument(req, "x-amz-copy-source", value, "Invalid copy source bucket name");
+        else if (error == S3_ERR_INVALID_ARGUMENT)
+                gw_reply_argument(req, "x-amz-copy-source", value, source_fault(req, s3_str_trim(value)));
+        else
+                gw_reply_error(req, error, NULL);
 }
 
 bool gw_copy_begin(struct gw_request *req, void (*opened)(struct gw_request *req))

@@ -131,6 +131,8 @@ void gw_owner_xml(const struct gw_request *req, struct s3_xml *xml, const char *
  */
 char *gw_token_make(struct gw_request *req, struct s3_str name);
 int gw_token_read(struct s3_str token, char *out, size_t *len);
+/* Refuses a token that is none of ours. As with AWS, the answer does not repeat it. */
+bool gw_token_refuse(struct gw_request *req);
 /*
  * A number among the query parameters: fallback where there is none (or none after the "="). False:
  * answered.

@@ -95,7 +95,7 @@ static enum s3_error take_request_query(struct gw_request *req)
         return error;
 }
 
-static enum gw_scope scope_of(const struct gw_request *req)
+enum gw_scope gw_scope_of(const struct gw_request *req)
 {
         if (!req->virtual_host && s3_str_eq(req->bucket, S3_STR(GW_RESERVED_NAME)))
                 return GW_RESERVED;
@@ -106,7 +106,7 @@ static enum gw_scope scope_of(const struct gw_request *req)
 
 static enum s3_error route(struct gw_request *req)
 {
-        enum gw_scope scope = scope_of(req);
+        enum gw_scope scope = gw_scope_of(req);
         enum s3_error error =
                 scope == GW_RESERVED
                         ? gw_route_reserved(req->method, req->key, &req->op)
@@ -258,7 +258,7 @@ static void accept_named(struct gw_request *req)
                 return;
         if (req->header_count != in_head) /* headers in the URL may make it another one: x-amz-copy-source */
                 routed = route(req);
-        if (req->bucket.len > 0 && scope_of(req) != GW_RESERVED && !s3_bucket_name_valid(req->bucket))
+        if (req->bucket.len > 0 && gw_scope_of(req) != GW_RESERVED && !s3_bucket_name_valid(req->bucket))
                 routed = bad_bucket_name(req);
         if (routed != S3_OK) {
                 gw_refuse_route(req, routed);

@@ -11,5 +11,7 @@
  * (refused).
  */
 void gw_head_accept(struct gw_request *req, const char *method, const char *version);
+/* What the path names, once the address is known. */
+enum gw_scope gw_scope_of(const struct gw_request *req);
 
 #endif

@@ -48,6 +48,15 @@ int gw_token_read(struct s3_str token, char *out, size_t *len)
         return memcmp(check, want, CHECK) == 0 ? 0 : -EINVAL;
 }
 
+bool gw_token_refuse(struct gw_request *req)
+{
+        const struct s3_str none = {NULL, 0};
+
+        gw_reply_error_extra(req, S3_ERR_INVALID_ARGUMENT, "The continuation token provided is incorrect",
+                             gw_detail(req, "ArgumentName", S3_STR("continuation-token"), NULL, none));
+        return false;
+}
+
 bool gw_query_uint(struct gw_request *req, const char *name, uint64_t max, uint64_t fallback, uint64_t *out)
 {
         struct s3_str text = gw_query(req, name);

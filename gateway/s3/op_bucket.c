@@ -47,11 +47,7 @@ static bool bucket_list_read(struct gw_request *req, struct bucket_list *list)
         if (token.len == 0) /* of no length: the beginning */
                 return true;
         list->after.data = name;
-        if (gw_token_read(token, name, &list->after.len) != 0) {
-                gw_reply_argument(req, "continuation-token", token, "The continuation token provided is incorrect");
-                return false;
-        }
-        return true;
+        return gw_token_read(token, name, &list->after.len) == 0 || gw_token_refuse(req);
 }
 
 static void bucket_xml(struct gw_request *req, struct s3_xml *xml, const struct eng_bucket *bucket)
@@ -216,8 +212,8 @@ static void bucket_created(void *arg, int rv)
 /*
  * A bucket that is made in us-east-1 without a location stays there; to name that region, which AWS
  * refuses, is taken for what it means. Every other region must be named, and only itself: "EU" is
- * what eu-west-1 was first called. Another region of AWS cannot be served here; what is no region
- * is invalid. False: answered.
+ * what eu-west-1 was first called. Another region of AWS cannot be served here; what is no region,
+ * an element without text included, is invalid. False: answered.
  */
 static bool location_fits(struct gw_request *req, struct s3_str location)
 {
@@ -225,10 +221,10 @@ static bool location_fits(struct gw_request *req, struct s3_str location)
         bool at_home = strcmp(region, "us-east-1") == 0;
         struct s3_str name = location.len > 0 ? location : S3_STR("unspecified");
 
-        if (s3_str_eq(location, s3_str_of(region)) || (at_home && location.len == 0) ||
+        if (s3_str_eq(location, s3_str_of(region)) || (at_home && location.data == NULL) ||
             (strcmp(region, "eu-west-1") == 0 && s3_str_eq(location, S3_STR("EU"))))
                 return true;
-        if (location.len > 0 && !s3_region_known(location)) {
+        if (location.data != NULL && !s3_region_known(location)) {
                 gw_reply_error_extra(req, S3_ERR_INVALID_LOCATION, NULL,
                                      gw_detail(req, "LocationConstraint", location, NULL, (struct s3_str){NULL, 0}));
                 return false;

@@ -121,19 +121,29 @@ static bool same_sum(const struct s3_complete_part *named, const struct gw_check
         return !stored->has || value == NULL || memcmp(value, stored->value, s3_checksum_info(stored->kind)->len) == 0;
 }
 
+static struct s3_str without_quotes(struct s3_str etag)
+{
+        if (etag.len >= 2 && etag.data[0] == '"' && etag.data[etag.len - 1] == '"')
+                return (struct s3_str){etag.data + 1, etag.len - 2};
+        return etag;
+}
+
 static void reply_invalid_part(struct gw_request *req)
 {
         const struct complete *c = GW_CAST(complete, req->work);
-
-        char etag[S3_ETAG_SIZE] = "", id[GW_UPLOAD_ID_TEXT];
         const struct s3_complete_part *part = &c->doc->parts[c->checked];
+        char text[S3_ETAG_SIZE], id[GW_UPLOAD_ID_TEXT];
+        struct s3_str etag = part->etag;
+        struct s3_xml xml;
 
         if (part->etag_known)
-                s3_etag_format(part->md5, 0, etag);
+                etag = (struct s3_str){text, s3_etag_format(part->md5, 0, text)};
         gw_upload_id_text(c->upload_id, id);
-        gw_reply_error_extra(req, S3_ERR_INVALID_PART, NULL,
-                             gw_printf(req, "<UploadId>%s</UploadId><PartNumber>%u</PartNumber><ETag>%.*s</ETag>", id,
-                                       part->number, 32, etag[0] != '\0' ? etag + 1 : ""));
+        s3_xml_init(&xml, DOC_MAX);
+        s3_xml_textz(&xml, "UploadId", id);
+        s3_xml_uint(&xml, "PartNumber", part->number);
+        s3_xml_text(&xml, "ETag", without_quotes(etag));
+        gw_reply_error_extra(req, S3_ERR_INVALID_PART, NULL, gw_detail_xml(req, &xml));
 }
 
 /*
@@ -229,26 +239,38 @@ static bool check_header_sum(struct gw_request *req, const struct complete *c, e
         return false;
 }
 
+/* The size of the whole, where the client says it. False: answered. */
+static bool check_header_size(struct gw_request *req, const struct complete *c)
+{
+        struct s3_str size = gw_header(req, "x-amz-mp-object-size");
+        const char *message;
+        uint64_t want;
+        int rv;
+
+        if (size.data == NULL)
+                return true;
+        rv = s3_parse_uint(size, INT64_MAX, &want);
+        if (rv == 0 && want == c->size)
+                return true;
+        if (rv == 0 || rv == -ERANGE)
+                message = gw_printf(req,
+                                    "The provided 'x-amz-mp-object-size' header does not match what was computed: %llu",
+                                    (unsigned long long)c->size);
+        else
+                message = gw_printf(req, "Value for x-amz-mp-object-size header is %s: '%.*s'",
+                                    s3_str_starts(size, S3_STR("-")) ? "less than zero" : "invalid", (int)size.len,
+                                    size.data);
+        gw_reply_error(req, S3_ERR_INVALID_REQUEST, message);
+        return false;
+}
+
 static bool check_headers(struct gw_request *req, const struct complete *c)
 {
-        struct s3_str size = gw_header(req, "x-amz-mp-object-size"), type = gw_header(req, "x-amz-checksum-type");
+        struct s3_str type = gw_header(req, "x-amz-checksum-type");
         enum s3_checksum_type wanted;
-        uint64_t want;
 
-        if (s3_str_starts(size, S3_STR("-"))) {
-                gw_reply_error(req, S3_ERR_INVALID_REQUEST,
-                               gw_printf(req, "Value for x-amz-mp-object-size header is less than zero: '%.*s'",
-                                         (int)size.len, size.data));
+        if (!check_header_size(req, c))
                 return false;
-        }
-        if (size.data != NULL && (s3_parse_uint(size, INT64_MAX, &want) != 0 || want != c->size)) {
-                gw_reply_error(
-                        req, S3_ERR_INVALID_REQUEST,
-                        gw_printf(req,
-                                  "The provided 'x-amz-mp-object-size' header does not match what was computed: %llu",
-                                  (unsigned long long)c->size));
-                return false;
-        }
         if (type.data != NULL && s3_checksum_type_parse(type, &wanted) != 0) {
                 gw_reply_error(req, S3_ERR_INVALID_REQUEST, "Value for x-amz-checksum-type header is invalid.");
                 return false;

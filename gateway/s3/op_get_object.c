@@ -88,16 +88,27 @@ static struct s3_str in_ascii(struct gw_request *req, struct s3_str value)
         return (struct s3_str){text, len > 0 ? (size_t)len : 0};
 }
 
+/* An entry without a name can be no header of metadata: like AWS, the answer only counts it. */
 static void user_headers(struct gw_request *req, const struct gw_meta *meta)
 {
-        unsigned i;
+        unsigned i, missing = 0;
 
         for (i = 0; i < meta->user_count; i++) {
-                char *name = gw_printf(req, "x-amz-meta-%.*s", (int)meta->user[i].name.len, meta->user[i].name.data);
+                struct s3_str name = meta->user[i].name;
+                char *header = gw_printf(req, "x-amz-meta-%.*s", (int)name.len, name.data);
 
-                if (name != NULL)
-                        gw_reply_header_str(req, name, in_ascii(req, meta->user[i].value));
+                if (name.len == 0)
+                        missing++;
+                else if (header != NULL)
+                        gw_reply_header_str(req, header, in_ascii(req, meta->user[i].value));
         }
+        if (missing > 0)
+                gw_reply_header_uint(req, "x-amz-missing-meta", missing);
+}
+
+static bool sums_are_wanted(const struct gw_request *req)
+{
+        return s3_str_eq_nocase(gw_header(req, "x-amz-checksum-mode"), S3_STR("ENABLED"));
 }
 
 /*
@@ -109,7 +120,7 @@ static void sum_headers(struct gw_request *req, const struct gw_meta *meta, bool
 {
         struct gw_checksum sum = meta->sum;
 
-        if (!s3_str_eq_nocase(gw_header(req, "x-amz-checksum-mode"), S3_STR("ENABLED")))
+        if (!sums_are_wanted(req))
                 return;
         if (part.data != NULL) {
                 if (gw_meta_decode_checksum(part, &sum) != 0)
@@ -146,6 +157,33 @@ bool gw_object_headers(struct gw_request *req, const struct eng_object *object, 
 
 /* ---- what of it ------------------------------------------------------------------------------ */
 
+static bool is_override(struct s3_str name)
+{
+        for (unsigned i = 0; i < GW_META_FIELD_COUNT; i++)
+                if (overrides[i] != NULL && s3_str_eq(name, s3_str_of(overrides[i])))
+                        return true;
+        return false;
+}
+
+/* Every "response-..." is a header of the answer that can be replaced. False: answered. */
+static bool overrides_known(struct gw_request *req)
+{
+        for (unsigned i = 0; i < req->query->count; i++) {
+                struct s3_str name = req->query->param[i].name;
+
+                if (!s3_str_starts(name, S3_STR("response-")) || is_override(name))
+                        continue;
+                gw_reply_argument(
+                        req, gw_copy(req, name), req->query->param[i].value,
+                        gw_printf(req,
+                                  "%.*s is not in the set of overridable response headers. Please refer to the S3 API "
+                                  "documentation for a complete list of overridable response headers.",
+                                  (int)name.len, name.data));
+                return false;
+        }
+        return true;
+}
+
 /* What a client wants as a header of the answer can be one. False: answered. */
 static bool overrides_fit(struct gw_request *req)
 {
@@ -169,7 +207,7 @@ static bool read_get_wishes(struct gw_request *req, struct get_work *work)
 {
         struct s3_str range = gw_header(req, "Range"), part = gw_query(req, "partNumber");
 
-        if (!gw_version_of(req, &work->version) || !overrides_fit(req))
+        if (!gw_version_of(req, &work->version) || !overrides_known(req) || !overrides_fit(req))
                 return false;
         if (part.data != NULL) {
                 if (!gw_part_number_of(req, &work->part))
@@ -227,15 +265,43 @@ static bool range_still_meant(struct gw_request *req, const struct eng_object *o
         return s3_etag_in_list(if_range, s3_str_of(gw_etag_text(req, object->etag, object->etag_parts)));
 }
 
+/*
+ * A range that is just one part has that part's checksum. Offsets ascend; a part without bytes has
+ * that of its successor.
+ */
+static void find_part_of_range(struct gw_request *req, const struct eng_object *object, struct get_work *work)
+{
+        unsigned lo = 0, hi = object->part_count;
+        struct eng_part_view view;
+
+        while (lo < hi) {
+                unsigned mid = lo + (hi - lo) / 2;
+
+                if (eng_get_part(req->get, mid, &view) != 0)
+                        return;
+                if (view.offset + view.size <= work->offset)
+                        lo = mid + 1;
+                else
+                        hi = mid;
+        }
+        if (eng_get_part(req->get, lo, &view) == 0 && view.offset == work->offset && view.size == work->len)
+                work->part_attrs = view.attrs;
+}
+
 static enum s3_error get_place(struct gw_request *req, const struct eng_object *object, struct get_work *work)
 {
+        enum s3_error error;
+
         if (work->part != 0)
                 return find_part(req, object, work);
         if (work->range.form != S3_RANGE_NONE && !range_still_meant(req, object))
                 work->range.form = S3_RANGE_NONE;
         /* The last bytes of nothing are all of it, and no range could name them. */
         work->partial = work->range.form != S3_RANGE_NONE && object->size > 0;
-        return s3_range_resolve(&work->range, object->size, &work->offset, &work->len);
+        error = s3_range_resolve(&work->range, object->size, &work->offset, &work->len);
+        if (error == S3_OK && work->partial && sums_are_wanted(req))
+                find_part_of_range(req, object, work);
+        return error;
 }
 
 static bool conditions_hold(struct gw_request *req, const struct eng_object *object)
@@ -430,9 +496,9 @@ static void get_object_answer(struct gw_request *req)
                                                object->part_count != 0 ? object->part_count : 1, work->part));
                 return;
         }
-        /* Of a range there is no checksum, though it be all of the object; of a part there is. */
         if (!work->version.given)
                 gw_expiration_header(req, object);
+        /* Of a range there is no checksum, though it be all of the object, unless it is a part. */
         if (!gw_object_headers(req, object, work->part == 0 && (work->partial || work->len != object->size), work->part_attrs))
                 return;
         range_headers(req, object, work);

@@ -69,9 +69,7 @@ static bool read_list_token(struct gw_request *req, struct list *list)
                 return false;
         }
         list->after.data = name;
-        if (gw_token_read(list->token, name, &list->after.len) != 0)
-                return list_refuse(req, "continuation-token", "The continuation token provided is incorrect");
-        return true;
+        return gw_token_read(list->token, name, &list->after.len) == 0 || gw_token_refuse(req);
 }
 
 static bool read_version_marker(struct gw_request *req, struct list *list)
@@ -426,6 +424,8 @@ static void run_list(struct gw_request *req, enum form form)
         req->work = list;
         list->form = form;
         list->second = -1;
+        if (form != VERSIONS) /* undocumented, but clients learn the region from it */
+                gw_reply_header(req, "x-amz-bucket-region", req->loop->gw->region);
         if (!read_list(req, list))
                 return;
         list->owner_len =

@@ -67,8 +67,9 @@ static void put_upload(struct gw_request *req, const struct uploads *list, struc
         s3_xml_close(xml, "Upload");
 }
 
+/* The place of the last entry is told on the last page, too: AWS does, unlike in listings of objects. */
 static void put_uploads_head(struct gw_request *req, const struct uploads *list, struct s3_xml *xml,
-                             const struct eng_upload_entry *last)
+                             const struct eng_upload_entry *last, bool more)
 {
         char id[GW_UPLOAD_ID_TEXT] = "";
 
@@ -88,7 +89,7 @@ static void put_uploads_head(struct gw_request *req, const struct uploads *list,
         if (list->url)
                 s3_xml_textz(xml, "EncodingType", "url");
         s3_xml_uint(xml, "MaxUploads", list->max);
-        s3_xml_bool(xml, "IsTruncated", last != NULL);
+        s3_xml_bool(xml, "IsTruncated", more && last != NULL);
 }
 
 static void reply_uploads(struct gw_request *req, const struct eng_upload_entry *entries, unsigned count, bool more)
@@ -99,7 +100,7 @@ static void reply_uploads(struct gw_request *req, const struct eng_upload_entry 
         s3_xml_init(&xml, LIST_LIMIT);
         s3_xml_declaration(&xml);
         s3_xml_root(&xml, "ListMultipartUploadsResult");
-        put_uploads_head(req, list, &xml, more && count > 0 ? &entries[count - 1] : NULL);
+        put_uploads_head(req, list, &xml, count > 0 ? &entries[count - 1] : NULL, more);
         for (unsigned i = 0; i < count; i++) {
                 if (!entries[i].is_prefix)
                         put_upload(req, list, &xml, &entries[i]);

@@ -203,7 +203,7 @@ enum s3_error gw_route(struct s3_str method, enum gw_scope scope, const struct s
                 return S3_ERR_INVALID_ARGUMENT;
         /* Half of a part's address must not be taken for a whole object. */
         if (put_object && (s3_query_find(query, "uploadId") != NULL) != (s3_query_find(query, "partNumber") != NULL))
-                return S3_ERR_INVALID_ARGUMENT;
+                return s3_query_find(query, "partNumber") != NULL ? S3_ERR_INVALID_ARGUMENT : S3_ERR_METHOD_NOT_ALLOWED;
         for (unsigned i = 0; i < gw_op_count; i++) {
                 if (op_fits(&gw_ops[i], method, scope, sub, headers, header_count)) {
                         *out = &gw_ops[i];
@@ -239,4 +239,35 @@ enum s3_error gw_route_reserved(struct s3_str method, struct s3_str path, const 
                 }
         }
         return error;
+}
+
+static bool has_op(const char *method, enum gw_scope scope, struct s3_str sub, struct s3_str path)
+{
+        for (unsigned i = 0; i < gw_op_count; i++) {
+                const struct gw_op *op = &gw_ops[i];
+
+                if (op->scope != scope || strcmp(op->method, method) != 0)
+                        continue;
+                if (scope == GW_RESERVED && path_fits(op->path, path))
+                        return true;
+                if (scope != GW_RESERVED && (op->sub == NULL ? sub.data == NULL : s3_str_eq(sub, s3_str_of(op->sub))))
+                        return true;
+        }
+        return false;
+}
+
+void gw_route_allowed(struct s3_str method, enum gw_scope scope, const struct s3_query *query, struct s3_str path,
+                      char out[GW_ALLOW_SIZE])
+{
+        static const char *const methods[] = {"DELETE", "POST", "GET", "HEAD", "PUT"};
+        struct s3_str sub = gw_sub_name(query);
+        char *p = out;
+
+        *p = '\0';
+        for (unsigned i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
+                if (s3_str_eq(method, s3_str_of(methods[i])) || !has_op(methods[i], scope, sub, path))
+                        continue;
+                p = stpcpy(p, p == out ? "" : ", ");
+                p = stpcpy(p, methods[i]);
+        }
 }

@@ -23,4 +23,13 @@ enum s3_error gw_route(struct s3_str method, enum gw_scope scope, const struct s
  */
 enum s3_error gw_route_reserved(struct s3_str method, struct s3_str path, const struct gw_op **out);
 
+#define GW_ALLOW_SIZE 32 /* all methods, commas and NUL */
+
+/*
+ * Writes the methods other than this one by which a request has an operation, for the header Allow;
+ * "" if there are none. path: of GW_RESERVED, as for gw_route_reserved().
+ */
+void gw_route_allowed(struct s3_str method, enum gw_scope scope, const struct s3_query *query, struct s3_str path,
+                      char out[GW_ALLOW_SIZE]);
+
 #endif

@@ -35,6 +35,41 @@ def test_the_upload_of_a_part_that_ends_last_counts(s3, raw, bucket, rng):
     assert read(s3, bucket, "m") == older
 
 
+def test_an_upload_that_is_completed_while_a_part_is_sent_again(s3, raw, bucket, rng):
+    """The object is made of what had been uploaded; whoever still sends is told that the upload is gone."""
+    upload = s3.create_multipart_upload(Bucket=bucket, Key="m")["UploadId"]
+    etag = s3.upload_part(Bucket=bucket, Key="m", UploadId=upload, PartNumber=1, Body=b"first")["ETag"]
+    late = rng.randbytes(2 * MIB)
+    head, _ = raw.build("PUT", f"/{bucket}/m", query=[("partNumber", "1"), ("uploadId", upload)], body=late)
+    with Connection(raw.host, raw.port) as slow:
+        slow.send(head + late[:MIB])
+        s3.complete_multipart_upload(Bucket=bucket, Key="m", UploadId=upload, MultipartUpload={"Parts": [{"PartNumber": 1, "ETag": etag}]})
+        slow.send(late[MIB:])
+        answer = slow.answer()
+    assert (answer.status, error_shape(answer)) == (404, "NoSuchUpload"), answer
+    assert read(s3, bucket, "m") == b"first"
+
+
+def test_a_part_named_twice(s3, raw, bucket):
+    """API Reference, "CompleteMultipartUpload": part numbers ascend, so each comes once, though its ETag is right."""
+    upload = s3.create_multipart_upload(Bucket=bucket, Key="m")["UploadId"]
+    etag = s3.upload_part(Bucket=bucket, Key="m", UploadId=upload, PartNumber=1, Body=b"x")["ETag"]
+    refused("InvalidPartOrder", 400, s3.complete_multipart_upload, Bucket=bucket, Key="m", UploadId=upload,
+            MultipartUpload={"Parts": [{"PartNumber": 1, "ETag": etag}] * 2})
+
+
+@pytest.mark.parametrize("size, said", [("size", "Value for x-amz-mp-object-size header is invalid: 'size'"),
+                                        ("-1", "Value for x-amz-mp-object-size header is less than zero: '-1'"),
+                                        ("5", "The provided 'x-amz-mp-object-size' header does not match what was computed: 1"),
+                                        ("9" * 30, "The provided 'x-amz-mp-object-size' header does not match what was computed: 1")])
+def test_sizes_that_are_not_the_objects(s3, raw, bucket, size, said):
+    upload = s3.create_multipart_upload(Bucket=bucket, Key="m")["UploadId"]
+    etag = s3.upload_part(Bucket=bucket, Key="m", UploadId=upload, PartNumber=1, Body=b"x")["ETag"]
+    body = f"<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>{etag}</ETag></Part></CompleteMultipartUpload>".encode()
+    answer = raw.request("POST", f"/{bucket}/m", query=[("uploadId", upload)], headers={"x-amz-mp-object-size": size}, body=body)
+    assert (answer.status, error_shape(answer), answer.xml.findtext("Message")) == (400, "InvalidRequest", said), answer
+
+
 def test_no_part_of_that_number(s3, raw, bucket):
     """API Reference, "GetObject": partNumber; the error is the one AWS gives: 416 with what was asked for and what there is."""
     s3.put_object(Bucket=bucket, Key="k", Body=b"12345")
@@ -141,6 +176,19 @@ def test_metadata_in_ascii_stays_as_it_is(raw, bucket, value):
     assert raw.request("HEAD", f"/{bucket}/k").headers["x-amz-meta-name"] == value
 
 
+def test_metadata_without_a_name_is_only_counted(s3, raw, bucket):
+    """API Reference, "HeadObject": x-amz-missing-meta."""
+    assert raw.request("PUT", f"/{bucket}/k", headers={"x-amz-meta-": "lost", "x-amz-meta-name": "kept"}, body=b"x").status == 200
+    s3.copy_object(Bucket=bucket, Key="copy", CopySource={"Bucket": bucket, "Key": "k"})
+    for method, key in (("HEAD", "k"), ("GET", "k"), ("HEAD", "copy")):
+        answer = raw.request(method, f"/{bucket}/{key}")
+        assert {name: value for name, value in answer.headers.items() if "meta" in name} == {"x-amz-meta-name": "kept", "x-amz-missing-meta": "1"}
+    head = s3.head_object(Bucket=bucket, Key="k")
+    assert (head["Metadata"], head["MissingMeta"]) == ({"name": "kept"}, 1)
+    s3.put_object(Bucket=bucket, Key="k", Body=b"", Metadata={"name": "kept"})
+    assert "MissingMeta" not in s3.head_object(Bucket=bucket, Key="k")
+
+
 @pytest.mark.parametrize("sent, kept", [("gzip, deflate", "gzip, deflate"), ("gzip,deflate", "gzip,deflate"), ("deflate , gzip", "deflate , gzip"),
                                         ("aws-chunked", None), ("aws-chunked, aws-chunked", None), ("aws-chunked, gzip", "gzip"),
                                         ("gzip, aws-chunked", "gzip"), ("gzip, aws-chunked, br", "gzip, br")])
@@ -175,9 +223,24 @@ def test_a_token_of_no_length(raw, bucket):
     """In a listing of objects it is none that was given out; in one of buckets it may be empty, and begins at the beginning."""
     answer = raw.request("GET", f"/{bucket}", query=[("list-type", "2"), ("continuation-token", "")])
     assert (answer.status, error_shape(answer)) == (400, "InvalidArgument"), answer
-    assert answer.xml.findtext("ArgumentName") == "continuation-token"
+    assert (answer.xml.findtext("ArgumentName"), answer.xml.find("ArgumentValue")) == ("continuation-token", None)
     answer = raw.request("GET", "/", query=[("continuation-token", ""), ("prefix", bucket)])
     assert answer.status == 200 and [e.text for e in answer.xml.iter("Name")] == [bucket], answer
+
+
+def test_listings_tell_the_region(s3, raw, bucket):
+    """Undocumented; AWS sends it with ListObjects and ListObjectsV2, refused ones included."""
+    for query in ([], [("list-type", "2")], [("encoding-type", "html")]):
+        assert raw.request("GET", f"/{bucket}", query=query).headers.get("x-amz-bucket-region") == "us-east-1"
+
+
+def test_the_region_is_told_to_whoever_asks(raw, bucket):
+    """API Reference, "GetBucketLocation": HeadBucket always returns it, whether access is authorized or not. It does not tell whether a
+    bucket is there."""
+    for how in ({"anonymous": True}, {"signer": raw.signer(secret_key="wrong")}, {"signer": raw.signer(access_key="NOBODY")}):
+        for name in (bucket, f"{bucket}-not"):
+            answer = raw.request("HEAD", f"/{name}", **how)
+            assert (answer.status, answer.headers.get("x-amz-bucket-region")) == (403, "us-east-1"), (how, answer)
 
 
 def test_buckets_of_a_region(raw, bucket):
@@ -200,11 +263,20 @@ def test_labels_begin_and_end_with_a_letter_or_digit(s3, raw, name):
     assert name not in [entry["Name"] for entry in s3.list_buckets()["Buckets"]]
 
 
+@pytest.mark.parametrize("name", ["192.168.5.4", "999.0.0.1", "xn--b", "sthree-b", "sthree-configurator", "amzn-s3-demo-b", "b-s3alias", "b--ol-s3",
+                                  "b.mrap", "b--x-s3", "b--table-s3", "-b1", "b1-", ".b1", "b1.", "b_1", "Bcd", "ab", "a" * 64])
+def test_names_that_are_reserved_or_malformed(raw, name):
+    answer = raw.request("PUT", f"/{name}")
+    assert (answer.status, error_shape(answer)) == (400, "InvalidBucketName"), answer
+
+
 @pytest.mark.parametrize("region, code", [("us-west-2", "IllegalLocationConstraintException"), ("eu-west-1", "IllegalLocationConstraintException"),
-                                          ("EU", "IllegalLocationConstraintException"), ("nowhere", "InvalidLocationConstraint")])
+                                          ("EU", "IllegalLocationConstraintException"), ("nowhere", "InvalidLocationConstraint"),
+                                          ("", "InvalidLocationConstraint"), (" ", "InvalidLocationConstraint")])
 def test_buckets_elsewhere(raw, region, code):
     answer = raw.request("PUT", "/elsewhere", body=DOCUMENT.format(region).encode())
     assert (answer.status, error_shape(answer)) == (400, code), answer
+    assert answer.xml.findtext("LocationConstraint") == (region.strip() if code == "InvalidLocationConstraint" else None)
     assert raw.request("HEAD", "/elsewhere").status == 404
 
 

@@ -158,8 +158,31 @@ def test_checksums_of_parts(s3, bucket, rng, kind, of):
     whole = b"".join(parts.values())
     text = checksums.composite(kind, list(parts.values())) if of == "COMPOSITE" else checksums.checksum(kind, whole)
     assert sums_of(s3.head_object(Bucket=bucket, Key="k", ChecksumMode="ENABLED")) == {checksums.header(kind): text, "x-amz-checksum-type": of}
-    ranged = s3.get_object(Bucket=bucket, Key="k", Range=f"bytes=0-{len(parts[2]) - 1}", ChecksumMode="ENABLED")
-    assert not sums_of(ranged) and ranged["Body"].read() == parts[2]
+    at = 0
+    for number, data in parts.items():
+        wanted, end = {checksums.header(kind): texts[number], "x-amz-checksum-type": of}, at + len(data)
+        ranged = s3.get_object(Bucket=bucket, Key="k", Range=f"bytes={at}-{end - 1}", ChecksumMode="ENABLED")
+        assert sums_of(ranged) == wanted and "PartsCount" not in ranged and ranged["Body"].read() == data
+        assert sums_of(s3.head_object(Bucket=bucket, Key="k", Range=f"bytes={at}-{end - 1}", ChecksumMode="ENABLED")) == wanted
+        for first, last in ((at, end - 2), (at + 1, end - 1), (at - 1, end - 1), (at, end)):
+            if first >= 0 and last < len(whole):
+                ranged = s3.get_object(Bucket=bucket, Key="k", Range=f"bytes={first}-{last}", ChecksumMode="ENABLED")
+                assert not sums_of(ranged) and ranged["Body"].read() == whole[first:last + 1], (first, last)
+        at = end
+    assert not sums_of(s3.head_object(Bucket=bucket, Key="k", Range="bytes=0-", ChecksumMode="ENABLED"))
+    assert sums_of(s3.head_object(Bucket=bucket, Key="k", Range="bytes=-1234", ChecksumMode="ENABLED"))[checksums.header(kind)] == texts[7]
+
+
+def test_checksum_of_a_part_behind_one_without_bytes(s3, bucket):
+    """Only the last part may be small, so the one without bytes is it: its range names nothing, and the part before it has its own."""
+    data = b"p" * (5 << 20)
+    upload = s3.create_multipart_upload(Bucket=bucket, Key="k", ChecksumAlgorithm="CRC32")["UploadId"]
+    done = [{"PartNumber": n, "ETag": (a := s3.upload_part(Bucket=bucket, Key="k", UploadId=upload, PartNumber=n, Body=body,
+                                                           ChecksumAlgorithm="CRC32"))["ETag"], "ChecksumCRC32": a["ChecksumCRC32"]}
+            for n, body in ((1, data), (2, b""))]
+    s3.complete_multipart_upload(Bucket=bucket, Key="k", UploadId=upload, MultipartUpload={"Parts": done})
+    got = s3.get_object(Bucket=bucket, Key="k", Range="bytes=0-", ChecksumMode="ENABLED")
+    assert sums_of(got)["x-amz-checksum-crc32"] == checksums.checksum("CRC32", data) and got["Body"].read() == data
 
 
 @both_layouts

@@ -38,9 +38,9 @@ def run_history(faults, seconds=2.0, kill=True, costs=0, **layout):
     return in_use
 
 
-HARMLESS = ["duplicate", "delay:ms=3,every=5", "duplicate;delay:ms=2,every=7", "delay:ms=30,slot=1",
-            "corrupt:slot=0,every=2", "corrupt:slot=2", "corrupt:slot=0,every=3;corrupt:slot=3,every=5", "delay:op=append,ms=5,slot=3",
-            "delay:op=commit,ms=20", "pages"]
+LATE = ["delay:ms=3,every=5", "duplicate;delay:ms=2,every=7", "delay:ms=30,slot=1", "delay:op=append,ms=5,slot=3", "delay:op=commit,ms=20"]
+HARMLESS = ["duplicate", "corrupt:slot=0,every=2", "corrupt:slot=2", "corrupt:slot=0,every=3;corrupt:slot=3,every=5", "pages",
+            *(pytest.param(faults, marks=pytest.mark.slow) for faults in LATE)]
 
 
 @pytest.mark.parametrize("faults", HARMLESS)

@@ -118,6 +118,7 @@ def drives_in(daemon):
     return daemon.health_json()[1]["drives_in"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", [dict(drives=4, ec="2+2", mib=448), dict(drives=1, ec=None, mib=192)], ids=["2+2", "single"])
 def test_fill_delete_and_go_on(small, layout):
     folder = small(layout["mib"])
@@ -164,6 +165,7 @@ def test_fill_delete_and_go_on(small, layout):
         assert copied == 0
 
 
+@pytest.mark.slow
 def test_overwrites_at_seventy_percent(small):
     """Uniform overwriting of a store that is mostly full goes on for ever: dead space comes back as fast as it is made."""
     folder = small(256)
@@ -230,6 +232,7 @@ def test_really_full(small):
         assert drives_in(daemon) == 2
 
 
+@pytest.mark.slow
 def test_deletes_with_no_byte_left(small):
     """Deletes go on until the log has no room, then they are refused or wait; no drive fails, and all goes on when there is room."""
     folder = small(160)

@@ -65,6 +65,7 @@ def test_as_many_as_may_be(s3, raw, bucket, rng):
     connection.close()
 
 
+@pytest.mark.slow
 def test_many_large_ones(s3, raw, bucket, rng):
     data = put(s3, bucket, "k", rng.randbytes(3 * MIB + 1))
     results = ask(raw, [Entry(bucket, "k", i * 1000, MIB) for i in range(40)], timeout=60)

@@ -42,6 +42,7 @@ def flip_index(drive, rng):
         pass  # it is being built anew
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_rot_under_load():
     """At most as many indexes are rotten as there are parity shards: all answers are right, and all drives are in at the end."""
@@ -101,6 +102,7 @@ def state_of(daemon, drive):
     return next(d for d in daemon.health_json()[1]["drives"] if d["path"] == str(drive))
 
 
+@pytest.mark.slow
 def test_damage_in_a_log_without_an_index():
     """The drive catches up with its peers, and no name is missing or back."""
     with Daemon(drives=4, ec="2+2", settings=SMALL).start() as daemon:

@@ -159,6 +159,7 @@ def test_a_drive_is_lost(limit):
         site.verify()
 
 
+@pytest.mark.slow
 def test_space_is_taken_back():
     """Reclaim moves inline values of the old limit and small shards of the new one alike."""
     settings = {"segment_size": "4MiB", "log_file_size": "4MiB", "memtable_size": "1MiB", "reclaim_rate": "64MiB"}

@@ -100,6 +100,7 @@ def pages_versions(s3, bucket, **arguments):
             markers["VersionIdMarker"] = page["NextVersionIdMarker"]
 
 
+@pytest.mark.slow
 @both_layouts
 def test_against_the_model(s3, bucket, rng):
     keys = random_keys(rng, 500)

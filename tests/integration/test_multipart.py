@@ -247,6 +247,7 @@ def test_list_uploads_pages(s3, bucket):
             page = s3.list_multipart_uploads(Bucket=bucket, MaxUploads=size, **markers)
             assert len(page.get("Uploads", [])) <= size
             found += [(u["Key"], u["UploadId"]) for u in page.get("Uploads", [])]
+            assert (page["NextKeyMarker"], page["NextUploadIdMarker"]) == found[-1]  # on the last page, too
             if not page["IsTruncated"]:
                 break
             markers = {"KeyMarker": page["NextKeyMarker"], "UploadIdMarker": page["NextUploadIdMarker"]}

@@ -7,6 +7,7 @@ import json
 import secrets
 import time
 import urllib.parse
+import xml.etree.ElementTree as ElementTree
 
 import pytest
 import requests
@@ -133,7 +134,13 @@ def test_expired(s3, v2, bucket):
     s3.put_object(Bucket=bucket, Key="k", Body=b"1")
     url = presign(v2, "get_object", bucket, "k", expires=1)
     time.sleep(2.1)
-    assert code_of(requests.get(url, timeout=30)) == (403, "AccessDenied")
+    answer = requests.get(url, timeout=30)
+    assert code_of(answer) == (403, "AccessDenied")
+    until = int(urllib.parse.parse_qs(urllib.parse.urlsplit(url).query)["Expires"][0])
+    error = ElementTree.fromstring(answer.content)
+    assert error.findtext("Message") == "Request has expired"
+    assert error.findtext("Expires") == time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(until))
+    assert error.findtext("ServerTime") and error.find("X-Amz-Expires") is None, answer.content
 
 
 def test_a_week_at_most(store, s3, bucket):

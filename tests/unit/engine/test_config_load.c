@@ -20,6 +20,7 @@
 #include "tests/lib/wait.h"
 
 #define BUCKETS 5u
+#define FIRST_PAGE 1000u /* names that a member is asked for at once */
 
 /*
  * A walk that is cut off by the end of the store leaves its page behind, which LeakSanitizer would
@@ -157,11 +158,44 @@ static void test_a_row_cannot_be_read(void **state)
         sf_remove(&sf);
 }
 
+/*
+ * One of three members breaks off behind its first page. What it alone has is not there: both others
+ * say so.
+ */
+static void test_a_member_breaks_off(void **state)
+{
+        uint64_t ids[BUCKETS], id;
+        char name[32];
+        struct sf sf;
+        unsigned i;
+
+        begin(&sf, 3, ids);
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_wait_ready(&sf, 20));
+        for (i = 0; i < FIRST_PAGE; i++) {
+                snprintf(name, sizeof(name), "later-%u", i);
+                assert_int_equal(sf_bucket(&sf, name, &id), 0);
+        }
+        close_idle(&sf);
+        forget(&sf, 1, "bucket-2");
+        forget(&sf, 2, "bucket-2");
+        sf.options.faults = "corrupt:op=scan,slot=0,after=1";
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_wait_health(&sf, is_in, NULL, 30));
+        assert_int_equal(sf_bucket(&sf, "bucket-1", &id), -EEXIST);
+        assert_int_equal(sf_bucket(&sf, "later-7", &id), -EEXIST);
+        assert_int_equal(sf_bucket(&sf, "bucket-2", &id), 0);
+        assert_int_not_equal(id, ids[2]);
+        sf_close(&sf);
+        sf_remove(&sf);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_a_row_is_missing),
                 cmocka_unit_test(test_a_row_cannot_be_read),
+                cmocka_unit_test(test_a_member_breaks_off),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -54,6 +54,7 @@ static void a_region_that_has_a_name(void **state)
         refused(fd, "PUT", "/another", LOCATION("us-west-1"), 400, "IllegalLocationConstraintException");
         refused(fd, "PUT", "/another", NULL, 400, "IllegalLocationConstraintException");
         refused(fd, "PUT", "/another", LOCATION("EU"), 400, "IllegalLocationConstraintException");
+        refused(fd, "PUT", "/another", LOCATION(""), 400, "InvalidLocationConstraint");
         ask(fd, "PUT", "/another", NULL, 0, NULL, LOCATION("eu-west-3"));
         expect(fd, 200, NULL);
         ask(fd, "GET", "/bucket?location", NULL, 0, NULL, NULL);
@@ -196,6 +197,13 @@ static void pages_of_uploads(void **state)
         ask(fd, "GET", "/bucket?uploads", NULL, 0, NULL, NULL);
         read_answer(fd, &a, false);
         has(&a, "<NextUploadIdMarker>01000000000000000000000000000000</NextUploadIdMarker>");
+        has(&a, "<IsTruncated>true</IsTruncated>");
+        answer_free(&a);
+        fake.more = false;
+        ask(fd, "GET", "/bucket?uploads", NULL, 0, NULL, NULL);
+        read_answer(fd, &a, false);
+        has(&a, "<NextKeyMarker>k</NextKeyMarker><NextUploadIdMarker>01000000000000000000000000000000</NextUploadIdMarker>");
+        has(&a, "<IsTruncated>false</IsTruncated>");
         answer_free(&a);
         refused(fd, "GET", "/bucket?uploads&key-marker=k&upload-id-marker=x", NULL, 400, "InvalidArgument");
         refused(fd, "GET", "/bucket?uploads&encoding-type=x", NULL, 400, "InvalidArgument");

@@ -105,8 +105,9 @@ static void what_is_none_says_why(void **state)
                 {"GET", GW_OBJECT, "uploads", S3_ERR_INVALID_REQUEST},
                 {"GET", GW_OBJECT, "versions", S3_ERR_INVALID_REQUEST},
                 {"GET", GW_OBJECT, "policy", S3_ERR_NOT_IMPLEMENTED},
-                {"PUT", GW_OBJECT, "uploadId=x", S3_ERR_INVALID_ARGUMENT},
+                {"PUT", GW_OBJECT, "uploadId=x", S3_ERR_METHOD_NOT_ALLOWED},
                 {"PUT", GW_OBJECT, "partNumber=1", S3_ERR_INVALID_ARGUMENT},
+                {"PUT", GW_OBJECT, "partNumber=1&acl", S3_ERR_INVALID_ARGUMENT},
                 {"GET", GW_BUCKET, "list-type=1", S3_ERR_INVALID_ARGUMENT},
                 {"GET", GW_BUCKET, "list-type", S3_ERR_INVALID_ARGUMENT},
                 {"GET", GW_BUCKET, "acl&policy", S3_ERR_INVALID_ARGUMENT},
@@ -119,6 +120,34 @@ static void what_is_none_says_why(void **state)
                 if (route(cases[i].method, cases[i].scope, cases[i].query, false, &error) != NULL ||
                     error != cases[i].error)
                         fail_msg("%s ?%s: %s", cases[i].method, cases[i].query, s3_error_info(error)->code);
+        }
+}
+
+static void which_methods_there_are(void **state)
+{
+        static const struct {
+                const char *method;
+                enum gw_scope scope;
+                const char *query, *path, *allowed;
+        } cases[] = {
+                {"PATCH", GW_SERVICE, "", "", "GET"},
+                {"PATCH", GW_BUCKET, "", "", "DELETE, GET, HEAD, PUT"},
+                {"PATCH", GW_OBJECT, "", "", "DELETE, GET, HEAD, PUT"},
+                {"HEAD", GW_OBJECT, "acl", "", "GET, PUT"},
+                {"PUT", GW_OBJECT, "uploadId=x", "", "DELETE, POST, GET"},
+                {"TRACE", GW_BUCKET, "torrent", "", ""},
+                {"GET", GW_RESERVED, "", "v1/batch", "POST"},
+                {"GET", GW_RESERVED, "", "rdma/v1/sessions/x", "DELETE"},
+        };
+
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                static struct s3_query query;
+                char text[64], allowed[GW_ALLOW_SIZE];
+
+                query.count = 0;
+                assert_int_equal(s3_query_parse(s3_str_of(cases[i].query), text, sizeof(text), &query), S3_OK);
+                gw_route_allowed(s3_str_of(cases[i].method), cases[i].scope, &query, s3_str_of(cases[i].path), allowed);
+                assert_string_equal(allowed, cases[i].allowed);
         }
 }
 
@@ -212,9 +241,8 @@ static void the_table_is_sound(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(each_operation_is_found),
-                cmocka_unit_test(what_is_none_says_why),
-                cmocka_unit_test(sub_resources_never_fall_through),
+                cmocka_unit_test(each_operation_is_found), cmocka_unit_test(what_is_none_says_why),
+                cmocka_unit_test(which_methods_there_are), cmocka_unit_test(sub_resources_never_fall_through),
                 cmocka_unit_test(the_table_is_sound),
         };
 

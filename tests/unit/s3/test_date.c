@@ -6,11 +6,16 @@
 static void test_format(void **state)
 {
         char amz[S3_DATE_AMZ_SIZE], iso[S3_DATE_ISO_SIZE], http[S3_DATE_HTTP_SIZE];
+        char seconds[S3_DATE_SECONDS_SIZE];
 
         assert_int_equal(s3_date_format_amz(1369353600000, amz), 16);
         assert_string_equal(amz, "20130524T000000Z");
         assert_int_equal(s3_date_format_iso(1369353600123, iso), 24);
         assert_string_equal(iso, "2013-05-24T00:00:00.123Z");
+        assert_int_equal(s3_date_format_seconds(1369353600999, seconds), 20);
+        assert_string_equal(seconds, "2013-05-24T00:00:00Z");
+        s3_date_format_seconds(INT64_MAX, seconds);
+        assert_string_equal(seconds, "9999-12-31T23:59:59Z");
         assert_int_equal(s3_date_format_http(1369353600999, http), 29);
         assert_string_equal(http, "Fri, 24 May 2013 00:00:00 GMT");
         s3_date_format_http(0, http);

@@ -46,8 +46,13 @@ static void test_complete(void **state)
 
 static void test_complete_etags(void **state)
 {
-        assert_int_equal(read_doc(S3_DOC_COMPLETE_UPLOAD, COMPLETE(PART("1", "<ETag>nonsense</ETag>"))), S3_OK);
+        assert_int_equal(read_doc(S3_DOC_COMPLETE_UPLOAD, COMPLETE(PART("1", "<ETag> &quot;nonsense&quot; </ETag>"))),
+                         S3_OK);
         assert_false(doc->parts[0].etag_known);
+        expect_str(doc->parts[0].etag, "\"nonsense\"");
+        assert_int_equal(read_doc(S3_DOC_COMPLETE_UPLOAD, COMPLETE(PART("1", "<ETag>" ETAG "</ETag>"))), S3_OK);
+        assert_true(doc->parts[0].etag_known);
+        assert_null(doc->parts[0].etag.data);
         assert_int_equal(read_doc(S3_DOC_COMPLETE_UPLOAD, COMPLETE(PART("1", "<ETag/>"))), S3_OK);
         assert_false(doc->parts[0].etag_known);
         assert_int_equal(read_doc(S3_DOC_COMPLETE_UPLOAD, COMPLETE(PART("1", "<ETag>" ETAG "-2</ETag>"))), S3_OK);
