@@ -162,7 +162,7 @@ static bool lifecycle_take(struct gw_lifecycle *run, const struct eng_bucket *bu
         return true;
 }
 
-static void lifecycle_prefix(struct gw_lifecycle *run)
+static void lifecycle_walk_prefix(struct gw_lifecycle *run)
 {
         run->after_len = 0;
         run->inside = false;
@@ -192,7 +192,7 @@ static void lifecycle_bucket(struct gw_lifecycle *run)
         run->page_began = lp_now(run->loop);
         run->prefix = 0;
         if (has && run->rules->prefix_count > 0)
-                lifecycle_prefix(run);
+                lifecycle_walk_prefix(run);
         else
                 lifecycle_rest(run, REST_LEAST_NS / 100, has ? lifecycle_next_bucket : lifecycle_bucket);
 }
@@ -201,7 +201,7 @@ static void lifecycle_next_prefix(struct gw_lifecycle *run)
 {
         run->prefix++;
         if (run->prefix < run->rules->prefix_count)
-                lifecycle_prefix(run);
+                lifecycle_walk_prefix(run);
         else
                 lifecycle_next_bucket(run);
 }
@@ -269,7 +269,7 @@ static void version_passed(struct gw_lifecycle *run, const struct eng_version_en
         run->inside = true;
 }
 
-static bool same_key(const struct eng_version_entry *a, const struct eng_version_entry *b)
+static bool are_of_one_key(const struct eng_version_entry *a, const struct eng_version_entry *b)
 {
         return a->key.len == b->key.len && memcmp(a->key.data, b->key.data, a->key.len) == 0;
 }
@@ -297,7 +297,7 @@ static void lifecycle_listed(void *arg, int rv, const struct eng_version_entry *
         }
         whole = more && count > 1 ? count - 1 : count; /* of the last nobody knows yet whether it is the only one */
         for (i = 0; i < whole; i++) {
-                version_look(run, &entries[i], i + 1 < count ? !same_key(&entries[i], &entries[i + 1]) : !more);
+                version_look(run, &entries[i], i + 1 < count ? !are_of_one_key(&entries[i], &entries[i + 1]) : !more);
                 version_passed(run, &entries[i]);
         }
         run->more = more && count > 0;
@@ -491,7 +491,7 @@ static void lifecycle_some(struct gw_lifecycle *run)
 
 /* ---- beginning, end, figures ----------------------------------------------------------------- */
 
-static void lifecycle_begin(struct lp_msg *msg);
+static void lifecycle_started(struct lp_msg *msg);
 
 int gw_lifecycle_start(struct gw_gateway *gw, unsigned day_seconds)
 {
@@ -511,13 +511,13 @@ int gw_lifecycle_start(struct gw_gateway *gw, unsigned day_seconds)
         run->loop = gw->loops[0].lp;
         run->day_seconds = day_seconds;
         run->listing = lifecycle_page;
-        run->start.run = lifecycle_begin;
+        run->start.run = lifecycle_started;
         gw->lifecycle = run;
         lp_post(run->loop, &run->start);
         return 0;
 }
 
-static void lifecycle_begin(struct lp_msg *msg)
+static void lifecycle_started(struct lp_msg *msg)
 {
         struct gw_lifecycle *run = container_of(msg, struct gw_lifecycle, start);
         uint64_t every = run->day_seconds * SECOND_NS / PASSES_A_DAY;

@@ -18,7 +18,7 @@ struct text_work {
         char *text;
 };
 
-static unsigned kind_of(const struct gw_request *req)
+static unsigned text_kind_of(const struct gw_request *req)
 {
         return strcmp(req->op->sub, "tagging") == 0 ? GW_TEXT_TAGGING : GW_TEXT_LIFECYCLE;
 }
@@ -80,10 +80,10 @@ void gw_run_text(struct gw_request *req)
         struct eng_text *text;
         struct eng_str bytes;
         struct s3_xml xml;
-        int rv = eng_text_get(req->loop->gw->store, req->bucket_id, kind_of(req), &text);
+        int rv = eng_text_get(req->loop->gw->store, req->bucket_id, text_kind_of(req), &text);
 
         if (rv == -ENOENT) {
-                gw_reply_error(req, kind_of(req) == GW_TEXT_TAGGING ? S3_ERR_NO_SUCH_TAG_SET : S3_ERR_NO_SUCH_LIFECYCLE, NULL);
+                gw_reply_error(req, text_kind_of(req) == GW_TEXT_TAGGING ? S3_ERR_NO_SUCH_TAG_SET : S3_ERR_NO_SUCH_LIFECYCLE, NULL);
                 return;
         }
         if (rv != 0) {
@@ -118,14 +118,14 @@ static void text_is_set(void *arg, int rv)
         else if (rv != 0)
                 gw_reply_errno(req, rv, GW_ABOUT_BUCKET);
         else
-                gw_reply_empty(req, kind_of(req) == GW_TEXT_TAGGING ? 204 : 200);
+                gw_reply_empty(req, text_kind_of(req) == GW_TEXT_TAGGING ? 204 : 200);
 }
 
 void gw_begin_text_put(struct gw_request *req)
 {
         if (!gw_write_headers_check(req))
                 return;
-        if (s3_doc_new(kind_of(req) == GW_TEXT_TAGGING ? S3_DOC_BUCKET_TAGGING : S3_DOC_LIFECYCLE, &req->body->doc) != 0)
+        if (s3_doc_new(text_kind_of(req) == GW_TEXT_TAGGING ? S3_DOC_BUCKET_TAGGING : S3_DOC_LIFECYCLE, &req->body->doc) != 0)
                 gw_reply_no_memory(req);
         else
                 gw_begin_done(req);
@@ -167,7 +167,7 @@ void gw_run_text_put(struct gw_request *req)
         else if (rv != 0)
                 gw_reply_no_memory(req);
         else
-                eng_text_set(req->loop->gw->store, req->bucket_id, kind_of(req), ENG_TEXT_ANY,
+                eng_text_set(req->loop->gw->store, req->bucket_id, text_kind_of(req), ENG_TEXT_ANY,
                              (struct eng_str){work->text, len}, text_is_set, req);
         if (rv != 0)
                 s3_xml_free(&xml);
@@ -182,5 +182,5 @@ static void text_deleted(void *arg, int rv)
 
 void gw_run_text_delete(struct gw_request *req)
 {
-        eng_text_delete(req->loop->gw->store, req->bucket_id, kind_of(req), ENG_TEXT_ANY, text_deleted, req);
+        eng_text_delete(req->loop->gw->store, req->bucket_id, text_kind_of(req), ENG_TEXT_ANY, text_deleted, req);
 }
