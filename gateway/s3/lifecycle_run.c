@@ -304,22 +304,30 @@ static void lifecycle_listed(void *arg, int rv, const struct eng_version_entry *
         lifecycle_some(run);
 }
 
-static void lifecycle_page(struct gw_lifecycle *run)
+/* A page from where the last has ended. False: the pass ends. */
+static bool page_begin(struct gw_lifecycle *run, struct eng_list_params *params)
 {
-        struct eng_list_params params = {.bucket = run->bucket,
-                                         .prefix = gw_eng_str(run->rules->prefixes[run->prefix]),
-                                         .after = {run->after, run->after_len},
-                                         .max = PAGE_MAX};
-
         if (!lifecycle_may(run)) {
                 lifecycle_pass_ends(run);
-                return;
+                return false;
         }
+        *params = (struct eng_list_params){.bucket = run->bucket,
+                                           .prefix = gw_eng_str(run->rules->prefixes[run->prefix]),
+                                           .after = {run->after, run->after_len},
+                                           .max = PAGE_MAX};
         run->count = run->next = 0;
         run->keys_len = 0;
         run->page_began = lp_now(run->loop);
         run->under_way++;
-        eng_version_list(run->gw->store, &params, run->inside ? &run->after_version : NULL, lifecycle_listed, run);
+        return true;
+}
+
+static void lifecycle_page(struct gw_lifecycle *run)
+{
+        struct eng_list_params params;
+
+        if (page_begin(run, &params))
+                eng_version_list(run->gw->store, &params, run->inside ? &run->after_version : NULL, lifecycle_listed, run);
 }
 
 /* ---- one page of uploads --------------------------------------------------------------------- */
@@ -359,20 +367,10 @@ static void lifecycle_uploads_listed(void *arg, int rv, const struct eng_upload_
 
 static void lifecycle_uploads(struct gw_lifecycle *run)
 {
-        struct eng_list_params params = {.bucket = run->bucket,
-                                         .prefix = gw_eng_str(run->rules->prefixes[run->prefix]),
-                                         .after = {run->after, run->after_len},
-                                         .max = PAGE_MAX};
+        struct eng_list_params params;
 
-        if (!lifecycle_may(run)) {
-                lifecycle_pass_ends(run);
-                return;
-        }
-        run->count = run->next = 0;
-        run->keys_len = 0;
-        run->page_began = lp_now(run->loop);
-        run->under_way++;
-        eng_upload_list(run->gw->store, &params, run->inside ? run->after_upload : NULL, lifecycle_uploads_listed, run);
+        if (page_begin(run, &params))
+                eng_upload_list(run->gw->store, &params, run->inside ? run->after_upload : NULL, lifecycle_uploads_listed, run);
 }
 
 /* ---- what is due ----------------------------------------------------------------------------- */
