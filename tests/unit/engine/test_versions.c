@@ -219,6 +219,21 @@ static void test_a_head_under_never(void **state)
         end(&sf);
 }
 
+static void test_an_unknown_bucket(void **state)
+{
+        struct eng_extras_change tags = {.set_tags = true};
+        struct eng_deleted deleted;
+        uint64_t bucket;
+        struct sf sf;
+
+        (void)state;
+        begin(&sf, 1, 1, &bucket, ENG_VERSIONING_ENABLED);
+        assert_int_equal(sf_put(&sf, 0, bucket + 1, "key", 1, SMALL, true, NULL), -EIDRM);
+        assert_int_equal(sv_delete(&sf, bucket + 1, "key", NULL, &deleted), -EIDRM);
+        assert_int_equal(sv_extras(&sf, bucket + 1, "key", NULL, &tags), -EIDRM);
+        end(&sf);
+}
+
 static void test_a_bucket_with_markers_is_not_empty(void **state)
 {
         static struct sf_row row;
@@ -610,6 +625,7 @@ int main(void)
                 cmocka_unit_test(test_versions_of_a_key),
                 cmocka_unit_test(test_the_null_version_is_replaced),
                 cmocka_unit_test(test_a_head_under_never),
+                cmocka_unit_test(test_an_unknown_bucket),
                 cmocka_unit_test(test_a_bucket_with_markers_is_not_empty),
                 cmocka_unit_test(test_the_next_version_is_asked_of_two),
                 cmocka_unit_test(test_an_old_head_is_noticed),
