@@ -19,7 +19,7 @@
 
 #include "engine/upkeep/rebuild.h"
 #include "engine/record/value.h"
-#include "tests/lib/store_fixture.h"
+#include "tests/lib/store_versions.h"
 
 #define OBJECTS 12u
 #define REPAIRS 3u /* of each object, at the same time */
@@ -104,14 +104,14 @@ static bool verified(const struct eng_health *h, void *arg)
         return !report.running;
 }
 
-static void nothing_is_missing(struct sf *sf)
+static void nothing_is_missing(struct sf *sf, unsigned objects)
 {
         struct eng_verify_report report;
 
         assert_int_equal(eng_verify_start(sf->store), 0);
         assert_true(sf_wait_health(sf, verified, sf, 60));
         eng_verify_read(sf->store, &report);
-        assert_int_equal(report.objects, OBJECTS);
+        assert_int_equal(report.objects, objects);
         assert_int_equal(report.missing_shards, 0);
         assert_int_equal(report.damaged_shards, 0);
         assert_int_equal(report.unreadable_objects, 0);
@@ -142,17 +142,33 @@ static void lacking(struct sf *sf, uint64_t *bucket)
         assert_true(sf_wait_health(sf, all_in, NULL, 60));
 }
 
-static void repair_all(struct sf *sf, uint64_t bucket, unsigned *failed)
+static void repairs_start(struct repairs *r, struct sf *sf, uint64_t bucket)
 {
-        struct repairs r = {.msg.run = begin_repairs, .sf = sf, .bucket = bucket};
         unsigned i;
 
-        sem_init(&r.ended, 0, 0);
+        memset(r, 0, sizeof(*r));
+        r->msg.run = begin_repairs;
+        r->sf = sf;
+        r->bucket = bucket;
+        sem_init(&r->ended, 0, 0);
         for (i = 0; i < OBJECTS; i++)
-                eng_name_object(&r.names[i], bucket, key_of(i), strlen(key_of(i)));
-        lp_post(sf->loops[0], &r.msg);
-        while (sem_wait(&r.ended) != 0)
+                eng_name_object(&r->names[i], bucket, key_of(i), strlen(key_of(i)));
+        lp_post(sf->loops[0], &r->msg);
+}
+
+static void repairs_wait(struct repairs *r)
+{
+        while (sem_wait(&r->ended) != 0)
                 ;
+        sem_destroy(&r->ended);
+}
+
+static void repair_all(struct sf *sf, uint64_t bucket, unsigned *failed)
+{
+        struct repairs r;
+
+        repairs_start(&r, sf, bucket);
+        repairs_wait(&r);
         *failed = r.failed;
 }
 
@@ -165,13 +181,47 @@ static void test_side_by_side(void **state)
         lacking(&sf, &bucket);
         repair_all(&sf, bucket, &failed);
         assert_int_equal(failed, 0);
-        nothing_is_missing(&sf);
+        nothing_is_missing(&sf, OBJECTS);
         sf_close(&sf);
         sf_give(&sf, 3); /* what the repairs wrote is needed */
         assert_int_equal(sf_open(&sf, false), 0);
         assert_true(sf_wait_ready(&sf, 20));
         for (i = 0; i < OBJECTS; i++)
                 assert_int_equal(sf_get(&sf, 0, bucket, key_of(i), i, SIZE), 0);
+        sf_close(&sf);
+        sf_remove(&sf);
+}
+
+/*
+ * Objects become the null versions of their keys while they are repaired, or before: repairs that
+ * were begun for their OBJECT rows, and the store's own for VERSION rows, repair the same shards.
+ */
+static void test_of_what_becomes_a_version(void **state)
+{
+        static const struct eng_version null_version;
+        struct repairs r;
+        uint64_t bucket;
+        struct sf sf;
+        unsigned i;
+
+        lacking(&sf, &bucket);
+        sv_versioning(&sf, bucket, ENG_VERSIONING_ENABLED);
+        for (i = 0; i < OBJECTS; i += 2)
+                assert_int_equal(sf_put(&sf, 0, bucket, key_of(i), 100 + i, 500, true, NULL), 0);
+        repairs_start(&r, &sf, bucket);
+        for (i = 1; i < OBJECTS; i += 2)
+                assert_int_equal(sf_put(&sf, 0, bucket, key_of(i), 100 + i, 500, true, NULL), 0);
+        repairs_wait(&r);
+        assert_int_equal(r.failed, 0);
+        nothing_is_missing(&sf, 2 * OBJECTS);
+        sf_close(&sf);
+        sf_give(&sf, 3); /* what the repairs wrote is needed */
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_wait_ready(&sf, 20));
+        for (i = 0; i < OBJECTS; i++) {
+                assert_int_equal(sf_get_version(&sf, bucket, key_of(i), &null_version, i, SIZE), 0);
+                assert_int_equal(sf_get(&sf, 0, bucket, key_of(i), 100 + i, 500), 0);
+        }
         sf_close(&sf);
         sf_remove(&sf);
 }
@@ -377,6 +427,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_side_by_side),
+                cmocka_unit_test(test_of_what_becomes_a_version),
                 cmocka_unit_test(test_of_what_is_gone),
                 cmocka_unit_test(test_flushed_if_it_fails),
                 cmocka_unit_test(test_flushed_if_it_is_cut_off),

@@ -20,6 +20,7 @@
 
 #define SMALL 500u                     /* inline */
 #define LARGE 300000u
+#define OTHERS 2000u
 
 static const struct eng_version null_version;
 
@@ -219,6 +220,21 @@ static void test_a_head_under_never(void **state)
         end(&sf);
 }
 
+static void test_an_unknown_bucket(void **state)
+{
+        struct eng_extras_change tags = {.set_tags = true};
+        struct eng_deleted deleted;
+        uint64_t bucket;
+        struct sf sf;
+
+        (void)state;
+        begin(&sf, 1, 1, &bucket, ENG_VERSIONING_ENABLED);
+        assert_int_equal(sf_put(&sf, 0, bucket + 1, "key", 1, SMALL, true, NULL), -EIDRM);
+        assert_int_equal(sv_delete(&sf, bucket + 1, "key", NULL, &deleted), -EIDRM);
+        assert_int_equal(sv_extras(&sf, bucket + 1, "key", NULL, &tags), -EIDRM);
+        end(&sf);
+}
+
 static void test_a_bucket_with_markers_is_not_empty(void **state)
 {
         static struct sf_row row;
@@ -245,6 +261,18 @@ static void test_a_bucket_with_markers_is_not_empty(void **state)
 
 /* ---- members that differ --------------------------------------------------------------------- */
 
+/* Names that a walk comes to before it finds what a test has done to others: the test is quicker. */
+static void put_others(struct sf *sf, uint64_t bucket)
+{
+        char key[16];
+        unsigned i;
+
+        for (i = 0; i < OTHERS; i++) {
+                snprintf(key, sizeof(key), "a%05u", i);
+                put(sf, bucket, key, i, 8);
+        }
+}
+
 /* In turn each member has lost the version that comes next: it is found on the other one. */
 static void test_the_next_version_is_asked_of_two(void **state)
 {
@@ -258,6 +286,7 @@ static void test_the_next_version_is_asked_of_two(void **state)
                 uint64_t bucket;
 
                 begin(&sf, 1, 1, &bucket, ENG_VERSIONING_ENABLED);
+                put_others(&sf, bucket);
                 put(&sf, bucket, "key", 1, SMALL);
                 v2 = put(&sf, bucket, "key", 2, SMALL);
                 v3 = put(&sf, bucket, "key", 3, SMALL);
@@ -312,6 +341,7 @@ static void test_heads_are_asked_of_two(void **state)
                 uint64_t bucket;
 
                 begin(&sf, 1, 1, &bucket, ENG_VERSIONING_NEVER);
+                put_others(&sf, bucket);
                 put(&sf, bucket, "key", 1, SMALL);
                 sv_versioning(&sf, bucket, ENG_VERSIONING_ENABLED);
                 put(&sf, bucket, "key", 2, SMALL);
@@ -324,7 +354,6 @@ static void test_heads_are_asked_of_two(void **state)
                 again(&sf, bucket, ENG_VERSIONING_ENABLED);
                 put(&sf, bucket, "key", 3, SMALL);
                 assert_int_equal(sf_get_version(&sf, bucket, "key", &null_version, 1, SMALL), -ENOENT);
-                assert_listed(&sf, bucket, "*3 2 ");
                 end(&sf);
         }
 }
@@ -550,6 +579,7 @@ static bool is_full(const struct eng_health *h, void *arg)
 /* Only what frees something is done in a full store. */
 static void test_a_full_store(void **state)
 {
+        static struct sf_row row;
         struct eng_extras_change tags = {.set_tags = true};
         struct eng_version v1;
         struct eng_deleted deleted;
@@ -570,9 +600,11 @@ static void test_a_full_store(void **state)
         assert_int_equal(sv_delete(&sf, bucket, "plain", NULL, &deleted), -ENOSPC);
         assert_int_equal(sv_extras(&sf, bucket, "key", NULL, &tags), -ENOSPC);
         assert_int_equal(sv_delete(&sf, bucket, "key", &v1, &deleted), 0);
-        assert_int_equal(sv_delete(&sf, bucket, "plain", &null_version, &deleted), 0);
-        assert_listed(&sf, bucket, "");
-        end(&sf);
+        assert_listed(&sf, bucket, "*2n ");
+        sf_close(&sf);
+        assert_true(head_row(&sf, 0, bucket, "plain", &row)); /* nor has it been converted */
+        assert_int_equal(((struct fmt_value *)row.value)->state, 0);
+        sf_remove(&sf);
 }
 
 /* ---- uploads --------------------------------------------------------------------------------- */
@@ -610,6 +642,7 @@ int main(void)
                 cmocka_unit_test(test_versions_of_a_key),
                 cmocka_unit_test(test_the_null_version_is_replaced),
                 cmocka_unit_test(test_a_head_under_never),
+                cmocka_unit_test(test_an_unknown_bucket),
                 cmocka_unit_test(test_a_bucket_with_markers_is_not_empty),
                 cmocka_unit_test(test_the_next_version_is_asked_of_two),
                 cmocka_unit_test(test_an_old_head_is_noticed),
