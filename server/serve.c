@@ -16,6 +16,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +27,7 @@
 #define STARTING_POLL_MS 10   /* until ready */
 #define SERVING_POLL_MS  1000 /* health is a copy at most a second old */
 #define DRAIN_POLL_MS    10
+#define LOCK_KEEP_S      3    /* for the lock clock's mark, at the end */
 
 int srv_signals_open(void)
 {
@@ -134,6 +136,43 @@ static void drain_requests(struct srv_daemon *d)
                 srv_log(SRV_LOG_WARNING, "stopped; requests not finished: %u", active);
 }
 
+/* ---- the lock clock -------------------------------------------------------------------------- */
+
+/* Static: an answer that comes late finds it still there. owner: the loop from the message to done */
+static struct lock_keeping {
+        struct lp_msg msg;
+        struct eng_store *store;
+        sem_t done;
+} lock_keeping;
+
+static void lock_kept(void *arg, int rv)
+{
+        struct lock_keeping *keeping = arg;
+
+        sem_post(&keeping->done); /* the mark of some minutes ago does as well */
+}
+
+static void lock_keep_start(struct lp_msg *msg)
+{
+        struct lock_keeping *keeping = (struct lock_keeping *)msg;
+
+        eng_lock_keep(keeping->store, lock_kept, keeping);
+}
+
+/* How far the lock clock has come is on the drives when the store is closed. */
+static void keep_lock_clock(struct srv_daemon *d)
+{
+        struct timespec until;
+
+        lock_keeping = (struct lock_keeping){.msg = {.run = lock_keep_start}, .store = d->store};
+        if (sem_init(&lock_keeping.done, 0, 0) != 0 || clock_gettime(CLOCK_MONOTONIC, &until) != 0)
+                return;
+        until.tv_sec += LOCK_KEEP_S;
+        lp_post(d->loops.loops[0], &lock_keeping.msg);
+        while (sem_clockwait(&lock_keeping.done, CLOCK_MONOTONIC, &until) != 0 && errno == EINTR)
+                ;
+}
+
 /* ---- serving --------------------------------------------------------------------------------- */
 
 static void say_addresses(const struct srv_daemon *d)
@@ -172,6 +211,7 @@ enum srv_exit srv_serve(struct srv_daemon *d)
                 status = SRV_EXIT_FAILED;
         } else {
                 drain_requests(d);
+                keep_lock_clock(d);
         }
         srv_health_log_close(watch);
         return status;

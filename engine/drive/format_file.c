@@ -3,7 +3,8 @@
  * by the worker for files. owner: the loop, but for what the worker does.
  *
  * The new file is another inode: the look at the folder (file.c), which runs on the same worker,
- * compares with it from then on.
+ * compares with it from then on. A failure does not end the drive: one of both files is there, and both
+ * are right for what the drive holds. Whoever asked does not write what needs the bits.
  */
 #include "engine/drive/local.h"
 
@@ -31,13 +32,8 @@ static void features_done(struct eng_job *job)
         int rv = l->features.result;
 
         l->features.op = NULL;
-        if (!eng_local_release(l))
-                return; /* whoever closed the drive has given the op up */
-        if (rv != 0 && !eng_io_again(rv) && !eng_io_full(rv)) {
-                eng_local_fail(l, rv, "writing FORMAT");
-                rv = -EIO;
-        }
-        eng_local_answer(op, rv);
+        if (eng_local_release(l)) /* else whoever closed the drive has given the op up */
+                eng_local_answer(op, rv);
 }
 
 void eng_features_op(struct eng_local *l, struct eng_op *op)

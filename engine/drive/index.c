@@ -198,8 +198,10 @@ static int index_length(struct eng_index *index, bool pad)
         rv = index_used_bytes(index, &need);
         if (rv != 0)
                 return rv;
-        if (mdb_env_get_fd(index->env, &fd) != 0 || fstat(fd, &st) != 0)
+        if (mdb_env_get_fd(index->env, &fd) != 0)
                 return -EIO;
+        if (fstat(fd, &st) != 0)
+                return -errno; /* the machine may lack something */
         if ((uint64_t)st.st_size >= need)
                 return 0;
         if (!pad)

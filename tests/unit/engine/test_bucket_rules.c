@@ -459,11 +459,53 @@ static void test_hangs_when_marked(void **state)
         sf_remove(&sf);
 }
 
+/* Changes go on while a drive goes away and comes back: all have the last one in the end. */
+static void test_while_drives_go(void **state)
+{
+        struct eng_bucket_rules rules = enabled, last = enabled;
+        struct sf_row *row = calloc(1, sizeof(*row));
+        struct eng_health *h = calloc(1, sizeof(*h));
+        uint64_t id, generation = 0;
+        unsigned i, turns = 0;
+        struct sf sf;
+        bool away = false, back = false;
+        int rv;
+
+        make(&sf, 4);
+        assert_int_equal(sf_bucket(&sf, "bucket", &id), 0);
+        do {
+                rules.versioning = turns % 2 == 0 ? ENG_VERSIONING_ENABLED : ENG_VERSIONING_SUSPENDED;
+                rv = set(&sf, id, rules, generation);
+                assert_int_equal(rv, 0);
+                generation++;
+                last = rules;
+                if (turns == 50)
+                        so_move(&sf, 1, true);
+                eng_health_read(sf.store, h);
+                away |= h->drives_in == 3;
+                if (away && !back && turns > 50) {
+                        so_move(&sf, 1, false);
+                        back = true;
+                }
+                turns++;
+                usleep(1000);
+        } while (turns < 60000 && !(back && so_whole(h, NULL)));
+        assert_true(back && so_whole(h, NULL));
+        check(&sf, "bucket", &last, generation);
+        sf_close(&sf);
+        eng_name_bucket(&row->name, "bucket");
+        for (i = 0; i < 4; i++)
+                check_row(&sf, i, row, generation);
+        sf_remove(&sf);
+        free(row);
+        free(h);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_refused),          cmocka_unit_test(test_created_with),
-                cmocka_unit_test(test_not_empty),
+                cmocka_unit_test(test_not_empty),        cmocka_unit_test(test_while_drives_go),
                 cmocka_unit_test(test_killed),           cmocka_unit_test(test_drives_lost),
                 cmocka_unit_test(test_old_copy),         cmocka_unit_test(test_nonsense),
                 cmocka_unit_test(test_verified),         cmocka_unit_test(test_drives_that_come),

@@ -57,9 +57,10 @@ struct shared {
         bool faulty;
         bool opening; /* the fault was met while the store opened */
         unsigned part;
-        bool bucket_maybe, bucket_made;
+        bool bucket_maybe, bucket_made, text_made;
         uint64_t bucket;
         uint64_t next_seed;
+        uint64_t text[MAYBE]; /* the same of a text of the bucket */
         uint64_t value[KEYS][MAYBE]; /* what it may be: the first is what was acknowledged last; 0: none */
         char why[400];
 };
@@ -186,10 +187,58 @@ static void look_at(unsigned key, bool sure)
                 happened(key, seed);
 }
 
+/* ---- a text of the bucket: the first one makes each drive say in FORMAT that there may be some ---- */
+
+#define TEXT_KIND 3u
+#define TEXT_LEN  20000u
+
+static void set_text(void)
+{
+        uint8_t *bytes = malloc(TEXT_LEN);
+        uint64_t seed = sh->next_seed++;
+        unsigned i;
+        int rv;
+
+        CHECK(bytes != NULL, "no memory");
+        sf_fill(bytes, seed, 0, TEXT_LEN);
+        rv = sf_text_set(&sf, 1, sh->bucket, TEXT_KIND, ENG_TEXT_ANY, bytes, TEXT_LEN);
+        free(bytes);
+        CHECK(rv == 0 || sh->faulty, "no text: %d", rv);
+        sh->text_made |= rv == 0;
+        if (rv == 0)
+                memset(sh->text, 0, sizeof(sh->text));
+        for (i = 0; i < MAYBE && sh->text[i] != 0; i++)
+                ;
+        CHECK(i < MAYBE, "more texts than a test should set");
+        sh->text[i] = seed;
+}
+
+static void look_at_text(bool sure)
+{
+        uint8_t *bytes = malloc(TEXT_LEN);
+        struct eng_text *text;
+        unsigned i;
+        int rv = sf_text(&sf, 0, sh->bucket, TEXT_KIND, &text);
+
+        CHECK(bytes != NULL, "no memory");
+        CHECK(!sure || rv == 0 || rv == -ENOENT, "the text cannot be read: %d", rv);
+        for (i = 0; i < MAYBE && rv == 0 && sh->text[i] != 0; i++) {
+                sf_fill(bytes, sh->text[i], 0, TEXT_LEN);
+                if (eng_text_bytes(text).len == TEXT_LEN && memcmp(eng_text_bytes(text).data, bytes, TEXT_LEN) == 0)
+                        break;
+        }
+        CHECK(rv != 0 || (i < MAYBE && sh->text[i] != 0), "the text is none that it may be");
+        CHECK(rv != -ENOENT || !sh->text_made, "the text is gone");
+        if (rv == 0)
+                eng_text_unref(text);
+        free(bytes);
+}
+
 static void look_at_all(bool sure)
 {
         unsigned i;
 
+        look_at_text(sure);
         for (i = 0; i < KEYS; i++)
                 look_at(i, sure);
 }
@@ -378,6 +427,7 @@ static void part_make(void)
         make_bucket();
         for (i = 0; i < KEYS; i++)
                 put(i, i % 3 != 0);
+        set_text();
         for (i = 0; i < KEYS; i += 4)
                 put(i, true);
         drop(1);
@@ -396,6 +446,7 @@ static void part_use(void)
                         put(i, true);
         drop(3);
         drop(5);
+        set_text();
         multipart(9);
         look_at_all(false);
         usleep(150000); /* what is dead is taken back meanwhile, or not: either is right */

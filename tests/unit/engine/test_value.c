@@ -85,6 +85,37 @@ static void test_check(void **state)
         assert_int_equal(eng_value_check(b.at, b.len), -EBADMSG);
 }
 
+/* Rules that no bucket can have are damage, never those of a bucket without any. */
+static void test_rules(void **state)
+{
+        const struct fmt_bucket_rules good = {.generation = 3, .versioning = FMT_VERSIONING_ENABLED, .lock = 1,
+                                              .retention_mode = FMT_RETENTION_COMPLIANCE, .retention_unit = FMT_RETENTION_YEARS,
+                                              .retention = 100};
+        struct fmt_bucket_rules bad[9], again;
+        struct eng_bucket_rules rules;
+        unsigned i;
+
+        for (i = 0; i < 9; i++)
+                bad[i] = good;
+        bad[0].generation = 0;
+        bad[1].versioning = 3;
+        bad[2].versioning = FMT_VERSIONING_SUSPENDED;
+        bad[3].lock = 2;
+        bad[4].lock = 0; /* with a default retention */
+        bad[5].retention_mode = 3;
+        bad[6].retention_unit = 2;
+        bad[7].retention = 101;
+        bad[8].retention_mode = 0; /* with a period */
+        for (i = 0; i < 9; i++)
+                assert_int_equal(eng_rules_decode((const uint8_t *)&bad[i], sizeof(bad[i]), &rules), -EBADMSG);
+        assert_int_equal(eng_rules_decode((const uint8_t *)&good, sizeof(good) - 1, &rules), -EBADMSG);
+        assert_int_equal(eng_rules_decode((const uint8_t *)&good, sizeof(good), &rules), 0);
+        assert_true(rules.lock && rules.versioning == ENG_VERSIONING_ENABLED && rules.default_mode == ENG_RETENTION_COMPLIANCE);
+        assert_true(rules.default_years && rules.default_period == 100 && rules.generation == 3);
+        again = eng_rules_encode(&rules);
+        assert_memory_equal(&again, &good, sizeof(good));
+}
+
 static void test_inline(void **state)
 {
         struct fmt_value value = {.space = FMT_SPACE_OBJECT, .flags = FMT_VALUE_INLINE, .size = 7, .inline_len = 7};
@@ -330,6 +361,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_check),
+                cmocka_unit_test(test_rules),
                 cmocka_unit_test(test_inline),
                 cmocka_unit_test(test_parts_that_make_no_sense),
                 cmocka_unit_test(test_geometry),
