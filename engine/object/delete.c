@@ -145,7 +145,7 @@ static int check_version(const struct delete_txn *del, const struct eng_buf *val
         if (!delete_wants(del, found))
                 return -ENOENT;
         rv = eng_condition_check(&del->condition, value);
-        return rv != 0 ? rv : eng_version_unprotected(value, del->bypass_governance);
+        return rv != 0 ? rv : eng_version_unprotected(del->txn.store, value, del->bypass_governance);
 }
 
 /* The version's row was looked for: a condition is about it. */

@@ -53,23 +53,23 @@ bool eng_value_is_protected(const struct eng_buf *value)
                eng_value_field(value->data, value->len, FMT_FIELD_RETENTION, &len) != NULL;
 }
 
-int eng_version_unprotected(const struct eng_buf *value, bool bypass_governance)
+int eng_version_unprotected(struct eng_store *store, const struct eng_buf *value, bool bypass_governance)
 {
         struct eng_object object;
 
         eng_value_object(value, NULL, &object);
         if (object.hold)
                 return -EACCES;
-        if (object.retention.mode == ENG_RETENTION_NONE || object.retention.until_ms <= lp_wall_ms())
+        if (object.retention.mode == ENG_RETENTION_NONE || object.retention.until_ms <= eng_lock_now(store))
                 return 0;
         return object.retention.mode == ENG_RETENTION_GOVERNANCE && bypass_governance ? 0 : -EACCES;
 }
 
-/* What cannot be read may be protected where the bucket has object lock. value: what is known of it, or NULL. */
-static int unread_unprotected(const struct eng_key_look *look, const struct eng_buf *value)
+/* What cannot be read may be protected where the bucket has object lock. */
+static int unread_unprotected(const struct eng_txn *txn, const struct eng_key_look *look)
 {
-        if (value != NULL)
-                return eng_version_unprotected(value, false);
+        if (txn->unread != NULL)
+                return eng_version_unprotected(txn->store, txn->unread, false);
         return look->rules.lock ? -EIO : 0;
 }
 
@@ -159,11 +159,11 @@ static void replaced_found(struct eng_txn *txn, int rv)
         struct eng_key_look *look = txn->look;
 
         if (rv == 0)
-                rv = eng_version_unprotected(txn->old, false);
+                rv = eng_version_unprotected(txn->store, txn->old, false);
         else if (rv == -ENOENT)
                 rv = 0;
         else if (rv == -EIO)
-                rv = unread_unprotected(look, txn->unread);
+                rv = unread_unprotected(txn, look);
         look->done(txn, rv);
 }
 
@@ -174,10 +174,10 @@ void eng_key_may_replace(struct eng_key_look *look, void (*done)(struct eng_txn 
         int rv = 0;
 
         if (rows->state == ENG_KEY_PLAIN && rows->unread) {
-                rv = unread_unprotected(look, txn->unread);
+                rv = unread_unprotected(txn, look);
                 rows->state = ENG_KEY_NONE;
         } else if (rows->state == ENG_KEY_PLAIN && look->rules.versioning != ENG_VERSIONING_ENABLED) {
-                rv = eng_version_unprotected(txn->old, false);
+                rv = eng_version_unprotected(txn->store, txn->old, false);
         } else if (rows->versions.null_number != 0 && look->rules.versioning != ENG_VERSIONING_ENABLED) {
                 look->done = done;
                 eng_name_version(&txn->name, txn->bucket, txn->key, txn->key_len, rows->versions.null_number);

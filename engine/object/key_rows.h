@@ -35,7 +35,7 @@ int eng_txn_grows(const struct eng_txn *txn);
 /* Whether a value asks for retention or a hold. */
 bool eng_value_is_protected(const struct eng_buf *value);
 /* Whether a version may be deleted or overwritten now. -EACCES: it is protected. */
-int eng_version_unprotected(const struct eng_buf *value, bool bypass_governance);
+int eng_version_unprotected(struct eng_store *store, const struct eng_buf *value, bool bypass_governance);
 
 /* ---- one version among all (key_scan.c) ------------------------------------------------------ */
 

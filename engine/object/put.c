@@ -434,15 +434,28 @@ static void put_step(struct eng_put *put)
         }
 }
 
-static void commit_begins(struct lp_msg *msg)
+static void commit_goes_on(void *arg, int rv)
 {
-        struct eng_put *put = container_of(msg, struct eng_put, msg);
+        struct eng_put *put = arg;
 
         assert(put->state == PUT_CALLED);
+        if (put->error == 0)
+                put->error = rv;
         put->state = PUT_FLUSH;
         put->step_began = lp_clock();
         eng_put_md5_hurry(put); /* of one that failed there may be some left */
         put_step(put);
+}
+
+/* What builds without versions do not know is written only where they refuse the drives. */
+static void commit_begins(struct lp_msg *msg)
+{
+        struct eng_put *put = container_of(msg, struct eng_put, msg);
+
+        if ((put->commit_fields.len > 0 || put->commit_state != 0) && !eng_features_are(put->store, FMT_FEATURE_VERSIONS))
+                eng_features_want(put->store, FMT_FEATURE_VERSIONS, commit_goes_on, put);
+        else
+                commit_goes_on(put, 0);
 }
 
 static void wake_flush(void *arg)

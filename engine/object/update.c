@@ -179,7 +179,7 @@ static int check_retention(const struct extras_txn *ex, const struct eng_retenti
 {
         const struct eng_retention *next = &ex->change.extras.retention;
 
-        if (now->mode == ENG_RETENTION_NONE || now->until_ms <= lp_wall_ms())
+        if (now->mode == ENG_RETENTION_NONE || now->until_ms <= eng_lock_now(ex->txn.store))
                 return 0;
         if (next->mode == now->mode && next->until_ms >= now->until_ms)
                 return 0;
@@ -317,5 +317,5 @@ void eng_extras_set(struct eng_store *store, uint64_t bucket, struct eng_str key
         ex->txn.done = extras_answered;
         ex->done = done;
         ex->arg = arg;
-        eng_txn_submit(&ex->txn);
+        eng_txn_submit_with(&ex->txn, FMT_FEATURE_VERSIONS);
 }

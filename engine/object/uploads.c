@@ -120,7 +120,7 @@ void eng_upload_create(struct eng_store *store, const struct eng_upload_params *
         create->txn.done = create_answered;
         create->done = done;
         create->arg = arg;
-        eng_txn_submit(&create->txn);
+        eng_txn_submit_with(&create->txn, create->fields.len > 0 || create->state != 0 ? FMT_FEATURE_VERSIONS : 0);
 }
 
 /* ---- get ------------------------------------------------------------------------------------- */

@@ -212,10 +212,12 @@ void eng_version_convert(struct eng_txn *txn, struct eng_key_rows *rows, void (*
 
 /* ---- a new version --------------------------------------------------------------------------- */
 
-static void default_retention(const struct eng_bucket_rules *rules, struct eng_fields *fields)
+/* It begins by the clock that is ahead: a clock that was set does not shorten it. */
+static void default_retention(struct eng_store *store, const struct eng_bucket_rules *rules, struct eng_fields *fields)
 {
         int64_t days = (int64_t)rules->default_period * (rules->default_years ? YEAR_DAYS : 1);
-        struct eng_retention retention = {.mode = rules->default_mode, .until_ms = lp_wall_ms() + days * DAY_MS};
+        int64_t now = eng_lock_now(store), wall = lp_wall_ms();
+        struct eng_retention retention = {.mode = rules->default_mode, .until_ms = (now > wall ? now : wall) + days * DAY_MS};
 
         add_retention(fields, &retention);
 }
@@ -231,7 +233,7 @@ static struct eng_buf *marker_value(struct eng_txn *txn)
 }
 
 /* The value of a version's row. */
-static struct eng_buf *version_value(const struct eng_bucket_rules *rules, const struct eng_buf *value, bool null)
+static struct eng_buf *version_value(struct eng_store *store, const struct eng_bucket_rules *rules, const struct eng_buf *value, bool null)
 {
         uint8_t bytes[128], random[ENG_VERSION_RANDOM];
         struct eng_fields fields = {.data = bytes, .size = sizeof(bytes)};
@@ -245,7 +247,7 @@ static struct eng_buf *version_value(const struct eng_bucket_rules *rules, const
         }
         if (rules->lock && rules->default_mode != ENG_RETENTION_NONE && (eng_value_head(value->data)->state & FMT_STATE_MARKER) == 0 &&
             eng_value_field(value->data, value->len, FMT_FIELD_RETENTION, &len) == NULL)
-                default_retention(rules, &fields);
+                default_retention(store, rules, &fields);
         out = eng_value_refield(value, &fields);
         if (out == NULL)
                 return NULL;
@@ -289,7 +291,7 @@ static int put_mutations(struct eng_txn *txn, const struct eng_new_version *vers
 int eng_version_build(struct eng_txn *txn, const struct eng_new_version *version, struct eng_buf **out)
 {
         struct eng_buf *given = version->marker ? marker_value(txn) : version->value;
-        struct eng_buf *value = given == NULL ? NULL : version_value(version->rules, given, is_null_version(version));
+        struct eng_buf *value = given == NULL ? NULL : version_value(txn->store, version->rules, given, is_null_version(version));
         size_t need;
         int rv = value == NULL ? -ENOMEM : value->len > FMT_VALUE_MAX ? -E2BIG : 0;
 

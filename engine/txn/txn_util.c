@@ -76,3 +76,25 @@ void eng_txn_delete_name(struct eng_txn *txn)
         eng_body_delete(&txn->body, &txn->name);
         eng_txn_append(txn);
 }
+
+/* ---- features -------------------------------------------------------------------------------- */
+
+static void submit_allowed(void *arg, int rv)
+{
+        struct eng_txn *txn = arg;
+
+        if (rv == 0) {
+                eng_txn_submit(txn);
+                return;
+        }
+        txn->result = rv;
+        txn->done(txn);
+}
+
+void eng_txn_submit_with(struct eng_txn *txn, uint64_t features)
+{
+        if (eng_features_are(txn->store, features))
+                eng_txn_submit(txn);
+        else
+                eng_features_want(txn->store, features, submit_allowed, txn);
+}

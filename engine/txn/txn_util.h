@@ -33,6 +33,12 @@ struct eng_early {
 void eng_early(struct eng_store *store, struct eng_early what);
 
 /*
+ * Submits it once the store has these features (0: none), which its record needs: store.h. If they
+ * cannot be set, done() comes with that error.
+ */
+void eng_txn_submit_with(struct eng_txn *txn, uint64_t features);
+
+/*
  * Appends the record that deletes txn->name, or ends the txn for want of memory. The key is locked.
  */
 void eng_txn_delete_name(struct eng_txn *txn);
