@@ -20,7 +20,7 @@
 
 #define SMALL 500u                     /* inline */
 #define LARGE 300000u
-#define OTHERS 2000u
+#define OTHERS 10000u
 
 static const struct eng_version null_version;
 
