@@ -65,7 +65,10 @@ int eng_version_unprotected(const struct eng_buf *value, bool bypass_governance)
         return object.retention.mode == ENG_RETENTION_GOVERNANCE && bypass_governance ? 0 : -EACCES;
 }
 
-/* What cannot be read may be protected where the bucket has object lock. value: what is known of it, or NULL. */
+/*
+ * What cannot be read may be protected where the bucket has object lock. value: what is known of it,
+ * or NULL.
+ */
 static int unread_unprotected(const struct eng_key_look *look, const struct eng_buf *value)
 {
         if (value != NULL)
@@ -124,7 +127,8 @@ static void look_found(struct eng_txn *txn, int rv)
         }
 }
 
-void eng_key_look(struct eng_key_look *look, struct eng_txn *txn, unsigned flags, void (*done)(struct eng_txn *txn, int rv))
+void eng_key_look(struct eng_key_look *look, struct eng_txn *txn, unsigned flags,
+                  void (*done)(struct eng_txn *txn, int rv))
 {
         look->txn = txn;
         look->done = done;
