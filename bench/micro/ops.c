@@ -133,7 +133,7 @@ void op_lookup(struct rig_op *op)
 {
         struct rig *rig = op->run->rig;
 
-        eng_get_open(rig->store, rig->bucket, name_key(op, load_mix(op->index) % op->run->keys), lookup_opened, op);
+        eng_get_open(rig->store, rig->bucket, name_key(op, load_mix(op->index) % op->run->keys), NULL, lookup_opened, op);
 }
 
 /* ---- list ------------------------------------------------------------------------------------ */

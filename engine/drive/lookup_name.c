@@ -62,7 +62,7 @@ static void give_bytes(struct eng_local *l, struct eng_op *op, const struct fmt_
         size_t expect = sizeof(struct fmt_record) + sizeof(struct fmt_mutation) + op->lookup.name_len +
                         op->lookup.value->len + value->inline_len;
 
-        if (value->space == FMT_SPACE_VERSION) /* its record begins with the key's head, of a name that is not longer */
+        if (value->space == FMT_SPACE_VERSION) /* the key's head comes before it */
                 expect += sizeof(struct fmt_mutation) + op->lookup.name_len + sizeof(*value) + eng_field_size(sizeof(struct fmt_head));
         op->lookup.bytes = eng_cache_get(l->cache, value->id);
         eng_count(op->lookup.bytes != NULL ? &l->statistics.cache_hits : &l->statistics.cache_misses, 1);

@@ -253,7 +253,10 @@ static bool is_object_name(const struct eng_cursor *cursor)
         return cursor != NULL && cursor->name_len > 9 && cursor->name_len <= 9 + ENG_KEY_MAX && cursor->name[0] == FMT_SPACE_OBJECT;
 }
 
-/* Which of the two streams goes on: an object comes behind its versions, of which a plain one has none. */
+/*
+ * Which of the two streams goes on: an object comes behind its versions, of which a plain one has
+ * none.
+ */
 static void choose_stream(struct scan *scan)
 {
         const struct eng_cursor *object = eng_stream_least(&scan->objects);

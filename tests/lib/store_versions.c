@@ -100,14 +100,16 @@ static void version_delete(struct version_call *c)
         eng_delete(c->sf->store, &params, version_deleted, c);
 }
 
-int sv_delete_key(struct sf *sf, uint64_t bucket, struct eng_str key, const struct eng_version *version, struct eng_deleted *out)
+int sv_delete_key(struct sf *sf, uint64_t bucket, struct eng_str key, const struct eng_version *version,
+                  struct eng_deleted *out)
 {
         struct version_call c = {.bucket = bucket, .key = key, .version = version, .deleted = out};
 
         return version_call(sf, 0, &c, version_delete);
 }
 
-int sv_delete(struct sf *sf, uint64_t bucket, const char *key, const struct eng_version *version, struct eng_deleted *out)
+int sv_delete(struct sf *sf, uint64_t bucket, const char *key, const struct eng_version *version,
+              struct eng_deleted *out)
 {
         return sv_delete_key(sf, bucket, (struct eng_str){key, strlen(key)}, version, out);
 }
@@ -129,7 +131,8 @@ static void version_put_woken(void *arg)
 
 static void version_put(struct version_call *c)
 {
-        struct eng_put_params params = {.bucket = c->bucket, .key = c->key, .size = sizeof(c->seed), .wake = version_put_woken};
+        struct eng_put_params params = {
+                .bucket = c->bucket, .key = c->key, .size = sizeof(c->seed), .wake = version_put_woken};
         struct eng_put_commit commit = {.attrs = "", .attrs_len = 0};
         struct eng_put *put;
         int rv = eng_put_open(c->sf->store, &params, &put);
@@ -199,10 +202,11 @@ static void version_list(struct version_call *c)
         eng_version_list(c->sf->store, c->list, c->version, page_listed, c);
 }
 
-int sv_list(struct sf *sf, const struct eng_list_params *params, const struct eng_version *after_version, struct sv_entry *out,
-            unsigned *count, bool *more)
+int sv_list(struct sf *sf, const struct eng_list_params *params, const struct eng_version *after_version,
+            struct sv_entry *out, unsigned *count, bool *more)
 {
-        struct version_call c = {.list = params, .version = after_version, .entries = out, .count = count, .more = more};
+        struct version_call c = {
+                .list = params, .version = after_version, .entries = out, .count = count, .more = more};
 
         return version_call(sf, 0, &c, version_list);
 }

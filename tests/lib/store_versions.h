@@ -14,9 +14,11 @@ void sv_versioning(struct sf *sf, uint64_t bucket, enum eng_versioning state);
 
 /* A small object under a key of any bytes; *out: the version that it is. */
 int sv_put(struct sf *sf, uint64_t bucket, struct eng_str key, uint64_t seed, struct eng_version *out);
-int sv_delete_key(struct sf *sf, uint64_t bucket, struct eng_str key, const struct eng_version *version, struct eng_deleted *out);
+int sv_delete_key(struct sf *sf, uint64_t bucket, struct eng_str key, const struct eng_version *version,
+                  struct eng_deleted *out);
 /* version NULL: of the key's object. */
-int sv_delete(struct sf *sf, uint64_t bucket, const char *key, const struct eng_version *version, struct eng_deleted *out);
+int sv_delete(struct sf *sf, uint64_t bucket, const char *key, const struct eng_version *version,
+              struct eng_deleted *out);
 int sv_extras(struct sf *sf, uint64_t bucket, const char *key, const struct eng_version *version,
               const struct eng_extras_change *change);
 
@@ -25,10 +27,10 @@ struct sv_entry {
         size_t key_len;
         bool is_prefix, latest, marker;
         struct eng_version version;
-        uint64_t seed;                 /* of what sf_put() has put */
+        uint64_t seed; /* of what sf_put() has put */
 };
 /* One page. out has room for params->max entries. */
-int sv_list(struct sf *sf, const struct eng_list_params *params, const struct eng_version *after_version, struct sv_entry *out,
-            unsigned *count, bool *more);
+int sv_list(struct sf *sf, const struct eng_list_params *params, const struct eng_version *after_version,
+            struct sv_entry *out, unsigned *count, bool *more);
 
 #endif

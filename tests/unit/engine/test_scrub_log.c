@@ -233,7 +233,10 @@ static void test_every_location(void **state)
         fx_destroy(&fx);
 }
 
-/* The record of a key's head and of its version: both names are told, and both are repaired by new values. */
+/*
+ * The record of a key's head and of its version: both names are told, and both are repaired by new
+ * values.
+ */
 static void test_two_names(void **state)
 {
         static uint8_t bytes[BYTES];

@@ -16,9 +16,9 @@
 
 #include "tests/lib/store_versions.h"
 
-#define KEY_MOST 4u
+#define KEY_MOST   4u
 #define MODEL_MOST 4000u
-#define ROUNDS 1500u
+#define ROUNDS     1500u
 
 /* One version: those that are gone stay, as places where a page may begin. */
 struct model_version {
@@ -27,7 +27,7 @@ struct model_version {
         struct eng_version version;
         uint64_t time, seed;
         bool marker, gone;
-        bool plain;                    /* it has no number yet, and is listed behind any */
+        bool plain; /* it has no number yet, and is listed behind any */
 };
 
 struct model {
@@ -70,7 +70,8 @@ static bool is_null(const struct model_version *v)
         return v->version.number == 0;
 }
 
-static void model_add(struct model *m, const uint8_t *key, size_t len, const struct eng_version *version, uint64_t seed, bool marker)
+static void model_add(struct model *m, const uint8_t *key, size_t len, const struct eng_version *version, uint64_t seed,
+                      bool marker)
 {
         struct model_version *v = &m->items[m->count++];
         unsigned i;
@@ -129,7 +130,8 @@ static void change_delete(struct model *m)
                         unsigned i;
 
                         for (i = 0; i < m->count; i++)
-                                if (is_null(&m->items[i]) && compare_keys(m->items[i].key, m->items[i].key_len, v->key, v->key_len) == 0)
+                                if (is_null(&m->items[i]) &&
+                                    compare_keys(m->items[i].key, m->items[i].key_len, v->key, v->key_len) == 0)
                                         m->items[i].gone = true;
                 }
         } else if (m->state != ENG_VERSIONING_NEVER) {
@@ -187,11 +189,12 @@ static size_t prefix_of(const struct eng_list_params *p, const uint8_t *key, siz
 /* Where a page begins. */
 struct start {
         struct eng_version version;
-        uint64_t time;                 /* of it; 0: behind the whole key */
+        uint64_t time; /* of it; 0: behind the whole key */
         bool inside;
 };
 
-static bool is_behind(const struct model *m, const struct eng_list_params *p, const struct start *start, const struct model_version *v)
+static bool is_behind(const struct model *m, const struct eng_list_params *p, const struct start *start,
+                      const struct model_version *v)
 {
         const uint8_t *after = (const uint8_t *)p->after.data;
         size_t common = prefix_of(p, after, p->after.len);
@@ -207,7 +210,8 @@ static bool is_behind(const struct model *m, const struct eng_list_params *p, co
         if (start->version.number != 0)
                 return v->plain || v->time < start->time;
         for (i = 0; i < m->count; i++)
-                if (!m->items[i].gone && is_null(&m->items[i]) && compare_keys(m->items[i].key, m->items[i].key_len, after, p->after.len) == 0)
+                if (!m->items[i].gone && is_null(&m->items[i]) &&
+                    compare_keys(m->items[i].key, m->items[i].key_len, after, p->after.len) == 0)
                         return v->time < m->items[i].time;
         return true; /* the null version is gone: all are given anew */
 }
@@ -218,7 +222,8 @@ static bool null_is_gone(const struct model *m, const struct eng_list_params *p,
 
         for (i = 0; i < m->count; i++)
                 if (!m->items[i].gone && is_null(&m->items[i]) &&
-                    compare_keys(m->items[i].key, m->items[i].key_len, (const uint8_t *)p->after.data, p->after.len) == 0)
+                    compare_keys(m->items[i].key, m->items[i].key_len, (const uint8_t *)p->after.data, p->after.len) ==
+                            0)
                         return false;
         return start->version.number == 0;
 }
@@ -229,7 +234,8 @@ static bool same_key_before(const struct sv_entry *out, unsigned count, const st
                compare_keys((const uint8_t *)out[count - 1].key, out[count - 1].key_len, v->key, v->key_len) == 0;
 }
 
-static unsigned model_list(struct model *m, const struct eng_list_params *p, const struct start *start, struct sv_entry *out, bool *more)
+static unsigned model_list(struct model *m, const struct eng_list_params *p, const struct start *start,
+                           struct sv_entry *out, bool *more)
 {
         struct model_version *sorted = malloc(sizeof(m->items));
         size_t given_len = 0;
@@ -245,7 +251,8 @@ static unsigned model_list(struct model *m, const struct eng_list_params *p, con
                 size_t common = prefix_of(p, v->key, v->key_len);
                 struct sv_entry *e = &out[count];
 
-                if (v->gone || v->key_len < p->prefix.len || memcmp(v->key, p->prefix.data, p->prefix.len) != 0 || !is_behind(m, p, start, v))
+                if (v->gone || v->key_len < p->prefix.len || memcmp(v->key, p->prefix.data, p->prefix.len) != 0 ||
+                    !is_behind(m, p, start, v))
                         continue;
                 if (common != 0 && common == given_len && memcmp(given, v->key, common) == 0)
                         continue;
@@ -260,8 +267,9 @@ static unsigned model_list(struct model *m, const struct eng_list_params *p, con
                 given_len = common;
                 memcpy(given, v->key, common);
                 if (!e->is_prefix) {
-                        bool inside = start->inside && !null_is_gone(m, p, start) &&
-                                      compare_keys(v->key, v->key_len, (const uint8_t *)p->after.data, p->after.len) == 0;
+                        bool inside =
+                                start->inside && !null_is_gone(m, p, start) &&
+                                compare_keys(v->key, v->key_len, (const uint8_t *)p->after.data, p->after.len) == 0;
 
                         e->latest = v->plain || (!same_key_before(out, count, v) && !inside);
                         e->marker = v->marker;
@@ -285,22 +293,25 @@ static void show_bytes(const char *what, struct eng_str s)
                 print_message("%02x", (uint8_t)s.data[i]);
 }
 
-static void show_page(const struct eng_list_params *p, const struct start *start, const struct sv_entry *page, unsigned count)
+static void show_page(const struct eng_list_params *p, const struct start *start, const struct sv_entry *page,
+                      unsigned count)
 {
         unsigned i;
 
         show_bytes("prefix", p->prefix);
         show_bytes("delimiter", p->delimiter);
         show_bytes("after", p->after);
-        print_message(" max=%u inside=%d number=%llu\n", p->max, start->inside, (unsigned long long)start->version.number);
+        print_message(" max=%u inside=%d number=%llu\n", p->max, start->inside,
+                      (unsigned long long)start->version.number);
         for (i = 0; i < count; i++) {
                 show_bytes(page[i].is_prefix ? "common" : "key", (struct eng_str){page[i].key, page[i].key_len});
-                print_message(" seed=%llu number=%llu\n", (unsigned long long)page[i].seed, (unsigned long long)page[i].version.number);
+                print_message(" seed=%llu number=%llu\n", (unsigned long long)page[i].seed,
+                              (unsigned long long)page[i].version.number);
         }
 }
 
-static void compare_page(struct model *m, const struct eng_list_params *p, const struct start *start, struct sv_entry *out, unsigned *count,
-                         bool *more)
+static void compare_page(struct model *m, const struct eng_list_params *p, const struct start *start,
+                         struct sv_entry *out, unsigned *count, bool *more)
 {
         struct sv_entry *expected = calloc(p->max + 1, sizeof(*expected));
         unsigned expected_count, i;
@@ -357,7 +368,10 @@ static void list_pages(struct model *m, struct eng_list_params *p, struct start 
 static void random_listing(struct model *m)
 {
         uint8_t prefix[KEY_MOST], delimiter[KEY_MOST], after[KEY_MOST];
-        struct eng_list_params p = {.bucket = m->bucket, .prefix = {(char *)prefix, 0}, .delimiter = {(char *)delimiter, 0}, .after = {(char *)after, 0}};
+        struct eng_list_params p = {.bucket = m->bucket,
+                                    .prefix = {(char *)prefix, 0},
+                                    .delimiter = {(char *)delimiter, 0},
+                                    .after = {(char *)after, 0}};
         struct start start = {.inside = false};
 
         if (below(m, 2) == 0)
@@ -372,7 +386,9 @@ static void random_listing(struct model *m)
 
                 memcpy(after, v->key, v->key_len);
                 p.after.len = v->key_len;
-                start = (struct start){.inside = compare_keys(after, p.after.len, prefix, p.prefix.len) >= 0, .version = v->version, .time = v->time};
+                start = (struct start){.inside = compare_keys(after, p.after.len, prefix, p.prefix.len) >= 0,
+                                       .version = v->version,
+                                       .time = v->time};
         }
         list_pages(m, &p, start);
 }

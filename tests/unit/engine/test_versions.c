@@ -18,8 +18,8 @@
 #include "tests/lib/store_versions.h"
 #include "tests/lib/wait.h"
 
-#define SMALL 500u                     /* inline */
-#define LARGE 300000u
+#define SMALL  500u /* inline */
+#define LARGE  300000u
 #define OTHERS 10000u
 
 static const struct eng_version null_version;
@@ -73,10 +73,14 @@ static struct eng_deleted drop(struct sf *sf, uint64_t bucket, const char *key, 
         return deleted;
 }
 
-/* The versions of the bucket, newest first: seeds, 'x' for a marker, '*' before the latest, 'n' after the null version. */
+/*
+ * The versions of the bucket, newest first: seeds, or 'x' for a marker; '*' before the latest, 'n'
+ * behind the null version.
+ */
 static void assert_listed(struct sf *sf, uint64_t bucket, const char *expected)
 {
-        struct eng_list_params params = {.bucket = bucket, .prefix = {"", 0}, .delimiter = {"", 0}, .after = {"", 0}, .max = 100};
+        struct eng_list_params params = {
+                .bucket = bucket, .prefix = {"", 0}, .delimiter = {"", 0}, .after = {"", 0}, .max = 100};
         struct sv_entry *entries = calloc(params.max, sizeof(*entries));
         char text[1000] = "";
         unsigned count, i;
@@ -87,7 +91,8 @@ static void assert_listed(struct sf *sf, uint64_t bucket, const char *expected)
                 char one[40];
 
                 if (entries[i].marker)
-                        snprintf(one, sizeof(one), "%sx%s ", entries[i].latest ? "*" : "", entries[i].version.number == 0 ? "n" : "");
+                        snprintf(one, sizeof(one), "%sx%s ", entries[i].latest ? "*" : "",
+                                 entries[i].version.number == 0 ? "n" : "");
                 else
                         snprintf(one, sizeof(one), "%s%u%s ", entries[i].latest ? "*" : "", (unsigned)entries[i].seed,
                                  entries[i].version.number == 0 ? "n" : "");
@@ -105,8 +110,8 @@ static bool head_row(const struct sf *sf, unsigned slot, uint64_t bucket, const 
         return sf_get_row(sf, slot, row);
 }
 
-static bool version_row(const struct sf *sf, unsigned slot, uint64_t bucket, const char *key, const struct eng_version *version,
-                        struct sf_row *row)
+static bool version_row(const struct sf *sf, unsigned slot, uint64_t bucket, const char *key,
+                        const struct eng_version *version, struct sf_row *row)
 {
         eng_name_version(&row->name, bucket, key, strlen(key), version->number);
         return sf_get_row(sf, slot, row);
@@ -202,7 +207,10 @@ static void test_the_null_version_is_replaced(void **state)
         end(&sf);
 }
 
-/* A head that is met where there should be none counts as in a bucket whose versioning is suspended. */
+/*
+ * A head that is met where there should be none counts as in a bucket whose versioning
+ * is suspended.
+ */
 static void test_a_head_under_never(void **state)
 {
         struct eng_condition present = {.if_present = true};
@@ -261,7 +269,10 @@ static void test_a_bucket_with_markers_is_not_empty(void **state)
 
 /* ---- members that differ --------------------------------------------------------------------- */
 
-/* Names that a walk comes to before it finds what a test has done to others: the test is quicker. */
+/*
+ * Names that a walk comes to before it finds what a test has done to others: the test
+ * is quicker.
+ */
 static void put_others(struct sf *sf, uint64_t bucket)
 {
         char key[16];
@@ -300,7 +311,10 @@ static void test_the_next_version_is_asked_of_two(void **state)
         }
 }
 
-/* Both members have an old head. The version above the one that is deleted stays, and is the newest. */
+/*
+ * Both members have an old head. The version above the one that is deleted stays, and is
+ * the newest.
+ */
 static void test_an_old_head_is_noticed(void **state)
 {
         static struct sf_row old[2];
@@ -329,7 +343,10 @@ static void test_an_old_head_is_noticed(void **state)
         end(&sf);
 }
 
-/* In turn each member has an old head, with a null version that was deleted: no record is built from it. */
+/*
+ * In turn each member has an old head, with a null version that was deleted: no record is built
+ * from it.
+ */
 static void test_heads_are_asked_of_two(void **state)
 {
         static struct sf_row old;
@@ -536,7 +553,10 @@ static void test_an_unreadable_object(void **state)
 
 /* ---- protection and room --------------------------------------------------------------------- */
 
-/* What a change would replace is not replaced while it is held, whatever the bucket's rules are now. */
+/*
+ * What a change would replace is not replaced while it is held, whatever the bucket's rules
+ * are now.
+ */
 static void test_a_held_null_version_stays(void **state)
 {
         struct eng_bucket_rules locked = {.versioning = ENG_VERSIONING_SUSPENDED, .lock = true};
