@@ -274,6 +274,7 @@ struct call {
         const struct eng_bucket_rules *rules;
         struct eng_bucket_rules *rules_out;
         struct eng_text *kept;
+        uint64_t (*ask)(struct eng_store *store, uint64_t arg);
         char *text;
         struct era_md5 md5; /* of what was put */
         uint32_t crc;       /* of what was got */
@@ -328,6 +329,30 @@ struct eng_view sf_view(struct sf *sf)
 
         run(sf, 0, &c, start_view);
         return view;
+}
+
+static void start_ask(struct call *c)
+{
+        c->seed = c->ask(c->sf->store, c->seed);
+        finish(c, 0);
+}
+
+uint64_t sf_ask(struct sf *sf, uint64_t (*what)(struct eng_store *store, uint64_t arg), uint64_t arg)
+{
+        struct call c = {.ask = what, .seed = arg};
+
+        run(sf, 0, &c, start_ask);
+        return c.seed;
+}
+
+static uint64_t is_repaired(struct eng_store *store, uint64_t arg)
+{
+        return store->coord->config_loading == NULL;
+}
+
+bool sf_config_repaired(struct sf *sf)
+{
+        return sf_ask(sf, is_repaired, 0) != 0;
 }
 
 static void bucket_made(void *arg, int rv)

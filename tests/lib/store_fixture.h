@@ -45,6 +45,10 @@ bool sf_wait_ready(struct sf *sf, unsigned seconds);
 bool sf_wait_health(struct sf *sf, bool (*fine)(const struct eng_health *h, void *arg), void *arg, unsigned seconds);
 /* For so long it does not become fine. */
 bool sf_stays_otherwise(struct sf *sf, bool (*fine)(const struct eng_health *h, void *arg), void *arg, unsigned seconds);
+/* Asks the coordinator, on its loop. */
+uint64_t sf_ask(struct sf *sf, uint64_t (*what)(struct eng_store *store, uint64_t arg), uint64_t arg);
+/* Buckets and texts that members had differently at the start were made the same, or tried to. */
+bool sf_config_repaired(struct sf *sf);
 /* As the coordinator has it now; its map lives until the store closes. */
 struct eng_view sf_view(struct sf *sf);
 void sf_close(struct sf *sf);          /* clean end */

@@ -217,11 +217,6 @@ static void old_row(const struct sf *sf, unsigned drive, struct sf_row *row, uin
         sf_put_row(sf, drive, row);
 }
 
-static bool repaired(const struct sf *sf)
-{
-        return sf->store->coord->config_loading == NULL;
-}
-
 static void check_row(const struct sf *sf, unsigned drive, struct sf_row *row, uint64_t generation)
 {
         struct eng_bucket bucket;
@@ -255,7 +250,7 @@ static void test_old_copy(void **state)
                                 old_row(&sf, i, row, 1u << 20);
                 open_whole(&sf, false);
                 check(&sf, "bucket", &locked, 2);
-                WAIT_UNTIL(repaired(&sf));
+                WAIT_UNTIL(sf_config_repaired(&sf));
                 sf_close(&sf);
                 now->name = row->name;
                 for (i = 0; i < 4; i++)
@@ -283,7 +278,7 @@ static void test_nonsense(void **state)
         old_row(&sf, 1, row, 1u << 20);
         open_whole(&sf, false);
         check(&sf, "bucket", &locked, 1);
-        WAIT_UNTIL(repaired(&sf));
+        WAIT_UNTIL(sf_config_repaired(&sf));
         sf_close(&sf);
         check_row(&sf, 1, row, 1);
         sf_remove(&sf);

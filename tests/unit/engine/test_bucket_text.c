@@ -81,9 +81,19 @@ static void check_none(struct sf *sf, uint64_t id, unsigned kind, int why)
                 assert_int_equal(sf_text(sf, loop, id, kind, &text), why);
 }
 
-static bool repaired(const struct sf *sf)
+static uint64_t bytes_counted(struct eng_store *store, uint64_t arg)
 {
-        return sf->store->coord->config_loading == NULL;
+        return store->coord->config->text_bytes;
+}
+
+static uint64_t count_bytes(struct eng_store *store, uint64_t bytes)
+{
+        return store->coord->config->text_bytes = bytes;
+}
+
+static uint64_t is_dropping(struct eng_store *store, uint64_t arg)
+{
+        return eng_drop_running(store);
 }
 
 /* ---- the calls ------------------------------------------------------------------------------- */
@@ -108,7 +118,7 @@ static void test_set_and_delete(void **state)
                 sf_close(&sf);
                 open_whole(&sf, false);
                 assert_int_equal(check(&sf, id, POLICY, i, lengths[i]), generation);
-                assert_true(repaired(&sf));
+                assert_true(sf_config_repaired(&sf));
         }
         assert_int_equal(set(&sf, id, LIFECYCLE, 7, 5000), 0);
         check(&sf, id, POLICY, 4, 100);
@@ -136,8 +146,8 @@ static void test_quota(void **state)
 
         make(&sf, &id);
         assert_int_equal(set(&sf, id, POLICY, 1, 1000), 0);
-        assert_int_equal(sf.store->coord->config->text_bytes, 1000);
-        sf.store->coord->config->text_bytes = ENG_TEXTS_BYTES;
+        assert_int_equal(sf_ask(&sf, bytes_counted, 0), 1000);
+        sf_ask(&sf, count_bytes, ENG_TEXTS_BYTES);
         assert_int_equal(set(&sf, id, POLICY, 2, 1001), -EDQUOT);
         assert_int_equal(set(&sf, id, LIFECYCLE, 2, 1), -EDQUOT);
         assert_int_equal(set(&sf, id, POLICY, 2, 900), 0);
@@ -146,7 +156,7 @@ static void test_quota(void **state)
         assert_int_equal(set(&sf, id, LIFECYCLE, 3, 1000), 0);
         sf_close(&sf);
         open_whole(&sf, false);
-        assert_int_equal(sf.store->coord->config->text_bytes, 1000);
+        assert_int_equal(sf_ask(&sf, bytes_counted, 0), 1000);
         sf_close(&sf);
         sf_remove(&sf);
 }
@@ -255,7 +265,7 @@ static void test_row_lost(void **state)
                         assert_false(has_row(&sf, slot, id, POLICY, piece));
                         open_whole(&sf, false);
                         check(&sf, id, POLICY, 1, 20000);
-                        WAIT_UNTIL(repaired(&sf));
+                        WAIT_UNTIL(sf_config_repaired(&sf));
                         sf_close(&sf);
                         assert_true(has_row(&sf, slot, id, POLICY, piece));
                         open_whole(&sf, false);
@@ -278,7 +288,7 @@ static void test_nobody_has_it(void **state)
                 forget_row(&sf, slot, id, POLICY, 1);
         open_whole(&sf, false);
         check_none(&sf, id, POLICY, -EIO);
-        WAIT_UNTIL(repaired(&sf));
+        WAIT_UNTIL(sf_config_repaired(&sf));
         assert_int_equal(set(&sf, id, POLICY, 2, 10), 0);
         check(&sf, id, POLICY, 2, 10);
         sf_close(&sf);
@@ -332,10 +342,10 @@ static void test_gone_with_bucket(void **state)
         assert_int_equal(sf_bucket_delete(&sf, "bucket"), 0);
         check_none(&sf, id, POLICY, -EIDRM);
         assert_int_equal(set(&sf, id, POLICY, 1, 20000), -EIDRM);
-        assert_int_equal(sf.store->coord->config->text_bytes, 0);
+        assert_int_equal(sf_ask(&sf, bytes_counted, 0), 0);
         assert_int_equal(sf_bucket(&sf, "bucket", &again), 0);
         check_none(&sf, again, POLICY, -ENOENT);
-        WAIT_UNTIL(!eng_drop_running(sf.store)); /* it was begun before the other bucket was made */
+        WAIT_UNTIL(sf_ask(&sf, is_dropping, 0) == 0); /* it was begun before the other bucket was made */
         sf_close(&sf);
         for (slot = 0; slot < 4; slot++) {
                 assert_false(has_row(&sf, slot, id, POLICY, 0));

@@ -102,11 +102,6 @@ static void check(struct sf *sf, const uint64_t *ids)
         }
 }
 
-static bool is_repaired(const struct sf *sf)
-{
-        return sf->store->coord->config_loading == NULL;
-}
-
 static void test_a_row_is_missing(void **state)
 {
         uint64_t ids[BUCKETS];
@@ -122,7 +117,7 @@ static void test_a_row_is_missing(void **state)
                         assert_int_equal(sf_open(&sf, false), 0);
                         assert_true(sf_wait_health(&sf, is_in, NULL, 30));
                         check(&sf, ids);
-                        WAIT_UNTIL(is_repaired(&sf));
+                        WAIT_UNTIL(sf_config_repaired(&sf));
                         close_idle(&sf);
                         if (slot < 2) { /* others are not asked as long as these two agree */
                                 assert_true(knows(&sf, slot, "bucket-0"));
