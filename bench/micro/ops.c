@@ -122,7 +122,7 @@ void op_read(struct rig_op *op)
                      read_opened, op);
 }
 
-static void lookup_opened(void *arg, int rv, struct eng_get *get)
+static void NULL, lookup_opened(void *arg, int rv, struct eng_get *get)
 {
         if (rv == 0)
                 eng_get_close(get);

@@ -65,16 +65,8 @@ int eng_version_unprotected(struct eng_store *store, const struct eng_buf *value
         return object.retention.mode == ENG_RETENTION_GOVERNANCE && bypass_governance ? 0 : -EACCES;
 }
 
-<<<<<<< HEAD
 /* What cannot be read may be protected where the bucket has object lock. */
 static int unread_unprotected(const struct eng_txn *txn, const struct eng_key_look *look)
-=======
-/*
- * What cannot be read may be protected where the bucket has object lock. value: what is known of it,
- * or NULL.
- */
-static int unread_unprotected(const struct eng_key_look *look, const struct eng_buf *value)
->>>>>>> work-v
 {
         if (txn->unread != NULL)
                 return eng_version_unprotected(txn->store, txn->unread, false);
