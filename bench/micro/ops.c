@@ -119,10 +119,10 @@ void op_read(struct rig_op *op)
         struct rig *rig = op->run->rig;
 
         eng_get_open(rig->store, rig->bucket, name_key(op, load_once(op->index % op->run->keys, op->run->keys)),
-                     read_opened, op);
+                     NULL, read_opened, op);
 }
 
-static void NULL, lookup_opened(void *arg, int rv, struct eng_get *get)
+static void lookup_opened(void *arg, int rv, struct eng_get *get)
 {
         if (rv == 0)
                 eng_get_close(get);
