@@ -25,10 +25,12 @@ const uint8_t *eng_value_field(const void *value, size_t len, enum fmt_field_kin
 
 bool eng_value_head_field(const void *value, size_t len, struct fmt_head *out)
 {
+        struct fmt_value head;
         const uint8_t *data;
         size_t field_len;
 
-        if ((eng_value_head(value)->state & FMT_STATE_HEAD) == 0)
+        memcpy(&head, value, sizeof(head)); /* in a record it is not aligned */
+        if ((head.state & FMT_STATE_HEAD) == 0)
                 return false;
         data = eng_value_field(value, len, FMT_FIELD_HEAD, &field_len);
         if (data == NULL || field_len != sizeof(*out))
