@@ -577,6 +577,8 @@ static void test_a_held_null_version_stays(void **state)
         assert_int_equal(sf_put(&sf, 0, bucket, "key", 2, SMALL, true, NULL), -EACCES);
         assert_int_equal(sv_delete(&sf, bucket, "key", NULL, &deleted), -EACCES);
         assert_int_equal(sv_delete(&sf, bucket, "key", &null_version, &deleted), -EACCES);
+        sv_versioning(&sf, bucket, ENG_VERSIONING_NEVER);
+        assert_int_equal(sv_delete(&sf, bucket, "key", NULL, &deleted), -EACCES);
         sv_rules(&sf, bucket, &locked); /* with lock, versioning is enabled, whatever it says */
         assert_int_not_equal(put(&sf, bucket, "key", 3, SMALL).number, 0);
         assert_listed(&sf, bucket, "*3 1n ");
