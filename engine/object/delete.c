@@ -78,13 +78,17 @@ static void delete_may_replace(struct eng_txn *txn, int rv)
 static void delete_object(struct delete_txn *del)
 {
         struct eng_txn *txn = &del->txn;
+        int rv;
 
-        if (del->look.rules.versioning != ENG_VERSIONING_NEVER || del->look.rows.state == ENG_KEY_VERSIONS)
+        if (del->look.rules.versioning != ENG_VERSIONING_NEVER || del->look.rows.state == ENG_KEY_VERSIONS) {
                 eng_key_may_replace(&del->look, delete_may_replace);
-        else if (del->deleted.existed)
+                return;
+        }
+        rv = del->deleted.existed ? eng_version_unprotected(txn->old, del->bypass_governance) : 0;
+        if (rv == 0 && del->deleted.existed)
                 eng_txn_delete_name(txn);
         else
-                eng_txn_finish(txn, 0);
+                eng_txn_finish(txn, rv);
 }
 
 /* ---- a version ------------------------------------------------------------------------------- */

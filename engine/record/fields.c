@@ -26,12 +26,12 @@ const uint8_t *eng_value_field(const void *value, size_t len, enum fmt_field_kin
 
 bool eng_value_head_field(const void *value, size_t len, struct fmt_head *out)
 {
+        struct fmt_value head;
         const uint8_t *data;
         size_t field_len;
-        uint32_t state;
 
-        memcpy(&state, (const uint8_t *)value + offsetof(struct fmt_value, state), sizeof(state)); /* it need not be aligned */
-        if ((state & FMT_STATE_HEAD) == 0)
+        memcpy(&head, value, sizeof(head)); /* in a record it is not aligned */
+        if ((head.state & FMT_STATE_HEAD) == 0)
                 return false;
         data = eng_value_field(value, len, FMT_FIELD_HEAD, &field_len);
         if (data == NULL || field_len != sizeof(*out))
