@@ -6,7 +6,7 @@
  * Numbers of every enumeration here are stored: append only, and a number that was given is never
  * given again.
  *
- *   DRIVE/FORMAT           text, written once, and anew by an upgrade (see drive/identity.c)
+ *   DRIVE/FORMAT           text, written once, and anew by an upgrade or for another feature (see drive/identity.c)
  *   DRIVE/LOCK             flock'ed while a daemon uses the drive
  *   DRIVE/CREDENTIALS      root credentials (and .new while being written): the server's, see server/credentials.c
  *   DRIVE/log/%016x.log    header block, then records in batches            <- the truth

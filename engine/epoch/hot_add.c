@@ -324,7 +324,14 @@ static void hot_add_marked(struct eng_op *op)
 {
         struct eng_hot_add *a = container_of(op, struct eng_hot_add, mark);
 
+        struct eng_coord *c = a->store->coord;
+
         a->marking = false;
+        if ((eng_io_again(op->result) || eng_io_full(op->result)) && ++a->tries < RETRIES && !a->store->stopping) {
+                c->hot_add_timer.expired = hot_add_again;
+                lp_timer_start(a->store->loops[0].loop, &c->hot_add_timer, RETRY_NS);
+                return;
+        }
         a->result = op->result;
         if (op->result == 0)
                 a->member->identity.features |= op->features.bits;
@@ -403,6 +410,7 @@ static void open_it(struct eng_hot_add *a)
         assert(a->step == STEP_LET_GO && !a->running);
         assert(a->store->unplaced_count < ENG_DRIVES_MAX + ENG_HOT_ADD_MAX);
         a->step = STEP_OPEN;
+        a->tries = 0;
         a->features = a->store->coord->features;
         a->member = &a->store->unplaced[a->store->unplaced_count++];
         memset(a->member, 0, sizeof(*a->member));

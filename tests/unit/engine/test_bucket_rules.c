@@ -366,6 +366,27 @@ static void test_drives_that_come(void **state)
         sf_remove(&sf);
 }
 
+/* One that was opened before the bit was wanted, and is handed its slot after. */
+static void test_opened_before(void **state)
+{
+        uint64_t id;
+        struct sf sf;
+
+        make(&sf, 4);
+        assert_int_equal(sf_bucket(&sf, "bucket", &id), 0);
+        sf_close(&sf);
+        sf.options.faults = "open:slot=2,ms=4000";
+        sf.options.drive_wait_ms = 300;
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_wait_health(&sf, three_in, NULL, 60));
+        assert_int_equal(set(&sf, id, locked, 0), 0);
+        assert_int_equal(format_of(&sf, 2).features, 0);
+        assert_true(sf_wait_health(&sf, so_whole, NULL, 60));
+        assert_int_equal(format_of(&sf, 2).features, FMT_FEATURE_VERSIONS);
+        sf_close(&sf);
+        sf_remove(&sf);
+}
+
 /* A start that finds the bit on one drive alone, as a kill between two leaves it. */
 static void test_half_marked(void **state)
 {
@@ -504,6 +525,7 @@ int main(void)
                 cmocka_unit_test(test_killed),           cmocka_unit_test(test_drives_lost),
                 cmocka_unit_test(test_old_copy),         cmocka_unit_test(test_nonsense),
                 cmocka_unit_test(test_verified),         cmocka_unit_test(test_drives_that_come),
+                cmocka_unit_test(test_opened_before),
                 cmocka_unit_test(test_half_marked),      cmocka_unit_test(test_cannot_be_marked),
                 cmocka_unit_test(test_fails_when_marked), cmocka_unit_test(test_hangs_when_marked),
         };

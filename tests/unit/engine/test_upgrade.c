@@ -125,12 +125,45 @@ static void test_comes_back_later(void **state)
         sf_remove(&sf);
 }
 
+/* A drive of layout 1 beside others that have versions says so before it holds any. */
+static void test_gets_features(void **state)
+{
+        const struct eng_bucket_rules rules = {.versioning = ENG_VERSIONING_ENABLED};
+        struct so_expected e;
+        uint64_t bucket, other;
+        struct sf sf;
+        unsigned i;
+
+        so_begin(&sf, 4, &bucket, &e);
+        sf_close(&sf);
+        set_back(&sf, 2);
+        so_move(&sf, 2, true);
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_wait_ready(&sf, 60));
+        assert_int_equal(sf_bucket_with(&sf, "versions", &rules, &other), 0);
+        so_move(&sf, 2, false);
+        assert_true(sf_wait_health(&sf, so_whole, NULL, 60));
+        sf_close(&sf);
+        for (i = 0; i < 4; i++) {
+                assert_int_equal(read_format(&sf, i).layout, FMT_LAYOUT_VERSION);
+                assert_int_equal(read_format(&sf, i).features, FMT_FEATURE_VERSIONS);
+        }
+        set_back(&sf, 1); /* and at a start */
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_wait_health(&sf, so_whole, NULL, 60));
+        so_check(&sf, bucket, &e);
+        sf_close(&sf);
+        assert_int_equal(read_format(&sf, 1).features, FMT_FEATURE_VERSIONS);
+        sf_remove(&sf);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_refused_without_a_word),
                 cmocka_unit_test(test_half_upgraded),
                 cmocka_unit_test(test_comes_back_later),
+                cmocka_unit_test(test_gets_features),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
