@@ -84,7 +84,7 @@ static void delete_object(struct delete_txn *del)
                 eng_key_may_replace(&del->look, delete_may_replace);
                 return;
         }
-        rv = del->deleted.existed ? eng_version_unprotected(txn->old, del->bypass_governance) : 0;
+        rv = del->deleted.existed ? eng_version_unprotected(del->txn.store, txn->old, del->bypass_governance) : 0;
         if (rv == 0 && del->deleted.existed)
                 eng_txn_delete_name(txn);
         else
