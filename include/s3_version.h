@@ -32,7 +32,8 @@ struct s3_version {
 /* `null`, or base64url of the number (big-endian) and the random bytes. Returns the length. */
 size_t s3_version_format(const struct s3_version *version, char out[S3_VERSION_TEXT]);
 /*
- * Strict: `null`, or exactly the 32 characters that s3_version_format() writes. INVALID_ARGUMENT
+ * Strict: `null`, or exactly the 32 characters that s3_version_format() writes of a number that is
+ * not 0. INVALID_ARGUMENT
  * with AWS's text in *message: anything else. An id that another store gave out is INVALID_ARGUMENT
  * as well, not NoSuchVersion, as with AWS.
  */

@@ -63,6 +63,10 @@ enum s3_error s3_version_parse(struct s3_str text, struct s3_version *out, const
         }
         memcpy(&number, bytes, sizeof(number));
         out->number = be64toh(number);
+        if (out->number == 0) { /* no version has it: callers name the null version so */
+                *message = "Invalid version id specified";
+                return S3_ERR_INVALID_ARGUMENT;
+        }
         memcpy(out->random, bytes + sizeof(number), sizeof(out->random));
         return S3_OK;
 }

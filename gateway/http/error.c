@@ -30,6 +30,7 @@ static const struct {
         {-EBUSY, ANY, S3_ERR_SLOW_DOWN}, /* ENG_GET_BUSY */
         {-EINVAL, GW_ABOUT_COMPLETE, S3_ERR_INVALID_PART},
         {-E2BIG, GW_ABOUT_COMPLETE, S3_ERR_ENTITY_TOO_LARGE},
+        {-E2BIG, ANY, S3_ERR_ENTITY_TOO_LARGE}, /* tags do not fit beside the parts of a large object */
         {-EAGAIN, ANY, S3_ERR_SLOW_DOWN},
         {-EROFS, ANY, S3_ERR_SLOW_DOWN},
         {-ENOMEM, ANY, S3_ERR_SLOW_DOWN},

@@ -149,6 +149,10 @@ bool gw_write_headers_check(struct gw_request *req);
 bool gw_extras_read(struct gw_request *req, struct eng_extras *out);
 /* As the engine keeps them, in the request's arena. False: no memory, answered. */
 bool gw_tags_keep(struct gw_request *req, const struct s3_tags *tags, struct eng_str *out);
+/* A time until which something is to be kept lies ahead of both clocks. False: answered. */
+bool gw_retention_ahead(struct gw_request *req, int64_t until_ms);
+/* The body came with a Content-MD5 or checksum, as AWS demands of some documents. False: answered. */
+bool gw_document_summed(struct gw_request *req);
 /* x-amz-bypass-governance-retention. False: answered. */
 bool gw_bypass_read(struct gw_request *req, bool *out);
 /* x-amz-tagging-count and x-amz-object-lock-* of an object that is read. */

@@ -58,6 +58,8 @@ struct gw_lifecycle {
         struct eng_text *text;
         const struct s3_lifecycle *rules; /* of text */
         bool tags_decide, aborts;       /* an enabled rule asks for tags; ends uploads */
+        struct s3_tags any;             /* all tags that rules ask for */
+        bool any_are_all;               /* none was left out */
         unsigned prefix;
         void (*listing)(struct gw_lifecycle *run); /* of versions, then of uploads */
         /* where the listing has come to */
@@ -138,6 +140,26 @@ static void lifecycle_pass_ends(struct gw_lifecycle *run)
         lifecycle_rest(run, run->day_seconds * SECOND_NS / PASSES_A_DAY, lifecycle_pass);
 }
 
+/* Tags of one rule among those of all, as far as there is room. */
+static void take_tags(struct gw_lifecycle *run, const struct s3_lifecycle_rule *rule)
+{
+        for (unsigned i = 0; i < rule->tag_count; i++) {
+                if (run->any.count == S3_TAGS_MAX)
+                        run->any_are_all = false;
+                else
+                        run->any.tag[run->any.count++] = rule->tags[i];
+        }
+}
+
+/* The rules that the pass works by are in force still. */
+static bool lifecycle_rules_hold(const struct gw_lifecycle *run)
+{
+        struct eng_text *text;
+
+        return eng_text_get(run->gw->store, run->bucket, GW_TEXT_LIFECYCLE, &text) == 0 &&
+               eng_text_generation(text) == eng_text_generation(run->text);
+}
+
 static bool lifecycle_take(struct gw_lifecycle *run, const struct eng_bucket *bucket)
 {
         struct eng_text *text;
@@ -153,9 +175,13 @@ static bool lifecycle_take(struct gw_lifecycle *run, const struct eng_bucket *bu
         run->bucket = bucket->id;
         run->versioned = bucket->rules.versioning != ENG_VERSIONING_NEVER;
         run->tags_decide = run->aborts = false;
+        run->any.count = 0;
+        run->any_are_all = true;
         for (unsigned i = 0; i < run->rules->rule_count; i++) {
                 const struct s3_lifecycle_rule *rule = &run->rules->rules[i];
 
+                if (rule->enabled)
+                        take_tags(run, rule);
                 run->tags_decide |= rule->enabled && rule->tag_count > 0;
                 run->aborts |= rule->enabled && rule->abort_days > 0;
         }
@@ -220,9 +246,22 @@ static struct lifecycle_due *due_add(struct gw_lifecycle *run, struct eng_str ke
         return due;
 }
 
-static bool is_due(const struct s3_lifecycle_due *due)
+/* By both clocks: one that was set ahead makes nothing due. */
+static bool is_due(const struct gw_lifecycle *run, const struct s3_lifecycle_due *due)
 {
-        return due->action != S3_LIFECYCLE_NOTHING && due->at_ms <= lp_wall_ms();
+        return due->action != S3_LIFECYCLE_NOTHING && due->at_ms <= lp_wall_ms() && due->at_ms <= eng_lock_now(run->gw->store);
+}
+
+/* Tags could make it due. */
+static bool tags_could(const struct gw_lifecycle *run, struct s3_lifecycle_version version)
+{
+        struct s3_lifecycle_due found;
+
+        if (!run->tags_decide || version.marker)
+                return false;
+        version.tags = &run->any;
+        found = s3_lifecycle_evaluate(run->rules, &version, run->day_seconds);
+        return !run->any_are_all || is_due(run, &found);
 }
 
 static void version_look(struct gw_lifecycle *run, const struct eng_version_entry *entry, bool only)
@@ -237,11 +276,11 @@ static void version_look(struct gw_lifecycle *run, const struct eng_version_entr
                                                .successor_ms = run->newer_ms,
                                                .newer_noncurrent = run->noncurrent};
         struct s3_lifecycle_due found = s3_lifecycle_evaluate(run->rules, &version, run->day_seconds);
-        bool look = run->tags_decide && !object->marker;
+        bool act = is_due(run, &found), look = !act && tags_could(run, version);
         struct lifecycle_due *due;
 
         atomic_fetch_add(&run->looked_at, 1);
-        if (!is_due(&found) && !look)
+        if (!act && !look)
                 return;
         due = due_add(run, entry->key);
         version.key = due->version.key;
@@ -311,6 +350,11 @@ static bool page_begin(struct gw_lifecycle *run, struct eng_list_params *params)
                 lifecycle_pass_ends(run);
                 return false;
         }
+        if (!lifecycle_rules_hold(run)) { /* the next pass goes by the new ones */
+                run->listing = lifecycle_page;
+                lifecycle_rest(run, REST_LEAST_NS, lifecycle_next_bucket);
+                return false;
+        }
         *params = (struct eng_list_params){.bucket = run->bucket,
                                            .prefix = gw_eng_str(run->rules->prefixes[run->prefix]),
                                            .after = {run->after, run->after_len},
@@ -354,7 +398,7 @@ static void lifecycle_uploads_listed(void *arg, int rv, const struct eng_upload_
                 memcpy(run->after, entries[i].key.data, entries[i].key.len);
                 memcpy(run->after_upload, entries[i].upload_id, ENG_ID_LEN);
                 run->inside = true;
-                if (is_due(&found)) {
+                if (is_due(run, &found)) {
                         struct lifecycle_due *due = due_add(run, entries[i].key);
 
                         due->action = S3_LIFECYCLE_ABORT;
@@ -385,6 +429,7 @@ static void due_done(struct lifecycle_due *due, int rv, atomic_uint_least64_t *c
                 atomic_fetch_add(&run->protected, 1);
         else if (rv != -ENOENT && rv != -ESTALE && rv != -EIDRM) /* somebody was faster */
                 atomic_fetch_add(&run->failed, 1);
+        atomic_fetch_sub(&run->gw->loops[0].stats.changes_active, 1);
         run->under_way--;
         lifecycle_some(run);
 }
@@ -407,20 +452,26 @@ static void due_aborted(void *arg, int rv)
         due_done(due, rv, &due->run->uploads);
 }
 
-/* run->under_way counts it already. */
-static void due_act(struct lifecycle_due *due)
+/* run->under_way counts it already. False: it is not done, nothing comes back. */
+static bool due_act(struct lifecycle_due *due)
 {
         struct gw_lifecycle *run = due->run;
         struct eng_delete_params params = {
                 .bucket = run->bucket, .key = gw_eng_str(due->version.key), .condition = due->same};
 
+        atomic_fetch_add(&run->gw->loops[0].stats.changes_active, 1); /* before the switch is looked at: gw_changing() */
+        if (atomic_load(&run->gw->read_only)) {
+                atomic_fetch_sub(&run->gw->loops[0].stats.changes_active, 1);
+                return false;
+        }
         if (due->action == S3_LIFECYCLE_ABORT) {
                 eng_upload_abort(run->gw->store, run->bucket, params.key, due->upload_id, due_aborted, due);
-                return;
+                return true;
         }
         if (due->action != S3_LIFECYCLE_EXPIRE)
                 params.version = &due->id;
         eng_delete(run->gw->store, &params, due_deleted, due);
+        return true;
 }
 
 /* The version as it is now, with its tags. */
@@ -442,10 +493,8 @@ static void due_looked(void *arg, int rv, struct eng_get *get)
                 eng_get_close(get);
         }
         due->action = found.action;
-        if (lifecycle_may(run) && is_due(&found)) {
-                due_act(due);
+        if (lifecycle_may(run) && lifecycle_rules_hold(run) && is_due(run, &found) && due_act(due))
                 return;
-        }
         run->under_way--;
         lifecycle_some(run);
 }
@@ -467,15 +516,15 @@ static void lifecycle_page_done(struct gw_lifecycle *run)
 
 static void lifecycle_some(struct gw_lifecycle *run)
 {
-        while (lifecycle_may(run) && run->next < run->count && run->under_way < AT_ONCE) {
+        while (lifecycle_may(run) && run->next < run->count && run->under_way < AT_ONCE && lifecycle_rules_hold(run)) {
                 struct lifecycle_due *due = &run->due[run->next++];
 
                 run->under_way++;
                 if (due->look)
                         eng_get_metadata(run->gw->store, run->bucket, gw_eng_str(due->version.key),
                                          due->version.latest ? NULL : &due->id, due_looked, due);
-                else
-                        due_act(due);
+                else if (!due_act(due))
+                        run->under_way--;
         }
         if (run->under_way > 0)
                 return;

@@ -193,6 +193,16 @@ static void reply_bucket_created(struct gw_request *req)
         gw_reply_empty(req, 200);
 }
 
+/* A bucket that is there has the lock, if this request would make it with one. */
+static bool has_lock_asked_for(struct gw_request *req)
+{
+        const struct eng_bucket *bucket;
+        bool lock = false;
+
+        s3_lock_flag_parse(gw_header(req, "x-amz-bucket-object-lock-enabled"), &lock);
+        return !lock || (eng_bucket_get(req->loop->gw->store, gw_eng_str(req->bucket), &bucket) == 0 && bucket->rules.lock);
+}
+
 static void bucket_created(void *arg, int rv)
 {
         struct gw_request *req = arg;
@@ -203,7 +213,7 @@ static void bucket_created(void *arg, int rv)
          * The owner may create it again in us-east-1, where S3 keeps its oldest habit; elsewhere it
          * is an error.
          */
-        if (rv == 0 || (rv == -EEXIST && strcmp(req->loop->gw->region, "us-east-1") == 0))
+        if (rv == 0 || (rv == -EEXIST && strcmp(req->loop->gw->region, "us-east-1") == 0 && has_lock_asked_for(req)))
                 reply_bucket_created(req);
         else
                 gw_reply_errno(req, rv, GW_ABOUT_BUCKET_NEW);

@@ -72,7 +72,9 @@ static void updated(void *arg, int rv, const struct eng_object *object)
 
         if (!gw_back(req))
                 return;
-        if (rv == -ESTALE || rv == -ENOENT) /* written or deleted between our look and the change */
+        if (rv == -EOPNOTSUPP) /* the bucket has got versioning meanwhile: a new one is written */
+                gw_copy_run(req);
+        else if (rv == -ESTALE || rv == -ENOENT) /* written or deleted between our look and the change */
                 gw_reply_error(req, S3_ERR_CONDITIONAL_CONFLICT, NULL);
         else if (rv != 0)
                 gw_reply_errno(req, rv, GW_ABOUT_WRITE);

@@ -103,11 +103,8 @@ struct many {
 
 void gw_begin_delete_many(struct gw_request *req)
 {
-        if (!req->body->check_md5 && !req->body->has_kind) {
-                gw_reply_error(req, S3_ERR_INVALID_REQUEST,
-                               "Missing required header for this request: Content-MD5 OR x-amz-checksum-*");
+        if (!gw_document_summed(req))
                 return;
-        }
         if (s3_doc_new(S3_DOC_DELETE, &req->body->doc) != 0)
                 gw_reply_no_memory(req);
         else

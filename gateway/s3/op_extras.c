@@ -140,6 +140,10 @@ static void extras_are_set(void *arg, int rv, const struct eng_object *object)
                 gw_reply_error_extra(req, S3_ERR_NO_SUCH_VERSION, NULL,
                                      gw_detail(req, "Key", req->key, "VersionId", gw_query(req, "versionId")));
         } else if (rv != 0) {
+                if (rv == -ENODATA) {
+                        gw_reply_header(req, "x-amz-delete-marker", "true");
+                        gw_reply_header(req, "Allow", "DELETE");
+                }
                 gw_reply_errno(req, rv, GW_ABOUT_KEY);
         } else {
                 gw_version_header(req, &object->version);
@@ -184,7 +188,7 @@ void gw_run_object_tagging_delete(struct gw_request *req)
 
 void gw_begin_retention_put(struct gw_request *req)
 {
-        if (lock_is_there(req))
+        if (lock_is_there(req) && gw_document_summed(req))
                 extras_doc(req, S3_DOC_RETENTION);
 }
 
@@ -195,15 +199,15 @@ void gw_run_retention_put(struct gw_request *req)
                                            .extras.retention = {.mode = (enum eng_retention_mode)wanted->mode,
                                                                 .until_ms = wanted->until_ms}};
 
-        if (wanted->mode != S3_LOCK_NONE && wanted->until_ms <= lp_wall_ms())
-                gw_reply_error(req, S3_ERR_INVALID_ARGUMENT, S3_LOCK_PAST_MESSAGE);
-        else if (gw_bypass_read(req, &change.bypass_governance))
+        if (wanted->mode != S3_LOCK_NONE && !gw_retention_ahead(req, wanted->until_ms))
+                return;
+        if (gw_bypass_read(req, &change.bypass_governance))
                 extras_change(req, &change);
 }
 
 void gw_begin_legal_hold_put(struct gw_request *req)
 {
-        if (lock_is_there(req))
+        if (lock_is_there(req) && gw_document_summed(req))
                 extras_doc(req, S3_DOC_LEGAL_HOLD);
 }
 

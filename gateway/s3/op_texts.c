@@ -123,7 +123,7 @@ static void text_is_set(void *arg, int rv)
 
 void gw_begin_text_put(struct gw_request *req)
 {
-        if (!gw_write_headers_check(req))
+        if (!gw_write_headers_check(req) || (text_kind_of(req) == GW_TEXT_LIFECYCLE && !gw_document_summed(req)))
                 return;
         if (s3_doc_new(text_kind_of(req) == GW_TEXT_TAGGING ? S3_DOC_BUCKET_TAGGING : S3_DOC_LIFECYCLE, &req->body->doc) != 0)
                 gw_reply_no_memory(req);
@@ -138,6 +138,16 @@ static void text_write(struct s3_xml *xml, const struct s3_doc *doc)
                 s3_lifecycle_write(xml, doc->lifecycle);
         else
                 s3_tags_write(xml, &doc->tags);
+}
+
+/* What was written is what will be read: a date beyond the year 9999, for example, is not. */
+static bool reads_back(enum s3_doc_kind kind, struct s3_str text)
+{
+        struct s3_doc *doc;
+        enum s3_error error = s3_doc_read(kind, text, &doc);
+
+        s3_doc_free(doc);
+        return error == S3_OK;
 }
 
 void gw_run_text_put(struct gw_request *req)
@@ -162,6 +172,10 @@ void gw_run_text_put(struct gw_request *req)
         req->release = text_release;
         text_write(&xml, doc);
         rv = s3_xml_take(&xml, &work->text, &len);
+        if (rv == 0 && !reads_back(doc->kind, (struct s3_str){work->text, len})) {
+                gw_reply_error(req, S3_ERR_INVALID_ARGUMENT, NULL);
+                return;
+        }
         if (rv == -ENOBUFS)
                 gw_reply_error(req, S3_ERR_MAX_MESSAGE_LENGTH, NULL);
         else if (rv != 0)

@@ -168,7 +168,8 @@ void gw_run_versioning_put(struct gw_request *req)
 
 void gw_begin_lock_config_put(struct gw_request *req)
 {
-        rules_doc_begin(req, S3_DOC_LOCK_CONFIG);
+        if (gw_document_summed(req))
+                rules_doc_begin(req, S3_DOC_LOCK_CONFIG);
 }
 
 void gw_run_lock_config_put(struct gw_request *req)

@@ -49,6 +49,14 @@ static bool extras_read_tags(struct gw_request *req, struct eng_str *out)
         return error == S3_OK && gw_tags_keep(req, &tags, out);
 }
 
+bool gw_retention_ahead(struct gw_request *req, int64_t until_ms)
+{
+        if (until_ms > lp_wall_ms() && until_ms > eng_lock_now(req->loop->gw->store))
+                return true;
+        gw_reply_error(req, S3_ERR_INVALID_ARGUMENT, S3_LOCK_PAST_MESSAGE);
+        return false;
+}
+
 static bool extras_read_lock(struct gw_request *req, struct eng_extras *out)
 {
         struct s3_str mode = gw_header(req, "x-amz-object-lock-mode"),
@@ -65,14 +73,12 @@ static bool extras_read_lock(struct gw_request *req, struct eng_extras *out)
                 return false;
         }
         error = s3_lock_headers_parse(mode, until, hold, &lock, &message);
-        if (error == S3_OK && lock.retention.mode != S3_LOCK_NONE && lock.retention.until_ms <= lp_wall_ms()) {
-                error = S3_ERR_INVALID_ARGUMENT;
-                message = S3_LOCK_PAST_MESSAGE;
-        }
         if (error != S3_OK) {
                 gw_reply_error(req, error, message);
                 return false;
         }
+        if (lock.retention.mode != S3_LOCK_NONE && !gw_retention_ahead(req, lock.retention.until_ms))
+                return false;
         out->retention.mode = (enum eng_retention_mode)lock.retention.mode;
         out->retention.until_ms = lock.retention.until_ms;
         out->hold = lock.has_hold && lock.hold;
@@ -86,6 +92,15 @@ bool gw_extras_read(struct gw_request *req, struct eng_extras *out)
                        "the engine numbers modes as s3 does");
         *out = (struct eng_extras){.hold = false};
         return extras_read_tags(req, &out->tags) && extras_read_lock(req, out);
+}
+
+bool gw_document_summed(struct gw_request *req)
+{
+        if (req->body->check_md5 || req->body->has_kind)
+                return true;
+        gw_reply_error(req, S3_ERR_INVALID_REQUEST,
+                       "Missing required header for this request: Content-MD5 OR x-amz-checksum-*");
+        return false;
 }
 
 bool gw_bypass_read(struct gw_request *req, bool *out)

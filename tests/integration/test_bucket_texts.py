@@ -4,6 +4,7 @@ import datetime
 import pytest
 
 from tests.conftest import make_client
+from tests.support import checksums
 from tests.support.daemon import Daemon
 from tests.support.expect import refused
 
@@ -77,3 +78,14 @@ def test_they_stay_and_go_with_the_bucket():
             assert s3.get_bucket_tagging(Bucket="one")["TagSet"] == TAGS and lifecycle(s3, "one") == RULES
             refused("NoSuchTagSet", 404, s3.get_bucket_tagging, Bucket="two")
             refused("NoSuchLifecycleConfiguration", 404, s3.get_bucket_lifecycle_configuration, Bucket="two")
+
+
+def test_documents_that_need_a_checksum(raw, s3, bucket):
+    body = b"<LifecycleConfiguration><Rule><ID>x</ID><Status>Enabled</Status><Filter/><Expiration><Days>1</Days></Expiration></Rule></LifecycleConfiguration>"
+    answer = raw.request("PUT", f"/{bucket}", query=[("lifecycle", "")], body=body)
+    assert (answer.status, answer.code) == (400, "InvalidRequest"), answer
+    answer = raw.request("PUT", f"/{bucket}", query=[("lifecycle", "")], body=body, headers={"Content-MD5": checksums.content_md5(body)})
+    assert answer.status == 200 and lifecycle(s3, bucket)[0]["ID"] == "x"
+    late = body.replace(b"<Days>1</Days>", b"<Date>9999-12-31T12:00:00-12:00</Date>")
+    answer = raw.request("PUT", f"/{bucket}", query=[("lifecycle", "")], body=late, headers={"Content-MD5": checksums.content_md5(late)})
+    assert answer.status == 400 and lifecycle(s3, bucket)[0]["Expiration"] == {"Days": 1}, answer

@@ -133,6 +133,7 @@ def test_ids_that_are_none(s3, versioned):
     for bad in ("null2", "?" * 32, "../../etc", other[:-1]):
         assert status_of(s3.get_object, Bucket=versioned, Key="k", VersionId=bad)[:2] == (400, "InvalidArgument"), bad
         assert status_of(s3.delete_object, Bucket=versioned, Key="k", VersionId=bad)[:2] == (400, "InvalidArgument"), bad
+    assert status_of(s3.delete_object, Bucket=versioned, Key="k", VersionId="A" * 11 + "xyz" * 7)[:2] == (400, "InvalidArgument")  # number 0
     assert status_of(s3.get_object, Bucket=versioned, Key="k", VersionId="x" * 32)[:2] == (404, "NoSuchVersion")
     assert status_of(s3.get_object, Bucket=versioned, Key="k", VersionId=other)[:2] == (404, "NoSuchVersion")
     assert status_of(s3.get_object, Bucket=versioned, Key="k", VersionId="null")[:2] == (404, "NoSuchVersion")
