@@ -102,10 +102,23 @@ static void test_id_text(void **state)
         assert_memory_equal(&read, &version, sizeof(read));
 }
 
+/* What would name the null version by another id. */
+static void test_id_of_number_0(void **state)
+{
+        struct s3_version version = {.number = 0}, read;
+        char text[S3_VERSION_TEXT];
+        const char *message = NULL;
+
+        memset(version.random, 0x55, sizeof(version.random));
+        assert_int_equal(s3_version_format(&version, text), S3_VERSION_TEXT - 1);
+        assert_int_equal(s3_version_parse(s3_str_of(text), &read, &message), S3_ERR_INVALID_ARGUMENT);
+        assert_string_equal(message, "Invalid version id specified");
+}
+
 static void test_id_random(void **state)
 {
         for (unsigned i = 0; i < 10000; i++) {
-                struct s3_version version = {.number = random_next() >> random_next() % 64}, read;
+                struct s3_version version = {.number = random_next() >> random_next() % 64 | 1}, read;
                 char text[S3_VERSION_TEXT];
                 const char *message;
 
@@ -178,6 +191,7 @@ int main(void)
                 cmocka_unit_test(test_id_null),
                 cmocka_unit_test(test_id_text),
                 cmocka_unit_test(test_id_random),
+                cmocka_unit_test(test_id_of_number_0),
                 cmocka_unit_test(test_id_refused),
                 cmocka_unit_test(test_deleted),
         };
