@@ -135,14 +135,17 @@ int eng_rules_decode(const uint8_t *data, size_t len, struct eng_bucket_rules *o
 
 /* ---- what a value says of its object --------------------------------------------------------- */
 
+/* What cannot be understood protects: for good, if it does not say until when. */
 static void take_retention(const uint8_t *data, size_t len, struct eng_retention *out)
 {
         struct fmt_retention r;
 
+        *out = (struct eng_retention){.mode = ENG_RETENTION_COMPLIANCE, .until_ms = INT64_MAX};
         if (len != sizeof(r))
                 return;
         memcpy(&r, data, sizeof(r));
-        out->mode = r.mode == FMT_RETENTION_COMPLIANCE ? ENG_RETENTION_COMPLIANCE : ENG_RETENTION_GOVERNANCE;
+        if (r.mode == FMT_RETENTION_GOVERNANCE)
+                out->mode = ENG_RETENTION_GOVERNANCE;
         out->until_ms = r.until_ms;
 }
 

@@ -375,6 +375,7 @@ static void share_features(struct eng_store *store)
         for (i = 0; i < store->unplaced_count; i++)
                 store->unplaced[i].identity.features = features;
         store->coord->features = features;
+        atomic_store(&store->features, features); /* no change begins before they are open */
 }
 
 static int recognise(struct eng_store *store, struct eng_error *error)

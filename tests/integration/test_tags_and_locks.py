@@ -4,6 +4,7 @@ import datetime
 import pytest
 
 from tests.conftest import both_layouts
+from tests.support import checksums
 from tests.support.expect import refused
 from tests.integration.test_versions import body, listed, put, status_of, switch, versioned  # noqa: F401: a fixture
 
@@ -114,6 +115,17 @@ def test_retention(s3, locked):
 def test_governance_is_bypassed(s3, locked):
     version = s3.put_object(Bucket=locked, Key="k", Body=b"1", ObjectLockMode="GOVERNANCE", ObjectLockRetainUntilDate=LATER)["VersionId"]
     s3.delete_object(Bucket=locked, Key="k", VersionId=version, BypassGovernanceRetention=True)
+    assert listed(s3, locked) == []
+
+
+def test_retention_is_taken_off(raw, s3, locked):
+    version = s3.put_object(Bucket=locked, Key="k", Body=b"1", ObjectLockMode="GOVERNANCE", ObjectLockRetainUntilDate=LATER)["VersionId"]
+    body = b"<Retention/>"
+    query, md5 = [("retention", ""), ("versionId", version)], {"Content-MD5": checksums.content_md5(body)}
+    assert raw.request("PUT", f"/{locked}/k", query=query, body=body, headers=md5).code == "AccessDenied"
+    assert raw.request("PUT", f"/{locked}/k", query=query, body=body, headers={**md5, "x-amz-bypass-governance-retention": "true"}).status == 200
+    refused("NoSuchObjectLockConfiguration", 404, s3.get_object_retention, Bucket=locked, Key="k")
+    s3.delete_object(Bucket=locked, Key="k", VersionId=version)
     assert listed(s3, locked) == []
 
 
