@@ -182,6 +182,10 @@ MOMENTS = "a state of moments, that no test could meet for sure"
 FAULTS = "needs a drive that fails in a certain way: unit tests of the engine, the simulators"
 ELSEWHERE = {
     **dict.fromkeys(["millrace_full_forecast_seconds", "millrace_drive_full_forecast_seconds"], "test_forecast.py"),
+    **dict.fromkeys(["millrace_lifecycle_passes_total", "millrace_lifecycle_looked_at_total", "millrace_lifecycle_expired_total",
+                     "millrace_lifecycle_versions_deleted_total", "millrace_lifecycle_markers_deleted_total",
+                     "millrace_lifecycle_uploads_aborted_total", "millrace_lifecycle_protected_total"], "test_lifecycle.py"),
+    **dict.fromkeys(["millrace_lifecycle_running"], MOMENTS), **dict.fromkeys(["millrace_lifecycle_failed_total"], FAULTS),
     "millrace_connections_evicted_total": "test_strangers.py", "millrace_reconciled_records_total": "test_daemon.py",
     **dict.fromkeys(["millrace_requests_active", "millrace_upload_memory_bytes", "millrace_answer_memory_bytes", "millrace_healing", "millrace_collecting_orphans",
                      "millrace_heal_bytes_left", "millrace_whole_in_seconds", "millrace_drive_queue", "millrace_drive_memtable_bytes",

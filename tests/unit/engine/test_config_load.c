@@ -181,7 +181,8 @@ static void test_a_member_breaks_off(void **state)
         assert_int_equal(sf_bucket(&sf, "later-7", &id), -EEXIST);
         assert_int_equal(sf_bucket(&sf, "bucket-2", &id), 0);
         assert_int_not_equal(id, ids[2]);
-        sf_close(&sf);
+        WAIT_UNTIL(sf_config_repaired(&sf));
+        close_idle(&sf);
         sf_remove(&sf);
 }
 
