@@ -33,7 +33,7 @@ JOBS=${JOBS:-$(nproc)}
 # Of integration, these files test other programs than the daemon, and are left to the release build.
 ASAN_WITHOUT="test_bench test_bench_programs test_bench_transport test_tools"
 # Of the unit tests, these take longest under TSan, and are about what disks give back more than about threads: make check-long runs them so.
-TSAN_WITHOUT=${TSAN_WITHOUT-test_unreadable_store test_index_rot test_full test_reclaim_property test_lost}
+TSAN_WITHOUT=${TSAN_WITHOUT-test_unreadable_store test_index_rot test_full test_reclaim_property test_lost test_version_list test_words}
 # Which of integration's tests run under ASan: not those that fill disks or take long for what they find. make check-long runs the former so.
 ASAN_TESTS=${ASAN_TESTS-not slow and not client}
 ASAN_TARGETS="unit-bin programs fake-rdma sim-bin"
