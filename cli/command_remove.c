@@ -132,13 +132,20 @@ static int remove_below(struct cli_call *call, struct cli_path *path, uint64_t *
 
 static int remove_one(struct cli_call *call, const char *name, const struct cli_path *path)
 {
+        struct mr_delete del = {
+                .bucket = path->bucket,
+                .key = path->key,
+                .version_id = call->version_id,
+                .bypass_governance = call->bypass_governance,
+        };
         char printable[CLI_KEY_MAX + 128];
         struct mr_error err;
 
-        if (mr_delete(call->client, path->bucket, path->key, &err) != 0)
+        if (mr_delete_version(call->client, &del, &err) != 0)
                 return cli_failed(name, &err);
         if (!call->quiet)
-                printf("rm %s\n", cli_printable(stdout, name, printable, sizeof(printable)));
+                printf("rm %s%s%s\n", cli_printable(stdout, name, printable, sizeof(printable)),
+                       call->version_id != NULL ? " version " : "", call->version_id != NULL ? call->version_id : "");
         return CLI_OK;
 }
 
@@ -165,6 +172,10 @@ int cli_rm(struct cli_call *call)
 
         if (rv != 0)
                 return rv;
+        if (call->version_id != NULL && (call->recursive || call->argc > 1))
+                return cli_usage(call, "--version-id is of one object");
+        if (call->bypass_governance && call->version_id == NULL)
+                return cli_usage(call, "--bypass-governance needs --version-id: else nothing is deleted for good");
         for (int i = 0; i < call->argc && !mr_client_canceled(call->client); i++) {
                 struct cli_path path;
 

@@ -18,11 +18,26 @@ const struct cli_command cli_commands[] = {
          "With -r everything below KEY/ (below the bucket, if KEY is empty) goes below DIR.\n",
          CLI_HAS_TRANSFER, 1, -1, cli_get},
         {"ls", "[s3://[BUCKET[/PREFIX]]]", "list buckets or objects",
-         "Without -r names are cut at the next / and common prefixes are shown once.\n",
-         CLI_HAS_ENDPOINT | CLI_HAS(RECURSIVE) | CLI_HAS(HUMAN), 0, 1, cli_ls},
+         "Without -r names are cut at the next / and common prefixes are shown once.\n"
+         "With --versions each version and delete marker has a line, the newest first: time, size, id, and a *\n"
+         "before the name where it is the newest.\n",
+         CLI_HAS_ENDPOINT | CLI_HAS(RECURSIVE) | CLI_HAS(HUMAN) | CLI_HAS(VERSIONS), 0, 1, cli_ls},
+        {"cp", "s3://BUCKET/KEY s3://BUCKET[/KEY]", "copy an object, at the endpoint",
+         "If the second KEY is empty or ends in /, the copy goes below it under the first one's name.\n"
+         "With --version-id an older version is copied: onto its own key that makes it the newest again.\n",
+         CLI_HAS_ENDPOINT | CLI_HAS(QUIET) | CLI_HAS(NO_CLOBBER) | CLI_HAS(VERSION_ID), 2, 2, cli_cp},
         {"rm", "s3://BUCKET/KEY...", "delete objects",
-         "With -r everything below KEY/ (everything in the bucket, if KEY is empty).\n",
-         CLI_HAS_ENDPOINT | CLI_HAS(RECURSIVE) | CLI_HAS(QUIET), 1, -1, cli_rm},
+         "With -r everything below KEY/ (everything in the bucket, if KEY is empty).\n"
+         "A bucket with versions keeps them, and gets a delete marker. With --version-id that version of the\n"
+         "one KEY, or that delete marker, is deleted for good.\n",
+         CLI_HAS_ENDPOINT | CLI_HAS(RECURSIVE) | CLI_HAS(QUIET) | CLI_HAS(VERSION_ID) | CLI_HAS(BYPASS_GOVERNANCE), 1,
+         -1, cli_rm},
+        {"undo", "s3://BUCKET[/PREFIX]", "take back the last change of each key",
+         "Of the key PREFIX and all keys below PREFIX/, in a bucket with versions. Where the newest is a\n"
+         "delete marker, it is deleted: the object is back. Else the newest version is deleted for good, if\n"
+         "there is an older one. A line for each key says undelete, revert or keep, the id, and the key.\n"
+         "Look at what --dry-run says first.\n",
+         CLI_HAS_ENDPOINT | CLI_HAS(QUIET) | CLI_HAS(DRY_RUN) | CLI_HAS(BYPASS_GOVERNANCE), 1, 1, cli_undo},
         {"cat", "s3://BUCKET/KEY...", "write objects to standard output", "",
          CLI_HAS_ENDPOINT | CLI_HAS(PART_SIZE) | CLI_HAS(TRANSPORT), 1, -1, cli_cat},
         {"stat", "s3://BUCKET[/KEY]...", "show what is known of an object or bucket", "", CLI_HAS_ENDPOINT, 1, -1,

@@ -1,5 +1,5 @@
 /*
- * test_sub_resource.c - requests for small documents beside objects and buckets, and deletes of
+ * test_small_document.c - requests for small documents beside objects and buckets, and deletes of
  * versions: what goes out, and what comes of the answer.
  */
 #include "tests/unit/client/fake_s3.h"

@@ -1,5 +1,5 @@
 /*
- * sub_resource.c - one request for a small document beside an object or a bucket: tags, locks,
+ * small_document.c - one request for a small document beside an object or a bucket: tags, locks,
  * rules. On the caller's thread, which waits.
  */
 #include "millrace.h"
