@@ -38,6 +38,23 @@ const struct cli_command cli_commands[] = {
          "there is an older one. A line for each key says undelete, revert or keep, the id, and the key.\n"
          "Look at what --dry-run says first.\n",
          CLI_HAS_ENDPOINT | CLI_HAS(QUIET) | CLI_HAS(DRY_RUN) | CLI_HAS(BYPASS_GOVERNANCE), 1, 1, cli_undo},
+        {"tag get", "s3://BUCKET[/KEY]", "show the tags of an object or bucket", "A line KEY=VALUE for each tag.\n",
+         CLI_HAS_ENDPOINT | CLI_HAS(VERSION_ID), 1, 1, cli_tag_get},
+        {"tag set", "s3://BUCKET[/KEY] TAG=VALUE...", "tag an object or bucket",
+         "It has exactly these tags afterwards: up to 10 of an object, 50 of a bucket.\n",
+         CLI_HAS_ENDPOINT | CLI_HAS(QUIET) | CLI_HAS(VERSION_ID), 2, -1, cli_tag_set},
+        {"tag remove", "s3://BUCKET[/KEY] [TAG]...", "remove tags of an object or bucket",
+         "Those named, which it must have, or all. Others' changes at the same moment may be lost.\n",
+         CLI_HAS_ENDPOINT | CLI_HAS(QUIET) | CLI_HAS(VERSION_ID), 1, -1, cli_tag_remove},
+        {"lock status", "s3://BUCKET[/KEY]", "show what protects a version, or the default of a bucket", "",
+         CLI_HAS_ENDPOINT | CLI_HAS(VERSION_ID), 1, 1, cli_lock_status},
+        {"lock retain", "s3://BUCKET[/KEY] governance|compliance TIME | none", "protect a version from deletion for a time",
+         "TIME of an object: 2026-01-31, 2026-01-31T12:00:00Z, or 90d, 12h, 30m, 45s from now. Of a bucket it is\n"
+         "the period that new versions are protected for: 90d, or 2y. Without Z a time is local.\n"
+         "The mode compliance cannot be shortened or removed by anybody, governance with --bypass-governance.\n",
+         CLI_HAS_ENDPOINT | CLI_HAS(QUIET) | CLI_HAS(VERSION_ID) | CLI_HAS(BYPASS_GOVERNANCE), 2, 3, cli_lock_retain},
+        {"lock hold", "s3://BUCKET/KEY on|off", "protect a version from deletion until it is said otherwise", "",
+         CLI_HAS_ENDPOINT | CLI_HAS(QUIET) | CLI_HAS(VERSION_ID), 2, 2, cli_lock_hold},
         {"cat", "s3://BUCKET/KEY...", "write objects to standard output", "",
          CLI_HAS_ENDPOINT | CLI_HAS(PART_SIZE) | CLI_HAS(TRANSPORT), 1, -1, cli_cat},
         {"stat", "s3://BUCKET[/KEY]...", "show what is known of an object or bucket", "", CLI_HAS_ENDPOINT, 1, -1,

@@ -39,7 +39,7 @@ static int bucket_has_versions(struct cli_call *call, const struct cli_path *pat
         int rv;
 
         bucket.key[0] = '\0';
-        rv = cli_config_get(call, &bucket, "versioning", &doc, &err);
+        rv = cli_document_get(call, &bucket, "versioning", S3_DOC_CONFIG, &doc, &err);
         if (rv == 0)
                 cli_config_text(doc, "Status", status, sizeof(status));
         s3_doc_free(doc);

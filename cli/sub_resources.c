@@ -43,14 +43,14 @@ int cli_sub_resource(struct cli_call *call, const char *method, const struct cli
         return rv;
 }
 
-int cli_config_get(struct cli_call *call, const struct cli_path *path, const char *name, struct s3_doc **out,
-                   struct mr_error *err)
+int cli_document_get(struct cli_call *call, const struct cli_path *path, const char *name, enum s3_doc_kind kind,
+                     struct s3_doc **out, struct mr_error *err)
 {
         struct mr_document document;
         int rv = cli_sub_resource(call, "GET", path, name, NULL, &document, err);
 
         *out = NULL;
-        if (rv == 0 && s3_doc_read(S3_DOC_CONFIG, (struct s3_str){document.text, document.len}, out) != S3_OK)
+        if (rv == 0 && s3_doc_read(kind, (struct s3_str){document.text, document.len}, out) != S3_OK)
                 rv = sub_resource_failed(err, -EPROTO, "the answer is not the document that was asked for");
         mr_document_free(&document);
         return rv;

@@ -16,12 +16,12 @@ int cli_sub_resource(struct cli_call *call, const char *method, const struct cli
                      struct s3_xml *body, struct mr_document *out, struct mr_error *err);
 
 /*
- * GETs a document whose elements have one text each, or fewer. *out is the caller's to free by
- * s3_doc_free() in every case. -EPROTO: it is no such document.
+ * GETs a document of that kind. *out is the caller's to free by s3_doc_free() in every case.
+ * -EPROTO: it is no such document.
  */
-int cli_config_get(struct cli_call *call, const struct cli_path *path, const char *name, struct s3_doc **out,
-                   struct mr_error *err);
-/* The text of an element of that name, copied; "" where there is none, or where out has no room. */
+int cli_document_get(struct cli_call *call, const struct cli_path *path, const char *name, enum s3_doc_kind kind,
+                     struct s3_doc **out, struct mr_error *err);
+/* Of a document of the kind S3_DOC_CONFIG: the text of an element of that name, copied; "" where there is none, or where out has no room. */
 const char *cli_config_text(const struct s3_doc *doc, const char *name, char *out, size_t size);
 
 #endif

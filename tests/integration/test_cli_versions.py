@@ -154,3 +154,88 @@ def test_undo_says_what_it_cannot(cli, s3, bucket, locked):  # noqa: F811
     assert body(s3, locked, "k") == b"1"
     cli("undo", f"s3://{bucket}-none", status=1)
     cli("undo", status=2)
+
+
+# ---- tag --------------------------------------------------------------------------------------------------------
+
+
+def test_tags_of_an_object(cli, s3, versioned):  # noqa: F811
+    first = put(s3, versioned, "k", b"1")
+    put(s3, versioned, "k", b"2")
+    url = f"s3://{versioned}/k"
+    assert cli("tag", "get", url) == b""
+    assert cli("tag", "set", url, "kind=a=", "größe=1", "empty=") == f"{url}: 3 tags\n".encode()
+    assert sorted(lines(cli("tag", "get", url))) == ["empty=", "größe=1", "kind=a="]
+    cli("tag", "set", "-q", url, "a=1", "b=2", "c=3")  # instead of the others
+    cli("tag", "set", "--version-id", first, url, "old=yes")
+    assert lines(cli("tag", "get", "--version-id", first, url)) == ["old=yes"]
+    cli("tag", "remove", url, "b")
+    assert {tag["Key"]: tag["Value"] for tag in s3.get_object_tagging(Bucket=versioned, Key="k")["TagSet"]} == {"a": "1", "c": "3"}
+    cli("tag", "remove", url, "a", "b", status=1)  # it has no b, and keeps a
+    assert sorted(lines(cli("tag", "get", url))) == ["a=1", "c=3"]
+    cli("tag", "remove", url, "c", "a")
+    assert cli("tag", "get", url) == b""
+    cli("tag", "remove", "--version-id", first, url)
+    assert s3.get_object_tagging(Bucket=versioned, Key="k", VersionId=first)["TagSet"] == []
+    cli("tag", "set", url, *(f"k{i}=v" for i in range(11)), status=1)
+    for bad in (["novalue"], ["=v"], ["a=1", "a=2"], ["aws:a=1"], ["a=" + 257 * "x"], []):
+        cli("tag", "set", url, *bad, status=2)
+    cli("tag", "get", f"s3://{versioned}/none", status=1)
+
+
+def test_tags_of_a_bucket(cli, s3, bucket):
+    assert cli("tag", "get", f"s3://{bucket}") == b""
+    cli("tag", "remove", f"s3://{bucket}", "a", status=1)
+    cli("tag", "set", f"s3://{bucket}", *(f"k{i}=v" for i in range(20)))
+    assert len(s3.get_bucket_tagging(Bucket=bucket)["TagSet"]) == len(lines(cli("tag", "get", f"s3://{bucket}"))) == 20
+    cli("tag", "remove", f"s3://{bucket}")
+    refused("NoSuchTagSet", 404, s3.get_bucket_tagging, Bucket=bucket)
+    cli("tag", status=2)
+
+
+# ---- lock -------------------------------------------------------------------------------------------------------
+
+
+def test_lock_of_a_bucket(cli, s3, bucket, locked):  # noqa: F811
+    assert lines(cli("lock", "status", f"s3://{bucket}")) == ["object lock: off"]
+    assert lines(cli("lock", "status", f"s3://{locked}")) == ["object lock: on", "default retention: none"]
+    cli("lock", "retain", f"s3://{locked}", "governance", "30d")
+    assert lines(cli("lock", "status", f"s3://{locked}"))[1] == "default retention: GOVERNANCE for 30 days"
+    assert s3.get_object_lock_configuration(Bucket=locked)["ObjectLockConfiguration"]["Rule"] == {"DefaultRetention": {"Mode": "GOVERNANCE", "Days": 30}}
+    cli("lock", "retain", f"s3://{locked}", "compliance", "2y")
+    assert lines(cli("lock", "status", f"s3://{locked}"))[1] == "default retention: COMPLIANCE for 2 years"
+    cli("lock", "retain", f"s3://{locked}", "none")
+    assert lines(cli("lock", "status", f"s3://{locked}"))[1] == "default retention: none"
+    for bad in (["governance"], ["governance", "2026-01-01"], ["none", "1d"], ["governance", "0d"], ["forever", "1d"]):
+        cli("lock", "retain", f"s3://{locked}", *bad, status=2)
+    cli("lock", "retain", f"s3://{bucket}", "governance", "1d", status=1)  # it keeps no versions
+
+
+def test_lock_of_a_version(cli, s3, locked, bucket):  # noqa: F811
+    version, url = put(s3, locked, "k", b"1"), f"s3://{locked}/k"
+    put(s3, locked, "k", b"2")
+    one = ["--version-id", version, url]
+    assert lines(cli("lock", "status", *one)) == ["retention: none", "legal hold: off"]
+    cli("lock", "hold", *one, "on")
+    assert lines(cli("lock", "status", *one)) == ["retention: none", "legal hold: on"]
+    assert lines(cli("lock", "status", url)) == ["retention: none", "legal hold: off"]  # the newest
+    cli("rm", *one, status=1)
+    cli("lock", "hold", *one, "off")
+    cli("lock", "retain", *one, "governance", "2099-01-31T12:00:00Z")
+    assert lines(cli("lock", "status", *one))[0] == "retention: GOVERNANCE until 2099-01-31T12:00:00.000Z"
+    cli("lock", "retain", *one, "governance", "1d", status=1)  # shorter
+    cli("lock", "retain", "--bypass-governance", *one, "governance", "1d")
+    until = s3.get_object_retention(Bucket=locked, Key="k", VersionId=version)["Retention"]["RetainUntilDate"]
+    assert abs(until - datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(days=1)) < datetime.timedelta(minutes=10)
+    cli("rm", *one, status=1)
+    cli("lock", "retain", "--bypass-governance", *one, "none")
+    assert lines(cli("lock", "status", *one)) == ["retention: none", "legal hold: off"]
+    cli("rm", *one)
+    for bad in (["governance", "soon"], ["governance"], ["none", "1d"]):
+        cli("lock", "retain", url, *bad, status=2)
+    cli("lock", "retain", url, "governance", "2020-01-01", status=1)  # it is past
+    cli("lock", "hold", url, "perhaps", status=2)
+    cli("lock", "hold", f"s3://{locked}", "on", status=2)
+    s3.put_object(Bucket=bucket, Key="k", Body=b"x")
+    cli("lock", "status", f"s3://{bucket}/k", status=1)  # the bucket has no lock
+    cli("lock", "status", f"s3://{locked}/none", status=1)
