@@ -239,3 +239,33 @@ def test_lock_of_a_version(cli, s3, locked, bucket):  # noqa: F811
     s3.put_object(Bucket=bucket, Key="k", Body=b"x")
     cli("lock", "status", f"s3://{bucket}/k", status=1)  # the bucket has no lock
     cli("lock", "status", f"s3://{locked}/none", status=1)
+
+
+# ---- lifecycle --------------------------------------------------------------------------------------------------
+
+
+def test_lifecycle(cli, s3, bucket, tmp_path):
+    rules = {"Rules": [
+        {"ID": "scratch", "Status": "Enabled", "Filter": {"And": {"Prefix": "tmp/", "ObjectSizeGreaterThan": 5,
+                                                                  "Tags": [{"Key": "a", "Value": "ü"}]}}, "Expiration": {"Days": 7}},
+        {"ID": "old", "Status": "Disabled", "Filter": {"Prefix": ""},
+         "NoncurrentVersionExpiration": {"NoncurrentDays": 30, "NewerNoncurrentVersions": 3},
+         "AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 2}},
+        {"ID": "day", "Status": "Enabled", "Filter": {"Tag": {"Key": "b", "Value": "c"}}, "Expiration": {"Date": "2099-01-31"}}]}
+    url, file = f"s3://{bucket}", tmp_path / "rules.json"
+    cli("lifecycle", "get", url, status=1)
+    file.write_text(json.dumps(rules))
+    assert cli("lifecycle", "set", url, file).decode() == f"{url}: 3 rules\n"
+    stored = s3.get_bucket_lifecycle_configuration(Bucket=bucket)["Rules"]
+    assert [rule["ID"] for rule in stored] == ["scratch", "old", "day"] and stored[:2] == rules["Rules"][:2]
+    got = cli("lifecycle", "get", url)
+    assert json.loads(got)["Rules"][:2] == rules["Rules"][:2]
+    cli("lifecycle", "remove", url)
+    refused("NoSuchLifecycleConfiguration", 404, s3.get_bucket_lifecycle_configuration, Bucket=bucket)
+    cli("lifecycle", "set", "-q", url, stdin=got)  # what it wrote it takes
+    assert cli("lifecycle", "get", url) == got and s3.get_bucket_lifecycle_configuration(Bucket=bucket)["Rules"] == stored
+    for bad in ('{"Rules": [{"Id": "x"}]}', "no JSON", '{"Rules": []}', '{"Rules": [{"Status": "Enabled", "Filter": {}}]}'):
+        cli("lifecycle", "set", url, "-", stdin=bad.encode(), status=1)
+    cli("lifecycle", "set", url, tmp_path / "none", status=1)
+    cli("lifecycle", "get", url + "/k", status=2)
+    assert cli("lifecycle", "get", url) == got
