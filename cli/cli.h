@@ -178,6 +178,7 @@ int cli_stat(struct cli_call *call);
 int cli_rm(struct cli_call *call);
 int cli_cp(struct cli_call *call);
 int cli_undo(struct cli_call *call);
+int cli_diff(struct cli_call *call);
 int cli_tag_get(struct cli_call *call);
 int cli_tag_set(struct cli_call *call);
 int cli_tag_remove(struct cli_call *call);

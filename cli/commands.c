@@ -38,6 +38,12 @@ const struct cli_command cli_commands[] = {
          "there is an older one. A line for each key says undelete, revert or keep, the id, and the key.\n"
          "Look at what --dry-run says first.\n",
          CLI_HAS_ENDPOINT | CLI_HAS(QUIET) | CLI_HAS(DRY_RUN) | CLI_HAS(BYPASS_GOVERNANCE), 1, 1, cli_undo},
+        {"diff", "s3://BUCKET[/PREFIX]", "show which keys were not the same at two times",
+         "Of the key PREFIX and all keys below PREFIX/, in a bucket with versions. A line for each says added,\n"
+         "changed or deleted, the ids of the versions before and after (- for none), and the key. What was\n"
+         "deleted for good meanwhile is not seen. -q leaves out the sum. Without Z a time is local; 3d, 12h,\n"
+         "30m, 45s are ago.\n",
+         CLI_HAS_ENDPOINT | CLI_HAS(QUIET) | CLI_HAS(FROM) | CLI_HAS(TO), 1, 1, cli_diff},
         {"tag get", "s3://BUCKET[/KEY]", "show the tags of an object or bucket", "A line KEY=VALUE for each tag.\n",
          CLI_HAS_ENDPOINT | CLI_HAS(VERSION_ID), 1, 1, cli_tag_get},
         {"tag set", "s3://BUCKET[/KEY] TAG=VALUE...", "tag an object or bucket",

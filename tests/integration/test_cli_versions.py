@@ -269,3 +269,62 @@ def test_lifecycle(cli, s3, bucket, tmp_path):
     cli("lifecycle", "set", url, tmp_path / "none", status=1)
     cli("lifecycle", "get", url + "/k", status=2)
     assert cli("lifecycle", "get", url) == got
+
+
+# ---- diff -------------------------------------------------------------------------------------------------------
+
+
+def moment():
+    """A time that lies between what was done before and what is done after."""
+    time.sleep(0.05)
+    now = datetime.datetime.now(datetime.timezone.utc)
+    time.sleep(0.05)
+    return now.strftime("%Y-%m-%dT%H:%M:%S.") + f"{now.microsecond // 1000:03}Z"
+
+
+def test_diff(cli, s3, versioned):  # noqa: F811
+    start = moment()
+    same = put(s3, versioned, "a/same", b"1")
+    changed = [put(s3, versioned, "a/changed", b"1")]
+    gone = put(s3, versioned, "a/gone", b"1")
+    put(s3, versioned, "a/back", b"1")
+    delete(s3, versioned, "a/back")
+    put(s3, versioned, "ab", b"1")
+    first = moment()
+    changed += [put(s3, versioned, "a/changed", b"2"), put(s3, versioned, "a/changed", b"3")]
+    delete(s3, versioned, "a/gone")
+    new = put(s3, versioned, "a/new", b"1")
+    put(s3, versioned, "a/passing", b"1")
+    delete(s3, versioned, "a/passing")
+    again = put(s3, versioned, "a/back", b"1")
+    put(s3, versioned, "ab", b"2")
+    second = moment()
+    delete(s3, versioned, "a/new")
+    url = f"s3://{versioned}/a"
+
+    def diff(*arguments):
+        rows = [line.split() for line in lines(cli("diff", "-q", *arguments))]
+        return [(row[0], *row[1:3], row[3].removeprefix(f"s3://{versioned}/")) for row in rows]
+    expected = [("added", "-", again, "a/back"), ("changed", changed[0], changed[2], "a/changed"), ("deleted", gone, "-", "a/gone"),
+                ("added", "-", new, "a/new")]
+    assert diff("--from", first, "--to", second, url) == expected
+    assert diff("--from", first, url) == expected[:-1]  # until now
+    assert diff("--from", second, url) == [("deleted", new, "-", "a/new")]
+    assert diff("--from", second, "--to", second, url) == []
+    assert diff("--from", start, "--to", first, url) == [("added", "-", changed[0], "a/changed"), ("added", "-", gone, "a/gone"),
+                                                         ("added", "-", same, "a/same")]
+    assert [row[3] for row in diff("--from", "1h", f"s3://{versioned}")] == ["a/back", "a/changed", "a/same", "ab"]
+    assert lines(cli("diff", "--from", first, "--to", second, url))[-1] == f"{url}: 2 added, 1 changed, 1 deleted"
+    cli("cp", "-q", "--version-id", changed[0], f"{url}/changed", f"{url}/changed")  # what it names can be had again
+    assert body(s3, versioned, "a/changed") == b"1"
+
+
+def test_diff_says_what_it_cannot(cli, s3, bucket):
+    url = f"s3://{bucket}"
+    cli("diff", "--from", "1h", url, status=1)  # it keeps no versions
+    switch(s3, bucket, "Enabled")
+    cli("diff", "--from", "1h", f"{url}/none", status=1)
+    assert lines(cli("diff", "--from", "1h", url)) == [f"{url}: 0 added, 0 changed, 0 deleted"]
+    cli("diff", url, status=2)
+    cli("diff", "--from", "soon", url, status=2)
+    cli("diff", "--from", "1h", "--to", "2h", url, status=2)
