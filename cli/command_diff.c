@@ -44,8 +44,8 @@ static void diff_say(struct diff *diff)
                 verb = "changed";
                 diff->changed++;
         }
-        printf("%-7s  %-32s  %-32s  s3://%s/%s\n", verb, before[0] != '\0' ? before : "-", after[0] != '\0' ? after : "-",
-               diff->path->bucket, cli_printable(stdout, diff->key, key, sizeof(key)));
+        printf("%-7s  %-32s  %-32s  s3://%s/%s\n", verb, before[0] != '\0' ? before : "-",
+               after[0] != '\0' ? after : "-", diff->path->bucket, cli_printable(stdout, diff->key, key, sizeof(key)));
 }
 
 /* Versions of a key come the newest first. */

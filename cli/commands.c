@@ -54,7 +54,8 @@ const struct cli_command cli_commands[] = {
          CLI_HAS_ENDPOINT | CLI_HAS(QUIET) | CLI_HAS(VERSION_ID), 1, -1, cli_tag_remove},
         {"lock status", "s3://BUCKET[/KEY]", "show what protects a version, or the default of a bucket", "",
          CLI_HAS_ENDPOINT | CLI_HAS(VERSION_ID), 1, 1, cli_lock_status},
-        {"lock retain", "s3://BUCKET[/KEY] governance|compliance TIME | none", "protect a version from deletion for a time",
+        {"lock retain", "s3://BUCKET[/KEY] governance|compliance TIME | none",
+         "protect a version from deletion for a time",
          "TIME of an object: 2026-01-31, 2026-01-31T12:00:00Z, or 90d, 12h, 30m, 45s from now. Of a bucket it is\n"
          "the period that new versions are protected for: 90d, or 2y. Without Z a time is local.\n"
          "The mode compliance cannot be shortened or removed by anybody, governance with --bypass-governance.\n",
@@ -126,8 +127,7 @@ const struct cli_command cli_commands[] = {
          "scrubs go on. Changes that have begun end as they would have: \"under way\" counts them, see admin\n"
          "read-only status. It stays on over restarts.\n",
          CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(QUIET) | CLI_HAS(JSON), 0, 0, cli_admin_switch},
-        {"admin read-only off", "", "take changes again",
-         "Refused while the setting read_only is yes.\n",
+        {"admin read-only off", "", "take changes again", "Refused while the setting read_only is yes.\n",
          CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(QUIET) | CLI_HAS(JSON), 0, 0, cli_admin_switch},
         {"admin read-only status", "", "show whether changes are refused, and how many are under way",
          "Exit status 1 while it is on.\n", CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(QUIET) | CLI_HAS(JSON), 0, 0,

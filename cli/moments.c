@@ -49,7 +49,8 @@ static int local_parse(const char *text, int64_t *ms)
                         continue;
                 tm.tm_isdst = -1;
                 seconds = mktime(&tm);
-                if (seconds == (time_t)-1 || tm.tm_mday != day) /* there is no such day: mktime() went on to the next */
+                /* where there is no such day mktime() goes on to the next */
+                if (seconds == (time_t)-1 || tm.tm_mday != day)
                         return -EINVAL;
                 *ms = (int64_t)seconds * 1000;
                 return 0;

@@ -21,7 +21,10 @@ int cli_sub_resource(struct cli_call *call, const char *method, const struct cli
  */
 int cli_document_get(struct cli_call *call, const struct cli_path *path, const char *name, enum s3_doc_kind kind,
                      struct s3_doc **out, struct mr_error *err);
-/* Of a document of the kind S3_DOC_CONFIG: the text of an element of that name, copied; "" where there is none, or where out has no room. */
+/*
+ * Of a document of the kind S3_DOC_CONFIG: the text of an element of that name, copied; "" where
+ * there is none, or where out has no room.
+ */
 const char *cli_config_text(const struct s3_doc *doc, const char *name, char *out, size_t size);
 
 #endif

@@ -449,7 +449,7 @@ MR_API int mr_copy(struct mr_client *client, const struct mr_copy *copy, struct 
 
 struct mr_delete {
         const char *bucket, *key;
-        const char *version_id; /* this version, for good; NULL: the object, which a bucket with versions keeps */
+        const char *version_id; /* this version, for good; NULL: a bucket with versions keeps them all */
         bool bypass_governance; /* also a version that GOVERNANCE protects, where the user may */
         uint64_t reserved[3];
 };
@@ -476,7 +476,7 @@ MR_API int mr_delete_many(struct mr_client *client, const char *bucket, const ch
  * "retention", "legal-hold", "object-lock", "versioning", "lifecycle" …
  */
 struct mr_sub_resource {
-        const char *method;      /* "GET", "PUT" or "DELETE" */
+        const char *method;       /* "GET", "PUT" or "DELETE" */
         const char *bucket, *key; /* key NULL: the bucket's own */
         const char *name;
         const char *version_id; /* NULL: the current one */

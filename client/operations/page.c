@@ -20,7 +20,7 @@ struct page_row {
 
 /* owner: whoever has the page */
 struct mr_page {
-        unsigned magic;         /* object_check.h */
+        unsigned magic; /* object_check.h */
         struct page_row *row;
         size_t count, cap;
         bool truncated, encoded, versions;

@@ -112,7 +112,7 @@ static void keys_below_a_key(void **state)
                 const char *key, *prefix;
                 bool below;
         } cases[] = {
-                {"a", "", true},    {"a", "a", true},     {"a/b", "a", true},  {"ab", "a", false},
+                {"a", "", true},     {"a", "a", true},   {"a/b", "a", true}, {"ab", "a", false},
                 {"a/b", "a/", true}, {"a/", "a/", true}, {"a", "a/", false}, {"b/a", "a", false},
         };
 
@@ -142,9 +142,21 @@ static void times_as_people_write_them(void **state)
                 const char *text;
                 int64_t span_ms;
         } spans[] = {{"45s", 45000}, {"30m", 1800000}, {"12h", 43200000}, {"3d", 259200000}, {"0s", 0}};
-        static const char *const bad[] = {"",          "d",           "3",          "3w",  "3dd", "-3d",
-                                          "yesterday", "2013-02-30",  "2013-13-01", "12:30", "36526d", "9999999999999s",
-                                          "2013-05-24T12:30Z", "2013-05-24T12:30:01ZZ", "2013-05-24x"};
+        static const char *const bad[] = {"",
+                                          "d",
+                                          "3",
+                                          "3w",
+                                          "3dd",
+                                          "-3d",
+                                          "yesterday",
+                                          "2013-02-30",
+                                          "2013-13-01",
+                                          "12:30",
+                                          "36526d",
+                                          "9999999999999s",
+                                          "2013-05-24T12:30Z",
+                                          "2013-05-24T12:30:01ZZ",
+                                          "2013-05-24x"};
         int64_t ms;
 
         setenv("TZ", "CEST-2", 1);

@@ -50,7 +50,8 @@ static void rules_go_and_come_back(void **state)
 
         assert_int_equal(to_xml(json, &xml, why), 0);
         assert_non_null(strstr(xml, "<Rule><ID>a &amp; b</ID><Status>Enabled</Status><Filter><And>"));
-        assert_non_null(strstr(xml, "<Tag><Key>k</Key><Value>v</Value></Tag><Tag><Key>l</Key><Value></Value></Tag></And>"));
+        assert_non_null(
+                strstr(xml, "<Tag><Key>k</Key><Value>v</Value></Tag><Tag><Key>l</Key><Value></Value></Tag></And>"));
         assert_int_equal(cli_lifecycle_json_read(xml, strlen(xml), &back), 0);
         assert_true(json_equal(expected, back));
         json_decref(back);
@@ -95,7 +96,8 @@ static void what_is_no_rule_is_named(void **state)
                 {"{\"Rules\": [{\"Expiration\": {\"Days\": \"1\"}}]}", "Days: takes a whole number"},
                 {"{\"Rules\": [{\"Expiration\": {\"Days\": -1}}]}", "Days: takes a whole number"},
                 {"{\"Rules\": [{\"Expiration\": {\"ExpiredObjectDeleteMarker\": 1}}]}", "takes true or false"},
-                {"{\"Rules\": [{\"And\": {\"And\": {\"And\": {\"And\": {\"And\": {\"And\": {\"And\": {\"And\": {\"And\": "
+                {"{\"Rules\": [{\"And\": {\"And\": {\"And\": {\"And\": {\"And\": {\"And\": {\"And\": {\"And\": "
+                 "{\"And\": "
                  "{\"And\": {\"And\": {\"And\": {\"And\": {\"And\": {\"And\": {}}}}}}}}}}}}}}}}]}",
                  "And: "},
         };

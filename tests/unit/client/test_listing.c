@@ -134,9 +134,10 @@ static void versions_page_by_two_markers(void **state)
                 .text = {"<ListVersionsResult><EncodingType>url</EncodingType><IsTruncated>true</IsTruncated>"
                          "<NextKeyMarker>p/b+c%20</NextKeyMarker><NextVersionIdMarker>v2</NextVersionIdMarker>" MARKER(
                                  "p/b+c%20", "v3", "true") VERSION("p/b+c%20", "v2", "false") "</ListVersionsResult>",
-                         "<ListVersionsResult><IsTruncated>true</IsTruncated><NextKeyMarker>p/z/</NextKeyMarker>" VERSION(
-                                 "p/b c ", "v1", "false") VERSION("p/c", "null", "true") "<CommonPrefixes>"
-                                 "<Prefix>p/bb/</Prefix></CommonPrefixes></ListVersionsResult>",
+                         "<ListVersionsResult><IsTruncated>true</IsTruncated><NextKeyMarker>p/z/</"
+                         "NextKeyMarker>" VERSION("p/b c ", "v1", "false") VERSION(
+                                 "p/c", "null", "true") "<CommonPrefixes>"
+                                                        "<Prefix>p/bb/</Prefix></CommonPrefixes></ListVersionsResult>",
                          "<ListVersionsResult></ListVersionsResult>"},
         };
         struct found found = {0};
@@ -213,12 +214,9 @@ static void listings_that_lead_nowhere_end(void **state)
                 struct pages pages;
                 enum what what;
         } cases[] = {
-                {{.text = {truncated}}, OBJECTS},
-                {{.text = {same, same}}, OBJECTS},
-                {{.text = {nowhere}}, VERSIONS},
-                {{.text = {versions, versions}}, VERSIONS},
-                {{.text = {uploads, uploads}}, UPLOADS},
-                {{.text = {buckets, buckets}}, BUCKETS},
+                {{.text = {truncated}}, OBJECTS},        {{.text = {same, same}}, OBJECTS},
+                {{.text = {nowhere}}, VERSIONS},         {{.text = {versions, versions}}, VERSIONS},
+                {{.text = {uploads, uploads}}, UPLOADS}, {{.text = {buckets, buckets}}, BUCKETS},
         };
 
         for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

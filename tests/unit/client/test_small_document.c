@@ -75,7 +75,8 @@ static void a_document_is_put_with_a_checksum(void **state)
         assert_string_equal(answer.text, "");
         mr_document_free(&answer);
         what.bypass_governance = false;
-        assert_int_equal(mr_sub_resource(f.client, &what, NULL, NULL), 0); /* nobody wants the answer */
+        /* nobody wants the answer */
+        assert_int_equal(mr_sub_resource(f.client, &what, NULL, NULL), 0);
         assert_string_equal(f.exchange.bypass, "");
         tear_down(&f);
 }
@@ -107,9 +108,12 @@ static void a_document_is_handed_over_as_it_is(void **state)
 static void requests_that_are_none_are_not_sent(void **state)
 {
         static const struct mr_sub_resource cases[] = {
-                {.method = "POST", .bucket = "bkt", .name = "tagging"}, {.bucket = "bkt", .name = "tagging"},
-                {.method = "GET", .bucket = "", .name = "tagging"},     {.method = "GET", .name = "tagging"},
-                {.method = "GET", .bucket = "bkt", .name = ""},         {.method = "GET", .bucket = "bkt"},
+                {.method = "POST", .bucket = "bkt", .name = "tagging"},
+                {.bucket = "bkt", .name = "tagging"},
+                {.method = "GET", .bucket = "", .name = "tagging"},
+                {.method = "GET", .name = "tagging"},
+                {.method = "GET", .bucket = "bkt", .name = ""},
+                {.method = "GET", .bucket = "bkt"},
                 {.method = "GET", .bucket = "bkt", .key = "", .name = "tagging"},
         };
         struct mr_document answer;
