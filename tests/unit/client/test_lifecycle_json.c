@@ -26,8 +26,10 @@ static int to_xml(const char *json, char **xml, char why[256])
         why[0] = '\0';
         s3_xml_init(&writer, S3_LIFECYCLE_BODY_MAX);
         rv = cli_lifecycle_json_write(rules, &writer, why, 256);
-        if (rv == 0)
+        if (rv == 0) {
+                s3_xml_raw(&writer, (struct s3_str){"", 1}); /* ends it with a NUL */
                 assert_int_equal(s3_xml_take(&writer, xml, &len), 0);
+        }
         s3_xml_free(&writer);
         json_decref(rules);
         return rv;
