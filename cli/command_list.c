@@ -139,6 +139,7 @@ static void show_metadata(const struct mr_object_info *info)
 
 static int stat_one(struct cli_call *call, const char *name, const struct cli_path *path)
 {
+        struct mr_head head = {.bucket = path->bucket, .key = path->key, .version_id = call->version_id};
         char printable[CLI_KEY_MAX + 128], size[24], when[32];
         struct mr_object_info info;
         struct mr_error err;
@@ -150,7 +151,7 @@ static int stat_one(struct cli_call *call, const char *name, const struct cli_pa
                 printf("%s\n  bucket: exists\n", printable);
                 return CLI_OK;
         }
-        if (mr_head(call->client, path->bucket, path->key, &info, &err) != 0)
+        if (mr_head_version(call->client, &head, &info, &err) != 0)
                 return cli_failed(name, &err);
         cli_format_bytes(size, sizeof(size), info.size);
         cli_format_when(when, sizeof(when), info.mtime_s);
@@ -168,9 +169,11 @@ int cli_stat(struct cli_call *call)
 {
         int status = CLI_OK;
 
+        if (call->version_id != NULL && call->argc > 1)
+                return cli_usage(call, "--version-id is of one object");
         for (int i = 0; i < call->argc && !mr_client_canceled(call->client); i++) {
                 struct cli_path path;
-                int rv = cli_path_arg(call, call->argv[i], false, &path);
+                int rv = cli_path_arg(call, call->argv[i], call->version_id != NULL, &path);
 
                 if (rv != 0)
                         return rv;

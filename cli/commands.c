@@ -16,7 +16,7 @@ const struct cli_command cli_commands[] = {
          "Into the current folder if no place is given; - is standard output.\n"
          "A file appears under its name when it is whole and its checksum was right.\n"
          "With -r everything below KEY/ (below the bucket, if KEY is empty) goes below DIR.\n",
-         CLI_HAS_TRANSFER, 1, -1, cli_get},
+         CLI_HAS_TRANSFER | CLI_HAS(VERSION_ID), 1, -1, cli_get},
         {"ls", "[s3://[BUCKET[/PREFIX]]]", "list buckets or objects",
          "Without -r names are cut at the next / and common prefixes are shown once.\n"
          "With --versions each version and delete marker has a line, the newest first: time, size, id, and a *\n"
@@ -71,9 +71,9 @@ const struct cli_command cli_commands[] = {
         {"lifecycle remove", "s3://BUCKET", "remove the rules of a bucket", "", CLI_HAS_ENDPOINT | CLI_HAS(QUIET), 1, 1,
          cli_lifecycle_remove},
         {"cat", "s3://BUCKET/KEY...", "write objects to standard output", "",
-         CLI_HAS_ENDPOINT | CLI_HAS(PART_SIZE) | CLI_HAS(TRANSPORT), 1, -1, cli_cat},
-        {"stat", "s3://BUCKET[/KEY]...", "show what is known of an object or bucket", "", CLI_HAS_ENDPOINT, 1, -1,
-         cli_stat},
+         CLI_HAS_ENDPOINT | CLI_HAS(PART_SIZE) | CLI_HAS(TRANSPORT) | CLI_HAS(VERSION_ID), 1, -1, cli_cat},
+        {"stat", "s3://BUCKET[/KEY]...", "show what is known of an object or bucket", "",
+         CLI_HAS_ENDPOINT | CLI_HAS(VERSION_ID), 1, -1, cli_stat},
         {"mb", "s3://BUCKET...", "make buckets", "", CLI_HAS_ENDPOINT | CLI_HAS(QUIET), 1, -1, cli_mb},
         {"rb", "s3://BUCKET...", "remove buckets",
          "A bucket must be empty, unless -f deletes its objects and unfinished uploads first.\n",

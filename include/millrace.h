@@ -350,6 +350,9 @@ MR_API int mr_head_start(struct mr_client *client, const struct mr_head *head, s
                          uint64_t *op);
 MR_API int mr_head(struct mr_client *client, const char *bucket, const char *key, struct mr_object_info *out,
                    struct mr_error *err);
+/* mr_head_start(), awaited. */
+MR_API int mr_head_version(struct mr_client *client, const struct mr_head *head, struct mr_object_info *out,
+                           struct mr_error *err);
 
 struct mr_list {
         const char *bucket, *prefix, *delimiter, *start_after; /* all but bucket may be NULL */

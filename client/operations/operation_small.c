@@ -147,9 +147,14 @@ int mr_head_start(struct mr_client *client, const struct mr_head *head, struct m
 int mr_head(struct mr_client *client, const char *bucket, const char *key, struct mr_object_info *out,
             struct mr_error *err)
 {
-        struct mr_head head = {.bucket = bucket, .key = key};
+        return mr_head_version(client, &(struct mr_head){.bucket = bucket, .key = key}, out, err);
+}
+
+int mr_head_version(struct mr_client *client, const struct mr_head *head, struct mr_object_info *out,
+                    struct mr_error *err)
+{
         struct mr_result result;
-        int rv = mr_op_await(client, head_begin, &head, &result);
+        int rv = mr_op_await(client, head_begin, head, &result);
 
         *out = result.object;
         if (err != NULL)

@@ -91,6 +91,27 @@ def test_cp(cli, s3, versioned):  # noqa: F811
     cli("cp", f"s3://{versioned}/nothing", f"s3://{versioned}/x", status=1)
 
 
+def test_get_of_a_version(cli, s3, versioned, tmp_path, rng):  # noqa: F811
+    old = rng.randbytes(20 * (1 << 20) + 7)  # in several ranges
+    first, url = put(s3, versioned, "k", old), f"s3://{versioned}/k"
+    put(s3, versioned, "k", b"new")
+    delete(s3, versioned, "k")
+    cli("get", "--version-id", first, url, tmp_path / "old")
+    assert (tmp_path / "old").read_bytes() == old
+    cli("get", "--progress", "--version-id", first, url, tmp_path / "again")
+    assert cli("cat", "--version-id", first, url) == old == (tmp_path / "again").read_bytes()
+    assert str(len(old)).encode() in cli("stat", "--version-id", first, url) and first.encode() in cli("stat", "--version-id", first, url)
+    small = put(s3, versioned, "small", b"1")
+    put(s3, versioned, "small", b"2")
+    assert cli("get", "--version-id", small, f"s3://{versioned}/small", "-") == cli("cat", "--version-id", small, f"s3://{versioned}/small") == b"1"
+    cli("get", url, tmp_path / "none", status=1)
+    cli("get", "--version-id", small, url, tmp_path / "none", status=1)
+    for arguments in (["get", "-r", f"s3://{versioned}", tmp_path], ["get", url, url, tmp_path], ["cat", url, url], ["stat", url, url],
+                      ["stat", f"s3://{versioned}"]):
+        cli(arguments[0], "--version-id", first, *arguments[1:], status=2)
+    assert not (tmp_path / "none").exists()
+
+
 # ---- undo -------------------------------------------------------------------------------------------------------
 
 
