@@ -29,9 +29,10 @@ const struct cli_command cli_commands[] = {
         {"rm", "s3://BUCKET/KEY...", "delete objects",
          "With -r everything below KEY/ (everything in the bucket, if KEY is empty).\n"
          "A bucket with versions keeps them, and gets a delete marker. With --version-id that version of the\n"
-         "one KEY, or that delete marker, is deleted for good.\n",
-         CLI_HAS_ENDPOINT | CLI_HAS(RECURSIVE) | CLI_HAS(QUIET) | CLI_HAS(VERSION_ID) | CLI_HAS(BYPASS_GOVERNANCE), 1,
-         -1, cli_rm},
+         "one KEY, or that delete marker, is deleted for good; with -r --versions all of them below KEY/ are.\n",
+         CLI_HAS_ENDPOINT | CLI_HAS(RECURSIVE) | CLI_HAS(QUIET) | CLI_HAS(VERSIONS) | CLI_HAS(VERSION_ID) |
+                 CLI_HAS(BYPASS_GOVERNANCE),
+         1, -1, cli_rm},
         {"undo", "s3://BUCKET[/PREFIX]", "take back the last change of each key",
          "Of the key PREFIX and all keys below PREFIX/, in a bucket with versions. Where the newest is a\n"
          "delete marker, it is deleted: the object is back. Else the newest version is deleted for good, if\n"
@@ -76,8 +77,9 @@ const struct cli_command cli_commands[] = {
          CLI_HAS_ENDPOINT | CLI_HAS(VERSION_ID), 1, -1, cli_stat},
         {"mb", "s3://BUCKET...", "make buckets", "", CLI_HAS_ENDPOINT | CLI_HAS(QUIET), 1, -1, cli_mb},
         {"rb", "s3://BUCKET...", "remove buckets",
-         "A bucket must be empty, unless -f deletes its objects and unfinished uploads first.\n",
-         CLI_HAS_ENDPOINT | CLI_HAS(QUIET) | CLI_HAS(FORCE), 1, -1, cli_rb},
+         "A bucket must be empty, unless -f deletes its objects and unfinished uploads first. In a bucket with\n"
+         "versions that leaves them, and markers; -f --versions deletes all of these for good.\n",
+         CLI_HAS_ENDPOINT | CLI_HAS(QUIET) | CLI_HAS(FORCE) | CLI_HAS(VERSIONS), 1, -1, cli_rb},
         {"admin info", "", "show drives, usage and health of a daemon",
          "Exit status 1 if the store is not ready, not writable, or a drive is not in use.\n",
          CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(JSON), 0, 0, cli_admin_info},

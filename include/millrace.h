@@ -472,6 +472,15 @@ typedef void (*mr_delete_failed_fn)(void *arg, const char *key, const char *code
 MR_API int mr_delete_many(struct mr_client *client, const char *bucket, const char *const keys[], size_t count,
                           mr_delete_failed_fn failed, void *arg, struct mr_error *err);
 
+struct mr_key_version {
+        const char *key;
+        const char *version_id; /* this version, for good; NULL: as mr_delete_many() */
+};
+/* The same of versions. bypass_governance: also those that GOVERNANCE protects, where the user may. */
+MR_API int mr_delete_many_versions(struct mr_client *client, const char *bucket, const struct mr_key_version versions[],
+                                   size_t count, bool bypass_governance, mr_delete_failed_fn failed, void *arg,
+                                   struct mr_error *err);
+
 /* ---- sub-resources --------------------------------------------------------------------------- */
 
 /*

@@ -74,6 +74,33 @@ def test_rm_of_a_locked_version(cli, s3, locked):  # noqa: F811
     assert listed(s3, locked) == []
 
 
+def test_rm_of_all_versions(cli, s3, versioned):  # noqa: F811
+    for _ in range(3):
+        put(s3, versioned, "ab", b"x")
+        put(s3, versioned, "a/k", b"x")
+        delete(s3, versioned, "a/k")
+    for _ in range(1100):
+        put(s3, versioned, "a/l", b"x")
+    cli("rm", "--versions", f"s3://{versioned}/a", status=2)
+    assert lines(cli("rm", "-r", "--versions", f"s3://{versioned}/a")) == [f"rm s3://{versioned}/a/: 1106 versions"]
+    assert [row[0] for row in listed(s3, versioned)] == ["ab", "ab", "ab"]
+    cli("rb", "-f", f"s3://{versioned}", status=1)  # a marker, and the versions
+    assert len(listed(s3, versioned)) == 4
+    cli("rb", "--versions", f"s3://{versioned}", status=2)
+    cli("rb", "-f", "--versions", f"s3://{versioned}")
+    refused("NoSuchBucket", 404, s3.list_objects_v2, Bucket=versioned)
+
+
+def test_rm_of_all_versions_that_are_locked(cli, s3, locked):  # noqa: F811
+    later = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=1)
+    put(s3, locked, "k", b"1")
+    kept = s3.put_object(Bucket=locked, Key="k", Body=b"2", ObjectLockMode="GOVERNANCE", ObjectLockRetainUntilDate=later)["VersionId"]
+    cli("rm", "-r", "--versions", f"s3://{locked}", status=1)
+    assert [row[1] for row in listed(s3, locked)] == [kept]
+    cli("rm", "-r", "--versions", "--bypass-governance", f"s3://{locked}")
+    assert listed(s3, locked) == []
+
+
 def test_cp(cli, s3, versioned):  # noqa: F811
     first = put(s3, versioned, "d/k ü", b"1")
     put(s3, versioned, "d/k ü", b"2")

@@ -312,6 +312,7 @@ static void note_failed(void *arg, const char *key, const char *code, const char
 static void deletes_name_what_failed(void **state)
 {
         static const char *const keys[] = {"a<b", "c&d", "e"};
+        static const struct mr_key_version versions[] = {{"a&b", "v<1"}, {"c", NULL}};
         struct pages pages = {
                 .text = {"<DeleteResult><Deleted><Key>a&lt;b</Key></Deleted><Error><Key>c&amp;d</Key><Code>AccessDenied"
                          "</Code><Message>no</Message></Error></DeleteResult>",
@@ -332,6 +333,12 @@ static void deletes_name_what_failed(void **state)
         assert_int_equal(mr_delete_many(client, "bkt", keys, 3, note_failed, &found, &err), -EPROTO);
         assert_int_equal(mr_delete_many(client, "bkt", keys, 0, note_failed, &found, &err), 0);
         assert_int_equal(fake.requests, 2);
+        pages.text[2] = "<DeleteResult/>";
+        assert_int_equal(mr_delete_many_versions(client, "bkt", versions, 2, true, note_failed, &found, &err), 0);
+        assert_non_null(strstr(pages.body, "<Object><Key>a&amp;b</Key><VersionId>v&lt;1</VersionId></Object>"
+                                           "<Object><Key>c</Key></Object>"));
+        assert_int_equal(mr_delete_many_versions(client, "bkt", versions, 0, true, note_failed, &found, &err), 0);
+        assert_int_equal(fake.requests, 3);
         mr_client_free(client);
         fake_stop(&fake);
 }
