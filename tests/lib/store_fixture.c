@@ -474,7 +474,8 @@ static void put_done(void *arg, int rv, const struct eng_object *object)
 
         if (rv == 0) {
                 memcpy(c->part_id, object->id, ENG_ID_LEN);
-                c->sf->put_version = object->version;
+                if (c->sf->keep_version)
+                        c->sf->put_version = object->version;
         }
         finish(c, rv);
 }

@@ -25,7 +25,8 @@ struct sf {
         struct eng_error error;
         size_t attrs_len;              /* of what is put; 0: five bytes */
         struct eng_extras extras;      /* of what is put, as well */
-        struct eng_version put_version; /* that the last sf_put() made */
+        bool keep_version;             /* each put tells put_version what it made: of one thread alone */
+        struct eng_version put_version;
         bool got_inline;               /* what the last sf_get() found has its bytes in its record */
 };
 

@@ -38,6 +38,7 @@ static bool is_walked(const struct eng_health *h, void *arg)
 static void begin(struct sf *sf, unsigned k, unsigned m, uint64_t *bucket, enum eng_versioning state)
 {
         sf_make(sf, k + m, 2);
+        sf->keep_version = true;
         sf->options.ec_k = k;
         sf->options.ec_m = m;
         assert_int_equal(sf_open(sf, true), 0);
