@@ -147,15 +147,7 @@ void eng_bucket_put_row(struct eng_txn *txn, const struct eng_bucket *bucket)
         int rv = value == NULL ? -ENOMEM : 0;
 
         eng_name_bucket(&txn->name, bucket->name);
-        if (rv == 0)
-                rv = eng_body_begin(&txn->body, eng_body_need(txn->name.len, value->len, 0));
-        if (rv == 0)
-                eng_body_put(&txn->body, &txn->name, value, eng_txn_take_seq(txn), NULL, 0);
-        eng_buf_unref(value);
-        if (rv == 0)
-                eng_txn_append(txn);
-        else
-                eng_txn_finish(txn, rv);
+        eng_txn_put_value(txn, value, rv);
 }
 
 static void bucket_create_prepare(struct eng_txn *txn)

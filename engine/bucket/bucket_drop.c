@@ -47,8 +47,10 @@ struct eng_drop {
         struct upload *uploads;        /* PAGE */
         unsigned count, next, out;
         bool more, clean, failed;      /* clean: this walk has found nothing */
-        struct eng_txn txn;            /* the record's end; under way while ending */
+        struct eng_txn txn;            /* the end of a row: of a text, or of the record; under way while ending */
         bool ending;
+        const struct eng_name *row;    /* that ends: dead or text */
+        void (*row_next)(struct eng_drop *drop); /* once it has ended */
         struct lp_timer timer;
 };
 
@@ -75,32 +77,15 @@ static void end_round(struct eng_drop *drop, bool later)
 
 /* ---- the end of one bucket ------------------------------------------------------------------- */
 
-/* Deletes a row, with the lock of its key. */
-static void drop_submit(struct eng_drop *drop, const void *key, size_t key_len, void (*prepare)(struct eng_txn *txn),
-                        void (*done)(struct eng_txn *txn))
-{
-        struct eng_txn *txn = &drop->txn;
-
-        assert(!drop->ending && drop->out == 0);
-        memset(txn, 0, sizeof(*txn));
-        eng_txn_init(txn, drop->store, 0, key, key_len);
-        txn->pg = drop->store->pg_count;
-        txn->internal = true;
-        txn->prepare = prepare;
-        txn->done = done;
-        drop->ending = true;
-        eng_txn_submit(txn);
-}
-
-static void remove_prepare(struct eng_txn *txn)
+static void row_remove_prepare(struct eng_txn *txn)
 {
         const struct eng_drop *drop = container_of(txn, struct eng_drop, txn);
 
-        txn->name = drop->dead;
+        txn->name = *drop->row;
         eng_txn_delete_name(txn);
 }
 
-static void removed(struct eng_txn *txn)
+static void row_removed(struct eng_txn *txn)
 {
         struct eng_drop *drop = container_of(txn, struct eng_drop, txn);
 
@@ -112,39 +97,35 @@ static void removed(struct eng_txn *txn)
         if (txn->result != 0)
                 end_round(drop, true);
         else
-                next_record(drop);
+                drop->row_next(drop);
+}
+
+/* Deletes a row, with the lock of its key; then next(). The name stays until then. */
+static void drop_submit(struct eng_drop *drop, const struct eng_name *row, const void *key, size_t key_len,
+                        void (*next)(struct eng_drop *drop))
+{
+        struct eng_txn *txn = &drop->txn;
+
+        assert(!drop->ending && drop->out == 0);
+        drop->row = row;
+        drop->row_next = next;
+        memset(txn, 0, sizeof(*txn));
+        eng_txn_init(txn, drop->store, 0, key, key_len);
+        txn->pg = drop->store->pg_count;
+        txn->internal = true;
+        txn->prepare = row_remove_prepare;
+        txn->done = row_removed;
+        drop->ending = true;
+        eng_txn_submit(txn);
 }
 
 static void remove_record(struct eng_drop *drop)
 {
         assert(drop->clean && !drop->failed);
-        drop_submit(drop, drop->dead.data + 10, eng_dead_bucket_name_len(&drop->dead), remove_prepare, removed);
+        drop_submit(drop, &drop->dead, drop->dead.data + 10, eng_dead_bucket_name_len(&drop->dead), next_record);
 }
 
 /* ---- its texts ------------------------------------------------------------------------------- */
-
-static void text_remove_prepare(struct eng_txn *txn)
-{
-        const struct eng_drop *drop = container_of(txn, struct eng_drop, txn);
-
-        txn->name = drop->text;
-        eng_txn_delete_name(txn);
-}
-
-static void text_removed(struct eng_txn *txn)
-{
-        struct eng_drop *drop = container_of(txn, struct eng_drop, txn);
-
-        assert(drop->ending);
-        drop->ending = false;
-        eng_txn_drop(txn);
-        if (drop->store->stopping)
-                return;
-        if (txn->result != 0)
-                end_round(drop, true);
-        else
-                next_text(drop);
-}
 
 static void drop_take_text(struct eng_drop *drop, const struct eng_scan_entry *e)
 {
@@ -155,7 +136,7 @@ static void drop_take_text(struct eng_drop *drop, const struct eng_scan_entry *e
         drop->text.len = e->name_len;
         memcpy(drop->text.data, e + 1, e->name_len);
         if (eng_name_key(&drop->text, &bucket, key, &len) == 0 && len <= ENG_KEY_MAX)
-                drop_submit(drop, key, len, text_remove_prepare, text_removed);
+                drop_submit(drop, &drop->text, key, len, next_text);
         else
                 end_round(drop, true);
 }

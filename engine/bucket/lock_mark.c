@@ -114,15 +114,7 @@ static void mark_prepare(struct eng_txn *txn)
         int rv = value == NULL ? -ENOMEM : 0;
 
         mark_name(&txn->name);
-        if (rv == 0)
-                rv = eng_body_begin(&txn->body, eng_body_need(txn->name.len, value->len, 0));
-        if (rv == 0)
-                eng_body_put(&txn->body, &txn->name, value, eng_txn_take_seq(txn), NULL, 0);
-        eng_buf_unref(value);
-        if (rv == 0)
-                eng_txn_append(txn);
-        else
-                eng_txn_finish(txn, rv);
+        eng_txn_put_value(txn, value, rv);
 }
 
 static void mark_write(struct eng_lock_mark *mark);

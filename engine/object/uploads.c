@@ -65,15 +65,7 @@ static void upload_create_prepare(struct eng_txn *txn)
         if (rv == 0 && !rules.lock && eng_value_is_protected(value))
                 rv = -ENOLCK;
         eng_name_upload(&txn->name, txn->bucket, txn->key, txn->key_len, create->upload_id);
-        if (rv == 0)
-                rv = eng_body_begin(&txn->body, eng_body_need(txn->name.len, value->len, 0));
-        if (rv == 0)
-                eng_body_put(&txn->body, &txn->name, value, eng_txn_take_seq(txn), NULL, 0);
-        eng_buf_unref(value);
-        if (rv == 0)
-                eng_txn_append(txn);
-        else
-                eng_txn_finish(txn, rv);
+        eng_txn_put_value(txn, value, rv);
 }
 
 static void create_answered(struct eng_txn *txn)

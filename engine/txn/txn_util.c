@@ -77,6 +77,21 @@ void eng_txn_delete_name(struct eng_txn *txn)
         eng_txn_append(txn);
 }
 
+/* ---- one value ------------------------------------------------------------------------------- */
+
+void eng_txn_put_value(struct eng_txn *txn, struct eng_buf *value, int rv)
+{
+        if (rv == 0)
+                rv = eng_body_begin(&txn->body, eng_body_need(txn->name.len, value->len, 0));
+        if (rv == 0)
+                eng_body_put(&txn->body, &txn->name, value, eng_txn_take_seq(txn), NULL, 0);
+        eng_buf_unref(value);
+        if (rv == 0)
+                eng_txn_append(txn);
+        else
+                eng_txn_finish(txn, rv);
+}
+
 /* ---- features -------------------------------------------------------------------------------- */
 
 static void submit_allowed(void *arg, int rv)

@@ -33,6 +33,12 @@ struct eng_early {
 void eng_early(struct eng_store *store, struct eng_early what);
 
 /*
+ * Appends the record that puts this value, which it takes over, under txn->name; or, where rv is an
+ * error or memory is lacking, ends the txn with that. The key is locked.
+ */
+void eng_txn_put_value(struct eng_txn *txn, struct eng_buf *value, int rv);
+
+/*
  * Submits it once the store has these features (0: none), which its record needs: store.h. If they
  * cannot be set, done() comes with that error.
  */

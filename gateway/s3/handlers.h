@@ -151,6 +151,8 @@ bool gw_extras_read(struct gw_request *req, struct eng_extras *out);
 bool gw_tags_keep(struct gw_request *req, const struct s3_tags *tags, struct eng_str *out);
 /* A time until which something is to be kept lies ahead of both clocks. False: answered. */
 bool gw_retention_ahead(struct gw_request *req, int64_t until_ms);
+/* begin of an operation whose body is that document: it is read as it comes. */
+void gw_begin_document(struct gw_request *req, enum s3_doc_kind kind);
 /* The body came with a Content-MD5 or checksum, as AWS demands of some documents. False: answered. */
 bool gw_document_summed(struct gw_request *req);
 /* x-amz-bypass-governance-retention. False: answered. */

@@ -173,11 +173,7 @@ void gw_begin_bucket_create(struct gw_request *req)
         }
         if (!create_headers_check(req))
                 return;
-        if (s3_doc_new(S3_DOC_CREATE_BUCKET, &req->body->doc) != 0) {
-                gw_reply_no_memory(req);
-                return;
-        }
-        gw_begin_done(req);
+        gw_begin_document(req, S3_DOC_CREATE_BUCKET);
 }
 
 static void arn_header(struct gw_request *req)

@@ -48,10 +48,7 @@ static void complete_release(struct gw_request *req)
 
 void gw_begin_complete(struct gw_request *req)
 {
-        if (s3_doc_new(S3_DOC_COMPLETE_UPLOAD, &req->body->doc) != 0)
-                gw_reply_no_memory(req);
-        else
-                gw_begin_done(req);
+        gw_begin_document(req, S3_DOC_COMPLETE_UPLOAD);
 }
 
 /* ---- the answer ------------------------------------------------------------------------------ */

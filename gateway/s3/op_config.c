@@ -150,10 +150,7 @@ void gw_begin_config_put(struct gw_request *req)
 {
         if (!gw_write_headers_check(req))
                 return;
-        if (s3_doc_new(S3_DOC_CONFIG, &req->body->doc) != 0)
-                gw_reply_no_memory(req);
-        else
-                gw_begin_done(req);
+        gw_begin_document(req, S3_DOC_CONFIG);
 }
 
 void gw_run_config_put(struct gw_request *req)

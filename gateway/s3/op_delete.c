@@ -105,10 +105,7 @@ void gw_begin_delete_many(struct gw_request *req)
 {
         if (!gw_document_summed(req))
                 return;
-        if (s3_doc_new(S3_DOC_DELETE, &req->body->doc) != 0)
-                gw_reply_no_memory(req);
-        else
-                gw_begin_done(req);
+        gw_begin_document(req, S3_DOC_DELETE);
 }
 
 static void put_error(struct s3_xml *xml, const struct s3_delete_object *object, const struct item *item)

@@ -160,17 +160,9 @@ static void extras_change(struct gw_request *req, const struct eng_extras_change
                                change, extras_are_set, req);
 }
 
-static void extras_doc(struct gw_request *req, enum s3_doc_kind kind)
-{
-        if (s3_doc_new(kind, &req->body->doc) != 0)
-                gw_reply_no_memory(req);
-        else
-                gw_begin_done(req);
-}
-
 void gw_begin_object_tagging_put(struct gw_request *req)
 {
-        extras_doc(req, S3_DOC_OBJECT_TAGGING);
+        gw_begin_document(req, S3_DOC_OBJECT_TAGGING);
 }
 
 void gw_run_object_tagging_put(struct gw_request *req)
@@ -189,7 +181,7 @@ void gw_run_object_tagging_delete(struct gw_request *req)
 void gw_begin_retention_put(struct gw_request *req)
 {
         if (lock_is_there(req) && gw_document_summed(req))
-                extras_doc(req, S3_DOC_RETENTION);
+                gw_begin_document(req, S3_DOC_RETENTION);
 }
 
 void gw_run_retention_put(struct gw_request *req)
@@ -208,7 +200,7 @@ void gw_run_retention_put(struct gw_request *req)
 void gw_begin_legal_hold_put(struct gw_request *req)
 {
         if (lock_is_there(req) && gw_document_summed(req))
-                extras_doc(req, S3_DOC_LEGAL_HOLD);
+                gw_begin_document(req, S3_DOC_LEGAL_HOLD);
 }
 
 void gw_run_legal_hold_put(struct gw_request *req)

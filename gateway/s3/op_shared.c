@@ -102,6 +102,16 @@ char *gw_etag_text(struct gw_request *req, const uint8_t md5[16], unsigned parts
         return gw_copy(req, (struct s3_str){text, len});
 }
 
+/* ---- bodies ---------------------------------------------------------------------------------- */
+
+void gw_begin_document(struct gw_request *req, enum s3_doc_kind kind)
+{
+        if (s3_doc_new(kind, &req->body->doc) != 0)
+                gw_reply_no_memory(req);
+        else
+                gw_begin_done(req);
+}
+
 /* ---- answers --------------------------------------------------------------------------------- */
 
 void gw_reply_deleted(struct gw_request *req, int rv, enum gw_about about)

@@ -125,10 +125,7 @@ void gw_begin_text_put(struct gw_request *req)
 {
         if (!gw_write_headers_check(req) || (text_kind_of(req) == GW_TEXT_LIFECYCLE && !gw_document_summed(req)))
                 return;
-        if (s3_doc_new(text_kind_of(req) == GW_TEXT_TAGGING ? S3_DOC_BUCKET_TAGGING : S3_DOC_LIFECYCLE, &req->body->doc) != 0)
-                gw_reply_no_memory(req);
-        else
-                gw_begin_done(req);
+        gw_begin_document(req, text_kind_of(req) == GW_TEXT_TAGGING ? S3_DOC_BUCKET_TAGGING : S3_DOC_LIFECYCLE);
 }
 
 static void text_write(struct s3_xml *xml, const struct s3_doc *doc)

@@ -132,12 +132,8 @@ static void rules_change(struct gw_request *req)
 
 static void rules_doc_begin(struct gw_request *req, enum s3_doc_kind kind)
 {
-        if (!gw_write_headers_check(req))
-                return;
-        if (s3_doc_new(kind, &req->body->doc) != 0)
-                gw_reply_no_memory(req);
-        else
-                gw_begin_done(req);
+        if (gw_write_headers_check(req))
+                gw_begin_document(req, kind);
 }
 
 static void rules_run(struct gw_request *req)
