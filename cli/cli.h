@@ -39,6 +39,12 @@
         X(YES, "", "yes", "", "do it, instead of saying what it would mean")                                           \
         X(REQUEST, "", "request", "ID", "only this request: the x-amz-request-id of its answer")                       \
         X(OLDER, "", "older", "HOURS", "only uploads begun more than HOURS ago")                                       \
+        X(VERSIONS, "", "versions", "", "all versions and delete markers, with their ids")                             \
+        X(VERSION_ID, "", "version-id", "ID", "this version, instead of the newest")                                   \
+        X(BYPASS_GOVERNANCE, "", "bypass-governance", "", "also what retention in the mode GOVERNANCE protects")       \
+        X(DRY_RUN, "", "dry-run", "", "say what would be done, and do nothing")                                        \
+        X(FROM, "", "from", "TIME", "the earlier of two times: 2026-01-31, 2026-01-31T12:00:00Z, or 3d (ago)")         \
+        X(TO, "", "to", "TIME", "the later of two times (default: now)")                                               \
         X(DRIVE, "d", "drive", "DIR", "a drive folder to examine; may be given several times")                         \
         X(BUCKET, "b", "bucket", "NAME", "a bucket that is there, instead of one made for this")                       \
         X(PREFIX, "", "prefix", "TEXT", "what the names of all objects begin with")                                    \
@@ -108,7 +114,8 @@ struct cli_call {
         int argc; /* what is left after the options */
         char **argv;
         bool recursive, quiet, progress, no_progress, no_clobber, human, force, json, help, version, yes;
-        const char *content_type, *force_without, *request;
+        bool versions, bypass_governance, dry_run;
+        const char *content_type, *force_without, *request, *version_id, *from, *to;
         struct mr_header meta[CLI_META_MAX];
         unsigned meta_count;
         const char *drives[CLI_DRIVES_MAX];
@@ -169,6 +176,18 @@ int cli_cat(struct cli_call *call);
 int cli_ls(struct cli_call *call);
 int cli_stat(struct cli_call *call);
 int cli_rm(struct cli_call *call);
+int cli_cp(struct cli_call *call);
+int cli_undo(struct cli_call *call);
+int cli_diff(struct cli_call *call);
+int cli_tag_get(struct cli_call *call);
+int cli_tag_set(struct cli_call *call);
+int cli_tag_remove(struct cli_call *call);
+int cli_lock_status(struct cli_call *call);
+int cli_lock_retain(struct cli_call *call);
+int cli_lock_hold(struct cli_call *call);
+int cli_lifecycle_get(struct cli_call *call);
+int cli_lifecycle_set(struct cli_call *call);
+int cli_lifecycle_remove(struct cli_call *call);
 int cli_mb(struct cli_call *call);
 int cli_rb(struct cli_call *call);
 int cli_admin_info(struct cli_call *call);

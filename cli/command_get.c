@@ -89,7 +89,8 @@ static int fetch_file(struct cli_transfers *transfers, const struct cli_transfer
         return CLI_OK;
 }
 
-static int fetch_stream(struct cli_transfers *transfers, const struct cli_transfer *transfer, const struct mr_get_fd *get)
+static int fetch_stream(struct cli_transfers *transfers, const struct cli_transfer *transfer,
+                        const struct mr_get_fd *get)
 {
         bool standard = strcmp(transfer->local, "-") == 0;
         int fd = standard ? STDOUT_FILENO : open(transfer->local, O_WRONLY | O_CLOEXEC);
@@ -114,6 +115,7 @@ static int get_one(struct cli_transfers *transfers, struct cli_transfer *transfe
         struct mr_get_fd get = {
                 .bucket = transfer->bucket,
                 .key = transfer->key,
+                .version_id = transfers->call->version_id,
                 .size = transfer->size,
                 .etag = transfer->etag[0] != '\0' ? transfer->etag : NULL,
                 .progress = cli_progress_bytes,
@@ -208,6 +210,7 @@ static void get_tree(struct cli_transfers *transfers, struct cli_path *from, con
 static void get_download_object(struct cli_transfers *transfers, const struct cli_path *from, const char *to,
                                 bool into_folder)
 {
+        struct mr_head head = {.bucket = from->bucket, .key = from->key, .version_id = transfers->call->version_id};
         struct cli_transfer *transfer = transfer_new(transfers, from);
         struct mr_object_info info;
         struct mr_error err;
@@ -226,7 +229,7 @@ static void get_download_object(struct cli_transfers *transfers, const struct cl
                 return;
         }
         if (cli_progress_wanted(transfers->call) != CLI_PROGRESS_NONE) { /* a bar needs to know how long it is */
-                if (mr_head(transfers->call->client, from->bucket, from->key, &info, &err) == 0) {
+                if (mr_head_version(transfers->call->client, &head, &info, &err) == 0) {
                         size = info.size;
                         mr_object_info_free(&info);
                 }
@@ -250,6 +253,8 @@ int cli_get(struct cli_call *call)
                 return cli_usage(call, "not a local file or folder: %s", to);
         if (standard && (sources > 1 || call->recursive))
                 return cli_usage(call, "standard output takes one object");
+        if (call->version_id != NULL && (sources > 1 || call->recursive))
+                return cli_usage(call, "--version-id is of one object");
         for (int i = 0; i < sources; i++) {
                 rv = cli_path_arg(call, call->argv[i], !call->recursive, &from);
                 if (rv != 0)
@@ -275,13 +280,20 @@ int cli_cat(struct cli_call *call)
         struct cli_path from;
         int status = CLI_OK;
 
+        if (call->version_id != NULL && call->argc > 1)
+                return cli_usage(call, "--version-id is of one object");
         for (int i = 0; i < call->argc; i++) {
                 status = cli_path_arg(call, call->argv[i], true, &from);
                 if (status != 0)
                         return status;
         }
         for (int i = 0; i < call->argc && !mr_client_canceled(call->client); i++) {
-                struct mr_get_fd get = {.bucket = from.bucket, .key = from.key, .size = -1};
+                struct mr_get_fd get = {
+                        .bucket = from.bucket,
+                        .key = from.key,
+                        .version_id = call->version_id,
+                        .size = -1,
+                };
                 struct mr_get_fd_result result;
                 struct mr_error err;
                 int rv;

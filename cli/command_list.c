@@ -42,6 +42,31 @@ static int show_entry(void *arg, const struct mr_entry *entry)
         return ferror(stdout) ? -EPIPE : 0;
 }
 
+static int show_version(void *arg, const struct mr_entry *entry)
+{
+        struct listing *listing = arg;
+        char when[32], size[24], name[CLI_KEY_MAX * 2], id[128];
+
+        if (mr_client_canceled(listing->call->client))
+                return -ECANCELED;
+        listing->shown++;
+        cli_printable(stdout, entry->key + listing->skip, name, sizeof(name));
+        if (entry->is_prefix) {
+                printf("%19s  %12s  %-32s    %s\n", "", "PREFIX", "", name);
+                return ferror(stdout) ? -EPIPE : 0;
+        }
+        cli_format_when(when, sizeof(when), entry->mtime_s);
+        if (entry->marker)
+                snprintf(size, sizeof(size), "DELETED");
+        else if (listing->call->human)
+                cli_format_bytes(size, sizeof(size), entry->size);
+        else
+                snprintf(size, sizeof(size), "%llu", (unsigned long long)entry->size);
+        cli_printable(stdout, entry->version_id, id, sizeof(id));
+        printf("%s  %12s  %-32s  %s %s\n", when, size, id, entry->latest ? "*" : " ", name);
+        return ferror(stdout) ? -EPIPE : 0;
+}
+
 static int list_buckets(struct cli_call *call)
 {
         struct mr_error err;
@@ -61,7 +86,7 @@ int cli_ls(struct cli_call *call)
         int rv;
 
         if (call->argc == 0 || strcmp(call->argv[0], "s3://") == 0)
-                return list_buckets(call);
+                return call->versions ? cli_usage(call, "--versions takes a bucket") : list_buckets(call);
         rv = cli_path_arg(call, call->argv[0], false, &path);
         if (rv != 0)
                 return rv;
@@ -71,8 +96,9 @@ int cli_ls(struct cli_call *call)
                 .bucket = path.bucket,
                 .prefix = path.key,
                 .delimiter = call->recursive ? NULL : "/",
+                .versions = call->versions,
         };
-        rv = mr_list(call->client, &list, show_entry, &listing, &err);
+        rv = mr_list(call->client, &list, call->versions ? show_version : show_entry, &listing, &err);
         if (rv != 0 && err.code == 0) /* ended by show_entry(): interrupted, or nobody reads */
                 return CLI_FAILED;
         if (rv != 0)
@@ -113,6 +139,7 @@ static void show_metadata(const struct mr_object_info *info)
 
 static int stat_one(struct cli_call *call, const char *name, const struct cli_path *path)
 {
+        struct mr_head head = {.bucket = path->bucket, .key = path->key, .version_id = call->version_id};
         char printable[CLI_KEY_MAX + 128], size[24], when[32];
         struct mr_object_info info;
         struct mr_error err;
@@ -124,7 +151,7 @@ static int stat_one(struct cli_call *call, const char *name, const struct cli_pa
                 printf("%s\n  bucket: exists\n", printable);
                 return CLI_OK;
         }
-        if (mr_head(call->client, path->bucket, path->key, &info, &err) != 0)
+        if (mr_head_version(call->client, &head, &info, &err) != 0)
                 return cli_failed(name, &err);
         cli_format_bytes(size, sizeof(size), info.size);
         cli_format_when(when, sizeof(when), info.mtime_s);
@@ -142,9 +169,11 @@ int cli_stat(struct cli_call *call)
 {
         int status = CLI_OK;
 
+        if (call->version_id != NULL && call->argc > 1)
+                return cli_usage(call, "--version-id is of one object");
         for (int i = 0; i < call->argc && !mr_client_canceled(call->client); i++) {
                 struct cli_path path;
-                int rv = cli_path_arg(call, call->argv[i], false, &path);
+                int rv = cli_path_arg(call, call->argv[i], call->version_id != NULL, &path);
 
                 if (rv != 0)
                         return rv;

@@ -16,7 +16,7 @@
 struct batch {
         char bucket[64];
         size_t count;
-        char *key[BATCH];
+        struct mr_key_version version[BATCH]; /* strings are malloc'ed; an id of NULL: the object */
 };
 
 /* One recursive delete. owner: the main thread, but for what is atomic */
@@ -29,10 +29,16 @@ struct sweep {
         atomic_int status;
 };
 
+static void remove_version_free(struct mr_key_version *version)
+{
+        free((char *)version->key);
+        free((char *)version->version_id);
+}
+
 static void remove_batch_free(struct batch *batch)
 {
         for (size_t i = 0; i < batch->count; i++)
-                free(batch->key[i]);
+                remove_version_free(&batch->version[i]);
         free(batch);
 }
 
@@ -64,8 +70,8 @@ static void remove_delete_batch(void *arg, void *job)
 
         if (mr_client_canceled(sweep->call->client)) {
                 atomic_store(&sweep->status, CLI_FAILED);
-        } else if (mr_delete_many(sweep->call->client, batch->bucket, (const char *const *)batch->key, batch->count,
-                                  key_failed, &failures, &err) != 0) {
+        } else if (mr_delete_many_versions(sweep->call->client, batch->bucket, batch->version, batch->count,
+                                           sweep->call->bypass_governance, key_failed, &failures, &err) != 0) {
                 cli_failed(batch->bucket, &err);
                 atomic_store(&sweep->status, CLI_FAILED);
         } else {
@@ -78,6 +84,7 @@ static void remove_delete_batch(void *arg, void *job)
 
 static int remove_take_entry(void *arg, const struct mr_entry *entry)
 {
+        struct mr_key_version version = {NULL, NULL};
         struct sweep *sweep = arg;
 
         if (mr_client_canceled(sweep->call->client))
@@ -88,10 +95,15 @@ static int remove_take_entry(void *arg, const struct mr_entry *entry)
                         return -ENOMEM;
                 memcpy(sweep->filling->bucket, sweep->path->bucket, sizeof(sweep->filling->bucket));
         }
-        sweep->filling->key[sweep->filling->count] = strdup(entry->key);
-        if (sweep->filling->key[sweep->filling->count] == NULL)
+        version.key = strdup(entry->key);
+        if (sweep->call->versions)
+                version.version_id = strdup(entry->version_id);
+        if (version.key == NULL || (sweep->call->versions && version.version_id == NULL)) {
+                remove_version_free(&version);
                 return -ENOMEM;
-        if (++sweep->filling->count == BATCH) {
+        }
+        sweep->filling->version[sweep->filling->count++] = version;
+        if (sweep->filling->count == BATCH) {
                 cli_work_add(sweep->work, sweep->filling);
                 sweep->filling = NULL;
         }
@@ -102,7 +114,7 @@ static int remove_take_entry(void *arg, const struct mr_entry *entry)
 static int remove_below(struct cli_call *call, struct cli_path *path, uint64_t *deleted)
 {
         struct sweep sweep = {.call = call, .path = path};
-        struct mr_list list = {.bucket = path->bucket, .prefix = path->key};
+        struct mr_list list = {.bucket = path->bucket, .prefix = path->key, .versions = call->versions};
         size_t len = strlen(path->key);
         struct mr_error err;
         int rv;
@@ -124,21 +136,28 @@ static int remove_below(struct cli_call *call, struct cli_path *path, uint64_t *
                 cli_work_add(sweep.work, sweep.filling);
         cli_work_finish(sweep.work);
         if (!call->quiet)
-                printf("rm s3://%s/%s: %llu objects\n", path->bucket, path->key,
-                       (unsigned long long)atomic_load(&sweep.deleted));
+                printf("rm s3://%s/%s: %llu %s\n", path->bucket, path->key,
+                       (unsigned long long)atomic_load(&sweep.deleted), call->versions ? "versions" : "objects");
         *deleted = atomic_load(&sweep.deleted);
         return atomic_load(&sweep.status);
 }
 
 static int remove_one(struct cli_call *call, const char *name, const struct cli_path *path)
 {
+        struct mr_delete del = {
+                .bucket = path->bucket,
+                .key = path->key,
+                .version_id = call->version_id,
+                .bypass_governance = call->bypass_governance,
+        };
         char printable[CLI_KEY_MAX + 128];
         struct mr_error err;
 
-        if (mr_delete(call->client, path->bucket, path->key, &err) != 0)
+        if (mr_delete_version(call->client, &del, &err) != 0)
                 return cli_failed(name, &err);
         if (!call->quiet)
-                printf("rm %s\n", cli_printable(stdout, name, printable, sizeof(printable)));
+                printf("rm %s%s%s\n", cli_printable(stdout, name, printable, sizeof(printable)),
+                       call->version_id != NULL ? " version " : "", call->version_id != NULL ? call->version_id : "");
         return CLI_OK;
 }
 
@@ -165,6 +184,12 @@ int cli_rm(struct cli_call *call)
 
         if (rv != 0)
                 return rv;
+        if (call->version_id != NULL && (call->recursive || call->argc > 1))
+                return cli_usage(call, "--version-id is of one object");
+        if (call->versions && !call->recursive)
+                return cli_usage(call, "--versions needs -r; of one version, --version-id is");
+        if (call->bypass_governance && call->version_id == NULL && !call->versions)
+                return cli_usage(call, "--bypass-governance needs --version-id or --versions");
         for (int i = 0; i < call->argc && !mr_client_canceled(call->client); i++) {
                 struct cli_path path;
 
@@ -241,6 +266,8 @@ int cli_rb(struct cli_call *call)
 
         if (rv != 0)
                 return rv;
+        if (call->versions && !call->force)
+                return cli_usage(call, "--versions needs -f");
         for (int i = 0; i < call->argc && !mr_client_canceled(call->client); i++) {
                 struct cli_path path;
                 struct mr_error err;

@@ -16,21 +16,70 @@ const struct cli_command cli_commands[] = {
          "Into the current folder if no place is given; - is standard output.\n"
          "A file appears under its name when it is whole and its checksum was right.\n"
          "With -r everything below KEY/ (below the bucket, if KEY is empty) goes below DIR.\n",
-         CLI_HAS_TRANSFER, 1, -1, cli_get},
+         CLI_HAS_TRANSFER | CLI_HAS(VERSION_ID), 1, -1, cli_get},
         {"ls", "[s3://[BUCKET[/PREFIX]]]", "list buckets or objects",
-         "Without -r names are cut at the next / and common prefixes are shown once.\n",
-         CLI_HAS_ENDPOINT | CLI_HAS(RECURSIVE) | CLI_HAS(HUMAN), 0, 1, cli_ls},
+         "Without -r names are cut at the next / and common prefixes are shown once.\n"
+         "With --versions each version and delete marker has a line, the newest first: time, size, id, and a *\n"
+         "before the name where it is the newest.\n",
+         CLI_HAS_ENDPOINT | CLI_HAS(RECURSIVE) | CLI_HAS(HUMAN) | CLI_HAS(VERSIONS), 0, 1, cli_ls},
+        {"cp", "s3://BUCKET/KEY s3://BUCKET[/KEY]", "copy an object, at the endpoint",
+         "If the second KEY is empty or ends in /, the copy goes below it under the first one's name.\n"
+         "With --version-id an older version is copied: onto its own key that makes it the newest again.\n",
+         CLI_HAS_ENDPOINT | CLI_HAS(QUIET) | CLI_HAS(NO_CLOBBER) | CLI_HAS(VERSION_ID), 2, 2, cli_cp},
         {"rm", "s3://BUCKET/KEY...", "delete objects",
-         "With -r everything below KEY/ (everything in the bucket, if KEY is empty).\n",
-         CLI_HAS_ENDPOINT | CLI_HAS(RECURSIVE) | CLI_HAS(QUIET), 1, -1, cli_rm},
+         "With -r everything below KEY/ (everything in the bucket, if KEY is empty).\n"
+         "A bucket with versions keeps them, and gets a delete marker. With --version-id that version of the\n"
+         "one KEY, or that delete marker, is deleted for good; with -r --versions all of them below KEY/ are.\n",
+         CLI_HAS_ENDPOINT | CLI_HAS(RECURSIVE) | CLI_HAS(QUIET) | CLI_HAS(VERSIONS) | CLI_HAS(VERSION_ID) |
+                 CLI_HAS(BYPASS_GOVERNANCE),
+         1, -1, cli_rm},
+        {"undo", "s3://BUCKET[/PREFIX]", "take back the last change of each key",
+         "Of the key PREFIX and all keys below PREFIX/, in a bucket with versions. Where the newest is a\n"
+         "delete marker, it is deleted: the object is back. Else the newest version is deleted for good, if\n"
+         "there is an older one. A line for each key says undelete, revert or keep, the id, and the key.\n"
+         "Look at what --dry-run says first.\n",
+         CLI_HAS_ENDPOINT | CLI_HAS(QUIET) | CLI_HAS(DRY_RUN) | CLI_HAS(BYPASS_GOVERNANCE), 1, 1, cli_undo},
+        {"diff", "s3://BUCKET[/PREFIX]", "show which keys were not the same at two times",
+         "Of the key PREFIX and all keys below PREFIX/, in a bucket with versions. A line for each says added,\n"
+         "changed or deleted, the ids of the versions before and after (- for none), and the key. What was\n"
+         "deleted for good meanwhile is not seen. -q leaves out the sum. Without Z a time is local; 3d, 12h,\n"
+         "30m, 45s are ago.\n",
+         CLI_HAS_ENDPOINT | CLI_HAS(QUIET) | CLI_HAS(FROM) | CLI_HAS(TO), 1, 1, cli_diff},
+        {"tag get", "s3://BUCKET[/KEY]", "show the tags of an object or bucket", "A line KEY=VALUE for each tag.\n",
+         CLI_HAS_ENDPOINT | CLI_HAS(VERSION_ID), 1, 1, cli_tag_get},
+        {"tag set", "s3://BUCKET[/KEY] TAG=VALUE...", "tag an object or bucket",
+         "It has exactly these tags afterwards: up to 10 of an object, 50 of a bucket.\n",
+         CLI_HAS_ENDPOINT | CLI_HAS(QUIET) | CLI_HAS(VERSION_ID), 2, -1, cli_tag_set},
+        {"tag remove", "s3://BUCKET[/KEY] [TAG]...", "remove tags of an object or bucket",
+         "Those named, which it must have, or all. Others' changes at the same moment may be lost.\n",
+         CLI_HAS_ENDPOINT | CLI_HAS(QUIET) | CLI_HAS(VERSION_ID), 1, -1, cli_tag_remove},
+        {"lock status", "s3://BUCKET[/KEY]", "show what protects a version, or the default of a bucket", "",
+         CLI_HAS_ENDPOINT | CLI_HAS(VERSION_ID), 1, 1, cli_lock_status},
+        {"lock retain", "s3://BUCKET[/KEY] governance|compliance TIME | none",
+         "protect a version from deletion for a time",
+         "TIME of an object: 2026-01-31, 2026-01-31T12:00:00Z, or 90d, 12h, 30m, 45s from now. Of a bucket it is\n"
+         "the period that new versions are protected for: 90d, or 2y. Without Z a time is local.\n"
+         "The mode compliance cannot be shortened or removed by anybody, governance with --bypass-governance.\n",
+         CLI_HAS_ENDPOINT | CLI_HAS(QUIET) | CLI_HAS(VERSION_ID) | CLI_HAS(BYPASS_GOVERNANCE), 2, 3, cli_lock_retain},
+        {"lock hold", "s3://BUCKET/KEY on|off", "protect a version from deletion until it is said otherwise", "",
+         CLI_HAS_ENDPOINT | CLI_HAS(QUIET) | CLI_HAS(VERSION_ID), 2, 2, cli_lock_hold},
+        {"lifecycle get", "s3://BUCKET", "show by which rules a bucket lets objects go",
+         "As JSON, in the form that aws s3api has it. Exit status 1 if there are none.\n", CLI_HAS_ENDPOINT, 1, 1,
+         cli_lifecycle_get},
+        {"lifecycle set", "s3://BUCKET [FILE]", "give a bucket rules by which it lets objects go",
+         "Instead of those it has. FILE is what lifecycle get, or aws s3api, writes; - or none: standard input.\n",
+         CLI_HAS_ENDPOINT | CLI_HAS(QUIET), 1, 2, cli_lifecycle_set},
+        {"lifecycle remove", "s3://BUCKET", "remove the rules of a bucket", "", CLI_HAS_ENDPOINT | CLI_HAS(QUIET), 1, 1,
+         cli_lifecycle_remove},
         {"cat", "s3://BUCKET/KEY...", "write objects to standard output", "",
-         CLI_HAS_ENDPOINT | CLI_HAS(PART_SIZE) | CLI_HAS(TRANSPORT), 1, -1, cli_cat},
-        {"stat", "s3://BUCKET[/KEY]...", "show what is known of an object or bucket", "", CLI_HAS_ENDPOINT, 1, -1,
-         cli_stat},
+         CLI_HAS_ENDPOINT | CLI_HAS(PART_SIZE) | CLI_HAS(TRANSPORT) | CLI_HAS(VERSION_ID), 1, -1, cli_cat},
+        {"stat", "s3://BUCKET[/KEY]...", "show what is known of an object or bucket", "",
+         CLI_HAS_ENDPOINT | CLI_HAS(VERSION_ID), 1, -1, cli_stat},
         {"mb", "s3://BUCKET...", "make buckets", "", CLI_HAS_ENDPOINT | CLI_HAS(QUIET), 1, -1, cli_mb},
         {"rb", "s3://BUCKET...", "remove buckets",
-         "A bucket must be empty, unless -f deletes its objects and unfinished uploads first.\n",
-         CLI_HAS_ENDPOINT | CLI_HAS(QUIET) | CLI_HAS(FORCE), 1, -1, cli_rb},
+         "A bucket must be empty, unless -f deletes its objects and unfinished uploads first. In a bucket with\n"
+         "versions that leaves them, and markers; -f --versions deletes all of these for good.\n",
+         CLI_HAS_ENDPOINT | CLI_HAS(QUIET) | CLI_HAS(FORCE) | CLI_HAS(VERSIONS), 1, -1, cli_rb},
         {"admin info", "", "show drives, usage and health of a daemon",
          "Exit status 1 if the store is not ready, not writable, or a drive is not in use.\n",
          CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(JSON), 0, 0, cli_admin_info},
@@ -80,8 +129,7 @@ const struct cli_command cli_commands[] = {
          "scrubs go on. Changes that have begun end as they would have: \"under way\" counts them, see admin\n"
          "read-only status. It stays on over restarts.\n",
          CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(QUIET) | CLI_HAS(JSON), 0, 0, cli_admin_switch},
-        {"admin read-only off", "", "take changes again",
-         "Refused while the setting read_only is yes.\n",
+        {"admin read-only off", "", "take changes again", "Refused while the setting read_only is yes.\n",
          CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(QUIET) | CLI_HAS(JSON), 0, 0, cli_admin_switch},
         {"admin read-only status", "", "show whether changes are refused, and how many are under way",
          "Exit status 1 while it is on.\n", CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(QUIET) | CLI_HAS(JSON), 0, 0,

@@ -263,6 +263,33 @@ static int take_bench_option(struct cli_call *call, int id, char *value)
         }
 }
 
+/* Options about versions. -1 or an exit status. */
+static int take_version_option(struct cli_call *call, int id, char *value)
+{
+        switch (id) {
+        case CLI_OPT_VERSIONS:
+                call->versions = true;
+                return -1;
+        case CLI_OPT_VERSION_ID:
+                call->version_id = value;
+                return value[0] != '\0' ? -1 : cli_usage(call, "--version-id takes the id of a version");
+        case CLI_OPT_BYPASS_GOVERNANCE:
+                call->bypass_governance = true;
+                return -1;
+        case CLI_OPT_DRY_RUN:
+                call->dry_run = true;
+                return -1;
+        case CLI_OPT_FROM:
+                call->from = value;
+                return -1;
+        case CLI_OPT_TO:
+                call->to = value;
+                return -1;
+        default:
+                return take_bench_option(call, id, value);
+        }
+}
+
 /* -1 or an exit status. Settings are noted by set_settings(), later, over file and environment. */
 static int options_take_option(struct cli_call *call, int id, char *value)
 {
@@ -316,7 +343,7 @@ static int options_take_option(struct cli_call *call, int id, char *value)
                 call->config = value;
                 return -1;
         default:
-                return take_bench_option(call, id, value);
+                return take_version_option(call, id, value);
         }
 }
 

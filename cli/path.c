@@ -46,6 +46,15 @@ int cli_path_parse(const char *text, struct cli_path *out)
         return 0;
 }
 
+bool cli_key_is_below(const char *key, const char *prefix)
+{
+        size_t len = strlen(prefix);
+
+        if (strncmp(key, prefix, len) != 0)
+                return false;
+        return len == 0 || prefix[len - 1] == '/' || key[len] == '\0' || key[len] == '/';
+}
+
 const char *cli_base_name(const char *path)
 {
         const char *slash = strrchr(path, '/');

@@ -22,6 +22,12 @@ bool cli_path_is_s3(const char *text);
  */
 int cli_path_parse(const char *text, struct cli_path *out);
 
+/*
+ * Is this the key `prefix`, or one below it as below a folder? "" and what ends in a slash are
+ * folders themselves: "a" has "a" and "a/b", but not "ab".
+ */
+bool cli_key_is_below(const char *key, const char *prefix);
+
 /* The last component of a path or key: "c" for "a/b/c", "" for "a/b/". */
 const char *cli_base_name(const char *path);
 

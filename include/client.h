@@ -97,8 +97,9 @@ int mr_put_fd(struct mr_client *client, const struct mr_put_fd *put, struct mr_p
 
 struct mr_get_fd {
         const char *bucket, *key;
-        int64_t size;     /* known from a listing, with etag; -1: asked for first */
-        const char *etag; /* NULL: not known */
+        const char *version_id; /* NULL: the current one */
+        int64_t size;           /* known from a listing, with etag; -1: asked for first */
+        const char *etag;       /* NULL: not known */
         mr_progress_fn progress;
         void *progress_arg;
 };

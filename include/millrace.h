@@ -211,12 +211,16 @@ struct mr_entry {
         uint64_t size;
         int64_t mtime_s;
         const char *etag;
+        const char *version_id; /* of a listing of versions; "" where the endpoint named none */
+        bool latest;            /* of a listing of versions: the newest of its key */
+        bool marker;            /* of a listing of versions: a delete marker, without size and ETag */
+        int64_t mtime_ms;       /* mtime_s, and the milliseconds that the endpoint named */
 };
 
 struct mr_page;
 MR_API size_t mr_page_count(const struct mr_page *page);
-MR_API const struct mr_entry *mr_page_entry(const struct mr_page *page,
-                                            size_t index);    /* in order of keys; NULL past the last */
+/* In order of keys, and of one key's versions the newest first; NULL past the last. */
+MR_API const struct mr_entry *mr_page_entry(const struct mr_page *page, size_t index);
 MR_API const char *mr_page_token(const struct mr_page *page); /* of the next page; NULL: this is the last */
 MR_API void mr_page_free(struct mr_page *page);               /* NULL is allowed */
 
@@ -346,15 +350,19 @@ MR_API int mr_head_start(struct mr_client *client, const struct mr_head *head, s
                          uint64_t *op);
 MR_API int mr_head(struct mr_client *client, const char *bucket, const char *key, struct mr_object_info *out,
                    struct mr_error *err);
+/* mr_head_start(), awaited. */
+MR_API int mr_head_version(struct mr_client *client, const struct mr_head *head, struct mr_object_info *out,
+                           struct mr_error *err);
 
 struct mr_list {
         const char *bucket, *prefix, *delimiter, *start_after; /* all but bucket may be NULL */
         unsigned page;                                         /* max-keys; 0: 1,000 */
         const char *token;                                     /* of mr_page_token(); NULL: the first page */
-        uint64_t reserved[4];
+        bool versions; /* all versions and delete markers of each key; page counts these */
+        uint64_t reserved[3];
 };
 
-/* One page. */
+/* One page. A token leads on only in a listing of the same kind: with versions, or without. */
 MR_API int mr_list_start(struct mr_client *client, const struct mr_list *list, struct mr_queue *queue, void *tag,
                          uint64_t *op);
 
@@ -433,7 +441,8 @@ struct mr_copy {
         const char *bucket, *key; /* the new object */
         const char *source_bucket, *source_key;
         bool if_none_match;
-        uint64_t reserved[4];
+        const char *source_version_id; /* NULL: the current one */
+        uint64_t reserved[3];
 };
 
 /* The endpoint copies an object of up to 5 GiB, with its metadata. */
@@ -442,14 +451,18 @@ MR_API int mr_copy_start(struct mr_client *client, const struct mr_copy *copy, s
 MR_API int mr_copy(struct mr_client *client, const struct mr_copy *copy, struct mr_error *err);
 
 struct mr_delete {
-        const char *bucket, *key, *version_id; /* version_id may be NULL */
-        uint64_t reserved[4];
+        const char *bucket, *key;
+        const char *version_id; /* this version, for good; NULL: a bucket with versions keeps them all */
+        bool bypass_governance; /* also a version that GOVERNANCE protects, where the user may */
+        uint64_t reserved[3];
 };
 
-/* A key that does not exist is deleted, too: 0. */
+/* A key that does not exist is deleted, too: 0. -EACCES: the version is locked. */
 MR_API int mr_delete_start(struct mr_client *client, const struct mr_delete *del, struct mr_queue *queue, void *tag,
                            uint64_t *op);
 MR_API int mr_delete(struct mr_client *client, const char *bucket, const char *key, struct mr_error *err);
+/* mr_delete_start(), awaited. */
+MR_API int mr_delete_version(struct mr_client *client, const struct mr_delete *del, struct mr_error *err);
 
 /*
  * failed: called for each key that was not deleted, by the calling thread. Any count; 1,000 a
@@ -458,6 +471,47 @@ MR_API int mr_delete(struct mr_client *client, const char *bucket, const char *k
 typedef void (*mr_delete_failed_fn)(void *arg, const char *key, const char *code, const char *message);
 MR_API int mr_delete_many(struct mr_client *client, const char *bucket, const char *const keys[], size_t count,
                           mr_delete_failed_fn failed, void *arg, struct mr_error *err);
+
+struct mr_key_version {
+        const char *key;
+        const char *version_id; /* this version, for good; NULL: as mr_delete_many() */
+};
+/* The same of versions. bypass_governance: also those that GOVERNANCE protects, where the user may. */
+MR_API int mr_delete_many_versions(struct mr_client *client, const char *bucket, const struct mr_key_version versions[],
+                                   size_t count, bool bypass_governance, mr_delete_failed_fn failed, void *arg,
+                                   struct mr_error *err);
+
+/* ---- sub-resources --------------------------------------------------------------------------- */
+
+/*
+ * One request for what S3 keeps beside an object or bucket as a small XML document: "tagging",
+ * "retention", "legal-hold", "object-lock", "versioning", "lifecycle" …
+ */
+struct mr_sub_resource {
+        const char *method;       /* "GET", "PUT" or "DELETE" */
+        const char *bucket, *key; /* key NULL: the bucket's own */
+        const char *name;
+        const char *version_id; /* NULL: the current one */
+        const char *body;       /* of a PUT: the document, len bytes; not copied */
+        size_t len;
+        bool bypass_governance; /* also against GOVERNANCE, where the user may */
+        uint64_t reserved[4];
+};
+
+struct mr_document {
+        char *text; /* NUL-terminated; "" where the answer had none; owner: this struct */
+        size_t len;
+        char version_id[128]; /* of the version it is of; "" where the endpoint named none */
+};
+MR_API void mr_document_free(struct mr_document *document);
+
+/*
+ * Makes the request and waits. out (may be NULL) gets the answer as it is, which the caller frees
+ * in every case. -ENOENT also where there is no such document: s3_code says which. -EINVAL: another
+ * method, or no name.
+ */
+MR_API int mr_sub_resource(struct mr_client *client, const struct mr_sub_resource *what, struct mr_document *out,
+                           struct mr_error *err);
 
 #ifdef __cplusplus
 }

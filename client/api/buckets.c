@@ -72,7 +72,7 @@ static int take_delete_failure(void *arg, const struct mr_record *record)
         return 0;
 }
 
-static int delete_document(const char *const keys[], size_t count, char **text, size_t *len)
+static int delete_document(const struct mr_key_version versions[], size_t count, char **text, size_t *len)
 {
         struct s3_xml xml;
 
@@ -81,7 +81,9 @@ static int delete_document(const char *const keys[], size_t count, char **text, 
         s3_xml_root(&xml, "Delete");
         for (size_t i = 0; i < count; i++) {
                 s3_xml_open(&xml, "Object");
-                s3_xml_textz(&xml, "Key", keys[i]);
+                s3_xml_textz(&xml, "Key", versions[i].key);
+                if (versions[i].version_id != NULL)
+                        s3_xml_textz(&xml, "VersionId", versions[i].version_id);
                 s3_xml_close(&xml, "Object");
         }
         s3_xml_textz(&xml, "Quiet", "true");
@@ -89,8 +91,9 @@ static int delete_document(const char *const keys[], size_t count, char **text, 
         return s3_xml_take(&xml, text, len);
 }
 
-static int buckets_delete_batch(struct mr_client *client, const char *bucket, const char *const keys[], size_t count,
-                                struct delete_failures *failures, struct mr_error *err)
+static int buckets_delete_batch(struct mr_client *client, const char *bucket, const struct mr_key_version versions[],
+                                size_t count, bool bypass_governance, struct delete_failures *failures,
+                                struct mr_error *err)
 {
         struct mr_request request = {
                 .method = "POST",
@@ -101,12 +104,14 @@ static int buckets_delete_batch(struct mr_client *client, const char *bucket, co
         struct mr_response response;
         char *text = NULL;
         size_t len = 0;
-        int rv = delete_document(keys, count, &text, &len);
+        int rv = delete_document(versions, count, &text, &len);
 
         if (rv != 0)
                 return mr_failure(err, rv, "%s", strerror(-rv));
         mr_request_query(&request, "delete", NULL);
         mr_request_header(&request, "content-type", "application/xml");
+        if (bypass_governance)
+                mr_request_header(&request, "x-amz-bypass-governance-retention", "true");
         request.data = text;
         request.len = len;
         rv = mr_request_run(client, &request, &response, err);
@@ -126,9 +131,28 @@ int mr_delete_many(struct mr_client *client, const char *bucket, const char *con
         struct delete_failures failures = {failed, arg};
         int rv = 0;
 
+        for (size_t at = 0; at < count && rv == 0; at += DELETE_BATCH) {
+                struct mr_key_version versions[DELETE_BATCH];
+                size_t n = count - at < DELETE_BATCH ? count - at : DELETE_BATCH;
+
+                for (size_t i = 0; i < n; i++)
+                        versions[i] = (struct mr_key_version){.key = keys[at + i]};
+                rv = buckets_delete_batch(client, bucket, versions, n, false, &failures, err);
+        }
+        return rv;
+}
+
+int mr_delete_many_versions(struct mr_client *client, const char *bucket, const struct mr_key_version versions[],
+                            size_t count, bool bypass_governance, mr_delete_failed_fn failed, void *arg,
+                            struct mr_error *err)
+{
+        struct delete_failures failures = {failed, arg};
+        int rv = 0;
+
         for (size_t at = 0; at < count && rv == 0; at += DELETE_BATCH)
-                rv = buckets_delete_batch(client, bucket, keys + at,
-                                          count - at < DELETE_BATCH ? count - at : DELETE_BATCH, &failures, err);
+                rv = buckets_delete_batch(client, bucket, versions + at,
+                                          count - at < DELETE_BATCH ? count - at : DELETE_BATCH, bypass_governance,
+                                          &failures, err);
         return rv;
 }
 

@@ -64,6 +64,7 @@ int mr_get_file(struct mr_client *client, const struct mr_get_fd *get, int fd, s
         download->bucket = get->bucket;
         download->transport = client->settings.transport;
         download->key = get->key;
+        download->version_id = get->version_id;
         download->size = -1;
         if (get_fd_is_known(get) && (uint64_t)get->size <= part) { /* a larger one is asked about anyway */
                 download->size = get->size;
@@ -168,6 +169,7 @@ static int fetch_next(struct stream *stream, struct slot *slot, struct mr_error 
         memset(fetch, 0, sizeof(*fetch));
         fetch->bucket = stream->get->bucket;
         fetch->key = stream->get->key;
+        fetch->version_id = stream->get->version_id;
         fetch->transport = stream->client->settings.transport;
         memcpy(fetch->if_match, stream->if_match, sizeof(fetch->if_match));
         fetch->offset = mr_plan_offset(&stream->plan, stream->next);
@@ -259,6 +261,7 @@ static int get_fd_run(struct stream *stream, struct mr_error *err)
 static int get_fd_plan(struct stream *stream, struct mr_error *err)
 {
         const struct mr_get_fd *get = stream->get;
+        struct mr_head asked = {.bucket = get->bucket, .key = get->key, .version_id = get->version_id};
         struct mr_object_info head = {0};
         int rv = 0;
 
@@ -268,7 +271,7 @@ static int get_fd_plan(struct stream *stream, struct mr_error *err)
                 stream->info.size = (uint64_t)get->size;
                 mr_etag_quote(stream->if_match, get->etag);
         } else {
-                rv = mr_head(stream->client, get->bucket, get->key, &head, err);
+                rv = mr_head_version(stream->client, &asked, &head, err);
                 if (rv != 0)
                         return rv;
                 stream->info = head;

@@ -18,6 +18,7 @@ struct mr_lister {
         struct mr_client *client;
         char *bucket, *prefix, *delimiter, *start_after, *token;
         unsigned page_size;
+        bool versions;
         struct mr_page *page; /* being handed out */
         size_t at;
         struct mr_wait wait;
@@ -36,6 +37,7 @@ static void lister_ask(struct mr_lister *lister, const char *token)
                 .delimiter = lister->delimiter,
                 .start_after = lister->start_after,
                 .page = lister->page_size,
+                .versions = lister->versions,
                 .token = token,
         };
         struct mr_target target = {.wait = &lister->wait, .out = &lister->next, .op = &lister->op};
@@ -66,6 +68,7 @@ int mr_lister_open(struct mr_client *client, const struct mr_list *list, struct 
         lister->client = client;
         lister->rv = 1;
         lister->page_size = list->page;
+        lister->versions = list->versions;
         lister->wait = (struct mr_wait)MR_WAIT_INIT;
         lister->bucket = copy_of(list->bucket, &no_memory);
         lister->prefix = copy_of(list->prefix, &no_memory);

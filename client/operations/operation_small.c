@@ -21,7 +21,8 @@ struct small_op {
         int (*finish)(struct small_op *small); /* reads a 2xx answer into the result; fills its error */
         struct mr_job job;
         char max_keys[16];
-        char *source; /* of a copy */
+        char *source;  /* of a copy */
+        bool versions; /* of a list */
 };
 
 static void small_free(struct mr_op *op)
@@ -146,9 +147,14 @@ int mr_head_start(struct mr_client *client, const struct mr_head *head, struct m
 int mr_head(struct mr_client *client, const char *bucket, const char *key, struct mr_object_info *out,
             struct mr_error *err)
 {
-        struct mr_head head = {.bucket = bucket, .key = key};
+        return mr_head_version(client, &(struct mr_head){.bucket = bucket, .key = key}, out, err);
+}
+
+int mr_head_version(struct mr_client *client, const struct mr_head *head, struct mr_object_info *out,
+                    struct mr_error *err)
+{
         struct mr_result result;
-        int rv = mr_op_await(client, head_begin, &head, &result);
+        int rv = mr_op_await(client, head_begin, head, &result);
 
         *out = result.object;
         if (err != NULL)
@@ -161,13 +167,15 @@ int mr_head(struct mr_client *client, const char *bucket, const char *key, struc
 static int list_finish(struct small_op *small)
 {
         const struct mr_response *response = &small->request.response;
-        int rv = mr_page_read(response->body != NULL ? response->body : "", response->body_len, &small->op.result.page);
+        int rv = mr_page_read(response->body != NULL ? response->body : "", response->body_len, small->versions,
+                              &small->op.result.page);
 
         if (rv == -ENODATA)
                 return mr_failure(&small->op.result.error, -EPROTO,
                                   "a truncated listing does not say where it goes on");
         return rv == 0 ? 0
-                       : mr_failure(&small->op.result.error, rv, "the answer to a listing is not a ListBucketResult");
+                       : mr_failure(&small->op.result.error, rv, "the answer to a listing is not a %s",
+                                    small->versions ? "ListVersionsResult" : "ListBucketResult");
 }
 
 static void small_add(struct small_op *small, const char *name, const char *value)
@@ -179,22 +187,35 @@ static void small_add(struct small_op *small, const char *name, const char *valu
 int mr_list_begin(struct mr_client *client, const void *what, const struct mr_target *target)
 {
         const struct mr_list *list = what;
+        const char *key_marker = list->start_after;
+        char id_marker[MR_VERSION_ID_MAX] = "";
         struct small_op *small;
-        int rv = small_new(client, target, "GET", list->bucket, NULL, list_finish, &small);
+        int rv;
 
+        if (list->versions && list->token != NULL && mr_page_markers(list->token, id_marker, &key_marker) != 0)
+                return -EINVAL;
+        rv = small_new(client, target, "GET", list->bucket, NULL, list_finish, &small);
         if (rv != 0)
                 return rv;
-        mr_request_query(&small->request, "list-type", "2");
+        small->versions = list->versions;
+        if (list->versions)
+                mr_request_query(&small->request, "versions", NULL);
+        else
+                mr_request_query(&small->request, "list-type", "2");
         mr_request_query(&small->request, "encoding-type", "url");
         small_add(small, "prefix", list->prefix);
         small_add(small, "delimiter", list->delimiter);
         snprintf(small->max_keys, sizeof(small->max_keys), "%u", list->page);
         if (list->page != 0)
                 mr_request_query(&small->request, "max-keys", small->max_keys);
-        if (list->token != NULL)
+        if (list->versions) {
+                small_add(small, "key-marker", key_marker);
+                small_add(small, "version-id-marker", id_marker);
+        } else if (list->token != NULL) {
                 small_add(small, "continuation-token", list->token);
-        else
+        } else {
                 small_add(small, "start-after", list->start_after);
+        }
         return small_send(small);
 }
 
@@ -229,26 +250,31 @@ static int copy_finish(struct small_op *small)
                                        : mr_failure(err, -EPROTO, "the answer to a copy is not a CopyObjectResult");
 }
 
+/* /bucket/key[?versionId=id], each part escaped. */
 static char *copy_source(const struct mr_copy *copy)
 {
-        size_t size = 3 * (strlen(copy->source_bucket) + strlen(copy->source_key)) + 4;
-        char *out = malloc(size);
-        int n, m;
+        const char *part[] = {copy->source_bucket, copy->source_key, copy->source_version_id};
+        static const char *const before[] = {"/", "/", "?versionId="};
+        size_t size = sizeof("//?versionId="), at = 0;
+        char *out;
+        int n;
 
-        if (out == NULL)
-                return NULL;
-        out[0] = '/';
-        n = s3_percent_encode(s3_str_of(copy->source_bucket), S3_ENCODE_PATH, out + 1, size - 3);
-        if (n >= 0) {
-                out[1 + n] = '/';
-                m = s3_percent_encode(s3_str_of(copy->source_key), S3_ENCODE_PATH, out + n + 2, size - (size_t)n - 3);
-                if (m >= 0) {
-                        out[n + 2 + m] = '\0';
-                        return out;
+        for (unsigned i = 0; i < 3; i++)
+                size += part[i] != NULL ? 3 * strlen(part[i]) : 0;
+        out = malloc(size);
+        for (unsigned i = 0; i < 3 && out != NULL && part[i] != NULL; i++) {
+                memcpy(out + at, before[i], strlen(before[i]));
+                at += strlen(before[i]);
+                n = s3_percent_encode(s3_str_of(part[i]), i < 2 ? S3_ENCODE_PATH : S3_ENCODE_QUERY, out + at,
+                                      size - at - 1);
+                if (n < 0) {
+                        free(out);
+                        return NULL;
                 }
+                at += (size_t)n;
+                out[at] = '\0';
         }
-        free(out);
-        return NULL;
+        return out;
 }
 
 static int copy_begin(struct mr_client *client, const void *what, const struct mr_target *target)
@@ -306,6 +332,8 @@ static int delete_begin(struct mr_client *client, const void *what, const struct
                 return rv;
         if (del->version_id != NULL)
                 mr_request_query(&small->request, "versionId", mr_op_text(&small->op, del->version_id));
+        if (del->bypass_governance)
+                mr_request_header(&small->request, "x-amz-bypass-governance-retention", "true");
         return small_send(small);
 }
 
@@ -317,9 +345,13 @@ int mr_delete_start(struct mr_client *client, const struct mr_delete *del, struc
 
 int mr_delete(struct mr_client *client, const char *bucket, const char *key, struct mr_error *err)
 {
-        struct mr_delete del = {.bucket = bucket, .key = key};
+        return mr_delete_version(client, &(struct mr_delete){.bucket = bucket, .key = key}, err);
+}
+
+int mr_delete_version(struct mr_client *client, const struct mr_delete *del, struct mr_error *err)
+{
         struct mr_result result;
-        int rv = mr_op_await(client, delete_begin, &del, &result);
+        int rv = mr_op_await(client, delete_begin, del, &result);
 
         if (err != NULL)
                 *err = result.error;

@@ -170,11 +170,13 @@ def head(handle: Any, bucket: str, key: str, version_id: Optional[str]) -> Opera
     return Operation(lambda queue, tag, op: lib.mr_head_start(handle, request, queue, tag, op), finish, (strings, request))
 
 
-def list_page(handle: Any, bucket: str, prefix: str, delimiter: str, start_after: str, token: Optional[str], page: int) -> Operation:
+def list_page(handle: Any, bucket: str, prefix: str, delimiter: str, start_after: str, token: Optional[str], page: int,
+              versions: bool = False) -> Operation:
     """Its answer is a list of Entry, and the token of the next page or None."""
     strings = Strings()
     request = ffi.new("struct mr_list *", {"bucket": strings(bucket), "prefix": strings(prefix), "delimiter": strings(delimiter),
-                                           "start_after": strings(start_after), "token": strings(token), "page": page})
+                                           "start_after": strings(start_after), "token": strings(token), "page": page,
+                                           "versions": versions})
 
     def finish(result: Any) -> Tuple[List[Entry], Optional[str]]:
         if result.code != 0:
@@ -182,7 +184,9 @@ def list_page(handle: Any, bucket: str, prefix: str, delimiter: str, start_after
         entries = []
         for i in range(lib.mr_page_count(result.page)):
             entry = lib.mr_page_entry(result.page, i)
-            entries.append(Entry(text(entry.key), entry.size, float(entry.mtime_s), text(entry.etag), entry.is_prefix))
+            mtime = entry.mtime_ms / 1000 if versions else float(entry.mtime_s)
+            entries.append(Entry(text(entry.key), entry.size, mtime, text(entry.etag), entry.is_prefix, text(entry.version_id), entry.latest,
+                                 entry.marker))
         following = lib.mr_page_token(result.page)
         return entries, text(following) if following != ffi.NULL else None
 
@@ -196,17 +200,20 @@ def _nothing(where: str) -> Callable[[Any], None]:
     return finish
 
 
-def delete(handle: Any, bucket: str, key: str, version_id: Optional[str]) -> Operation:
+def delete(handle: Any, bucket: str, key: str, version_id: Optional[str], bypass_governance: bool = False) -> Operation:
     strings = Strings()
-    request = ffi.new("struct mr_delete *", {"bucket": strings(bucket), "key": strings(key), "version_id": strings(version_id)})
+    request = ffi.new("struct mr_delete *", {"bucket": strings(bucket), "key": strings(key), "version_id": strings(version_id),
+                                             "bypass_governance": bypass_governance})
     return Operation(lambda queue, tag, op: lib.mr_delete_start(handle, request, queue, tag, op), _nothing(f"{bucket}/{key}"),
                      (strings, request))
 
 
-def copy(handle: Any, source_bucket: str, source_key: str, bucket: str, key: str, if_none_match: bool) -> Operation:
+def copy(handle: Any, source_bucket: str, source_key: str, bucket: str, key: str, if_none_match: bool,
+         version_id: Optional[str]) -> Operation:
     strings = Strings()
     request = ffi.new("struct mr_copy *", {"bucket": strings(bucket), "key": strings(key), "source_bucket": strings(source_bucket),
-                                           "source_key": strings(source_key), "if_none_match": if_none_match})
+                                           "source_key": strings(source_key), "if_none_match": if_none_match,
+                                           "source_version_id": strings(version_id)})
     return Operation(lambda queue, tag, op: lib.mr_copy_start(handle, request, queue, tag, op), _nothing(f"{source_bucket}/{source_key}"),
                      (strings, request))
 

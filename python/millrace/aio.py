@@ -148,12 +148,23 @@ class AsyncClient:
             if token is None:
                 return
 
+    async def versions(self, bucket: str, prefix: str = "", *, delimiter: str = "", start_after: str = "", page_size: int = 0) -> AsyncIterator[Entry]:
+        token: Optional[str] = None
+        while True:
+            entries, token = await self._run(
+                lambda handle, token=token: _ops.list_page(handle, bucket, prefix, delimiter, start_after, token, page_size, versions=True))
+            for entry in entries:
+                yield entry
+            if token is None:
+                return
+
     async def put(self, bucket: str, key: str, data: Any, *, content_type: Optional[str] = None, metadata: Optional[Mapping[str, str]] = None,
                   if_none_match: bool = False, if_match: Optional[str] = None, transport: str = "auto") -> PutResult:
         return await self._run(lambda handle: _ops.put(handle, bucket, key, data, content_type, metadata, if_none_match, if_match, transport))
 
-    async def copy(self, source_bucket: str, source_key: str, bucket: str, key: str, *, if_none_match: bool = False) -> None:
-        await self._run(lambda handle: _ops.copy(handle, source_bucket, source_key, bucket, key, if_none_match))
+    async def copy(self, source_bucket: str, source_key: str, bucket: str, key: str, *, if_none_match: bool = False,
+                   version_id: Optional[str] = None) -> None:
+        await self._run(lambda handle: _ops.copy(handle, source_bucket, source_key, bucket, key, if_none_match, version_id))
 
-    async def delete(self, bucket: str, key: str, *, version_id: Optional[str] = None) -> None:
-        await self._run(lambda handle: _ops.delete(handle, bucket, key, version_id))
+    async def delete(self, bucket: str, key: str, *, version_id: Optional[str] = None, bypass_governance: bool = False) -> None:
+        await self._run(lambda handle: _ops.delete(handle, bucket, key, version_id, bypass_governance))

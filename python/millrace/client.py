@@ -3,7 +3,8 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import Any, Callable, Iterable, Iterator, List, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Union
+from xml.etree import ElementTree
 
 from . import _ops
 from ._millrace import ffi, lib
@@ -35,6 +36,10 @@ def _credentials(arg, out):
         return 0
     except Exception:  # pylint: disable=broad-except  # there is no Python caller that could be told
         return -13
+
+
+def _is_tag(element: ElementTree.Element) -> bool:
+    return element.tag.rpartition("}")[2] == "Tag"
 
 
 class _Handle:
@@ -267,6 +272,16 @@ class Client:
             if token is None:
                 return
 
+    def versions(self, bucket: str, prefix: str = "", *, delimiter: str = "", start_after: str = "", page_size: int = 0) -> Iterator[Entry]:
+        """All versions and delete markers in order of their keys, of each key the newest first."""
+        token: Optional[str] = None
+        while True:
+            entries, token = self._run(
+                lambda handle, token=token: _ops.list_page(handle, bucket, prefix, delimiter, start_after, token, page_size, versions=True))
+            yield from entries
+            if token is None:
+                return
+
     def buckets(self) -> List[Bucket]:
         found: List[Bucket] = []
 
@@ -304,13 +319,14 @@ class Client:
         return self._run(lambda handle: _ops.put(handle, bucket, key, data, content_type, metadata, if_none_match, if_match,
                                                  self._transport(transport)))
 
-    def copy(self, source_bucket: str, source_key: str, bucket: str, key: str, *, if_none_match: bool = False) -> None:
-        """The endpoint copies an object of up to 5 GiB."""
-        self._run(lambda handle: _ops.copy(handle, source_bucket, source_key, bucket, key, if_none_match))
+    def copy(self, source_bucket: str, source_key: str, bucket: str, key: str, *, if_none_match: bool = False,
+             version_id: Optional[str] = None) -> None:
+        """The endpoint copies an object of up to 5 GiB. version_id: of the source; onto its own key that makes it the newest again."""
+        self._run(lambda handle: _ops.copy(handle, source_bucket, source_key, bucket, key, if_none_match, version_id))
 
-    def delete(self, bucket: str, key: str, *, version_id: Optional[str] = None) -> None:
-        """A key that does not exist is deleted, too."""
-        self._run(lambda handle: _ops.delete(handle, bucket, key, version_id))
+    def delete(self, bucket: str, key: str, *, version_id: Optional[str] = None, bypass_governance: bool = False) -> None:
+        """A key that does not exist is deleted, too. version_id: that version, or delete marker, for good."""
+        self._run(lambda handle: _ops.delete(handle, bucket, key, version_id, bypass_governance))
 
     def delete_many(self, bucket: str, keys: Sequence[str]) -> List[MillraceError]:
         """Any number of keys. Returns what could not be deleted, as exceptions that name it."""
@@ -323,6 +339,46 @@ class Client:
         self._call(lambda handle, error: lib.mr_delete_many(handle, bucket.encode(), ffi.cast("char const * const *", array), len(keys), note,
                                                             ffi.NULL, error), bucket)
         return failed
+
+    # ---- beside objects and buckets -------------------------------------------------------------------------
+
+    def sub_resource(self, method: str, bucket: str, key: Optional[str], name: str, body: Optional[bytes] = None, *,
+                     version_id: Optional[str] = None, bypass_governance: bool = False) -> bytes:
+        """GET, PUT or DELETE of what S3 keeps beside an object (or, without a key, a bucket) as XML: "tagging", "retention", "legal-hold",
+        "object-lock", "versioning", "lifecycle" … Returns the answer as it is."""
+        strings, document = Strings(), ffi.new("struct mr_document *")
+        data = ffi.from_buffer(body) if body is not None else ffi.NULL
+        what = ffi.new("struct mr_sub_resource *", {
+            "method": strings(method), "bucket": strings(bucket), "key": strings(key), "name": strings(name), "version_id": strings(version_id),
+            "body": data, "len": len(body) if body is not None else 0, "bypass_governance": bypass_governance})
+        try:
+            self._call(lambda handle, error: lib.mr_sub_resource(handle, what, document, error), f"{bucket}/{key}" if key else bucket)
+            return bytes(ffi.buffer(document.text, document.len))
+        finally:
+            lib.mr_document_free(document)
+
+    def tags(self, bucket: str, key: Optional[str] = None, *, version_id: Optional[str] = None) -> Dict[str, str]:
+        """Of an object or, without a key, of the bucket."""
+        try:
+            answer = self.sub_resource("GET", bucket, key, "tagging", version_id=version_id)
+        except MillraceError as error:
+            if error.s3_code == "NoSuchTagSet":
+                return {}
+            raise
+        return {tag.findtext("{*}Key", ""): tag.findtext("{*}Value", "") for tag in ElementTree.fromstring(answer).iter() if _is_tag(tag)}
+
+    def set_tags(self, bucket: str, key: Optional[str], tags: Mapping[str, str], *, version_id: Optional[str] = None) -> None:
+        """It has exactly these tags afterwards. No key: the bucket's."""
+        if not tags:
+            self.sub_resource("DELETE", bucket, key, "tagging", version_id=version_id)
+            return
+        root = ElementTree.Element("Tagging", xmlns="http://s3.amazonaws.com/doc/2006-03-01/")
+        tag_set = ElementTree.SubElement(root, "TagSet")
+        for name, value in tags.items():
+            tag = ElementTree.SubElement(tag_set, "Tag")
+            ElementTree.SubElement(tag, "Key").text = name
+            ElementTree.SubElement(tag, "Value").text = value
+        self.sub_resource("PUT", bucket, key, "tagging", ElementTree.tostring(root, "utf-8"), version_id=version_id)
 
     # ---- files ----------------------------------------------------------------------------------------------
 

@@ -97,6 +97,9 @@ class Entry:
     mtime: float = 0.0
     etag: str = ""
     is_prefix: bool = False
+    version_id: str = ""            # of a listing of versions, as are the others below
+    latest: bool = False            # the newest of its key
+    marker: bool = False            # a delete marker: without size and ETag
 
 
 @dataclass(frozen=True)

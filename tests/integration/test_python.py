@@ -77,6 +77,47 @@ def test_listings_page(client, bucket):
     assert [entry.key for entry in client.list(bucket, "k1", start_after="k17")] == ["k18", "k19"]
 
 
+def test_versions(client, s3, bucket):
+    s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    first, second = client.put(bucket, "d/k", b"1").version_id, client.put(bucket, "d/k", b"22").version_id
+    client.delete(bucket, "d/k")
+    client.put(bucket, "l", b"333")
+    rows = [(entry.key, entry.version_id, entry.size, entry.latest, entry.marker) for entry in client.versions(bucket, page_size=2)]
+    marker = rows[0][1]
+    assert rows[:3] == [("d/k", marker, 0, True, True), ("d/k", second, 2, False, False), ("d/k", first, 1, False, False)]
+    assert rows[3][0] == "l" and rows[3][2:] == (3, True, False) and len(rows) == 4
+    assert [entry.key for entry in client.versions(bucket, delimiter="/")] == ["d/", "l"]
+
+    async def asynchronously():
+        async with millrace.AsyncClient(client) as store:
+            return [(e.key, e.version_id, e.size, e.latest, e.marker) async for e in store.versions(bucket, page_size=3)]
+    assert asyncio.run(asynchronously()) == rows
+    client.copy(bucket, "d/k", bucket, "d/k", version_id=first)
+    assert client.get(bucket, "d/k") == b"1" and client.get(bucket, "d/k", version_id=second) == b"22"
+    client.delete(bucket, "d/k", version_id=second, bypass_governance=True)
+    with pytest.raises(millrace.NotFound):
+        client.head(bucket, "d/k", version_id=second)
+    assert len(list(client.versions(bucket, "d/"))) == 3
+
+
+def test_tags_and_sub_resources(client, bucket):
+    client.put(bucket, "k", b"1")
+    assert client.tags(bucket, "k") == client.tags(bucket) == {}
+    client.set_tags(bucket, "k", {"a + b": "ü", "empty": ""})
+    assert client.tags(bucket, "k") == {"a + b": "ü", "empty": ""}
+    client.set_tags(bucket, None, {"owner": "me"})
+    assert client.tags(bucket) == {"owner": "me"}
+    client.set_tags(bucket, "k", {})
+    assert client.tags(bucket, "k") == {}
+    with pytest.raises(millrace.NotFound) as missing:
+        client.sub_resource("GET", bucket, None, "lifecycle")
+    assert missing.value.s3_code == "NoSuchLifecycleConfiguration"
+    with pytest.raises(millrace.NotFound):
+        client.tags(bucket, "none")
+    client.sub_resource("PUT", bucket, None, "versioning", b"<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>")
+    assert b"<Status>Enabled</Status>" in client.sub_resource("GET", bucket, None, "versioning")
+
+
 def test_errors_are_what_they_say(client, store, bucket):
     with pytest.raises(FileNotFoundError) as missing:
         client.get(bucket, "nothing")

@@ -16,6 +16,7 @@
 
 #include "cli/cli.h"
 #include "cli/media.h"
+#include "cli/moments.h"
 #include "cli/job_queue.h"
 
 /* ---- paths ----------------------------------------------------------------------------------- */
@@ -103,6 +104,77 @@ static void keys_never_leave_the_folder(void **state)
         assert_int_equal(cli_local_join(out, sizeof(out), "/", "a/"), 0);
         assert_string_equal(out, "/a/");
         assert_int_equal(cli_local_join(out, 6, "dir", "abc"), -ENAMETOOLONG);
+}
+
+static void keys_below_a_key(void **state)
+{
+        static const struct {
+                const char *key, *prefix;
+                bool below;
+        } cases[] = {
+                {"a", "", true},     {"a", "a", true},   {"a/b", "a", true}, {"ab", "a", false},
+                {"a/b", "a/", true}, {"a/", "a/", true}, {"a", "a/", false}, {"b/a", "a", false},
+        };
+
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+                assert_int_equal(cli_key_is_below(cases[i].key, cases[i].prefix), cases[i].below);
+}
+
+/* ---- times ----------------------------------------------------------------------------------- */
+
+static void times_as_people_write_them(void **state)
+{
+        static const struct {
+                const char *text;
+                int64_t ms;
+        } cases[] = {
+                {"2013-05-24", INT64_C(1369346400000)}, /* local, two hours ahead */
+                {"2013-05-24T12:30", INT64_C(1369391400000)},
+                {"2013-05-24 12:30", INT64_C(1369391400000)},
+                {"2013-05-24T12:30:01", INT64_C(1369391401000)},
+                {"2013-05-24 12:30:01", INT64_C(1369391401000)},
+                {"2013-05-24T12:30:01Z", INT64_C(1369398601000)},
+                {"2013-05-24T12:30:01.250Z", INT64_C(1369398601250)},
+                {"2013-05-24T12:30:01+01:00", INT64_C(1369395001000)},
+                {"2013-05-24T12:30:01-01:00", INT64_C(1369402201000)},
+        };
+        static const struct {
+                const char *text;
+                int64_t span_ms;
+        } spans[] = {{"45s", 45000}, {"30m", 1800000}, {"12h", 43200000}, {"3d", 259200000}, {"0s", 0}};
+        static const char *const bad[] = {"",
+                                          "d",
+                                          "3",
+                                          "3w",
+                                          "3dd",
+                                          "-3d",
+                                          "yesterday",
+                                          "2013-02-30",
+                                          "2013-13-01",
+                                          "12:30",
+                                          "36526d",
+                                          "9999999999999s",
+                                          "2013-05-24T12:30Z",
+                                          "2013-05-24T12:30:01ZZ",
+                                          "2013-05-24x"};
+        int64_t ms;
+
+        setenv("TZ", "CEST-2", 1);
+        tzset();
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                assert_int_equal(cli_moment_parse(cases[i].text, 5, true, &ms), 0);
+                assert_int_equal(ms, cases[i].ms);
+        }
+        for (size_t i = 0; i < sizeof(spans) / sizeof(spans[0]); i++) {
+                assert_int_equal(cli_moment_parse(spans[i].text, INT64_C(1369391400000), true, &ms), 0);
+                assert_int_equal(ms, INT64_C(1369391400000) - spans[i].span_ms);
+                assert_int_equal(cli_moment_parse(spans[i].text, INT64_C(1369391400000), false, &ms), 0);
+                assert_int_equal(ms, INT64_C(1369391400000) + spans[i].span_ms);
+        }
+        for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+                assert_int_equal(cli_moment_parse(bad[i], 5, true, &ms), -EINVAL);
+        unsetenv("TZ");
+        tzset();
 }
 
 /* ---- print ----------------------------------------------------------------------------------- */
@@ -364,6 +436,8 @@ int main(void)
                 cmocka_unit_test(names_at_their_limits),
                 cmocka_unit_test(keys_of_files),
                 cmocka_unit_test(keys_never_leave_the_folder),
+                cmocka_unit_test(keys_below_a_key),
+                cmocka_unit_test(times_as_people_write_them),
                 cmocka_unit_test(numbers_in_print),
                 cmocka_unit_test(lines_and_bars),
                 cmocka_unit_test(bars_of_every_width),

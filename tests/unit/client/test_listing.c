@@ -39,6 +39,10 @@ static int note_entry(void *arg, const struct mr_entry *entry)
 
         if (entry->is_prefix)
                 snprintf(found->text + len, sizeof(found->text) - len, "<%s>", entry->key);
+        else if (entry->marker || entry->version_id[0] != '\0')
+                snprintf(found->text + len, sizeof(found->text) - len, "[%s %s%s%s %llu %lld]", entry->key,
+                         entry->version_id, entry->latest ? " latest" : "", entry->marker ? " marker" : "",
+                         (unsigned long long)entry->size, (long long)entry->mtime_ms);
         else
                 snprintf(found->text + len, sizeof(found->text) - len, "[%s %llu %lld %s]", entry->key,
                          (unsigned long long)entry->size, (long long)entry->mtime_s, entry->etag);
@@ -64,7 +68,7 @@ static int note_bucket(void *arg, const struct mr_bucket *bucket)
         return found->stop_after > 0 && --found->stop_after == 0 ? 7 : 0;
 }
 
-enum what { OBJECTS, UPLOADS, BUCKETS };
+enum what { OBJECTS, VERSIONS, UPLOADS, BUCKETS };
 
 static int list(struct pages *pages, enum what what, struct found *found, struct mr_error *err)
 {
@@ -74,10 +78,11 @@ static int list(struct pages *pages, enum what what, struct found *found, struct
         int rv;
 
         found->text[0] = '\0';
+        objects.versions = what == VERSIONS;
         memset(err, 0, sizeof(*err));
         fake_start(&fake, serve_page, pages);
         client = fake_client(&fake, 1);
-        if (what == OBJECTS)
+        if (what == OBJECTS || what == VERSIONS)
                 rv = mr_list(client, &objects, note_entry, found, err);
         else if (what == UPLOADS)
                 rv = mr_uploads(client, "bkt", "p/", note_upload, found, err);
@@ -116,6 +121,55 @@ static void pages_are_put_together_in_order(void **state)
         assert_null(strstr(pages.target[1], "start-after"));
 }
 
+#define VERSION(key, id, latest)                                                                                       \
+        "<Version><Key>" key "</Key><VersionId>" id "</VersionId><IsLatest>" latest "</IsLatest>"                      \
+        "<LastModified>2013-05-24T00:00:00.123Z</LastModified><ETag>&quot;e&quot;</ETag><Size>7</Size></Version>"
+#define MARKER(key, id, latest)                                                                                        \
+        "<DeleteMarker><Key>" key "</Key><VersionId>" id "</VersionId><IsLatest>" latest "</IsLatest>"                 \
+        "<LastModified>2013-05-24T00:00:01.000Z</LastModified></DeleteMarker>"
+
+static void versions_page_by_two_markers(void **state)
+{
+        struct pages pages = {
+                .text = {"<ListVersionsResult><EncodingType>url</EncodingType><IsTruncated>true</IsTruncated>"
+                         "<NextKeyMarker>p/b+c%20</NextKeyMarker><NextVersionIdMarker>v2</NextVersionIdMarker>" MARKER(
+                                 "p/b+c%20", "v3", "true") VERSION("p/b+c%20", "v2", "false") "</ListVersionsResult>",
+                         "<ListVersionsResult><IsTruncated>true</IsTruncated><NextKeyMarker>p/z/</"
+                         "NextKeyMarker>" VERSION("p/b c ", "v1", "false") VERSION(
+                                 "p/c", "null", "true") "<CommonPrefixes>"
+                                                        "<Prefix>p/bb/</Prefix></CommonPrefixes></ListVersionsResult>",
+                         "<ListVersionsResult></ListVersionsResult>"},
+        };
+        struct found found = {0};
+        struct mr_error err;
+
+        assert_int_equal(list(&pages, VERSIONS, &found, &err), 0);
+        assert_string_equal(found.text, "[p/b c  v3 latest marker 0 1369353601000][p/b c  v2 7 1369353600123]"
+                                        "[p/b c  v1 7 1369353600123]<p/bb/>[p/c null latest 7 1369353600123]");
+        assert_string_equal(pages.target[0],
+                            "/bkt?versions=&encoding-type=url&prefix=p%2F&delimiter=%2F&max-keys=2&key-marker=p%2Fa");
+        assert_non_null(strstr(pages.target[1], "&key-marker=p%2Fb%20c%20&version-id-marker=v2"));
+        /* a page that ended with a common prefix */
+        assert_non_null(strstr(pages.target[2], "&key-marker=p%2Fz%2F"));
+        assert_null(strstr(pages.target[2], "version-id-marker"));
+}
+
+static void a_token_of_another_listing_is_refused(void **state)
+{
+        struct mr_list list = {.bucket = "bkt", .versions = true, .token = "nospace"};
+        struct pages pages = {.text = {NULL}};
+        struct mr_client *client;
+        struct mr_error err;
+        struct fake_s3 fake;
+
+        fake_start(&fake, serve_page, &pages);
+        client = fake_client(&fake, 1);
+        assert_int_equal(mr_list(client, &list, note_entry, NULL, &err), -EINVAL);
+        assert_int_equal(fake.requests, 0);
+        mr_client_free(client);
+        fake_stop(&fake);
+}
+
 static void names_stay_as_they_are_where_nothing_was_encoded(void **state)
 {
         struct pages pages = {.text = {"<ListBucketResult><IsTruncated>false</IsTruncated>" ENTRY(
@@ -150,16 +204,19 @@ static void listings_that_lead_nowhere_end(void **state)
         static const char uploads[] = "<ListMultipartUploadsResult><IsTruncated>true</IsTruncated><NextKeyMarker>k"
                                       "</NextKeyMarker><NextUploadIdMarker>i</NextUploadIdMarker>"
                                       "</ListMultipartUploadsResult>";
+        static const char nowhere[] = "<ListVersionsResult><IsTruncated>true</IsTruncated></ListVersionsResult>";
+        static const char versions[] = "<ListVersionsResult><IsTruncated>true</IsTruncated><NextKeyMarker>k"
+                                       "</NextKeyMarker><NextVersionIdMarker>i</NextVersionIdMarker>"
+                                       "</ListVersionsResult>";
         static const char buckets[] = "<ListAllMyBucketsResult><Buckets/><ContinuationToken>t</ContinuationToken>"
                                       "</ListAllMyBucketsResult>";
         static const struct {
                 struct pages pages;
                 enum what what;
         } cases[] = {
-                {{.text = {truncated}}, OBJECTS},
-                {{.text = {same, same}}, OBJECTS},
-                {{.text = {uploads, uploads}}, UPLOADS},
-                {{.text = {buckets, buckets}}, BUCKETS},
+                {{.text = {truncated}}, OBJECTS},        {{.text = {same, same}}, OBJECTS},
+                {{.text = {nowhere}}, VERSIONS},         {{.text = {versions, versions}}, VERSIONS},
+                {{.text = {uploads, uploads}}, UPLOADS}, {{.text = {buckets, buckets}}, BUCKETS},
         };
 
         for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -183,6 +240,11 @@ static void answers_that_are_none_are_refused(void **state)
                 "<ListBucketResult>" ENTRY("a", "-1") "</ListBucketResult>",
                 "<ListBucketResult>" ENTRY("a", "x") "</ListBucketResult>",
                 "<ListBucketResult><EncodingType>url</EncodingType>" ENTRY("%zz", "1") "</ListBucketResult>",
+                "<ListVersionsResult><Version><Key>k</Key><Size>-1</Size></Version></ListVersionsResult>",
+                "<ListVersionsResult><EncodingType>url</EncodingType><NextKeyMarker>%zz</NextKeyMarker>"
+                "</ListVersionsResult>",
+                "<ListVersionsResult><NextKeyMarker>k</NextKeyMarker><NextVersionIdMarker>a b</NextVersionIdMarker>"
+                "</ListVersionsResult>",
                 "<ListBucketResult><EncodingType>url</EncodingType>" ENTRY("a%00b", "1") "</ListBucketResult>",
         };
 
@@ -250,6 +312,7 @@ static void note_failed(void *arg, const char *key, const char *code, const char
 static void deletes_name_what_failed(void **state)
 {
         static const char *const keys[] = {"a<b", "c&d", "e"};
+        static const struct mr_key_version versions[] = {{"a&b", "v<1"}, {"c", NULL}};
         struct pages pages = {
                 .text = {"<DeleteResult><Deleted><Key>a&lt;b</Key></Deleted><Error><Key>c&amp;d</Key><Code>AccessDenied"
                          "</Code><Message>no</Message></Error></DeleteResult>",
@@ -270,6 +333,12 @@ static void deletes_name_what_failed(void **state)
         assert_int_equal(mr_delete_many(client, "bkt", keys, 3, note_failed, &found, &err), -EPROTO);
         assert_int_equal(mr_delete_many(client, "bkt", keys, 0, note_failed, &found, &err), 0);
         assert_int_equal(fake.requests, 2);
+        pages.text[2] = "<DeleteResult/>";
+        assert_int_equal(mr_delete_many_versions(client, "bkt", versions, 2, true, note_failed, &found, &err), 0);
+        assert_non_null(strstr(pages.body, "<Object><Key>a&amp;b</Key><VersionId>v&lt;1</VersionId></Object>"
+                                           "<Object><Key>c</Key></Object>"));
+        assert_int_equal(mr_delete_many_versions(client, "bkt", versions, 0, true, note_failed, &found, &err), 0);
+        assert_int_equal(fake.requests, 3);
         mr_client_free(client);
         fake_stop(&fake);
 }
@@ -316,6 +385,8 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(pages_are_put_together_in_order),
+                cmocka_unit_test(versions_page_by_two_markers),
+                cmocka_unit_test(a_token_of_another_listing_is_refused),
                 cmocka_unit_test(names_stay_as_they_are_where_nothing_was_encoded),
                 cmocka_unit_test(a_listing_ends_when_told_to),
                 cmocka_unit_test(listings_that_lead_nowhere_end),

@@ -609,6 +609,9 @@ static void copies_name_their_source(void **state)
         set_up(&f, 10, 3);
         assert_int_equal(mr_copy(f.client, &copy, &err), 0);
         assert_string_equal(f.store.query, "/old/a%20b/%C3%BC");
+        copy.source_version_id = "v+1/&";
+        assert_int_equal(mr_copy(f.client, &copy, &err), 0);
+        assert_string_equal(f.store.query, "/old/a%20b/%C3%BC?versionId=v%2B1%2F%26");
         tear_down(&f);
 }
 
