@@ -12,6 +12,7 @@
  * bucket_drop.c drops them afterwards, over restarts.
  */
 #include "engine/bucket/bucket.h"
+#include "engine/bucket/bucket_look.h"
 #include "engine/bucket/bucket_queue.h"
 #include "engine/bucket/bucket_text.h"
 #include "engine/txn/txn_util.h"
@@ -103,10 +104,12 @@ struct request {
         struct lp_timer drain;
         unsigned rounds;               /* of draining */
         int result;                    /* to be answered once the bucket is open again */
+        struct eng_bucket_look look;   /* before it is deleted */
 };
 
 static void bucket_free(struct eng_change *change)
 {
+        eng_bucket_look_free(&((struct request *)change)->look);
         free(change);
 }
 
@@ -292,51 +295,24 @@ static void bucket_delete_prepare(struct eng_txn *txn)
                 eng_txn_finish(txn, rv);
 }
 
-/*
- * Something is in the bucket: an object, a version or a delete marker. A key that has versions is
- * looked for by these, since its row may be left out of a listing of objects.
- */
-static void look_into(struct request *req, eng_list_done listed)
+static void look_into(struct request *req, void (*done)(struct eng_bucket_look *look, int rv))
 {
-        struct eng_list_params p = {.bucket = req->bucket.id, .max = 1};
-
-        p.prefix.data = p.delimiter.data = p.after.data = "";
-        eng_list(req->change.store, &p, listed, req);
-}
-
-static void look_for_versions(struct request *req, eng_versions_done listed)
-{
-        struct eng_list_params p = {.bucket = req->bucket.id, .max = 1};
-
-        p.prefix.data = p.delimiter.data = p.after.data = "";
-        if (req->bucket.rules.versioning == ENG_VERSIONING_NEVER)
-                listed(req, 0, NULL, 0, false);
-        else
-                eng_version_list(req->change.store, &p, NULL, listed, req);
+        req->look.store = req->change.store;
+        req->look.bucket = req->bucket.id;
+        req->look.done = done;
+        eng_bucket_look(&req->look);
 }
 
 /* As AWS does: unfinished uploads do not keep a bucket; they end with it. */
-static void versions_looked(void *arg, int rv, const struct eng_version_entry *entries, unsigned count, bool more)
+static void looked_at_last(struct eng_bucket_look *look, int rv)
 {
-        struct request *req = arg;
+        struct request *req = container_of(look, struct request, look);
 
         assert(req->closing && atomic_load(&req->busy) == 0);
         if (rv != 0)
                 back_to_open(req, rv);
-        else if (count > 0)
-                back_to_open(req, -EBUSY);
         else
                 request_submit(req, bucket_delete_prepare, delete_recorded);
-}
-
-static void objects_listed(void *arg, int rv, const struct eng_list_entry *entries, unsigned count, bool more)
-{
-        struct request *req = arg;
-
-        if (rv != 0 || count > 0)
-                back_to_open(req, rv != 0 ? rv : -EBUSY);
-        else
-                look_for_versions(req, versions_looked);
 }
 
 static bool count_changes(struct eng_loop *el, void *arg, struct lp_msg *ack)
@@ -357,7 +333,7 @@ static void counted(struct eng_store *store, void *arg)
         struct request *req = arg;
 
         if (atomic_load(&req->busy) == 0)
-                look_into(req, objects_listed);
+                look_into(req, looked_at_last);
         else if (++req->rounds > DRAIN_ROUNDS)
                 back_to_open(req, -EAGAIN);
         else
@@ -399,25 +375,14 @@ static void begin_delete(struct eng_change *change)
                 eng_change_finish(change, -ENOMEM);
 }
 
-static void looked_for_versions(void *arg, int rv, const struct eng_version_entry *entries, unsigned count, bool more)
+static void looked_first(struct eng_bucket_look *look, int rv)
 {
-        struct request *req = arg;
+        struct request *req = container_of(look, struct request, look);
 
-        assert(!req->closing);
-        if (rv != 0 || count > 0)
-                eng_change_refuse(&req->change, rv != 0 ? rv : -EBUSY);
+        if (rv != 0)
+                eng_change_refuse(&req->change, rv);
         else
                 eng_change_line_up(&req->change);
-}
-
-static void looked(void *arg, int rv, const struct eng_list_entry *entries, unsigned count, bool more)
-{
-        struct request *req = arg;
-
-        if (rv != 0 || count > 0)
-                eng_change_refuse(&req->change, rv != 0 ? rv : -EBUSY);
-        else
-                look_for_versions(req, looked_for_versions);
 }
 
 /*
@@ -433,7 +398,7 @@ static void look_first(struct eng_change *change)
                 return;
         }
         req->bucket = b->bucket;
-        look_into(req, looked);
+        look_into(req, looked_first);
 }
 
 /* ---- asked for ------------------------------------------------------------------------------- */

@@ -46,7 +46,8 @@ struct eng_drop {
         bool behind;                   /* the listing goes on behind those two */
         struct upload *uploads;        /* PAGE */
         unsigned count, next, out;
-        bool more, clean, failed;      /* clean: this walk has found nothing */
+        bool more, failed;
+        bool clean, progress;          /* this walk has found nothing; has ended an upload */
         struct eng_txn txn;            /* the end of a row: of a text, or of the record; under way while ending */
         bool ending;
         const struct eng_name *row;    /* that ends: dead or text */
@@ -193,13 +194,13 @@ static void drop_begin_walk(struct eng_drop *drop)
         drop->behind = false;
         drop->after_len = 0;
         drop->clean = true;
-        drop->failed = false;
+        drop->failed = drop->progress = false;
         list_page(drop);
 }
 
 static void drop_walk_ended(struct eng_drop *drop)
 {
-        if (drop->failed)
+        if (drop->failed || (!drop->clean && !drop->progress)) /* what only one member has is compared first */
                 end_round(drop, true);
         else if (drop->clean)
                 next_text(drop);
@@ -233,6 +234,7 @@ static void aborted(void *arg, int rv)
         drop->out--;
         if (rv != 0 && rv != -ENOENT)
                 drop->failed = true;
+        drop->progress |= rv == 0;
         if (!drop->store->stopping)
                 abort_some(drop);
 }

@@ -210,7 +210,7 @@ static void delete_version(struct delete_txn *del)
         }
         del->head = eng_buf_ref(txn->old);
         eng_name_version(&txn->name, txn->bucket, txn->key, txn->key_len, del->number);
-        eng_txn_lookup(txn, 0, delete_version_found);
+        eng_txn_lookup_all(txn, 0, delete_version_found); /* one of them may know of a hold */
 }
 
 /* ---- the key --------------------------------------------------------------------------------- */

@@ -182,7 +182,7 @@ void eng_key_may_replace(struct eng_key_look *look, void (*done)(struct eng_txn 
         } else if (rows->versions.null_number != 0 && look->rules.versioning != ENG_VERSIONING_ENABLED) {
                 look->done = done;
                 eng_name_version(&txn->name, txn->bucket, txn->key, txn->key_len, rows->versions.null_number);
-                eng_txn_lookup_newest(txn, 0, replaced_found);
+                eng_txn_lookup_all(txn, 0, replaced_found);
                 return;
         }
         done(txn, rv);

@@ -114,9 +114,13 @@ static void key_scan_member_over(struct eng_key_scan *scan)
 {
         const struct eng_view *view = &scan->txn->at->view;
 
+        if (!eng_may_say_absent(view, scan->txn->pg, scan->words.slot)) {
+                key_scan_next(scan);
+                return;
+        }
         if (scan->here.number != 0 || scan->here.above != 0) {
-                if (eng_may_say_absent(view, scan->txn->pg, scan->words.slot))
-                        key_scan_merge(scan);
+                key_scan_merge(scan);
+                eng_words_take(&scan->words, view, scan->txn->pg, 0);
         } else {
                 eng_words_take(&scan->words, view, scan->txn->pg, -ENOENT);
         }
@@ -130,6 +134,8 @@ static void key_scan_came(struct eng_op *op)
 
         assert(scan->txn->state == ENG_TXN_PREPARE);
         if (op->result != 0) {
+                if (op->result == -EBADMSG)
+                        eng_words_take(&scan->words, &scan->txn->at->view, scan->txn->pg, -EBADMSG);
                 key_scan_next(scan);
                 return;
         }
@@ -196,6 +202,7 @@ static void key_scan_next(struct eng_key_scan *scan)
 {
         struct eng_txn *txn = scan->txn;
         unsigned enough = scan->what == ENG_SCAN_UPLOAD ? 1 : 2;
+        bool heard;
         int slot;
 
         if (eng_words_absent(&scan->words, &txn->at->view, txn->pg)) {
@@ -204,7 +211,8 @@ static void key_scan_next(struct eng_key_scan *scan)
         }
         slot = scan->answers >= enough ? -1 : eng_pg_reader(txn->at, txn->pg, scan->words.asked);
         if (slot < 0) {
-                scan->done(scan, scan->answers > 0 ? key_scan_settle(scan) : -EHOSTDOWN);
+                heard = scan->answers > 0 && eng_words_heard(&scan->words, &txn->at->view, txn->pg, enough);
+                scan->done(scan, heard ? key_scan_settle(scan) : -EHOSTDOWN);
                 return;
         }
         scan->words.slot = (unsigned)slot;

@@ -259,7 +259,7 @@ static void extras_key_found(struct eng_txn *txn, int rv)
                 eng_txn_finish(txn, -ENOENT);
         } else {
                 eng_name_version(&txn->name, txn->bucket, txn->key, txn->key_len, number);
-                eng_txn_lookup_newest(txn, ENG_OP_WANT_INLINE, extras_row_found);
+                eng_txn_lookup_all(txn, ENG_OP_WANT_INLINE, extras_row_found); /* one of them may know of a retention */
         }
 }
 

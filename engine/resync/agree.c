@@ -8,7 +8,8 @@
  * word (I6). A name is taken away from a member only if all members of the group answered.
  *
  * Of a version the key's head is a voice, too: what it says decides where members are as many. If
- * the head names a version that is not there, it is written anew under the same lock.
+ * the head names a version that is not there, it is written anew under the same lock. A head is there
+ * as long as its key has versions, whatever most members say.
  */
 #include "engine/object/version.h"
 #include "engine/resync/resync.h"
@@ -224,6 +225,33 @@ static bool agree_asks_head(struct eng_agree *agree, eng_mask have)
         return true;
 }
 
+static void agree_versions_found(struct eng_key_scan *scan, int rv)
+{
+        struct eng_agree *agree = container_of(scan, struct eng_agree, next);
+
+        agree->has_versions = rv == 0;
+        if (rv == 0 || rv == -ENOENT)
+                agree_decide(agree);
+        else
+                eng_txn_finish(&agree->txn, rv);
+}
+
+/* True: whether versions of the key are left is asked for, before its head is taken away. */
+static bool agree_asks_versions(struct eng_agree *agree, eng_mask have)
+{
+        struct fmt_head versions;
+
+        if (agree->versions_asked || !eng_outvoted(have, agree->absent) ||
+            !eng_value_head_field(agree->value->data, agree->value->len, &versions))
+                return false;
+        agree->versions_asked = true;
+        agree->next.what = ENG_SCAN_NEWEST;
+        agree->next.skip = UINT64_MAX;
+        agree->next.done = agree_versions_found;
+        eng_key_scan_start(&agree->next, &agree->txn);
+        return true;
+}
+
 static void agree_decide(struct eng_agree *agree)
 {
         struct eng_txn *txn = &agree->txn;
@@ -235,10 +263,10 @@ static void agree_decide(struct eng_agree *agree)
                 eng_txn_finish(txn, 0);
                 return;
         }
-        if (agree_asks_head(agree, have))
+        if (agree_asks_head(agree, have) || agree_asks_versions(agree, have))
                 return;
         agree->differed = (agree->other | agree->absent) != 0;
-        agree->keep = !eng_outvoted(have, agree->absent) && !agree->head_denies;
+        agree->keep = (!eng_outvoted(have, agree->absent) && !agree->head_denies) || agree->has_versions;
         if (agree->keep)
                 agree->change = agree->other | agree->absent | agree->damaged;
         else if ((all & ~(have | agree->absent)) == 0)

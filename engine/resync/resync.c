@@ -6,7 +6,8 @@
  * name comes between; changes before and after reach the drive by themselves, because it is written
  * to as members are.
  *
- * What the drive has is taken from it only if the members agree that the name is not there
+ * The copy has a number above all others, so what is copied is the newest of what all members have:
+ * else one member's old row would become the one that counts. What the drive has is taken from it only if the members agree that the name is not there
  * (eng_words_absent()). Where one says so and another has something that cannot be read, the name
  * stays as it is, and the drive has not caught up (I6).
  */
@@ -212,7 +213,7 @@ static void resync_prepare(struct eng_txn *txn)
                 return;
         }
         txn->name = resync->name;
-        eng_txn_lookup(txn, ENG_OP_WANT_INLINE, members_have);
+        eng_txn_lookup_all(txn, ENG_OP_WANT_INLINE, members_have);
 }
 
 static void done(struct eng_txn *txn)

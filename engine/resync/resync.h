@@ -50,6 +50,7 @@ struct eng_agree {
         eng_mask asked, same, other, absent, damaged, change;
         bool keep;                     /* the name is to be there */
         bool head_asked, head_denies;  /* of a version: its key's head was looked up; it says that there is no such version */
+        bool versions_asked, has_versions; /* of a head that most members lack: versions of its key were looked for; are there */
         struct eng_key_scan next;      /* the newest version that is left, where the head names one that is gone */
         uint64_t seq;                  /* of the value */
         struct eng_buf *value, *bytes; /* that counts, and its inline bytes */

@@ -114,6 +114,7 @@ static void follow_head(struct eng_lookup *lookup, const struct fmt_head *versio
         int rv = number == 0 ? -ENOENT : name_other_row(lookup, number);
 
         assert(lookup->which == ENG_LOOKUP_NEWEST || lookup->which == ENG_LOOKUP_NULL);
+        lookup->head_slot = lookup->words.slot;
         eng_buf_unref(lookup->value);
         eng_buf_unref(lookup->bytes);
         lookup->value = lookup->bytes = NULL;
@@ -125,13 +126,20 @@ static void follow_head(struct eng_lookup *lookup, const struct fmt_head *versio
                 look_for(lookup);
 }
 
-/* All agree that the row is not there. A version that a head named was deleted in between (V12). */
+/*
+ * All agree that the row is not there. A version that a head named was deleted in between, or that
+ * member's head is an old one: others are asked first (V12).
+ */
 static void lookup_absent(struct eng_lookup *lookup)
 {
-        if (lookup->heads == 0 || lookup->name.data[0] != FMT_SPACE_VERSION || name_other_row(lookup, 0) != 0)
+        if (lookup->heads == 0 || lookup->name.data[0] != FMT_SPACE_VERSION || name_other_row(lookup, 0) != 0) {
                 lookup_finish(lookup, -ENOENT);
-        else
-                look_for(lookup);
+                return;
+        }
+        lookup->doubted |= eng_bit(lookup->head_slot);
+        if (lookup->heads > 1)
+                eng_upkeep_group(lookup->store, lookup->pg);
+        look_for(lookup);
 }
 
 /* Whether a version that was found is the one whose id was given. */
@@ -196,7 +204,9 @@ static void try_next(struct eng_lookup *lookup)
                 lookup_absent(lookup);
                 return;
         }
-        slot = eng_pg_reader(lookup->at, lookup->pg, words->asked);
+        slot = eng_pg_reader(lookup->at, lookup->pg, words->asked | lookup->doubted);
+        if (slot < 0)
+                slot = eng_pg_reader(lookup->at, lookup->pg, words->asked);
         if (slot < 0) {
                 lookup_finish(lookup, eng_words_unsure(lookup->at, lookup->pg, words));
                 return;

@@ -295,19 +295,27 @@ static void keep_unread(struct eng_txn *txn, struct eng_buf *value)
         }
 }
 
-/* Of what several members have the value of the highest number. */
+/* Of what several members have the value of the highest number counts. */
+static bool is_newest(const struct eng_txn *txn, const struct eng_buf *value)
+{
+        return txn->lookup_found == 0 || eng_value_head(value->data)->seq > eng_value_head(txn->old->data)->seq;
+}
+
 static void keep_found(struct eng_txn *txn, struct eng_op *op)
 {
-        if (txn->lookup_found++ > 0 && eng_value_head(op->lookup.value->data)->seq <= eng_value_head(txn->old->data)->seq) {
+        if (!is_newest(txn, op->lookup.value)) {
                 eng_buf_unref(op->lookup.value);
                 eng_buf_unref(op->lookup.bytes);
-                return;
+        } else {
+                eng_buf_unref(txn->old);
+                eng_buf_unref(txn->old_bytes);
+                txn->old = op->lookup.value;
+                txn->old_bytes = op->lookup.bytes;
         }
-        eng_buf_unref(txn->old);
-        eng_buf_unref(txn->old_bytes);
-        txn->old = op->lookup.value;
-        txn->old_bytes = op->lookup.bytes;
+        txn->lookup_found++;
 }
+
+static void lookup_ask(struct eng_txn *txn, unsigned flags);
 
 static void lookup_done(struct eng_op *op)
 {
@@ -315,25 +323,55 @@ static void lookup_done(struct eng_op *op)
 
         assert(is_preparing(txn));
         eng_step_ends(txn->at, ENG_STEP_LOOKUP, op->submitted);
-        if (op->result == 0) {
-                keep_found(txn, op);
-                if (txn->lookup_found == txn->lookup_wanted)
-                        txn->looked_up(txn, 0);
-                else
-                        lookup_next(txn);
+        if (op->result == 0 && op->flags != txn->lookup_flags && is_newest(txn, op->lookup.value)) {
+                eng_buf_unref(op->lookup.value);
+                lookup_ask(txn, txn->lookup_flags); /* with its bytes */
                 return;
         }
-        keep_unread(txn, op->lookup.value); /* found, but its bytes are damaged */
-        eng_buf_unref(op->lookup.bytes);
+        if (op->result == 0) {
+                keep_found(txn, op);
+        } else {
+                keep_unread(txn, op->lookup.value); /* found, but its bytes are damaged */
+                eng_buf_unref(op->lookup.bytes);
+        }
         eng_words_take(&txn->words, &txn->at->view, txn->pg, op->result);
-        lookup_next(txn);
+        if (op->result == 0 && txn->lookup_found == txn->lookup_wanted)
+                txn->looked_up(txn, 0);
+        else
+                lookup_next(txn);
+}
+
+/* The member that was chosen last. */
+static void lookup_ask(struct eng_txn *txn, unsigned flags)
+{
+        struct eng_op *op = &txn->lookup;
+
+        memset(op, 0, sizeof(*op));
+        op->kind = ENG_OP_LOOKUP;
+        op->flags = flags;
+        op->epoch = txn->at->view.epoch;
+        op->done = lookup_done;
+        op->lookup.name = txn->name.data;
+        op->lookup.name_len = txn->name.len;
+        eng_drive_submit(txn->store->members[txn->words.slot].drive, op);
+}
+
+/* Nobody is left to be asked, and the name is not absent. */
+static int lookup_result(struct eng_txn *txn)
+{
+        if (txn->lookup_found == 0)
+                return eng_words_unsure(txn->at, txn->pg, &txn->words);
+        if (!eng_words_heard(&txn->words, &txn->at->view, txn->pg, txn->lookup_wanted))
+                return -EHOSTDOWN;
+        if (txn->lookup_wanted == 1 || txn->unread == NULL || !is_newest(txn, txn->unread))
+                return 0;
+        eng_upkeep_group(txn->store, txn->pg);
+        return -EHOSTDOWN;
 }
 
 static void lookup_next(struct eng_txn *txn)
 {
         struct eng_words *words = &txn->words;
-        struct eng_op *op = &txn->lookup;
-        unsigned flags = op->flags;
         int slot;
 
         if (eng_words_absent(words, &txn->at->view, txn->pg)) {
@@ -342,20 +380,13 @@ static void lookup_next(struct eng_txn *txn)
         }
         slot = eng_pg_reader(txn->at, txn->pg, words->asked);
         if (slot < 0) {
-                txn->looked_up(txn, txn->lookup_found > 0 ? 0 : eng_words_unsure(txn->at, txn->pg, words));
+                txn->looked_up(txn, lookup_result(txn));
                 return;
         }
         assert((words->asked & eng_bit((unsigned)slot)) == 0);
         words->slot = (unsigned)slot;
         words->asked |= eng_bit(words->slot);
-        memset(op, 0, sizeof(*op));
-        op->kind = ENG_OP_LOOKUP;
-        op->flags = flags;
-        op->epoch = txn->at->view.epoch;
-        op->done = lookup_done;
-        op->lookup.name = txn->name.data;
-        op->lookup.name_len = txn->name.len;
-        eng_drive_submit(txn->store->members[slot].drive, op);
+        lookup_ask(txn, txn->lookup_found == 0 ? txn->lookup_flags : txn->lookup_flags & ~(unsigned)ENG_OP_WANT_INLINE);
 }
 
 static void lookup_begin(struct eng_txn *txn, unsigned flags, unsigned wanted, void (*looked_up)(struct eng_txn *txn, int rv))
@@ -367,7 +398,7 @@ static void lookup_begin(struct eng_txn *txn, unsigned flags, unsigned wanted, v
         eng_words_begin(&txn->words, &txn->at->view, txn->pg);
         eng_buf_unref(txn->unread);
         txn->unread = NULL;
-        txn->lookup.flags = flags;
+        txn->lookup_flags = flags;
         lookup_next(txn);
 }
 
@@ -379,6 +410,11 @@ void eng_txn_lookup(struct eng_txn *txn, unsigned flags, void (*looked_up)(struc
 void eng_txn_lookup_newest(struct eng_txn *txn, unsigned flags, void (*looked_up)(struct eng_txn *txn, int rv))
 {
         lookup_begin(txn, flags, 2, looked_up);
+}
+
+void eng_txn_lookup_all(struct eng_txn *txn, unsigned flags, void (*looked_up)(struct eng_txn *txn, int rv))
+{
+        lookup_begin(txn, flags, ENG_DRIVES_MAX, looked_up);
 }
 
 static int check_etag(const struct eng_condition *c, const struct fmt_value *v)

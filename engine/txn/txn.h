@@ -18,13 +18,16 @@ struct eng_words {
         unsigned slot;                 /* asked last */
         eng_mask members;              /* that spoke and were up when it began */
         eng_mask asked;
+        eng_mask said;                 /* of those: what they have, or have not; not those that could not answer */
         eng_mask absent;               /* of those: it is not there */
         eng_mask damaged;              /* what is there cannot be read */
 };
 /* Nobody was asked yet. */
 void eng_words_begin(struct eng_words *words, const struct eng_view *view, uint32_t pg);
-/* The member asked last answers rv, an error. */
+/* The member asked last answers rv: 0 where it has the name. */
 void eng_words_take(struct eng_words *words, const struct eng_view *view, uint32_t pg, int rv);
+/* Whether so many members have said something, or all that speak and are up where these are fewer. */
+bool eng_words_heard(const struct eng_words *words, const struct eng_view *view, uint32_t pg, unsigned wanted);
 /*
  * Whether members without a name outvote those that have it, or may: the one rule by which it is
  * not there. In a tie it is, since nothing is deleted on one member's word (I6).
@@ -120,6 +123,7 @@ struct eng_txn {
         struct eng_words words;        /* of the last lookup */
         struct eng_name name;
         void (*looked_up)(struct eng_txn *txn, int rv);
+        unsigned lookup_flags;
         unsigned lookup_wanted, lookup_found; /* members that are to have it; that had it */
         struct eng_key_look *look;     /* object/key_rows.h's own: what is being looked up */
         struct eng_buf *unread;        /* value the last lookup found, its bytes damaged; or NULL */
@@ -137,9 +141,12 @@ void eng_txn_unpark(struct eng_config_bucket *bucket);
 void eng_txn_lookup(struct eng_txn *txn, unsigned flags, void (*looked_up)(struct eng_txn *txn, int rv));
 /*
  * The same for a value that a record is built from, which would make one member's old row
- * everybody's: two members that have it are asked where two speak, and the higher number counts.
+ * everybody's: two members are asked where two speak, and the higher number counts. -EHOSTDOWN if
+ * one of them could not answer, or has a newer value whose bytes it cannot read.
  */
 void eng_txn_lookup_newest(struct eng_txn *txn, unsigned flags, void (*looked_up)(struct eng_txn *txn, int rv));
+/* The same of all members that speak: for what may be protected, and for what is copied to others. */
+void eng_txn_lookup_all(struct eng_txn *txn, unsigned flags, void (*looked_up)(struct eng_txn *txn, int rv));
 void eng_txn_append(struct eng_txn *txn);
 /* The loops have stopped around it: frees what it has in flight. */
 void eng_txn_abandon(struct eng_txn *txn);
@@ -194,6 +201,8 @@ struct eng_lookup {
         uint64_t number;               /* among those of its primary */
         bool counted;
         unsigned heads;                /* met so far: one whose version is gone was read too early */
+        eng_mask doubted;              /* members that gave such heads: asked again only after the others */
+        unsigned head_slot;            /* that gave the last one */
 };
 void eng_lookup_start(struct eng_lookup *lookup);
 /* Names the row to be looked up: of the key's newest version (NULL), or of that one. */

@@ -24,11 +24,22 @@ void eng_words_take(struct eng_words *words, const struct eng_view *view, uint32
 {
         eng_mask slot = eng_bit(words->slot);
 
-        assert((words->asked & slot) != 0 && rv != 0);
+        assert((words->asked & slot) != 0);
         if (rv == -EBADMSG)
                 words->damaged |= slot;
         else if (rv == -ENOENT && eng_may_say_absent(view, pg, words->slot))
                 words->absent |= slot;
+        else if (rv != 0)
+                return;
+        words->said |= slot;
+}
+
+bool eng_words_heard(const struct eng_words *words, const struct eng_view *view, uint32_t pg, unsigned wanted)
+{
+        unsigned left = (unsigned)__builtin_popcountll(words->members & eng_speakers(view, pg) & view->up & ~words->said);
+
+        assert((words->said & ~words->asked) == 0);
+        return left == 0 || (unsigned)__builtin_popcountll(words->said) >= wanted;
 }
 
 bool eng_words_absent(const struct eng_words *words, const struct eng_view *view, uint32_t pg)

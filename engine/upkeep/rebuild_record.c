@@ -171,7 +171,7 @@ static void rebuild_looked_up(struct eng_txn *txn, int rv)
         assert(rebuild->patched == NULL);
         if (rv == 0 && has_moved(rebuild, txn->old, &number)) {
                 eng_name_version(&txn->name, txn->bucket, txn->key, txn->key_len, number);
-                eng_txn_lookup(txn, 0, rebuild_looked_up);
+                eng_txn_lookup_newest(txn, 0, rebuild_looked_up);
                 return;
         }
         rebuild->replaced = rv == -ENOENT || (rv == 0 && memcmp(eng_value_head(txn->old->data)->id, eng_value_head(rebuild->value->data)->id, FMT_ID) != 0);
@@ -201,7 +201,7 @@ static void rebuild_prepare(struct eng_txn *txn)
                 return;
         }
         txn->name = container_of(txn, struct eng_rebuild, txn)->name;
-        eng_txn_lookup(txn, 0, rebuild_looked_up);
+        eng_txn_lookup_newest(txn, 0, rebuild_looked_up);
 }
 
 static void rebuild_recorded(struct eng_txn *txn)

@@ -1,0 +1,176 @@
+/*
+ * bucket_look.c - looks whether anything is in a bucket, before it is deleted. Coordinator.
+ *
+ * Each drive is asked for one name of an object and one of a version, of the groups that it speaks
+ * for. A name that any of them has counts: it may be what the others have lost. That there is none
+ * counts only if of each group two members have said so, where two speak. It is asked anew for a
+ * while where members could not answer, as they cannot while an epoch changes.
+ */
+#include "engine/bucket/bucket_look.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LOOK_ROUNDS  40u
+#define LOOK_NS      (50ull * 1000 * 1000)
+#define LOOK_MEMBERS 2u /* of each group, where so many speak */
+
+static void look_round(struct eng_bucket_look *look);
+
+static const struct eng_view *look_view(const struct eng_bucket_look *look)
+{
+        return &look->store->loops[0].view;
+}
+
+static bool spoke_for(const struct eng_bucket_look *look, unsigned slot, uint32_t group)
+{
+        return (look->spoken[(size_t)slot * look->store->pg_words + group / 64] >> group % 64 & 1) != 0;
+}
+
+/* Enough of its members have said something, and have spoken for it all the time. */
+static bool is_heard(const struct eng_bucket_look *look, uint32_t group)
+{
+        const struct eng_view *view = look_view(look);
+        eng_mask speakers = eng_speakers(view, group) & view->up, said = 0, left;
+        unsigned slot;
+
+        for (left = speakers & (look->empty | look->damaged); left != 0; left &= left - 1) {
+                slot = (unsigned)__builtin_ctzll(left);
+                if (spoke_for(look, slot, group))
+                        said |= eng_bit(slot);
+        }
+        return (said & look->empty) != 0 && (said == speakers || (unsigned)__builtin_popcountll(said) >= LOOK_MEMBERS);
+}
+
+static void look_again(struct lp_timer *timer)
+{
+        look_round(container_of(timer, struct eng_bucket_look, timer));
+}
+
+static void look_over(struct eng_bucket_look *look)
+{
+        uint32_t group;
+
+        if (look->found) {
+                eng_upkeep_group(look->store, look->group);
+                look->done(look, -EBUSY);
+                return;
+        }
+        for (group = 0; group < look->store->pg_count; group++)
+                if (!is_heard(look, group))
+                        break;
+        if (group == look->store->pg_count) {
+                look->done(look, 0);
+        } else if (++look->rounds >= LOOK_ROUNDS) {
+                look->done(look, -EAGAIN);
+        } else {
+                look->timer.expired = look_again;
+                lp_timer_start(look->store->loops[0].loop, &look->timer, LOOK_NS);
+        }
+}
+
+static void look_answered(struct eng_op *op);
+
+static void look_ask(struct eng_bucket_look *look, struct eng_look_op *lo)
+{
+        struct eng_op *op = &lo->op;
+
+        memset(op, 0, sizeof(*op));
+        op->kind = ENG_OP_SCAN;
+        op->epoch = look_view(look)->epoch;
+        op->done = look_answered;
+        op->scan.from = look->from[lo->space].data;
+        op->scan.from_len = look->from[lo->space].len;
+        op->scan.to = look->to[lo->space].data;
+        op->scan.to_len = look->to[lo->space].len;
+        op->scan.max = 1;
+        op->scan.pgs = look->spoken + (size_t)lo->slot * look->store->pg_words;
+        op->scan.pg_words = look->store->pg_words;
+        look->out++;
+        eng_drive_submit(look->store->members[lo->slot].drive, op);
+}
+
+static void look_found(struct eng_bucket_look *look, const struct eng_scan_entry *e)
+{
+        struct fmt_value v;
+
+        assert(e->value_len >= sizeof(v));
+        memcpy(&v, (const uint8_t *)(e + 1) + e->name_len, sizeof(v));
+        look->found = true;
+        look->group = v.pg;
+}
+
+static void look_answered(struct eng_op *op)
+{
+        struct eng_look_op *lo = container_of(op, struct eng_look_op, op);
+        struct eng_bucket_look *look = lo->look;
+
+        assert(eng_on_coordinator(look->store) && look->out > 0);
+        if (op->result == -EBADMSG)
+                look->damaged |= eng_bit(lo->slot);
+        else if (op->result == 0 && op->scan.count > 0)
+                look_found(look, (const struct eng_scan_entry *)op->scan.entries->data);
+        else if (op->result == 0 && lo->space == 1)
+                look->empty |= eng_bit(lo->slot);
+        if (op->result == 0)
+                eng_buf_unref(op->scan.entries);
+        if (look->store->stopping)
+                return;
+        if (op->result == 0 && !look->found && lo->space++ == 0)
+                look_ask(look, lo);
+        if (--look->out == 0)
+                look_over(look);
+}
+
+static void look_round(struct eng_bucket_look *look)
+{
+        const struct eng_view *view = look_view(look);
+        struct eng_store *store = look->store;
+        unsigned i;
+
+        memset(look->spoken, 0, (size_t)store->drive_count * store->pg_words * sizeof(*look->spoken));
+        look->empty = look->damaged = 0;
+        look->out = 1; /* this loop's own */
+        for (i = 0; i < store->drive_count; i++) {
+                struct eng_look_op *lo = &look->ops[i];
+
+                if ((view->in & view->up & eng_bit(i)) == 0)
+                        continue;
+                eng_groups_spoken_for(view, store->pg_count, i, look->spoken + (size_t)i * store->pg_words);
+                lo->look = look;
+                lo->slot = i;
+                lo->space = 0;
+                look_ask(look, lo);
+        }
+        if (--look->out == 0)
+                look_over(look);
+}
+
+void eng_bucket_look(struct eng_bucket_look *look)
+{
+        static const enum fmt_space spaces[2] = {FMT_SPACE_OBJECT, FMT_SPACE_VERSION};
+        unsigned i;
+
+        assert(eng_on_coordinator(look->store) && look->out == 0);
+        for (i = 0; i < 2; i++) {
+                eng_name_space(&look->from[i], spaces[i], look->bucket);
+                look->to[i] = look->from[i];
+                eng_name_successor(&look->to[i]);
+        }
+        look->found = false;
+        look->rounds = 0;
+        eng_bucket_look_free(look);
+        look->spoken = calloc((size_t)look->store->drive_count * look->store->pg_words, sizeof(*look->spoken));
+        if (look->spoken == NULL)
+                look->done(look, -ENOMEM);
+        else
+                look_round(look);
+}
+
+void eng_bucket_look_free(struct eng_bucket_look *look)
+{
+        free(look->spoken);
+        look->spoken = NULL;
+}

@@ -1,0 +1,315 @@
+/*
+ * One member has a row that is older than what the others have, or has lost it: its word alone
+ * decides nothing. Each member in turn is the one.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "engine/drive/index.h"
+#include "tests/lib/store_objects.h"
+#include "tests/lib/store_versions.h"
+
+#define KEY    "key"
+#define SMALL  500u
+#define OTHERS 10000u
+
+static const struct eng_bucket_rules enabled = {.versioning = ENG_VERSIONING_ENABLED};
+static const struct eng_bucket_rules locked = {.versioning = ENG_VERSIONING_ENABLED, .lock = true};
+
+static bool all_in(const struct eng_health *h, void *arg)
+{
+        return h->ready && h->writable && h->drives_in == h->drive_count;
+}
+
+/* Of 1 + m drives, each of which has all shards and rows. */
+static void begin(struct sf *sf, unsigned m, uint64_t *bucket, const struct eng_bucket_rules *rules)
+{
+        sf_make(sf, 1 + m, 2);
+        sf->keep_version = true;
+        sf->options.ec_k = 1;
+        sf->options.ec_m = m;
+        assert_int_equal(sf_open(sf, true), 0);
+        assert_true(sf_wait_ready(sf, 20));
+        assert_int_equal(sf_bucket_with(sf, "bucket", rules, bucket), 0);
+}
+
+static void again(struct sf *sf, const char *faults)
+{
+        sf->options.faults = faults;
+        assert_int_equal(sf_open(sf, false), 0);
+        assert_true(sf_wait_health(sf, all_in, NULL, 30));
+}
+
+static void end(struct sf *sf)
+{
+        sf_close(sf);
+        sf_remove(sf);
+}
+
+static struct eng_version put(struct sf *sf, uint64_t bucket, const char *key, uint64_t seed)
+{
+        assert_int_equal(sf_put(sf, 0, bucket, key, seed, SMALL, true, NULL), 0);
+        return sf->put_version;
+}
+
+/* Names that a walk comes to before those that a test is about: the test is quicker. */
+static void put_others(struct sf *sf, uint64_t bucket)
+{
+        char key[16];
+        unsigned i;
+
+        for (i = 0; i < OTHERS; i++) {
+                snprintf(key, sizeof(key), "a%05u", i);
+                assert_int_equal(sf_put(sf, 0, bucket, key, i, 8, true, NULL), 0);
+        }
+}
+
+static bool object_row(const struct sf *sf, unsigned slot, uint64_t bucket, struct sf_row *row)
+{
+        eng_name_object(&row->name, bucket, KEY, strlen(KEY));
+        return sf_get_row(sf, slot, row);
+}
+
+static bool version_row(const struct sf *sf, unsigned slot, uint64_t bucket, const struct eng_version *version, struct sf_row *row)
+{
+        eng_name_version(&row->name, bucket, KEY, strlen(KEY), version->number);
+        return sf_get_row(sf, slot, row);
+}
+
+static void lose_row(const struct sf *sf, unsigned slot, const struct sf_row *row)
+{
+        static struct sf_row gone;
+
+        gone.name = row->name;
+        gone.len = 0;
+        sf_put_row(sf, slot, &gone);
+}
+
+/* A member that does not know of a hold does not let the version go. */
+static void test_a_hold_that_one_member_has_not(void **state)
+{
+        const struct eng_extras_change hold = {.set_hold = true, .extras = {.hold = true}};
+        static struct sf_row old;
+        unsigned slot;
+        struct sf sf;
+
+        for (slot = 0; slot < 2; slot++) {
+                struct eng_deleted deleted;
+                struct eng_version v1;
+                uint64_t bucket;
+
+                begin(&sf, 1, &bucket, &locked);
+                put_others(&sf, bucket);
+                v1 = put(&sf, bucket, KEY, 1);
+                sf_close(&sf);
+                assert_true(version_row(&sf, slot, bucket, &v1, &old));
+                again(&sf, NULL);
+                assert_int_equal(sv_extras(&sf, bucket, KEY, &v1, &hold), 0);
+                sf_close(&sf);
+                sf_put_row(&sf, slot, &old);
+                again(&sf, NULL);
+                assert_int_equal(sv_delete(&sf, bucket, KEY, &v1, &deleted), -EACCES);
+                end(&sf);
+        }
+}
+
+/* Nor does one that does not know of a retention let it be shortened. */
+static void test_a_retention_that_one_member_has_not(void **state)
+{
+        struct eng_extras_change keep = {.set_retention = true, .extras = {.retention = {.mode = ENG_RETENTION_COMPLIANCE}}};
+        static struct sf_row old;
+        unsigned slot;
+        struct sf sf;
+
+        for (slot = 0; slot < 2; slot++) {
+                struct eng_version v1;
+                uint64_t bucket;
+
+                begin(&sf, 1, &bucket, &locked);
+                put_others(&sf, bucket);
+                v1 = put(&sf, bucket, KEY, 1);
+                sf_close(&sf);
+                assert_true(version_row(&sf, slot, bucket, &v1, &old));
+                again(&sf, NULL);
+                keep.extras.retention.until_ms = lp_wall_ms() + 1000000;
+                assert_int_equal(sv_extras(&sf, bucket, KEY, &v1, &keep), 0);
+                sf_close(&sf);
+                sf_put_row(&sf, slot, &old);
+                again(&sf, NULL);
+                keep.extras.retention.until_ms = lp_wall_ms() + 1000;
+                assert_int_equal(sv_extras(&sf, bucket, KEY, &v1, &keep), -EACCES);
+                end(&sf);
+        }
+}
+
+/* A drive that catches up is given the newest value, also where the member that is asked first has an old one. */
+static void test_catching_up_with_the_newest(void **state)
+{
+        static struct sf_row old, row;
+        unsigned slot;
+        struct sf sf;
+
+        for (slot = 0; slot < 2; slot++) {
+                uint64_t bucket;
+
+                begin(&sf, 2, &bucket, NULL);
+                put(&sf, bucket, KEY, 1);
+                sf_close(&sf);
+                assert_true(object_row(&sf, slot, bucket, &old));
+                so_move(&sf, 2, true);
+                assert_int_equal(sf_open(&sf, false), 0);
+                assert_true(sf_wait_health(&sf, so_can_read, NULL, 30));
+                put(&sf, bucket, KEY, 2);
+                sf_close(&sf);
+                sf_put_row(&sf, slot, &old);
+                so_move(&sf, 2, false);
+                again(&sf, NULL);
+                assert_true(sf_wait_health(&sf, so_whole, NULL, 30));
+                sf_close(&sf);
+                assert_true(object_row(&sf, 2, bucket, &row));
+                assert_true(object_row(&sf, 1 - slot, bucket, &old));
+                assert_memory_equal(((const struct fmt_value *)row.value)->id, ((const struct fmt_value *)old.value)->id, FMT_ID);
+                again(&sf, NULL);
+                assert_int_equal(sf_get(&sf, 0, bucket, KEY, 2, SMALL), 0);
+                end(&sf);
+        }
+}
+
+/* A head that names a version which was deleted hides the others only until another member is asked. */
+static void test_an_old_head_does_not_hide_the_key(void **state)
+{
+        static struct sf_row old;
+        unsigned slot, loop;
+        struct sf sf;
+
+        for (slot = 0; slot < 2; slot++) {
+                struct eng_deleted deleted;
+                struct eng_version v2;
+                uint64_t bucket;
+
+                begin(&sf, 1, &bucket, &enabled);
+                put_others(&sf, bucket);
+                put(&sf, bucket, KEY, 1);
+                v2 = put(&sf, bucket, KEY, 2);
+                sf_close(&sf);
+                assert_true(object_row(&sf, slot, bucket, &old));
+                again(&sf, NULL);
+                assert_int_equal(sv_delete(&sf, bucket, KEY, &v2, &deleted), 0);
+                sf_close(&sf);
+                sf_put_row(&sf, slot, &old);
+                again(&sf, NULL);
+                for (loop = 0; loop < sf.loop_count; loop++)
+                        assert_int_equal(sf_get(&sf, loop, bucket, KEY, 1, SMALL), 0);
+                end(&sf);
+        }
+}
+
+/* Where two are to be asked, one that cannot answer is not passed over. */
+static void test_a_member_that_cannot_answer(void **state)
+{
+        static const char *const faults[] = {"again:op=lookup,slot=0", "again:op=lookup,slot=1", "again:op=scan,slot=0",
+                                             "again:op=scan,slot=1"};
+        struct eng_deleted deleted;
+        struct eng_version v2;
+        uint64_t bucket;
+        struct sf sf;
+        unsigned i;
+
+        begin(&sf, 1, &bucket, &enabled);
+        put(&sf, bucket, KEY, 1);
+        v2 = put(&sf, bucket, KEY, 2);
+        for (i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
+                sf_close(&sf);
+                again(&sf, faults[i]);
+                assert_int_equal(sf_get(&sf, 0, bucket, KEY, 2, SMALL), 0);
+                if (i < 2)
+                        assert_int_equal(sf_put(&sf, 0, bucket, KEY, 3, SMALL, true, NULL), -EHOSTDOWN);
+                assert_int_equal(sv_delete(&sf, bucket, KEY, &v2, &deleted), -EHOSTDOWN);
+        }
+        sf_close(&sf);
+        again(&sf, NULL);
+        assert_int_equal(sv_delete(&sf, bucket, KEY, &v2, &deleted), 0);
+        end(&sf);
+}
+
+/* Two of three members have lost a head: as long as there are versions, it is given back. */
+static void test_a_head_that_most_have_lost(void **state)
+{
+        static struct sf_row row;
+        unsigned slot;
+        struct sf sf;
+
+        for (slot = 0; slot < 3; slot++) {
+                struct eng_verify_report report;
+                struct eng_version v1;
+                uint64_t bucket;
+                unsigned i;
+
+                begin(&sf, 2, &bucket, &enabled);
+                v1 = put(&sf, bucket, KEY, 1);
+                put(&sf, bucket, KEY, 2);
+                sf_close(&sf);
+                assert_true(object_row(&sf, slot, bucket, &row));
+                for (i = 0; i < 3; i++)
+                        if (i != slot)
+                                lose_row(&sf, i, &row);
+                again(&sf, NULL);
+                assert_true(sf_wait_health(&sf, so_whole, NULL, 30));
+                so_verify(&sf, &report);
+                assert_int_equal(sf_get(&sf, 0, bucket, KEY, 2, SMALL), 0);
+                assert_int_equal(sf_get_version(&sf, bucket, KEY, &v1, 1, SMALL), 0);
+                sf_close(&sf);
+                for (i = 0; i < 3; i++)
+                        assert_true(object_row(&sf, i, bucket, &row));
+                sf_remove(&sf);
+        }
+}
+
+/* What one member alone has keeps a bucket: what is in a deleted one is discarded. */
+static void test_a_bucket_that_seems_empty(void **state)
+{
+        static struct sf_row row;
+        unsigned slot;
+        struct sf sf;
+
+        for (slot = 0; slot < 2; slot++) {
+                uint64_t bucket;
+                bool existed;
+
+                begin(&sf, 1, &bucket, NULL);
+                put(&sf, bucket, KEY, 1);
+                sf_close(&sf);
+                assert_true(object_row(&sf, slot, bucket, &row));
+                lose_row(&sf, slot, &row);
+                again(&sf, NULL);
+                assert_int_equal(sf_bucket_delete(&sf, "bucket"), -EBUSY);
+                assert_true(sf_wait_health(&sf, so_whole, NULL, 30));
+                assert_int_equal(sf_get(&sf, 0, bucket, KEY, 1, SMALL), 0);
+                assert_int_equal(sf_delete(&sf, 0, bucket, KEY, &existed), 0);
+                assert_int_equal(sf_bucket_delete(&sf, "bucket"), 0);
+                end(&sf);
+        }
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_a_hold_that_one_member_has_not),
+                cmocka_unit_test(test_a_retention_that_one_member_has_not),
+                cmocka_unit_test(test_catching_up_with_the_newest),
+                cmocka_unit_test(test_an_old_head_does_not_hide_the_key),
+                cmocka_unit_test(test_a_member_that_cannot_answer),
+                cmocka_unit_test(test_a_head_that_most_have_lost),
+                cmocka_unit_test(test_a_bucket_that_seems_empty),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
