@@ -49,12 +49,24 @@ static void look_again(struct lp_timer *timer)
         look_round(container_of(timer, struct eng_bucket_look, timer));
 }
 
+/* Another member of that group says that there is nothing. */
+static bool is_denied(const struct eng_bucket_look *look)
+{
+        eng_mask left = look->empty;
+
+        for (; left != 0; left &= left - 1)
+                if (spoke_for(look, (unsigned)__builtin_ctzll(left), look->group))
+                        return true;
+        return false;
+}
+
 static void look_over(struct eng_bucket_look *look)
 {
         uint32_t group;
 
         if (look->found) {
-                eng_upkeep_group(look->store, look->group);
+                if (is_denied(look))
+                        eng_upkeep_group(look->store, look->group);
                 look->done(look, -EBUSY);
                 return;
         }
