@@ -14,7 +14,7 @@
 #   tsan          unit tests and a smoke test, TSan      tidy          make tidy without the static analyzer, beside the others from the unit tests on
 #   fuzz          each fuzz target for a few seconds
 # The last line is the sum: 'N passed, N failed', with ', N skipped' where something was. Exit status 1 if anything failed or nothing ran.
-# What processors can do meanwhile is done beside the release build's tests, which mostly wait: the guest of rdma, the other builds, tidy.
+# What processors can do meanwhile is done beside the release build's tests, which mostly wait: the guest of rdma, the other builds, tidy, the simulators.
 # BUILD_ROOT (default build) is where builds go; CRASH_SECONDS, POWER_POINTS and FUZZ_SECONDS bound those three.
 # CHECK_SECONDS (default: no limit) bounds the whole: what has not begun by then is skipped, and named as that, so that a machine that is
 # slow today gives an answer about what matters most, in time. What is skipped of unit (release), integration (release), crash, rdma and the
@@ -36,18 +36,21 @@ ASAN_WITHOUT="test_bench test_bench_programs test_bench_transport test_tools"
 TSAN_WITHOUT=${TSAN_WITHOUT-test_unreadable_store test_index_rot test_full test_reclaim_property test_lost test_version_list test_words}
 # Which of integration's tests run under ASan: not those that fill disks or take long for what they find. make check-long runs the former so.
 ASAN_TESTS=${ASAN_TESTS-not slow and not client}
+# Of the tests in the guest, which emulates a machine: most of them with one of the three ways to grant rights. check-long runs them with all.
+RDMA_TESTS=${RDMA_TESTS---quick}
 ASAN_TARGETS="unit-bin programs fake-rdma sim-bin"
 TSAN_TARGETS="unit-bin programs"
 PYTHON=build/venv/bin/python
 WORK=$(mktemp -d "${TMPDIR:-/tmp}/millrace-check.XXXXXX")
 COUNTS=$WORK/counts
 STARTED=$SECONDS
-guest= beside= # processes of the stage rdma, and of what is built and looked at beside the others: empty before they were begun
+guest= beside= sims= # processes of the stage rdma, of what is built and looked at beside the others, of the simulators: empty before they were begun
 in_memory= # folder of tests in memory
 trap 'stop_all; rm -rf "$WORK" $in_memory' EXIT
 stop_all() {
         case "$guest" in [0-9]*) kill "$guest" 2>/dev/null ;; esac
         case "$beside" in [0-9]*) kill -- "-$beside" 2>/dev/null ;; esac
+        case "$sims" in [0-9]*) kill -- "-$sims" 2>/dev/null ;; esac
 }
 : >"$COUNTS"
 
@@ -195,6 +198,7 @@ stage_integration() {
         pytests release integration $((JOBS * 3)) tests/integration tests/formats # they wait for flushes, limits and connections
 }
 stage_crash() {
+        sims_begin
         CRASH_SECONDS=$CRASH_SECONDS pytests release crash 0 tests/crash
 }
 stage_power() {
@@ -214,7 +218,7 @@ rdma_begin() {
                 return
         fi
         build release programs wheel rdma-bin || return
-        MILLRACE_BUILD=$BUILD_ROOT/release /usr/bin/python3 tests/rdma/run.py --seconds 1000 --junit "$WORK/rdma.xml" >"$WORK/rdma.log" 2>&1 &
+        MILLRACE_BUILD=$BUILD_ROOT/release /usr/bin/python3 tests/rdma/run.py --seconds 1000 --junit "$WORK/rdma.xml" $RDMA_TESTS >"$WORK/rdma.log" 2>&1 &
         guest=$!
 }
 stage_rdma() {
@@ -312,13 +316,29 @@ histories() {
                 $1 == head {print ($4 == 0), $4, 0, name
                             if ($2 < wanted) print 0, 1, 0, name ": " $2 " of " wanted " histories, no time left"}' "$out" >>"$COUNTS"
 }
-stage_sim() {
+all_histories() {
         histories sim release "$SIM_SEEDS"
         histories sim release $((SIM_SEEDS / 20)) --twice
         histories sim asan $((SIM_SEEDS / 4))
         histories simdrive release "$SIM_DRIVE_SEEDS"
         histories simdrive release $((SIM_DRIVE_SEEDS / 20)) --twice
         histories simdrive asan $((SIM_DRIVE_SEEDS / 10))
+}
+# They keep one core busy, and begin beside the stages that mostly wait.
+sims_begin() {
+        if ! $with_sim || [ -n "$sims" ]; then
+                return
+        fi
+        set -m # a group of its own, so that it can be ended as a whole
+        all_histories >"$WORK/sims.log" 2>&1 &
+        sims=$!
+        set +m
+}
+stage_sim() {
+        sims_begin
+        wait "$sims"
+        sims=over
+        cat "$WORK/sims.log"
 }
 
 deps=true
@@ -337,7 +357,7 @@ if $deps; then
         tools/deps.sh || { echo "deps failed"; exit 1; }
 fi
 with() { case " ${stages[*]} " in *" $1 "*) echo true ;; *) echo false ;; esac; }
-with_rdma=$(with rdma) with_integration=$(with integration) with_tidy=$(with tidy) with_asan=$(with asan) with_tsan=$(with tsan) with_fuzz=$(with fuzz)
+with_rdma=$(with rdma) with_integration=$(with integration) with_tidy=$(with tidy) with_asan=$(with asan) with_tsan=$(with tsan) with_fuzz=$(with fuzz) with_sim=$(with sim)
 for stage in "${stages[@]}"; do
         say "$stage"
         "stage_$stage"
