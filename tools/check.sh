@@ -329,6 +329,8 @@ sims_begin() {
         if ! $with_sim || [ -n "$sims" ]; then
                 return
         fi
+        sims=failed
+        build release sim-bin || return
         set -m # a group of its own, so that it can be ended as a whole
         all_histories >"$WORK/sims.log" 2>&1 &
         sims=$!
@@ -336,6 +338,7 @@ sims_begin() {
 }
 stage_sim() {
         sims_begin
+        [ "$sims" != failed ] || return
         wait "$sims"
         sims=over
         cat "$WORK/sims.log"

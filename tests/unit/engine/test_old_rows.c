@@ -219,11 +219,12 @@ static void test_a_member_that_cannot_answer(void **state)
                                              "again:op=scan,slot=1"};
         struct eng_deleted deleted;
         struct eng_version v2;
-        uint64_t bucket;
+        uint64_t bucket, other;
         struct sf sf;
         unsigned i;
 
         begin(&sf, 1, &bucket, &enabled);
+        assert_int_equal(sf_bucket(&sf, "empty", &other), 0);
         put(&sf, bucket, KEY, 1);
         v2 = put(&sf, bucket, KEY, 2);
         for (i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
@@ -232,11 +233,14 @@ static void test_a_member_that_cannot_answer(void **state)
                 assert_int_equal(sf_get(&sf, 0, bucket, KEY, 2, SMALL), 0);
                 if (i < 2)
                         assert_int_equal(sf_put(&sf, 0, bucket, KEY, 3, SMALL, true, NULL), -EHOSTDOWN);
+                else
+                        assert_int_equal(sf_bucket_delete(&sf, "empty"), -EAGAIN);
                 assert_int_equal(sv_delete(&sf, bucket, KEY, &v2, &deleted), -EHOSTDOWN);
         }
         sf_close(&sf);
         again(&sf, NULL);
         assert_int_equal(sv_delete(&sf, bucket, KEY, &v2, &deleted), 0);
+        assert_int_equal(sf_bucket_delete(&sf, "empty"), 0);
         end(&sf);
 }
 
