@@ -260,7 +260,7 @@ LONG_POINTS ?= 1000000
 check-long: sim-bin ## at most five hours: LONG_POINTS (1,000,000) simulated crashes and faults, then kills, power cuts and clang's static analyzer; goes on where it was stopped
 	tools/check_long.py --build $(O) --points $(LONG_POINTS) --hours 3
 	CRASH_SECONDS=600 POWER_POINTS=3000 CHECK_SECONDS=6900 tools/check.sh --no-deps crash power
-	TSAN_WITHOUT= ASAN_TESTS='not client' RDMA_TESTS= tools/check.sh --no-deps asan tsan rdma
+	TSAN_WITHOUT= ASAN_UNITS_WITHOUT= ASAN_TESTS='not client' RDMA_TESTS= tools/check.sh --no-deps asan tsan rdma
 	tools/tidy.py
 check-fresh: ## builds and runs the demo in a minimal Debian 12 made by debootstrap
 	tools/check_fresh.sh

@@ -33,7 +33,10 @@ JOBS=${JOBS:-$(nproc)}
 # Of integration, these files test other programs than the daemon, and are left to the release build.
 ASAN_WITHOUT="test_bench test_bench_programs test_bench_transport test_tools"
 # Of the unit tests, these take longest under TSan, and are about what disks give back more than about threads: make check-long runs them so.
-TSAN_WITHOUT=${TSAN_WITHOUT-test_unreadable_store test_index_rot test_full test_reclaim_property test_lost test_version_list test_words}
+TSAN_WITHOUT=${TSAN_WITHOUT-test_unreadable_store test_index_rot test_full test_reclaim_property test_lost test_version_list test_words \
+test_rebalance test_index_absent test_hot_add test_verify test_reclaim_segment test_pages_store test_scrub test_fds}
+# These take longest under ASan. check-long runs them so.
+ASAN_UNITS_WITHOUT=${ASAN_UNITS_WITHOUT-test_unreadable_store test_rebalance}
 # Which of integration's tests run under ASan: not those that fill disks or take long for what they find. make check-long runs the former so.
 ASAN_TESTS=${ASAN_TESTS-not slow and not client}
 # Of the tests in the guest, which emulates a machine: most of them with one of the three ways to grant rights. check-long runs them with all.
@@ -126,7 +129,7 @@ unit() {
         beside_begin
         folder_for_units
         if required "unit ($kind)"; then late=--late-fails; fi
-        if [ "$kind" = tsan ]; then without=$TSAN_WITHOUT; fi
+        case "$kind" in tsan) without=$TSAN_WITHOUT ;; asan) without=$ASAN_UNITS_WITHOUT ;; esac
         # most of them wait for each other's threads and for limits
         TMPDIR=$folder python3 tools/unit.py --jobs $((JOBS * 4)) --timeout 600 --seconds "$(left)" $late --counts "$COUNTS" --name "unit ($kind)" \
                 --wrap "$(wrap_for "$kind")" --without "$without" "$BUILD_ROOT/$kind/unit"
@@ -179,7 +182,7 @@ pytests() {
 
 stage_layers() {
         if python3 tools/layers.py; then passed_one layers; else failed_one layers; fi
-        pytests none scripts 0 tests/tools
+        pytests none scripts 4 tests/tools # they wait for limits
 }
 stage_unit() { unit release; }
 # The Python package is the release build's whatever the daemon is. Its tests need PyTorch.
