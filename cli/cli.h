@@ -37,6 +37,7 @@
         X(JSON, "", "json", "", "print JSON: the daemon's answer as it is, or all figures")                            \
         X(FORCE_WITHOUT, "", "force-without", "SLOT,...", "go on without these drives for good: slots, or drive ids")  \
         X(YES, "", "yes", "", "do it, instead of saying what it would mean")                                           \
+        X(CONFIRM, "", "confirm", "TIME", "the time that it is: 2026-01-31T12:00:00Z; without Z it is local")          \
         X(REQUEST, "", "request", "ID", "only this request: the x-amz-request-id of its answer")                       \
         X(OLDER, "", "older", "HOURS", "only uploads begun more than HOURS ago")                                       \
         X(VERSIONS, "", "versions", "", "all versions and delete markers, with their ids")                             \
@@ -115,7 +116,7 @@ struct cli_call {
         char **argv;
         bool recursive, quiet, progress, no_progress, no_clobber, human, force, json, help, version, yes;
         bool versions, bypass_governance, dry_run;
-        const char *content_type, *force_without, *request, *version_id, *from, *to;
+        const char *content_type, *force_without, *confirm, *request, *version_id, *from, *to;
         struct mr_header meta[CLI_META_MAX];
         unsigned meta_count;
         const char *drives[CLI_DRIVES_MAX];
@@ -203,6 +204,7 @@ int cli_admin_scrub_status(struct cli_call *call);
 int cli_admin_scrub_start(struct cli_call *call);
 /* "admin read-only on", "admin maintenance status" ... */
 int cli_admin_switch(struct cli_call *call);
+int cli_admin_lock_clock(struct cli_call *call);
 int cli_admin_support_bundle(struct cli_call *call);
 int cli_admin_trace(struct cli_call *call);
 int cli_admin_uploads_ls(struct cli_call *call);

@@ -122,6 +122,7 @@ static bool show_info(const json_t *info)
 {
         const json_t *drives = json_object_get(info, "drives"), *drive;
         bool ready = cli_json_true(info, "ready"), writable = cli_json_true(info, "writable"), all_in = true;
+        bool frozen = cli_json_true(info, "lock_clock_frozen");
         const char *reason = cli_json_text(info, "reason"), *mode = "";
         char uptime[24];
         size_t i;
@@ -136,6 +137,8 @@ static bool show_info(const json_t *info)
                ready ? "ready" : "NOT READY", writable ? "writable" : "NOT WRITABLE", mode,
                cli_json_true(info, "maintenance") ? ", in maintenance" : "", reason[0] != '\0' ? ": " : "",
                reason);
+        if (frozen)
+                printf("lock clock FROZEN: locks end late, see millrace admin lock-clock\n\n");
         if (json_is_integer(json_object_get(info, "full_in_seconds")))
                 printf("full in    %s, at the pace of the last hours or days\n\n", full_in(info, uptime, sizeof(uptime)));
         printf("  %-8s %10s %10s %10s %10s %10s %10s  %s\n", "drive", "size", "free", "full in", "log", "data", "index", "folder");
@@ -144,7 +147,7 @@ static bool show_info(const json_t *info)
                 show_drive(drive);
                 all_in = all_in && strcmp(cli_json_text(drive, "state"), "in") == 0;
         }
-        return ready && writable && all_in;
+        return ready && writable && all_in && !frozen;
 }
 
 int cli_admin_info(struct cli_call *call)

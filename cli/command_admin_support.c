@@ -20,7 +20,7 @@ static const struct {
 } parts[] = {
         {"support.json", "/admin/v1/support"}, {"info.json", "/admin/v1/info"},     {"drives.json", "/admin/v1/drives"},
         {"heal.json", "/admin/v1/heal"},       {"scrub.json", "/admin/v1/scrub"},   {"verify.json", "/admin/v1/verify"},
-        {"trace.json", "/admin/v1/trace"},
+        {"trace.json", "/admin/v1/trace"},     {"lock-clock.json", "/admin/v1/lock-clock"},
         {"ready.json", "/health/ready"},       {"live.json", "/health/live"},       {"metrics.txt", "/metrics"},
 };
 

@@ -81,7 +81,7 @@ const struct cli_command cli_commands[] = {
          "versions that leaves them, and markers; -f --versions deletes all of these for good.\n",
          CLI_HAS_ENDPOINT | CLI_HAS(QUIET) | CLI_HAS(FORCE) | CLI_HAS(VERSIONS), 1, -1, cli_rb},
         {"admin info", "", "show drives, usage and health of a daemon",
-         "Exit status 1 if the store is not ready, not writable, or a drive is not in use.\n",
+         "Exit status 1 if the store is not ready, not writable, a drive is not in use, or the lock clock is frozen.\n",
          CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(JSON), 0, 0, cli_admin_info},
         {"admin verify", "", "read everything a daemon stores and report damage",
          "Starts a verification, or joins the one that runs, and waits for its end.\n"
@@ -143,6 +143,13 @@ const struct cli_command cli_commands[] = {
         {"admin maintenance status", "", "show whether maintenance is on, and how many requests are under way",
          "Exit status 1 while it is on.\n", CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(QUIET) | CLI_HAS(JSON), 0, 0,
          cli_admin_switch},
+        {"admin lock-clock", "", "show the clock by which retention ends, or confirm the time",
+         "The lock clock does not follow the machine's clock back, or ahead faster than time passes. It is frozen\n"
+         "where the machine's clock was further ahead at the start than the budget allows: then locks end late.\n"
+         "With --confirm it is set to the machine's clock, durably, and has its full budget, if that shows TIME,\n"
+         "give or take a minute: take TIME from elsewhere, not from the machine. Exit status 1 while it is frozen.\n",
+         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(QUIET) | CLI_HAS(JSON) | CLI_HAS(CONFIRM), 0, 0,
+         cli_admin_lock_clock},
         {"admin support-bundle", "[FILE]", "collect what helps to find out what ails a daemon",
          "Writes one .tar.gz: settings, the daemon's last messages, health, drives, heal, scrub and\n"
          "verification, metrics, versions. It has no secrets, no data and no names of objects; messages and\n"

@@ -324,6 +324,9 @@ static int options_take_option(struct cli_call *call, int id, char *value)
         case CLI_OPT_FORCE_WITHOUT:
                 call->force_without = value;
                 return -1;
+        case CLI_OPT_CONFIRM:
+                call->confirm = value;
+                return -1;
         case CLI_OPT_REQUEST:
                 call->request = value;
                 return -1;

@@ -401,7 +401,9 @@ struct fmt_rot {
 
 struct fmt_lock_clock {
         int64_t mark_ms;               /* high-water mark: the lock clock has come so far */
+        int64_t budget_ms;             /* by so much the next start may advance it, 0 to FMT_LOCK_BUDGET_MS; a row that ends before it: all of that */
 };
+#define FMT_LOCK_BUDGET_MS (24ll * 3600 * 1000)
 
 /* ---- epochs ---------------------------------------------------------------------------------- */
 
@@ -611,7 +613,7 @@ _Static_assert(sizeof(struct fmt_field) == 4 && sizeof(struct fmt_retention) == 
                        sizeof(struct fmt_owner) == 16 && sizeof(struct fmt_head) == 32 && sizeof(struct fmt_bucket_rules) == 16,
                "fields");
 _Static_assert(sizeof(struct fmt_text) == 16 && FMT_TEXT_MAX / FMT_TEXT_PIECE < 255, "texts of a bucket");
-_Static_assert(sizeof(struct fmt_lock_clock) == 8, "lock clock");
+_Static_assert(sizeof(struct fmt_lock_clock) == 16 && offsetof(struct fmt_lock_clock, budget_ms) == 8, "lock clock");
 _Static_assert(sizeof(struct fmt_term) == 40, "term");
 _Static_assert(sizeof(struct fmt_epoch_drive) == 24, "drive of an epoch");
 _Static_assert(sizeof(struct fmt_epoch) == 48, "epoch");

@@ -72,6 +72,7 @@ struct eng_options {
         uint64_t full_reserve_bytes;  /* PUTs are refused when a file system has less than this free; 0: 1 GiB or 5 %, the smaller; more for large drives */
         uint64_t drive_wait_ms;       /* how long a start waits for drives it can do without; 0: ENG_DRIVE_WAIT_MS */
         int64_t (*wall_ms)(void);     /* the wall clock as the lock clock sees it, for tests; NULL: lp_wall_ms() */
+        uint64_t (*clock_ns)(void);   /* the monotonic clock, likewise; NULL: lp_clock() */
         const char *faults;           /* test filters to stack on drives, see engine/drive/filter.h; NULL: none */
 };
 
@@ -184,9 +185,14 @@ struct eng_heal_report {
 
 /* The clock by which retention ends. */
 struct eng_lock_state {
+        bool begun;                /* the start has come so far as to know it; else nothing below means anything */
+        bool in_use;               /* some bucket has, or had, versions: there may be locks */
+        bool frozen;               /* the wall clock was ahead at the start by more than the budget: it is not followed until eng_lock_confirm() */
         int64_t now_ms;            /* what it shows */
         int64_t wall_ms;           /* what the wall clock shows */
-        bool frozen;               /* the wall clock was more than a day ahead at the start: it is not followed until eng_lock_confirm() */
+        int64_t frozen_ms;         /* the wall clock at that start; 0: not frozen */
+        int64_t budget_ms;         /* by so much the next start may advance it */
+        int64_t confirmed_ms, before_ms; /* what it was last set to in this run by eng_lock_confirm(), and showed before; 0: never */
 };
 
 struct eng_health {
@@ -395,8 +401,10 @@ int64_t eng_lock_now(struct eng_store *store);
 void eng_lock_read(struct eng_store *store, struct eng_lock_state *out);
 /*
  * The operator's word that the wall clock is right: the lock clock shows it from now on, durably, also
- * where it was ahead. wall_ms: the time that he means. -ESTALE: the wall clock is more than a minute from
- * it; -EINVAL: it is before 1970; errors of drives as for eng_bucket_rules_set().
+ * where it was ahead, and has its full budget. wall_ms: the time that the operator means. Any loop.
+ *   -ESTALE   the wall clock is more than a minute from it
+ *   -ENODATA  no bucket has or had versions: there is no lock clock to be set
+ *   -EINVAL   it is before 1970      errors of the store and of drives as for eng_bucket_rules_set()
  */
 void eng_lock_confirm(struct eng_store *store, int64_t wall_ms, eng_done done, void *arg);
 /*

@@ -155,8 +155,11 @@ static struct admin_answer get_ready(struct admin_request *request)
         reason = why != NULL ? why : health->reason;
         if (*reason == '\0' && read_only)
                 reason = "read-only: its operator has switched off changes";
-        json = json_pack("{s:b, s:b, s:b, s:o, s:i, s:i, s:b, s:o, s:o, s:o}", "ready", ready, "writable",
-                         health->writable && ready && !read_only, "read_only", read_only, "reason", srv_admin_text(reason), "drives_in",
+        if (*reason == '\0' && health->lock.frozen)
+                reason = "the lock clock is frozen: locks end late until millrace admin lock-clock --confirm";
+        json = json_pack("{s:b, s:b, s:b, s:b, s:o, s:i, s:i, s:b, s:o, s:o, s:o}", "ready", ready, "writable",
+                         health->writable && ready && !read_only, "read_only", read_only, "lock_clock_frozen", health->lock.frozen, "reason",
+                         srv_admin_text(reason), "drives_in",
                          (int)health->drives_in, "drives_total", (int)(health->drive_count - health->drives_removed), "healing", health->healing,
                          "objects_below_redundancy", srv_admin_number(health->objects_below), "whole_in_seconds",
                          srv_admin_number(health->heal_seconds_left), "drives", health_drives(health));
@@ -217,10 +220,11 @@ static struct admin_answer get_info(struct admin_request *request)
         srv_forecast_read(source->forecast, &forecast);
         for (i = 0; i < health->drive_count; i++)
                 json_array_append_new(drives, info_drive(&health->drives[i], forecast.drive_s[i]));
-        json = json_pack("{s:s, s:o, s:o, s:b, s:b, s:b, s:b, s:o, s:o, s:o, s:o, s:s, s:o}", "store", health->store_id, "ec",
+        json = json_pack("{s:s, s:o, s:o, s:b, s:b, s:b, s:b, s:b, s:o, s:o, s:o, s:o, s:s, s:o}", "store", health->store_id, "ec",
                          json_sprintf("%u+%u", health->ec_k, health->ec_m), "epoch", srv_admin_number(health->epoch), "ready",
                          health->ready, "writable", health->writable, "read_only", srv_switch_read(source->switches, SRV_READ_ONLY).on,
-                         "maintenance", srv_switch_read(source->switches, SRV_MAINTENANCE).on, "reason", srv_admin_text(health->reason), "buckets",
+                         "maintenance", srv_switch_read(source->switches, SRV_MAINTENANCE).on, "lock_clock_frozen", health->lock.frozen,
+                         "reason", srv_admin_text(health->reason), "buckets",
                          srv_admin_number(health->buckets), "full_in_seconds", admin_seconds_left(forecast.store_s), "drives", drives, "version", MILLRACE_VERSION, "uptime_s",
                          srv_admin_number((uint64_t)(lp_wall_ms() - source->started_ms) / 1000));
         free(health);
@@ -395,6 +399,7 @@ static const struct route {
         {"/admin/v1/start", srv_admin_get_start, srv_admin_post_start},
         {"/admin/v1/read-only", srv_admin_get_read_only, srv_admin_post_read_only},
         {"/admin/v1/maintenance", srv_admin_get_maintenance, srv_admin_post_maintenance},
+        {"/admin/v1/lock-clock", srv_admin_get_lock_clock, srv_admin_post_lock_clock},
         {"/admin/v1/support", srv_admin_get_support, NULL},
         {"/admin/v1/trace", srv_admin_get_trace, NULL},
 };

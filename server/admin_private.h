@@ -142,6 +142,11 @@ struct admin_answer srv_admin_post_read_only(struct admin_request *request);
 struct admin_answer srv_admin_get_maintenance(struct admin_request *request);
 struct admin_answer srv_admin_post_maintenance(struct admin_request *request);
 
+/* ---- admin_lock.c ---- */
+
+struct admin_answer srv_admin_get_lock_clock(struct admin_request *request);
+struct admin_answer srv_admin_post_lock_clock(struct admin_request *request);
+
 /* ---- admin_support.c ---- */
 
 struct admin_answer srv_admin_get_support(struct admin_request *request);

@@ -12,6 +12,7 @@
 #include "server/notify.h"
 
 #include "loop.h"
+#include "s3.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -40,6 +41,8 @@ struct srv_health_log {
         int64_t repair_ended_ms;
         uint64_t below;                       /* objects said to lack shards */
         bool ready, was_ready, writable;
+        bool frozen;                          /* the lock clock */
+        int64_t confirmed_ms;                 /* what it was set to, of the confirmation that was last said */
         char reason[200];
         int64_t started_ms;
 };
@@ -266,6 +269,27 @@ static void say_reclaim(struct srv_health_log *log, const struct eng_health *h, 
         }
 }
 
+/* Whoever reads the log by a program finds times and lengths as NAME=VALUE. */
+static void say_lock_clock(struct srv_health_log *log, const struct eng_lock_state *lock)
+{
+        char time[S3_DATE_ISO_SIZE], other[S3_DATE_ISO_SIZE];
+
+        s3_date_format_iso(lock->now_ms, time);
+        s3_date_format_iso(lock->wall_ms, other);
+        if (lock->frozen && !log->frozen)
+                srv_log(SRV_LOG_WARNING,
+                        "lock clock frozen: lock_time=%s wall_time=%s ahead_s=%lld budget_s=%lld; locks end late until "
+                        "millrace admin lock-clock --confirm",
+                        time, other, (long long)(lock->wall_ms - lock->now_ms) / 1000, (long long)lock->budget_ms / 1000);
+        log->frozen = lock->frozen;
+        if (lock->confirmed_ms == log->confirmed_ms)
+                return;
+        s3_date_format_iso(lock->confirmed_ms, time);
+        s3_date_format_iso(lock->before_ms, other);
+        srv_log(SRV_LOG_WARNING, "lock clock confirmed: lock_time=%s before=%s budget_s=%lld", time, other, (long long)lock->budget_ms / 1000);
+        log->confirmed_ms = lock->confirmed_ms;
+}
+
 struct srv_health_log *srv_health_log_open(void)
 {
         struct srv_health_log *log = calloc(1, sizeof(*log));
@@ -301,6 +325,7 @@ void srv_health_log_say(struct srv_health_log *log, const struct eng_health *hea
         say_unknown_owners(log, health);
         say_scrub(log, health);
         say_ready_changes(log, health, now_ms);
+        say_lock_clock(log, &health->lock);
         say_epoch(log, health, now_ms);
         say_repair(log, health, repair, now_ms);
         say_orphans(log, health, now_ms);

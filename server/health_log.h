@@ -3,9 +3,9 @@
  * store's state.
  *
  * A line for each transition an operator cares about: ready and writable, drives, epochs, recovery,
- * catching up, repair, scrub, reclaim, the search for orphans, lost objects. A line of one kind
- * about one drive comes at most once a minute, with what has happened since the last (transitions
- * that need an operator at once are not held back). The main thread.
+ * catching up, repair, scrub, reclaim, the search for orphans, lost objects, the lock clock. A line of
+ * one kind about one drive comes at most once a minute, with what has happened since the last
+ * (transitions that need an operator at once are not held back). The main thread.
  */
 #ifndef MILLRACE_SERVER_HEALTH_LOG_H
 #define MILLRACE_SERVER_HEALTH_LOG_H

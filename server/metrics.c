@@ -33,6 +33,10 @@ static const struct metric metrics[] = {
         {"millrace_maintenance", GAUGE, "",
          "1: an operator has switched maintenance on: /health/ready answers 503, and answers end their connections.", srv_write_bool,
          IN(maintenance)},
+        {"millrace_lock_clock_frozen", GAUGE, "",
+         "1: the start found the wall clock further ahead than the lock clock may follow: retention ends late until millrace admin "
+         "lock-clock --confirm.",
+         srv_write_bool, IN(health.lock.frozen)},
         {"millrace_changes_active", GAUGE, "", "Requests under way that may change something.", srv_write_u64, IN(gateway.changes_active)},
         {"millrace_full", GAUGE, "",
          "1: PUTs are refused because a drive in use has less free space than its reserve, or no room for a log file.",

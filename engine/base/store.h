@@ -360,9 +360,20 @@ struct eng_events {
 struct eng_lock_clock {
         pthread_mutex_t lock;
         bool begun, frozen;
+        int64_t frozen_ms;             /* the wall clock when it was frozen */
+        int64_t confirmed_ms, before_ms; /* see struct eng_lock_state */
         int64_t mark_ms;               /* the highest time shown */
-        int64_t anchor_ms;             /* it is not ahead of this and what the monotonic clock has advanced since: */
-        uint64_t anchor_ns;            /* lp_clock() */
+        int64_t anchor_ms;             /* it is not ahead of this and what the monotonic clock has advanced since anchor_ns */
+        int64_t budget_ms;             /* at anchor_ns: it has grown since */
+        uint64_t anchor_ns;
+        int64_t gain_ms;               /* of this start: it is ahead by so much once the drives have taken it from the budget */
+};
+
+/* What a write of the mark keeps. */
+struct eng_lock_point {
+        struct fmt_lock_clock kept;
+        uint64_t at_ns;                /* monotonic, when it was so */
+        bool moves, confirmed;         /* moves: the lock clock shows it only when it is durable */
 };
 
 struct eng_store {
@@ -520,10 +531,15 @@ void eng_features_want(struct eng_store *store, uint64_t bits, eng_done done, vo
 
 /* The wall clock as the lock clock sees it. */
 int64_t eng_lock_wall(const struct eng_store *store);
-/* A start: the mark that the drives have kept, or none. Nothing the second time. */
-void eng_lock_begin(struct eng_store *store, bool kept, int64_t mark_ms);
-/* The operator has confirmed this time, and the drives have it. */
-void eng_lock_set(struct eng_store *store, int64_t now_ms);
+/* A start: what the drives have kept; NULL: there was no lock clock yet. Nothing the second time. */
+void eng_lock_begin(struct eng_store *store, const struct fmt_lock_clock *kept);
+/*
+ * What the drives are to keep now: where it is, and what it gains by the start. confirmed_ms: the time
+ * that the operator has confirmed, instead; 0: none.
+ */
+void eng_lock_point(struct eng_store *store, int64_t confirmed_ms, struct eng_lock_point *out);
+/* The drives have it. */
+void eng_lock_reach(struct eng_store *store, const struct eng_lock_point *point);
 
 /* ---- all loops (broadcast.c) ---- */
 

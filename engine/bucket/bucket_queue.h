@@ -32,7 +32,7 @@ struct eng_lock_mark {
         bool kept;                     /* a drive had it at the start, or it was written since */
         bool found, unread;            /* at the start: by some member; some could not be read */
         uint64_t seq;
-        int64_t found_ms;
+        struct fmt_lock_clock found_last; /* of the highest seq */
         struct eng_op op;              /* LOOKUP */
         struct eng_name name;
         eng_mask asked;
@@ -40,7 +40,8 @@ struct eng_lock_mark {
         void *arg;
         struct eng_txn txn;            /* under way while busy */
         bool busy, waiting;            /* waiting: to be written again */
-        int64_t writing_ms, confirmed_ms; /* confirmed_ms: what is to be written instead of the time; 0: nothing */
+        struct eng_lock_point point;   /* what it writes */
+        int64_t confirmed_ms;          /* what is to be written instead of the time; 0: nothing */
         void (*done)(void *arg, int rv);
         void *done_arg;
 };

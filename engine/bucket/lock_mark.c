@@ -1,7 +1,7 @@
 /*
- * lock_mark.c - the mark of the lock clock on the drives: read at the start, written from time to time,
- * before a bucket gets a lock, and when the operator confirms the wall clock
- * (docs/design/bucket-rules.md, L2 to L5). Coordinator.
+ * lock_mark.c - the mark of the lock clock and its budget on the drives: read at the start; written once
+ * the store is open, from time to time then, before a bucket gets a lock, and when the operator confirms
+ * the wall clock (docs/design/bucket-rules.md, L2 to L5, L7). Coordinator.
  */
 #include "engine/bucket/bucket.h"
 #include "engine/bucket/bucket_queue.h"
@@ -32,6 +32,16 @@ static struct eng_lock_mark *lock_mark_of(struct eng_store *store)
 
 static void mark_ask(struct eng_lock_mark *mark);
 
+/* False: it makes no sense. Builds before the budget wrote the mark alone. */
+static bool mark_parse(const struct eng_object *object, struct fmt_lock_clock *out)
+{
+        *out = (struct fmt_lock_clock){.budget_ms = FMT_LOCK_BUDGET_MS};
+        if (object->attrs.len != sizeof(*out) && object->attrs.len != offsetof(struct fmt_lock_clock, budget_ms))
+                return false;
+        memcpy(out, object->attrs.data, object->attrs.len);
+        return out->mark_ms >= 0 && out->budget_ms >= 0 && out->budget_ms <= FMT_LOCK_BUDGET_MS;
+}
+
 static void mark_take(struct eng_lock_mark *mark, const struct eng_buf *value)
 {
         struct fmt_lock_clock kept;
@@ -39,16 +49,15 @@ static void mark_take(struct eng_lock_mark *mark, const struct eng_buf *value)
         uint64_t seq = eng_value_head(value->data)->seq;
 
         eng_value_object(value, NULL, &object);
-        if (object.attrs.len != sizeof(kept)) {
+        if (!mark_parse(&object, &kept)) {
                 mark->unread = true;
                 return;
         }
-        memcpy(&kept, object.attrs.data, sizeof(kept));
         if (mark->found && seq < mark->seq)
                 return;
         mark->found = true;
         mark->seq = seq;
-        mark->found_ms = kept.mark_ms;
+        mark->found_last = kept;
 }
 
 static void mark_answered(struct eng_op *op)
@@ -74,7 +83,9 @@ static void mark_ask(struct eng_lock_mark *mark)
         struct eng_op *op = &mark->op;
 
         if (left == 0) {
-                eng_lock_begin(store, mark->found || mark->unread, mark->found ? mark->found_ms : 0);
+                if (mark->unread && !mark->found)
+                        mark->found_last = (struct fmt_lock_clock){0}; /* nothing ends until the operator confirms */
+                eng_lock_begin(store, mark->found || mark->unread ? &mark->found_last : NULL);
                 mark->kept = mark->found;
                 mark->loaded(mark->arg, 0);
                 return;
@@ -107,9 +118,9 @@ void eng_lock_load(struct eng_store *store, eng_done loaded, void *arg)
 static void mark_prepare(struct eng_txn *txn)
 {
         const struct eng_lock_mark *mark = container_of(txn, struct eng_lock_mark, txn);
-        struct fmt_lock_clock kept = {.mark_ms = mark->writing_ms};
+        const struct fmt_lock_clock *kept = &mark->point.kept;
         struct eng_value_spec spec = {
-                .space = FMT_SPACE_CONFIG, .pg = txn->pg, .mtime_ms = mark->writing_ms, .attrs = &kept, .attrs_len = sizeof(kept)};
+                .space = FMT_SPACE_CONFIG, .pg = txn->pg, .mtime_ms = kept->mark_ms, .attrs = kept, .attrs_len = sizeof(*kept)};
         struct eng_buf *value = eng_value_new(&spec);
         int rv = value == NULL ? -ENOMEM : 0;
 
@@ -127,7 +138,10 @@ static void mark_written(struct eng_txn *txn)
 
         assert(mark->busy);
         mark->busy = false;
-        mark->kept |= txn->result == 0;
+        if (txn->result == 0) {
+                mark->kept = true;
+                eng_lock_reach(mark->store, &mark->point);
+        }
         if (mark->store->stopping)
                 return;
         if (mark->waiting) {
@@ -151,7 +165,7 @@ static void mark_write(struct eng_lock_mark *mark)
                 return;
         }
         lp_timer_stop(mark->store->loops[0].loop, &mark->timer);
-        mark->writing_ms = mark->confirmed_ms != 0 ? mark->confirmed_ms : eng_lock_now(mark->store);
+        eng_lock_point(mark->store, mark->confirmed_ms, &mark->point);
         mark->busy = true;
         memset(txn, 0, sizeof(*txn));
         eng_txn_init(txn, mark->store, 0, &key, 1);
@@ -180,7 +194,7 @@ void eng_lock_start(struct eng_store *store)
         struct eng_lock_mark *mark = lock_mark_of(store);
 
         mark->timer.expired = mark_tick;
-        lp_timer_start(store->loops[0].loop, &mark->timer, MARK_AGAIN_NS);
+        mark_tick(&mark->timer); /* at once: what this start gains is not shown before */
 }
 
 void eng_lock_mark(struct eng_store *store, void (*done)(void *arg, int rv), void *arg)
@@ -228,8 +242,6 @@ static void lock_change_marked(void *arg, int rv)
         struct eng_store *store = lc->change.store;
 
         lock_mark_of(store)->confirmed_ms = 0;
-        if (rv == 0 && lc->confirmed_ms != 0)
-                eng_lock_set(store, lc->confirmed_ms);
         eng_change_finish(&lc->change, rv);
 }
 
@@ -254,11 +266,12 @@ static void lock_change_allowed(void *arg, int rv)
 
 static void lock_change_begin(struct eng_change *change)
 {
-        if (((struct lock_change *)change)->confirmed_ms == 0 && (change->store->coord->features & FMT_FEATURE_VERSIONS) == 0) {
-                eng_change_finish(change, 0); /* no lock was ever set */
-                return;
-        }
-        eng_features_set(change->store, FMT_FEATURE_VERSIONS, lock_change_allowed, change);
+        bool confirms = ((struct lock_change *)change)->confirmed_ms != 0;
+
+        if ((change->store->coord->features & FMT_FEATURE_VERSIONS) == 0)
+                eng_change_finish(change, confirms ? -ENODATA : 0); /* no lock was ever set */
+        else
+                eng_features_set(change->store, FMT_FEATURE_VERSIONS, lock_change_allowed, change);
 }
 
 static void lock_change_free(struct eng_change *change)

@@ -530,7 +530,6 @@ void eng_health_refresh(struct eng_store *store)
         h->drive_count = store->drive_count;
         h->epoch = c->view.epoch;
         h->buckets = store->loops[0].bucket_count;
-        eng_lock_read(store, &h->lock);
         h->degraded_reads = atomic_load(&store->degraded_reads);
         h->repaired_reads = atomic_load(&store->repaired_reads);
         h->reconciled_records = atomic_load(&store->reconciled_records);
@@ -589,4 +588,5 @@ void eng_health_read(struct eng_store *store, struct eng_health *out)
         pthread_mutex_lock(&store->health_lock);
         *out = store->health;
         pthread_mutex_unlock(&store->health_lock);
+        eng_lock_read(store, &out->lock);
 }

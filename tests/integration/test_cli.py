@@ -129,8 +129,8 @@ def test_support_bundle(cli, store, bucket, s3, tmp_path):
     with tarfile.open(made) as tar:
         files = {Path(member.name).name: tar.extractfile(member).read() for member in tar.getmembers()}
         assert all(member.isfile() and member.name.startswith("millrace-support-") for member in tar.getmembers())
-    assert set(files) == {"support.json", "info.json", "drives.json", "heal.json", "scrub.json", "verify.json", "trace.json", "ready.json", "live.json",
-                          "metrics.txt", "contents.json"}
+    assert set(files) == {"support.json", "info.json", "drives.json", "heal.json", "scrub.json", "verify.json", "trace.json", "lock-clock.json",
+                          "ready.json", "live.json", "metrics.txt", "contents.json"}
     contents = json.loads(files["contents.json"])
     assert all(part["status"] == 200 for part in contents["parts"]) and len(contents["parts"]) == len(files) - 1, contents
     support, info = json.loads(files["support.json"]), json.loads(files["info.json"])

@@ -19,10 +19,10 @@ def client_of(daemon):
     return make_client(daemon.endpoint, daemon.access_key, daemon.secret_key, retries=6)
 
 
-def cli(daemon, *arguments, status=0):
+def cli(daemon, *arguments, status=0, env=None):
     env = {"PATH": os.environ["PATH"], "HOME": str(daemon.folder), "MILLRACE_ENDPOINT": daemon.endpoint,
            "MILLRACE_ROOT_ACCESS_KEY": daemon.access_key, "MILLRACE_ROOT_SECRET_KEY": daemon.secret_key,
-           "MILLRACE_ADMIN": f"http://{daemon.host}:{daemon.admin_port}", **sanitizer_environment()}
+           "MILLRACE_ADMIN": f"http://{daemon.host}:{daemon.admin_port}", **sanitizer_environment(), **(env or {})}
     done = subprocess.run([str(CLI), *map(str, arguments)], env=env, capture_output=True, text=True, timeout=60 * PATIENCE, check=False)
     assert done.returncode == status, (arguments, done.returncode, done.stdout[-2000:], done.stderr[-2000:])
     return done.stdout + done.stderr

@@ -173,7 +173,7 @@ ACTIONS = [
 ALWAYS = {"millrace_build_info": 1, "millrace_ready": 1, "millrace_writable": 1, "millrace_full": 0, "millrace_drives": 4, "millrace_ec_data_shards": 2,
           "millrace_ec_parity_shards": 2, "millrace_lost_objects": 0, "millrace_drive_unreliable": 0, "millrace_access_log_dropped_total": 0,
           "millrace_access_log_failed_total": 0, "millrace_drive_unknown_owners": 0, "millrace_drive_scrub_gaps": 0, "millrace_drive_scrub_late": 0,
-          "millrace_read_only": 0, "millrace_maintenance": 0, "millrace_changes_active": 0,
+          "millrace_read_only": 0, "millrace_maintenance": 0, "millrace_changes_active": 0, "millrace_lock_clock_frozen": 0,
           "millrace_verify_unread_shards": 0, "millrace_verify_unreadable_objects": 0, "millrace_rdma_sessions": 0}
 POSITIVE = ["millrace_arena_slots", "millrace_drive_total_bytes", "millrace_drive_free_bytes", "millrace_drive_log_bytes", "millrace_heal_rate", "millrace_drive_reserve_bytes",
             "process_resident_memory_bytes", "process_virtual_memory_bytes", "process_max_fds", "process_threads", "process_start_time_seconds"]

@@ -79,6 +79,8 @@ static void info_tells_health_by_its_status(void **state)
                 {200, INFO("true", "true", "missing"), CLI_FAILED},
                 {200, INFO("false", "false", "in"), CLI_FAILED},
                 {200, INFO("true", "false", "in"), CLI_FAILED},
+                {200, "{\"ready\":true,\"writable\":true,\"lock_clock_frozen\":false,\"drives\":[]}", CLI_OK},
+                {200, "{\"ready\":true,\"writable\":true,\"lock_clock_frozen\":true,\"drives\":[]}", CLI_FAILED},
                 {200, "{}", CLI_FAILED},
                 {200, "[1,2]", CLI_FAILED},
                 {200, "{\"ready\":\"yes\",\"drives\":{\"a\":1},\"epoch\":-1}", CLI_FAILED},
@@ -144,6 +146,84 @@ static void verify_waits_for_the_end(void **state)
                 memcpy(daemon.report, cases[i].report, sizeof(daemon.report));
                 assert_int_equal(run(&daemon, cli_admin_verify, i == 1), cases[i].status);
                 assert_int_equal(daemon.posts, 1);
+        }
+}
+
+/* ---- the lock clock -------------------------------------------------------------------------- */
+
+/* The daemon: its lock clock, and what was asked of it last. */
+struct clock_daemon {
+        int status;
+        const char *answer;
+        char method[sizeof(((struct fake_request *)0)->method)], target[sizeof(((struct fake_request *)0)->target)];
+};
+
+static void serve_lock_clock(void *arg, const struct fake_request *request, struct fake_reply *reply)
+{
+        struct clock_daemon *daemon = arg;
+
+        strcpy(daemon->method, request->method);
+        strcpy(daemon->target, request->target);
+        reply->status = daemon->status;
+        fake_text(reply, daemon->answer);
+}
+
+static int run_lock_clock(struct clock_daemon *daemon, const char *confirm)
+{
+        static const struct cli_command command = {.name = "admin lock-clock"};
+        struct cli_call call = {.command = &command, .confirm = confirm};
+        struct fake_s3 fake;
+        int status;
+
+        fake_start(&fake, serve_lock_clock, daemon);
+        call.client = fake_client(&fake, 1);
+        mr_settings_default(&call.settings);
+        status = cli_admin_lock_clock(&call);
+        mr_client_free(call.client);
+        fake_stop(&fake);
+        return status;
+}
+
+static void a_frozen_lock_clock_is_a_failure(void **state)
+{
+        static const struct {
+                int http;
+                const char *answer;
+                int status;
+        } cases[] = {
+                {200, "{\"in_use\":true,\"frozen\":false,\"lock_ms\":1,\"wall_ms\":2,\"budget_ms\":86400000}", CLI_OK},
+                {200, "{\"in_use\":false,\"frozen\":false}", CLI_OK},
+                {200, "{\"in_use\":true,\"frozen\":true,\"frozen_since_ms\":5,\"lock_ms\":1}", CLI_FAILED},
+                {200, "{\"lock_ms\":\"x\",\"budget_ms\":[]}", CLI_OK},
+                {503, "{\"error\":\"NotReady\",\"message\":\"no\"}", CLI_FAILED},
+                {200, "nonsense", CLI_FAILED},
+        };
+
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                struct clock_daemon daemon = {.status = cases[i].http, .answer = cases[i].answer};
+
+                assert_int_equal(run_lock_clock(&daemon, NULL), cases[i].status);
+                assert_string_equal(daemon.method, "GET");
+                assert_string_equal(daemon.target, "/admin/v1/lock-clock");
+        }
+}
+
+/* The time is given as such: not as a distance from what this machine's clock shows. */
+static void a_time_is_confirmed(void **state)
+{
+        static const char *const none[] = {"0s", "3d", "", "now", "-5", "1000000000000", "2026-13-01T00:00:00Z", "1969-12-31T23:59:59Z"};
+        struct clock_daemon daemon = {.status = 200, .answer = "{\"in_use\":true,\"frozen\":false}"};
+
+        assert_int_equal(run_lock_clock(&daemon, "2001-09-09T01:46:40Z"), CLI_OK);
+        assert_string_equal(daemon.method, "POST");
+        assert_string_equal(daemon.target, "/admin/v1/lock-clock?confirm=1000000000000");
+        daemon = (struct clock_daemon){.status = 409, .answer = "{\"error\":\"ClocksDiffer\",\"message\":\"no\"}"};
+        assert_int_equal(run_lock_clock(&daemon, "2001-09-09T03:46:40+02:00"), CLI_FAILED);
+        assert_string_equal(daemon.target, "/admin/v1/lock-clock?confirm=1000000000000");
+        for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++) {
+                daemon = (struct clock_daemon){.status = 200, .answer = "{}"};
+                assert_int_equal(run_lock_clock(&daemon, none[i]), CLI_USAGE);
+                assert_string_equal(daemon.method, "");
         }
 }
 
@@ -336,6 +416,8 @@ int main(void)
                 cmocka_unit_test(info_with_forecasts),
                 cmocka_unit_test(info_as_it_is),
                 cmocka_unit_test(verify_waits_for_the_end),
+                cmocka_unit_test(a_frozen_lock_clock_is_a_failure),
+                cmocka_unit_test(a_time_is_confirmed),
                 cmocka_unit_test(start_does_nothing_without_yes),
                 cmocka_unit_test(drives_good_and_bad),
                 cmocka_unit_test(rdma_devices),

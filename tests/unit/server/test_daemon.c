@@ -225,6 +225,14 @@ static void check_admin_calls(struct daemon_fixture *f)
         }
         has("\"unreadable_objects\":0");
         has("\"objects\":1");
+        assert_int_equal(admin_call(f, "GET", "/admin/v1/lock-clock", NULL), 200);
+        has("\"in_use\":false,\"frozen\":false");
+        assert_int_equal(admin_call(f, "POST", "/admin/v1/lock-clock", NULL), 400);
+        assert_int_equal(admin_call(f, "POST", "/admin/v1/lock-clock?confirm=1&confirm=1", NULL), 400);
+        assert_int_equal(admin_call(f, "POST", "/admin/v1/lock-clock?confirm=18446744073709551615", NULL), 400);
+        assert_int_equal(admin_call(f, "POST", "/admin/v1/lock-clock?confirm=0", NULL), 400);
+        assert_int_equal(admin_call(f, "POST", "/admin/v1/lock-clock?confirm=1", NULL), 409);
+        has("NotInUse");
         assert_int_equal(admin_call(f, "GET", "/admin/v1/nothing", NULL), 404);
         assert_int_equal(admin_call(f, "DELETE", "/admin/v1/info", NULL), 405);
         assert_int_equal(admin_call(f, "POST", "/admin/v1/info", "body"), 405);

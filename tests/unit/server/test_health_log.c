@@ -128,6 +128,34 @@ static void a_drive_that_catches_up_is_no_error(void **state)
         srv_health_log_close(f.log);
 }
 
+static void the_lock_clock_says_frozen_and_confirmed_once(void **state)
+{
+        struct fixture f;
+        const char *text;
+
+        lines();
+        begin(&f);
+        lines();
+        f.health.lock = (struct eng_lock_state){.begun = true, .in_use = true, .frozen = true, .now_ms = 1000000000000, .wall_ms = 1000000000000 + 90000000, .budget_ms = 7200000};
+        look(&f);
+        text = lines();
+        assert_non_null(strstr(text, "lock clock frozen: lock_time=2001-09-09T01:46:40.000Z wall_time=2001-09-10T02:46:40.000Z ahead_s=90000 budget_s=7200;"));
+        look(&f);
+        assert_string_equal(lines(), "");
+        f.health.lock = (struct eng_lock_state){.begun = true, .in_use = true, .now_ms = 1000000000000 + 90000000, .wall_ms = 1000000000000 + 90000000, .budget_ms = 86400000,
+                                                .confirmed_ms = 1000000000000 + 90000000, .before_ms = 1000000000000};
+        look(&f);
+        text = lines();
+        assert_non_null(strstr(text, "lock clock confirmed: lock_time=2001-09-10T02:46:40.000Z before=2001-09-09T01:46:40.000Z budget_s=86400"));
+        look(&f);
+        assert_string_equal(lines(), "");
+        f.health.lock.before_ms = f.health.lock.confirmed_ms; /* once more, though nothing was frozen */
+        f.health.lock.confirmed_ms += 5000;
+        look(&f);
+        assert_non_null(strstr(lines(), "lock clock confirmed: lock_time=2001-09-10T02:46:45.000Z"));
+        srv_health_log_close(f.log);
+}
+
 static void repair_says_begin_and_end(void **state)
 {
         struct fixture f;
@@ -187,6 +215,7 @@ int main(void)
                 cmocka_unit_test(ready_says_what_recovery_did),
                 cmocka_unit_test(epochs_are_said_once_a_minute),
                 cmocka_unit_test(a_drive_that_catches_up_is_no_error),
+                cmocka_unit_test(the_lock_clock_says_frozen_and_confirmed_once),
                 cmocka_unit_test(repair_says_begin_and_end),
                 cmocka_unit_test(scrub_and_reclaim_of_each_drive),
         };
