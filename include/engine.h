@@ -602,11 +602,24 @@ struct eng_deleted {
         struct eng_version version;     /* that was made, or deleted */
 };
 typedef void (*eng_delete_done)(void *arg, int rv, const struct eng_deleted *deleted);
+/* Where a version must be among those of its key, or it is not deleted. */
+enum eng_place {
+        ENG_PLACE_ANY,
+        ENG_PLACE_NEWEST,
+        ENG_PLACE_OLDER,                /* there is a newer one */
+        ENG_PLACE_ALONE                 /* there is no other */
+};
 struct eng_delete_params {
         uint64_t bucket;
         struct eng_str key;             /* copied */
         const struct eng_version *version; /* NULL: the key's object; a bucket with versioning then gets a delete marker */
         struct eng_condition condition; /* on the newest version; on the given one, if there is one */
+        enum eng_place place;           /* of the given version: -ESTALE */
+        /*
+         * The version is given for its place and condition alone, NEWEST: what is deleted is the key's
+         * object, as if none were given.
+         */
+        bool object;
         bool bypass_governance;
 };
 /* -EACCES: the version is protected by retention or a legal hold. */
