@@ -423,6 +423,7 @@ struct eng_extras {
         struct eng_str tags;            /* encoded as FMT_FIELD_TAGS; empty: none */
         struct eng_retention retention; /* mode NONE: the bucket's default */
         bool hold;                      /* legal hold */
+        bool no_hold;                   /* there is none, and it is to be known that somebody said so */
 };
 #define ENG_TAGS_MAX (16u << 10)
 
@@ -440,6 +441,7 @@ struct eng_object {
         struct eng_version version;     /* number 0 for a plain object, too, which is the null version of its key */
         bool marker;                    /* a delete marker: there are no bytes */
         bool hold;                      /* legal hold */
+        bool hold_known;                /* one was set at some time, on or off */
         struct eng_retention retention;
         struct eng_str attrs;
         struct eng_str tags;            /* encoded as FMT_FIELD_TAGS; empty: none */

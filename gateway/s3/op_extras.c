@@ -101,6 +101,10 @@ static void reply_legal_hold(struct gw_request *req, const struct eng_object *ob
 {
         struct s3_xml xml;
 
+        if (!object->hold_known) {
+                gw_reply_error(req, S3_ERR_NO_SUCH_OBJECT_LOCK, NULL);
+                return;
+        }
         s3_xml_init(&xml, DOC_MAX);
         s3_xml_declaration(&xml);
         s3_legal_hold_write(&xml, object->hold);
