@@ -431,6 +431,7 @@ struct eng_extras {
         struct eng_str tags;            /* encoded as FMT_FIELD_TAGS; empty: none */
         struct eng_retention retention; /* mode NONE: the bucket's default */
         bool hold;                      /* legal hold */
+        bool no_hold;                   /* there is none, and it is to be known that somebody said so */
 };
 #define ENG_TAGS_MAX (16u << 10)
 
@@ -448,6 +449,7 @@ struct eng_object {
         struct eng_version version;     /* number 0 for a plain object, too, which is the null version of its key */
         bool marker;                    /* a delete marker: there are no bytes */
         bool hold;                      /* legal hold */
+        bool hold_known;                /* one was set at some time, on or off */
         struct eng_retention retention;
         struct eng_str attrs;
         struct eng_str tags;            /* encoded as FMT_FIELD_TAGS; empty: none */
@@ -610,11 +612,24 @@ struct eng_deleted {
         struct eng_version version;     /* that was made, or deleted */
 };
 typedef void (*eng_delete_done)(void *arg, int rv, const struct eng_deleted *deleted);
+/* Where a version must be among those of its key, or it is not deleted. */
+enum eng_place {
+        ENG_PLACE_ANY,
+        ENG_PLACE_NEWEST,
+        ENG_PLACE_OLDER,                /* there is a newer one */
+        ENG_PLACE_ALONE                 /* there is no other */
+};
 struct eng_delete_params {
         uint64_t bucket;
         struct eng_str key;             /* copied */
         const struct eng_version *version; /* NULL: the key's object; a bucket with versioning then gets a delete marker */
         struct eng_condition condition; /* on the newest version; on the given one, if there is one */
+        enum eng_place place;           /* of the given version: -ESTALE */
+        /*
+         * The version is given for its place and condition alone, NEWEST: what is deleted is the key's
+         * object, as if none were given.
+         */
+        bool object;
         bool bypass_governance;
 };
 /* -EACCES: the version is protected by retention or a legal hold. */

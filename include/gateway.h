@@ -182,10 +182,12 @@ const char *gw_step_name(enum gw_step step);
 struct gw_lifecycle_stats {
         bool running;                  /* a pass is under way */
         uint64_t passes;               /* that ended */
+        uint64_t resumed;              /* passes that went on where one was cut off, by the end of the process or a switch to read-only */
         uint64_t looked_at;            /* versions and uploads */
         uint64_t expired, versions, markers, uploads; /* objects expired; versions and markers deleted; uploads aborted */
         uint64_t protected;            /* were due, and stay: object lock */
-        uint64_t failed;               /* pages and changes; the next pass tries again */
+        uint64_t failed;               /* pages and changes */
+        uint64_t skipped;              /* listings of a prefix that failed again and again: what was left of them is for the next pass */
 };
 /* Any thread. */
 void gw_lifecycle_read(const struct gw_gateway *gw, struct gw_lifecycle_stats *out);

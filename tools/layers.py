@@ -49,7 +49,7 @@ MODULES = {
         ("store", set()),
     ],
     "gateway": [
-        ("http", {"body.h", "budget.h", "error.h", "guests.h", "gw.h", "gw_check.h", "http_request.h", "operation.h", "permit.h", "reply.h", "stats.h", "stream.h", "users.h"}),
+        ("http", {"body.h", "budget.h", "error.h", "guests.h", "gw.h", "gw_check.h", "http_request.h", "operation.h", "permit.h", "reply.h", "stats.h", "stream.h", "users.h", "version_text.h"}),
         ("rdma", {"executor.h", "get_batch.h", "rdma_session.h"}),
         ("s3", set()),
     ],

@@ -64,7 +64,7 @@ enum eng_op_kind {
 #define ENG_OP_WANT_CRC 16u    /* READ: give their CRC32C too */
 #define ENG_OP_CACHE 32u       /* APPEND: inline bytes go to the cache once committed: reads are sent to this drive first */
 
-#define ENG_OP_VERSIONS 128u   /* SCAN of names of versions: plain objects, too, each by the name of the version that it is; fields are given */
+#define ENG_OP_VERSIONS 128u   /* SCAN of names of versions: plain objects, too, each by the name of the version that it is; values without attrs, and with no field but VERSION */
 #define ENG_OP_NO_MARKERS 256u /* SCAN: delete markers, and heads of keys whose newest version is one, are left out */
 #define ENG_OP_WANT_RECORD 64u /* LOOKUP: -EBADMSG also where just its record in the log is known to be damaged */
 

@@ -108,22 +108,47 @@ static size_t wanted_length(const struct scan *scan, const struct fmt_value *hea
 {
         if ((scan->op->flags & ENG_OP_WANT_PARTS) != 0)
                 return whole;
-        if (with_versions(scan))
-                return eng_value_parts_at(head); /* its fields have what makes its id */
         return sizeof(*head) + ((scan->op->flags & ENG_OP_WANT_ATTRS) != 0 ? head->attrs_len : 0);
+}
+
+#define VERSION_ID (sizeof(struct fmt_field) + ENG_VERSION_RANDOM)
+
+/*
+ * What a listing of versions says of one: no attrs, and of its fields the one that makes its id. Tags
+ * alone could be many times as long as the rest. Returns its length in out.
+ */
+static size_t shorten_version(const uint8_t *value, size_t len, uint8_t out[sizeof(struct fmt_value) + VERSION_ID])
+{
+        struct eng_fields fields = {.data = out + sizeof(struct fmt_value), .size = VERSION_ID};
+        size_t id_len;
+        const uint8_t *id = eng_value_field(value, len, FMT_FIELD_VERSION, &id_len);
+        struct fmt_value head;
+
+        if (id != NULL && id_len == ENG_VERSION_RANDOM)
+                eng_fields_add(&fields, FMT_FIELD_VERSION, id, id_len);
+        memcpy(&head, value, sizeof(head));
+        head.attrs_len = 0;
+        head.fields_len = (uint16_t)fields.len;
+        memcpy(out, &head, sizeof(head));
+        return sizeof(head) + fields.len;
 }
 
 static int emit_value(struct scan *scan, const uint8_t *name, size_t name_len, const uint8_t *value, size_t value_len)
 {
         size_t before = scan->out != NULL ? scan->out->len : 0, len;
+        uint8_t shortened[sizeof(struct fmt_value) + VERSION_ID];
         struct fmt_value head;
         int rv;
 
         assert(value_len >= sizeof(head));
         memcpy(&head, value, sizeof(head));
-        len = wanted_length(scan, &head, value_len);
+        len = with_versions(scan) ? eng_value_parts_at(&head) : wanted_length(scan, &head, value_len);
         if (len > value_len)
                 return -EBADMSG;
+        if (with_versions(scan)) {
+                len = shorten_version(value, value_len, shortened);
+                value = shortened;
+        }
         rv = scan_emit(scan, name, name_len, 0, value, len);
         if (rv != 0)
                 return rv;

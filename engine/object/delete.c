@@ -21,6 +21,7 @@ struct delete_txn {
         struct eng_txn txn;
         struct eng_condition condition;
         bool by_version, bypass_governance;
+        enum eng_place place;          /* of the wanted version */
         struct eng_version version;    /* wanted */
         struct eng_deleted deleted;    /* answer */
         eng_delete_done done;
@@ -91,6 +92,19 @@ static void delete_object(struct delete_txn *del)
                 eng_txn_finish(txn, rv);
 }
 
+/* ---- its place among the versions of its key ------------------------------------------------- */
+
+/* By what the key's row says; whether there is an older one is known once it was searched for. */
+static int delete_check_place(const struct delete_txn *del)
+{
+        const struct eng_key_rows *rows = &del->look.rows;
+        uint64_t number = del->version.number != 0 ? del->version.number : rows->versions.null_number;
+        bool newest = rows->state == ENG_KEY_PLAIN ? del->version.number == 0
+                                                   : rows->state == ENG_KEY_VERSIONS && number != 0 && rows->versions.newest == number;
+
+        return del->place == ENG_PLACE_ANY || newest == (del->place != ENG_PLACE_OLDER) ? 0 : -ESTALE;
+}
+
 /* ---- a version ------------------------------------------------------------------------------- */
 
 static void delete_append_version(struct delete_txn *del)
@@ -109,6 +123,8 @@ static void delete_next_found(struct eng_key_scan *scan, int rv)
 {
         struct delete_txn *del = container_of(scan, struct delete_txn, next);
 
+        if (rv == 0 && del->place == ENG_PLACE_ALONE)
+                rv = -ESTALE;
         if (rv != 0 && rv != -ENOENT)
                 eng_txn_finish(&del->txn, rv);
         else
@@ -148,7 +164,9 @@ static int check_version(const struct delete_txn *del, const struct eng_buf *val
         eng_value_object(value, NULL, found);
         if (!delete_wants(del, found))
                 return -ENOENT;
-        rv = eng_condition_check(&del->condition, value);
+        rv = delete_check_place(del);
+        if (rv == 0)
+                rv = eng_condition_check(&del->condition, value);
         return rv != 0 ? rv : eng_version_unprotected(del->txn.store, value, del->bypass_governance);
 }
 
@@ -158,7 +176,7 @@ static void delete_version_found(struct eng_txn *txn, int rv)
         struct delete_txn *del = delete_of(txn);
         struct eng_object found;
 
-        if (rv == -ENOENT && head_names(del) && !eng_condition_asks(&del->condition)) {
+        if (rv == -ENOENT && head_names(del) && !eng_condition_asks(&del->condition) && del->place == ENG_PLACE_ANY) {
                 delete_row(del);
                 return;
         }
@@ -244,6 +262,8 @@ static void delete_looked_up(struct eng_txn *txn, int rv)
         }
         del->deleted.existed = eng_key_is_present(&del->look.rows);
         rv = eng_key_condition(&del->look, &del->condition);
+        if (rv == 0)
+                rv = delete_check_place(del);
         if (rv != 0)
                 eng_txn_finish(txn, rv);
         else
@@ -285,8 +305,11 @@ void eng_delete(struct eng_store *store, const struct eng_delete_params *params,
         eng_txn_init(&del->txn, store, params->bucket, params->key.data, params->key.len);
         del->condition = params->condition;
         del->bypass_governance = params->bypass_governance;
-        del->by_version = params->version != NULL;
-        if (del->by_version)
+        assert(params->version != NULL || (params->place == ENG_PLACE_ANY && !params->object));
+        assert(!params->object || params->place == ENG_PLACE_NEWEST);
+        del->by_version = params->version != NULL && !params->object;
+        del->place = params->place;
+        if (params->version != NULL)
                 del->version = *params->version;
         del->txn.prepare = object_delete_prepare;
         del->txn.done = delete_answered;

@@ -196,8 +196,9 @@ size_t eng_list_unescape(uint8_t *dst, const uint8_t *src, size_t len)
         return n;
 }
 
-static int view_upload(const struct eng_merge_entry *e, uint8_t *key, struct eng_upload_entry *out)
+static int view_upload(const struct eng_merge_entry *e, uint8_t *key, void *entry)
 {
+        struct eng_upload_entry *out = entry;
         const uint8_t *name = e->name + 9;
         size_t len = e->name_len - 9u;
 
@@ -211,28 +212,46 @@ static int view_upload(const struct eng_merge_entry *e, uint8_t *key, struct eng
         }
         out->key.data = (const char *)key;
         out->key.len = eng_list_unescape(key, name, len);
-        return 0;
+        return (int)out->key.len;
+}
+
+void *eng_list_view(const struct eng_merge_entry *entries, unsigned count, size_t size,
+                    int (*view)(const struct eng_merge_entry *e, uint8_t *key, void *out), int *rv)
+{
+        size_t bytes = 1;
+        uint8_t *out, *key;
+        unsigned i;
+
+        for (i = 0; i < count; i++)
+                bytes += entries[i].name_len;
+        out = calloc(1, count * size + bytes);
+        if (out == NULL) {
+                *rv = -ENOMEM;
+                return NULL;
+        }
+        key = out + count * size;
+        for (i = 0; i < count; i++) {
+                int len = view(&entries[i], key, out + i * size);
+
+                if (len < 0) {
+                        free(out);
+                        *rv = len;
+                        return NULL;
+                }
+                key += len;
+        }
+        *rv = 0;
+        return out;
 }
 
 static void list_uploads_listed(void *arg, int rv, const struct eng_merge_entry *entries, unsigned count, bool more)
 {
         struct uploads *list = arg;
-        struct eng_upload_entry *out = calloc(count + 1, sizeof(*out));
-        uint8_t *keys = NULL;
-        size_t bytes = 1, at = 0;
-        unsigned i;
+        struct eng_upload_entry *out = NULL;
 
-        for (i = 0; i < count; i++)
-                bytes += entries[i].name_len;
-        keys = malloc(bytes);
-        if (out == NULL || keys == NULL)
-                rv = -ENOMEM;
-        for (i = 0; rv == 0 && i < count; i++) {
-                rv = view_upload(&entries[i], keys + at, &out[i]);
-                at += out[i].key.len;
-        }
+        if (rv == 0)
+                out = eng_list_view(entries, count, sizeof(*out), view_upload, &rv);
         list->done(list->arg, rv, out, rv == 0 ? count : 0, rv == 0 && more);
-        free(keys);
         free(out);
         free(list);
 }

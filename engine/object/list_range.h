@@ -1,5 +1,6 @@
 /*
- * list_range.h - from which name to which a listing goes (private to list.c and list_versions.c).
+ * list_range.h - from which name to which a listing goes, and its entries (private to list.c and
+ * list_versions.c).
  */
 #ifndef MILLRACE_ENGINE_LIST_RANGE_H
 #define MILLRACE_ENGINE_LIST_RANGE_H
@@ -16,5 +17,13 @@ void eng_list_escaped_range(const struct eng_list_params *p, enum fmt_space spac
 bool eng_list_is_empty(const struct eng_name *from, const struct eng_name *to);
 /* The key that an escaped name begins with, or all of it; dst has room for as many bytes. */
 size_t eng_list_unescape(uint8_t *dst, const uint8_t *src, size_t len);
+
+/*
+ * The entries of a page as a caller gets them: each `size` bytes, with its key behind the last of
+ * them. view() fills one in, with its key in the memory given, and returns the key's length or an
+ * error. The caller frees the answer. NULL: *rv is -ENOMEM, or what view() said.
+ */
+void *eng_list_view(const struct eng_merge_entry *entries, unsigned count, size_t size,
+                    int (*view)(const struct eng_merge_entry *e, uint8_t *key, void *out), int *rv);
 
 #endif

@@ -29,8 +29,9 @@ struct versions_list {
 
 /* ---- the answer ------------------------------------------------------------------------------ */
 
-static int view_version(const struct eng_merge_entry *e, uint8_t *key, struct eng_version_entry *out)
+static int view_version(const struct eng_merge_entry *e, uint8_t *key, void *entry)
 {
+        struct eng_version_entry *out = entry;
         const uint8_t *name = e->name + 9;
         size_t len = e->name_len - 9u;
 
@@ -49,7 +50,7 @@ static int view_version(const struct eng_merge_entry *e, uint8_t *key, struct en
         }
         out->key.data = (const char *)key;
         out->key.len = eng_list_unescape(key, name, len);
-        return 0;
+        return (int)out->key.len;
 }
 
 static bool same_key(const struct eng_version_entry *entry, const void *key, size_t len)
@@ -73,24 +74,13 @@ static void find_latest(const struct versions_list *list, struct eng_version_ent
 static void versions_listed(void *arg, int rv, const struct eng_merge_entry *entries, unsigned count, bool more)
 {
         struct versions_list *list = arg;
-        struct eng_version_entry *out = calloc(count + 1, sizeof(*out));
-        uint8_t *keys;
-        size_t bytes = 1, at = 0;
-        unsigned i;
+        struct eng_version_entry *out = NULL;
 
-        for (i = 0; i < count; i++)
-                bytes += entries[i].name_len;
-        keys = malloc(bytes);
-        if (out == NULL || keys == NULL)
-                rv = -ENOMEM;
-        for (i = 0; rv == 0 && i < count; i++) {
-                rv = view_version(&entries[i], keys + at, &out[i]);
-                at += out[i].key.len;
-        }
+        if (rv == 0)
+                out = eng_list_view(entries, count, sizeof(*out), view_version, &rv);
         if (rv == 0)
                 find_latest(list, out, count);
         list->done(list->arg, rv, out, rv == 0 ? count : 0, rv == 0 && more);
-        free(keys);
         free(out);
         free(list);
 }

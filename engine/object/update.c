@@ -196,6 +196,8 @@ static void changed_fields(const struct eng_extras_change *change, struct eng_fi
 
         if (change->set_tags)
                 eng_fields_add(fields, FMT_FIELD_TAGS, change->extras.tags.data, change->extras.tags.len);
+        if (change->set_hold)
+                eng_fields_add(fields, FMT_FIELD_HOLD, "", 1);
         if (change->set_retention)
                 eng_fields_add(fields, FMT_FIELD_RETENTION, &r, change->extras.retention.mode == ENG_RETENTION_NONE ? 0 : sizeof(r));
 }

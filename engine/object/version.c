@@ -92,7 +92,7 @@ static void add_retention(struct eng_fields *fields, const struct eng_retention 
 
 int eng_extras_encode(const struct eng_extras *extras, struct eng_fields *fields, uint32_t *state)
 {
-        bool any = extras->tags.len != 0 || extras->retention.mode != ENG_RETENTION_NONE;
+        bool any = extras->tags.len != 0 || extras->retention.mode != ENG_RETENTION_NONE || extras->no_hold;
 
         memset(fields, 0, sizeof(*fields));
         *state = extras->hold ? FMT_STATE_HOLD : 0;
@@ -100,13 +100,15 @@ int eng_extras_encode(const struct eng_extras *extras, struct eng_fields *fields
                 return -EINVAL;
         if (!any)
                 return 0;
-        fields->size = eng_field_size(extras->tags.len) + eng_field_size(sizeof(struct fmt_retention));
+        fields->size = eng_field_size(extras->tags.len) + eng_field_size(sizeof(struct fmt_retention)) + eng_field_size(1);
         fields->data = malloc(fields->size);
         if (fields->data == NULL)
                 return -ENOMEM;
         if (extras->tags.len != 0)
                 eng_fields_add(fields, FMT_FIELD_TAGS, extras->tags.data, extras->tags.len);
         add_retention(fields, &extras->retention);
+        if (extras->no_hold)
+                eng_fields_add(fields, FMT_FIELD_HOLD, "", 1);
         return 0;
 }
 

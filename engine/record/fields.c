@@ -163,6 +163,9 @@ static void take_fields(const uint8_t *value, size_t len, struct eng_object *out
                 case FMT_FIELD_TAGS:
                         out->tags = (struct eng_str){(const char *)data, field.len};
                         break;
+                case FMT_FIELD_HOLD:
+                        out->hold_known = true;
+                        break;
                 case FMT_FIELD_VERSION:
                         if (field.len == sizeof(out->version.random))
                                 memcpy(out->version.random, data, sizeof(out->version.random));
@@ -189,7 +192,7 @@ void eng_encoded_object(const uint8_t *value, size_t len, struct eng_object *out
         memcpy(out->upload_id, v.upload_id, FMT_ID);
         memcpy(out->tag, v.tag, 8);
         out->marker = (v.state & FMT_STATE_MARKER) != 0;
-        out->hold = (v.state & FMT_STATE_HOLD) != 0;
+        out->hold = out->hold_known = (v.state & FMT_STATE_HOLD) != 0;
         if (len >= sizeof(v) + v.attrs_len) {
                 out->attrs.data = (const char *)value + sizeof(v);
                 out->attrs.len = v.attrs_len;

@@ -17,6 +17,7 @@ enum gw_magic {
         get_work_magic,
         gw_batch_magic,
         gw_batch_slot_magic,
+        gw_completed_magic,
         gw_copying_magic,
         gw_entry_magic,
         gw_lifecycle_magic,

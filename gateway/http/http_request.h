@@ -109,7 +109,8 @@ struct gw_request {
         struct gw_rdma *rdma;           /* it came with a session's key and names a window; NULL: it did not */
         const struct gw_carrier *carrier; /* set with rdma */
         uint64_t bucket_id;
-        bool versioned, lockable;       /* the bucket has or had versioning; it has object lock */
+        bool versioned, lockable;       /* the bucket has or had versioning; it has object lock, */
+        bool retains;                   /* and a default retention */
         const char *refused_header;     /* what is not implemented: a header, */
         struct s3_str refused_query;    /* or a sub-resource; shown with NOT_IMPLEMENTED */
 

@@ -27,6 +27,13 @@ enum gw_body_kind {
         GW_BODY_KEPT  /* kept as it is, up to GW_KEPT_MAX */
 };
 
+/* A right that an operation needs beside its own. */
+struct gw_right {
+        const char *header;     /* where the request has this one, and it says more than "false"; NULL: always */
+        const char *permission; /* as IAM names it; NULL ends a list */
+        const char *of_version; /* instead, where the request names a version; NULL: the same */
+};
+
 /* One S3 operation. */
 struct gw_op {
         const char *name;
@@ -37,11 +44,17 @@ struct gw_op {
         const char *header; /* header that selects it, or NULL */
         enum gw_body_kind body;
         bool no_bucket;         /* the bucket need not exist */
-        bool versions;          /* of an object: it takes versionId */
         bool sends_object;      /* answers with an object's bytes, which RDMA can carry */
         bool sums_of_result;    /* checksums in its headers are of the object that it makes, not of its body */
         bool ends_session;      /* an RDMA session's own key may ask for it */
         const char *permission; /* the right it needs, as IAM names it: gw_permit() */
+        /*
+         * Of an object: instead, where the request names a version; NULL: it takes no versionId. Of a
+         * bucket: what keys of its body with a version need; that a request may have one of the two
+         * lets it in.
+         */
+        const char *of_version;
+        const struct gw_right *more; /* NULL: none */
         void (*begin)(struct gw_request *req); /* before the body is read; may answer (refuse); may be NULL */
         void (*run)(struct gw_request *req);   /* all is in: answers, now or later */
         enum s3_error arg; /* what the answer of a never-set configuration is; S3_OK: see the handler */

@@ -9,6 +9,7 @@
 
 #include "gateway/http/error.h"
 #include "gateway/http/permit.h"
+#include "gateway/http/version_text.h"
 
 #include <errno.h>
 #include <string.h>
@@ -100,11 +101,7 @@ static void entry_describe(struct gw_entry *entry, const struct eng_object *obje
         entry->result.etag = (struct rdx_bytes){entry->etag + 1, len - 2}; /* without its quotes */
         entry->result.size = object->size;
         if (entry->versioned) {
-                struct s3_version version = {.null = object->version.number == 0, .number = object->version.number};
-
-                if (!version.null)
-                        memcpy(version.random, object->version.random, sizeof(version.random));
-                len = s3_version_format(&version, entry->version_text);
+                len = gw_version_text(&object->version, entry->version_text);
                 entry->result.version_id = (struct rdx_bytes){entry->version_text, len};
         }
         entry->large = !object->inline_value;
@@ -156,19 +153,17 @@ static bool names_are_valid(struct gw_entry *entry, const struct rdx_entry *aske
 {
         const char *message;
 
-        entry->by_version = asked->version_id.len > 0;
         return s3_bucket_name_valid((struct s3_str){asked->bucket.data, asked->bucket.len}) &&
                memchr(asked->key.data, '\0', asked->key.len) == NULL &&
                s3_utf8_valid((struct s3_str){asked->key.data, asked->key.len}) &&
-               (!entry->by_version || s3_version_parse((struct s3_str){asked->version_id.data, asked->version_id.len},
-                                                       &entry->version, &message) == S3_OK);
+               (!entry->by_version || gw_version_read((struct s3_str){asked->version_id.data, asked->version_id.len},
+                                                      &entry->version, &message) == S3_OK);
 }
 
 bool gw_entry_begin(struct gw_entry *entry, const char *access_key, const struct rdx_entry *asked)
 {
         struct eng_store *store = entry->loop->gw->store;
         const struct eng_bucket *bucket;
-        struct eng_version version;
         int rv;
 
         entry->magic = gw_entry_magic;
@@ -177,7 +172,9 @@ bool gw_entry_begin(struct gw_entry *entry, const char *access_key, const struct
         entry->range_length = asked->range_length;
         entry->suffix = asked->suffix;
         entry->room = asked->length;
-        if (!gw_permit(entry->loop, access_key, "s3:GetObject", (struct s3_str){asked->bucket.data, asked->bucket.len},
+        entry->by_version = asked->version_id.len > 0;
+        if (!gw_permit(entry->loop, access_key, entry->by_version ? "s3:GetObjectVersion" : "s3:GetObject",
+                       (struct s3_str){asked->bucket.data, asked->bucket.len},
                        (struct s3_str){asked->key.data, asked->key.len})) {
                 gw_entry_refuse(entry, RDX_CODE_ACCESS_DENIED);
                 return false;
@@ -192,10 +189,8 @@ bool gw_entry_begin(struct gw_entry *entry, const char *access_key, const struct
                 return false;
         }
         entry->versioned = bucket->rules.versioning != ENG_VERSIONING_NEVER;
-        version.number = entry->version.number; /* 0: the null version */
-        memcpy(version.random, entry->version.random, sizeof(version.random));
-        eng_get_open(store, bucket->id, (struct eng_str){asked->key.data, asked->key.len}, entry->by_version ? &version : NULL,
-                     entry_opened, entry);
+        eng_get_open(store, bucket->id, (struct eng_str){asked->key.data, asked->key.len},
+                     entry->by_version ? &entry->version : NULL, entry_opened, entry);
         return true;
 }
 

@@ -24,7 +24,7 @@ struct gw_entry {
         char etag[S3_ETAG_SIZE], version_text[S3_VERSION_TEXT];
         bool versioned;           /* its bucket has or had versioning */
         bool by_version;          /* version was asked for, not the newest */
-        struct s3_version version;
+        struct eng_version version;
         struct rdx_bytes if_match; /* of the message */
         uint64_t range_first, range_length, room;
         bool suffix;

@@ -161,7 +161,7 @@ void gw_copy_open(struct gw_request *req)
         const struct eng_bucket *bucket;
         int rv;
 
-        if (!gw_permit(req->loop, req->access_key, "s3:GetObject", source, key)) {
+        if (!gw_permit(req->loop, req->access_key, copy->version.given ? "s3:GetObjectVersion" : "s3:GetObject", source, key)) {
                 gw_reply_error(req, S3_ERR_ACCESS_DENIED, NULL);
                 return;
         }

@@ -14,6 +14,7 @@
 #include "gateway/s3/head.h"
 #include "gateway/http/permit.h"
 #include "gateway/s3/refuse.h"
+#include "gateway/s3/request_rights.h"
 #include "gateway/s3/route.h"
 #include "gateway/rdma/rdma_session.h"
 
@@ -183,22 +184,16 @@ static enum s3_error take_request_names(struct gw_request *req, const char **mes
 }
 
 /*
- * May its user do that? Of a reserved path, which is in no bucket, handlers ask for each thing that
- * they reach. A change is counted before the gate is asked, so that whoever makes the store
+ * May its user do that? A change is counted before the gate is asked, so that whoever makes the store
  * read-only and then reads the count knows of each that was let in (gw_changing()).
  */
 static bool is_permitted_request(struct gw_request *req)
 {
-        const struct s3_str none = {NULL, 0};
-        bool reserved = req->op->scope == GW_RESERVED;
-
         if (gw_changes(req->op->permission)) {
                 req->changing = true;
                 atomic_fetch_add(&req->loop->stats.changes_active, 1);
         }
-
-        return gw_permit(req->loop, req->access_key, req->op->permission, reserved ? none : req->bucket,
-                         reserved ? none : req->key);
+        return gw_rights_permit_request(req);
 }
 
 static void request_take_bucket(struct gw_request *req, const struct eng_bucket *bucket)
@@ -206,6 +201,7 @@ static void request_take_bucket(struct gw_request *req, const struct eng_bucket 
         req->bucket_id = bucket->id;
         req->versioned = bucket->rules.versioning != ENG_VERSIONING_NEVER;
         req->lockable = bucket->rules.lock;
+        req->retains = bucket->rules.default_mode != ENG_RETENTION_NONE;
 }
 
 static int find_bucket(struct gw_request *req)
@@ -268,7 +264,7 @@ static void accept_named(struct gw_request *req)
                 gw_reply_error(req, S3_ERR_ACCESS_DENIED, gw_permit_refusal(req->loop, req->op->permission));
                 return;
         }
-        if (req->op->scope == GW_OBJECT && !req->op->versions && gw_query_has(req, "versionId")) {
+        if (req->op->scope == GW_OBJECT && req->op->of_version == NULL && gw_query_has(req, "versionId")) {
                 gw_reply_argument(req, "versionId", gw_query(req, "versionId"), "This operation does not accept a version-id.");
                 return;
         }

@@ -4,13 +4,14 @@
  * The upload is looked up, then its parts page by page beside the client's list; what was checked
  * is named to the engine by its id, so that a part that changes meanwhile ends in InvalidPart and
  * not in another object. An upload that is gone may have been completed by an earlier try of the
- * same client: if the key's object was made by it, the same answer is given again. No data is
- * copied.
+ * same client: if a version of the key was made by it, the same answer is given again. No data
+ * is copied.
  */
 #include <errno.h>
 
 #include "ec.h"
 #include "gateway/s3/bucket_texts.h"
+#include "gateway/s3/completed.h"
 #include "gateway/s3/handlers.h"
 #include "gateway/s3/version_ids.h"
 
@@ -36,6 +37,7 @@ struct complete {
         unsigned small;     /* index + 1 of the first that is too small, if it is not the last */
         uint64_t small_size, size;
         enum s3_error gone; /* the answer, unless another try of this client has completed the upload */
+        struct gw_completed earlier;
 };
 
 static void complete_release(struct gw_request *req)
@@ -163,29 +165,18 @@ static bool names_parts_of(struct complete *c, const struct eng_get *get)
         return i == c->doc->part_count && i == eng_get_object(get)->part_count;
 }
 
-/* Was the key's object made by the upload? */
-static void earlier_opened(void *arg, int rv, struct eng_get *get)
+/* Has an earlier try made a version of the upload? */
+static void earlier_found(struct gw_request *req, int rv, struct eng_get *get)
 {
-        struct gw_request *req = arg;
-        struct complete *c;
-        bool made;
+        struct complete *c = GW_CAST(complete, req->work);
 
-        if (!gw_back(req)) {
-                if (rv == 0)
-                        eng_get_close(get);
-                return;
-        }
-        c = GW_CAST(complete, req->work);
         if (rv == 0)
                 req->get = get; /* closed with the request */
-        made = rv == 0 && memcmp(eng_get_object(get)->upload_id, c->upload_id, ENG_ID_LEN) == 0;
-        if (made && names_parts_of(c, get))
+        if (rv == 0 && names_parts_of(c, get))
                 reply_complete(req, eng_get_object(get));
-        else if (made)
-                reply_invalid_part(req);
         else if (rv != 0 && rv != -ENOENT)
                 gw_reply_errno(req, rv, GW_ABOUT_COMPLETE);
-        else if (c->gone == S3_ERR_INVALID_PART)
+        else if (rv == 0 || c->gone == S3_ERR_INVALID_PART)
                 reply_invalid_part(req);
         else
                 gw_reply_error(req, c->gone, NULL);
@@ -199,7 +190,10 @@ static void look_for_earlier(struct gw_request *req, enum s3_error gone)
         struct complete *c = GW_CAST(complete, req->work);
 
         c->gone = gone;
-        eng_get_metadata(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), NULL, earlier_opened, req);
+        c->earlier.req = req;
+        c->earlier.found = earlier_found;
+        memcpy(c->earlier.upload_id, c->upload_id, ENG_ID_LEN);
+        gw_completed_find(&c->earlier);
 }
 
 /* ---- what the headers say of the whole ------------------------------------------------------- */

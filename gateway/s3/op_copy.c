@@ -6,6 +6,8 @@
  */
 #include "gateway/s3/copy.h"
 
+#include "gateway/http/permit.h"
+
 #include <errno.h>
 
 static bool copy_refuse(struct gw_request *req, enum s3_error error, const char *message)
@@ -141,6 +143,15 @@ static void copy_self(struct gw_request *req, bool replace)
                 update_self(req);
 }
 
+/* Tags of the source are read and written like others. */
+static bool may_copy_tags(struct gw_request *req, const struct gw_copying *copy)
+{
+        return gw_permit(req->loop, req->access_key,
+                         copy->version.given ? "s3:GetObjectVersionTagging" : "s3:GetObjectTagging",
+                         s3_address_bucket(&copy->source.address), s3_address_key(&copy->source.address)) &&
+               gw_permit(req->loop, req->access_key, "s3:PutObjectTagging", req->bucket, req->key);
+}
+
 static void copy_object_opened(struct gw_request *req)
 {
         struct gw_copying *copy = GW_CAST(gw_copying, req->work);
@@ -151,6 +162,10 @@ static void copy_object_opened(struct gw_request *req)
         copy->len = eng_get_object(req->get)->size;
         if (!copy->replace_tags)
                 copy->extras.tags = eng_get_object(req->get)->tags; /* lives as long as the source is open */
+        if (!copy->replace_tags && copy->extras.tags.len > 0 && !may_copy_tags(req, copy)) {
+                gw_reply_error(req, S3_ERR_ACCESS_DENIED, NULL);
+                return;
+        }
         if (copy->source_bucket == req->bucket_id && s3_str_eq(s3_address_key(&copy->source.address), req->key) &&
             !copy->version.given)
                 copy_self(req, replace);

@@ -7,7 +7,7 @@
 #include <errno.h>
 
 #include "gateway/s3/handlers.h"
-#include "gateway/http/permit.h"
+#include "gateway/s3/request_rights.h"
 #include "gateway/s3/version_ids.h"
 
 #define AT_ONCE      32u
@@ -209,7 +209,7 @@ static void begin_some(struct gw_request *req)
 
                 if (req->peer_gone)
                         item->error = S3_ERR_REQUEST_TIMEOUT; /* nobody will read it */
-                else if (!gw_permit(req->loop, req->access_key, req->op->permission, req->bucket, object->key))
+                else if (!gw_rights_permit(req, object->key, object->version_id.data != NULL))
                         item->error = S3_ERR_ACCESS_DENIED;
                 else if (item_read(item, object, &version, &params.condition)) {
                         params.version = gw_version_asked(&version);

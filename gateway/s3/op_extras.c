@@ -101,6 +101,10 @@ static void reply_legal_hold(struct gw_request *req, const struct eng_object *ob
 {
         struct s3_xml xml;
 
+        if (!object->hold_known) {
+                gw_reply_error(req, S3_ERR_NO_SUCH_OBJECT_LOCK, NULL);
+                return;
+        }
         s3_xml_init(&xml, DOC_MAX);
         s3_xml_declaration(&xml);
         s3_legal_hold_write(&xml, object->hold);
@@ -136,15 +140,10 @@ static void extras_are_set(void *arg, int rv, const struct eng_object *object)
         work = GW_CAST(extras_work, req->work);
         if (rv == -EACCES) {
                 gw_reply_error(req, S3_ERR_ACCESS_DENIED, GW_LOCKED_MESSAGE);
-        } else if (rv == -ENOENT && work->version.given) {
-                gw_reply_error_extra(req, S3_ERR_NO_SUCH_VERSION, NULL,
-                                     gw_detail(req, "Key", req->key, "VersionId", gw_query(req, "versionId")));
+        } else if (rv == -ENODATA) {
+                gw_version_refuse_marker(req);
         } else if (rv != 0) {
-                if (rv == -ENODATA) {
-                        gw_reply_header(req, "x-amz-delete-marker", "true");
-                        gw_reply_header(req, "Allow", "DELETE");
-                }
-                gw_reply_errno(req, rv, GW_ABOUT_KEY);
+                gw_version_fail(req, &work->version, rv);
         } else {
                 gw_version_header(req, &object->version);
                 gw_reply_empty(req, s3_str_eq(req->method, S3_STR("DELETE")) ? 204 : 200);

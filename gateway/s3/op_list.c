@@ -15,17 +15,20 @@
 #define PAGE_MAX       1000u
 #define KEYS_ASKED_MAX 2147483647u
 #define LIST_LIMIT     (16u << 20)
-#define ENTRY_MEMORY   (ENG_KEY_MAX + 256u) /* at most, in the engine, until the answer is made */
+/* Of an entry, at most, in the engine, until the answer is made: a version has its key in two forms. */
+#define OBJECT_MEMORY  (ENG_KEY_MAX + 256u)
+#define VERSION_MEMORY (2 * ENG_KEY_MAX + 512u)
 #define TAIL_MAX       768u /* an entry without its key */
 
 enum form { V1, V2, VERSIONS };
 
 static const struct {
         const char *root, *marker;
+        unsigned memory;
 } forms[] = {
-        [V1] = {"ListBucketResult", "marker"},
-        [V2] = {"ListBucketResult", "start-after"},
-        [VERSIONS] = {"ListVersionsResult", "key-marker"},
+        [V1] = {"ListBucketResult", "marker", OBJECT_MEMORY},
+        [V2] = {"ListBucketResult", "start-after", OBJECT_MEMORY},
+        [VERSIONS] = {"ListVersionsResult", "key-marker", VERSION_MEMORY},
 };
 
 /* One listing under way. owner: its request */
@@ -361,28 +364,24 @@ static void reply_list(struct gw_request *req, const struct page *page)
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-static void reply_objects_listed(void *arg, int rv, const struct eng_list_entry *entries, unsigned count, bool more)
+static void reply_listed(struct gw_request *req, int rv, const struct page *page)
 {
-        struct gw_request *req = arg;
-
         if (!gw_request_told(req))
                 return;
         if (rv != 0)
                 gw_reply_errno(req, rv, GW_ABOUT_BUCKET);
         else
-                reply_list(req, &(struct page){.objects = entries, .count = count, .more = more});
+                reply_list(req, page);
+}
+
+static void reply_objects_listed(void *arg, int rv, const struct eng_list_entry *entries, unsigned count, bool more)
+{
+        reply_listed(arg, rv, &(struct page){.objects = entries, .count = count, .more = more});
 }
 
 static void reply_versions_listed(void *arg, int rv, const struct eng_version_entry *entries, unsigned count, bool more)
 {
-        struct gw_request *req = arg;
-
-        if (!gw_request_told(req))
-                return;
-        if (rv != 0)
-                gw_reply_errno(req, rv, GW_ABOUT_BUCKET);
-        else
-                reply_list(req, &(struct page){.versions = entries, .count = count, .more = more});
+        reply_listed(arg, rv, &(struct page){.versions = entries, .count = count, .more = more});
 }
 
 /* Names are bounded: what lies beyond the bound of a longer place decides nothing. */
@@ -435,7 +434,7 @@ static void run_list(struct gw_request *req, enum form form)
                 reply_list(req, &(struct page){.count = 0});
                 return;
         }
-        gw_answer_reserve(req, list->max * ENTRY_MEMORY, ask_engine);
+        gw_answer_reserve(req, list->max * forms[form].memory, ask_engine);
 }
 
 void gw_run_list_objects(struct gw_request *req)

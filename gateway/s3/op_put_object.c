@@ -27,6 +27,20 @@ struct put_work {
 
 /* ---- begin ----------------------------------------------------------------------------------- */
 
+/* NULL: answered. */
+static struct put_work *put_work_new(struct gw_request *req)
+{
+        struct put_work *work = gw_alloc(req, sizeof(*work));
+
+        if (work == NULL) {
+                gw_reply_no_memory(req);
+                return NULL;
+        }
+        work->magic = put_work_magic;
+        req->work = work;
+        return work;
+}
+
 /* Size of the object as announced. False: answered. */
 static bool size_of_body(struct gw_request *req, uint64_t *size)
 {
@@ -107,32 +121,32 @@ static void present_found(void *arg, int rv, struct eng_get *get)
                 open_put(req, work);
 }
 
-/* What cannot be deleted for years must be what the client meant. False: answered. */
-static bool lock_is_summed(struct gw_request *req, const struct put_work *work)
+/*
+ * What cannot be deleted for years must be what the client meant: protected by the headers of the put
+ * or of the upload, or by the bucket's default. False: answered.
+ */
+static bool lock_is_summed(struct gw_request *req, const struct put_work *work, bool hold, const struct eng_retention *retention)
 {
-        bool locked = work->extras.hold || work->extras.retention.mode != ENG_RETENTION_NONE;
+        bool locked = hold || retention->mode != ENG_RETENTION_NONE || req->retains;
 
         if (!locked || req->body->check_md5 || req->body->has_kind)
                 return true;
         gw_reply_error(req, S3_ERR_INVALID_REQUEST,
-                       "Content-MD5 OR x-amz-checksum- HTTP header is required for Put Object requests with Object Lock "
-                       "parameters");
+                       gw_printf(req,
+                                 "Content-MD5 OR x-amz-checksum- HTTP header is required for Put %s requests with Object "
+                                 "Lock parameters",
+                                 work->part != 0 ? "Part" : "Object"));
         return false;
 }
 
 static void begin_put(struct gw_request *req)
 {
-        struct put_work *work = gw_alloc(req, sizeof(*work));
+        struct put_work *work = put_work_new(req);
         enum s3_error error;
         bool never;
 
-        if (work == NULL) {
-                gw_reply_no_memory(req);
-                return;
-        }
-        work->magic = put_work_magic;
-        req->work = work;
-        if (!gw_write_headers_check(req) || !gw_extras_read(req, &work->extras) || !lock_is_summed(req, work) ||
+        if (work == NULL || !gw_write_headers_check(req) || !gw_extras_read(req, &work->extras) ||
+            !lock_is_summed(req, work, work->extras.hold, &work->extras.retention) ||
             !gw_condition_read(req, &work->condition, &never))
                 return;
         error = gw_meta_of_headers(req->headers, req->header_count, &work->meta);
@@ -212,21 +226,16 @@ static void put_upload_found(void *arg, int rv, const struct eng_object *object)
                 gw_reply_errno(req, rv, GW_ABOUT_UPLOAD);
                 return;
         }
-        if (part_sum_fits(req, work) && compute_kind(req, part_kind(work)))
+        if (lock_is_summed(req, work, object->hold, &object->retention) && part_sum_fits(req, work) &&
+            compute_kind(req, part_kind(work)))
                 open_put(req, work);
 }
 
 static void begin_part(struct gw_request *req)
 {
-        struct put_work *work = gw_alloc(req, sizeof(*work));
+        struct put_work *work = put_work_new(req);
 
-        if (work == NULL) {
-                gw_reply_no_memory(req);
-                return;
-        }
-        work->magic = put_work_magic;
-        req->work = work;
-        if (!gw_write_headers_check(req) || !gw_part_number_of(req, &work->part))
+        if (work == NULL || !gw_write_headers_check(req) || !gw_part_number_of(req, &work->part))
                 return;
         if (gw_upload_id_of(req, work->upload_id))
                 eng_upload_get(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), work->upload_id,

@@ -174,7 +174,9 @@ void gw_run_text_put(struct gw_request *req)
                 return;
         }
         if (rv == -ENOBUFS)
-                gw_reply_error(req, S3_ERR_MAX_MESSAGE_LENGTH, NULL);
+                gw_reply_error(req, S3_ERR_MAX_MESSAGE_LENGTH,
+                               gw_printf(req, "The configuration is longer than the %u bytes that are kept of one: shorten its "
+                                              "IDs, prefixes and tags, or give it fewer rules.", ENG_TEXT_MAX));
         else if (rv != 0)
                 gw_reply_no_memory(req);
         else

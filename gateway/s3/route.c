@@ -20,17 +20,45 @@
                 .name = (op_name), .method = (of_method), .scope = (of_scope), .sub = (query), .permission = (right),  \
                 .run = (does), __VA_ARGS__                                                                             \
         }
-#define GET_CONFIG(op_name, query, error)                                                                              \
-        OP(op_name, "GET", GW_BUCKET, query, "s3:" op_name, gw_run_config, .arg = (error))
+#define GET_CONFIG(op_name, query, right, error)                                                                       \
+        OP(op_name, "GET", GW_BUCKET, query, right, gw_run_config, .arg = (error))
 #define DELETE_CONFIG(op_name, query, right) OP(op_name, "DELETE", GW_BUCKET, query, right, gw_run_config_delete)
-#define PUT_CONFIG(op_name, of, query, right)                                                                          \
+#define PUT_CONFIG(op_name, of, query, right, ...)                                                                     \
         OP(op_name, "PUT", of, query, right, gw_run_config_put, .begin = gw_begin_config_put, .body = GW_BODY_XML,     \
-           .versions = true)
+           __VA_ARGS__)
 /* gw_begin_does_put and gw_run_does_put. */
-#define PUT_DOC(op_name, of, query, right, does)                                                                       \
+#define PUT_DOC(op_name, of, query, right, does, ...)                                                                  \
         OP(op_name, "PUT", of, query, right, gw_run_##does##_put, .begin = gw_begin_##does##_put, .body = GW_BODY_XML, \
-           .versions = true)
-#define GET_EXTRA(op_name, query, does) OP(op_name, "GET", GW_OBJECT, query, "s3:" op_name, does, .versions = true)
+           __VA_ARGS__)
+#define GET_EXTRA(op_name, query, of_a_version, does)                                                                  \
+        OP(op_name, "GET", GW_OBJECT, query, "s3:" op_name, does, .of_version = (of_a_version))
+
+#define RIGHT(of_header, right, ...) {.header = (of_header), .permission = (right), __VA_ARGS__}
+
+/* Rights for what headers of a write ask, as AWS lists them. */
+static const struct gw_right rights_of_write[] = {
+        RIGHT("x-amz-tagging", "s3:PutObjectTagging"),
+        RIGHT("x-amz-object-lock-mode", "s3:PutObjectRetention"),
+        RIGHT("x-amz-object-lock-retain-until-date", "s3:PutObjectRetention"),
+        RIGHT("x-amz-object-lock-legal-hold", "s3:PutObjectLegalHold"),
+        RIGHT("x-amz-acl", "s3:PutObjectAcl"),
+        RIGHT(NULL, NULL),
+};
+static const struct gw_right rights_of_bucket[] = {
+        RIGHT("x-amz-bucket-object-lock-enabled", "s3:PutBucketObjectLockConfiguration"),
+        RIGHT("x-amz-bucket-object-lock-enabled", "s3:PutBucketVersioning"),
+        RIGHT("x-amz-acl", "s3:PutBucketAcl"),
+        RIGHT("x-amz-object-ownership", "s3:PutBucketOwnershipControls"),
+        RIGHT(NULL, NULL),
+};
+static const struct gw_right rights_of_bypass[] = {
+        RIGHT("x-amz-bypass-governance-retention", "s3:BypassGovernanceRetention"),
+        RIGHT(NULL, NULL),
+};
+static const struct gw_right rights_of_attributes[] = {
+        RIGHT(NULL, "s3:GetObject", .of_version = "s3:GetObjectVersion"),
+        RIGHT(NULL, NULL),
+};
 
 /* Of one method and scope: rows with a sub-resource or header before those without. */
 const struct gw_op gw_ops[] = {
@@ -40,34 +68,40 @@ const struct gw_op gw_ops[] = {
         OP("ListMultipartUploads", "GET", GW_BUCKET, "uploads", "s3:ListBucketMultipartUploads", gw_run_list_uploads),
         OP("GetBucketLocation", "GET", GW_BUCKET, "location", "s3:GetBucketLocation", gw_run_bucket_location),
         OP("GetBucketAcl", "GET", GW_BUCKET, "acl", "s3:GetBucketAcl", gw_run_acl),
-        GET_CONFIG("GetBucketPolicy", "policy", S3_ERR_NO_SUCH_BUCKET_POLICY),
-        GET_CONFIG("GetBucketPolicyStatus", "policyStatus", S3_ERR_NO_SUCH_BUCKET_POLICY),
+        GET_CONFIG("GetBucketPolicy", "policy", "s3:GetBucketPolicy", S3_ERR_NO_SUCH_BUCKET_POLICY),
+        GET_CONFIG("GetBucketPolicyStatus", "policyStatus", "s3:GetBucketPolicyStatus", S3_ERR_NO_SUCH_BUCKET_POLICY),
         OP("GetBucketLifecycleConfiguration", "GET", GW_BUCKET, "lifecycle", "s3:GetLifecycleConfiguration", gw_run_text),
-        GET_CONFIG("GetBucketCors", "cors", S3_ERR_NO_SUCH_CORS),
+        GET_CONFIG("GetBucketCors", "cors", "s3:GetBucketCORS", S3_ERR_NO_SUCH_CORS),
         OP("GetBucketTagging", "GET", GW_BUCKET, "tagging", "s3:GetBucketTagging", gw_run_text),
-        GET_CONFIG("GetBucketWebsite", "website", S3_ERR_NO_SUCH_WEBSITE),
-        GET_CONFIG("GetBucketEncryption", "encryption", S3_ERR_NO_SUCH_ENCRYPTION),
+        GET_CONFIG("GetBucketWebsite", "website", "s3:GetBucketWebsite", S3_ERR_NO_SUCH_WEBSITE),
+        GET_CONFIG("GetBucketEncryption", "encryption", "s3:GetEncryptionConfiguration", S3_ERR_NO_SUCH_ENCRYPTION),
         OP("GetObjectLockConfiguration", "GET", GW_BUCKET, "object-lock", "s3:GetBucketObjectLockConfiguration",
            gw_run_lock_config),
-        GET_CONFIG("GetBucketReplication", "replication", S3_ERR_NO_SUCH_REPLICATION),
-        GET_CONFIG("GetPublicAccessBlock", "publicAccessBlock", S3_OK),
-        GET_CONFIG("GetBucketOwnershipControls", "ownershipControls", S3_OK),
-        GET_CONFIG("GetBucketMetadataConfiguration", "metadataConfiguration", S3_ERR_NO_SUCH_METADATA_CONFIG),
-        GET_CONFIG("GetBucketMetadataTableConfiguration", "metadataTable", S3_ERR_NO_SUCH_METADATA_CONFIG),
-        GET_CONFIG("GetBucketInventoryConfiguration", "inventory", S3_ERR_NO_SUCH_CONFIGURATION),
-        GET_CONFIG("GetBucketAnalyticsConfiguration", "analytics", S3_ERR_NO_SUCH_CONFIGURATION),
-        GET_CONFIG("GetBucketMetricsConfiguration", "metrics", S3_ERR_NO_SUCH_CONFIGURATION),
-        GET_CONFIG("GetBucketIntelligentTieringConfiguration", "intelligent-tiering", S3_ERR_NO_SUCH_CONFIGURATION),
+        GET_CONFIG("GetBucketReplication", "replication", "s3:GetReplicationConfiguration", S3_ERR_NO_SUCH_REPLICATION),
+        GET_CONFIG("GetPublicAccessBlock", "publicAccessBlock", "s3:GetBucketPublicAccessBlock", S3_OK),
+        GET_CONFIG("GetBucketOwnershipControls", "ownershipControls", "s3:GetBucketOwnershipControls", S3_OK),
+        GET_CONFIG("GetBucketMetadataConfiguration", "metadataConfiguration", "s3:GetBucketMetadataTableConfiguration",
+                   S3_ERR_NO_SUCH_METADATA_CONFIG),
+        GET_CONFIG("GetBucketMetadataTableConfiguration", "metadataTable", "s3:GetBucketMetadataTableConfiguration",
+                   S3_ERR_NO_SUCH_METADATA_CONFIG),
+        GET_CONFIG("GetBucketInventoryConfiguration", "inventory", "s3:GetInventoryConfiguration",
+                   S3_ERR_NO_SUCH_CONFIGURATION),
+        GET_CONFIG("GetBucketAnalyticsConfiguration", "analytics", "s3:GetAnalyticsConfiguration",
+                   S3_ERR_NO_SUCH_CONFIGURATION),
+        GET_CONFIG("GetBucketMetricsConfiguration", "metrics", "s3:GetMetricsConfiguration",
+                   S3_ERR_NO_SUCH_CONFIGURATION),
+        GET_CONFIG("GetBucketIntelligentTieringConfiguration", "intelligent-tiering", "s3:GetIntelligentTieringConfiguration",
+                   S3_ERR_NO_SUCH_CONFIGURATION),
         OP("GetBucketVersioning", "GET", GW_BUCKET, "versioning", "s3:GetBucketVersioning", gw_run_versioning),
-        GET_CONFIG("GetBucketNotificationConfiguration", "notification", S3_OK),
-        GET_CONFIG("GetBucketLogging", "logging", S3_OK),
-        GET_CONFIG("GetBucketAccelerateConfiguration", "accelerate", S3_OK),
-        GET_CONFIG("GetBucketRequestPayment", "requestPayment", S3_OK),
+        GET_CONFIG("GetBucketNotificationConfiguration", "notification", "s3:GetBucketNotification", S3_OK),
+        GET_CONFIG("GetBucketLogging", "logging", "s3:GetBucketLogging", S3_OK),
+        GET_CONFIG("GetBucketAccelerateConfiguration", "accelerate", "s3:GetAccelerateConfiguration", S3_OK),
+        GET_CONFIG("GetBucketRequestPayment", "requestPayment", "s3:GetBucketRequestPayment", S3_OK),
         OP("ListObjectsV2", "GET", GW_BUCKET, "list-type", "s3:ListBucket", gw_run_list_objects_v2),
         OP("ListObjects", "GET", GW_BUCKET, NULL, "s3:ListBucket", gw_run_list_objects),
         OP("HeadBucket", "HEAD", GW_BUCKET, NULL, "s3:ListBucket", gw_run_bucket_head),
         OP("CreateBucket", "PUT", GW_BUCKET, NULL, "s3:CreateBucket", gw_run_bucket_create,
-           .begin = gw_begin_bucket_create, .body = GW_BODY_XML, .no_bucket = true),
+           .begin = gw_begin_bucket_create, .body = GW_BODY_XML, .no_bucket = true, .more = rights_of_bucket),
         PUT_DOC("PutBucketVersioning", GW_BUCKET, "versioning", "s3:PutBucketVersioning", versioning),
         PUT_DOC("PutObjectLockConfiguration", GW_BUCKET, "object-lock", "s3:PutBucketObjectLockConfiguration", lock_config),
         PUT_DOC("PutBucketTagging", GW_BUCKET, "tagging", "s3:PutBucketTagging", text),
@@ -87,37 +121,44 @@ const struct gw_op gw_ops[] = {
         DELETE_CONFIG("DeleteBucketOwnershipControls", "ownershipControls", "s3:PutBucketOwnershipControls"),
         OP("DeleteBucket", "DELETE", GW_BUCKET, NULL, "s3:DeleteBucket", gw_run_bucket_delete),
         OP("DeleteObjects", "POST", GW_BUCKET, "delete", "s3:DeleteObject", gw_run_delete_many,
-           .begin = gw_begin_delete_many, .body = GW_BODY_XML),
+           .begin = gw_begin_delete_many, .body = GW_BODY_XML, .of_version = "s3:DeleteObjectVersion",
+           .more = rights_of_bypass),
 
         OP("ListParts", "GET", GW_OBJECT, "uploadId", "s3:ListMultipartUploadParts", gw_run_list_parts),
         OP("GetObjectAttributes", "GET", GW_OBJECT, "attributes", "s3:GetObjectAttributes", gw_run_attributes,
-           .versions = true),
-        OP("GetObjectAcl", "GET", GW_OBJECT, "acl", "s3:GetObjectAcl", gw_run_acl, .versions = true),
-        PUT_CONFIG("PutObjectAcl", GW_OBJECT, "acl", "s3:PutObjectAcl"),
-        PUT_DOC("PutObjectTagging", GW_OBJECT, "tagging", "s3:PutObjectTagging", object_tagging),
-        PUT_DOC("PutObjectRetention", GW_OBJECT, "retention", "s3:PutObjectRetention", retention),
-        PUT_DOC("PutObjectLegalHold", GW_OBJECT, "legal-hold", "s3:PutObjectLegalHold", legal_hold),
-        GET_EXTRA("GetObjectTagging", "tagging", gw_run_object_tagging),
-        GET_EXTRA("GetObjectLegalHold", "legal-hold", gw_run_legal_hold),
-        GET_EXTRA("GetObjectRetention", "retention", gw_run_retention),
-        OP("GetObject", "GET", GW_OBJECT, NULL, "s3:GetObject", gw_run_get, .begin = gw_begin_get, .versions = true,
-           .sends_object = true),
-        OP("HeadObject", "HEAD", GW_OBJECT, NULL, "s3:GetObject", gw_run_get, .begin = gw_begin_get, .versions = true,
-           .sends_object = true),
+           .of_version = "s3:GetObjectVersionAttributes", .more = rights_of_attributes),
+        OP("GetObjectAcl", "GET", GW_OBJECT, "acl", "s3:GetObjectAcl", gw_run_acl, .of_version = "s3:GetObjectVersionAcl"),
+        PUT_CONFIG("PutObjectAcl", GW_OBJECT, "acl", "s3:PutObjectAcl", .of_version = "s3:PutObjectVersionAcl"),
+        PUT_DOC("PutObjectTagging", GW_OBJECT, "tagging", "s3:PutObjectTagging", object_tagging,
+                .of_version = "s3:PutObjectVersionTagging"),
+        PUT_DOC("PutObjectRetention", GW_OBJECT, "retention", "s3:PutObjectRetention", retention,
+                .of_version = "s3:PutObjectRetention", .more = rights_of_bypass),
+        PUT_DOC("PutObjectLegalHold", GW_OBJECT, "legal-hold", "s3:PutObjectLegalHold", legal_hold,
+                .of_version = "s3:PutObjectLegalHold"),
+        GET_EXTRA("GetObjectTagging", "tagging", "s3:GetObjectVersionTagging", gw_run_object_tagging),
+        GET_EXTRA("GetObjectLegalHold", "legal-hold", "s3:GetObjectLegalHold", gw_run_legal_hold),
+        GET_EXTRA("GetObjectRetention", "retention", "s3:GetObjectRetention", gw_run_retention),
+        OP("GetObject", "GET", GW_OBJECT, NULL, "s3:GetObject", gw_run_get, .begin = gw_begin_get,
+           .of_version = "s3:GetObjectVersion", .sends_object = true),
+        OP("HeadObject", "HEAD", GW_OBJECT, NULL, "s3:GetObject", gw_run_get, .begin = gw_begin_get,
+           .of_version = "s3:GetObjectVersion", .sends_object = true),
         OP("UploadPartCopy", "PUT", GW_OBJECT, "uploadId", "s3:PutObject", gw_run_part_copy,
            .header = "x-amz-copy-source"),
         OP("UploadPart", "PUT", GW_OBJECT, "uploadId", "s3:PutObject", gw_run_part, .begin = gw_begin_part,
            .body = GW_BODY_DATA),
-        OP("CopyObject", "PUT", GW_OBJECT, NULL, "s3:PutObject", gw_run_copy, .header = "x-amz-copy-source"),
+        OP("CopyObject", "PUT", GW_OBJECT, NULL, "s3:PutObject", gw_run_copy, .header = "x-amz-copy-source",
+           .more = rights_of_write),
         OP("PutObject", "PUT", GW_OBJECT, NULL, "s3:PutObject", gw_run_put, .begin = gw_begin_put,
-           .body = GW_BODY_DATA),
-        OP("CreateMultipartUpload", "POST", GW_OBJECT, "uploads", "s3:PutObject", gw_run_upload_create),
+           .body = GW_BODY_DATA, .more = rights_of_write),
+        OP("CreateMultipartUpload", "POST", GW_OBJECT, "uploads", "s3:PutObject", gw_run_upload_create,
+           .more = rights_of_write),
         OP("CompleteMultipartUpload", "POST", GW_OBJECT, "uploadId", "s3:PutObject", gw_run_complete,
            .begin = gw_begin_complete, .body = GW_BODY_XML, .sums_of_result = true),
         OP("AbortMultipartUpload", "DELETE", GW_OBJECT, "uploadId", "s3:AbortMultipartUpload", gw_run_upload_abort),
         OP("DeleteObjectTagging", "DELETE", GW_OBJECT, "tagging", "s3:DeleteObjectTagging", gw_run_object_tagging_delete,
-           .versions = true),
-        OP("DeleteObject", "DELETE", GW_OBJECT, NULL, "s3:DeleteObject", gw_run_delete, .versions = true),
+           .of_version = "s3:DeleteObjectVersionTagging"),
+        OP("DeleteObject", "DELETE", GW_OBJECT, NULL, "s3:DeleteObject", gw_run_delete,
+           .of_version = "s3:DeleteObjectVersion", .more = rights_of_bypass),
 
         /* The permission is that of each entry, and of each request on the session. */
         OP("GetBatch", "POST", GW_RESERVED, NULL, "s3:GetObject", gw_run_batch, .path = "v1/batch",

@@ -8,6 +8,7 @@
 #define GATEWAY_S3_VERSION_IDS_H
 
 #include "gateway/http/http_request.h"
+#include "gateway/http/version_text.h"
 
 /* Which version of a key a request means. */
 struct gw_version {
@@ -25,9 +26,6 @@ static inline const struct eng_version *gw_version_asked(const struct gw_version
 enum s3_error gw_version_parse(struct s3_str text, struct gw_version *out, const char **message);
 /* The query's versionId. False: answered. */
 bool gw_version_of(struct gw_request *req, struct gw_version *out);
-/* NUL-terminated; returns the length. */
-size_t gw_version_text(const struct eng_version *id, char out[S3_VERSION_TEXT]);
-
 /* x-amz-version-id, or the header given, if the bucket has or had versioning. */
 void gw_version_header(struct gw_request *req, const struct eng_version *id);
 
@@ -37,5 +35,9 @@ void gw_version_header(struct gw_request *req, const struct eng_version *id);
  * for an id of which there is nothing. True: there is an object. `get` is closed with the request.
  */
 bool gw_version_found(struct gw_request *req, const struct gw_version *version, int rv, struct eng_get *get);
+/* The same for what is not looked at but changed: NoSuchVersion, or the error that rv is of a key. */
+void gw_version_fail(struct gw_request *req, const struct gw_version *version, int rv);
+/* 405: it is a delete marker, which can only be deleted. */
+void gw_version_refuse_marker(struct gw_request *req);
 
 #endif

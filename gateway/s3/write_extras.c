@@ -82,6 +82,7 @@ static bool extras_read_lock(struct gw_request *req, struct eng_extras *out)
         out->retention.mode = (enum eng_retention_mode)lock.retention.mode;
         out->retention.until_ms = lock.retention.until_ms;
         out->hold = lock.has_hold && lock.hold;
+        out->no_hold = lock.has_hold && !lock.hold;
         return true;
 }
 
@@ -128,6 +129,6 @@ void gw_extras_headers(struct gw_request *req, const struct eng_object *object)
                 gw_reply_header(req, "x-amz-object-lock-mode", s3_lock_mode_name((enum s3_lock_mode)object->retention.mode));
                 gw_reply_header_str(req, "x-amz-object-lock-retain-until-date", (struct s3_str){date, len});
         }
-        if (object->hold)
-                gw_reply_header(req, "x-amz-object-lock-legal-hold", "ON");
+        if (object->hold_known)
+                gw_reply_header(req, "x-amz-object-lock-legal-hold", object->hold ? "ON" : "OFF");
 }

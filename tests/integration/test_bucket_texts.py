@@ -39,6 +39,17 @@ def test_rules_that_are_refused(s3, bucket, rule, code, status):
     refused("NoSuchLifecycleConfiguration", 404, s3.get_bucket_lifecycle_configuration, Bucket=bucket)
 
 
+def test_many_rules(s3, bucket):
+    """As many as AWS allows; what they may be as long as is less than they could be."""
+    rules = [{"ID": f"rule number {i}", "Status": "Enabled", "Filter": {"Prefix": f"logs/of/{i}/"}, "Expiration": {"Days": 30}} for i in range(1000)]
+    s3.put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration={"Rules": rules})
+    assert lifecycle(s3, bucket) == rules
+    longer = [{**rule, "Filter": {"Prefix": "p" * 1000 + rule["ID"]}} for rule in rules]
+    answer = refused("MaxMessageLengthExceeded", 400, s3.put_bucket_lifecycle_configuration, Bucket=bucket, LifecycleConfiguration={"Rules": longer})
+    assert "262144 bytes" in answer["Error"]["Message"]
+    assert lifecycle(s3, bucket) == rules
+
+
 def test_expiration_is_told(s3, bucket):
     s3.put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration={"Rules": RULES[:1]})
     assert "Expiration" not in s3.put_object(Bucket=bucket, Key="logs/other", Body=b"x")

@@ -1,4 +1,7 @@
 """Lifecycle rules are carried out: with days that last a second."""
+import random
+import time
+
 import pytest
 
 from tests.conftest import make_client
@@ -117,3 +120,32 @@ def test_rules_that_are_taken_back(site):
     left = keys(site)
     passes(site)
     assert len(left) - len(keys(site)) <= 32  # what was under way
+
+
+def test_a_pass_goes_on_after_a_restart(site):
+    """Passes over many buckets: one that a kill cuts off is gone on with, not begun anew."""
+    for i in range(80):
+        site.s3.create_bucket(Bucket=f"bucket-{i}")
+        rules(site, rule("x", Expiration={"Days": 1000}), bucket=f"bucket-{i}")
+    for _ in range(20):
+        passes(site, 1)
+        time.sleep(random.uniform(0.1, 0.4))
+        site.kill()
+        site.restart()
+        passes(site, 1)
+        if site.metrics()["millrace_lifecycle_resumed_total"] == 1:
+            break
+    else:
+        pytest.fail("each pass began anew")
+
+
+def test_with_and_without_versioning(site):
+    """What a pass takes is the null version, too, whatever the state of the bucket is by then."""
+    put_of = {}
+    for state in (None, "Enabled", "Suspended"):
+        if state is not None:
+            switch(site.s3, "bucket", state)
+        put_of[state] = site.s3.put_object(Bucket="bucket", Key=str(state), Body=b"x").get("VersionId")
+    assert put_of == {None: None, "Enabled": put_of["Enabled"], "Suspended": "null"}
+    rules(site, rule("x", Expiration={"Days": 1}), rule("y", NoncurrentVersionExpiration={"NoncurrentDays": 1}))
+    site.wait_until(lambda: listed(site.s3, "bucket") == [], 60, "to leave nothing")

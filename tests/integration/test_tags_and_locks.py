@@ -129,6 +129,51 @@ def test_retention_is_taken_off(raw, s3, locked):
     assert listed(s3, locked) == []
 
 
+def test_a_hold_that_was_never_set(s3, locked):
+    """AWS tells it from one that was taken off."""
+    held = dict(Bucket=locked, Key="k")
+    put(s3, locked, "k", b"1")
+    refused("NoSuchObjectLockConfiguration", 404, s3.get_object_legal_hold, **held)
+    assert "ObjectLockLegalHoldStatus" not in s3.head_object(**held)
+    s3.put_object(**held, Body=b"2", ObjectLockLegalHoldStatus="OFF")
+    assert s3.get_object_legal_hold(**held)["LegalHold"] == {"Status": "OFF"}
+    assert s3.head_object(**held)["ObjectLockLegalHoldStatus"] == "OFF"
+    put(s3, locked, "k", b"3")
+    s3.put_object_legal_hold(**held, LegalHold={"Status": "ON"})
+    s3.put_object_tagging(**held, Tagging=tag_set(a="1"))
+    s3.put_object_legal_hold(**held, LegalHold={"Status": "OFF"})
+    assert s3.get_object_legal_hold(**held)["LegalHold"] == {"Status": "OFF"} and tags(s3, locked, "k") == {"a": "1"}
+    upload = s3.create_multipart_upload(Bucket=locked, Key="k", ObjectLockLegalHoldStatus="OFF")["UploadId"]
+    etag = s3.upload_part(**held, UploadId=upload, PartNumber=1, Body=b"4")["ETag"]
+    s3.complete_multipart_upload(**held, UploadId=upload, MultipartUpload={"Parts": [{"PartNumber": 1, "ETag": etag}]})
+    assert s3.get_object_legal_hold(**held)["LegalHold"] == {"Status": "OFF"}
+
+
+def test_what_is_to_be_kept_comes_with_a_checksum(raw, s3, locked):
+    """By headers of the put or of the upload, or by default: AWS takes no byte of it without Content-MD5 or a checksum."""
+    def ask(path, body=b"x", query=(), **headers):
+        answer = raw.request("PUT", path, query=list(query), body=body, headers={k.replace("_", "-"): v for k, v in headers.items()})
+        return answer.status, answer.code
+
+    def parts_of(upload):
+        return [("partNumber", "1"), ("uploadId", upload)]
+
+    summed = {"Content_MD5": checksums.content_md5(b"x")}
+    until = {"x_amz_object_lock_mode": "GOVERNANCE", "x_amz_object_lock_retain_until_date": LATER.strftime("%Y-%m-%dT%H:%M:%SZ")}
+    path, refusal = f"/{locked}/k", (400, "InvalidRequest")
+    plain = s3.create_multipart_upload(Bucket=locked, Key="k")["UploadId"]
+    held = s3.create_multipart_upload(Bucket=locked, Key="k", ObjectLockLegalHoldStatus="ON")["UploadId"]
+    assert ask(path)[0] == 200 and ask(path, query=parts_of(plain))[0] == 200
+    assert ask(path, **until) == refusal and ask(path, **until, **summed)[0] == 200
+    assert ask(path, query=parts_of(held)) == refusal and ask(path, query=parts_of(held), **summed)[0] == 200
+    s3.put_object_lock_configuration(Bucket=locked, ObjectLockConfiguration={
+        "ObjectLockEnabled": "Enabled", "Rule": {"DefaultRetention": {"Mode": "GOVERNANCE", "Days": 1}}})
+    assert ask(path) == refusal and ask(path, **summed)[0] == 200
+    assert ask(path, query=parts_of(plain)) == refusal and ask(path, query=parts_of(plain), **summed)[0] == 200
+    assert "checksum- HTTP header is required for Put Object requests" in raw.request("PUT", path, body=b"x").xml.findtext("Message")
+    s3.copy_object(Bucket=locked, Key="copy", CopySource={"Bucket": locked, "Key": "k"})  # nothing is sent
+
+
 def test_legal_hold(s3, locked, bucket):
     version = s3.put_object(Bucket=locked, Key="k", Body=b"1", ObjectLockLegalHoldStatus="ON")["VersionId"]
     assert s3.head_object(Bucket=locked, Key="k")["ObjectLockLegalHoldStatus"] == "ON"

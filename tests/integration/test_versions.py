@@ -195,6 +195,25 @@ def test_uploads(s3, versioned, rng):
     assert [row[1] for row in listed(s3, versioned)] == [later, done["VersionId"], first]
 
 
+def test_a_repeated_complete_under_later_versions(s3, versioned):
+    """Its answer got lost; by the time it is asked again the key has other versions, and longer keys follow it."""
+    upload = s3.create_multipart_upload(Bucket=versioned, Key="k")["UploadId"]
+    etag = s3.upload_part(Bucket=versioned, Key="k", UploadId=upload, PartNumber=1, Body=b"x")["ETag"]
+    complete = dict(Bucket=versioned, Key="k", UploadId=upload, MultipartUpload={"Parts": [{"PartNumber": 1, "ETag": etag}]})
+    done = s3.complete_multipart_upload(**complete)
+    put(s3, versioned, "key", b"x")
+    for i in range(130):  # more than are looked at at once
+        put(s3, versioned, "k", b"later")
+    s3.delete_object(Bucket=versioned, Key="k")
+    again = s3.complete_multipart_upload(**complete)
+    assert (again["VersionId"], again["ETag"]) == (done["VersionId"], done["ETag"])
+    other = {"Parts": [{"PartNumber": 1, "ETag": '"' + "0" * 32 + '"'}]}
+    refused("InvalidPart", 400, s3.complete_multipart_upload, **{**complete, "MultipartUpload": other})
+    s3.delete_object(Bucket=versioned, Key="k", VersionId=done["VersionId"])
+    refused("NoSuchUpload", 404, s3.complete_multipart_upload, **complete)
+    refused("NoSuchUpload", 404, s3.complete_multipart_upload, **{**complete, "Key": "none"})
+
+
 def test_many_deleted(s3, versioned):
     ids = [put(s3, versioned, f"k{i}", b"x") for i in range(4)]
     answer = s3.delete_objects(Bucket=versioned, Delete={"Objects": [

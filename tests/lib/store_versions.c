@@ -23,6 +23,7 @@ struct version_call {
         const struct eng_bucket_rules *rules;
         const struct eng_extras_change *change;
         struct eng_deleted *deleted;
+        const struct eng_delete_params *deletion;
         const struct eng_list_params *list;
         struct sv_entry *entries;
         unsigned *count;
@@ -95,17 +96,20 @@ static void version_deleted(void *arg, int rv, const struct eng_deleted *deleted
 
 static void version_delete(struct version_call *c)
 {
-        struct eng_delete_params params = {.bucket = c->bucket, .key = c->key, .version = c->version};
+        eng_delete(c->sf->store, c->deletion, version_deleted, c);
+}
 
-        eng_delete(c->sf->store, &params, version_deleted, c);
+int sv_delete_with(struct sf *sf, const struct eng_delete_params *params, struct eng_deleted *out)
+{
+        struct version_call c = {.deletion = params, .deleted = out};
+
+        return version_call(sf, 0, &c, version_delete);
 }
 
 int sv_delete_key(struct sf *sf, uint64_t bucket, struct eng_str key, const struct eng_version *version,
                   struct eng_deleted *out)
 {
-        struct version_call c = {.bucket = bucket, .key = key, .version = version, .deleted = out};
-
-        return version_call(sf, 0, &c, version_delete);
+        return sv_delete_with(sf, &(struct eng_delete_params){.bucket = bucket, .key = key, .version = version}, out);
 }
 
 int sv_delete(struct sf *sf, uint64_t bucket, const char *key, const struct eng_version *version,
@@ -133,7 +137,7 @@ static void version_put(struct version_call *c)
 {
         struct eng_put_params params = {
                 .bucket = c->bucket, .key = c->key, .size = sizeof(c->seed), .wake = version_put_woken};
-        struct eng_put_commit commit = {.attrs = "", .attrs_len = 0};
+        struct eng_put_commit commit = {.attrs = "attrs", .attrs_len = 5};
         struct eng_put *put;
         int rv = eng_put_open(c->sf->store, &params, &put);
 
@@ -191,6 +195,7 @@ static void page_listed(void *arg, int rv, const struct eng_version_entry *entri
                 e->marker = entries[i].object.marker;
                 e->version = entries[i].object.version;
                 memcpy(&e->seed, entries[i].object.etag, sizeof(e->seed));
+                e->beside = entries[i].object.attrs.len + entries[i].object.tags.len;
         }
         *c->count = count;
         *c->more = more;

@@ -14,6 +14,7 @@ void sv_versioning(struct sf *sf, uint64_t bucket, enum eng_versioning state);
 
 /* A small object under a key of any bytes; *out: the version that it is. */
 int sv_put(struct sf *sf, uint64_t bucket, struct eng_str key, uint64_t seed, struct eng_version *out);
+int sv_delete_with(struct sf *sf, const struct eng_delete_params *params, struct eng_deleted *out);
 int sv_delete_key(struct sf *sf, uint64_t bucket, struct eng_str key, const struct eng_version *version,
                   struct eng_deleted *out);
 /* version NULL: of the key's object. */
@@ -28,6 +29,7 @@ struct sv_entry {
         bool is_prefix, latest, marker;
         struct eng_version version;
         uint64_t seed; /* of what sf_put() has put */
+        size_t beside; /* bytes of attrs and tags that came with it */
 };
 /* One page. out has room for params->max entries. */
 int sv_list(struct sf *sf, const struct eng_list_params *params, const struct eng_version *after_version,

@@ -91,6 +91,7 @@ static void assert_listed(struct sf *sf, uint64_t bucket, const char *expected)
         for (i = 0; i < count; i++) {
                 char one[40];
 
+                assert_int_equal(entries[i].beside, 0); /* a page has a bound */
                 if (entries[i].marker)
                         snprintf(one, sizeof(one), "%sx%s ", entries[i].latest ? "*" : "",
                                  entries[i].version.number == 0 ? "n" : "");
@@ -151,6 +152,7 @@ static void verify(struct sf *sf)
 
 static void test_versions_of_a_key(void **state)
 {
+        struct eng_extras_change tags = {.set_tags = true, .extras = {.tags = {"tags", 4}}};
         struct eng_version v2, v3, marker;
         struct eng_deleted deleted;
         uint64_t bucket;
@@ -163,6 +165,7 @@ static void test_versions_of_a_key(void **state)
         v2 = put(&sf, bucket, "key", 2, LARGE);
         v3 = put(&sf, bucket, "key", 3, SMALL);
         assert_true(v3.number > v2.number && v2.number != 0);
+        assert_int_equal(sv_extras(&sf, bucket, "key", &v2, &tags), 0);
         assert_listed(&sf, bucket, "*3 2 1n ");
         assert_int_equal(sf_get_version(&sf, bucket, "key", NULL, 3, SMALL), 0);
         assert_int_equal(sf_get_version(&sf, bucket, "key", &v2, 2, LARGE), 0);
@@ -184,6 +187,66 @@ static void test_versions_of_a_key(void **state)
         assert_true(drop(&sf, bucket, "key", &v2).existed);
         assert_listed(&sf, bucket, "");
         assert_int_equal(sf_bucket_delete(&sf, "bucket"), 0);
+        end(&sf);
+}
+
+/* What lifecycle rules found a version to be, a client may have changed before it is deleted. */
+static int delete_at(struct sf *sf, uint64_t bucket, const struct eng_version *version, enum eng_place place, bool object)
+{
+        struct eng_delete_params params = {
+                .bucket = bucket, .key = {"key", 3}, .version = version, .place = place, .object = object};
+        struct eng_deleted deleted;
+
+        return sv_delete_with(sf, &params, &deleted);
+}
+
+static void test_a_version_in_another_place_stays(void **state)
+{
+        struct eng_version v2, v3, marker;
+        uint64_t bucket;
+        struct sf sf;
+
+        (void)state;
+        begin(&sf, 1, 1, &bucket, ENG_VERSIONING_NEVER);
+        put(&sf, bucket, "key", 1, SMALL);
+        assert_int_equal(delete_at(&sf, bucket, &null_version, ENG_PLACE_OLDER, false), -ESTALE);
+        sv_versioning(&sf, bucket, ENG_VERSIONING_ENABLED);
+        v2 = put(&sf, bucket, "key", 2, SMALL);
+        assert_int_equal(delete_at(&sf, bucket, &null_version, ENG_PLACE_NEWEST, true), -ESTALE); /* it was, in a plain row */
+        v3 = put(&sf, bucket, "key", 3, SMALL);
+        assert_int_equal(delete_at(&sf, bucket, &v2, ENG_PLACE_NEWEST, true), -ESTALE);
+        assert_int_equal(delete_at(&sf, bucket, &v3, ENG_PLACE_OLDER, false), -ESTALE);
+        assert_int_equal(delete_at(&sf, bucket, &v3, ENG_PLACE_ALONE, false), -ESTALE);
+        assert_int_equal(delete_at(&sf, bucket, &v2, ENG_PLACE_ALONE, false), -ESTALE);
+        assert_listed(&sf, bucket, "*3 2 1n ");
+
+        assert_int_equal(delete_at(&sf, bucket, &v3, ENG_PLACE_NEWEST, true), 0);
+        assert_listed(&sf, bucket, "*x 3 2 1n ");
+        assert_int_equal(delete_at(&sf, bucket, &v3, ENG_PLACE_OLDER, false), 0);
+        drop(&sf, bucket, "key", NULL);
+        drop(&sf, bucket, "key", &v2);
+        assert_int_equal(delete_at(&sf, bucket, &null_version, ENG_PLACE_OLDER, false), 0);
+        marker = drop(&sf, bucket, "key", NULL).version;
+        assert_int_equal(delete_at(&sf, bucket, &marker, ENG_PLACE_ALONE, false), -ESTALE); /* other markers are versions, too */
+        assert_listed(&sf, bucket, "*x x x ");
+        end(&sf);
+}
+
+static void test_a_marker_that_is_alone(void **state)
+{
+        struct eng_version marker;
+        uint64_t bucket;
+        struct sf sf;
+
+        (void)state;
+        begin(&sf, 1, 1, &bucket, ENG_VERSIONING_SUSPENDED);
+        drop(&sf, bucket, "key", NULL);
+        assert_int_equal(delete_at(&sf, bucket, &null_version, ENG_PLACE_OLDER, false), -ESTALE);
+        assert_int_equal(delete_at(&sf, bucket, &null_version, ENG_PLACE_ALONE, false), 0);
+        sv_versioning(&sf, bucket, ENG_VERSIONING_ENABLED);
+        marker = drop(&sf, bucket, "key", NULL).version;
+        assert_int_equal(delete_at(&sf, bucket, &marker, ENG_PLACE_ALONE, false), 0);
+        assert_listed(&sf, bucket, "");
         end(&sf);
 }
 
@@ -667,6 +730,8 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_versions_of_a_key),
+                cmocka_unit_test(test_a_version_in_another_place_stays),
+                cmocka_unit_test(test_a_marker_that_is_alone),
                 cmocka_unit_test(test_the_null_version_is_replaced),
                 cmocka_unit_test(test_a_head_under_never),
                 cmocka_unit_test(test_an_unknown_bucket),

@@ -53,6 +53,27 @@ struct eng_store {
         struct lp_loop *loop;
 };
 
+struct eng_text {
+        char bytes[2048];
+        size_t len;                     /* 0: there is none */
+        uint64_t generation;
+        void *form;
+        void (*destroy)(void *form);
+};
+
+/* A page of versions, as a test scripts it; room for FAKE_PAGE. Returns what the engine answers. */
+#define FAKE_PAGE 8u
+typedef int fake_version_page(const struct eng_list_params *params, const struct eng_version *after,
+                              struct eng_version_entry *out, unsigned *count, bool *more);
+
+/* As eng_delete() was called. */
+struct fake_deletion {
+        char key[8];
+        struct eng_version version;
+        bool by_version, object;
+        enum eng_place place;
+};
+
 static struct {
         pthread_mutex_t lock;
         struct eng_store store;
@@ -91,6 +112,10 @@ static struct {
         unsigned part_count;
         unsigned object_parts;          /* every object that is opened is made of so many of them */
         struct eng_complete_params completed; /* as asked for last; its pointers are stale */
+        struct eng_text texts[4];       /* of the bucket, by kind */
+        fake_version_page *version_page; /* NULL: entries, as of objects */
+        struct fake_deletion deletions[8];
+        unsigned deletion_count, upload_lists;
         /* figures */
         unsigned puts_open, gets_open, kept, aborts, commits;
         uint8_t next_id;
@@ -239,6 +264,22 @@ static struct fake_object *fake_find(uint64_t bucket, const char *key, size_t le
         return NULL;
 }
 
+/* Any thread: what is kept of the bucket; empty: nothing. */
+static void fake_text_set(unsigned kind, struct eng_str bytes)
+{
+        struct eng_text *text = &fake.texts[kind];
+
+        pthread_mutex_lock(&fake.lock);
+        assert(bytes.len <= sizeof(text->bytes));
+        if (text->form != NULL)
+                text->destroy(text->form);
+        text->form = NULL;
+        memcpy(text->bytes, bytes.data, bytes.len);
+        text->len = bytes.len;
+        text->generation++;
+        pthread_mutex_unlock(&fake.lock);
+}
+
 static void fake_reset(struct lp_loop *loop)
 {
         for (unsigned i = 0; i < FAKE_OBJECTS; i++)
@@ -260,6 +301,10 @@ static void fake_reset(struct lp_loop *loop)
         fake.entry_count = fake.part_count = fake.object_parts = 0;
         fake.more = false;
         fake.puts_open = fake.gets_open = fake.kept = fake.aborts = fake.commits = 0;
+        fake.version_page = NULL;
+        fake.deletion_count = fake.upload_lists = 0;
+        for (unsigned i = 0; i < sizeof(fake.texts) / sizeof(fake.texts[0]); i++)
+                fake_text_set(i, (struct eng_str){"", 0});
 }
 
 /* ---- buckets ---- */
@@ -279,10 +324,15 @@ int eng_bucket_get(struct eng_store *store, struct eng_str name, const struct en
 
 unsigned eng_bucket_list(struct eng_store *store, struct eng_str from, unsigned max, const struct eng_bucket **out)
 {
-        unsigned n = fake.bucket_count < max ? fake.bucket_count : max;
+        unsigned n = 0;
 
-        for (unsigned i = 0; i < n; i++)
-                out[i] = &fake.buckets[i];
+        for (unsigned i = 0; i < fake.bucket_count && n < max; i++) {
+                size_t len = strlen(fake.buckets[i].name) + 1; /* with its NUL, which `from` may have, too */
+                int order = memcmp(fake.buckets[i].name, from.data, len < from.len ? len : from.len);
+
+                if (order > 0 || (order == 0 && len > from.len))
+                        out[n++] = &fake.buckets[i];
+        }
         return n;
 }
 
@@ -717,6 +767,16 @@ void eng_delete(struct eng_store *store, const struct eng_delete_params *params,
         memcpy(later->key, params->key.data, params->key.len);
         later->key_len = params->key.len;
         later->condition = params->condition;
+        pthread_mutex_lock(&fake.lock);
+        if (fake.deletion_count < sizeof(fake.deletions) / sizeof(fake.deletions[0])) {
+                struct fake_deletion *deletion = &fake.deletions[fake.deletion_count++];
+
+                *deletion = (struct fake_deletion){.by_version = params->version != NULL, .object = params->object, .place = params->place};
+                memcpy(deletion->key, params->key.data, params->key.len < sizeof(deletion->key) ? params->key.len : sizeof(deletion->key) - 1);
+                if (params->version != NULL)
+                        deletion->version = *params->version;
+        }
+        pthread_mutex_unlock(&fake.lock);
         fake_post(later);
 }
 
@@ -750,12 +810,20 @@ void eng_extras_set(struct eng_store *store, uint64_t bucket, struct eng_str key
 
 int eng_text_get(struct eng_store *store, uint64_t bucket, unsigned kind, struct eng_text **out)
 {
-        return -ENOENT;
+        int rv = -ENOENT;
+
+        pthread_mutex_lock(&fake.lock);
+        if (kind < sizeof(fake.texts) / sizeof(fake.texts[0]) && fake.texts[kind].len > 0) {
+                *out = &fake.texts[kind];
+                rv = 0;
+        }
+        pthread_mutex_unlock(&fake.lock);
+        return rv;
 }
 
 uint64_t eng_text_generation(const struct eng_text *text)
 {
-        return 1;
+        return text->generation;
 }
 
 int64_t eng_lock_now(struct eng_store *store)
@@ -774,12 +842,15 @@ void eng_text_unref(struct eng_text *text)
 
 struct eng_str eng_text_bytes(const struct eng_text *text)
 {
-        abort(); /* there is none */
+        return (struct eng_str){text->bytes, text->len};
 }
 
 void *eng_text_form(struct eng_text *text, void *(*make)(struct eng_str bytes, void *arg), void *arg, void (*destroy)(void *form))
 {
-        abort();
+        if (text->form == NULL)
+                text->form = make(eng_text_bytes(text), arg);
+        text->destroy = destroy;
+        return text->form;
 }
 
 static void run_rules_set(struct fake_later *later)
@@ -795,12 +866,22 @@ void eng_bucket_rules_set(struct eng_store *store, uint64_t bucket, const struct
 void eng_text_set(struct eng_store *store, uint64_t bucket, unsigned kind, uint64_t expected, struct eng_str bytes, eng_done done,
                   void *arg)
 {
+        if (fake.update_rv == 0)
+                fake_text_set(kind, bytes);
         post_scripted(run_rules_set, (void (*)(void))done, arg, fake.update_rv);
 }
 
 void eng_text_delete(struct eng_store *store, uint64_t bucket, unsigned kind, uint64_t expected, eng_done done, void *arg)
 {
+        if (fake.update_rv == 0)
+                fake_text_set(kind, (struct eng_str){"", 0});
         post_scripted(run_rules_set, (void (*)(void))done, arg, fake.update_rv);
+}
+
+static void run_version_page(struct fake_later *later)
+{
+        ((eng_versions_done)later->fn)(later->arg, later->rv, later->thing, (unsigned)later->bucket, later->flag);
+        free(later->thing);
 }
 
 static void run_versions(struct fake_later *later)
@@ -819,6 +900,19 @@ static void run_versions(struct fake_later *later)
 void eng_version_list(struct eng_store *store, const struct eng_list_params *params, const struct eng_version *after_version,
                       eng_versions_done done, void *arg)
 {
+        if (fake.version_page != NULL) {
+                struct fake_later *later = fake_later(run_version_page, arg);
+                struct eng_version_entry *entries = calloc(FAKE_PAGE, sizeof(*entries));
+                unsigned count = 0;
+
+                assert(entries != NULL);
+                later->fn = (void (*)(void))done;
+                later->rv = fake.version_page(params, after_version, entries, &count, &later->flag);
+                later->thing = entries;
+                later->bucket = count;
+                fake_post(later);
+                return;
+        }
         post_scripted(run_versions, (void (*)(void))done, arg, fake.list_rv);
 }
 
@@ -875,6 +969,7 @@ static void run_uploads_done(struct fake_later *later)
 void eng_upload_list(struct eng_store *store, const struct eng_list_params *params, const uint8_t *after_upload,
                      eng_uploads_done done, void *arg)
 {
+        fake_count(&fake.upload_lists, 1);
         post_scripted(run_uploads_done, (void (*)(void))done, arg, fake.list_rv);
 }
 

@@ -39,6 +39,7 @@ static struct {
 static struct rdx_server *site_rdma;                                     /* of the next site_open() */
 static const char *site_access = ACCESS_KEY, *site_secret = SECRET_KEY; /* of what is signed */
 static const char *site_region = "us-east-1"; /* of the next site_open(), and of what is signed */
+static unsigned site_day_seconds; /* of lifecycle rules, from the next site_open() on; 0: none are run */
 
 /*
  * What root may not do, while it is set: of gw_permit(). asked counts its questions, and asked_for
@@ -101,6 +102,8 @@ static void site_open(const struct gw_limits *limits)
         assert_int_equal(lp_loop_new(&config, &site.loop), 0);
         fake_reset(site.loop);
         assert_int_equal(gw_new(&options, &site.gw), 0);
+        if (site_day_seconds != 0)
+                assert_int_equal(gw_lifecycle_start(site.gw, site_day_seconds), 0);
         site_may = NULL;
         site.gw->policy = ask_policy;
         assert_int_equal(gw_credentials_set(site.gw, &root, 1), 0);

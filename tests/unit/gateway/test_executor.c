@@ -92,6 +92,12 @@ static bool permits_nothing(const struct gw_credential *who, const char *permiss
         return false;
 }
 
+static bool permits_no_version(const struct gw_credential *who, const char *permission, struct s3_str bucket,
+                               struct s3_str key)
+{
+        return strcmp(permission, "s3:GetObjectVersion") != 0;
+}
+
 static void entries_that_are_not_permitted(void **state)
 {
         uint64_t at = 0;
@@ -99,6 +105,10 @@ static void entries_that_are_not_permitted(void **state)
         for (unsigned i = 0; i < 40; i++)
                 wish_whole(&wishes[i], i % OBJECTS, &at);
         gw->policy = permits_nothing;
+        expect_codes(40, RDX_CODE_ACCESS_DENIED);
+        for (unsigned i = 0; i < 40; i++)
+                wishes[i].entry.version_id = BYTES("null");
+        gw->policy = permits_no_version;
         expect_codes(40, RDX_CODE_ACCESS_DENIED);
         gw->policy = NULL;
         assert_memory_equal(one.bytes, one.shadow, MEMORY_SIZE);

@@ -33,6 +33,22 @@ static void print_target(const struct gw_op *op, char *out, size_t size)
                                                              : "");
 }
 
+/* Which of the two a key of its body needs is not known yet. */
+static bool asks_for_either(const struct gw_op *op)
+{
+        return op->scope == GW_BUCKET && op->of_version != NULL;
+}
+
+/* Rights that it always needs beside its own. */
+static unsigned more_rights(const struct gw_op *op)
+{
+        unsigned count = 0;
+
+        for (const struct gw_right *right = op->more; right != NULL && right->permission != NULL; right++)
+                count += right->header == NULL;
+        return count;
+}
+
 static void every_operation_asks(void **state)
 {
         site_may = nothing_is_permitted;
@@ -51,8 +67,61 @@ static void every_operation_asks(void **state)
                 assert_string_equal(site.last_operation, op->name);
                 if (a.status != 403 || strcmp(site.last_error, "AccessDenied") != 0)
                         fail_msg("%s: %u %s", op->name, a.status, site.last_error);
-                assert_int_equal(site_asked, asked + 1);
-                assert_string_equal(site_asked_for, op->permission);
+                assert_int_equal(site_asked, asked + 1 + asks_for_either(op));
+                assert_string_equal(site_asked_for, asks_for_either(op) ? op->of_version : op->permission);
+                answer_free(&a);
+                close(fd);
+        }
+}
+
+static const char *forbidden;
+
+static bool is_not_forbidden(const char *permission, struct s3_str bucket, struct s3_str key)
+{
+        return strcmp(permission, forbidden) != 0;
+}
+
+/* Which right it is about decides: that of a version, and those of what headers ask for. */
+static void versions_and_headers_have_rights_of_their_own(void **state)
+{
+        static const struct {
+                const char *method, *target;
+                struct s3_header header;
+                const char *needed, *other; /* other: is not asked for */
+        } cases[] = {
+                {"GET", "/bucket/key", {.name = S3_STR("")}, "s3:GetObject", "s3:GetObjectVersion"},
+                {"GET", "/bucket/key?versionId=null", {.name = S3_STR("")}, "s3:GetObjectVersion", "s3:GetObject"},
+                {"DELETE", "/bucket/key?versionId=null", {.name = S3_STR("")}, "s3:DeleteObjectVersion", "s3:DeleteObject"},
+                {"GET", "/bucket?versions", {.name = S3_STR("")}, "s3:ListBucketVersions", "s3:ListBucket"},
+                {"GET", "/bucket/key?tagging&versionId=null", {.name = S3_STR("")}, "s3:GetObjectVersionTagging", "s3:GetObjectTagging"},
+                {"PUT", "/bucket/key?tagging&versionId=null", {.name = S3_STR("")}, "s3:PutObjectVersionTagging", "s3:PutObjectTagging"},
+                {"DELETE", "/bucket/key?tagging&versionId=null", {.name = S3_STR("")}, "s3:DeleteObjectVersionTagging", "s3:DeleteObjectTagging"},
+                {"GET", "/bucket/key?acl&versionId=null", {.name = S3_STR("")}, "s3:GetObjectVersionAcl", "s3:GetObjectAcl"},
+                {"GET", "/bucket/key?attributes", {.name = S3_STR("")}, "s3:GetObject", "s3:GetObjectVersion"},
+                {"GET", "/bucket/key?attributes&versionId=null", {.name = S3_STR("")}, "s3:GetObjectVersion", "s3:GetObject"},
+                {"GET", "/bucket/key?attributes&versionId=null", {.name = S3_STR("")}, "s3:GetObjectVersionAttributes", "s3:GetObjectAttributes"},
+                {"GET", "/bucket/key?retention&versionId=null", {.name = S3_STR("")}, "s3:GetObjectRetention", "s3:GetObjectVersion"},
+                {"PUT", "/bucket/key", {S3_STR("x-amz-tagging"), S3_STR("a=b")}, "s3:PutObjectTagging", "s3:PutObjectRetention"},
+                {"PUT", "/bucket/key", {S3_STR("x-amz-object-lock-mode"), S3_STR("GOVERNANCE")}, "s3:PutObjectRetention", "s3:PutObjectTagging"},
+                {"POST", "/bucket/key?uploads", {S3_STR("x-amz-object-lock-legal-hold"), S3_STR("ON")}, "s3:PutObjectLegalHold", "s3:PutObjectRetention"},
+                {"PUT", "/bucket/key", {S3_STR("x-amz-acl"), S3_STR("private")}, "s3:PutObjectAcl", "s3:PutObjectTagging"},
+                {"DELETE", "/bucket/key?versionId=null", {S3_STR("x-amz-bypass-governance-retention"), S3_STR("true")}, "s3:BypassGovernanceRetention", "s3:DeleteObject"},
+                {"DELETE", "/bucket/key", {S3_STR("x-amz-bypass-governance-retention"), S3_STR("False")}, "s3:DeleteObject", "s3:BypassGovernanceRetention"},
+                {"PUT", "/bucket/key?retention", {S3_STR("x-amz-bypass-governance-retention"), S3_STR("true")}, "s3:BypassGovernanceRetention", "s3:PutObject"},
+                {"PUT", "/another", {S3_STR("x-amz-bucket-object-lock-enabled"), S3_STR("true")}, "s3:PutBucketObjectLockConfiguration", "s3:PutBucketAcl"},
+        };
+
+        for (size_t i = 0; i < 2 * sizeof(cases) / sizeof(cases[0]); i++) {
+                bool denied = i % 2 == 0;
+                struct answer a;
+                int fd = dial();
+
+                forbidden = denied ? cases[i / 2].needed : cases[i / 2].other;
+                site_may = is_not_forbidden;
+                ask(fd, cases[i / 2].method, cases[i / 2].target, &cases[i / 2].header, cases[i / 2].header.name.len > 0, NULL, NULL);
+                read_answer(fd, &a, false);
+                if ((a.status == 403) != denied)
+                        fail_msg("%s %s: %u without %s", cases[i / 2].method, cases[i / 2].target, a.status, forbidden);
                 answer_free(&a);
                 close(fd);
         }
@@ -87,6 +156,24 @@ static void copies_ask_for_their_source(void **state)
         close(fd);
 }
 
+/* A version of the source has its own right. */
+static void copies_of_versions_ask_for_versions(void **state)
+{
+        static const struct s3_header source = {S3_STR("x-amz-copy-source"), S3_STR("/bucket/source?versionId=null")};
+        int fd = dial();
+
+        send_put(fd, "/bucket/source", "x", 1);
+        expect(fd, 200, NULL);
+        site_may = is_not_forbidden;
+        forbidden = "s3:GetObjectVersion";
+        ask(fd, "PUT", "/bucket/copy", &source, 1, NULL, NULL);
+        expect(fd, 403, "AccessDenied");
+        forbidden = "s3:GetObject";
+        ask(fd, "PUT", "/bucket/copy", &source, 1, NULL, NULL);
+        expect(fd, 200, NULL);
+        close(fd);
+}
+
 /* DeleteObjects in the bucket, with this document: it is answered key by key. */
 static void delete_keys(const char *body, struct answer *a)
 {
@@ -117,6 +204,26 @@ static void deletes_ask_for_each_key(void **state)
         delete_keys(body, &a);
         has(&a, "<Deleted><Key>a</Key></Deleted>");
         has(&a, "<Error><Key>b</Key><Code>AccessDenied</Code>");
+        answer_free(&a);
+}
+
+/* Each key by its own right, and the request by either of the two. */
+static void deletes_tell_versions_apart(void **state)
+{
+        static const char body[] = "<Delete><Object><Key>a</Key></Object>"
+                                   "<Object><Key>b</Key><VersionId>null</VersionId></Object></Delete>";
+        struct answer a;
+
+        site_may = is_not_forbidden;
+        forbidden = "s3:DeleteObjectVersion";
+        delete_keys(body, &a);
+        has(&a, "<Deleted><Key>a</Key></Deleted>");
+        has(&a, "<Error><Key>b</Key><VersionId>null</VersionId><Code>AccessDenied</Code>");
+        answer_free(&a);
+        forbidden = "s3:DeleteObject";
+        delete_keys(body, &a);
+        has(&a, "<Error><Key>a</Key><Code>AccessDenied</Code>");
+        has(&a, "<Deleted><Key>b</Key><VersionId>null</VersionId></Deleted>");
         answer_free(&a);
 }
 
@@ -166,7 +273,7 @@ static void read_only_refuses_what_changes(void **state)
 
                 if (is_refused(&gw_ops[i]) != changes(&gw_ops[i]))
                         fail_msg("%s", gw_ops[i].name);
-                assert_int_equal(site_asked, asked + !changes(&gw_ops[i]));
+                assert_int_equal(site_asked, asked + (changes(&gw_ops[i]) ? 0 : 1 + more_rights(&gw_ops[i])));
         }
         EVENTUALLY(gw_changing(site.gw) == 0);
         gw_read_only(site.gw, false);
@@ -205,8 +312,11 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(every_operation_asks, site_setup, site_teardown),
+                cmocka_unit_test_setup_teardown(versions_and_headers_have_rights_of_their_own, site_setup, site_teardown),
                 cmocka_unit_test_setup_teardown(copies_ask_for_their_source, site_setup, site_teardown),
+                cmocka_unit_test_setup_teardown(copies_of_versions_ask_for_versions, site_setup, site_teardown),
                 cmocka_unit_test_setup_teardown(deletes_ask_for_each_key, site_setup, site_teardown),
+                cmocka_unit_test_setup_teardown(deletes_tell_versions_apart, site_setup, site_teardown),
                 cmocka_unit_test_setup_teardown(read_only_refuses_what_changes, site_setup, site_teardown),
                 cmocka_unit_test_setup_teardown(read_only_comes_between_keys, site_setup, site_teardown),
         };
