@@ -319,7 +319,7 @@ static int check_register(unsigned name, bool all)
                 s.seen = calloc(s.seen_size, sizeof(s.seen[0]));
                 assert(s.seen != NULL);
         }
-        versions_forget();
+        versions_prepare(name);
         rv = search(&s, 0);
         while (s.touched_count > 0)
                 s.seen[s.touched[--s.touched_count]].hash = 0;

@@ -52,6 +52,7 @@ struct history_op {
         uint16_t name;    /* register */
         uint8_t kind, need;
         bool maybe;   /* whether it took effect is not known */
+        bool told;     /* an answer told which change made the delete marker of this number */
         bool by_state; /* what it does depends on the versioning of its bucket, which is not known yet */
         bool dropped; /* it surely did not, and says nothing */
         uint8_t client;

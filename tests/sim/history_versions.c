@@ -104,7 +104,7 @@ static uint64_t state_of(const struct versions *v)
         return slots[at] - 1;
 }
 
-void versions_forget(void)
+static void states_forget(void)
 {
         const struct versions none = {.count = 0};
 
@@ -121,7 +121,33 @@ void versions_begin(void)
 {
         lists.count = 0;
         lists.item_count = 0;
-        versions_forget();
+        states_forget();
+}
+
+static bool is_told(const struct history_op *op)
+{
+        unsigned i;
+
+        for (i = 0; i < history_count(); i++) {
+                const struct history_op *add = history_at(i);
+
+                if (add->name == op->name && add->kind == H_ADD && !add->maybe && !add->dropped && add->version == op->version)
+                        return true;
+        }
+        return false;
+}
+
+void versions_prepare(unsigned name)
+{
+        unsigned i;
+
+        states_forget();
+        for (i = 0; i < history_count(); i++) {
+                struct history_op *op = history_at(i);
+
+                if (op->name == name && op->kind >= H_ADD && H_CONTENT(op->value) == 0 && op->version != H_NULL)
+                        op->told = is_told(op);
+        }
 }
 
 uint64_t versions_list(const struct version_item *items, unsigned count)
@@ -143,14 +169,35 @@ static bool same_version(const struct version_item *item, uint64_t version, uint
         return same_number(item->version, version) && item->content == content;
 }
 
-/* There is one null version at most, whatever its content. */
+/* An item whose number no answer told may have this one: newer ones have higher numbers, older ones lower. */
+static bool may_be_number(const struct versions *v, unsigned at, uint64_t version)
+{
+        unsigned i;
+
+        for (i = 0; i < v->count; i++) {
+                uint64_t other = v->items[i].version;
+
+                if (i != at && other != H_NULL && other != H_UNNUMBERED && (i < at ? other < version : other > version))
+                        return false;
+        }
+        return true;
+}
+
+/*
+ * There is one null version at most, whatever its content. One whose number is known goes before
+ * those that may have it.
+ */
 static struct version_item *find(struct versions *v, const struct history_op *op)
 {
         unsigned i;
 
         for (i = 0; i < v->count; i++)
-                if (op->version == H_NULL ? v->items[i].version == H_NULL
-                                          : same_version(&v->items[i], op->version, H_CONTENT(op->value)))
+                if (v->items[i].version == op->version &&
+                    (op->version == H_NULL || v->items[i].content == H_CONTENT(op->value)))
+                        return &v->items[i];
+        for (i = 0; i < v->count && op->version != H_NULL; i++)
+                if (same_version(&v->items[i], op->version, H_CONTENT(op->value)) &&
+                    (op->version == H_UNNUMBERED || (!op->told && may_be_number(v, i, op->version))))
                         return &v->items[i];
         return NULL;
 }
@@ -376,12 +423,15 @@ bool versions_possible(unsigned name, const struct version_item *item, uint64_t 
 
         for (i = 0; i < history_count(); i++) {
                 const struct history_op *add = history_at(i);
+                struct history_op shown = *add;
 
                 if (add->name != name || add->kind != H_ADD || add->dropped || add->asked > answered)
                         continue;
                 if (H_CONTENT(add->value) != item->content || (!add->by_state && !same_number(add->version, item->version)))
                         continue;
-                if (!surely_ended(add, asked))
+                if (shown.version == H_UNNUMBERED)
+                        shown.version = item->version; /* another delete marker's end is not this one's */
+                if (!surely_ended(&shown, asked))
                         return true;
         }
         return false;

@@ -22,8 +22,9 @@ struct version_item {
         uint32_t content, extra;
 };
 
-void versions_begin(void);  /* a new history */
-void versions_forget(void); /* the values of one key, before those of the next are looked at */
+void versions_begin(void); /* a new history */
+/* Before the values of this key are looked at; those of the last one are forgotten. */
+void versions_prepare(unsigned name);
 /* The value behind op, or false if it cannot have happened with this one. */
 bool versions_step(const struct history_op *op, uint64_t state, uint64_t *after);
 /* Some answer speaks of what this change, which may not have taken effect, would have left. */
