@@ -262,7 +262,8 @@ rdma-speed: $(VENV_PYTHON) programs wheel rdma-bin ## how fast the daemon is on 
 	tools/deps.sh --qemu
 	MILLRACE_BUILD=$(O) /usr/bin/python3 tests/rdma/run.py --command "build/venv/bin/python -m tests.rdma.speed $(SPEED_ARGS)"
 LONG_POINTS ?= 1000000
-check-long: sim-bin ## at most five hours: LONG_POINTS (1,000,000) simulated crashes and faults, then kills, power cuts and clang's static analyzer; goes on where it was stopped
+check-long: sim-bin unit-bin ## at most five hours: LONG_POINTS (1,000,000) simulated crashes and faults, then kills, power cuts and clang's static analyzer; goes on where it was stopped
+	MILLRACE_VERSIONS=100000 tools/unit.py --timeout 1800 --name "the sweep beside 100,000 versions" $(O)/unit/engine/test_orphans
 	tools/check_long.py --build $(O) --points $(LONG_POINTS) --hours 3
 	CRASH_SECONDS=600 POWER_POINTS=3000 CHECK_SECONDS=6900 tools/check.sh --no-deps crash power
 	TSAN_WITHOUT= ASAN_UNITS_WITHOUT= ASAN_TESTS='not client' RDMA_TESTS= tools/check.sh --no-deps asan tsan rdma

@@ -180,6 +180,8 @@ NAMED = [
     ("an epoch that some member lacks is in force", "engine/epoch/coord.c", "if (failed != 0) { /* it was not in force", "if (failed == c->view.in) { /* it was not in force", (SIM,)),
     ("changes go on while an epoch begins", "engine/epoch/coord.c", "        c->view.paused = true;\n", "        c->view.paused = false;\n", (SIM,)),
     ("an index that lacks rows of owners answers", "engine/drive/index_owners.c", "return rv == 0 ? making.complete : rv;", "return rv == 0 ? 1 : rv;", ("unit test_index_owners",)),
+    ("the sweep of orphans forgets that versions own shards", "engine/drive/index_owners.c", "rv = there ? owner_put(txn, key, head.pg) : owner_delete(txn, key);",
+     "rv = there && name[0] != FMT_SPACE_VERSION ? owner_put(txn, key, head.pg) : owner_delete(txn, key);", ("unit test_orphans",)),
     ("a record that is dead is damaged for a scrub", "engine/drive/scrub_log.c", "rv = value->len >= sizeof(*head) && head->log_file == rec->file && head->log_position == rec->position;", "rv = value->len >= sizeof(*head) && head->log_file != 0;", ("unit test_scrub_log",)),
     ("a place in the log that tells no name is forgotten", "engine/drive/scrub_log.c", "if (gap != 0 && gap < rec->position && ((state->gap & NOT_ZERO) != 0 || rec->position > eng_round_up(gap, FMT_BLOCK)))", "if (gap != 0 && rec->position < gap)", ("unit test_scrub_log",)),
     ("zeroes at the end of a log file are a place that tells no name", "engine/drive/scrub_log.c", "return !s->lost && (bytes == NULL || memcmp(bytes, zeroes, sizeof(zeroes)) == 0);", "return bytes == NULL;", ("unit test_scrub_log",)),

@@ -181,15 +181,17 @@ def listed(s3, bucket):
 class History:
     """Workers, and the checks of everything they know."""
 
-    def __init__(self, seed, bucket, workers=6):
+    def __init__(self, seed, bucket, workers=6, others=()):
+        """others: workers of another kind, which settle and check what they know by themselves (versions.py)."""
         self.random = random.Random(seed)
         self.bucket = bucket
         self.workers = [Worker(n, seed, bucket) for n in range(workers)]
+        self.others = list(others)
 
     def load(self, make_client, seconds, end):
         """Runs the workers for some seconds, then calls end() (which may kill the server) and waits for them."""
         stop, failures = threading.Event(), []
-        threads = [threading.Thread(target=w.run, args=(make_client(), stop, failures)) for w in self.workers]
+        threads = [threading.Thread(target=w.run, args=(make_client(), stop, failures)) for w in [*self.workers, *self.others]]
         for thread in threads:
             thread.start()
         stop.wait(seconds)
@@ -205,8 +207,10 @@ class History:
     def check(self, s3, twice=True, restarted=True):
         """Every key by content, and the listing against what is there."""
         if restarted:
-            for worker in self.workers:
+            for worker in [*self.workers, *self.others]:
                 worker.settle(s3)
+        for worker in self.others:
+            worker.check(s3)
         everything = {key: content for worker in self.workers for key, content in worker.present().items()}
         unsure = {key for worker in self.workers for key in worker.late}
         for _ in range(2 if twice else 1):
@@ -223,7 +227,7 @@ class History:
 
     def operations(self):
         total = {}
-        for worker in self.workers:
+        for worker in [*self.workers, *self.others]:
             for name, count in worker.counts.items():
                 total[name] = total.get(name, 0) + count
         return total

@@ -1,4 +1,5 @@
-"""SIGKILL in a loop under a mixed load: after each restart every acknowledged object is compared by its content.
+"""SIGKILL in a loop under a mixed load: after each restart every acknowledged object, and every version of a bucket beside it, is compared by
+its content.
 
 CRASH_SECONDS bounds all histories together (60 by default); SEED=N repeats one. Between restarts index/ of some drives is deleted now
 and then, and in some histories one drive is removed for good.
@@ -11,6 +12,7 @@ import pytest
 
 from tests.conftest import SEED, make_client
 from tests.crash.history import History
+from tests.crash.versions import VersionWorker
 from tests.support.daemon import PATIENCE, Daemon
 
 pytestmark = pytest.mark.daemon
@@ -40,20 +42,30 @@ def lose_a_drive(daemon, random):
     return number
 
 
+def begin(seed):
+    return History(seed, "crash", others=[VersionWorker(n, seed, "versions") for n in range(2)])
+
+
+def make_buckets(s3):
+    s3.create_bucket(Bucket="crash")
+    s3.create_bucket(Bucket="versions")
+    s3.put_bucket_versioning(Bucket="versions", VersioningConfiguration={"Status": "Enabled"})
+
+
 @pytest.mark.timeout(SECONDS * 4 + 400)
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_kills(name):
     layout, loses_drive = LAYOUTS[name]
     seed = f"{SEED}/{name}"
     print(f"seed {seed}")
-    history = History(seed, "crash")
+    history = begin(seed)
     deadline = time.monotonic() + SECONDS / len(LAYOUTS)
     kills, lost, slowest = 0, None, 0.0
     with Daemon(settings=SMALL, **layout).start() as daemon:
         def client():
             return make_client(daemon.endpoint, daemon.access_key, daemon.secret_key, read_timeout=30 * PATIENCE)
 
-        client().create_bucket(Bucket="crash")
+        make_buckets(client())
         while time.monotonic() < deadline or kills < 3:
             history.load(client, history.random.uniform(0.1, 2.0), daemon.kill)
             kills += 1
@@ -78,12 +90,12 @@ def test_kills(name):
 @pytest.mark.timeout(SECONDS * 4 + 400)
 def test_kill_during_recovery():
     """A crash while the store recovers from a crash, again and again."""
-    history = History(f"{SEED}/recovery", "crash")
+    history = begin(f"{SEED}/recovery")
     with Daemon(settings=SMALL, drives=4, ec="2+2").start() as daemon:
         def client():
             return make_client(daemon.endpoint, daemon.access_key, daemon.secret_key, read_timeout=30 * PATIENCE)
 
-        client().create_bucket(Bucket="crash")
+        make_buckets(client())
         for round_number in range(3):
             history.load(client, 1.0, daemon.kill)
             for _ in range(4):

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/sim/history_versions.h"
 #include "tests/sim/sim.h"
 
 #define OPS_MAX    512u    /* of one register */
@@ -28,6 +29,7 @@ void history_begin(void)
 {
         op_count = name_count = settled_count = 0;
         instant = 0;
+        versions_begin();
 }
 
 uint64_t history_now(void)
@@ -111,6 +113,8 @@ static bool needs_met(const struct history_op *op, uint64_t state)
 static bool step(const struct history_op *op, uint64_t state, uint64_t *after)
 {
         *after = state;
+        if (op->kind >= H_ADD)
+                return versions_step(op, state, after);
         if (state == H_SEALED)
                 return op->kind == H_ABSENT || (op->kind == H_READ && op->value == 0);
         switch (op->kind) {
@@ -215,13 +219,19 @@ static int search(struct search *s, uint64_t state)
 
 static const char *const kind_names[] = {
         [H_READ] = "read",       [H_WRITE] = "write",      [H_DELETE] = "delete",    [H_ABSENT] = "absent",
-        [H_PRESENT] = "present", [H_OTHER] = "other than", [H_UPDATE] = "update to", [H_SEAL] = "bucket gone"};
+        [H_PRESENT] = "present", [H_OTHER] = "other than", [H_UPDATE] = "update to", [H_SEAL] = "bucket gone",
+        [H_ADD] = "add",         [H_CUT] = "cut",          [H_TAG] = "tag",          [H_HOLD] = "hold",
+        [H_HAS] = "has",         [H_HELD] = "held",        [H_LACKS] = "lacks",      [H_NEWEST] = "newest",
+        [H_CURRENT] = "current", [H_ANOTHER] = "another",  [H_NONE] = "none",        [H_EMPTY] = "empty",
+        [H_LIST] = "list"};
 
 static void print_op(const struct history_op *op)
 {
         printf("  client %u  %6llu .. %6llu%s  %-11s %u/%u", op->client, (unsigned long long)op->asked,
                (unsigned long long)op->answered, op->maybe ? "?" : " ", kind_names[op->kind], H_CONTENT(op->value),
                (uint32_t)op->value);
+        if (op->kind >= H_ADD)
+                versions_print(op);
         if (op->need != NEED_NOTHING)
                 printf("  if %s %u",
                        op->need == NEED_ABSENT    ? "absent"
@@ -265,6 +275,8 @@ static bool is_observed(const struct history_op *change)
 {
         unsigned i;
 
+        if (change->kind >= H_ADD)
+                return versions_observed(change);
         if (change->kind != H_WRITE && change->kind != H_UPDATE)
                 return true;
         for (i = 0; i < op_count; i++) {
@@ -307,6 +319,7 @@ static int check_register(unsigned name, bool all)
                 s.seen = calloc(s.seen_size, sizeof(s.seen[0]));
                 assert(s.seen != NULL);
         }
+        versions_prepare(name);
         rv = search(&s, 0);
         while (s.touched_count > 0)
                 s.seen[s.touched[--s.touched_count]].hash = 0;
@@ -338,7 +351,7 @@ static bool changes(const struct history_op *op)
         return op->kind == H_WRITE || op->kind == H_DELETE || op->kind == H_UPDATE || op->kind == H_SEAL;
 }
 
-static uint64_t latest(const struct history_op *op)
+uint64_t history_latest(const struct history_op *op)
 {
         return op->answered == 0 ? NEVER : end_of(op);
 }
@@ -350,7 +363,7 @@ static bool replaced(unsigned name, uint64_t since, uint64_t until, const struct
 
         for (i = 0; i < op_count; i++)
                 if (ops[i].name == name && &ops[i] != but && !ops[i].dropped && !ops[i].maybe && changes(&ops[i]) &&
-                    ops[i].asked > since && latest(&ops[i]) < until)
+                    ops[i].asked > since && history_latest(&ops[i]) < until)
                         return true;
         return false;
 }
@@ -365,7 +378,7 @@ bool history_possible(unsigned name, uint64_t value, uint64_t asked, uint64_t an
                 if (op->name != name || op->dropped || op->asked > answered)
                         continue;
                 if (value == 0 ? (op->kind == H_DELETE || op->kind == H_SEAL) : may_write(op, value))
-                        if (!replaced(name, latest(op), asked, op))
+                        if (!replaced(name, history_latest(op), asked, op))
                                 return true;
         }
         return value == 0 && !replaced(name, 0, asked, NULL); /* as it was in the beginning */

@@ -25,7 +25,21 @@ enum history_kind {
         H_PRESENT, /* something was there */
         H_OTHER,   /* something was there, with another content than value's */
         H_UPDATE,  /* the content is value's (0: whatever it was), its tag is value's from now on */
-        H_SEAL     /* nothing was there, and nothing will be */
+        H_SEAL,    /* nothing was there, and nothing will be */
+        /* Of a key with versions, whose value is all of them (history_versions.h): */
+        H_ADD,     /* this version is the newest now; as the null version it took the place of another */
+        H_CUT,     /* the version was there, without a hold, and is gone */
+        H_TAG,     /* the version was there, and has value's tag from now on */
+        H_HOLD,    /* the same of its hold */
+        H_HAS,     /* the version was there, as value says */
+        H_HELD,    /* the version was there, with a hold */
+        H_LACKS,   /* the version was not there */
+        H_NEWEST,  /* the version was the newest; what tag and hold it had, nobody looked */
+        H_CURRENT, /* the newest was an object: value's, if it has a content */
+        H_ANOTHER, /* the newest was an object, of another content than value's */
+        H_NONE,    /* there was none, or the newest was a delete marker */
+        H_EMPTY,   /* there was none */
+        H_LIST     /* exactly those of a list were there: value is its number */
 };
 
 enum history_need { NEED_NOTHING, NEED_ABSENT, NEED_PRESENT, NEED_CONTENT };
@@ -33,10 +47,13 @@ enum history_need { NEED_NOTHING, NEED_ABSENT, NEED_PRESENT, NEED_CONTENT };
 struct history_op {
         uint64_t asked, answered; /* answered 0: not (yet) */
         uint64_t value;
+        uint64_t version; /* of kinds from H_ADD on: its number, H_NULL, or H_UNNUMBERED */
         uint32_t content; /* NEED_CONTENT */
         uint16_t name;    /* register */
         uint8_t kind, need;
         bool maybe;   /* whether it took effect is not known */
+        bool told;     /* an answer told which change made the delete marker of this number */
+        bool by_state; /* what it does depends on the versioning of its bucket, which is not known yet */
         bool dropped; /* it surely did not, and says nothing */
         uint8_t client;
 };
@@ -62,6 +79,9 @@ void history_settled(void);
  * hard to decide.
  */
 unsigned history_check(void);
+
+/* The last instant at which it can have taken effect. */
+uint64_t history_latest(const struct history_op *op);
 
 /*
  * Whether a register may have had this value (0: nothing) at some time between asked and answered,

@@ -156,6 +156,30 @@ MUTATIONS = {
         "                if (*target == ENG_NO_DRIVE || !eng_rebuild_is_stored(part, rebuild->stripe, rebuild->copied)",
         "                if (*target != ENG_NO_DRIVE || !eng_rebuild_is_stored(part, rebuild->stripe, rebuild->copied)",
     ),
+    "converted-dies": (
+        "a plain object that becomes a version is reported dead",
+        "engine/object/version.c",
+        "        memcpy(rows->versions.null_id, plain->id, FMT_ID);",
+        "        memcpy(rows->versions.null_id, plain->id, 0);",
+    ),
+    "next-ignored": (
+        "a key whose newest version is deleted has none",
+        "engine/object/delete.c",
+        "        if (del->look.rows.versions.newest != del->number) {",
+        "        if (del->look.rows.versions.newest != 0) {",
+    ),
+    "null-twice": (
+        "a null version stays when another one comes",
+        "engine/object/version.c",
+        "        if (is_null_version(version) && versions->null_number != 0) {",
+        "        if (is_null_version(version) && versions->null_number == UINT64_MAX) {",
+    ),
+    "hold-ignored": (
+        "a legal hold keeps nothing",
+        "engine/object/key_rows.c",
+        "        if (object.hold)\n                return -EACCES;",
+        "        if (object.hold && store == NULL)\n                return -EACCES;",
+    ),
     "end-early": (
         "the log's end moves before all records of a write are taken in",
         "engine/drive/log.c",

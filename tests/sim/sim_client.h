@@ -1,6 +1,6 @@
 /*
- * sim_client.h - one client (private to sim_clients.c, sim_objects.c, sim_multipart.c and
- * sim_listing.c).
+ * sim_client.h - one client (private to sim_clients.c, sim_objects.c, sim_multipart.c,
+ * sim_listing.c and sim_versions.c).
  */
 #ifndef MILLRACE_TESTS_SIM_CLIENT_H
 #define MILLRACE_TESTS_SIM_CLIENT_H
@@ -23,6 +23,9 @@ struct client {
         uint32_t content, tag;
         uint32_t seen[KEYS_MAX]; /* contents it has met */
         struct eng_condition condition;
+        bool by_version;         /* asks for this one, of a bucket with versions */
+        struct eng_version version;
+        uint32_t wanted;         /* its content, as far as it is known */
         /* writing */
         struct eng_put *put;
         uint64_t size, sent;
@@ -70,6 +73,13 @@ void client_saw(struct client *c, unsigned reg, enum history_kind kind, uint64_t
 bool client_may_be_gone(const struct client *c);
 /* Books the answer of a conditional change. */
 void client_answered(struct client *c, int op, int rv);
+/* An error that says that nothing was done. */
+bool client_refused(int rv);
+
+/* c->content as it is put, with c->condition; attrs is kept by the caller. */
+void object_describe(const struct client *c, struct eng_put_commit *commit, uint8_t attrs[CONTENT_ATTRS_MAX]);
+/* Asks for that; extra: of a version, as history_versions.h has it. Returns its number in the history. */
+int object_ask(struct client *c, uint32_t extra);
 
 /* Operations, each begun on the client's loop. */
 void object_put(struct client *c);
@@ -84,11 +94,40 @@ void upload_parts(struct client *c);
 void upload_complete(struct client *c);
 void upload_abort(struct client *c);
 void bucket_create(struct client *c);
+void bucket_create_with(struct client *c, const struct eng_bucket_rules *rules);
 void bucket_delete(struct client *c);
 void bucket_look(struct client *c);
 /*
  * Begins an upload there that nobody goes on with: it does not keep the bucket, and goes with it.
  */
 void bucket_upload(struct client *c);
+
+/* ---- a bucket with versions (sim_versions.c) ------------------------------------------------- */
+
+static inline bool client_has_versions(const struct client *c)
+{
+        return world.buckets[c->bucket].versions;
+}
+
+void versions_bucket(struct client *c); /* makes it */
+void versions_bucket_made(unsigned bucket);
+/* One thing there; false: not now, or there is no such bucket. */
+bool versions_operation(struct client *c);
+void listing_versions(struct client *c);
+
+/* Draws what a put gives its version beside the bytes. */
+uint32_t versions_draw_extras(struct client *c, struct eng_extras *extras, char tags[16]);
+/* A put of c->content is asked for, or a Complete. */
+int versions_ask_put(struct client *c, uint32_t extra);
+void versions_put_answered(struct client *c, int rv, const struct eng_object *object);
+/* A get was opened, and c->content is what it found. */
+void versions_opened(struct client *c, int rv, const struct eng_object *object);
+/* What ListObjects shows of a key; NULL: nothing. */
+void versions_check_listed(struct client *c, unsigned key, const struct eng_list_entry *e);
+/* Nobody will tell what this change came to. */
+void versions_undecided(int at);
+/* What the client's last listing has shown: gets one of these versions. */
+unsigned versions_to_verify(const struct client *c);
+void versions_verify(struct client *c, unsigned i);
 
 #endif

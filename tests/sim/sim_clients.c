@@ -44,6 +44,8 @@ void client_dropped(int op)
 void client_unknown(int op)
 {
         history_at((unsigned)op)->answered = history_now();
+        if (history_at((unsigned)op)->by_state)
+                versions_undecided(op);
 }
 
 void client_instead(int op, enum history_kind kind)
@@ -62,8 +64,7 @@ void client_saw(struct client *c, unsigned reg, enum history_kind kind, uint64_t
         op->answered = history_now();
 }
 
-/* Errors that say that nothing was done. */
-static bool refused(int rv)
+bool client_refused(int rv)
 {
         return rv == -EAGAIN || rv == -ENOSPC || rv == -EHOSTDOWN || rv == -EINVAL || rv == -ENOMEM;
 }
@@ -92,7 +93,7 @@ void client_answered(struct client *c, int op, int rv)
                 client_dropped(op);
         else if (rv == -ENOENT || rv == -EEXIST || rv == -ESTALE || rv == -EIDRM)
                 sim_fail("client %u: %s answers %d", c->number, c->doing, rv);
-        else if (refused(rv))
+        else if (client_refused(rv))
                 client_dropped(op);
         else
                 client_unknown(op);
@@ -203,7 +204,7 @@ static void multipart(struct client *c)
 static void buckets(struct client *c)
 {
         c->bucket = world.bucket_count - 1;
-        if (c->bucket == 0 || (world.buckets[c->bucket].closing && one_in(2)))
+        if (c->bucket == 0 || client_has_versions(c) || (world.buckets[c->bucket].closing && one_in(2)))
                 bucket_create(c);
         else if (one_in(4))
                 bucket_upload(c);
@@ -250,13 +251,16 @@ static void next(void *arg)
         world.ops_left--;
         c->busy = true;
         c->op = c->op2 = NO_OP;
-        c->bucket = world.bucket_count > 1 && one_in(6) ? world.bucket_count - 1 : 0;
+        c->by_version = false;
+        c->bucket = world.bucket_count > 1 && !world.buckets[world.bucket_count - 1].versions && one_in(6) ? world.bucket_count - 1 : 0;
         c->key = (unsigned)sim_below(SIM_CLIENTS, world.key_count);
         client_moved(c);
         choose_condition(c);
         c->asked = history_now();
         if (one_in(VERIFY_IN))
                 eng_verify_start(world.store); /* beside heals: both repair */
+        if (versions_operation(c))
+                return;
         if (one_in(world.parts))
                 multipart(c);
         else if (one_in(world.buckets_on))
@@ -267,16 +271,21 @@ static void next(void *arg)
 
 /* ---- verifying ------------------------------------------------------------------------------- */
 
-/* Each step ends in client_done(), which comes back here by way of clients_final_step(). */
+static void begin_step(struct client *c)
+{
+        c->busy = true;
+        c->op = c->op2 = NO_OP;
+        c->by_version = false;
+        memset(&c->condition, 0, sizeof(c->condition));
+        client_moved(c);
+        c->asked = history_now();
+}
+
 static void verify_next(struct client *c)
 {
         unsigned gets = world.bucket_count * world.key_count;
 
-        c->busy = true;
-        c->op = c->op2 = NO_OP;
-        memset(&c->condition, 0, sizeof(c->condition));
-        client_moved(c);
-        c->asked = history_now();
+        begin_step(c);
         if (c->at < gets) {
                 c->bucket = c->at / world.key_count;
                 c->key = c->at % world.key_count;
@@ -323,6 +332,27 @@ void clients_final(void)
         verify_up_to(world.bucket_count * (world.key_count + 1) + world.upload_count);
 }
 
+void clients_read_versions(void)
+{
+        struct client *c = &clients[0];
+        unsigned i;
+
+        if (!versions_exist())
+                return;
+        c->verifying = true;
+        for (i = 0; i <= versions_to_verify(c); i++) {
+                begin_step(c);
+                sim.self = c->loop;
+                if (i == 0)
+                        listing_versions(c);
+                else
+                        versions_verify(c, i - 1);
+                sim.self = NULL;
+                await(c);
+        }
+        c->verifying = false;
+}
+
 void clients_read_all(void)
 {
         verify_up_to(world.bucket_count * world.key_count);
@@ -338,11 +368,7 @@ unsigned clients_replace(bool (*is_one)(uint64_t bucket, const char *key))
                 if (!is_one(world.buckets[i / world.key_count].id, world.keys[i % world.key_count]))
                         continue;
                 n++;
-                c->busy = true;
-                c->op = c->op2 = NO_OP;
-                memset(&c->condition, 0, sizeof(c->condition));
-                client_moved(c);
-                c->asked = history_now();
+                begin_step(c);
                 c->bucket = i / world.key_count;
                 c->key = i % world.key_count;
                 sim.self = c->loop;
@@ -369,6 +395,7 @@ void clients_start(void)
 {
         unsigned i;
 
+        versions_start();
         for (i = 0; i < world.client_count; i++) {
                 struct client *c = &clients[i];
 
@@ -379,17 +406,25 @@ void clients_start(void)
         }
 }
 
-void clients_first_bucket(void)
+static void first_client(void (*fn)(struct client *c))
 {
         struct client *c = &clients[0];
 
         c->loop = world.loops[0];
-        c->busy = true;
-        c->asked = history_now();
-        client_moved(c);
+        begin_step(c);
         sim.self = c->loop;
-        bucket_create(c);
+        fn(c);
         sim.self = NULL;
+}
+
+void clients_first_bucket(void)
+{
+        first_client(bucket_create);
+}
+
+void clients_versions_bucket(void)
+{
+        first_client(versions_bucket);
 }
 
 void clients_lost(void)

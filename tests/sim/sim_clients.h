@@ -21,6 +21,7 @@ struct sim_bucket {
         uint64_t id;
         unsigned reg; /* register of its being there */
         bool closing; /* somebody asked for its end */
+        bool versions; /* its keys are judged by history_versions.h */
 };
 
 struct sim_upload {
@@ -64,6 +65,7 @@ extern struct client_figures client_figures;
 void clients_begin(void);        /* a new history */
 void clients_start(void);        /* a process serves: they go on, while ops are left */
 void clients_first_bucket(void); /* made by the first client; not awaited */
+void clients_versions_bucket(void); /* likewise, the one with versions */
 void clients_lost(void);         /* the process is gone: what they waited for will not be answered */
 bool clients_idle(void);
 /* One of them works on this key, in any bucket. */
@@ -74,7 +76,22 @@ void clients_watch(void);
 void clients_final(void);
 /* Reads every object once more. */
 void clients_read_all(void);
+/* Lists all versions, which must be as the history has it, and reads each. */
+void clients_read_versions(void);
 /* Overwrites or deletes every object that this says; returns how many. */
 unsigned clients_replace(bool (*is_one)(uint64_t bucket, const char *key));
+
+/* ---- a bucket with versions (sim_versions.c) ------------------------------------------------- */
+
+struct version_figures {
+        uint64_t buckets, states, listings, markers, deleted, extras;
+};
+extern struct version_figures version_figures;
+
+void versions_plan(bool steady); /* a new history; steady: versioning is enabled, and stays so */
+void versions_start(void);       /* a process serves */
+bool versions_planned(void);
+bool versions_exist(void);
+bool versions_are_of(uint64_t bucket);
 
 #endif

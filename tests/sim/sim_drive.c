@@ -129,8 +129,11 @@ static void apply(struct sim_drive *d, const struct eng_append *append)
         size_t pos = 0;
 
         d->dirty = true;
-        while (eng_rec_next(append->body->data, append->rec.body_len, append->rec.inline_len, &pos, &mut) == 1)
+        while (eng_rec_next(append->body->data, append->rec.body_len, append->rec.inline_len, &pos, &mut) == 1) {
+                if (mut.name[0] == FMT_SPACE_VERSION && (d->disk->identity.features & FMT_FEATURE_VERSIONS) == 0)
+                        sim_fail("drive %u has a version, and builds that know of none would open it (V18)", d->drive.slot);
                 sim_names_apply(&d->names, &mut, &append->rec, append->body, d->generation, add_dead, &d->dead);
+        }
 }
 
 static void apply_up_to(struct sim_drive *d, struct eng_log_pg *pg, uint64_t seq)
@@ -841,6 +844,7 @@ static void dispatch(struct sim_drive *d, struct eng_op *op)
                 usual = 300 * SIM_US;
                 break;
         case ENG_OP_FEATURES:
+                d->disk->identity.features |= op->features.bits;
                 answer(op, 0);
                 return;
         case ENG_OP_KINDS:
@@ -1244,6 +1248,7 @@ int eng_local_open(const struct eng_local_options *options, struct eng_drive **o
         d->drive.slot = options->identity.slot;
         d->drive.owner = options->owner;
         d->disk = disk;
+        disk->identity.features |= options->identity.features;
         d->options = *options;
         TAILQ_INIT(&d->queue);
         TAILQ_INIT(&d->batch);

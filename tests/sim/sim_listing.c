@@ -104,9 +104,11 @@ static void check_page(struct client *c, const struct eng_list_entry *entries, u
                         continue;
                 if (more && compare(name, entries[count - 1].name.data, entries[count - 1].name.len) > 0)
                         continue;
-                if (len == 0)
+                if (client_has_versions(c) && len == 0)
+                        versions_check_listed(c, i, entry_of(entries, count, key, shown));
+                else if (len == 0)
                         check_name(c, i, entry_of(entries, count, key, shown));
-                else
+                else if (!client_has_versions(c))
                         check_prefix(c, entry_of(entries, count, key, shown), key, len);
         }
         for (i = 0; i < count; i++)
@@ -169,6 +171,8 @@ static void uploads_listed(void *arg, int rv, const struct eng_upload_entry *ent
         for (u = 0; rv == 0 && u < world.upload_count; u++) {
                 bool shown = false;
 
+                if (world.uploads[u].bucket != c->bucket)
+                        continue;
                 for (i = 0; i < count; i++)
                         shown |= memcmp(entries[i].upload_id, world.uploads[u].id, ENG_ID_LEN) == 0;
                 if (!history_possible(world.uploads[u].reg, shown ? H_VALUE(1, 1) : 0, c->asked, now))

@@ -30,6 +30,10 @@ static void report(uint64_t events)
                "end, %llu overwritten or deleted\n",
                N(loss_figures.stripes), N(loss_figures.of_several), N(loss_figures.nearly), N(loss_figures.shards), N(loss_figures.changed), N(loss_figures.counted),
                N(loss_figures.overwritten));
+        printf("  %llu buckets with versions: %llu changes of their state, %llu listings, %llu delete markers, %llu versions deleted, %llu changes of tags and "
+               "holds\n",
+               N(version_figures.buckets), N(version_figures.states), N(version_figures.listings), N(version_figures.markers),
+               N(version_figures.deleted), N(version_figures.extras));
         printf("  %llu allocations failed, %llu processes ended themselves for that\n", N(sim_alloc_figures.failed),
                N(sim_alloc_figures.ends));
         printf("  %llu client operations, %llu errors; %llu drive operations, %llu events\n", N(client_figures.ops),
@@ -57,7 +61,8 @@ int main(int argc, char **argv)
                             {&sim_figures, sizeof(sim_figures)},
                             {&sim_alloc_figures, sizeof(sim_alloc_figures)},
                             {&operator_figures, sizeof(operator_figures)},
-                            {&loss_figures, sizeof(loss_figures)}},
+                            {&loss_figures, sizeof(loss_figures)},
+                            {&version_figures, sizeof(version_figures)}},
                 .points = "allocations",
                 .report = report,
                 .spoilt = spoilt,

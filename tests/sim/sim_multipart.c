@@ -52,7 +52,8 @@ void upload_create(struct client *c)
         struct eng_upload_params params = {.key = client_key(c)};
 
         c->doing = "begin upload";
-        c->bucket = 0;
+        if (!client_has_versions(c))
+                c->bucket = 0;
         params.bucket = world.buckets[c->bucket].id;
         eng_upload_create(world.store, &params, created, c);
 }
@@ -135,11 +136,16 @@ static void completed(void *arg, int rv, const struct eng_object *object)
                 content = content_of_etag(object->etag);
                 memcpy(&tag, object->tag, sizeof(tag));
                 if (content == c->content) {
-                        both(c, client_took);
+                        if (client_has_versions(c))
+                                versions_put_answered(c, 0, object);
+                        else
+                                client_took(c->op);
+                        client_took(c->op2);
                         c->seen[c->key] = content;
                 } else { /* somebody else's Complete of this upload came first */
                         both(c, client_dropped);
-                        client_saw(c, client_reg(c), H_READ, H_VALUE(content, tag));
+                        if (!client_has_versions(c)) /* else it need not be the newest any more */
+                                client_saw(c, client_reg(c), H_READ, H_VALUE(content, tag));
                         client_saw(c, upload_of(c)->reg, H_ABSENT, 0);
                 }
         } else if (rv == -ENOENT) {
@@ -147,7 +153,9 @@ static void completed(void *arg, int rv, const struct eng_object *object)
                 client_saw(c, upload_of(c)->reg, H_ABSENT, 0);
         } else if (rv == -EINVAL || rv == -EAGAIN || rv == -EHOSTDOWN || rv == -EEXIST) {
                 client_dropped(c->op2);
-                if (rv == -EEXIST && c->condition.if_absent)
+                if (rv == -EEXIST && client_has_versions(c))
+                        versions_put_answered(c, rv, NULL);
+                else if (rv == -EEXIST && c->condition.if_absent)
                         client_instead(c->op, H_PRESENT);
                 else
                         client_dropped(c->op);
@@ -186,15 +194,10 @@ static void parts_chosen(void *arg, int rv, const struct eng_part_entry *parts, 
         params.parts = c->parts;
         params.count = n;
         memcpy(params.upload_id, upload_of(c)->id, ENG_ID_LEN);
-        content_etag(c->content, params.commit.etag);
-        memcpy(params.commit.tag, &c->content, sizeof(c->content));
-        params.commit.attrs = attrs;
-        params.commit.attrs_len = content_attrs(c->content, attrs);
         memset(&c->condition, 0, sizeof(c->condition));
         c->condition.if_absent = sim_chance(SIM_CLIENTS, 6);
-        params.commit.condition = c->condition;
-        c->op = client_asks(c, client_reg(c), H_WRITE, H_VALUE(c->content, c->content));
-        history_at((unsigned)c->op)->need = c->condition.if_absent ? NEED_ABSENT : NEED_NOTHING;
+        object_describe(c, &params.commit, attrs);
+        c->op = object_ask(c, 0);
         c->op2 = client_asks(c, upload_of(c)->reg, H_DELETE, 0);
         client_moved(c);
         eng_complete(world.store, &params, completed, c);
@@ -259,6 +262,8 @@ static void bucket_created(void *arg, int rv)
                         snprintf(text, sizeof(text), "%s/%s", b->name, world.keys[i]);
                         world.key_regs[c->bucket][i] = history_name(text);
                 }
+                if (b->versions)
+                        versions_bucket_made(c->bucket);
                 world.bucket_count++;
         } else {
                 client_unknown(c->op);
@@ -269,6 +274,11 @@ static void bucket_created(void *arg, int rv)
 
 void bucket_create(struct client *c)
 {
+        bucket_create_with(c, NULL);
+}
+
+void bucket_create_with(struct client *c, const struct eng_bucket_rules *rules)
+{
         struct sim_bucket *b = &world.buckets[world.bucket_count];
 
         c->doing = "make bucket";
@@ -278,11 +288,12 @@ void bucket_create(struct client *c)
         }
         world.making_bucket = true;
         memset(b, 0, sizeof(*b));
+        b->versions = rules != NULL;
         snprintf(b->name, sizeof(b->name), "b%u", world.bucket_serial++);
         b->reg = history_name(b->name);
         c->bucket = world.bucket_count;
         c->op = client_asks(c, b->reg, H_WRITE, ALIVE);
-        eng_bucket_create(world.store, bucket_name(c), NULL, "", 0, bucket_created, c);
+        eng_bucket_create(world.store, bucket_name(c), rules, "", 0, bucket_created, c);
 }
 
 static void left(void *arg, int rv, const uint8_t upload_id[ENG_ID_LEN])

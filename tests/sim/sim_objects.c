@@ -42,6 +42,8 @@ static void put_done(void *arg, int rv, const struct eng_object *object)
         c->put = NULL;
         if (c->is_part && rv == -ENOENT)
                 client_dropped(c->op); /* its upload has ended */
+        else if (!c->is_part && client_has_versions(c))
+                versions_put_answered(c, rv, object);
         else
                 client_answered(c, c->op, rv);
         if (rv == 0 && (content_of_etag(object->etag) != c->content || object->size != c->size))
@@ -52,31 +54,45 @@ static void put_done(void *arg, int rv, const struct eng_object *object)
                 client_saw(c, world.uploads[c->upload].reg, H_READ, H_VALUE(1, 1));
         else if (c->is_part && rv == -ENOENT)
                 client_saw(c, world.uploads[c->upload].reg, H_ABSENT, 0);
-        else if (rv != 0 && rv != -EEXIST && rv != -ESTALE && rv != -ENOENT)
+        else if (rv != 0 && rv != -EEXIST && rv != -ESTALE && rv != -ENOENT && !(client_has_versions(c) && !c->is_part))
                 client_error(c, rv);
         client_done(c, rv);
 }
 
+void object_describe(const struct client *c, struct eng_put_commit *commit, uint8_t attrs[CONTENT_ATTRS_MAX])
+{
+        commit->condition = c->condition;
+        content_etag(c->content, commit->etag);
+        memcpy(commit->tag, &c->content, sizeof(c->content));
+        commit->attrs = attrs;
+        commit->attrs_len = content_attrs(c->content, attrs);
+}
+
+int object_ask(struct client *c, uint32_t extra)
+{
+        int at = client_has_versions(c) ? versions_ask_put(c, extra)
+                                        : client_asks(c, client_reg(c), H_WRITE, H_VALUE(c->content, c->content));
+        struct history_op *op = history_at((unsigned)at);
+
+        op->need = c->condition.if_absent    ? NEED_ABSENT
+                   : c->condition.if_etag    ? NEED_CONTENT
+                   : c->condition.if_present ? NEED_PRESENT
+                                             : NEED_NOTHING;
+        op->content = c->condition.if_etag ? content_of_etag(c->condition.etag) : 0;
+        return at;
+}
+
 static void commit(struct client *c)
 {
-        struct eng_put_commit commit = {.condition = c->condition};
+        struct eng_put_commit commit = {.attrs_len = 0};
         uint8_t attrs[CONTENT_ATTRS_MAX];
+        char tags[16];
 
-        content_etag(c->content, commit.etag);
-        memcpy(commit.tag, &c->content, sizeof(c->content));
-        commit.attrs = attrs;
-        commit.attrs_len = content_attrs(c->content, attrs);
-        c->op = client_asks(c, c->is_part ? world.uploads[c->upload].part_regs[c->part] : client_reg(c), H_WRITE,
-                            H_VALUE(c->content, c->content));
-        if (!c->is_part) {
-                struct history_op *op = history_at((unsigned)c->op);
-
-                op->need = c->condition.if_absent    ? NEED_ABSENT
-                           : c->condition.if_etag    ? NEED_CONTENT
-                           : c->condition.if_present ? NEED_PRESENT
-                                                     : NEED_NOTHING;
-                op->content = c->condition.if_etag ? content_of_etag(c->condition.etag) : 0;
-        }
+        object_describe(c, &commit, attrs);
+        if (c->is_part)
+                c->op = client_asks(c, world.uploads[c->upload].part_regs[c->part], H_WRITE, H_VALUE(c->content, c->content));
+        else
+                c->op = object_ask(c, versions_draw_extras(c, &commit.extras, tags));
         eng_put_commit(c->put, &commit, put_done, c);
 }
 
@@ -352,9 +368,15 @@ static void opened(void *arg, int rv, struct eng_get *get)
 {
         struct client *c = arg;
 
-        if (rv == 0) {
+        if (rv == 0 && !eng_get_object(get)->marker) {
                 check_object(c, eng_get_object(get));
                 c->seen[c->key] = c->content;
+        }
+        if (client_has_versions(c)) {
+                versions_opened(c, rv, rv == 0 ? eng_get_object(get) : NULL);
+        } else if (rv == 0) {
+                if (eng_get_object(get)->marker)
+                        sim_fail("client %u: a delete marker in a bucket without versions", c->number);
                 client_saw(c, client_reg(c), H_READ, H_VALUE(c->content, c->tag));
         } else if (rv == -ENOENT) {
                 client_saw(c, client_reg(c), H_READ, 0);
@@ -366,7 +388,7 @@ static void opened(void *arg, int rv, struct eng_get *get)
                 return;
         }
         c->get = get;
-        if (world.stopping) {
+        if (world.stopping || eng_get_object(get)->marker) {
                 end_get(c, 0);
                 return;
         }
@@ -383,7 +405,7 @@ static void opened(void *arg, int rv, struct eng_get *get)
 void object_get(struct client *c)
 {
         c->doing = "get";
-        eng_get_open(world.store, world.buckets[c->bucket].id, client_key(c), NULL, opened, c);
+        eng_get_open(world.store, world.buckets[c->bucket].id, client_key(c), c->by_version ? &c->version : NULL, opened, c);
 }
 
 /* ---- delete and update ----------------------------------------------------------------------- */

@@ -37,6 +37,7 @@ static struct plan {
         bool scrubs;
         unsigned away[SIM_DISKS]; /* lives for which it stays missing */
         bool faults, refuses, shared_hasher;
+        bool forgetful;  /* no member may have a readable copy of a plain object: then a put replaces what should become a version (V20) */
         bool rolls_back; /* disks lose writes that they acknowledged */
         bool inline_varies; /* each process has another limit for inline objects */
         unsigned ops_per_life;
@@ -137,7 +138,8 @@ static void plan_history(void)
                 sim_disks[plan.rotten].faults.rot = 1 + (unsigned)plan_below(4);
                 sim_disks[plan.rotten].faults.damaged = 10 + (unsigned)plan_below(100);
         }
-        if (plan.rotten >= 0 && drives > 1 && sim_chance(SIM_FORGET, 2))
+        plan.forgetful = plan.rotten >= 0 && drives > 1 && sim_chance(SIM_FORGET, 2);
+        if (plan.forgetful)
                 plan_forgetful(drives);
         world.loop_count = 1 + (unsigned)plan_below(LOOPS_MAX);
         plan.shared_hasher = plan_chance(2);
@@ -153,6 +155,7 @@ static void plan_history(void)
         plan.inline_varies = sim_chance(SIM_INLINE, 2);
         plan.heal_rate = heal_rates[sim_below(SIM_HEAL, sizeof(heal_rates) / sizeof(heal_rates[0]))];
         plan_keys();
+        versions_plan(plan.forgetful);
         operator_begin(plan.faults && plan.rotten < 0);
         loss_begin(plan.faults, plan.rotten);
         if (loss_planned())
@@ -564,13 +567,18 @@ static void live_for(uint64_t ns, bool *open)
         }
 }
 
-static void first_bucket(bool *open)
+static void first_buckets(bool *open)
 {
         if (world.bucket_count > 0)
                 return;
         world.bucket_count = 0;
         clients_first_bucket();
         while (!world.gone && (world.bucket_count == 0 || !clients_idle()))
+                live(open);
+        if (world.gone || !versions_planned())
+                return;
+        clients_versions_bucket();
+        while (!world.gone && !clients_idle())
                 live(open);
 }
 
@@ -627,7 +635,7 @@ static void one_life(unsigned number)
         if (number == 0) {
                 while (!open && !world.gone)
                         live(&open);
-                first_bucket(&open);
+                first_buckets(&open);
                 world.ops_left = plan.ops_per_life;
                 clients_start();
         }
@@ -962,6 +970,8 @@ static void last_life(bool lose_indexes)
         check_losses(&open);
         check_scrub(&open);
         check_verification(&open);
+        clients_read_versions(); /* upkeep has destroyed nothing */
+        live_for(SIM_S, &open);  /* what was read is unpinned by messages */
         if (plan.scrubs)
                 wait_for(scrub_rests, &open);
         check_replicas();

@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "engine/upkeep/upkeep.h"
-#include "tests/lib/store_fixture.h"
+#include "tests/lib/store_versions.h"
 
 #define NAMES 40u
 #define MIB (1u << 20)
@@ -285,12 +285,104 @@ static void test_readers_and_writers(void **state)
         sf_remove(&sf);
 }
 
+/* ---- versions -------------------------------------------------------------------------------- */
+
+#define VERSION_KEYS 50u
+#define VERSION_SIZE 100u /* in shards all the same */
+
+/* MILLRACE_VERSIONS: how many there are; the long run has 100,000. */
+static unsigned version_count(void)
+{
+        const char *text = getenv("MILLRACE_VERSIONS");
+
+        return text == NULL ? 3000 : (unsigned)strtoul(text, NULL, 10);
+}
+
+static bool is_deleted(unsigned i)
+{
+        return i % 5 == 2;
+}
+
+static void put_versions(struct sf *sf, uint64_t bucket, struct eng_version *made, unsigned from, unsigned to)
+{
+        unsigned i;
+
+        for (i = from; i < to; i++) {
+                assert_int_equal(sf_put(sf, 0, bucket, key_of(i % VERSION_KEYS), i + 1, VERSION_SIZE, true, NULL), 0);
+                made[i] = sf->put_version;
+        }
+}
+
+static void read_versions(struct sf *sf, uint64_t bucket, const struct eng_version *made, unsigned count)
+{
+        unsigned i;
+
+        for (i = 0; i < count; i++)
+                assert_int_equal(sf_get_version(sf, bucket, key_of(i % VERSION_KEYS), &made[i], i + 1, VERSION_SIZE),
+                                 is_deleted(i) ? -ENOENT : 0);
+}
+
+static void enable_versions(struct sf *sf, uint64_t bucket)
+{
+        struct eng_bucket_rules rules;
+
+        assert_int_equal(sf_rules(sf, 0, "bucket", &rules), 0);
+        rules.versioning = ENG_VERSIONING_ENABLED;
+        assert_int_equal(sf_rules_set(sf, 0, bucket, &rules), 0);
+}
+
+/*
+ * The first ones are plain objects that become null versions. Drives lose the discards of those that
+ * are deleted: their shards are swept, and those of no other version are.
+ */
+static void test_noncurrent_versions(void **state)
+{
+        unsigned count = version_count(), i;
+        struct eng_version *made = calloc(count, sizeof(*made));
+        struct eng_deleted deleted;
+        uint64_t bucket, swept = 0;
+        struct sf sf;
+
+        assert_non_null(made);
+        sf_make(&sf, 1, 1);
+        sf.options.inline_max = ENG_INLINE_NONE;
+        sf.options.heal_rate = 1ull << 30;
+        sf.options.faults = "fail:op=discard";
+        sf.keep_version = true;
+        assert_int_equal(sf_open(&sf, true), 0);
+        assert_true(sf_wait_ready(&sf, 20));
+        assert_int_equal(sf_bucket(&sf, "bucket", &bucket), 0);
+        put_versions(&sf, bucket, made, 0, VERSION_KEYS);
+        enable_versions(&sf, bucket);
+        put_versions(&sf, bucket, made, VERSION_KEYS, count);
+        for (i = 0; i < count; i++)
+                if (is_deleted(i)) {
+                        assert_int_equal(sv_delete(&sf, bucket, key_of(i % VERSION_KEYS), &made[i], &deleted), 0);
+                        assert_true(deleted.existed);
+                        swept++;
+                }
+        usleep(3000000); /* the index has all of it, and the discards were tried */
+        sf_close(&sf);
+        start(&sf, NULL, swept);
+        usleep(3000000); /* the index has the discards */
+        if (count < ENG_IDS_MAX)
+                assert_int_equal(count_ids(&sf), count - swept);
+        read_versions(&sf, bucket, made, count);
+        orphans(&sf);
+        usleep(3000000);
+        read_versions(&sf, bucket, made, count);
+        sf_close(&sf);
+        sf_remove(&sf);
+        free(made);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_lost_discards),
                 cmocka_unit_test(test_lost_discards_without_parity),
                 cmocka_unit_test(test_readers_and_writers),
+                cmocka_unit_test(test_noncurrent_versions),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
