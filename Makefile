@@ -31,7 +31,8 @@ SRC_testlib := $(wildcard tests/lib/*.c)
 SRC_fakerdma := $(wildcard tests/fakerdma/*.c)
 UNIT_SRC := $(wildcard tests/unit/*/test_*.c)
 FUZZ_SRC := $(wildcard tests/fuzz/fuzz_*.c)
-BENCH_SRC := $(wildcard bench/*.c bench/limits/*.c bench/scale/*.c)
+SRC_bulk := bench/scale/bulk.c
+BENCH_SRC := $(filter-out $(SRC_bulk),$(wildcard bench/*.c bench/limits/*.c bench/scale/*.c))
 SRC_micro := $(wildcard bench/micro/*.c)
 SRC_sim := $(wildcard tests/sim/*.c) loop/trace_ring.c
 SRC_simdrive := $(wildcard tests/sim/drive/*.c) tests/sim/batches.c tests/sim/sim_core.c tests/sim/sim_loop.c loop/trace_ring.c
@@ -71,7 +72,7 @@ POWER_BIN := $(O)/power/cutfs $(O)/power/cutimg
 TESTLIB := $(if $(SRC_testlib),$(O)/lib/libtestlib.a) $(if $(SRC_fakerdma),$(O)/lib/libfakerdma.a)
 FAKE_RDMA := $(O)/libfakerdma.so $(O)/rdma_peer $(O)/rdma_target $(O)/rdma_stress
 ALL_OBJ := $(foreach h,$(FOLDERS) testlib fakerdma,$(call obj,$(SRC_$(h)))) $(call obj,server/millraced_main.c cli/millrace_main.c) \
-	$(call obj,$(UNIT_SRC) $(BENCH_SRC) $(SRC_micro) $(FUZZ_SRC) $(SRC_sim) $(filter tests/sim/drive/%,$(SRC_simdrive)) $(POWER_SRC)) \
+	$(call obj,$(UNIT_SRC) $(BENCH_SRC) $(SRC_bulk) $(SRC_micro) $(FUZZ_SRC) $(SRC_sim) $(filter tests/sim/drive/%,$(SRC_simdrive)) $(POWER_SRC)) \
 	$(call obj,tests/rdma/rdma_peer.c tests/rdma/rdma_target.c tests/rdma/rdma_stress.c)
 
 # $(call remember,FILE,VARIABLE): FILE holds the value of VARIABLE and is written again when that has changed, so that what depends on FILE is
@@ -159,7 +160,8 @@ $(O)/unit/engine/test_every_call: LINK += $(CALL_FAULTS_WRAP)
 $(O)/unit/engine/test_recover: LINK += -Wl,--wrap=malloc
 $(BENCH_BIN): $(O)/bench/%: $(O)/obj/bench/%.o $(LIBS) $(LINKED_WITH)
 	@mkdir -p $(@D)
-	$(call link)
+	$(LINK) -o $@ $(filter %.o,$^) -Wl,--start-group $(LIBS) -Wl,--end-group $(LIBRARIES) $(LDLIBS)
+$(filter $(O)/bench/scale/%,$(BENCH_BIN)): $(call obj,$(SRC_bulk))
 $(eval $(call remember,$(O)/micro.sources,SRC_micro))
 $(MICRO_BIN): $(call obj,$(SRC_micro)) $(O)/micro.sources $(LIBS) $(LINKED_WITH)
 	@mkdir -p $(@D)
