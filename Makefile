@@ -203,7 +203,7 @@ $(O)/power/cutimg: $(call obj,tests/power/cutimg.c tests/power/cutmodel.c) $(LIN
 	$(LINK) -o $@ $(filter %.o,$^) $(LDLIBS)
 -include $(ALL_OBJ:.o=.d) $(LIBMILLRACE_OBJ:.o=.d)
 
-.PHONY: rdma-bin rdma-speed every-call sim simdrive sweep sim-bin fake-rdma unit-bin bench-bin power-bin power qemu mutate soak clean deps unit integration crash check check-rdma check-long demo run check-fresh wheel python format format-check tidy cov fuzz rot docs docs-site install help bench bench-full bench-rdma micro pairs scale performance
+.PHONY: rdma-bin rdma-speed every-call sim simdrive sweep sim-bin fake-rdma unit-bin bench-bin power-bin power qemu mutate soak clean deps unit integration crash check check-rdma check-long demo run check-fresh wheel python format format-check tidy cov fuzz rot docs docs-site install help bench bench-full bench-rdma bench-versions micro pairs scale performance
 unit-bin: $(UNIT_BIN) $(FAKE_RDMA) ## builds the unit tests
 bench-bin: $(BENCH_BIN) $(MICRO_BIN) ## builds the load generator and the programs of bench/limits/ and bench/micro/
 fake-rdma: $(FAKE_RDMA) ## builds the RDMA transport without hardware, and a client for it, for tests
@@ -283,6 +283,8 @@ bench-rdma: bench-bin programs fake-rdma ## RDMA on the fake transport beside TC
 SCALE_NAMES ?= 1000000
 scale: bench-bin programs ## one drive with SCALE_NAMES (1,000,000) names made in bulk: start, PUT, GET, LIST, memory, orphans; SCALE_ARGS="--files 10000"
 	python3 bench/scale.py --build $(O) --names $(SCALE_NAMES) --json $(BUILD_ROOT)/bench/scale.json $(SCALE_ARGS)
+bench-versions: bench-bin programs ## a million versions made in bulk, ten minutes: listings, lifecycle rules beside clients; VERSIONS_ARGS="--versions 100000"
+	python3 bench/versions.py --build $(O) --json $(BUILD_ROOT)/bench/versions.json $(VERSIONS_ARGS)
 micro: bench-bin programs ## the engine by its own API, and ec/, without a network, two or three minutes; MICRO_ARGS="--names 100K list" for less of it
 	$(O)/bench/limits/kernels
 	$(O)/bench/micro $(MICRO_ARGS)
