@@ -34,11 +34,11 @@ class S3Client:
         answer = self.connection.getresponse()
         return answer.status, answer.read()
 
-    def pages(self, bucket, prefix, versions):
-        """The pages of a listing, as they come. versions: of all versions, else of objects."""
-        marker = {}
+    def pages(self, bucket, prefix, versions, owner=False):
+        """The pages of a listing, as they come. versions: of all versions, else of objects; owner: with the owner of each, which versions always have."""
+        marker, form = {}, {"versions": ""} if versions else {"list-type": "2", **({"fetch-owner": "true"} if owner else {})}
         while True:
-            query = {"max-keys": "1000", "prefix": prefix, **({"versions": ""} if versions else {"list-type": "2"}), **marker}
+            query = {"max-keys": "1000", "prefix": prefix, **form, **marker}
             page = self.request("GET", f"/{bucket}", query)
             yield page
             if b"<IsTruncated>true<" not in page:
