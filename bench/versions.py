@@ -5,8 +5,8 @@
               and with the owner of each, which versions always have
   neighbours  ListObjectsV2 of 1,000 keys, one of which has --versions versions, or delete markers, against 1,000 keys of one version each
   scan        a pass of lifecycle rules over --versions of which nothing is due
-  deletions   lifecycle rules that delete --due objects, or noncurrent versions, against DELETEs of a client at 16 and 64 connections, and against
-              DeleteObjects of 1,000 versions each
+  deletions   lifecycle rules that delete --due objects, or noncurrent versions, one of a key or 99 of each, against DELETEs of a client at 16 and 64
+              connections, and against DeleteObjects of 1,000 versions each
   GETs        p99 of small GETs (open loop, --rate) while rules delete, against the same before and after
 
 and what follows for 1e9 versions. Medians over --rounds, in which what is compared takes turns. Prints Markdown. Nothing but Python's standard library is
@@ -81,7 +81,7 @@ class Site:
                 f"versions:calm/:{NEIGHBOURS}:{NEIGHBOURS}", f"versions:deep/:{NEIGHBOURS}:{NEIGHBOURS}", f"versions:deep/{MIDDLE}:1:{o.versions}",
                 f"versions:few/:{o.few}:{o.versions}", f"versions:many/:{o.versions}:{o.versions}",
                 f"versions:marked/:{NEIGHBOURS}:{NEIGHBOURS}", f"markers:marked/{MIDDLE}:1:{o.versions}",
-                f"versions:old/:{max(1, o.due // 50)}:{2 * o.due}"]
+                f"versions:one/:{2 * o.due}:{4 * o.due}", f"versions:pile/:{max(1, o.due // 50)}:{2 * max(1, o.due // 50) * 50}"]
         subprocess.run([o.build / "bench/scale/versions", "--drive", self.server.drives[0], *sets], check=True)
         made = time.monotonic() - started
         self.server.start()
@@ -133,41 +133,42 @@ class Site:
         return metrics(self.server)[f"millrace_lifecycle_{name}_total"]
 
     def counted(self, bucket, rule, counter, amount):
-        """Seconds from the first step of a counter under a rule to that of so many, and processor time meanwhile. None: it took too long."""
+        """Steps a second of a counter under a rule, from its first to that of so many, or until that took too long."""
         before = self.counter(counter)
         self.s3.lifecycle(bucket, rule)
         try:
             until(lambda: self.counter(counter) > before, self.options.wait, f"{counter} to move")
             started, used, first = time.monotonic(), self.cpu(), self.counter(counter) - before
-            if until(lambda: self.counter(counter) >= before + amount, self.options.wait, f"{counter} to grow by {amount}") is None:
-                return None
-            return {"a_second": (amount - first) / max(time.monotonic() - started, 1e-3), "cpu_us": (self.cpu() - used) * 1e6 / max(amount - first, 1)}
+            ended = until(lambda: self.counter(counter) >= before + amount, self.options.wait, f"{counter} to grow by {amount}") is not None
+            took, steps = time.monotonic() - started, min(self.counter(counter) - before, amount) - first
+            return {"a_second": steps / max(took, 1e-3), "cpu_us": (self.cpu() - used) * 1e6 / max(steps, 1), "ended": ended}
         finally:
             self.s3.lifecycle(bucket, None)
 
     def scans(self):
         for name in ("many", "few"):
-            self.keep(f"scan {name}", **self.counted(VERSIONED, NOTHING_IS_DUE.format(name + "/"), "looked_at", self.options.versions) or {})
+            self.keep(f"scan {name}", **self.counted(VERSIONED, NOTHING_IS_DUE.format(name + "/"), "looked_at", self.options.versions))
 
     def deletions(self):
         o = self.options
         for conns, start in ((16, 0), (64, o.due)):
             result = self.load("delete", PLAIN, "--prefix", "gone/", "--conns", str(conns), "--start", str(start), "--count", str(o.due))
             self.keep(f"client deletes at {conns}", a_second=result["ops"] / result["seconds"], cpu_us=result["server_cpu_s"] * 1e6 / max(result["ops"], 1))
-        self.keep("lifecycle deletes objects", **self.counted(PLAIN, ALL_EXPIRE.format("expired/"), "expired", o.due) or {})
-        self.keep("client deletes versions", **self.delete_half())
-        left = 2 * o.due - self.figures["client deletes versions"]["count"] - max(1, o.due // 50)
-        self.keep("lifecycle deletes versions", **self.counted(VERSIONED, OLD_ONES_EXPIRE.format("old/"), "versions_deleted", left) or {})
+        self.keep("lifecycle deletes objects", **self.counted(PLAIN, ALL_EXPIRE.format("expired/"), "expired", o.due))
+        for name in ("one", "pile"):
+            left = self.delete_half(name)
+            self.keep(f"lifecycle deletes {name}", **self.counted(VERSIONED, OLD_ONES_EXPIRE.format(name + "/"), "versions_deleted", left))
 
-    def delete_half(self):
-        """By DeleteObjects, the noncurrent versions of the first half; only the requests are timed."""
-        old = [(key, version) for page in self.s3.pages(VERSIONED, "old/", True) for key, version, latest in versions_of(page) if not latest]
-        old, took, used = old[:len(old) // 2], 0.0, self.cpu()
-        for at in range(0, len(old), 1000):
+    def delete_half(self, name):
+        """By DeleteObjects, the first half of the noncurrent versions; how many there are still. Only the requests are timed."""
+        old = [(key, version) for page in self.s3.pages(VERSIONED, name + "/", True) for key, version, latest in versions_of(page) if not latest]
+        half, took, used = old[:len(old) // 2], 0.0, self.cpu()
+        for at in range(0, len(half), 1000):
             started = time.monotonic()
-            self.s3.delete(VERSIONED, old[at:at + 1000])
+            self.s3.delete(VERSIONED, half[at:at + 1000])
             took += time.monotonic() - started
-        return {"count": len(old), "a_second": len(old) / took, "cpu_us": (self.cpu() - used) * 1e6 / len(old)}
+        self.keep(f"client deletes {name}", a_second=len(half) / took, cpu_us=(self.cpu() - used) * 1e6 / len(half))
+        return len(old) - len(half)
 
     def read_small(self):
         o = self.options
@@ -232,21 +233,22 @@ def rows_of_neighbours(_, figures):
 
 def rows_of_scans(options, figures):
     for name, what in (("many", "as many keys"), ("few", "few keys")):
-        rate = figures[f"scan {name}"].get("a_second")
+        rate = figures[f"scan {name}"]["a_second"]
         took = ratio(options.versions, rate)
         yield [f"scan without anything due, {what}", f"{number(rate)} versions/s", f"{number(took)} s", "<= 60 s for 1e6", rate is not None and rate >= 1e6 / 60]
 
 
 def rows_of_deletions(_, figures):
-    rate = figures["lifecycle deletes objects"].get("a_second")
+    rate = figures["lifecycle deletes objects"]["a_second"]
     for conns in (16, 64):
         client = figures[f"client deletes at {conns}"]["a_second"]
         value = ratio(rate, client)
         yield [f"objects deleted by rules; DELETEs of a client with {conns} connections", f"{number(rate)} /s; {number(client)}", number(value), ">= 0.5",
                value is not None and value >= 0.5]
-    value = compared(figures, "lifecycle deletes versions", "client deletes versions", "a_second")
-    yield ["versions deleted by rules", f"{number(figures['lifecycle deletes versions'].get('a_second'))} /s, "
-           f"{number(figures['client deletes versions']['a_second'])} by DeleteObjects", number(value), ">= 0.5", value is not None and value >= 0.5]
+    for name, what in (("one", "one of each key"), ("pile", "99 of each key")):
+        value = compared(figures, f"lifecycle deletes {name}", f"client deletes {name}", "a_second")
+        yield [f"versions deleted by rules, {what}; DeleteObjects", f"{number(figures[f'lifecycle deletes {name}']['a_second'])} /s; "
+               f"{number(figures[f'client deletes {name}']['a_second'])}", number(value), ">= 0.5", value is not None and value >= 0.5]
 
 
 def rows_of_gets(_, figures):
@@ -257,7 +259,7 @@ def rows_of_gets(_, figures):
 
 def rows_of_many(figures):
     """1e9 in a day, at the rates of this run."""
-    for name, what in (("scan many", "scanned"), ("lifecycle deletes versions", "versions deleted"), ("lifecycle deletes objects", "objects deleted"),
+    for name, what in (("scan many", "scanned"), ("lifecycle deletes one", "versions deleted"), ("lifecycle deletes objects", "objects deleted"),
                        ("GETs beside", "objects deleted beside GETs")):
         if name not in figures:
             continue
