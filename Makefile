@@ -31,7 +31,8 @@ SRC_testlib := $(wildcard tests/lib/*.c)
 SRC_fakerdma := $(wildcard tests/fakerdma/*.c)
 UNIT_SRC := $(wildcard tests/unit/*/test_*.c)
 FUZZ_SRC := $(wildcard tests/fuzz/fuzz_*.c)
-BENCH_SRC := $(wildcard bench/*.c bench/limits/*.c bench/scale/*.c)
+SRC_bulk := bench/scale/bulk.c
+BENCH_SRC := $(filter-out $(SRC_bulk),$(wildcard bench/*.c bench/limits/*.c bench/scale/*.c))
 SRC_micro := $(wildcard bench/micro/*.c)
 SRC_sim := $(wildcard tests/sim/*.c) loop/trace_ring.c
 SRC_simdrive := $(wildcard tests/sim/drive/*.c) tests/sim/batches.c tests/sim/sim_core.c tests/sim/sim_loop.c loop/trace_ring.c
@@ -72,7 +73,7 @@ TESTLIB := $(if $(SRC_testlib),$(O)/lib/libtestlib.a) $(if $(SRC_fakerdma),$(O)/
 FAKE_RDMA := $(O)/libfakerdma.so $(O)/rdma_peer $(O)/rdma_target $(O)/rdma_stress
 SET_CLOCK := $(O)/libsetclock.so
 ALL_OBJ := $(foreach h,$(FOLDERS) testlib fakerdma,$(call obj,$(SRC_$(h)))) $(call obj,server/millraced_main.c cli/millrace_main.c) \
-	$(call obj,$(UNIT_SRC) $(BENCH_SRC) $(SRC_micro) $(FUZZ_SRC) $(SRC_sim) $(filter tests/sim/drive/%,$(SRC_simdrive)) $(POWER_SRC)) \
+	$(call obj,$(UNIT_SRC) $(BENCH_SRC) $(SRC_bulk) $(SRC_micro) $(FUZZ_SRC) $(SRC_sim) $(filter tests/sim/drive/%,$(SRC_simdrive)) $(POWER_SRC)) \
 	$(call obj,tests/rdma/rdma_peer.c tests/rdma/rdma_target.c tests/rdma/rdma_stress.c)
 
 # $(call remember,FILE,VARIABLE): FILE holds the value of VARIABLE and is written again when that has changed, so that what depends on FILE is
@@ -160,7 +161,8 @@ $(O)/unit/engine/test_every_call: LINK += $(CALL_FAULTS_WRAP)
 $(O)/unit/engine/test_recover: LINK += -Wl,--wrap=malloc
 $(BENCH_BIN): $(O)/bench/%: $(O)/obj/bench/%.o $(LIBS) $(LINKED_WITH)
 	@mkdir -p $(@D)
-	$(call link)
+	$(LINK) -o $@ $(filter %.o,$^) -Wl,--start-group $(LIBS) -Wl,--end-group $(LIBRARIES) $(LDLIBS)
+$(filter $(O)/bench/scale/%,$(BENCH_BIN)): $(call obj,$(SRC_bulk))
 $(eval $(call remember,$(O)/micro.sources,SRC_micro))
 $(MICRO_BIN): $(call obj,$(SRC_micro)) $(O)/micro.sources $(LIBS) $(LINKED_WITH)
 	@mkdir -p $(@D)
@@ -206,7 +208,7 @@ $(O)/power/cutimg: $(call obj,tests/power/cutimg.c tests/power/cutmodel.c) $(LIN
 	$(LINK) -o $@ $(filter %.o,$^) $(LDLIBS)
 -include $(ALL_OBJ:.o=.d) $(LIBMILLRACE_OBJ:.o=.d)
 
-.PHONY: rdma-bin rdma-speed every-call sim simdrive sweep sim-bin fake-rdma unit-bin bench-bin power-bin power qemu mutate soak clean deps unit integration crash check check-rdma check-long demo run check-fresh wheel python format format-check tidy cov fuzz rot docs docs-site install help bench bench-full bench-rdma micro pairs scale performance
+.PHONY: rdma-bin rdma-speed every-call sim simdrive sweep sim-bin fake-rdma unit-bin bench-bin power-bin power qemu mutate soak clean deps unit integration crash check check-rdma check-long demo run check-fresh wheel python format format-check tidy cov fuzz rot docs docs-site install help bench bench-full bench-rdma bench-versions micro pairs scale performance
 unit-bin: $(UNIT_BIN) $(FAKE_RDMA) $(SET_CLOCK) ## builds the unit tests
 bench-bin: $(BENCH_BIN) $(MICRO_BIN) ## builds the load generator and the programs of bench/limits/ and bench/micro/
 fake-rdma: $(FAKE_RDMA) $(SET_CLOCK) ## builds what integration tests stand on: the RDMA transport without hardware, a client for it, a clock to be set
@@ -287,6 +289,8 @@ bench-rdma: bench-bin programs fake-rdma ## RDMA on the fake transport beside TC
 SCALE_NAMES ?= 1000000
 scale: bench-bin programs ## one drive with SCALE_NAMES (1,000,000) names made in bulk: start, PUT, GET, LIST, memory, orphans; SCALE_ARGS="--files 10000"
 	python3 bench/scale.py --build $(O) --names $(SCALE_NAMES) --json $(BUILD_ROOT)/bench/scale.json $(SCALE_ARGS)
+bench-versions: bench-bin programs ## a million versions made in bulk, ten minutes: listings, lifecycle rules beside clients; VERSIONS_ARGS="--versions 100000"
+	python3 bench/versions.py --build $(O) --json $(BUILD_ROOT)/bench/versions.json $(VERSIONS_ARGS)
 micro: bench-bin programs ## the engine by its own API, and ec/, without a network, two or three minutes; MICRO_ARGS="--names 100K list" for less of it
 	$(O)/bench/limits/kernels
 	$(O)/bench/micro $(MICRO_ARGS)

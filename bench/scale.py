@@ -22,17 +22,16 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from pathlib import Path
 
 from lib.loadgen import run_load
 from lib.machine import GIB, KIB, MIB, allow_many_files, machine, say
 from lib.servers import Millrace
 from lib.tables import table
+from lib.watching import cpu_seconds, health, metrics, resting, until
 
 ORPHAN_BYTES = 8 * KIB  # of each that generate plants, header included
 PAGE = resource.getpagesize()
-TICK = os.sysconf("SC_CLK_TCK")
 LARGE_DRIVE = 20 * 10**12
 LARGE_SEGMENT = 2 << 30  # of such a drive: eng_segment_size()
 LARGE_LOG_FILE = 512 * MIB  # of such a drive: eng_log_file_size()
@@ -46,7 +45,7 @@ def stat_of(pid):
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     io = dict(line.split(": ") for line in Path(f"/proc/{pid}/io").read_text().splitlines())
     status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
-    return {"cpu_s": (int(fields[11]) + int(fields[12])) / TICK, "minor": int(fields[7]), "major": int(fields[9]),
+    return {"cpu_s": cpu_seconds(pid), "minor": int(fields[7]), "major": int(fields[9]),
             "pages_read": int(io["read_bytes"]) / PAGE, "rss_mib": int(status["VmRSS"].split()[0]) / 1024,
             "anonymous_mib": int(status["RssAnon"].split()[0]) / 1024, "descriptors": len(os.listdir(f"/proc/{pid}/fd"))}
 
@@ -65,28 +64,6 @@ def drop(path):
     fd = os.open(path, os.O_RDONLY)
     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
     os.close(fd)
-
-
-def metrics(server):
-    with urllib.request.urlopen(server.admin + "/metrics", timeout=60) as answer:
-        lines = answer.read().decode().splitlines()
-    return {line.rsplit(" ", 1)[0].split("{")[0]: float(line.rsplit(" ", 1)[1]) for line in lines if line and not line.startswith("#")}
-
-
-def health(server):
-    with urllib.request.urlopen(server.admin + "/health/ready", timeout=60) as answer:
-        return json.load(answer)
-
-
-def until(condition, seconds, what):
-    """Seconds that it took; None, and said so, where it took longer."""
-    started = time.monotonic()
-    while not condition():
-        if time.monotonic() - started > seconds:
-            say(f"scale: no longer waited for {what}")
-            return None
-        time.sleep(0.02)
-    return time.monotonic() - started
 
 
 class Site:
@@ -141,7 +118,7 @@ class Site:
         say(f"orphans: {self.figures['orphans']}")
 
     def resting(self):
-        return metrics(self.server)["millrace_collecting_orphans"] == 0 and not health(self.server)["healing"]
+        return resting(self.server)
 
     def same_live_bytes(self):
         one = metrics(self.server)["millrace_drive_data_live_bytes"]

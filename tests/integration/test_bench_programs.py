@@ -49,6 +49,33 @@ def test_scale(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["figures"]
 
 
+def test_versions(tmp_path):
+    """The store that is made in bulk lists what it should, its versions are deleted by rules and by clients, and every figure is there."""
+    command = [sys.executable, ROOT / "bench/versions.py", "--build", BUILD, "--versions", "3000", "--few", "30", "--due", "600", "--meanwhile", "4000",
+               "--small", "100", "--seconds", "0.5", "--rounds", "1", "--pages", "2", "--wait", 60 * PATIENCE, "--folder", tmp_path, "--json", tmp_path / "figures"]
+    done = subprocess.run(list(map(str, command)), env={**os.environ, **sanitizer_environment()}, capture_output=True, text=True, timeout=100 * PATIENCE,
+                          check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    figures = json.loads((tmp_path / "figures").read_text())
+    for name in ("objects", "heads", "many", "few"):
+        assert figures[f"list {name}"]["entries_s"] > 0, name
+    for name in ("calm", "deep", "marked"):
+        assert figures[f"neighbours {name}"]["ms"] > 0, name
+    for name in ("scan many", "scan few", "lifecycle deletes objects", "lifecycle deletes one", "lifecycle deletes pile"):
+        assert figures[name]["ended"], name
+    assert all(figures[f"client deletes {name}"]["a_second"] > 0 for name in ("at 16", "at 64", "one", "pile"))
+    assert 0 < figures["GETs alone"]["p50_us"] <= figures["GETs alone"]["p99_us"]
+    assert "| 1e9 scanned |" in done.stdout and "| p99 of small GETs meanwhile |" in done.stdout
+    assert [path.name for path in tmp_path.iterdir()] == ["figures"]
+
+
+def test_versions_that_make_no_sense(tmp_path):
+    for wrong in ((), ("--drive", tmp_path), ("--drive", tmp_path, "objects:o/:2:3"), ("--drive", tmp_path, "versions:o/:3:2"), ("--drive", tmp_path, "trees:o/:1:1"),
+                  ("--drive", tmp_path, "versions:o/:0:0"), ("--drive", tmp_path, "versions:o/:1")):
+        assert "KIND:PREFIX:KEYS:COUNT" in run("scale/versions", *wrong, status=2)[1], wrong
+    assert "is no drive" in run("scale/versions", "--drive", tmp_path, "versions:o/:1:1", status=1)[1]
+
+
 def test_micro_in_lines(tmp_path):
     out, _ = run("micro", "--folder", tmp_path, *TINY, "writes", "reads")
     assert [line.split()[0] for line in out.splitlines()] == ["writes.plain.mib_s", "writes.md5.mib_s", "reads.working_set", "reads.depth", "reads.ops_s",

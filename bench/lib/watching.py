@@ -1,0 +1,45 @@
+"""What a running millraced tells of itself: its metrics, its health, its processor time."""
+
+import json
+import os
+import time
+import urllib.request
+from pathlib import Path
+
+from .machine import say
+
+TICK = os.sysconf("SC_CLK_TCK")
+
+
+def metrics(server):
+    """Values by name; of a name with labels, the last."""
+    with urllib.request.urlopen(server.admin + "/metrics", timeout=60) as answer:
+        lines = answer.read().decode().splitlines()
+    return {line.rsplit(" ", 1)[0].split("{")[0]: float(line.rsplit(" ", 1)[1]) for line in lines if line and not line.startswith("#")}
+
+
+def health(server):
+    with urllib.request.urlopen(server.admin + "/health/ready", timeout=60) as answer:
+        return json.load(answer)
+
+
+def resting(server):
+    """No search for orphans is under way, and no object is looked at for shards that it lacks."""
+    return metrics(server)["millrace_collecting_orphans"] == 0 and not health(server)["healing"]
+
+
+def until(condition, seconds, what):
+    """Seconds that it took; None, and said so, where it took longer."""
+    started = time.monotonic()
+    while not condition():
+        if time.monotonic() - started > seconds:
+            say(f"no longer waited for {what}")
+            return None
+        time.sleep(0.02)
+    return time.monotonic() - started
+
+
+def cpu_seconds(pid):
+    """That a process has used so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICK
