@@ -198,9 +198,23 @@ static void drop_begin_walk(struct eng_drop *drop)
         list_page(drop);
 }
 
+/* The uploads of the last page are listed, and are not there: their members are compared. */
+static void drop_compare(struct eng_drop *drop)
+{
+        struct eng_store *store = drop->store;
+        unsigned i;
+
+        for (i = 0; i < drop->count; i++)
+                eng_upkeep_group(store, eng_pg_of_key(store->pg_count, drop->bucket, drop->uploads[i].key, drop->uploads[i].key_len));
+}
+
 static void drop_walk_ended(struct eng_drop *drop)
 {
-        if (drop->failed || (!drop->clean && !drop->progress)) /* what only one member has is compared first */
+        bool vain = !drop->failed && !drop->clean && !drop->progress;
+
+        if (vain)
+                drop_compare(drop);
+        if (drop->failed || vain)
                 end_round(drop, true);
         else if (drop->clean)
                 next_text(drop);

@@ -3,19 +3,19 @@
  *
  * Each drive is asked for one name of an object and one of a version, of the groups that it speaks
  * for. A name that any of them has counts: it may be what the others have lost. That there is none
- * counts only if of each group two members have said so, where two speak. It is asked anew for a
- * while where members could not answer, as they cannot while an epoch changes.
+ * counts only if of each group more members say so than have something, or could not answer. It is
+ * asked anew for a while where members could not answer, as they cannot while an epoch changes.
  */
 #include "engine/bucket/bucket_look.h"
+#include "engine/txn/txn.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define LOOK_ROUNDS  40u
-#define LOOK_NS      (50ull * 1000 * 1000)
-#define LOOK_MEMBERS 2u /* of each group, where so many speak */
+#define LOOK_ROUNDS 40u
+#define LOOK_NS     (50ull * 1000 * 1000)
 
 static void look_round(struct eng_bucket_look *look);
 
@@ -29,19 +29,21 @@ static bool spoke_for(const struct eng_bucket_look *look, unsigned slot, uint32_
         return (look->spoken[(size_t)slot * look->store->pg_words + group / 64] >> group % 64 & 1) != 0;
 }
 
-/* Enough of its members have said something, and have spoken for it all the time. */
+/* Of the members that were asked, those that have nothing outvote the others. */
 static bool is_heard(const struct eng_bucket_look *look, uint32_t group)
 {
-        const struct eng_view *view = look_view(look);
-        eng_mask speakers = eng_speakers(view, group) & view->up, said = 0, left;
+        eng_mask have = 0, absent = 0;
         unsigned slot;
 
-        for (left = speakers & (look->empty | look->damaged); left != 0; left &= left - 1) {
-                slot = (unsigned)__builtin_ctzll(left);
-                if (spoke_for(look, slot, group))
-                        said |= eng_bit(slot);
+        for (slot = 0; slot < ENG_DRIVES_MAX; slot++) {
+                if (!spoke_for(look, slot, group))
+                        continue;
+                if ((look->empty & eng_bit(slot)) && eng_may_say_absent(look_view(look), group, slot))
+                        absent |= eng_bit(slot);
+                else
+                        have |= eng_bit(slot);
         }
-        return (said & look->empty) != 0 && (said == speakers || (unsigned)__builtin_popcountll(said) >= LOOK_MEMBERS);
+        return eng_outvoted(have, absent);
 }
 
 static void look_again(struct lp_timer *timer)
@@ -120,19 +122,20 @@ static void look_answered(struct eng_op *op)
         struct eng_bucket_look *look = lo->look;
 
         assert(eng_on_coordinator(look->store) && look->out > 0);
-        if (op->result == -EBADMSG)
-                look->damaged |= eng_bit(lo->slot);
-        else if (op->result == 0 && op->scan.count > 0)
+        if (op->result == 0 && op->scan.count > 0)
                 look_found(look, (const struct eng_scan_entry *)op->scan.entries->data);
-        else if (op->result == 0 && lo->space == 1)
-                look->empty |= eng_bit(lo->slot);
+        lo->other |= op->result != 0 || op->scan.count > 0;
         if (op->result == 0)
                 eng_buf_unref(op->scan.entries);
-        if (look->store->stopping)
-                return;
-        if (op->result == 0 && !look->found && lo->space++ == 0)
+        if (lo->space++ == 0 && !look->store->stopping)
                 look_ask(look, lo);
-        if (--look->out == 0)
+        else if (!lo->other)
+                look->empty |= eng_bit(lo->slot);
+        if (--look->out > 0)
+                return;
+        if (look->store->stopping)
+                look->done(look, -EHOSTDOWN);
+        else
                 look_over(look);
 }
 
@@ -142,8 +145,8 @@ static void look_round(struct eng_bucket_look *look)
         struct eng_store *store = look->store;
         unsigned i;
 
-        memset(look->spoken, 0, (size_t)store->drive_count * store->pg_words * sizeof(*look->spoken));
-        look->empty = look->damaged = 0;
+        memset(look->spoken, 0, (size_t)ENG_DRIVES_MAX * store->pg_words * sizeof(*look->spoken));
+        look->empty = 0;
         look->out = 1; /* this loop's own */
         for (i = 0; i < store->drive_count; i++) {
                 struct eng_look_op *lo = &look->ops[i];
@@ -154,6 +157,7 @@ static void look_round(struct eng_bucket_look *look)
                 lo->look = look;
                 lo->slot = i;
                 lo->space = 0;
+                lo->other = false;
                 look_ask(look, lo);
         }
         if (--look->out == 0)
@@ -174,7 +178,7 @@ void eng_bucket_look(struct eng_bucket_look *look)
         look->found = false;
         look->rounds = 0;
         eng_bucket_look_free(look);
-        look->spoken = calloc((size_t)look->store->drive_count * look->store->pg_words, sizeof(*look->spoken));
+        look->spoken = calloc((size_t)ENG_DRIVES_MAX * look->store->pg_words, sizeof(*look->spoken));
         if (look->spoken == NULL)
                 look->done(look, -ENOMEM);
         else

@@ -19,7 +19,7 @@ struct eng_bucket_look {
         /* private */
         struct eng_name from[2], to[2]; /* objects; versions */
         uint64_t *spoken;              /* by slot: the groups that it spoke for when it was asked */
-        eng_mask empty, damaged;       /* drives that have nothing; that could not read what they have */
+        eng_mask empty;                /* drives that have nothing */
         unsigned out, rounds;
         uint32_t group;                /* of what was found */
         bool found;
@@ -28,6 +28,7 @@ struct eng_bucket_look {
                 struct eng_op op;
                 struct eng_bucket_look *look;
                 unsigned slot, space;
+                bool other;            /* it has something, or could not answer */
         } ops[ENG_DRIVES_MAX];
 };
 /* store, bucket and done are set. */

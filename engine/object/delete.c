@@ -180,6 +180,8 @@ static void delete_version_found(struct eng_txn *txn, int rv)
                 delete_row(del);
                 return;
         }
+        if (rv == 0 && del->look.rules.lock && eng_txn_may_be_newer(txn))
+                rv = -EHOSTDOWN;
         if (rv == 0)
                 rv = check_version(del, txn->old, &found);
         if (rv != 0) {

@@ -131,7 +131,9 @@ void eng_key_look(struct eng_key_look *look, struct eng_txn *txn, unsigned flags
         look->done = done;
         txn->look = look;
         eng_name_object(&txn->name, txn->bucket, txn->key, txn->key_len);
-        if (look->rules.versioning == ENG_VERSIONING_NEVER)
+        if (look->rules.lock)
+                eng_txn_lookup_all(txn, flags, look_found); /* it may be an object that is protected */
+        else if (look->rules.versioning == ENG_VERSIONING_NEVER)
                 eng_txn_lookup(txn, flags, look_found);
         else
                 eng_txn_lookup_newest(txn, flags, look_found);
@@ -159,7 +161,9 @@ static void replaced_found(struct eng_txn *txn, int rv)
 {
         struct eng_key_look *look = txn->look;
 
-        if (rv == 0)
+        if (rv == 0 && look->rules.lock && eng_txn_may_be_newer(txn))
+                rv = -EHOSTDOWN;
+        else if (rv == 0)
                 rv = eng_version_unprotected(txn->store, txn->old, false);
         else if (rv == -ENOENT)
                 rv = 0;

@@ -159,7 +159,7 @@ void eng_update(struct eng_store *store, uint64_t bucket, struct eng_str key, co
 
 struct extras_txn {
         struct eng_txn txn;
-        bool by_version;
+        bool by_version, lock;         /* lock: the bucket's, once prepared */
         struct eng_version version;
         struct eng_extras_change change; /* its tags are the bytes behind */
         struct eng_buf *value;
@@ -224,6 +224,8 @@ static void extras_row_found(struct eng_txn *txn, int rv)
         struct extras_txn *ex = extras_of(txn);
         struct eng_object found;
 
+        if (rv == 0 && ex->lock && eng_txn_may_be_newer(txn))
+                rv = -EHOSTDOWN;
         if (rv != 0) {
                 eng_txn_finish(txn, rv);
                 return;
@@ -279,8 +281,12 @@ static void extras_prepare(struct eng_txn *txn)
                 eng_txn_finish(txn, rv);
                 return;
         }
+        ex->lock = rules.lock;
         eng_name_object(&txn->name, txn->bucket, txn->key, txn->key_len);
-        eng_txn_lookup_newest(txn, ENG_OP_WANT_INLINE, extras_key_found);
+        if (rules.lock)
+                eng_txn_lookup_all(txn, ENG_OP_WANT_INLINE, extras_key_found);
+        else
+                eng_txn_lookup_newest(txn, ENG_OP_WANT_INLINE, extras_key_found);
 }
 
 static void extras_answered(struct eng_txn *txn)

@@ -253,3 +253,19 @@ size_t eng_name_unescape(uint8_t *dst, const void *src, size_t len, size_t *cons
         }
         return (size_t)-1;
 }
+
+bool eng_value_alike(const void *a, size_t a_len, const void *b, size_t b_len)
+{
+        struct fmt_value x, y;
+
+        if (a_len != b_len)
+                return false;
+        memcpy(&x, a, sizeof(x));
+        memcpy(&y, b, sizeof(y));
+        x.crc = y.crc = 0;
+        x.seq = y.seq = 0;
+        x.log_file = y.log_file = 0;
+        x.log_position = y.log_position = 0;
+        return memcmp(&x, &y, sizeof(x)) == 0 &&
+               memcmp((const uint8_t *)a + sizeof(x), (const uint8_t *)b + sizeof(y), a_len - sizeof(x)) == 0;
+}

@@ -100,6 +100,9 @@ static inline bool eng_value_has_shards(const struct fmt_value *value)
         return value->parts > 0;
 }
 
+/* Whether two encoded values say the same, wherever they stand and whatever their numbers. */
+bool eng_value_alike(const void *a, size_t a_len, const void *b, size_t b_len);
+
 /* Order-preserving escape for names (see format.h). Returns the length written; dst needs 2*len. */
 size_t eng_name_escape(uint8_t *dst, const void *src, size_t len);
 size_t eng_name_unescape(uint8_t *dst, const void *src, size_t len, size_t *consumed); /* up to and with 00 01; (size_t)-1: malformed */

@@ -29,7 +29,8 @@ static void agree_release(struct eng_agree *agree)
         eng_buf_unref(agree->value);
         eng_buf_unref(agree->bytes);
         eng_buf_unref(agree->next.value);
-        agree->value = agree->bytes = agree->next.value = NULL;
+        eng_buf_unref(agree->unread);
+        agree->value = agree->bytes = agree->next.value = agree->unread = NULL;
 }
 
 void eng_agree_drop(struct eng_agree *agree)
@@ -252,6 +253,29 @@ static bool agree_asks_versions(struct eng_agree *agree, eng_mask have)
         return true;
 }
 
+/*
+ * A newer value is known, but for its inline bytes. Where another member has these, under a value of
+ * the same object, it counts. False: nobody has them.
+ */
+static bool agree_takes_unread(struct eng_agree *agree)
+{
+        const struct fmt_value *unread = agree->unread == NULL ? NULL : eng_value_head(agree->unread->data);
+        const struct fmt_value *value = eng_value_head(agree->value->data);
+
+        if (unread == NULL || unread->seq <= agree->seq ||
+            eng_value_alike(agree->unread->data, agree->unread->len, agree->value->data, agree->value->len))
+                return true;
+        if (memcmp(unread->id, value->id, FMT_ID) != 0 || unread->inline_len != value->inline_len)
+                return false;
+        agree->seq = unread->seq;
+        eng_buf_unref(agree->value);
+        agree->value = agree->unread;
+        agree->unread = NULL;
+        agree->other |= agree->same;
+        agree->same = 0;
+        return true;
+}
+
 static void agree_decide(struct eng_agree *agree)
 {
         struct eng_txn *txn = &agree->txn;
@@ -260,6 +284,11 @@ static void agree_decide(struct eng_agree *agree)
         assert(((have | agree->absent | agree->damaged) & ~agree->asked) == 0);
         assert((agree->same & agree->other) == 0 && (have & (agree->absent | agree->damaged)) == 0);
         if (agree->value == NULL || (agree->other | agree->absent | agree->damaged) == 0) {
+                eng_txn_finish(txn, 0);
+                return;
+        }
+        if (!agree_takes_unread(agree)) {
+                agree->differed = true;
                 eng_txn_finish(txn, 0);
                 return;
         }
@@ -285,13 +314,14 @@ static void agree_take(struct eng_agree *agree, struct eng_op *op)
 
         assert(((agree->same | agree->other) & slot) == 0);
         if (agree->value != NULL &&
-            eng_resync_same(op->lookup.value->data, op->lookup.value->len, agree->value->data, agree->value->len)) {
+            eng_value_alike(op->lookup.value->data, op->lookup.value->len, agree->value->data, agree->value->len)) {
                 agree->same |= slot;
                 agree->seq = seq > agree->seq ? seq : agree->seq;
         } else if (agree->value != NULL && seq <= agree->seq) {
                 agree->other |= slot;
         } else {
-                agree_release(agree);
+                eng_buf_unref(agree->value);
+                eng_buf_unref(agree->bytes);
                 agree->value = op->lookup.value;
                 agree->bytes = op->lookup.bytes;
                 agree->other |= agree->same;
@@ -303,6 +333,17 @@ static void agree_take(struct eng_agree *agree, struct eng_op *op)
         eng_buf_unref(op->lookup.bytes);
 }
 
+/* Found, but its bytes are damaged. */
+static void agree_keep_unread(struct eng_agree *agree, struct eng_buf *value)
+{
+        if (value != NULL && (agree->unread == NULL || eng_value_head(value->data)->seq > eng_value_head(agree->unread->data)->seq)) {
+                eng_buf_unref(agree->unread);
+                agree->unread = value;
+        } else {
+                eng_buf_unref(value);
+        }
+}
+
 static void agree_answer(struct eng_op *op)
 {
         struct eng_agree *agree = container_of(op, struct eng_agree, op);
@@ -310,7 +351,7 @@ static void agree_answer(struct eng_op *op)
         if (op->result == 0) {
                 agree_take(agree, op);
         } else {
-                eng_buf_unref(op->lookup.value); /* found, but its bytes are damaged */
+                agree_keep_unread(agree, op->lookup.value);
                 eng_buf_unref(op->lookup.bytes);
         }
         if (op->result == -ENOENT) {

@@ -20,22 +20,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool eng_resync_same(const void *a, size_t a_len, const void *b, size_t b_len)
-{
-        struct fmt_value x, y;
-
-        if (a_len != b_len)
-                return false;
-        memcpy(&x, a, sizeof(x));
-        memcpy(&y, b, sizeof(y));
-        x.crc = y.crc = 0;
-        x.seq = y.seq = 0;
-        x.log_file = y.log_file = 0;
-        x.log_position = y.log_position = 0;
-        return memcmp(&x, &y, sizeof(x)) == 0 &&
-               memcmp((const uint8_t *)a + sizeof(x), (const uint8_t *)b + sizeof(y), a_len - sizeof(x)) == 0;
-}
-
 static void resync_prepare(struct eng_txn *txn);
 
 static void release_op(struct eng_resync *resync)
@@ -127,7 +111,7 @@ static void have_both(struct eng_op *op)
         if (op->result == -EBADMSG)
                 same = false; /* damaged there */
         else if (same && theirs != NULL)
-                same = eng_resync_same(theirs->data, theirs->len, txn->old->data, txn->old->len);
+                same = eng_value_alike(theirs->data, theirs->len, txn->old->data, txn->old->len);
         if (resync->repair && theirs != NULL && txn->old == NULL)
                 same = true; /* nothing is damaged there: members that differ are agree.c's */
         release_op(resync);
@@ -145,7 +129,7 @@ static void have_unread(struct eng_op *op)
         bool same = op->result == 0;
 
         assert(ours != NULL);
-        same = same && eng_resync_same(theirs->data, theirs->len, ours->data, ours->len);
+        same = same && eng_value_alike(theirs->data, theirs->len, ours->data, ours->len);
         release_op(resync);
         eng_txn_finish(&resync->txn, same ? 0 : -EIO);
 }

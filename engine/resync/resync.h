@@ -54,6 +54,7 @@ struct eng_agree {
         struct eng_key_scan next;      /* the newest version that is left, where the head names one that is gone */
         uint64_t seq;                  /* of the value */
         struct eng_buf *value, *bytes; /* that counts, and its inline bytes */
+        struct eng_buf *unread;        /* the newest of those whose inline bytes are damaged */
 };
 /*
  * When done: what members have could not be made equal, or nobody can tell yet whether the name is
@@ -67,7 +68,5 @@ static inline bool eng_agree_left(const struct eng_agree *agree)
 int eng_agree_start(struct eng_store *store, struct eng_agree *agree);
 /* The loops have stopped around it. */
 void eng_agree_drop(struct eng_agree *agree);
-/* Whether two encoded values say the same, wherever they stand. */
-bool eng_resync_same(const void *a, size_t a_len, const void *b, size_t b_len);
 
 #endif

@@ -356,6 +356,14 @@ static void lookup_ask(struct eng_txn *txn, unsigned flags)
         eng_drive_submit(txn->store->members[txn->words.slot].drive, op);
 }
 
+/* What one member has is outvoted. */
+static void forget_found(struct eng_txn *txn)
+{
+        eng_buf_unref(txn->old);
+        eng_buf_unref(txn->old_bytes);
+        txn->old = txn->old_bytes = NULL;
+}
+
 /* Nobody is left to be asked, and the name is not absent. */
 static int lookup_result(struct eng_txn *txn)
 {
@@ -363,7 +371,8 @@ static int lookup_result(struct eng_txn *txn)
                 return eng_words_unsure(txn->at, txn->pg, &txn->words);
         if (!eng_words_heard(&txn->words, &txn->at->view, txn->pg, txn->lookup_wanted))
                 return -EHOSTDOWN;
-        if (txn->lookup_wanted == 1 || txn->unread == NULL || !is_newest(txn, txn->unread))
+        if (txn->lookup_wanted == 1 || txn->unread == NULL || !is_newest(txn, txn->unread) ||
+            eng_value_alike(txn->unread->data, txn->unread->len, txn->old->data, txn->old->len))
                 return 0;
         eng_upkeep_group(txn->store, txn->pg);
         return -EHOSTDOWN;
@@ -375,6 +384,8 @@ static void lookup_next(struct eng_txn *txn)
         int slot;
 
         if (eng_words_absent(words, &txn->at->view, txn->pg)) {
+                if (txn->lookup_found > 0)
+                        forget_found(txn);
                 txn->looked_up(txn, -ENOENT);
                 return;
         }
@@ -410,6 +421,11 @@ void eng_txn_lookup(struct eng_txn *txn, unsigned flags, void (*looked_up)(struc
 void eng_txn_lookup_newest(struct eng_txn *txn, unsigned flags, void (*looked_up)(struct eng_txn *txn, int rv))
 {
         lookup_begin(txn, flags, 2, looked_up);
+}
+
+bool eng_txn_may_be_newer(const struct eng_txn *txn)
+{
+        return txn->words.damaged != 0 && txn->unread == NULL && txn->lookup_found < 2;
 }
 
 void eng_txn_lookup_all(struct eng_txn *txn, unsigned flags, void (*looked_up)(struct eng_txn *txn, int rv))

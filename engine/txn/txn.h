@@ -147,6 +147,11 @@ void eng_txn_lookup(struct eng_txn *txn, unsigned flags, void (*looked_up)(struc
 void eng_txn_lookup_newest(struct eng_txn *txn, unsigned flags, void (*looked_up)(struct eng_txn *txn, int rv));
 /* The same of all members that speak: for what may be protected, and for what is copied to others. */
 void eng_txn_lookup_all(struct eng_txn *txn, unsigned flags, void (*looked_up)(struct eng_txn *txn, int rv));
+/*
+ * After a lookup of all that found something: one member alone has it, and another has what nobody
+ * knows, since it cannot be read.
+ */
+bool eng_txn_may_be_newer(const struct eng_txn *txn);
 void eng_txn_append(struct eng_txn *txn);
 /* The loops have stopped around it: frees what it has in flight. */
 void eng_txn_abandon(struct eng_txn *txn);

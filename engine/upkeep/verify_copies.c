@@ -146,7 +146,7 @@ static void choose_value(struct eng_verify *v)
                         continue;
                 one = v->copies[slot].value;
                 assert(one != NULL && best != NULL);
-                if (eng_resync_same(one->data, one->len, best->data, best->len))
+                if (eng_value_alike(one->data, one->len, best->data, best->len))
                         v->same |= eng_bit(slot);
         }
 }

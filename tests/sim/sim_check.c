@@ -58,7 +58,7 @@ static void check_name(const struct sim_disk *disk, const struct sim_name *entry
                 if (other == NULL || other->kind != SIM_PUT)
                         sim_fail("a name of space %u (seq %llu) is on drive %u and not on drive %u",
                                  entry->name->data[0], (unsigned long long)entry->seq, disk->number, i);
-                if (!eng_resync_same(entry->value->data, entry->value->len, other->value->data, other->value->len))
+                if (!eng_value_alike(entry->value->data, entry->value->len, other->value->data, other->value->len))
                         sim_fail("a name of space %u says one thing on drive %u and another on drive %u",
                                  entry->name->data[0], disk->number, i);
                 if (entry->inline_len != other->inline_len ||

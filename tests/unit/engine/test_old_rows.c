@@ -10,12 +10,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <cmocka.h>
 
 #include "engine/drive/index.h"
 #include "tests/lib/store_objects.h"
 #include "tests/lib/store_versions.h"
+#include "tests/lib/wait.h"
 
 #define KEY    "key"
 #define SMALL  500u
@@ -303,6 +305,177 @@ static void test_a_bucket_that_seems_empty(void **state)
         }
 }
 
+/* The value of a row says that its record is where none is: its inline bytes cannot be read. */
+static void spoil_bytes(const struct sf *sf, unsigned slot, struct sf_row *row)
+{
+        struct fmt_value *v = (struct fmt_value *)row->value;
+
+        v->log_position += FMT_BLOCK;
+        sf_put_row(sf, slot, row);
+}
+
+/* A member whose inline bytes are damaged, of the same value under a higher number, keeps nobody from a change. */
+static void test_a_copy_whose_bytes_are_damaged(void **state)
+{
+        const struct eng_extras_change tags = {.set_tags = true, .extras = {.tags = {"tags", 4}}};
+        static struct sf_row row;
+        unsigned slot;
+        struct sf sf;
+
+        for (slot = 0; slot < 2; slot++) {
+                uint64_t bucket;
+
+                begin(&sf, 1, &bucket, NULL);
+                put(&sf, bucket, KEY, 1);
+                sf_close(&sf);
+                assert_true(object_row(&sf, slot, bucket, &row));
+                ((struct fmt_value *)row.value)->seq++;
+                spoil_bytes(&sf, slot, &row);
+                again(&sf, NULL);
+                assert_int_equal(sv_extras(&sf, bucket, KEY, NULL, &tags), 0);
+                assert_int_equal(sf_get(&sf, 0, bucket, KEY, 1, SMALL), 0);
+                end(&sf);
+        }
+}
+
+/* What one of four members has of an object that was deleted does not go to a drive that catches up. */
+static void test_catching_up_with_what_is_outvoted(void **state)
+{
+        static struct sf_row old;
+        unsigned slot;
+        struct sf sf;
+
+        for (slot = 0; slot < 3; slot++) {
+                uint64_t bucket;
+                bool existed;
+
+                begin(&sf, 3, &bucket, NULL);
+                put(&sf, bucket, KEY, 1);
+                sf_close(&sf);
+                assert_true(object_row(&sf, slot, bucket, &old));
+                so_move(&sf, 3, true);
+                assert_int_equal(sf_open(&sf, false), 0);
+                assert_true(sf_wait_health(&sf, so_can_read, NULL, 30));
+                assert_int_equal(sf_delete(&sf, 0, bucket, KEY, &existed), 0);
+                sf_close(&sf);
+                sf_put_row(&sf, slot, &old);
+                so_move(&sf, 3, false);
+                again(&sf, NULL);
+                assert_true(sf_wait_health(&sf, so_whole, NULL, 30));
+                assert_int_equal(sf_get(&sf, 0, bucket, KEY, 1, SMALL), -ENOENT);
+                end(&sf);
+        }
+}
+
+/* One member does not know of the hold, and what the other has cannot be read, or not all of it. */
+static void test_a_hold_that_cannot_be_read(void **state)
+{
+        static const char *const faults[] = {"corrupt:op=lookup,slot=1", "corrupt:op=lookup,slot=0"};
+        const struct eng_extras_change hold = {.set_hold = true, .extras = {.hold = true}};
+        static struct sf_row old, row;
+        unsigned slot;
+        struct sf sf;
+
+        for (slot = 0; slot < 2; slot++) {
+                struct eng_verify_report report;
+                struct eng_deleted deleted;
+                struct eng_version v1;
+                uint64_t bucket;
+
+                begin(&sf, 1, &bucket, &locked);
+                put_others(&sf, bucket);
+                v1 = put(&sf, bucket, KEY, 1);
+                sf_close(&sf);
+                assert_true(version_row(&sf, slot, bucket, &v1, &old));
+                again(&sf, NULL);
+                assert_int_equal(sv_extras(&sf, bucket, KEY, &v1, &hold), 0);
+                sf_close(&sf);
+                sf_put_row(&sf, slot, &old);
+                again(&sf, faults[slot]);
+                assert_int_equal(sv_delete(&sf, bucket, KEY, &v1, &deleted), -EHOSTDOWN);
+                sf_close(&sf);
+                sf_put_row(&sf, slot, &old);
+                assert_true(version_row(&sf, 1 - slot, bucket, &v1, &row));
+                spoil_bytes(&sf, 1 - slot, &row);
+                again(&sf, NULL);
+                assert_true(sf_wait_health(&sf, so_whole, NULL, 60));
+                so_verify(&sf, &report);
+                assert_int_equal(sv_delete(&sf, bucket, KEY, &v1, &deleted), -EACCES);
+                assert_int_equal(sf_get_version(&sf, bucket, KEY, &v1, 1, SMALL), 0);
+                end(&sf);
+        }
+}
+
+/* Nothing is said of a bucket by a member that has lost a row, and another that cannot be read. */
+static void test_a_bucket_that_cannot_be_looked_into(void **state)
+{
+        static const char *const faults[] = {"corrupt:op=scan,slot=1", "corrupt:op=scan,slot=0"};
+        static struct sf_row row;
+        unsigned slot;
+        struct sf sf;
+
+        for (slot = 0; slot < 2; slot++) {
+                uint64_t bucket;
+
+                begin(&sf, 1, &bucket, NULL);
+                put(&sf, bucket, KEY, 1);
+                sf_close(&sf);
+                assert_true(object_row(&sf, slot, bucket, &row));
+                lose_row(&sf, slot, &row);
+                again(&sf, faults[slot]);
+                assert_int_equal(sf_bucket_delete(&sf, "bucket"), -EAGAIN);
+                end(&sf);
+        }
+}
+
+static bool is_deleted(struct sf *sf)
+{
+        return sf_bucket_delete(sf, "bucket") == 0;
+}
+
+/* What one of three members has of an object that was deleted keeps a bucket until they were compared. */
+static void test_a_bucket_with_what_is_outvoted(void **state)
+{
+        static struct sf_row old;
+        unsigned slot;
+        struct sf sf;
+
+        for (slot = 0; slot < 3; slot++) {
+                uint64_t bucket;
+                bool existed;
+
+                begin(&sf, 2, &bucket, NULL);
+                put(&sf, bucket, KEY, 1);
+                sf_close(&sf);
+                assert_true(object_row(&sf, slot, bucket, &old));
+                again(&sf, NULL);
+                assert_int_equal(sf_delete(&sf, 0, bucket, KEY, &existed), 0);
+                sf_close(&sf);
+                sf_put_row(&sf, slot, &old);
+                again(&sf, NULL);
+                WAIT_UNTIL(is_deleted(&sf));
+                assert_int_equal(sf_bucket_delete(&sf, "bucket"), -ENOENT);
+                end(&sf);
+        }
+}
+
+/* A drive is added while a bucket is looked into again and again. */
+static void test_looking_while_a_drive_is_added(void **state)
+{
+        uint64_t bucket, number;
+        char path[200];
+        struct sf sf;
+
+        begin(&sf, 1, &bucket, NULL);
+        sf_close(&sf);
+        again(&sf, "again:op=scan,slot=0");
+        snprintf(path, sizeof(path), "%s/added", sf.root);
+        assert_int_equal(mkdir(path, 0700), 0);
+        assert_int_equal(eng_drive_add(sf.store, path, &number), 0);
+        assert_int_equal(sf_bucket_delete(&sf, "bucket"), -EAGAIN);
+        end(&sf);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -313,6 +486,12 @@ int main(void)
                 cmocka_unit_test(test_a_member_that_cannot_answer),
                 cmocka_unit_test(test_a_head_that_most_have_lost),
                 cmocka_unit_test(test_a_bucket_that_seems_empty),
+                cmocka_unit_test(test_a_copy_whose_bytes_are_damaged),
+                cmocka_unit_test(test_catching_up_with_what_is_outvoted),
+                cmocka_unit_test(test_a_hold_that_cannot_be_read),
+                cmocka_unit_test(test_a_bucket_that_cannot_be_looked_into),
+                cmocka_unit_test(test_a_bucket_with_what_is_outvoted),
+                cmocka_unit_test(test_looking_while_a_drive_is_added),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
