@@ -47,9 +47,15 @@ enum s3_lifecycle_element {
         LC_ELEMENTS
 };
 
-/* owner: the lifecycle. Everything but the arena is of the reading alone. */
+/* owner: the lifecycle. What is not said to stay is of the reading alone. */
 struct s3_lifecycle_private {
-        struct s3_arena arena;
+        struct s3_arena arena; /* stays, like the next two */
+        /*
+         * Enabled rules by prefix. Those that may be for a key are behind one of the lifecycle's
+         * prefixes: of number i, from ends[i - 1] (0 for the first) up to ends[i].
+         */
+        const struct s3_lifecycle_rule **by_prefix;
+        unsigned *ends;
         unsigned capacity; /* of the table of rules */
         bool legacy, modern;
         struct s3_lifecycle_rule rule; /* that is being read */
@@ -57,6 +63,8 @@ struct s3_lifecycle_private {
         unsigned tag_count;
         struct s3_tag tags[S3_OBJECT_TAGS_MAX];
 };
+
+int s3_lifecycle_compare(struct s3_str a, struct s3_str b); /* bytewise */
 
 /*
  * The checks that S3 makes when an element of a rule has ended, beyond its own text. The doc's

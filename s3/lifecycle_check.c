@@ -119,13 +119,25 @@ enum s3_error s3_lifecycle_check_rule(struct s3_doc *doc)
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
+int s3_lifecycle_compare(struct s3_str a, struct s3_str b)
+{
+        size_t len = a.len < b.len ? a.len : b.len;
+        int order = len > 0 ? memcmp(a.data, b.data, len) : 0;
+
+        return order != 0 ? order : (a.len > b.len) - (a.len < b.len);
+}
+
 static int compare_strs(const void *a, const void *b)
 {
-        const struct s3_str *x = a, *y = b;
-        size_t len = x->len < y->len ? x->len : y->len;
-        int order = len > 0 ? memcmp(x->data, y->data, len) : 0;
+        return s3_lifecycle_compare(*(const struct s3_str *)a, *(const struct s3_str *)b);
+}
 
-        return order != 0 ? order : (x->len > y->len) - (x->len < y->len);
+static int compare_prefixes(const void *a, const void *b)
+{
+        const struct s3_lifecycle_rule *x = *(const struct s3_lifecycle_rule *const *)a;
+        const struct s3_lifecycle_rule *y = *(const struct s3_lifecycle_rule *const *)b;
+
+        return s3_lifecycle_compare(x->prefix, y->prefix);
 }
 
 /* Gives the rule an id that no rule of the document has; ids: the sorted ones that it has. */
@@ -168,19 +180,20 @@ static enum s3_error settle_ids(struct s3_doc *doc, struct s3_str *table)
  */
 static void collect_prefixes(struct s3_lifecycle *lifecycle)
 {
-        struct s3_str *prefixes = lifecycle->prefixes;
+        const struct s3_lifecycle_rule **rules = lifecycle->priv->by_prefix;
         unsigned count = 0, kept = 0;
 
-        for (unsigned i = 0; i < lifecycle->rule_count; i++) {
-                struct s3_str prefix = lifecycle->rules[i].prefix;
-
+        for (unsigned i = 0; i < lifecycle->rule_count; i++)
                 if (lifecycle->rules[i].enabled)
-                        prefixes[count++] = prefix.data != NULL ? prefix : S3_STR("");
+                        rules[count++] = &lifecycle->rules[i];
+        qsort(rules, count, sizeof(rules[0]), compare_prefixes);
+        for (unsigned i = 0; i < count; i++) {
+                struct s3_str prefix = rules[i]->prefix.data != NULL ? rules[i]->prefix : S3_STR("");
+
+                if (kept == 0 || !s3_str_starts(prefix, lifecycle->prefixes[kept - 1]))
+                        lifecycle->prefixes[kept++] = prefix;
+                lifecycle->priv->ends[kept - 1] = i + 1;
         }
-        qsort(prefixes, count, sizeof(prefixes[0]), compare_strs);
-        for (unsigned i = 0; i < count; i++)
-                if (kept == 0 || !s3_str_starts(prefixes[i], prefixes[kept - 1]))
-                        prefixes[kept++] = prefixes[i];
         lifecycle->prefix_count = kept;
 }
 
@@ -192,7 +205,9 @@ enum s3_error s3_lifecycle_compile(struct s3_doc *doc)
         if (lifecycle->rule_count == 0)
                 return S3_ERR_MALFORMED_XML;
         lifecycle->prefixes = calloc(lifecycle->rule_count, sizeof(lifecycle->prefixes[0]));
-        if (lifecycle->prefixes == NULL)
+        lifecycle->priv->by_prefix = calloc(lifecycle->rule_count, sizeof(lifecycle->priv->by_prefix[0]));
+        lifecycle->priv->ends = calloc(lifecycle->rule_count, sizeof(lifecycle->priv->ends[0]));
+        if (lifecycle->prefixes == NULL || lifecycle->priv->by_prefix == NULL || lifecycle->priv->ends == NULL)
                 return S3_ERR_INTERNAL_ERROR;
         error = settle_ids(doc, lifecycle->prefixes); /* the table serves both */
         if (error == S3_OK)

@@ -27,9 +27,35 @@ static bool has_tags(const struct s3_lifecycle_rule *rule, const struct s3_tags 
         return true;
 }
 
+/* The enabled rules that may be for a key: those under the prefix that it begins with, if it does with one. */
+struct rules_of_key {
+        const struct s3_lifecycle_rule **rule;
+        unsigned count;
+};
+
+/* No prefix begins with another: the one looked for is the last that does not sort behind the key. */
+static struct rules_of_key find_rules(const struct s3_lifecycle *lifecycle, struct s3_str key)
+{
+        const struct s3_lifecycle_private *priv = lifecycle->priv;
+        unsigned low = 0, high = lifecycle->prefix_count, begin;
+
+        while (low < high) {
+                unsigned middle = (low + high) / 2;
+
+                if (s3_lifecycle_compare(lifecycle->prefixes[middle], key) <= 0)
+                        low = middle + 1;
+                else
+                        high = middle;
+        }
+        if (low == 0 || !s3_str_starts(key, lifecycle->prefixes[low - 1]))
+                return (struct rules_of_key){.count = 0};
+        begin = low > 1 ? priv->ends[low - 2] : 0;
+        return (struct rules_of_key){&priv->by_prefix[begin], priv->ends[low - 1] - begin};
+}
+
 static bool rule_matches(const struct s3_lifecycle_rule *rule, const struct s3_lifecycle_version *version)
 {
-        if (!rule->enabled || !s3_str_starts(version->key, rule->prefix))
+        if (!s3_str_starts(version->key, rule->prefix))
                 return false;
         if (version->marker)
                 return rule->tag_count == 0 && !rule->has_greater && !rule->has_less;
@@ -69,19 +95,23 @@ static struct s3_lifecycle_due due_noncurrent(const struct s3_lifecycle_rule *ru
                 .rule = rule};
 }
 
+/* Of two at the same time that of the rule which comes first in the document. */
 static void take_earlier(struct s3_lifecycle_due *first, struct s3_lifecycle_due due)
 {
-        if (due.action != S3_LIFECYCLE_NOTHING && (first->action == S3_LIFECYCLE_NOTHING || due.at_ms < first->at_ms))
+        if (due.action != S3_LIFECYCLE_NOTHING &&
+            (first->action == S3_LIFECYCLE_NOTHING || due.at_ms < first->at_ms ||
+             (due.at_ms == first->at_ms && due.rule < first->rule)))
                 *first = due;
 }
 
 struct s3_lifecycle_due s3_lifecycle_evaluate(const struct s3_lifecycle *lifecycle,
                                               const struct s3_lifecycle_version *version, unsigned seconds_per_day)
 {
+        struct rules_of_key rules = find_rules(lifecycle, version->key);
         struct s3_lifecycle_due first = {0};
 
-        for (unsigned i = 0; i < lifecycle->rule_count; i++) {
-                const struct s3_lifecycle_rule *rule = &lifecycle->rules[i];
+        for (unsigned i = 0; i < rules.count; i++) {
+                const struct s3_lifecycle_rule *rule = rules.rule[i];
 
                 if (rule_matches(rule, version))
                         take_earlier(&first, version->latest ? due_latest(rule, version, seconds_per_day)
@@ -93,12 +123,13 @@ struct s3_lifecycle_due s3_lifecycle_evaluate(const struct s3_lifecycle *lifecyc
 struct s3_lifecycle_due s3_lifecycle_evaluate_upload(const struct s3_lifecycle *lifecycle, struct s3_str key,
                                                      int64_t initiated_ms, unsigned seconds_per_day)
 {
+        struct rules_of_key rules = find_rules(lifecycle, key);
         struct s3_lifecycle_due first = {0};
 
-        for (unsigned i = 0; i < lifecycle->rule_count; i++) {
-                const struct s3_lifecycle_rule *rule = &lifecycle->rules[i];
+        for (unsigned i = 0; i < rules.count; i++) {
+                const struct s3_lifecycle_rule *rule = rules.rule[i];
 
-                if (rule->enabled && rule->abort_days > 0 && s3_str_starts(key, rule->prefix))
+                if (rule->abort_days > 0 && s3_str_starts(key, rule->prefix))
                         take_earlier(&first,
                                      (struct s3_lifecycle_due){
                                              .action = S3_LIFECYCLE_ABORT,

@@ -392,8 +392,11 @@ void s3_lifecycle_free(struct s3_lifecycle *lifecycle)
 {
         if (lifecycle == NULL)
                 return;
-        if (lifecycle->priv != NULL)
+        if (lifecycle->priv != NULL) {
                 s3_arena_free(&lifecycle->priv->arena);
+                free(lifecycle->priv->by_prefix);
+                free(lifecycle->priv->ends);
+        }
         free(lifecycle->priv);
         free(lifecycle->rules);
         free(lifecycle->prefixes);

@@ -123,11 +123,12 @@ static void present_found(void *arg, int rv, struct eng_get *get)
 
 /*
  * What cannot be deleted for years must be what the client meant: protected by the headers of the put
- * or of the upload, or by the bucket's default. False: answered.
+ * or of the upload, or by the bucket's default. Where the bytes come by RDMA the client may not be able
+ * to sum them, as they lie in a device's memory: the default does not ask for it then. False: answered.
  */
 static bool lock_is_summed(struct gw_request *req, const struct put_work *work, bool hold, const struct eng_retention *retention)
 {
-        bool locked = hold || retention->mode != ENG_RETENTION_NONE || req->retains;
+        bool locked = hold || retention->mode != ENG_RETENTION_NONE || (req->retains && !gw_carried_upload(req));
 
         if (!locked || req->body->check_md5 || req->body->has_kind)
                 return true;

@@ -121,6 +121,19 @@ static void all_sizes(void **state)
         close(fd);
 }
 
+/* A client that cannot sum the memory of its device has no checksum for what the bucket keeps by default. */
+static void a_bucket_that_keeps_by_default(void **state)
+{
+        int fd = dial();
+
+        fake.buckets[0].rules = (struct eng_bucket_rules){
+                .versioning = ENG_VERSIONING_ENABLED, .lock = true, .default_mode = ENG_RETENTION_GOVERNANCE, .default_period = 1};
+        send_window(fd, "/bucket/key", 0, 5000, NULL);
+        expect_taken(fd, 5000);
+        stored("key", 0, 5000);
+        close(fd);
+}
+
 /* Small places, and the engine lets wait for each of them, and for the digest. */
 static void the_engine_lets_wait(void **state)
 {
@@ -415,6 +428,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 TEST(all_sizes),
+                TEST(a_bucket_that_keeps_by_default),
                 TEST(the_engine_lets_wait),
                 TEST(what_is_refused_before_a_read),
                 TEST(an_upload_that_is_not_permitted),

@@ -241,14 +241,28 @@ static void test_uploads(void **state)
 
 /* ---- properties ------------------------------------------------------------------------------ */
 
+/* Of rules with days alone: the one that is due first, found by looking at all of them. */
+static const struct s3_lifecycle_rule *first_rule_for(struct s3_str key)
+{
+        const struct s3_lifecycle_rule *first = NULL;
+
+        for (unsigned i = 0; i < doc->lifecycle->rule_count; i++) {
+                const struct s3_lifecycle_rule *rule = &doc->lifecycle->rules[i];
+
+                if (rule->enabled && s3_str_starts(key, rule->prefix) && (first == NULL || rule->days < first->days))
+                        first = rule;
+        }
+        return first;
+}
+
 /*
- * With random rules: what is due is never before its days have passed, nor later than a day after;
- * and the key that something is due for lies below a prefix of the walk.
+ * With random rules: what is due is by the rule that comes first, never before its days have passed,
+ * nor later than a day after; and the key that something is due for lies below a prefix of the walk.
  */
 static void test_random(void **state)
 {
-        static const char *const prefixes[] = {"", "a", "ab", "b/", "b/c", "c"};
-        static const char *const keys[] = {"a", "abc", "b/", "b/cd", "b", "d"};
+        static const char *const prefixes[] = {"", "a", "ab", "abd", "b/", "b/c", "c", "d"};
+        static const char *const keys[] = {"a", "abc", "abe", "b/", "b/cd", "b", "d", "A"};
         unsigned covered = 0, due_count = 0;
 
         for (unsigned round = 0; round < 500; round++) {
@@ -272,6 +286,7 @@ static void test_random(void **state)
 
                         version.mtime_ms += (int64_t)(random_next() % (10 * DAY_MS));
                         due = s3_lifecycle_evaluate(doc->lifecycle, &version, S3_SECONDS_PER_DAY);
+                        assert_ptr_equal(due.rule, first_rule_for(version.key));
                         for (unsigned i = 0; i < doc->lifecycle->prefix_count; i++)
                                 below += s3_str_starts(version.key, doc->lifecycle->prefixes[i]);
                         assert_int_equal(below, due.action != S3_LIFECYCLE_NOTHING);
