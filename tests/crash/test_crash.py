@@ -43,13 +43,13 @@ def lose_a_drive(daemon, random):
 
 
 def begin(seed):
-    return History(seed, "crash", others=[VersionWorker(n, seed, "versions") for n in range(2)])
+    return History(seed, "crash", others=[VersionWorker(n, seed) for n in range(2)])
 
 
-def make_buckets(s3):
+def make_buckets(s3, history):
     s3.create_bucket(Bucket="crash")
-    s3.create_bucket(Bucket="versions")
-    s3.put_bucket_versioning(Bucket="versions", VersioningConfiguration={"Status": "Enabled"})
+    for worker in history.others:
+        worker.begin(s3)
 
 
 @pytest.mark.timeout(SECONDS * 4 + 400)
@@ -65,7 +65,7 @@ def test_kills(name):
         def client():
             return make_client(daemon.endpoint, daemon.access_key, daemon.secret_key, read_timeout=30 * PATIENCE)
 
-        make_buckets(client())
+        make_buckets(client(), history)
         while time.monotonic() < deadline or kills < 3:
             history.load(client, history.random.uniform(0.1, 2.0), daemon.kill)
             kills += 1
@@ -95,7 +95,7 @@ def test_kill_during_recovery():
         def client():
             return make_client(daemon.endpoint, daemon.access_key, daemon.secret_key, read_timeout=30 * PATIENCE)
 
-        make_buckets(client())
+        make_buckets(client(), history)
         for round_number in range(3):
             history.load(client, 1.0, daemon.kill)
             for _ in range(4):

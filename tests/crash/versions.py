@@ -1,7 +1,9 @@
-"""Workers of a bucket with versions. Each remembers every version and delete marker of its own keys that was acknowledged, so that after
-a crash all of them must be there, with their bytes and tags, and nothing else.
+"""Workers of buckets with versions, each of a bucket of its own. They remember every version and delete marker that was acknowledged, so
+that after a crash all of them must be there, with their bytes and tags, and nothing else. Versioning is suspended now and then, so that
+some versions are null versions.
 
-A change without an answer, or answered 503, may have happened or not: what a listing shows after the restart settles it.
+A change without an answer, or answered 503, may have happened or not: what a listing shows after the restart settles it. Until then its
+key is left alone.
 """
 import dataclasses
 
@@ -10,6 +12,8 @@ import botocore.exceptions
 from tests.crash.history import KIB, MIB, SIZES, WEIGHTS, Mismatch, Worker, digest
 
 MARKER = "delete marker"
+NULL = "null"
+STATES = ("Enabled", "Suspended")
 
 
 @dataclasses.dataclass
@@ -22,17 +26,16 @@ class Version:
 @dataclasses.dataclass
 class Unsure:
     """A change of which nobody knows whether it happened."""
-    key: str
-    what: str                # add, cut, tag
-    value: str               # digest or MARKER; id; id
-    older: tuple             # ids of the key then, newest first: an added version is newer than they are
+    key: str                 # "": the bucket's versioning
+    what: str                # add, cut, tag, switch
+    value: str               # digest or MARKER; id; id; state
     tags: str = ""
 
 
-def listed(s3, bucket, prefix):
+def listed(s3, bucket):
     """(versions, delete markers) of each key: [(id, is latest), ...], newest first."""
     found = {}
-    for page in s3.get_paginator("list_object_versions").paginate(Bucket=bucket, Prefix=prefix):
+    for page in s3.get_paginator("list_object_versions").paginate(Bucket=bucket):
         for kind, entries in enumerate((page.get("Versions", []), page.get("DeleteMarkers", []))):
             for entry in entries:
                 found.setdefault(entry["Key"], ([], []))[kind].append((entry["VersionId"], entry["IsLatest"]))
@@ -44,16 +47,29 @@ def tags_of(s3, bucket, key, version):
 
 
 class VersionWorker(Worker):
-    def __init__(self, number, seed, bucket):
-        super().__init__(f"v{number}", seed, bucket)
+    def __init__(self, number, seed):
+        super().__init__(f"v{number}", seed, f"versions{number}")
+        self.state = STATES[0]
         self.versions = {}  # key -> [Version, ...], newest first
         self.unsure = []
 
+    def begin(self, s3):
+        s3.create_bucket(Bucket=self.bucket)
+        self.set_state(s3, self.state)
+
+    def set_state(self, s3, state):
+        return s3.put_bucket_versioning(Bucket=self.bucket, VersioningConfiguration={"Status": state})
+
     def key(self):
-        return f"{self.number}/k{self.random.randrange(6)}"
+        return f"k{self.random.randrange(6)}"
 
     def step(self, s3):
         key = self.key()
+        if any(change.key in (key, "") for change in self.unsure):
+            return
+        if self.random.random() < 0.05:
+            self.counts["switch"] = self.counts.get("switch", 0) + 1
+            self.switch(s3)
         many = len(self.versions.get(key, [])) > 8
         operation = self.random.choices([self.put, self.mark, self.cut, self.tag, self.multipart, self.read],
                                         [40, 12, 60 if many else 15, 8, 5, 15])[0]
@@ -73,10 +89,24 @@ class VersionWorker(Worker):
         return answer
 
     def add(self, key, content, call):
+        answer = self.ask(Unsure(key, "add", content), call)
+        if answer is None:
+            return
+        version = answer["VersionId"]
+        if (version == NULL) != (self.state != STATES[0]):
+            raise Mismatch(f"{key}: a version {version} while versioning is {self.state}")
+        self.added(key, Version(version, content))
+
+    def added(self, key, version):
         mine = self.versions.setdefault(key, [])
-        answer = self.ask(Unsure(key, "add", content, tuple(v.id for v in mine)), call)
-        if answer is not None:
-            mine.insert(0, Version(answer["VersionId"], content))
+        if version.id == NULL:
+            mine[:] = [v for v in mine if v.id != NULL]
+        mine.insert(0, version)
+
+    def switch(self, s3):
+        state = STATES[self.state == STATES[0]]
+        if self.ask(Unsure("", "switch", state), lambda: self.set_state(s3, state)) is not None:
+            self.state = state
 
     def put(self, s3, key):
         data = self.body(self.random.choices(SIZES, WEIGHTS)[0])
@@ -104,25 +134,22 @@ class VersionWorker(Worker):
 
     def cut(self, s3, key):
         version = self.draw(key, False)
-        if version is not None and self.ask(Unsure(key, "cut", version.id, ()), lambda: s3.delete_object(
+        if version is not None and self.ask(Unsure(key, "cut", version.id), lambda: s3.delete_object(
                 Bucket=self.bucket, Key=key, VersionId=version.id)) is not None:
             self.versions[key].remove(version)
 
-    def is_unsure(self, key):
-        return any(change.key == key for change in self.unsure)
-
     def tag(self, s3, key):
         version, tags = self.draw(key, True), f"n={self.random.randrange(1000)}"
-        if version is None or self.is_unsure(key):
+        if version is None:
             return
         name, value = tags.split("=")
-        if self.ask(Unsure(key, "tag", version.id, (), tags), lambda: s3.put_object_tagging(
+        if self.ask(Unsure(key, "tag", version.id, tags), lambda: s3.put_object_tagging(
                 Bucket=self.bucket, Key=key, VersionId=version.id, Tagging={"TagSet": [{"Key": name, "Value": value}]})) is not None:
             version.tags = tags
 
     def read(self, s3, key):
         version = self.draw(key, True)
-        if version is None or self.is_unsure(key):
+        if version is None:
             return
         try:
             self.check_version(s3, key, version)
@@ -153,44 +180,38 @@ class VersionWorker(Worker):
 
     def settle(self, s3):
         """After a restart: what was unsure has happened or not, and stays so."""
-        found = listed(s3, self.bucket, f"{self.number}/")
-        for key in {*self.versions, *found}:
-            self.settle_key(s3, key, found.get(key, ([], [])))
+        state = s3.get_bucket_versioning(Bucket=self.bucket).get("Status")
+        if state not in {self.state} | {change.value for change in self.unsure if change.what == "switch"}:
+            raise Mismatch(f"versioning of {self.bucket} is {state}, was {self.state}")
+        self.state = state
+        found = listed(s3, self.bucket)
+        for change in self.unsure:
+            if change.key != "":
+                self.settle_change(s3, change, found.get(change.key, ([], [])))
         self.unsure = []
 
-    def settle_key(self, s3, key, found):
-        unsure, mine = [change for change in self.unsure if change.key == key], self.versions.setdefault(key, [])
-        there = {version: content for kind, content in enumerate((None, MARKER)) for version, _ in found[kind]}
-        gone = [v for v in mine if v.id not in there]
-        lost = {v.id for v in gone} - {change.value for change in unsure if change.what == "cut"}
-        if lost:
-            raise Mismatch(f"{key}: {len(lost)} of {len(mine)} versions that were acknowledged are gone")
-        for version in gone:
-            mine.remove(version)
-        new = {version: content or self.fetch(s3, key, VersionId=version)
-               for version, content in there.items() if version not in {v.id for v in mine}}
-        for change in unsure:
-            if change.what == "add":
-                self.settle_add(change, mine, new)
-            elif change.what == "tag":
-                for version in mine:
-                    if version.id == change.value and tags_of(s3, self.bucket, key, version.id) == change.tags:
-                        version.tags = change.tags
-        if new:
-            raise Mismatch(f"{key}: versions that nobody wrote, or that were deleted: {new}")
-
-    @staticmethod
-    def settle_add(change, mine, new):
-        """If it happened, its version comes above those that were there before it."""
-        added = next((version for version, content in new.items() if content == change.value), None)
-        if added is not None:
-            del new[added]
-            at = next((i for i, v in enumerate(mine) if v.id in change.older), len(mine))
-            mine.insert(at, Version(added, change.value))
+    def settle_change(self, s3, change, found):
+        """check() judges what it comes to."""
+        mine, there = self.versions.setdefault(change.key, []), [version for kind in found for version, _ in kind]
+        if change.what == "add":
+            newest = next((version for version, latest in found[change.value == MARKER] if latest), None)
+            known = next((v for v in mine if v.id == newest), None)
+            if newest is None or (known is not None and newest != NULL):
+                return
+            if known is not None and known is mine[0] and known.content == change.value:  # the same but for its tags
+                known.tags = "" if known.content == MARKER else tags_of(s3, self.bucket, change.key, NULL) and known.tags
+            elif change.value == MARKER or self.fetch(s3, change.key, VersionId=newest) == change.value:
+                self.added(change.key, Version(newest, change.value))
+        elif change.what == "cut":
+            mine[:] = [v for v in mine if v.id != change.value or v.id in there]
+        else:
+            for version in mine:
+                if version.id == change.value and tags_of(s3, self.bucket, change.key, version.id) == change.tags:
+                    version.tags = change.tags
 
     def check(self, s3):
         """All versions by content, in the listing's order."""
-        found = listed(s3, self.bucket, f"{self.number}/")
+        found = listed(s3, self.bucket)
         for key in {*self.versions, *found}:
             mine = self.versions.get(key, [])
             expected = tuple([(v.id, v is mine[0]) for v in mine if (v.content == MARKER) == is_marker] for is_marker in (False, True))

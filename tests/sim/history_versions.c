@@ -97,7 +97,7 @@ static uint64_t state_of(const struct versions *v)
                 const struct kept *kept = &states.kept[slots[at] - 1];
 
                 if (kept->hash == hash && kept->count == v->count &&
-                    memcmp(store_items(&states, slots[at] - 1), v->items, v->count * sizeof(v->items[0])) == 0)
+                    (v->count == 0 || memcmp(store_items(&states, slots[at] - 1), v->items, v->count * sizeof(v->items[0])) == 0))
                         return slots[at] - 1;
         }
         slots[at] = store_add(&states, v->items, v->count) + 1;

@@ -261,12 +261,13 @@ static struct eng_str encode_tag(uint32_t tag, char out[16])
 
 static uint32_t extra_of(const struct client *c, const struct eng_object *object)
 {
+        const struct eng_str *tags = &object->tags;
         uint32_t tag = 0;
         char expected[16];
 
-        if (object->tags.len == 10)
-                memcpy(&tag, object->tags.data + 6, sizeof(tag));
-        if (object->tags.len != encode_tag(tag, expected).len || memcmp(expected, object->tags.data, object->tags.len) != 0)
+        if (tags->len == 10)
+                memcpy(&tag, tags->data + 6, sizeof(tag));
+        if (tags->len != encode_tag(tag, expected).len || (tags->len > 0 && memcmp(expected, tags->data, tags->len) != 0))
                 sim_fail("client %u: a version of key %u has tags that nobody gave it", c->number, c->key);
         return H_EXTRA(tag, object->hold);
 }
