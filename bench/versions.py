@@ -35,6 +35,7 @@ PLAIN, VERSIONED, SMALL = "plain", "versioned", "small"  # buckets
 NEIGHBOURS = 1000
 MIDDLE = "000000000500-"  # behind the 500th of them
 MANY = 10**9
+LOOK_S = 0.1  # between looks at a counter
 DAY = 86400
 NOTHING_IS_DUE = "<Filter><And><Prefix>{}</Prefix><ObjectSizeGreaterThan>1099511627776</ObjectSizeGreaterThan></And></Filter>" \
     "<Expiration><Days>1</Days></Expiration><NoncurrentVersionExpiration><NoncurrentDays>1</NoncurrentDays></NoncurrentVersionExpiration>"
@@ -76,8 +77,8 @@ class Site:
             self.s3.request("PUT", f"/{bucket}/0", body=b"x")
         self.server.stop()
         started = time.monotonic()
-        sets = [f"objects:gone/:{2 * o.due}:{2 * o.due}", f"objects:expired/:{o.due}:{o.due}", f"objects:meanwhile/:{o.meanwhile}:{o.meanwhile}",
-                f"objects:o/:{o.versions}:{o.versions}",
+        sets = [f"objects:gone/:{2 * o.due * o.rounds}:{2 * o.due * o.rounds}", *(f"objects:expired{i}/:{o.due}:{o.due}" for i in range(o.rounds)),
+                f"objects:meanwhile/:{o.meanwhile}:{o.meanwhile}", f"objects:o/:{o.versions}:{o.versions}",
                 f"versions:calm/:{NEIGHBOURS}:{NEIGHBOURS}", f"versions:deep/:{NEIGHBOURS}:{NEIGHBOURS}", f"versions:deep/{MIDDLE}:1:{o.versions}",
                 f"versions:few/:{o.few}:{o.versions}", f"versions:many/:{o.versions}:{o.versions}",
                 f"versions:marked/:{NEIGHBOURS}:{NEIGHBOURS}", f"markers:marked/{MIDDLE}:1:{o.versions}",
@@ -137,9 +138,9 @@ class Site:
         before = self.counter(counter)
         self.s3.lifecycle(bucket, rule)
         try:
-            until(lambda: self.counter(counter) > before, self.options.wait, f"{counter} to move")
+            until(lambda: self.counter(counter) > before, self.options.wait, f"{counter} to move", LOOK_S)
             started, used, first = time.monotonic(), self.cpu(), self.counter(counter) - before
-            ended = until(lambda: self.counter(counter) >= before + amount, self.options.wait, f"{counter} to grow by {amount}") is not None
+            ended = until(lambda: self.counter(counter) >= before + amount, self.options.wait, f"{counter} to grow by {amount}", LOOK_S) is not None
             took, steps = time.monotonic() - started, min(self.counter(counter) - before, amount) - first
             return {"a_second": steps / max(took, 1e-3), "cpu_us": (self.cpu() - used) * 1e6 / max(steps, 1), "ended": ended}
         finally:
@@ -151,13 +152,20 @@ class Site:
 
     def deletions(self):
         o = self.options
-        for conns, start in ((16, 0), (64, o.due)):
-            result = self.load("delete", PLAIN, "--prefix", "gone/", "--conns", str(conns), "--start", str(start), "--count", str(o.due))
-            self.keep(f"client deletes at {conns}", a_second=result["ops"] / result["seconds"], cpu_us=result["server_cpu_s"] * 1e6 / max(result["ops"], 1))
-        self.keep("lifecycle deletes objects", **self.counted(PLAIN, ALL_EXPIRE.format("expired/"), "expired", o.due))
+        found = {name: [] for name in ("client deletes at 16", "client deletes at 64", "lifecycle deletes objects")}
+        for i in range(o.rounds):
+            found["client deletes at 16"].append(self.delete_objects(16, 2 * i * o.due))
+            found["client deletes at 64"].append(self.delete_objects(64, (2 * i + 1) * o.due))
+            found["lifecycle deletes objects"].append(self.counted(PLAIN, ALL_EXPIRE.format(f"expired{i}/"), "expired", o.due))
+        for name, rounds in found.items():
+            self.keep(name, **medians(rounds), rounds=rounds)
         for name in ("one", "pile"):
             left = self.delete_half(name)
             self.keep(f"lifecycle deletes {name}", **self.counted(VERSIONED, OLD_ONES_EXPIRE.format(name + "/"), "versions_deleted", left))
+
+    def delete_objects(self, conns, start):
+        result = self.load("delete", PLAIN, "--prefix", "gone/", "--conns", str(conns), "--start", str(start), "--count", str(self.options.due))
+        return {"a_second": result["ops"] / result["seconds"], "cpu_us": result["server_cpu_s"] * 1e6 / max(result["ops"], 1)}
 
     def delete_half(self, name):
         """By DeleteObjects, the first half of the noncurrent versions; how many there are still. Only the requests are timed."""
@@ -175,32 +183,33 @@ class Site:
         result = self.load("get", SMALL, "--size", "4K", "--keys", str(o.small), "--conns", "32", "--rate", str(o.rate), "--duration", str(o.seconds))
         return {"p50_us": result["p50_us"], "p99_us": result["p99_us"]}
 
-    def gets_beside(self):
-        """The same while rules delete; how many they deleted a second. The figures count only if rules had something to delete to the end."""
+    def gets_beside(self, all_gone):
+        """The same while rules delete, and how many they deleted a second. It counts only if something was left to the end: all_gone is the counter if not."""
         before = self.counter("expired")
         self.s3.lifecycle(PLAIN, ALL_EXPIRE.format("meanwhile/"))
         try:
-            until(lambda: self.counter("expired") > before, self.options.wait, "rules to delete")
+            until(lambda: self.counter("expired") > before, self.options.wait, "rules to delete", LOOK_S)
             begun, started = self.counter("expired"), time.monotonic()
             figures = self.read_small()
             took, ended = time.monotonic() - started, self.counter("expired")
         finally:
             self.s3.lifecycle(PLAIN, None)
-        busy = until(lambda: self.counter("expired") > ended, 0.2, "rules to go on deleting") is not None
-        return {**figures, "deleted_s": (ended - begun) / took, "busy": float(busy)}
+        return {**figures, "deleted_s": (ended - begun) / took, "counts": ended < all_gone}
 
     def gets(self):
-        alone, beside = [self.read_small()], []
+        alone, beside, all_gone = [self.read_small()], [], self.counter("expired") + self.options.meanwhile
         for _ in range(self.options.rounds):
-            beside.append(self.gets_beside())
+            beside.append(self.gets_beside(all_gone))
             alone.append(self.read_small())
-        self.keep("GETs alone", **medians(alone))
-        self.keep("GETs beside", **medians(beside))
-        self.figures["GETs alone"]["rounds"], self.figures["GETs beside"]["rounds"] = alone, beside
+        self.keep("GETs alone", **medians(alone), rounds=alone)
+        self.keep("GETs beside", **medians(beside), rounds=beside)
 
 
 def medians(rounds):
-    return {name: statistics.median(one[name] for one in rounds) for name in rounds[0]}
+    """Of each figure; what is true or false is true if it always was."""
+    def of(values):
+        return all(values) if isinstance(values[0], bool) else statistics.median(values)
+    return {name: of([one[name] for one in rounds]) for name in rounds[0]}
 
 
 # ---- the report --------------------------------------------------------------------------------
@@ -252,7 +261,7 @@ def rows_of_deletions(_, figures):
 
 
 def rows_of_gets(_, figures):
-    value = compared(figures, "GETs beside", "GETs alone", "p99_us") if figures["GETs beside"]["busy"] else None
+    value = compared(figures, "GETs beside", "GETs alone", "p99_us") if all(one["counts"] for one in figures["GETs beside"]["rounds"]) else None
     yield ["p99 of small GETs meanwhile", f"{number(figures['GETs beside']['p99_us'])} µs, {number(figures['GETs alone']['p99_us'])} alone; "
            f"{number(figures['GETs beside']['deleted_s'])} deleted/s", number(value), "<= 1.5", value is not None and value <= 1.5]
 
@@ -286,12 +295,12 @@ def parse():
     p.add_argument("--build", type=lambda t: Path(t).resolve(), default=Path("build/release").resolve())
     p.add_argument("--versions", type=int, default=1_000_000, help="of each set; about 2 KiB of disk for each (default 1,000,000)")
     p.add_argument("--few", type=int, default=1000, help="keys of the set with many versions each (default 1,000)")
-    p.add_argument("--due", type=int, default=100_000, help="objects and versions deleted in each way (default 100,000)")
+    p.add_argument("--due", type=int, default=100_000, help="objects, and versions, deleted in each way and round (default 100,000)")
     p.add_argument("--meanwhile", type=int, default=400_000, help="objects that rules may delete beside GETs (default 400,000)")
     p.add_argument("--small", type=int, default=10_000, help="objects of 4 KiB that GETs read (default 10,000)")
     p.add_argument("--rate", type=float, default=500, help="GETs that begin each second (default 500)")
     p.add_argument("--seconds", type=float, default=8, help="of GETs in each round (default 8)")
-    p.add_argument("--rounds", type=int, default=3, help="of listings, and of GETs (default 3)")
+    p.add_argument("--rounds", type=int, default=3, help="of listings, deletions of objects and GETs (default 3)")
     p.add_argument("--pages", type=int, default=100, help="listings of neighbours (default 100)")
     p.add_argument("--wait", type=float, default=600, help="longest wait for a pass, seconds (default 600)")
     p.add_argument("--only", default=",".join(ROWS), help="parts, with commas between (default: %(default)s)")

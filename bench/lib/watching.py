@@ -28,14 +28,14 @@ def resting(server):
     return metrics(server)["millrace_collecting_orphans"] == 0 and not health(server)["healing"]
 
 
-def until(condition, seconds, what):
-    """Seconds that it took; None, and said so, where it took longer."""
+def until(condition, seconds, what, pause_s=0.02):
+    """Seconds that it took; None, and said so, where it took longer. It looks again after each pause: who reads metrics costs the server a millisecond."""
     started = time.monotonic()
     while not condition():
         if time.monotonic() - started > seconds:
             say(f"no longer waited for {what}")
             return None
-        time.sleep(0.02)
+        time.sleep(pause_s)
     return time.monotonic() - started
 
 

@@ -88,7 +88,7 @@ def test_rclone_deletes_versions(rclone, s3, history):  # noqa: F811
 
 
 def test_rclone_sets_versioning(rclone, s3, bucket):  # noqa: F811
-    assert rclone("backend", "versioning", f"m:{bucket}").strip() == b"Unversioned"
+    assert b"Unversioned" in rclone("backend", "versioning", f"m:{bucket}")
     for state in ("Enabled", "Suspended"):
         assert state.encode() in rclone("backend", "versioning", f"m:{bucket}", state)
         assert s3.get_bucket_versioning(Bucket=bucket)["Status"] == state
