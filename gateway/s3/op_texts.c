@@ -73,6 +73,34 @@ void gw_expiration_header(struct gw_request *req, const struct eng_object *objec
                 gw_reply_header_str(req, "x-amz-expiration", (struct s3_str){text, s3_lifecycle_expiration(&due, text)});
 }
 
+/* ---- the least size of what transitions ------------------------------------------------------ */
+
+/*
+ * There are no transitions, so nothing depends on it; but clients wait until it is as they have set
+ * it. It is always what AWS takes by default.
+ */
+static const char minimum_size_name[] = "x-amz-transition-default-minimum-object-size";
+static const char minimum_size_value[] = "all_storage_classes_128K";
+
+static void minimum_size_header(struct gw_request *req)
+{
+        if (text_kind_of(req) == GW_TEXT_LIFECYCLE)
+                gw_reply_header(req, minimum_size_name, minimum_size_value);
+}
+
+static bool minimum_size_is_known(struct gw_request *req)
+{
+        struct s3_str given = gw_header(req, minimum_size_name);
+
+        if (given.len == 0 || s3_str_eq(given, s3_str_of(minimum_size_value)))
+                return true;
+        if (s3_str_eq(given, S3_STR("varies_by_storage_class")))
+                gw_reply_error(req, S3_ERR_NOT_IMPLEMENTED, "There is one storage class: rules cannot have transitions.");
+        else
+                gw_reply_error(req, S3_ERR_INVALID_ARGUMENT, NULL);
+        return false;
+}
+
 /* ---- GET ------------------------------------------------------------------------------------- */
 
 void gw_run_text(struct gw_request *req)
@@ -91,6 +119,7 @@ void gw_run_text(struct gw_request *req)
                 return;
         }
         bytes = eng_text_bytes(text);
+        minimum_size_header(req);
         s3_xml_init(&xml, bytes.len + 1024);
         s3_xml_declaration(&xml);
         s3_xml_raw(&xml, gw_s3_str(bytes));
@@ -117,13 +146,17 @@ static void text_is_set(void *arg, int rv)
                 gw_reply_error(req, S3_ERR_INSUFFICIENT_STORAGE, "The configurations of all buckets have no room for this one.");
         else if (rv != 0)
                 gw_reply_errno(req, rv, GW_ABOUT_BUCKET);
-        else
+        else {
+                minimum_size_header(req);
                 gw_reply_empty(req, text_kind_of(req) == GW_TEXT_TAGGING ? 204 : 200);
+        }
 }
 
 void gw_begin_text_put(struct gw_request *req)
 {
-        if (!gw_write_headers_check(req) || (text_kind_of(req) == GW_TEXT_LIFECYCLE && !gw_document_summed(req)))
+        if (!gw_write_headers_check(req))
+                return;
+        if (text_kind_of(req) == GW_TEXT_LIFECYCLE && (!gw_document_summed(req) || !minimum_size_is_known(req)))
                 return;
         gw_begin_document(req, text_kind_of(req) == GW_TEXT_TAGGING ? S3_DOC_BUCKET_TAGGING : S3_DOC_LIFECYCLE);
 }

@@ -100,3 +100,14 @@ def test_documents_that_need_a_checksum(raw, s3, bucket):
     late = body.replace(b"<Days>1</Days>", b"<Date>9999-12-31T12:00:00-12:00</Date>")
     answer = raw.request("PUT", f"/{bucket}", query=[("lifecycle", "")], body=late, headers={"Content-MD5": checksums.content_md5(late)})
     assert answer.status == 400 and lifecycle(s3, bucket)[0]["Expiration"] == {"Days": 1}, answer
+
+
+def test_the_least_size_of_what_transitions(s3, bucket):
+    """Nothing depends on it, but clients wait until they read what they have set."""
+    rules = {"Rules": [{"ID": "a", "Status": "Enabled", "Filter": {"Prefix": ""}, "Expiration": {"Days": 1}}]}
+    name = "TransitionDefaultMinimumObjectSize"
+    for given in ({}, {name: "all_storage_classes_128K"}):
+        assert s3.put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration=rules, **given)[name] == "all_storage_classes_128K"
+        assert s3.get_bucket_lifecycle_configuration(Bucket=bucket)[name] == "all_storage_classes_128K"
+    for given, code, status in (("varies_by_storage_class", "NotImplemented", 501), ("x", "InvalidArgument", 400)):
+        refused(code, status, s3.put_bucket_lifecycle_configuration, Bucket=bucket, LifecycleConfiguration=rules, **{name: given})
