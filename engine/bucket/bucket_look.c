@@ -46,7 +46,7 @@ static bool is_heard(const struct eng_bucket_look *look, uint32_t group)
         return eng_outvoted(have, absent);
 }
 
-static void look_again(struct lp_timer *timer)
+static void look_rested(struct lp_timer *timer)
 {
         look_round(container_of(timer, struct eng_bucket_look, timer));
 }
@@ -80,7 +80,7 @@ static void look_over(struct eng_bucket_look *look)
         } else if (++look->rounds >= LOOK_ROUNDS) {
                 look->done(look, -EAGAIN);
         } else {
-                look->timer.expired = look_again;
+                look->timer.expired = look_rested;
                 lp_timer_start(look->store->loops[0].loop, &look->timer, LOOK_NS);
         }
 }
@@ -106,7 +106,7 @@ static void look_ask(struct eng_bucket_look *look, struct eng_look_op *lo)
         eng_drive_submit(look->store->members[lo->slot].drive, op);
 }
 
-static void look_found(struct eng_bucket_look *look, const struct eng_scan_entry *e)
+static void look_take(struct eng_bucket_look *look, const struct eng_scan_entry *e)
 {
         struct fmt_value v;
 
@@ -123,7 +123,7 @@ static void look_answered(struct eng_op *op)
 
         assert(eng_on_coordinator(look->store) && look->out > 0);
         if (op->result == 0 && op->scan.count > 0)
-                look_found(look, (const struct eng_scan_entry *)op->scan.entries->data);
+                look_take(look, (const struct eng_scan_entry *)op->scan.entries->data);
         lo->other |= op->result != 0 || op->scan.count > 0;
         if (op->result == 0)
                 eng_buf_unref(op->scan.entries);
