@@ -268,6 +268,7 @@ check-long: sim-bin unit-bin ## at most five hours: LONG_POINTS (1,000,000) simu
 	MILLRACE_VERSIONS=100000 tools/unit.py --timeout 1800 --name "the sweep beside 100,000 versions" $(O)/unit/engine/test_orphans
 	tools/check_long.py --build $(O) --points $(LONG_POINTS) --hours 3
 	CRASH_SECONDS=600 POWER_POINTS=3000 CHECK_SECONDS=6900 tools/check.sh --no-deps crash power
+	INTEGRATION_TESTS=long tools/check.sh --no-deps integration
 	TSAN_WITHOUT= ASAN_UNITS_WITHOUT= ASAN_TESTS='not client' RDMA_TESTS= tools/check.sh --no-deps asan tsan rdma
 	tools/tidy.py
 check-fresh: ## builds and runs the demo in a minimal Debian 12 made by debootstrap

@@ -38,7 +38,9 @@ test_rebalance test_index_absent test_hot_add test_verify test_reclaim_segment t
 # These take longest under ASan. check-long runs them so.
 ASAN_UNITS_WITHOUT=${ASAN_UNITS_WITHOUT-test_unreadable_store test_rebalance}
 # Which of integration's tests run under ASan: not those that fill disks or take long for what they find. make check-long runs the former so.
-ASAN_TESTS=${ASAN_TESTS-not slow and not client}
+ASAN_TESTS=${ASAN_TESTS-not slow and not long and not client}
+# Those that say the same in other ways are check-long's.
+INTEGRATION_TESTS=${INTEGRATION_TESTS-not long}
 # Of the tests in the guest, which emulates a machine: most of them with one of the three ways to grant rights. check-long runs them with all.
 RDMA_TESTS=${RDMA_TESTS---quick}
 ASAN_TARGETS="unit-bin programs fake-rdma sim-bin"
@@ -198,7 +200,7 @@ stage_integration() {
         python_package || return
         build release programs bench-bin fake-rdma || return
         rdma_begin
-        pytests release integration $((JOBS * 3)) tests/integration tests/formats # they wait for flushes, limits and connections
+        pytests release integration $((JOBS * 3)) tests/integration tests/formats -m "$INTEGRATION_TESTS" # they wait for flushes, limits and connections
 }
 stage_crash() {
         sims_begin

@@ -44,7 +44,9 @@ struct scan {
         bool plain;                      /* it is of an object: name is the version's name that it is given by */
         const uint8_t *name;
         size_t name_len;
-        struct eng_name made;
+        const struct eng_cursor *object; /* with ENG_OP_VERSIONS, while known: the object that comes next; NULL: none */
+        struct eng_name made;            /* the version's name of that */
+        bool object_known;
         /* where the next slice begins */
         uint8_t from[FMT_NAME_MAX + 1];
         size_t from_len;
@@ -251,6 +253,7 @@ static int seek_objects(struct scan *scan)
         uint8_t from[FMT_NAME_MAX];
         size_t len = scan->from_len;
 
+        scan->object_known = false;
         if (scan->from_len > 0 && scan->from[0] > FMT_SPACE_VERSION) {
                 from[0] = FMT_SPACE_OBJECT + 1;
                 len = 1;
@@ -278,18 +281,30 @@ static bool is_object_name(const struct eng_cursor *cursor)
         return cursor != NULL && cursor->name_len > 9 && cursor->name_len <= 9 + ENG_KEY_MAX && cursor->name[0] == FMT_SPACE_OBJECT;
 }
 
+/* Looked for anew only when it has gone by: a key may have many versions before it. */
+static const struct eng_cursor *next_object(struct scan *scan)
+{
+        if (scan->object_known)
+                return scan->object;
+        scan->object_known = true;
+        scan->object = eng_stream_least(&scan->objects);
+        if (!is_object_name(scan->object))
+                scan->object = NULL;
+        else
+                name_object(scan, scan->object);
+        return scan->object;
+}
+
 /*
  * Which of the two streams goes on: an object comes behind its versions, of which a plain one has
  * none.
  */
 static void choose_stream(struct scan *scan)
 {
-        const struct eng_cursor *object = eng_stream_least(&scan->objects);
+        const struct eng_cursor *object = next_object(scan);
 
-        if (!is_object_name(object))
-                return;
-        name_object(scan, object);
-        if (scan->cursor != NULL && eng_name_compare(scan->made.data, scan->made.len, scan->cursor->name, scan->cursor->name_len) > 0)
+        if (object == NULL ||
+            (scan->cursor != NULL && eng_name_compare(scan->made.data, scan->made.len, scan->cursor->name, scan->cursor->name_len) > 0))
                 return;
         scan->plain = true;
         scan->cursor = object;
@@ -373,6 +388,8 @@ static void scan_remember(struct scan *scan)
 static int scan_step_over(struct scan *scan)
 {
         scan_remember(scan);
+        if (scan->plain)
+                scan->object_known = false;
         return eng_stream_step(stream_of(scan), scan->cursor);
 }
 

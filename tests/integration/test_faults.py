@@ -41,7 +41,7 @@ def run_history(faults, seconds=2.0, kill=True, costs=0, **layout):
 LATE = ["delay:ms=3,every=5", "duplicate;delay:ms=2,every=7", "delay:ms=30,slot=1", "delay:op=append,ms=5,slot=3", "delay:op=commit,ms=20"]
 ALIKE = ["corrupt:slot=0,every=2", "corrupt:slot=2"]
 HARMLESS = ["duplicate", "corrupt:slot=0,every=3;corrupt:slot=3,every=5", "pages",
-            *(pytest.param(faults, marks=pytest.mark.slow) for faults in LATE + ALIKE)]
+            *(pytest.param(faults, marks=pytest.mark.long) for faults in LATE + ALIKE)]
 
 
 @pytest.mark.parametrize("faults", HARMLESS)
@@ -49,7 +49,7 @@ def test_no_drive_is_lost(faults):
     assert run_history(faults) == 4
 
 
-COSTS_A_DRIVE = [*(pytest.param(faults, marks=pytest.mark.slow) for faults in
+COSTS_A_DRIVE = [*(pytest.param(faults, marks=pytest.mark.long) for faults in
                    ("fail:slot=0,after=300", "fail:op=write,slot=2,after=20", "drop:slot=0,after=300,ms=300")),
                  "fail:op=append,slot=1,after=50", "fail:op=sync,slot=3,after=3", "drop:op=append,slot=2,after=40,ms=500", "duplicate;fail:slot=1,after=400",
                  "delay:op=append,ms=80,slot=0;delay:op=append,ms=50,slot=2;fail:slot=0,after=300"]  # it answers while the epoch changes

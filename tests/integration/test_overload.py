@@ -164,7 +164,7 @@ def others_are_served(daemon):
         assert read(s3, "busy", f"little{i}") == body_of(i, 400)
 
 
-@pytest.mark.parametrize("count", [100, 400])
+@pytest.mark.parametrize("count", [100, pytest.param(400, marks=pytest.mark.long)])
 def test_clients_that_read_a_byte_a_second(count):
     """Each has asked for 8 MiB: together a hundred times the memory there is."""
     with store() as (daemon, s3):

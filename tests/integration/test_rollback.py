@@ -124,7 +124,7 @@ def verified(daemon):
         return None
 
 
-@pytest.mark.parametrize("slot", [0, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("slot", [0, pytest.param(3, marks=pytest.mark.long)])
 def test_stale_pages(slot):
     """No sum tells that a page is yesterday's. Comparing the members does: verified, nothing differs any more, and nothing is lost."""
     seed = int(os.environ.get("SEED", "7"))

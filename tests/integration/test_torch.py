@@ -288,7 +288,7 @@ def test_an_object_that_grows_is_not_cut_off(client, bucket, rng, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+@pytest.mark.parametrize("method", ["fork", pytest.param("forkserver", marks=pytest.mark.long), "spawn"])
 def test_workers_of_each_start_method(client, records, method):
     assert client.exists(records.get(0).bucket, "r/a")  # the parent's client is open when workers begin
     rest = {"num_workers": 2, "multiprocessing_context": method}
