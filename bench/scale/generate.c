@@ -235,8 +235,10 @@ int main(int argc, char **argv)
 {
         struct run *run = calloc(1, sizeof(*run));
 
-        if (run == NULL)
-                bulk_fail(ENOMEM, "generate");
+        if (run == NULL) {
+                fprintf(stderr, "generate: no memory\n");
+                return 2;
+        }
         run->opt.log_bytes = 64u << 20;
         run->opt.segment_bytes = 256u << 20;
         take_options(argc, argv, &run->opt);
