@@ -34,7 +34,7 @@ JOBS=${JOBS:-$(nproc)}
 ASAN_WITHOUT="test_bench test_bench_programs test_bench_transport test_tools"
 # Of the unit tests, these take longest under TSan, and are about what disks give back more than about threads: make check-long runs them so.
 TSAN_WITHOUT=${TSAN_WITHOUT-test_unreadable_store test_index_rot test_full test_reclaim_property test_lost test_version_list test_words \
-test_rebalance test_index_absent test_hot_add test_verify test_reclaim_segment test_pages_store test_scrub test_fds}
+test_rebalance test_index_absent test_hot_add test_verify test_reclaim_segment test_pages_store test_scrub test_fds test_lock_clock}
 # These take longest under ASan. check-long runs them so.
 ASAN_UNITS_WITHOUT=${ASAN_UNITS_WITHOUT-test_unreadable_store test_rebalance}
 # Which of integration's tests run under ASan: not those that fill disks or take long for what they find. make check-long runs the former so.
