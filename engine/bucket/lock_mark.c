@@ -90,12 +90,7 @@ static void mark_ask(struct eng_lock_mark *mark)
                 mark->loaded(mark->arg, 0);
                 return;
         }
-        memset(op, 0, sizeof(*op));
-        op->kind = ENG_OP_LOOKUP;
-        op->epoch = view->epoch;
-        op->done = mark_answered;
-        op->lookup.name = mark->name.data;
-        op->lookup.name_len = mark->name.len;
+        eng_op_lookup(op, &mark->name, 0, view->epoch, mark_answered);
         mark->asked |= left & (~left + 1);
         eng_drive_submit(store->members[__builtin_ctzll(left)].drive, op);
 }

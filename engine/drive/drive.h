@@ -235,6 +235,19 @@ struct eng_op {
         uint64_t priv[8];
 };
 
+/* The whole of a LOOKUP, to be submitted; the name stays the caller's, as it is, until done. */
+static inline void eng_op_lookup(struct eng_op *op, const struct eng_name *name, unsigned flags, uint64_t epoch,
+                                 void (*done)(struct eng_op *op))
+{
+        *op = (struct eng_op){
+                .kind = ENG_OP_LOOKUP,
+                .flags = flags,
+                .epoch = epoch,
+                .done = done,
+                .lookup = {.name = name->data, .name_len = name->len},
+        };
+}
+
 /*
  * One entry of a SCAN answer: header, then name, then value (fmt_value [+ attrs [+ parts]]);
  * value_len 0 for a common prefix. Each entry starts at a multiple of 8 bytes.

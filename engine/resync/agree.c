@@ -378,13 +378,7 @@ static void agree_ask(struct eng_agree *agree)
         }
         agree->slot = (unsigned)__builtin_ctzll(left);
         agree->asked |= eng_bit(agree->slot);
-        memset(op, 0, sizeof(*op));
-        op->kind = ENG_OP_LOOKUP;
-        op->flags = ENG_OP_WANT_INLINE;
-        op->epoch = view->epoch;
-        op->done = agree_answer;
-        op->lookup.name = agree->name.data;
-        op->lookup.name_len = agree->name.len;
+        eng_op_lookup(op, &agree->name, ENG_OP_WANT_INLINE, view->epoch, agree_answer);
         eng_drive_submit(txn->store->members[agree->slot].drive, op);
 }
 

@@ -139,13 +139,7 @@ static void ask_drive(struct eng_resync *resync, unsigned flags, void (*answered
         struct eng_txn *txn = &resync->txn;
         struct eng_op *op = &resync->op;
 
-        memset(op, 0, sizeof(*op));
-        op->kind = ENG_OP_LOOKUP;
-        op->flags = flags;
-        op->epoch = txn->at->view.epoch;
-        op->done = answered;
-        op->lookup.name = resync->name.data;
-        op->lookup.name_len = resync->name.len;
+        eng_op_lookup(op, &resync->name, flags, txn->at->view.epoch, answered);
         eng_drive_submit(txn->store->members[resync->slot].drive, op);
 }
 

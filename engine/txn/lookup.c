@@ -214,13 +214,7 @@ static void try_next(struct eng_lookup *lookup)
         assert((words->asked & eng_bit((unsigned)slot)) == 0);
         words->slot = (unsigned)slot;
         words->asked |= eng_bit(words->slot);
-        memset(op, 0, sizeof(*op));
-        op->kind = ENG_OP_LOOKUP;
-        op->flags = lookup->flags;
-        op->epoch = lookup->at->view.epoch;
-        op->done = lookup_found;
-        op->lookup.name = lookup->name.data;
-        op->lookup.name_len = lookup->name.len;
+        eng_op_lookup(op, &lookup->name, lookup->flags, lookup->at->view.epoch, lookup_found);
         eng_drive_submit(lookup->store->members[slot].drive, op);
 }
 

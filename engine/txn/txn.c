@@ -346,13 +346,7 @@ static void lookup_ask(struct eng_txn *txn, unsigned flags)
 {
         struct eng_op *op = &txn->lookup;
 
-        memset(op, 0, sizeof(*op));
-        op->kind = ENG_OP_LOOKUP;
-        op->flags = flags;
-        op->epoch = txn->at->view.epoch;
-        op->done = lookup_done;
-        op->lookup.name = txn->name.data;
-        op->lookup.name_len = txn->name.len;
+        eng_op_lookup(op, &txn->name, flags, txn->at->view.epoch, lookup_done);
         eng_drive_submit(txn->store->members[txn->words.slot].drive, op);
 }
 

@@ -45,13 +45,7 @@ void eng_verify_ask_copy(struct eng_verify *v, unsigned slot, unsigned flags, vo
         struct eng_op *op = &v->copies[slot].op;
 
         v->copies[slot].v = v;
-        memset(op, 0, sizeof(*op));
-        op->kind = ENG_OP_LOOKUP;
-        op->flags = flags;
-        op->epoch = verify_copies_view(v)->epoch;
-        op->done = done;
-        op->lookup.name = v->name.data;
-        op->lookup.name_len = v->name.len;
+        eng_op_lookup(op, &v->name, flags, verify_copies_view(v)->epoch, done);
         eng_drive_submit(v->store->members[slot].drive, op);
 }
 

@@ -8,7 +8,6 @@
  * look again with the key locked, and never more than that.
  */
 #include "engine/object/object.h"
-#include "engine/resync/resync.h"
 #include "engine/walk/walk.h"
 
 #include <assert.h>

@@ -8,7 +8,7 @@
 #include <endian.h>
 #include <string.h>
 
-#include "engine/resync/resync.h"
+#include "engine/base/store.h"
 #include "engine/record/stripe.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/sim_clients.h"
