@@ -108,18 +108,9 @@ class Worker:
     def multipart(self, s3, key):
         parts = [self.body(5 * MIB) for _ in range(self.random.randrange(2))]
         parts.append(self.body(self.random.choice([1, 5000, 200 * KIB])))
-        try:
-            upload = s3.create_multipart_upload(Bucket=self.bucket, Key=key)["UploadId"]
-            self.uploads.append((key, upload))
-            done = [{"PartNumber": n, "ETag": s3.upload_part(Bucket=self.bucket, Key=key, UploadId=upload, PartNumber=n, Body=part)["ETag"]}
-                    for n, part in enumerate(parts, 1)]
-        except botocore.exceptions.ClientError as error:
-            if error.response["ResponseMetadata"]["HTTPStatusCode"] != 503:
-                raise
-            return
-        if self.change(key, digest(b"".join(parts)), lambda: s3.complete_multipart_upload(
-                Bucket=self.bucket, Key=key, UploadId=upload, MultipartUpload={"Parts": done})):
-            self.uploads.remove((key, upload))
+        complete = send_parts(s3, self.bucket, key, parts, begun=lambda upload: self.uploads.append((key, upload)))
+        if complete and self.change(key, digest(b"".join(parts)), lambda: s3.complete_multipart_upload(**complete)):
+            self.uploads.remove((key, complete["UploadId"]))
 
     def read(self, s3, key):
         try:
@@ -147,6 +138,20 @@ class Worker:
 
     def present(self):
         return {key: content for key, content in self.state.items() if content is not ABSENT}
+
+
+def send_parts(s3, bucket, key, parts, begun=lambda upload: None):
+    """Begins an upload, which begun() is told of, and sends its parts: what completes it; None: the store is not ready for it."""
+    try:
+        upload = s3.create_multipart_upload(Bucket=bucket, Key=key)["UploadId"]
+        begun(upload)
+        done = [{"PartNumber": n, "ETag": s3.upload_part(Bucket=bucket, Key=key, UploadId=upload, PartNumber=n, Body=part)["ETag"]}
+                for n, part in enumerate(parts, 1)]
+    except botocore.exceptions.ClientError as error:
+        if error.response["ResponseMetadata"]["HTTPStatusCode"] != 503:
+            raise
+        return None
+    return {"Bucket": bucket, "Key": key, "UploadId": upload, "MultipartUpload": {"Parts": done}}
 
 
 def fetch(s3, bucket, key):

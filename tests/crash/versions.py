@@ -9,7 +9,7 @@ import dataclasses
 
 import botocore.exceptions
 
-from tests.crash.history import KIB, MIB, SIZES, WEIGHTS, Mismatch, Worker, digest
+from tests.crash.history import KIB, MIB, SIZES, WEIGHTS, Mismatch, Worker, digest, send_parts
 
 MARKER = "delete marker"
 NULL = "null"
@@ -117,16 +117,9 @@ class VersionWorker(Worker):
 
     def multipart(self, s3, key):
         parts = [self.body(5 * MIB), self.body(self.random.choice([1, 5000, 200 * KIB]))]
-        try:
-            upload = s3.create_multipart_upload(Bucket=self.bucket, Key=key)["UploadId"]
-            done = [{"PartNumber": n, "ETag": s3.upload_part(Bucket=self.bucket, Key=key, UploadId=upload, PartNumber=n, Body=part)["ETag"]}
-                    for n, part in enumerate(parts, 1)]
-        except botocore.exceptions.ClientError as error:
-            if error.response["ResponseMetadata"]["HTTPStatusCode"] != 503:
-                raise
-            return
-        self.add(key, digest(b"".join(parts)), lambda: s3.complete_multipart_upload(
-            Bucket=self.bucket, Key=key, UploadId=upload, MultipartUpload={"Parts": done}))
+        complete = send_parts(s3, self.bucket, key, parts)
+        if complete:
+            self.add(key, digest(b"".join(parts)), lambda: s3.complete_multipart_upload(**complete))
 
     def draw(self, key, objects):
         some = [v for v in self.versions.get(key, []) if v.content != MARKER or not objects]
