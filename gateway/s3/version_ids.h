@@ -35,7 +35,7 @@ void gw_version_header(struct gw_request *req, const struct eng_version *id);
  * for an id of which there is nothing. True: there is an object. `get` is closed with the request.
  */
 bool gw_version_found(struct gw_request *req, const struct gw_version *version, int rv, struct eng_get *get);
-/* The same for what is not looked at but changed: NoSuchVersion, or the error that rv is of a key. */
+/* The same for a change: answers NoSuchVersion, or else the error that rv stands for where a key is concerned. */
 void gw_version_fail(struct gw_request *req, const struct gw_version *version, int rv);
 /* 405: it is a delete marker, which can only be deleted. */
 void gw_version_refuse_marker(struct gw_request *req);

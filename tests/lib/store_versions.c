@@ -215,3 +215,24 @@ int sv_list(struct sf *sf, const struct eng_list_params *params, const struct en
 
         return version_call(sf, 0, &c, version_list);
 }
+
+bool sv_object_row(const struct sf *sf, unsigned slot, uint64_t bucket, const char *key, struct sf_row *row)
+{
+        eng_name_object(&row->name, bucket, key, strlen(key));
+        return sf_get_row(sf, slot, row);
+}
+
+bool sv_version_row(const struct sf *sf, unsigned slot, uint64_t bucket, const char *key, const struct eng_version *version,
+                    struct sf_row *row)
+{
+        eng_name_version(&row->name, bucket, key, strlen(key), version->number);
+        return sf_get_row(sf, slot, row);
+}
+
+void sv_lose_row(const struct sf *sf, unsigned slot, const struct sf_row *row)
+{
+        static struct sf_row gone;
+
+        gone.name = row->name;
+        sf_put_row(sf, slot, &gone);
+}

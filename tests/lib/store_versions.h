@@ -23,6 +23,13 @@ int sv_delete(struct sf *sf, uint64_t bucket, const char *key, const struct eng_
 int sv_extras(struct sf *sf, uint64_t bucket, const char *key, const struct eng_version *version,
               const struct eng_extras_change *change);
 
+/* The row of an object, or of a version, of a drive that is not open. False: it has none. */
+bool sv_object_row(const struct sf *sf, unsigned slot, uint64_t bucket, const char *key, struct sf_row *row);
+bool sv_version_row(const struct sf *sf, unsigned slot, uint64_t bucket, const char *key, const struct eng_version *version,
+                    struct sf_row *row);
+/* Its index has lost this row. */
+void sv_lose_row(const struct sf *sf, unsigned slot, const struct sf_row *row);
+
 struct sv_entry {
         char key[ENG_KEY_MAX];
         size_t key_len;

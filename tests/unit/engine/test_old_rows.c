@@ -74,27 +74,6 @@ static void put_others(struct sf *sf, uint64_t bucket)
         }
 }
 
-static bool object_row(const struct sf *sf, unsigned slot, uint64_t bucket, struct sf_row *row)
-{
-        eng_name_object(&row->name, bucket, KEY, strlen(KEY));
-        return sf_get_row(sf, slot, row);
-}
-
-static bool version_row(const struct sf *sf, unsigned slot, uint64_t bucket, const struct eng_version *version, struct sf_row *row)
-{
-        eng_name_version(&row->name, bucket, KEY, strlen(KEY), version->number);
-        return sf_get_row(sf, slot, row);
-}
-
-static void lose_row(const struct sf *sf, unsigned slot, const struct sf_row *row)
-{
-        static struct sf_row gone;
-
-        gone.name = row->name;
-        gone.len = 0;
-        sf_put_row(sf, slot, &gone);
-}
-
 /* A member that does not know of a hold does not let the version go. */
 static void test_a_hold_that_one_member_has_not(void **state)
 {
@@ -112,7 +91,7 @@ static void test_a_hold_that_one_member_has_not(void **state)
                 put_others(&sf, bucket);
                 v1 = put(&sf, bucket, KEY, 1);
                 sf_close(&sf);
-                assert_true(version_row(&sf, slot, bucket, &v1, &old));
+                assert_true(sv_version_row(&sf, slot, bucket, KEY, &v1, &old));
                 again(&sf, NULL);
                 assert_int_equal(sv_extras(&sf, bucket, KEY, &v1, &hold), 0);
                 sf_close(&sf);
@@ -139,7 +118,7 @@ static void test_a_retention_that_one_member_has_not(void **state)
                 put_others(&sf, bucket);
                 v1 = put(&sf, bucket, KEY, 1);
                 sf_close(&sf);
-                assert_true(version_row(&sf, slot, bucket, &v1, &old));
+                assert_true(sv_version_row(&sf, slot, bucket, KEY, &v1, &old));
                 again(&sf, NULL);
                 keep.extras.retention.until_ms = lp_wall_ms() + 1000000;
                 assert_int_equal(sv_extras(&sf, bucket, KEY, &v1, &keep), 0);
@@ -165,7 +144,7 @@ static void test_catching_up_with_the_newest(void **state)
                 begin(&sf, 2, &bucket, NULL);
                 put(&sf, bucket, KEY, 1);
                 sf_close(&sf);
-                assert_true(object_row(&sf, slot, bucket, &old));
+                assert_true(sv_object_row(&sf, slot, bucket, KEY, &old));
                 so_move(&sf, 2, true);
                 assert_int_equal(sf_open(&sf, false), 0);
                 assert_true(sf_wait_health(&sf, so_can_read, NULL, 30));
@@ -176,8 +155,8 @@ static void test_catching_up_with_the_newest(void **state)
                 again(&sf, NULL);
                 assert_true(sf_wait_health(&sf, so_whole, NULL, 30));
                 sf_close(&sf);
-                assert_true(object_row(&sf, 2, bucket, &row));
-                assert_true(object_row(&sf, 1 - slot, bucket, &old));
+                assert_true(sv_object_row(&sf, 2, bucket, KEY, &row));
+                assert_true(sv_object_row(&sf, 1 - slot, bucket, KEY, &old));
                 assert_memory_equal(row.value + offsetof(struct fmt_value, id), old.value + offsetof(struct fmt_value, id), FMT_ID);
                 again(&sf, NULL);
                 assert_int_equal(sf_get(&sf, 0, bucket, KEY, 2, SMALL), 0);
@@ -202,7 +181,7 @@ static void test_an_old_head_does_not_hide_the_key(void **state)
                 put(&sf, bucket, KEY, 1);
                 v2 = put(&sf, bucket, KEY, 2);
                 sf_close(&sf);
-                assert_true(object_row(&sf, slot, bucket, &old));
+                assert_true(sv_object_row(&sf, slot, bucket, KEY, &old));
                 again(&sf, NULL);
                 assert_int_equal(sv_delete(&sf, bucket, KEY, &v2, &deleted), 0);
                 sf_close(&sf);
@@ -263,10 +242,10 @@ static void test_a_head_that_most_have_lost(void **state)
                 v1 = put(&sf, bucket, KEY, 1);
                 put(&sf, bucket, KEY, 2);
                 sf_close(&sf);
-                assert_true(object_row(&sf, slot, bucket, &row));
+                assert_true(sv_object_row(&sf, slot, bucket, KEY, &row));
                 for (i = 0; i < 3; i++)
                         if (i != slot)
-                                lose_row(&sf, i, &row);
+                                sv_lose_row(&sf, i, &row);
                 again(&sf, NULL);
                 assert_true(sf_wait_health(&sf, so_whole, NULL, 30));
                 so_verify(&sf, &report);
@@ -274,7 +253,7 @@ static void test_a_head_that_most_have_lost(void **state)
                 assert_int_equal(sf_get_version(&sf, bucket, KEY, &v1, 1, SMALL), 0);
                 sf_close(&sf);
                 for (i = 0; i < 3; i++)
-                        assert_true(object_row(&sf, i, bucket, &row));
+                        assert_true(sv_object_row(&sf, i, bucket, KEY, &row));
                 sf_remove(&sf);
         }
 }
@@ -293,8 +272,8 @@ static void test_a_bucket_that_seems_empty(void **state)
                 begin(&sf, 1, &bucket, NULL);
                 put(&sf, bucket, KEY, 1);
                 sf_close(&sf);
-                assert_true(object_row(&sf, slot, bucket, &row));
-                lose_row(&sf, slot, &row);
+                assert_true(sv_object_row(&sf, slot, bucket, KEY, &row));
+                sv_lose_row(&sf, slot, &row);
                 again(&sf, NULL);
                 assert_int_equal(sf_bucket_delete(&sf, "bucket"), -EBUSY);
                 assert_true(sf_wait_health(&sf, so_whole, NULL, 30));
@@ -339,7 +318,7 @@ static void test_a_copy_whose_bytes_are_damaged(void **state)
                 begin(&sf, 1, &bucket, NULL);
                 put(&sf, bucket, KEY, 1);
                 sf_close(&sf);
-                assert_true(object_row(&sf, slot, bucket, &row));
+                assert_true(sv_object_row(&sf, slot, bucket, KEY, &row));
                 count_up(&row);
                 spoil_bytes(&sf, slot, &row);
                 again(&sf, NULL);
@@ -363,7 +342,7 @@ static void test_catching_up_with_what_is_outvoted(void **state)
                 begin(&sf, 3, &bucket, NULL);
                 put(&sf, bucket, KEY, 1);
                 sf_close(&sf);
-                assert_true(object_row(&sf, slot, bucket, &old));
+                assert_true(sv_object_row(&sf, slot, bucket, KEY, &old));
                 so_move(&sf, 3, true);
                 assert_int_equal(sf_open(&sf, false), 0);
                 assert_true(sf_wait_health(&sf, so_can_read, NULL, 30));
@@ -397,7 +376,7 @@ static void test_a_hold_that_cannot_be_read(void **state)
                 put_others(&sf, bucket);
                 v1 = put(&sf, bucket, KEY, 1);
                 sf_close(&sf);
-                assert_true(version_row(&sf, slot, bucket, &v1, &old));
+                assert_true(sv_version_row(&sf, slot, bucket, KEY, &v1, &old));
                 again(&sf, NULL);
                 assert_int_equal(sv_extras(&sf, bucket, KEY, &v1, &hold), 0);
                 sf_close(&sf);
@@ -406,7 +385,7 @@ static void test_a_hold_that_cannot_be_read(void **state)
                 assert_int_equal(sv_delete(&sf, bucket, KEY, &v1, &deleted), -EHOSTDOWN);
                 sf_close(&sf);
                 sf_put_row(&sf, slot, &old);
-                assert_true(version_row(&sf, 1 - slot, bucket, &v1, &row));
+                assert_true(sv_version_row(&sf, 1 - slot, bucket, KEY, &v1, &row));
                 spoil_bytes(&sf, 1 - slot, &row);
                 again(&sf, NULL);
                 assert_true(sf_wait_health(&sf, so_whole, NULL, 60));
@@ -431,8 +410,8 @@ static void test_a_bucket_that_cannot_be_looked_into(void **state)
                 begin(&sf, 1, &bucket, NULL);
                 put(&sf, bucket, KEY, 1);
                 sf_close(&sf);
-                assert_true(object_row(&sf, slot, bucket, &row));
-                lose_row(&sf, slot, &row);
+                assert_true(sv_object_row(&sf, slot, bucket, KEY, &row));
+                sv_lose_row(&sf, slot, &row);
                 again(&sf, faults[slot]);
                 assert_int_equal(sf_bucket_delete(&sf, "bucket"), -EAGAIN);
                 end(&sf);
@@ -458,7 +437,7 @@ static void test_a_bucket_with_what_is_outvoted(void **state)
                 begin(&sf, 2, &bucket, NULL);
                 put(&sf, bucket, KEY, 1);
                 sf_close(&sf);
-                assert_true(object_row(&sf, slot, bucket, &old));
+                assert_true(sv_object_row(&sf, slot, bucket, KEY, &old));
                 again(&sf, NULL);
                 assert_int_equal(sf_delete(&sf, 0, bucket, KEY, &existed), 0);
                 sf_close(&sf);

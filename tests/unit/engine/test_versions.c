@@ -106,28 +106,6 @@ static void assert_listed(struct sf *sf, uint64_t bucket, const char *expected)
 
 /* ---- rows of a drive that is not open -------------------------------------------------------- */
 
-static bool head_row(const struct sf *sf, unsigned slot, uint64_t bucket, const char *key, struct sf_row *row)
-{
-        eng_name_object(&row->name, bucket, key, strlen(key));
-        return sf_get_row(sf, slot, row);
-}
-
-static bool version_row(const struct sf *sf, unsigned slot, uint64_t bucket, const char *key,
-                        const struct eng_version *version, struct sf_row *row)
-{
-        eng_name_version(&row->name, bucket, key, strlen(key), version->number);
-        return sf_get_row(sf, slot, row);
-}
-
-static void lose_row(const struct sf *sf, unsigned slot, const struct sf_row *row)
-{
-        static struct sf_row gone;
-
-        gone.name = row->name;
-        gone.len = 0;
-        sf_put_row(sf, slot, &gone);
-}
-
 /* No member can read it any more. */
 static void spoil_row(const struct sf *sf, struct sf_row *row)
 {
@@ -324,10 +302,10 @@ static void test_a_bucket_with_markers_is_not_empty(void **state)
         v1 = put(&sf, bucket, "key", 1, SMALL);
         drop(&sf, bucket, "key", &marker.version);
         sf_close(&sf);
-        assert_true(head_row(&sf, 0, bucket, "key", &row));
-        lose_row(&sf, 0, &row); /* both members: a version without a head, which should not be */
-        lose_row(&sf, 1, &row);
-        assert_true(version_row(&sf, 0, bucket, "key", &v1, &row));
+        assert_true(sv_object_row(&sf, 0, bucket, "key", &row));
+        sv_lose_row(&sf, 0, &row); /* both members: a version without a head, which should not be */
+        sv_lose_row(&sf, 1, &row);
+        assert_true(sv_version_row(&sf, 0, bucket, "key", &v1, &row));
         again(&sf, bucket, ENG_VERSIONING_ENABLED);
         assert_int_equal(sf_bucket_delete(&sf, "bucket"), -EBUSY);
         end(&sf);
@@ -368,8 +346,8 @@ static void test_the_next_version_is_asked_of_two(void **state)
                 v2 = put(&sf, bucket, "key", 2, SMALL);
                 v3 = put(&sf, bucket, "key", 3, SMALL);
                 sf_close(&sf);
-                assert_true(version_row(&sf, slot, bucket, "key", &v2, &row));
-                lose_row(&sf, slot, &row);
+                assert_true(sv_version_row(&sf, slot, bucket, "key", &v2, &row));
+                sv_lose_row(&sf, slot, &row);
                 again(&sf, bucket, ENG_VERSIONING_ENABLED);
                 assert_true(drop(&sf, bucket, "key", &v3).existed);
                 assert_int_equal(sf_get_version(&sf, bucket, "key", NULL, 2, SMALL), 0);
@@ -395,7 +373,7 @@ static void test_an_old_head_is_noticed(void **state)
         v2 = put(&sf, bucket, "key", 2, SMALL);
         sf_close(&sf);
         for (slot = 0; slot < 2; slot++)
-                assert_true(head_row(&sf, slot, bucket, "key", &old[slot]));
+                assert_true(sv_object_row(&sf, slot, bucket, "key", &old[slot]));
         again(&sf, bucket, ENG_VERSIONING_ENABLED);
         put(&sf, bucket, "key", 3, LARGE);
         sf_close(&sf);
@@ -429,7 +407,7 @@ static void test_heads_are_asked_of_two(void **state)
                 sv_versioning(&sf, bucket, ENG_VERSIONING_ENABLED);
                 put(&sf, bucket, "key", 2, SMALL);
                 sf_close(&sf);
-                assert_true(head_row(&sf, slot, bucket, "key", &old));
+                assert_true(sv_object_row(&sf, slot, bucket, "key", &old));
                 again(&sf, bucket, ENG_VERSIONING_ENABLED);
                 assert_true(drop(&sf, bucket, "key", &null_version).existed);
                 sf_close(&sf);
@@ -457,7 +435,7 @@ static void test_the_head_decides_a_tie(void **state)
                 put(&sf, bucket, "key", 1, SMALL);
                 v2 = put(&sf, bucket, "key", 2, LARGE);
                 sf_close(&sf);
-                assert_true(version_row(&sf, slot, bucket, "key", &v2, &row));
+                assert_true(sv_version_row(&sf, slot, bucket, "key", &v2, &row));
                 again(&sf, bucket, ENG_VERSIONING_ENABLED);
                 drop(&sf, bucket, "key", &v2);
                 sf_close(&sf);
@@ -467,7 +445,7 @@ static void test_the_head_decides_a_tie(void **state)
                 assert_listed(&sf, bucket, "*1 ");
                 assert_int_equal(sf_get_version(&sf, bucket, "key", &v2, 2, LARGE), -ENOENT);
                 sf_close(&sf);
-                assert_false(version_row(&sf, slot, bucket, "key", &v2, &row));
+                assert_false(sv_version_row(&sf, slot, bucket, "key", &v2, &row));
                 sf_remove(&sf);
         }
 }
@@ -488,13 +466,13 @@ static void test_a_version_is_given_back(void **state)
                 v1 = put(&sf, bucket, "key", 1, SMALL);
                 put(&sf, bucket, "key", 2, LARGE);
                 sf_close(&sf);
-                assert_true(version_row(&sf, slot, bucket, "key", &v1, &row));
-                lose_row(&sf, slot, &row);
+                assert_true(sv_version_row(&sf, slot, bucket, "key", &v1, &row));
+                sv_lose_row(&sf, slot, &row);
                 again(&sf, bucket, ENG_VERSIONING_ENABLED);
                 verify(&sf);
                 assert_int_equal(sf_get_version(&sf, bucket, "key", &v1, 1, SMALL), 0);
                 sf_close(&sf);
-                assert_true(version_row(&sf, slot, bucket, "key", &v1, &row));
+                assert_true(sv_version_row(&sf, slot, bucket, "key", &v1, &row));
                 sf_remove(&sf);
         }
 }
@@ -514,9 +492,9 @@ static void test_a_head_is_written_anew(void **state)
         v2 = put(&sf, bucket, "key", 2, SMALL);
         sf_close(&sf);
         for (slot = 0; slot < 4 && lost < 2; slot++) {
-                if (!version_row(&sf, slot, bucket, "key", &v2, &row))
+                if (!sv_version_row(&sf, slot, bucket, "key", &v2, &row))
                         continue;
-                lose_row(&sf, slot, &row);
+                sv_lose_row(&sf, slot, &row);
                 lost++;
         }
         again(&sf, bucket, ENG_VERSIONING_ENABLED);
@@ -540,17 +518,17 @@ static void test_a_version_that_is_gone_is_deleted(void **state)
         v1 = put(&sf, bucket, "key", 1, SMALL);
         v2 = put(&sf, bucket, "key", 2, SMALL);
         sf_close(&sf);
-        assert_true(version_row(&sf, 0, bucket, "key", &v2, &row));
+        assert_true(sv_version_row(&sf, 0, bucket, "key", &v2, &row));
         for (slot = 0; slot < 2; slot++)
-                lose_row(&sf, slot, &row);
+                sv_lose_row(&sf, slot, &row);
         again(&sf, bucket, ENG_VERSIONING_ENABLED);
         assert_int_not_equal(sf_get_version(&sf, bucket, "key", NULL, 2, SMALL), 0);
         assert_false(drop(&sf, bucket, "key", &v2).existed);
         assert_int_equal(sf_get_version(&sf, bucket, "key", NULL, 1, SMALL), 0);
         sf_close(&sf);
-        assert_true(version_row(&sf, 0, bucket, "key", &v1, &row));
+        assert_true(sv_version_row(&sf, 0, bucket, "key", &v1, &row));
         for (slot = 0; slot < 2; slot++)
-                lose_row(&sf, slot, &row);
+                sv_lose_row(&sf, slot, &row);
         again(&sf, bucket, ENG_VERSIONING_ENABLED);
         drop(&sf, bucket, "key", &v1);
         assert_int_equal(sf_get_version(&sf, bucket, "key", NULL, 1, SMALL), -ENOENT);
@@ -574,7 +552,7 @@ static void test_an_unreadable_head(void **state)
         put(&sf, bucket, "key", 2, LARGE);
         put(&sf, bucket, "key", 3, SMALL);
         sf_close(&sf);
-        assert_true(head_row(&sf, 0, bucket, "key", &row));
+        assert_true(sv_object_row(&sf, 0, bucket, "key", &row));
         spoil_row(&sf, &row);
         again(&sf, bucket, ENG_VERSIONING_ENABLED);
         assert_int_equal(sf_get_version(&sf, bucket, "key", NULL, 3, SMALL), -EIO);
@@ -600,9 +578,9 @@ static void test_an_unreadable_object(void **state)
         put(&sf, bucket, "a", 1, SMALL);
         put(&sf, bucket, "b", 2, SMALL);
         sf_close(&sf);
-        assert_true(head_row(&sf, 0, bucket, "a", &row));
+        assert_true(sv_object_row(&sf, 0, bucket, "a", &row));
         spoil_row(&sf, &row);
-        assert_true(head_row(&sf, 0, bucket, "b", &row));
+        assert_true(sv_object_row(&sf, 0, bucket, "b", &row));
         spoil_row(&sf, &row);
         again(&sf, bucket, ENG_VERSIONING_ENABLED);
         sv_rules(&sf, bucket, &locked);
@@ -691,7 +669,7 @@ static void test_a_full_store(void **state)
         assert_int_equal(sv_delete(&sf, bucket, "key", &v1, &deleted), 0);
         assert_listed(&sf, bucket, "*2n ");
         sf_close(&sf);
-        assert_true(head_row(&sf, 0, bucket, "plain", &row)); /* nor has it been converted */
+        assert_true(sv_object_row(&sf, 0, bucket, "plain", &row)); /* nor has it been converted */
         memcpy(&found, row.value, sizeof(found));
         assert_int_equal(found.state, 0);
         sf_remove(&sf);
