@@ -138,7 +138,7 @@ static bool due_begin(struct lifecycle_due *due)
 
 void gw_lifecycle_act(struct gw_lifecycle *run)
 {
-        while (run->next < run->count && run->under_way < LIFECYCLE_AT_ONCE && gw_lifecycle_may(run) &&
+        while (run->next < run->count && run->under_way < run->at_once && gw_lifecycle_may(run) &&
                gw_lifecycle_rules_hold(run)) {
                 run->under_way++;
                 if (!due_begin(&run->due[run->next++]))

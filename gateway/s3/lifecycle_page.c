@@ -229,6 +229,29 @@ static void lifecycle_uploads_listed(void *arg, int rv, const struct eng_upload_
         page_looked_at(run, more && count > 0);
 }
 
+/* Requests, and entries of batches, that clients have sent so far. */
+static uint64_t requests_so_far(const struct gw_gateway *gw)
+{
+        uint64_t sum = 0;
+
+        for (unsigned i = 0; i < gw->loop_count; i++) {
+                const struct gw_loop_stats *stats = &gw->loops[i].stats;
+
+                sum += gw_counted(&stats->requests_total);
+                for (unsigned way = 0; way < GW_ENTRY_WAYS; way++)
+                        sum += gw_counted(&stats->entries[way][0]);
+        }
+        return sum;
+}
+
+static void page_yields(struct gw_lifecycle *run)
+{
+        uint64_t requests = requests_so_far(run->gw);
+
+        run->at_once = requests == run->requests_seen ? LIFECYCLE_AT_ONCE : LIFECYCLE_BESIDE;
+        run->requests_seen = requests;
+}
+
 static void page_ask(struct gw_lifecycle *run)
 {
         const struct lifecycle_cursor *at = &run->at;
@@ -240,6 +263,7 @@ static void page_ask(struct gw_lifecycle *run)
         run->count = run->next = 0;
         run->keys_len = 0;
         run->page_began = lp_now(run->loop);
+        page_yields(run);
         run->under_way++;
         if (at->listing == LIFECYCLE_VERSIONS)
                 eng_version_list(run->gw->store, &params, at->inside ? &at->version : NULL, lifecycle_versions_listed, run);

@@ -17,6 +17,7 @@
 
 #define LIFECYCLE_PAGE    1000u
 #define LIFECYCLE_AT_ONCE 32u
+#define LIFECYCLE_BESIDE  8u /* where clients have sent requests since the page before */
 
 /* One thing of a page that is due, or may be. owner: its run */
 struct lifecycle_due {
@@ -78,6 +79,8 @@ struct gw_lifecycle {
         struct lifecycle_cursor at;
         /* the page */
         uint64_t page_began;            /* lp_now() */
+        uint64_t requests_seen;         /* of clients, when the page was asked for */
+        unsigned at_once;               /* changes of it under way at most */
         unsigned tries;                 /* that failed */
         bool more;
         unsigned count, next, under_way;

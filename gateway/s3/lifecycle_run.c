@@ -4,7 +4,8 @@
  *
  * All on the gateway's first loop. A pass goes through buckets in order of name, through the
  * prefixes that their rules name, page by page; of a page at most LIFECYCLE_AT_ONCE changes are
- * under way (I9). After each page it rests as long as the page took, so clients have half of the
+ * under way (I9), and LIFECYCLE_BESIDE where clients send requests meanwhile, which would wait
+ * behind the others. After each page it rests as long as the page took, so clients have half of the
  * loop and of the drives at least. A pass begins an hour after the last has ended.
  *
  * Nothing is deleted on what a listing said alone: a deletion names the version, its place among
