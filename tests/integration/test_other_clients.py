@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.test_tools import aws, rclone  # noqa: F401: fixtures
+from tests.integration.test_tools import aws, aws_environment, rclone  # noqa: F401: fixtures
 from tests.integration.test_versions import body, listed, put, versioned  # noqa: F401: a fixture
 from tests.support.recording import lacks, replay
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import checksums
+from tests.support.aws_cli import AwsCli
 from tests.support.daemon import PATIENCE
 from tests.support.expect import keys_of, read
 
@@ -36,12 +37,16 @@ def base_environment(home):
 
 
 @pytest.fixture
-def aws(store, tmp_path):
-    env = {**base_environment(tmp_path), "AWS_ACCESS_KEY_ID": store.access_key, "AWS_SECRET_ACCESS_KEY": store.secret_key,
-           "AWS_DEFAULT_REGION": "us-east-1", "AWS_ENDPOINT_URL": store.endpoint, "AWS_MAX_ATTEMPTS": "1",
-           "AWS_EC2_METADATA_DISABLED": "true", "AWS_CONFIG_FILE": str(tmp_path / "aws-config")}
+def aws_environment(store, tmp_path):
     (tmp_path / "aws-config").write_text("[default]\ns3 =\n    signature_version = s3v4\n")  # of presigned URLs
-    return Tool(str(AWS), [], env)
+    return {**base_environment(tmp_path), "AWS_ACCESS_KEY_ID": store.access_key, "AWS_SECRET_ACCESS_KEY": store.secret_key,
+            "AWS_DEFAULT_REGION": "us-east-1", "AWS_ENDPOINT_URL": store.endpoint, "AWS_MAX_ATTEMPTS": "1",
+            "AWS_EC2_METADATA_DISABLED": "true", "AWS_CONFIG_FILE": str(tmp_path / "aws-config")}
+
+
+@pytest.fixture
+def aws(aws_environment, tmp_path):
+    return AwsCli(aws_environment, tmp_path)
 
 
 @pytest.fixture
@@ -92,6 +97,14 @@ def same(one, two, skip=()):
 
 
 # ---- awscli -------------------------------------------------------------------------------------------------
+
+
+def test_aws_itself(aws_environment, bucket):
+    """The program as it is started; the other tests take its commands from one that has started already."""
+    aws = Tool(str(AWS), [], aws_environment)
+    aws("s3", "cp", "-", f"s3://{bucket}/k", stdin=b"hello")
+    assert aws("s3", "cp", f"s3://{bucket}/k", "-") == b"hello"
+    aws("s3", "ls", "s3://there-is-no-such-bucket", fails=True)
 
 
 @pytest.mark.slow
