@@ -15,11 +15,12 @@ endif
 
 # ---- what is built --------------------------------------------------------------------------------------------
 # A folder may include include/*.h and its own headers, nothing else (tools/layers.py checks it).
-FOLDERS := ec loop s3 rdma engine gateway server client load cli
-LIBS_IN_LINK_ORDER := server gateway engine cli load client s3 rdma loop ec
+FOLDERS := ec loop s3 access rdma engine gateway server client load cli
+LIBS_IN_LINK_ORDER := server gateway engine cli load client access s3 rdma loop ec
 SRC_ec := $(wildcard ec/*.c)
 SRC_loop := $(wildcard loop/*.c)
 SRC_s3 := $(wildcard s3/*.c)
+SRC_access := $(wildcard access/*.c)
 SRC_rdma := $(wildcard rdma/*.c)
 SRC_engine := $(wildcard engine/*/*.c) third_party/lmdb/mdb.c third_party/lmdb/midl.c
 SRC_gateway := $(wildcard gateway/*/*.c)
