@@ -80,7 +80,7 @@ FIXTURE void expect_refusal(enum acc_kind kind, const char *text, const char *me
         assert_null(policy);
         if (strcmp(error.message, message) != 0 || (where != NULL && strcmp(error.where, where) != 0))
                 fail_msg("%s\nis refused with \"%s\" (%s), not \"%s\" (%s)", text, error.message, error.where, message,
-                         where);
+                         where != NULL ? where : "anywhere");
         heap_free(json);
 }
 
