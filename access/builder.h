@@ -63,6 +63,10 @@ struct acc_builder {
         struct acc_policy *policy;
         struct s3_str bucket;
         bool variables; /* the version of the language has them */
+        /* Of the actions of this statement, in a bucket policy: what all of them apply to, and whether one applies to
+         * neither buckets nor objects. */
+        unsigned all_on;
+        bool one_on_none;
         struct acc_error *error;
         /* Where in the text the compiler is, for errors. */
         size_t statement; /* or ACC_NOWHERE */

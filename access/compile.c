@@ -119,7 +119,7 @@ static int build_document(struct acc_builder *builder, json_t *root)
 /* Reads the JSON and builds the policy from it. */
 static int build_text(struct acc_builder *builder, struct s3_str text)
 {
-        json_error_t json_error;
+        json_error_t json_error = {.text = ""}; /* jansson leaves it so if it runs out of memory */
         json_t *root;
         int rv = check_text_length(builder, text);
 
@@ -131,7 +131,7 @@ static int build_text(struct acc_builder *builder, struct s3_str text)
                 return acc_refuse(builder, ACC_REFUSE_DEEP, S3_STR(""));
         root = json_loadb(text.data, text.len, JSON_REJECT_DUPLICATES, &json_error);
         if (root == NULL)
-                return json_error_code(&json_error) == json_error_out_of_memory
+                return json_error.text[0] == '\0' || json_error_code(&json_error) == json_error_out_of_memory
                                ? -ENOMEM
                                : acc_refuse(builder, ACC_REFUSE_JSON, S3_STR(""));
         rv = json_is_object(root) ? build_document(builder, root) : acc_refuse(builder, ACC_REFUSE_TYPE, S3_STR(""));

@@ -105,8 +105,9 @@ static int check_action(struct acc_builder *builder, struct s3_str action)
 
 static int build_action(struct acc_builder *builder, struct s3_str action, struct acc_pattern *out)
 {
-        struct s3_str kept;
         int rv = check_action(builder, action);
+        struct s3_str kept;
+        unsigned on;
 
         if (rv != 0)
                 return rv;
@@ -115,9 +116,12 @@ static int build_action(struct acc_builder *builder, struct s3_str action, struc
         for (size_t i = 0; i < kept.len; i++)
                 ((char *)(uintptr_t)kept.data)[i] = acc_lower(kept.data[i]);
         rv = acc_pattern_read(builder->policy, kept, true, false, out);
-        if (rv == 0 && builder->policy->kind == ACC_BUCKET && acc_s3_actions(out) == 0)
-                return acc_refuse(builder, ACC_REFUSE_ACTION, action);
-        return rv;
+        if (rv != 0 || builder->policy->kind != ACC_BUCKET)
+                return rv;
+        on = acc_s3_actions(out);
+        builder->all_on &= on;
+        builder->one_on_none |= (on & (ACC_ON_BUCKET | ACC_ON_OBJECT)) == 0;
+        return on != 0 ? 0 : acc_refuse(builder, ACC_REFUSE_ACTION, action);
 }
 
 int acc_build_actions(struct acc_builder *builder, json_t *json, struct acc_statement *out)
@@ -126,6 +130,8 @@ int acc_build_actions(struct acc_builder *builder, json_t *json, struct acc_stat
         struct acc_pattern *patterns;
 
         builder->element = out->not_action ? "NotAction" : "Action";
+        builder->all_on = ~0u;
+        builder->one_on_none = false;
         if (count == 0)
                 return acc_refuse(builder, ACC_REFUSE_NO_ACTION, S3_STR(""));
         patterns = count <= UINT16_MAX ? acc_room(builder->policy, count, sizeof(*patterns)) : NULL;
@@ -149,13 +155,14 @@ int acc_build_actions(struct acc_builder *builder, json_t *json, struct acc_stat
 /* Each action of a bucket policy must apply to a resource of its statement. */
 static int check_actions_apply(struct acc_builder *builder, const struct acc_statement *statement, unsigned on)
 {
+        bool applies = (builder->all_on & on) != 0;
+
         if (builder->policy->kind != ACC_BUCKET || statement->not_action || statement->not_resource)
                 return 0;
         builder->element = "Action";
-        for (size_t i = 0; i < statement->actions; i++)
-                if ((acc_s3_actions(&statement->action[i]) & on) == 0)
-                        return acc_refuse(builder, ACC_REFUSE_MISMATCH, S3_STR(""));
-        return 0;
+        if (on == (ACC_ON_BUCKET | ACC_ON_OBJECT))
+                applies = !builder->one_on_none;
+        return applies ? 0 : acc_refuse(builder, ACC_REFUSE_MISMATCH, S3_STR(""));
 }
 
 /* Are the elements there that this kind of policy needs, and no others? */

@@ -130,8 +130,9 @@ unsigned acc_s3_actions(const struct acc_pattern *pattern)
 {
         unsigned on = 0;
 
-        for (size_t i = 0; i < LENGTH(known_actions); i++)
-                if (acc_pattern_match(NULL, pattern, known_actions[i].name, false) == ACC_MATCH_YES)
+        for (size_t i = 0; i < LENGTH(known_actions) && on != (ACC_ON_ACCOUNT | ACC_ON_BUCKET | ACC_ON_OBJECT); i++)
+                if ((on & known_actions[i].on) == 0 &&
+                    acc_pattern_match(NULL, pattern, known_actions[i].name, false) == ACC_MATCH_YES)
                         on |= known_actions[i].on;
         return on;
 }
