@@ -2,8 +2,8 @@
  * Finds the pieces between two stars of a pattern in a text: the part of matching that could take
  * quadratic time with question marks. Called by pattern_match.c; pure.
  *
- * It is Shift-And: one bit for each position of the block says whether the block up to there ends at
- * the byte that was read last. Blocks longer than 64 positions are gone through 64 at a time; a bit
+ * It is Shift-And: one bit for each position of the block says whether the block up to there ends
+ * at the byte that was read last. Blocks longer than 64 positions are gone through 64 at a time; a bit
  * for each byte of the text carries over from one such column to the next. So a search takes one
  * step for each byte of the text and each 64 positions, whatever the texts are (A6).
  */

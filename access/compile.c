@@ -60,7 +60,9 @@ static int check_sids(struct acc_builder *builder, const struct acc_statement *s
         return 0;
 }
 
-/* Every statement takes more than 40 bytes of a text of at most ACC_RAW_MAX, if it is well-formed. */
+/*
+ * Every statement takes more than 40 bytes of a text of at most ACC_RAW_MAX, if it is well-formed.
+ */
 #define STATEMENTS_MAX (ACC_BUCKET_BYTES / 40)
 
 static int build_statements(struct acc_builder *builder, json_t *json)

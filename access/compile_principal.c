@@ -17,7 +17,10 @@ static bool is_account(struct s3_str text)
         return text.len == ACCOUNT_DIGITS;
 }
 
-/* Are all characters those of ARNs of users, roles and sessions: no wildcard, no variable, no space? */
+/*
+ * Are all characters those of ARNs of users, roles and sessions: no wildcard, no variable, no
+ * space?
+ */
 static bool is_plain(struct s3_str text)
 {
         for (size_t i = 0; i < text.len; i++)

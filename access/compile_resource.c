@@ -18,7 +18,9 @@ struct unit {
         char c;
 };
 
-/* The beginning of a pattern, a unit for each character; a variable may be anything, like a star. */
+/*
+ * The beginning of a pattern, a unit for each character; a variable may be anything, like a star.
+ */
 struct units {
         struct unit unit[UNITS_MAX];
         size_t count;

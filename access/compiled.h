@@ -25,7 +25,9 @@ struct acc_piece {
         const struct acc_key *key;
 };
 
-/* A text with wildcards and variables. No two stars follow each other. No pieces: the empty text. */
+/*
+ * A text with wildcards and variables. No two stars follow each other. No pieces: the empty text.
+ */
 struct acc_pattern {
         const struct acc_piece *pieces;
         uint16_t count;
@@ -37,7 +39,8 @@ struct acc_pattern {
 
 /* An ARN whose parts are matched one by one (A5). */
 struct acc_arn {
-        bool any; /* it is "*" */
+        bool any;           /* it is "*" */
+        struct s3_str head; /* the first five parts with their colons, if they are plain text; else absent */
         struct acc_pattern parts[ACC_ARN_PARTS];
 };
 
@@ -179,14 +182,19 @@ struct acc_eval {
 
 void acc_eval_init(struct acc_eval *eval, const struct acc_request *request);
 struct acc_result acc_eval_policy(const struct acc_eval *eval, const struct acc_policy *policy);
-/* Values of a key, from the principal or the caller; room: for one value. Absent, or none: false. */
+/*
+ * Values of a key, from the principal or the caller; room: for one value. Absent, or none: false.
+ */
 bool acc_key_values(const struct acc_request *request, const struct acc_key *key, struct s3_str *room,
                     struct acc_values *out);
 
 /* How a match came out. */
 enum acc_match { ACC_MATCH_NO, ACC_MATCH_YES, ACC_MATCH_UNKNOWN /* a variable has no single value (A8) */ };
 
-/* Matches in time linear in the text for each 64 characters of the pattern (A6). request may be NULL. */
+/*
+ * Matches in time linear in the text for each 64 characters of the pattern (A6). request may be
+ * NULL.
+ */
 enum acc_match acc_pattern_match(const struct acc_request *request, const struct acc_pattern *pattern,
                                  struct s3_str text, bool nocase);
 enum acc_match acc_arn_match(const struct acc_request *request, const struct acc_arn *arn,

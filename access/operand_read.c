@@ -89,7 +89,10 @@ int acc_number_read(struct s3_str text, acc_number *out)
         return 0;
 }
 
-/* A shorter form of W3C's dates, made a whole one: "2026", "2026-11", "2026-11-26", "2026-11-26T10:00Z". */
+/*
+ * A shorter form of W3C's dates, made a whole one: "2026", "2026-11", "2026-11-26",
+ * "2026-11-26T10:00Z".
+ */
 static int date_short(struct s3_str text, int64_t *out)
 {
         static const char rest[] = "0000-01-01T00:00:00Z";

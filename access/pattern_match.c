@@ -1,9 +1,9 @@
 /*
  * Matches texts of a request with patterns. Called for each request; pure; rules A5 to A8.
  *
- * What stands before the first star and behind the last one is compared in place; the blocks between
- * stars are searched for from the left, which never misses a match. A block that is one text is
- * found by memmem(), which is linear; others by acc_block_find().
+ * What stands before the first star and behind the last one is compared in place; the blocks
+ * between stars are searched for from the left, which never misses a match. A block that is one text
+ * is found by memmem(), which is linear; others by acc_block_find().
  */
 #include "compiled.h"
 
@@ -157,9 +157,16 @@ enum acc_match acc_pattern_match(const struct acc_request *request, const struct
 enum acc_match acc_arn_match(const struct acc_request *request, const struct acc_arn *arn,
                              const struct s3_str parts[ACC_ARN_PARTS])
 {
+        unsigned part = 0;
+
         if (arn->any)
                 return ACC_MATCH_YES;
-        for (unsigned part = 0; part < ACC_ARN_PARTS; part++) {
+        if (arn->head.data != NULL) {
+                part = ACC_ARN_PARTS - 1;
+                if (!s3_str_eq((struct s3_str){parts[0].data, (size_t)(parts[part].data - parts[0].data)}, arn->head))
+                        return ACC_MATCH_NO;
+        }
+        for (; part < ACC_ARN_PARTS; part++) {
                 enum acc_match match = acc_pattern_match(request, &arn->parts[part], parts[part], false);
 
                 if (match != ACC_MATCH_YES)

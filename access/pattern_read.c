@@ -179,6 +179,23 @@ static size_t arn_part_end(struct s3_str text, size_t at, bool variables)
         return at;
 }
 
+/* Keeps the first five parts as one text, if they have neither wildcards nor variables. */
+static bool arn_head(struct acc_policy *policy, struct s3_str text, struct acc_arn *arn)
+{
+        struct s3_str parts[ACC_ARN_PARTS], head;
+
+        for (unsigned part = 0; part + 1 < ACC_ARN_PARTS; part++)
+                for (size_t i = 0; i < arn->parts[part].count; i++)
+                        if (arn->parts[part].pieces[i].kind != ACC_PIECE_TEXT)
+                                return true;
+        if (!acc_arn_split(text, parts))
+                return true;
+        head = (struct s3_str){text.data, (size_t)(parts[ACC_ARN_PARTS - 1].data - text.data)};
+        if (memchr(head.data, '$', head.len) != NULL) /* it may be an escaped wildcard */
+                return true;
+        return acc_keep(policy, head, &arn->head);
+}
+
 int acc_arn_read(struct acc_policy *policy, struct s3_str text, bool variables, bool padded, struct acc_arn *out)
 {
         size_t at = 0;
@@ -200,7 +217,7 @@ int acc_arn_read(struct acc_policy *policy, struct s3_str text, bool variables, 
                         return rv;
                 at = at <= text.len ? end + 1 : at;
         }
-        return 0;
+        return arn_head(policy, text, out) ? 0 : -ENOMEM;
 }
 
 bool acc_arn_split(struct s3_str text, struct s3_str parts[ACC_ARN_PARTS])

@@ -19,7 +19,10 @@ static const struct refusal_texts refusal_texts[] = {
 
 #define VALUE_SHOWN 64u
 
-/* Appends to a text that ends in NUL, and cuts what has no room. Only printable ASCII of `more` is taken. */
+/*
+ * Appends to a text that ends in NUL, and cuts what has no room. Only printable ASCII of `more` is
+ * taken.
+ */
 static void refusal_append(char *text, size_t size, const char *more, size_t len)
 {
         size_t used = strlen(text);

@@ -1,5 +1,5 @@
 /*
- * access.h - AWS's policy language: reads, checks and compiles policies, and decides requests by them.
+ * access.h - AWS's policy language: compiles policies, and decides requests by them.
  *
  * Pure: no I/O, no clock, no global state. Any thread may call it. A compiled policy never changes,
  * so that all loops may share one. docs/design/access.md has the rules (A1 and on) that code and
@@ -39,9 +39,10 @@ struct acc_error {
 struct acc_policy;
 
 /*
- * Compiles a policy. `bucket` is the bucket's name for ACC_BUCKET, and ignored else. *out belongs to
- * the caller, who frees it with acc_policy_free(); it keeps no pointer to `text`. Whether the
- * principals that it names exist is the caller's to check (acc_policy_principals()).
+ * Compiles a policy. `bucket` is the bucket's name for ACC_BUCKET, and ignored else. *out belongs
+ * to the caller, who frees it with acc_policy_free(); it keeps no pointer to `text`. Whether the
+ * principals that it names exist is the caller's to check (acc_policy_principals()). The longest
+ * texts take some milliseconds: too long for a loop that serves.
  * Errors: -EINVAL (malformed), -E2BIG (too long), both with *error filled; -ENOMEM.
  */
 int acc_policy_compile(struct s3_str text, enum acc_kind kind, struct s3_str bucket, struct acc_policy **out,
@@ -140,7 +141,10 @@ struct acc_result {
         size_t statement;     /* the one that decided; ACC_NO_STATEMENT if none did */
 };
 
-/* What one policy says about a request. The first Deny that applies decides, else the strongest Allow. */
+/*
+ * What one policy says about a request. The first Deny that applies decides, else the strongest
+ * Allow.
+ */
 struct acc_result acc_evaluate(const struct acc_policy *policy, const struct acc_request *request);
 
 /* ---- all policies of a request --------------------------------------------------------------- */
@@ -180,8 +184,8 @@ struct acc_verdict {
 /*
  * Decides a request as AWS's "Policy evaluation logic" has it:
  *  1. The root user of the account that owns a bucket may always read, set and delete its policy.
- *  2. A Deny that applies, in any policy, denies. Identity policies, boundaries and session policies
- *     do not apply to root, services and the anonymous.
+ *  2. A Deny that applies, in any policy, denies. Identity policies, boundaries and session
+ *     policies do not apply to root, services and the anonymous.
  *  3. Anonymous, services, web identities: only a resource policy (or ACL) can allow.
  *  4. In the account of the resource:
  *     a. root may do everything (but: assume no role);

@@ -1,7 +1,7 @@
 /*
  * policy.c - how long one core takes to decide a request by policies: a bucket policy and a user's
- * policy of 20 statements each, where the last one allows, and where one pattern after the other has
- * to be searched for. Prints nanoseconds a decision by name, a line each. usage: policy [SECONDS]
+ * policy of 20 statements each, where the last one allows, and where one pattern after the other
+ * has to be searched for; and to compile the longest bucket policies. Prints nanoseconds a decision by name, a line each. usage: policy [SECONDS]
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,7 +67,10 @@ static void measure(const char *name, const struct acc_policies *policies, const
         printf("%-40s %8.0f ns  %s\n", name, took * 1e9 / (double)rounds, allowed == rounds ? "allowed" : "denied");
 }
 
-/* The longest bucket policies, whose texts take most time to compile: an array of `item`s in a statement. */
+/*
+ * The longest bucket policies, whose texts take most time to compile: an array of `item`s in a
+ * statement.
+ */
 static void measure_compile(const char *name, const char *before, const char *item, const char *after, double seconds)
 {
         static char text[ACC_BUCKET_BYTES + 1];

@@ -1,5 +1,5 @@
 /*
- * access.c - tells the counters and the access log of a request that is over. On its loop; must not
+ * access_report.c - tells the counters and the access log of a request that is over. On its loop; must not
  * block, nor does what it calls.
  */
 #include "gateway/http/access_report.h"

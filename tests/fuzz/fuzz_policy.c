@@ -1,8 +1,8 @@
 /*
  * fuzz_policy.c - any text as a policy of each kind, and a request decided by it. The first byte
  * chooses the kind and the principal, the second the length of a value that every key has, which
- * follows; the rest is the policy. A policy that was compiled decides twice the same, and whatever a
- * Deny says, nothing is allowed against it.
+ * follows; the rest is the policy. A policy that was compiled decides twice the same, and whatever
+ * a Deny says, nothing is allowed against it.
  */
 #include <assert.h>
 #include <stdlib.h>

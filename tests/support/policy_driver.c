@@ -7,8 +7,8 @@
  *                  "kind": "managed" | "user" | "group" | "role" | "session" | "bucket" | "trust",
  *                  "policy": the policy as an object, or as a text}, ...],
  *    "bucket": the name for policies of kind bucket,
- *    "context": {"principal": {"kind": "anonymous" | "root" | "user" | "assumed-role" | "federated-user" |
- *                                      "web-identity" | "service",
+ *    "context": {"principal": {"kind": "anonymous" | "root" | "user" | "assumed-role" |
+ *                                      "federated-user" | "web-identity" | "service",
  *                              "account", "canonical_id", "arn", "parent_arn", "user_id", "name"},
  *                "action": "s3:GetObject", "resource": its ARN,
  *                "resource_account": the owner's 12 digits, "acl": 0 to 3 (enum acc_grant),
@@ -18,9 +18,11 @@
  *
  * The answer:
  *   {"decision": "allow" | "explicit-deny" | "implicit-deny", "source": "resource" and so on,
- *    "policy": number in its role, "statement": number or -1, "public": true or false (of the resource policy),
- *    "results": [{"effect": "allow" | "deny" | "none", "statement": number or -1, "grant": 0 to 3}, ...]}
- * or, if a policy is refused: {"refused": its number in the line, "message": text, "where": element}
+ *    "policy": number in its role, "statement": number or -1,
+ *    "public": true or false (of the resource policy),
+ *    "results": [{"effect": "allow" | "deny" | "none", "statement": number or -1,
+ *                 "grant": 0 to 3}, ...]}
+ * or, if a policy is refused: {"refused": its number, "message": text, "where": element}
  * or {"error": "bad line"}. Strings of the line may not contain NUL.
  */
 #include <jansson.h>
@@ -57,7 +59,10 @@ static struct s3_str member(const json_t *object, const char *name)
         return (struct s3_str){json_string_value(value), json_string_length(value)};
 }
 
-/* The place of a text in a list of names that ends with NULL; the first one if it is absent or unknown. */
+/*
+ * The place of a text in a list of names that ends with NULL; the first one if it is absent or
+ * unknown.
+ */
 static int chosen(struct s3_str text, const char *const *names)
 {
         for (int i = 0; names[i] != NULL; i++)
@@ -101,7 +106,10 @@ static void driven_keys(struct driven *driven, json_t *keys)
         }
 }
 
-/* Compiles one policy of the line and puts it where it belongs. Returns what to answer, NULL: go on. */
+/*
+ * Compiles one policy of the line and puts it where it belongs. Returns what to answer, NULL: go
+ * on.
+ */
 static json_t *driven_policy(struct driven *driven, const json_t *entry, struct s3_str bucket)
 {
         static const char *const roles[] = {"identity", "boundary", "session", "resource", NULL};

@@ -1,6 +1,6 @@
 /*
- * access_fixture.h - what the tests of access/ share: policies written with ' for " and ` for ', and
- * requests whose keys are a table.
+ * access_fixture.h - what the tests of access/ share: policies written with ' for " and ` for ',
+ * and requests whose keys are a table.
  */
 #ifndef MILLRACE_TEST_ACCESS_FIXTURE_H
 #define MILLRACE_TEST_ACCESS_FIXTURE_H

@@ -406,7 +406,9 @@ static void test_conditions_refused(void **state)
                          ",'Condition':{'StringEquals':{'accounts.google.com:aud':'a'},'DateLessThan':{}}}"));
 }
 
-/* Every prefix of a policy with everything in it is refused, and so is what a changed byte breaks. */
+/*
+ * Every prefix of a policy with everything in it is refused, and so is what a changed byte breaks.
+ */
 static void test_cut(void **state)
 {
         static const char whole[] =

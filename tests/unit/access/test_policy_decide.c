@@ -1,6 +1,6 @@
 /*
- * test_policy_decide.c - access/evaluate.c, names_match.c, decide.c: who is named, and all policies of
- * a request together; rules A1 to A3, A8, A11 to A13.
+ * test_policy_decide.c - access/evaluate.c, names_match.c, decide.c: who is named, and all policies
+ * of a request together; rules A1 to A3, A8, A11 to A13.
  */
 #include "tests/unit/access/access_fixture.h"
 

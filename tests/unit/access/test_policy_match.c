@@ -248,6 +248,8 @@ static void test_arns(void **state)
         /* AWS's example: a star does not reach into the next part. */
         assert_false(arn_like("arn:aws:someservice:*:111122223333:finance/*", finance));
         assert_true(arn_like("arn:aws:someservice:*:999999999999:store/*", finance));
+        assert_true(arn_like("arn:aws:${*}::a:b", "arn:aws:*::a:b"));
+        assert_false(arn_like("arn:aws:${*}::a:b", "arn:aws:${*}::a:b"));
         /* Missing parts of a resource are stars. */
         assert_true(arn_like("arn:aws:s3", "arn:aws:s3:::a"));
         assert_false(arn_like("arn:aws:s3", "arn:aws:iam::1:user/a"));
