@@ -15,11 +15,12 @@ endif
 
 # ---- what is built --------------------------------------------------------------------------------------------
 # A folder may include include/*.h and its own headers, nothing else (tools/layers.py checks it).
-FOLDERS := ec loop s3 rdma engine gateway server client load cli
-LIBS_IN_LINK_ORDER := server gateway engine cli load client s3 rdma loop ec
+FOLDERS := ec loop s3 access rdma engine gateway server client load cli
+LIBS_IN_LINK_ORDER := server gateway engine cli load client access s3 rdma loop ec
 SRC_ec := $(wildcard ec/*.c)
 SRC_loop := $(wildcard loop/*.c)
 SRC_s3 := $(wildcard s3/*.c)
+SRC_access := $(wildcard access/*.c)
 SRC_rdma := $(wildcard rdma/*.c)
 SRC_engine := $(wildcard engine/*/*.c) third_party/lmdb/mdb.c third_party/lmdb/midl.c
 SRC_gateway := $(wildcard gateway/*/*.c)
@@ -68,13 +69,14 @@ UNIT_BIN := $(patsubst tests/unit/%.c,$(O)/unit/%,$(UNIT_SRC))
 BENCH_BIN := $(patsubst bench/%.c,$(O)/bench/%,$(BENCH_SRC))
 MICRO_BIN := $(O)/bench/micro
 LIBMILLRACE := $(O)/lib/libmillrace.so $(O)/lib/libmillrace.a $(O)/lib/pkgconfig/millrace.pc
+POLICY_DRIVER := $(O)/policy_driver
 POWER_BIN := $(O)/power/cutfs $(O)/power/cutimg
 TESTLIB := $(if $(SRC_testlib),$(O)/lib/libtestlib.a) $(if $(SRC_fakerdma),$(O)/lib/libfakerdma.a)
 FAKE_RDMA := $(O)/libfakerdma.so $(O)/rdma_peer $(O)/rdma_target $(O)/rdma_stress
 SET_CLOCK := $(O)/libsetclock.so
 ALL_OBJ := $(foreach h,$(FOLDERS) testlib fakerdma,$(call obj,$(SRC_$(h)))) $(call obj,server/millraced_main.c cli/millrace_main.c) \
 	$(call obj,$(UNIT_SRC) $(BENCH_SRC) $(SRC_bulk) $(SRC_micro) $(FUZZ_SRC) $(SRC_sim) $(filter tests/sim/drive/%,$(SRC_simdrive)) $(POWER_SRC)) \
-	$(call obj,tests/rdma/rdma_peer.c tests/rdma/rdma_target.c tests/rdma/rdma_stress.c)
+	$(call obj,tests/rdma/rdma_peer.c tests/rdma/rdma_target.c tests/rdma/rdma_stress.c tests/support/policy_driver.c)
 
 # $(call remember,FILE,VARIABLE): FILE holds the value of VARIABLE and is written again when that has changed, so that what depends on FILE is
 # made again: a changed flag, and a source file that came or went. (cat, since $(file <) of make 4.3 now and then adds to what it read.)
@@ -194,6 +196,9 @@ $(O)/rdma_peer: $(call obj,tests/rdma/rdma_peer.c) $(LIBS) $(LINKED_WITH)
 	$(call link)
 $(O)/rdma_target: $(call obj,tests/rdma/rdma_target.c) $(LIBS) $(LINKED_WITH)
 	$(call link)
+# Decides what another evaluator of policies asks it, a line each.
+$(POLICY_DRIVER): $(call obj,tests/support/policy_driver.c) $(LIBS) $(LINKED_WITH)
+	$(call link)
 # What the client that was written from the protocol's page takes of libibverbs; nothing of the project is in it.
 $(O)/independent.so: tests/independent/independent_verbs.c $(COMPILED_WITH)
 	@mkdir -p $(@D)
@@ -209,7 +214,7 @@ $(O)/power/cutimg: $(call obj,tests/power/cutimg.c tests/power/cutmodel.c) $(LIN
 -include $(ALL_OBJ:.o=.d) $(LIBMILLRACE_OBJ:.o=.d)
 
 .PHONY: rdma-bin rdma-speed every-call sim simdrive sweep sim-bin fake-rdma unit-bin bench-bin power-bin power qemu mutate soak clean deps unit integration crash check check-rdma check-long demo run check-fresh wheel python format format-check tidy cov fuzz rot docs docs-site install help bench bench-full bench-rdma bench-versions micro pairs scale performance
-unit-bin: $(UNIT_BIN) $(FAKE_RDMA) $(SET_CLOCK) ## builds the unit tests
+unit-bin: $(UNIT_BIN) $(FAKE_RDMA) $(SET_CLOCK) $(POLICY_DRIVER) ## builds the unit tests
 bench-bin: $(BENCH_BIN) $(MICRO_BIN) ## builds the load generator and the programs of bench/limits/ and bench/micro/
 fake-rdma: $(FAKE_RDMA) $(SET_CLOCK) ## builds what integration tests stand on: the RDMA transport without hardware, a client for it, a clock to be set
 power-bin: $(POWER_BIN) ## builds the file system of the power-cut tests

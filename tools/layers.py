@@ -24,6 +24,7 @@ MAY_INCLUDE = {
     "ec": set(),
     "loop": set(),
     "s3": {"ec"},
+    "access": {"s3"},
     "rdma": {"loop"},
     "engine": {"ec", "loop"},
     "gateway": {"engine", "rdma", "ec", "loop", "s3"},
@@ -56,11 +57,11 @@ MODULES = {
 }
 # The programs, each as the folders that it is linked from.
 PROGRAMS = {
-    "millraced": ("server", "gateway", "engine", "rdma", "s3", "loop", "ec"),
+    "millraced": ("server", "gateway", "engine", "rdma", "access", "s3", "loop", "ec"),
     "millrace": ("cli", "load", "client", "rdma", "s3", "loop", "ec"),
 }
 # Folders whose files and static functions have names of their own. The others are still to be renamed: add each that is done.
-UNIQUE_NAMES = {"engine", "gateway", "server"}
+UNIQUE_NAMES = {"access", "engine", "gateway", "server"}
 STATIC = re.compile(r"^static\s+(?:__attribute__\(\([^)]*\)+\s*)?[\w\s]*?[\s*](\w+)\(", re.M)
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
 

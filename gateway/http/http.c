@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gateway/http/access.h"
+#include "gateway/http/access_report.h"
 #include "gateway/http/http_request.h"
 
 /*

@@ -1,8 +1,8 @@
 /*
- * access.c - tells the counters and the access log of a request that is over. On its loop; must not
+ * access_report.c - tells the counters and the access log of a request that is over. On its loop; must not
  * block, nor does what it calls.
  */
-#include "gateway/http/access.h"
+#include "gateway/http/access_report.h"
 
 #include "gateway/http/trace_context.h"
 

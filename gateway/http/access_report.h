@@ -1,8 +1,8 @@
 /*
- * access.h - one finished request to the counters and the access log.
+ * access_report.h - one finished request to the counters and the access log.
  */
-#ifndef GATEWAY_HTTP_ACCESS_H
-#define GATEWAY_HTTP_ACCESS_H
+#ifndef GATEWAY_HTTP_ACCESS_REPORT_H
+#define GATEWAY_HTTP_ACCESS_REPORT_H
 
 #include "gateway/http/http_request.h"
 
