@@ -55,8 +55,10 @@ static void sealer_tell(struct srv_sealer *sealer, const char *id)
         sealer->told = true;
         pthread_rwlock_unlock(&sealer->lock);
         if (!told)
-                srv_log(SRV_LOG_ERROR, "secrets of users are sealed with the key %s, which is not in %s: these users cannot sign "
-                        "requests until it is put back there", id, sealer->keys.where);
+                srv_log(SRV_LOG_ERROR,
+                        "secrets of users are sealed with the key %s, which is not in %s: these users cannot sign "
+                        "requests until it is put back there",
+                        id, sealer->keys.where);
 }
 
 /* The key that a text was sealed with. */
@@ -118,7 +120,8 @@ struct gw_sealer srv_sealer_of(struct srv_sealer *sealer)
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-int srv_sealer_open(struct srv_sealer *sealer, const struct srv_settings *settings, bool may_make, struct srv_error *error)
+int srv_sealer_open(struct srv_sealer *sealer, const struct srv_settings *settings, bool may_make,
+                    struct srv_error *error)
 {
         int rv;
 
@@ -133,7 +136,8 @@ int srv_sealer_open(struct srv_sealer *sealer, const struct srv_settings *settin
         if (rv == 0)
                 srv_log(SRV_LOG_ALWAYS, "new key in %s: back it up, apart from the drives", sealer->keys.where);
         else
-                srv_log(SRV_LOG_WARNING, "users cannot get access keys, since there is no key to seal them with: %s", error->text);
+                srv_log(SRV_LOG_WARNING, "users cannot get access keys, since there is no key to seal them with: %s",
+                        error->text);
         return 0;
 }
 

@@ -11,9 +11,9 @@
 
 /* Keys change on the main thread; any thread seals and opens. */
 struct srv_sealer {
-        pthread_rwlock_t lock;         /* keys, told */
-        struct srv_keys keys;          /* count 0: there is none */
-        bool told;                     /* that a key is missing */
+        pthread_rwlock_t lock; /* keys, told */
+        struct srv_keys keys;  /* count 0: there is none */
+        bool told;             /* that a key is missing */
 };
 
 /*
@@ -21,7 +21,8 @@ struct srv_sealer {
  * made: then nothing can be sealed, which is said. Errors: of a file that is there and cannot be used.
  * Main thread; blocking.
  */
-int srv_sealer_open(struct srv_sealer *sealer, const struct srv_settings *settings, bool may_make, struct srv_error *error);
+int srv_sealer_open(struct srv_sealer *sealer, const struct srv_settings *settings, bool may_make,
+                    struct srv_error *error);
 /* SIGHUP: takes the keys anew; those in use stay if that fails. */
 void srv_sealer_reload(struct srv_sealer *sealer, const struct srv_settings *settings);
 void srv_sealer_close(struct srv_sealer *sealer);

@@ -20,9 +20,9 @@
 
 /* owner: coordinator, but for chains, which every loop reads; watch: constant once the store is started */
 struct eng_entries {
-        uint64_t mask, factor;         /* random; odd */
+        uint64_t mask, factor; /* random; odd */
         unsigned count;
-        struct eng_text *retired;      /* by next: replaced in recovery */
+        struct eng_text *retired; /* by next: replaced in recovery */
         void (*changed)(void *arg, unsigned loop, uint64_t id, unsigned kind);
         void *arg;
         struct eng_text *_Atomic chains[CHAINS];

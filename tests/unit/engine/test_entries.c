@@ -24,7 +24,7 @@
 
 #define USER 128u
 #define LAST 255u
-#define ID 0x8000000000000001ull
+#define ID   0x8000000000000001ull
 
 static void open_whole(struct sf *sf, bool format)
 {
@@ -388,9 +388,9 @@ static void test_killed_and_lost(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_set_and_delete), cmocka_unit_test(test_same_number_as_bucket),
-                cmocka_unit_test(test_watch),          cmocka_unit_test(test_many),
-                cmocka_unit_test(test_members_differ), cmocka_unit_test(test_nobody_has_it),
+                cmocka_unit_test(test_set_and_delete),  cmocka_unit_test(test_same_number_as_bucket),
+                cmocka_unit_test(test_watch),           cmocka_unit_test(test_many),
+                cmocka_unit_test(test_members_differ),  cmocka_unit_test(test_nobody_has_it),
                 cmocka_unit_test(test_killed_and_lost),
         };
 

@@ -36,7 +36,8 @@ static int setup(void **state)
         snprintf(f->key_file, sizeof(f->key_file), "%s/key", f->folder);
         if (srv_settings_init(&f->settings) != 0)
                 return -1;
-        if (srv_settings_set(&f->settings, SRV_SETTING_key_file, SRV_FROM_FILE, f->key_file, "key_file", &f->error) != 0)
+        if (srv_settings_set(&f->settings, SRV_SETTING_key_file, SRV_FROM_FILE, f->key_file, "key_file", &f->error) !=
+            0)
                 return -1;
         *state = f;
         return 0;
