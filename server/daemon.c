@@ -247,11 +247,11 @@ static int daemon_open_all(struct srv_daemon *d, struct srv_error *error)
         if (rv == 0)
                 rv = load_credentials(d, error);
         if (rv == 0)
-                rv = open_sealer(d, error);
-        if (rv == 0)
                 rv = srv_rdma_open(d->settings, &d->loops, run_batch, d, &d->rdma, error);
         if (rv == 0)
                 rv = open_gateway(d, error);
+        if (rv == 0)
+                rv = open_sealer(d, error); /* the loops, which use it, do not run yet */
         d->forecast = srv_forecast_new((unsigned)d->settings->test_forecast_speed);
         if (rv == 0 && d->forecast == NULL)
                 rv = srv_fail(error, -ENOMEM, "out of memory");

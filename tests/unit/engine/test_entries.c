@@ -268,6 +268,72 @@ static void test_many(void **state)
         sf_remove(&sf);
 }
 
+/* ---- a reader beside the coordinator ---------------------------------------------------------- */
+
+#define STRESSED 64u
+
+struct stress {
+        struct lp_msg msg; /* first */
+        struct eng_store *store;
+        atomic_bool stop, ended;
+        uint64_t found, wrong;
+};
+
+/* One turn of another loop that does not end while entries come, go and are replaced. */
+static void read_always(struct lp_msg *msg)
+{
+        struct stress *stress = (struct stress *)msg;
+        const struct eng_text *text;
+        uint64_t i;
+
+        for (i = 0; !atomic_load(&stress->stop); i++) {
+                text = eng_entry_of(stress->store, i % STRESSED, USER);
+                if (text == NULL)
+                        continue;
+                stress->found++;
+                stress->wrong += text->id != i % STRESSED || text->len != 8 || text->bytes[0] != (char)(i % STRESSED);
+        }
+        atomic_store(&stress->ended, true);
+}
+
+static struct eng_text *replaced[20000];
+
+static uint64_t change_always(struct eng_store *store, uint64_t seed)
+{
+        char bytes[8] = {0};
+        unsigned i;
+
+        for (i = 0; i < 20000; i++) {
+                uint64_t id = (i * 7919ull + seed) % STRESSED;
+                struct eng_text *text = NULL;
+
+                bytes[0] = (char)id;
+                if (i % 3 != 0)
+                        text = eng_text_new(USER, bytes, sizeof(bytes));
+                replaced[i] = eng_entry_put(store, id, USER, text);
+        }
+        return 0;
+}
+
+static void test_reader(void **state)
+{
+        struct stress stress = {.msg.run = read_always};
+        struct sf sf;
+        unsigned i;
+
+        make(&sf);
+        stress.store = sf.store;
+        lp_post(sf.loops[1], &stress.msg);
+        sf_ask(&sf, change_always, 1);
+        atomic_store(&stress.stop, true);
+        WAIT_UNTIL(atomic_load(&stress.ended));
+        assert_int_equal(stress.wrong, 0);
+        for (i = 0; i < 20000; i++) /* its turn has ended */
+                eng_text_unref(replaced[i]);
+        sf_close(&sf);
+        sf_remove(&sf);
+}
+
 /* ---- what members have ----------------------------------------------------------------------- */
 
 static void forget_row(const struct sf *sf, unsigned drive, uint64_t id, unsigned kind, unsigned piece)
@@ -388,10 +454,10 @@ static void test_killed_and_lost(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_set_and_delete),  cmocka_unit_test(test_same_number_as_bucket),
-                cmocka_unit_test(test_watch),           cmocka_unit_test(test_many),
-                cmocka_unit_test(test_members_differ),  cmocka_unit_test(test_nobody_has_it),
-                cmocka_unit_test(test_killed_and_lost),
+                cmocka_unit_test(test_set_and_delete), cmocka_unit_test(test_same_number_as_bucket),
+                cmocka_unit_test(test_watch),          cmocka_unit_test(test_many),
+                cmocka_unit_test(test_reader),         cmocka_unit_test(test_members_differ),
+                cmocka_unit_test(test_nobody_has_it),  cmocka_unit_test(test_killed_and_lost),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

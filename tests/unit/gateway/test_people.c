@@ -656,6 +656,109 @@ static void test_lists(void **state)
         remove_people(&w);
 }
 
+/* ---- many ------------------------------------------------------------------------------------ */
+
+#define IN_FLIGHT 100u
+
+static long resident_kib(void)
+{
+        FILE *file = fopen("/proc/self/statm", "r");
+        long pages = 0, all;
+
+        if (file != NULL && fscanf(file, "%ld %ld", &all, &pages) != 2)
+                pages = 0;
+        if (file != NULL)
+                fclose(file);
+        return pages * 4;
+}
+
+static void create_users(struct world *w, unsigned first, unsigned count)
+{
+        static struct gw_entity users[IN_FLIGHT], keys[IN_FLIGHT];
+        struct call *calls = calloc(2 * IN_FLIGHT, sizeof(*calls));
+        static char sealed[IN_FLIGHT][GW_SEALED_MAX];
+        char name[32], id[32];
+        unsigned i;
+
+        assert_non_null(calls);
+        for (i = 0; i < count; i++) {
+                snprintf(name, sizeof(name), "user%07u", first + i);
+                snprintf(id, sizeof(id), "AKIAMILLRACE%08u", first + i);
+                snprintf(sealed[i], sizeof(sealed[i]), "%s/secret of forty characters, as AWS has them", id);
+                users[i] = entity_of(GW_USER, ACCOUNT, name);
+                keys[i] = key_of(name, id, sealed[i]);
+                calls[2 * i] = (struct call){.loop = &w->gw->loops[i % 2], .entity = &users[i]};
+                calls[2 * i + 1] = (struct call){.loop = &w->gw->loops[i % 2], .entity = &keys[i]}; /* behind it */
+                call_begin(&calls[2 * i], run_create);
+                call_begin(&calls[2 * i + 1], run_create);
+        }
+        for (i = 0; i < 2 * count; i++)
+                assert_int_equal(call_end(&calls[i]), 0);
+        free(calls);
+}
+
+static void run_look_up(struct lp_msg *msg)
+{
+        struct call *c = (struct call *)msg;
+        const struct gw_entity *found;
+        char id[32];
+        unsigned i;
+
+        c->rv = 0;
+        for (i = 0; i < c->count; i++) {
+                snprintf(id, sizeof(id), "AKIAMILLRACE%08u", i);
+                c->rv |= gw_people_find_key(c->loop, id, &found) != 0;
+        }
+        call_done(c, c->rv);
+}
+
+static uint64_t look_up_ns(struct world *w, unsigned count)
+{
+        struct call c = {.loop = &w->gw->loops[1], .count = count};
+        uint64_t began = lp_clock();
+
+        call_begin(&c, run_look_up);
+        assert_int_equal(call_end(&c), 0);
+        return (lp_clock() - began) / count;
+}
+
+/* MILLRACE_PEOPLE users with a key each: 100,000 take minutes. What it prints is in docs/design/people.md. */
+static void test_many(void **state)
+{
+        const char *wanted = getenv("MILLRACE_PEOPLE");
+        unsigned count = wanted != NULL ? (unsigned)atoi(wanted) : 300, i;
+        struct gw_people_query query = {.kind = GW_USER, .account = ACCOUNT, .max = 10};
+        struct call *c = malloc(sizeof(*c));
+        struct gw_entity last = entity_of(GW_USER, ACCOUNT, "a");
+        uint64_t began = lp_clock(), opened;
+        struct world w;
+        long before;
+
+        assert_non_null(c);
+        make_people(&w);
+        assert_int_equal(create(&w, &last), 0); /* the index is there */
+        before = resident_kib();
+        for (i = 0; i < count; i += IN_FLIGHT)
+                create_users(&w, i, count - i < IN_FLIGHT ? count - i : IN_FLIGHT);
+        print_message("%u users and keys: %.1f s, %ld KiB more\n", count, (double)(lp_clock() - began) / 1e9,
+                      resident_kib() - before);
+        close_people(&w);
+        began = lp_clock();
+        open_people(&w, false);
+        opened = lp_clock();
+        print_message("start: %.2f s; first look-up of each key: %llu ns", (double)(opened - began) / 1e9,
+                      (unsigned long long)look_up_ns(&w, count));
+        print_message(", then %llu ns\n", (unsigned long long)look_up_ns(&w, count));
+        assert_int_equal(list(&w, &query, c), 10);
+        print_message("index: %.2f s after the start\n", (double)(lp_clock() - opened) / 1e9);
+        assert_string_equal(c->names[1].name, "user0000000");
+        began = lp_clock();
+        assert_int_equal(list(&w, &query, c), 10);
+        print_message("list of 10: %llu us\n", (unsigned long long)(lp_clock() - began) / 1000);
+        free(c);
+        remove_people(&w);
+}
+
 /* ---- texts ----------------------------------------------------------------------------------- */
 
 static void test_texts(void **state)
@@ -747,7 +850,7 @@ int main(void)
                 cmocka_unit_test(test_users_and_keys), cmocka_unit_test(test_accounts),
                 cmocka_unit_test(test_same_number),    cmocka_unit_test(test_races),
                 cmocka_unit_test(test_references),     cmocka_unit_test(test_quotas),
-                cmocka_unit_test(test_lists),
+                cmocka_unit_test(test_lists),          cmocka_unit_test(test_many),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
