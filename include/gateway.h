@@ -20,7 +20,7 @@ struct gw_gateway;
 struct rdx_batch;
 struct rdx_server;
 
-/* One user. Today there is one, root; requests are looked up by access key. */
+/* An access key and its secret: root's, or a user's of the directory (gateway/people/). */
 struct gw_credential {
         char access_key[129];
         char secret_key[129];
@@ -115,7 +115,7 @@ struct gw_options {
 };
 
 int gw_new(const struct gw_options *options, struct gw_gateway **out);
-/* Any thread; copies. Requests in flight keep what they were checked with. */
+/* Root's. Any thread; copies. Requests in flight keep what they were checked with. */
 int gw_credentials_set(struct gw_gateway *gw, const struct gw_credential *list, unsigned count);
 /*
  * Any thread; PEM texts, copied. Before the first gw_listen() with tls, and again at any time (new

@@ -209,6 +209,16 @@ static int create_refusal(struct gw_people *people, const struct gw_change *chan
         return 0;
 }
 
+/* What others know it by is not changed this way: a policy or role with another path has another ARN. */
+static bool same_identity(const struct gw_entity *a, const struct gw_entity *b)
+{
+        bool fixed = a->who.kind == GW_POLICY || a->who.kind == GW_ROLE;
+
+        return strcmp(a->who.name, b->who.name) == 0 && strcmp(a->who.of, b->who.of) == 0 &&
+               strcmp(a->owner, b->owner) == 0 && strcmp(a->id, b->id) == 0 &&
+               (!fixed || strcmp(a->path, b->path) == 0);
+}
+
 static int replace_refusal(const struct gw_change *change)
 {
         const struct gw_entity *there;
@@ -219,9 +229,7 @@ static int replace_refusal(const struct gw_change *change)
                 return rv;
         if (generation != change->generation)
                 return -ESTALE;
-        if (strcmp(there->who.name, change->who.name) != 0 || strcmp(there->who.of, change->who.of) != 0)
-                return -EINVAL; /* names are not changed this way */
-        return change->who.kind == GW_ACCESS_KEY && strcmp(there->owner, change->entity->owner) != 0 ? -EINVAL : 0;
+        return same_identity(there, change->entity) ? 0 : -EINVAL;
 }
 
 /* ---- deletion -------------------------------------------------------------------------------- */

@@ -516,6 +516,12 @@ static void test_references(void **state)
         assert_int_equal(delete (&w, GW_POLICY, ACCOUNT, "Read"), -EBUSY); /* two versions, and a boundary */
         assert_int_equal(find(&w, GW_POLICY, ACCOUNT, "Read", &found, &generation), 0);
         assert_int_equal(found->sets[GW_SET_VERSIONS].list[1].ms, 2);
+        found->path = "/other/"; /* it would have another ARN */
+        assert_int_equal(change(&w, found, generation), -EINVAL);
+        found->path = "/";
+        found->id = "ANPAOTHER";
+        assert_int_equal(change(&w, found, generation), -EINVAL);
+        found->id = "AIDAEXAMPLE";
         found->sets[GW_SET_VERSIONS].count = 1;
         assert_int_equal(change(&w, found, generation), 0);
         free(found);
