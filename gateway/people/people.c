@@ -127,17 +127,23 @@ static void index_again(struct gw_people *people, uint64_t delay_ns)
         lp_timer_start(people->gw->loops[0].lp, &people->timer, delay_ns);
 }
 
-/* Of a text that cannot be read nothing is known: whoever looks for it gets -EIO. */
+/*
+ * Of a text that cannot be read nothing is known: whoever looks for it gets -EIO. The text is read for the
+ * index alone, and no form is kept of it: most entities are looked for seldom.
+ */
 static int index_take(struct gw_people *people, struct eng_text *text)
 {
-        const struct gw_entity *entity = gw_entity_form(text);
+        struct gw_entity *entity = gw_entity_decode(eng_text_bytes(text));
         const struct gw_sealer *sealer = &people->gw->sealer;
+        int rv;
 
         if (entity == NULL)
                 return 0;
         if (entity->who.kind == GW_ACCESS_KEY && sealer->knows != NULL)
                 sealer->knows(sealer->arg, entity->sealed); /* tells which key is missing */
-        return gw_index_put(&people->index, entity);
+        rv = gw_index_put(&people->index, entity);
+        free(entity);
+        return rv;
 }
 
 struct index_step {
