@@ -149,7 +149,7 @@ struct fmt_end {
 /* ---- names: [space u8][bucket id u64 big-endian][rest] --------------------------------------- */
 
 enum fmt_space {
-        FMT_SPACE_CONFIG = 1,          /* rest: 'b' bucket name; 's' (attrs of its value: fmt_scrub); 'w' (attrs: a name, where a walk of upkeep was); 'd' name 00 id[8] of a deleted bucket, of which uploads may be left (value: the bucket's); 'c' bucket id u64 big-endian, kind u8, piece u8 (attrs: fmt_text, bytes); 't' (attrs: fmt_lock_clock) */
+        FMT_SPACE_CONFIG = 1,          /* rest: 'b' bucket name; 's' (attrs of its value: fmt_scrub); 'w' (attrs: a name, where a walk of upkeep was); 'd' name 00 id[8] of a deleted bucket, of which uploads may be left (value: the bucket's); 'c' bucket id u64 big-endian (kinds from 128 on: any number), kind u8, piece u8 (attrs: fmt_text, bytes); 't' (attrs: fmt_lock_clock) */
         FMT_SPACE_OBJECT = 2,          /* rest: key */
         FMT_SPACE_UPLOAD = 3,          /* rest: esc(key) 00 01 upload id[16] (time-ordered) */
         FMT_SPACE_PART = 4,            /* rest: esc(key) 00 01 upload id[16] part number u16 big-endian */

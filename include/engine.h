@@ -355,7 +355,7 @@ void eng_bucket_delete(struct eng_store *store, struct eng_str name, eng_done do
  * never changes, and what its caller has made of it.
  */
 #define ENG_TEXT_MAX (256u << 10)     /* bytes; all texts of the store: 1 GiB */
-#define ENG_TEXT_KINDS 256u
+#define ENG_TEXT_KINDS 128u           /* of a bucket; above them: entries of the store */
 #define ENG_TEXT_ANY UINT64_MAX       /* whatever generation */
 struct eng_text;
 
@@ -389,6 +389,31 @@ void *eng_text_form(struct eng_text *text, void *(*make)(struct eng_str bytes, v
 void eng_text_set(struct eng_store *store, uint64_t bucket, unsigned kind, uint64_t expected, struct eng_str bytes, eng_done done,
                   void *arg);
 void eng_text_delete(struct eng_store *store, uint64_t bucket, unsigned kind, uint64_t expected, eng_done done, void *arg);
+
+/* ---- entries of the store -------------------------------------------------------------------- */
+
+/*
+ * A text of a kind from ENG_ENTRY_KINDS to ENG_TEXTS_KINDS - 1 belongs to no bucket: it is an entry of
+ * the store, and `bucket` in the calls above is any number of the caller's. All else is as for texts of
+ * buckets; -ENOSPC: there are ENG_ENTRIES_MAX of them. A look-up costs the same however many there are.
+ */
+#define ENG_ENTRY_KINDS 128u
+#define ENG_TEXTS_KINDS 256u
+#define ENG_ENTRIES_MAX (1u << 20)
+
+/*
+ * changed() is called on each loop (its number) once that loop finds an entry changed, and before the
+ * change is answered. Set before the store is started. What recovery reads is not told.
+ */
+void eng_entries_watch(struct eng_store *store, void (*changed)(void *arg, unsigned loop, uint64_t id, unsigned kind),
+                       void *arg);
+/*
+ * Goes through all entries, some `most` of them in one call, in no order. *position: 0 at first, then left
+ * alone; false: that were all. An entry that is set meanwhile may be left out, so watch first. text is
+ * NULL where no drive has it whole. On a loop, once the store is open.
+ */
+bool eng_entries_walk(struct eng_store *store, uint32_t *position, unsigned most,
+                      void (*each)(void *arg, uint64_t id, unsigned kind, struct eng_text *text), void *arg);
 
 /* ---- the lock clock -------------------------------------------------------------------------- */
 

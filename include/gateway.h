@@ -20,10 +20,26 @@ struct gw_gateway;
 struct rdx_batch;
 struct rdx_server;
 
-/* One user. Today there is one, root; requests are looked up by access key. */
+/* An access key and its secret: root's, or a user's of the directory (gateway/people/). */
 struct gw_credential {
         char access_key[129];
         char secret_key[129];
+};
+
+/*
+ * Seals the secrets of users, which the gateway keeps in the store; the server's. `about` names what
+ * the secret belongs to, and nothing else opens it. Any thread.
+ */
+#define GW_SECRET_MAX 128u
+#define GW_SEALED_MAX 512u /* text, with its NUL */
+struct gw_sealer {
+        void *arg;
+        /* Into out, as printable text without quotes. -ENOKEY: there is no key; -EINVAL: too long. */
+        int (*seal)(void *arg, const char *about, const char *secret, char *out, size_t size);
+        /* -ENOKEY: its key is not there; -EBADMSG: it was not sealed about this. */
+        int (*open)(void *arg, const char *about, const char *sealed, char *secret, size_t size);
+        /* Its key is there. */
+        bool (*knows)(void *arg, const char *sealed);
 };
 
 /*
@@ -92,13 +108,14 @@ struct gw_options {
         struct gw_limits limits;       /* 0 in a field: its default */
         const struct gw_networks *proxies; /* limits.guests does not count what comes from there; stays as long as the gateway; NULL: none */
         const char *tls_priorities;    /* default GW_TLS_PRIORITIES; stays as long as the gateway */
+        struct gw_sealer sealer;       /* all NULL: no secret can be kept, and nobody but root signs */
         struct rdx_server *rdma;       /* its loops are these; NULL: no RDMA. Stopped before gw_free(), freed after it */
         void (*access)(void *arg, const struct gw_access *line); /* NULL: no log */
         void *access_arg;
 };
 
 int gw_new(const struct gw_options *options, struct gw_gateway **out);
-/* Any thread; copies. Requests in flight keep what they were checked with. */
+/* Root's. Any thread; copies. Requests in flight keep what they were checked with. */
 int gw_credentials_set(struct gw_gateway *gw, const struct gw_credential *list, unsigned count);
 /*
  * Any thread; PEM texts, copied. Before the first gw_listen() with tls, and again at any time (new

@@ -564,23 +564,32 @@ int srv_credentials_rotate(const struct srv_settings *settings, struct srv_error
         return rv;
 }
 
+/* The credentials on the drives, if they are there, sealed with the first key. */
+static int seal_anew(struct places *places, const struct srv_credentials *c, struct srv_error *error)
+{
+        memset(places->has, 0, sizeof(places->has));
+        places->generation = places->generation != 0 ? places->generation : places->highest + 1;
+        return write_credential_places(places, c, error);
+}
+
+/* Keys seal users' secrets, too: so there may be no credentials on the drives to seal. */
 int srv_credentials_rotate_key(const struct srv_settings *settings, struct srv_error *error)
 {
         struct srv_credentials c = {.access_key = ""};
         struct places places;
+        bool here;
         int rv;
 
         rv = look_for_credentials(settings, &places, &c, error);
-        if (rv == 0 && !places.sealed)
-                rv = srv_fail(error, -EINVAL, "--rotate-key: root_credentials names a file, which is not sealed");
-        if (rv == 0)
+        here = rv == 0 && places.sealed;
+        if (!places.sealed && (rv == 0 || rv == -ENOENT))
+                rv = srv_keys_load(settings, &places.keys, error);
+        if (rv == 0 || (rv == -ENOENT && !places.keys_bad))
                 rv = srv_keys_add(settings, &places.keys, error);
-        if (rv == 0) {
+        if (rv == 0)
                 srv_log(SRV_LOG_ALWAYS, "new key in %s, before the former one: back it up", places.keys.where);
-                memset(places.has, 0, sizeof(places.has));
-                places.generation = places.generation != 0 ? places.generation : places.highest + 1;
-                rv = write_credential_places(&places, &c, error);
-        }
+        if (rv == 0 && here)
+                rv = seal_anew(&places, &c, error);
         explicit_bzero(&c, sizeof(c));
         explicit_bzero(&places.keys, sizeof(places.keys));
         free_credential_places(&places);

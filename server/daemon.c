@@ -106,6 +106,12 @@ static int load_credentials(struct srv_daemon *d, struct srv_error *error)
                                     error);
 }
 
+static int open_sealer(struct srv_daemon *d, struct srv_error *error)
+{
+        d->sealer_open = true;
+        return srv_sealer_open(&d->sealer, d->settings, eng_store_formatted(d->store) || d->settings->format, error);
+}
+
 int srv_gateway_credentials_set(struct gw_gateway *gateway, const struct srv_credentials *c)
 {
         struct gw_credential one;
@@ -147,6 +153,7 @@ static int open_gateway(struct srv_daemon *d, struct srv_error *error)
                 .domains = s->domain,
                 .presign_v2 = s->presign_v2,
                 .tls_priorities = s->tls_priorities,
+                .sealer = srv_sealer_of(&d->sealer),
                 .rdma = d->rdma,
                 .proxies = &d->proxies,
                 .limits = {.connections = (srv_descriptors_connections(s, d->loops.count, d->few_connections) + d->loops.count - 1) / d->loops.count,
@@ -243,6 +250,8 @@ static int daemon_open_all(struct srv_daemon *d, struct srv_error *error)
                 rv = srv_rdma_open(d->settings, &d->loops, run_batch, d, &d->rdma, error);
         if (rv == 0)
                 rv = open_gateway(d, error);
+        if (rv == 0)
+                rv = open_sealer(d, error); /* the loops, which use it, do not run yet */
         d->forecast = srv_forecast_new((unsigned)d->settings->test_forecast_speed);
         if (rv == 0 && d->forecast == NULL)
                 rv = srv_fail(error, -ENOMEM, "out of memory");
@@ -295,6 +304,8 @@ static bool close_all(struct srv_daemon *d)
         srv_listener_close(&d->plain_listener);
         srv_listener_close(&d->admin_listener);
         explicit_bzero(&d->credentials, sizeof(d->credentials));
+        if (d->sealer_open)
+                srv_sealer_close(&d->sealer);
         if (d->signal_fd >= 0)
                 close(d->signal_fd);
         return true;

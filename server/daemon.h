@@ -12,6 +12,7 @@
 #include "server/listeners.h"
 #include "server/loops.h"
 #include "server/rdma_server.h"
+#include "server/sealer.h"
 #include "server/switches.h"
 
 enum srv_exit { SRV_EXIT_DRAINED = 0, SRV_EXIT_FAILED = 1, SRV_EXIT_NOT_STARTED = 2 };
@@ -23,6 +24,8 @@ struct srv_daemon {
         struct srv_loops loops;
         struct eng_store *store;
         struct srv_credentials credentials;
+        struct srv_sealer sealer;
+        bool sealer_open;
         struct srv_access_log *access_log; /* NULL: none */
         char few_connections[SRV_DESCRIPTORS_WARNING]; /* to be told when it serves; or "" */
         struct rdx_server *rdma; /* NULL: none */

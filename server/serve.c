@@ -107,6 +107,7 @@ static void reload(struct srv_daemon *d)
         srv_notify_reloading();
         if (d->access_log != NULL)
                 srv_access_log_reopen(d->access_log);
+        srv_sealer_reload(&d->sealer, d->settings);
         reload_credentials(d);
         if (*d->settings->tls_cert != '\0' && srv_tls_load(d->settings, d->gateway, &error) != 0)
                 srv_log(SRV_LOG_ERROR, "the certificate stays as it is: %s", error.text);

@@ -85,8 +85,8 @@ struct srv_ec {
           "MILLRACE_ROOT_SECRET_KEY in the "                                                                           \
           "environment come before any file.")                                                                         \
         X(key_file, STRING, "", 0, 0, "FILE",                                                                          \
-          "File with the key that seals the credentials on the drives, mode 0600, made when it is needed. It must not lie on a " \
-          "drive; without it they are lost, so back it up. Default: /etc/millrace/key for root, and where it exists or " \
+          "File with the key that seals the credentials on the drives and the secrets of users, mode 0600, made when a store " \
+          "is formatted. It must not lie on a drive; without it they are lost, so back it up. Default: /etc/millrace/key for root, and where it exists or " \
           "can be made, else millrace/key in $XDG_CONFIG_HOME or ~/.config. MILLRACE_KEY in the environment (64 hex " \
           "digits) comes before any file.")                                                                            \
         X(read_only, BOOL, "no", 0, 0, NULL,                                                                           \

@@ -51,6 +51,7 @@ MODULES = {
     ],
     "gateway": [
         ("http", {"body.h", "budget.h", "error.h", "guests.h", "gw.h", "gw_check.h", "http_request.h", "operation.h", "permit.h", "reply.h", "stats.h", "stream.h", "users.h", "version_text.h"}),
+        ("people", {"entity.h", "people.h"}),
         ("rdma", {"executor.h", "get_batch.h", "rdma_session.h"}),
         ("s3", set()),
     ],

@@ -390,6 +390,7 @@ struct eng_store {
         uint16_t *pg_loop;             /* primary loop of each PG (and CONFIG) */
         struct eng_pg *pgs;            /* pg_count + 1; each owned by its loop */
         struct eng_loop *loops;
+        struct eng_entries *entries;   /* of the store (bucket/entries.c) */
         struct eng_hasher *hashers;        /* of the hash loops */
         unsigned hasher_count;
         unsigned loop_count;

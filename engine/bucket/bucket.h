@@ -39,6 +39,10 @@ void eng_config_free(struct eng_loop *el);
 /* The store is being closed and the loops have stopped: what waits for a bucket is let go. */
 void eng_config_stop(struct eng_loop *el);
 
+/* Entries of the store (entries.c): before the store is started, false: no memory; after the loops have stopped. */
+bool eng_entries_make(struct eng_store *store);
+void eng_entries_free(struct eng_store *store);
+
 /* The rules of a bucket (bucket_rules.c). */
 /*
  * Whether S3 allows a bucket of the rules `now` to get those wanted, which a lock completes by

@@ -171,8 +171,7 @@ static void next_text(struct eng_drop *drop)
                 return;
         }
         eng_name_texts(&drop->text, drop->bucket);
-        drop->text_end = drop->text;
-        eng_name_successor(&drop->text_end);
+        eng_name_text(&drop->text_end, drop->bucket, ENG_ENTRY_KINDS, 0); /* an entry of this number is not the bucket's */
         memset(op, 0, sizeof(*op));
         op->kind = ENG_OP_SCAN;
         op->epoch = store->loops[0].view.epoch;

@@ -2,7 +2,7 @@
  * bucket_text.c - texts of buckets as loops have them: one immutable copy that all share, and what a caller
  * made of it on first use.
  *
- * A loop's list is the loop's own; a text is any thread's. A text that was replaced lives until the
+ * A loop's list is the loop's own (entries of the store: entries.c); a text is any thread's. A text that was replaced lives until the
  * last loop, and the last caller that keeps it, has let go of it.
  */
 #include "engine/bucket/bucket_text.h"
@@ -138,18 +138,28 @@ uint64_t eng_texts_bytes(const struct eng_config_bucket *bucket)
         return bytes;
 }
 
+bool eng_text_find(const struct eng_loop *el, uint64_t bucket, unsigned kind, struct eng_text **out)
+{
+        const struct eng_config_bucket *b;
+
+        if (eng_is_entry(kind)) {
+                *out = eng_entry_of(el->store, bucket, kind);
+                return true;
+        }
+        b = eng_bucket_by_id(el, bucket);
+        *out = b == NULL ? NULL : eng_text_of(b, kind);
+        return b != NULL;
+}
+
 int eng_text_get(struct eng_store *store, uint64_t bucket, unsigned kind, struct eng_text **out)
 {
         const struct eng_loop *el = eng_here(store);
-        const struct eng_config_bucket *b;
         struct eng_text *text;
 
         if (!el->view.ready)
                 return -EHOSTDOWN;
-        b = eng_bucket_by_id(el, bucket);
-        if (b == NULL)
+        if (!eng_text_find(el, bucket, kind, &text))
                 return -EIDRM;
-        text = eng_text_of(b, kind);
         if (text == NULL)
                 return -ENOENT;
         if (text->damaged)

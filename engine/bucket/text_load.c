@@ -1,5 +1,6 @@
 /*
- * text_load.c - texts of buckets, as recovery reads them from the members of the CONFIG PG. Coordinator.
+ * text_load.c - texts of buckets and entries of the store, as recovery reads them from the members of
+ * the CONFIG PG. Coordinator.
  *
  * As config_load.c has it for buckets: two members are read, and all of them if one cannot be read or
  * they differ. Of a text that members have differently the highest generation counts of which any member
@@ -30,7 +31,7 @@ struct text_found {
 
 /* A text of which the rows are coming in. */
 struct text_rows {
-        bool any, whole;
+        bool any, whole, begun;        /* begun: bucket and kind are of a row of this member */
         uint64_t bucket;
         unsigned kind, next;           /* piece */
         struct fmt_text head;
@@ -46,8 +47,10 @@ struct eng_texts_loading {
         struct eng_name from, to;
         unsigned slot;                 /* being read */
         eng_mask tried, answered;
-        struct text_found *found;      /* in order of bucket and kind */
-        unsigned count, size, next;    /* next: where the rows being merged have come to */
+        struct text_found *found;      /* in order of bucket and kind; next: where the rows being merged have come to */
+        unsigned count, size, next;
+        struct text_found *merged;     /* what is before next, with this member's */
+        unsigned merged_count, merged_size;
         struct text_rows rows;
         unsigned repair_at;
 };
@@ -60,9 +63,12 @@ void eng_texts_load_free(struct eng_texts_loading *load)
 
         if (load == NULL)
                 return;
-        for (i = 0; i < load->count; i++)
+        for (i = load->next; i < load->count; i++) /* those before it are in merged */
                 eng_text_unref(load->found[i].text);
+        for (i = 0; i < load->merged_count; i++) /* no memory: the rest is in found, from next on */
+                eng_text_unref(load->merged[i].text);
         free(load->found);
+        free(load->merged);
         free(load->rows.bytes);
         free(load);
 }
@@ -76,27 +82,55 @@ static int compare_text(const struct text_found *f, uint64_t bucket, unsigned ki
         return f->kind < kind ? -1 : f->kind > kind;
 }
 
-/* Where it is known, or becomes so. NULL: no memory. */
-static struct text_found *texts_find(struct eng_texts_loading *load, uint64_t bucket, unsigned kind)
+/* Behind all that was merged. NULL: no memory. */
+static struct text_found *merged_add(struct eng_texts_loading *load, const struct text_found *one)
 {
-        unsigned size = load->size == 0 ? 64 : 2 * load->size;
+        unsigned size = load->merged_size == 0 ? 64 : 2 * load->merged_size;
         struct text_found *grown;
 
-        while (load->next < load->count && compare_text(&load->found[load->next], bucket, kind) < 0)
-                load->next++;
-        if (load->next < load->count && compare_text(&load->found[load->next], bucket, kind) == 0)
-                return &load->found[load->next];
-        if (load->count == load->size) {
-                grown = realloc(load->found, size * sizeof(*grown));
+        if (load->merged_count == load->merged_size) {
+                grown = realloc(load->merged, size * sizeof(*grown));
                 if (grown == NULL)
                         return NULL;
-                load->found = grown;
-                load->size = size;
+                load->merged = grown;
+                load->merged_size = size;
         }
-        memmove(load->found + load->next + 1, load->found + load->next, (load->count - load->next) * sizeof(load->found[0]));
-        load->count++;
-        load->found[load->next] = (struct text_found){.bucket = bucket, .kind = kind};
-        return &load->found[load->next];
+        load->merged[load->merged_count] = *one;
+        return &load->merged[load->merged_count++];
+}
+
+/* What is known of a text, which comes behind those of before. NULL: no memory. */
+static struct text_found *texts_find(struct eng_texts_loading *load, uint64_t bucket, unsigned kind)
+{
+        struct text_found none = {.bucket = bucket, .kind = kind};
+        int c = 1;
+
+        while (load->next < load->count && (c = compare_text(&load->found[load->next], bucket, kind)) < 0) {
+                if (merged_add(load, &load->found[load->next]) == NULL)
+                        return NULL;
+                load->next++;
+        }
+        if (load->next == load->count || c != 0)
+                return merged_add(load, &none);
+        return merged_add(load, &load->found[load->next++]);
+}
+
+/* The member has been read: what it did not name comes along. */
+static int texts_merged(struct eng_texts_loading *load)
+{
+        struct text_found *former = load->found;
+        unsigned size = load->size;
+
+        for (; load->next < load->count; load->next++)
+                if (merged_add(load, &load->found[load->next]) == NULL)
+                        return -ENOMEM;
+        load->found = load->merged;
+        load->count = load->merged_count;
+        load->size = load->merged_size;
+        load->merged = former;
+        load->merged_size = size;
+        load->merged_count = load->next = 0;
+        return 0;
 }
 
 static bool text_is(const struct eng_text *text, const struct fmt_text *head)
@@ -168,8 +202,10 @@ static int texts_row(struct eng_texts_loading *load, const uint8_t *name, size_t
         if (!eng_text_name(name, name_len, &bucket, &kind, &piece))
                 return 0; /* none of ours */
         if (!rows->any || rows->bucket != bucket || rows->kind != kind) {
+                if (rows->begun && (bucket < rows->bucket || (bucket == rows->bucket && kind <= rows->kind)))
+                        return -EBADMSG; /* names come in order */
                 rv = texts_take(load);
-                rows->any = true;
+                rows->any = rows->begun = true;
                 rows->whole = false;
                 rows->next = 0;
                 rows->bucket = bucket;
@@ -226,7 +262,7 @@ static void texts_member(struct eng_texts_loading *load)
         load->slot = (unsigned)__builtin_ctzll(left);
         load->tried |= eng_bit(load->slot);
         load->next = 0;
-        load->rows.any = false;
+        load->rows.any = load->rows.begun = false;
         eng_name_space(&load->from, FMT_SPACE_CONFIG, 0);
         load->from.data[load->from.len++] = 'c';
         load->to = load->from;
@@ -247,10 +283,14 @@ static void texts_answered(struct eng_op *op)
                 eng_buf_unref(op->scan.entries);
         if (rv == 0 && !more)
                 rv = texts_take(load);
+        if (rv == 0 && more) {
+                texts_read(load);
+                return;
+        }
+        if (rv != -ENOMEM && texts_merged(load) != 0)
+                rv = -ENOMEM;
         if (rv == -ENOMEM) {
                 load->done(load->arg, rv);
-        } else if (rv == 0 && more) {
-                texts_read(load);
         } else {
                 load->answered |= rv == 0 ? eng_bit(load->slot) : 0;
                 texts_member(load);
@@ -330,14 +370,18 @@ int eng_texts_settle(struct eng_texts_loading *load)
         uint64_t bytes = 0;
         unsigned i;
 
-        for (i = 0; rv == 0 && i < load->count; i++)
-                if (text_is_there(load, &load->found[i]))
-                        bytes += load->found[i].text->len;
+        for (i = 0; rv == 0 && i < load->count; i++) {
+                if (!text_is_there(load, &load->found[i]))
+                        continue;
+                bytes += load->found[i].text->len;
+                if (eng_is_entry(load->found[i].kind))
+                        eng_entry_load(load->store, load->found[i].bucket, load->found[i].text);
+        }
         eng_config_of(load->store)->text_bytes = bytes;
         return rv;
 }
 
-/* Rows of a bucket that is not there are what a deletion has left; they are dropped with the rest. */
+/* Entries are for all loops already. Rows of a bucket that is not there are what a deletion has left; they are dropped with the rest. */
 int eng_texts_give(struct eng_loop *el, const struct eng_texts_loading *load)
 {
         struct eng_config_bucket *b;
@@ -347,7 +391,7 @@ int eng_texts_give(struct eng_loop *el, const struct eng_texts_loading *load)
         for (i = 0; i < load->count; i++) {
                 const struct text_found *f = &load->found[i];
 
-                b = eng_bucket_by_id(el, f->bucket);
+                b = eng_is_entry(f->kind) ? NULL : eng_bucket_by_id(el, f->bucket);
                 if (b == NULL || !text_is_there(load, f))
                         continue;
                 node = calloc(1, sizeof(*node));

@@ -1,5 +1,5 @@
 /*
- * text_set.c - changes of texts of buckets: one record that replaces all pieces of a text, then every
+ * text_set.c - changes of texts of buckets and entries of the store: one record that replaces all pieces of a text, then every
  * loop's copy, then the answer. Coordinator, one after the other with all changes of buckets.
  */
 #include "engine/bucket/bucket.h"
@@ -15,14 +15,15 @@
 /* owner: home until sent, then the coordinator until answered; nodes: each loop its own, in the broadcast */
 struct text_change {
         struct eng_change change;      /* first */
-        uint64_t bucket;
+        uint64_t bucket;               /* or the id of an entry */
         unsigned kind;
         uint64_t expected;             /* generation, or ENG_TEXT_ANY */
         struct eng_text *text;         /* NULL: it is deleted */
         bool rewrite;                  /* as it is, to members that have it otherwise */
         uint32_t old_len;
         unsigned pieces_before;        /* rows that there may be */
-        struct eng_bucket_text **nodes; /* one for each loop */
+        struct eng_bucket_text **nodes; /* one for each loop; of an entry: NULL */
+        struct eng_text *replaced;     /* an entry's text, until no loop looks at it */
 };
 
 static unsigned text_pieces(size_t len)
@@ -97,8 +98,13 @@ static void text_prepare(struct eng_txn *txn)
 static bool text_take(struct eng_loop *el, void *arg, struct lp_msg *ack)
 {
         struct text_change *tc = arg;
-        struct eng_config_bucket *b = eng_bucket_by_id(el, tc->bucket);
+        struct eng_config_bucket *b;
 
+        if (eng_is_entry(tc->kind)) {
+                eng_entry_tell(el, tc->bucket, tc->kind);
+                return true;
+        }
+        b = eng_bucket_by_id(el, tc->bucket);
         assert(b != NULL); /* no change of it but this one is under way */
         tc->nodes[el->index] = eng_text_put(b, tc->kind, tc->text, tc->nodes[el->index]);
         return true;
@@ -106,6 +112,9 @@ static bool text_take(struct eng_loop *el, void *arg, struct lp_msg *ack)
 
 static void text_taken(struct eng_store *store, void *arg)
 {
+        struct text_change *tc = arg;
+
+        eng_text_unref(tc->replaced); /* each loop has had a turn since */
         eng_change_finish(arg, 0);
 }
 
@@ -119,6 +128,8 @@ static void text_recorded(struct eng_txn *txn)
         }
         eng_config_of(txn->store)->text_bytes += tc->text == NULL ? 0 : tc->text->len;
         eng_config_of(txn->store)->text_bytes -= tc->old_len;
+        if (eng_is_entry(tc->kind))
+                tc->replaced = eng_entry_put(txn->store, tc->bucket, tc->kind, tc->text == NULL ? NULL : eng_text_ref(tc->text));
         if (eng_broadcast(txn->store, text_take, text_taken, tc) != 0)
                 abort(); /* recorded, but the loops can't be told: a restart reads it */
 }
@@ -145,17 +156,18 @@ static int text_refusal(const struct text_change *tc, const struct eng_text *old
                 return -ESTALE;
         if (tc->text == NULL)
                 return old == NULL ? -ENOENT : 0;
+        if (old == NULL && eng_is_entry(tc->kind) && eng_entries_full(tc->change.store))
+                return -ENOSPC;
         return tc->text->len > tc->old_len && all - tc->old_len + tc->text->len > ENG_TEXTS_BYTES ? -EDQUOT : 0;
 }
 
 static void text_begin(struct eng_change *change)
 {
         struct text_change *tc = (struct text_change *)change;
-        const struct eng_config_bucket *b = eng_bucket_by_id(&change->store->loops[0], tc->bucket);
-        const struct eng_text *old = b == NULL ? NULL : eng_text_of(b, tc->kind);
+        struct eng_text *old;
         int rv = -EIDRM;
 
-        if (b != NULL) {
+        if (eng_text_find(&change->store->loops[0], tc->bucket, tc->kind, &old)) {
                 tc->old_len = old == NULL ? 0 : old->len;
                 tc->pieces_before = old != NULL && old->damaged ? ENG_TEXT_PIECES : text_pieces(tc->old_len);
                 rv = text_refusal(tc, old);
@@ -192,7 +204,7 @@ static struct text_change *text_change_new(struct eng_store *store, uint64_t buc
         tc->change.store = store;
         tc->change.begin = text_begin;
         tc->change.drop = text_free;
-        if (text_make_nodes(tc, store->loop_count))
+        if (eng_is_entry(kind) || text_make_nodes(tc, store->loop_count))
                 return tc;
         text_free(&tc->change);
         return NULL;
@@ -212,7 +224,7 @@ static void text_send(struct eng_store *store, struct text_change *tc, int rv, e
 void eng_text_set(struct eng_store *store, uint64_t bucket, unsigned kind, uint64_t expected, struct eng_str bytes, eng_done done,
                   void *arg)
 {
-        bool fit = kind < ENG_TEXT_KINDS && bytes.len >= 1 && bytes.len <= ENG_TEXT_MAX;
+        bool fit = kind < ENG_TEXTS_KINDS && bytes.len >= 1 && bytes.len <= ENG_TEXT_MAX;
         struct text_change *tc = fit ? text_change_new(store, bucket, kind) : NULL;
 
         if (tc != NULL) {
@@ -224,7 +236,7 @@ void eng_text_set(struct eng_store *store, uint64_t bucket, unsigned kind, uint6
 
 void eng_text_delete(struct eng_store *store, uint64_t bucket, unsigned kind, uint64_t expected, eng_done done, void *arg)
 {
-        bool fit = kind < ENG_TEXT_KINDS;
+        bool fit = kind < ENG_TEXTS_KINDS;
         struct text_change *tc = fit ? text_change_new(store, bucket, kind) : NULL;
 
         if (tc != NULL)
@@ -237,9 +249,9 @@ void eng_text_delete(struct eng_store *store, uint64_t bucket, unsigned kind, ui
 static void rewrite_begin(struct eng_change *change)
 {
         struct text_change *tc = (struct text_change *)change;
-        const struct eng_config_bucket *b = eng_bucket_by_id(&change->store->loops[0], tc->bucket);
-        struct eng_text *text = b == NULL ? NULL : eng_text_of(b, tc->kind);
+        struct eng_text *text;
 
+        eng_text_find(&change->store->loops[0], tc->bucket, tc->kind, &text);
         if (text == NULL || text->damaged) {
                 eng_change_finish(change, 0);
                 return;

@@ -453,6 +453,7 @@ static void free_store(struct eng_store *store)
 
         for (i = 0; store->loops != NULL && i < store->loop_count; i++)
                 free_loop(&store->loops[i]);
+        eng_entries_free(store);
         if (store->coord != NULL) {
                 eng_drop_free(store);
                 eng_lock_free(store);
@@ -556,7 +557,7 @@ int eng_store_open(const struct eng_options *options, struct eng_store **out, st
         if (store->members == NULL || store->drive_times == NULL || store->coord == NULL || make_loops(store) != 0)
                 goto err;
         store->coord->store = store;
-        if (!eng_drop_make(store) || !eng_heal_make(store))
+        if (!eng_drop_make(store) || !eng_entries_make(store) || !eng_heal_make(store))
                 goto err;
         rv = recognise(store, error);
         if (rv != 0)

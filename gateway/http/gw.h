@@ -158,6 +158,8 @@ struct gw_gateway {
         struct eng_store *store;
         struct rdx_server *rdma;                /* NULL: none */
         struct gw_lifecycle *lifecycle;         /* NULL: none is run */
+        struct gw_people *people;               /* the directory (gateway/people/); NULL: there is none */
+        struct gw_sealer sealer;
         struct gw_limits limits;
         const struct gw_networks *proxies;      /* NULL: none */
         const char *tls_priorities;

@@ -11,6 +11,7 @@
 
 struct gw_gateway;
 struct gw_loop;
+struct gw_credential;
 struct gw_request;
 
 enum gw_scope {
@@ -75,6 +76,11 @@ struct gw_service {
         void (*last_headers)(struct gw_request *req);
         /* Any thread: the user with this key is gone, or has another secret. */
         void (*credential_gone)(struct gw_gateway *gw, const char *access_key);
+        /*
+         * Who signs with this access key, beside those that gw_credentials_set() named. False: nobody. NULL:
+         * there is nobody else.
+         */
+        bool (*signer)(struct gw_loop *loop, const char *access_key, struct gw_credential *out);
         /* The loops have stopped: frees what the service keeps with a loop. */
         void (*loop_end)(struct gw_loop *loop);
 };

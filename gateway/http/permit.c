@@ -28,8 +28,9 @@ const char *gw_permit_refusal(const struct gw_loop *loop, const char *permission
 }
 
 /*
- * There is one user, root, who may do everything. gw->policy is for tests, which deny things to see
- * that each entry asks.
+ * Root may do everything. Users of the directory sign, and may do nothing until policies say what
+ * they may: they are not among the credentials that are looked at here. gw->policy is for tests,
+ * which deny things to see that each entry asks.
  */
 bool gw_permit(struct gw_loop *loop, const char *access_key, const char *permission, struct s3_str bucket,
                struct s3_str key)

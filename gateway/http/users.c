@@ -86,6 +86,15 @@ const struct gw_credential *gw_credentials_find(struct gw_loop *loop, const char
         return NULL;
 }
 
+const struct gw_credential *gw_signer_find(struct gw_loop *loop, const char *access_key, struct gw_credential *room)
+{
+        const struct gw_credential *root = gw_credentials_find(loop, access_key);
+
+        if (root != NULL)
+                return root;
+        return loop->gw->service->signer != NULL && loop->gw->service->signer(loop, access_key, room) ? room : NULL;
+}
+
 /* ---- signing keys ---------------------------------------------------------------------------- */
 
 void gw_signing_key(struct gw_loop *loop, const struct gw_credential *credential, const char *scope_date,

@@ -6,8 +6,13 @@
 
 #include "gateway/http/gw.h"
 
-/* Of the loop's credentials as last set; NULL: there is none of that name. owner: loop */
+/* Root: of the loop's credentials as last set; NULL: there is none of that name. owner: loop */
 const struct gw_credential *gw_credentials_find(struct gw_loop *loop, const char *access_key);
+/*
+ * Who may sign with this access key: one of those, or one that the service knows, for whom *room is filled;
+ * the caller clears that. NULL: nobody. owner: loop
+ */
+const struct gw_credential *gw_signer_find(struct gw_loop *loop, const char *access_key, struct gw_credential *room);
 /* Gives a counted reference back. NULL is allowed. */
 void gw_credentials_put(struct gw_credentials *c);
 

@@ -97,6 +97,7 @@ bool gw_session_accept(struct gw_request *req, bool by_session)
 {
         struct rdx_session_info info;
         uint8_t session[RDX_ID_LEN], ended[RDX_ID_LEN];
+        struct gw_credential room = {.access_key = ""};
         enum s3_error error = S3_OK;
 
         if (!by_session) {
@@ -108,7 +109,7 @@ bool gw_session_accept(struct gw_request *req, bool by_session)
         rdx_access_key_parse(req->access_key, strlen(req->access_key), session);
         if (req->loop->auth.kind != S3_AUTH_HEADER || rdx_session_find(req->loop->gw->rdma, session, &info) != 0)
                 error = S3_ERR_ACCESS_DENIED;
-        else if (gw_credentials_find(req->loop, info.owner) == NULL)
+        else if (gw_signer_find(req->loop, info.owner, &room) == NULL)
                 error = S3_ERR_ACCESS_DENIED;
         else if (req->op->sends_object || is_upload(req->op))
                 error = read_headers(req, session);
@@ -121,6 +122,7 @@ bool gw_session_accept(struct gw_request *req, bool by_session)
                         req->rdma->connected = info.connected;
         }
         explicit_bzero(&info, sizeof(info));
+        explicit_bzero(&room, sizeof(room));
         if (error != S3_OK)
                 gw_reply_error(req, error, NULL);
         return !gw_answered(req);

@@ -169,7 +169,8 @@ static enum s3_error open_error(int rv)
 void gw_begin_session_open(struct gw_request *req)
 {
         const struct s3_auth *auth = &req->loop->auth;
-        const struct gw_credential *credential = gw_credentials_find(req->loop, auth->access_key);
+        struct gw_credential room = {.access_key = ""};
+        const struct gw_credential *credential = gw_signer_find(req->loop, auth->access_key, &room);
         struct s3_signing_key *key = gw_alloc(req, sizeof(*key));
 
         if (key == NULL)
@@ -185,6 +186,7 @@ void gw_begin_session_open(struct gw_request *req)
                 req->work = key;
                 gw_begin_done(req);
         }
+        explicit_bzero(&room, sizeof(room));
 }
 
 void gw_run_session_open(struct gw_request *req)

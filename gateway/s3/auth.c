@@ -183,7 +183,8 @@ bool gw_authenticate(struct gw_request *req, struct s3_signing_key *key, enum s3
                 .header_count = req->header_count,
         };
         const struct gw_credential *credential;
-        struct gw_credential of_session;
+        struct gw_credential room = {.access_key = ""}; /* of a user or a session */
+        bool by_session = false;
         enum s3_auth_reason reason = s3_auth_parse(&signed_request, auth);
         int64_t now = lp_wall_ms();
         enum s3_error error;
@@ -204,9 +205,11 @@ bool gw_authenticate(struct gw_request *req, struct s3_signing_key *key, enum s3
                 auth_refuse(req, &signed_request, reason);
                 return false;
         }
-        credential = gw_credentials_find(loop, auth->access_key);
-        if (credential == NULL && gw_session_credential(loop, auth->access_key, &of_session))
-                credential = &of_session;
+        credential = gw_signer_find(loop, auth->access_key, &room);
+        if (credential == NULL && gw_session_credential(loop, auth->access_key, &room)) {
+                credential = &room;
+                by_session = true;
+        }
         if (credential == NULL) {
                 region_header(req, false);
                 gw_reply_error_extra(req, S3_ERR_INVALID_ACCESS_KEY_ID, NULL, access_key_element(req, auth->access_key));
@@ -219,6 +222,7 @@ bool gw_authenticate(struct gw_request *req, struct s3_signing_key *key, enum s3
                 gw_signing_key(loop, credential, auth->scope_date, key);
                 reason = s3_auth_verify(&signed_request, auth, key, region, now);
         }
+        explicit_bzero(&room, sizeof(room));
         if (reason != S3_AUTH_OK) {
                 auth_refuse(req, &signed_request, reason);
                 return false;
@@ -229,7 +233,7 @@ bool gw_authenticate(struct gw_request *req, struct s3_signing_key *key, enum s3
                 return false;
         }
         gw_guest_leave(req->conn);
-        if (!gw_session_accept(req, credential == &of_session))
+        if (!gw_session_accept(req, by_session))
                 return false;
         error = auth->kind != S3_AUTH_HEADER ? take_query_headers(req) : S3_OK;
         if (error != S3_OK)

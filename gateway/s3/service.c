@@ -2,6 +2,7 @@
  * service.c - S3 as a gateway serves it: the table of operations, and what the HTTP side calls
  * without knowing whom.
  */
+#include "gateway/people/people.h"
 #include "gateway/rdma/executor.h"
 #include "gateway/s3/head.h"
 #include "gateway/s3/lifecycle_run.h"
@@ -26,6 +27,7 @@ static void service_loop_end(struct gw_loop *loop)
         if (loop == &loop->gw->loops[0]) {
                 gw_lifecycle_free(loop->gw->lifecycle);
                 loop->gw->lifecycle = NULL;
+                gw_people_free(loop->gw);
         }
 }
 
@@ -35,10 +37,22 @@ static const struct gw_service service = {
         .accept = gw_head_accept,
         .last_headers = service_last_headers,
         .credential_gone = service_credential_gone,
+        .signer = gw_people_signer,
         .loop_end = service_loop_end,
 };
 
 int gw_new(const struct gw_options *options, struct gw_gateway **out)
 {
-        return gw_site_new(options, &service, out);
+        struct gw_gateway *gw;
+        int rv = gw_site_new(options, &service, &gw);
+
+        if (rv != 0)
+                return rv;
+        if (options->sealer.open != NULL)
+                rv = gw_people_start(gw);
+        if (rv == 0)
+                *out = gw;
+        else
+                gw_free(gw);
+        return rv;
 }

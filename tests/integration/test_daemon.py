@@ -372,6 +372,25 @@ def test_rotated_credentials():
         make_client(daemon.endpoint, second["access_key"], second["secret_key"]).list_buckets()
 
 
+def test_key_is_made_with_the_store():
+    """Also where the credentials come from the environment; then it is left alone, and made by --rotate-key alone."""
+    with Daemon(drives=2).start() as daemon:
+        key = daemon.folder / "key"
+        first = key.read_text()
+        assert stat.S_IMODE(key.stat().st_mode) == 0o600 and f"new key in {key}" in daemon.output()
+        daemon.stop()
+        daemon.restart()
+        daemon.stop()
+        assert key.read_text() == first
+        key.unlink()
+        daemon.options = [option for option in daemon.options if option != "--format"]
+        base = [*(word for drive in daemon.drives for word in ("--drive", drive)), "--key-file", key]
+        status, output = run_daemon(["--rotate-key", *base], env={"MILLRACE_KEY": ""})
+        assert status == 0 and key.read_text() != first, output
+        daemon.restart()
+        make_client(daemon.endpoint, daemon.access_key, daemon.secret_key).list_buckets()
+
+
 def test_generated_credentials():
     """Made at format time, kept with mode 0600, shown once."""
     with Daemon(drives=2, credentials=False).start() as daemon:

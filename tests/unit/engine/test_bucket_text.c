@@ -22,7 +22,7 @@
 #include "tests/lib/wait.h"
 
 #define POLICY 1u
-#define LIFECYCLE 255u
+#define LIFECYCLE 127u
 
 static void open_whole(struct sf *sf, bool format)
 {
@@ -122,7 +122,7 @@ static void test_set_and_delete(void **state)
         }
         assert_int_equal(set(&sf, id, LIFECYCLE, 7, 5000), 0);
         check(&sf, id, POLICY, 4, 100);
-        assert_int_equal(set(&sf, id, ENG_TEXT_KINDS, 7, 5000), -EINVAL);
+        assert_int_equal(set(&sf, id, ENG_TEXTS_KINDS, 7, 5000), -EINVAL);
         assert_int_equal(set(&sf, id, POLICY, 7, 0), -EINVAL);
         assert_int_equal(set(&sf, id, POLICY, 7, ENG_TEXT_MAX + 1), -EINVAL);
         assert_int_equal(set(&sf, id + 1, POLICY, 7, 10), -EIDRM);

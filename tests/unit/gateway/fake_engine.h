@@ -831,6 +831,16 @@ int64_t eng_lock_now(struct eng_store *store)
         return lp_wall_ms();
 }
 
+void eng_entries_watch(struct eng_store *store, void (*changed)(void *arg, unsigned loop, uint64_t id, unsigned kind), void *arg)
+{
+}
+
+bool eng_entries_walk(struct eng_store *store, uint32_t *position, unsigned most,
+                      void (*each)(void *arg, uint64_t id, unsigned kind, struct eng_text *text), void *arg)
+{
+        return false;
+}
+
 struct eng_text *eng_text_ref(struct eng_text *text)
 {
         return text;

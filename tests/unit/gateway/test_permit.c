@@ -308,6 +308,81 @@ static void read_only_comes_between_keys(void **state)
         answer_free(&a);
 }
 
+/* ---- users ----------------------------------------------------------------------------------- */
+
+#define USER_KEY    "AKIAIOSFODNN7EXAMPLE"
+#define USER_SECRET "another secret, of a user"
+
+static bool user_signs(struct gw_loop *loop, const char *access_key, struct gw_credential *out)
+{
+        memset(out, 0, sizeof(*out));
+        strcpy(out->access_key, USER_KEY);
+        strcpy(out->secret_key, USER_SECRET);
+        return strcmp(access_key, USER_KEY) == 0;
+}
+
+static struct gw_service service_with_user;
+
+static int user_setup(void **state)
+{
+        site_open(NULL);
+        service_with_user = *site.gw->service;
+        service_with_user.signer = user_signs;
+        site.gw->service = &service_with_user;
+        site_access = USER_KEY;
+        site_secret = USER_SECRET;
+        return 0;
+}
+
+static int user_teardown(void **state)
+{
+        site_access = ACCESS_KEY;
+        site_secret = SECRET_KEY;
+        site_close();
+        return 0;
+}
+
+static void user_asks(const struct gw_op *op, const char *error)
+{
+        struct s3_header header = {s3_str_of(op->header != NULL ? op->header : ""), S3_STR("/bucket/source")};
+        unsigned lines = site.lines;
+        char target[256];
+        struct answer a;
+        int fd = dial();
+
+        print_target(op, target, sizeof(target));
+        ask(fd, op->method, target, &header, op->header != NULL, NULL, NULL);
+        read_answer(fd, &a, strcmp(op->method, "HEAD") == 0);
+        EVENTUALLY(site.lines == lines + 1);
+        if (a.status != 403 || strcmp(site.last_error, error) != 0)
+                fail_msg("%s: %u %s", op->name, a.status, site.last_error);
+        answer_free(&a);
+        close(fd);
+}
+
+/* A user is known by his key, and may do nothing; a wrong secret and an unknown key are other answers. */
+static void a_user_may_nothing(void **state)
+{
+        unsigned asked = site_asked;
+        struct answer a;
+        int fd;
+
+        for (unsigned i = 0; i < gw_op_count; i++)
+                user_asks(&gw_ops[i], "AccessDenied");
+        assert_int_equal(site_asked, asked); /* refused for whom it is */
+        site_secret = SECRET_KEY;
+        user_asks(&gw_ops[0], "SignatureDoesNotMatch");
+        site_access = "AKIAIOSFODNN7EXAMPLF";
+        user_asks(&gw_ops[0], "InvalidAccessKeyId");
+        site_access = ACCESS_KEY;
+        fd = dial();
+        send_signed(fd, "GET", "/", NULL); /* root still may */
+        read_answer(fd, &a, false);
+        assert_int_equal(a.status, 200);
+        answer_free(&a);
+        close(fd);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -319,6 +394,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(deletes_tell_versions_apart, site_setup, site_teardown),
                 cmocka_unit_test_setup_teardown(read_only_refuses_what_changes, site_setup, site_teardown),
                 cmocka_unit_test_setup_teardown(read_only_comes_between_keys, site_setup, site_teardown),
+                cmocka_unit_test_setup_teardown(a_user_may_nothing, user_setup, user_teardown),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

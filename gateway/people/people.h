@@ -1,0 +1,87 @@
+/*
+ * people.h - the directory: who there is. docs/design/people.md has the rules.
+ *
+ * Finding is immediate on any loop. Lists and changes go to the first loop, which has the index of names
+ * and decides about all changes, one after the other.
+ */
+#ifndef GATEWAY_PEOPLE_PEOPLE_H
+#define GATEWAY_PEOPLE_PEOPLE_H
+
+#include "gateway/http/gw.h"
+#include "gateway/people/entity.h"
+
+/*
+ * From now on the directory is kept. Once, before the store is started (or, in tests, on the first loop).
+ * -ENOMEM. Without it nobody is found but root, and changes are refused.
+ */
+int gw_people_start(struct gw_gateway *gw);
+/* After the loops have stopped. */
+void gw_people_free(struct gw_gateway *gw);
+
+/* ---- finding --------------------------------------------------------------------------------- */
+
+/*
+ * Immediate. *out holds until the caller returns to the loop. generation may be NULL. -ENOENT; -EIO: it is
+ * there, and cannot be read; -EHOSTDOWN: the store is not open. The first account has no entry: -ENOENT.
+ */
+int gw_people_find(struct gw_loop *loop, const struct gw_entity_name *who, const struct gw_entity **out,
+                   uint64_t *generation);
+/* The access key of this name; active or not. */
+int gw_people_find_key(struct gw_loop *loop, const char *access_key, const struct gw_entity **out);
+/* What an ARN names. -EINVAL: nothing that is kept here. */
+int gw_people_find_arn(struct gw_loop *loop, const char *arn, const struct gw_entity **out, uint64_t *generation);
+/* Whether there is such an account. */
+bool gw_people_has_account(struct gw_loop *loop, const char *account);
+/*
+ * Who signs with this key: an active one of a user or account that is there, with its secret. False: nobody.
+ * The caller clears *out when it is done.
+ */
+bool gw_people_signer(struct gw_loop *loop, const char *access_key, struct gw_credential *out);
+
+/* ---- changes --------------------------------------------------------------------------------- */
+
+/*
+ * On any loop; entity is copied. 0: done() comes on the same loop, after every loop has the change, never
+ * from inside. -EINVAL, -E2BIG, -ENOMEM: it does not come. The answers, and what IAM calls them:
+ *   -EEXIST  EntityAlreadyExists            -ENOENT  NoSuchEntity: it, or what it names
+ *   -EBUSY   DeleteConflict                 -EDQUOT  LimitExceeded
+ *   -EINVAL  ValidationError                -ESTALE  EntityTemporarilyUnmodifiable: another generation is there
+ *   -EPERM   the first account and its root -EAGAIN  ServiceFailure: the index is not ready, or too much waits
+ *   -ENOSPC  there can be no more           others of eng_text_set()
+ */
+typedef void (*gw_people_done)(void *arg, int rv);
+int gw_people_create(struct gw_loop *loop, const struct gw_entity *entity, gw_people_done done, void *arg);
+/* In place of what there is of this name, which is of this generation. */
+int gw_people_change(struct gw_loop *loop, const struct gw_entity *entity, uint64_t generation, gw_people_done done,
+                     void *arg);
+int gw_people_delete(struct gw_loop *loop, const struct gw_entity_name *who, gw_people_done done, void *arg);
+
+/* ---- lists ----------------------------------------------------------------------------------- */
+
+/* What else can be listed beside entities of a kind: */
+#define GW_LIST_MEMBERS  1u /* of a group (of): "user/NAME" */
+#define GW_LIST_ATTACHED 2u /* to a policy (of: its ARN): "user/NAME", "group/NAME", "role/NAME" */
+#define GW_LIST_BOUNDED  3u /* by a policy (of: its ARN) */
+#define GW_LIST_MAX      1000u
+
+struct gw_people_query {
+        unsigned kind;                       /* of entities, or GW_LIST_ */
+        char account[GW_ACCOUNT_ID_LEN + 1]; /* of accounts: "" */
+        char of[2049];                       /* of access keys: their user, "" is the account's root */
+        char after[GW_ENTITY_NAME_MAX + 8];  /* names behind this one */
+        char path[GW_ENTITY_PATH_MAX + 1];   /* with this prefix; "" any */
+        unsigned max;                        /* at most GW_LIST_MAX */
+};
+struct gw_listed {
+        char name[GW_ENTITY_NAME_MAX + 8];
+};
+/*
+ * Names in order, without regard to case. done() on the same loop, with what holds during the call. more:
+ * there are others behind `last`, which may be so although fewer than max are given: a page looks at some
+ * names and no more. rv: -EAGAIN. Returns 0, or -EINVAL or -ENOMEM: done() does not come.
+ */
+typedef void (*gw_people_listed)(void *arg, int rv, const struct gw_listed *names, unsigned count, bool more,
+                                 const char *last);
+int gw_people_list(struct gw_loop *loop, const struct gw_people_query *query, gw_people_listed done, void *arg);
+
+#endif

@@ -1,0 +1,461 @@
+/*
+ * people_change.c - changes of the directory: decided on the first loop, one after the other, so that
+ * what was looked at still holds when it is recorded. Then one entry is set or deleted, and the answer
+ * goes to the loop that asked.
+ */
+#include "gateway/people/people.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "gateway/people/people_queue.h"
+
+#define CHANGES_MAX 256u /* waiting; beyond: -EAGAIN */
+
+/* AWS's quotas, but for those that say so. */
+#define ACCOUNTS_MAX       10000u  /* ours */
+#define USERS_MAX          500000u /* ours: AWS has 5,000 */
+#define GROUPS_MAX         300u
+#define ROLES_MAX          5000u
+#define POLICIES_MAX       5000u
+#define KEYS_OF_USER_MAX   2u
+#define GROUPS_OF_USER_MAX 10u
+#define ATTACHED_MAX       20u
+#define TAGS_MAX           50u
+#define VERSIONS_MAX       5u
+#define POLICY_CHARS       6144u /* without white space, as the next */
+#define INLINE_USER_CHARS  2048u /* all of one user together */
+#define INLINE_GROUP_CHARS 5120u
+#define INLINE_ROLE_CHARS  10240u
+
+enum change_kind { CHANGE_CREATE, CHANGE_REPLACE, CHANGE_DELETE };
+
+/* owner: home until sent, then the first loop until answered */
+struct gw_change {
+        struct lp_msg msg; /* first */
+        STAILQ_ENTRY(gw_change) link;
+        struct gw_loop *home;
+        struct gw_people *people; /* once it is in the queue */
+        enum change_kind kind;
+        struct gw_entity_name who;
+        uint64_t generation;      /* that it takes the place of */
+        struct gw_entity *entity; /* as it is to be; NULL: deleted */
+        char *text;
+        size_t len;
+        gw_people_done done;
+        void *arg;
+        int rv;
+};
+
+static struct gw_loop *first_loop(const struct gw_change *change)
+{
+        return &change->home->gw->loops[0];
+}
+
+/* ---- what is allowed ------------------------------------------------------------------------- */
+
+static unsigned policy_chars(const char *text)
+{
+        unsigned count = 0;
+
+        for (; *text != '\0'; text++)
+                count += strchr(" \t\r\n", *text) == NULL;
+        return count;
+}
+
+static bool inline_fits(const struct gw_entity *entity)
+{
+        const struct gw_pairs *set = &entity->sets[GW_SET_INLINE];
+        unsigned most = entity->who.kind == GW_USER    ? INLINE_USER_CHARS
+                        : entity->who.kind == GW_GROUP ? INLINE_GROUP_CHARS
+                                                       : INLINE_ROLE_CHARS;
+        unsigned chars = 0, i;
+
+        for (i = 0; i < set->count; i++)
+                chars += policy_chars(set->list[i].text);
+        return chars <= most;
+}
+
+static bool versions_fit(const struct gw_entity *entity)
+{
+        const struct gw_pairs *set = &entity->sets[GW_SET_VERSIONS];
+        unsigned i;
+
+        for (i = 0; i < set->count; i++)
+                if (policy_chars(set->list[i].text) > POLICY_CHARS)
+                        return false;
+        return set->count <= VERSIONS_MAX;
+}
+
+static bool sets_fit(const struct gw_entity *entity)
+{
+        return entity->sets[GW_SET_GROUPS].count <= GROUPS_OF_USER_MAX &&
+               entity->sets[GW_SET_ATTACHED].count <= ATTACHED_MAX && entity->sets[GW_SET_TAGS].count <= TAGS_MAX &&
+               inline_fits(entity) && versions_fit(entity);
+}
+
+/* Canned policies of AWS are no entities: whoever lets them be named has looked whether there is such a one. */
+static bool has_policy(const struct gw_change *change, const char *arn)
+{
+        const struct gw_entity *policy;
+
+        return strncmp(arn, "arn:aws:iam::aws:policy/", 24) == 0 ||
+               (strncmp(arn + 13, change->who.account, GW_ACCOUNT_ID_LEN) == 0 &&
+                gw_people_find_arn(first_loop(change), arn, &policy, NULL) == 0 && policy->who.kind == GW_POLICY);
+}
+
+/* The same policy named twice, by another case, would be one reference and two attachments. */
+static bool set_is_simple(const struct gw_pairs *set)
+{
+        unsigned i, j;
+
+        for (i = 0; i < set->count; i++)
+                for (j = 0; j < i; j++)
+                        if (strcasecmp(set->list[i].name, set->list[j].name) == 0)
+                                return false;
+        return true;
+}
+
+/* What the entity names is there. */
+static int references_refusal(const struct gw_change *change)
+{
+        const struct gw_pairs *groups = &change->entity->sets[GW_SET_GROUPS],
+                              *attached = &change->entity->sets[GW_SET_ATTACHED];
+        struct gw_entity_name who = {.kind = GW_GROUP};
+        const struct gw_entity *group;
+        unsigned i;
+
+        if (!set_is_simple(groups) || !set_is_simple(attached))
+                return -EINVAL;
+        strcpy(who.account, change->who.account);
+        for (i = 0; i < groups->count; i++) {
+                strcpy(who.name, groups->list[i].name);
+                if (gw_people_find(first_loop(change), &who, &group, NULL) != 0)
+                        return -ENOENT;
+        }
+        for (i = 0; i < attached->count; i++)
+                if (strlen(attached->list[i].name) < 20 || !has_policy(change, attached->list[i].name))
+                        return -ENOENT;
+        if (*change->entity->boundary != '\0' &&
+            (strlen(change->entity->boundary) < 20 || !has_policy(change, change->entity->boundary)))
+                return -ENOENT;
+        return 0;
+}
+
+static unsigned quota(unsigned kind)
+{
+        switch (kind) {
+        case GW_ACCOUNT:
+                return ACCOUNTS_MAX;
+        case GW_USER:
+                return USERS_MAX;
+        case GW_GROUP:
+                return GROUPS_MAX;
+        case GW_ROLE:
+                return ROLES_MAX;
+        case GW_POLICY:
+                return POLICIES_MAX;
+        default:
+                return UINT32_MAX; /* of access keys: each user's */
+        }
+}
+
+/* A key's user is there, and has not as many as he may. */
+static int key_refusal(struct gw_people *people, const struct gw_change *change)
+{
+        const struct gw_entity *key = change->entity, *user;
+        struct gw_entity_name who = {.kind = GW_USER};
+        const struct gw_node *node;
+        unsigned count = 0;
+
+        if (key->who.of[0] == '\0' && strcmp(key->owner, GW_FIRST_ACCOUNT) == 0)
+                return -EPERM; /* the settings have it */
+        if (!gw_people_has_account(first_loop(change), key->owner))
+                return -ENOENT;
+        strcpy(who.account, key->owner);
+        strcpy(who.name, key->who.of);
+        if (*who.name != '\0' && gw_people_find(first_loop(change), &who, &user, NULL) != 0)
+                return -ENOENT;
+        for (node = gw_index_after(&people->index, GW_ACCESS_KEY, key->owner, key->who.of, NULL); node != NULL;
+             node = gw_index_next(node))
+                count++;
+        return count < KEYS_OF_USER_MAX ? 0 : -EDQUOT;
+}
+
+static int create_refusal(struct gw_people *people, const struct gw_change *change)
+{
+        unsigned kind = change->who.kind;
+        struct eng_text *text;
+        const struct gw_entity *there;
+        int rv = eng_text_get(people->gw->store, gw_entity_number(&change->who), kind, &text);
+
+        if (rv == 0) {
+                there = gw_entity_form(text);
+                return there != NULL && !gw_entity_same(&there->who, &change->who) ? -ENOSPC : -EEXIST;
+        }
+        if (rv != -ENOENT)
+                return rv;
+        if (kind == GW_ACCOUNT && strcmp(change->who.name, GW_FIRST_ACCOUNT) == 0)
+                return -EEXIST;
+        if (kind == GW_ACCESS_KEY)
+                return key_refusal(people, change);
+        if (kind != GW_ACCOUNT && !gw_people_has_account(first_loop(change), change->who.account))
+                return -ENOENT;
+        if (gw_index_count(&people->index, kind, change->who.account) >= quota(kind))
+                return -EDQUOT;
+        return 0;
+}
+
+/* What others know it by is not changed this way: a policy or role with another path has another ARN. */
+static bool same_identity(const struct gw_entity *a, const struct gw_entity *b)
+{
+        bool fixed = a->who.kind == GW_POLICY || a->who.kind == GW_ROLE;
+
+        return strcmp(a->who.name, b->who.name) == 0 && strcmp(a->who.of, b->who.of) == 0 &&
+               strcmp(a->owner, b->owner) == 0 && strcmp(a->id, b->id) == 0 &&
+               (!fixed || strcmp(a->path, b->path) == 0);
+}
+
+static int replace_refusal(const struct gw_change *change)
+{
+        const struct gw_entity *there;
+        uint64_t generation;
+        int rv = gw_people_find(first_loop(change), &change->who, &there, &generation);
+
+        if (rv != 0)
+                return rv;
+        if (generation != change->generation)
+                return -ESTALE;
+        return same_identity(there, change->entity) ? 0 : -EINVAL;
+}
+
+/* ---- deletion -------------------------------------------------------------------------------- */
+
+static bool has_any(struct gw_people *people, unsigned kind, const char *account, const char *of)
+{
+        return gw_index_after(&people->index, kind, account, of, NULL) != NULL;
+}
+
+static bool policy_in_use(struct gw_people *people, const struct gw_entity *policy)
+{
+        char arn[GW_ENTITY_PATH_MAX + GW_ENTITY_NAME_MAX + 64];
+
+        return !gw_entity_arn(policy, arn, sizeof(arn)) ||
+               has_any(people, GW_LIST_ATTACHED, policy->who.account, arn) ||
+               has_any(people, GW_LIST_BOUNDED, policy->who.account, arn);
+}
+
+static bool account_in_use(struct gw_people *people, const char *account)
+{
+        unsigned kind;
+
+        for (kind = GW_USER; kind < GW_ENTITY_KINDS_END; kind++)
+                if (gw_index_count(&people->index, kind, account) > 0)
+                        return true;
+        return false;
+}
+
+/* As AWS: what is left of it must go first. */
+static bool is_in_use(struct gw_people *people, const struct gw_entity *there)
+{
+        const struct gw_entity_name *who = &there->who;
+        bool own = there->sets[GW_SET_GROUPS].count + there->sets[GW_SET_ATTACHED].count +
+                           there->sets[GW_SET_INLINE].count >
+                   0;
+
+        switch (who->kind) {
+        case GW_ACCOUNT:
+                return account_in_use(people, who->name);
+        case GW_USER:
+                return own || has_any(people, GW_ACCESS_KEY, who->account, who->name);
+        case GW_GROUP:
+                return own || has_any(people, GW_LIST_MEMBERS, who->account, who->name);
+        case GW_POLICY:
+                return there->sets[GW_SET_VERSIONS].count > 1 || policy_in_use(people, there);
+        default:
+                return own;
+        }
+}
+
+static int delete_refusal(struct gw_people *people, const struct gw_change *change)
+{
+        const struct gw_entity *there;
+        int rv;
+
+        if (change->who.kind == GW_ACCOUNT && strcmp(change->who.name, GW_FIRST_ACCOUNT) == 0)
+                return -EPERM;
+        rv = gw_people_find(first_loop(change), &change->who, &there, NULL);
+        if (rv == 0 && is_in_use(people, there))
+                return -EBUSY;
+        return rv == -EIO ? 0 : rv; /* what cannot be read can be deleted: nothing else gets rid of it */
+}
+
+static int change_refusal(struct gw_people *people, struct gw_change *change)
+{
+        int rv;
+
+        if (change->kind == CHANGE_DELETE)
+                return delete_refusal(people, change);
+        rv = change->kind == CHANGE_CREATE ? create_refusal(people, change) : replace_refusal(change);
+        if (rv == 0 && !sets_fit(change->entity))
+                rv = -EDQUOT;
+        return rv == 0 ? references_refusal(change) : rv;
+}
+
+/* ---- the queue ------------------------------------------------------------------------------- */
+
+static void people_change_begin(struct gw_people *people);
+
+static void people_change_free(struct gw_change *change)
+{
+        free(change->entity);
+        free(change->text);
+        free(change);
+}
+
+static void people_change_answer(struct lp_msg *msg)
+{
+        struct gw_change *change = (struct gw_change *)msg;
+
+        change->done(change->arg, change->rv);
+        people_change_free(change);
+}
+
+static void people_change_reply(struct gw_change *change, int rv)
+{
+        change->rv = rv;
+        change->msg.run = people_change_answer;
+        lp_post(change->home->lp, &change->msg);
+}
+
+static void people_change_ended(void *arg, int rv)
+{
+        struct gw_change *change = arg;
+        struct gw_people *people = change->people;
+
+        if (people->gw == NULL) { /* the gateway has ended */
+                people_change_free(change);
+                free(people);
+                return;
+        }
+        assert(STAILQ_FIRST(&people->changes) == change);
+        STAILQ_REMOVE_HEAD(&people->changes, link);
+        people->change_count--;
+        people_change_reply(change, rv);
+        people_change_begin(people);
+}
+
+/* Those that are refused are answered at once, down to one that is recorded. */
+static void people_change_begin(struct gw_people *people)
+{
+        struct gw_change *change;
+        uint64_t number;
+        int rv;
+
+        while ((change = STAILQ_FIRST(&people->changes)) != NULL) {
+                rv = people->ready ? change_refusal(people, change) : -EAGAIN;
+                if (rv == 0)
+                        break;
+                STAILQ_REMOVE_HEAD(&people->changes, link);
+                people->change_count--;
+                people_change_reply(change, rv);
+        }
+        if (change == NULL)
+                return;
+        number = gw_entity_number(&change->who);
+        if (change->kind == CHANGE_DELETE)
+                eng_text_delete(people->gw->store, number, change->who.kind, ENG_TEXT_ANY, people_change_ended, change);
+        else
+                eng_text_set(people->gw->store, number, change->who.kind, change->generation,
+                             (struct eng_str){change->text, change->len}, people_change_ended, change);
+}
+
+static void people_change_arrive(struct lp_msg *msg)
+{
+        struct gw_change *change = (struct gw_change *)msg;
+        struct gw_people *people = gw_people_ready(change->home->gw);
+        bool first;
+
+        if (people == NULL || people->change_count >= CHANGES_MAX) {
+                people_change_reply(change, -EAGAIN);
+                return;
+        }
+        first = STAILQ_EMPTY(&people->changes);
+        change->people = people;
+        STAILQ_INSERT_TAIL(&people->changes, change, link);
+        people->change_count++;
+        if (first)
+                people_change_begin(people);
+}
+
+/* What waits was asked for by requests that have ended with their connections. */
+bool gw_people_drop_changes(struct gw_people *people)
+{
+        struct gw_change *head = STAILQ_FIRST(&people->changes), *change;
+
+        while ((change = STAILQ_FIRST(&people->changes)) != NULL) {
+                STAILQ_REMOVE_HEAD(&people->changes, link);
+                if (change != head)
+                        people_change_free(change);
+        }
+        return head == NULL;
+}
+
+/* ---- asked for ------------------------------------------------------------------------------- */
+
+/* Checks what is to be kept by reading it as it will be read. */
+static int people_change_take(struct gw_change *change, const struct gw_entity *entity)
+{
+        int rv = gw_entity_encode(entity, &change->text, &change->len);
+
+        if (rv != 0)
+                return rv;
+        change->entity = gw_entity_decode((struct eng_str){change->text, change->len});
+        return change->entity == NULL ? -ENOMEM : 0;
+}
+
+static int people_change_send(struct gw_loop *loop, enum change_kind kind, const struct gw_entity_name *who,
+                              const struct gw_entity *entity, uint64_t generation, gw_people_done done, void *arg)
+{
+        struct gw_change *change = loop->gw->ending ? NULL : calloc(1, sizeof(*change));
+        int rv = 0;
+
+        if (change == NULL)
+                return -ENOMEM;
+        change->home = loop;
+        change->kind = kind;
+        change->who = *who;
+        change->generation = generation;
+        change->done = done;
+        change->arg = arg;
+        if (entity != NULL)
+                rv = people_change_take(change, entity);
+        else if (!gw_entity_name_valid(who))
+                rv = -EINVAL;
+        if (rv != 0) {
+                people_change_free(change);
+                return rv;
+        }
+        change->msg.run = people_change_arrive;
+        lp_post(loop->gw->loops[0].lp, &change->msg);
+        return 0;
+}
+
+int gw_people_create(struct gw_loop *loop, const struct gw_entity *entity, gw_people_done done, void *arg)
+{
+        return people_change_send(loop, CHANGE_CREATE, &entity->who, entity, 0, done, arg);
+}
+
+int gw_people_change(struct gw_loop *loop, const struct gw_entity *entity, uint64_t generation, gw_people_done done,
+                     void *arg)
+{
+        return people_change_send(loop, CHANGE_REPLACE, &entity->who, entity, generation, done, arg);
+}
+
+int gw_people_delete(struct gw_loop *loop, const struct gw_entity_name *who, gw_people_done done, void *arg)
+{
+        return people_change_send(loop, CHANGE_DELETE, who, NULL, 0, done, arg);
+}

@@ -1,0 +1,34 @@
+/*
+ * people_queue.h - the directory's state on the first loop (private to the module).
+ */
+#ifndef GATEWAY_PEOPLE_PEOPLE_QUEUE_H
+#define GATEWAY_PEOPLE_PEOPLE_QUEUE_H
+
+#include "gateway/people/people_index.h"
+
+struct gw_change;
+STAILQ_HEAD(gw_change_list, gw_change);
+
+/* owner: first loop */
+struct gw_people {
+        struct gw_gateway *gw;
+        struct lp_msg start;
+        struct lp_timer timer;
+        struct gw_people_index index;
+        uint32_t position;             /* where the walk over all entries is */
+        bool ready;                    /* all that there was has been seen */
+        struct gw_change_list changes; /* the head is being done */
+        unsigned change_count;
+};
+
+/* People, once the index is ready; NULL: not yet. First loop. */
+struct gw_people *gw_people_ready(struct gw_gateway *gw);
+/*
+ * The loops have stopped: what waits is dropped. False: one change is with the engine, which may come back:
+ * it frees people then, if gw is NULL.
+ */
+bool gw_people_drop_changes(struct gw_people *people);
+/* What a text says, made once. NULL: it is no such text, or no memory. Any thread. */
+const struct gw_entity *gw_entity_form(struct eng_text *text);
+
+#endif

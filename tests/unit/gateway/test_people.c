@@ -1,0 +1,867 @@
+/*
+ * The directory over a real store: entities are created once, changed by generation and deleted as AWS lets
+ * them; races have one winner; lists come in order, page by page; all is there after a restart; a key that
+ * is switched off signs nothing. And texts of entities, whatever they say.
+ */
+#include <errno.h>
+#include <semaphore.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include <cmocka.h>
+
+#include "gateway/http/operation.h"
+#include "gateway/people/people.h"
+#include "tests/lib/store_objects.h"
+#include "tests/lib/wait.h"
+
+#define ACCOUNT GW_FIRST_ACCOUNT
+#define AKID    "AKIAIOSFODNN7EXAMPLE"
+
+static atomic_uint gone;
+static char gone_key[GW_ENTITY_NAME_MAX + 1];
+
+static void key_gone(struct gw_gateway *gw, const char *access_key)
+{
+        snprintf(gone_key, sizeof(gone_key), "%s", access_key);
+        atomic_fetch_add(&gone, 1);
+}
+
+static const struct gw_service service = {.credential_gone = key_gone};
+
+/* What is sealed shows; it opens by its name alone. */
+static int test_seal(void *arg, const char *about, const char *secret, char *out, size_t size)
+{
+        return (size_t)snprintf(out, size, "%s/%s", about, secret) < size ? 0 : -EINVAL;
+}
+
+static int test_open(void *arg, const char *about, const char *sealed, char *secret, size_t size)
+{
+        size_t len = strlen(about);
+
+        if (strncmp(sealed, about, len) != 0 || sealed[len] != '/')
+                return -EBADMSG;
+        return (size_t)snprintf(secret, size, "%s", sealed + len + 1) < size ? 0 : -EBADMSG;
+}
+
+static bool test_knows(void *arg, const char *sealed)
+{
+        return true;
+}
+
+/* ---- a store with a directory ---------------------------------------------------------------- */
+
+struct world {
+        struct sf sf;
+        struct gw_gateway *gw;
+};
+
+static uint64_t start_people(struct eng_store *store, uint64_t arg)
+{
+        return (uint64_t)gw_people_start((struct gw_gateway *)(uintptr_t)arg);
+}
+
+static void open_people(struct world *w, bool format)
+{
+        unsigned i;
+
+        assert_int_equal(sf_open(&w->sf, format), 0);
+        assert_true(sf_wait_health(&w->sf, so_whole, NULL, 60));
+        w->gw = calloc(1, sizeof(*w->gw));
+        assert_non_null(w->gw);
+        w->gw->loops = calloc(w->sf.loop_count, sizeof(w->gw->loops[0]));
+        assert_non_null(w->gw->loops);
+        w->gw->store = w->sf.store;
+        w->gw->service = &service;
+        w->gw->loop_count = w->sf.loop_count;
+        w->gw->sealer = (struct gw_sealer){.seal = test_seal, .open = test_open, .knows = test_knows};
+        for (i = 0; i < w->gw->loop_count; i++) {
+                w->gw->loops[i].gw = w->gw;
+                w->gw->loops[i].lp = w->sf.loops[i];
+                w->gw->loops[i].index = i;
+        }
+        assert_int_equal(sf_ask(&w->sf, start_people, (uint64_t)(uintptr_t)w->gw), 0);
+}
+
+static uint64_t end_people(struct eng_store *store, uint64_t arg)
+{
+        gw_people_free((struct gw_gateway *)(uintptr_t)arg);
+        return 0;
+}
+
+static void close_people(struct world *w)
+{
+        sf_ask(&w->sf, end_people, (uint64_t)(uintptr_t)w->gw);
+        sf_close(&w->sf);
+        free(w->gw->loops);
+        free(w->gw);
+}
+
+static void make_people(struct world *w)
+{
+        sf_make(&w->sf, 4, 2);
+        open_people(w, true);
+}
+
+static void remove_people(struct world *w)
+{
+        close_people(w);
+        sf_remove(&w->sf);
+}
+
+/* ---- calls on loops -------------------------------------------------------------------------- */
+
+struct call {
+        struct lp_msg msg; /* first */
+        sem_t ended;
+        struct gw_loop *loop;
+        const struct gw_entity *entity;
+        const struct gw_entity_name *who;
+        const struct gw_people_query *query;
+        const char *text;
+        uint64_t generation;
+        int rv;
+        struct gw_entity *copy;
+        struct gw_credential signer;
+        struct gw_listed names[GW_LIST_MAX];
+        unsigned count;
+        bool more;
+        char last[GW_ENTITY_NAME_MAX + 8];
+};
+
+static void call_begin(struct call *c, void (*run)(struct lp_msg *msg))
+{
+        sem_init(&c->ended, 0, 0);
+        c->msg.run = run;
+        lp_post(c->loop->lp, &c->msg);
+}
+
+static int call_end(struct call *c)
+{
+        while (sem_wait(&c->ended) != 0)
+                ;
+        sem_destroy(&c->ended);
+        return c->rv;
+}
+
+static void call_done(void *arg, int rv)
+{
+        struct call *c = arg;
+
+        c->rv = rv;
+        sem_post(&c->ended);
+}
+
+static void run_create(struct lp_msg *msg)
+{
+        struct call *c = (struct call *)msg;
+        int rv = gw_people_create(c->loop, c->entity, call_done, c);
+
+        if (rv != 0)
+                call_done(c, rv);
+}
+
+static void run_change(struct lp_msg *msg)
+{
+        struct call *c = (struct call *)msg;
+        int rv = gw_people_change(c->loop, c->entity, c->generation, call_done, c);
+
+        if (rv != 0)
+                call_done(c, rv);
+}
+
+static void run_delete(struct lp_msg *msg)
+{
+        struct call *c = (struct call *)msg;
+        int rv = gw_people_delete(c->loop, c->who, call_done, c);
+
+        if (rv != 0)
+                call_done(c, rv);
+}
+
+/* The entity as it would be written, to be looked at on this thread. */
+static void run_find(struct lp_msg *msg)
+{
+        struct call *c = (struct call *)msg;
+        const struct gw_entity *found;
+        char *text;
+        size_t len;
+        int rv = c->text != NULL ? gw_people_find_arn(c->loop, c->text, &found, &c->generation)
+                                 : gw_people_find(c->loop, c->who, &found, &c->generation);
+
+        if (rv == 0)
+                rv = gw_entity_encode(found, &text, &len);
+        if (rv == 0) {
+                c->copy = gw_entity_decode((struct eng_str){text, len});
+                free(text);
+        }
+        call_done(c, rv);
+}
+
+static void run_signer(struct lp_msg *msg)
+{
+        struct call *c = (struct call *)msg;
+
+        call_done(c, gw_people_signer(c->loop, c->text, &c->signer));
+}
+
+static void call_listed(void *arg, int rv, const struct gw_listed *names, unsigned count, bool more, const char *last)
+{
+        struct call *c = arg;
+
+        memcpy(c->names, names, count * sizeof(names[0]));
+        c->count = count;
+        c->more = more;
+        snprintf(c->last, sizeof(c->last), "%s", last);
+        call_done(c, rv);
+}
+
+static void run_list(struct lp_msg *msg)
+{
+        struct call *c = (struct call *)msg;
+        int rv = gw_people_list(c->loop, c->query, call_listed, c);
+
+        if (rv != 0)
+                call_done(c, rv);
+}
+
+static int create(struct world *w, const struct gw_entity *entity)
+{
+        struct call c = {.loop = &w->gw->loops[1], .entity = entity};
+
+        do
+                call_begin(&c, run_create);
+        while (call_end(&c) == -EAGAIN); /* the index is being made */
+        return c.rv;
+}
+
+static int change(struct world *w, const struct gw_entity *entity, uint64_t generation)
+{
+        struct call c = {.loop = &w->gw->loops[1], .entity = entity, .generation = generation};
+
+        call_begin(&c, run_change);
+        return call_end(&c);
+}
+
+static int delete (struct world *w, unsigned kind, const char *account, const char *name)
+{
+        struct gw_entity_name who = {.kind = kind};
+        struct call c = {.loop = &w->gw->loops[0], .who = &who};
+
+        strcpy(who.account, account);
+        strcpy(who.name, name);
+        do
+                call_begin(&c, run_delete);
+        while (call_end(&c) == -EAGAIN);
+        return c.rv;
+}
+
+/* On each loop the same. The copy is the caller's. */
+static int find(struct world *w, unsigned kind, const char *account, const char *name, struct gw_entity **copy,
+                uint64_t *generation)
+{
+        struct gw_entity_name who = {.kind = kind};
+        unsigned i;
+        int rv = 0;
+
+        strcpy(who.account, account);
+        strcpy(who.name, name);
+        for (i = 0; i < w->gw->loop_count; i++) {
+                struct call c = {.loop = &w->gw->loops[i], .who = &who};
+
+                call_begin(&c, run_find);
+                rv = call_end(&c);
+                if (copy != NULL && i == 0)
+                        *copy = c.copy;
+                else
+                        free(c.copy);
+                if (generation != NULL)
+                        *generation = c.generation;
+        }
+        return rv;
+}
+
+static bool signs(struct world *w, const char *access_key, const char *secret)
+{
+        bool all = true;
+        unsigned i;
+
+        for (i = 0; i < w->gw->loop_count; i++) {
+                struct call c = {.loop = &w->gw->loops[i], .text = access_key};
+
+                call_begin(&c, run_signer);
+                all &= call_end(&c) && strcmp(c.signer.secret_key, secret) == 0 &&
+                       strcmp(c.signer.access_key, access_key) == 0;
+        }
+        return all;
+}
+
+/* ---- entities -------------------------------------------------------------------------------- */
+
+static struct gw_entity entity_of(unsigned kind, const char *account, const char *name)
+{
+        struct gw_entity e = {.path = "/", .id = "AIDAEXAMPLE", .created_ms = 1767225600000};
+
+        e.who.kind = kind;
+        strcpy(e.who.account, account);
+        strcpy(e.who.name, name);
+        if (kind == GW_ACCOUNT || kind == GW_ACCESS_KEY)
+                e.path = "";
+        return e;
+}
+
+static struct gw_entity key_of(const char *user, const char *name, const char *sealed)
+{
+        struct gw_entity e = entity_of(GW_ACCESS_KEY, "", name);
+
+        strcpy(e.who.of, user);
+        e.id = "";
+        e.owner = ACCOUNT;
+        e.sealed = sealed;
+        e.active = 1;
+        return e;
+}
+
+static struct gw_entity policy_of(const char *name, struct gw_pair *versions, unsigned count)
+{
+        struct gw_entity e = entity_of(GW_POLICY, ACCOUNT, name);
+
+        e.version = "v1";
+        e.sets[GW_SET_VERSIONS] = (struct gw_pairs){count, versions};
+        return e;
+}
+
+static void test_users_and_keys(void **state)
+{
+        struct gw_entity alice = entity_of(GW_USER, ACCOUNT, "Alice"), key = key_of("Alice", AKID, AKID "/secret"),
+                         other;
+        struct gw_entity *found;
+        uint64_t generation;
+        struct world w;
+
+        make_people(&w);
+        assert_int_equal(find(&w, GW_USER, ACCOUNT, "Alice", NULL, NULL), -ENOENT);
+        assert_int_equal(create(&w, &key), -ENOENT); /* nobody's */
+        assert_int_equal(create(&w, &alice), 0);
+        assert_int_equal(create(&w, &alice), -EEXIST);
+        other = entity_of(GW_USER, ACCOUNT, "aLICE");
+        assert_int_equal(create(&w, &other), -EEXIST);
+        other = entity_of(GW_USER, "000000000002", "Alice");
+        assert_int_equal(create(&w, &other), -ENOENT); /* no such account */
+        assert_int_equal(find(&w, GW_USER, ACCOUNT, "alice", &found, &generation), 0);
+        assert_string_equal(found->who.name, "Alice");
+        assert_string_equal(found->path, "/");
+        assert_int_equal(found->created_ms, 1767225600000);
+        free(found);
+        assert_int_equal(create(&w, &key), 0);
+        assert_int_equal(create(&w, &key), -EEXIST);
+        assert_true(signs(&w, AKID, "secret"));
+        assert_false(signs(&w, "AKIAIOSFODNN7EXAMPLF", "secret"));
+        assert_false(signs(&w, "akiaiosfodnn7example", "secret"));
+        other = key_of("Alice", "AKIAIOSFODNN7EXAMPL2", AKID "/secret"); /* another one's sealed text */
+        assert_int_equal(create(&w, &other), 0);
+        assert_false(signs(&w, "AKIAIOSFODNN7EXAMPL2", "secret"));
+        other = key_of("Alice", "AKIAIOSFODNN7EXAMPL3", "x");
+        assert_int_equal(create(&w, &other), -EDQUOT);
+        other = key_of("", "AKIAIOSFODNN7EXAMPL4", "x"); /* of the first account's root */
+        assert_int_equal(create(&w, &other), -EPERM);
+        assert_int_equal(delete (&w, GW_USER, ACCOUNT, "Alice"), -EBUSY);
+        assert_int_equal(delete (&w, GW_ACCESS_KEY, "", "AKIAIOSFODNN7EXAMPL2"), 0);
+
+        /* switched off, and on again */
+        assert_int_equal(find(&w, GW_ACCESS_KEY, "", AKID, &found, &generation), 0);
+        atomic_store(&gone, 0);
+        found->active = 0;
+        assert_int_equal(change(&w, found, generation + 1), -ESTALE);
+        assert_int_equal(atomic_load(&gone), 0);
+        assert_int_equal(change(&w, found, generation), 0);
+        assert_int_equal(atomic_load(&gone), 1);
+        assert_string_equal(gone_key, AKID);
+        assert_false(signs(&w, AKID, "secret"));
+        assert_int_equal(change(&w, found, generation), -ESTALE);
+        strcpy(found->who.of, "Bob");
+        free(found);
+        assert_int_equal(find(&w, GW_ACCESS_KEY, "", AKID, &found, &generation), 0);
+        found->active = 1;
+        assert_int_equal(change(&w, found, generation), 0);
+        assert_true(signs(&w, AKID, "secret"));
+        free(found);
+
+        close_people(&w);
+        open_people(&w, false);
+        assert_true(signs(&w, AKID, "secret"));
+        assert_int_equal(delete (&w, GW_USER, ACCOUNT, "Alice"), -EBUSY); /* the index knows it again */
+        assert_int_equal(delete (&w, GW_ACCESS_KEY, "", AKID), 0);
+        assert_int_equal(atomic_load(&gone), 2);
+        assert_false(signs(&w, AKID, "secret"));
+        assert_int_equal(delete (&w, GW_USER, ACCOUNT, "ALICE"), 0);
+        assert_int_equal(delete (&w, GW_USER, ACCOUNT, "Alice"), -ENOENT);
+        remove_people(&w);
+}
+
+static void test_accounts(void **state)
+{
+        struct gw_entity account = entity_of(GW_ACCOUNT, "", "000000000002"),
+                         user = entity_of(GW_USER, "000000000002", "alice"), key;
+        struct world w;
+
+        make_people(&w);
+        assert_int_equal(create(&w, &account), 0);
+        assert_int_equal(create(&w, &user), 0);
+        user = entity_of(GW_USER, ACCOUNT, "alice"); /* another one */
+        assert_int_equal(create(&w, &user), 0);
+        account = entity_of(GW_ACCOUNT, "", ACCOUNT);
+        assert_int_equal(create(&w, &account), -EEXIST);
+        assert_int_equal(delete (&w, GW_ACCOUNT, "", ACCOUNT), -EPERM);
+        assert_int_equal(delete (&w, GW_ACCOUNT, "", "000000000002"), -EBUSY);
+        assert_int_equal(delete (&w, GW_USER, "000000000002", "alice"), 0);
+        key = key_of("", AKID, AKID "/secret");
+        key.owner = "000000000002"; /* of its root */
+        assert_int_equal(create(&w, &key), 0);
+        assert_true(signs(&w, AKID, "secret"));
+        assert_int_equal(delete (&w, GW_ACCOUNT, "", "000000000002"), -EBUSY);
+        assert_int_equal(delete (&w, GW_ACCESS_KEY, "", AKID), 0);
+        assert_int_equal(delete (&w, GW_ACCOUNT, "", "000000000002"), 0);
+        assert_int_equal(find(&w, GW_USER, ACCOUNT, "alice", NULL, NULL), 0);
+        remove_people(&w);
+}
+
+/* Two names of one number cannot both be there, and neither is taken for the other. */
+static void test_same_number(void **state)
+{
+        static const char bob[] = "1 user " ACCOUNT " - bob\n{\"path\":\"/\"}", bad[] = "no entity";
+        struct gw_entity alice = entity_of(GW_USER, ACCOUNT, "alice");
+        uint64_t number = gw_entity_number(&alice.who);
+        struct world w;
+
+        make_people(&w);
+        assert_int_equal(sf_text_set(&w.sf, 0, number, GW_USER, 0, bob, sizeof(bob) - 1), 0);
+        assert_int_equal(find(&w, GW_USER, ACCOUNT, "alice", NULL, NULL), -ENOENT);
+        assert_int_equal(create(&w, &alice), -ENOSPC);
+        assert_int_equal(delete (&w, GW_USER, ACCOUNT, "alice"), -ENOENT);
+        assert_int_equal(sf_text_set(&w.sf, 0, number, GW_USER, ENG_TEXT_ANY, bad, sizeof(bad) - 1), 0);
+        assert_int_equal(find(&w, GW_USER, ACCOUNT, "alice", NULL, NULL), -EIO);
+        assert_int_equal(create(&w, &alice), -EEXIST);
+        assert_int_equal(delete (&w, GW_USER, ACCOUNT, "alice"), 0);
+        assert_int_equal(create(&w, &alice), 0);
+        remove_people(&w);
+}
+
+/* ---- who refers to whom ---------------------------------------------------------------------- */
+
+static unsigned list(struct world *w, const struct gw_people_query *query, struct call *c)
+{
+        memset(c, 0, sizeof(*c));
+        c->loop = &w->gw->loops[1];
+        c->query = query;
+        do
+                call_begin(c, run_list);
+        while (call_end(c) == -EAGAIN);
+        assert_int_equal(c->rv, 0);
+        return c->count;
+}
+
+static void test_references(void **state)
+{
+        static const char arn[] = "arn:aws:iam::" ACCOUNT ":policy/Read";
+        struct gw_pair versions[] = {{"v1", "{}", 1}, {"v2", "{}", 2}}, in[] = {{"staff", "", 0}},
+                       attached[] = {{arn, "", 0}, {arn, "", 0}};
+        struct gw_entity group = entity_of(GW_GROUP, ACCOUNT, "staff"), policy = policy_of("Read", versions, 2);
+        struct gw_entity user = entity_of(GW_USER, ACCOUNT, "alice");
+        struct gw_people_query query = {.kind = GW_LIST_MEMBERS, .account = ACCOUNT, .of = "staff", .max = 10};
+        struct call *c = malloc(sizeof(*c));
+        struct gw_entity *found;
+        uint64_t generation;
+        struct world w;
+
+        assert_non_null(c);
+        make_people(&w);
+        user.sets[GW_SET_GROUPS] = (struct gw_pairs){1, in};
+        assert_int_equal(create(&w, &user), -ENOENT); /* no such group */
+        assert_int_equal(create(&w, &group), 0);
+        user.sets[GW_SET_ATTACHED] = (struct gw_pairs){1, attached};
+        assert_int_equal(create(&w, &user), -ENOENT); /* no such policy */
+        assert_int_equal(create(&w, &policy), 0);
+        user.sets[GW_SET_ATTACHED].count = 2;
+        assert_int_equal(create(&w, &user), -EINVAL); /* twice */
+        user.sets[GW_SET_ATTACHED].count = 1;
+        assert_int_equal(create(&w, &user), 0);
+        assert_int_equal(list(&w, &query, c), 1);
+        assert_string_equal(c->names[0].name, "user/alice");
+        query.kind = GW_LIST_ATTACHED;
+        strcpy(query.of, arn);
+        assert_int_equal(list(&w, &query, c), 1);
+        assert_int_equal(delete (&w, GW_GROUP, ACCOUNT, "Staff"), -EBUSY);
+        assert_int_equal(delete (&w, GW_POLICY, ACCOUNT, "Read"), -EBUSY);
+        assert_int_equal(delete (&w, GW_USER, ACCOUNT, "alice"), -EBUSY);
+        close_people(&w);
+        open_people(&w, false);
+        assert_int_equal(list(&w, &query, c), 1);
+
+        assert_int_equal(find(&w, GW_USER, ACCOUNT, "alice", &found, &generation), 0);
+        assert_string_equal(found->sets[GW_SET_GROUPS].list[0].name, "staff");
+        assert_string_equal(found->sets[GW_SET_ATTACHED].list[0].name, arn);
+        found->sets[GW_SET_GROUPS].count = found->sets[GW_SET_ATTACHED].count = 0;
+        found->boundary = arn;
+        assert_int_equal(change(&w, found, generation), 0);
+        free(found);
+        assert_int_equal(list(&w, &query, c), 0);
+        assert_int_equal(delete (&w, GW_GROUP, ACCOUNT, "staff"), 0);
+        assert_int_equal(delete (&w, GW_POLICY, ACCOUNT, "Read"), -EBUSY); /* two versions, and a boundary */
+        assert_int_equal(find(&w, GW_POLICY, ACCOUNT, "Read", &found, &generation), 0);
+        assert_int_equal(found->sets[GW_SET_VERSIONS].list[1].ms, 2);
+        found->path = "/other/"; /* it would have another ARN */
+        assert_int_equal(change(&w, found, generation), -EINVAL);
+        found->path = "/";
+        found->id = "ANPAOTHER";
+        assert_int_equal(change(&w, found, generation), -EINVAL);
+        found->id = "AIDAEXAMPLE";
+        found->sets[GW_SET_VERSIONS].count = 1;
+        assert_int_equal(change(&w, found, generation), 0);
+        free(found);
+        assert_int_equal(delete (&w, GW_POLICY, ACCOUNT, "Read"), -EBUSY); /* a boundary */
+        assert_int_equal(delete (&w, GW_USER, ACCOUNT, "alice"), 0);
+        assert_int_equal(delete (&w, GW_POLICY, ACCOUNT, "Read"), 0);
+        free(c);
+        remove_people(&w);
+}
+
+/* AWS's quotas that one entity can break. */
+static void test_quotas(void **state)
+{
+        struct gw_pair versions[6], tags[51], groups[11];
+        static char names[51][8], big[6200];
+        struct gw_entity e;
+        struct world w;
+        unsigned i;
+
+        make_people(&w);
+        memset(big, 'x', sizeof(big) - 1);
+        for (i = 0; i < 51; i++) {
+                snprintf(names[i], sizeof(names[i]), "v%u", i + 1);
+                tags[i] = (struct gw_pair){names[i], "", 0};
+                if (i < 6)
+                        versions[i] = (struct gw_pair){names[i], "{}", 0};
+                if (i < 11)
+                        groups[i] = (struct gw_pair){names[i], "", 0};
+        }
+        for (i = 0; i < 11; i++) {
+                e = entity_of(GW_GROUP, ACCOUNT, names[i]);
+                assert_int_equal(create(&w, &e), 0);
+        }
+        e = policy_of("p", versions, 6);
+        assert_int_equal(create(&w, &e), -EDQUOT);
+        versions[0].text = big;
+        e = policy_of("p", versions, 1);
+        assert_int_equal(create(&w, &e), -EDQUOT);
+        memset(big, ' ', 100); /* white space does not count */
+        assert_int_equal(create(&w, &e), 0);
+        e = entity_of(GW_USER, ACCOUNT, "u");
+        e.sets[GW_SET_TAGS] = (struct gw_pairs){51, tags};
+        assert_int_equal(create(&w, &e), -EDQUOT);
+        e.sets[GW_SET_TAGS].count = 50;
+        e.sets[GW_SET_GROUPS] = (struct gw_pairs){11, groups};
+        assert_int_equal(create(&w, &e), -EDQUOT);
+        e.sets[GW_SET_GROUPS].count = 10;
+        e.sets[GW_SET_INLINE] = (struct gw_pairs){1, versions};
+        assert_int_equal(create(&w, &e), -EDQUOT);
+        big[2100] = '\0'; /* 2,000 without the spaces */
+        assert_int_equal(create(&w, &e), 0);
+        remove_people(&w);
+}
+
+/* ---- races and lists ------------------------------------------------------------------------- */
+
+static void test_races(void **state)
+{
+        struct gw_entity e;
+        struct world w;
+        unsigned i;
+
+        make_people(&w);
+        e = entity_of(GW_USER, ACCOUNT, "first");
+        assert_int_equal(create(&w, &e), 0);
+        for (i = 0; i < 30; i++) {
+                struct call a = {.loop = &w.gw->loops[0], .entity = &e}, b = {.loop = &w.gw->loops[1], .entity = &e};
+                char name[16];
+                int first, second;
+
+                snprintf(name, sizeof(name), "user%u", i);
+                e = entity_of(GW_USER, ACCOUNT, name);
+                call_begin(&a, run_create);
+                call_begin(&b, run_create);
+                first = call_end(&a);
+                second = call_end(&b);
+                assert_int_equal(first + second, -EEXIST); /* one of them */
+                assert_true(first == 0 || second == 0);
+        }
+        remove_people(&w);
+}
+
+static int compare_listed(const void *a, const void *b)
+{
+        return strcasecmp(((const struct gw_listed *)a)->name, ((const struct gw_listed *)b)->name);
+}
+
+#define LISTED 120u
+
+/* Pages of every size are what sorted memory says, also with a path. */
+static void test_lists(void **state)
+{
+        static struct gw_listed all[LISTED], some[LISTED];
+        struct gw_people_query query = {.kind = GW_USER, .account = ACCOUNT};
+        struct call *c = malloc(sizeof(*c));
+        unsigned i, count, some_count = 0, max;
+        struct gw_entity e;
+        struct world w;
+
+        assert_non_null(c);
+        make_people(&w);
+        for (i = 0; i < LISTED; i++) {
+                snprintf(all[i].name, sizeof(all[i].name), "%c%c%u", (i % 2 ? 'a' : 'A') + (int)(i * 7 % 26),
+                         i % 3 ? 'x' : '_', i * 7919 % 1000);
+                e = entity_of(GW_USER, ACCOUNT, all[i].name);
+                e.path = i % 4 == 0 ? "/team/x/" : "/";
+                if (i % 4 == 0)
+                        some[some_count++] = all[i];
+                assert_int_equal(create(&w, &e), 0);
+        }
+        e = entity_of(GW_GROUP, ACCOUNT, "zz"); /* no user */
+        assert_int_equal(create(&w, &e), 0);
+        qsort(all, LISTED, sizeof(all[0]), compare_listed);
+        qsort(some, some_count, sizeof(some[0]), compare_listed);
+        for (max = 1; max <= LISTED + 1; max += 1 + max / 3) {
+                query.max = max;
+                query.path[0] = query.after[0] = '\0';
+                for (count = 0; count < LISTED; count += c->count) {
+                        assert_true(list(&w, &query, c) >= 1 && c->count <= max);
+                        assert_memory_equal(c->names, all + count, c->count * sizeof(all[0]));
+                        assert_int_equal(c->more, count + c->count < LISTED);
+                        strcpy(query.after, c->last);
+                }
+                strcpy(query.path, "/team/");
+                query.after[0] = '\0';
+                for (count = 0;; count += c->count) {
+                        list(&w, &query, c);
+                        assert_memory_equal(c->names, some + count, c->count * sizeof(some[0]));
+                        if (!c->more)
+                                break;
+                        strcpy(query.after, c->last);
+                }
+                assert_int_equal(count + c->count, some_count);
+        }
+        query.max = 0;
+        assert_int_equal(gw_people_list(&w.gw->loops[0], &query, call_listed, c), -EINVAL);
+        free(c);
+        remove_people(&w);
+}
+
+/* ---- many ------------------------------------------------------------------------------------ */
+
+#define IN_FLIGHT 100u
+
+/* Without what is mapped of files. */
+static long resident_kib(void)
+{
+        FILE *file = fopen("/proc/self/status", "r");
+        char line[128];
+        long kib = 0;
+
+        while (file != NULL && fgets(line, sizeof(line), file) != NULL)
+                if (sscanf(line, "RssAnon: %ld", &kib) == 1)
+                        break;
+        if (file != NULL)
+                fclose(file);
+        return kib;
+}
+
+static void create_users(struct world *w, unsigned first, unsigned count)
+{
+        static struct gw_entity users[IN_FLIGHT], keys[IN_FLIGHT];
+        struct call *calls = calloc(2 * IN_FLIGHT, sizeof(*calls));
+        static char sealed[IN_FLIGHT][GW_SEALED_MAX];
+        char name[32], id[32];
+        unsigned i;
+
+        assert_non_null(calls);
+        for (i = 0; i < count; i++) {
+                snprintf(name, sizeof(name), "user%07u", first + i);
+                snprintf(id, sizeof(id), "AKIAMILLRACE%08u", first + i);
+                snprintf(sealed[i], sizeof(sealed[i]), "%s/secret of forty characters, as AWS has them", id);
+                users[i] = entity_of(GW_USER, ACCOUNT, name);
+                keys[i] = key_of(name, id, sealed[i]);
+                calls[2 * i] = (struct call){.loop = &w->gw->loops[i % 2], .entity = &users[i]};
+                calls[2 * i + 1] = (struct call){.loop = &w->gw->loops[i % 2], .entity = &keys[i]}; /* behind it */
+                call_begin(&calls[2 * i], run_create);
+                call_begin(&calls[2 * i + 1], run_create);
+        }
+        for (i = 0; i < 2 * count; i++)
+                assert_int_equal(call_end(&calls[i]), 0);
+        free(calls);
+}
+
+static void run_look_up(struct lp_msg *msg)
+{
+        struct call *c = (struct call *)msg;
+        const struct gw_entity *found;
+        char id[32];
+        unsigned i;
+
+        c->rv = 0;
+        for (i = 0; i < c->count; i++) {
+                snprintf(id, sizeof(id), "AKIAMILLRACE%08u", i);
+                c->rv |= gw_people_find_key(c->loop, id, &found) != 0;
+        }
+        call_done(c, c->rv);
+}
+
+static uint64_t look_up_ns(struct world *w, unsigned count)
+{
+        struct call c = {.loop = &w->gw->loops[1], .count = count};
+        uint64_t began = lp_clock();
+
+        call_begin(&c, run_look_up);
+        assert_int_equal(call_end(&c), 0);
+        return (lp_clock() - began) / count;
+}
+
+/* MILLRACE_PEOPLE users with a key each: 100,000 take minutes. What it prints is in docs/design/people.md. */
+static void test_many(void **state)
+{
+        const char *wanted = getenv("MILLRACE_PEOPLE");
+        unsigned count = wanted != NULL ? (unsigned)atoi(wanted) : 300, i;
+        struct gw_people_query query = {.kind = GW_USER, .account = ACCOUNT, .max = 10};
+        struct call *c = malloc(sizeof(*c));
+        struct gw_entity last = entity_of(GW_USER, ACCOUNT, "a");
+        uint64_t began = lp_clock(), opened;
+        struct world w;
+        long before;
+
+        assert_non_null(c);
+        make_people(&w);
+        assert_int_equal(create(&w, &last), 0); /* the index is there */
+        before = resident_kib();
+        for (i = 0; i < count; i += IN_FLIGHT)
+                create_users(&w, i, count - i < IN_FLIGHT ? count - i : IN_FLIGHT);
+        print_message("%u users and keys: %.1f s, %ld KiB more\n", count, (double)(lp_clock() - began) / 1e9,
+                      resident_kib() - before);
+        close_people(&w);
+        began = lp_clock();
+        open_people(&w, false);
+        opened = lp_clock();
+        print_message("start: %.2f s; first look-up of each key: %llu ns", (double)(opened - began) / 1e9,
+                      (unsigned long long)look_up_ns(&w, count));
+        print_message(", then %llu ns\n", (unsigned long long)look_up_ns(&w, count));
+        assert_int_equal(list(&w, &query, c), 10);
+        print_message("index: %.2f s after the start, %ld KiB in all\n", (double)(lp_clock() - opened) / 1e9,
+                      resident_kib());
+        assert_string_equal(c->names[1].name, "user0000000");
+        began = lp_clock();
+        assert_int_equal(list(&w, &query, c), 10);
+        print_message("list of 10: %llu us\n", (unsigned long long)(lp_clock() - began) / 1000);
+        free(c);
+        remove_people(&w);
+}
+
+/* ---- texts ----------------------------------------------------------------------------------- */
+
+static void test_texts(void **state)
+{
+        static const char *const bad[] = {
+                "",
+                "1 user 000000000001 - alice",
+                "1 user 000000000001 - alice\n",
+                "1 user 000000000001 - alice\n[]",
+                "1 user 000000000001 - alice\n{}",
+                "2 user 000000000001 - alice\n{\"path\":\"/\"}",
+                "1 user 00000000001 - alice\n{\"path\":\"/\"}",
+                "1 user 000000000001 - al ice\n{\"path\":\"/\"}",
+                "1 user 000000000001 bob alice\n{\"path\":\"/\"}",
+                "1 nobody 000000000001 - alice\n{\"path\":\"/\"}",
+                "1 user 000000000001 - alice\n{\"path\":\"/\"}x",
+                "1 user 000000000001 - alice\n{\"path\":\"a\"}",
+                "1 user 000000000001 - alice\n{\"path\":\"/\",\"path\":\"/\"}",
+                "1 user 000000000001 - alice\n{\"path\":\"/\",\"sealed\":\"x\"}",
+                "1 user 000000000001 - alice\n{\"path\":\"/\",\"unknown\":\"x\"}",
+                "1 user 000000000001 - alice\n{\"path\":\"/\",\"created\":-1}",
+                "1 user 000000000001 - alice\n{\"path\":\"/\",\"created\":\"1\"}",
+                "1 user 000000000001 - alice\n{\"path\":\"/\",\"groups\":[]}",
+                "1 user 000000000001 - alice\n{\"path\":\"/\",\"groups\":{\"a\":1}}",
+                "1 user 000000000001 - alice\n{\"path\":\"/\",\"groups\":{\"a\":\"text\"}}",
+                "1 key - alice AKIAIOSFODNN7EXAMPLE\n{\"owner\":\"000000000001\"}",
+                "1 key - alice akiaiosfodnn7example\n{\"owner\":\"000000000001\",\"sealed\":\"x\"}",
+                "1 policy 000000000001 - p\n{\"path\":\"/\",\"version\":\"v1\"}",
+        };
+        struct gw_entity *e;
+        char *text;
+        size_t len;
+        unsigned i;
+
+        for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+                assert_null(gw_entity_decode((struct eng_str){bad[i], strlen(bad[i])}));
+        e = gw_entity_decode((struct eng_str){
+                "1 user 000000000001 - alice\n{\"path\":\"/\\u0061/\",\"tags\":{\"\\u00fc\":\"\"}}", 75});
+        assert_null(e); /* cut */
+        text = strdup("1 user 000000000001 - alice\n{\"path\":\"/\\u0061/\",\"tags\":{\"\\u00fc\":\"\\u00fc\"}}");
+        assert_non_null(text);
+        e = gw_entity_decode((struct eng_str){text, strlen(text)});
+        free(text);
+        assert_non_null(e);
+        assert_string_equal(e->path, "/a/");
+        assert_string_equal(e->sets[GW_SET_TAGS].list[0].text, "\xc3\xbc");
+        assert_int_equal(gw_entity_encode(e, &text, &len), 0);
+        assert_non_null(strstr(text, "1 user 000000000001 - alice\n"));
+        free(text);
+        free(e);
+}
+
+static void test_arns(void **state)
+{
+        static const char *const bad[] = {"",
+                                          "arn:aws:iam::000000000001",
+                                          "arn:aws:iam::000000000001:",
+                                          "arn:aws:iam::000000000001:user",
+                                          "arn:aws:iam::000000000001:user/",
+                                          "arn:aws:iam::000000000001:user/a/",
+                                          "arn:aws:iam::000000000001:users/a",
+                                          "arn:aws:iam::00000000001:user/a",
+                                          "arn:aws:iam::aws:policy/ReadOnlyAccess",
+                                          "arn:aws:sts::000000000001:user/a",
+                                          "arn:aws:iam::000000000001:user/a b",
+                                          "arn:aws:iam::000000000001:key/AKIAIOSFODNN7EXAMPLE"};
+        struct gw_entity e = entity_of(GW_ROLE, ACCOUNT, "r");
+        struct gw_entity_name who;
+        char arn[64];
+        unsigned i;
+
+        for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+                assert_int_equal(gw_entity_of_arn(bad[i], &who), -EINVAL);
+        assert_int_equal(gw_entity_of_arn("arn:aws:iam::000000000001:root", &who), 0);
+        assert_int_equal(who.kind, GW_ACCOUNT);
+        assert_string_equal(who.name, ACCOUNT);
+        e.path = "/a/b/";
+        assert_true(gw_entity_arn(&e, arn, sizeof(arn)));
+        assert_string_equal(arn, "arn:aws:iam::000000000001:role/a/b/r");
+        assert_int_equal(gw_entity_of_arn(arn, &who), 0);
+        assert_true(gw_entity_same(&who, &e.who));
+        assert_false(gw_entity_arn(&e, arn, 30));
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_texts),          cmocka_unit_test(test_arns),
+                cmocka_unit_test(test_users_and_keys), cmocka_unit_test(test_accounts),
+                cmocka_unit_test(test_same_number),    cmocka_unit_test(test_races),
+                cmocka_unit_test(test_references),     cmocka_unit_test(test_quotas),
+                cmocka_unit_test(test_lists),          cmocka_unit_test(test_many),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
