@@ -61,7 +61,7 @@ static const struct s3_element website_elements[] = {
 /* ---- reading --------------------------------------------------------------------------------- */
 
 /* Letters, digits, '.', '-', '_', and ':' before a port. */
-static bool is_host(struct s3_str text)
+static bool is_redirect_host(struct s3_str text)
 {
         for (size_t i = 0; i < text.len; i++) {
                 char c = text.data[i];
@@ -84,7 +84,7 @@ static enum s3_error website_text(struct s3_doc *doc, unsigned row, struct s3_st
         switch (row) {
         case ALL_HOST:
         case HOST:
-                if (!is_host(text))
+                if (!is_redirect_host(text))
                         return s3_doc_refuse(doc, S3_ERR_INVALID_REQUEST, "The HostName is not that of a host.");
                 break;
         case ALL_PROTOCOL:
@@ -222,7 +222,7 @@ static struct s3_str protocol_of(const struct s3_website_request *request, struc
 }
 
 /* status 0: nothing has failed yet. */
-static bool condition_holds(const struct s3_config *config, uint32_t rule, struct s3_str key, unsigned status)
+static bool routing_condition_holds(const struct s3_config *config, uint32_t rule, struct s3_str key, unsigned status)
 {
         uint32_t condition = s3_config_first(config, rule, "Condition");
         struct s3_str prefix, code;
@@ -271,7 +271,7 @@ static bool route_by_rules(const struct s3_config *config, const struct s3_websi
                 return false;
         rule = s3_config_first(config, rules, "RoutingRule");
         for (; rule != S3_CONFIG_NONE; rule = s3_config_next(config, rules, rule, "RoutingRule")) {
-                if (!condition_holds(config, rule, request->key, status))
+                if (!routing_condition_holds(config, rule, request->key, status))
                         continue;
                 follow(config, rule, request, out);
                 return true;
