@@ -27,12 +27,19 @@ static void text_headers(struct gw_request *req, const struct gw_text_row *row)
 
 /* ---- GET ------------------------------------------------------------------------------------- */
 
+static void reply_absent(struct gw_request *req, const struct gw_text_row *row)
+{
+        if (row->write == NULL) /* tags and lifecycle rules name the bucket alone */
+                req->refused_query = s3_str_of(row->sub);
+        gw_reply_error(req, row->absent, NULL);
+}
+
 static void reply_never_set(struct gw_request *req, const struct gw_text_row *row)
 {
         struct s3_xml xml;
 
         if (row->root == NULL) {
-                gw_reply_error(req, row->absent, NULL);
+                reply_absent(req, row);
                 return;
         }
         s3_xml_init(&xml, ANSWER_MORE);
@@ -48,7 +55,7 @@ static void reply_text(struct gw_request *req, const struct gw_text_row *row, st
         struct s3_xml xml;
 
         if (row->says_gone && s3_str_eq(gw_s3_str(bytes), S3_STR(GW_TEXT_GONE))) {
-                gw_reply_error(req, row->absent, NULL);
+                reply_absent(req, row);
                 return;
         }
         text_headers(req, row);

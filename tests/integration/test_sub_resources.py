@@ -178,7 +178,7 @@ def test_cors_wants_a_checksum(raw, bucket):
 
 
 def test_restart():
-    with Daemon(drives=2, ec="1+1") as daemon:
+    with Daemon(drives=2, ec="1+1").start() as daemon:
         s3 = make_client(daemon.endpoint, daemon.access_key, daemon.secret_key)
         s3.create_bucket(Bucket="bucket-kept")
         for name, (_, value, *_) in ONE.items():
@@ -189,8 +189,8 @@ def test_restart():
         s3.delete_public_access_block(Bucket="bucket-gone")
         s3.put_object(Bucket="bucket-kept", Key="ia", Body=b"x", StorageClass="STANDARD_IA")
         daemon.stop()
-        daemon.start()
-        s3 = make_client(daemon.endpoint, daemon.access_key, daemon.secret_key)
+        daemon.restart()
+        s3 = make_client(daemon.endpoint, daemon.access_key, daemon.secret_key, retries=5)
         for name, (_, value, *_) in ONE.items():
             assert get(s3, "bucket-kept", name) == value
         for name, (argument, value) in LISTS.items():
