@@ -11,9 +11,9 @@
 
 #include "s3_config.h"
 
-#define S3_WEBSITE_RULES_MAX    50u
-#define S3_WEBSITE_BODY_MAX     (128u << 10)
-#define S3_WEBSITE_KEY_SIZE     1025u
+#define S3_WEBSITE_RULES_MAX     50u
+#define S3_WEBSITE_BODY_MAX      (128u << 10)
+#define S3_WEBSITE_KEY_SIZE      1025u
 #define S3_WEBSITE_LOCATION_SIZE 7168u
 
 enum s3_website_kind {
@@ -25,8 +25,8 @@ enum s3_website_kind {
 struct s3_website_answer {
         enum s3_website_kind kind;
         unsigned status;
-        size_t len;                            /* of text */
-        char text[S3_WEBSITE_LOCATION_SIZE];   /* with a NUL; no key that is longer than S3_WEBSITE_KEY_SIZE */
+        size_t len;                          /* of text */
+        char text[S3_WEBSITE_LOCATION_SIZE]; /* with a NUL; no key that is longer than S3_WEBSITE_KEY_SIZE */
 };
 
 struct s3_website_request {

@@ -20,8 +20,8 @@ struct s3_config {
         struct s3_arena arena; /* of the texts */
         struct node *nodes;    /* in document order; bounded by the size of the body */
         uint32_t count, capacity;
-        uint32_t open;                    /* the element that is open now */
-        uint16_t times[S3_ELEMENTS_MAX];  /* of each row, in the present parent */
+        uint32_t open;                   /* the element that is open now */
+        uint16_t times[S3_ELEMENTS_MAX]; /* of each row, in the present parent */
 };
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -94,7 +94,8 @@ static enum s3_error config_value(const struct s3_element *element, struct s3_st
         int64_t number;
 
         if (element->type == S3_TYPE_TEXT)
-                return text->len >= (size_t)element->least && text->len <= (size_t)element->most ? S3_OK : S3_ERR_MALFORMED_XML;
+                return text->len >= (size_t)element->least && text->len <= (size_t)element->most ? S3_OK
+                                                                                                 : S3_ERR_MALFORMED_XML;
         *text = s3_xml_trim(*text);
         if (element->type == S3_TYPE_WORD)
                 return word_is_one_of(*text, element->words) ? S3_OK : S3_ERR_MALFORMED_XML;

@@ -5,7 +5,7 @@
 #include "config.h"
 #include "s3_xml.h"
 
-#define SMALL_MAX (64u << 10) /* bytes of a document */
+#define SMALL_MAX  (64u << 10) /* bytes of a document */
 #define PREFIX_MAX 1024u
 #define GRANTS_MAX 100u
 
@@ -55,10 +55,12 @@ static enum s3_error logging_end(struct s3_doc *doc)
         for (uint32_t at = 0; at < s3_config_count(doc->config); at++) {
                 unsigned row = s3_config_row(doc->config, at);
 
-                if (row == KEY_FORMAT && s3_config_count_of(doc->config, at, S3_SEEN(SIMPLE_PREFIX) | S3_SEEN(PARTITIONED_PREFIX)) != 1)
+                if (row == KEY_FORMAT &&
+                    s3_config_count_of(doc->config, at, S3_SEEN(SIMPLE_PREFIX) | S3_SEEN(PARTITIONED_PREFIX)) != 1)
                         return S3_ERR_MALFORMED_XML;
                 if (row == GRANTEE &&
-                    s3_config_count_of(doc->config, at, S3_SEEN(GRANTEE_MAIL) | S3_SEEN(GRANTEE_ID) | S3_SEEN(GRANTEE_URI)) != 1)
+                    s3_config_count_of(doc->config, at,
+                                       S3_SEEN(GRANTEE_MAIL) | S3_SEEN(GRANTEE_ID) | S3_SEEN(GRANTEE_URI)) != 1)
                         return S3_ERR_MALFORMED_XML;
         }
         return S3_OK;
@@ -75,8 +77,10 @@ static const struct s3_element ownership_elements[] = {
 };
 
 static const struct s3_element public_access_elements[] = {
-        S3_GROUP("PublicAccessBlockConfiguration", 0, 1, 1), S3_FLAG("BlockPublicAcls", 0, 0, 1),
-        S3_FLAG("IgnorePublicAcls", 0, 0, 1),                S3_FLAG("BlockPublicPolicy", 0, 0, 1),
+        S3_GROUP("PublicAccessBlockConfiguration", 0, 1, 1),
+        S3_FLAG("BlockPublicAcls", 0, 0, 1),
+        S3_FLAG("IgnorePublicAcls", 0, 0, 1),
+        S3_FLAG("BlockPublicPolicy", 0, 0, 1),
         S3_FLAG("RestrictPublicBuckets", 0, 0, 1),
 };
 
@@ -98,10 +102,8 @@ S3_CONFIG_SCHEMA(s3_accelerate_schema, accelerate_elements, SMALL_MAX, NULL);
 /* ---- notification ---------------------------------------------------------------------------- */
 
 static const struct s3_element notification_elements[] = {
-        S3_GROUP("NotificationConfiguration", 0, 1, 1),
-        S3_GROUP("TopicConfiguration", 0, 0, S3_MANY),
-        S3_GROUP("QueueConfiguration", 0, 0, S3_MANY),
-        S3_GROUP("CloudFunctionConfiguration", 0, 0, S3_MANY),
+        S3_GROUP("NotificationConfiguration", 0, 1, 1), S3_GROUP("TopicConfiguration", 0, 0, S3_MANY),
+        S3_GROUP("QueueConfiguration", 0, 0, S3_MANY),  S3_GROUP("CloudFunctionConfiguration", 0, 0, S3_MANY),
         S3_GROUP("EventBridgeConfiguration", 0, 0, 1),
 };
 

@@ -5,10 +5,10 @@
 #include "config.h"
 #include "s3_xml.h"
 
-#define LISTED_MAX     (64u << 10) /* bytes of a document */
-#define PREFIX_MAX     1024u
-#define TAG_KEY_MAX    (4 * 128)
-#define TAG_VALUE_MAX  (4 * 256)
+#define LISTED_MAX      (64u << 10) /* bytes of a document */
+#define PREFIX_MAX      1024u
+#define TAG_KEY_MAX     (4 * 128)
+#define TAG_VALUE_MAX   (4 * 256)
 #define FILTER_TAGS_MAX 10u
 
 bool s3_config_id_valid(struct s3_str id)
@@ -18,7 +18,8 @@ bool s3_config_id_valid(struct s3_str id)
         for (size_t i = 0; i < id.len; i++) {
                 char c = id.data[i];
 
-                if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || s3_is_digit(c) || c == '-' || c == '_' || c == '.'))
+                if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || s3_is_digit(c) || c == '-' || c == '_' ||
+                      c == '.'))
                         return false;
         }
         return true;
@@ -28,7 +29,8 @@ static enum s3_error id_end(struct s3_doc *doc)
 {
         if (s3_config_id_valid(s3_config_text_of(doc->config, 0, "Id")))
                 return S3_OK;
-        return s3_doc_refuse(doc, S3_ERR_INVALID_ARGUMENT, "The Id must have 1 to 64 letters, digits, '-', '_' and '.'");
+        return s3_doc_refuse(doc, S3_ERR_INVALID_ARGUMENT,
+                             "The Id must have 1 to 64 letters, digits, '-', '_' and '.'");
 }
 
 /* The text of an element; else the error for a bucket that is not named by its ARN. */
@@ -36,7 +38,8 @@ static enum s3_error arn_check(struct s3_doc *doc, struct s3_str arn)
 {
         struct s3_str start = S3_STR("arn:aws:s3:::");
 
-        if (s3_str_starts(arn, start) && s3_bucket_name_valid((struct s3_str){arn.data + start.len, arn.len - start.len}))
+        if (s3_str_starts(arn, start) &&
+            s3_bucket_name_valid((struct s3_str){arn.data + start.len, arn.len - start.len}))
                 return S3_OK;
         return s3_doc_refuse(doc, S3_ERR_INVALID_ARGUMENT, "The destination is not the ARN of a bucket.");
 }
@@ -44,19 +47,31 @@ static enum s3_error arn_check(struct s3_doc *doc, struct s3_str arn)
 /* ---- filters --------------------------------------------------------------------------------- */
 
 /* The rows of a Filter, which three kinds have in common: they begin at the row `at`. */
-enum { FILTER, FILTER_PREFIX, FILTER_TAG, TAG_KEY, TAG_VALUE, AND, AND_PREFIX, AND_TAG, AND_KEY, AND_VALUE, FILTER_ROWS };
+enum {
+        FILTER,
+        FILTER_PREFIX,
+        FILTER_TAG,
+        TAG_KEY,
+        TAG_VALUE,
+        AND,
+        AND_PREFIX,
+        AND_TAG,
+        AND_KEY,
+        AND_VALUE,
+        FILTER_ROWS
+};
 
 #define FILTER_ELEMENTS(at)                                                                                            \
         [(at) + FILTER] = S3_GROUP("Filter", 0, 0, 1),                                                                 \
-        [(at) + FILTER_PREFIX] = S3_TEXT("Prefix", (at) + FILTER, 0, 1, 0, PREFIX_MAX),                                \
-        [(at) + FILTER_TAG] = S3_GROUP("Tag", (at) + FILTER, 0, 1),                                                    \
-        [(at) + TAG_KEY] = S3_TEXT("Key", (at) + FILTER_TAG, 1, 1, 1, TAG_KEY_MAX),                                    \
-        [(at) + TAG_VALUE] = S3_TEXT("Value", (at) + FILTER_TAG, 1, 1, 0, TAG_VALUE_MAX),                              \
-        [(at) + AND] = S3_GROUP("And", (at) + FILTER, 0, 1),                                                           \
-        [(at) + AND_PREFIX] = S3_TEXT("Prefix", (at) + AND, 0, 1, 0, PREFIX_MAX),                                      \
-        [(at) + AND_TAG] = S3_GROUP("Tag", (at) + AND, 1, FILTER_TAGS_MAX),                                            \
-        [(at) + AND_KEY] = S3_TEXT("Key", (at) + AND_TAG, 1, 1, 1, TAG_KEY_MAX),                                       \
-        [(at) + AND_VALUE] = S3_TEXT("Value", (at) + AND_TAG, 1, 1, 0, TAG_VALUE_MAX)
+                [(at) + FILTER_PREFIX] = S3_TEXT("Prefix", (at) + FILTER, 0, 1, 0, PREFIX_MAX),                        \
+                [(at) + FILTER_TAG] = S3_GROUP("Tag", (at) + FILTER, 0, 1),                                            \
+                [(at) + TAG_KEY] = S3_TEXT("Key", (at) + FILTER_TAG, 1, 1, 1, TAG_KEY_MAX),                            \
+                [(at) + TAG_VALUE] = S3_TEXT("Value", (at) + FILTER_TAG, 1, 1, 0, TAG_VALUE_MAX),                      \
+                [(at) + AND] = S3_GROUP("And", (at) + FILTER, 0, 1),                                                   \
+                [(at) + AND_PREFIX] = S3_TEXT("Prefix", (at) + AND, 0, 1, 0, PREFIX_MAX),                              \
+                [(at) + AND_TAG] = S3_GROUP("Tag", (at) + AND, 1, FILTER_TAGS_MAX),                                    \
+                [(at) + AND_KEY] = S3_TEXT("Key", (at) + AND_TAG, 1, 1, 1, TAG_KEY_MAX),                               \
+                [(at) + AND_VALUE] = S3_TEXT("Value", (at) + AND_TAG, 1, 1, 0, TAG_VALUE_MAX)
 
 /* A filter has one condition, and And, two or more. */
 static enum s3_error filter_end(struct s3_doc *doc, unsigned at)
@@ -106,11 +121,12 @@ static const struct s3_element inventory_elements[] = {
         [INVENTORY_SCHEDULE] = S3_GROUP("Schedule", INVENTORY, 1, 1),
         [INVENTORY_FREQUENCY] = S3_WORDS("Frequency", INVENTORY_SCHEDULE, 1, 1, "Daily|Weekly"),
         [INVENTORY_FIELDS] = S3_GROUP("OptionalFields", INVENTORY, 0, 1),
-        [INVENTORY_FIELD] = S3_WORDS("Field", INVENTORY_FIELDS, 0, 32,
-                                     "Size|LastModifiedDate|StorageClass|ETag|IsMultipartUploaded|ReplicationStatus|"
-                                     "EncryptionStatus|ObjectLockRetainUntilDate|ObjectLockMode|ObjectLockLegalHoldStatus|"
-                                     "IntelligentTieringAccessTier|BucketKeyStatus|ChecksumAlgorithm|"
-                                     "ObjectAccessControlList|ObjectOwner|LifecycleExpirationDate"),
+        [INVENTORY_FIELD] =
+                S3_WORDS("Field", INVENTORY_FIELDS, 0, 32,
+                         "Size|LastModifiedDate|StorageClass|ETag|IsMultipartUploaded|ReplicationStatus|"
+                         "EncryptionStatus|ObjectLockRetainUntilDate|ObjectLockMode|ObjectLockLegalHoldStatus|"
+                         "IntelligentTieringAccessTier|BucketKeyStatus|ChecksumAlgorithm|"
+                         "ObjectAccessControlList|ObjectOwner|LifecycleExpirationDate"),
         [INVENTORY_DESTINATION] = S3_GROUP("Destination", INVENTORY, 1, 1),
         [INVENTORY_BUCKET] = S3_GROUP("S3BucketDestination", INVENTORY_DESTINATION, 1, 1),
         [INVENTORY_ARN] = S3_TEXT("Bucket", INVENTORY_BUCKET, 1, 1, 1, 255),
@@ -121,7 +137,8 @@ static const struct s3_element inventory_elements[] = {
 
 static enum s3_error inventory_end(struct s3_doc *doc)
 {
-        uint32_t bucket = s3_config_first(doc->config, s3_config_first(doc->config, 0, "Destination"), "S3BucketDestination");
+        uint32_t bucket =
+                s3_config_first(doc->config, s3_config_first(doc->config, 0, "Destination"), "S3BucketDestination");
         enum s3_error error = id_end(doc);
 
         return error != S3_OK ? error : arn_check(doc, s3_config_text_of(doc->config, bucket, "Bucket"));
@@ -200,7 +217,15 @@ S3_CONFIG_SCHEMA(s3_analytics_schema, analytics_elements, LISTED_MAX, analytics_
 #define ARCHIVE_DAYS_MIN 90
 #define DEEP_DAYS_MIN    180
 
-enum { TIERING, TIERING_ID, TIERING_FILTER, TIERING_STATUS = TIERING_FILTER + FILTER_ROWS, TIER, TIER_DAYS, TIER_ACCESS };
+enum {
+        TIERING,
+        TIERING_ID,
+        TIERING_FILTER,
+        TIERING_STATUS = TIERING_FILTER + FILTER_ROWS,
+        TIER,
+        TIER_DAYS,
+        TIER_ACCESS
+};
 
 static const struct s3_element tiering_elements[] = {
         [TIERING] = S3_GROUP("IntelligentTieringConfiguration", 0, 1, 1),

@@ -62,8 +62,9 @@ static enum s3_error cors_value(struct s3_doc *doc, unsigned row, struct s3_str 
         switch (row) {
         case ALLOWED_METHOD:
                 if (!s3_cors_method(text))
-                        return s3_config_refuse(doc, S3_ERR_INVALID_REQUEST,
-                                                "Found unsupported HTTP method in CORS config. Unsupported method is %.*s", text);
+                        return s3_config_refuse(
+                                doc, S3_ERR_INVALID_REQUEST,
+                                "Found unsupported HTTP method in CORS config. Unsupported method is %.*s", text);
                 break;
         case ALLOWED_ORIGIN:
                 if (stars(text) > 1)
@@ -77,16 +78,19 @@ static enum s3_error cors_value(struct s3_doc *doc, unsigned row, struct s3_str 
                 break;
         case EXPOSE_HEADER:
                 if (stars(text) > 0)
-                        return s3_config_refuse(doc, S3_ERR_INVALID_REQUEST,
-                                                "ExposeHeader \"%.*s\" contains wildcard. We currently do not support wildcard "
-                                                "for ExposeHeader.", text);
+                        return s3_config_refuse(
+                                doc, S3_ERR_INVALID_REQUEST,
+                                "ExposeHeader \"%.*s\" contains wildcard. We currently do not support wildcard "
+                                "for ExposeHeader.",
+                                text);
                 if (!is_header_name(text))
                         return s3_config_refuse(doc, S3_ERR_INVALID_REQUEST,
                                                 "ExposeHeader \"%.*s\" contains invalid character.", text);
                 break;
         case RULE_ID:
                 if (s3_utf16_len(text) > RULE_ID_MAX)
-                        return s3_doc_refuse(doc, S3_ERR_INVALID_REQUEST, "The ID of a rule is at most 255 characters long.");
+                        return s3_doc_refuse(doc, S3_ERR_INVALID_REQUEST,
+                                             "The ID of a rule is at most 255 characters long.");
                 break;
         }
         return S3_OK;
@@ -127,8 +131,8 @@ static bool pattern_fits(struct s3_str pattern, struct s3_str text, bool nocase)
                same((struct s3_str){star + 1, after}, (struct s3_str){text.data + text.len - after, after}, nocase);
 }
 
-static bool rule_allows(const struct s3_config *config, uint32_t rule, const char *name, struct s3_str text, bool nocase,
-                        bool *any)
+static bool rule_allows(const struct s3_config *config, uint32_t rule, const char *name, struct s3_str text,
+                        bool nocase, bool *any)
 {
         uint32_t at = s3_config_first(config, rule, name);
 

@@ -66,7 +66,9 @@ static bool is_redirect_host(struct s3_str text)
         for (size_t i = 0; i < text.len; i++) {
                 char c = text.data[i];
 
-                if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || s3_is_digit(c) || strchr(".-_:", c) != NULL) || c == '\0')
+                if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || s3_is_digit(c) ||
+                      strchr(".-_:", c) != NULL) ||
+                    c == '\0')
                         return false;
         }
         return text.len > 0;
@@ -90,13 +92,15 @@ static enum s3_error website_text(struct s3_doc *doc, unsigned row, struct s3_st
         case ALL_PROTOCOL:
         case PROTOCOL:
                 if (!s3_str_eq(text, S3_STR("http")) && !s3_str_eq(text, S3_STR("https")))
-                        return s3_doc_refuse(doc, S3_ERR_INVALID_REQUEST,
-                                             "Invalid protocol, protocol can be http or https. If not defined the protocol will "
-                                             "be selected automatically.");
+                        return s3_doc_refuse(
+                                doc, S3_ERR_INVALID_REQUEST,
+                                "Invalid protocol, protocol can be http or https. If not defined the protocol will "
+                                "be selected automatically.");
                 break;
         case SUFFIX:
                 if (text.len == 0 || memchr(text.data, '/', text.len) != NULL)
-                        return s3_doc_refuse(doc, S3_ERR_INVALID_ARGUMENT, "The IndexDocument Suffix is not well formed");
+                        return s3_doc_refuse(doc, S3_ERR_INVALID_ARGUMENT,
+                                             "The IndexDocument Suffix is not well formed");
                 break;
         case ERROR_KEY:
                 if (text.len == 0)
@@ -104,15 +108,17 @@ static enum s3_error website_text(struct s3_doc *doc, unsigned row, struct s3_st
                 break;
         case CODE:
                 if (!code_between(text, 301, 399))
-                        return s3_config_refuse(doc, S3_ERR_INVALID_REQUEST,
-                                                "The provided HTTP redirect code (%.*s) is not valid. Valid codes are 3XX except "
-                                                "300.", text);
+                        return s3_config_refuse(
+                                doc, S3_ERR_INVALID_REQUEST,
+                                "The provided HTTP redirect code (%.*s) is not valid. Valid codes are 3XX except "
+                                "300.",
+                                text);
                 break;
         case ERROR_CODE:
                 if (!code_between(text, 400, 599))
-                        return s3_config_refuse(doc, S3_ERR_INVALID_REQUEST,
-                                                "The provided HTTP error code (%.*s) is not valid. Valid codes are 4XX or 5XX.",
-                                                text);
+                        return s3_config_refuse(
+                                doc, S3_ERR_INVALID_REQUEST,
+                                "The provided HTTP error code (%.*s) is not valid. Valid codes are 4XX or 5XX.", text);
                 break;
         }
         return S3_OK;
@@ -121,9 +127,10 @@ static enum s3_error website_text(struct s3_doc *doc, unsigned row, struct s3_st
 static enum s3_error website_rule(struct s3_doc *doc, unsigned row, uint32_t at)
 {
         if (row == CONDITION && s3_config_count_of(doc->config, at, S3_SEEN(KEY_PREFIX) | S3_SEEN(ERROR_CODE)) == 0)
-                return s3_doc_refuse(doc, S3_ERR_INVALID_REQUEST,
-                                     "Condition cannot be empty. To redirect all requests without a condition, the condition "
-                                     "element shouldn't be present.");
+                return s3_doc_refuse(
+                        doc, S3_ERR_INVALID_REQUEST,
+                        "Condition cannot be empty. To redirect all requests without a condition, the condition "
+                        "element shouldn't be present.");
         if (row != REDIRECT)
                 return S3_OK;
         if (s3_config_count_of(doc->config, at, ~0ull) == 0)
@@ -141,13 +148,15 @@ static enum s3_error website_shape(struct s3_doc *doc)
 
         if (s3_config_count_of(config, 0, S3_SEEN(REDIRECT_ALL)) > 0) {
                 if (s3_config_count_of(config, 0, ~S3_SEEN(REDIRECT_ALL)) > 0)
-                        return s3_doc_refuse(doc, S3_ERR_INVALID_REQUEST,
-                                             "RedirectAllRequestsTo cannot be provided in conjunction with other Routing Rules.");
+                        return s3_doc_refuse(
+                                doc, S3_ERR_INVALID_REQUEST,
+                                "RedirectAllRequestsTo cannot be provided in conjunction with other Routing Rules.");
                 return S3_OK;
         }
         if (s3_config_count_of(config, 0, S3_SEEN(INDEX)) == 0)
-                return s3_doc_refuse(doc, S3_ERR_INVALID_ARGUMENT,
-                                     "A value for IndexDocument Suffix must be provided if RedirectAllRequestsTo is empty");
+                return s3_doc_refuse(
+                        doc, S3_ERR_INVALID_ARGUMENT,
+                        "A value for IndexDocument Suffix must be provided if RedirectAllRequestsTo is empty");
         if (rules != S3_CONFIG_NONE && s3_config_count_of(config, rules, S3_SEEN(RULE)) > S3_WEBSITE_RULES_MAX)
                 return s3_doc_refuse(doc, S3_ERR_INVALID_REQUEST,
                                      "The number of routing rules in a website configuration is limited to 50.");
@@ -192,7 +201,9 @@ static void answer_object(struct s3_website_answer *out, unsigned status, struct
 /* Appends the key, percent-encoded. False: it does not fit. */
 static bool put_key(struct s3_website_answer *out, struct s3_str key)
 {
-        int n = key.len == 0 ? 0 : s3_percent_encode(key, S3_ENCODE_PATH, out->text + out->len, sizeof(out->text) - 1 - out->len);
+        int n = key.len == 0 ? 0
+                             : s3_percent_encode(key, S3_ENCODE_PATH, out->text + out->len,
+                                                 sizeof(out->text) - 1 - out->len);
 
         if (n < 0)
                 return false;
@@ -205,7 +216,8 @@ static bool put_key(struct s3_website_answer *out, struct s3_str key)
 static void answer_url(struct s3_website_answer *out, unsigned status, struct s3_str protocol, struct s3_str host,
                        struct s3_str key, struct s3_str more)
 {
-        int n = snprintf(out->text, sizeof(out->text), "%.*s://%.*s/", (int)protocol.len, protocol.data, (int)host.len, host.data);
+        int n = snprintf(out->text, sizeof(out->text), "%.*s://%.*s/", (int)protocol.len, protocol.data, (int)host.len,
+                         host.data);
 
         out->kind = S3_WEBSITE_REDIRECT;
         out->status = status;
@@ -240,7 +252,8 @@ static bool routing_condition_holds(const struct s3_config *config, uint32_t rul
 static void follow(const struct s3_config *config, uint32_t rule, const struct s3_website_request *request,
                    struct s3_website_answer *out)
 {
-        uint32_t redirect = s3_config_first(config, rule, "Redirect"), condition = s3_config_first(config, rule, "Condition");
+        uint32_t redirect = s3_config_first(config, rule, "Redirect"),
+                 condition = s3_config_first(config, rule, "Condition");
         struct s3_str host = s3_config_text_of(config, redirect, "HostName"), key = request->key, more = {NULL, 0},
                       whole = s3_config_text_of(config, redirect, "ReplaceKeyWith"),
                       start = s3_config_text_of(config, redirect, "ReplaceKeyPrefixWith"),
@@ -250,8 +263,9 @@ static void follow(const struct s3_config *config, uint32_t rule, const struct s
         if (whole.data != NULL)
                 key = whole;
         if (start.data != NULL) {
-                struct s3_str prefix = condition != S3_CONFIG_NONE ? s3_config_text_of(config, condition, "KeyPrefixEquals")
-                                                                   : (struct s3_str){NULL, 0};
+                struct s3_str prefix = condition != S3_CONFIG_NONE
+                                               ? s3_config_text_of(config, condition, "KeyPrefixEquals")
+                                               : (struct s3_str){NULL, 0};
 
                 more = (struct s3_str){key.data + prefix.len, key.len - prefix.len};
                 key = start;
@@ -279,7 +293,8 @@ static bool route_by_rules(const struct s3_config *config, const struct s3_websi
         return false;
 }
 
-void s3_website_ask(const struct s3_config *config, const struct s3_website_request *request, struct s3_website_answer *out)
+void s3_website_ask(const struct s3_config *config, const struct s3_website_request *request,
+                    struct s3_website_answer *out)
 {
         uint32_t all = s3_config_first(config, 0, "RedirectAllRequestsTo");
         char index[S3_WEBSITE_KEY_SIZE];

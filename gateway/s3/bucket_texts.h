@@ -30,9 +30,12 @@ enum gw_text_kind {
         GW_TEXT_ANALYTICS = 14,
         GW_TEXT_TIERING = 15
 };
-_Static_assert(GW_TEXT_TAGGING == 1 && GW_TEXT_LIFECYCLE == 2 && GW_TEXT_LIFECYCLE_PLACE == 3, "kinds of texts are stored");
-_Static_assert(GW_TEXT_CORS == 5 && GW_TEXT_WEBSITE == 6 && GW_TEXT_LOGGING == 7 && GW_TEXT_OWNERSHIP == 8, "kinds of texts are stored");
-_Static_assert(GW_TEXT_PUBLIC_ACCESS == 9 && GW_TEXT_REQUEST_PAYMENT == 10 && GW_TEXT_ACCELERATE == 11, "kinds of texts are stored");
+_Static_assert(GW_TEXT_TAGGING == 1 && GW_TEXT_LIFECYCLE == 2 && GW_TEXT_LIFECYCLE_PLACE == 3,
+               "kinds of texts are stored");
+_Static_assert(GW_TEXT_CORS == 5 && GW_TEXT_WEBSITE == 6 && GW_TEXT_LOGGING == 7 && GW_TEXT_OWNERSHIP == 8,
+               "kinds of texts are stored");
+_Static_assert(GW_TEXT_PUBLIC_ACCESS == 9 && GW_TEXT_REQUEST_PAYMENT == 10 && GW_TEXT_ACCELERATE == 11,
+               "kinds of texts are stored");
 _Static_assert(GW_TEXT_INVENTORY == 12 && GW_TEXT_METRICS == 13 && GW_TEXT_ANALYTICS == 14 && GW_TEXT_TIERING == 15,
                "kinds of texts are stored");
 
@@ -51,7 +54,7 @@ struct gw_text_row {
         unsigned status;    /* of PUT */
         bool summed;        /* PUT has to have Content-MD5 or a checksum */
         bool says_gone;     /* once deleted, GET answers absent and not the defaults */
-        bool (*begin)(struct gw_request *req);                           /* PUT's headers; false: answered; NULL: nothing */
+        bool (*begin)(struct gw_request *req); /* PUT's headers; false: answered; NULL: nothing */
         bool (*check)(struct gw_request *req, const struct s3_doc *doc); /* its document; the same */
         bool (*is_none)(const struct s3_doc *doc);                       /* it asks for what DELETE does; NULL: never */
         void (*write)(struct s3_xml *xml, const struct s3_doc *doc);     /* NULL: as it was read */

@@ -48,7 +48,8 @@ static const char *cors_list(struct gw_request *req, const struct s3_config *con
         return text;
 }
 
-static void cors_rule_headers(struct gw_request *req, const struct s3_config *config, uint32_t rule, struct s3_str origin, bool any)
+static void cors_rule_headers(struct gw_request *req, const struct s3_config *config, uint32_t rule,
+                              struct s3_str origin, bool any)
 {
         struct s3_str age = s3_config_text_of(config, rule, "MaxAgeSeconds");
 
@@ -88,7 +89,8 @@ static bool refuse_bad_names(struct gw_request *req, struct s3_str names)
 }
 
 /* It lacks what it has to say. True: answered. */
-static bool refuse_bad_preflight(struct gw_request *req, struct s3_str origin, struct s3_str method, struct s3_str names)
+static bool refuse_bad_preflight(struct gw_request *req, struct s3_str origin, struct s3_str method,
+                                 struct s3_str names)
 {
         if (origin.len == 0) {
                 gw_reply_error(req, S3_ERR_BAD_REQUEST, "Insufficient information. Origin request header needed.");
@@ -106,7 +108,8 @@ static bool refuse_bad_preflight(struct gw_request *req, struct s3_str origin, s
 static void refuse_preflight(struct gw_request *req, struct s3_str method, const char *message)
 {
         gw_reply_error_extra(req, S3_ERR_CORS_FORBIDDEN, message,
-                             gw_detail(req, "Method", method, "ResourceType", req->key.len > 0 ? S3_STR("OBJECT") : S3_STR("BUCKET")));
+                             gw_detail(req, "Method", method, "ResourceType",
+                                       req->key.len > 0 ? S3_STR("OBJECT") : S3_STR("BUCKET")));
 }
 
 void gw_cors_preflight(struct gw_request *req)

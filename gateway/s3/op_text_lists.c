@@ -52,8 +52,8 @@ static int order_of_ids(struct s3_str a, struct s3_str b)
 
 /* Where an id is, or would be. */
 struct line_place {
-        size_t from, to;  /* bytes of its line; equal: there is none */
-        unsigned lines;   /* in all */
+        size_t from, to; /* bytes of its line; equal: there is none */
+        unsigned lines;  /* in all */
         struct s3_str document;
 };
 
@@ -251,11 +251,13 @@ static void list_set(struct gw_request *req, struct list_work *work, struct s3_s
                 eng_text_delete(store, req->bucket_id, work->row->kind, generation, list_changed, req);
         else if (len > ENG_TEXT_MAX)
                 gw_reply_error(req, S3_ERR_TOO_MANY_CONFIGURATIONS,
-                               gw_printf(req, "All configurations of this kind together may have %u bytes in a bucket.", ENG_TEXT_MAX));
+                               gw_printf(req, "All configurations of this kind together may have %u bytes in a bucket.",
+                                         ENG_TEXT_MAX));
         else if (list_text(work, old, place) == 0)
                 gw_reply_no_memory(req);
         else
-                eng_text_set(store, req->bucket_id, work->row->kind, generation, (struct eng_str){work->text, len}, list_changed, req);
+                eng_text_set(store, req->bucket_id, work->row->kind, generation, (struct eng_str){work->text, len},
+                             list_changed, req);
 }
 
 /* Makes the change from the text that is there now. */

@@ -118,7 +118,8 @@ static void text_release(struct gw_request *req)
 bool gw_text_changed(struct gw_request *req, int rv)
 {
         if (rv == -EDQUOT)
-                gw_reply_error(req, S3_ERR_INSUFFICIENT_STORAGE, "The configurations of all buckets have no room for this one.");
+                gw_reply_error(req, S3_ERR_INSUFFICIENT_STORAGE,
+                               "The configurations of all buckets have no room for this one.");
         else if (rv != 0)
                 gw_reply_errno(req, rv, GW_ABOUT_BUCKET);
         return rv == 0;
@@ -192,14 +193,17 @@ static void text_keep(struct gw_request *req, const struct gw_text_row *row)
                 return;
         }
         if (rv == -ENOBUFS)
-                gw_reply_error(req, S3_ERR_MAX_MESSAGE_LENGTH,
-                               gw_printf(req, "The configuration is longer than the %u bytes that are kept of one: shorten its "
-                                              "IDs, prefixes and tags, or give it fewer rules.", ENG_TEXT_MAX));
+                gw_reply_error(
+                        req, S3_ERR_MAX_MESSAGE_LENGTH,
+                        gw_printf(req,
+                                  "The configuration is longer than the %u bytes that are kept of one: shorten its "
+                                  "IDs, prefixes and tags, or give it fewer rules.",
+                                  ENG_TEXT_MAX));
         else if (rv != 0)
                 gw_reply_no_memory(req);
         else
-                eng_text_set(req->loop->gw->store, req->bucket_id, row->kind, ENG_TEXT_ANY, (struct eng_str){work->text, len},
-                             text_is_set, req);
+                eng_text_set(req->loop->gw->store, req->bucket_id, row->kind, ENG_TEXT_ANY,
+                             (struct eng_str){work->text, len}, text_is_set, req);
         if (rv != 0)
                 s3_xml_free(&xml);
 }

@@ -54,7 +54,8 @@ void gw_expiration_header(struct gw_request *req, const struct eng_object *objec
                 version.tags = &tags;
         due = s3_lifecycle_evaluate(lifecycle, &version, S3_SECONDS_PER_DAY);
         if (due.action == S3_LIFECYCLE_EXPIRE)
-                gw_reply_header_str(req, "x-amz-expiration", (struct s3_str){text, s3_lifecycle_expiration(&due, text)});
+                gw_reply_header_str(req, "x-amz-expiration",
+                                    (struct s3_str){text, s3_lifecycle_expiration(&due, text)});
 }
 
 /* ---- those that are kept as they were read --------------------------------------------------- */

@@ -89,7 +89,8 @@ static bool logging_check(struct gw_request *req, const struct s3_doc *doc)
                                      gw_detail(req, "TargetBucket", name, NULL, (struct s3_str){NULL, 0}));
                 return false;
         }
-        if (s3_config_first(doc->config, enabled, "TargetGrants") == S3_CONFIG_NONE || bucket_takes_acls(req, target->id))
+        if (s3_config_first(doc->config, enabled, "TargetGrants") == S3_CONFIG_NONE ||
+            bucket_takes_acls(req, target->id))
                 return true;
         gw_reply_error(req, S3_ERR_INVALID_BUCKET_ACL, NULL);
         return false;
@@ -125,8 +126,17 @@ static const struct gw_text_row text_rows[] = {
          .check = lifecycle_check,
          .write = lifecycle_write,
          .headers = minimum_size_header},
-        {.sub = "cors", .kind = GW_TEXT_CORS, .doc = S3_DOC_CORS, .absent = S3_ERR_NO_SUCH_CORS, .status = 200, .summed = true},
-        {.sub = "website", .kind = GW_TEXT_WEBSITE, .doc = S3_DOC_WEBSITE, .absent = S3_ERR_NO_SUCH_WEBSITE, .status = 200},
+        {.sub = "cors",
+         .kind = GW_TEXT_CORS,
+         .doc = S3_DOC_CORS,
+         .absent = S3_ERR_NO_SUCH_CORS,
+         .status = 200,
+         .summed = true},
+        {.sub = "website",
+         .kind = GW_TEXT_WEBSITE,
+         .doc = S3_DOC_WEBSITE,
+         .absent = S3_ERR_NO_SUCH_WEBSITE,
+         .status = 200},
         {.sub = "logging",
          .kind = GW_TEXT_LOGGING,
          .doc = S3_DOC_LOGGING,

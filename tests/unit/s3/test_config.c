@@ -24,26 +24,32 @@ static void expect_same(enum s3_doc_kind kind, const char *text)
 }
 
 #define LOGGING(inside) "<BucketLoggingStatus>" inside "</BucketLoggingStatus>"
-#define ENABLED(more)   LOGGING("<LoggingEnabled><TargetBucket>logs</TargetBucket><TargetPrefix>a/</TargetPrefix>" more "</LoggingEnabled>")
+#define ENABLED(more)                                                                                                  \
+        LOGGING("<LoggingEnabled><TargetBucket>logs</TargetBucket><TargetPrefix>a/</TargetPrefix>" more                \
+                "</LoggingEnabled>")
 
 static void test_logging(void **state)
 {
         expect_same(S3_DOC_LOGGING, LOGGING(""));
         expect_same(S3_DOC_LOGGING, ENABLED(""));
-        expect_same(S3_DOC_LOGGING, ENABLED("<TargetObjectKeyFormat><SimplePrefix></SimplePrefix></TargetObjectKeyFormat>"));
         expect_same(S3_DOC_LOGGING,
-                    ENABLED("<TargetObjectKeyFormat><PartitionedPrefix><PartitionDateSource>EventTime</PartitionDateSource>"
-                            "</PartitionedPrefix></TargetObjectKeyFormat>"));
+                    ENABLED("<TargetObjectKeyFormat><SimplePrefix></SimplePrefix></TargetObjectKeyFormat>"));
+        expect_same(
+                S3_DOC_LOGGING,
+                ENABLED("<TargetObjectKeyFormat><PartitionedPrefix><PartitionDateSource>EventTime</PartitionDateSource>"
+                        "</PartitionedPrefix></TargetObjectKeyFormat>"));
         expect_reads(S3_DOC_LOGGING,
-                       ENABLED("<TargetGrants><Grant><Grantee xmlns:xsi='http://www.w3.org/2001/XMLSchema-instance' "
-                               "xsi:type='Group'><URI>http://acs.amazonaws.com/groups/global/AllUsers</URI></Grantee>"
-                               "<Permission>READ</Permission></Grant></TargetGrants>"),
-                       ENABLED("<TargetGrants><Grant><Grantee xmlns:xsi=\"http://www.w3.org/2001/XMLSchema-instance\" "
-                               "xsi:type=\"Group\"><URI>http://acs.amazonaws.com/groups/global/AllUsers</URI></Grantee>"
-                               "<Permission>READ</Permission></Grant></TargetGrants>"));
-        expect_refused(S3_DOC_LOGGING, LOGGING("<LoggingEnabled><TargetBucket>b</TargetBucket></LoggingEnabled>"), S3_ERR_MALFORMED_XML, NULL);
+                     ENABLED("<TargetGrants><Grant><Grantee xmlns:xsi='http://www.w3.org/2001/XMLSchema-instance' "
+                             "xsi:type='Group'><URI>http://acs.amazonaws.com/groups/global/AllUsers</URI></Grantee>"
+                             "<Permission>READ</Permission></Grant></TargetGrants>"),
+                     ENABLED("<TargetGrants><Grant><Grantee xmlns:xsi=\"http://www.w3.org/2001/XMLSchema-instance\" "
+                             "xsi:type=\"Group\"><URI>http://acs.amazonaws.com/groups/global/AllUsers</URI></Grantee>"
+                             "<Permission>READ</Permission></Grant></TargetGrants>"));
+        expect_refused(S3_DOC_LOGGING, LOGGING("<LoggingEnabled><TargetBucket>b</TargetBucket></LoggingEnabled>"),
+                       S3_ERR_MALFORMED_XML, NULL);
         expect_refused(S3_DOC_LOGGING, ENABLED("<TargetObjectKeyFormat/>"), S3_ERR_MALFORMED_XML, NULL);
-        expect_refused(S3_DOC_LOGGING, ENABLED("<TargetGrants><Grant><Grantee/><Permission>READ</Permission></Grant></TargetGrants>"),
+        expect_refused(S3_DOC_LOGGING,
+                       ENABLED("<TargetGrants><Grant><Grantee/><Permission>READ</Permission></Grant></TargetGrants>"),
                        S3_ERR_MALFORMED_XML, NULL);
         expect_refused(S3_DOC_LOGGING, ENABLED("<Other/>"), S3_ERR_MALFORMED_XML, NULL);
         expect_refused(S3_DOC_LOGGING, "", S3_ERR_MISSING_REQUEST_BODY, NULL);
@@ -65,23 +71,28 @@ static void test_small(void **state)
                 {S3_DOC_OWNERSHIP, OWNED("<Rule/>")},
                 {S3_DOC_OWNERSHIP, PUBLIC("")},
                 {S3_DOC_PUBLIC_ACCESS, PUBLIC("<BlockPublicAcls>yes</BlockPublicAcls>")},
-                {S3_DOC_PUBLIC_ACCESS, PUBLIC("<BlockPublicAcls>true</BlockPublicAcls><BlockPublicAcls>true</BlockPublicAcls>")},
+                {S3_DOC_PUBLIC_ACCESS,
+                 PUBLIC("<BlockPublicAcls>true</BlockPublicAcls><BlockPublicAcls>true</BlockPublicAcls>")},
                 {S3_DOC_REQUEST_PAYMENT, "<RequestPaymentConfiguration/>"},
-                {S3_DOC_REQUEST_PAYMENT, "<RequestPaymentConfiguration><Payer>Nobody</Payer></RequestPaymentConfiguration>"},
+                {S3_DOC_REQUEST_PAYMENT,
+                 "<RequestPaymentConfiguration><Payer>Nobody</Payer></RequestPaymentConfiguration>"},
                 {S3_DOC_ACCELERATE, "<AccelerateConfiguration/>"},
                 {S3_DOC_ACCELERATE, "<AccelerateConfiguration><Status>On</Status></AccelerateConfiguration>"},
                 {S3_DOC_NOTIFICATION, "<NotificationConfiguration><Other/></NotificationConfiguration>"},
         };
 
         expect_same(S3_DOC_OWNERSHIP, OWNED(RULE("ObjectWriter")));
-        expect_reads(S3_DOC_PUBLIC_ACCESS, PUBLIC("<BlockPublicAcls> TRUE </BlockPublicAcls>"), PUBLIC("<BlockPublicAcls>true</BlockPublicAcls>"));
+        expect_reads(S3_DOC_PUBLIC_ACCESS, PUBLIC("<BlockPublicAcls> TRUE </BlockPublicAcls>"),
+                     PUBLIC("<BlockPublicAcls>true</BlockPublicAcls>"));
         expect_same(S3_DOC_PUBLIC_ACCESS, PUBLIC(""));
-        expect_same(S3_DOC_REQUEST_PAYMENT, "<RequestPaymentConfiguration><Payer>Requester</Payer></RequestPaymentConfiguration>");
+        expect_same(S3_DOC_REQUEST_PAYMENT,
+                    "<RequestPaymentConfiguration><Payer>Requester</Payer></RequestPaymentConfiguration>");
         expect_same(S3_DOC_ACCELERATE, "<AccelerateConfiguration><Status>Suspended</Status></AccelerateConfiguration>");
         expect_same(S3_DOC_NOTIFICATION, "<NotificationConfiguration></NotificationConfiguration>");
         for (size_t i = 0; i < COUNT(malformed); i++)
                 expect_refused(malformed[i].kind, malformed[i].text, S3_ERR_MALFORMED_XML, NULL);
-        expect_refused(S3_DOC_NOTIFICATION, "<NotificationConfiguration><EventBridgeConfiguration/></NotificationConfiguration>",
+        expect_refused(S3_DOC_NOTIFICATION,
+                       "<NotificationConfiguration><EventBridgeConfiguration/></NotificationConfiguration>",
                        S3_ERR_NOT_IMPLEMENTED, "Notifications are not implemented.");
 }
 
@@ -91,14 +102,18 @@ static void test_small(void **state)
 #define TIERING(inside)  "<IntelligentTieringConfiguration>" inside "</IntelligentTieringConfiguration>"
 #define TIER(days, tier) "<Tiering><Days>" days "</Days><AccessTier>" tier "</AccessTier></Tiering>"
 #define INVENTORY(id, arn)                                                                                             \
-        "<InventoryConfiguration><Id>" id "</Id><IsEnabled>true</IsEnabled><IncludedObjectVersions>All</IncludedObjectVersions>" \
-        "<Schedule><Frequency>Daily</Frequency></Schedule><OptionalFields><Field>Size</Field></OptionalFields><Destination>"    \
-        "<S3BucketDestination><Bucket>" arn "</Bucket><Format>CSV</Format></S3BucketDestination></Destination>"       \
+        "<InventoryConfiguration><Id>" id                                                                              \
+        "</Id><IsEnabled>true</IsEnabled><IncludedObjectVersions>All</IncludedObjectVersions>"                         \
+        "<Schedule><Frequency>Daily</Frequency></Schedule><OptionalFields><Field>Size</Field></"                       \
+        "OptionalFields><Destination>"                                                                                 \
+        "<S3BucketDestination><Bucket>" arn "</Bucket><Format>CSV</Format></S3BucketDestination></Destination>"        \
         "</InventoryConfiguration>"
 #define ANALYTICS(inside) "<AnalyticsConfiguration><Id>a</Id>" inside "</AnalyticsConfiguration>"
 #define EXPORT(arn)                                                                                                    \
-        "<StorageClassAnalysis><DataExport><OutputSchemaVersion>V_1</OutputSchemaVersion><Destination><S3BucketDestination>"    \
-        "<Format>CSV</Format><Bucket>" arn "</Bucket></S3BucketDestination></Destination></DataExport></StorageClassAnalysis>"
+        "<StorageClassAnalysis><DataExport><OutputSchemaVersion>V_1</"                                                 \
+        "OutputSchemaVersion><Destination><S3BucketDestination>"                                                       \
+        "<Format>CSV</Format><Bucket>" arn                                                                             \
+        "</Bucket></S3BucketDestination></Destination></DataExport></StorageClassAnalysis>"
 
 static void test_lists(void **state)
 {
@@ -113,7 +128,8 @@ static void test_lists(void **state)
                 {S3_DOC_METRICS, FILTERED("<Tag><Key>k</Key></Tag>")},
                 {S3_DOC_ANALYTICS, ANALYTICS("")},
                 {S3_DOC_TIERING, TIERING("<Id>x</Id><Status>Enabled</Status>")},
-                {S3_DOC_TIERING, TIERING("<Id>x</Id><Status>Enabled</Status>" TIER("90", "ARCHIVE_ACCESS") TIER("91", "ARCHIVE_ACCESS"))},
+                {S3_DOC_TIERING, TIERING("<Id>x</Id><Status>Enabled</Status>" TIER("90", "ARCHIVE_ACCESS")
+                                                 TIER("91", "ARCHIVE_ACCESS"))},
                 {S3_DOC_TIERING, TIERING("<Id>x</Id><Status>Enabled</Status>" TIER("many", "ARCHIVE_ACCESS"))},
         };
 
@@ -122,17 +138,20 @@ static void test_lists(void **state)
         expect_same(S3_DOC_INVENTORY, INVENTORY("a.b_c-1", "arn:aws:s3:::reports"));
         expect_same(S3_DOC_ANALYTICS, ANALYTICS("<StorageClassAnalysis></StorageClassAnalysis>"));
         expect_same(S3_DOC_ANALYTICS, ANALYTICS(EXPORT("arn:aws:s3:::reports")));
-        expect_same(S3_DOC_TIERING, TIERING("<Id>x</Id><Status>Enabled</Status>" TIER("90", "ARCHIVE_ACCESS") TIER("180", "DEEP_ARCHIVE_ACCESS")));
+        expect_same(S3_DOC_TIERING, TIERING("<Id>x</Id><Status>Enabled</Status>" TIER("90", "ARCHIVE_ACCESS")
+                                                    TIER("180", "DEEP_ARCHIVE_ACCESS")));
         for (size_t i = 0; i < COUNT(malformed); i++)
                 expect_refused(malformed[i].kind, malformed[i].text, S3_ERR_MALFORMED_XML, NULL);
         assert_int_equal(read_doc(S3_DOC_INVENTORY, INVENTORY("a b", "arn:aws:s3:::reports")), S3_ERR_INVALID_ARGUMENT);
         assert_int_equal(read_doc(S3_DOC_INVENTORY, INVENTORY("", "arn:aws:s3:::reports")), S3_ERR_INVALID_ARGUMENT);
         assert_int_equal(read_doc(S3_DOC_INVENTORY, INVENTORY("a", "reports")), S3_ERR_INVALID_ARGUMENT);
         assert_int_equal(read_doc(S3_DOC_ANALYTICS, ANALYTICS(EXPORT("arn:aws:s3:::"))), S3_ERR_INVALID_ARGUMENT);
-        assert_int_equal(read_doc(S3_DOC_TIERING, TIERING("<Id>x</Id><Status>Enabled</Status>" TIER("179", "DEEP_ARCHIVE_ACCESS"))),
+        assert_int_equal(read_doc(S3_DOC_TIERING,
+                                  TIERING("<Id>x</Id><Status>Enabled</Status>" TIER("179", "DEEP_ARCHIVE_ACCESS"))),
                          S3_ERR_INVALID_ARGUMENT);
-        assert_int_equal(read_doc(S3_DOC_TIERING, TIERING("<Id>x</Id><Status>Enabled</Status>" TIER("731", "ARCHIVE_ACCESS"))),
-                         S3_ERR_INVALID_ARGUMENT);
+        assert_int_equal(
+                read_doc(S3_DOC_TIERING, TIERING("<Id>x</Id><Status>Enabled</Status>" TIER("731", "ARCHIVE_ACCESS"))),
+                S3_ERR_INVALID_ARGUMENT);
 }
 
 /* Ids become lines of a store, and parts of them: nothing else may pass. */
@@ -153,7 +172,8 @@ static void test_asking(void **state)
 {
         uint32_t filter, and, tag;
 
-        assert_int_equal(read_doc(S3_DOC_METRICS, FILTERED("<And><Prefix>a</Prefix>" TAG("k") TAG("l") "</And>")), S3_OK);
+        assert_int_equal(read_doc(S3_DOC_METRICS, FILTERED("<And><Prefix>a</Prefix>" TAG("k") TAG("l") "</And>")),
+                         S3_OK);
         filter = s3_config_first(doc->config, 0, "Filter");
         and = s3_config_first(doc->config, filter, "And");
         tag = s3_config_first(doc->config, and, "Tag");

@@ -76,8 +76,11 @@ static void test_cors_find(void **state)
         bool any = false;
         char many[1024] = "", *p = many;
 
-        assert_int_equal(read_doc(S3_DOC_CORS, CORS(RULE(ORIGIN("http://*.example.com") METHOD("GET") METHOD("PUT") HEADER("x-amz-*"))
-                                                    RULE(ORIGIN("https://a.org") ORIGIN("*") METHOD("GET") HEADER("Content-Type")))), S3_OK);
+        assert_int_equal(
+                read_doc(S3_DOC_CORS,
+                         CORS(RULE(ORIGIN("http://*.example.com") METHOD("GET") METHOD("PUT") HEADER("x-amz-*"))
+                                      RULE(ORIGIN("https://a.org") ORIGIN("*") METHOD("GET") HEADER("Content-Type")))),
+                S3_OK);
         assert_int_equal(found("http://www.example.com", "GET", NULL, &any), 0);
         assert_false(any);
         assert_int_equal(found("http://.example.com", "PUT", "x-amz-date, X-Amz-Acl", &any), 0);
@@ -88,7 +91,8 @@ static void test_cors_find(void **state)
         assert_int_equal(found("https://A.org", "GET", NULL, &any), 1);
         assert_true(any);
         assert_int_equal(found("http://example.com", "PUT", NULL, &any), -1);
-        assert_int_equal(found("http://www.example.com", "GET", "content-type", &any), 1); /* the first rule allows no such header */
+        assert_int_equal(found("http://www.example.com", "GET", "content-type", &any),
+                         1); /* the first rule allows no such header */
         assert_int_equal(found("http://www.example.com", "GET", "content-type,x-amz-date", &any), -1);
         assert_int_equal(found("http://www.example.com", "get", NULL, &any), -1);
         for (unsigned i = 0; i < S3_CORS_NAMES_MAX; i++)
@@ -101,7 +105,9 @@ static void test_cors_find(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_cors_refused), cmocka_unit_test(test_cors_bounds), cmocka_unit_test(test_cors_find),
+                cmocka_unit_test(test_cors_refused),
+                cmocka_unit_test(test_cors_bounds),
+                cmocka_unit_test(test_cors_find),
         };
 
         random_seed();

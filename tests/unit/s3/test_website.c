@@ -50,13 +50,17 @@ static void test_website_refused(void **state)
                 {SITE("<IndexDocument><Suffix></Suffix></IndexDocument>"), S3_ERR_INVALID_ARGUMENT},
                 {SITE("<IndexDocument/>"), S3_ERR_MALFORMED_XML},
                 {SITE(INDEX "<ErrorDocument><Key></Key></ErrorDocument>"), S3_ERR_INVALID_ARGUMENT},
-                {SITE(INDEX "<RedirectAllRequestsTo><HostName>a</HostName></RedirectAllRequestsTo>"), S3_ERR_INVALID_REQUEST},
-                {SITE("<RedirectAllRequestsTo><HostName>a&#13;b</HostName></RedirectAllRequestsTo>"), S3_ERR_INVALID_REQUEST},
-                {SITE("<RedirectAllRequestsTo><HostName>a</HostName><Protocol>ftp</Protocol></RedirectAllRequestsTo>"), S3_ERR_INVALID_REQUEST},
+                {SITE(INDEX "<RedirectAllRequestsTo><HostName>a</HostName></RedirectAllRequestsTo>"),
+                 S3_ERR_INVALID_REQUEST},
+                {SITE("<RedirectAllRequestsTo><HostName>a&#13;b</HostName></RedirectAllRequestsTo>"),
+                 S3_ERR_INVALID_REQUEST},
+                {SITE("<RedirectAllRequestsTo><HostName>a</HostName><Protocol>ftp</Protocol></RedirectAllRequestsTo>"),
+                 S3_ERR_INVALID_REQUEST},
                 {SITE(INDEX RULES("")), S3_ERR_MALFORMED_XML},
                 {SITE(INDEX RULES(RULE("", ""))), S3_ERR_MALFORMED_XML},
                 {SITE(INDEX RULES(RULE(WHEN(""), TO_PREFIX("a")))), S3_ERR_INVALID_REQUEST},
-                {SITE(INDEX RULES(RULE("", TO_PREFIX("a") "<ReplaceKeyWith>b</ReplaceKeyWith>"))), S3_ERR_INVALID_REQUEST},
+                {SITE(INDEX RULES(RULE("", TO_PREFIX("a") "<ReplaceKeyWith>b</ReplaceKeyWith>"))),
+                 S3_ERR_INVALID_REQUEST},
                 {SITE(INDEX RULES(RULE("", "<HttpRedirectCode>300</HttpRedirectCode>"))), S3_ERR_INVALID_REQUEST},
                 {SITE(INDEX RULES(RULE("", "<HttpRedirectCode>400</HttpRedirectCode>"))), S3_ERR_INVALID_REQUEST},
                 {SITE(INDEX RULES(RULE(WHEN(CODE("399")), TO_PREFIX("a")))), S3_ERR_INVALID_REQUEST},
@@ -125,14 +129,22 @@ static void test_website_folders(void **state)
 
 static void test_website_redirects(void **state)
 {
-        assert_int_equal(read_doc(S3_DOC_WEBSITE, SITE("<RedirectAllRequestsTo><HostName>other.example</HostName><Protocol>https</Protocol>"
-                                                       "</RedirectAllRequestsTo>")), S3_OK);
+        assert_int_equal(
+                read_doc(S3_DOC_WEBSITE,
+                         SITE("<RedirectAllRequestsTo><HostName>other.example</HostName><Protocol>https</Protocol>"
+                              "</RedirectAllRequestsTo>")),
+                S3_OK);
         ask("a b");
         expect(S3_WEBSITE_REDIRECT, 301, "https://other.example/a%20b");
-        assert_int_equal(read_doc(S3_DOC_WEBSITE, SITE(INDEX RULES(
-                RULE(WHEN(PREFIX("docs/")), TO_PREFIX("documents/"))
-                RULE(WHEN(PREFIX("old") CODE("404")), "<ReplaceKeyWith>gone\r\n.html</ReplaceKeyWith><HttpRedirectCode>302</HttpRedirectCode>")
-                RULE(WHEN(CODE("404")), "<HostName>archive.example:81</HostName><Protocol>http</Protocol>" TO_PREFIX("x/"))))), S3_OK);
+        assert_int_equal(
+                read_doc(S3_DOC_WEBSITE,
+                         SITE(INDEX RULES(RULE(WHEN(PREFIX("docs/")), TO_PREFIX("documents/")) RULE(
+                                 WHEN(PREFIX("old") CODE("404")),
+                                 "<ReplaceKeyWith>gone\r\n.html</ReplaceKeyWith><HttpRedirectCode>302</"
+                                 "HttpRedirectCode>") RULE(WHEN(CODE("404")),
+                                                           "<HostName>archive.example:81</HostName><Protocol>http</"
+                                                           "Protocol>" TO_PREFIX("x/"))))),
+                S3_OK);
         ask("docs/a");
         expect(S3_WEBSITE_REDIRECT, 301, "http://b.web.example:9000/documents/a");
         ask("doc");
@@ -165,8 +177,8 @@ static void test_website_longest(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_website_refused),  cmocka_unit_test(test_website_rules_bound),
-                cmocka_unit_test(test_website_objects),  cmocka_unit_test(test_website_folders),
+                cmocka_unit_test(test_website_refused),   cmocka_unit_test(test_website_rules_bound),
+                cmocka_unit_test(test_website_objects),   cmocka_unit_test(test_website_folders),
                 cmocka_unit_test(test_website_redirects), cmocka_unit_test(test_website_longest),
         };
 
