@@ -1,6 +1,9 @@
 """Sub-resources of buckets that are kept: each is put, read back, deleted, never set, malformed, too large, and survives a restart;
 and CORS, which answers by one of them."""
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
+from botocore.exceptions import ClientError
 
 from tests.conftest import make_client
 from tests.support import checksums
@@ -121,6 +124,35 @@ def test_pages_of_many(s3, bucket):
             break
     assert found == ids and pages == 3
     refused("InvalidArgument", 400, s3.list_bucket_metrics_configurations, Bucket=bucket, ContinuationToken="m100")
+
+
+def test_changes_of_many_at_once(s3, bucket):
+    """Each change is made from the text that it replaces: none is lost."""
+    ids = [f"m{n:02}" for n in range(24)]
+
+    def one(id):
+        try:
+            s3.put_bucket_metrics_configuration(Bucket=bucket, Id=id, MetricsConfiguration={"Id": id})
+            return id
+        except ClientError as error:  # it met too many others
+            assert error.response["Error"]["Code"] == "OperationAborted", error
+            return None
+
+    with ThreadPoolExecutor(6) as threads:
+        put_ids = [id for id in threads.map(one, ids) if id]
+    assert len(put_ids) > 6
+    found = s3.list_bucket_metrics_configurations(Bucket=bucket)["MetricsConfigurationList"]
+    assert [entry["Id"] for entry in found] == put_ids
+
+
+def test_too_many(s3, bucket):
+    big = {"Filter": {"Prefix": "&" * 1024}}  # kept as entities: 5 KiB
+    with pytest.raises(ClientError) as error:
+        for n in range(60):
+            s3.put_bucket_metrics_configuration(Bucket=bucket, Id=f"m{n}", MetricsConfiguration={"Id": f"m{n}", **big})
+    assert error.value.response["Error"]["Code"] == "TooManyConfigurations" and n > 45
+    s3.put_bucket_metrics_configuration(Bucket=bucket, Id="m0", MetricsConfiguration={"Id": "m0"})
+    assert len(s3.list_bucket_metrics_configurations(Bucket=bucket)["MetricsConfigurationList"]) == n
 
 
 def test_logging(s3, bucket):
