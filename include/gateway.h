@@ -214,7 +214,7 @@ enum gw_entry_way { GW_ENTRY_HTTP, GW_ENTRY_RDMA, GW_ENTRY_WAYS };
 const char *gw_entry_way_name(enum gw_entry_way way);
 #define GW_ENTRY_CODES 15u             /* those of docs/rdma-protocol.md */
 
-#define GW_OPERATIONS_MAX 80u
+#define GW_OPERATIONS_MAX 128u
 struct gw_op_stats {
         const char *operation;         /* S3 name, e.g. "GetObject" */
         uint64_t by_status[6];         /* 1xx (unused), 2xx .. 5xx at [2]..[5]; [0] requests in all */

@@ -21,6 +21,9 @@
 #include "s3_tags.h"      /* tags: limits, header, stored form */
 #include "s3_lock.h"      /* object lock: default retention, retention, legal hold, headers */
 #include "s3_lifecycle.h" /* lifecycle rules, and what they make due */
+#include "s3_config.h"    /* configurations that are kept as they were read */
+#include "s3_cors.h"      /* requests of other sites' pages */
+#include "s3_website.h"   /* buckets as websites */
 #include "s3_xml.h"       /* XML writing, bounded XML reading, the documents clients send */
 #include "s3_request.h"   /* ranges, copy sources, conditions */
 

@@ -109,6 +109,9 @@ struct s3_header {
         X(INVALID_REQUEST, "InvalidRequest", 400, "Invalid Request")                                                   \
         X(INVALID_STORAGE_CLASS, "InvalidStorageClass", 400, "The storage class you specified is not valid")           \
         X(INVALID_TAG, "InvalidTag", 400, "The tag provided was not a valid tag.")                                     \
+        X(INVALID_TARGET_BUCKET, "InvalidTargetBucketForLogging", 400,                                                 \
+          "The target bucket for logging does not exist, is not owned by you, or does not have the appropriate grants " \
+          "for the log-delivery group.")                                                                               \
         X(INVALID_TOKEN, "InvalidToken", 400, "The provided token is malformed or otherwise invalid.")                 \
         X(INVALID_URI, "InvalidURI", 400, "Couldn't parse the specified URI.")                                         \
         X(KEY_TOO_LONG, "KeyTooLongError", 400, "Your key is too long")                                                \
@@ -183,6 +186,8 @@ struct s3_header {
           "method.")                                                                                                   \
         X(SLOW_DOWN, "SlowDown", 503, "Please reduce your request rate.")                                              \
         X(TOO_MANY_BUCKETS, "TooManyBuckets", 400, "You have attempted to create more buckets than allowed")           \
+        X(TOO_MANY_CONFIGURATIONS, "TooManyConfigurations", 400,                                                       \
+          "You are attempting to create a new configuration but have already reached the 1,000-configuration limit.")  \
         X(TOO_MANY_PARTS, "TooManyParts", 400, "You have attempted to upload more parts than allowed")                 \
         X(UNSUPPORTED_SIGNATURE, "UnsupportedSignature", 400,                                                          \
           "The provided request is signed with an unsupported STS Token version or the signature version is not "      \

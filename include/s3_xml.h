@@ -7,6 +7,7 @@
 
 #include "s3_base.h"
 #include "s3_checksum.h"
+#include "s3_config.h"
 #include "s3_lifecycle.h"
 #include "s3_lock.h"
 #include "s3_tags.h"
@@ -105,6 +106,18 @@ enum s3_doc_kind {
         S3_DOC_RETENTION,       /* Retention */
         S3_DOC_LEGAL_HOLD,      /* LegalHold */
         S3_DOC_LIFECYCLE,       /* LifecycleConfiguration */
+        S3_DOC_CORS,            /* CORSConfiguration; this and the following are kept as they were read */
+        S3_DOC_WEBSITE,         /* WebsiteConfiguration */
+        S3_DOC_LOGGING,         /* BucketLoggingStatus */
+        S3_DOC_OWNERSHIP,       /* OwnershipControls */
+        S3_DOC_PUBLIC_ACCESS,   /* PublicAccessBlockConfiguration */
+        S3_DOC_REQUEST_PAYMENT, /* RequestPaymentConfiguration */
+        S3_DOC_ACCELERATE,      /* AccelerateConfiguration */
+        S3_DOC_INVENTORY,       /* InventoryConfiguration */
+        S3_DOC_METRICS,         /* MetricsConfiguration */
+        S3_DOC_ANALYTICS,       /* AnalyticsConfiguration */
+        S3_DOC_TIERING,         /* IntelligentTieringConfiguration */
+        S3_DOC_NOTIFICATION,    /* NotificationConfiguration: an empty one, others are NOT_IMPLEMENTED */
         S3_DOC_KINDS
 };
 #define S3_DOC_LEAVES_MAX 16u
@@ -147,6 +160,7 @@ struct s3_doc {
         struct s3_retention retention;     /* RETENTION: mode NONE asks to remove it */
         bool legal_hold;                   /* LEGAL_HOLD */
         struct s3_lifecycle *lifecycle;    /* LIFECYCLE: the document's; s3_doc_take_lifecycle() */
+        struct s3_config *config;          /* kinds from CORS on: the document's; s3_doc_take_config() */
         struct s3_doc_private *priv;
 };
 
@@ -172,6 +186,8 @@ enum s3_error s3_doc_read(enum s3_doc_kind kind, struct s3_str text, struct s3_d
  * s3_lifecycle_free(). NULL: there is none, or it was taken.
  */
 struct s3_lifecycle *s3_doc_take_lifecycle(struct s3_doc *doc);
+/* The same for a configuration that is kept as it was read; the caller frees it by s3_config_free(). */
+struct s3_config *s3_doc_take_config(struct s3_doc *doc);
 
 /* ---- documents of answers -------------------------------------------------------------------- */
 

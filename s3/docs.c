@@ -307,6 +307,18 @@ static const struct s3_schema *const schemas[S3_DOC_KINDS] = {
         [S3_DOC_RETENTION] = &s3_retention_schema,
         [S3_DOC_LEGAL_HOLD] = &s3_legal_hold_schema,
         [S3_DOC_LIFECYCLE] = &s3_lifecycle_schema,
+        [S3_DOC_CORS] = &s3_cors_schema,
+        [S3_DOC_WEBSITE] = &s3_website_schema,
+        [S3_DOC_LOGGING] = &s3_logging_schema,
+        [S3_DOC_OWNERSHIP] = &s3_ownership_schema,
+        [S3_DOC_PUBLIC_ACCESS] = &s3_public_access_schema,
+        [S3_DOC_REQUEST_PAYMENT] = &s3_request_payment_schema,
+        [S3_DOC_ACCELERATE] = &s3_accelerate_schema,
+        [S3_DOC_INVENTORY] = &s3_inventory_schema,
+        [S3_DOC_METRICS] = &s3_metrics_schema,
+        [S3_DOC_ANALYTICS] = &s3_analytics_schema,
+        [S3_DOC_TIERING] = &s3_tiering_schema,
+        [S3_DOC_NOTIFICATION] = &s3_notification_schema,
 };
 /* clang-format on */
 
@@ -454,6 +466,7 @@ void s3_doc_free(struct s3_doc *doc)
         }
         free(doc->priv);
         s3_lifecycle_free(doc->lifecycle);
+        s3_config_free(doc->config);
         free(doc->parts);
         free(doc->objects);
         free(doc);
@@ -500,4 +513,12 @@ struct s3_lifecycle *s3_doc_take_lifecycle(struct s3_doc *doc)
 
         doc->lifecycle = NULL;
         return lifecycle;
+}
+
+struct s3_config *s3_doc_take_config(struct s3_doc *doc)
+{
+        struct s3_config *config = doc->config;
+
+        doc->config = NULL;
+        return config;
 }

@@ -15,7 +15,14 @@ struct s3_element {
         uint8_t parent; /* a number before its own; the root is 0 and its own parent */
         bool text;      /* has text, and no children; else the other way round */
         bool many;      /* may be there more than once in its parent */
+        /* Of a document that is kept as it was read (config.h): */
+        uint8_t type;        /* enum s3_element_type */
+        uint16_t min, max;   /* times in its parent */
+        int32_t least, most; /* bytes of a text, or the range of a number */
+        const char *words;   /* of a word: those that are allowed, '|' between them */
 };
+
+enum s3_element_type { S3_TYPE_TEXT, S3_TYPE_WORD, S3_TYPE_FLAG, S3_TYPE_INT };
 
 #define S3_ELEMENTS_MAX 64u
 #define S3_SEEN(number) (1ull << (number))
@@ -28,6 +35,7 @@ struct s3_schema {
         enum s3_error (*open)(struct s3_doc *doc, unsigned number);
         /* It ends. text is not trimmed; empty for elements with children. */
         enum s3_error (*close)(struct s3_doc *doc, unsigned number, struct s3_str text);
+        enum s3_error (*end)(struct s3_doc *doc); /* config.h: all is read; NULL: nobody asks */
 };
 
 /* Defines the schema of a table of elements. */
@@ -53,7 +61,10 @@ struct s3_doc_private {
 };
 
 extern const struct s3_schema s3_versioning_schema, s3_object_tagging_schema, s3_bucket_tagging_schema,
-        s3_lock_config_schema, s3_retention_schema, s3_legal_hold_schema, s3_lifecycle_schema;
+        s3_lock_config_schema, s3_retention_schema, s3_legal_hold_schema, s3_lifecycle_schema, s3_cors_schema,
+        s3_website_schema, s3_logging_schema, s3_ownership_schema, s3_public_access_schema, s3_request_payment_schema,
+        s3_accelerate_schema, s3_inventory_schema, s3_metrics_schema, s3_analytics_schema, s3_tiering_schema,
+        s3_notification_schema;
 
 /* Was the element met, in the present one of the elements around it? */
 static inline bool s3_doc_saw(const struct s3_doc *doc, unsigned number)

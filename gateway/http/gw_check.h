@@ -30,6 +30,7 @@ enum gw_magic {
         item_magic,
         lifecycle_due_magic,
         list_magic,
+        list_work_magic,
         many_magic,
         parts_magic,
         put_work_magic,

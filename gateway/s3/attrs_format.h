@@ -68,7 +68,11 @@ enum gw_fmt_type { /* of a checksum; append only */
 
 enum gw_fmt_storage { /* append only */
                       GW_FMT_STANDARD = 0,
-                      GW_FMT_REDUCED_REDUNDANCY = 1
+                      GW_FMT_REDUCED_REDUNDANCY = 1,
+                      GW_FMT_STANDARD_IA = 2,
+                      GW_FMT_ONEZONE_IA = 3,
+                      GW_FMT_INTELLIGENT_TIERING = 4,
+                      GW_FMT_GLACIER_IR = 5
 };
 
 struct gw_fmt_record {
@@ -121,5 +125,9 @@ static_assert(GW_FMT_FULL_OBJECT == 0, "stored");
 static_assert(GW_FMT_COMPOSITE == 1, "stored");
 static_assert(GW_FMT_STANDARD == 0, "stored");
 static_assert(GW_FMT_REDUCED_REDUNDANCY == 1, "stored");
+static_assert(GW_FMT_STANDARD_IA == 2, "stored");
+static_assert(GW_FMT_ONEZONE_IA == 3, "stored");
+static_assert(GW_FMT_INTELLIGENT_TIERING == 4, "stored");
+static_assert(GW_FMT_GLACIER_IR == 5, "stored");
 
 #endif

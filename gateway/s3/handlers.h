@@ -19,7 +19,7 @@ void gw_run_bucket_location(struct gw_request *req);
 void gw_run_config(struct gw_request *req);        /* a configuration that is never set */
 void gw_run_config_delete(struct gw_request *req); /* taking away what is not there */
 void gw_begin_config_put(struct gw_request *req);
-void gw_run_config_put(struct gw_request *req);    /* setting what is so anyway */
+void gw_run_config_put(struct gw_request *req);    /* an ACL, to what it is anyway */
 void gw_run_acl(struct gw_request *req);
 void gw_run_object_config(struct gw_request *req);
 

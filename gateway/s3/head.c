@@ -11,6 +11,7 @@
 
 #include "gateway/s3/auth.h"
 #include "gateway_head.h"
+#include "gateway/s3/cors_answer.h"
 #include "gateway/s3/head.h"
 #include "gateway/http/permit.h"
 #include "gateway/s3/refuse.h"
@@ -118,51 +119,6 @@ static enum s3_error route(struct gw_request *req)
         return error;
 }
 
-static bool is_cors_method(struct s3_str method)
-{
-        static const char *const methods[] = {"GET", "PUT", "HEAD", "POST", "DELETE"};
-
-        for (unsigned i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
-                if (s3_str_eq(method, s3_str_of(methods[i])))
-                        return true;
-        return false;
-}
-
-/*
- * A browser's question before a request of another site's page. No bucket allows any, so none is
- * looked for: who asks is a stranger.
- */
-static enum s3_error preflight(struct gw_request *req, const char **message)
-{
-        struct s3_str method = gw_header(req, "Access-Control-Request-Method"),
-                      names = gw_header(req, "Access-Control-Request-Headers");
-
-        if (gw_header(req, "Origin").len == 0) {
-                *message = "Insufficient information. Origin request header needed.";
-                return S3_ERR_BAD_REQUEST;
-        }
-        if (!is_cors_method(method)) {
-                *message = gw_printf(req, "Invalid Access-Control-Request-Method: %.*s",
-                                     method.len > 0 ? (int)method.len : 4, method.len > 0 ? method.data : "null");
-                return S3_ERR_BAD_REQUEST;
-        }
-        while (names.len > 0) {
-                const char *comma = memchr(names.data, ',', names.len);
-                size_t n = comma != NULL ? (size_t)(comma - names.data) : names.len;
-                struct s3_str name = s3_str_trim((struct s3_str){names.data, n});
-
-                n += comma != NULL;
-                names.data += n;
-                names.len -= n;
-                if (gw_head_token(name))
-                        continue;
-                *message = gw_printf(req, "Access-Control-Request-Headers \"%.*s\" contains invalid character.",
-                                     (int)name.len, name.data);
-                return S3_ERR_BAD_REQUEST;
-        }
-        return S3_ERR_CORS_FORBIDDEN;
-}
-
 static enum s3_error take_request_names(struct gw_request *req, const char **message)
 {
         static const struct s3_query no_query;
@@ -174,8 +130,6 @@ static enum s3_error take_request_names(struct gw_request *req, const char **mes
                 error = s3_authority_of_request(&req->cut, req->headers, req->header_count, req->http10, &authority, message);
         if (error == S3_ERR_BAD_REQUEST)
                 req->closing = true;
-        if (error == S3_OK && s3_str_eq(req->method, S3_STR("OPTIONS")))
-                return preflight(req, message);
         if (error == S3_OK)
                 error = take_address(req, authority.host);
         if (error == S3_OK)
@@ -303,6 +257,8 @@ void gw_head_accept(struct gw_request *req, const char *method, const char *vers
         error = take_request_names(req, &message);
         if (error != S3_OK)
                 gw_reply_error(req, error, message);
+        else if (s3_str_eq(req->method, S3_STR("OPTIONS")))
+                gw_cors_preflight(req);
         else
                 accept_named(req);
 }

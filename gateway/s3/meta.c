@@ -33,6 +33,10 @@ static const struct {
 } storages[GW_STORAGE_CLASSES] = {
         [GW_STANDARD] = {GW_FMT_STANDARD, "STANDARD"},
         [GW_REDUCED_REDUNDANCY] = {GW_FMT_REDUCED_REDUNDANCY, "REDUCED_REDUNDANCY"},
+        [GW_STANDARD_IA] = {GW_FMT_STANDARD_IA, "STANDARD_IA"},
+        [GW_ONEZONE_IA] = {GW_FMT_ONEZONE_IA, "ONEZONE_IA"},
+        [GW_INTELLIGENT_TIERING] = {GW_FMT_INTELLIGENT_TIERING, "INTELLIGENT_TIERING"},
+        [GW_GLACIER_IR] = {GW_FMT_GLACIER_IR, "GLACIER_IR"},
 };
 
 /* As stored. */
@@ -43,7 +47,7 @@ static const uint8_t kinds[S3_CHECKSUM_KINDS] = {
 static const uint8_t types[] = {[S3_FULL_OBJECT] = GW_FMT_FULL_OBJECT, [S3_COMPOSITE] = GW_FMT_COMPOSITE};
 #define TYPES (sizeof(types) / sizeof(types[0]))
 
-static_assert(S3_CHECKSUM_KINDS == 5 && GW_STORAGE_CLASSES == 2 && TYPES == 2,
+static_assert(S3_CHECKSUM_KINDS == 5 && GW_STORAGE_CLASSES == 6 && TYPES == 2,
               "give what is new a number in attrs_format.h and a place above");
 
 /* ---- stored numbers and the program's -------------------------------------------------------- */

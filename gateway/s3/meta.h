@@ -33,7 +33,16 @@ enum gw_meta_field {
                 GW_META_FIELD_COUNT
 };
 
-enum gw_storage_class { GW_STANDARD, GW_REDUCED_REDUNDANCY, GW_STORAGE_CLASSES };
+/* Names of one way of storing: what a class asks for is kept and given back, and changes nothing else. */
+enum gw_storage_class {
+        GW_STANDARD,
+        GW_REDUCED_REDUNDANCY,
+        GW_STANDARD_IA,
+        GW_ONEZONE_IA,
+        GW_INTELLIGENT_TIERING,
+        GW_GLACIER_IR,
+        GW_STORAGE_CLASSES
+};
 
 /* A checksum as stored. */
 struct gw_checksum {

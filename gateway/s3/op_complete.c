@@ -50,7 +50,8 @@ static void complete_release(struct gw_request *req)
 
 void gw_begin_complete(struct gw_request *req)
 {
-        gw_begin_document(req, S3_DOC_COMPLETE_UPLOAD);
+        if (gw_write_headers_check(req))
+                gw_begin_document(req, S3_DOC_COMPLETE_UPLOAD);
 }
 
 /* ---- the answer ------------------------------------------------------------------------------ */

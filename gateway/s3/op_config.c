@@ -1,9 +1,9 @@
 /*
  * op_config.c - configurations of buckets and objects that are never set here: S3's "not
- * configured" answers. On the request's loop.
+ * configured" answers, and ACLs. On the request's loop.
  *
- * Setting one to what it is anyway succeeds, and to anything else is not implemented; so are those
- * without an operation. Taking one away that cannot be there succeeds, as in S3.
+ * Setting an ACL to what it is anyway succeeds, and to anything else is not implemented. Taking a
+ * configuration away that cannot be there succeeds, as in S3. Those that are kept: text_rows.c.
  */
 #include <errno.h>
 
@@ -12,55 +12,10 @@
 
 #define DOC_MAX (16u << 10)
 
-/* Documents of configurations that S3 gives empty, or with their defaults. */
-static const struct {
-        const char *sub, *root, *content;
-} defaults[] = {
-        {"notification", "NotificationConfiguration", ""},
-        {"logging", "BucketLoggingStatus", ""},
-        {"accelerate", "AccelerateConfiguration", ""},
-        /*
-         * As every new bucket of S3 has it, and as it is here: the owner owns all, and ACLs count
-         * for nothing.
-         */
-        {"ownershipControls", "OwnershipControls",
-         "<Rule><ObjectOwnership>BucketOwnerEnforced</ObjectOwnership></Rule>"},
-        /* Nothing is public here, whatever was asked for. */
-        {"publicAccessBlock", "PublicAccessBlockConfiguration",
-         "<BlockPublicAcls>true</BlockPublicAcls><IgnorePublicAcls>true</IgnorePublicAcls>"
-         "<BlockPublicPolicy>true</BlockPublicPolicy><RestrictPublicBuckets>true</RestrictPublicBuckets>"},
-        {"requestPayment", "RequestPaymentConfiguration", "<Payer>BucketOwner</Payer>"},
-        /* Lists of these, where no id is named. */
-        {"inventory", "ListInventoryConfigurationsResult", "<IsTruncated>false</IsTruncated>"},
-        {"analytics", "ListBucketAnalyticsConfigurationsResult", "<IsTruncated>false</IsTruncated>"},
-        {"metrics", "ListMetricsConfigurationsResult", "<IsTruncated>false</IsTruncated>"},
-        {"intelligent-tiering", "ListBucketIntelligentTieringConfigurationsOutput", "<IsTruncated>false</IsTruncated>"},
-};
-
-static void reply_document(struct gw_request *req, const char *root, const char *content)
-{
-        struct s3_xml xml;
-
-        s3_xml_init(&xml, DOC_MAX);
-        s3_xml_declaration(&xml);
-        s3_xml_root(&xml, root);
-        s3_xml_raw(&xml, s3_str_of(content));
-        s3_xml_close(&xml, root);
-        gw_reply_xml(req, 200, &xml);
-}
-
 void gw_run_config(struct gw_request *req)
 {
-        const struct gw_op *op = req->op;
-
-        for (unsigned i = 0; i < sizeof(defaults) / sizeof(defaults[0]); i++) {
-                if (strcmp(op->sub, defaults[i].sub) == 0 && (op->arg == S3_OK || !gw_query_has(req, "id"))) {
-                        reply_document(req, defaults[i].root, defaults[i].content);
-                        return;
-                }
-        }
-        req->refused_query = s3_str_of(op->sub);
-        gw_reply_error(req, op->arg != S3_OK ? op->arg : S3_ERR_NOT_IMPLEMENTED, NULL);
+        req->refused_query = s3_str_of(req->op->sub);
+        gw_reply_error(req, req->op->arg, NULL);
 }
 
 void gw_run_config_delete(struct gw_request *req)
@@ -70,24 +25,6 @@ void gw_run_config_delete(struct gw_request *req)
 
 /* ---- set to what they are -------------------------------------------------------------------- */
 
-#define LEAVES 4u
-
-/* Documents that change nothing: how many elements they have, and which of these have text. */
-static const struct {
-        const char *sub;
-        unsigned elements;
-        const char *leaf[LEAVES][2];
-} unchanged[] = {
-        {"publicAccessBlock",
-         4,
-         {{"BlockPublicAcls", "true"},
-          {"IgnorePublicAcls", "true"},
-          {"BlockPublicPolicy", "true"},
-          {"RestrictPublicBuckets", "true"}}},
-        {"ownershipControls", 2, {{"ObjectOwnership", "BucketOwnerEnforced"}}}, /* in a Rule */
-        {"requestPayment", 1, {{"Payer", "BucketOwner"}}},
-};
-
 static unsigned count_leaves(const struct s3_doc *doc, const char *name, const char *value)
 {
         unsigned n = 0;
@@ -95,22 +32,6 @@ static unsigned count_leaves(const struct s3_doc *doc, const char *name, const c
         for (unsigned i = 0; i < doc->leaf_count; i++)
                 n += s3_str_eq(doc->leaf[i].name, s3_str_of(name)) && s3_str_eq_nocase(doc->leaf[i].value, s3_str_of(value));
         return n;
-}
-
-static bool changes_nothing(const struct s3_doc *doc, const char *sub)
-{
-        unsigned i = 0, wanted = 0;
-
-        while (i < sizeof(unchanged) / sizeof(unchanged[0]) && strcmp(unchanged[i].sub, sub) != 0)
-                i++;
-        if (i == sizeof(unchanged) / sizeof(unchanged[0]) || doc->elements != unchanged[i].elements)
-                return false;
-        while (wanted < LEAVES && unchanged[i].leaf[wanted][0] != NULL) {
-                if (count_leaves(doc, unchanged[i].leaf[wanted][0], unchanged[i].leaf[wanted][1]) != 1)
-                        return false;
-                wanted++;
-        }
-        return doc->leaf_count == wanted;
 }
 
 /* One grant, of everything, to the owner. */
@@ -129,16 +50,13 @@ static bool grants_the_owner_all(const struct gw_request *req, const struct s3_d
                count_leaves(doc, "ID", req->loop->gw->owner_id) > 0;
 }
 
-static void reply_config_put(struct gw_request *req)
+static void reply_acl_put(struct gw_request *req)
 {
         const struct s3_doc *doc = req->body->doc;
-        bool acl = strcmp(req->op->sub, "acl") == 0;
 
-        if (acl && doc->empty && gw_header(req, "x-amz-acl").data == NULL) {
+        if (doc->empty && gw_header(req, "x-amz-acl").data == NULL) {
                 gw_reply_error(req, S3_ERR_MISSING_SECURITY_HEADER, NULL);
-        } else if (!acl && doc->empty) {
-                gw_reply_error(req, S3_ERR_MISSING_REQUEST_BODY, NULL);
-        } else if (acl ? doc->empty || grants_the_owner_all(req, doc) : changes_nothing(doc, req->op->sub)) {
+        } else if (doc->empty || grants_the_owner_all(req, doc)) {
                 gw_reply_empty(req, 200);
         } else {
                 req->refused_query = s3_str_of(req->op->sub);
@@ -158,7 +76,7 @@ void gw_run_config_put(struct gw_request *req)
         if (req->op->scope == GW_OBJECT)
                 gw_run_object_config(req);
         else
-                reply_config_put(req);
+                reply_acl_put(req);
 }
 
 /* ---- of objects ------------------------------------------------------------------------------ */
@@ -188,7 +106,7 @@ static void reply_acl(struct gw_request *req)
 static void reply_object_config(struct gw_request *req)
 {
         if (strcmp(req->op->method, "PUT") == 0)
-                reply_config_put(req);
+                reply_acl_put(req);
         else
                 reply_acl(req);
 }

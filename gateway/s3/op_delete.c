@@ -103,6 +103,10 @@ struct many {
 
 void gw_begin_delete_many(struct gw_request *req)
 {
+        if (gw_header(req, "x-amz-mfa").data != NULL) {
+                gw_refuse_header(req, "x-amz-mfa");
+                return;
+        }
         if (!gw_document_summed(req))
                 return;
         gw_begin_document(req, S3_DOC_DELETE);

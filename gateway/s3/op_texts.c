@@ -1,16 +1,17 @@
 /*
- * op_texts.c - configurations of buckets that are kept as texts: tags and lifecycle rules. On the
- * request's loop.
+ * op_texts.c - configurations of buckets that are kept as texts: GET, PUT and DELETE, for all rows
+ * of text_rows.c. On the request's loop.
  *
  * A document is read, checked, and kept as s3/ writes it, so that GET answers what was stored, and
  * what is in force is what GET answers.
  */
-#include "gateway/s3/bucket_texts.h"
-
 #include <errno.h>
 #include <stdlib.h>
 
+#include "gateway/s3/bucket_texts.h"
 #include "gateway/s3/handlers.h"
+
+#define ANSWER_MORE 1024u /* bytes of an answer beside the text */
 
 /* owner: the request (arena) */
 struct text_work {
@@ -18,112 +19,90 @@ struct text_work {
         char *text;
 };
 
-static unsigned text_kind_of(const struct gw_request *req)
+static void text_headers(struct gw_request *req, const struct gw_text_row *row)
 {
-        return strcmp(req->op->sub, "tagging") == 0 ? GW_TEXT_TAGGING : GW_TEXT_LIFECYCLE;
-}
-
-/* ---- what is in force ------------------------------------------------------------------------ */
-
-static void *lifecycle_make(struct eng_str bytes, void *arg)
-{
-        struct s3_lifecycle *lifecycle = NULL;
-        struct s3_doc *doc;
-
-        if (s3_doc_read(S3_DOC_LIFECYCLE, (struct s3_str){bytes.data, bytes.len}, &doc) == S3_OK)
-                lifecycle = s3_doc_take_lifecycle(doc);
-        s3_doc_free(doc);
-        return lifecycle;
-}
-
-static void lifecycle_drop(void *form)
-{
-        s3_lifecycle_free(form);
-}
-
-const struct s3_lifecycle *gw_lifecycle_form(struct eng_text *text)
-{
-        return eng_text_form(text, lifecycle_make, NULL, lifecycle_drop);
-}
-
-const struct s3_lifecycle *gw_lifecycle_of(struct gw_request *req)
-{
-        struct eng_text *text;
-
-        if (eng_text_get(req->loop->gw->store, req->bucket_id, GW_TEXT_LIFECYCLE, &text) != 0)
-                return NULL;
-        return gw_lifecycle_form(text);
-}
-
-void gw_expiration_header(struct gw_request *req, const struct eng_object *object)
-{
-        const struct s3_lifecycle *lifecycle = gw_lifecycle_of(req);
-        struct s3_lifecycle_version version = {
-                .key = req->key, .size = object->size, .mtime_ms = object->mtime_ms, .latest = true};
-        char text[S3_LIFECYCLE_EXPIRATION_SIZE];
-        struct s3_lifecycle_due due;
-        struct s3_tags tags;
-
-        if (lifecycle == NULL)
-                return;
-        if (object->tags.len > 0 && s3_tags_decode(object->tags.data, object->tags.len, &tags) == 0)
-                version.tags = &tags;
-        due = s3_lifecycle_evaluate(lifecycle, &version, S3_SECONDS_PER_DAY);
-        if (due.action == S3_LIFECYCLE_EXPIRE)
-                gw_reply_header_str(req, "x-amz-expiration", (struct s3_str){text, s3_lifecycle_expiration(&due, text)});
-}
-
-/* ---- the least size of what transitions ------------------------------------------------------ */
-
-/*
- * There are no transitions, so nothing depends on it; but clients wait until it is as they have set
- * it. It is always what AWS takes by default.
- */
-static const char minimum_size_name[] = "x-amz-transition-default-minimum-object-size";
-static const char minimum_size_value[] = "all_storage_classes_128K";
-
-static void minimum_size_header(struct gw_request *req)
-{
-        if (text_kind_of(req) == GW_TEXT_LIFECYCLE)
-                gw_reply_header(req, minimum_size_name, minimum_size_value);
-}
-
-static bool minimum_size_is_known(struct gw_request *req)
-{
-        struct s3_str given = gw_header(req, minimum_size_name);
-
-        if (given.len == 0 || s3_str_eq(given, s3_str_of(minimum_size_value)))
-                return true;
-        if (s3_str_eq(given, S3_STR("varies_by_storage_class")))
-                gw_reply_error(req, S3_ERR_NOT_IMPLEMENTED, "There is one storage class: rules cannot have transitions.");
-        else
-                gw_reply_error(req, S3_ERR_INVALID_ARGUMENT, NULL);
-        return false;
+        if (row->headers != NULL)
+                row->headers(req);
 }
 
 /* ---- GET ------------------------------------------------------------------------------------- */
 
-void gw_run_text(struct gw_request *req)
+static void reply_absent(struct gw_request *req, const struct gw_text_row *row)
 {
-        struct eng_text *text;
-        struct eng_str bytes;
-        struct s3_xml xml;
-        int rv = eng_text_get(req->loop->gw->store, req->bucket_id, text_kind_of(req), &text);
+        if (row->write == NULL) /* tags and lifecycle rules name the bucket alone */
+                req->refused_query = s3_str_of(row->sub);
+        gw_reply_error(req, row->absent, NULL);
+}
 
-        if (rv == -ENOENT) {
-                gw_reply_error(req, text_kind_of(req) == GW_TEXT_TAGGING ? S3_ERR_NO_SUCH_TAG_SET : S3_ERR_NO_SUCH_LIFECYCLE, NULL);
+static void reply_never_set(struct gw_request *req, const struct gw_text_row *row)
+{
+        struct s3_xml xml;
+
+        if (row->root == NULL) {
+                reply_absent(req, row);
                 return;
         }
-        if (rv != 0) {
-                gw_reply_errno(req, rv, GW_ABOUT_BUCKET);
+        s3_xml_init(&xml, ANSWER_MORE);
+        s3_xml_declaration(&xml);
+        s3_xml_root(&xml, row->root);
+        s3_xml_raw(&xml, s3_str_of(row->content));
+        s3_xml_close(&xml, row->root);
+        gw_reply_xml(req, 200, &xml);
+}
+
+static void reply_text(struct gw_request *req, const struct gw_text_row *row, struct eng_str bytes)
+{
+        struct s3_xml xml;
+
+        if (row->says_gone && s3_str_eq(gw_s3_str(bytes), S3_STR(GW_TEXT_GONE))) {
+                reply_absent(req, row);
                 return;
         }
-        bytes = eng_text_bytes(text);
-        minimum_size_header(req);
-        s3_xml_init(&xml, bytes.len + 1024);
+        text_headers(req, row);
+        s3_xml_init(&xml, bytes.len + ANSWER_MORE);
         s3_xml_declaration(&xml);
         s3_xml_raw(&xml, gw_s3_str(bytes));
         gw_reply_xml(req, 200, &xml);
+}
+
+void gw_run_text(struct gw_request *req)
+{
+        const struct gw_text_row *row = gw_text_row_of(req);
+        struct eng_text *text;
+        int rv;
+
+        if (row->config != NULL) {
+                gw_text_list_get(req, row);
+                return;
+        }
+        rv = row->kind == GW_TEXT_NONE ? -ENOENT : eng_text_get(req->loop->gw->store, req->bucket_id, row->kind, &text);
+        if (rv == 0)
+                reply_text(req, row, eng_text_bytes(text));
+        else if (rv == -ENOENT)
+                reply_never_set(req, row);
+        else
+                gw_reply_errno(req, rv, GW_ABOUT_BUCKET);
+}
+
+/* ---- DELETE ---------------------------------------------------------------------------------- */
+
+static void text_deleted(void *arg, int rv)
+{
+        gw_reply_deleted(arg, rv == -ENOENT ? 0 : rv, GW_ABOUT_BUCKET);
+}
+
+void gw_run_text_delete(struct gw_request *req)
+{
+        const struct gw_text_row *row = gw_text_row_of(req);
+        struct eng_store *store = req->loop->gw->store;
+
+        if (row->config != NULL)
+                gw_text_list_delete(req, row);
+        else if (row->says_gone)
+                eng_text_set(store, req->bucket_id, row->kind, ENG_TEXT_ANY,
+                             (struct eng_str){GW_TEXT_GONE, sizeof(GW_TEXT_GONE) - 1}, text_deleted, req);
+        else
+                eng_text_delete(store, req->bucket_id, row->kind, ENG_TEXT_ANY, text_deleted, req);
 }
 
 /* ---- PUT ------------------------------------------------------------------------------------- */
@@ -136,38 +115,42 @@ static void text_release(struct gw_request *req)
         work->text = NULL;
 }
 
+bool gw_text_changed(struct gw_request *req, int rv)
+{
+        if (rv == -EDQUOT)
+                gw_reply_error(req, S3_ERR_INSUFFICIENT_STORAGE,
+                               "The configurations of all buckets have no room for this one.");
+        else if (rv != 0)
+                gw_reply_errno(req, rv, GW_ABOUT_BUCKET);
+        return rv == 0;
+}
+
 static void text_is_set(void *arg, int rv)
 {
         struct gw_request *req = arg;
+        const struct gw_text_row *row;
 
-        if (!gw_back(req))
+        if (!gw_back(req) || !gw_text_changed(req, rv))
                 return;
-        if (rv == -EDQUOT)
-                gw_reply_error(req, S3_ERR_INSUFFICIENT_STORAGE, "The configurations of all buckets have no room for this one.");
-        else if (rv != 0)
-                gw_reply_errno(req, rv, GW_ABOUT_BUCKET);
-        else {
-                minimum_size_header(req);
-                gw_reply_empty(req, text_kind_of(req) == GW_TEXT_TAGGING ? 204 : 200);
-        }
+        row = gw_text_row_of(req);
+        text_headers(req, row);
+        gw_reply_empty(req, row->status);
+}
+
+static void text_is_taken_away(void *arg, int rv)
+{
+        text_is_set(arg, rv == -ENOENT ? 0 : rv);
 }
 
 void gw_begin_text_put(struct gw_request *req)
 {
-        if (!gw_write_headers_check(req))
-                return;
-        if (text_kind_of(req) == GW_TEXT_LIFECYCLE && (!gw_document_summed(req) || !minimum_size_is_known(req)))
-                return;
-        gw_begin_document(req, text_kind_of(req) == GW_TEXT_TAGGING ? S3_DOC_BUCKET_TAGGING : S3_DOC_LIFECYCLE);
-}
+        const struct gw_text_row *row = gw_text_row_of(req);
 
-static void text_write(struct s3_xml *xml, const struct s3_doc *doc)
-{
-        s3_xml_init(xml, ENG_TEXT_MAX);
-        if (doc->kind == S3_DOC_LIFECYCLE)
-                s3_lifecycle_write(xml, doc->lifecycle);
-        else
-                s3_tags_write(xml, &doc->tags);
+        if (!gw_write_headers_check(req) || (row->summed && !gw_document_summed(req)))
+                return;
+        if ((row->config != NULL && !gw_text_list_id(req)) || (row->begin != NULL && !row->begin(req)))
+                return;
+        gw_begin_document(req, row->doc);
 }
 
 /* What was written is what will be read: a date beyond the year 9999, for example, is not. */
@@ -180,19 +163,22 @@ static bool reads_back(enum s3_doc_kind kind, struct s3_str text)
         return error == S3_OK;
 }
 
-void gw_run_text_put(struct gw_request *req)
+static void text_write(struct s3_xml *xml, const struct gw_text_row *row, const struct s3_doc *doc)
 {
-        const struct s3_doc *doc = req->body->doc;
-        struct text_work *work;
+        s3_xml_init(xml, ENG_TEXT_MAX);
+        if (row->write != NULL)
+                row->write(xml, doc);
+        else
+                s3_config_write(xml, doc->config, false);
+}
+
+static void text_keep(struct gw_request *req, const struct gw_text_row *row)
+{
+        struct text_work *work = gw_alloc(req, sizeof(*work));
         struct s3_xml xml;
         size_t len;
         int rv;
 
-        if (doc->kind == S3_DOC_LIFECYCLE && doc->lifecycle->transition) {
-                gw_reply_error(req, S3_ERR_NOT_IMPLEMENTED, "There is one storage class: rules cannot have transitions.");
-                return;
-        }
-        work = gw_alloc(req, sizeof(*work));
         if (work == NULL) {
                 gw_reply_no_memory(req);
                 return;
@@ -200,33 +186,41 @@ void gw_run_text_put(struct gw_request *req)
         work->magic = text_work_magic;
         req->work = work;
         req->release = text_release;
-        text_write(&xml, doc);
+        text_write(&xml, row, req->body->doc);
         rv = s3_xml_take(&xml, &work->text, &len);
-        if (rv == 0 && !reads_back(doc->kind, (struct s3_str){work->text, len})) {
+        if (rv == 0 && !reads_back(row->doc, (struct s3_str){work->text, len})) {
                 gw_reply_error(req, S3_ERR_INVALID_ARGUMENT, NULL);
                 return;
         }
         if (rv == -ENOBUFS)
-                gw_reply_error(req, S3_ERR_MAX_MESSAGE_LENGTH,
-                               gw_printf(req, "The configuration is longer than the %u bytes that are kept of one: shorten its "
-                                              "IDs, prefixes and tags, or give it fewer rules.", ENG_TEXT_MAX));
+                gw_reply_error(
+                        req, S3_ERR_MAX_MESSAGE_LENGTH,
+                        gw_printf(req,
+                                  "The configuration is longer than the %u bytes that are kept of one: shorten its "
+                                  "IDs, prefixes and tags, or give it fewer rules.",
+                                  ENG_TEXT_MAX));
         else if (rv != 0)
                 gw_reply_no_memory(req);
         else
-                eng_text_set(req->loop->gw->store, req->bucket_id, text_kind_of(req), ENG_TEXT_ANY,
+                eng_text_set(req->loop->gw->store, req->bucket_id, row->kind, ENG_TEXT_ANY,
                              (struct eng_str){work->text, len}, text_is_set, req);
         if (rv != 0)
                 s3_xml_free(&xml);
 }
 
-/* ---- DELETE ---------------------------------------------------------------------------------- */
-
-static void text_deleted(void *arg, int rv)
+void gw_run_text_put(struct gw_request *req)
 {
-        gw_reply_deleted(arg, rv == -ENOENT ? 0 : rv, GW_ABOUT_BUCKET);
-}
+        const struct gw_text_row *row = gw_text_row_of(req);
+        const struct s3_doc *doc = req->body->doc;
 
-void gw_run_text_delete(struct gw_request *req)
-{
-        eng_text_delete(req->loop->gw->store, req->bucket_id, text_kind_of(req), ENG_TEXT_ANY, text_deleted, req);
+        if (row->check != NULL && !row->check(req, doc))
+                return;
+        if (row->kind == GW_TEXT_NONE)
+                text_is_set(req, 0);
+        else if (row->is_none != NULL && row->is_none(doc))
+                eng_text_delete(req->loop->gw->store, req->bucket_id, row->kind, ENG_TEXT_ANY, text_is_taken_away, req);
+        else if (row->config != NULL)
+                gw_text_list_put(req, row);
+        else
+                text_keep(req, row);
 }

@@ -4,6 +4,7 @@
  */
 #include "gateway/people/people.h"
 #include "gateway/rdma/executor.h"
+#include "gateway/s3/cors_answer.h"
 #include "gateway/s3/head.h"
 #include "gateway/s3/lifecycle_run.h"
 #include "gateway/s3/route.h"
@@ -13,6 +14,7 @@ static void service_last_headers(struct gw_request *req)
 {
         if (req->answer.status >= 300 && gw_session_none_posted(req))
                 gw_reply_header(req, "x-millrace-rdma-posted", "none");
+        gw_cors_headers(req);
 }
 
 static void service_credential_gone(struct gw_gateway *gw, const char *access_key)

@@ -9,6 +9,7 @@
 /* Headers that would change what is stored in a way that is not done here. */
 static const char *const refused[] = {
         "x-amz-server-side-encryption", "x-amz-grant-", "x-amz-write-offset-bytes", "x-amz-copy-source-server-side-encryption",
+        "x-amz-object-lock-event-hold", "x-amz-object-annotation-directive",
 };
 
 /* Canned ACLs that leave everything to the owner are what is here anyway. False: answered. */

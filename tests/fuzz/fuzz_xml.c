@@ -75,7 +75,10 @@ static bool write_config(struct s3_xml *xml, const struct s3_doc *doc)
                 s3_lifecycle_write(xml, doc->lifecycle);
                 return true;
         default:
-                return false;
+                if (doc->config == NULL)
+                        return false;
+                s3_config_write(xml, doc->config, false);
+                return true;
         }
 }
 

@@ -18,14 +18,8 @@ BUCKET_GETS = {
     "logging": (200, "BucketLoggingStatus"), "accelerate": (200, "AccelerateConfiguration"),
     "requestPayment": (200, "RequestPaymentConfiguration"), "location": (200, "LocationConstraint"),
 }
-BUCKET_PUTS = {"policy": b"{}", "cors": b"<CORSConfiguration/>",
-               "website": b"<WebsiteConfiguration/>", "encryption": b"<ServerSideEncryptionConfiguration/>",
-               "replication": b"<ReplicationConfiguration/>",
-               "publicAccessBlock": b"<PublicAccessBlockConfiguration/>", "ownershipControls": b"<OwnershipControls/>",
-               "acl": b"<AccessControlPolicy/>", "notification": b"<NotificationConfiguration/>", "logging": b"<BucketLoggingStatus/>",
-               "accelerate": b"<AccelerateConfiguration/>", "requestPayment": b"<RequestPaymentConfiguration/>",
-               "inventory": b"<InventoryConfiguration/>", "analytics": b"<AnalyticsConfiguration/>", "metrics": b"<MetricsConfiguration/>",
-               "intelligent-tiering": b"<IntelligentTieringConfiguration/>"}
+BUCKET_PUTS = {"policy": b"{}", "encryption": b"<ServerSideEncryptionConfiguration/>", "replication": b"<ReplicationConfiguration/>",
+               "acl": b"<AccessControlPolicy/>"}
 
 
 @pytest.mark.parametrize("name", BUCKET_GETS)
@@ -271,21 +265,6 @@ def test_headers_that_say_nothing(raw, s3, bucket):
     assert raw.request("GET", f"/{bucket}-new", query=[("location", "")]).xml.text is None
 
 
-ALL_BLOCKED = {"BlockPublicAcls": True, "IgnorePublicAcls": True, "BlockPublicPolicy": True, "RestrictPublicBuckets": True}
-
-
-def test_access_of_the_public_is_always_blocked(s3, bucket):
-    for _ in range(2):
-        assert s3.get_public_access_block(Bucket=bucket)["PublicAccessBlockConfiguration"] == ALL_BLOCKED
-        s3.put_public_access_block(Bucket=bucket, PublicAccessBlockConfiguration=ALL_BLOCKED)
-        s3.delete_public_access_block(Bucket=bucket)
-    for name in ALL_BLOCKED:
-        for other in ({**ALL_BLOCKED, name: False}, {n: True for n in ALL_BLOCKED if n != name}):
-            with pytest.raises(ClientError) as refused:
-                s3.put_public_access_block(Bucket=bucket, PublicAccessBlockConfiguration=other)
-            assert refused.value.response["Error"]["Code"] == "NotImplemented"
-
-
 def test_acls_that_are_so_anyway(raw, s3, bucket):
     s3.put_object(Bucket=bucket, Key="k", Body=b"x")
     policy = {name: s3.get_bucket_acl(Bucket=bucket)[name] for name in ("Owner", "Grants")}
@@ -307,13 +286,6 @@ def test_acls_that_are_so_anyway(raw, s3, bucket):
 def test_settings_that_are_so_anyway(raw, s3, bucket):
     s3.put_object(Bucket=bucket, Key="k", Body=b"x")
     s3.put_object_tagging(Bucket=bucket, Key="k", Tagging={"TagSet": []})
-    s3.put_bucket_ownership_controls(Bucket=bucket, OwnershipControls={"Rules": [{"ObjectOwnership": "BucketOwnerEnforced"}]})
-    s3.put_bucket_request_payment(Bucket=bucket, RequestPaymentConfiguration={"Payer": "BucketOwner"})
-    for call, arguments in ((s3.put_bucket_ownership_controls, {"OwnershipControls": {"Rules": [{"ObjectOwnership": "ObjectWriter"}]}}),
-                            (s3.put_bucket_request_payment, {"RequestPaymentConfiguration": {"Payer": "Requester"}})):
-        with pytest.raises(ClientError) as refused:
-            call(Bucket=bucket, **arguments)
-        assert refused.value.response["Error"]["Code"] == "NotImplemented", arguments
     assert raw.request("PUT", f"/{bucket}", query=[("publicAccessBlock", "")]).code == "MissingRequestBodyError"
     for name in ("publicAccessBlock", "acl"):
         assert raw.request("PUT", f"/{bucket}", query=[(name, "")], body=b"<no xml").code == "MalformedXML"

@@ -112,7 +112,7 @@ static struct {
         unsigned part_count;
         unsigned object_parts;          /* every object that is opened is made of so many of them */
         struct eng_complete_params completed; /* as asked for last; its pointers are stale */
-        struct eng_text texts[4];       /* of the bucket, by kind */
+        struct eng_text texts[32];      /* of the bucket, by kind */
         fake_version_page *version_page; /* NULL: entries, as of objects */
         struct fake_deletion deletions[8];
         unsigned deletion_count, upload_lists;

@@ -228,11 +228,12 @@ static void stored_numbers_stay(void **state)
         static const struct {
                 enum gw_storage_class storage;
                 uint8_t number;
-        } storages[] = {{GW_STANDARD, 0}, {GW_REDUCED_REDUNDANCY, 1}};
+        } storages[] = {{GW_STANDARD, 0},   {GW_REDUCED_REDUNDANCY, 1},  {GW_STANDARD_IA, 2},
+                        {GW_ONEZONE_IA, 3}, {GW_INTELLIGENT_TIERING, 4}, {GW_GLACIER_IR, 5}};
 
         assert_int_equal(sizeof(kinds) / sizeof(kinds[0]), S3_CHECKSUM_KINDS);
         assert_int_equal(sizeof(storages) / sizeof(storages[0]), GW_STORAGE_CLASSES);
-        for (unsigned i = 0; i < 5 * 2 * 2; i++) {
+        for (unsigned i = 0; i < 5 * 2 * 6; i++) {
                 const uint8_t kind = kinds[i % 5].number, type = types[i / 5 % 2].number,
                               storage = storages[i / 10].number;
                 const uint8_t attrs[] = {1, 0x10, 5, 0, kind, type, 0, 0x34, 0x12, 0x11, 1, 0, storage};
@@ -290,11 +291,11 @@ static void unknown_numbers_are_refused(void **state)
 {
         static const uint8_t bad[][9] = {
                 {1, 0x10, 5, 0, 5, 0, 0, 0, 0}, {1, 0x10, 5, 0, 0, 2, 0, 0, 0},
-                {1, 0x10, 5, 0, 0, 0, 2, 0, 0}, {1, 0x11, 1, 0, 2},
+                {1, 0x10, 5, 0, 0, 0, 2, 0, 0}, {1, 0x11, 1, 0, 6},
                 {1, 0x08, 1, 0, 'x'},           {1, 0x12, 1, 0, 0},
         };
         static const size_t lens[] = {9, 9, 9, 5, 5, 5};
-        static const uint8_t tags[][8] = {{6}, {1, 2}, {0, 0, 2}};
+        static const uint8_t tags[][8] = {{6}, {1, 2}, {0, 0, 6}};
         struct gw_meta meta;
         struct gw_tag tag;
 

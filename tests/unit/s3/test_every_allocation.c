@@ -262,6 +262,35 @@ static int work_lifecycle(void)
         return work_doc(S3_DOC_LIFECYCLE, long_text, 0);
 }
 
+/* More elements than the first table has room for, a message, and what was read written again. */
+static int work_config(void)
+{
+        char text[4096], *p = stpcpy(text, "<CORSConfiguration>");
+        struct s3_xml xml;
+        struct s3_doc *doc;
+        int rv;
+
+        for (unsigned i = 0; i < 20; i++)
+                p = stpcpy(p, "<CORSRule><AllowedMethod>GET</AllowedMethod><AllowedOrigin>*</AllowedOrigin></CORSRule>");
+        strcpy(p, "</CORSConfiguration>");
+        rv = work_doc(S3_DOC_CORS, text, 0);
+        if (rv != 0 || s3_doc_new(S3_DOC_CORS, &doc) != 0)
+                return rv != 0 ? rv : -ENOMEM;
+        xml_parsing = true;
+        rv = errno_of(s3_doc_feed(doc, text, strlen(text)));
+        if (rv == 0)
+                rv = errno_of(s3_doc_finish(doc));
+        xml_parsing = false;
+        s3_xml_init(&xml, 1 << 20);
+        if (rv == 0) {
+                s3_config_write(&xml, doc->config, false);
+                rv = xml.error;
+        }
+        s3_xml_free(&xml);
+        s3_doc_free(doc);
+        return rv;
+}
+
 static int work_writer(void)
 {
         struct s3_xml xml;
@@ -303,6 +332,7 @@ static void test_documents(void **state)
         sweep(work_delete);
         sweep(work_complete);
         sweep(work_create);
+        sweep(work_config);
 }
 
 static void test_configurations(void **state)
