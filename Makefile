@@ -53,7 +53,7 @@ LDFLAGS_cov := --coverage
 CPPFLAGS_PROJECT = -D_GNU_SOURCE -DMILLRACE_VERSION='"$(VERSION)"' -Iinclude -I. -isystem third_party/lmdb -I/usr/include/libxml2
 CFLAGS_PROJECT = -std=gnu11 -march=x86-64-v2 -pthread -fstack-protector-strong -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes \
 	-Wmissing-prototypes -Wpointer-arith -Wwrite-strings -Wvla -Wno-unused-parameter
-LIBRARIES := -lmicrohttpd -luring -lisal -lxml2 -lssl -lcrypto -ljansson -lcurl -lgnutls -linih -lm
+LIBRARIES := -lmicrohttpd -luring -lisal -lxxhash -lxml2 -lssl -lcrypto -ljansson -lcurl -lgnutls -linih -lm
 COMPILE = $(CC) $(CPPFLAGS_PROJECT) $(CPPFLAGS) $(CFLAGS_PROJECT) $(CFLAGS_$(BUILD)) $(CFLAGS)
 LINK = $(CC) -pthread $(LDFLAGS_$(BUILD)) $(LDFLAGS)
 
@@ -124,7 +124,7 @@ $(foreach h,$(FOLDERS) testlib fakerdma,$(eval $(call folder_lib,$(h))))
 LIBMILLRACE_FOLDERS := client s3 ec
 RDMA_OF_CLIENT := $(wildcard rdma/client*.c rdma/verbs*.c) $(addprefix rdma/,message.c get_batch_frame.c text.c keys.c load_driver.c rights.c)
 LIBMILLRACE_SO := libmillrace.so.$(firstword $(subst ., ,$(VERSION)))
-LIBMILLRACE_LIBRARIES := -lcurl -lxml2 -lcrypto -ljansson -linih -lisal
+LIBMILLRACE_LIBRARIES := -lcurl -lxml2 -lcrypto -ljansson -linih -lisal -lxxhash
 pic = $(patsubst %.c,$(O)/pic/%.o,$(1))
 LIBMILLRACE_OBJ := $(call pic,$(foreach h,$(LIBMILLRACE_FOLDERS),$(SRC_$(h))) $(RDMA_OF_CLIENT))
 $(eval $(call remember,$(O)/libmillrace.sources,LIBMILLRACE_OBJ))

@@ -1,5 +1,5 @@
 /*
- * openssl_digest.c - MD5, SHA-1 and SHA-256 by OpenSSL.
+ * openssl_digest.c - MD5, SHA-1, SHA-256 and SHA-512 by OpenSSL.
  *
  * Called on any thread; one digest by one thread at a time. The algorithms are fetched once:
  * looking them up by name for each digest costs more than hashing a small object does.
@@ -17,7 +17,8 @@ struct era_digest {
         const EVP_MD *md;
 };
 
-static const char *const names[] = {[ERA_MD5] = "MD5", [ERA_SHA1] = "SHA1", [ERA_SHA256] = "SHA256"};
+static const char *const names[] = {
+        [ERA_MD5] = "MD5", [ERA_SHA1] = "SHA1", [ERA_SHA256] = "SHA256", [ERA_SHA512] = "SHA512"};
 
 /*
  * Constant after digest_fetch(). NULL: this OpenSSL does not give it (a FIPS provider has no MD5).

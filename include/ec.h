@@ -65,8 +65,8 @@ uint64_t era_crc64nvme_combine(uint64_t a, uint64_t b, uint64_t len_b);
 
 /* ---- digests --------------------------------------------------------------------------------- */
 
-enum era_digest_kind { ERA_MD5, ERA_SHA1, ERA_SHA256 };
-#define ERA_DIGEST_MAX 32
+enum era_digest_kind { ERA_MD5, ERA_SHA1, ERA_SHA256, ERA_SHA512 };
+#define ERA_DIGEST_MAX 64
 
 struct era_digest; /* one running digest */
 
@@ -74,10 +74,28 @@ int era_digest_new(enum era_digest_kind kind, struct era_digest **out); /* -ENOM
 void era_digest_free(struct era_digest *digest);                        /* NULL is allowed */
 void era_digest_reset(struct era_digest *digest);
 void era_digest_update(struct era_digest *digest, const void *buf, size_t len);
-/* Writes 16, 20 or 32 bytes and returns that number; the digest must then be reset or freed. */
+/* Writes 16, 20, 32 or 64 bytes and returns that number; the digest must then be reset or freed. */
 size_t era_digest_final(struct era_digest *digest, uint8_t out[ERA_DIGEST_MAX]);
 /* All in one go. */
 size_t era_digest_of(enum era_digest_kind kind, const void *buf, size_t len, uint8_t out[ERA_DIGEST_MAX]);
+
+/* ---- XXHash ---------------------------------------------------------------------------------- */
+
+/* All with seed 0. Fast, yet no protection from anybody who means harm. */
+enum era_xxhash_kind { ERA_XXH64, ERA_XXH3, ERA_XXH128 };
+#define ERA_XXHASH_MAX 16
+
+struct era_xxhash; /* one running hash */
+
+int era_xxhash_new(enum era_xxhash_kind kind, struct era_xxhash **out); /* -ENOMEM */
+void era_xxhash_free(struct era_xxhash *hash);                          /* NULL is allowed */
+void era_xxhash_reset(struct era_xxhash *hash);
+void era_xxhash_update(struct era_xxhash *hash, const void *buf, size_t len);
+/*
+ * Writes the canonical form (big-endian), 8, 8 or 16 bytes, and returns that number. The hash may
+ * go on.
+ */
+size_t era_xxhash_final(const struct era_xxhash *hash, uint8_t out[ERA_XXHASH_MAX]);
 
 /* ---- MD5 of many streams --------------------------------------------------------------------- */
 

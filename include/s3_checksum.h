@@ -1,5 +1,5 @@
 /*
- * s3_checksum.h - the five checksums of S3, ETags, base64, hex. See s3.h for the rules of this
+ * s3_checksum.h - the checksums of S3, ETags, base64, hex. See s3.h for the rules of this
  * module.
  */
 #ifndef MILLRACE_S3_CHECKSUM_H
@@ -25,10 +25,22 @@ int s3_content_md5_parse(struct s3_str value, uint8_t md5[16]);
 
 /* ---- kinds ----------------------------------------------------------------------------------- */
 
-enum s3_checksum { S3_CRC32, S3_CRC32C, S3_CRC64NVME, S3_SHA1, S3_SHA256, S3_CHECKSUM_KINDS };
+enum s3_checksum {
+        S3_CRC32,
+        S3_CRC32C,
+        S3_CRC64NVME,
+        S3_SHA1,
+        S3_SHA256,
+        S3_SHA512,
+        S3_MD5,
+        S3_XXHASH64,
+        S3_XXHASH3,
+        S3_XXHASH128,
+        S3_CHECKSUM_KINDS
+};
 enum s3_checksum_type { S3_FULL_OBJECT, S3_COMPOSITE };
 
-#define S3_CHECKSUM_MAX       32u                                   /* bytes of the longest value */
+#define S3_CHECKSUM_MAX       64u                                   /* bytes of the longest value */
 #define S3_CHECKSUM_TEXT      (S3_BASE64_SIZE(S3_CHECKSUM_MAX) + 6) /* base64, "-10000", NUL */
 #define S3_CHECKSUM_BIT(kind) (1u << (kind))                        /* for masks of kinds */
 
@@ -43,16 +55,11 @@ const struct s3_checksum_info *s3_checksum_info(enum s3_checksum kind);
 int s3_checksum_by_algorithm(struct s3_str name, enum s3_checksum *out);
 int s3_checksum_by_header(struct s3_str name, enum s3_checksum *out);
 int s3_checksum_by_element(struct s3_str name, enum s3_checksum *out); /* case-sensitive: XML */
-/*
- * An algorithm that AWS computes and this module does not: to be told apart from one that nobody
- * knows. Any case.
- */
-bool s3_checksum_elsewhere(struct s3_str name);
-const char *s3_checksum_type_name(enum s3_checksum_type type);         /* "FULL_OBJECT", "COMPOSITE" */
+const char *s3_checksum_type_name(enum s3_checksum_type type); /* "FULL_OBJECT", "COMPOSITE" */
 int s3_checksum_type_parse(struct s3_str name, enum s3_checksum_type *out);
 /*
- * What AWS allows for multipart: CRC64NVME only FULL_OBJECT, SHA-1 and SHA-256 only COMPOSITE,
- * CRC32 and CRC32C both.
+ * What AWS allows for multipart: CRC64NVME only FULL_OBJECT, CRC32 and CRC32C both, the others,
+ * whose values cannot be combined, only COMPOSITE.
  */
 bool s3_checksum_type_allowed(enum s3_checksum kind, enum s3_checksum_type type);
 /* The type used where the client names none: COMPOSITE, but for CRC64NVME. */

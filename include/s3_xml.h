@@ -126,7 +126,7 @@ struct s3_complete_part {
         uint16_t number;       /* 1..10,000, ascending */
         bool etag_known;       /* false: the text was no ETag of ours, so it matches no part */
         struct s3_str etag;    /* that text; absent where the ETag is known */
-        uint8_t checksum_mask; /* S3_CHECKSUM_BITs given */
+        uint16_t checksum_mask; /* S3_CHECKSUM_BITs given */
         uint8_t md5[16];
         const uint8_t *checksum[S3_CHECKSUM_KINDS]; /* values where given */
 };

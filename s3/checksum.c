@@ -1,7 +1,7 @@
 /*
- * The five checksums of S3: their names, their text, and running any set of them over a stream. The
+ * The checksums of S3: their names, their text, and running any set of them over a stream. The
  * gateway feeds s3_sums on the loop that owns the upload, while the bytes are in cache; clients use
- * the same. A value is bytes in the order they are encoded (big-endian for CRCs).
+ * the same. A value is bytes in the order they are encoded (big-endian for CRCs and XXHash).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -18,6 +18,11 @@ static const struct s3_checksum_info info_table[S3_CHECKSUM_KINDS] = {
         [S3_CRC64NVME] = {"CRC64NVME", "x-amz-checksum-crc64nvme", "ChecksumCRC64NVME", 8},
         [S3_SHA1] = {"SHA1", "x-amz-checksum-sha1", "ChecksumSHA1", 20},
         [S3_SHA256] = {"SHA256", "x-amz-checksum-sha256", "ChecksumSHA256", 32},
+        [S3_SHA512] = {"SHA512", "x-amz-checksum-sha512", "ChecksumSHA512", 64},
+        [S3_MD5] = {"MD5", "x-amz-checksum-md5", "ChecksumMD5", 16},
+        [S3_XXHASH64] = {"XXHASH64", "x-amz-checksum-xxhash64", "ChecksumXXHASH64", 8},
+        [S3_XXHASH3] = {"XXHASH3", "x-amz-checksum-xxhash3", "ChecksumXXHASH3", 8},
+        [S3_XXHASH128] = {"XXHASH128", "x-amz-checksum-xxhash128", "ChecksumXXHASH128", 16},
 };
 
 const struct s3_checksum_info *s3_checksum_info(enum s3_checksum kind)
@@ -56,16 +61,6 @@ int s3_checksum_by_element(struct s3_str name, enum s3_checksum *out)
                 }
         }
         return -ENOENT;
-}
-
-bool s3_checksum_elsewhere(struct s3_str name)
-{
-        static const char *const names[] = {"MD5", "SHA512", "XXHASH64", "XXHASH3", "XXHASH128"};
-
-        for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-                if (s3_str_eq_nocase(name, s3_str_of(names[i])))
-                        return true;
-        return false;
 }
 
 const char *s3_checksum_type_name(enum s3_checksum_type type)
@@ -148,9 +143,22 @@ struct s3_sums {
         unsigned mask;
         uint32_t crc32, crc32c;
         uint64_t crc64nvme;
-        struct era_digest *sha1, *sha256; /* NULL where not in the mask */
+        struct era_digest *digest[S3_CHECKSUM_KINDS]; /* NULL where not in the mask, or by other means */
+        struct era_xxhash *xxhash[S3_CHECKSUM_KINDS];
         uint8_t value[S3_CHECKSUM_KINDS][S3_CHECKSUM_MAX];
 };
+
+/* What computes a kind that is no CRC. */
+static const struct {
+        enum s3_checksum kind;
+        enum era_digest_kind digest;
+} by_digest[] = {{S3_SHA1, ERA_SHA1}, {S3_SHA256, ERA_SHA256}, {S3_SHA512, ERA_SHA512}, {S3_MD5, ERA_MD5}};
+static const struct {
+        enum s3_checksum kind;
+        enum era_xxhash_kind xxhash;
+} by_xxhash[] = {{S3_XXHASH64, ERA_XXH64}, {S3_XXHASH3, ERA_XXH3}, {S3_XXHASH128, ERA_XXH128}};
+#define BY_DIGEST (sizeof(by_digest) / sizeof(by_digest[0]))
+#define BY_XXHASH (sizeof(by_xxhash) / sizeof(by_xxhash[0]))
 
 static bool wants(const struct s3_sums *sums, enum s3_checksum kind)
 {
@@ -168,10 +176,12 @@ int s3_sums_new(unsigned mask, struct s3_sums **out)
         if (sums == NULL)
                 return -ENOMEM;
         sums->mask = mask;
-        if (wants(sums, S3_SHA1))
-                rv = era_digest_new(ERA_SHA1, &sums->sha1);
-        if (rv == 0 && wants(sums, S3_SHA256))
-                rv = era_digest_new(ERA_SHA256, &sums->sha256);
+        for (size_t i = 0; rv == 0 && i < BY_DIGEST; i++)
+                if (wants(sums, by_digest[i].kind))
+                        rv = era_digest_new(by_digest[i].digest, &sums->digest[by_digest[i].kind]);
+        for (size_t i = 0; rv == 0 && i < BY_XXHASH; i++)
+                if (wants(sums, by_xxhash[i].kind))
+                        rv = era_xxhash_new(by_xxhash[i].xxhash, &sums->xxhash[by_xxhash[i].kind]);
         if (rv != 0) {
                 s3_sums_free(sums);
                 return rv;
@@ -184,8 +194,10 @@ void s3_sums_free(struct s3_sums *sums)
 {
         if (sums == NULL)
                 return;
-        era_digest_free(sums->sha1);
-        era_digest_free(sums->sha256);
+        for (unsigned kind = 0; kind < S3_CHECKSUM_KINDS; kind++) {
+                era_digest_free(sums->digest[kind]);
+                era_xxhash_free(sums->xxhash[kind]);
+        }
         free(sums);
 }
 
@@ -193,10 +205,12 @@ void s3_sums_reset(struct s3_sums *sums)
 {
         sums->crc32 = sums->crc32c = 0;
         sums->crc64nvme = 0;
-        if (sums->sha1 != NULL)
-                era_digest_reset(sums->sha1);
-        if (sums->sha256 != NULL)
-                era_digest_reset(sums->sha256);
+        for (unsigned kind = 0; kind < S3_CHECKSUM_KINDS; kind++) {
+                if (sums->digest[kind] != NULL)
+                        era_digest_reset(sums->digest[kind]);
+                if (sums->xxhash[kind] != NULL)
+                        era_xxhash_reset(sums->xxhash[kind]);
+        }
 }
 
 void s3_sums_update(struct s3_sums *sums, const void *buf, size_t len)
@@ -207,10 +221,12 @@ void s3_sums_update(struct s3_sums *sums, const void *buf, size_t len)
                 sums->crc32c = era_crc32c(sums->crc32c, buf, len);
         if (wants(sums, S3_CRC64NVME))
                 sums->crc64nvme = era_crc64nvme(sums->crc64nvme, buf, len);
-        if (sums->sha1 != NULL)
-                era_digest_update(sums->sha1, buf, len);
-        if (sums->sha256 != NULL)
-                era_digest_update(sums->sha256, buf, len);
+        for (unsigned kind = S3_CRC64NVME + 1; kind < S3_CHECKSUM_KINDS; kind++) {
+                if (sums->digest[kind] != NULL)
+                        era_digest_update(sums->digest[kind], buf, len);
+                if (sums->xxhash[kind] != NULL)
+                        era_xxhash_update(sums->xxhash[kind], buf, len);
+        }
 }
 
 void s3_sums_final(struct s3_sums *sums)
@@ -218,10 +234,12 @@ void s3_sums_final(struct s3_sums *sums)
         s3_checksum_from_crc(S3_CRC32, sums->crc32, sums->value[S3_CRC32]);
         s3_checksum_from_crc(S3_CRC32C, sums->crc32c, sums->value[S3_CRC32C]);
         s3_checksum_from_crc(S3_CRC64NVME, sums->crc64nvme, sums->value[S3_CRC64NVME]);
-        if (sums->sha1 != NULL)
-                era_digest_final(sums->sha1, sums->value[S3_SHA1]);
-        if (sums->sha256 != NULL)
-                era_digest_final(sums->sha256, sums->value[S3_SHA256]);
+        for (unsigned kind = S3_CRC64NVME + 1; kind < S3_CHECKSUM_KINDS; kind++) {
+                if (sums->digest[kind] != NULL)
+                        era_digest_final(sums->digest[kind], sums->value[kind]);
+                if (sums->xxhash[kind] != NULL)
+                        era_xxhash_final(sums->xxhash[kind], sums->value[kind]);
+        }
 }
 
 const uint8_t *s3_sums_value(const struct s3_sums *sums, enum s3_checksum kind)

@@ -149,7 +149,7 @@ static enum s3_error part_checksum(struct s3_doc *doc, enum s3_checksum kind, st
                 return s3_doc_refuse(doc, S3_ERR_INVALID_ARGUMENT,
                                      "Invalid Base64 or multiple checksums present in request");
         part->checksum[kind] = docs_keep(doc, value, s3_checksum_info(kind)->len);
-        part->checksum_mask |= (uint8_t)S3_CHECKSUM_BIT(kind);
+        part->checksum_mask |= (uint16_t)S3_CHECKSUM_BIT(kind);
         return part->checksum[kind] != NULL ? S3_OK : S3_ERR_INTERNAL_ERROR;
 }
 

@@ -13,7 +13,7 @@ cd "$(dirname "$0")/.."
 
 BUILD_PACKAGES="build-essential pkg-config libmicrohttpd-dev libisal-dev liburing-dev libibverbs-dev librdmacm-dev
         libxml2-dev libssl-dev libcmocka-dev libjansson-dev libinih-dev libcurl4-openssl-dev libgnutls28-dev libbsd-dev
-        uthash-dev ca-certificates"
+        uthash-dev libxxhash-dev ca-certificates"
 TEST_PACKAGES="python3 python3-venv python3-dev ca-certificates openssl nmap rclone s3cmd util-linux procps libfuse3-dev fuse3"
 TOOL_PACKAGES="clang-14 clang-tidy-14 clang-format-14 libclang-rt-14-dev llvm-14 cppcheck similarity-tester gcovr mandoc"
 QEMU_PACKAGES="qemu-system-x86 busybox-static kmod cpio xfsprogs e2fsprogs util-linux iproute2 ibverbs-providers perftest"

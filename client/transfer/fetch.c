@@ -25,7 +25,7 @@ bool mr_info_checksum(const struct mr_object_info *info, bool whole, enum s3_che
                 return false;
         if (s3_checksum_by_algorithm(s3_str_of(info->checksum_kind), kind) != 0)
                 return false;
-        if (!whole && (*kind == S3_SHA1 || *kind == S3_SHA256)) /* cannot be combined */
+        if (!whole && !s3_checksum_type_allowed(*kind, S3_FULL_OBJECT)) /* cannot be combined */
                 return false;
         return s3_checksum_parse(*kind, s3_str_of(info->checksum), value) == 0;
 }

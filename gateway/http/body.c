@@ -58,24 +58,14 @@ void gw_digests_free(struct gw_digests *d)
 
 /* ---- what the headers say -------------------------------------------------------------------- */
 
-/* What follows "x-amz-checksum-", or absent. */
-static struct s3_str sum_name(struct s3_str header)
-{
-        const struct s3_str prefix = S3_STR("x-amz-checksum-");
-
-        if (!s3_str_starts_nocase(header, prefix))
-                return (struct s3_str){NULL, 0};
-        return (struct s3_str){header.data + prefix.len, header.len - prefix.len};
-}
-
 static bool is_sum(struct s3_str header)
 {
         enum s3_checksum kind;
 
-        return s3_checksum_by_header(header, &kind) == 0 || s3_checksum_elsewhere(sum_name(header));
+        return s3_checksum_by_header(header, &kind) == 0;
 }
 
-/* Checksums the client gives, in the head or behind the body; also those not computed here. */
+/* Checksums the client gives, in the head or behind the body. */
 static unsigned count_sums(const struct gw_request *req)
 {
         unsigned count = is_sum(gw_header(req, "x-amz-trailer"));
@@ -108,10 +98,6 @@ static enum s3_error trailer_names(struct gw_request *req, struct gw_body *body,
 
         if (name.data == NULL)
                 return S3_OK;
-        if (s3_checksum_elsewhere(sum_name(name))) {
-                req->refused_header = "x-amz-trailer";
-                return S3_ERR_NOT_IMPLEMENTED;
-        }
         if (s3_checksum_by_header(name, &kind) != 0) {
                 *message = "The value specified in the x-amz-trailer header is not supported";
                 return S3_ERR_INVALID_REQUEST;
@@ -128,10 +114,6 @@ static enum s3_error sdk_algorithm(struct gw_request *req, const struct gw_body 
 
         if (name.data == NULL)
                 return S3_OK;
-        if (s3_checksum_elsewhere(name)) {
-                req->refused_header = "x-amz-sdk-checksum-algorithm";
-                return S3_ERR_NOT_IMPLEMENTED;
-        }
         if (s3_checksum_by_algorithm(name, &kind) != 0 || (body->has_kind && body->kind != kind)) {
                 *message = "Value for x-amz-sdk-checksum-algorithm header is invalid.";
                 return S3_ERR_INVALID_REQUEST;

@@ -58,7 +58,12 @@ enum gw_fmt_kind { /* of a checksum; append only */
                    GW_FMT_CRC32C = 1,
                    GW_FMT_CRC64NVME = 2,
                    GW_FMT_SHA1 = 3,
-                   GW_FMT_SHA256 = 4
+                   GW_FMT_SHA256 = 4,
+                   GW_FMT_SHA512 = 5,
+                   GW_FMT_MD5 = 6,
+                   GW_FMT_XXHASH64 = 7,
+                   GW_FMT_XXHASH3 = 8,
+                   GW_FMT_XXHASH128 = 9
 };
 
 enum gw_fmt_type { /* of a checksum; append only */
@@ -121,6 +126,11 @@ static_assert(GW_FMT_CRC32C == 1, "stored");
 static_assert(GW_FMT_CRC64NVME == 2, "stored");
 static_assert(GW_FMT_SHA1 == 3, "stored");
 static_assert(GW_FMT_SHA256 == 4, "stored");
+static_assert(GW_FMT_SHA512 == 5, "stored");
+static_assert(GW_FMT_MD5 == 6, "stored");
+static_assert(GW_FMT_XXHASH64 == 7, "stored");
+static_assert(GW_FMT_XXHASH3 == 8, "stored");
+static_assert(GW_FMT_XXHASH128 == 9, "stored");
 static_assert(GW_FMT_FULL_OBJECT == 0, "stored");
 static_assert(GW_FMT_COMPOSITE == 1, "stored");
 static_assert(GW_FMT_STANDARD == 0, "stored");

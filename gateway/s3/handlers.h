@@ -112,7 +112,7 @@ bool gw_upload_id_of(struct gw_request *req, uint8_t id[ENG_ID_LEN]);
  * Refuses an algorithm that is not computed here: one of AWS's as not implemented, another as
  * unknown. Always false.
  */
-bool gw_refuse_algorithm(struct gw_request *req, struct s3_str algorithm);
+bool gw_refuse_algorithm(struct gw_request *req);
 /* Name of an algorithm as messages have it: in lower case. */
 const char *gw_algorithm_text(struct gw_request *req, enum s3_checksum kind);
 /* The checksum an answer names, if there is one: its value alone, or with its type. */

@@ -42,12 +42,14 @@ static const struct {
 /* As stored. */
 static const uint8_t kinds[S3_CHECKSUM_KINDS] = {
         [S3_CRC32] = GW_FMT_CRC32, [S3_CRC32C] = GW_FMT_CRC32C, [S3_CRC64NVME] = GW_FMT_CRC64NVME,
-        [S3_SHA1] = GW_FMT_SHA1,   [S3_SHA256] = GW_FMT_SHA256,
+        [S3_SHA1] = GW_FMT_SHA1,   [S3_SHA256] = GW_FMT_SHA256, [S3_SHA512] = GW_FMT_SHA512,
+        [S3_MD5] = GW_FMT_MD5,     [S3_XXHASH64] = GW_FMT_XXHASH64, [S3_XXHASH3] = GW_FMT_XXHASH3,
+        [S3_XXHASH128] = GW_FMT_XXHASH128,
 };
 static const uint8_t types[] = {[S3_FULL_OBJECT] = GW_FMT_FULL_OBJECT, [S3_COMPOSITE] = GW_FMT_COMPOSITE};
 #define TYPES (sizeof(types) / sizeof(types[0]))
 
-static_assert(S3_CHECKSUM_KINDS == 5 && GW_STORAGE_CLASSES == 6 && TYPES == 2,
+static_assert(S3_CHECKSUM_KINDS == 10 && GW_STORAGE_CLASSES == 6 && TYPES == 2,
               "give what is new a number in attrs_format.h and a place above");
 
 /* ---- stored numbers and the program's -------------------------------------------------------- */

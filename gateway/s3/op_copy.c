@@ -40,7 +40,7 @@ static bool read_algorithm(struct gw_request *req, struct gw_copying *copy)
 
         copy->has_kind = algorithm.data != NULL;
         return !copy->has_kind || s3_checksum_by_algorithm(algorithm, &copy->kind) == 0 ||
-               gw_refuse_algorithm(req, algorithm);
+               gw_refuse_algorithm(req);
 }
 
 /*

@@ -33,7 +33,7 @@ static bool read_upload_checksum(struct gw_request *req, struct gw_checksum *sum
                 return true;
         }
         if (s3_checksum_by_algorithm(algorithm, &sum->kind) != 0)
-                return gw_refuse_algorithm(req, algorithm);
+                return gw_refuse_algorithm(req);
         sum->has_kind = true;
         if (type.data == NULL)
                 sum->type = s3_checksum_type_default(sum->kind);

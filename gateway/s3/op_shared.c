@@ -9,15 +9,11 @@
 
 /* ---- checksums ------------------------------------------------------------------------------- */
 
-bool gw_refuse_algorithm(struct gw_request *req, struct s3_str algorithm)
+bool gw_refuse_algorithm(struct gw_request *req)
 {
-        if (s3_checksum_elsewhere(algorithm))
-                gw_refuse_header(req, "x-amz-checksum-algorithm");
-        else
-                gw_reply_error(
-                        req, S3_ERR_INVALID_REQUEST,
-                        "Checksum algorithm provided is unsupported. Please try again with any of the valid types: "
-                        "[CRC32, CRC32C, CRC64NVME, SHA1, SHA256]");
+        gw_reply_error(req, S3_ERR_INVALID_REQUEST,
+                       "Checksum algorithm provided is unsupported. Please try again with any of the valid types: "
+                       "[CRC32, CRC32C, CRC64NVME, MD5, SHA1, SHA256, SHA512, XXHASH128, XXHASH3, XXHASH64]");
         return false;
 }
 

@@ -24,6 +24,8 @@ KIB, MIB = 1 << 10, 1 << 20
 SIZES = [0, 1, 100, 4095, 16 * KIB, 128 * KIB, 128 * KIB + 1, 300_000, MIB, MIB + 7, 5 * MIB + 123]
 HEADERS = {"ContentType": "text/plain; charset=utf-8", "CacheControl": "max-age=60", "ContentDisposition": 'attachment; filename="a b.txt"',
            "ContentEncoding": "gzip", "ContentLanguage": "de, en", "Expires": "Wed, 21 Oct 2026 07:28:00 GMT"}
+# What every build that makes stores here knows; the order is that of the pictures.
+KINDS = ("CRC32", "CRC32C", "CRC64NVME", "SHA1", "SHA256")
 METADATA = {"empty": "", "colour": "blue", "long": "x" * 1500, "Case-Of-It": "Kept"}
 NO_ANSWER = (botocore.exceptions.BotoCoreError, urllib3.exceptions.HTTPError, ConnectionError)
 
@@ -159,7 +161,7 @@ def plain_values(m):
         m.put(b, f"size/{size}", size)
     m.put(b, "attributes/inline", 1000, Metadata=METADATA, **HEADERS)
     m.put(b, "attributes/striped", 200_000, Metadata=METADATA, **HEADERS)
-    for kind in checksums.KINDS:
+    for kind in KINDS:
         for size in (0, 1000, 150_000):
             m.put(b, f"checksum/{kind}/{size}", size, **{checksums.field(kind): checksums.checksum(kind, body(f"checksum/{kind}/{size}", size))})
     for source in ("size/100", f"size/{5 * MIB + 123}", "attributes/striped"):
@@ -197,7 +199,7 @@ def multipart_objects(m):
     m.multipart(b, "gaps", [5 * MIB, 5 * MIB, 150_000], numbers=[2, 77, 10000])
     m.multipart(b, "one small part", [1000], Metadata=METADATA, ContentType="text/x-parts")
     m.multipart(b, "one empty part", [0])
-    for kind in checksums.COMPOSITE_KINDS:
+    for kind in (kind for kind in KINDS if kind in checksums.COMPOSITE_KINDS):
         m.multipart(b, f"composite/{kind}", [200_000], kind=kind)
     for kind in checksums.FULL_OBJECT_KINDS:
         m.multipart(b, f"whole/{kind}", [200_000], kind=kind, whole="FULL_OBJECT")

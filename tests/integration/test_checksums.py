@@ -1,4 +1,4 @@
-"""Checksums of all five kinds, in headers and trailers: good ones kept and returned, bad ones refused with nothing stored."""
+"""Checksums of all kinds, in headers and trailers: good ones kept and returned, bad ones refused with nothing stored."""
 import pytest
 
 from tests.conftest import both_layouts
@@ -75,19 +75,17 @@ def test_bad_trailers(s3, raw, bucket, payload):
     assert keys_of(s3, bucket) == []
 
 
-@pytest.mark.parametrize("kind", ["MD5", "SHA512", "XXHASH64", "XXHASH3", "XXHASH128"])
-def test_kinds_of_aws_that_are_not_here(s3, raw, bucket, kind):
-    """Not a wrong request, but one that asks for what is not there: nothing is stored unchecked."""
-    name = f"x-amz-checksum-{kind.lower()}"
-    for headers in ({name: "eA=="}, {name: "eA==", "x-amz-sdk-checksum-algorithm": kind}, {"x-amz-sdk-checksum-algorithm": kind}):
-        answer = put(raw, bucket, b"x", headers)
-        assert (answer.status, error_shape(answer)) == (501, "NotImplemented"), (headers, answer)
+def test_unknown_kinds(s3, raw, bucket):
+    """A checksum that is not computed is refused: nothing is stored unchecked."""
+    name = "x-amz-checksum-md4"
+    answer = put(raw, bucket, b"x", {name: "eA=="})
+    assert (answer.status, error_shape(answer)) == (501, "NotImplemented"), answer
+    answer = put(raw, bucket, b"x", {"x-amz-sdk-checksum-algorithm": "MD4"})
+    assert (answer.status, error_shape(answer)) == (400, "InvalidRequest"), answer
     answer = put(raw, bucket, b"x", payload=STREAMING_UNSIGNED_TRAILER, trailers=[(name, "eA==")])
-    assert (answer.status, error_shape(answer)) == (501, "NotImplemented"), answer
-    answer = raw.request("POST", f"/{bucket}/k", query=[("uploads", "")], headers={"x-amz-checksum-algorithm": kind})
-    assert (answer.status, error_shape(answer)) == (501, "NotImplemented"), answer
-    answer = put(raw, bucket, b"x", {name: "eA==", "x-amz-checksum-crc32": checksums.checksum("CRC32", b"x")})
-    assert (answer.status, error_shape(answer)) == (400, "InvalidRequest"), answer  # two of them
+    assert (answer.status, error_shape(answer)) == (400, "InvalidRequest"), answer
+    answer = raw.request("POST", f"/{bucket}/k", query=[("uploads", "")], headers={"x-amz-checksum-algorithm": "MD4"})
+    assert (answer.status, error_shape(answer)) == (400, "InvalidRequest"), answer
     assert keys_of(s3, bucket) == []
 
 

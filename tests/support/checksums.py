@@ -1,9 +1,16 @@
-"""The five checksums of S3, as the base64 text that headers carry, and their combinations for multipart uploads."""
+"""The checksums of S3, as the base64 text that headers carry, and their combinations for multipart uploads."""
 import base64
 import hashlib
 import zlib
 
 import awscrt.checksums
+from awscrt.checksums import XXHash
+
+
+def xxhash(running, data):
+    running.update(data)
+    return running.finalize()
+
 
 # Name as the API has it -> function(bytes) -> digest bytes
 DIGESTS = {
@@ -12,10 +19,15 @@ DIGESTS = {
     "CRC64NVME": lambda data: awscrt.checksums.crc64nvme(data).to_bytes(8, "big"),
     "SHA1": lambda data: hashlib.sha1(data).digest(),
     "SHA256": lambda data: hashlib.sha256(data).digest(),
+    "SHA512": lambda data: hashlib.sha512(data).digest(),
+    "MD5": lambda data: hashlib.md5(data).digest(),
+    "XXHASH64": lambda data: xxhash(XXHash.new_xxhash64(), data),
+    "XXHASH3": lambda data: xxhash(XXHash.new_xxhash3_64(), data),
+    "XXHASH128": lambda data: xxhash(XXHash.new_xxhash3_128(), data),
 }
 KINDS = tuple(DIGESTS)
 FULL_OBJECT_KINDS = ("CRC32", "CRC32C", "CRC64NVME")
-COMPOSITE_KINDS = ("CRC32", "CRC32C", "SHA1", "SHA256")
+COMPOSITE_KINDS = tuple(kind for kind in KINDS if kind != "CRC64NVME")
 
 
 def checksum(kind, data):

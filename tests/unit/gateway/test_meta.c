@@ -220,7 +220,8 @@ static void stored_numbers_stay(void **state)
         static const struct {
                 enum s3_checksum kind;
                 uint8_t number;
-        } kinds[] = {{S3_CRC32, 0}, {S3_CRC32C, 1}, {S3_CRC64NVME, 2}, {S3_SHA1, 3}, {S3_SHA256, 4}};
+        } kinds[] = {{S3_CRC32, 0}, {S3_CRC32C, 1}, {S3_CRC64NVME, 2}, {S3_SHA1, 3}, {S3_SHA256, 4},
+                     {S3_SHA512, 5}, {S3_MD5, 6}, {S3_XXHASH64, 7}, {S3_XXHASH3, 8}, {S3_XXHASH128, 9}};
         static const struct {
                 enum s3_checksum_type type;
                 uint8_t number;
@@ -233,32 +234,32 @@ static void stored_numbers_stay(void **state)
 
         assert_int_equal(sizeof(kinds) / sizeof(kinds[0]), S3_CHECKSUM_KINDS);
         assert_int_equal(sizeof(storages) / sizeof(storages[0]), GW_STORAGE_CLASSES);
-        for (unsigned i = 0; i < 5 * 2 * 6; i++) {
-                const uint8_t kind = kinds[i % 5].number, type = types[i / 5 % 2].number,
-                              storage = storages[i / 10].number;
+        for (unsigned i = 0; i < 10 * 2 * 6; i++) {
+                const uint8_t kind = kinds[i % 10].number, type = types[i / 10 % 2].number,
+                              storage = storages[i / 20].number;
                 const uint8_t attrs[] = {1, 0x10, 5, 0, kind, type, 0, 0x34, 0x12, 0x11, 1, 0, storage};
                 const uint8_t tag[8] = {(uint8_t)(1 + kind), type, storage};
-                struct gw_meta meta = {.storage = storages[i / 10].storage}, read;
+                struct gw_meta meta = {.storage = storages[i / 20].storage}, read;
                 uint8_t bytes[ENG_ATTRS_MAX], made[8];
                 struct gw_tag listed;
                 struct eng_str out;
 
                 meta.sum = (struct gw_checksum){
-                        .has_kind = true, .kind = kinds[i % 5].kind, .type = types[i / 5 % 2].type, .parts = 0x1234};
+                        .has_kind = true, .kind = kinds[i % 10].kind, .type = types[i / 10 % 2].type, .parts = 0x1234};
                 out = encode(&meta, bytes);
                 assert_int_equal(out.len, storage != 0 ? sizeof(attrs) : sizeof(attrs) - 4);
                 assert_memory_equal(bytes, attrs, out.len);
                 assert_int_equal(gw_meta_decode((struct eng_str){(const char *)attrs, sizeof(attrs)}, &read), 0);
-                assert_int_equal(read.sum.kind, kinds[i % 5].kind);
-                assert_int_equal(read.sum.type, types[i / 5 % 2].type);
-                assert_int_equal(read.storage, storages[i / 10].storage);
+                assert_int_equal(read.sum.kind, kinds[i % 10].kind);
+                assert_int_equal(read.sum.type, types[i / 10 % 2].type);
+                assert_int_equal(read.storage, storages[i / 20].storage);
                 gw_tag_make(&meta, made);
                 assert_memory_equal(made, tag, sizeof(tag));
                 gw_tag_read(tag, &listed);
                 assert_true(listed.has_checksum);
-                assert_int_equal(listed.kind, kinds[i % 5].kind);
-                assert_int_equal(listed.type, types[i / 5 % 2].type);
-                assert_int_equal(listed.storage, storages[i / 10].storage);
+                assert_int_equal(listed.kind, kinds[i % 10].kind);
+                assert_int_equal(listed.type, types[i / 10 % 2].type);
+                assert_int_equal(listed.storage, storages[i / 20].storage);
         }
 }
 
@@ -290,12 +291,12 @@ static void stored_headers_stay(void **state)
 static void unknown_numbers_are_refused(void **state)
 {
         static const uint8_t bad[][9] = {
-                {1, 0x10, 5, 0, 5, 0, 0, 0, 0}, {1, 0x10, 5, 0, 0, 2, 0, 0, 0},
+                {1, 0x10, 5, 0, 10, 0, 0, 0, 0}, {1, 0x10, 5, 0, 0, 2, 0, 0, 0},
                 {1, 0x10, 5, 0, 0, 0, 2, 0, 0}, {1, 0x11, 1, 0, 6},
                 {1, 0x08, 1, 0, 'x'},           {1, 0x12, 1, 0, 0},
         };
         static const size_t lens[] = {9, 9, 9, 5, 5, 5};
-        static const uint8_t tags[][8] = {{6}, {1, 2}, {0, 0, 6}};
+        static const uint8_t tags[][8] = {{11}, {1, 2}, {0, 0, 6}};
         struct gw_meta meta;
         struct gw_tag tag;
 

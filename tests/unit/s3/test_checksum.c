@@ -96,7 +96,7 @@ static void test_names(void **state)
         assert_int_equal(s3_checksum_by_algorithm(S3_STR("crc64NVME"), &kind), 0);
         assert_int_equal(kind, S3_CRC64NVME);
         assert_int_equal(s3_checksum_by_header(S3_STR("X-Amz-Checksum-SHA1"), &kind), 0);
-        assert_int_equal(s3_checksum_by_algorithm(S3_STR("MD5"), &kind), -ENOENT);
+        assert_int_equal(s3_checksum_by_algorithm(S3_STR("MD4"), &kind), -ENOENT);
         assert_int_equal(s3_checksum_by_header(S3_STR("x-amz-checksum-algorithm"), &kind), -ENOENT);
         assert_int_equal(s3_checksum_by_element(S3_STR("checksumcrc32"), &kind), -ENOENT);
         assert_int_equal(s3_checksum_type_parse(S3_STR("FULL_OBJECT"), &type), 0);
@@ -106,6 +106,10 @@ static void test_names(void **state)
         assert_int_equal(s3_checksum_type_parse(S3_STR("HALF"), &type), -ENOENT);
         assert_false(s3_checksum_type_allowed(S3_SHA1, S3_FULL_OBJECT));
         assert_false(s3_checksum_type_allowed(S3_CRC64NVME, S3_COMPOSITE));
+        for (kind = S3_SHA1; kind < S3_CHECKSUM_KINDS; kind++) {
+                assert_false(s3_checksum_type_allowed(kind, S3_FULL_OBJECT));
+                assert_true(s3_checksum_type_allowed(kind, S3_COMPOSITE));
+        }
         assert_true(s3_checksum_type_allowed(S3_CRC32C, S3_FULL_OBJECT));
 }
 
@@ -114,7 +118,9 @@ static void test_names(void **state)
 /* Of "123456789". */
 static const char *const check_values[S3_CHECKSUM_KINDS] = {
         "y/Q5Jg==", "4waSgw==", "rosUhgp5mIg=", "98O8HYCOBHMq32eZZczDTKeuNEE=",
-        "FeKw08M4keuw8e9gnsQZQgwg4yDOlMZfvIwzEkSOsiU="};
+        "FeKw08M4keuw8e9gnsQZQgwg4yDOlMZfvIwzEkSOsiU=",
+        "2eZ2LdHI6vbWGzxhkvxAjU1tXxF20MKRabwk5xw/J0rSf81YEbMT1oH35V7ALXPUmclUVba1u1A6z1dPuo/+hQ==",
+        "JfnnlDI7RTiF9RgfG2JNCw==", "jLhB20DmroM=", "ctyxi2ehff8=", "MxGUd+3l3NXpcWQnaB1YYA=="};
 
 static void test_text_values(void **state)
 {

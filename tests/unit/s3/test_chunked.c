@@ -484,7 +484,7 @@ static void test_trailer_bounds(void **state)
         assert_int_equal(decode(S3_PAYLOAD_UNSIGNED_TRAILER, 0, CRC, (struct s3_str){body, used}),
                          S3_ERR_MALFORMED_TRAILER);
         used = 3;
-        for (enum s3_checksum kind = 0; kind < S3_CHECKSUM_KINDS; kind++)
+        for (enum s3_checksum kind = 0; kind <= S3_SHA256; kind++)
                 used += (size_t)snprintf(body + used, sizeof(body) - used, "%s:%0900d\r\n",
                                          s3_checksum_info(kind)->header, 7);
         used += (size_t)snprintf(body + used, sizeof(body) - used, "\r\n");

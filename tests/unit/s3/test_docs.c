@@ -93,7 +93,7 @@ static void test_complete_refused(void **state)
                 {COMPLETE(PART("1", "<ETag>" ETAG "</ETag><ChecksumCRC32>y/Q5Jg==</ChecksumCRC32>"
                                     "<ChecksumCRC32C>y/Q5Jg==</ChecksumCRC32C>")),
                  S3_ERR_INVALID_ARGUMENT},
-                {COMPLETE(PART("1", "<ETag>" ETAG "</ETag><ChecksumXXHASH3>AAAA</ChecksumXXHASH3>")),
+                {COMPLETE(PART("1", "<ETag>" ETAG "</ETag><ChecksumMD4>AAAA</ChecksumMD4>")),
                  S3_ERR_NOT_IMPLEMENTED},
                 {COMPLETE(GOOD("1")) "x", S3_ERR_MALFORMED_XML},
                 {"<CompleteMultipartUpload>" GOOD("1"), S3_ERR_MALFORMED_XML},
