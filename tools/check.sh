@@ -49,6 +49,8 @@ PYTHON=build/venv/bin/python
 WORK=$(mktemp -d "${TMPDIR:-/tmp}/millrace-check.XXXXXX")
 COUNTS=$WORK/counts
 STARTED=$SECONDS
+busy() { awk '$1 == "cpu" {print int(($2 + $3 + $4 + $7 + $8) / 100)}' /proc/stat; } # processor time of the whole machine, seconds
+STARTED_BUSY=$(busy)
 guest= beside= sims= # processes of the stage rdma, of what is built and looked at beside the others, of the simulators: empty before they were begun
 in_memory= # folder of tests in memory
 trap 'stop_all; rm -rf "$WORK" $in_memory' EXIT
@@ -59,8 +61,12 @@ stop_all() {
 }
 : >"$COUNTS"
 
-# With the room that is left: a disk that fills up fails tests in ways that look like anything else.
-say() { printf '\n==== %s (at %d s, %s free here, %s in %s)\n' "$*" $((SECONDS - STARTED)) "$(room .)" "$(room "$WORK")" "${TMPDIR:-/tmp}"; }
+# With the processor time that the whole machine has spent so far, and the room that is left: a disk that fills up fails tests in ways that look
+# like anything else.
+say() {
+        printf '\n==== %s (at %d s, %d s of processors, %s free here, %s in %s)\n' "$*" $((SECONDS - STARTED)) $(($(busy) - STARTED_BUSY)) \
+                "$(room .)" "$(room "$WORK")" "${TMPDIR:-/tmp}"
+}
 room() { df -h --output=avail "$1" | tail -1 | tr -d ' '; }
 passed_one() { echo "1 0 0 $1" >>"$COUNTS"; }
 failed_one() { echo "0 1 0 $1" >>"$COUNTS"; echo "FAILED: $1"; }

@@ -16,6 +16,7 @@ import re
 import shlex
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -66,21 +67,29 @@ def run(program, timeout, until, wrap):
     started = time.monotonic()
     proc = subprocess.Popen(wrap + [str(program)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                             env=env, start_new_session=True)
-    try:
-        output, _ = proc.communicate(timeout=timeout)
-        ending = "" if proc.returncode == 0 else f"exit status {proc.returncode}"
-    except subprocess.TimeoutExpired:
+    late = threading.Event()
+
+    def end():
+        late.set()
         os.killpg(proc.pid, 9)
-        output, _ = proc.communicate()
-        ending = f"no end after {timeout} s"
-    text = output.decode("utf-8", "replace")
+
+    timer = threading.Timer(timeout, end)
+    timer.start()
+    with proc.stdout:
+        text = proc.stdout.read().decode("utf-8", "replace")
+    os.waitid(os.P_PID, proc.pid, os.WEXITED | os.WNOWAIT)  # it is not reaped yet: its number is nobody else's
+    timer.cancel()
+    timer.join()
+    _, status, used = os.wait4(proc.pid, 0)
+    proc.returncode = os.waitstatus_to_exitcode(status)
+    ending = f"no end after {timeout} s" if late.is_set() else "" if proc.returncode == 0 else f"exit status {proc.returncode}"
     passed, failed, skipped = count(text)
     if ending and failed == 0:
         failed = 1
     if passed + failed + skipped == 0:
         failed, ending = 1, "reported no test"
     line = (f"{'ok  ' if not failed else 'FAIL'} {program}: {passed} passed, {failed} failed"
-          f"{f', {skipped} skipped' if skipped else ''} ({time.monotonic() - started:.1f} s) {ending}")
+          f"{f', {skipped} skipped' if skipped else ''} ({time.monotonic() - started:.1f} s, processor {used.ru_utime + used.ru_stime:.1f} s) {ending}")
     if failed:
         line += "\n    " + text[-20000:].replace("\n", "\n    ")
     print(line, flush=True)
