@@ -31,6 +31,7 @@ UNTIL = float(os.environ.get("MILLRACE_UNTIL", "inf"))  # seconds since 1970: a 
 def pytest_configure(config):
     config.addinivalue_line("markers", "slow: left out of the sanitizer runs")
     config.addinivalue_line("markers", "long: says what another test says, in another way: make check-long runs it")
+    config.addinivalue_line("markers", "single: on one drive what is also run on four: left out of the sanitizer runs")
     config.addinivalue_line("markers", "client: of libmillrace in Python and what is built on it, which is the release build's whatever the daemon is: left out, too")
     config.addinivalue_line("markers", "only_where(condition, needs): does not exist where the condition is false")
     config.addinivalue_line("markers", "smoke: the few tests of the TSan run")
@@ -169,7 +170,7 @@ def store(request, pool):
     return pool.get(request.param)
 
 
-both_layouts = pytest.mark.parametrize("store", ["single", "four"], indirect=True)
+both_layouts = pytest.mark.parametrize("store", [pytest.param("single", marks=pytest.mark.single), "four"], indirect=True)
 
 
 @pytest.fixture

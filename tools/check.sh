@@ -34,11 +34,12 @@ JOBS=${JOBS:-$(nproc)}
 ASAN_WITHOUT="test_bench test_bench_programs test_bench_transport test_tools"
 # Of the unit tests, these take longest under TSan, and are about what disks give back more than about threads: make check-long runs them so.
 TSAN_WITHOUT=${TSAN_WITHOUT-test_unreadable_store test_index_rot test_full test_reclaim_property test_lost test_version_list test_words \
-test_rebalance test_index_absent test_hot_add test_verify test_reclaim_segment test_pages_store test_scrub test_fds test_lock_clock}
+test_rebalance test_index_absent test_hot_add test_verify test_reclaim_segment test_pages_store test_scrub test_fds test_lock_clock test_old_rows \
+test_agree test_rebuild_lost}
 # These take longest under ASan. check-long runs them so.
-ASAN_UNITS_WITHOUT=${ASAN_UNITS_WITHOUT-test_unreadable_store test_rebalance}
+ASAN_UNITS_WITHOUT=${ASAN_UNITS_WITHOUT-test_unreadable_store test_rebalance test_reclaim_property test_lost test_words test_version_list}
 # Which of integration's tests run under ASan: not those that fill disks or take long for what they find. make check-long runs the former so.
-ASAN_TESTS=${ASAN_TESTS-not slow and not long and not client}
+ASAN_TESTS=${ASAN_TESTS-not slow and not long and not client and not single}
 # Those that say the same in other ways are check-long's.
 INTEGRATION_TESTS=${INTEGRATION_TESTS-not long}
 # Of the tests in the guest, which emulates a machine: most of them with one of the three ways to grant rights. check-long runs them with all.

@@ -119,7 +119,8 @@ def drives_in(daemon):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("layout", [dict(drives=4, ec="2+2", mib=448), dict(drives=1, ec=None, mib=192)], ids=["2+2", "single"])
+@pytest.mark.parametrize("layout", [dict(drives=4, ec="2+2", mib=448), pytest.param(dict(drives=1, ec=None, mib=192), marks=pytest.mark.long)],
+                         ids=["2+2", "single"])
 def test_fill_delete_and_go_on(small, layout):
     folder = small(layout["mib"])
     settings = {"full_reserve": "48MiB", "memtable_size": "4MiB", "cache": "1MiB"}

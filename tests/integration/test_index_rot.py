@@ -43,6 +43,7 @@ def flip_index(drive, rng):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(1200)
 def test_rot_under_load():
     """At most as many indexes are rotten as there are parity shards: all answers are right, and all drives are in at the end."""
