@@ -111,22 +111,26 @@ static void put_one(struct worker *w)
         count(result.code, result.transport, result.bytes, &result.error);
 }
 
+static void get_some(struct worker *w)
+{
+        for (unsigned i = 0; i < job.options.entries; i++)
+                w->gets[i].key = job.key[(unsigned)rand_r(&w->seed) % job.options.keys];
+        if (job.options.entries == 1)
+                get_one(w);
+        else
+                get_batch(w, (unsigned)job.options.entries);
+}
+
 static void *work(void *arg)
 {
         struct worker *w = arg;
 
-        while (seconds() < job.until) {
-                if (job.options.put) {
+        do {
+                if (job.options.put)
                         put_one(w);
-                        continue;
-                }
-                for (unsigned i = 0; i < job.options.entries; i++)
-                        w->gets[i].key = job.key[(unsigned)rand_r(&w->seed) % job.options.keys];
-                if (job.options.entries == 1)
-                        get_one(w);
                 else
-                        get_batch(w, (unsigned)job.options.entries);
-        }
+                        get_some(w);
+        } while (seconds() < job.until); /* once at least, also where others have kept the machine busy for so long */
         return NULL;
 }
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cffi import FFI
 
-LIBRARIES = ["curl", "xml2", "crypto", "jansson", "inih", "isal"]
+LIBRARIES = ["curl", "xml2", "crypto", "jansson", "inih", "isal", "xxhash"]
 
 
 def folder(variable, option):

@@ -16,7 +16,8 @@ MODEL = json.loads(gzip.open(pathlib.Path(botocore.__file__).parent / "data" / "
 # What requests are done by, or what says nothing about what is stored.
 UNDERSTOOD = {
     "x-amz-acl", "x-amz-bypass-governance-retention", "x-amz-checksum-algorithm", "x-amz-checksum-crc32", "x-amz-checksum-crc32c",
-    "x-amz-checksum-crc64nvme", "x-amz-checksum-sha1", "x-amz-checksum-sha256", "x-amz-checksum-type", "x-amz-copy-source",
+    "x-amz-checksum-crc64nvme", "x-amz-checksum-sha1", "x-amz-checksum-sha256", "x-amz-checksum-sha512", "x-amz-checksum-md5",
+    "x-amz-checksum-xxhash64", "x-amz-checksum-xxhash3", "x-amz-checksum-xxhash128", "x-amz-checksum-type", "x-amz-copy-source",
     "x-amz-copy-source-if-match", "x-amz-copy-source-if-modified-since", "x-amz-copy-source-if-none-match",
     "x-amz-copy-source-if-unmodified-since", "x-amz-copy-source-range", "x-amz-expected-bucket-owner", "x-amz-if-match-last-modified-time",
     "x-amz-if-match-size", "x-amz-meta-", "x-amz-metadata-directive", "x-amz-mp-object-size", "x-amz-object-lock-legal-hold",
