@@ -92,7 +92,7 @@ void gw_run_policy_status(struct gw_request *req)
         s3_xml_init(&xml, STATUS_MAX);
         s3_xml_declaration(&xml);
         s3_xml_root(&xml, "PolicyStatus");
-        s3_xml_textz(&xml, "IsPublic", acc_policy_is_public(policy) ? "TRUE" : "FALSE");
+        s3_xml_textz(&xml, "IsPublic", acc_policy_is_public(policy) ? "true" : "false");
         s3_xml_close(&xml, "PolicyStatus");
         gw_reply_xml(req, 200, &xml);
 }

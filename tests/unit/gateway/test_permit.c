@@ -720,13 +720,13 @@ static void bucket_policies_are_kept(void **state)
         answer_free(&a);
         send_signed(fd, "GET", "/bucket?policyStatus", NULL);
         read_answer(fd, &a, false);
-        has(&a, "<IsPublic>FALSE</IsPublic>");
+        has(&a, "<IsPublic>false</IsPublic>");
         answer_free(&a);
         unblock_public(true);
         assert_int_equal(put_policy(public, false), 204);
         send_signed(fd, "GET", "/bucket?policyStatus", NULL);
         read_answer(fd, &a, false);
-        has(&a, "<IsPublic>TRUE</IsPublic>");
+        has(&a, "<IsPublic>true</IsPublic>");
         answer_free(&a);
         close(fd);
         assert_int_equal(send_as_is("DELETE", "/bucket?policy", NULL, NULL), 204);
