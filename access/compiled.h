@@ -199,7 +199,8 @@ enum acc_match acc_pattern_match(const struct acc_request *request, const struct
                                  struct s3_str text, bool nocase);
 enum acc_match acc_arn_match(const struct acc_request *request, const struct acc_arn *arn,
                              const struct s3_str parts[ACC_ARN_PARTS]);
-bool acc_condition_holds(const struct acc_request *request, const struct acc_condition *condition);
+/* deny: the answer where the request does not know the key's values. */
+bool acc_condition_holds(const struct acc_request *request, const struct acc_condition *condition, bool deny);
 /* Does a statement with principals apply to this one? NONE: no. */
 enum acc_grant acc_names_match(const struct acc_statement *statement, const struct acc_principal *principal);
 

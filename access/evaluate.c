@@ -48,7 +48,7 @@ static bool about_resource(const struct acc_eval *eval, const struct acc_stateme
 static bool all_conditions_hold(const struct acc_eval *eval, const struct acc_statement *statement)
 {
         for (size_t i = 0; i < statement->conditions; i++)
-                if (!acc_condition_holds(eval->request, &statement->condition[i]))
+                if (!acc_condition_holds(eval->request, &statement->condition[i], statement->deny))
                         return false;
         return true;
 }

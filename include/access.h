@@ -99,10 +99,14 @@ struct acc_principal {
         struct s3_str name;         /* WEB_IDENTITY: the provider as trust policies name it; SERVICE: its name */
 };
 
-/* The values of a condition key in this request. No values: as if the key were absent. */
+/*
+ * The values of a condition key in this request. No values: as if the key were absent. unknown: it may have
+ * any, so that a condition on it holds for a Deny, and for no Allow.
+ */
 struct acc_values {
         const struct s3_str *values;
         size_t count;
+        bool unknown;
 };
 
 /*

@@ -17,10 +17,10 @@ static bool bench_lookup(void *context, const struct acc_key *key, struct acc_va
 
         switch (key->id) {
         case ACC_KEY_AWS_SOURCE_IP:
-                *out = (struct acc_values){&address, 1};
+                *out = (struct acc_values){&address, 1, false};
                 return true;
         case ACC_KEY_AWS_SECURE_TRANSPORT:
-                *out = (struct acc_values){&secure, 1};
+                *out = (struct acc_values){&secure, 1, false};
                 return true;
         default:
                 return false;

@@ -57,6 +57,10 @@ void gw_answer_reserve(struct gw_request *req, size_t size, void (*go)(struct gw
                 go(req);
                 return;
         }
+        if (req->access_key == NULL) { /* strangers do not stand in the line, where they would be in the way */
+                gw_reply_error(req, S3_ERR_SLOW_DOWN, NULL);
+                return;
+        }
         atomic_store_explicit(&loop->gw->answers_refused_ns, gw_clock_ns(), memory_order_relaxed);
         if (loop->line_count >= IN_LINE_MAX) {
                 gw_reply_error(req, S3_ERR_SLOW_DOWN, NULL);

@@ -159,6 +159,7 @@ struct gw_gateway {
         struct rdx_server *rdma;                /* NULL: none */
         struct gw_lifecycle *lifecycle;         /* NULL: none is run */
         struct gw_people *people;               /* the directory (gateway/people/); NULL: there is none */
+        struct gw_rights *rights;               /* AWS's own policies (gateway/rights/); NULL: there are none */
         struct gw_sealer sealer;
         struct gw_limits limits;
         const struct gw_networks *proxies;      /* NULL: none */

@@ -33,6 +33,7 @@ enum gw_magic {
         list_work_magic,
         many_magic,
         parts_magic,
+        policy_work_magic,
         put_work_magic,
         rules_work_magic,
         text_work_magic,

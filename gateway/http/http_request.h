@@ -105,7 +105,10 @@ struct gw_request {
 
         /* who and what */
         const struct gw_op *op;
-        const char *access_key;         /* NULL: not authenticated */
+        const char *access_key;         /* NULL: not authenticated; at an operation: anonymous */
+        enum s3_auth_kind signed_by;    /* how it was signed, */
+        int64_t signed_ms;              /* and when, as it says */
+        const char *refusal;            /* AccessDenied's text of the gate; NULL: the usual one */
         struct gw_rdma *rdma;           /* it came with a session's key and names a window; NULL: it did not */
         const struct gw_carrier *carrier; /* set with rdma */
         uint64_t bucket_id;

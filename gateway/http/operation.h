@@ -6,6 +6,7 @@
 #define GATEWAY_HTTP_OPERATION_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "s3.h"
 
@@ -13,6 +14,7 @@ struct gw_gateway;
 struct gw_loop;
 struct gw_credential;
 struct gw_request;
+struct gw_ask;
 
 enum gw_scope {
         GW_SERVICE,
@@ -81,6 +83,13 @@ struct gw_service {
          * there is nobody else.
          */
         bool (*signer)(struct gw_loop *loop, const char *access_key, struct gw_credential *out);
+        /*
+         * What policies say to a question (permit.h), of root's key or any other. why: as for gw_permit(). NULL:
+         * root may do everything, and others nothing.
+         */
+        bool (*permits)(const struct gw_ask *ask, bool root, char *why);
+        /* RestrictPublicBuckets is on for the bucket. */
+        bool (*restricts_public)(struct gw_loop *loop, uint64_t bucket);
         /* The loops have stopped: frees what the service keeps with a loop. */
         void (*loop_end)(struct gw_loop *loop);
 };

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "gateway/http/operation.h"
 #include "gateway/http/users.h"
 
 /*
@@ -22,24 +23,25 @@ static bool is_switched_off(const struct gw_loop *loop, const char *permission)
         return atomic_load(&loop->gw->read_only) && gw_changes(permission);
 }
 
-const char *gw_permit_refusal(const struct gw_loop *loop, const char *permission)
-{
-        return is_switched_off(loop, permission) ? "The store is read-only: its operator has switched off changes." : NULL;
-}
-
 /*
- * Root may do everything. Users of the directory sign, and may do nothing until policies say what
- * they may: they are not among the credentials that are looked at here. gw->policy is for tests,
- * which deny things to see that each entry asks.
+ * gw->policy is for tests, which deny root things to see that each operation asks.
  */
-bool gw_permit(struct gw_loop *loop, const char *access_key, const char *permission, struct s3_str bucket,
-               struct s3_str key)
+bool gw_permit(const struct gw_ask *ask, char *why)
 {
-        const struct gw_credential *who = access_key != NULL ? gw_credentials_find(loop, access_key) : NULL;
+        const struct gw_loop *loop = ask->loop;
+        const struct gw_service *service = loop->gw->service;
+        const struct gw_credential *root =
+                ask->access_key != NULL ? gw_credentials_find(ask->loop, ask->access_key) : NULL;
 
-        if (who == NULL)
-                return false; /* taken away, perhaps since the request came */
-        if (is_switched_off(loop, permission))
+        if (why != NULL)
+                *why = '\0';
+        if (is_switched_off(loop, ask->permission)) {
+                if (why != NULL)
+                        strcpy(why, "The store is read-only: its operator has switched off changes.");
                 return false;
-        return loop->gw->policy == NULL || loop->gw->policy(who, permission, bucket, key);
+        }
+        if (root != NULL && loop->gw->policy != NULL &&
+            !loop->gw->policy(root, ask->permission, ask->bucket, ask->key))
+                return false;
+        return service->permits != NULL ? service->permits(ask, root != NULL, why) : root != NULL;
 }

@@ -1,25 +1,31 @@
 /*
- * permit.h - the one gate of authorization.
+ * permit.h - the one gate of authorization. docs/design/rights.md has the rules.
  */
 #ifndef GATEWAY_HTTP_PERMIT_H
 #define GATEWAY_HTTP_PERMIT_H
 
-#include "gateway/http/gw.h"
+#include "gateway/http/http_request.h"
+
+#define GW_WHY_MAX 2560u /* a refusal's text, with its NUL: names of full length fit */
+
+/* A question to the gate: may they do that? Strings belong to whoever asks. */
+struct gw_ask {
+        struct gw_loop *loop;
+        const char *access_key;       /* of whoever signed; NULL: nobody has */
+        const struct gw_request *req; /* conditions are about it; NULL: a batch on an RDMA session */
+        const char *permission;       /* as IAM names it */
+        struct s3_str bucket, key;    /* absent: of none */
+        struct s3_str version_id;     /* absent: the newest version */
+        bool later;   /* of some key or bucket, each of which is asked for when its turn comes */
+        bool implied; /* not what the request is for, as reading a copy's source: its query says nothing about it */
+};
 
 /*
- * May the user with this access key do what needs `permission` (as IAM names it) to that bucket and
- * key? An absent key: to the bucket, or to some key in it, each of which is asked for when its turn
- * comes; an absent bucket: to none, or likewise. NULL is nobody's access key. Whatever comes to the
- * engine for a user asks first: requests (head.c), what they copy from (copy.c), each key of
- * DeleteObjects (op_delete.c), each entry of a batch (entry.c). owner: loop
+ * Whatever comes to the engine for a client asks first: requests (head.c), what they copy from (copy.c), each
+ * key of DeleteObjects (op_delete.c), each entry of a batch (entry.c). why: has room for GW_WHY_MAX; of a
+ * refusal, the text of AccessDenied, or "" for the usual one; may be NULL. owner: loop
  */
-bool gw_permit(struct gw_loop *loop, const char *access_key, const char *permission, struct s3_str bucket,
-               struct s3_str key);
-/*
- * The text of AccessDenied where gw_permit() refused that because the store is read-only
- * (gw_read_only()); NULL: the usual text.
- */
-const char *gw_permit_refusal(const struct gw_loop *loop, const char *permission);
+bool gw_permit(const struct gw_ask *ask, char *why);
 /* Whether what needs this permission changes something in the store. Pure. */
 bool gw_changes(const char *permission);
 

@@ -23,34 +23,119 @@
 
 /* ---- forms ----------------------------------------------------------------------------------- */
 
+/* What is kept with the text of an entity: what it says, and its policies once somebody has asked. */
+struct entity_form {
+        struct gw_entity *entity;
+        _Atomic(struct gw_policies *) policies;
+};
+
+static void entity_drop(void *form)
+{
+        struct entity_form *made = form;
+
+        gw_policies_free(atomic_load(&made->policies));
+        free(made->entity);
+        free(made);
+}
+
 static void *entity_make(struct eng_str bytes, void *arg)
 {
-        return gw_entity_decode(bytes);
+        struct entity_form *made = malloc(sizeof(*made));
+
+        if (made == NULL)
+                return NULL;
+        atomic_init(&made->policies, NULL);
+        made->entity = gw_entity_decode(bytes);
+        if (made->entity == NULL) {
+                free(made);
+                return NULL;
+        }
+        return made;
+}
+
+static struct entity_form *entity_form_of(struct eng_text *text)
+{
+        return eng_text_form(text, entity_make, NULL, entity_drop);
 }
 
 const struct gw_entity *gw_entity_form(struct eng_text *text)
 {
-        return eng_text_form(text, entity_make, NULL, free);
+        const struct entity_form *made = entity_form_of(text);
+
+        return made != NULL ? made->entity : NULL;
+}
+
+static int people_find_form(struct gw_loop *loop, const struct gw_entity_name *who, struct entity_form **out,
+                            uint64_t *generation)
+{
+        struct eng_text *text;
+        int rv = eng_text_get(loop->gw->store, gw_entity_number(who), who->kind, &text);
+
+        if (rv != 0)
+                return rv;
+        *out = entity_form_of(text);
+        if (*out == NULL)
+                return -EIO;
+        if (!gw_entity_same(&(*out)->entity->who, who))
+                return -ENOENT; /* another one whose number is the same */
+        if (generation != NULL)
+                *generation = eng_text_generation(text);
+        return 0;
 }
 
 int gw_people_find(struct gw_loop *loop, const struct gw_entity_name *who, const struct gw_entity **out,
                    uint64_t *generation)
 {
-        struct eng_text *text;
-        int rv = eng_text_get(loop->gw->store, gw_entity_number(who), who->kind, &text);
-        const struct gw_entity *entity;
+        struct entity_form *made;
+        int rv = people_find_form(loop, who, &made, generation);
+
+        if (rv == 0)
+                *out = made->entity;
+        return rv;
+}
+
+/* Two loops may compile them at once; one of the two stays. */
+static const struct gw_policies *form_policies(struct entity_form *made)
+{
+        struct gw_policies *there = atomic_load(&made->policies), *mine;
+
+        if (there != NULL)
+                return there;
+        mine = gw_policies_compile(made->entity);
+        if (mine == NULL || atomic_compare_exchange_strong(&made->policies, &there, mine))
+                return mine;
+        gw_policies_free(mine);
+        return there;
+}
+
+int gw_people_policies(struct gw_loop *loop, const struct gw_entity_name *who, const struct gw_entity **entity,
+                       const struct gw_policies **out)
+{
+        struct entity_form *made;
+        int rv = people_find_form(loop, who, &made, NULL);
 
         if (rv != 0)
                 return rv;
-        entity = gw_entity_form(text);
-        if (entity == NULL)
-                return -EIO;
-        if (!gw_entity_same(&entity->who, who))
-                return -ENOENT; /* another one whose number is the same */
-        *out = entity;
-        if (generation != NULL)
-                *generation = eng_text_generation(text);
-        return 0;
+        *out = form_policies(made);
+        if (entity != NULL)
+                *entity = made->entity;
+        return *out != NULL ? 0 : -ENOMEM;
+}
+
+int gw_people_managed(struct gw_loop *loop, const char *arn, const struct gw_policies **out)
+{
+        char own[GW_ENTITY_PATH_MAX + GW_ENTITY_NAME_MAX + 64];
+        const struct gw_entity *entity;
+        struct gw_entity_name who;
+        int rv = gw_entity_of_arn(arn, &who);
+
+        if (rv == 0 && who.kind != GW_POLICY)
+                rv = -EINVAL;
+        if (rv == 0)
+                rv = gw_people_policies(loop, &who, &entity, out);
+        if (rv == 0 && (!gw_entity_arn(entity, own, sizeof(own)) || strcasecmp(own, arn) != 0))
+                rv = -ENOENT; /* its path is another one */
+        return rv;
 }
 
 int gw_people_find_key(struct gw_loop *loop, const char *access_key, const struct gw_entity **out)

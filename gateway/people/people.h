@@ -7,6 +7,7 @@
 #ifndef GATEWAY_PEOPLE_PEOPLE_H
 #define GATEWAY_PEOPLE_PEOPLE_H
 
+#include "access.h"
 #include "gateway/http/gw.h"
 #include "gateway/people/entity.h"
 
@@ -30,6 +31,20 @@ int gw_people_find(struct gw_loop *loop, const struct gw_entity_name *who, const
 int gw_people_find_key(struct gw_loop *loop, const char *access_key, const struct gw_entity **out);
 /* What an ARN names. -EINVAL: nothing that is kept here. */
 int gw_people_find_arn(struct gw_loop *loop, const char *arn, const struct gw_entity **out, uint64_t *generation);
+/*
+ * Policies, compiled when they were first asked for, and kept with their entity. broken: one of them cannot be
+ * read, and may have denied anything.
+ */
+struct gw_policies {
+        bool broken;
+        unsigned count;
+        struct acc_policy *list[];
+};
+/* As gw_people_find(), with a user's, group's or role's own policies. -ENOMEM. entity may be NULL. */
+int gw_people_policies(struct gw_loop *loop, const struct gw_entity_name *who, const struct gw_entity **entity,
+                       const struct gw_policies **out);
+/* The policy of this ARN, in its version in force. As gw_people_find_arn(). -ENOMEM. */
+int gw_people_managed(struct gw_loop *loop, const char *arn, const struct gw_policies **out);
 /* Whether there is such an account. */
 bool gw_people_has_account(struct gw_loop *loop, const char *account);
 /*

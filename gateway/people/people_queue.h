@@ -28,6 +28,9 @@ struct gw_people *gw_people_ready(struct gw_gateway *gw);
  * it frees people then, if gw is NULL.
  */
 bool gw_people_drop_changes(struct gw_people *people);
+/* policies_compile.c. NULL: no memory. */
+struct gw_policies *gw_policies_compile(const struct gw_entity *entity);
+void gw_policies_free(struct gw_policies *policies); /* NULL is fine */
 /* What a text says, made once. NULL: it is no such text, or no memory. Any thread. */
 const struct gw_entity *gw_entity_form(struct eng_text *text);
 

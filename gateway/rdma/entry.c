@@ -122,9 +122,35 @@ static bool entry_look_at(struct gw_entry *entry)
         return entry->result.bytes > 0;
 }
 
+/* May the entry's user do that in its bucket? */
+static bool entry_permits(const struct gw_entry *entry, const char *permission, struct s3_str key, struct s3_str version)
+{
+        struct gw_ask ask = {.loop = entry->loop,
+                             .access_key = entry->access_key,
+                             .req = entry->req,
+                             .permission = permission,
+                             .bucket = entry->bucket,
+                             .key = key,
+                             .version_id = version,
+                             .implied = true};
+
+        return gw_permit(&ask, NULL);
+}
+
+/* What is missing is told only to those who may list the bucket. */
+static void entry_refuse_missing(struct gw_entry *entry, enum rdx_code code)
+{
+        const struct s3_str none = {NULL, 0};
+
+        gw_entry_refuse(entry, entry_permits(entry, "s3:ListBucket", none, none) ? code : RDX_CODE_ACCESS_DENIED);
+}
+
 static void entry_refuse_marker(struct gw_entry *entry)
 {
-        gw_entry_refuse(entry, entry->by_version ? RDX_CODE_METHOD_NOT_ALLOWED : RDX_CODE_NO_SUCH_KEY);
+        if (entry->by_version)
+                gw_entry_refuse(entry, RDX_CODE_METHOD_NOT_ALLOWED);
+        else
+                entry_refuse_missing(entry, RDX_CODE_NO_SUCH_KEY);
         gw_entry_close(entry);
 }
 
@@ -138,8 +164,8 @@ static void entry_opened(void *arg, int rv, struct eng_get *get)
         entry->get = rv == 0 ? get : NULL;
         if (entry->given_up)
                 gw_entry_close(entry);
-        else if (rv == -ENOENT && entry->by_version)
-                gw_entry_refuse(entry, RDX_CODE_NO_SUCH_VERSION);
+        else if (rv == -ENOENT)
+                entry_refuse_missing(entry, entry->by_version ? RDX_CODE_NO_SUCH_VERSION : RDX_CODE_NO_SUCH_KEY);
         else if (rv != 0)
                 gw_entry_fail(entry, rv);
         else if (eng_get_object(get)->marker)
@@ -163,6 +189,7 @@ static bool names_are_valid(struct gw_entry *entry, const struct rdx_entry *aske
 bool gw_entry_begin(struct gw_entry *entry, const char *access_key, const struct rdx_entry *asked)
 {
         struct eng_store *store = entry->loop->gw->store;
+        struct s3_str version = {NULL, 0};
         const struct eng_bucket *bucket;
         int rv;
 
@@ -173,9 +200,12 @@ bool gw_entry_begin(struct gw_entry *entry, const char *access_key, const struct
         entry->suffix = asked->suffix;
         entry->room = asked->length;
         entry->by_version = asked->version_id.len > 0;
-        if (!gw_permit(entry->loop, access_key, entry->by_version ? "s3:GetObjectVersion" : "s3:GetObject",
-                       (struct s3_str){asked->bucket.data, asked->bucket.len},
-                       (struct s3_str){asked->key.data, asked->key.len})) {
+        entry->access_key = access_key;
+        entry->bucket = (struct s3_str){asked->bucket.data, asked->bucket.len};
+        if (entry->by_version)
+                version = (struct s3_str){asked->version_id.data, asked->version_id.len};
+        if (!entry_permits(entry, entry->by_version ? "s3:GetObjectVersion" : "s3:GetObject",
+                           (struct s3_str){asked->key.data, asked->key.len}, version)) {
                 gw_entry_refuse(entry, RDX_CODE_ACCESS_DENIED);
                 return false;
         }

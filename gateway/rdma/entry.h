@@ -15,10 +15,15 @@
 #include "gateway/http/gw.h"
 #include "gateway/http/gw_check.h"
 
+struct gw_request;
+
 /* owner: whoever embeds it; it must stay until known() where gw_entry_begin() said that it comes */
 struct gw_entry {
         unsigned magic; /* gw_check.h */
         struct gw_loop *loop;
+        const struct gw_request *req; /* whose entry it is; NULL: that of a batch on an RDMA session */
+        const char *access_key;       /* until it is known, as the message's strings */
+        struct s3_str bucket;
         struct eng_get *get;      /* found, and has bytes to be read; gw_entry_close() */
         struct rdx_result result; /* strings point into etag and version_text */
         char etag[S3_ETAG_SIZE], version_text[S3_VERSION_TEXT];
@@ -36,7 +41,7 @@ struct gw_entry {
 
 /*
  * Looks one up as a GetObject of the user with this access key would, now: allowed, which version
- * (pinned from here on), which range. Zero it, and set loop, known and result.index before. False:
+ * (pinned from here on), which range. Zero it, and set loop, req, known and result.index before. False:
  * its result is known. True: known() will be called, and if get is set then, its bytes are to be
  * read. The message's strings must stay until then, unless it is given up.
  */

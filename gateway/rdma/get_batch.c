@@ -216,6 +216,7 @@ static void slot_begin(struct gw_batch_slot *slot, const struct rdx_entry *asked
                 TAILQ_REMOVE(&batch->free, slot, link);
         *slot = (struct gw_batch_slot){.magic = gw_batch_slot_magic, .batch = batch, .state = GW_BATCH_READY};
         slot->entry.loop = batch->req->loop;
+        slot->entry.req = batch->req;
         slot->entry.known = slot_known;
         slot->entry.result.index = (uint16_t)index;
         if (gw_entry_begin(&slot->entry, batch->req->access_key, asked)) {

@@ -170,6 +170,46 @@ static enum s3_error take_query_headers(struct gw_request *req)
 
 /* ---- the signature --------------------------------------------------------------------------- */
 
+static bool asks_for_headers(const struct gw_request *req)
+{
+        for (unsigned i = 0; i < req->query->count; i++)
+                if (s3_str_starts(req->query->param[i].name, S3_STR("response-")))
+                        return true;
+        return false;
+}
+
+/*
+ * Nobody signed: the gate decides, unless it is something that needs a signature whatever policies say. False:
+ * answered.
+ */
+static bool stranger_passes(struct gw_request *req, enum s3_error routed)
+{
+        enum s3_payload payload = req->loop->auth.payload;
+
+        req->signed_by = S3_AUTH_ANONYMOUS;
+        if (routed != S3_OK) {
+                gw_refuse_route(req, routed);
+                return false;
+        }
+        if (req->op->scope == GW_SERVICE || req->op->scope == GW_RESERVED || req->op->no_bucket ||
+            payload == S3_PAYLOAD_SIGNED || payload == S3_PAYLOAD_SIGNED_TRAILER) {
+                gw_auth_stranger_refuse(req);
+                return false;
+        }
+        if (asks_for_headers(req)) {
+                gw_reply_error(req, S3_ERR_INVALID_REQUEST,
+                               "Request specific response headers cannot be used for anonymous GET requests.");
+                return false;
+        }
+        return gw_session_accept(req, false);
+}
+
+void gw_auth_stranger_refuse(struct gw_request *req)
+{
+        region_header(req, false);
+        gw_reply_error(req, S3_ERR_ACCESS_DENIED, req->refusal);
+}
+
 bool gw_authenticate(struct gw_request *req, struct s3_signing_key *key, enum s3_error routed)
 {
         struct gw_loop *loop = req->loop;
@@ -189,15 +229,8 @@ bool gw_authenticate(struct gw_request *req, struct s3_signing_key *key, enum s3
         int64_t now = lp_wall_ms();
         enum s3_error error;
 
-        if (reason == S3_AUTH_OK && auth->kind == S3_AUTH_ANONYMOUS) {
-                if (routed != S3_OK) {
-                        gw_refuse_route(req, routed);
-                        return false;
-                }
-                region_header(req, false);
-                gw_reply_error(req, S3_ERR_ACCESS_DENIED, NULL);
-                return false;
-        }
+        if (reason == S3_AUTH_OK && auth->kind == S3_AUTH_ANONYMOUS)
+                return stranger_passes(req, routed);
         /* Refuses a version 2, which is checked when its secret is at hand. */
         if (reason == S3_AUTH_OK && !(auth->kind == S3_AUTH_QUERY_V2 && loop->gw->presign_v2))
                 reason = s3_auth_check(&signed_request, auth, region, now);
@@ -232,6 +265,8 @@ bool gw_authenticate(struct gw_request *req, struct s3_signing_key *key, enum s3
                 gw_reply_no_memory(req);
                 return false;
         }
+        req->signed_by = auth->kind;
+        req->signed_ms = auth->time_ms;
         gw_guest_leave(req->conn);
         if (!gw_session_accept(req, by_session))
                 return false;

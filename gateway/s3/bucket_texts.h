@@ -18,6 +18,7 @@ enum gw_text_kind {
         GW_TEXT_TAGGING = 1,
         GW_TEXT_LIFECYCLE = 2,
         GW_TEXT_LIFECYCLE_PLACE = 3, /* where a pass of the rules is; written as lifecycle_place.c says */
+        GW_TEXT_POLICY = 4, /* as it was sent (op_policy.c) */
         GW_TEXT_CORS = 5,
         GW_TEXT_WEBSITE = 6,
         GW_TEXT_LOGGING = 7,

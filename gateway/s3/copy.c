@@ -8,7 +8,7 @@
  */
 #include "gateway/s3/copy.h"
 
-#include "gateway/http/permit.h"
+#include "gateway/s3/request_rights.h"
 
 #include <errno.h>
 
@@ -137,8 +137,10 @@ static void source_opened(void *arg, int rv, struct eng_get *get)
                 return;
         }
         if (rv == -ENOENT || (rv == 0 && eng_get_object(get)->marker)) {
-                refuse_missing(req, copy->version.given ? S3_ERR_NO_SUCH_VERSION : S3_ERR_NO_SUCH_KEY, "Key",
-                               s3_address_key(&copy->source.address));
+                refuse_missing(req,
+                               gw_rights_missing(req, s3_address_bucket(&copy->source.address),
+                                                 copy->version.given ? S3_ERR_NO_SUCH_VERSION : S3_ERR_NO_SUCH_KEY),
+                               "Key", s3_address_key(&copy->source.address));
                 return;
         }
         if (rv != 0) {
@@ -154,6 +156,26 @@ static void source_opened(void *arg, int rv, struct eng_get *get)
                 copy->opened(req);
 }
 
+bool gw_copy_permits(struct gw_request *req, const char *permission, const char *of_version)
+{
+        const struct gw_copying *copy = GW_CAST(gw_copying, req->work);
+        struct gw_ask ask = {.loop = req->loop,
+                             .access_key = req->access_key,
+                             .req = req,
+                             .permission = copy->version.given ? of_version : permission,
+                             .bucket = s3_address_bucket(&copy->source.address),
+                             .key = s3_address_key(&copy->source.address),
+                             .implied = true};
+        char why[GW_WHY_MAX];
+
+        if (copy->version.given)
+                ask.version_id = (struct s3_str){copy->source.version, copy->source.version_len};
+        if (gw_permit(&ask, why))
+                return true;
+        gw_reply_error(req, S3_ERR_ACCESS_DENIED, why[0] != '\0' ? why : NULL);
+        return false;
+}
+
 void gw_copy_open(struct gw_request *req)
 {
         struct gw_copying *copy = GW_CAST(gw_copying, req->work);
@@ -161,10 +183,8 @@ void gw_copy_open(struct gw_request *req)
         const struct eng_bucket *bucket;
         int rv;
 
-        if (!gw_permit(req->loop, req->access_key, copy->version.given ? "s3:GetObjectVersion" : "s3:GetObject", source, key)) {
-                gw_reply_error(req, S3_ERR_ACCESS_DENIED, NULL);
+        if (!gw_copy_permits(req, "s3:GetObject", "s3:GetObjectVersion"))
                 return;
-        }
         rv = eng_bucket_get(req->loop->gw->store, gw_eng_str(source), &bucket);
         if (rv == -ENOENT) {
                 refuse_missing(req, S3_ERR_NO_SUCH_BUCKET, "BucketName", source);

@@ -37,6 +37,8 @@ struct gw_copying {
 
 /* Makes req->work: headers that both have. False: answered. */
 bool gw_copy_begin(struct gw_request *req, void (*opened)(struct gw_request *req));
+/* Of the source, or of the version of it that was named. False: answered. */
+bool gw_copy_permits(struct gw_request *req, const char *permission, const char *of_version);
 /* Looks the source up; calls opened, or answers. */
 void gw_copy_open(struct gw_request *req);
 /* From the source to a new object or part: offset and len are set. Answers. */

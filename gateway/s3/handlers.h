@@ -30,6 +30,11 @@ void gw_run_lock_config(struct gw_request *req);
 void gw_begin_lock_config_put(struct gw_request *req);
 void gw_run_lock_config_put(struct gw_request *req);
 
+void gw_run_policy(struct gw_request *req);
+void gw_run_policy_status(struct gw_request *req);
+void gw_begin_policy_put(struct gw_request *req);
+void gw_run_policy_put(struct gw_request *req);
+void gw_run_policy_delete(struct gw_request *req);
 void gw_run_text(struct gw_request *req);
 void gw_begin_text_put(struct gw_request *req);
 void gw_run_text_put(struct gw_request *req);

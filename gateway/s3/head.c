@@ -196,7 +196,7 @@ static enum s3_error bad_bucket_name(const struct gw_request *req)
 /* Who sent it, which operation, which bucket, what body: in AWS's order of errors. */
 static void accept_named(struct gw_request *req)
 {
-        struct s3_signing_key key;
+        struct s3_signing_key key = {{0}}; /* stays so where nobody signed */
         const char *message = NULL;
         unsigned in_head = req->header_count;
         enum s3_error routed, error;
@@ -215,7 +215,10 @@ static void accept_named(struct gw_request *req)
                 return;
         }
         if (!is_permitted_request(req)) {
-                gw_reply_error(req, S3_ERR_ACCESS_DENIED, gw_permit_refusal(req->loop, req->op->permission));
+                if (req->access_key == NULL)
+                        gw_auth_stranger_refuse(req);
+                else
+                        gw_reply_error(req, S3_ERR_ACCESS_DENIED, req->refusal);
                 return;
         }
         if (req->op->scope == GW_OBJECT && req->op->of_version == NULL && gw_query_has(req, "versionId")) {

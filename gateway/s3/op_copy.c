@@ -143,13 +143,19 @@ static void copy_self(struct gw_request *req, bool replace)
                 update_self(req);
 }
 
-/* Tags of the source are read and written like others. */
-static bool may_copy_tags(struct gw_request *req, const struct gw_copying *copy)
+/* Tags of the source are read and written like others. False: answered. */
+static bool may_copy_tags(struct gw_request *req)
 {
-        return gw_permit(req->loop, req->access_key,
-                         copy->version.given ? "s3:GetObjectVersionTagging" : "s3:GetObjectTagging",
-                         s3_address_bucket(&copy->source.address), s3_address_key(&copy->source.address)) &&
-               gw_permit(req->loop, req->access_key, "s3:PutObjectTagging", req->bucket, req->key);
+        struct gw_ask ask = {.loop = req->loop,
+                             .access_key = req->access_key,
+                             .req = req,
+                             .permission = "s3:PutObjectTagging",
+                             .bucket = req->bucket,
+                             .key = req->key,
+                             .implied = true};
+
+        return gw_copy_permits(req, "s3:GetObjectTagging", "s3:GetObjectVersionTagging") &&
+               (gw_permit(&ask, NULL) || copy_refuse(req, S3_ERR_ACCESS_DENIED, NULL));
 }
 
 static void copy_object_opened(struct gw_request *req)
@@ -162,10 +168,8 @@ static void copy_object_opened(struct gw_request *req)
         copy->len = eng_get_object(req->get)->size;
         if (!copy->replace_tags)
                 copy->extras.tags = eng_get_object(req->get)->tags; /* lives as long as the source is open */
-        if (!copy->replace_tags && copy->extras.tags.len > 0 && !may_copy_tags(req, copy)) {
-                gw_reply_error(req, S3_ERR_ACCESS_DENIED, NULL);
+        if (!copy->replace_tags && copy->extras.tags.len > 0 && !may_copy_tags(req))
                 return;
-        }
         if (copy->source_bucket == req->bucket_id && s3_str_eq(s3_address_key(&copy->source.address), req->key) &&
             !copy->version.given)
                 copy_self(req, replace);

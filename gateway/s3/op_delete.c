@@ -213,7 +213,7 @@ static void begin_some(struct gw_request *req)
 
                 if (req->peer_gone)
                         item->error = S3_ERR_REQUEST_TIMEOUT; /* nobody will read it */
-                else if (!gw_rights_permit(req, object->key, object->version_id.data != NULL))
+                else if (!gw_rights_permit(req, object->key, object->version_id))
                         item->error = S3_ERR_ACCESS_DENIED;
                 else if (item_read(item, object, &version, &params.condition)) {
                         params.version = gw_version_asked(&version);

@@ -16,34 +16,65 @@ static bool right_is_needed(const struct gw_request *req, const struct gw_right 
         return value.len > 0 && !s3_str_eq_nocase(value, S3_STR("false"));
 }
 
-static bool rights_ask(struct gw_request *req, struct s3_str bucket, struct s3_str key, bool version)
+/* One right. Its refusal's text is kept with the request. */
+static bool rights_ask_one(struct gw_request *req, struct gw_ask *ask, const char *permission, const char *of_version)
+{
+        char why[GW_WHY_MAX];
+
+        ask->permission = ask->version_id.data != NULL && of_version != NULL ? of_version : permission;
+        if (gw_permit(ask, why))
+                return true;
+        req->refusal = why[0] != '\0' ? gw_copy(req, s3_str_of(why)) : NULL;
+        return false;
+}
+
+static bool rights_ask(struct gw_request *req, struct gw_ask *ask)
 {
         const struct gw_op *op = req->op;
         const struct gw_right *more;
 
-        if (!gw_permit(req->loop, req->access_key, version && op->of_version != NULL ? op->of_version : op->permission,
-                       bucket, key))
+        ask->loop = req->loop;
+        ask->access_key = req->access_key;
+        ask->req = req;
+        if (!rights_ask_one(req, ask, op->permission, op->of_version))
                 return false;
         for (more = op->more; more != NULL && more->permission != NULL; more++)
-                if (right_is_needed(req, more) &&
-                    !gw_permit(req->loop, req->access_key,
-                               version && more->of_version != NULL ? more->of_version : more->permission, bucket, key))
+                if (right_is_needed(req, more) && !rights_ask_one(req, ask, more->permission, more->of_version))
                         return false;
         return true;
 }
 
-bool gw_rights_permit(struct gw_request *req, struct s3_str key, bool version)
+bool gw_rights_permit(struct gw_request *req, struct s3_str key, struct s3_str version_id)
 {
-        return rights_ask(req, req->bucket, key, version);
+        struct gw_ask ask = {.bucket = req->bucket, .key = key, .version_id = version_id};
+
+        return rights_ask(req, &ask);
 }
 
 bool gw_rights_permit_request(struct gw_request *req)
 {
-        const struct s3_str none = {NULL, 0};
-        bool version = req->op->scope == GW_OBJECT && gw_query_has(req, "versionId");
+        struct gw_ask ask = {.bucket = req->bucket, .key = req->key};
+        bool keys = req->op->scope == GW_BUCKET && req->op->of_version != NULL;
 
         if (req->op->scope == GW_RESERVED)
-                return rights_ask(req, none, none, false);
-        return rights_ask(req, req->bucket, req->key, version) ||
-               (req->op->scope == GW_BUCKET && req->op->of_version != NULL && rights_ask(req, req->bucket, req->key, true));
+                ask.bucket = ask.key = (struct s3_str){NULL, 0};
+        else if (req->op->scope == GW_OBJECT)
+                ask.version_id = gw_query(req, "versionId");
+        ask.later = keys || req->op->scope == GW_RESERVED;
+        if (rights_ask(req, &ask))
+                return true;
+        ask.version_id = S3_STR("null"); /* of some version */
+        return keys && rights_ask(req, &ask);
+}
+
+enum s3_error gw_rights_missing(struct gw_request *req, struct s3_str bucket, enum s3_error error)
+{
+        struct gw_ask ask = {.loop = req->loop,
+                             .access_key = req->access_key,
+                             .req = req,
+                             .permission = "s3:ListBucket",
+                             .bucket = bucket,
+                             .implied = true};
+
+        return gw_permit(&ask, NULL) ? error : S3_ERR_ACCESS_DENIED;
 }

@@ -5,14 +5,22 @@
 #ifndef GATEWAY_S3_REQUEST_RIGHTS_H
 #define GATEWAY_S3_REQUEST_RIGHTS_H
 
-#include "gateway/http/http_request.h"
+#include "gateway/http/permit.h"
 
-/* May the user do this to that key, or to a version of it? What headers ask for is asked as well. */
-bool gw_rights_permit(struct gw_request *req, struct s3_str key, bool version);
+/*
+ * May the user do this to that key, or to that version of it, if one is named? What headers ask for is
+ * asked as well.
+ */
+bool gw_rights_permit(struct gw_request *req, struct s3_str key, struct s3_str version_id);
 /*
  * The same of what the request's path names. Of a reserved path, which is in no bucket, handlers ask
- * for each thing that they reach; and so they do for each key of a body.
+ * for each thing that they reach; and so they do for each key of a body. False: req->refusal is set.
  */
 bool gw_rights_permit_request(struct gw_request *req);
+/*
+ * What is missing may be told only to those who may list the bucket: this error, or ACCESS_DENIED in its
+ * place.
+ */
+enum s3_error gw_rights_missing(struct gw_request *req, struct s3_str bucket, enum s3_error error);
 
 #endif

@@ -4,9 +4,11 @@
  */
 #include "gateway/people/people.h"
 #include "gateway/rdma/executor.h"
+#include "gateway/rights/rights.h"
 #include "gateway/s3/cors_answer.h"
 #include "gateway/s3/head.h"
 #include "gateway/s3/lifecycle_run.h"
+#include "gateway/s3/public_access.h"
 #include "gateway/s3/route.h"
 #include "gateway/rdma/rdma_session.h"
 
@@ -30,6 +32,7 @@ static void service_loop_end(struct gw_loop *loop)
                 gw_lifecycle_free(loop->gw->lifecycle);
                 loop->gw->lifecycle = NULL;
                 gw_people_free(loop->gw);
+                gw_rights_free(loop->gw);
         }
 }
 
@@ -40,6 +43,8 @@ static const struct gw_service service = {
         .last_headers = service_last_headers,
         .credential_gone = service_credential_gone,
         .signer = gw_people_signer,
+        .permits = gw_rights_decide,
+        .restricts_public = gw_public_restricted,
         .loop_end = service_loop_end,
 };
 
@@ -50,7 +55,8 @@ int gw_new(const struct gw_options *options, struct gw_gateway **out)
 
         if (rv != 0)
                 return rv;
-        if (options->sealer.open != NULL)
+        rv = gw_rights_start(gw);
+        if (rv == 0 && options->sealer.open != NULL)
                 rv = gw_people_start(gw);
         if (rv == 0)
                 *out = gw;

@@ -3,6 +3,8 @@
  */
 #include "gateway/s3/version_ids.h"
 
+#include "gateway/s3/request_rights.h"
+
 #include <errno.h>
 
 enum s3_error gw_version_parse(struct s3_str text, struct gw_version *out, const char **message)
@@ -43,6 +45,10 @@ static void reply_marker(struct gw_request *req, const struct gw_version *versio
         char date[S3_DATE_HTTP_SIZE];
         size_t len;
 
+        if (!version->given && gw_rights_missing(req, req->bucket, S3_ERR_NO_SUCH_KEY) != S3_ERR_NO_SUCH_KEY) {
+                gw_reply_error(req, S3_ERR_ACCESS_DENIED, NULL);
+                return;
+        }
         gw_version_header(req, &marker->version);
         if (!version->given) {
                 gw_reply_header(req, "x-amz-delete-marker", "true");
@@ -56,7 +62,9 @@ static void reply_marker(struct gw_request *req, const struct gw_version *versio
 
 void gw_version_fail(struct gw_request *req, const struct gw_version *version, int rv)
 {
-        if (rv == -ENOENT && version->given)
+        if (rv == -ENOENT && gw_rights_missing(req, req->bucket, S3_OK) != S3_OK)
+                gw_reply_error(req, S3_ERR_ACCESS_DENIED, NULL);
+        else if (rv == -ENOENT && version->given)
                 gw_reply_error_extra(req, S3_ERR_NO_SUCH_VERSION, NULL,
                                      gw_detail(req, "Key", req->key, "VersionId", gw_query(req, "versionId")));
         else

@@ -16,7 +16,7 @@ static struct s3_str values[2];
 static bool fuzz_lookup(void *context, const struct acc_key *key, struct acc_values *out)
 {
         assert(key->name.data != NULL || key->name.len == 0);
-        *out = (struct acc_values){values, key->name.len % 3};
+        *out = (struct acc_values){values, key->name.len % 3, key->name.len % 7 == 0};
         return key->name.len % 5 != 4;
 }
 

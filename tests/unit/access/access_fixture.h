@@ -33,7 +33,7 @@ FIXTURE bool test_lookup(void *context, const struct acc_key *key, struct acc_va
         for (size_t i = 0; i < KEYS_MAX && keys->keys[i].name != NULL; i++) {
                 if (!s3_str_eq_nocase(s3_str_of(keys->keys[i].name), key->name))
                         continue;
-                *out = (struct acc_values){keys->values[i], 0};
+                *out = (struct acc_values){keys->values[i], 0, false};
                 while (out->count < VALUES_MAX && keys->keys[i].values[out->count] != NULL) {
                         keys->values[i][out->count] = s3_str_of(keys->keys[i].values[out->count]);
                         out->count++;

@@ -61,6 +61,13 @@ struct eng_text {
         void (*destroy)(void *form);
 };
 
+/* An entry of the store. */
+struct fake_entry {
+        uint64_t id;
+        unsigned kind;
+        struct eng_text text;
+};
+
 /* A page of versions, as a test scripts it; room for FAKE_PAGE. Returns what the engine answers. */
 #define FAKE_PAGE 8u
 typedef int fake_version_page(const struct eng_list_params *params, const struct eng_version *after,
@@ -113,6 +120,7 @@ static struct {
         unsigned object_parts;          /* every object that is opened is made of so many of them */
         struct eng_complete_params completed; /* as asked for last; its pointers are stale */
         struct eng_text texts[32];      /* of the bucket, by kind */
+        struct fake_entry entries_kept[8];
         fake_version_page *version_page; /* NULL: entries, as of objects */
         struct fake_deletion deletions[8];
         unsigned deletion_count, upload_lists;
@@ -264,12 +272,8 @@ static struct fake_object *fake_find(uint64_t bucket, const char *key, size_t le
         return NULL;
 }
 
-/* Any thread: what is kept of the bucket; empty: nothing. */
-static void fake_text_set(unsigned kind, struct eng_str bytes)
+static void fake_text_write(struct eng_text *text, struct eng_str bytes)
 {
-        struct eng_text *text = &fake.texts[kind];
-
-        pthread_mutex_lock(&fake.lock);
         assert(bytes.len <= sizeof(text->bytes));
         if (text->form != NULL)
                 text->destroy(text->form);
@@ -277,6 +281,28 @@ static void fake_text_set(unsigned kind, struct eng_str bytes)
         memcpy(text->bytes, bytes.data, bytes.len);
         text->len = bytes.len;
         text->generation++;
+}
+
+/* Any thread: what is kept of the bucket; empty: nothing. */
+static void fake_text_set(unsigned kind, struct eng_str bytes)
+{
+        pthread_mutex_lock(&fake.lock);
+        fake_text_write(&fake.texts[kind], bytes);
+        pthread_mutex_unlock(&fake.lock);
+}
+
+/* Any thread: an entry of the store; empty: none. */
+static inline void fake_entry_set(uint64_t id, unsigned kind, struct eng_str bytes)
+{
+        struct fake_entry *entry = fake.entries_kept;
+
+        pthread_mutex_lock(&fake.lock);
+        while (entry->kind != 0 && (entry->kind != kind || entry->id != id))
+                entry++;
+        assert(entry < fake.entries_kept + sizeof(fake.entries_kept) / sizeof(fake.entries_kept[0]));
+        entry->kind = kind;
+        entry->id = id;
+        fake_text_write(&entry->text, bytes);
         pthread_mutex_unlock(&fake.lock);
 }
 
@@ -305,6 +331,10 @@ static void fake_reset(struct lp_loop *loop)
         fake.deletion_count = fake.upload_lists = 0;
         for (unsigned i = 0; i < sizeof(fake.texts) / sizeof(fake.texts[0]); i++)
                 fake_text_set(i, (struct eng_str){"", 0});
+        for (unsigned i = 0; i < sizeof(fake.entries_kept) / sizeof(fake.entries_kept[0]); i++) {
+                fake_text_write(&fake.entries_kept[i].text, (struct eng_str){"", 0});
+                fake.entries_kept[i].kind = 0;
+        }
 }
 
 /* ---- buckets ---- */
@@ -816,6 +846,14 @@ int eng_text_get(struct eng_store *store, uint64_t bucket, unsigned kind, struct
         if (kind < sizeof(fake.texts) / sizeof(fake.texts[0]) && fake.texts[kind].len > 0) {
                 *out = &fake.texts[kind];
                 rv = 0;
+        }
+        for (unsigned i = 0; i < sizeof(fake.entries_kept) / sizeof(fake.entries_kept[0]); i++) {
+                struct fake_entry *entry = &fake.entries_kept[i];
+
+                if (kind >= ENG_ENTRY_KINDS && entry->kind == kind && entry->id == bucket && entry->text.len > 0) {
+                        *out = &entry->text;
+                        rv = 0;
+                }
         }
         pthread_mutex_unlock(&fake.lock);
         return rv;

@@ -4,6 +4,9 @@
  * request's path does not name asks for each (also test_get_batch.c, test_executor.c,
  * test_transfer_put.c).
  */
+#include "gateway/people/people.h"
+#include "gateway/rights/bucket_policy.h"
+#include "gateway/s3/bucket_texts.h"
 #include "gateway/s3/meta.h"
 #include "gateway/s3/route.h"
 #include "tests/unit/gateway/ops_fixture.h"
@@ -383,6 +386,379 @@ static void a_user_may_nothing(void **state)
         close(fd);
 }
 
+/* ---- policies -------------------------------------------------------------------------------- */
+
+#define ALLOW(action, resource) "{\"Effect\":\"Allow\",\"Action\":" action ",\"Resource\":" resource "}"
+#define DENY(action, resource)  "{\"Effect\":\"Deny\",\"Action\":" action ",\"Resource\":" resource "}"
+#define POLICY(statements)      "{\"Version\":\"2012-10-17\",\"Statement\":[" statements "]}"
+#define TO_ALL(effect, action, resource, more)                                                                         \
+        "{\"Effect\":\"" effect "\",\"Principal\":\"*\",\"Action\":\"" action "\",\"Resource\":\"arn:aws:s3:::" resource "\"" more "}"
+#define IF(op, key, value) ",\"Condition\":{\"" op "\":{\"" key "\":\"" value "\"}}"
+
+static void keep_entity(struct gw_entity *entity)
+{
+        char *text;
+        size_t len;
+
+        assert_int_equal(gw_entity_encode(entity, &text, &len), 0);
+        fake_entry_set(gw_entity_number(&entity->who), entity->who.kind, (struct eng_str){text, len});
+        free(text);
+}
+
+static struct gw_pair one_group = {.name = "staff"}, one_attached, one_inline = {.name = "own"}, one_tag = {"team", "blue", 0};
+
+/* The user that site_access signs for, with this policy (NULL: none), attached policy, boundary. */
+static void be_user(const char *policy, const char *attached, const char *boundary, bool grouped)
+{
+        struct gw_entity key = {.who = {.kind = GW_ACCESS_KEY, .of = "alice", .name = USER_KEY},
+                                .owner = GW_FIRST_ACCOUNT, .sealed = "x", .created_ms = 1, .active = 1};
+        struct gw_entity user = {.who = {.kind = GW_USER, .account = GW_FIRST_ACCOUNT, .name = "alice"},
+                                 .path = "/", .id = "AIDAEXAMPLE", .boundary = boundary, .created_ms = 1};
+
+        one_inline.text = policy;
+        one_attached.name = attached;
+        user.sets[GW_SET_INLINE] = (struct gw_pairs){policy != NULL, &one_inline};
+        user.sets[GW_SET_ATTACHED] = (struct gw_pairs){attached != NULL, &one_attached};
+        user.sets[GW_SET_GROUPS] = (struct gw_pairs){grouped, &one_group};
+        user.sets[GW_SET_TAGS] = (struct gw_pairs){1, &one_tag};
+        keep_entity(&key);
+        keep_entity(&user);
+        site_access = USER_KEY;
+        site_secret = USER_SECRET;
+}
+
+static void be_root(void)
+{
+        site_access = ACCESS_KEY;
+        site_secret = SECRET_KEY;
+}
+
+static void bucket_policy(const char *text)
+{
+        fake_text_set(GW_BUCKET_POLICY, (struct eng_str){text, strlen(text)});
+}
+
+static void unblock_public(bool on)
+{
+        fake_text_set(GW_TEXT_PUBLIC_ACCESS, (struct eng_str){GW_TEXT_GONE, on});
+}
+
+static unsigned send_stranger(const char *method, const char *target, const char *more, const char *body)
+{
+        struct answer a;
+        int fd = dial();
+        char head[1024];
+
+        snprintf(head, sizeof(head), "%s %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %zu\r\n%s\r\n%s", method, target,
+                 strlen(body), more, body);
+        send_text(fd, head);
+        read_answer(fd, &a, strcmp(method, "HEAD") == 0);
+        answer_free(&a);
+        close(fd);
+        return a.status;
+}
+
+static unsigned send_as_is(const char *method, const char *target, const struct s3_header *header, const char *body)
+{
+        struct answer a;
+        int fd = dial();
+
+        ask(fd, method, target, header, header != NULL, NULL, body);
+        read_answer(fd, &a, strcmp(method, "HEAD") == 0);
+        answer_free(&a);
+        close(fd);
+        return a.status;
+}
+
+/* What an operation of the table answers; its headers and target are as every_operation_asks() has them. */
+static unsigned send_op(const struct gw_op *op, bool stranger)
+{
+        struct s3_header header = {s3_str_of(op->header != NULL ? op->header : ""), S3_STR("/bucket/source")};
+        unsigned lines = site.lines, status;
+        char target[256], line[128];
+
+        print_target(op, target, sizeof(target));
+        snprintf(line, sizeof(line), "%s%s", op->header != NULL ? op->header : "", op->header != NULL ? ": /bucket/source\r\n" : "");
+        status = stranger ? send_stranger(op->method, target, line, "")
+                          : send_as_is(op->method, target, op->header != NULL ? &header : NULL, NULL);
+        EVENTUALLY(site.lines == lines + 1);
+        fake.bucket_count = 1;
+        return status;
+}
+
+/* A policy with just the rights that the operation's row names. */
+static void print_rights(const struct gw_op *op, char *out, size_t size, const char *format)
+{
+        char actions[256];
+
+        snprintf(actions, sizeof(actions), "[\"%s\"", op->permission);
+        for (const struct gw_right *right = op->more; right != NULL && right->permission != NULL; right++)
+                if (right->header == NULL)
+                        snprintf(actions + strlen(actions), sizeof(actions) - strlen(actions), ",\"%s\"", right->permission);
+        strcat(actions, "]");
+        snprintf(out, size, format, actions);
+}
+
+/* Each operation: as anonymous, without a right, with its right alone, and with an explicit deny of it. */
+static void each_operation_needs_its_right(void **state)
+{
+        char policy[1024];
+
+        for (unsigned i = 0; i < gw_op_count; i++) {
+                const struct gw_op *op = &gw_ops[i];
+
+                if (send_op(op, true) != 403)
+                        fail_msg("%s as anonymous", op->name);
+                if (op->scope == GW_RESERVED || asks_for_either(op))
+                        continue; /* key by key */
+                be_user(NULL, NULL, NULL, false);
+                if (send_op(op, false) != 403)
+                        fail_msg("%s without a right", op->name);
+                print_rights(op, policy, sizeof(policy), POLICY(ALLOW("%s", "\"*\"")));
+                be_user(policy, NULL, NULL, false);
+                if (send_op(op, false) == 403)
+                        fail_msg("%s with %s: %s", op->name, policy, site.last_error);
+                print_rights(op, policy, sizeof(policy), POLICY(ALLOW("\"s3:*\"", "\"*\"") "," DENY("%s", "\"*\"")));
+                be_user(policy, NULL, NULL, false);
+                if (send_op(op, false) != 403)
+                        fail_msg("%s with an explicit deny", op->name);
+        }
+}
+
+static void refusals_say_why(void **state)
+{
+        struct answer a;
+        int fd = dial();
+
+        be_user(NULL, NULL, NULL, false);
+        send_signed(fd, "GET", "/bucket/a%3Cb", NULL);
+        read_answer(fd, &a, false);
+        assert_int_equal(a.status, 403);
+        has(&a, "User: arn:aws:iam::000000000001:user/alice is not authorized to perform: s3:GetObject on resource: ");
+        has(&a, "arn:aws:s3:::bucket/a&lt;b");
+        has(&a, "because no identity-based policy allows the s3:GetObject action");
+        answer_free(&a);
+        close(fd);
+}
+
+/* Identity policies come from everywhere they can; what is missing or cannot be read denies. */
+static void policies_of_a_user(void **state)
+{
+        struct gw_entity group = {.who = {.kind = GW_GROUP, .account = GW_FIRST_ACCOUNT, .name = "staff"},
+                                  .path = "/", .id = "AGPAEXAMPLE", .created_ms = 1};
+        struct gw_entity managed = {.who = {.kind = GW_POLICY, .account = GW_FIRST_ACCOUNT, .name = "lists"},
+                                    .path = "/", .id = "ANPAEXAMPLE", .version = "v1", .created_ms = 1};
+        struct gw_pair own = {"own", POLICY(ALLOW("\"s3:ListBucket\"", "\"*\"")), 0}, version = {"v1", POLICY(ALLOW("\"s3:ListBucket\"", "\"*\"")), 1};
+
+        be_user(NULL, NULL, NULL, true);
+        assert_int_equal(send_as_is("GET", "/bucket", NULL, NULL), 403); /* there is no such group */
+        group.sets[GW_SET_INLINE] = (struct gw_pairs){1, &own};
+        keep_entity(&group);
+        assert_int_equal(send_as_is("GET", "/bucket", NULL, NULL), 200);
+        be_user(NULL, "arn:aws:iam::000000000001:policy/lists", NULL, false);
+        assert_int_equal(send_as_is("GET", "/bucket", NULL, NULL), 403);
+        managed.sets[GW_SET_VERSIONS] = (struct gw_pairs){1, &version};
+        keep_entity(&managed);
+        assert_int_equal(send_as_is("GET", "/bucket", NULL, NULL), 200);
+        be_user(POLICY(ALLOW("\"s3:*\"", "\"*\"")), "arn:aws:iam::000000000001:policy/gone", NULL, false);
+        assert_int_equal(send_as_is("GET", "/bucket", NULL, NULL), 403);
+        be_user(POLICY(ALLOW("\"s3:*\"", "\"*\"")), NULL, "arn:aws:iam::000000000001:policy/lists", false);
+        assert_int_equal(send_as_is("GET", "/bucket", NULL, NULL), 200);
+        assert_int_equal(send_as_is("GET", "/bucket?cors", NULL, NULL), 403); /* beyond the boundary */
+        be_user(POLICY(ALLOW("\"s3:*\"", "\"*\"")), NULL, "arn:aws:iam::000000000001:policy/gone", false);
+        assert_int_equal(send_as_is("GET", "/bucket", NULL, NULL), 403);
+        be_user("{\"Version\":\"2012-10-17\"}", "arn:aws:iam::aws:policy/AdministratorAccess", NULL, false);
+        assert_int_equal(send_as_is("GET", "/bucket", NULL, NULL), 403); /* one that is no policy */
+        be_user(NULL, "arn:aws:iam::aws:policy/AmazonS3ReadOnlyAccess", NULL, false);
+        assert_int_equal(send_as_is("GET", "/bucket", NULL, NULL), 200);
+        assert_int_equal(send_as_is("DELETE", "/bucket/key", NULL, NULL), 403);
+        be_user(NULL, "arn:aws:iam::aws:policy/NoSuchPolicy", NULL, false);
+        assert_int_equal(send_as_is("GET", "/bucket", NULL, NULL), 403);
+}
+
+/* Only a bucket policy lets strangers in, and only where the public access block lets it. */
+static void strangers_need_a_bucket_policy(void **state)
+{
+        be_root();
+        assert_int_equal(send_as_is("PUT", "/bucket/public/x", NULL, "text"), 200);
+        assert_int_equal(send_as_is("PUT", "/bucket/private", NULL, "text"), 200);
+        bucket_policy(POLICY(TO_ALL("Allow", "s3:GetObject", "bucket/public/*", "")));
+        assert_int_equal(send_stranger("GET", "/bucket/public/x", "", ""), 403); /* RestrictPublicBuckets */
+        unblock_public(true);
+        assert_int_equal(send_stranger("GET", "/bucket/public/x", "", ""), 200);
+        assert_int_equal(send_stranger("HEAD", "/bucket/public/x", "", ""), 200);
+        assert_int_equal(send_stranger("GET", "/bucket/private", "", ""), 403);
+        assert_int_equal(send_stranger("GET", "/bucket/public/none", "", ""), 403); /* 404 is for those who list */
+        assert_int_equal(send_stranger("GET", "/bucket/public/x?response-content-type=text/html", "", ""), 400);
+        assert_int_equal(send_stranger("GET", "/bucket/public/x", "x-millrace-rdma-session: 00\r\n", ""), 403);
+        assert_int_equal(send_stranger("GET", "/bucket/public/x", "x-amz-rdma-token: 00\r\n", ""), 403);
+        bucket_policy(POLICY(TO_ALL("Allow", "s3:GetObject", "bucket/*", "") "," TO_ALL("Allow", "s3:ListBucket", "bucket", "")));
+        assert_int_equal(send_stranger("GET", "/bucket/public/none", "", ""), 404);
+        assert_int_equal(send_stranger("GET", "/bucket", "", ""), 200);
+        assert_int_equal(send_stranger("PUT", "/bucket/new", "", "text"), 403);
+        bucket_policy(POLICY(TO_ALL("Allow", "s3:*", "bucket/*", "") "," TO_ALL("Allow", "s3:*", "bucket", "")));
+        assert_int_equal(send_stranger("PUT", "/bucket/new", "", "text"), 200);
+        assert_int_equal(send_stranger("PUT", "/bucket/new", "x-amz-content-sha256: STREAMING-AWS4-HMAC-SHA256-PAYLOAD\r\nx-amz-decoded-content-length: 4\r\n", "text"), 403);
+        assert_int_equal(send_stranger("GET", "/", "", ""), 403);
+        assert_int_equal(send_stranger("PUT", "/bucket", "", ""), 403);
+        assert_int_equal(send_stranger("POST", "/" GW_RESERVED_NAME "/v1/batch", "", ""), 403);
+        assert_int_equal(send_stranger("POST", "/" GW_RESERVED_NAME "/rdma/v1/sessions", "", ""), 403);
+}
+
+/* Each key of a body, and the source of a copy, is asked for by itself. */
+static void keys_and_sources_are_decided_one_by_one(void **state)
+{
+        static const char body[] = "<Delete><Object><Key>a</Key></Object><Object><Key>b</Key></Object></Delete>";
+        static const struct s3_header source = {S3_STR("x-amz-copy-source"), S3_STR("/bucket/source")},
+                                      secret = {S3_STR("x-amz-copy-source"), S3_STR("bucket/secre%74")},
+                                      none = {S3_STR("x-amz-copy-source"), S3_STR("/bucket/source-none")};
+        struct answer a;
+
+        be_root();
+        assert_int_equal(send_as_is("PUT", "/bucket/source", NULL, "text"), 200);
+        assert_int_equal(send_as_is("PUT", "/bucket/secret", NULL, "text"), 200);
+        be_user(POLICY(ALLOW("\"s3:DeleteObject\"", "\"arn:aws:s3:::bucket/a\"") "," ALLOW("\"s3:PutObject\"", "\"*\"") "," ALLOW("\"s3:GetObject\"", "\"arn:aws:s3:::bucket/source*\"")),
+                NULL, NULL, false);
+        delete_keys(body, &a);
+        has(&a, "<Deleted><Key>a</Key></Deleted>");
+        has(&a, "<Error><Key>b</Key><Code>AccessDenied</Code>");
+        answer_free(&a);
+        assert_int_equal(send_as_is("PUT", "/bucket/copy", &source, NULL), 200);
+        assert_int_equal(send_as_is("PUT", "/bucket/copy", &secret, NULL), 403);
+        assert_int_equal(send_as_is("PUT", "/bucket/copy", &none, NULL), 403); /* may not list */
+        be_user(POLICY(ALLOW("\"s3:*\"", "\"*\"") ",{\"Effect\":\"Deny\",\"Action\":\"s3:PutObject\",\"Resource\":\"*\"" IF("StringLike", "s3:x-amz-copy-source", "bucket/secret") "}"),
+                NULL, NULL, false);
+        assert_int_equal(send_as_is("PUT", "/bucket/copy", &source, NULL), 200);
+        assert_int_equal(send_as_is("PUT", "/bucket/copy", &secret, NULL), 403); /* however it is spelled */
+        assert_int_equal(send_as_is("PUT", "/bucket/copy", &none, NULL), 404);
+}
+
+/* What requests know of conditions: each allows one request and not the other. */
+static void conditions_know_the_request(void **state)
+{
+        static const struct {
+                const char *condition, *method, *yes, *no;
+                struct s3_header header; /* of the one that is permitted */
+        } cases[] = {
+                {IF("IpAddress", "aws:SourceIp", "127.0.0.0/8"), "GET", "/bucket", NULL, {.name = S3_STR("")}},
+                {IF("IpAddress", "aws:SourceIp", "10.0.0.0/8"), "GET", NULL, "/bucket", {.name = S3_STR("")}},
+                {IF("Bool", "aws:SecureTransport", "true"), "GET", NULL, "/bucket", {.name = S3_STR("")}},
+                {IF("Bool", "aws:SecureTransport", "false"), "GET", "/bucket", NULL, {.name = S3_STR("")}},
+                {IF("DateGreaterThan", "aws:CurrentTime", "2020-01-01T00:00:00Z"), "GET", "/bucket", NULL, {.name = S3_STR("")}},
+                {IF("NumericLessThan", "aws:EpochTime", "1000000000"), "GET", NULL, "/bucket", {.name = S3_STR("")}},
+                {IF("StringEquals", "aws:PrincipalTag/Team", "blue"), "GET", "/bucket", NULL, {.name = S3_STR("")}},
+                {IF("StringEquals", "aws:username", "alice"), "GET", "/bucket", NULL, {.name = S3_STR("")}},
+                {IF("StringEquals", "aws:userid", "AIDAEXAMPLE"), "GET", "/bucket", NULL, {.name = S3_STR("")}},
+                {IF("StringEquals", "s3:prefix", "home/"), "GET", "/bucket?prefix=home/", "/bucket?prefix=other/", {.name = S3_STR("")}},
+                {IF("StringEquals", "s3:delimiter", "/"), "GET", "/bucket?delimiter=/", "/bucket", {.name = S3_STR("")}},
+                {IF("NumericLessThanEquals", "s3:max-keys", "10"), "GET", "/bucket?max-keys=10", "/bucket?max-keys=11", {.name = S3_STR("")}},
+                {IF("StringEquals", "s3:authType", "REST-HEADER"), "GET", "/bucket", NULL, {.name = S3_STR("")}},
+                {IF("StringEquals", "s3:signatureversion", "AWS4-HMAC-SHA256"), "GET", "/bucket", NULL, {.name = S3_STR("")}},
+                {IF("NumericLessThan", "s3:signatureAge", "600000"), "GET", "/bucket", NULL, {.name = S3_STR("")}},
+                {IF("StringEquals", "s3:VersionId", "null"), "DELETE", "/bucket/k?versionId=null", "/bucket/k?versionId=abc", {.name = S3_STR("")}},
+                {IF("StringEquals", "s3:x-amz-acl", "private"), "PUT", "/bucket/k", "/bucket/k", {S3_STR("x-amz-acl"), S3_STR("private")}},
+                {IF("StringEquals", "s3:x-amz-storage-class", "STANDARD"), "PUT", "/bucket/k", "/bucket/k", {S3_STR("x-amz-storage-class"), S3_STR("STANDARD")}},
+                {IF("StringEquals", "s3:RequestObjectTag/a", "1"), "PUT", "/bucket/k", "/bucket/k", {S3_STR("x-amz-tagging"), S3_STR("a=1&b=2")}},
+                {IF("ForAnyValue:StringEquals", "s3:RequestObjectTagKeys", "b"), "PUT", "/bucket/k", "/bucket/k", {S3_STR("x-amz-tagging"), S3_STR("a=1&b=2")}},
+                {IF("StringEquals", "s3:ExistingObjectTag/a", "1"), "GET", NULL, "/bucket/k", {.name = S3_STR("")}},
+                {IF("StringNotEquals", "s3:ExistingObjectTag/a", "1"), "GET", NULL, "/bucket/k", {.name = S3_STR("")}},
+        };
+
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                const struct s3_header *header = cases[i].header.name.len > 0 ? &cases[i].header : NULL;
+                char policy[512];
+
+                snprintf(policy, sizeof(policy), "{\"Version\":\"2012-10-17\",\"Statement\":[{\"Effect\":\"Allow\",\"Action\":\"s3:*\",\"Resource\":\"*\"%s}]}",
+                         cases[i].condition);
+                be_user(policy, NULL, NULL, false);
+                if (cases[i].yes != NULL && send_as_is(cases[i].method, cases[i].yes, header, NULL) == 403)
+                        fail_msg("%s is refused", policy);
+                if (cases[i].no != NULL && send_as_is(cases[i].method, cases[i].no, NULL, NULL) != 403)
+                        fail_msg("%s lets through", policy);
+        }
+}
+
+/* What is not known at the gate holds for a Deny. */
+static void unknown_keys_deny(void **state)
+{
+        be_root();
+        assert_int_equal(send_as_is("PUT", "/bucket/k", NULL, "text"), 200);
+        be_user(POLICY(ALLOW("\"s3:*\"", "\"*\"")), NULL, NULL, false);
+        bucket_policy(POLICY(TO_ALL("Deny", "s3:GetObject", "bucket/*", IF("StringEquals", "s3:ExistingObjectTag/a", "1"))));
+        assert_int_equal(send_as_is("GET", "/bucket/k", NULL, NULL), 403);
+        assert_int_equal(send_as_is("PUT", "/bucket/k", NULL, "text"), 200);
+}
+
+static unsigned put_policy(const char *text, bool confirmed)
+{
+        static const struct s3_header confirm = {S3_STR("x-amz-confirm-remove-self-bucket-access"), S3_STR("true")};
+
+        return send_as_is("PUT", "/bucket?policy", confirmed ? &confirm : NULL, text);
+}
+
+/* Set, answered, public or not, taken away. */
+static void bucket_policies_are_kept(void **state)
+{
+        static const char private[] = POLICY(TO_ALL("Allow", "s3:GetObject", "bucket/*", IF("IpAddress", "aws:SourceIp", "10.0.0.0/8")));
+        static const char public[] = POLICY(TO_ALL("Allow", "s3:GetObject", "bucket/*", ""));
+        struct answer a;
+        int fd = dial();
+
+        be_root();
+        assert_int_equal(send_as_is("GET", "/bucket?policy", NULL, NULL), 404);
+        assert_int_equal(send_as_is("GET", "/bucket?policyStatus", NULL, NULL), 404);
+        assert_int_equal(put_policy("", false), 400);
+        assert_int_equal(put_policy("{\"Version\":", false), 400);
+        assert_int_equal(put_policy(POLICY(TO_ALL("Allow", "s3:GetObject", "other/*", "")), false), 400);
+        assert_int_equal(put_policy(POLICY("{\"Effect\":\"Allow\",\"Principal\":{\"AWS\":\"arn:aws:iam::000000000001:user/nobody\"},\"Action\":\"s3:GetObject\",\"Resource\":\"arn:aws:s3:::bucket/*\"}"), false), 400);
+        assert_int_equal(put_policy(public, false), 403); /* BlockPublicPolicy */
+        assert_int_equal(put_policy(private, false), 204);
+        send_signed(fd, "GET", "/bucket?policy", NULL);
+        read_answer(fd, &a, false);
+        assert_int_equal(a.status, 200);
+        assert_string_equal(a.body, private);
+        answer_free(&a);
+        send_signed(fd, "GET", "/bucket?policyStatus", NULL);
+        read_answer(fd, &a, false);
+        has(&a, "<IsPublic>false</IsPublic>");
+        answer_free(&a);
+        unblock_public(true);
+        assert_int_equal(put_policy(public, false), 204);
+        send_signed(fd, "GET", "/bucket?policyStatus", NULL);
+        read_answer(fd, &a, false);
+        has(&a, "<IsPublic>true</IsPublic>");
+        answer_free(&a);
+        close(fd);
+        assert_int_equal(send_as_is("DELETE", "/bucket?policy", NULL, NULL), 204);
+        assert_int_equal(send_as_is("GET", "/bucket?policy", NULL, NULL), 404);
+}
+
+/* A Deny binds root, too, but for the policy itself; users confirm that they lock themselves out. */
+static void nobody_is_locked_out_by_mistake(void **state)
+{
+        static const char deny[] = POLICY(TO_ALL("Deny", "s3:*", "bucket", "") "," TO_ALL("Deny", "s3:*", "bucket/*", ""));
+
+        be_user(POLICY(ALLOW("\"s3:*\"", "\"*\"")), NULL, NULL, false);
+        assert_int_equal(put_policy(deny, false), 403);
+        assert_int_equal(send_as_is("GET", "/bucket", NULL, NULL), 200);
+        assert_int_equal(put_policy(deny, true), 204);
+        assert_int_equal(send_as_is("GET", "/bucket", NULL, NULL), 403);
+        assert_int_equal(send_as_is("DELETE", "/bucket?policy", NULL, NULL), 403);
+        be_root();
+        assert_int_equal(send_as_is("GET", "/bucket", NULL, NULL), 403);
+        assert_int_equal(put_policy(deny, false), 204);
+        assert_int_equal(send_as_is("DELETE", "/bucket?policy", NULL, NULL), 204);
+        assert_int_equal(send_as_is("GET", "/bucket", NULL, NULL), 200);
+        bucket_policy("{ damaged");
+        assert_int_equal(send_as_is("GET", "/bucket", NULL, NULL), 403);
+        be_user(POLICY(ALLOW("\"s3:*\"", "\"*\"")), NULL, NULL, false);
+        assert_int_equal(send_as_is("GET", "/bucket", NULL, NULL), 403);
+        assert_int_equal(send_as_is("DELETE", "/bucket?policy", NULL, NULL), 403);
+        be_root();
+        assert_int_equal(send_as_is("DELETE", "/bucket?policy", NULL, NULL), 204);
+        assert_int_equal(send_as_is("GET", "/bucket", NULL, NULL), 200);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -395,6 +771,15 @@ int main(void)
                 cmocka_unit_test_setup_teardown(read_only_refuses_what_changes, site_setup, site_teardown),
                 cmocka_unit_test_setup_teardown(read_only_comes_between_keys, site_setup, site_teardown),
                 cmocka_unit_test_setup_teardown(a_user_may_nothing, user_setup, user_teardown),
+                cmocka_unit_test_setup_teardown(each_operation_needs_its_right, user_setup, user_teardown),
+                cmocka_unit_test_setup_teardown(refusals_say_why, user_setup, user_teardown),
+                cmocka_unit_test_setup_teardown(policies_of_a_user, user_setup, user_teardown),
+                cmocka_unit_test_setup_teardown(strangers_need_a_bucket_policy, user_setup, user_teardown),
+                cmocka_unit_test_setup_teardown(keys_and_sources_are_decided_one_by_one, user_setup, user_teardown),
+                cmocka_unit_test_setup_teardown(conditions_know_the_request, user_setup, user_teardown),
+                cmocka_unit_test_setup_teardown(unknown_keys_deny, user_setup, user_teardown),
+                cmocka_unit_test_setup_teardown(bucket_policies_are_kept, user_setup, user_teardown),
+                cmocka_unit_test_setup_teardown(nobody_is_locked_out_by_mistake, user_setup, user_teardown),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

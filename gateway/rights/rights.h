@@ -1,0 +1,28 @@
+/*
+ * rights.h - what policies say to the questions of the gate (gateway/http/permit.h).
+ * docs/design/rights.md has the rules.
+ */
+#ifndef GATEWAY_RIGHTS_RIGHTS_H
+#define GATEWAY_RIGHTS_RIGHTS_H
+
+#include "access.h"
+#include "gateway/http/permit.h"
+
+/* AWS's own managed policies are known from now on. Before the loops run. -ENOMEM. */
+int gw_rights_start(struct gw_gateway *gw);
+/* After the loops have stopped. */
+void gw_rights_free(struct gw_gateway *gw);
+
+/* struct gw_service: permits. owner: loop */
+bool gw_rights_decide(const struct gw_ask *ask, bool root, char *why);
+/* Would it be permitted if this were the bucket's policy? owner: loop */
+bool gw_rights_decide_under(const struct gw_ask *ask, const struct acc_policy *bucket_policy);
+
+/* A managed policy that is always there. */
+struct gw_canned {
+        const char *arn, *text;
+};
+/* NULL: there are no more. */
+const struct gw_canned *gw_canned_at(unsigned index);
+
+#endif

@@ -1,0 +1,138 @@
+/*
+ * rights_decide.c - the decision: who asks, what their policies and the bucket's say (rules P1 to P5). On the loop of
+ * whoever asks; nothing here waits.
+ */
+#include "gateway/rights/rights.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "gateway/http/operation.h"
+#include "gateway/http/users.h"
+#include "gateway/rights/bucket_policy.h"
+#include "gateway/rights/conditions.h"
+
+#define RESOURCE_MAX 2048u /* the ARN of the longest key there can be */
+
+/* A question, and all that it takes to answer it. */
+struct rights_case {
+        const struct gw_ask *ask;
+        struct gw_who who;
+        struct gw_conditions conditions;
+        struct acc_policies policies;
+        bool unreadable; /* the bucket has a policy that cannot be read */
+        char resource[RESOURCE_MAX];
+};
+
+static bool rights_action_is(const struct gw_ask *ask, const char *action)
+{
+        return strcmp(ask->permission, action) == 0;
+}
+
+/* False: no object can have such a name. */
+static bool rights_name(struct rights_case *c)
+{
+        const struct gw_ask *ask = c->ask;
+        size_t size = sizeof(c->resource);
+        int len;
+
+        if (ask->bucket.len + ask->key.len > size)
+                return false;
+        if (ask->bucket.len == 0)
+                len = snprintf(c->resource, size, "arn:aws:s3:::*");
+        else
+                len = snprintf(c->resource, size, "arn:aws:s3:::%.*s%s%.*s", (int)ask->bucket.len, ask->bucket.data,
+                               ask->key.len > 0 ? "/" : "", (int)ask->key.len, ask->key.len > 0 ? ask->key.data : "");
+        return len > 0 && (size_t)len < size;
+}
+
+/* The bucket's policy. A bucket that is to be made has none, whoever has one of this name. */
+static void rights_bucket(struct rights_case *c)
+{
+        const struct gw_ask *ask = c->ask;
+        const struct gw_service *service = ask->loop->gw->service;
+        const struct eng_bucket *bucket;
+        int rv;
+
+        if (ask->bucket.len == 0 || rights_action_is(ask, "s3:CreateBucket") ||
+            eng_bucket_get(ask->loop->gw->store, gw_eng_str(ask->bucket), &bucket) != 0)
+                return;
+        rv = gw_bucket_policy_find(ask->loop, bucket->id, ask->bucket, &c->policies.resource);
+        c->unreadable = rv != 0 && rv != -ENOENT;
+        c->policies.restrict_public = service->restricts_public == NULL || service->restricts_public(ask->loop, bucket->id);
+}
+
+/* Root can still set the policy that cannot be read, or take it away. */
+static bool rights_unreadable(const struct rights_case *c)
+{
+        const struct acc_principal *who = &c->who.principal;
+
+        return who->kind == ACC_ROOT && s3_str_eq(who->account, S3_STR(GW_FIRST_ACCOUNT)) &&
+               (rights_action_is(c->ask, "s3:PutBucketPolicy") || rights_action_is(c->ask, "s3:GetBucketPolicy") ||
+                rights_action_is(c->ask, "s3:DeleteBucketPolicy"));
+}
+
+static void rights_explain(const struct rights_case *c, const struct acc_verdict *verdict,
+                           const struct acc_request *request, char *why)
+{
+        if (why != NULL && c->ask->access_key != NULL)
+                acc_verdict_message(verdict, request, why, GW_WHY_MAX);
+}
+
+static bool rights_verdict(struct rights_case *c, char *why)
+{
+        struct acc_request request = {.principal = &c->who.principal,
+                                      .action = s3_str_of(c->ask->permission),
+                                      .resource = s3_str_of(c->resource),
+                                      .lookup = gw_conditions_lookup,
+                                      .context = &c->conditions};
+        struct acc_verdict verdict;
+
+        gw_conditions_init(&c->conditions, c->ask, &c->who);
+        c->policies.identity = c->who.policy;
+        c->policies.identities = c->who.policies;
+        c->policies.boundary = c->who.boundary;
+        c->policies.resource_account = S3_STR(GW_FIRST_ACCOUNT);
+        verdict = acc_decide(&c->policies, &request);
+        if (!verdict.allowed)
+                rights_explain(c, &verdict, &request, why);
+        return verdict.allowed;
+}
+
+/*
+ * What is asked for one by one later lets in whoever may get something: anybody who is known, and of the
+ * anonymous those who come to a bucket with a policy.
+ */
+static bool rights_later(const struct rights_case *c)
+{
+        return c->ask->access_key != NULL || c->policies.resource != NULL;
+}
+
+bool gw_rights_decide(const struct gw_ask *ask, bool root, char *why)
+{
+        struct rights_case c;
+
+        c.ask = ask;
+        c.policies = (struct acc_policies){.resource = NULL};
+        c.unreadable = false;
+        if (!gw_who_find(ask, root, &c.who))
+                return false;
+        if (!rights_name(&c))
+                return root; /* it is told what is wrong with the name */
+        rights_bucket(&c);
+        if (c.unreadable)
+                return rights_unreadable(&c);
+        return ask->later ? rights_later(&c) : rights_verdict(&c, why);
+}
+
+bool gw_rights_decide_under(const struct gw_ask *ask, const struct acc_policy *bucket_policy)
+{
+        struct rights_case c;
+        bool root = ask->access_key != NULL && gw_credentials_find(ask->loop, ask->access_key) != NULL;
+
+        c.ask = ask;
+        c.policies = (struct acc_policies){.resource = bucket_policy};
+        c.unreadable = false;
+        return gw_who_find(ask, root, &c.who) && rights_name(&c) && rights_verdict(&c, NULL);
+}

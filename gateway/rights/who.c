@@ -1,0 +1,137 @@
+/*
+ * who.c - the principal of an access key, and the policies of that principal, from the directory. On the loop of
+ * whoever asks; nothing here waits.
+ *
+ * What cannot be found or read may have denied anything, so then nothing is permitted.
+ */
+#include "gateway/rights/who.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "gateway/rights/canned.h"
+
+static bool who_add(struct gw_who *who, const struct gw_policies *policies)
+{
+        if (policies->broken || policies->count > GW_IDENTITY_MAX - who->policies)
+                return false;
+        memcpy(&who->policy[who->policies], policies->list, policies->count * sizeof(policies->list[0]));
+        who->policies += policies->count;
+        return true;
+}
+
+/* A managed policy: one that is always there, or one of the directory. NULL: none, or it cannot be read. */
+static const struct acc_policy *who_managed(struct gw_loop *loop, const char *arn)
+{
+        const struct acc_policy *canned = gw_canned_policy(loop->gw, arn);
+        const struct gw_policies *found;
+
+        if (canned != NULL)
+                return canned;
+        return gw_people_managed(loop, arn, &found) == 0 && !found->broken ? found->list[0] : NULL;
+}
+
+static bool who_add_attached(struct gw_loop *loop, struct gw_who *who, const struct gw_entity *entity)
+{
+        const struct gw_pairs *attached = &entity->sets[GW_SET_ATTACHED];
+
+        for (unsigned i = 0; i < attached->count; i++) {
+                const struct acc_policy *policy = who_managed(loop, attached->list[i].name);
+
+                if (policy == NULL || who->policies == GW_IDENTITY_MAX)
+                        return false;
+                who->policy[who->policies++] = policy;
+        }
+        return true;
+}
+
+static bool who_add_groups(struct gw_loop *loop, struct gw_who *who)
+{
+        const struct gw_pairs *groups = &who->user->sets[GW_SET_GROUPS];
+
+        for (unsigned i = 0; i < groups->count; i++) {
+                struct gw_entity_name name = {.kind = GW_GROUP};
+                const struct gw_policies *policies;
+                const struct gw_entity *group;
+
+                strcpy(name.account, who->user->who.account);
+                if (strlen(groups->list[i].name) > GW_ENTITY_NAME_MAX)
+                        return false;
+                strcpy(name.name, groups->list[i].name);
+                if (gw_people_policies(loop, &name, &group, &policies) != 0 || !who_add(who, policies) ||
+                    !who_add_attached(loop, who, group))
+                        return false;
+        }
+        return true;
+}
+
+static bool who_is_root(struct gw_who *who, const char *account, const char *canonical_id)
+{
+        snprintf(who->arn, sizeof(who->arn), "arn:aws:iam::%s:root", account);
+        who->principal = (struct acc_principal){.kind = ACC_ROOT,
+                                                .account = s3_str_of(account),
+                                                .canonical_id = s3_str_of(canonical_id),
+                                                .arn = s3_str_of(who->arn),
+                                                .user_id = s3_str_of(account)};
+        return true;
+}
+
+static bool who_is_user(struct gw_loop *loop, struct gw_who *who, const struct gw_entity *key, const char *canonical_id)
+{
+        struct gw_entity_name name = {.kind = GW_USER};
+        const struct gw_policies *own;
+
+        strcpy(name.account, key->owner);
+        strcpy(name.name, key->who.of);
+        if (gw_people_policies(loop, &name, &who->user, &own) != 0 ||
+            !gw_entity_arn(who->user, who->arn, sizeof(who->arn)))
+                return false;
+        who->principal = (struct acc_principal){.kind = ACC_USER,
+                                                .bounded = *who->user->boundary != '\0',
+                                                .account = s3_str_of(key->owner),
+                                                .canonical_id = s3_str_of(canonical_id),
+                                                .arn = s3_str_of(who->arn),
+                                                .user_id = s3_str_of(who->user->id)};
+        if (who->principal.bounded && (who->boundary = who_managed(loop, who->user->boundary)) == NULL)
+                return false;
+        return who_add(who, own) && who_add_attached(loop, who, who->user) && who_add_groups(loop, who);
+}
+
+/* The account of a key: its canonical id. NULL: there is no such account. */
+static const char *who_canonical_id(struct gw_loop *loop, const char *account)
+{
+        struct gw_entity_name name = {.kind = GW_ACCOUNT};
+        const struct gw_entity *found;
+
+        if (strcmp(account, GW_FIRST_ACCOUNT) == 0)
+                return loop->gw->owner_id;
+        if (strlen(account) != GW_ACCOUNT_ID_LEN)
+                return NULL;
+        strcpy(name.name, account);
+        return gw_people_find(loop, &name, &found, NULL) == 0 ? found->id : NULL;
+}
+
+bool gw_who_find(const struct gw_ask *ask, bool root, struct gw_who *out)
+{
+        const struct gw_entity *key;
+        const char *canonical_id;
+
+        out->user = NULL;
+        out->policies = 0;
+        out->boundary = NULL;
+        if (ask->access_key == NULL) {
+                out->principal = (struct acc_principal){.kind = ACC_ANONYMOUS};
+                return true;
+        }
+        if (root)
+                return who_is_root(out, GW_FIRST_ACCOUNT, ask->loop->gw->owner_id);
+        if (gw_people_find_key(ask->loop, ask->access_key, &key) != 0 || !key->active ||
+            strcmp(key->who.name, ask->access_key) != 0)
+                return false;
+        canonical_id = who_canonical_id(ask->loop, key->owner);
+        if (canonical_id == NULL)
+                return false;
+        if (key->who.of[0] != '\0')
+                return who_is_user(ask->loop, out, key, canonical_id);
+        return strcmp(key->owner, GW_FIRST_ACCOUNT) != 0 && who_is_root(out, key->owner, canonical_id);
+}
