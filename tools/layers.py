@@ -27,7 +27,7 @@ MAY_INCLUDE = {
     "access": {"s3"},
     "rdma": {"loop"},
     "engine": {"ec", "loop"},
-    "gateway": {"engine", "rdma", "ec", "loop", "s3"},
+    "gateway": {"engine", "rdma", "access", "ec", "loop", "s3"},
     "server": {"gateway", "engine", "rdma", "ec", "loop", "s3"},
     "client": {"s3", "rdma", "ec", "loop"},
     "load": {"s3"},
@@ -52,6 +52,7 @@ MODULES = {
     "gateway": [
         ("http", {"body.h", "budget.h", "error.h", "guests.h", "gw.h", "gw_check.h", "http_request.h", "operation.h", "permit.h", "reply.h", "stats.h", "stream.h", "users.h", "version_text.h"}),
         ("people", {"entity.h", "people.h"}),
+        ("iam", {"iam.h"}),
         ("rdma", {"executor.h", "get_batch.h", "rdma_session.h"}),
         ("s3", set()),
     ],
