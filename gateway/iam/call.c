@@ -13,7 +13,8 @@
 #include <string.h>
 #include <strings.h>
 
-#define ANSWER_MAX   (16u << 20) /* 1,000 roles with trust policies of 8 KiB, percent-encoded, are 24: then -ENOBUFS */
+#define PAGE_BYTES   (1u << 20) /* a page that is longer ends: 1,000 roles can have 24 MiB of trust policies */
+#define ANSWER_MAX   (4u << 20)
 #define ATTEMPTS_MAX 16u
 #define PAGE_DEFAULT 100u
 
@@ -148,27 +149,37 @@ void iam_refuse(struct iam_call *call, int rv)
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
+/* The name of the action with "Response" or "Result" behind it. */
+struct iam_element {
+        char text[64];
+};
+
+static struct iam_element element_of(const struct iam_call *call, const char *suffix)
+{
+        struct iam_element element;
+
+        snprintf(element.text, sizeof(element.text), "%s%s", call->action->name, suffix);
+        return element;
+}
+
 static void answer_begin(struct iam_call *call, struct s3_xml *xml, bool result)
 {
-        const char *name = call->action->name;
-
         s3_xml_init(xml, ANSWER_MAX);
-        s3_xml_raw(xml, s3_str_of(gw_printf(call->req, "<%sResponse xmlns=\"%s\">", name,
-                                            call->sts ? STS_NAMESPACE : IAM_NAMESPACE)));
+        s3_xml_raw(xml, S3_STR("<"));
+        s3_xml_raw(xml, s3_str_of(element_of(call, "Response").text));
+        s3_xml_raw(xml, call->sts ? S3_STR(" xmlns=\"" STS_NAMESPACE "\">") : S3_STR(" xmlns=\"" IAM_NAMESPACE "\">"));
         if (result)
-                s3_xml_open(xml, gw_printf(call->req, "%sResult", name));
+                s3_xml_open(xml, element_of(call, "Result").text);
 }
 
 static void answer_end(struct iam_call *call, struct s3_xml *xml, bool result)
 {
-        const char *name = call->action->name;
-
         if (result)
-                s3_xml_close(xml, gw_printf(call->req, "%sResult", name));
+                s3_xml_close(xml, element_of(call, "Result").text);
         s3_xml_open(xml, "ResponseMetadata");
         s3_xml_textz(xml, "RequestId", call->req->id);
         s3_xml_close(xml, "ResponseMetadata");
-        s3_xml_close(xml, gw_printf(call->req, "%sResponse", name));
+        s3_xml_close(xml, element_of(call, "Response").text);
         iam_reply(call->req, 200, xml);
         explicit_bzero(call->secret, sizeof(call->secret));
 }
@@ -349,6 +360,22 @@ void iam_show_page(struct s3_xml *xml, bool more, const char *last)
                 s3_xml_textz(xml, "Marker", last);
 }
 
+/* Ends the page early where it has become too long. */
+static void list_names(struct iam_call *call, struct s3_xml *xml, const struct gw_listed *names, unsigned count,
+                       bool *more, const char **last)
+{
+        s3_xml_open(xml, call->element);
+        for (unsigned i = 0; i < count; i++) {
+                call->each(call, xml, names[i].name);
+                if (xml->len > PAGE_BYTES && i + 1 < count) {
+                        *more = true;
+                        *last = names[i].name;
+                        break;
+                }
+        }
+        s3_xml_close(xml, call->element);
+}
+
 static void iam_listed(void *arg, int rv, const struct gw_listed *names, unsigned count, bool more, const char *last)
 {
         struct iam_call *call = arg;
@@ -363,14 +390,10 @@ static void iam_listed(void *arg, int rv, const struct gw_listed *names, unsigne
         answer_begin(call, &xml, true);
         if (call->show != NULL)
                 call->show(call, &xml);
-        if (call->element != NULL) {
-                s3_xml_open(&xml, call->element);
-                for (unsigned i = 0; i < count; i++)
-                        call->each(call, &xml, names[i].name);
-                s3_xml_close(&xml, call->element);
-        } else {
+        if (call->element != NULL)
+                list_names(call, &xml, names, count, &more, &last);
+        else
                 call->page(call, &xml, names, count);
-        }
         iam_show_page(&xml, more, last);
         answer_end(call, &xml, true);
 }

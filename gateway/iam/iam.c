@@ -209,7 +209,7 @@ static bool is_allowed(struct iam_call *call)
 }
 
 /* The form says a known action of this version, with parameters as they must be. */
-static bool take_action(struct iam_call *call, char *body, size_t len)
+static bool iam_take_action(struct iam_call *call, char *body, size_t len)
 {
         const char *name, *version, *expected = call->sts ? STS_VERSION : IAM_VERSION;
         char message[256];
@@ -267,6 +267,6 @@ static void iam_run_form(struct gw_request *req)
         call->sts = strcmp(auth->service, "sts") == 0;
         if (!take_caller(call))
                 iam_fail(call, "InvalidClientTokenId", "The security token included in the request is invalid.");
-        else if (take_action(call, body, len))
+        else if (iam_take_action(call, body, len))
                 call->action->run(call);
 }

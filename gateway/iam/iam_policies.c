@@ -196,7 +196,7 @@ static void show_holders(struct iam_call *call, struct s3_xml *xml, const struct
         static const char *const shown[] = {"User", "", "Group", "Role"};
         const char *word = words[kind - GW_USER], *as = shown[kind - GW_USER];
         const struct gw_entity *entity;
-        char element[32];
+        char element[32], field[32];
 
         snprintf(element, sizeof(element), "Policy%ss", as);
         s3_xml_open(xml, element);
@@ -209,8 +209,10 @@ static void show_holders(struct iam_call *call, struct s3_xml *xml, const struct
                 if (gw_people_find(call->req->loop, &who, &entity, NULL) != 0)
                         continue;
                 s3_xml_open(xml, "member");
-                s3_xml_textz(xml, gw_printf(call->req, "%sName", as), entity->who.name);
-                s3_xml_textz(xml, gw_printf(call->req, "%sId", as), entity->id);
+                snprintf(field, sizeof(field), "%sName", as);
+                s3_xml_textz(xml, field, entity->who.name);
+                snprintf(field, sizeof(field), "%sId", as);
+                s3_xml_textz(xml, field, entity->id);
                 s3_xml_close(xml, "member");
         }
         s3_xml_close(xml, element);

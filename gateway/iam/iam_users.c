@@ -29,9 +29,12 @@ static const struct gw_entity *find_of_action(struct iam_call *call)
 /* Root is no entity. */
 static int show_root(struct iam_call *call, struct s3_xml *xml)
 {
+        char arn[IAM_ARN_SIZE];
+
+        snprintf(arn, sizeof(arn), "arn:aws:iam::%s:root", call->account);
         s3_xml_open(xml, "User");
         s3_xml_textz(xml, "UserId", call->account);
-        s3_xml_textz(xml, "Arn", gw_printf(call->req, "arn:aws:iam::%s:root", call->account));
+        s3_xml_textz(xml, "Arn", arn);
         iam_show_date(xml, "CreateDate", 0);
         s3_xml_close(xml, "User");
         return 0;
@@ -230,10 +233,11 @@ void iam_run_list_keys(struct iam_call *call)
 {
         struct gw_people_query query = {.kind = GW_ACCESS_KEY};
         const char *name = iam_name(call, GW_USER);
+        const struct gw_entity *user = *name != '\0' ? iam_find(call, GW_USER, name) : NULL;
 
-        if (*name != '\0' && iam_find(call, GW_USER, name) == NULL)
+        if (user == NULL && *name != '\0')
                 return;
-        snprintf(query.of, sizeof(query.of), "%s", name);
+        snprintf(query.of, sizeof(query.of), "%s", user != NULL ? user->who.name : "");
         iam_list(call, &query, "AccessKeyMetadata", key_each);
 }
 
