@@ -158,6 +158,12 @@ struct s3_auth {
  * what was not found is empty.
  */
 enum s3_auth_reason s3_auth_parse(const struct s3_request *request, struct s3_auth *out);
+/*
+ * The same for a request of IAM or STS, whose scope names service "iam" or "sts" and which need not have
+ * x-amz-content-sha256. Where that is absent, payload is SHA256, and the caller sets payload_sha256 to the hash of
+ * the body before it verifies. Such a request is signed in its header: other kinds are left as found.
+ */
+enum s3_auth_reason s3_auth_parse_form(const struct s3_request *request, struct s3_auth *out);
 
 /* True for both WRONG_REGION reasons, whose answer also has <Region>expected</Region>. */
 bool s3_auth_wants_region(enum s3_auth_reason reason);

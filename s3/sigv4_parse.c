@@ -89,6 +89,14 @@ static bool is_scope_date(struct s3_str date)
         return true;
 }
 
+/* expected: "s3", or "" for those whose requests are forms. */
+static bool is_service(struct s3_str service, const char *expected)
+{
+        if (*expected != '\0')
+                return s3_str_eq(service, s3_str_of(expected));
+        return s3_str_eq(service, S3_STR("iam")) || s3_str_eq(service, S3_STR("sts"));
+}
+
 /*
  * "access-key/yyyymmdd/region/service/aws4_request"; read from its end, since an access key may
  * hold slashes.
@@ -108,7 +116,7 @@ static enum credential_fault parse_credential(struct s3_str text, struct s3_auth
         if (!is_scope_date(date))
                 return fault_at(CREDENTIAL_DATE, date, out);
         copy_field(date, out->scope_date, sizeof(out->scope_date));
-        if (!s3_str_eq(service, S3_STR("s3")))
+        if (!is_service(service, out->service))
                 return fault_at(CREDENTIAL_SERVICE, service, out);
         copy_field(service, out->service, sizeof(out->service));
         return CREDENTIAL_OK;
@@ -413,6 +421,10 @@ static enum s3_auth_reason find_payload(const struct s3_request *request, const 
         out->payload = S3_PAYLOAD_UNSIGNED;
         if (value.data != NULL)
                 return parse_payload(value, out);
+        if (out->kind == S3_AUTH_HEADER && strcmp(out->service, "s3") != 0) {
+                out->payload = S3_PAYLOAD_SHA256;
+                return S3_AUTH_OK;
+        }
         if (out->kind == S3_AUTH_HEADER)
                 return S3_AUTH_NO_CONTENT_SHA256;
         if (out->kind == S3_AUTH_ANONYMOUS || fields->raw[Q_SHA256].data == NULL)
@@ -422,7 +434,7 @@ static enum s3_auth_reason find_payload(const struct s3_request *request, const 
         return parse_payload(text, out);
 }
 
-enum s3_auth_reason s3_auth_parse(const struct s3_request *request, struct s3_auth *out)
+static enum s3_auth_reason parse_auth(const struct s3_request *request, const char *service, struct s3_auth *out)
 {
         struct query_fields fields;
         struct s3_str authorization = {NULL, 0};
@@ -431,6 +443,7 @@ enum s3_auth_reason s3_auth_parse(const struct s3_request *request, struct s3_au
         bool version_2;
 
         *out = (struct s3_auth){.kind = S3_AUTH_ANONYMOUS, .payload = S3_PAYLOAD_UNSIGNED};
+        memcpy(out->service, service, strlen(service) + 1);
         for (size_t i = 0; i < request->header_count; i++) {
                 if (s3_str_eq_nocase(request->headers[i].name, S3_STR("authorization"))) {
                         authorization = request->headers[i].value;
@@ -454,4 +467,14 @@ enum s3_auth_reason s3_auth_parse(const struct s3_request *request, struct s3_au
                 reason = parse_query(&fields, out);
         }
         return reason != S3_AUTH_OK ? reason : find_payload(request, &fields, out);
+}
+
+enum s3_auth_reason s3_auth_parse(const struct s3_request *request, struct s3_auth *out)
+{
+        return parse_auth(request, "s3", out);
+}
+
+enum s3_auth_reason s3_auth_parse_form(const struct s3_request *request, struct s3_auth *out)
+{
+        return parse_auth(request, "", out);
 }

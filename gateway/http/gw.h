@@ -104,6 +104,8 @@ struct gw_key_cached {
         uint64_t used;                  /* when, in the loop's count of uses; 0: empty */
         char access_key[S3_ACCESS_KEY_MAX + 1];
         char scope_date[9];
+        char service[17];
+        char region[S3_REGION_MAX + 1];
         struct s3_signing_key key;
 };
 

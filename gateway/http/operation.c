@@ -3,11 +3,17 @@
  */
 #include "gateway/http/operation.h"
 
+#include <stdint.h>
+
 const struct gw_op gw_op_none = {.name = "None", .method = ""};
 
 unsigned gw_op_index(const struct gw_service *service, const struct gw_op *op)
 {
-        return op == &gw_op_none ? *service->op_count : (unsigned)(op - service->ops);
+        uintptr_t at = (uintptr_t)op, first = (uintptr_t)service->ops;
+
+        if (at < first || at >= (uintptr_t)(service->ops + *service->op_count))
+                return *service->op_count;
+        return (unsigned)(op - service->ops);
 }
 
 const struct gw_op *gw_op_at(const struct gw_service *service, unsigned index)

@@ -94,7 +94,7 @@ struct gw_service {
         void (*loop_end)(struct gw_loop *loop);
 };
 
-/* Number of an operation in its service's table; that of gw_op_none is behind the last. */
+/* Number of an operation in its service's table; one that is not in it, as gw_op_none, has that behind the last. */
 unsigned gw_op_index(const struct gw_service *service, const struct gw_op *op);
 /* And back. */
 const struct gw_op *gw_op_at(const struct gw_service *service, unsigned index);

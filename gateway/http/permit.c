@@ -15,7 +15,9 @@
  */
 bool gw_changes(const char *permission)
 {
-        return strncmp(permission, "s3:Get", 6) != 0 && strncmp(permission, "s3:List", 7) != 0;
+        const char *name = strchr(permission, ':');
+
+        return name == NULL || (strncmp(name, ":Get", 4) != 0 && strncmp(name, ":List", 5) != 0);
 }
 
 static bool is_switched_off(const struct gw_loop *loop, const char *permission)

@@ -15,6 +15,7 @@ struct gw_ask {
         const struct gw_request *req; /* conditions are about it; NULL: a batch on an RDMA session */
         const char *permission;       /* as IAM names it */
         struct s3_str bucket, key;    /* absent: of none */
+        struct s3_str resource;       /* its ARN, of what is in no bucket: a user, for example; absent: the bucket's or key's */
         struct s3_str version_id;     /* absent: the newest version */
         bool later;   /* of some key or bucket, each of which is asked for when its turn comes */
         bool implied; /* not what the request is for, as reading a copy's source: its query says nothing about it */

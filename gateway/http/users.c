@@ -97,17 +97,29 @@ const struct gw_credential *gw_signer_find(struct gw_loop *loop, const char *acc
 
 /* ---- signing keys ---------------------------------------------------------------------------- */
 
+static bool is_key_of(const struct gw_key_cached *k, const char *access_key, const char *scope_date,
+                      struct gw_key_scope scope)
+{
+        return strcmp(k->access_key, access_key) == 0 && strcmp(k->scope_date, scope_date) == 0 &&
+               strcmp(k->service, scope.service) == 0 && strcmp(k->region, scope.region) == 0;
+}
+
 void gw_signing_key(struct gw_loop *loop, const struct gw_credential *credential, const char *scope_date,
                     struct s3_signing_key *out)
 {
-        const char *region = loop->gw->region;
+        gw_scope_key(loop, credential, scope_date, (struct gw_key_scope){loop->gw->region, "s3"}, out);
+}
+
+void gw_scope_key(struct gw_loop *loop, const struct gw_credential *credential, const char *scope_date,
+                  struct gw_key_scope scope, struct s3_signing_key *out)
+{
         struct gw_key_cached *slot = &loop->keys[0];
         unsigned i;
 
         for (i = 0; i < GW_KEYS_CACHED; i++) {
                 struct gw_key_cached *k = &loop->keys[i];
 
-                if (strcmp(k->access_key, credential->access_key) == 0 && strcmp(k->scope_date, scope_date) == 0) {
+                if (is_key_of(k, credential->access_key, scope_date, scope)) {
                         k->used = ++loop->key_uses;
                         *out = k->key;
                         return;
@@ -119,6 +131,8 @@ void gw_signing_key(struct gw_loop *loop, const struct gw_credential *credential
         slot->used = ++loop->key_uses;
         snprintf(slot->access_key, sizeof(slot->access_key), "%s", credential->access_key);
         snprintf(slot->scope_date, sizeof(slot->scope_date), "%s", scope_date);
-        s3_signing_key_derive(s3_str_of(credential->secret_key), scope_date, region, "s3", &slot->key);
+        snprintf(slot->service, sizeof(slot->service), "%s", scope.service);
+        snprintf(slot->region, sizeof(slot->region), "%s", scope.region);
+        s3_signing_key_derive(s3_str_of(credential->secret_key), scope_date, scope.region, scope.service, &slot->key);
         *out = slot->key;
 }

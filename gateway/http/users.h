@@ -16,7 +16,14 @@ const struct gw_credential *gw_signer_find(struct gw_loop *loop, const char *acc
 /* Gives a counted reference back. NULL is allowed. */
 void gw_credentials_put(struct gw_credentials *c);
 
-/* The key of that day of a user's or session's secret. owner: loop */
+/* What a signing key is good for, beside its day. */
+struct gw_key_scope {
+        const char *region, *service;
+};
+/* The key of that day and scope of a user's or session's secret. owner: loop */
+void gw_scope_key(struct gw_loop *loop, const struct gw_credential *credential, const char *scope_date,
+                  struct gw_key_scope scope, struct s3_signing_key *out);
+/* That of S3, in the gateway's region. */
 void gw_signing_key(struct gw_loop *loop, const struct gw_credential *credential, const char *scope_date,
                     struct s3_signing_key *out);
 

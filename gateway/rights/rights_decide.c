@@ -37,9 +37,11 @@ static bool rights_name(struct rights_case *c)
         size_t size = sizeof(c->resource);
         int len;
 
-        if (ask->bucket.len + ask->key.len > size)
+        if (ask->bucket.len + ask->key.len > size || ask->resource.len >= size)
                 return false;
-        if (ask->bucket.len == 0)
+        if (ask->resource.len > 0)
+                len = snprintf(c->resource, size, "%.*s", (int)ask->resource.len, ask->resource.data);
+        else if (ask->bucket.len == 0)
                 len = snprintf(c->resource, size, "arn:aws:s3:::*");
         else
                 len = snprintf(c->resource, size, "arn:aws:s3:::%.*s%s%.*s", (int)ask->bucket.len, ask->bucket.data,
@@ -93,7 +95,7 @@ static bool rights_verdict(struct rights_case *c, char *why)
         c->policies.identity = c->who.policy;
         c->policies.identities = c->who.policies;
         c->policies.boundary = c->who.boundary;
-        c->policies.resource_account = S3_STR(GW_FIRST_ACCOUNT);
+        c->policies.resource_account = c->ask->resource.len > 0 ? c->who.principal.account : S3_STR(GW_FIRST_ACCOUNT);
         verdict = acc_decide(&c->policies, &request);
         if (!verdict.allowed)
                 rights_explain(c, &verdict, &request, why);
@@ -123,6 +125,8 @@ bool gw_rights_decide(const struct gw_ask *ask, bool root, char *why)
         rights_bucket(&c);
         if (c.unreadable)
                 return rights_unreadable(&c);
+        if (root && c.policies.resource == NULL)
+                return true; /* as the decision would have it: no policy is about root but a bucket's */
         return ask->later ? rights_later(&c) : rights_verdict(&c, why);
 }
 

@@ -14,6 +14,7 @@
 #include "gateway/s3/cors_answer.h"
 #include "gateway/s3/head.h"
 #include "gateway/http/permit.h"
+#include "gateway/iam/iam.h"
 #include "gateway/s3/refuse.h"
 #include "gateway/s3/request_rights.h"
 #include "gateway/s3/route.h"
@@ -202,6 +203,11 @@ static void accept_named(struct gw_request *req)
         enum s3_error routed, error;
         int rv;
 
+        if (gw_iam_is(req)) {
+                gw_request_head(req, GW_STAGE_AUTHENTICATE);
+                gw_iam_accept(req);
+                return;
+        }
         routed = route(req);
         gw_request_head(req, GW_STAGE_AUTHENTICATE);
         if (!gw_authenticate(req, &key, routed))

@@ -1,0 +1,175 @@
+/*
+ * call.h - one request of IAM or STS at work (private to the module). owner of everything here: the loop
+ * of the request.
+ */
+#ifndef GATEWAY_IAM_CALL_H
+#define GATEWAY_IAM_CALL_H
+
+#include "access.h"
+#include "gateway/http/http_request.h"
+#include "gateway/iam/params.h"
+#include "gateway/people/people.h"
+
+#define IAM_ARN_SIZE 700u
+#define IAM_SECRET_LEN 40u
+
+struct iam_call;
+
+/* A row of the table of actions. */
+struct iam_action {
+        const char *name;
+        unsigned kind;            /* of entity that it is about, and whose name is a parameter; 0: see run */
+        uint64_t needs, may;      /* parameters */
+        void (*run)(struct iam_call *call); /* answers, now or later; may be called again: see iam_replace() */
+};
+/* By name; NULL: there is no such action. sts: of STS, else of IAM. */
+const struct iam_action *iam_action_find(const char *name, bool sts);
+extern const struct iam_action iam_actions[];
+extern const unsigned iam_action_count;
+
+/* Writes what stands within the action's result. 0, or what iam_refuse() knows. */
+typedef int (*iam_show)(struct iam_call *call, struct s3_xml *xml);
+
+struct iam_call {
+        struct gw_request *req;
+        const struct iam_action *action;
+        bool sts;
+        char account[GW_ACCOUNT_ID_LEN + 1]; /* of whoever asks */
+        char caller[GW_ENTITY_NAME_MAX + 1]; /* the user who asks; "": root */
+        struct iam_form form;
+        struct iam_params in;
+        struct gw_entity_name who; /* what show() is about */
+        iam_show show;             /* once a change is made; NULL: the answer has no result */
+        uint64_t generation;       /* of what iam_find() found last */
+        unsigned attempts;
+        const char *element;       /* of a list; NULL: page() writes it */
+        void (*page)(struct iam_call *call, struct s3_xml *xml, const struct gw_listed *names, unsigned count);
+        void (*each)(struct iam_call *call, struct s3_xml *xml, const char *name);
+        char key[GW_ENTITY_NAME_MAX + 1];
+        char secret[IAM_SECRET_LEN + 1];
+};
+
+/* Of the action's kind: the entity's name in the form; of a user, whoever asks where there is none. */
+const char *iam_name(const struct iam_call *call, unsigned kind);
+struct gw_entity_name iam_who(const struct iam_call *call, unsigned kind, const char *name);
+
+/*
+ * Writes the ARN of what the action is about. path: that which the entity is to get; NULL: that which it has. False:
+ * it has none.
+ */
+#define IAM_RESOURCE_SIZE 2100u
+bool iam_resource(struct iam_call *call, const char *path, char out[IAM_RESOURCE_SIZE]);
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+void iam_answer(struct iam_call *call, iam_show show);
+/* A result of people.h as IAM's error. */
+void iam_refuse(struct iam_call *call, int rv);
+/* One of IAM's errors by its code. */
+void iam_fail(struct iam_call *call, const char *code, const char *message);
+/* Before there is a call. */
+void iam_fail_request(struct gw_request *req, bool sts, const char *code, const char *message);
+
+/* ---- finding and changing -------------------------------------------------------------------- */
+
+/* NULL: refused already. */
+const struct gw_entity *iam_find(struct iam_call *call, unsigned kind, const char *name);
+/* A managed policy of the account of whoever asks. */
+const struct gw_entity *iam_find_policy(struct iam_call *call, const char *arn);
+/* Whether it can be attached: a managed policy of that account, or one of AWS that is always there. False: refused already. */
+bool iam_find_attachable(struct iam_call *call, const char *arn);
+/*
+ * A copy that may be changed, with room for one more in each set, and for IAM_TAGS_MAX more tags. It lives with
+ * the request, but its strings are those of the entity.
+ */
+struct gw_entity *iam_edit(struct iam_call *call, const struct gw_entity *entity);
+struct gw_pair *iam_pair_find(const struct gw_pairs *set, const char *name);
+/* Adds, or takes the place of what there is. */
+void iam_pair_put(struct gw_pairs *set, const char *name, const char *text, int64_t ms);
+void iam_pair_drop(struct gw_pairs *set, struct gw_pair *pair);
+
+/* Each answers when it is done, with show (may be NULL). */
+void iam_create(struct iam_call *call, const struct gw_entity *entity, iam_show show);
+/* If it was changed since it was found, the action runs again. */
+void iam_replace(struct iam_call *call, const struct gw_entity *entity, iam_show show);
+void iam_delete(struct iam_call *call, const struct gw_entity_name *who);
+
+/* ---- lists ----------------------------------------------------------------------------------- */
+
+/* Lists by the directory, from the form's marker: <ELEMENT>, what each() writes of each name, </ELEMENT>, and the page. */
+void iam_list(struct iam_call *call, struct gw_people_query *query, const char *element,
+              void (*each)(struct iam_call *call, struct s3_xml *xml, const char *name));
+unsigned iam_max_items(const struct iam_call *call);
+void iam_show_page(struct s3_xml *xml, bool more, const char *last);
+/* A page of a set of one entity. each() may leave one out. */
+void iam_show_set(struct iam_call *call, struct s3_xml *xml, const struct gw_pairs *set, const char *element,
+                  void (*each)(struct iam_call *call, struct s3_xml *xml, const struct gw_pair *pair));
+
+/* ---- policies -------------------------------------------------------------------------------- */
+
+/* False: refused already. */
+bool iam_check_document(struct iam_call *call, const char *text, enum acc_kind kind, size_t most);
+/* An id of AWS's form: prefix and random letters, of this length in all. */
+bool iam_make_id(const char *prefix, unsigned len, char *out);
+
+/* ---- entities as IAM shows them (show.c) ------------------------------------------------------- */
+
+void iam_show_user(struct s3_xml *xml, const struct gw_entity *user, const char *element);
+void iam_show_group(struct s3_xml *xml, const struct gw_entity *group, const char *element);
+void iam_show_role(struct s3_xml *xml, const struct gw_entity *role, const char *element);
+void iam_show_policy(struct s3_xml *xml, const struct gw_entity *policy, const char *element);
+void iam_show_version(struct s3_xml *xml, const struct gw_entity *policy, const struct gw_pair *version,
+                      const char *element, bool with_document);
+void iam_show_tags(struct s3_xml *xml, const struct gw_pairs *tags);
+/* Percent-encoded, as IAM gives policies back. */
+void iam_show_document(struct s3_xml *xml, const char *element, const char *text);
+void iam_show_date(struct s3_xml *xml, const char *element, int64_t ms);
+/* What iam_create() and iam_find() have found, by its kind: <User>, <Group>, <Role>, <Policy>. */
+int iam_show_who(struct iam_call *call, struct s3_xml *xml);
+
+/* ---- actions --------------------------------------------------------------------------------- */
+
+void iam_run_create_user(struct iam_call *call);
+void iam_run_get(struct iam_call *call); /* of a user, role, policy */
+void iam_run_list(struct iam_call *call); /* of users, groups, roles, policies */
+void iam_run_update_user(struct iam_call *call);
+void iam_run_delete(struct iam_call *call); /* of a user, group, role, policy */
+void iam_run_create_key(struct iam_call *call);
+void iam_run_list_keys(struct iam_call *call);
+void iam_run_update_key(struct iam_call *call);
+void iam_run_delete_key(struct iam_call *call);
+void iam_run_key_used(struct iam_call *call);
+void iam_run_create_group(struct iam_call *call);
+void iam_run_get_group(struct iam_call *call);
+void iam_run_join(struct iam_call *call);
+void iam_run_leave(struct iam_call *call);
+void iam_run_groups_of(struct iam_call *call);
+void iam_run_create_policy(struct iam_call *call);
+void iam_run_get_version(struct iam_call *call);
+void iam_run_create_version(struct iam_call *call);
+void iam_run_default_version(struct iam_call *call);
+void iam_run_delete_version(struct iam_call *call);
+void iam_run_list_versions(struct iam_call *call);
+void iam_run_entities_of(struct iam_call *call);
+void iam_run_attach(struct iam_call *call);
+void iam_run_detach(struct iam_call *call);
+void iam_run_list_attached(struct iam_call *call);
+void iam_run_put_inline(struct iam_call *call);
+void iam_run_get_inline(struct iam_call *call);
+void iam_run_delete_inline(struct iam_call *call);
+void iam_run_list_inline(struct iam_call *call);
+void iam_run_create_role(struct iam_call *call);
+void iam_run_update_role(struct iam_call *call);
+void iam_run_update_trust(struct iam_call *call);
+void iam_run_tag(struct iam_call *call);
+void iam_run_untag(struct iam_call *call);
+void iam_run_list_tags(struct iam_call *call);
+void iam_run_put_boundary(struct iam_call *call);
+void iam_run_drop_boundary(struct iam_call *call);
+void iam_run_identity(struct iam_call *call);
+
+/* Whether a secret may be sent there: TLS, or the same machine. Pure. */
+struct sockaddr;
+bool iam_may_tell_secret(bool tls, const struct sockaddr *peer);
+
+#endif

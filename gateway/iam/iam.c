@@ -1,0 +1,285 @@
+/*
+ * iam.c - takes requests of IAM and STS: checks the signature once the body is in, then finds the action
+ * and asks whether it is permitted. On the request's loop.
+ */
+#include "gateway/iam/iam.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "gateway/http/permit.h"
+#include "gateway/http/users.h"
+#include "gateway/iam/call.h"
+
+#define IAM_VERSION "2010-05-08"
+#define STS_VERSION "2011-06-15"
+#define IAM_REGION  "us-east-1" /* what tools sign for with IAM, wherever they are */
+
+static void iam_run_form(struct gw_request *req);
+
+const struct gw_op gw_iam_op = {
+        .name = "IAM",
+        .method = "POST",
+        .scope = GW_SERVICE,
+        .body = GW_BODY_KEPT,
+        .no_bucket = true,
+        .permission = "iam:*",
+        .run = iam_run_form,
+};
+
+bool gw_iam_is(const struct gw_request *req)
+{
+        struct s3_str type = gw_header(req, "Content-Type");
+        const char *parameters = type.len > 0 ? memchr(type.data, ';', type.len) : NULL;
+
+        if (parameters != NULL)
+                type = s3_str_trim((struct s3_str){type.data, (size_t)(parameters - type.data)});
+
+        return s3_str_eq(req->method, S3_STR("POST")) && s3_str_eq(req->cut.path, S3_STR("/")) && req->bucket.len == 0 &&
+               s3_str_eq_nocase(type, S3_STR("application/x-www-form-urlencoded"));
+}
+
+/* ---- the signature --------------------------------------------------------------------------- */
+
+static struct s3_request iam_signed(const struct gw_request *req)
+{
+        return (struct s3_request){
+                .method = req->method,
+                .path = req->cut.path,
+                .query = req->cut.query,
+                .headers = req->headers,
+                .header_count = req->header_count,
+        };
+}
+
+static void refuse_signature(struct gw_request *req, bool sts, enum s3_auth_reason reason)
+{
+        const char *message = s3_auth_message(reason);
+
+        switch (reason) {
+        case S3_AUTH_MISMATCH:
+                iam_fail_request(req, sts, "SignatureDoesNotMatch",
+                                 "The request signature we calculated does not match the signature you provided. Check "
+                                 "your AWS Secret Access Key and signing method. Consult the service documentation for "
+                                 "details.");
+                break;
+        case S3_AUTH_SKEWED:
+                iam_fail_request(req, sts, "SignatureDoesNotMatch",
+                                 "Signature expired or not yet current: the clocks differ too much.");
+                break;
+        case S3_AUTH_TOKEN:
+                iam_fail_request(req, sts, "InvalidClientTokenId",
+                                 "The security token included in the request is invalid.");
+                break;
+        case S3_AUTH_WRONG_REGION:
+        case S3_AUTH_WRONG_SERVICE:
+                iam_fail_request(req, sts, "SignatureDoesNotMatch", "Credential should be scoped to a valid region and "
+                                                                    "to service iam or sts.");
+                break;
+        default:
+                iam_fail_request(req, sts, "IncompleteSignature", message);
+        }
+}
+
+/* What can be said before the body is there. */
+static enum s3_auth_reason check_head(struct gw_request *req, struct s3_auth *auth)
+{
+        struct s3_request request = iam_signed(req);
+        enum s3_auth_reason reason = s3_auth_parse_form(&request, auth);
+        const char *region = strcmp(auth->region, IAM_REGION) == 0 ? IAM_REGION : req->loop->gw->region;
+
+        if (reason != S3_AUTH_OK)
+                return reason;
+        if (auth->kind != S3_AUTH_HEADER || auth->payload != S3_PAYLOAD_SHA256)
+                return auth->kind == S3_AUTH_ANONYMOUS ? S3_AUTH_OK : S3_AUTH_UNSUPPORTED_VERSION;
+        return s3_auth_check(&request, auth, region, lp_wall_ms());
+}
+
+void gw_iam_accept(struct gw_request *req)
+{
+        struct s3_auth *auth = &req->loop->auth;
+        const struct s3_signing_key no_key = {.bytes = {0}};
+        const char *message = NULL;
+        enum s3_auth_reason reason;
+        enum s3_error error;
+        bool sts;
+
+        req->op = &gw_iam_op;
+        reason = check_head(req, auth);
+        sts = strcmp(auth->service, "sts") == 0;
+        if (reason != S3_AUTH_OK) {
+                refuse_signature(req, sts, reason);
+                return;
+        }
+        if (auth->kind == S3_AUTH_ANONYMOUS) {
+                iam_fail_request(req, sts, "MissingAuthenticationToken", "Request is missing Authentication Token");
+                return;
+        }
+        if (req->content_length != S3_LENGTH_UNKNOWN && req->content_length > IAM_FORM_MAX) {
+                iam_fail_request(req, sts, "RequestEntityTooLarge", "The form is longer than 65536 bytes.");
+                return;
+        }
+        auth->payload = S3_PAYLOAD_UNSIGNED; /* the hash is compared below, with the signature */
+        error = gw_body_new(req, auth, &no_key, &message);
+        if (error != S3_OK)
+                gw_reply_error(req, error, message);
+}
+
+/* The body is in: was it sent by whom it says? False: refused. */
+static bool is_authentic(struct gw_request *req, struct s3_auth *auth)
+{
+        struct s3_request request = iam_signed(req);
+        enum s3_auth_reason reason = check_head(req, auth);
+        struct gw_credential room = {.access_key = ""};
+        const struct gw_credential *credential;
+        const struct gw_body *body = req->body;
+        uint8_t digest[ERA_DIGEST_MAX];
+        struct s3_signing_key key;
+        bool sts = strcmp(auth->service, "sts") == 0;
+
+        era_digest_of(ERA_SHA256, body->kept != NULL ? body->kept : "", body->received, digest);
+        if (reason == S3_AUTH_OK && s3_request_header(&request, "x-amz-content-sha256").data != NULL &&
+            memcmp(auth->payload_sha256, digest, S3_SHA256_LEN) != 0)
+                reason = S3_AUTH_MISMATCH;
+        memcpy(auth->payload_sha256, digest, S3_SHA256_LEN);
+        if (reason != S3_AUTH_OK) {
+                refuse_signature(req, sts, reason);
+                return false;
+        }
+        credential = gw_signer_find(req->loop, auth->access_key, &room);
+        if (credential == NULL) {
+                refuse_signature(req, sts, S3_AUTH_TOKEN);
+                return false;
+        }
+        gw_scope_key(req->loop, credential, auth->scope_date, (struct gw_key_scope){auth->region, auth->service}, &key);
+        reason = s3_auth_verify(&request, auth, &key, auth->region, lp_wall_ms());
+        explicit_bzero(&room, sizeof(room));
+        explicit_bzero(&key, sizeof(key));
+        if (reason != S3_AUTH_OK)
+                refuse_signature(req, sts, reason);
+        return reason == S3_AUTH_OK;
+}
+
+/* ---- the action ------------------------------------------------------------------------------ */
+
+/* Whose key it is. False: nobody's any more. */
+static bool take_caller(struct iam_call *call)
+{
+        const struct gw_entity *key;
+
+        if (gw_credentials_find(call->req->loop, call->req->access_key) != NULL) {
+                strcpy(call->account, GW_FIRST_ACCOUNT);
+                return true;
+        }
+        if (gw_people_find_key(call->req->loop, call->req->access_key, &key) != 0)
+                return false;
+        snprintf(call->account, sizeof(call->account), "%s", key->owner);
+        snprintf(call->caller, sizeof(call->caller), "%s", key->who.of);
+        return true;
+}
+
+/* path: that which an entity is to get; NULL: of what it is now. False: refused. */
+static bool is_allowed_at(struct iam_call *call, const char *permission, const char *path)
+{
+        struct gw_request *req = call->req;
+        struct gw_ask ask = {.loop = req->loop, .access_key = req->access_key, .req = req, .permission = permission};
+        char why[GW_WHY_MAX], resource[IAM_RESOURCE_SIZE];
+
+        if (!iam_resource(call, path, resource)) {
+                iam_fail(call, "ValidationError", "No entity can have this name.");
+                return false;
+        }
+        ask.resource = s3_str_of(resource);
+        if (gw_permit(&ask, why))
+                return true;
+        iam_fail(call, "AccessDenied",
+                 why[0] != '\0' ? gw_copy(req, s3_str_of(why))
+                                : gw_printf(req, "User: arn:aws:iam::%s:%s%s is not authorized to perform: %s",
+                                            call->account, *call->caller != '\0' ? "user/" : "root", call->caller,
+                                            permission));
+        return false;
+}
+
+/* GetCallerIdentity needs no right, as AWS says. */
+static bool is_allowed(struct iam_call *call)
+{
+        struct gw_request *req = call->req;
+        const char *permission;
+
+        if (call->sts)
+                return true;
+        permission = gw_printf(req, "iam:%s", call->action->name);
+        if (permission == NULL) {
+                iam_refuse(call, -ENOMEM);
+                return false;
+        }
+        if (gw_changes(permission)) { /* counted before the gate is asked: gw_changing() */
+                req->changing = true;
+                atomic_fetch_add(&req->loop->stats.changes_active, 1);
+        }
+        return is_allowed_at(call, permission, NULL) &&
+               (call->in.value[IAM_P_NEW_PATH] == NULL ||
+                is_allowed_at(call, permission, call->in.value[IAM_P_NEW_PATH]));
+}
+
+/* The form says a known action of this version, with parameters as they must be. */
+static bool iam_take_action(struct iam_call *call, char *body, size_t len)
+{
+        const char *name, *version, *expected = call->sts ? STS_VERSION : IAM_VERSION;
+        char message[256];
+        int rv = iam_form_parse(body, len, &call->form);
+
+        if (rv == 0)
+                rv = iam_form_check_names(&call->form);
+        if (rv != 0) {
+                iam_fail(call, "MalformedQueryString", "The body is not a form, or names a parameter twice.");
+                return false;
+        }
+        name = iam_form_value(&call->form, "Action");
+        version = iam_form_value(&call->form, "Version");
+        if (name == NULL) {
+                iam_fail(call, "MissingAction", "The request must have the parameter Action.");
+                return false;
+        }
+        call->action = version != NULL && strcmp(version, expected) == 0 ? iam_action_find(name, call->sts) : NULL;
+        if (call->action == NULL) {
+                iam_fail(call, "InvalidAction",
+                         gw_printf(call->req, "Could not find operation %.64s for version %.16s", name,
+                                   version != NULL ? version : "NO_VERSION_SPECIFIED"));
+                return false;
+        }
+        rv = iam_params_take(&call->form, call->action->needs, call->action->may, &call->in, message, sizeof(message));
+        if (rv != 0)
+                iam_fail(call, "ValidationError", message);
+        return rv == 0 && is_allowed(call);
+}
+
+/* All is in. */
+static void iam_run_form(struct gw_request *req)
+{
+        struct s3_auth *auth = &req->loop->auth;
+        struct iam_call *call;
+        size_t len;
+        char *body;
+
+        if (!is_authentic(req, auth))
+                return;
+        gw_guest_leave(req->conn);
+        req->access_key = gw_copy(req, s3_str_of(auth->access_key));
+        len = req->body->received;
+        body = gw_alloc(req, len + 1);
+        call = gw_alloc(req, sizeof(*call));
+        if (req->access_key == NULL || body == NULL || call == NULL) {
+                gw_reply_no_memory(req);
+                return;
+        }
+        if (len > 0)
+                memcpy(body, req->body->kept, len);
+        call->req = req;
+        call->sts = strcmp(auth->service, "sts") == 0;
+        if (!take_caller(call))
+                iam_fail(call, "InvalidClientTokenId", "The security token included in the request is invalid.");
+        else if (iam_take_action(call, body, len))
+                call->action->run(call);
+}

@@ -1,0 +1,67 @@
+/*
+ * iam_resource.c - which resource an action is about, as policies name it. On the request's loop.
+ *
+ * An entity that is not there yet, or any more, has the ARN that it would have: what a policy says
+ * about a name holds before there is anybody of that name.
+ */
+#include "gateway/iam/call.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Of two names in a form the group's counts: who is in it is the group's affair. */
+static unsigned resource_kind(const struct iam_call *call)
+{
+        const uint64_t both = IAM_BIT(USER) | IAM_BIT(GROUP);
+
+        return (call->action->needs & both) == both ? GW_GROUP : call->action->kind;
+}
+
+/* NULL: it is about all entities of the kind. */
+static const char *resource_name(struct iam_call *call, unsigned kind)
+{
+        const uint64_t named = kind == GW_USER    ? IAM_BIT(USER) | IAM_BIT(KEY)
+                               : kind == GW_GROUP ? IAM_BIT(GROUP)
+                               : kind == GW_ROLE  ? IAM_BIT(ROLE)
+                                                  : IAM_BIT(POLICY);
+        const struct gw_entity *key;
+
+        if (((call->action->needs | call->action->may) & named) == 0)
+                return NULL;
+        if (kind == GW_USER && call->in.value[IAM_P_USER] == NULL && call->in.value[IAM_P_KEY] != NULL &&
+            gw_people_find_key(call->req->loop, call->in.value[IAM_P_KEY], &key) == 0 &&
+            strcmp(key->owner, call->account) == 0)
+                return key->who.of;
+        return iam_name(call, kind);
+}
+
+static const char *resource_word(unsigned kind)
+{
+        return kind == GW_USER ? "user" : kind == GW_GROUP ? "group" : kind == GW_ROLE ? "role" : "policy";
+}
+
+bool iam_resource(struct iam_call *call, const char *path, char out[IAM_RESOURCE_SIZE])
+{
+        unsigned kind = resource_kind(call);
+        const struct gw_entity *found = NULL;
+        struct gw_entity entity = {.path = path};
+        const char *name;
+
+        if (kind == GW_POLICY && call->in.value[IAM_P_ARN] != NULL)
+                return snprintf(out, IAM_RESOURCE_SIZE, "%s", call->in.value[IAM_P_ARN]) < (int)IAM_RESOURCE_SIZE;
+        name = resource_name(call, kind);
+        if (name == NULL) {
+                snprintf(out, IAM_RESOURCE_SIZE, "arn:aws:iam::%s:%s/", call->account, resource_word(kind));
+                return true;
+        }
+        if (*name == '\0') {
+                snprintf(out, IAM_RESOURCE_SIZE, "arn:aws:iam::%s:root", call->account);
+                return true;
+        }
+        entity.who = iam_who(call, kind, name);
+        if (path == NULL && gw_people_find(call->req->loop, &entity.who, &found, NULL) != 0) {
+                found = NULL;
+                entity.path = call->in.value[IAM_P_PATH] != NULL ? call->in.value[IAM_P_PATH] : "/";
+        }
+        return gw_entity_arn(found != NULL ? found : &entity, out, IAM_RESOURCE_SIZE);
+}

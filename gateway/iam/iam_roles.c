@@ -1,0 +1,78 @@
+/*
+ * iam_roles.c - IAM's actions about roles. On the request's loop.
+ */
+#include "gateway/iam/call.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ROLE_ID_LEN 21u
+#define TRUST_BYTES 8192u /* of a text that is kept, white space included */
+
+static int64_t session_seconds(const struct iam_call *call)
+{
+        const char *text = call->in.value[IAM_P_SESSION];
+
+        return text != NULL ? strtol(text, NULL, 10) : 0;
+}
+
+void iam_run_create_role(struct iam_call *call)
+{
+        const char *path = call->in.value[IAM_P_PATH], *boundary = call->in.value[IAM_P_BOUNDARY];
+        char id[ROLE_ID_LEN + 1];
+        struct gw_entity role = {
+                .path = path != NULL ? path : "/",
+                .id = id,
+                .description = call->in.value[IAM_P_DESCRIPTION],
+                .boundary = boundary,
+                .trust = call->in.value[IAM_P_TRUST],
+                .created_ms = lp_wall_ms(),
+                .session_seconds = session_seconds(call),
+        };
+
+        if (!iam_check_document(call, role.trust, ACC_TRUST, TRUST_BYTES) ||
+            (boundary != NULL && !iam_find_attachable(call, boundary)))
+                return;
+        call->who = role.who = iam_who(call, GW_ROLE, call->in.value[IAM_P_ROLE]);
+        role.sets[GW_SET_TAGS] = (struct gw_pairs){call->in.tag_count, call->in.tags};
+        if (!iam_make_id("AROA", ROLE_ID_LEN, id))
+                iam_refuse(call, -ENOMEM);
+        else
+                iam_create(call, &role, iam_show_who);
+}
+
+static int show_nothing(struct iam_call *call, struct s3_xml *xml)
+{
+        return 0;
+}
+
+void iam_run_update_role(struct iam_call *call)
+{
+        const struct gw_entity *role = iam_find(call, GW_ROLE, call->in.value[IAM_P_ROLE]);
+        struct gw_entity *edited = role != NULL ? iam_edit(call, role) : NULL;
+
+        if (edited == NULL)
+                return;
+        if (call->in.value[IAM_P_DESCRIPTION] != NULL)
+                edited->description = call->in.value[IAM_P_DESCRIPTION];
+        if (call->in.value[IAM_P_SESSION] != NULL)
+                edited->session_seconds = session_seconds(call);
+        iam_replace(call, edited, show_nothing);
+}
+
+void iam_run_update_trust(struct iam_call *call)
+{
+        const char *document = call->in.value[IAM_P_DOCUMENT];
+        const struct gw_entity *role;
+        struct gw_entity *edited;
+
+        if (!iam_check_document(call, document, ACC_TRUST, TRUST_BYTES))
+                return;
+        role = iam_find(call, GW_ROLE, call->in.value[IAM_P_ROLE]);
+        edited = role != NULL ? iam_edit(call, role) : NULL;
+        if (edited == NULL)
+                return;
+        edited->trust = document;
+        iam_replace(call, edited, NULL);
+}

@@ -1,0 +1,252 @@
+/*
+ * params.c - checks parameters against the table of params.h. Called for each request, after its
+ * signature has been checked.
+ */
+#include "gateway/iam/params.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_"
+
+enum iam_pattern { NAME, ANY, PATH, PREFIX, TEXT, WORD, STATUS, VERSION, BOOL, SESSION, SCOPE, FILTER, USAGE, ITEMS };
+
+static const struct {
+        const char *name;
+        size_t least, most; /* characters */
+        enum iam_pattern pattern;
+} params[IAM_PARAM_COUNT] = {
+#define IAM_PARAM_ROW(id, name, least, most, pattern) {name, least, most, pattern},
+        IAM_PARAMS(IAM_PARAM_ROW)
+#undef IAM_PARAM_ROW
+};
+
+/* Of patterns that are a choice: the words, each with a blank on both sides. */
+static const char *const choices[] = {
+        [STATUS] = " Active Inactive ",
+        [BOOL] = " true false ",
+        [SCOPE] = " All AWS Local ",
+        [FILTER] = " User Role Group LocalManagedPolicy AWSManagedPolicy ",
+        [USAGE] = " PermissionsPolicy PermissionsBoundary ",
+        [ITEMS] = NULL,
+};
+
+static size_t param_chars(const char *text)
+{
+        size_t count = 0;
+
+        for (; *text != '\0'; text++)
+                count += ((unsigned char)*text & 0xc0) != 0x80;
+        return count;
+}
+
+static bool is_all(const char *text, char first, char last)
+{
+        for (; *text != '\0'; text++)
+                if (*text < first || *text > last)
+                        return false;
+        return true;
+}
+
+static bool is_number(const char *text, uint64_t least, uint64_t most)
+{
+        uint64_t value;
+
+        return s3_parse_uint(s3_str_of(text), most, &value) == 0 && value >= least;
+}
+
+static bool is_choice(const char *text, const char *words)
+{
+        char word[32];
+        int n = snprintf(word, sizeof(word), " %s ", text);
+
+        return strchr(text, ' ') == NULL && (size_t)n < sizeof(word) && strstr(words, word) != NULL;
+}
+
+/* IAM's text: tab, line ends, and what is printable. XML could not carry other control characters. */
+static bool is_plain_text(const char *text)
+{
+        for (; *text != '\0'; text++)
+                if (((unsigned char)*text < ' ' && strchr("\t\n\r", *text) == NULL) || *text == 0x7f)
+                        return false;
+        return true;
+}
+
+static bool param_fits(enum iam_pattern pattern, const char *text)
+{
+        size_t len = strlen(text);
+
+        switch (pattern) {
+        case NAME:
+                return strspn(text, LETTERS "+=,.@-") == len;
+        case WORD:
+                return strspn(text, LETTERS) == len;
+        case ANY:
+                return is_all(text, '!', '~');
+        case PATH:
+                return text[0] == '/' && text[len - 1] == '/' && is_all(text, '!', '~');
+        case PREFIX:
+                return text[0] == '/' && is_all(text, '!', '~');
+        case TEXT:
+                return is_plain_text(text);
+        case VERSION:
+                return text[0] == 'v' && text[1] != '0' && strspn(text + 1, "0123456789") == len - 1;
+        case SESSION:
+                return is_number(text, 3600, 43200);
+        case ITEMS:
+                return is_number(text, 1, 1000);
+        default:
+                return is_choice(text, choices[pattern]);
+        }
+}
+
+static int param_check(unsigned i, const char *value, char *message, size_t size)
+{
+        size_t chars = param_chars(value);
+        const char *name = params[i].name;
+
+        if (chars > params[i].most)
+                snprintf(message, size,
+                         "1 validation error detected: Value at '%s' failed to satisfy constraint: Member must have "
+                         "length less than or equal to %zu",
+                         name, params[i].most);
+        else if (chars < params[i].least)
+                snprintf(message, size,
+                         "1 validation error detected: Value at '%s' failed to satisfy constraint: Member must have "
+                         "length greater than or equal to %zu",
+                         name, params[i].least);
+        else if (!param_fits(params[i].pattern, value))
+                snprintf(message, size, "The specified value for %s is invalid.", name);
+        else
+                return 0;
+        return -EINVAL;
+}
+
+/* ---- tags ------------------------------------------------------------------------------------ */
+
+/* "N" or "N.rest" of "PREFIX.member.N...": N from 1, or 0 if it is none. */
+static unsigned member_number(const char *name, const char *prefix, const char **rest)
+{
+        size_t len = strlen(prefix);
+        char *end;
+        unsigned long n;
+
+        if (strncmp(name, prefix, len) != 0 || strncmp(name + len, ".member.", 8) != 0)
+                return 0;
+        name += len + 8;
+        if (*name < '1' || *name > '9')
+                return 0;
+        n = strtoul(name, &end, 10);
+        *rest = end;
+        return n <= IAM_TAGS_MAX ? (unsigned)n : IAM_TAGS_MAX + 1;
+}
+
+static bool take_tag(struct iam_params *out, const struct iam_pair *pair, uint64_t known)
+{
+        const char *rest = "";
+        unsigned n = (known & IAM_TAGS) != 0 ? member_number(pair->name, "Tags", &rest) : 0;
+        unsigned k = (known & IAM_TAG_KEYS) != 0 ? member_number(pair->name, "TagKeys", &rest) : 0;
+
+        if (n > IAM_TAGS_MAX || k > IAM_TAGS_MAX)
+                return false;
+        if (k > 0 && *rest == '\0') {
+                out->tag_keys[k - 1] = pair->value;
+                out->tag_key_count += 1;
+                return true;
+        }
+        if (n == 0)
+                return false;
+        if (strcmp(rest, ".Key") == 0) {
+                out->tags[n - 1].name = pair->value;
+                out->tag_count += 1;
+                return true;
+        }
+        if (strcmp(rest, ".Value") != 0)
+                return false;
+        out->tags[n - 1].text = pair->value;
+        return true;
+}
+
+static int refuse_tags(const char *why, char *message, size_t size)
+{
+        snprintf(message, size, "%s", why);
+        return -EINVAL;
+}
+
+/* Each key is there, differs from the others without regard to case, and has AWS's length. */
+static int check_tags(const struct iam_params *out, char *message, size_t size)
+{
+        for (unsigned i = 0; i < out->tag_key_count; i++)
+                if (out->tag_keys[i] == NULL || param_chars(out->tag_keys[i]) < 1 || param_chars(out->tag_keys[i]) > 128)
+                        return refuse_tags("The specified value for TagKeys is invalid.", message, size);
+        for (unsigned i = 0; i < IAM_TAGS_MAX; i++) {
+                const struct gw_pair *tag = &out->tags[i];
+
+                if (i >= out->tag_count && (tag->name != NULL || tag->text != NULL))
+                        return refuse_tags("Members of Tags must be numbered from 1.", message, size);
+                if (i >= out->tag_count)
+                        continue;
+                if (tag->name == NULL || tag->text == NULL)
+                        return refuse_tags("Each of Tags must have a Key and a Value.", message, size);
+                if (param_chars(tag->name) < 1 || param_chars(tag->name) > 128 || param_chars(tag->text) > 256 ||
+                    !is_plain_text(tag->name) || !is_plain_text(tag->text) || strncasecmp(tag->name, "aws:", 4) == 0)
+                        return refuse_tags("The specified value for Tags is invalid.", message, size);
+                for (unsigned j = 0; j < i; j++)
+                        if (strcasecmp(out->tags[j].name, tag->name) == 0)
+                                return refuse_tags("Duplicate tag keys found. Please note that Tag keys are case "
+                                                   "insensitive.",
+                                                   message, size);
+        }
+        return 0;
+}
+
+/* ---- all of them ----------------------------------------------------------------------------- */
+
+static bool is_of_every_call(const char *name)
+{
+        return strcmp(name, "Action") == 0 || strcmp(name, "Version") == 0;
+}
+
+static int params_take_one(const struct iam_pair *pair, uint64_t known, struct iam_params *out, char *message,
+                           size_t size)
+{
+        unsigned i;
+
+        for (i = 0; i < IAM_PARAM_COUNT; i++)
+                if ((known >> i & 1) != 0 && strcmp(params[i].name, pair->name) == 0) {
+                        out->value[i] = pair->value;
+                        return param_check(i, pair->value, message, size);
+                }
+        if (is_of_every_call(pair->name) || take_tag(out, pair, known))
+                return 0;
+        snprintf(message, size, "The parameter %.64s is not supported for this action.", pair->name);
+        return -EINVAL;
+}
+
+int iam_params_take(const struct iam_form *form, uint64_t needs, uint64_t may, struct iam_params *out, char *message,
+                    size_t size)
+{
+        int rv = 0;
+        unsigned i;
+
+        memset(out, 0, sizeof(*out));
+        for (i = 0; rv == 0 && i < form->count; i++)
+                rv = params_take_one(&form->pair[i], needs | may, out, message, size);
+        for (i = 0; rv == 0 && i < IAM_PARAM_COUNT; i++)
+                if ((needs >> i & 1) != 0 && out->value[i] == NULL) {
+                        snprintf(message, size,
+                                 "1 validation error detected: Value null at '%s' failed to satisfy constraint: "
+                                 "Member must not be null",
+                                 params[i].name);
+                        rv = -EINVAL;
+                }
+        if (rv == 0 && (((needs & IAM_TAGS) != 0 && out->tag_count == 0) ||
+                        ((needs & IAM_TAG_KEYS) != 0 && out->tag_key_count == 0)))
+                rv = refuse_tags("1 validation error detected: Value null at 'tags' failed to satisfy constraint: "
+                                 "Member must not be null",
+                                 message, size);
+        return rv == 0 ? check_tags(out, message, size) : rv;
+}

@@ -1,0 +1,64 @@
+/*
+ * params.h - parameters of IAM's actions, with AWS's limits. Pure; any thread.
+ */
+#ifndef GATEWAY_IAM_PARAMS_H
+#define GATEWAY_IAM_PARAMS_H
+
+#include <stdint.h>
+
+#include "gateway/iam/form.h"
+#include "gateway/people/entity.h"
+
+/* Parameters: name, least and greatest length, which characters (enum iam_pattern). */
+#define IAM_PARAMS(X)                                                                                                  \
+        X(USER, "UserName", 1, 128, NAME)                                                                              \
+        X(NEW_USER, "NewUserName", 1, 64, NAME)                                                                        \
+        X(GROUP, "GroupName", 1, 128, NAME)                                                                            \
+        X(ROLE, "RoleName", 1, 64, NAME)                                                                               \
+        X(POLICY, "PolicyName", 1, 128, NAME)                                                                          \
+        X(ARN, "PolicyArn", 20, 2048, ANY)                                                                             \
+        X(BOUNDARY, "PermissionsBoundary", 20, 2048, ANY)                                                              \
+        X(PATH, "Path", 1, 512, PATH)                                                                                  \
+        X(NEW_PATH, "NewPath", 1, 512, PATH)                                                                           \
+        X(PREFIX, "PathPrefix", 1, 512, PREFIX)                                                                        \
+        X(DOCUMENT, "PolicyDocument", 1, 131072, TEXT)                                                                 \
+        X(TRUST, "AssumeRolePolicyDocument", 1, 131072, TEXT)                                                          \
+        X(DESCRIPTION, "Description", 0, 1000, TEXT)                                                                   \
+        X(KEY, "AccessKeyId", 16, 128, WORD)                                                                           \
+        X(STATUS, "Status", 1, 8, STATUS)                                                                              \
+        X(VERSION, "VersionId", 2, 16, VERSION)                                                                        \
+        X(AS_DEFAULT, "SetAsDefault", 4, 5, BOOL)                                                                      \
+        X(SESSION, "MaxSessionDuration", 1, 5, SESSION)                                                                \
+        X(SCOPE, "Scope", 1, 5, SCOPE)                                                                                 \
+        X(FILTER, "EntityFilter", 1, 18, FILTER)                                                                       \
+        X(USAGE, "PolicyUsageFilter", 1, 19, USAGE)                                                                    \
+        X(MARKER, "Marker", 1, 2048, ANY)                                                                              \
+        X(MAX_ITEMS, "MaxItems", 1, 4, ITEMS)
+
+enum iam_param {
+#define IAM_PARAM_ENUM(id, name, least, most, pattern) IAM_P_##id,
+        IAM_PARAMS(IAM_PARAM_ENUM)
+#undef IAM_PARAM_ENUM
+                IAM_PARAM_COUNT
+};
+#define IAM_BIT(id) (UINT64_C(1) << IAM_P_##id)
+/* Tags.member.N.Key and .Value; TagKeys.member.N */
+#define IAM_TAGS     (UINT64_C(1) << IAM_PARAM_COUNT)
+#define IAM_TAG_KEYS (UINT64_C(2) << IAM_PARAM_COUNT)
+#define IAM_TAGS_MAX 50u
+
+struct iam_params {
+        const char *value[IAM_PARAM_COUNT]; /* NULL: not given */
+        struct gw_pair tags[IAM_TAGS_MAX];
+        const char *tag_keys[IAM_TAGS_MAX];
+        unsigned tag_count, tag_key_count;
+};
+
+/*
+ * Takes what an action has from a form: parameters in `needs` must be there, those in `may` can be. What the action
+ * does not know is refused, since it would be ignored otherwise. 0; or -EINVAL with why in message.
+ */
+int iam_params_take(const struct iam_form *form, uint64_t needs, uint64_t may, struct iam_params *out, char *message,
+                    size_t size);
+
+#endif
