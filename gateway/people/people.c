@@ -30,6 +30,7 @@ static void *entity_make(struct eng_str bytes, void *arg)
 
 const struct gw_entity *gw_entity_form(struct eng_text *text)
 {
+        errno = ENOMEM; /* of what eng_text_form() itself needs */
         return eng_text_form(text, entity_make, NULL, free);
 }
 
@@ -44,7 +45,7 @@ int gw_people_find(struct gw_loop *loop, const struct gw_entity_name *who, const
                 return rv;
         entity = gw_entity_form(text);
         if (entity == NULL)
-                return -EIO;
+                return errno == EBADMSG ? -EIO : -ENOMEM;
         if (!gw_entity_same(&entity->who, who))
                 return -ENOENT; /* another one whose number is the same */
         *out = entity;
@@ -138,7 +139,7 @@ static int index_take(struct gw_people *people, struct eng_text *text)
         int rv;
 
         if (entity == NULL)
-                return 0;
+                return errno == EBADMSG ? 0 : -ENOMEM;
         if (entity->who.kind == GW_ACCESS_KEY && sealer->knows != NULL)
                 sealer->knows(sealer->arg, entity->sealed); /* tells which key is missing */
         rv = gw_index_put(&people->index, entity);

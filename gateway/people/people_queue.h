@@ -28,7 +28,7 @@ struct gw_people *gw_people_ready(struct gw_gateway *gw);
  * it frees people then, if gw is NULL.
  */
 bool gw_people_drop_changes(struct gw_people *people);
-/* What a text says, made once. NULL: it is no such text, or no memory. Any thread. */
+/* What a text says, made once. NULL, and errno: EBADMSG, it is no such text; ENOMEM. Any thread. */
 const struct gw_entity *gw_entity_form(struct eng_text *text);
 
 #endif
