@@ -3,8 +3,8 @@
  * entities are read; any thread.
  *
  * jansson ignores that it has no memory for the next byte of a string or number that it collects:
- * a policy about "private-logs" could become one about "private-log". So its functions for memory are
- * set to ones that remember a failure for the thread.
+ * a policy about "private-logs" could become one about "private-log". So its functions for memory
+ * are set to ones that remember a failure for the thread.
  */
 #include "s3_json.h"
 

@@ -339,13 +339,9 @@ void eng_texts_load(struct eng_texts_loading *load)
 
 /* ---- what they say --------------------------------------------------------------------------- */
 
-/* As config_is_there(): a member that could be read in part has no say about what it did not name. */
 static bool text_is_there(const struct eng_texts_loading *load, const struct text_found *f)
 {
-        unsigned have = (unsigned)__builtin_popcountll(f->named);
-        unsigned lack = (unsigned)__builtin_popcountll(load->answered & ~f->named);
-
-        return have >= lack;
+        return eng_row_is_there(f->named, load->answered);
 }
 
 /* Those that nobody has whole. */

@@ -359,7 +359,8 @@ static void test_configurations(void **state)
 /* Long strings are collected in pieces of memory: each of their bytes is there, or there is no document. */
 static int work_json(void)
 {
-        static const char text[] = "{\"resource-of-the-policy-as-it-is-called\": \"arn:aws:s3:::bucket/private/logs/*\", "
+        static const char text[] = "{\"resource-of-the-policy-as-it-is-called\": "
+                                   "\"arn:aws:s3:::bucket/private/logs/*\", "
                                    "\"number\": 123456789012345678}";
         json_t *json = s3_json_load(s3_str_of(text), JSON_REJECT_DUPLICATES, NULL);
         int rv = json != NULL ? 0 : -errno;
