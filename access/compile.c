@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "builder.h"
+#include "s3_json.h"
 
 struct kind_limits {
         size_t characters;
@@ -121,7 +122,6 @@ static int build_document(struct acc_builder *builder, json_t *root)
 /* Reads the JSON and builds the policy from it. */
 static int build_text(struct acc_builder *builder, struct s3_str text)
 {
-        json_error_t json_error = {.text = ""}; /* jansson leaves it so if it runs out of memory */
         json_t *root;
         int rv = check_text_length(builder, text);
 
@@ -131,11 +131,9 @@ static int build_text(struct acc_builder *builder, struct s3_str text)
                 return acc_refuse(builder, ACC_REFUSE_FIRST_BYTE, S3_STR(""));
         if (acc_json_depth(text) > ACC_DEPTH_MAX)
                 return acc_refuse(builder, ACC_REFUSE_DEEP, S3_STR(""));
-        root = json_loadb(text.data, text.len, JSON_REJECT_DUPLICATES, &json_error);
+        root = s3_json_load(text, JSON_REJECT_DUPLICATES, NULL);
         if (root == NULL)
-                return json_error.text[0] == '\0' || json_error_code(&json_error) == json_error_out_of_memory
-                               ? -ENOMEM
-                               : acc_refuse(builder, ACC_REFUSE_JSON, S3_STR(""));
+                return errno == ENOMEM ? -ENOMEM : acc_refuse(builder, ACC_REFUSE_JSON, S3_STR(""));
         rv = json_is_object(root) ? build_document(builder, root) : acc_refuse(builder, ACC_REFUSE_TYPE, S3_STR(""));
         json_decref(root);
         return rv;

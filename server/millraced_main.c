@@ -5,6 +5,7 @@
 #include "server/daemon_log.h"
 
 #include "loop_trace.h"
+#include "s3_json.h"
 
 #include <stdio.h>
 
@@ -49,6 +50,7 @@ int main(int argc, char *argv[])
         enum srv_action action;
         int status;
 
+        s3_json_begin();
         if (srv_settings_init(&settings) != 0 ||
             srv_settings_load(&settings, argc, (const char *const *)argv, &action, &error) != 0) {
                 srv_log(SRV_LOG_ERROR, "%s", error.text);

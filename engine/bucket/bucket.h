@@ -92,4 +92,14 @@ void eng_drop_consider(struct eng_store *store);
 bool eng_drop_running(const struct eng_store *store);
 void eng_drop_free(struct eng_store *store);
 
+/*
+ * Is a row there that some members have named, and others, which were read to the end, have not? Unless
+ * most say otherwise. A member that could be read in part speaks for the rows that were read, and says of
+ * no other that it is not there.
+ */
+static inline bool eng_row_is_there(eng_mask named, eng_mask answered)
+{
+        return __builtin_popcountll(named) >= __builtin_popcountll(answered & ~named);
+}
+
 #endif

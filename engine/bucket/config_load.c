@@ -169,16 +169,9 @@ static bool agree(const struct eng_config_loading *load)
 
 /* ---- giving it to the loops ------------------------------------------------------------------ */
 
-/*
- * Unless most say otherwise. A member that could be read in part speaks for the rows that were read,
- * and says of no other name that it is not there.
- */
 static bool config_is_there(const struct eng_config_loading *load, const struct found *f)
 {
-        unsigned have = (unsigned)__builtin_popcountll(f->named);
-        unsigned lack = (unsigned)__builtin_popcountll(load->answered & ~f->named);
-
-        return have >= lack;
+        return eng_row_is_there(f->named, load->answered);
 }
 
 static bool config_give(struct eng_loop *el, void *arg, struct lp_msg *ack)

@@ -341,9 +341,7 @@ void eng_texts_load(struct eng_texts_loading *load)
 
 static bool text_is_there(const struct eng_texts_loading *load, const struct text_found *f)
 {
-        unsigned have = (unsigned)__builtin_popcountll(f->named), asked = (unsigned)__builtin_popcountll(load->answered);
-
-        return 2 * have >= asked;
+        return eng_row_is_there(f->named, load->answered);
 }
 
 /* Those that nobody has whole. */

@@ -19,6 +19,7 @@
 #include <strings.h>
 
 #include "ec.h"
+#include "s3_json.h"
 
 #define K(kind)  (1u << ((kind)-GW_ACCOUNT))
 #define K_PERSON (K(GW_USER) | K(GW_GROUP) | K(GW_ROLE))
@@ -129,6 +130,12 @@ static bool is_account_id(const char *id)
         return strlen(id) == GW_ACCOUNT_ID_LEN && strspn(id, "0123456789") == GW_ACCOUNT_ID_LEN;
 }
 
+/* In a text it stands for no name: a key "of -" would be read as one of the account's root. */
+static bool is_dash(const char *name)
+{
+        return strcmp(name, "-") == 0;
+}
+
 bool gw_entity_name_valid(const struct gw_entity_name *who)
 {
         if (entity_bit(who->kind) == 0 || !is_name(who->name, words[who->kind - GW_ACCOUNT].name_most))
@@ -138,8 +145,8 @@ bool gw_entity_name_valid(const struct gw_entity_name *who)
         if (who->kind == GW_ACCESS_KEY)
                 return who->account[0] == '\0' &&
                        strspn(who->name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") == strlen(who->name) &&
-                       strlen(who->name) >= 16 && (who->of[0] == '\0' || is_name(who->of, 64));
-        return is_account_id(who->account) && who->of[0] == '\0' && strcmp(who->name, "-") != 0;
+                       strlen(who->name) >= 16 && (who->of[0] == '\0' || (is_name(who->of, 64) && !is_dash(who->of)));
+        return is_account_id(who->account) && who->of[0] == '\0' && !is_dash(who->name);
 }
 
 static bool is_path(const char *path)
@@ -288,16 +295,23 @@ struct entity_room {
         char *at, *end;
 };
 
-static const char *room_string(struct entity_room *room, const json_t *value)
+static const char *room_text(struct entity_room *room, const char *text)
 {
-        size_t len = json_string_length(value) + 1;
+        size_t len = strlen(text) + 1;
         char *out = room->at;
 
-        if ((size_t)(room->end - room->at) < len || strlen(json_string_value(value)) + 1 != len)
+        if ((size_t)(room->end - room->at) < len)
                 return NULL;
-        memcpy(out, json_string_value(value), len);
+        memcpy(out, text, len);
         room->at += len;
         return out;
+}
+
+static const char *room_string(struct entity_room *room, const json_t *value)
+{
+        const char *text = json_string_value(value);
+
+        return strlen(text) == json_string_length(value) ? room_text(room, text) : NULL;
 }
 
 static bool decode_head(struct eng_str text, struct gw_entity_name *who, size_t *len)
@@ -328,15 +342,12 @@ static bool decode_head(struct eng_str text, struct gw_entity_name *who, size_t 
 
 static bool decode_pair(struct entity_room *room, unsigned kind, const char *name, json_t *value, struct gw_pair *out)
 {
-        json_t *shown = json_string(name);
-
         if (kind == GW_SET_VERSIONS) {
                 out->ms = json_integer_value(json_array_get(value, 0));
                 value = json_array_size(value) == 2 ? json_array_get(value, 1) : NULL;
         }
-        out->name = shown == NULL ? NULL : room_string(room, shown);
+        out->name = room_text(room, name);
         out->text = json_is_string(value) ? room_string(room, value) : NULL;
-        json_decref(shown);
         return out->name != NULL && out->text != NULL && out->ms >= 0 && *out->name != '\0' &&
                strlen(out->name) <= sets[kind].name_most && strlen(out->text) <= sets[kind].text_most;
 }
@@ -414,27 +425,31 @@ struct gw_entity *gw_entity_decode(struct eng_str text)
         json_t *object;
         unsigned pairs;
         size_t head;
-        bool fine;
+        int error;
 
+        errno = EBADMSG;
         if (text.len > GW_ENTITY_BYTES_MAX || !decode_head(text, &who, &head))
                 return NULL;
-        object = json_loadb(text.data + head, text.len - head, JSON_REJECT_DUPLICATES, NULL);
+        object = s3_json_load((struct s3_str){text.data + head, text.len - head}, JSON_REJECT_DUPLICATES, NULL);
+        error = object == NULL ? errno : EBADMSG;
         pairs = json_is_object(object) ? count_pairs(object) : 0;
-        if (pairs > 0)
+        if (pairs > 0) {
                 entity = calloc(1, sizeof(*entity) + pairs * sizeof(struct gw_pair) + text.len);
+                error = entity == NULL ? ENOMEM : EBADMSG;
+        }
         if (entity != NULL) {
                 struct gw_pair *list = (struct gw_pair *)(void *)(entity + 1);
 
                 entity->who = who;
                 room.at = (char *)(list + pairs);
                 room.end = room.at + text.len;
-                fine = decode_members(entity, &room, list, object);
-                if (!fine) {
+                if (!decode_members(entity, &room, list, object)) {
                         free(entity);
                         entity = NULL;
                 }
         }
         json_decref(object);
+        errno = error;
         return entity;
 }
 

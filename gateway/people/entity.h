@@ -92,7 +92,7 @@ bool gw_entity_name_valid(const struct gw_entity_name *who);
  * entity of its kind; -E2BIG; -ENOMEM.
  */
 int gw_entity_encode(const struct gw_entity *entity, char **text, size_t *len);
-/* NULL: it is no such text, or no memory. To be given back with free(). */
+/* To be given back with free(). NULL, and errno: EBADMSG, it is no such text; ENOMEM. */
 struct gw_entity *gw_entity_decode(struct eng_str text);
 
 /*

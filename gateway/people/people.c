@@ -53,8 +53,10 @@ static void *entity_make(struct eng_str bytes, void *arg)
         return made;
 }
 
+/* NULL, and errno: EBADMSG, it is no such text; ENOMEM. */
 static struct entity_form *entity_form_of(struct eng_text *text)
 {
+        errno = ENOMEM; /* of what eng_text_form() itself needs */
         return eng_text_form(text, entity_make, NULL, entity_drop);
 }
 
@@ -75,7 +77,7 @@ static int people_find_form(struct gw_loop *loop, const struct gw_entity_name *w
                 return rv;
         *out = entity_form_of(text);
         if (*out == NULL)
-                return -EIO;
+                return errno == EBADMSG ? -EIO : -ENOMEM;
         if (!gw_entity_same(&(*out)->entity->who, who))
                 return -ENOENT; /* another one whose number is the same */
         if (generation != NULL)
@@ -223,7 +225,7 @@ static int index_take(struct gw_people *people, struct eng_text *text)
         int rv;
 
         if (entity == NULL)
-                return 0;
+                return errno == EBADMSG ? 0 : -ENOMEM;
         if (entity->who.kind == GW_ACCESS_KEY && sealer->knows != NULL)
                 sealer->knows(sealer->arg, entity->sealed); /* tells which key is missing */
         rv = gw_index_put(&people->index, entity);

@@ -23,7 +23,7 @@ void gw_people_free(struct gw_gateway *gw);
 
 /*
  * Immediate. *out holds until the caller returns to the loop. generation may be NULL. -ENOENT; -EIO: it is
- * there, and cannot be read; -EHOSTDOWN: the store is not open. The first account has no entry: -ENOENT.
+ * there, and cannot be read; -ENOMEM; -EHOSTDOWN: the store is not open. The first account has no entry: -ENOENT.
  */
 int gw_people_find(struct gw_loop *loop, const struct gw_entity_name *who, const struct gw_entity **out,
                    uint64_t *generation);

@@ -194,6 +194,8 @@ static int create_refusal(struct gw_people *people, const struct gw_change *chan
 
         if (rv == 0) {
                 there = gw_entity_form(text);
+                if (there == NULL && errno != EBADMSG)
+                        return -ENOMEM;
                 return there != NULL && !gw_entity_same(&there->who, &change->who) ? -ENOSPC : -EEXIST;
         }
         if (rv != -ENOENT)
@@ -258,26 +260,32 @@ static bool account_in_use(struct gw_people *people, const char *account)
         return false;
 }
 
-/* As AWS: what is left of it must go first. */
-static bool is_in_use(struct gw_people *people, const struct gw_entity *there)
+/*
+ * Others name it. Asked also of what cannot be read: keys of a user who is deleted with them would
+ * be those of whoever gets the name next.
+ */
+static bool is_referred_to(struct gw_people *people, const struct gw_entity_name *who)
 {
-        const struct gw_entity_name *who = &there->who;
-        bool own = there->sets[GW_SET_GROUPS].count + there->sets[GW_SET_ATTACHED].count +
-                           there->sets[GW_SET_INLINE].count >
-                   0;
-
         switch (who->kind) {
         case GW_ACCOUNT:
                 return account_in_use(people, who->name);
         case GW_USER:
-                return own || has_any(people, GW_ACCESS_KEY, who->account, who->name);
+                return has_any(people, GW_ACCESS_KEY, who->account, who->name);
         case GW_GROUP:
-                return own || has_any(people, GW_LIST_MEMBERS, who->account, who->name);
-        case GW_POLICY:
-                return there->sets[GW_SET_VERSIONS].count > 1 || policy_in_use(people, there);
+                return has_any(people, GW_LIST_MEMBERS, who->account, who->name);
         default:
-                return own;
+                return false;
         }
+}
+
+/* As AWS: what is left of it must go first. */
+static bool is_in_use(struct gw_people *people, const struct gw_entity *there)
+{
+        if (there->sets[GW_SET_GROUPS].count + there->sets[GW_SET_ATTACHED].count + there->sets[GW_SET_INLINE].count >
+            0)
+                return true;
+        return there->who.kind == GW_POLICY &&
+               (there->sets[GW_SET_VERSIONS].count > 1 || policy_in_use(people, there));
 }
 
 static int delete_refusal(struct gw_people *people, const struct gw_change *change)
@@ -288,7 +296,7 @@ static int delete_refusal(struct gw_people *people, const struct gw_change *chan
         if (change->who.kind == GW_ACCOUNT && strcmp(change->who.name, GW_FIRST_ACCOUNT) == 0)
                 return -EPERM;
         rv = gw_people_find(first_loop(change), &change->who, &there, NULL);
-        if (rv == 0 && is_in_use(people, there))
+        if ((rv == 0 && is_in_use(people, there)) || ((rv == 0 || rv == -EIO) && is_referred_to(people, &change->who)))
                 return -EBUSY;
         return rv == -EIO ? 0 : rv; /* what cannot be read can be deleted: nothing else gets rid of it */
 }
@@ -414,7 +422,7 @@ static int people_change_take(struct gw_change *change, const struct gw_entity *
         if (rv != 0)
                 return rv;
         change->entity = gw_entity_decode((struct eng_str){change->text, change->len});
-        return change->entity == NULL ? -ENOMEM : 0;
+        return change->entity == NULL ? (errno == EBADMSG ? -EINVAL : -ENOMEM) : 0;
 }
 
 static int people_change_send(struct gw_loop *loop, enum change_kind kind, const struct gw_entity_name *who,

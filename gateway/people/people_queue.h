@@ -31,7 +31,7 @@ bool gw_people_drop_changes(struct gw_people *people);
 /* policies_compile.c. NULL: no memory. */
 struct gw_policies *gw_policies_compile(const struct gw_entity *entity);
 void gw_policies_free(struct gw_policies *policies); /* NULL is fine */
-/* What a text says, made once. NULL: it is no such text, or no memory. Any thread. */
+/* What a text says, made once. NULL, and errno: EBADMSG, it is no such text; ENOMEM. Any thread. */
 const struct gw_entity *gw_entity_form(struct eng_text *text);
 
 #endif

@@ -379,6 +379,41 @@ static void test_members_differ(void **state)
         sf_remove(&sf);
 }
 
+/* What one member still has of an entry that was deleted does not bring it back when others are away. */
+static void test_row_left_behind(void **state)
+{
+        struct sf_row *row = calloc(1, sizeof(*row));
+        struct sf sf;
+
+        assert_non_null(row);
+        make(&sf);
+        assert_int_equal(set(&sf, ID, USER, 1, 300), 0);
+        sf_close(&sf);
+        eng_name_text(&row->name, ID, USER, 0);
+        assert_true(sf_get_row(&sf, 0, row));
+        open_whole(&sf, false);
+        assert_int_equal(sf_text_delete(&sf, 0, ID, USER, ENG_TEXT_ANY), 0);
+        sf_close(&sf);
+        open_whole(&sf, false); /* after this the log's record of it is not read again */
+        sf_close(&sf);
+        sf_put_row(&sf, 0, row);
+        open_whole(&sf, false);
+        check_none(&sf, ID, USER, -ENOENT);
+        WAIT_UNTIL(sf_config_repaired(&sf));
+        sf_close(&sf);
+        assert_false(sf_get_row(&sf, 0, row));
+        so_move(&sf, 2, true);
+        so_move(&sf, 3, true);
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_wait_health(&sf, so_can_read, NULL, 60));
+        check_none(&sf, ID, USER, -ENOENT);
+        sf_close(&sf);
+        so_move(&sf, 2, false);
+        so_move(&sf, 3, false);
+        free(row);
+        sf_remove(&sf);
+}
+
 static void see_damaged(void *arg, uint64_t id, unsigned kind, struct eng_text *text)
 {
         if (id == ID && kind == USER)
@@ -463,6 +498,7 @@ int main(void)
                 cmocka_unit_test(test_watch),          cmocka_unit_test(test_many),
                 cmocka_unit_test(test_reader),         cmocka_unit_test(test_members_differ),
                 cmocka_unit_test(test_nobody_has_it),  cmocka_unit_test(test_killed_and_lost),
+                cmocka_unit_test(test_row_left_behind),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

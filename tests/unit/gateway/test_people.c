@@ -432,6 +432,41 @@ static void test_accounts(void **state)
         remove_people(&w);
 }
 
+/* In a text, "-" is nobody: a key of a user called so would be read as the root's of its account. */
+static void test_key_of_a_dash(void **state)
+{
+        struct gw_entity account = entity_of(GW_ACCOUNT, "", "000000000002"), key = key_of("-", AKID, AKID "/secret");
+        struct world w;
+
+        make_people(&w);
+        assert_int_equal(create(&w, &account), 0);
+        key.owner = "000000000002";
+        assert_int_equal(create(&w, &key), -EINVAL);
+        assert_false(signs(&w, AKID, "secret"));
+        assert_int_equal(delete (&w, GW_ACCOUNT, "", "000000000002"), 0);
+        remove_people(&w);
+}
+
+/* Who gets the name of a user whose entry was lost does not get that user's keys with it. */
+static void test_unreadable_user_with_key(void **state)
+{
+        struct gw_entity alice = entity_of(GW_USER, ACCOUNT, "alice"), key = key_of("alice", AKID, AKID "/secret");
+        uint64_t number = gw_entity_number(&alice.who);
+        struct world w;
+
+        make_people(&w);
+        assert_int_equal(create(&w, &alice), 0);
+        assert_int_equal(create(&w, &key), 0);
+        assert_int_equal(sf_text_set(&w.sf, 0, number, GW_USER, ENG_TEXT_ANY, "no entity", 9), 0);
+        assert_false(signs(&w, AKID, "secret"));
+        assert_int_equal(delete (&w, GW_USER, ACCOUNT, "alice"), -EBUSY);
+        assert_int_equal(delete (&w, GW_ACCESS_KEY, "", AKID), 0);
+        assert_int_equal(delete (&w, GW_USER, ACCOUNT, "alice"), 0);
+        assert_int_equal(create(&w, &alice), 0);
+        assert_false(signs(&w, AKID, "secret"));
+        remove_people(&w);
+}
+
 /* Two names of one number cannot both be there, and neither is taken for the other. */
 static void test_same_number(void **state)
 {
@@ -860,6 +895,7 @@ int main(void)
                 cmocka_unit_test(test_users_and_keys), cmocka_unit_test(test_accounts),
                 cmocka_unit_test(test_same_number),    cmocka_unit_test(test_races),
                 cmocka_unit_test(test_references),     cmocka_unit_test(test_quotas),
+                cmocka_unit_test(test_key_of_a_dash),  cmocka_unit_test(test_unreadable_user_with_key),
                 cmocka_unit_test(test_lists),          cmocka_unit_test(test_many),
         };
 

@@ -4,8 +4,12 @@
  */
 #include "tests/unit/s3/s3_fixture.h"
 
+#include <errno.h>
+
 #include <libxml/parser.h>
 #include <openssl/err.h>
+
+#include "s3_json.h"
 
 /*
  * Sanitizers bring their own malloc() and need it before main(): under them everything succeeds,
@@ -352,6 +356,34 @@ static void test_configurations(void **state)
         sweep(work_lifecycle);
 }
 
+/* Long strings are collected in pieces of memory: each of their bytes is there, or there is no document. */
+static int work_json(void)
+{
+        static const char text[] = "{\"resource-of-the-policy-as-it-is-called\": "
+                                   "\"arn:aws:s3:::bucket/private/logs/*\", "
+                                   "\"number\": 123456789012345678}";
+        json_t *json = s3_json_load(s3_str_of(text), JSON_REJECT_DUPLICATES, NULL);
+        int rv = json != NULL ? 0 : -errno;
+
+        if (json != NULL) {
+                assert_string_equal(
+                        json_string_value(json_object_get(json, "resource-of-the-policy-as-it-is-called")),
+                        "arn:aws:s3:::bucket/private/logs/*");
+                assert_int_equal(json_integer_value(json_object_get(json, "number")), 123456789012345678);
+        }
+        json_decref(json);
+        return rv;
+}
+
+static void test_json(void **state)
+{
+        sweep(work_json);
+        assert_null(s3_json_load(S3_STR("{\"a\": "), 0, NULL));
+        assert_int_equal(errno, EBADMSG);
+        assert_null(s3_json_load((struct s3_str){NULL, 0}, 0, NULL));
+        assert_int_equal(errno, EBADMSG);
+}
+
 static void test_writer(void **state)
 {
         sweep(work_writer);
@@ -362,6 +394,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_sums),           cmocka_unit_test(test_chunked), cmocka_unit_test(test_documents),
                 cmocka_unit_test(test_configurations), cmocka_unit_test(test_writer),
+                cmocka_unit_test(test_json),
         };
 
         assert_int_equal(xmlMemSetup(xml_free, xml_malloc, xml_realloc, xml_strdup), 0);
