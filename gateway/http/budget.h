@@ -25,7 +25,7 @@ void gw_answer_fits(struct gw_request *req, size_t size);
 /*
  * For an operation whose work needs memory before there is an answer: go() is called once `size`
  * bytes are booked, now or later. Who waits for too long, or comes when too many wait, is answered
- * SlowDown. The request is at work (GW_RUN).
+ * SlowDown; and so are strangers who would have to wait. The request is at work (GW_RUN).
  */
 void gw_answer_reserve(struct gw_request *req, size_t size, void (*go)(struct gw_request *req));
 /* In each round of the loop: those in line go on for whom there is room. */

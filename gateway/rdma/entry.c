@@ -123,7 +123,8 @@ static bool entry_look_at(struct gw_entry *entry)
 }
 
 /* May the entry's user do that in its bucket? */
-static bool entry_permits(const struct gw_entry *entry, const char *permission, struct s3_str key, struct s3_str version)
+static bool entry_permits(const struct gw_entry *entry, const char *permission, struct s3_str key,
+                          struct s3_str version)
 {
         struct gw_ask ask = {.loop = entry->loop,
                              .access_key = entry->access_key,

@@ -8,8 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CANNED_ARN            "arn:aws:iam::aws:policy/"
-#define CANNED_ALLOW(actions) "{\"Version\":\"2012-10-17\",\"Statement\":[{\"Effect\":\"Allow\",\"Action\":[" actions "],\"Resource\":\"*\"}]}"
+#define CANNED_ARN "arn:aws:iam::aws:policy/"
+#define CANNED_ALLOW(actions)                                                                                          \
+        "{\"Version\":\"2012-10-17\",\"Statement\":["                                                                  \
+        "{\"Effect\":\"Allow\",\"Action\":[" actions "],\"Resource\":\"*\"}]}"
 
 static const struct gw_canned canned_list[] = {
         {CANNED_ARN "AdministratorAccess", CANNED_ALLOW("\"*\"")},

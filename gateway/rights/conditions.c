@@ -45,7 +45,8 @@ void gw_conditions_init(struct gw_conditions *c, const struct gw_ask *ask, const
         c->tags_read = c->tags_known = false;
 }
 
-static bool condition_is(struct gw_conditions *c, const struct acc_key *key, struct s3_str value, struct acc_values *out)
+static bool condition_is(struct gw_conditions *c, const struct acc_key *key, struct s3_str value,
+                         struct acc_values *out)
 {
         if (value.data == NULL)
                 return false;
@@ -93,7 +94,8 @@ static bool condition_secure(const struct gw_conditions *c)
 {
         const struct gw_request *req = c->ask->req;
 
-        return req != NULL && req->conn->listener->tls && req->rdma == NULL && gw_header(req, TOKEN_HEADER).data == NULL;
+        return req != NULL && req->conn->listener->tls && req->rdma == NULL &&
+               gw_header(req, TOKEN_HEADER).data == NULL;
 }
 
 static struct s3_str condition_tls(const struct gw_request *req)
@@ -197,7 +199,7 @@ static bool condition_copy_source(struct gw_conditions *c, struct acc_values *ou
 {
         struct s3_str given = gw_header(c->ask->req, "x-amz-copy-source"), bucket, key;
         struct s3_copy_source source;
-        int len;
+        size_t len;
 
         if (given.data == NULL)
                 return false;
@@ -205,12 +207,14 @@ static bool condition_copy_source(struct gw_conditions *c, struct acc_values *ou
                 return condition_unknown(out);
         bucket = s3_address_bucket(&source.address);
         key = s3_address_key(&source.address);
-        len = snprintf(c->copy_text, sizeof(c->copy_text), "/%.*s/%.*s", (int)bucket.len, bucket.data, (int)key.len,
-                       key.data);
-        if (len <= 0 || (size_t)len >= sizeof(c->copy_text))
+        len = bucket.len + key.len + 2;
+        if (bucket.len == 0 || key.len == 0 || len > sizeof(c->copy_text))
                 return condition_unknown(out);
-        c->copy_source[0] = (struct s3_str){c->copy_text, (size_t)len};
-        c->copy_source[1] = (struct s3_str){c->copy_text + 1, (size_t)len - 1};
+        c->copy_text[0] = c->copy_text[bucket.len + 1] = '/';
+        memcpy(c->copy_text + 1, bucket.data, bucket.len);
+        memcpy(c->copy_text + bucket.len + 2, key.data, key.len);
+        c->copy_source[0] = (struct s3_str){c->copy_text, len};
+        c->copy_source[1] = (struct s3_str){c->copy_text + 1, len - 1};
         *out = (struct acc_values){c->copy_source, 2, false};
         return true;
 }
@@ -225,6 +229,13 @@ static struct s3_str condition_listing(const struct gw_conditions *c, const char
         return gw_query(ask->req, name);
 }
 
+static bool condition_says_document(const struct gw_conditions *c, enum acc_key_id id)
+{
+        if (id == ACC_KEY_S3_LEGAL_HOLD)
+                return condition_in_document(c, "legal-hold");
+        return (id == ACC_KEY_S3_LOCK_MODE || id == ACC_KEY_S3_RETAIN_UNTIL) && condition_in_document(c, "retention");
+}
+
 static bool condition_header(struct gw_conditions *c, const struct acc_key *key, struct acc_values *out)
 {
         struct s3_str value = {NULL, 0};
@@ -232,9 +243,7 @@ static bool condition_header(struct gw_conditions *c, const struct acc_key *key,
         for (size_t i = 0; i < sizeof(condition_headers) / sizeof(condition_headers[0]); i++)
                 if (condition_headers[i].id == key->id)
                         value = gw_header(c->ask->req, condition_headers[i].name);
-        if (value.data == NULL &&
-            (((key->id == ACC_KEY_S3_LOCK_MODE || key->id == ACC_KEY_S3_RETAIN_UNTIL) && condition_in_document(c, "retention")) ||
-             (key->id == ACC_KEY_S3_LEGAL_HOLD && condition_in_document(c, "legal-hold"))))
+        if (value.data == NULL && condition_says_document(c, key->id))
                 return condition_unknown(out);
         return condition_is(c, key, value, out);
 }

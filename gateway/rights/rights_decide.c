@@ -5,7 +5,6 @@
 #include "gateway/rights/rights.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "gateway/http/operation.h"
@@ -22,6 +21,7 @@ struct rights_case {
         struct gw_conditions conditions;
         struct acc_policies policies;
         bool unreadable; /* the bucket has a policy that cannot be read */
+        size_t resource_len;
         char resource[RESOURCE_MAX];
 };
 
@@ -30,23 +30,28 @@ static bool rights_action_is(const struct gw_ask *ask, const char *action)
         return strcmp(ask->permission, action) == 0;
 }
 
-/* False: no object can have such a name. */
+/* The resource in question. False: no object can have such a name. */
 static bool rights_name(struct rights_case *c)
 {
+        const struct s3_str start = S3_STR("arn:aws:s3:::"), slash = S3_STR("/"), none = {NULL, 0};
         const struct gw_ask *ask = c->ask;
-        size_t size = sizeof(c->resource);
-        int len;
+        const bool other = ask->resource.len > 0; /* nothing of S3 */
+        const struct s3_str part[] = {other ? ask->resource : start,
+                                      other                 ? none
+                                      : ask->bucket.len > 0 ? ask->bucket
+                                                            : S3_STR("*"),
+                                      ask->key.len > 0 ? slash : none, ask->key};
+        size_t len = 0;
 
-        if (ask->bucket.len + ask->key.len > size || ask->resource.len >= size)
-                return false;
-        if (ask->resource.len > 0)
-                len = snprintf(c->resource, size, "%.*s", (int)ask->resource.len, ask->resource.data);
-        else if (ask->bucket.len == 0)
-                len = snprintf(c->resource, size, "arn:aws:s3:::*");
-        else
-                len = snprintf(c->resource, size, "arn:aws:s3:::%.*s%s%.*s", (int)ask->bucket.len, ask->bucket.data,
-                               ask->key.len > 0 ? "/" : "", (int)ask->key.len, ask->key.len > 0 ? ask->key.data : "");
-        return len > 0 && (size_t)len < size;
+        for (size_t i = 0; i < sizeof(part) / sizeof(part[0]); i++) {
+                if (part[i].len > sizeof(c->resource) - len)
+                        return false;
+                if (part[i].len > 0)
+                        memcpy(c->resource + len, part[i].data, part[i].len); /* whatever bytes it has */
+                len += part[i].len;
+        }
+        c->resource_len = len;
+        return true;
 }
 
 /* The bucket's policy. A bucket that is to be made has none, whoever has one of this name. */
@@ -62,7 +67,8 @@ static void rights_bucket(struct rights_case *c)
                 return;
         rv = gw_bucket_policy_find(ask->loop, bucket->id, ask->bucket, &c->policies.resource);
         c->unreadable = rv != 0 && rv != -ENOENT;
-        c->policies.restrict_public = service->restricts_public == NULL || service->restricts_public(ask->loop, bucket->id);
+        c->policies.restrict_public =
+                service->restricts_public == NULL || service->restricts_public(ask->loop, bucket->id);
 }
 
 /* Root can still set the policy that cannot be read, or take it away. */
@@ -86,7 +92,7 @@ static bool rights_verdict(struct rights_case *c, char *why)
 {
         struct acc_request request = {.principal = &c->who.principal,
                                       .action = s3_str_of(c->ask->permission),
-                                      .resource = s3_str_of(c->resource),
+                                      .resource = {c->resource, c->resource_len},
                                       .lookup = gw_conditions_lookup,
                                       .context = &c->conditions};
         struct acc_verdict verdict;

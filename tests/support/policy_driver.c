@@ -97,7 +97,7 @@ static void driven_keys(struct driven *driven, json_t *keys)
                 if (driven->keys_count == KEYS_MAX || count > VALUES_MAX - used)
                         return;
                 driven->keys[driven->keys_count++] =
-                        (struct driven_key){s3_str_of(name), {driven->values + used, count}};
+                        (struct driven_key){s3_str_of(name), {driven->values + used, count, false}};
                 for (size_t i = 0; i < count; i++) {
                         const json_t *one = json_is_array(value) ? json_array_get(value, i) : value;
 

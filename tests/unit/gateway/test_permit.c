@@ -363,7 +363,7 @@ static void user_asks(const struct gw_op *op, const char *error)
         close(fd);
 }
 
-/* A user is known by his key, and may do nothing; a wrong secret and an unknown key are other answers. */
+/* A user who signs, and is not in the directory, may do nothing; a wrong secret and an unknown key are other answers. */
 static void a_user_may_nothing(void **state)
 {
         unsigned asked = site_asked;
