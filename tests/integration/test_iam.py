@@ -1,4 +1,5 @@
 """IAM and STS, as boto3's clients and awscli send them, on the endpoint of S3."""
+import concurrent.futures
 import datetime
 import hashlib
 import hmac
@@ -9,11 +10,13 @@ import urllib.parse
 import boto3
 import botocore.config
 import pytest
+from botocore.exceptions import ClientError
 
 from tests.conftest import make_client
 from tests.support.aws_cli import AwsCli
 from tests.support.daemon import REGION, Daemon
 from tests.support.expect import refused
+from tests.integration.test_switches import state
 
 ACCOUNT = "000000000001"
 TRUST = json.dumps({"Version": "2012-10-17", "Statement": [
@@ -147,6 +150,39 @@ def test_who_asks(daemon):
     refused("SignatureDoesNotMatch", 403, client_of(daemon, "sts", secret_key="wrong").get_caller_identity)
     refused("InvalidClientTokenId", 403, client_of(daemon, "sts", access_key="AKIANOBODY0000000000").get_caller_identity)
     refused("SignatureDoesNotMatch", 403, client_of(daemon, "iam", region="eu-central-1").list_users)
+
+
+def test_of_many_at_once_none_is_lost(daemon, iam):
+    """Changes of one user by others at the same time: each is there afterwards; a name has one winner."""
+    iam.create_user(UserName="u")
+    with concurrent.futures.ThreadPoolExecutor(6) as threads:
+        list(threads.map(lambda i: client_of(daemon, "iam").tag_user(UserName="u", Tags=[{"Key": f"k{i}", "Value": str(i)}]), range(24)))
+
+        def make(_):
+            try:
+                return client_of(daemon, "iam").create_user(UserName="one")["User"]["UserId"]
+            except ClientError as error:
+                assert error.response["Error"]["Code"] == "EntityAlreadyExists"
+                return None
+
+        made = [user for user in threads.map(make, range(6)) if user]
+    assert sorted(t["Key"] for t in iam.list_user_tags(UserName="u")["Tags"]) == sorted(f"k{i}" for i in range(24))
+    assert made == [iam.get_user(UserName="one")["User"]["UserId"]]
+
+
+def test_a_store_that_is_read_only_keeps_its_users(daemon, iam):
+    iam.create_user(UserName="u")
+    state(daemon, "read-only", "on")
+    try:
+        answer = refused("AccessDenied", 403, iam.create_user, UserName="v")
+        assert "read-only" in answer["Error"]["Message"]
+        refused("AccessDenied", 403, iam.delete_user, UserName="u")
+        refused("AccessDenied", 403, iam.attach_user_policy, UserName="u", PolicyArn=f"arn:aws:iam::{ACCOUNT}:policy/p")
+        assert [u["UserName"] for u in iam.list_users()["Users"]] == ["u"] and iam.get_user(UserName="u")
+        assert client_of(daemon, "sts").get_caller_identity()["Account"] == ACCOUNT
+        assert state(daemon, "read-only", status=1)["changes_under_way"] == 0
+    finally:
+        state(daemon, "read-only", "off")
 
 
 # ---- groups --------------------------------------------------------------------------------------
