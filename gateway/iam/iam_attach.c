@@ -102,9 +102,7 @@ void iam_run_list_attached(struct iam_call *call)
 void iam_run_put_inline(struct iam_call *call)
 {
         unsigned kind = call->action->kind;
-        enum acc_kind as = kind == GW_USER    ? ACC_INLINE_USER
-                           : kind == GW_GROUP ? ACC_INLINE_GROUP
-                                              : ACC_INLINE_ROLE;
+        enum acc_kind as = kind == GW_USER ? ACC_INLINE_USER : kind == GW_GROUP ? ACC_INLINE_GROUP : ACC_INLINE_ROLE;
         struct gw_entity *holder;
 
         if (!iam_check_document(call, call->in.value[IAM_P_DOCUMENT], as, INLINE_BYTES))
