@@ -87,7 +87,7 @@ void iam_delete(struct iam_call *call, const struct gw_entity_name *who);
 
 /* ---- lists ----------------------------------------------------------------------------------- */
 
-/* Lists by the directory, from the form's marker: <ELEMENT>, what each() writes of each name, </ELEMENT>, and the page. */
+/* Lists by the directory, from the form's marker: <ELEMENT>, what each() writes of each name, and the page's end. */
 void iam_list(struct iam_call *call, struct gw_people_query *query, const char *element,
               void (*each)(struct iam_call *call, struct s3_xml *xml, const char *name));
 unsigned iam_max_items(const struct iam_call *call);

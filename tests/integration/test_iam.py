@@ -361,10 +361,11 @@ def post(daemon, body, service="iam", path="/", **changes):
                            headers.get("x-amz-content-sha256", hashlib.sha256(body).hexdigest())])
     scope = f"{day}/us-east-1/{service}/aws4_request"
     text = "\n".join(["AWS4-HMAC-SHA256", date, scope, hashlib.sha256(canonical.encode()).hexdigest()])
-    key = ("AWS4" + daemon.secret_key).encode()
+    access_key, secret_key = changes.get("key", (daemon.access_key, daemon.secret_key))
+    key = ("AWS4" + secret_key).encode()
     for part in (day, "us-east-1", service, "aws4_request", text):
         key = hmac.new(key, part.encode(), hashlib.sha256).digest()
-    headers["Authorization"] = f"AWS4-HMAC-SHA256 Credential={daemon.access_key}/{scope}, SignedHeaders={names}, Signature={key.hex()}"
+    headers["Authorization"] = f"AWS4-HMAC-SHA256 Credential={access_key}/{scope}, SignedHeaders={names}, Signature={key.hex()}"
     connection = http.client.HTTPConnection(host, timeout=20)
     connection.request("POST", path, body=changes.get("sent", body), headers={k: v for k, v in headers.items() if k not in changes.get("without", ())})
     answer = connection.getresponse()
@@ -404,6 +405,23 @@ def test_forms_that_are_wrong(daemon, iam):
     assert post(daemon, good, path="/bucket")[0] != 200, "S3's paths are not signed for IAM"
 
 
+def test_a_user_may_do_nothing(daemon, iam):
+    """Each action asks, and before it looks at its parameters; those that are not offered say so to root alike."""
+    iam.create_user(UserName="u")
+    key = iam.create_access_key(UserName="u")["AccessKey"]
+    own = key["AccessKeyId"], key["SecretAccessKey"]
+    offered = 0
+    for action in iam.meta.service_model.operation_names:
+        as_user, as_root = post(daemon, form(Action=action), key=own), post(daemon, form(Action=action, Unheard="1"))
+        if "<Code>InvalidAction</Code>" in as_root[1]:
+            assert as_user[0] == 400 and "<Code>InvalidAction</Code>" in as_user[1], (action, as_user)
+            continue
+        offered += 1
+        assert as_user[0] == 403 and "<Code>AccessDenied</Code>" in as_user[1] and f"iam:{action}" in as_user[1], (action, as_user)
+        assert as_root[0] == 400 and "<Code>ValidationError</Code>" in as_root[1], (action, as_root)
+    assert offered == 67
+
+
 def test_everything_is_there_after_a_restart(iam, daemon):
     iam.create_user(UserName="u", Tags=[{"Key": "k", "Value": "v"}])
     key = iam.create_access_key(UserName="u")["AccessKey"]
@@ -420,6 +438,9 @@ def test_everything_is_there_after_a_restart(iam, daemon):
 
     before = everything(iam)
     daemon.stop()
+    secret = key["SecretAccessKey"].encode()
+    kept = [path for drive in daemon.drives for path in drive.rglob("*") if path.is_file()]
+    assert kept and not [path for path in [daemon.log, *kept] if secret in path.read_bytes()], "a secret lies open"
     daemon.restart()
     again = client_of(daemon, "iam")
     assert everything(again) == before
