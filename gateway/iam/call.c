@@ -114,16 +114,15 @@ void iam_refuse(struct iam_call *call, int rv)
         switch (rv) {
         case -EEXIST:
                 iam_fail(call, "EntityAlreadyExists",
-                         gw_printf(call->req, "The %s with name %s already exists.",
-                                   kind_word(call), call->who.name));
+                         gw_printf(call->req, "The %s with name %s already exists.", kind_word(call), call->who.name));
                 break;
         case -ENOENT:
                 iam_fail(call, "NoSuchEntity",
-                         gw_printf(call->req, "The %s with name %s cannot be found.",
-                                   kind_word(call), call->who.name));
+                         gw_printf(call->req, "The %s with name %s cannot be found.", kind_word(call), call->who.name));
                 break;
         case -EBUSY:
-                iam_fail(call, "DeleteConflict", "Cannot delete entity, must delete or detach what belongs to it first.");
+                iam_fail(call, "DeleteConflict",
+                         "Cannot delete entity, must delete or detach what belongs to it first.");
                 break;
         case -EDQUOT:
         case -E2BIG:
@@ -255,7 +254,8 @@ const struct gw_entity *iam_find_policy(struct iam_call *call, const char *arn)
                 return policy;
         }
         if (rv == -ENOENT)
-                iam_fail(call, "NoSuchEntity", gw_printf(call->req, "Policy %s does not exist or is not attachable.", arn));
+                iam_fail(call, "NoSuchEntity",
+                         gw_printf(call->req, "Policy %s does not exist or is not attachable.", arn));
         else
                 iam_refuse(call, rv);
         return NULL;
@@ -438,7 +438,7 @@ void iam_show_set(struct iam_call *call, struct s3_xml *xml, const struct gw_pai
         for (i = from; i < set->count && i - from < most; i++)
                 each(call, xml, &set->list[i]);
         s3_xml_close(xml, element);
-        iam_show_page(xml, i < set->count, i > 0 ? set->list[i - 1].name : "");
+        iam_show_page(xml, i<set->count, i> 0 ? set->list[i - 1].name : "");
 }
 
 /* ---- policies and ids ------------------------------------------------------------------------ */
@@ -457,7 +457,8 @@ bool iam_check_document(struct iam_call *call, const char *text, enum acc_kind k
                          gw_printf(call->req, "%s", rv != 0 ? error.message : "Cannot exceed quota for PolicySize."));
         else if (rv != 0)
                 iam_fail(call, "MalformedPolicyDocument",
-                         gw_printf(call->req, "%s", error.message[0] != '\0' ? error.message : "Syntax errors in policy."));
+                         gw_printf(call->req, "%s",
+                                   error.message[0] != '\0' ? error.message : "Syntax errors in policy."));
         return rv == 0 && strlen(text) <= most;
 }
 

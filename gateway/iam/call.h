@@ -10,7 +10,7 @@
 #include "gateway/iam/params.h"
 #include "gateway/people/people.h"
 
-#define IAM_ARN_SIZE 700u
+#define IAM_ARN_SIZE   700u
 #define IAM_SECRET_LEN 40u
 
 struct iam_call;
@@ -18,8 +18,8 @@ struct iam_call;
 /* A row of the table of actions. */
 struct iam_action {
         const char *name;
-        unsigned kind;            /* of entity that it is about, and whose name is a parameter; 0: see run */
-        uint64_t needs, may;      /* parameters */
+        unsigned kind;                      /* of entity that it is about, and whose name is a parameter; 0: see run */
+        uint64_t needs, may;                /* parameters */
         void (*run)(struct iam_call *call); /* answers, now or later; may be called again: see iam_replace() */
 };
 /* By name; NULL: there is no such action. sts: of STS, else of IAM. */
@@ -42,7 +42,7 @@ struct iam_call {
         iam_show show;             /* once a change is made; NULL: the answer has no result */
         uint64_t generation;       /* of what iam_find() found last */
         unsigned attempts;
-        const char *element;       /* of a list; NULL: page() writes it */
+        const char *element; /* of a list; NULL: page() writes it */
         void (*page)(struct iam_call *call, struct s3_xml *xml, const struct gw_listed *names, unsigned count);
         void (*each)(struct iam_call *call, struct s3_xml *xml, const char *name);
         char key[GW_ENTITY_NAME_MAX + 1];
@@ -96,7 +96,7 @@ void iam_delete(struct iam_call *call, const struct gw_entity_name *who);
 
 /* ---- lists ----------------------------------------------------------------------------------- */
 
-/* Lists by the directory, from the form's marker: <ELEMENT>, what each() writes of each name, </ELEMENT>, and the page. */
+/* Lists by the directory, from the form's marker: <ELEMENT>, what each() writes of each name, and the page's end. */
 void iam_list(struct iam_call *call, struct gw_people_query *query, const char *element,
               void (*each)(struct iam_call *call, struct s3_xml *xml, const char *name));
 unsigned iam_max_items(const struct iam_call *call);
@@ -130,7 +130,7 @@ int iam_show_who(struct iam_call *call, struct s3_xml *xml);
 /* ---- actions --------------------------------------------------------------------------------- */
 
 void iam_run_create_user(struct iam_call *call);
-void iam_run_get(struct iam_call *call); /* of a user, role, policy */
+void iam_run_get(struct iam_call *call);  /* of a user, role, policy */
 void iam_run_list(struct iam_call *call); /* of users, groups, roles, policies */
 void iam_run_update_user(struct iam_call *call);
 void iam_run_delete(struct iam_call *call); /* of a user, group, role, policy */

@@ -36,8 +36,8 @@ bool gw_iam_is(const struct gw_request *req)
         if (parameters != NULL)
                 type = s3_str_trim((struct s3_str){type.data, (size_t)(parameters - type.data)});
 
-        return s3_str_eq(req->method, S3_STR("POST")) && s3_str_eq(req->cut.path, S3_STR("/")) && req->bucket.len == 0 &&
-               s3_str_eq_nocase(type, S3_STR("application/x-www-form-urlencoded"));
+        return s3_str_eq(req->method, S3_STR("POST")) && s3_str_eq(req->cut.path, S3_STR("/")) &&
+               req->bucket.len == 0 && s3_str_eq_nocase(type, S3_STR("application/x-www-form-urlencoded"));
 }
 
 /* ---- the signature --------------------------------------------------------------------------- */
@@ -74,8 +74,9 @@ static void refuse_signature(struct gw_request *req, bool sts, enum s3_auth_reas
                 break;
         case S3_AUTH_WRONG_REGION:
         case S3_AUTH_WRONG_SERVICE:
-                iam_fail_request(req, sts, "SignatureDoesNotMatch", "Credential should be scoped to a valid region and "
-                                                                    "to service iam or sts.");
+                iam_fail_request(req, sts, "SignatureDoesNotMatch",
+                                 "Credential should be scoped to a valid region and "
+                                 "to service iam or sts.");
                 break;
         default:
                 iam_fail_request(req, sts, "IncompleteSignature", message);

@@ -6,9 +6,9 @@
 
 #include <string.h>
 
-#define B(id)      IAM_BIT(id)
-#define B_PAGE     (B(MARKER) | B(MAX_ITEMS))
-#define B_LIST     (B_PAGE | B(PREFIX))
+#define B(id)  IAM_BIT(id)
+#define B_PAGE (B(MARKER) | B(MAX_ITEMS))
+#define B_LIST (B_PAGE | B(PREFIX))
 
 /* name, kind, parameters that must be there, parameters that may be, function */
 const struct iam_action iam_actions[] = {
@@ -32,7 +32,8 @@ const struct iam_action iam_actions[] = {
         {"RemoveUserFromGroup", GW_USER, B(GROUP) | B(USER), 0, iam_run_leave},
         {"ListGroupsForUser", GW_USER, B(USER), B_PAGE, iam_run_groups_of},
 
-        {"CreatePolicy", GW_POLICY, B(POLICY) | B(DOCUMENT), B(PATH) | B(DESCRIPTION) | IAM_TAGS, iam_run_create_policy},
+        {"CreatePolicy", GW_POLICY, B(POLICY) | B(DOCUMENT), B(PATH) | B(DESCRIPTION) | IAM_TAGS,
+         iam_run_create_policy},
         {"GetPolicy", GW_POLICY, B(ARN), 0, iam_run_get},
         {"ListPolicies", GW_POLICY, 0, B_LIST | B(SCOPE), iam_run_list},
         {"DeletePolicy", GW_POLICY, B(ARN), 0, iam_run_delete},

@@ -25,12 +25,16 @@ static struct gw_entity *edit_holder(struct iam_call *call)
         return holder != NULL ? iam_edit(call, holder) : NULL;
 }
 
-static const struct gw_entity *holder_again(struct iam_call *call, int *rv)
+/* A page of one of its sets, once the answer is written. */
+static int show_set_of(struct iam_call *call, struct s3_xml *xml, enum gw_entity_set set, const char *element,
+                       void (*each)(struct iam_call *call, struct s3_xml *xml, const struct gw_pair *pair))
 {
-        const struct gw_entity *holder = NULL;
+        const struct gw_entity *holder;
+        int rv = gw_people_find(call->req->loop, &call->who, &holder, NULL);
 
-        *rv = gw_people_find(call->req->loop, &call->who, &holder, NULL);
-        return *rv == 0 ? holder : NULL;
+        if (rv == 0)
+                iam_show_set(call, xml, &holder->sets[set], element, each);
+        return rv;
 }
 
 /* ---- attached policies ----------------------------------------------------------------------- */
@@ -83,12 +87,7 @@ static void attached_each(struct iam_call *call, struct s3_xml *xml, const struc
 
 static int show_attached(struct iam_call *call, struct s3_xml *xml)
 {
-        int rv;
-        const struct gw_entity *holder = holder_again(call, &rv);
-
-        if (holder != NULL)
-                iam_show_set(call, xml, &holder->sets[GW_SET_ATTACHED], "AttachedPolicies", attached_each);
-        return rv;
+        return show_set_of(call, xml, GW_SET_ATTACHED, "AttachedPolicies", attached_each);
 }
 
 void iam_run_list_attached(struct iam_call *call)
@@ -102,9 +101,7 @@ void iam_run_list_attached(struct iam_call *call)
 void iam_run_put_inline(struct iam_call *call)
 {
         unsigned kind = call->action->kind;
-        enum acc_kind as = kind == GW_USER    ? ACC_INLINE_USER
-                           : kind == GW_GROUP ? ACC_INLINE_GROUP
-                                              : ACC_INLINE_ROLE;
+        enum acc_kind as = kind == GW_USER ? ACC_INLINE_USER : kind == GW_GROUP ? ACC_INLINE_GROUP : ACC_INLINE_ROLE;
         struct gw_entity *holder;
 
         if (!iam_check_document(call, call->in.value[IAM_P_DOCUMENT], as, INLINE_BYTES))
@@ -130,11 +127,11 @@ static void refuse_inline(struct iam_call *call)
 static int show_inline(struct iam_call *call, struct s3_xml *xml)
 {
         static const char *const names[] = {"UserName", "", "GroupName", "RoleName"};
+        const struct gw_entity *holder;
         const struct gw_pair *pair;
-        int rv;
-        const struct gw_entity *holder = holder_again(call, &rv);
+        int rv = gw_people_find(call->req->loop, &call->who, &holder, NULL);
 
-        if (holder == NULL)
+        if (rv != 0)
                 return rv;
         pair = iam_pair_find(&holder->sets[GW_SET_INLINE], call->in.value[IAM_P_POLICY]);
         if (pair == NULL)
@@ -180,12 +177,7 @@ static void inline_each(struct iam_call *call, struct s3_xml *xml, const struct 
 
 static int show_inline_names(struct iam_call *call, struct s3_xml *xml)
 {
-        int rv;
-        const struct gw_entity *holder = holder_again(call, &rv);
-
-        if (holder != NULL)
-                iam_show_set(call, xml, &holder->sets[GW_SET_INLINE], "PolicyNames", inline_each);
-        return rv;
+        return show_set_of(call, xml, GW_SET_INLINE, "PolicyNames", inline_each);
 }
 
 void iam_run_list_inline(struct iam_call *call)
@@ -264,12 +256,7 @@ static void tag_each(struct iam_call *call, struct s3_xml *xml, const struct gw_
 
 static int show_tags_page(struct iam_call *call, struct s3_xml *xml)
 {
-        int rv;
-        const struct gw_entity *holder = holder_again(call, &rv);
-
-        if (holder != NULL)
-                iam_show_set(call, xml, &holder->sets[GW_SET_TAGS], "Tags", tag_each);
-        return rv;
+        return show_set_of(call, xml, GW_SET_TAGS, "Tags", tag_each);
 }
 
 void iam_run_list_tags(struct iam_call *call)

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define POLICY_ID_LEN  21u
-#define VERSION_BYTES  24576u /* of a text that is kept, white space included */
-#define VERSIONS_MOST  5u
+#define POLICY_ID_LEN 21u
+#define VERSION_BYTES 24576u /* of a text that is kept, white space included */
+#define VERSIONS_MOST 5u
 
 void iam_run_create_policy(struct iam_call *call)
 {
@@ -99,7 +99,8 @@ void iam_run_create_version(struct iam_call *call)
                          "an existing version.");
                 return;
         }
-        snprintf(call->key, sizeof(call->key), "v%lu", strtoul(versions->list[versions->count - 1].name + 1, NULL, 10) + 1);
+        snprintf(call->key, sizeof(call->key), "v%lu",
+                 strtoul(versions->list[versions->count - 1].name + 1, NULL, 10) + 1);
         iam_pair_put(versions, call->key, document, lp_wall_ms());
         if (as_default != NULL && strcmp(as_default, "true") == 0)
                 edited->version = call->key;

@@ -183,7 +183,8 @@ static bool secret_can_be_told(struct iam_call *call)
 
         if (iam_may_tell_secret(req->conn->listener->tls, from != NULL ? from->client_addr : NULL))
                 return true;
-        iam_fail(call, "AccessDenied", "Secret keys are given out over TLS, or to the server's own machine, and not else.");
+        iam_fail(call, "AccessDenied",
+                 "Secret keys are given out over TLS, or to the server's own machine, and not else.");
         return false;
 }
 
@@ -205,7 +206,8 @@ void iam_run_create_key(struct iam_call *call)
                 iam_refuse(call, -ENOMEM);
                 return;
         }
-        rv = sealer->seal == NULL ? -ENOKEY : sealer->seal(sealer->arg, call->key, call->secret, sealed, sizeof(sealed));
+        rv = sealer->seal == NULL ? -ENOKEY
+                                  : sealer->seal(sealer->arg, call->key, call->secret, sealed, sizeof(sealed));
         if (rv != 0) {
                 iam_fail(call, "ServiceFailure", "The server has no key to seal secrets with.");
                 return;

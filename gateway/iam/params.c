@@ -180,7 +180,8 @@ static int refuse_tags(const char *why, char *message, size_t size)
 static int check_tags(const struct iam_params *out, char *message, size_t size)
 {
         for (unsigned i = 0; i < out->tag_key_count; i++)
-                if (out->tag_keys[i] == NULL || param_chars(out->tag_keys[i]) < 1 || param_chars(out->tag_keys[i]) > 128)
+                if (out->tag_keys[i] == NULL || param_chars(out->tag_keys[i]) < 1 ||
+                    param_chars(out->tag_keys[i]) > 128)
                         return refuse_tags("The specified value for TagKeys is invalid.", message, size);
         for (unsigned i = 0; i < IAM_TAGS_MAX; i++) {
                 const struct gw_pair *tag = &out->tags[i];

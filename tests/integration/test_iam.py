@@ -1,4 +1,5 @@
 """IAM and STS, as boto3's clients and awscli send them, on the endpoint of S3."""
+import concurrent.futures
 import datetime
 import hashlib
 import hmac
@@ -9,11 +10,13 @@ import urllib.parse
 import boto3
 import botocore.config
 import pytest
+from botocore.exceptions import ClientError
 
 from tests.conftest import make_client
 from tests.support.aws_cli import AwsCli
 from tests.support.daemon import REGION, Daemon
 from tests.support.expect import refused
+from tests.integration.test_switches import state
 
 ACCOUNT = "000000000001"
 TRUST = json.dumps({"Version": "2012-10-17", "Statement": [
@@ -147,6 +150,39 @@ def test_who_asks(daemon):
     refused("SignatureDoesNotMatch", 403, client_of(daemon, "sts", secret_key="wrong").get_caller_identity)
     refused("InvalidClientTokenId", 403, client_of(daemon, "sts", access_key="AKIANOBODY0000000000").get_caller_identity)
     refused("SignatureDoesNotMatch", 403, client_of(daemon, "iam", region="eu-central-1").list_users)
+
+
+def test_of_many_at_once_none_is_lost(daemon, iam):
+    """Changes of one user by others at the same time: each is there afterwards; a name has one winner."""
+    iam.create_user(UserName="u")
+    with concurrent.futures.ThreadPoolExecutor(6) as threads:
+        list(threads.map(lambda i: client_of(daemon, "iam").tag_user(UserName="u", Tags=[{"Key": f"k{i}", "Value": str(i)}]), range(24)))
+
+        def make(_):
+            try:
+                return client_of(daemon, "iam").create_user(UserName="one")["User"]["UserId"]
+            except ClientError as error:
+                assert error.response["Error"]["Code"] == "EntityAlreadyExists"
+                return None
+
+        made = [user for user in threads.map(make, range(6)) if user]
+    assert sorted(t["Key"] for t in iam.list_user_tags(UserName="u")["Tags"]) == sorted(f"k{i}" for i in range(24))
+    assert made == [iam.get_user(UserName="one")["User"]["UserId"]]
+
+
+def test_a_store_that_is_read_only_keeps_its_users(daemon, iam):
+    iam.create_user(UserName="u")
+    state(daemon, "read-only", "on")
+    try:
+        answer = refused("AccessDenied", 403, iam.create_user, UserName="v")
+        assert "read-only" in answer["Error"]["Message"]
+        refused("AccessDenied", 403, iam.delete_user, UserName="u")
+        refused("AccessDenied", 403, iam.attach_user_policy, UserName="u", PolicyArn=f"arn:aws:iam::{ACCOUNT}:policy/p")
+        assert [u["UserName"] for u in iam.list_users()["Users"]] == ["u"] and iam.get_user(UserName="u")
+        assert client_of(daemon, "sts").get_caller_identity()["Account"] == ACCOUNT
+        assert state(daemon, "read-only", status=1)["changes_under_way"] == 0
+    finally:
+        state(daemon, "read-only", "off")
 
 
 # ---- groups --------------------------------------------------------------------------------------
@@ -325,10 +361,11 @@ def post(daemon, body, service="iam", path="/", **changes):
                            headers.get("x-amz-content-sha256", hashlib.sha256(body).hexdigest())])
     scope = f"{day}/us-east-1/{service}/aws4_request"
     text = "\n".join(["AWS4-HMAC-SHA256", date, scope, hashlib.sha256(canonical.encode()).hexdigest()])
-    key = ("AWS4" + daemon.secret_key).encode()
+    access_key, secret_key = changes.get("key", (daemon.access_key, daemon.secret_key))
+    key = ("AWS4" + secret_key).encode()
     for part in (day, "us-east-1", service, "aws4_request", text):
         key = hmac.new(key, part.encode(), hashlib.sha256).digest()
-    headers["Authorization"] = f"AWS4-HMAC-SHA256 Credential={daemon.access_key}/{scope}, SignedHeaders={names}, Signature={key.hex()}"
+    headers["Authorization"] = f"AWS4-HMAC-SHA256 Credential={access_key}/{scope}, SignedHeaders={names}, Signature={key.hex()}"
     connection = http.client.HTTPConnection(host, timeout=20)
     connection.request("POST", path, body=changes.get("sent", body), headers={k: v for k, v in headers.items() if k not in changes.get("without", ())})
     answer = connection.getresponse()
@@ -368,6 +405,23 @@ def test_forms_that_are_wrong(daemon, iam):
     assert post(daemon, good, path="/bucket")[0] != 200, "S3's paths are not signed for IAM"
 
 
+def test_a_user_may_do_nothing(daemon, iam):
+    """Each action asks, and before it looks at its parameters; those that are not offered say so to root alike."""
+    iam.create_user(UserName="u")
+    key = iam.create_access_key(UserName="u")["AccessKey"]
+    own = key["AccessKeyId"], key["SecretAccessKey"]
+    offered = 0
+    for action in iam.meta.service_model.operation_names:
+        as_user, as_root = post(daemon, form(Action=action), key=own), post(daemon, form(Action=action, Unheard="1"))
+        if "<Code>InvalidAction</Code>" in as_root[1]:
+            assert as_user[0] == 400 and "<Code>InvalidAction</Code>" in as_user[1], (action, as_user)
+            continue
+        offered += 1
+        assert as_user[0] == 403 and "<Code>AccessDenied</Code>" in as_user[1] and f"iam:{action}" in as_user[1], (action, as_user)
+        assert as_root[0] == 400 and "<Code>ValidationError</Code>" in as_root[1], (action, as_root)
+    assert offered == 67
+
+
 def test_everything_is_there_after_a_restart(iam, daemon):
     iam.create_user(UserName="u", Tags=[{"Key": "k", "Value": "v"}])
     key = iam.create_access_key(UserName="u")["AccessKey"]
@@ -384,6 +438,9 @@ def test_everything_is_there_after_a_restart(iam, daemon):
 
     before = everything(iam)
     daemon.stop()
+    secret = key["SecretAccessKey"].encode()
+    kept = [path for drive in daemon.drives for path in drive.rglob("*") if path.is_file()]
+    assert kept and not [path for path in [daemon.log, *kept] if secret in path.read_bytes()], "a secret lies open"
     daemon.restart()
     again = client_of(daemon, "iam")
     assert everything(again) == before

@@ -96,12 +96,31 @@ static void a_user_has_a_key_for_each_day(void **state)
         assert_memory_equal(&key, &today, sizeof(key));
 }
 
+/* A key of S3 opens nothing of IAM, and the other way round. */
+static void a_key_is_of_one_service_and_region(void **state)
+{
+        static const struct gw_key_scope scopes[] = {{"us-east-1", "s3"}, {"us-east-1", "iam"}, {"us-east-1", "sts"},
+                                                     {"eu-west-1", "iam"}};
+        struct gw_credential user = {.access_key = "USER1", .secret_key = "secret1"};
+        struct s3_signing_key key[4], wanted;
+
+        for (unsigned again = 0; again < 2; again++)
+                for (unsigned i = 0; i < 4; i++) {
+                        gw_scope_key(loop, &user, "20260102", scopes[i], &key[i]);
+                        s3_signing_key_derive(S3_STR("secret1"), "20260102", scopes[i].region, scopes[i].service, &wanted);
+                        assert_memory_equal(&key[i], &wanted, sizeof(wanted));
+                        for (unsigned j = 0; j < i; j++)
+                                assert_memory_not_equal(&key[i], &key[j], sizeof(wanted));
+                }
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(keys_are_right_whether_cached_or_not, setup, teardown),
                 cmocka_unit_test_setup_teardown(the_least_recently_used_gives_way, setup, teardown),
                 cmocka_unit_test_setup_teardown(a_user_has_a_key_for_each_day, setup, teardown),
+                cmocka_unit_test_setup_teardown(a_key_is_of_one_service_and_region, setup, teardown),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -143,7 +143,8 @@ static int take_tags(const char *text)
 static void tags_are_members(void **state)
 {
         assert_int_equal(take_tags("Tags.member.1.Key=k&Tags.member.1.Value=v"), 0);
-        assert_int_equal(take_tags("Tags.member.2.Key=l&Tags.member.2.Value=&Tags.member.1.Value=v&Tags.member.1.Key=k"), 0);
+        assert_int_equal(
+                take_tags("Tags.member.2.Key=l&Tags.member.2.Value=&Tags.member.1.Value=v&Tags.member.1.Key=k"), 0);
         assert_int_equal(params.tag_count, 2);
         assert_int_equal(take_tags(""), -EINVAL);
         assert_int_equal(take_tags("Tags.member.1.Key=k"), -EINVAL);
@@ -152,7 +153,9 @@ static void tags_are_members(void **state)
         assert_int_equal(take_tags("Tags.member.0.Key=k&Tags.member.0.Value=v"), -EINVAL);
         assert_int_equal(take_tags("Tags.member.51.Key=k&Tags.member.51.Value=v"), -EINVAL);
         assert_int_equal(take_tags("Tags.member.99999999999999999999.Key=k"), -EINVAL);
-        assert_int_equal(take_tags("Tags.member.1.Key=k&Tags.member.1.Value=v&Tags.member.2.Key=K&Tags.member.2.Value=v"), -EINVAL);
+        assert_int_equal(
+                take_tags("Tags.member.1.Key=k&Tags.member.1.Value=v&Tags.member.2.Key=K&Tags.member.2.Value=v"),
+                -EINVAL);
         assert_int_equal(take_tags("Tags.member.1.Key=aws:k&Tags.member.1.Value=v"), -EINVAL);
         assert_int_equal(take_tags("Tags.member.1.Key=&Tags.member.1.Value=v"), -EINVAL);
         assert_int_equal(take_tags("TagKeys.member.1=k"), -EINVAL);

@@ -558,6 +558,39 @@ static void test_equal_secret(void **state)
         assert_false(s3_equal_secret("abc", "abd", 3));
 }
 
+/* The example of AWS's "Signature Version 4 signing process", which is of IAM. */
+static void forms_are_signed_for_iam_or_sts(void **state)
+{
+#define IAM_HEAD(service)                                                                                              \
+        "Content-Type: application/x-www-form-urlencoded; charset=utf-8\nHost: iam.amazonaws.com\n"                    \
+        "X-Amz-Date: 20150830T123600Z\nAuthorization: AWS4-HMAC-SHA256 "                                               \
+        "Credential=AKIDEXAMPLE/20150830/us-east-1/" service                                                           \
+        "/aws4_request, SignedHeaders=content-type;host;x-amz-date, "                                                  \
+        "Signature=5d672d79c15b13162d9279b0855cfba6789a8edb4c82c400e06b5924a6f2b5d7\n"
+        struct s3_signing_key key;
+
+        wire_make(&wire, "GET", "/?Action=ListUsers&Version=2010-05-08", IAM_HEAD("iam"));
+        expect_reason(s3_auth_parse(&wire.request, &auth), S3_AUTH_WRONG_SERVICE);
+        expect_reason(s3_auth_parse_form(&wire.request, &auth), S3_AUTH_OK);
+        assert_string_equal(auth.service, "iam");
+        assert_int_equal(auth.payload, S3_PAYLOAD_SHA256);
+        assert_int_equal(s3_hex_decode(S3_STR(S3_EMPTY_SHA256), auth.payload_sha256, S3_SHA256_LEN), 0);
+        s3_signing_key_derive(S3_STR("wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"), "20150830", "us-east-1", "iam", &key);
+        expect_reason(s3_auth_verify(&wire.request, &auth, &key, "us-east-1", auth.time_ms), S3_AUTH_OK);
+        auth.payload_sha256[0] ^= 1;
+        expect_reason(s3_auth_verify(&wire.request, &auth, &key, "us-east-1", auth.time_ms), S3_AUTH_MISMATCH);
+
+        wire_make(&wire, "POST", "/", IAM_HEAD("sts"));
+        expect_reason(s3_auth_parse_form(&wire.request, &auth), S3_AUTH_OK);
+        assert_string_equal(auth.service, "sts");
+        wire_make(&wire, "POST", "/", IAM_HEAD("s3"));
+        expect_reason(s3_auth_parse(&wire.request, &auth), S3_AUTH_NO_CONTENT_SHA256);
+        expect_reason(s3_auth_parse_form(&wire.request, &auth), S3_AUTH_WRONG_SERVICE);
+        wire_make(&wire, "POST", "/", IAM_HEAD("iamx"));
+        expect_reason(s3_auth_parse_form(&wire.request, &auth), S3_AUTH_WRONG_SERVICE);
+#undef IAM_HEAD
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -579,6 +612,7 @@ int main(void)
                 cmocka_unit_test(test_altered_query_form),
                 cmocka_unit_test(test_reasons),
                 cmocka_unit_test(test_equal_secret),
+                cmocka_unit_test(forms_are_signed_for_iam_or_sts),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
