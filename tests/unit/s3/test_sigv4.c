@@ -347,7 +347,7 @@ static void test_query_syntax(void **state)
                 {"/?" Q_ALGORITHM Q_CREDENTIAL Q_DATE Q_EXPIRES Q_EXPIRES Q_SIGNED PRESIGNED_SIGNATURE,
                  S3_AUTH_Q_DUPLICATE},
                 {"/?X-Amz-Algorithm=AWS4-ECDSA-P256-SHA256" Q_CREDENTIAL Q_DATE Q_EXPIRES Q_SIGNED PRESIGNED_SIGNATURE,
-                 S3_AUTH_Q_ALGORITHM},
+                 S3_AUTH_SIGV4A},
                 {"/?X-Amz-Algorithm=%zz" Q_CREDENTIAL Q_DATE Q_EXPIRES Q_SIGNED PRESIGNED_SIGNATURE,
                  S3_AUTH_Q_ALGORITHM},
                 {"/?" Q_ALGORITHM "&X-Amz-Credential=AKID" Q_DATE Q_EXPIRES Q_SIGNED PRESIGNED_SIGNATURE,
