@@ -17,6 +17,7 @@
 #include "s3_sigv4.h"     /* AWS Signature Version 4: parse, verify, sign, presign */
 #include "s3_checksum.h"  /* checksums, ETags, base64, hex */
 #include "s3_chunked.h"   /* aws-chunked bodies */
+#include "s3_form.h"      /* forms that browsers post */
 #include "s3_version.h"   /* versioning, version ids */
 #include "s3_tags.h"      /* tags: limits, header, stored form */
 #include "s3_lock.h"      /* object lock: default retention, retention, legal hold, headers */
@@ -24,6 +25,7 @@
 #include "s3_config.h"    /* configurations that are kept as they were read */
 #include "s3_cors.h"      /* requests of other sites' pages */
 #include "s3_website.h"   /* buckets as websites */
+#include "s3_post_policy.h" /* what such a form may upload */
 #include "s3_xml.h"       /* XML writing, bounded XML reading, the documents clients send */
 #include "s3_request.h"   /* ranges, copy sources, conditions */
 

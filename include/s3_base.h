@@ -80,6 +80,8 @@ struct s3_header {
           "The versioning configuration specified in the request is invalid.")                                         \
         X(INCOMPLETE_BODY, "IncompleteBody", 400,                                                                      \
           "You did not provide the number of bytes specified by the Content-Length HTTP header.")                      \
+        X(INCORRECT_FILES, "IncorrectNumberOfFilesInPostRequest", 400,                                                 \
+          "POST requires exactly one file upload per request.")                                                        \
         X(INSUFFICIENT_STORAGE, "InsufficientStorage", 507, "There is not enough space left to store this request.")   \
         X(INTERNAL_ERROR, "InternalError", 500, "We encountered an internal error. Please try again.")                 \
         X(INVALID_ACCESS_KEY_ID, "InvalidAccessKeyId", 403,                                                            \
@@ -102,6 +104,8 @@ struct s3_header {
         X(INVALID_PART_NUMBER, "InvalidPartNumber", 416, "The requested partnumber is not satisfiable")                \
         X(INVALID_PART_ORDER, "InvalidPartOrder", 400,                                                                 \
           "The list of parts was not in ascending order. Parts must be ordered by part number.")                       \
+        X(INVALID_POLICY_DOCUMENT, "InvalidPolicyDocument", 400,                                                       \
+          "The content of the form does not meet the conditions specified in the policy document.")                    \
         X(INVALID_RANGE, "InvalidRange", 416, "The requested range is not satisfiable")                                \
         X(INVALID_RDMA_TOKEN, "InvalidRDMAToken", 400, "x-amz-rdma-token does not have its form")                      \
         X(INVALID_REDIRECT, "InvalidRedirectLocation", 400,                                                            \
@@ -116,6 +120,8 @@ struct s3_header {
         X(INVALID_URI, "InvalidURI", 400, "Couldn't parse the specified URI.")                                         \
         X(KEY_TOO_LONG, "KeyTooLongError", 400, "Your key is too long")                                                \
         X(MALFORMED_POLICY, "MalformedPolicy", 400, "Policies must be valid JSON and the first byte must be '{'")      \
+        X(MALFORMED_POST, "MalformedPOSTRequest", 400,                                                                 \
+          "The body of your POST request is not well-formed multipart/form-data.")                                     \
         X(MALFORMED_RDMA_REQUEST, "MalformedRDMARequest", 400,                                                         \
           "The request does not have the form that the protocol gives it")                                             \
         X(MALFORMED_TRAILER, "MalformedTrailerError", 400,                                                             \
@@ -123,6 +129,8 @@ struct s3_header {
         X(MALFORMED_XML, "MalformedXML", 400,                                                                          \
           "The XML you provided was not well-formed or did not validate against our published schema")                 \
         X(MAX_MESSAGE_LENGTH, "MaxMessageLengthExceeded", 400, "Your request was too big.")                            \
+        X(MAX_POST_PRE_DATA, "MaxPostPreDataLengthExceededError", 400,                                                 \
+          "Your POST request fields preceding the upload file were too large.")                                        \
         X(METADATA_TOO_LARGE, "MetadataTooLarge", 400,                                                                 \
           "Your metadata headers exceed the maximum allowed metadata size")                                            \
         X(METHOD_NOT_ALLOWED, "MethodNotAllowed", 405, "The specified method is not allowed against this resource.")   \

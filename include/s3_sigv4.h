@@ -100,6 +100,8 @@ struct s3_str s3_request_header(const struct s3_request *request, const char *na
           "x-amz-content-sha256 must be UNSIGNED-PAYLOAD, STREAMING-UNSIGNED-PAYLOAD-TRAILER, "                        \
           "STREAMING-AWS4-HMAC-SHA256-PAYLOAD, STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER, "                           \
           "or a valid sha256 value.")                                                                                  \
+        X(SIGV4A, NOT_IMPLEMENTED,                                                                                     \
+          "AWS4-ECDSA-P256-SHA256 signatures are not supported. Please use AWS4-HMAC-SHA256.")                         \
         X(SIGV4A_PAYLOAD, NOT_IMPLEMENTED, "AWS4-ECDSA-P256-SHA256 payloads are not supported.")                       \
         X(TOKEN, INVALID_TOKEN, NULL)                                                                                  \
         X(MISMATCH, SIGNATURE_MISMATCH, NULL)                                                                          \
@@ -163,7 +165,7 @@ enum s3_auth_reason s3_auth_parse(const struct s3_request *request, struct s3_au
  * x-amz-content-sha256. Where that is absent, payload is SHA256, and the caller sets payload_sha256 to the hash of
  * the body before it verifies. Such a request is signed in its header: other kinds are left as found.
  */
-enum s3_auth_reason s3_auth_parse_form(const struct s3_request *request, struct s3_auth *out);
+enum s3_auth_reason s3_auth_parse_service(const struct s3_request *request, struct s3_auth *out);
 
 /* True for both WRONG_REGION reasons, whose answer also has <Region>expected</Region>. */
 bool s3_auth_wants_region(enum s3_auth_reason reason);
@@ -210,6 +212,18 @@ enum s3_auth_reason s3_auth_check(const struct s3_request *request, const struct
  */
 enum s3_auth_reason s3_auth_verify_v2(const struct s3_request *request, const struct s3_auth *auth,
                                       struct s3_str secret, struct s3_str bucket, int64_t now_ms);
+
+/*
+ * A browser's form: what its fields say of its signature, which is over the text of its policy.
+ * *out is of kind QUERY; errors are those of a presigned URL, and SIGV4A.
+ */
+enum s3_auth_reason s3_auth_parse_form(struct s3_str algorithm, struct s3_str credential, struct s3_str date,
+                                       struct s3_str signature, struct s3_auth *out);
+/* Scope against region, and the signature in constant time; that the form is of today, its policy says. */
+enum s3_auth_reason s3_auth_verify_form(const struct s3_auth *auth, const struct s3_signing_key *key,
+                                        struct s3_str policy, const char *region);
+/* The same with version 2: OK or MISMATCH. */
+enum s3_auth_reason s3_auth_verify_form_v2(struct s3_str secret, struct s3_str policy, struct s3_str signature);
 
 /*
  * Names of the headers of a request that had to be signed and are not, in order, parted by ", ":

@@ -32,6 +32,9 @@ int s3_canonical_emit(const struct s3_request *request, const struct s3_auth *au
 #define S3_SCOPE_SIZE (8 + 1 + S3_REGION_MAX + 1 + 16 + 1 + 12 + 1)
 size_t s3_scope_format(const struct s3_auth *auth, char out[S3_SCOPE_SIZE]);
 
+/* Reads "access-key/yyyymmdd/region/service/aws4_request" into *out; errors are those of a presigned URL. */
+enum s3_auth_reason s3_auth_credential(struct s3_str text, struct s3_auth *out);
+
 /* Hex signature of a request. 0 or -EINVAL. */
 int s3_auth_signature(const struct s3_request *request, const struct s3_auth *auth, const struct s3_signing_key *key,
                       char out[S3_SIGNATURE_LEN + 1]);

@@ -139,6 +139,11 @@ static enum s3_auth_reason credential_reason(enum credential_fault fault, bool q
         return query ? S3_AUTH_Q_WRONG_TERMINAL : S3_AUTH_WRONG_TERMINAL;
 }
 
+enum s3_auth_reason s3_auth_credential(struct s3_str text, struct s3_auth *out)
+{
+        return credential_reason(parse_credential(text, out), true);
+}
+
 /* Keeps a signature only if it can be one; an empty one matches nothing. */
 static void copy_signature(struct s3_str value, struct s3_auth *out)
 {
@@ -359,12 +364,15 @@ static enum s3_auth_reason parse_query_values(const struct query_fields *fields,
         enum s3_auth_reason reason;
         int n;
 
-        if (!decode_query(fields->raw[Q_ALGORITHM], buf, sizeof(buf), &text) ||
-            !s3_str_eq(text, S3_STR("AWS4-HMAC-SHA256")))
+        if (!decode_query(fields->raw[Q_ALGORITHM], buf, sizeof(buf), &text))
+                return S3_AUTH_Q_ALGORITHM;
+        if (s3_str_eq(text, S3_STR("AWS4-ECDSA-P256-SHA256")))
+                return S3_AUTH_SIGV4A;
+        if (!s3_str_eq(text, S3_STR("AWS4-HMAC-SHA256")))
                 return S3_AUTH_Q_ALGORITHM;
         if (!decode_query(fields->raw[Q_CREDENTIAL], buf, sizeof(buf), &text))
                 return S3_AUTH_Q_CREDENTIAL;
-        reason = credential_reason(parse_credential(text, out), true);
+        reason = s3_auth_credential(text, out);
         if (reason != S3_AUTH_OK)
                 return reason;
         if (!decode_query(fields->raw[Q_DATE], buf, sizeof(buf), &text) || s3_date_parse_amz(text, &out->time_ms) != 0)
@@ -474,7 +482,7 @@ enum s3_auth_reason s3_auth_parse(const struct s3_request *request, struct s3_au
         return parse_auth(request, "s3", out);
 }
 
-enum s3_auth_reason s3_auth_parse_form(const struct s3_request *request, struct s3_auth *out)
+enum s3_auth_reason s3_auth_parse_service(const struct s3_request *request, struct s3_auth *out)
 {
         return parse_auth(request, "", out);
 }

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#define FORM_BOOKED (2u * S3_FORM_BYTES_MAX) /* of memory, for a form and its fields */
 #define MD5_TEXT ((ERA_MD5_SIZE + 2) / 3 * 4 + 1) /* base64 and NUL */
 
 static struct gw_digests *digests_of(struct gw_request *req)
@@ -54,6 +55,27 @@ void gw_digests_free(struct gw_digests *d)
                 s3_sums_free(d->sums[i]);
                 d->sums[i] = NULL;
         }
+}
+
+/* ---- memory of all loops ---------------------------------------------------------------------- */
+
+static enum s3_error book(struct gw_request *req, size_t len)
+{
+        struct gw_gateway *gw = req->loop->gw;
+
+        if (atomic_fetch_add_explicit(&gw->upload_memory, len, memory_order_relaxed) + len > gw->limits.upload_memory) {
+                atomic_fetch_sub_explicit(&gw->upload_memory, len, memory_order_relaxed);
+                atomic_store_explicit(&gw->uploads_refused_ns, gw_clock_ns(), memory_order_relaxed);
+                return S3_ERR_SLOW_DOWN;
+        }
+        req->body->booked += len;
+        return S3_OK;
+}
+
+static void unbook(struct gw_request *req)
+{
+        atomic_fetch_sub_explicit(&req->loop->gw->upload_memory, req->body->booked, memory_order_relaxed);
+        req->body->booked = 0;
 }
 
 /* ---- what the headers say -------------------------------------------------------------------- */
@@ -210,7 +232,7 @@ static enum s3_error read_framing(struct gw_request *req, struct gw_body *body, 
 static enum s3_error take_digests(struct gw_request *req, struct gw_body *body)
 {
         struct gw_digests *d = digests_of(req);
-        bool data = req->op->body == GW_BODY_DATA;
+        bool data = req->op->body == GW_BODY_DATA || req->op->body == GW_BODY_FORM;
 
         if (body->has_kind)
                 body->sum_mask |= S3_CHECKSUM_BIT(body->kind);
@@ -241,7 +263,37 @@ static enum s3_error check_announced(const struct gw_request *req)
                 return S3_ERR_MAX_MESSAGE_LENGTH;
         if (req->op->body == GW_BODY_NONE && req->content_length > GW_DRAIN_BYTES)
                 return S3_ERR_ENTITY_TOO_LARGE;
+        if (req->op->body == GW_BODY_FORM && req->content_length > GW_OBJECT_MAX + S3_FORM_BYTES_MAX)
+                return S3_ERR_ENTITY_TOO_LARGE;
         return S3_OK;
+}
+
+/* Nobody is known yet, so what the form needs is booked at once. Its other headers come as fields. */
+static enum s3_error read_form(struct gw_request *req, struct gw_body *body, const char **message)
+{
+        struct s3_str boundary;
+        enum s3_error error;
+
+        if (req->chunked)
+                return refuse_plain_chunks(req, message);
+        if (gw_header(req, "Content-Length").data == NULL)
+                return S3_ERR_MISSING_CONTENT_LENGTH;
+        if (!s3_form_boundary(gw_header(req, "Content-Type"), &boundary))
+                return S3_ERR_MALFORMED_POST;
+        body->expected = S3_LENGTH_UNKNOWN;
+        body->file_max = GW_OBJECT_MAX;
+        error = book(req, FORM_BOOKED);
+        return error == S3_OK ? s3_form_new(boundary, &body->form) : error;
+}
+
+enum s3_error gw_body_fields(struct gw_request *req, const char **message)
+{
+        struct gw_body *body = req->body;
+        enum s3_error error = read_md5(req, body);
+
+        if (error == S3_OK)
+                error = read_checksums(req, body, message);
+        return error == S3_OK ? take_digests(req, body) : error;
 }
 
 enum s3_error gw_body_new(struct gw_request *req, const struct s3_auth *auth, const struct s3_signing_key *key,
@@ -258,6 +310,8 @@ enum s3_error gw_body_new(struct gw_request *req, const struct s3_auth *auth, co
         if (body == NULL)
                 return S3_ERR_SLOW_DOWN;
         req->body = body;
+        if (req->op->body == GW_BODY_FORM)
+                return read_form(req, body, message);
         body->check_sha256 = auth->payload == S3_PAYLOAD_SHA256;
         memcpy(body->sha256, auth->payload_sha256, S3_SHA256_LEN);
         error = read_md5(req, body);
@@ -270,18 +324,13 @@ enum s3_error gw_body_new(struct gw_request *req, const struct s3_auth *auth, co
         return error;
 }
 
-static void unbook(struct gw_request *req)
-{
-        atomic_fetch_sub_explicit(&req->loop->gw->upload_memory, req->body->booked, memory_order_relaxed);
-        req->body->booked = 0;
-}
-
 void gw_body_free(struct gw_request *req)
 {
         struct gw_body *body = req->body;
 
         s3_chunked_free(body->chunked);
         give_sums(digests_of(req), body->sums);
+        s3_form_free(body->form);
         s3_doc_free(body->doc);
         free(body->kept);
         unbook(req);
@@ -289,19 +338,6 @@ void gw_body_free(struct gw_request *req)
 }
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
-
-static enum s3_error book(struct gw_request *req, size_t len)
-{
-        struct gw_gateway *gw = req->loop->gw;
-
-        if (atomic_fetch_add_explicit(&gw->upload_memory, len, memory_order_relaxed) + len > gw->limits.upload_memory) {
-                atomic_fetch_sub_explicit(&gw->upload_memory, len, memory_order_relaxed);
-                atomic_store_explicit(&gw->uploads_refused_ns, gw_clock_ns(), memory_order_relaxed);
-                return S3_ERR_SLOW_DOWN;
-        }
-        req->body->booked += len;
-        return S3_OK;
-}
 
 /*
  * An upload lies in the engine's memory until it is long enough for slots of the arena, which have
@@ -474,12 +510,64 @@ static enum s3_error feed_plain(struct gw_request *req, struct s3_str *in)
         return error;
 }
 
+/* Some bytes of the file. */
+static enum s3_error form_consume(struct gw_request *req, struct s3_str data, size_t *taken)
+{
+        struct gw_body *body = req->body;
+        uint64_t size = body->received + data.len;
+
+        if (size <= body->file_max)
+                return consume(req, data.data, data.len, taken);
+        body->detail = gw_printf(req, "<ProposedSize>%llu</ProposedSize><MaxSizeAllowed>%llu</MaxSizeAllowed>",
+                                 (unsigned long long)size, (unsigned long long)body->file_max);
+        return S3_ERR_ENTITY_TOO_LARGE;
+}
+
+/* The request may be answered meanwhile, and its body gone: an error. */
+static enum s3_error feed_form(struct gw_request *req, struct s3_str *in)
+{
+        struct s3_form *form = req->body->form;
+        enum s3_error error;
+        struct s3_str data;
+        size_t taken;
+
+        while (in->len > 0) {
+                bool had_fields = s3_form_at_file(form);
+
+                error = s3_form_next(form, in, &data);
+                if (error != S3_OK) {
+                        req->body->message = s3_form_message(form);
+                        return error;
+                }
+                if (!had_fields && s3_form_at_file(form)) {
+                        unbook(req); /* the upload books anew */
+                        if (!req->op->fields(req))
+                                return S3_ERR_ACCESS_DENIED;
+                }
+                if (data.len == 0)
+                        continue;
+                error = form_consume(req, data, &taken);
+                if (error != S3_OK)
+                        return error;
+                if (taken < data.len) {
+                        s3_form_again(form, in, (struct s3_str){data.data + taken, data.len - taken});
+                        return S3_OK;
+                }
+        }
+        return S3_OK;
+}
+
 enum s3_error gw_body_feed(struct gw_request *req, const char *data, size_t *len)
 {
         struct s3_str in = {data, *len};
         struct gw_body *body = req->body;
         enum s3_error error = S3_OK;
 
+        if (body->form != NULL) {
+                error = feed_form(req, &in);
+                *len = in.len;
+                return error;
+        }
         if (body->chunked == NULL)
                 error = feed_plain(req, &in);
         else if (body->pending > 0)
@@ -555,12 +643,25 @@ static enum s3_error check_md5(struct gw_request *req)
         return S3_ERR_BAD_DIGEST;
 }
 
+/* Only a form that came whole is stored. */
+static enum s3_error finish_form(struct gw_request *req)
+{
+        struct gw_body *body = req->body;
+        enum s3_error error = s3_form_finish(body->form);
+
+        if (error != S3_OK || body->received >= body->file_min)
+                return error;
+        body->detail = gw_printf(req, "<ProposedSize>%llu</ProposedSize><MinSizeAllowed>%llu</MinSizeAllowed>",
+                                 (unsigned long long)body->received, (unsigned long long)body->file_min);
+        return S3_ERR_ENTITY_TOO_SMALL;
+}
+
 enum s3_error gw_body_finish(struct gw_request *req)
 {
         struct gw_body *body = req->body;
-        enum s3_error error = S3_OK;
+        enum s3_error error = body->form != NULL ? finish_form(req) : S3_OK;
 
-        if (body->chunked != NULL) {
+        if (error == S3_OK && body->chunked != NULL) {
                 error = s3_chunked_finish(body->chunked);
                 if (error != S3_OK)
                         body->message = s3_chunked_message(body->chunked);

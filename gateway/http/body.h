@@ -38,6 +38,8 @@ struct gw_body {
         uint64_t received;              /* decoded bytes */
         size_t pending;                 /* decoded bytes at the front of the next input, which the engine had no room for */
         uint64_t booked;                /* of the memory all loops share */
+        struct s3_form *form;           /* the object's bytes are a file of a form; or NULL */
+        uint64_t file_min, file_max;    /* of such a file */
         struct s3_doc *doc;             /* where an XML body goes */
         char *kept;                     /* a body that is kept as it is: malloc'ed, received bytes; or NULL */
         size_t kept_room;
@@ -53,6 +55,8 @@ struct gw_body {
  */
 enum s3_error gw_body_new(struct gw_request *req, const struct s3_auth *auth, const struct s3_signing_key *key,
                           const char **message);
+/* A form's fields have become the request's headers: reads those that speak of the file's bytes. */
+enum s3_error gw_body_fields(struct gw_request *req, const char **message);
 void gw_body_free(struct gw_request *req);
 
 /*

@@ -176,7 +176,8 @@ static enum MHD_Result body_call(struct gw_request *req, const char *data, size_
         if (error != S3_OK) {
                 req->bytes_in += *len;
                 *len = 0;
-                gw_reply_error_extra(req, error, req->body->message, req->body->detail);
+                if (!gw_answered(req))
+                        gw_reply_error_extra(req, error, req->body->message, req->body->detail);
                 return refuse_body(req);
         }
         if (*len > 0)

@@ -27,7 +27,8 @@ enum gw_body_kind {
         GW_BODY_NONE, /* what comes is checked and dropped */
         GW_BODY_XML,
         GW_BODY_DATA, /* an object's bytes */
-        GW_BODY_KEPT  /* kept as it is, up to GW_KEPT_MAX */
+        GW_BODY_KEPT, /* kept as it is, up to GW_KEPT_MAX */
+        GW_BODY_FORM  /* a browser's form, with an object's bytes in it */
 };
 
 /* A right that an operation needs beside its own. */
@@ -59,6 +60,7 @@ struct gw_op {
         const char *of_version;
         const struct gw_right *more; /* NULL: none */
         void (*begin)(struct gw_request *req); /* before the body is read; may answer (refuse); may be NULL */
+        bool (*fields)(struct gw_request *req); /* of a form: all but the file is in; false: answered (refused) */
         void (*run)(struct gw_request *req);   /* all is in: answers, now or later */
         enum s3_error arg; /* what the answer of a never-set configuration is; S3_OK: see the handler */
 };

@@ -87,7 +87,7 @@ static void refuse_signature(struct gw_request *req, bool sts, enum s3_auth_reas
 static enum s3_auth_reason check_head(struct gw_request *req, struct s3_auth *auth)
 {
         struct s3_request request = iam_signed(req);
-        enum s3_auth_reason reason = s3_auth_parse_form(&request, auth);
+        enum s3_auth_reason reason = s3_auth_parse_service(&request, auth);
         const char *region = strcmp(auth->region, IAM_REGION) == 0 ? IAM_REGION : req->loop->gw->region;
 
         if (reason != S3_AUTH_OK)

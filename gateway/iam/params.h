@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#include "gateway/iam/form.h"
+#include "gateway/iam/iam_form.h"
 #include "gateway/people/entity.h"
 
 /* Parameters: name, least and greatest length, which characters (enum iam_pattern). */

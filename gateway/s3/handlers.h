@@ -80,6 +80,12 @@ void gw_run_batch(struct gw_request *req);
 
 /* ---- shared ---- */
 
+/*
+ * Opens the upload of a form's file, whose fields have become the request's headers. When it is
+ * stored, and the answer has the headers of a PUT's, stored() answers. False: answered.
+ */
+bool gw_put_form_open(struct gw_request *req, void (*stored)(struct gw_request *req, const struct eng_object *object));
+
 /* Why a version is not deleted or changed. */
 #define GW_LOCKED_MESSAGE "Access Denied because object protected by object lock."
 

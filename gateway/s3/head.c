@@ -13,6 +13,7 @@
 #include "gateway_head.h"
 #include "gateway/s3/cors_answer.h"
 #include "gateway/s3/head.h"
+#include "gateway/s3/post.h"
 #include "gateway/http/permit.h"
 #include "gateway/iam/iam.h"
 #include "gateway/s3/refuse.h"
@@ -192,6 +193,42 @@ static enum s3_error bad_bucket_name(const struct gw_request *req)
         return asks && s3_bucket_name_once_valid(req->bucket) ? S3_ERR_NO_SUCH_BUCKET : S3_ERR_INVALID_BUCKET_NAME;
 }
 
+bool gw_head_permit(struct gw_request *req)
+{
+        if (is_permitted_request(req))
+                return true;
+        if (req->access_key == NULL)
+                gw_auth_stranger_refuse(req);
+        else
+                gw_reply_error(req, S3_ERR_ACCESS_DENIED, req->refusal);
+        return false;
+}
+
+bool gw_head_bucket(struct gw_request *req)
+{
+        int rv = find_bucket(req);
+
+        if (rv != 0)
+                gw_reply_errno(req, rv, GW_ABOUT_BUCKET);
+        else if (!owner_as_expected(req))
+                gw_reply_error(req, S3_ERR_ACCESS_DENIED, NULL);
+        return rv == 0 && !gw_answered(req);
+}
+
+/* A form is nobody's until its fields have come: only a request that signs otherwise is not. */
+static bool is_unsigned_form(const struct gw_request *req, enum s3_error routed)
+{
+        static const char *const signing[] = {"X-Amz-Algorithm", "X-Amz-Credential", "X-Amz-Signature", "AWSAccessKeyId",
+                                              "Signature"};
+
+        if (routed != S3_OK || req->op->body != GW_BODY_FORM || gw_header(req, "Authorization").len > 0)
+                return false;
+        for (unsigned i = 0; i < sizeof(signing) / sizeof(signing[0]); i++)
+                if (gw_query_has(req, signing[i]))
+                        return false;
+        return true;
+}
+
 /* ---- all of it ------------------------------------------------------------------------------- */
 
 /* Who sent it, which operation, which bucket, what body: in AWS's order of errors. */
@@ -201,7 +238,6 @@ static void accept_named(struct gw_request *req)
         const char *message = NULL;
         unsigned in_head = req->header_count;
         enum s3_error routed, error;
-        int rv;
 
         if (gw_iam_is(req)) {
                 gw_request_head(req, GW_STAGE_AUTHENTICATE);
@@ -210,6 +246,13 @@ static void accept_named(struct gw_request *req)
         }
         routed = route(req);
         gw_request_head(req, GW_STAGE_AUTHENTICATE);
+        if (is_unsigned_form(req, routed)) {
+                if (s3_bucket_name_valid(req->bucket))
+                        gw_post_accept(req);
+                else
+                        gw_refuse_route(req, bad_bucket_name(req));
+                return;
+        }
         if (!gw_authenticate(req, &key, routed))
                 return;
         if (req->header_count != in_head) /* headers in the URL may make it another one: x-amz-copy-source */
@@ -220,11 +263,10 @@ static void accept_named(struct gw_request *req)
                 gw_refuse_route(req, routed);
                 return;
         }
-        if (!is_permitted_request(req)) {
-                if (req->access_key == NULL)
-                        gw_auth_stranger_refuse(req);
-                else
-                        gw_reply_error(req, S3_ERR_ACCESS_DENIED, req->refusal);
+        if (!gw_head_permit(req))
+                return;
+        if (req->op->body == GW_BODY_FORM) {
+                gw_post_refuse_signed(req);
                 return;
         }
         if (req->op->scope == GW_OBJECT && req->op->of_version == NULL && gw_query_has(req, "versionId")) {
@@ -233,15 +275,8 @@ static void accept_named(struct gw_request *req)
         }
         if (!gw_token_accept(req))
                 return;
-        rv = find_bucket(req);
-        if (rv != 0) {
-                gw_reply_errno(req, rv, GW_ABOUT_BUCKET);
+        if (!gw_head_bucket(req))
                 return;
-        }
-        if (!owner_as_expected(req)) {
-                gw_reply_error(req, S3_ERR_ACCESS_DENIED, NULL);
-                return;
-        }
         error = gw_body_new(req, &req->loop->auth, &key, &message);
         if (error != S3_OK)
                 gw_reply_error(req, error, message);

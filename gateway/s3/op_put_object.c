@@ -23,6 +23,7 @@ struct put_work {
         uint8_t upload_id[ENG_ID_LEN];
         unsigned part;                  /* 0: an object */
         struct gw_checksum sum;         /* computed, stored and answered */
+        void (*stored)(struct gw_request *req, const struct eng_object *object); /* of a form; NULL: others */
 };
 
 /* ---- begin ----------------------------------------------------------------------------------- */
@@ -64,7 +65,8 @@ static void put_room(void *arg)
                 gw_request_wake(req);
 }
 
-static void open_put(struct gw_request *req, struct put_work *work)
+/* False: answered. */
+static bool put_upload_open(struct gw_request *req, struct put_work *work)
 {
         struct eng_put_params params = {
                 .bucket = req->bucket_id,
@@ -79,7 +81,7 @@ static void open_put(struct gw_request *req, struct put_work *work)
         int rv;
 
         if (!size_of_body(req, &size))
-                return;
+                return false;
         params.size = size == S3_LENGTH_UNKNOWN ? ENG_SIZE_UNKNOWN : size;
         memcpy(params.upload_id, work->upload_id, ENG_ID_LEN);
         if (gw_carried_upload(req))
@@ -87,7 +89,14 @@ static void open_put(struct gw_request *req, struct put_work *work)
         rv = eng_put_open(req->loop->gw->store, &params, &req->put);
         if (rv != 0)
                 gw_reply_errno(req, rv, GW_ABOUT_BUCKET);
-        else if (gw_carried_upload(req))
+        return rv == 0;
+}
+
+static void open_put(struct gw_request *req, struct put_work *work)
+{
+        if (!put_upload_open(req, work))
+                return;
+        if (gw_carried_upload(req))
                 gw_transfer_receive(req);
         else
                 gw_begin_done(req);
@@ -140,7 +149,8 @@ static bool lock_is_summed(struct gw_request *req, const struct put_work *work, 
         return false;
 }
 
-static void begin_put(struct gw_request *req)
+/* What the headers say of a new version. NULL: answered. */
+static struct put_work *put_work_read(struct gw_request *req)
 {
         struct put_work *work = put_work_new(req);
         enum s3_error error;
@@ -149,11 +159,30 @@ static void begin_put(struct gw_request *req)
         if (work == NULL || !gw_write_headers_check(req) || !gw_extras_read(req, &work->extras) ||
             !lock_is_summed(req, work, work->extras.hold, &work->extras.retention) ||
             !gw_condition_read(req, &work->condition, &never))
-                return;
+                return NULL;
         error = gw_meta_of_headers(req->headers, req->header_count, &work->meta);
         if (error != S3_OK)
                 gw_reply_error(req, error, NULL);
-        else if (work->condition.if_absent || work->condition.if_present || work->condition.if_etag)
+        return error == S3_OK ? work : NULL;
+}
+
+bool gw_put_form_open(struct gw_request *req, void (*stored)(struct gw_request *req, const struct eng_object *object))
+{
+        struct put_work *work = put_work_read(req);
+
+        if (work == NULL)
+                return false;
+        work->stored = stored;
+        return put_upload_open(req, work);
+}
+
+static void begin_put(struct gw_request *req)
+{
+        struct put_work *work = put_work_read(req);
+
+        if (work == NULL)
+                return;
+        if (work->condition.if_absent || work->condition.if_present || work->condition.if_etag)
                 eng_get_metadata(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), NULL, present_found, req);
         else
                 open_put(req, work);
@@ -288,7 +317,10 @@ static void put_stored(void *arg, int rv, const struct eng_object *object)
         }
         if (gw_carried_upload(req))
                 gw_session_headers(req, 200, req->rdma->window.length);
-        gw_reply_empty(req, 200);
+        if (work->stored != NULL)
+                work->stored(req, object);
+        else
+                gw_reply_empty(req, 200);
 }
 
 static void put_object_commit(struct gw_request *req, struct put_work *work)

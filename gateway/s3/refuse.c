@@ -41,8 +41,6 @@ void gw_refuse_route(struct gw_request *req, enum s3_error error)
         else if (error == S3_ERR_INVALID_ARGUMENT && part.data != NULL && !gw_query_has(req, "uploadId"))
                 gw_reply_argument(req, "partNumber", part,
                                   "This operation does not accept partNumber without uploadId");
-        else if (error == S3_ERR_NOT_IMPLEMENTED && gw_sub_name(req->query).data == NULL)
-                gw_refuse_header(req, "Content-Type"); /* of a form, which alone is posted to a bucket */
         else {
                 if (error == S3_ERR_NOT_IMPLEMENTED)
                         req->refused_query = gw_sub_name(req->query);

@@ -10,6 +10,7 @@
 #include <stddef.h>
 
 #include "gateway/s3/handlers.h"
+#include "gateway/s3/post.h"
 #include "gateway/rdma/rdma_session.h"
 #include "gateway/http/stats.h"
 #include "gateway/s3/sub_resource.h"
@@ -138,6 +139,8 @@ const struct gw_op gw_ops[] = {
         OP("DeleteObjects", "POST", GW_BUCKET, "delete", "s3:DeleteObject", gw_run_delete_many,
            .begin = gw_begin_delete_many, .body = GW_BODY_XML, .of_version = "s3:DeleteObjectVersion",
            .more = rights_of_bypass),
+        OP("PostObject", "POST", GW_BUCKET, NULL, "s3:PutObject", gw_run_put, .fields = gw_post_fields,
+           .body = GW_BODY_FORM, .more = rights_of_write),
 
         OP("ListParts", "GET", GW_OBJECT, "uploadId", "s3:ListMultipartUploadParts", gw_run_list_parts),
         OP("GetObjectAttributes", "GET", GW_OBJECT, "attributes", "s3:GetObjectAttributes", gw_run_attributes,
@@ -241,8 +244,6 @@ static enum s3_error no_op(struct s3_str method, enum gw_scope scope, const stru
                 return S3_ERR_INVALID_REQUEST; /* of a bucket */
         if (sub != NULL && !s3_str_eq(method, S3_STR("HEAD")))
                 return S3_ERR_NOT_IMPLEMENTED;
-        if (scope == GW_BUCKET && s3_str_eq(method, S3_STR("POST")))
-                return S3_ERR_NOT_IMPLEMENTED; /* uploads by a browser's form */
         return S3_ERR_METHOD_NOT_ALLOWED;
 }
 

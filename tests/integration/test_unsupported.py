@@ -101,14 +101,6 @@ def test_methods_that_are_none(raw, s3, bucket, method, path):
     assert (stranger.status, stranger.code) == (answer.status, answer.code), stranger
 
 
-def test_a_form_of_a_browser(raw, s3, bucket):
-    """POST with a form carries its own signature: that it is not there must not look like a signature that is wrong."""
-    body = b'--x\r\nContent-Disposition: form-data; name="key"\r\n\r\nk\r\n--x--\r\n'
-    answer = raw.plain("POST", f"/{bucket}", {"Content-Type": "multipart/form-data; boundary=x", "Content-Length": str(len(body))}, body)
-    assert (answer.status, error_shape(answer)) == (501, "NotImplemented"), answer
-    assert keys_of(s3, bucket) == []
-
-
 def test_sub_resources_of_a_bucket_have_no_key(raw, s3, bucket):
     s3.put_object(Bucket=bucket, Key="k", Body=b"x")
     for name in ("uploads", "versions"):
@@ -222,7 +214,6 @@ NAMED = [
     ("DELETE", "/{b}/k", [], {"x-amz-mfa": "x"}, "x-amz-mfa"),
     ("DELETE", "/{b}/k", [], {"if-none-match": "*"}, "If-None-Match"),
     ("PUT", "/{b}-new", [], {"x-amz-object-ownership": "ObjectWriter"}, "x-amz-object-ownership"),
-    ("POST", "/{b}", [], {"content-type": "multipart/form-data; boundary=x"}, "Content-Type"),
 ]
 
 

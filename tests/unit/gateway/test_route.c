@@ -54,6 +54,7 @@ static void each_operation_is_found(void **state)
                 {"DELETE", GW_BUCKET, "", false, "DeleteBucket"},
                 {"DELETE", GW_BUCKET, "policy", false, "DeleteBucketPolicy"},
                 {"POST", GW_BUCKET, "delete", false, "DeleteObjects"},
+                {"POST", GW_BUCKET, "", false, "PostObject"},
                 {"POST", GW_BUCKET, "delete=&x-id=DeleteObjects", false, "DeleteObjects"},
                 {"GET", GW_OBJECT, "", false, "GetObject"},
                 {"GET", GW_OBJECT, "partNumber=1", false, "GetObject"},
@@ -100,7 +101,6 @@ static void what_is_none_says_why(void **state)
                 {"PUT", GW_SERVICE, "", S3_ERR_METHOD_NOT_ALLOWED},
                 {"DELETE", GW_SERVICE, "", S3_ERR_METHOD_NOT_ALLOWED},
                 {"POST", GW_OBJECT, "", S3_ERR_METHOD_NOT_ALLOWED},
-                {"POST", GW_BUCKET, "", S3_ERR_NOT_IMPLEMENTED},
                 {"HEAD", GW_OBJECT, "acl", S3_ERR_METHOD_NOT_ALLOWED},
                 {"GET", GW_OBJECT, "uploads", S3_ERR_INVALID_REQUEST},
                 {"GET", GW_OBJECT, "versions", S3_ERR_INVALID_REQUEST},
@@ -131,7 +131,7 @@ static void which_methods_there_are(void **state)
                 const char *query, *path, *allowed;
         } cases[] = {
                 {"PATCH", GW_SERVICE, "", "", "GET"},
-                {"PATCH", GW_BUCKET, "", "", "DELETE, GET, HEAD, PUT"},
+                {"PATCH", GW_BUCKET, "", "", "DELETE, POST, GET, HEAD, PUT"},
                 {"PATCH", GW_OBJECT, "", "", "DELETE, GET, HEAD, PUT"},
                 {"HEAD", GW_OBJECT, "acl", "", "GET, PUT"},
                 {"PUT", GW_OBJECT, "uploadId=x", "", "DELETE, POST, GET"},
@@ -232,7 +232,8 @@ static void the_table_is_sound(void **state)
                 assert_ptr_equal(gw_op_at(&service, i), op);
                 assert_non_null(op->run);
                 assert_non_null(op->permission);
-                assert_true(op->body == GW_BODY_NONE || op->begin != NULL);
+                assert_true(op->body == GW_BODY_NONE || op->begin != NULL || op->fields != NULL);
+                assert_int_equal(op->body == GW_BODY_FORM, op->fields != NULL);
                 for (unsigned j = i + 1; j < gw_op_count; j++)
                         assert_string_not_equal(op->name, gw_ops[j].name);
         }

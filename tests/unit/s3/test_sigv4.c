@@ -347,7 +347,7 @@ static void test_query_syntax(void **state)
                 {"/?" Q_ALGORITHM Q_CREDENTIAL Q_DATE Q_EXPIRES Q_EXPIRES Q_SIGNED PRESIGNED_SIGNATURE,
                  S3_AUTH_Q_DUPLICATE},
                 {"/?X-Amz-Algorithm=AWS4-ECDSA-P256-SHA256" Q_CREDENTIAL Q_DATE Q_EXPIRES Q_SIGNED PRESIGNED_SIGNATURE,
-                 S3_AUTH_Q_ALGORITHM},
+                 S3_AUTH_SIGV4A},
                 {"/?X-Amz-Algorithm=%zz" Q_CREDENTIAL Q_DATE Q_EXPIRES Q_SIGNED PRESIGNED_SIGNATURE,
                  S3_AUTH_Q_ALGORITHM},
                 {"/?" Q_ALGORITHM "&X-Amz-Credential=AKID" Q_DATE Q_EXPIRES Q_SIGNED PRESIGNED_SIGNATURE,
@@ -571,7 +571,7 @@ static void forms_are_signed_for_iam_or_sts(void **state)
 
         wire_make(&wire, "GET", "/?Action=ListUsers&Version=2010-05-08", IAM_HEAD("iam"));
         expect_reason(s3_auth_parse(&wire.request, &auth), S3_AUTH_WRONG_SERVICE);
-        expect_reason(s3_auth_parse_form(&wire.request, &auth), S3_AUTH_OK);
+        expect_reason(s3_auth_parse_service(&wire.request, &auth), S3_AUTH_OK);
         assert_string_equal(auth.service, "iam");
         assert_int_equal(auth.payload, S3_PAYLOAD_SHA256);
         assert_int_equal(s3_hex_decode(S3_STR(S3_EMPTY_SHA256), auth.payload_sha256, S3_SHA256_LEN), 0);
@@ -581,13 +581,13 @@ static void forms_are_signed_for_iam_or_sts(void **state)
         expect_reason(s3_auth_verify(&wire.request, &auth, &key, "us-east-1", auth.time_ms), S3_AUTH_MISMATCH);
 
         wire_make(&wire, "POST", "/", IAM_HEAD("sts"));
-        expect_reason(s3_auth_parse_form(&wire.request, &auth), S3_AUTH_OK);
+        expect_reason(s3_auth_parse_service(&wire.request, &auth), S3_AUTH_OK);
         assert_string_equal(auth.service, "sts");
         wire_make(&wire, "POST", "/", IAM_HEAD("s3"));
         expect_reason(s3_auth_parse(&wire.request, &auth), S3_AUTH_NO_CONTENT_SHA256);
-        expect_reason(s3_auth_parse_form(&wire.request, &auth), S3_AUTH_WRONG_SERVICE);
+        expect_reason(s3_auth_parse_service(&wire.request, &auth), S3_AUTH_WRONG_SERVICE);
         wire_make(&wire, "POST", "/", IAM_HEAD("iamx"));
-        expect_reason(s3_auth_parse_form(&wire.request, &auth), S3_AUTH_WRONG_SERVICE);
+        expect_reason(s3_auth_parse_service(&wire.request, &auth), S3_AUTH_WRONG_SERVICE);
 #undef IAM_HEAD
 }
 

@@ -1,8 +1,8 @@
 /*
- * form.h - bodies of type application/x-www-form-urlencoded. Pure; any thread.
+ * iam_form.h - bodies of type application/x-www-form-urlencoded. Pure; any thread.
  */
-#ifndef GATEWAY_IAM_FORM_H
-#define GATEWAY_IAM_FORM_H
+#ifndef GATEWAY_IAM_IAM_FORM_H
+#define GATEWAY_IAM_IAM_FORM_H
 
 #include <stddef.h>
 

@@ -1,8 +1,8 @@
 /*
- * form.c - reads forms (form.h): "name=value&name=value", percent-encoded, "+" for a space. Each byte is
+ * iam_form.c - reads forms (form.h): "name=value&name=value", percent-encoded, "+" for a space. Each byte is
  * looked at a fixed number of times.
  */
-#include "gateway/iam/form.h"
+#include "gateway/iam/iam_form.h"
 
 #include <errno.h>
 #include <stdlib.h>
