@@ -119,6 +119,8 @@ static struct s3_str condition_signature(struct gw_conditions *c, enum acc_key_i
 
         if (req->signed_by == S3_AUTH_ANONYMOUS)
                 return (struct s3_str){NULL, 0};
+        if (id == ACC_KEY_S3_AUTH_TYPE && req->op->body == GW_BODY_FORM)
+                return S3_STR("POST");
         if (id == ACC_KEY_S3_AUTH_TYPE)
                 return by_query ? S3_STR("REST-QUERY-STRING") : S3_STR("REST-HEADER");
         if (id == ACC_KEY_S3_SIGNATURE_VERSION)

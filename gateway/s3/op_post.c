@@ -180,6 +180,8 @@ static bool post_is_known(struct gw_request *req)
                 gw_reply_no_memory(req);
                 return false;
         }
+        req->signed_by = req->loop->auth.kind;
+        req->signed_ms = req->loop->auth.time_ms;
         gw_guest_leave(req->conn);
         return true;
 }
