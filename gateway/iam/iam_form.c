@@ -1,5 +1,5 @@
 /*
- * iam_form.c - reads forms (form.h): "name=value&name=value", percent-encoded, "+" for a space. Each byte is
+ * iam_form.c - reads forms (iam_form.h): "name=value&name=value", percent-encoded, "+" for a space. Each byte is
  * looked at a fixed number of times.
  */
 #include "gateway/iam/iam_form.h"
