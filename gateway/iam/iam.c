@@ -251,9 +251,13 @@ static bool iam_take_action(struct iam_call *call, char *body, size_t len)
                 return false;
         }
         rv = iam_params_take(&call->form, call->action->needs, call->action->may, &call->in, message, sizeof(message));
+        if (rv != 0) /* whoever may do nothing is not told what is wrong with it */
+                memset(&call->in, 0, sizeof(call->in));
+        if (!is_allowed(call))
+                return false;
         if (rv != 0)
                 iam_fail(call, "ValidationError", message);
-        return rv == 0 && is_allowed(call);
+        return rv == 0;
 }
 
 /* All is in. */

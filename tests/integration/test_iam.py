@@ -274,7 +274,7 @@ def test_attached_and_inline_policies(iam, kind):
     refused("DeleteConflict", 409, iam.delete_policy, PolicyArn=arns[0])
     refused("DeleteConflict", 409, delete, **name)
     refused("NoSuchEntity", 404, attach, PolicyArn=arns[0] + "x", **name)
-    refused("NoSuchEntity", 404, attach, PolicyArn="arn:aws:iam::aws:policy/AmazonS3FullAccess", **name)
+    refused("NoSuchEntity", 404, attach, PolicyArn="arn:aws:iam::aws:policy/ThereIsNone", **name)
     for arn in arns:
         detach(PolicyArn=arn, **name)
     refused("NoSuchEntity", 404, detach, PolicyArn=arns[0], **name)
@@ -406,7 +406,7 @@ def test_forms_that_are_wrong(daemon, iam):
 
 
 def test_a_user_may_do_nothing(daemon, iam):
-    """Each action asks, and before it looks at its parameters; those that are not offered say so to root alike."""
+    """Each action asks, also where its parameters are wrong; those that are not offered say so to root alike."""
     iam.create_user(UserName="u")
     key = iam.create_access_key(UserName="u")["AccessKey"]
     own = key["AccessKeyId"], key["SecretAccessKey"]
