@@ -117,10 +117,24 @@ static bool rights_later(const struct rights_case *c)
         return c->ask->access_key != NULL || c->policies.resource != NULL;
 }
 
+/* No policy is about root but a bucket's: most requests are decided here. */
+static bool rights_free_of_policy(const struct gw_ask *ask)
+{
+        struct eng_store *store = ask->loop->gw->store;
+        const struct eng_bucket *bucket;
+        struct eng_text *text;
+
+        return ask->bucket.len == 0 || rights_action_is(ask, "s3:CreateBucket") ||
+               eng_bucket_get(store, gw_eng_str(ask->bucket), &bucket) != 0 ||
+               eng_text_get(store, bucket->id, GW_BUCKET_POLICY, &text) == -ENOENT;
+}
+
 bool gw_rights_decide(const struct gw_ask *ask, bool root, char *why)
 {
         struct rights_case c;
 
+        if (root && rights_free_of_policy(ask))
+                return true;
         c.ask = ask;
         c.policies = (struct acc_policies){.resource = NULL};
         c.unreadable = false;
@@ -131,8 +145,6 @@ bool gw_rights_decide(const struct gw_ask *ask, bool root, char *why)
         rights_bucket(&c);
         if (c.unreadable)
                 return rights_unreadable(&c);
-        if (root && c.policies.resource == NULL)
-                return true; /* as the decision would have it: no policy is about root but a bucket's */
         return ask->later ? rights_later(&c) : rights_verdict(&c, why);
 }
 
