@@ -13,7 +13,7 @@ enum s3_auth_reason s3_auth_parse_form(struct s3_str algorithm, struct s3_str cr
         uint8_t scratch[S3_SHA256_LEN];
         enum s3_auth_reason reason;
 
-        *out = (struct s3_auth){.kind = S3_AUTH_QUERY, .payload = S3_PAYLOAD_UNSIGNED};
+        *out = (struct s3_auth){.kind = S3_AUTH_QUERY, .payload = S3_PAYLOAD_UNSIGNED, .service = "s3"};
         if (s3_str_eq(algorithm, S3_STR("AWS4-ECDSA-P256-SHA256")))
                 return S3_AUTH_SIGV4A;
         if (!s3_str_eq(algorithm, S3_STR("AWS4-HMAC-SHA256")))

@@ -2,6 +2,7 @@
 import json
 
 import pytest
+import requests
 
 from tests.conftest import make_client
 from tests.integration.test_iam import ACCOUNT, clear, client_of, daemon  # noqa: F401: fixture
@@ -100,6 +101,19 @@ def test_delete_objects_key_by_key(site):
     assert [d["Key"] for d in answer["Deleted"]] == ["tmp/1"]
     assert [(e["Key"], e["Code"]) for e in answer["Errors"]] == [("docs/k", "AccessDenied")]
     assert keys_of(site.root, "team") == ["docs/k"]
+
+
+def test_forms_of_browsers(site):
+    site.allow("s3:PutObject", "arn:aws:s3:::team/in/*")
+    s3 = make_client(site.daemon.endpoint, *site.key("alice"), signature_version="s3v4")
+
+    def send(key):
+        form = s3.generate_presigned_post("team", key)
+        return requests.post(form["url"], data=form["fields"], files={"file": ("f", b"bytes")}, timeout=60)
+
+    assert send("in/k").status_code == 204 and read(site.root, "team", "in/k") == b"bytes"
+    answer = send("docs/k")
+    assert answer.status_code == 403 and "AccessDenied" in answer.text and site.can_read(site.root)
 
 
 def test_a_deny_of_the_bucket_holds(site):
