@@ -64,7 +64,7 @@ def test_the_condition_that_failed(raw, s3, bucket):
 
 
 def test_methods(raw, bucket):
-    for path, kind, methods in ((f"/{bucket}/k", "OBJECT", "DELETE, GET, HEAD, PUT"), (f"/{bucket}", "BUCKET", "DELETE, GET, HEAD, PUT"),
+    for path, kind, methods in ((f"/{bucket}/k", "OBJECT", "DELETE, GET, HEAD, PUT"), (f"/{bucket}", "BUCKET", "DELETE, POST, GET, HEAD, PUT"),
                                 ("/", "SERVICE", "GET")):
         answer = raw.request("PATCH", path)
         assert (answer.status, answer.code, answer.headers.get("allow")) == (405, "MethodNotAllowed", methods), answer

@@ -24,7 +24,7 @@ UNDERSTOOD = {
     "x-amz-object-lock-mode", "x-amz-object-lock-retain-until-date", "x-amz-request-payer", "x-amz-sdk-checksum-algorithm",
     "x-amz-source-expected-bucket-owner", "x-amz-storage-class", "x-amz-tagging", "x-amz-tagging-directive",
     "x-amz-transition-default-minimum-object-size", "x-amz-website-redirect-location", "x-amz-bucket-object-lock-enabled",
-    "x-amz-object-ownership", "x-amz-bucket-namespace",
+    "x-amz-object-ownership", "x-amz-bucket-namespace", "x-amz-confirm-remove-self-bucket-access",
     "x-amz-bucket-object-lock-token",      # lets AWS's support enable object lock: here it needs nobody's leave
     "x-amz-skip-destination-validation",   # of destinations, which no notification that is taken has
 }
