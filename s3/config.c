@@ -70,6 +70,8 @@ enum s3_error s3_config_open(struct s3_doc *doc, unsigned number)
         if (number == 0 && config_new(doc) != S3_OK)
                 return S3_ERR_INTERNAL_ERROR;
         config = doc->config;
+        if (number >= sizeof(config->times) / sizeof(config->times[0]))
+                return S3_ERR_INTERNAL_ERROR; /* there is no such row: the analyser is told */
         if (number > 0 && config->times[number] == schema->elements[number].max)
                 return S3_ERR_MALFORMED_XML;
         config->times[number] = (uint16_t)(config->times[number] + 1);
@@ -221,7 +223,7 @@ static void config_open_written(struct s3_xml *xml, const struct s3_config *conf
 
 void s3_config_write(struct s3_xml *xml, const struct s3_config *config, bool plain)
 {
-        uint32_t open[S3_XML_DEPTH_MAX];
+        uint32_t open[S3_XML_DEPTH_MAX] = {0};
         unsigned depth = 0;
 
         for (uint32_t at = 0; at <= config->count; at++) {

@@ -31,10 +31,9 @@ static bool rights_action_is(const struct gw_ask *ask, const char *action)
 }
 
 /* The resource in question. False: no object can have such a name. */
-static bool rights_name(struct rights_case *c)
+static bool rights_name(const struct gw_ask *ask, char out[RESOURCE_MAX], size_t *out_len)
 {
         const struct s3_str start = S3_STR("arn:aws:s3:::"), slash = S3_STR("/"), none = {NULL, 0};
-        const struct gw_ask *ask = c->ask;
         const bool other = ask->resource.len > 0; /* nothing of S3 */
         const struct s3_str part[] = {other ? ask->resource : start,
                                       other                 ? none
@@ -44,13 +43,13 @@ static bool rights_name(struct rights_case *c)
         size_t len = 0;
 
         for (size_t i = 0; i < sizeof(part) / sizeof(part[0]); i++) {
-                if (part[i].len > sizeof(c->resource) - len)
+                if (part[i].len > RESOURCE_MAX - len)
                         return false;
                 if (part[i].len > 0)
-                        memcpy(c->resource + len, part[i].data, part[i].len); /* whatever bytes it has */
+                        memcpy(out + len, part[i].data, part[i].len); /* whatever bytes it has */
                 len += part[i].len;
         }
-        c->resource_len = len;
+        *out_len = len;
         return true;
 }
 
@@ -140,7 +139,7 @@ bool gw_rights_decide(const struct gw_ask *ask, bool root, char *why)
         c.unreadable = false;
         if (!gw_who_find(ask, root, &c.who))
                 return false;
-        if (!rights_name(&c))
+        if (!rights_name(ask, c.resource, &c.resource_len))
                 return root; /* it is told what is wrong with the name */
         rights_bucket(&c);
         if (c.unreadable)
@@ -156,5 +155,5 @@ bool gw_rights_decide_under(const struct gw_ask *ask, const struct acc_policy *b
         c.ask = ask;
         c.policies = (struct acc_policies){.resource = bucket_policy};
         c.unreadable = false;
-        return gw_who_find(ask, root, &c.who) && rights_name(&c) && rights_verdict(&c, NULL);
+        return gw_who_find(ask, root, &c.who) && rights_name(ask, c.resource, &c.resource_len) && rights_verdict(&c, NULL);
 }
