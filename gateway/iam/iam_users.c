@@ -98,7 +98,7 @@ void iam_run_list(struct iam_call *call)
         struct gw_people_query query = {.kind = call->action->kind};
         const char *scope = call->in.value[IAM_P_SCOPE];
 
-        if (scope != NULL && strcmp(scope, "AWS") == 0) /* there are none of AWS's own */
+        if (scope != NULL && strcmp(scope, "AWS") == 0) /* AWS's own are not listed */
                 iam_answer(call, show_no_policies);
         else
                 iam_list(call, &query, elements[query.kind - GW_ACCOUNT], list_each);

@@ -53,16 +53,28 @@ static bool rights_name(const struct gw_ask *ask, char out[RESOURCE_MAX], size_t
         return true;
 }
 
-/* The bucket's policy. A bucket that is to be made has none, whoever has one of this name. */
+/*
+ * The bucket whose policy counts. NULL: none does. A bucket that is to be made has none, whoever has one of this
+ * name.
+ */
+static const struct eng_bucket *rights_bucket_of(const struct gw_ask *ask)
+{
+        const struct eng_bucket *bucket;
+
+        if (ask->bucket.len == 0 || rights_action_is(ask, "s3:CreateBucket") ||
+            eng_bucket_get(ask->loop->gw->store, gw_eng_str(ask->bucket), &bucket) != 0)
+                return NULL;
+        return bucket;
+}
+
 static void rights_bucket(struct rights_case *c)
 {
         const struct gw_ask *ask = c->ask;
         const struct gw_service *service = ask->loop->gw->service;
-        const struct eng_bucket *bucket;
+        const struct eng_bucket *bucket = rights_bucket_of(ask);
         int rv;
 
-        if (ask->bucket.len == 0 || rights_action_is(ask, "s3:CreateBucket") ||
-            eng_bucket_get(ask->loop->gw->store, gw_eng_str(ask->bucket), &bucket) != 0)
+        if (bucket == NULL)
                 return;
         rv = gw_bucket_policy_find(ask->loop, bucket->id, ask->bucket, &c->policies.resource);
         c->unreadable = rv != 0 && rv != -ENOENT;
@@ -119,13 +131,10 @@ static bool rights_later(const struct rights_case *c)
 /* No policy is about root but a bucket's: most requests are decided here. */
 static bool rights_free_of_policy(const struct gw_ask *ask)
 {
-        struct eng_store *store = ask->loop->gw->store;
-        const struct eng_bucket *bucket;
+        const struct eng_bucket *bucket = rights_bucket_of(ask);
         struct eng_text *text;
 
-        return ask->bucket.len == 0 || rights_action_is(ask, "s3:CreateBucket") ||
-               eng_bucket_get(store, gw_eng_str(ask->bucket), &bucket) != 0 ||
-               eng_text_get(store, bucket->id, GW_BUCKET_POLICY, &text) == -ENOENT;
+        return bucket == NULL || eng_text_get(ask->loop->gw->store, bucket->id, GW_BUCKET_POLICY, &text) == -ENOENT;
 }
 
 bool gw_rights_decide(const struct gw_ask *ask, bool root, char *why)
