@@ -342,6 +342,21 @@ void iam_create(struct iam_call *call, const struct gw_entity *entity, iam_show 
         iam_asked(call, gw_people_create(call->req->loop, entity, iam_changed, call));
 }
 
+void iam_create_named(struct iam_call *call, struct gw_entity *entity, unsigned kind, const char *prefix)
+{
+        const char *path = call->in.value[IAM_P_PATH];
+        char id[IAM_ID_LEN + 1];
+
+        call->who = entity->who = iam_who(call, kind, iam_name(call, kind));
+        entity->path = path != NULL ? path : "/";
+        entity->id = id;
+        entity->sets[GW_SET_TAGS] = (struct gw_pairs){call->in.tag_count, call->in.tags};
+        if (!iam_make_id(prefix, IAM_ID_LEN, id))
+                iam_refuse(call, -ENOMEM);
+        else
+                iam_create(call, entity, iam_show_who);
+}
+
 void iam_replace(struct iam_call *call, const struct gw_entity *entity, iam_show show)
 {
         call->show = show;

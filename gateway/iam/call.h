@@ -90,6 +90,9 @@ void iam_pair_drop(struct gw_pairs *set, struct gw_pair *pair);
 
 /* Each answers when it is done, with show (may be NULL). */
 void iam_create(struct iam_call *call, const struct gw_entity *entity, iam_show show);
+/* With the name, path and tags of the form, and an id of its own; what is made is shown. */
+#define IAM_ID_LEN 21u
+void iam_create_named(struct iam_call *call, struct gw_entity *entity, unsigned kind, const char *prefix);
 /* If it was changed since it was found, the action runs again. */
 void iam_replace(struct iam_call *call, const struct gw_entity *entity, iam_show show);
 void iam_delete(struct iam_call *call, const struct gw_entity_name *who);

@@ -7,19 +7,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#define GROUP_ID_LEN 21u
-
 void iam_run_create_group(struct iam_call *call)
 {
-        const char *path = call->in.value[IAM_P_PATH];
-        char id[GROUP_ID_LEN + 1];
-        struct gw_entity group = {.path = path != NULL ? path : "/", .id = id, .created_ms = lp_wall_ms()};
+        struct gw_entity group = {.created_ms = lp_wall_ms()};
 
-        call->who = group.who = iam_who(call, GW_GROUP, call->in.value[IAM_P_GROUP]);
-        if (!iam_make_id("AGPA", GROUP_ID_LEN, id))
-                iam_refuse(call, -ENOMEM);
-        else
-                iam_create(call, &group, iam_show_who);
+        iam_create_named(call, &group, GW_GROUP, "AGPA");
 }
 
 /* Members are listed as "user/NAME". */

@@ -8,18 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define POLICY_ID_LEN 21u
 #define VERSION_BYTES 24576u /* of a text that is kept, white space included */
 #define VERSIONS_MOST 5u
 
 void iam_run_create_policy(struct iam_call *call)
 {
-        const char *path = call->in.value[IAM_P_PATH], *document = call->in.value[IAM_P_DOCUMENT];
-        char id[POLICY_ID_LEN + 1];
+        const char *document = call->in.value[IAM_P_DOCUMENT];
         struct gw_pair first = {.name = "v1", .text = document, .ms = lp_wall_ms()};
         struct gw_entity policy = {
-                .path = path != NULL ? path : "/",
-                .id = id,
                 .description = call->in.value[IAM_P_DESCRIPTION],
                 .version = "v1",
                 .created_ms = first.ms,
@@ -27,13 +23,8 @@ void iam_run_create_policy(struct iam_call *call)
 
         if (!iam_check_document(call, document, ACC_MANAGED, VERSION_BYTES))
                 return;
-        call->who = policy.who = iam_who(call, GW_POLICY, call->in.value[IAM_P_POLICY]);
         policy.sets[GW_SET_VERSIONS] = (struct gw_pairs){1, &first};
-        policy.sets[GW_SET_TAGS] = (struct gw_pairs){call->in.tag_count, call->in.tags};
-        if (!iam_make_id("ANPA", POLICY_ID_LEN, id))
-                iam_refuse(call, -ENOMEM);
-        else
-                iam_create(call, &policy, iam_show_who);
+        iam_create_named(call, &policy, GW_POLICY, "ANPA");
 }
 
 static void refuse_version(struct iam_call *call, const char *version)

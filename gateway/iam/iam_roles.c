@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROLE_ID_LEN 21u
 #define TRUST_BYTES 8192u /* of a text that is kept, white space included */
 
 static int64_t session_seconds(const struct iam_call *call)
@@ -19,11 +18,8 @@ static int64_t session_seconds(const struct iam_call *call)
 
 void iam_run_create_role(struct iam_call *call)
 {
-        const char *path = call->in.value[IAM_P_PATH], *boundary = call->in.value[IAM_P_BOUNDARY];
-        char id[ROLE_ID_LEN + 1];
+        const char *boundary = call->in.value[IAM_P_BOUNDARY];
         struct gw_entity role = {
-                .path = path != NULL ? path : "/",
-                .id = id,
                 .description = call->in.value[IAM_P_DESCRIPTION],
                 .boundary = boundary,
                 .trust = call->in.value[IAM_P_TRUST],
@@ -34,12 +30,7 @@ void iam_run_create_role(struct iam_call *call)
         if (!iam_check_document(call, role.trust, ACC_TRUST, TRUST_BYTES) ||
             (boundary != NULL && !iam_find_attachable(call, boundary)))
                 return;
-        call->who = role.who = iam_who(call, GW_ROLE, call->in.value[IAM_P_ROLE]);
-        role.sets[GW_SET_TAGS] = (struct gw_pairs){call->in.tag_count, call->in.tags};
-        if (!iam_make_id("AROA", ROLE_ID_LEN, id))
-                iam_refuse(call, -ENOMEM);
-        else
-                iam_create(call, &role, iam_show_who);
+        iam_create_named(call, &role, GW_ROLE, "AROA");
 }
 
 static int show_nothing(struct iam_call *call, struct s3_xml *xml)

@@ -11,7 +11,6 @@
 #include <strings.h>
 #include <sys/socket.h>
 
-#define ID_LEN  21u
 #define KEY_LEN 20u
 
 /* ---- all kinds ------------------------------------------------------------------------------- */
@@ -108,23 +107,12 @@ void iam_run_list(struct iam_call *call)
 
 void iam_run_create_user(struct iam_call *call)
 {
-        const char *path = call->in.value[IAM_P_PATH], *boundary = call->in.value[IAM_P_BOUNDARY];
-        char id[ID_LEN + 1];
-        struct gw_entity user = {
-                .path = path != NULL ? path : "/",
-                .id = id,
-                .boundary = boundary,
-                .created_ms = lp_wall_ms(),
-        };
+        const char *boundary = call->in.value[IAM_P_BOUNDARY];
+        struct gw_entity user = {.boundary = boundary, .created_ms = lp_wall_ms()};
 
         if (boundary != NULL && !iam_find_attachable(call, boundary))
                 return;
-        call->who = user.who = iam_who(call, GW_USER, call->in.value[IAM_P_USER]);
-        user.sets[GW_SET_TAGS] = (struct gw_pairs){call->in.tag_count, call->in.tags};
-        if (!iam_make_id("AIDA", ID_LEN, id))
-                iam_refuse(call, -ENOMEM);
-        else
-                iam_create(call, &user, iam_show_who);
+        iam_create_named(call, &user, GW_USER, "AIDA");
 }
 
 void iam_run_update_user(struct iam_call *call)
