@@ -32,7 +32,7 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "slow: left out of the sanitizer runs")
     config.addinivalue_line("markers", "long: says what another test says, in another way: make check-long runs it")
     config.addinivalue_line("markers", "single: on one drive what is also run on four: left out of the sanitizer runs")
-    config.addinivalue_line("markers", "client: of libmillrace in Python and what is built on it, which is the release build's whatever the daemon is: left out, too")
+    config.addinivalue_line("markers", "client: of programs and packages that are the release build's whatever the daemon is: left out, too")
     config.addinivalue_line("markers", "only_where(condition, needs): does not exist where the condition is false")
     config.addinivalue_line("markers", "smoke: the few tests of the TSan run")
     config.addinivalue_line("markers", "daemon: tests of the daemon itself, not runnable against a foreign endpoint")

@@ -7,10 +7,11 @@
 #   layers        folders include only what they may; tests of the project's own scripts
 #   unit          unit tests, release build              integration   pytest against the release daemon, stores of older builds too
 #                 (unit tests keep their files in /dev/shm where there is room: nothing is flushed there; the other stages' are on disk)
+#                 Where asan is among the stages, these two run what it leaves out, and a few more: a test runs once, in the build that sees most.
 #   crash         SIGKILL histories, about a minute      power         power cuts on a file system that forgets, about a minute
 #   sim           simulated histories (SIM_SEEDS, SIM_DRIVE_SEEDS), some twice, some under ASan
 #   rdma          server and client on real verbs, in a QEMU guest with Soft-RoCE
-#   asan          unit and integration without what tests other programs (ASAN_WITHOUT) or takes long, ASan and UBSan
+#   asan          unit and integration without what tests other programs or takes long, ASan and UBSan
 #   tsan          unit tests and a smoke test, TSan      tidy          make tidy without the static analyzer, beside the others from the unit tests on
 #   fuzz          each fuzz target for a few seconds
 # The last line is the sum: 'N passed, N failed', with ', N skipped' where something was. Exit status 1 if anything failed or nothing ran.
@@ -30,8 +31,6 @@ SIM_SEEDS=${SIM_SEEDS:-2000}
 SIM_DRIVE_SEEDS=${SIM_DRIVE_SEEDS:-600}
 CHECK_SECONDS=${CHECK_SECONDS:-1000000}
 JOBS=${JOBS:-$(nproc)}
-# Of integration, these files test other programs than the daemon, and are left to the release build.
-ASAN_WITHOUT="test_bench test_bench_programs test_bench_transport test_tools"
 # Of the unit tests, these take longest under TSan, and are about what disks give back more than about threads: make check-long runs them so.
 TSAN_WITHOUT=${TSAN_WITHOUT-test_unreadable_store test_index_rot test_full test_reclaim_property test_lost test_version_list test_words \
 test_rebalance test_index_absent test_hot_add test_verify test_reclaim_segment test_pages_store test_scrub test_fds test_lock_clock test_old_rows \
@@ -40,12 +39,14 @@ test_agree test_rebuild_lost}
 ASAN_UNITS_WITHOUT=${ASAN_UNITS_WITHOUT-test_unreadable_store test_rebalance test_reclaim_property test_lost test_words test_version_list}
 # Which of integration's tests run under ASan: not those that fill disks or take long for what they find. make check-long runs the former so.
 ASAN_TESTS=${ASAN_TESTS-not slow and not long and not client and not single}
-# Those that say the same in other ways are check-long's.
-INTEGRATION_TESTS=${INTEGRATION_TESTS-not long}
+# Of those that it leaves out, and some that it runs, the release build's. What says the same in other ways is check-long's.
+BESIDE_ASAN="not long and (slow or client or single or smoke)"
 # Of the tests in the guest, which emulates a machine: most of them with one of the three ways to grant rights. check-long runs them with all.
 RDMA_TESTS=${RDMA_TESTS---quick}
 ASAN_TARGETS="unit-bin programs fake-rdma sim-bin"
 TSAN_TARGETS="unit-bin programs"
+# What is compiled otherwise where it is optimized: the release build's, too.
+UNITS_OPTIMIZED="ec s3 loop"
 PYTHON=build/venv/bin/python
 WORK=$(mktemp -d "${TMPDIR:-/tmp}/millrace-check.XXXXXX")
 COUNTS=$WORK/counts
@@ -76,7 +77,7 @@ left() { echo $((CHECK_SECONDS - (SECONDS - STARTED))); }
 # required NAME: whether a run without it says nothing, so that skipping it for want of time is a failure
 required() {
         case "$1" in
-        "unit (release)" | "integration (release)" | "crash (release)" | rdma | "sim "* | "simdrive "*) return 0 ;;
+        "unit "* | "integration "* | "crash (release)" | rdma | "sim "* | "simdrive "*) return 0 ;;
         *) return 1 ;;
         esac
 }
@@ -131,17 +132,28 @@ folder_for_units() {
         fi
 }
 
+# units_beside_asan: the release build's programs that run where those of ASan run, too.
+units_beside_asan() {
+        local name
+        for name in $ASAN_UNITS_WITHOUT; do echo tests/unit/*/"$name".c; done
+        for name in $UNITS_OPTIMIZED; do ls tests/unit/"$name"/test_*.c; done
+}
+
 unit() {
-        local kind=$1 folder late= without=
+        local kind=$1 folder late= without= units=$BUILD_ROOT/$1/unit targets=unit-bin
         time_for 180 "unit ($kind)" || return
-        build "$kind" unit-bin || return
+        if [ "$kind" = release ] && $with_asan; then
+                units=$(units_beside_asan | sed "s|^tests/|$BUILD_ROOT/release/|; s|\.c$||")
+                targets=$units
+        fi
+        build "$kind" $targets || return
         beside_begin
         folder_for_units
         if required "unit ($kind)"; then late=--late-fails; fi
         case "$kind" in tsan) without=$TSAN_WITHOUT ;; asan) without=$ASAN_UNITS_WITHOUT ;; esac
         # most of them wait for each other's threads and for limits
         TMPDIR=$folder python3 tools/unit.py --jobs $((JOBS * 4)) --timeout 600 --seconds "$(left)" $late --counts "$COUNTS" --name "unit ($kind)" \
-                --wrap "$(wrap_for "$kind")" --without "$without" "$BUILD_ROOT/$kind/unit"
+                --wrap "$(wrap_for "$kind")" --without "$without" $units
 }
 
 # run_pytest SECONDS ARG...: one run of pytest on $kind, its report in $xml; a test that has not begun after so long is skipped.
@@ -204,10 +216,13 @@ python_package() {
         build release python
 }
 stage_integration() {
+        local tests=${INTEGRATION_TESTS-not long}
+        if $with_asan; then tests=$BESIDE_ASAN; fi
         python_package || return
         build release programs bench-bin fake-rdma || return
         rdma_begin
-        pytests release integration $((JOBS * 3)) tests/integration tests/formats -m "$INTEGRATION_TESTS" # they wait for flushes, limits and connections
+        pytests release integration $((JOBS * 3)) tests/integration -m "$tests" # they wait for flushes, limits and connections
+        pytests release formats "$JOBS" tests/formats
 }
 stage_crash() {
         sims_begin
@@ -256,7 +271,7 @@ stage_asan() {
         unit asan
         python_package || return
         build asan programs fake-rdma || return
-        pytests asan integration $((JOBS * 2)) tests/integration -m "$ASAN_TESTS" $(printf -- '--ignore=tests/integration/%s.py ' $ASAN_WITHOUT)
+        pytests asan integration $((JOBS * 2)) tests/integration -m "$ASAN_TESTS"
 }
 stage_tsan() {
         unit tsan

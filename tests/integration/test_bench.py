@@ -12,7 +12,7 @@ from tests.support.daemon import CLI, PATIENCE, Daemon, sanitizer_environment
 from tests.support.expect import keys_of
 
 MIB = 1 << 20
-pytestmark = pytest.mark.daemon
+pytestmark = [pytest.mark.daemon, pytest.mark.client]
 SMALL = ("--seconds", "0.2", "--objects", "40", "--size", "6M", "--part-size", "5M", "--range-of", "1M")
 
 

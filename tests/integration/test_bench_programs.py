@@ -11,7 +11,7 @@ from tests.support.daemon import BUILD, PATIENCE, ROOT, sanitizer_environment
 from tests.support.rdma import DRIVER, rdma_daemon
 from tests.support.s3raw import RawClient
 
-pytestmark = pytest.mark.daemon
+pytestmark = [pytest.mark.daemon, pytest.mark.client]
 TINY = ("--seconds", "0.05", "--objects", "600", "--records", "600", "--names", "3000", "--size", "2M", "--depth", "8", "--loops", "2")
 
 

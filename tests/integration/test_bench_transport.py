@@ -14,7 +14,7 @@ from tests.support.rdma import DRIVER, rdma_daemon
 from tests.support.s3raw import RawClient
 from tests.support.waits import eventually, metric
 
-pytestmark = [pytest.mark.daemon, pytest.mark.skipif(not DRIVER.exists(), reason="make fake-rdma builds the transport")]
+pytestmark = [pytest.mark.daemon, pytest.mark.client, pytest.mark.skipif(not DRIVER.exists(), reason="make fake-rdma builds the transport")]
 MIB = 1 << 20
 SMALL = ("--seconds", "0.2", "--objects", "40", "--range-of", "1M")
 USUAL = ["put-4k", "put-64k", "put-1m", "put-16m", "get-4k", "get-64k", "get-1m", "get-16m", "batch-64-4k", "batch-64-64k", "range-64k", "mixed-4k"]

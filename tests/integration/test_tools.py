@@ -15,6 +15,8 @@ from tests.support.aws_cli import AwsCli
 from tests.support.daemon import PATIENCE
 from tests.support.expect import keys_of, read
 
+pytestmark = pytest.mark.client
+
 MIB = 1 << 20
 AWS = Path(sys.executable).parent / "aws"
 

@@ -244,7 +244,7 @@ void sf_put_row(const struct sf *sf, unsigned slot, const struct sf_row *row)
         if (row->len > 0)
                 assert(eng_index_put(txn, row->name.data, row->name.len, row->value, row->len) == 0);
         else
-                assert(eng_index_delete(txn, row->name.data, row->name.len) == 0);
+                eng_index_delete(txn, row->name.data, row->name.len); /* a slow drive may lack what the others have */
         assert(eng_index_write_commit(txn) == 0);
         eng_index_close(index);
 }
