@@ -15,7 +15,7 @@ from tests.formats.store import FixtureDaemon
 from tests.support import checksums
 from tests.support.daemon import DaemonError
 
-pytestmark = pytest.mark.daemon
+pytestmark = [pytest.mark.daemon, pytest.mark.slow]
 HERE = Path(__file__).resolve().parent
 STORES = sorted(HERE.glob("layout*/*.tar.xz"))
 FIRST_START = {"layout1": ["--upgrade"]}  # folder -> options of the first start, which takes the store to this build's layout
