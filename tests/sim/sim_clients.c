@@ -37,9 +37,9 @@ static void client_decided(struct history_op *op)
 {
         int64_t now = locks_now();
 
-        if (world.store != NULL && now > op->lock_hi)
+        if (now > op->lock_hi)
                 op->lock_hi = now;
-        if (world.store != NULL && now < op->lock_lo)
+        if (now < op->lock_lo)
                 op->lock_lo = now;
         op->answered = history_now();
 }

@@ -106,7 +106,9 @@ void locks_life(void)
 
 int64_t locks_now(void)
 {
-        return world.store == NULL || !locks.planned ? 0 : eng_lock_now(world.store);
+        if (world.store == NULL || world.stopping || !locks.planned)
+                return locks.shown_ms; /* the store may be closed */
+        return eng_lock_now(world.store);
 }
 
 static int64_t most_now(void)

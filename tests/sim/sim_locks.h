@@ -25,7 +25,7 @@ void locks_between(bool power_cut);
 void locks_life(void);
 /* There is a bucket with lock for certain: from now on the clock is judged. */
 void locks_in_use(void);
-/* What the lock clock shows; 0: it is not to be known yet. */
+/* What the lock clock shows, or showed last in a process that ends; 0: it is not to be known yet. */
 int64_t locks_now(void);
 /* After each event: it must be as the rules say. */
 void locks_watch(void);
