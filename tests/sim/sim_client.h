@@ -27,6 +27,7 @@ struct client {
         struct eng_version version;
         uint32_t wanted;         /* its content, as far as it is known */
         uint64_t retain;         /* what a put gives its version, H_RETENTION */
+        uint32_t extra;          /* what an upload that is begun gives its object, H_EXTRA */
         bool walking;            /* through what was listed, as a lifecycle pass does */
         unsigned walk_at, walk_order; /* which of it is next, and how many of its key came before */
         /* writing */

@@ -26,6 +26,8 @@ struct sim_bucket {
 
 struct sim_upload {
         unsigned bucket, key, reg;
+        uint32_t extra; /* that the completed object will have, as history_versions.h has them */
+        uint64_t retain;
         uint8_t id[ENG_ID_LEN];
         unsigned part_regs[PARTS_MAX + 1];
 };
