@@ -52,6 +52,11 @@ void eng_upkeep_group(struct eng_store *store, uint32_t group)
         store->events->look_at_group(store, group);
 }
 
+void eng_upkeep_version(struct eng_store *store, const struct eng_name *name)
+{
+        store->events->look_at_version(store, name);
+}
+
 void eng_phase_set(struct eng_coord *c, enum eng_phase phase)
 {
         assert(phase > ENG_PHASE_NEW && phase < ENG_PHASES);

@@ -297,6 +297,7 @@ struct eng_coord {
         struct eng_catch_up *catch_up;         /* catch_up.c's own; NULL: no drive catches up */
         struct lp_timer catch_up_timer;
         struct eng_heal *heal;         /* heal.c's own */
+        struct eng_head_check *head_check;   /* heads.c's own */
         struct eng_rebuild *late_rebuilds;   /* rebuild.c's own: dropped while drives had operations of them */
         struct eng_hot_add *hot_add;     /* hot_add.c's own; NULL: no drive is being opened */
         struct lp_timer hot_add_timer;
@@ -347,6 +348,8 @@ struct eng_events {
         void (*value_gone)(struct eng_loop *el, const uint8_t id[FMT_ID]);
         /* Any loop: eng_upkeep_group(). */
         void (*look_at_group)(struct eng_store *store, uint32_t group);
+        /* Any loop: eng_upkeep_version(). */
+        void (*look_at_version)(struct eng_store *store, const struct eng_name *name);
         /*
          * Coordinator: an epoch came into force, or a drive has caught up: there may be more to
          * rebuild, or less.
@@ -410,6 +413,7 @@ struct eng_store {
 
         uint64_t first_epoch;          /* of this run */
         atomic_bool unsettled;         /* a change was given up while its record was on its way: it may count after the next start */
+        atomic_bool head_checked;      /* heads.c: one is under way */
         atomic_bool full;              /* some drive is below its reserve */
         atomic_bool stalled;           /* a drive in use can take little more until another is back (eng_drive_stalled()) */
         atomic_uint_fast64_t degraded_reads, repaired_reads, reconciled_records;
@@ -582,5 +586,10 @@ void eng_view_spread(struct eng_store *store, const struct eng_view *view, void 
  * next walk of all groups comes to it.
  */
 void eng_upkeep_group(struct eng_store *store, uint32_t group);
+/*
+ * The key's head names this version, and no member has it: if that is so, the head is written anew. One at a
+ * time is looked at; others are met again by who asks for them again.
+ */
+void eng_upkeep_version(struct eng_store *store, const struct eng_name *name);
 
 #endif

@@ -127,6 +127,7 @@ struct eng_index_entry {
         size_t name_len;
         const uint8_t *value;
         size_t value_len;
+        uint32_t state; /* with eng_index_lazily(): fmt_value.state as the row says it, not checked */
 };
 
 /* -ENOENT. A name longer than FMT_NAME_MAX or empty: -EINVAL. Leaves the cursor where it is. */
@@ -140,6 +141,13 @@ int eng_index_get(struct eng_index_txn *txn, const void *name, size_t len, struc
  */
 int eng_index_seek(struct eng_index_txn *txn, const void *name, size_t len, bool after, struct eng_index_entry *out);
 int eng_index_next(struct eng_index_txn *txn, struct eng_index_entry *out);
+/*
+ * Read transactions: while it is so, seek and next give names without values (value NULL), and only
+ * eng_index_value() copies and checks that of the name under way. Off when a transaction begins.
+ */
+void eng_index_lazily(struct eng_index_txn *txn, bool lazily);
+/* The value of the entry that seek or next gave last. */
+int eng_index_value(struct eng_index_txn *txn, struct eng_index_entry *entry);
 
 /*
  * Write transactions. name := value (crc is computed here, the caller's is ignored). Sorted calls

@@ -66,6 +66,18 @@ static int value_take(struct eng_index_txn *txn, const uint8_t *name, size_t nam
         return 0;
 }
 
+static int entry_take(struct eng_index_txn *txn, size_t name_len, const MDB_val *data, struct eng_index_entry *out)
+{
+        if (!txn->lazily)
+                return value_take(txn, txn->name, name_len, data, out);
+        *out = (struct eng_index_entry){.name = txn->name, .name_len = name_len};
+        if (data->mv_size < sizeof(struct fmt_value))
+                return -EBADMSG;
+        memcpy(&out->state, (const uint8_t *)data->mv_data + offsetof(struct fmt_value, state), sizeof(out->state));
+        txn->unread = *data;
+        return 0;
+}
+
 /* ---- lookup ---------------------------------------------------------------------------------- */
 
 int index_level_get(struct eng_index_txn *txn, unsigned level, const struct index_key *key, MDB_val *data)
@@ -315,7 +327,7 @@ static int cursor_descend(struct eng_index_txn *txn, int rv, MDB_val *data, stru
         if (len > FMT_NAME_MAX)
                 return -EBADMSG;
         txn->placed = true;
-        return value_take(txn, txn->name, len, data, out);
+        return entry_take(txn, len, data, out);
 }
 
 static int cursor_settle(struct eng_index_txn *txn, int rv, MDB_val *data, struct eng_index_entry *out)
@@ -380,4 +392,16 @@ int eng_index_seek(struct eng_index_txn *txn, const void *name, size_t len, bool
 int eng_index_next(struct eng_index_txn *txn, struct eng_index_entry *out)
 {
         ENG_GUARDED(&txn->index->broken, names_next(txn, out));
+}
+
+void eng_index_lazily(struct eng_index_txn *txn, bool lazily)
+{
+        assert(!txn->write);
+        txn->lazily = lazily;
+}
+
+int eng_index_value(struct eng_index_txn *txn, struct eng_index_entry *entry)
+{
+        assert(txn->lazily && entry->value == NULL && entry->name == txn->name);
+        ENG_GUARDED(&txn->index->broken, value_take(txn, entry->name, entry->name_len, &txn->unread, entry));
 }

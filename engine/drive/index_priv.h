@@ -76,6 +76,8 @@ struct eng_index_txn {
         uint8_t name[FMT_INDEX_PIECE_FIRST + (FMT_INDEX_LEVELS - 1) * FMT_INDEX_PIECE_NEXT];
         uint8_t *value; /* copy of the value last answered */
         size_t value_cap;
+        bool lazily;    /* eng_index_lazily() */
+        MDB_val unread; /* then: the value under way, in the map */
 
         MDB_cursor *walk;    /* of one step over places or rows; here, so that a caught fault does not lose it */
         MDB_cursor *edit[2]; /* write: on names, on tails; sorted changes stay on one page */

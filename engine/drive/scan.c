@@ -47,6 +47,8 @@ struct scan {
         const struct eng_cursor *object; /* with ENG_OP_VERSIONS, while known: the object that comes next; NULL: none */
         struct eng_name made;            /* the version's name of that */
         bool object_known;
+        bool is_version;                 /* it is of a version that is visible, or of a group that was not asked for */
+        bool has_version;                /* so was the name that was stepped over last, which is `from` */
         /* where the next slice begins */
         uint8_t from[FMT_NAME_MAX + 1];
         size_t from_len;
@@ -192,13 +194,36 @@ static struct eng_scan_stream *stream_of(struct scan *scan)
         return scan->plain ? &scan->objects : &scan->names;
 }
 
-/* The name under way is visible, and one of those asked for: its value. */
-static bool scan_is_wanted(struct scan *scan, const uint8_t **value, size_t *len)
+/*
+ * A head of the key whose version was just stepped over, as far as its row says: it is passed over, and
+ * not checked, since there is nothing to be given of it. Both must say so.
+ */
+static bool is_passed_head(const struct scan *scan)
 {
-        const struct eng_scan_stream *stream = stream_of(scan);
+        const size_t key_len = scan->name_len - sizeof(uint64_t); /* all but the number */
 
-        return eng_stream_value(stream, scan->cursor, value, len) && value_wanted(scan, *value) &&
-               eng_stream_visible(stream, scan->cursor, *value);
+        return scan->plain && scan->has_version && scan->from_len == scan->name_len && memcmp(scan->from, scan->name, key_len) == 0 &&
+               eng_stream_seems_head(&scan->objects, scan->cursor);
+}
+
+/* 1: the name under way is visible, and one of those asked for: its value. 0, or an error. */
+static int scan_is_wanted(struct scan *scan, const uint8_t **value, size_t *len)
+{
+        struct eng_scan_stream *stream = stream_of(scan);
+        bool wanted;
+        int rv;
+
+        scan->is_version = false;
+        if (is_passed_head(scan))
+                return 0;
+        rv = eng_stream_value(stream, scan->cursor, value, len);
+        if (rv != 1)
+                return rv;
+        wanted = value_wanted(scan, *value);
+        if (wanted)
+                rv = eng_stream_visible(stream, scan->cursor, *value);
+        scan->is_version = !scan->plain && rv == 1;
+        return wanted ? rv : 0;
 }
 
 /* Length of the common prefix that a name collapses to, 0: none. */
@@ -344,7 +369,7 @@ static void skip_prefix(struct scan *scan, const uint8_t *prefix, size_t len)
         if (len > 0)
                 scan->from[len - 1]++;
         scan->from_len = len;
-        scan->after = false;
+        scan->after = scan->has_version = false;
 }
 
 static bool scan_is_full(const struct scan *scan)
@@ -383,6 +408,7 @@ static void scan_remember(struct scan *scan)
         memcpy(scan->from, scan->name, scan->name_len);
         scan->from_len = scan->name_len;
         scan->after = true;
+        scan->has_version = scan->is_version;
 }
 
 static int scan_step_over(struct scan *scan)
@@ -429,7 +455,9 @@ static int run_slice(struct scan *scan)
                         return 1;
                 if (steps >= SLICE_STEPS)
                         return 0; /* from says where to go on */
-                rv = !was_given(scan) && scan_is_wanted(scan, &value, &len) ? scan_give(scan, value, len) : scan_step_over(scan);
+                rv = was_given(scan) ? 0 : scan_is_wanted(scan, &value, &len);
+                if (rv >= 0)
+                        rv = rv == 1 ? scan_give(scan, value, len) : scan_step_over(scan);
         }
         scan->more = rv == 1;
         return rv;
@@ -466,10 +494,14 @@ static int slice_run(struct scan *scan)
                 return rv;
         if (with_versions(scan))
                 rv = eng_index_read_begin(l->second_reader);
+        if (with_versions(scan) && rv == 0)
+                eng_index_lazily(l->second_reader, true);
         if (rv == 0)
                 rv = run_slice(scan);
-        if (with_versions(scan))
+        if (with_versions(scan)) {
+                eng_index_lazily(l->second_reader, false);
                 eng_index_read_end(l->second_reader);
+        }
         eng_index_read_end(l->reader);
         return rv;
 }

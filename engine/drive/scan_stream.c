@@ -91,18 +91,30 @@ int eng_stream_step(struct eng_scan_stream *stream, const struct eng_cursor *cur
         return rv != 0 ? rv : stream_advance(stream, source);
 }
 
-bool eng_stream_value(const struct eng_scan_stream *stream, const struct eng_cursor *cursor, const uint8_t **value, size_t *len)
+int eng_stream_value(struct eng_scan_stream *stream, const struct eng_cursor *cursor, const uint8_t **value, size_t *len)
 {
+        struct eng_index_entry *found = &stream->at[ENG_SOURCE_INDEX].found;
+        int rv = 0;
+
         if (source_of(stream, cursor) == ENG_SOURCE_INDEX) {
-                *value = cursor->found.value;
-                *len = cursor->found.value_len;
-                return true;
+                if (found->value == NULL)
+                        rv = eng_index_value(stream->reader, found);
+                if (rv != 0)
+                        return rv;
+                *value = found->value;
+                *len = found->value_len;
+                return 1;
         }
         if (cursor->entry->kind != ENG_MEMTABLE_PUT)
-                return false;
+                return 0;
         *value = cursor->entry->value->data;
         *len = cursor->entry->value->len;
-        return true;
+        return 1;
+}
+
+bool eng_stream_seems_head(const struct eng_scan_stream *stream, const struct eng_cursor *cursor)
+{
+        return source_of(stream, cursor) == ENG_SOURCE_INDEX && cursor->found.value == NULL && (cursor->found.state & FMT_STATE_HEAD) != 0;
 }
 
 bool eng_stream_visible(const struct eng_scan_stream *stream, const struct eng_cursor *cursor, const uint8_t *value)

@@ -32,8 +32,10 @@ int eng_stream_seek(struct eng_scan_stream *stream, const uint8_t *name, size_t 
 const struct eng_cursor *eng_stream_least(const struct eng_scan_stream *stream);
 /* Steps over the name of that source, in all sources. */
 int eng_stream_step(struct eng_scan_stream *stream, const struct eng_cursor *cursor);
-/* Its value; not aligned. False: the name is deleted. */
-bool eng_stream_value(const struct eng_scan_stream *stream, const struct eng_cursor *cursor, const uint8_t **value, size_t *len);
+/* Its value; not aligned. 1; 0: the name is deleted; or an error of the index, if its reader is a lazy one. */
+int eng_stream_value(struct eng_scan_stream *stream, const struct eng_cursor *cursor, const uint8_t **value, size_t *len);
+/* It is the head of a key, by its row in the index, of which nothing was checked. */
+bool eng_stream_seems_head(const struct eng_scan_stream *stream, const struct eng_cursor *cursor);
 /* Whether the value is visible: what ended its upload may hide it. */
 bool eng_stream_visible(const struct eng_scan_stream *stream, const struct eng_cursor *cursor, const uint8_t *value);
 

@@ -16,10 +16,10 @@
 
 /* Rows per page, and pages that a member is asked for. */
 static const struct {
-        unsigned rows, pages;
+        unsigned rows, pages; /* pages 0: as many as there are */
 } scan_limits[] = {
         [ENG_SCAN_NEWEST] = {8, 1},    /* rows above the head's newest are an exception */
-        [ENG_SCAN_HEAD] = {500, 2000}, /* the null version may be the oldest */
+        [ENG_SCAN_HEAD] = {500, 0},    /* the null version may be the oldest; the key stays locked meanwhile */
         [ENG_SCAN_UPLOAD] = {500, 4},
 };
 
@@ -142,7 +142,7 @@ static void key_scan_came(struct eng_op *op)
         rv = key_scan_page(scan, op);
         eng_buf_unref(op->scan.entries);
         if (rv == 0 && op->scan.more) {
-                if (++scan->pages < scan_limits[scan->what].pages)
+                if (scan_limits[scan->what].pages == 0 || ++scan->pages < scan_limits[scan->what].pages)
                         scan_ask(scan);
                 else if (scan->what == ENG_SCAN_UPLOAD)
                         key_scan_member_over(scan);

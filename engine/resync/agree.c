@@ -9,7 +9,9 @@
  *
  * Of a version the key's head is a voice, too: what it says decides where members are as many. If
  * the head names a version that is not there, it is written anew under the same lock. A head is there
- * as long as its key has versions, whatever most members say.
+ * as long as its key has versions, whatever most members say: where these have lost it, and the versions
+ * say otherwise than what is left of it, it is written anew by what they say (V34). A version that all
+ * members have lost is asked for by name, where a lookup has met its head (V35).
  */
 #include "engine/object/version.h"
 #include "engine/resync/resync.h"
@@ -98,6 +100,23 @@ static void agree_old_head(struct eng_txn *txn, int rv)
         }
 }
 
+static void agree_ask_old_head(struct eng_agree *agree)
+{
+        struct eng_txn *txn = &agree->txn;
+
+        eng_name_object(&txn->name, txn->bucket, txn->key, txn->key_len);
+        eng_txn_lookup_newest(txn, 0, agree_old_head);
+}
+
+/* A version that no drive of the store has; all are here, and have said so. */
+static bool agree_is_lost(const struct eng_agree *agree)
+{
+        const struct eng_view *view = &agree->txn.at->view;
+
+        return is_version(agree) && agree->absent != 0 && agree->absent == eng_speakers(view, agree->txn.pg) &&
+               (view->in & view->up) == view->map->all;
+}
+
 /* All members that could be told have been told. */
 static void agree_written_all(struct eng_agree *agree)
 {
@@ -107,8 +126,7 @@ static void agree_written_all(struct eng_agree *agree)
                 eng_txn_finish(txn, 0);
                 return;
         }
-        eng_name_object(&txn->name, txn->bucket, txn->key, txn->key_len);
-        eng_txn_lookup_newest(txn, 0, agree_old_head);
+        agree_ask_old_head(agree);
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
@@ -226,12 +244,45 @@ static bool agree_asks_head(struct eng_agree *agree, eng_mask have)
         return true;
 }
 
+/* The head that is left says what the key's versions say. */
+static bool agree_says_versions(const struct eng_agree *agree)
+{
+        struct fmt_head left;
+
+        return eng_value_head_field(agree->value->data, agree->value->len, &left) && left.newest == agree->next.head.newest &&
+               left.null_number == agree->next.head.null_number;
+}
+
+/* It is an old one, on few members: the versions say what it is to say. */
+static void agree_put_scanned(struct eng_agree *agree)
+{
+        struct eng_txn *txn = &agree->txn;
+        int rv = eng_takes_changes(txn->store, &txn->at->view) ? 0 : -EROFS;
+
+        agree->differed = true;
+        if (rv == 0)
+                rv = eng_body_begin(&txn->body, eng_version_head_need(txn));
+        if (rv == 0) {
+                eng_name_object(&txn->name, txn->bucket, txn->key, txn->key_len);
+                eng_txn_take_seq(txn);
+                rv = eng_version_head(txn, agree->next.value, &agree->next.head);
+        }
+        if (rv != 0) {
+                eng_txn_finish(txn, rv);
+                return;
+        }
+        agree->repaired = 1;
+        eng_txn_append(txn);
+}
+
 static void agree_versions_found(struct eng_key_scan *scan, int rv)
 {
         struct eng_agree *agree = container_of(scan, struct eng_agree, next);
 
         agree->has_versions = rv == 0;
-        if (rv == 0 || rv == -ENOENT)
+        if (rv == 0 && !agree_says_versions(agree))
+                agree_put_scanned(agree);
+        else if (rv == 0 || rv == -ENOENT)
                 agree_decide(agree);
         else
                 eng_txn_finish(&agree->txn, rv);
@@ -246,8 +297,7 @@ static bool agree_asks_versions(struct eng_agree *agree, eng_mask have)
             !eng_value_head_field(agree->value->data, agree->value->len, &versions))
                 return false;
         agree->versions_asked = true;
-        agree->next.what = ENG_SCAN_NEWEST;
-        agree->next.skip = UINT64_MAX;
+        agree->next.what = ENG_SCAN_HEAD;
         agree->next.done = agree_versions_found;
         eng_key_scan_start(&agree->next, &agree->txn);
         return true;
@@ -283,6 +333,10 @@ static void agree_decide(struct eng_agree *agree)
 
         assert(((have | agree->absent | agree->damaged) & ~agree->asked) == 0);
         assert((agree->same & agree->other) == 0 && (have & (agree->absent | agree->damaged)) == 0);
+        if (agree_is_lost(agree)) {
+                agree_ask_old_head(agree);
+                return;
+        }
         if (agree->value == NULL || (agree->other | agree->absent | agree->damaged) == 0) {
                 eng_txn_finish(txn, 0);
                 return;

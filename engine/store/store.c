@@ -527,6 +527,7 @@ static const struct eng_events events = {
         .view_changed = view_changed,
         .value_gone = eng_lost_object_gone,
         .look_at_group = eng_heal_look_at_group,
+        .look_at_version = eng_heads_look_at,
         .work_changed = eng_heal_consider,
         .serving = serving,
 };
@@ -671,6 +672,7 @@ bool eng_store_close(struct eng_store *store)
         eng_heal_free(store);
         eng_orphans_free(store);
         eng_verify_free(store);
+        eng_heads_free(store);
         eng_scrub_free(store);
         eng_scrub_drives_stop(store);
         if (!drain_loops(store))

@@ -132,13 +132,17 @@ static void follow_head(struct eng_lookup *lookup, const struct fmt_head *versio
  */
 static void lookup_absent(struct eng_lookup *lookup)
 {
-        if (lookup->heads == 0 || lookup->name.data[0] != FMT_SPACE_VERSION || name_other_row(lookup, 0) != 0) {
+        const struct eng_name version = lookup->name;
+
+        if (lookup->heads == 0 || version.data[0] != FMT_SPACE_VERSION || name_other_row(lookup, 0) != 0) {
                 lookup_finish(lookup, -ENOENT);
                 return;
         }
         lookup->doubted |= eng_bit(lookup->head_slot);
-        if (lookup->heads > 1)
+        if (lookup->heads > 1) {
                 eng_upkeep_group(lookup->store, lookup->pg);
+                eng_upkeep_version(lookup->store, &version);
+        }
         look_for(lookup);
 }
 

@@ -26,6 +26,12 @@ void eng_heal_free(struct eng_store *store);
 /* All drives are closed. */
 void eng_heal_free_late(struct eng_store *store);
 
+/* ---- heads whose version nobody has (heads.c) ------------------------------------------------ */
+
+/* Any loop: events.look_at_version. */
+void eng_heads_look_at(struct eng_store *store, const struct eng_name *name);
+void eng_heads_free(struct eng_store *store);
+
 /* ---- shards that no record names (orphans.c) ------------------------------------------------- */
 
 /*

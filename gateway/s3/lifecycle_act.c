@@ -136,8 +136,27 @@ static bool due_begin(struct lifecycle_due *due)
         return true;
 }
 
+/* Beside clients, changes begin together and come back together. True: it is not yet time for others. */
+static bool wave_waits(struct gw_lifecycle *run)
+{
+        uint64_t now = lp_now(run->loop);
+
+        if (!run->beside || run->next == run->count)
+                return false;
+        if (run->under_way > 0)
+                return true;
+        if (now < run->wave_at) {
+                gw_lifecycle_rest(run, run->wave_at - now, gw_lifecycle_act);
+                return true;
+        }
+        run->wave_at = now + LIFECYCLE_WAVE * 1000000000ull / LIFECYCLE_PACE;
+        return false;
+}
+
 void gw_lifecycle_act(struct gw_lifecycle *run)
 {
+        if (wave_waits(run))
+                return;
         while (run->next < run->count && run->under_way < run->at_once && gw_lifecycle_may(run) &&
                gw_lifecycle_rules_hold(run)) {
                 run->under_way++;

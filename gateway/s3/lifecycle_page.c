@@ -179,6 +179,7 @@ static bool page_came(struct gw_lifecycle *run, int rv)
 {
         if (!gw_lifecycle_back(run))
                 return false;
+        run->page_listed = lp_now(run->loop);
         if (rv != 0)
                 page_failed(run, rv);
         return rv == 0;
@@ -248,7 +249,8 @@ static void page_yields(struct gw_lifecycle *run)
 {
         uint64_t requests = requests_so_far(run->gw);
 
-        run->at_once = requests == run->requests_seen ? LIFECYCLE_AT_ONCE : LIFECYCLE_BESIDE;
+        run->beside = requests != run->requests_seen;
+        run->at_once = run->beside ? LIFECYCLE_WAVE : LIFECYCLE_AT_ONCE;
         run->requests_seen = requests;
 }
 
@@ -257,13 +259,13 @@ static void page_ask(struct gw_lifecycle *run)
         const struct lifecycle_cursor *at = &run->at;
         struct eng_list_params params = {.bucket = run->bucket,
                                          .prefix = gw_eng_str(run->rules->prefixes[at->prefix]),
-                                         .after = {at->key, at->key_len},
-                                         .max = LIFECYCLE_PAGE};
+                                         .after = {at->key, at->key_len}};
 
         run->count = run->next = 0;
         run->keys_len = 0;
         run->page_began = lp_now(run->loop);
         page_yields(run);
+        params.max = run->beside ? LIFECYCLE_PAGE_BESIDE : LIFECYCLE_PAGE;
         run->under_way++;
         if (at->listing == LIFECYCLE_VERSIONS)
                 eng_version_list(run->gw->store, &params, at->inside ? &at->version : NULL, lifecycle_versions_listed, run);

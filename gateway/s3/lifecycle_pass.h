@@ -17,7 +17,13 @@
 
 #define LIFECYCLE_PAGE    1000u
 #define LIFECYCLE_AT_ONCE 32u
-#define LIFECYCLE_BESIDE  8u /* where clients have sent requests since the page before */
+/*
+ * Where clients have sent requests since the page before: shorter pages, and waves of changes, so that
+ * one flush of a drive is of many of them, at the pace of 1e9 changes in 24 hours and a little more.
+ */
+#define LIFECYCLE_PAGE_BESIDE 250u
+#define LIFECYCLE_WAVE        16u
+#define LIFECYCLE_PACE        12500u /* changes a second */
 
 /* One thing of a page that is due, or may be. owner: its run */
 struct lifecycle_due {
@@ -80,6 +86,9 @@ struct gw_lifecycle {
         /* the page */
         uint64_t page_began;            /* lp_now() */
         uint64_t requests_seen;         /* of clients, when the page was asked for */
+        uint64_t page_listed;           /* lp_now() */
+        bool beside;                    /* clients send requests */
+        uint64_t wave_at;               /* lp_now(): the next wave may begin */
         unsigned at_once;               /* changes of it under way at most */
         unsigned tries;                 /* that failed */
         bool more;
@@ -104,7 +113,7 @@ bool gw_lifecycle_is_due(const struct gw_lifecycle *run, const struct s3_lifecyc
  * A callback's first step: something is back. False: the gateway is gone, and so may the run be.
  */
 bool gw_lifecycle_back(struct gw_lifecycle *run);
-/* then() comes after a while; at least as long as the page took. */
+/* then() comes after a while; at least as long as the page took, or its listing where clients are served. */
 void gw_lifecycle_rest(struct gw_lifecycle *run, uint64_t ns, void (*then)(struct gw_lifecycle *run));
 void gw_lifecycle_rest_a_page(struct gw_lifecycle *run, void (*then)(struct gw_lifecycle *run));
 /* A day of the rules, or one of so many parts of it. */

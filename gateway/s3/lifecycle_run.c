@@ -4,9 +4,10 @@
  *
  * All on the gateway's first loop. A pass goes through buckets in order of name, through the
  * prefixes that their rules name, page by page; of a page at most LIFECYCLE_AT_ONCE changes are
- * under way (I9), and LIFECYCLE_BESIDE where clients send requests meanwhile, which would wait
- * behind the others. After each page it rests as long as the page took, so clients have half of the
- * loop and of the drives at least. A pass begins an hour after the last has ended.
+ * under way (I9). After each page it rests as long as the page took, so that half of the loop and of
+ * the drives are left. Where clients send requests meanwhile, changes come in waves instead, at a steady
+ * pace: between two waves the drives have nothing of it to do. A pass begins an hour after the last has
+ * ended.
  *
  * Nothing is deleted on what a listing said alone: a deletion names the version, its place among
  * those of its key, and time, size and ETag of what was listed, and the engine compares them under
@@ -45,7 +46,7 @@ void gw_lifecycle_rest(struct gw_lifecycle *run, uint64_t ns, void (*then)(struc
 
 void gw_lifecycle_rest_a_page(struct gw_lifecycle *run, void (*then)(struct gw_lifecycle *run))
 {
-        uint64_t took = lp_now(run->loop) - run->page_began;
+        uint64_t took = (run->beside ? run->page_listed : lp_now(run->loop)) - run->page_began;
 
         gw_lifecycle_rest(run, took > REST_LEAST_NS ? took : REST_LEAST_NS, then);
 }

@@ -29,7 +29,7 @@ struct batches_figures {
 struct batches {
         unsigned size; /* seeds of a child: what a process that is simulated away leaves behind is freed with it */
         void (*history)(uint64_t seed, bool trace);
-        struct batches_figures figures[7]; /* up to the first without a place */
+        struct batches_figures figures[8]; /* up to the first without a place */
         const char *points;                /* what a sweep fails, in the plural */
         void (*report)(uint64_t events);   /* the figures, on lines that begin with two spaces */
         uint64_t (*spoilt)(void);          /* of these figures, how often something crashed, or was made to fail */

@@ -221,6 +221,7 @@ static const char *const kind_names[] = {
         [H_READ] = "read",       [H_WRITE] = "write",      [H_DELETE] = "delete",    [H_ABSENT] = "absent",
         [H_PRESENT] = "present", [H_OTHER] = "other than", [H_UPDATE] = "update to", [H_SEAL] = "bucket gone",
         [H_ADD] = "add",         [H_CUT] = "cut",          [H_TAG] = "tag",          [H_HOLD] = "hold",
+        [H_RETAIN] = "retain",   [H_KEPT] = "kept",        [H_ELSEWHERE] = "elsewhere",
         [H_HAS] = "has",         [H_HELD] = "held",        [H_LACKS] = "lacks",      [H_NEWEST] = "newest",
         [H_CURRENT] = "current", [H_ANOTHER] = "another",  [H_NONE] = "none",        [H_EMPTY] = "empty",
         [H_LIST] = "list"};

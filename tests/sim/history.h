@@ -28,11 +28,14 @@ enum history_kind {
         H_SEAL,    /* nothing was there, and nothing will be */
         /* Of a key with versions, whose value is all of them (history_versions.h): */
         H_ADD,     /* this version is the newest now; as the null version it took the place of another */
-        H_CUT,     /* the version was there, without a hold, and is gone */
+        H_CUT,     /* the version was there, not locked, and is gone */
         H_TAG,     /* the version was there, and has value's tag from now on */
         H_HOLD,    /* the same of its hold */
+        H_RETAIN,  /* the same of its retention, which was not weakened while it lasted */
         H_HAS,     /* the version was there, as value says */
-        H_HELD,    /* the version was there, with a hold */
+        H_HELD,    /* the version was there, locked */
+        H_KEPT,    /* the version was there, with a retention that may not be changed so */
+        H_ELSEWHERE, /* the version was not there, or in another place among those of its key */
         H_LACKS,   /* the version was not there */
         H_NEWEST,  /* the version was the newest; what tag and hold it had, nobody looked */
         H_CURRENT, /* the newest was an object: value's, if it has a content */
@@ -42,15 +45,20 @@ enum history_kind {
         H_LIST     /* exactly those of a list were there: value is its number */
 };
 
-enum history_need { NEED_NOTHING, NEED_ABSENT, NEED_PRESENT, NEED_CONTENT };
+enum history_need { NEED_NOTHING, NEED_ABSENT, NEED_PRESENT, NEED_CONTENT, NEED_VERSION /* `of` is the newest */ };
 
 struct history_op {
         uint64_t asked, answered; /* answered 0: not (yet) */
         uint64_t value;
         uint64_t version; /* of kinds from H_ADD on: its number, H_NULL, or H_UNNUMBERED */
-        uint32_t content; /* NEED_CONTENT */
+        uint64_t of;      /* NEED_VERSION, H_ELSEWHERE: its number; its content is `content` */
+        uint64_t retain;  /* a version's retention, H_RETENTION */
+        int64_t lock_lo, lock_hi; /* what the lock clock may have shown when it was decided */
+        uint32_t content; /* NEED_CONTENT, NEED_VERSION */
         uint16_t name;    /* register */
         uint8_t kind, need;
+        uint8_t place;    /* enum eng_place: where the version must be among those of its key */
+        bool bypass;      /* retention of GOVERNANCE does not count */
         bool maybe;   /* whether it took effect is not known */
         bool told;     /* an answer told which change made the delete marker of this number */
         bool by_state; /* what it does depends on the versioning of its bucket, which is not known yet */

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine.h"
 #include "tests/sim/sim.h"
 
 #define ITEMS_MAX 128u /* of one key */
@@ -44,7 +45,7 @@ static uint64_t hash_of(const struct version_item *items, unsigned count)
         unsigned i;
 
         for (i = 0; i < count; i++)
-                hash = sim_mix(hash ^ items[i].version) * 3 + sim_mix((uint64_t)items[i].content << 32 | items[i].extra);
+                hash = sim_mix(hash ^ items[i].version ^ items[i].retain << 20) * 3 + sim_mix((uint64_t)items[i].content << 32 | items[i].extra);
         return hash;
 }
 
@@ -210,6 +211,48 @@ static void take_out(struct versions *v, struct version_item *item)
         v->count--;
 }
 
+/* ---- locks ----------------------------------------------------------------------------------- */
+
+static bool retention_lasts(const struct version_item *item, int64_t lock_ms)
+{
+        return (item->retain & 3) != ENG_RETENTION_NONE && (int64_t)(item->retain >> 2) > lock_ms;
+}
+
+static bool is_locked(const struct version_item *item, int64_t lock_ms, bool bypass)
+{
+        if ((item->extra & HELD) != 0)
+                return true;
+        return retention_lasts(item, lock_ms) && !(bypass && (item->retain & 3) == ENG_RETENTION_GOVERNANCE);
+}
+
+/* Retention that lasts only grows, unless it is of GOVERNANCE and bypassed. */
+static bool may_retain(const struct version_item *item, const struct history_op *op, int64_t lock_ms)
+{
+        if (!retention_lasts(item, lock_ms) || (op->bypass && (item->retain & 3) == ENG_RETENTION_GOVERNANCE))
+                return true;
+        return (item->retain & 3) == (op->retain & 3) && op->retain >= item->retain;
+}
+
+/* ---- places ---------------------------------------------------------------------------------- */
+
+static bool is_in_place(const struct history_op *op, const struct versions *v, const struct version_item *item)
+{
+        switch (op->place) {
+        case ENG_PLACE_NEWEST:
+                return item == &v->items[0];
+        case ENG_PLACE_OLDER:
+                return item != &v->items[0];
+        case ENG_PLACE_ALONE:
+                return v->count == 1;
+        }
+        return true;
+}
+
+static bool of_is_newest(const struct history_op *op, const struct versions *v)
+{
+        return v->count > 0 && same_version(&v->items[0], op->of, op->content);
+}
+
 static bool need_met(const struct history_op *op, const struct versions *v)
 {
         bool current = v->count > 0 && v->items[0].content != 0;
@@ -221,6 +264,8 @@ static bool need_met(const struct history_op *op, const struct versions *v)
                 return current;
         case NEED_CONTENT:
                 return current && v->items[0].content == op->content;
+        case NEED_VERSION:
+                return of_is_newest(op, v);
         }
         return true;
 }
@@ -232,7 +277,7 @@ static bool step_add(const struct history_op *op, struct versions *v)
         struct version_item *replaced = op->version == H_NULL ? find(v, op) : NULL;
         unsigned i;
 
-        if (!need_met(op, v) || (replaced != NULL && (replaced->extra & HELD) != 0))
+        if (!need_met(op, v) || (replaced != NULL && is_locked(replaced, op->lock_hi, op->bypass)))
                 return false;
         for (i = 0; i < v->count; i++)
                 if (H_CONTENT(op->value) != 0 && v->items[i].content == H_CONTENT(op->value))
@@ -242,7 +287,7 @@ static bool step_add(const struct history_op *op, struct versions *v)
         if (v->count == ITEMS_MAX)
                 sim_fail("a key has more versions than the simulator's model can have");
         memmove(&v->items[1], &v->items[0], v->count * sizeof(v->items[0]));
-        v->items[0] = (struct version_item){op->version, H_CONTENT(op->value), (uint32_t)op->value};
+        v->items[0] = (struct version_item){op->version, H_CONTENT(op->value), (uint32_t)op->value, op->retain};
         v->count++;
         return true;
 }
@@ -256,14 +301,18 @@ static bool step_change(const struct history_op *op, struct versions *v)
         if (item == NULL)
                 return false;
         if (op->kind == H_CUT) {
-                if (!need_met(op, v) || (item->extra & HELD) != 0)
+                if (!need_met(op, v) || !is_in_place(op, v, item) || is_locked(item, op->lock_hi, op->bypass))
                         return false;
                 take_out(v, item);
                 return true;
         }
         if (item->content == 0 || (H_CONTENT(op->value) != 0 && item->content != H_CONTENT(op->value)))
                 return false;
-        if (op->kind == H_TAG)
+        if (op->kind == H_RETAIN) {
+                if (!may_retain(item, op, op->lock_hi))
+                        return false;
+                item->retain = op->retain;
+        } else if (op->kind == H_TAG)
                 item->extra = ((uint32_t)op->value & ~HELD) | (item->extra & HELD);
         else
                 item->extra = (item->extra & ~HELD) | ((uint32_t)op->value & HELD);
@@ -291,9 +340,13 @@ static bool step_look(const struct history_op *op, struct versions *v)
 
         switch (op->kind) {
         case H_HAS:
-                return item != NULL && item->content == content && item->extra == (uint32_t)op->value;
+                return item != NULL && item->content == content && item->extra == (uint32_t)op->value && item->retain == op->retain;
         case H_HELD:
-                return item != NULL && (item->extra & HELD) != 0;
+                return item != NULL && is_locked(item, op->lock_lo, op->bypass);
+        case H_KEPT:
+                return item != NULL && !may_retain(item, op, op->lock_lo);
+        case H_ELSEWHERE:
+                return op->need == NEED_VERSION ? !of_is_newest(op, v) : item == NULL || !is_in_place(op, v, item);
         case H_LACKS:
                 return item == NULL;
         case H_NEWEST:
@@ -319,7 +372,7 @@ bool versions_step(const struct history_op *op, uint64_t state, uint64_t *after)
         v.count = states.kept[state].count;
         if (v.count > 0)
                 memcpy(v.items, store_items(&states, (unsigned)state), v.count * sizeof(v.items[0]));
-        if (op->kind > H_HOLD)
+        if (op->kind > H_RETAIN)
                 return step_look(op, &v);
         if (!step_change(op, &v))
                 return false;
@@ -365,6 +418,16 @@ bool versions_observed(const struct history_op *change)
         return false;
 }
 
+static void print_locks(const struct history_op *op)
+{
+        if (op->retain != 0)
+                printf(" retained %llu until %llu", (unsigned long long)op->retain & 3, (unsigned long long)op->retain >> 2);
+        if (op->kind == H_CUT || op->kind == H_ADD || op->kind == H_RETAIN || op->kind == H_HELD || op->kind == H_KEPT)
+                printf("  at %lld to %lld%s", (long long)op->lock_lo, (long long)op->lock_hi, op->bypass ? ", bypassing" : "");
+        if (op->place != ENG_PLACE_ANY)
+                printf("  in place %u", op->place);
+}
+
 static void print_number(uint64_t version)
 {
         if (version == H_NULL)
@@ -381,6 +444,7 @@ void versions_print(const struct history_op *op)
 
         if (op->kind != H_LIST) {
                 print_number(op->version);
+                print_locks(op);
                 return;
         }
         for (i = 0; i < lists.kept[op->value].count; i++) {

@@ -17,9 +17,13 @@
 /* What a version has beside its content: a value's tag. */
 #define H_EXTRA(tag, hold) ((uint32_t)(tag) << 1 | (uint32_t)(hold))
 
-struct version_item {
+/* Its retention; 0: none. */
+#define H_RETENTION(mode, until_ms) ((mode) == 0 ? 0 : (uint64_t)(until_ms) << 2 | (uint64_t)(mode))
+
+struct version_item { /* no bytes between its members: lists of them are compared as bytes */
         uint64_t version;
         uint32_t content, extra;
+        uint64_t retain;
 };
 
 void versions_begin(void); /* a new history */

@@ -26,6 +26,10 @@ struct client {
         bool by_version;         /* asks for this one, of a bucket with versions */
         struct eng_version version;
         uint32_t wanted;         /* its content, as far as it is known */
+        uint64_t retain;         /* what a put gives its version, H_RETENTION */
+        uint32_t extra;          /* what an upload that is begun gives its object, H_EXTRA */
+        bool walking;            /* through what was listed, as a lifecycle pass does */
+        unsigned walk_at, walk_order; /* which of it is next, and how many of its key came before */
         /* writing */
         struct eng_put *put;
         uint64_t size, sent;
@@ -124,6 +128,10 @@ void versions_put_answered(struct client *c, int rv, const struct eng_object *ob
 void versions_opened(struct client *c, int rv, const struct eng_object *object);
 /* What ListObjects shows of a key; NULL: nothing. */
 void versions_check_listed(struct client *c, unsigned key, const struct eng_list_entry *e);
+/* The lock clock is confirmed, if the operator thinks that this is due. */
+void versions_confirm(struct client *c);
+/* Deletes one of the versions that the client's last listing has shown, if it is not locked. */
+void versions_end(struct client *c, unsigned i);
 /* Nobody will tell what this change came to. */
 void versions_undecided(int at);
 /* What the client's last listing has shown: gets one of these versions. */

@@ -3,6 +3,7 @@
  * booked.
  */
 #include "tests/sim/sim_client.h"
+#include "tests/sim/sim_locks.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -27,13 +28,26 @@ int client_asks(struct client *c, unsigned reg, enum history_kind kind, uint64_t
         op->value = value;
         op->maybe = true;
         op->client = (uint8_t)c->number;
+        op->lock_lo = op->lock_hi = locks_now();
         return (int)history_count() - 1;
+}
+
+/* It was decided by now. */
+static void client_decided(struct history_op *op)
+{
+        int64_t now = locks_now();
+
+        if (now > op->lock_hi)
+                op->lock_hi = now;
+        if (now < op->lock_lo)
+                op->lock_lo = now;
+        op->answered = history_now();
 }
 
 void client_took(int op)
 {
         history_at((unsigned)op)->maybe = false;
-        history_at((unsigned)op)->answered = history_now();
+        client_decided(history_at((unsigned)op));
 }
 
 void client_dropped(int op)
@@ -43,7 +57,7 @@ void client_dropped(int op)
 
 void client_unknown(int op)
 {
-        history_at((unsigned)op)->answered = history_now();
+        client_decided(history_at((unsigned)op));
         if (history_at((unsigned)op)->by_state)
                 versions_undecided(op);
 }
@@ -252,6 +266,7 @@ static void next(void *arg)
         c->busy = true;
         c->op = c->op2 = NO_OP;
         c->by_version = false;
+        c->walking = false;
         c->bucket = world.bucket_count > 1 && !world.buckets[world.bucket_count - 1].versions && one_in(6) ? world.bucket_count - 1 : 0;
         c->key = (unsigned)sim_below(SIM_CLIENTS, world.key_count);
         client_moved(c);
@@ -308,6 +323,7 @@ static void await(struct client *c)
         do {
                 if (!sim_step())
                         sim_fail("nothing happens any more while everything is read");
+                locks_watch();
                 clients_watch();
         } while (c->busy);
 }
@@ -347,6 +363,30 @@ void clients_read_versions(void)
                         listing_versions(c);
                 else
                         versions_verify(c, i - 1);
+                sim.self = NULL;
+                await(c);
+        }
+        c->verifying = false;
+}
+
+void clients_end_versions(void)
+{
+        struct client *c = &clients[0];
+        unsigned i;
+
+        if (!versions_exist())
+                return;
+        c->verifying = true;
+        locks_last();
+        begin_step(c);
+        sim.self = c->loop;
+        versions_confirm(c);
+        sim.self = NULL;
+        await(c);
+        for (i = 0; i < versions_to_verify(c); i++) {
+                begin_step(c);
+                sim.self = c->loop;
+                versions_end(c, i);
                 sim.self = NULL;
                 await(c);
         }

@@ -26,6 +26,8 @@ struct sim_bucket {
 
 struct sim_upload {
         unsigned bucket, key, reg;
+        uint32_t extra; /* that the completed object will have, as history_versions.h has them */
+        uint64_t retain;
         uint8_t id[ENG_ID_LEN];
         unsigned part_regs[PARTS_MAX + 1];
 };
@@ -78,13 +80,18 @@ void clients_final(void);
 void clients_read_all(void);
 /* Lists all versions, which must be as the history has it, and reads each. */
 void clients_read_versions(void);
+/*
+ * An operator sets the wall clock right and confirms it. Then all versions that were listed last are
+ * deleted: those that are locked must stay, and all others go.
+ */
+void clients_end_versions(void);
 /* Overwrites or deletes every object that this says; returns how many. */
 unsigned clients_replace(bool (*is_one)(uint64_t bucket, const char *key));
 
 /* ---- a bucket with versions (sim_versions.c) ------------------------------------------------- */
 
 struct version_figures {
-        uint64_t buckets, states, listings, markers, deleted, extras;
+        uint64_t buckets, states, listings, markers, deleted, extras, walks, expired;
 };
 extern struct version_figures version_figures;
 

@@ -7,6 +7,7 @@
 #include "tests/sim/sim_alloc.h"
 #include "tests/sim/sim_clients.h"
 #include "tests/sim/sim_disk.h"
+#include "tests/sim/sim_locks.h"
 #include "tests/sim/sim_loss.h"
 #include "tests/sim/sim_operator.h"
 #include "tests/sim/sim_world.h"
@@ -34,6 +35,10 @@ static void report(uint64_t events)
                "holds\n",
                N(version_figures.buckets), N(version_figures.states), N(version_figures.listings), N(version_figures.markers),
                N(version_figures.deleted), N(version_figures.extras));
+        printf("  %llu lifecycle passes, %llu versions met by them; %llu histories with locks: the wall clock was set wrong %llu times, %llu times the machine was "
+               "off for hours; %llu retentions, %llu changes refused; the lock clock was frozen %llu times and confirmed %llu times\n",
+               N(version_figures.walks), N(version_figures.expired), N(lock_figures.buckets), N(lock_figures.set_wrong), N(lock_figures.days_off),
+               N(lock_figures.retained), N(lock_figures.refused), N(lock_figures.frozen), N(lock_figures.confirmed));
         printf("  %llu allocations failed, %llu processes ended themselves for that\n", N(sim_alloc_figures.failed),
                N(sim_alloc_figures.ends));
         printf("  %llu client operations, %llu errors; %llu drive operations, %llu events\n", N(client_figures.ops),
@@ -62,7 +67,8 @@ int main(int argc, char **argv)
                             {&sim_alloc_figures, sizeof(sim_alloc_figures)},
                             {&operator_figures, sizeof(operator_figures)},
                             {&loss_figures, sizeof(loss_figures)},
-                            {&version_figures, sizeof(version_figures)}},
+                            {&version_figures, sizeof(version_figures)},
+                            {&lock_figures, sizeof(lock_figures)}},
                 .points = "allocations",
                 .report = report,
                 .spoilt = spoilt,

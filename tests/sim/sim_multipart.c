@@ -32,6 +32,8 @@ static void created(void *arg, int rv, const uint8_t upload_id[ENG_ID_LEN])
 
                 u->bucket = c->bucket;
                 u->key = c->key;
+                u->extra = c->extra;
+                u->retain = c->retain;
                 memcpy(u->id, upload_id, ENG_ID_LEN);
                 snprintf(text, sizeof(text), "upload %u", world.upload_count);
                 u->reg = history_name(text);
@@ -50,11 +52,13 @@ static void created(void *arg, int rv, const uint8_t upload_id[ENG_ID_LEN])
 void upload_create(struct client *c)
 {
         struct eng_upload_params params = {.key = client_key(c)};
+        char tags[16];
 
         c->doing = "begin upload";
         if (!client_has_versions(c))
                 c->bucket = 0;
         params.bucket = world.buckets[c->bucket].id;
+        c->extra = versions_draw_extras(c, &params.extras, tags);
         eng_upload_create(world.store, &params, created, c);
 }
 
@@ -197,7 +201,8 @@ static void parts_chosen(void *arg, int rv, const struct eng_part_entry *parts, 
         memset(&c->condition, 0, sizeof(c->condition));
         c->condition.if_absent = sim_chance(SIM_CLIENTS, 6);
         object_describe(c, &params.commit, attrs);
-        c->op = object_ask(c, 0);
+        c->retain = upload_of(c)->retain;
+        c->op = object_ask(c, upload_of(c)->extra);
         c->op2 = client_asks(c, upload_of(c)->reg, H_DELETE, 0);
         client_moved(c);
         eng_complete(world.store, &params, completed, c);

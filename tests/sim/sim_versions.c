@@ -14,6 +14,7 @@
 #include "engine/base/store.h"
 #include "tests/sim/history_versions.h"
 #include "tests/sim/sim_content.h"
+#include "tests/sim/sim_locks.h"
 
 #define VERSIONS_IN   3u   /* one history in so many has such a bucket */
 #define KEYS_USED     3u   /* few, so that each has many versions */
@@ -41,7 +42,9 @@ struct state_change {
 };
 
 static struct {
-        bool planned, lock;
+        bool planned;
+        bool lock, lock_asked;     /* there is object lock for certain; there may be */
+        bool lock_later;           /* the bucket is given it at some time */
         bool steady;               /* versioning is enabled, and stays so */
         bool looked;               /* in this life, at what the bucket's versioning is */
         bool changing;             /* one client changes it */
@@ -66,6 +69,8 @@ static struct shown {
                 struct version_item item;
                 struct eng_version id;
                 bool latest;
+                int64_t mtime_ms;
+                uint64_t size;
         } entries[SHOWN_MAX];
 } shown[CLIENTS_MAX];
 
@@ -93,11 +98,13 @@ void versions_plan(bool steady)
 {
         memset(&versions, 0, sizeof(versions));
         versions.planned = chance(VERSIONS_IN);
-        versions.lock = chance(3);
+        versions.lock = versions.lock_asked = chance(3);
+        versions.lock_later = !versions.lock && sim_chance(SIM_LOCKS, 2);
         versions.steady = versions.lock || steady;
         versions.first = versions.steady || chance(2) ? ENG_VERSIONING_ENABLED : ENG_VERSIONING_NEVER;
         if (versions.planned)
-                sim_trace("plan: a bucket with versions%s", versions.lock ? " and locks" : "");
+                sim_trace("plan: a bucket with versions%s", versions.lock ? " and locks" : versions.lock_later ? ", and locks later" : "");
+        locks_plan(versions.planned && (versions.lock || versions.lock_later));
 }
 
 bool versions_planned(void)
@@ -126,6 +133,8 @@ void versions_bucket_made(unsigned bucket)
 {
         versions.bucket = bucket;
         version_figures.buckets++;
+        if (versions.lock)
+                locks_in_use();
 }
 
 /* ---- the bucket's versioning ----------------------------------------------------------------- */
@@ -177,7 +186,7 @@ static bool look_at_rules(struct client *c, struct eng_bucket_rules *rules)
         if (eng_bucket_get(world.store, (struct eng_str){b->name, strlen(b->name)}, &found) != 0)
                 sim_fail("client %u: the bucket with versions is not there", c->number);
         *rules = found->rules;
-        if ((states_possible(now, now) & bit_of(rules->versioning)) == 0 || rules->lock != versions.lock)
+        if ((states_possible(now, now) & bit_of(rules->versioning)) == 0 || (rules->lock ? !versions.lock_asked : versions.lock))
                 sim_fail("client %u: the bucket's versioning cannot be %d", c->number, (int)rules->versioning);
         if (!versions.looked && world.store->coord->view.writable && versions.change_count < CHANGES_MAX - 1) {
                 struct state_change *change = add_change(rules->versioning);
@@ -185,6 +194,9 @@ static bool look_at_rules(struct client *c, struct eng_bucket_rules *rules)
                 change->answered = history_now();
                 change->maybe = false;
                 versions.looked = true;
+                versions.lock = versions.lock_asked = rules->lock;
+                if (rules->lock)
+                        locks_in_use();
         }
         return versions.looked;
 }
@@ -199,8 +211,12 @@ static void state_changed(void *arg, int rv)
                 change->answered = history_now();
                 change->maybe = false;
                 version_figures.states++;
+                versions.lock = versions.lock_asked;
+                if (versions.lock)
+                        locks_in_use();
         } else if (rv == -ESTALE || client_refused(rv)) {
                 versions.change_count--;
+                versions.lock_asked = versions.lock;
         }
         if (rv != 0 && rv != -ESTALE)
                 client_error(c, rv);
@@ -210,13 +226,17 @@ static void state_changed(void *arg, int rv)
 static void version_change_state(struct client *c, struct eng_bucket_rules rules)
 {
         c->doing = "set versioning";
-        if (versions.steady || versions.changing || !versions.looked || versions.change_count == CHANGES_MAX) {
+        if ((versions.steady && !versions.lock_later) || versions.lock_asked || versions.changing || !versions.looked || versions.change_count == CHANGES_MAX) {
                 client_done(c, 0);
                 return;
         }
         rules.versioning = rules.versioning == ENG_VERSIONING_ENABLED || (rules.versioning == ENG_VERSIONING_NEVER && chance(3))
                                    ? ENG_VERSIONING_SUSPENDED
                                    : ENG_VERSIONING_ENABLED;
+        if (versions.lock_later && (versions.steady || sim_chance(SIM_LOCKS, 3))) {
+                rules.versioning = ENG_VERSIONING_ENABLED;
+                rules.lock = versions.lock_asked = true;
+        }
         versions.changing = true;
         (void)add_change(rules.versioning);
         eng_bucket_rules_set(world.store, bucket_id(), &rules, state_changed, c);
@@ -270,6 +290,11 @@ static uint32_t extra_of(const struct client *c, const struct eng_object *object
         if (tags->len != encode_tag(tag, expected).len || (tags->len > 0 && memcmp(expected, tags->data, tags->len) != 0))
                 sim_fail("client %u: a version of key %u has tags that nobody gave it", c->number, c->key);
         return H_EXTRA(tag, object->hold);
+}
+
+static uint64_t retention_of(const struct eng_object *object)
+{
+        return H_RETENTION(object->retention.mode, object->retention.until_ms);
 }
 
 /* ---- booking --------------------------------------------------------------------------------- */
@@ -332,6 +357,29 @@ static void instead(int at, enum history_kind kind, uint64_t value)
         client_instead(at, kind);
 }
 
+static bool is_placed(int at)
+{
+        const struct history_op *op = history_at((unsigned)at);
+
+        return op->need == NEED_VERSION || (op->place != ENG_PLACE_ANY && op->version != H_NULL);
+}
+
+static void elsewhere(int at)
+{
+        enum history_need need = (enum history_need)history_at((unsigned)at)->need;
+
+        instead(at, H_ELSEWHERE, history_at((unsigned)at)->value);
+        history_at((unsigned)at)->need = (uint8_t)need;
+}
+
+static void refused(int at)
+{
+        bool retains = history_at((unsigned)at)->kind == H_RETAIN;
+
+        lock_figures.refused++;
+        instead(at, retains ? H_KEPT : H_HELD, history_at((unsigned)at)->value);
+}
+
 static void failed(struct client *c, int at, int rv)
 {
         const struct eng_condition *cond = &c->condition;
@@ -339,6 +387,8 @@ static void failed(struct client *c, int at, int rv)
 
         if (rv == -EEXIST && cond->if_absent)
                 instead(at, H_CURRENT, 0);
+        else if (rv == -ESTALE && is_placed(at))
+                elsewhere(at);
         else if (rv == -ESTALE && cond->if_etag && on_newest)
                 instead(at, H_ANOTHER, H_VALUE(content_of_etag(cond->etag), 0));
         else if (rv == -ENOENT && (cond->if_etag || cond->if_present) && on_newest)
@@ -348,7 +398,7 @@ static void failed(struct client *c, int at, int rv)
         else if (rv == -ESTALE && c->by_version && c->version.number == 0)
                 client_dropped(at); /* another one is the null version */
         else if (rv == -EACCES)
-                instead(at, H_HELD, history_at((unsigned)at)->value);
+                refused(at);
         else if (client_refused(rv))
                 client_dropped(at);
         else if (rv == -ENOENT || rv == -EEXIST || rv == -ESTALE || rv == -EIDRM || rv == -ENOLCK || rv == -ENODATA || rv == -EOPNOTSUPP)
@@ -367,10 +417,22 @@ static void saw_version(struct client *c, enum history_kind kind, uint64_t versi
 
 /* ---- putting and reading --------------------------------------------------------------------- */
 
+/* Some end soon, others when the machine was off for a while, most behind all of it. */
+static uint64_t draw_retention(struct eng_retention *out)
+{
+        out->mode = sim_chance(SIM_LOCKS, 2) ? ENG_RETENTION_GOVERNANCE : ENG_RETENTION_COMPLIANCE;
+        out->until_ms = locks_now() + (int64_t)sim_skewed(SIM_LOCKS, 1, 4ull * 24 * 3600 * 1000);
+        lock_figures.retained++;
+        return H_RETENTION(out->mode, out->until_ms);
+}
+
 uint32_t versions_draw_extras(struct client *c, struct eng_extras *extras, char tags[16])
 {
         uint32_t tag = client_has_versions(c) && chance(4) ? ++versions.tags : 0;
 
+        c->retain = 0;
+        if (client_has_versions(c) && versions.lock && sim_chance(SIM_LOCKS, 4))
+                c->retain = draw_retention(&extras->retention);
         extras->hold = client_has_versions(c) && versions.lock && chance(6);
         extras->tags = encode_tag(tag, tags);
         return H_EXTRA(tag, extras->hold);
@@ -382,6 +444,7 @@ int versions_ask_put(struct client *c, uint32_t extra)
 
         history_at((unsigned)at)->version = H_UNNUMBERED;
         history_at((unsigned)at)->by_state = true;
+        history_at((unsigned)at)->retain = c->retain;
         return at;
 }
 
@@ -417,10 +480,13 @@ void versions_opened(struct client *c, int rv, const struct eng_object *object)
         if (!c->by_version) /* what it says of the version is looked up behind that */
                 saw_version(c, H_NEWEST, object->version.number, H_VALUE(content, 0));
         saw_version(c, H_HAS, object->version.number, H_VALUE(content, object->marker ? 0 : extra_of(c, object)));
+        history_at(history_count() - 1)->retain = object->marker ? 0 : retention_of(object);
         learn(c, object, content);
 }
 
 /* ---- deleting -------------------------------------------------------------------------------- */
+
+static void walk_next(void *arg);
 
 static void version_deleted(void *arg, int rv, const struct eng_deleted *what)
 {
@@ -447,16 +513,27 @@ static void version_deleted(void *arg, int rv, const struct eng_deleted *what)
         } else {
                 instead(c->op, H_NONE, 0);
         }
-        client_done(c, rv);
+        if (c->walking && !world.stopping)
+                client_later(c, sim_skewed(SIM_LOCKS, 0, 20 * SIM_MS), walk_next);
+        else
+                client_done(c, rv);
 }
 
 static void begin_delete(struct client *c)
 {
+        const struct history_op *op = history_at((unsigned)c->op);
         struct eng_delete_params params = {.bucket = bucket_id(),
                                            .key = client_key(c),
                                            .version = c->by_version ? &c->version : NULL,
-                                           .condition = c->condition};
+                                           .condition = c->condition,
+                                           .place = (enum eng_place)op->place,
+                                           .bypass_governance = op->bypass};
 
+        if (op->need == NEED_VERSION) {
+                params.version = &c->version;
+                params.object = true;
+                params.place = ENG_PLACE_NEWEST;
+        }
         eng_delete(world.store, &params, version_deleted, c);
 }
 
@@ -477,7 +554,7 @@ static void version_delete_newest(struct client *c)
 }
 
 /* Conditions as lifecycle has them: it is what was listed. */
-static void version_delete_one(struct client *c, const struct known *k, bool as_listed)
+static void version_delete_one(struct client *c, const struct known *k, bool as_listed, enum eng_place place)
 {
         memset(&c->condition, 0, sizeof(c->condition));
         c->doing = as_listed ? "expire version" : "delete version";
@@ -490,6 +567,30 @@ static void version_delete_one(struct client *c, const struct known *k, bool as_
                 c->condition.mtime_s = k->mtime_ms / 1000;
                 c->condition.size = k->size;
         }
+        history_at((unsigned)c->op)->place = (uint8_t)place;
+        history_at((unsigned)c->op)->bypass = !as_listed && sim_chance(SIM_LOCKS, 3);
+        begin_delete(c);
+}
+
+/* The newest version expires: it gets a delete marker, if it is the newest still. */
+static void version_expire_newest(struct client *c, const struct known *k)
+{
+        struct history_op *op;
+
+        memset(&c->condition, 0, sizeof(c->condition));
+        c->doing = "expire object";
+        c->condition.if_etag = true; /* the null version may be another one */
+        content_etag(k->content, c->condition.etag);
+        c->condition.etag_parts = (uint16_t)content_of(k->content)->part_count;
+        c->by_version = false;
+        c->version = k->id;
+        c->op = client_asks(c, client_reg(c), H_ADD, 0);
+        op = history_at((unsigned)c->op);
+        op->version = H_UNNUMBERED;
+        op->by_state = true;
+        op->need = NEED_VERSION;
+        op->of = k->id.number;
+        op->content = k->content;
         begin_delete(c);
 }
 
@@ -505,6 +606,7 @@ static void extras_changed(void *arg, int rv, const struct eng_object *object)
                 client_took(c->op);
                 version_figures.extras++;
         } else if (rv == -ENODATA) {
+                op->retain = 0;
                 instead(c->op, H_HAS, 0); /* it is a delete marker */
         } else {
                 failed(c, c->op, rv);
@@ -533,6 +635,24 @@ static void version_change_extras(struct client *c, const struct known *k)
         eng_extras_set(world.store, bucket_id(), client_key(c), &c->version, &change, extras_changed, c);
 }
 
+static void version_change_retention(struct client *c, const struct known *k)
+{
+        struct eng_extras_change change = {.set_retention = true, .bypass_governance = sim_chance(SIM_LOCKS, 3)};
+        struct history_op *op;
+        uint64_t retain = sim_chance(SIM_LOCKS, 4) ? 0 : draw_retention(&change.extras.retention);
+
+        c->doing = "set retention";
+        memset(&c->condition, 0, sizeof(c->condition));
+        c->by_version = true;
+        c->version = k->id;
+        c->op = client_asks(c, client_reg(c), H_RETAIN, H_VALUE(k->id.number == 0 ? 0 : k->content, 0));
+        op = history_at((unsigned)c->op);
+        op->version = k->id.number;
+        op->retain = retain;
+        op->bypass = change.bypass_governance;
+        eng_extras_set(world.store, bucket_id(), client_key(c), &c->version, &change, extras_changed, c);
+}
+
 /* ---- listings -------------------------------------------------------------------------------- */
 
 static void versions_next_page(void *arg);
@@ -557,7 +677,9 @@ static void take_entry(struct client *c, const struct eng_version_entry *e)
         to->key = key_of(c, e->key);
         to->id = object->version;
         to->latest = e->latest;
-        to->item = (struct version_item){object->version.number, object->marker ? 0 : content_of_etag(object->etag), H_EXTRA(0, object->hold)};
+        to->mtime_ms = object->mtime_ms;
+        to->size = object->size;
+        to->item = (struct version_item){object->version.number, object->marker ? 0 : content_of_etag(object->etag), H_EXTRA(0, object->hold), 0};
         if (!object->marker && (to->item.content == 0 || content_of(to->item.content)->size != object->size))
                 sim_fail("client %u: list of versions shows a version of %s that nobody wrote", c->number, world.keys[to->key]);
         if (!versions_possible(world.key_regs[c->bucket][to->key], &to->item, c->asked, now)) {
@@ -659,7 +781,11 @@ static void versions_listed(void *arg, int rv, const struct eng_version_entry *e
                 sim_fail("client %u: list of at most %u versions has %u", c->number, c->max, count);
         if (!more) {
                 listing_ends(c);
-                client_done(c, 0);
+                c->walk_at = c->walk_order = 0;
+                if (c->walking)
+                        walk_next(c);
+                else
+                        client_done(c, 0);
                 return;
         }
         c->after_len = entries[count - 1].key.len;
@@ -694,6 +820,79 @@ void listing_versions(struct client *c)
         s->inside = false;
         c->max = chance(2) ? 1000 : 1 + (unsigned)below(6);
         versions_next_page(c);
+}
+
+/* ---- a lifecycle pass ------------------------------------------------------------------------ */
+
+#define WALK_KEEPS 2u /* noncurrent versions of a key */
+
+/*
+ * What the rules say of one version that was listed: noncurrent ones go but for some, the newest gets a
+ * marker now and then, and a marker that is alone goes. What has changed since then must stay.
+ */
+static bool walk_acts(struct client *c, const struct shown_entry *e, unsigned order)
+{
+        const struct known k = {.key = e->key, .id = e->id, .content = e->item.content, .mtime_ms = e->mtime_ms, .size = e->size};
+
+        c->key = e->key;
+        c->op = NO_OP;
+        if (order > WALK_KEEPS)
+                version_delete_one(c, &k, true, ENG_PLACE_OLDER);
+        else if (e->latest && e->item.content == 0)
+                version_delete_one(c, &k, true, ENG_PLACE_ALONE);
+        else if (e->latest && sim_chance(SIM_LOCKS, 4))
+                version_expire_newest(c, &k);
+        version_figures.expired += c->op != NO_OP;
+        return c->op != NO_OP;
+}
+
+static void walk_next(void *arg)
+{
+        struct client *c = arg;
+        const struct shown *s = &shown[c->number];
+
+        if (world.stopping)
+                return;
+        client_moved(c);
+        while (c->walk_at < s->count) {
+                const struct shown_entry *e = &s->entries[c->walk_at];
+
+                c->walk_order = c->walk_at > 0 && e[-1].key == e->key ? c->walk_order + 1 : 0;
+                c->walk_at++;
+                c->asked = history_now();
+                if (walk_acts(c, e, c->walk_order))
+                        return;
+        }
+        c->walking = false;
+        c->by_version = false;
+        client_done(c, 0);
+}
+
+static void versions_walk(struct client *c)
+{
+        version_figures.walks++;
+        c->walking = true;
+        listing_versions(c);
+}
+
+/* ---- the lock clock -------------------------------------------------------------------------- */
+
+static void confirmed(void *arg, int rv)
+{
+        struct client *c = arg;
+
+        locks_confirmed(rv);
+        if (rv != 0)
+                client_error(c, rv);
+        client_done(c, rv);
+}
+
+void versions_confirm(struct client *c)
+{
+        c->doing = "confirm the wall clock";
+        c->bucket = versions.bucket;
+        if (!locks_confirm(confirmed, c))
+                client_done(c, 0);
 }
 
 /* Objects of the bucket: what ListObjects shows of a key. */
@@ -734,9 +933,11 @@ static void get_known(struct client *c, const struct known *k)
 static void change_or_look(struct client *c, const struct known *k, unsigned what)
 {
         if (what < 9)
-                version_delete_one(c, k, what < 3);
+                version_delete_one(c, k, what < 3, ENG_PLACE_ANY);
         else if (what < 14)
                 get_known(c, k);
+        else if (versions.lock && what < 16)
+                version_change_retention(c, k);
         else
                 version_change_extras(c, k);
 }
@@ -770,8 +971,12 @@ bool versions_operation(struct client *c)
                 upload_create(c);
         else if (what < 37)
                 object_get(c);
+        else if (what < 39 && sim_chance(SIM_LOCKS, 3))
+                versions_walk(c);
         else if (what < 39)
                 listing_versions(c);
+        else if (sim_chance(SIM_LOCKS, 2))
+                versions_confirm(c);
         else
                 listing_objects(c);
         return true;
@@ -780,6 +985,15 @@ bool versions_operation(struct client *c)
 unsigned versions_to_verify(const struct client *c)
 {
         return shown[c->number].count;
+}
+
+void versions_end(struct client *c, unsigned i)
+{
+        const struct shown_entry *e = &shown[c->number].entries[i];
+
+        c->bucket = versions.bucket;
+        c->key = e->key;
+        version_delete_one(c, &(struct known){.key = e->key, .id = e->id, .content = e->item.content}, false, ENG_PLACE_ANY);
 }
 
 void versions_verify(struct client *c, unsigned i)

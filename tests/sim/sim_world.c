@@ -17,6 +17,7 @@
 #include "tests/sim/sim_alloc.h"
 #include "tests/sim/sim_clients.h"
 #include "tests/sim/sim_disk.h"
+#include "tests/sim/sim_locks.h"
 #include "tests/sim/sim_loss.h"
 #include "tests/sim/sim_operator.h"
 
@@ -291,6 +292,8 @@ static int open_store(bool format)
                                       .hash_loop_count = plan.shared_hasher,
                                       .inline_max = draw_inline_max(),
                                       .cache_bytes = 1 << 20,
+                                      .wall_ms = locks_wall_ms,
+                                      .clock_ns = locks_clock_ns,
                                       .heal_rate = plan.heal_rate,
                                       .heal_keep_ms = 1,
                                       .scrub_rate = plan.scrub_interval_ms == 0 ? 0 : 1 << 30,
@@ -413,6 +416,7 @@ static void end_life(enum ending how)
         memset(&upkeep, 0, sizeof(upkeep));
         world.stopping = false;
         sim.now += SIM_MS + sim_below(SIM_FAULTS, 10 * SIM_S);
+        locks_between(how == END_POWER);
 }
 
 /* ---- faults ---------------------------------------------------------------------------------- */
@@ -492,6 +496,7 @@ static void live(bool *open)
         if (!sim_step())
                 sim_fail("nothing happens any more");
         sim_alloc_arm(false);
+        locks_watch();
         if (sim.events > EVENTS_MAX)
                 sim_fail("it does not come to an end");
         if (*open || !is_open())
@@ -640,6 +645,7 @@ static void one_life(unsigned number)
                 clients_start();
         }
         plan_faults();
+        locks_life();
         while (!world.gone && sim.now < until && (to_the_end || sim.events < crash_at)) {
                 live(&open);
                 clients_watch();
@@ -971,6 +977,11 @@ static void last_life(bool lose_indexes)
         check_scrub(&open);
         check_verification(&open);
         clients_read_versions(); /* upkeep has destroyed nothing */
+        if (versions_exist() && sim_chance(SIM_LOCKS, 3)) {
+                clients_end_versions();
+                clients_read_versions();
+                live_for(12 * SIM_S, &open); /* what they had is discarded */
+        }
         live_for(SIM_S, &open);  /* what was read is unpinned by messages */
         if (plan.scrubs)
                 wait_for(scrub_rests, &open);

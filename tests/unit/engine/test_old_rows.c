@@ -258,6 +258,45 @@ static void test_a_head_that_most_have_lost(void **state)
         }
 }
 
+/* V34: it is an old head that one member alone has left, of a version that was deleted since. */
+static void test_an_old_head_that_most_have_lost(void **state)
+{
+        static struct sf_row old, row;
+        unsigned slot;
+        struct sf sf;
+
+        for (slot = 0; slot < 3; slot++) {
+                struct eng_verify_report report;
+                struct eng_deleted deleted;
+                struct eng_version v1, v2;
+                uint64_t bucket;
+                unsigned i;
+
+                begin(&sf, 2, &bucket, &enabled);
+                v1 = put(&sf, bucket, KEY, 1);
+                v2 = put(&sf, bucket, KEY, 2);
+                sf_close(&sf);
+                assert_true(sv_object_row(&sf, slot, bucket, KEY, &old));
+                again(&sf, NULL);
+                assert_int_equal(sv_delete(&sf, bucket, KEY, &v2, &deleted), 0);
+                sf_close(&sf);
+                for (i = 0; i < 3; i++) {
+                        assert_true(sv_object_row(&sf, i, bucket, KEY, &row));
+                        sv_lose_row(&sf, i, &row);
+                }
+                sf_put_row(&sf, slot, &old);
+                again(&sf, NULL);
+                assert_true(sf_wait_health(&sf, so_whole, NULL, 30));
+                so_verify(&sf, &report);
+                assert_int_equal(sf_get(&sf, 0, bucket, KEY, 1, SMALL), 0);
+                assert_int_equal(sf_get_version(&sf, bucket, KEY, &v1, 1, SMALL), 0);
+                sf_close(&sf);
+                for (i = 0; i < 3; i++)
+                        assert_true(sv_object_row(&sf, i, bucket, KEY, &row));
+                sf_remove(&sf);
+        }
+}
+
 /* What one member alone has keeps a bucket: what is in a deleted one is discarded. */
 static void test_a_bucket_that_seems_empty(void **state)
 {
@@ -475,6 +514,7 @@ int main(void)
                 cmocka_unit_test(test_an_old_head_does_not_hide_the_key),
                 cmocka_unit_test(test_a_member_that_cannot_answer),
                 cmocka_unit_test(test_a_head_that_most_have_lost),
+                cmocka_unit_test(test_an_old_head_that_most_have_lost),
                 cmocka_unit_test(test_a_bucket_that_seems_empty),
                 cmocka_unit_test(test_a_copy_whose_bytes_are_damaged),
                 cmocka_unit_test(test_catching_up_with_what_is_outvoted),
