@@ -75,7 +75,10 @@ bool gw_rights_permit_request(struct gw_request *req)
 bool gw_rights_permit_tags(struct gw_request *req, const struct eng_object *object)
 {
         struct s3_tags tags = {.count = 0};
-        struct gw_ask ask = {.bucket = req->bucket, .key = req->key, .version_id = gw_query(req, "versionId"), .existing = &tags};
+        struct gw_ask ask = {.bucket = req->bucket,
+                             .key = req->key,
+                             .version_id = gw_query(req, "versionId"),
+                             .existing = &tags};
 
         if (!req->tags_pending)
                 return true;
