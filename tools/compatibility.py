@@ -41,7 +41,7 @@ NOTES = {
     ("PutBucketVersioning", "x-amz-mfa"): (REFUSED, NOT_IMPLEMENTED),
 }
 for _name in ("algorithm", "key", "key-MD5"):
-    for _operation in ("GetObject", "HeadObject", "GetObjectAttributes"):
+    for _operation in ("GetObject", "HeadObject", "GetObjectAttributes", "ListParts"):
         NOTES[_operation, "x-amz-server-side-encryption-customer-" + _name] = (REFUSED, "400 InvalidRequest")
 
 # Not repeated in each row, since they are the same for every operation that has them.

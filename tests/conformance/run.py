@@ -310,7 +310,7 @@ def main():
     wanted = [re.compile(pattern) for pattern in args.case]
     groups = {group: [case for case in cases_of(group, functions) if not wanted or any(w.search(case) for w in wanted)]
               for group in args.group or GROUPS}
-    mark = {"suite": VERSION, "daemon": hashlib.sha256(PROGRAM.read_bytes()).hexdigest()}
+    mark = {name: hashlib.sha256(program.read_bytes()).hexdigest() for name, program in (("suite", suite), ("daemon", PROGRAM))}
     results = Results(args.results, mark, args.again)
     if args.failed:
         results.known = {case: result for case, result in results.known.items() if result["verdict"] != "failed"}

@@ -99,3 +99,13 @@ def test_what_is_missing_never_falls_through_to_the_object(raw, s3, bucket, name
     # To take away what cannot be there succeeds.
     assert answer.status == 501 or method == "DELETE" and answer.status == 204 and "annotation" not in dict(query), answer
     assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == b"before"
+
+
+def test_keys_of_ones_own_are_refused_in_reading(raw, s3, bucket):
+    """SSE-C: nothing here is encrypted with a client's key, so a request that names one is wrong about the object."""
+    s3.put_object(Bucket=bucket, Key="k", Body=b"x")
+    upload = s3.create_multipart_upload(Bucket=bucket, Key="k")["UploadId"]
+    for method, query in (("GET", []), ("HEAD", []), ("GET", [("attributes", "")]), ("GET", [("uploadId", upload)])):
+        for name in ("algorithm", "key", "key-MD5"):
+            headers = {f"x-amz-server-side-encryption-customer-{name}": "AES256", "x-amz-object-attributes": "ETag"}
+            assert raw.request(method, f"/{bucket}/k", query=query, headers=headers).status == 400, (method, query, name)
