@@ -259,6 +259,8 @@ qemu: $(VENV_PYTHON) programs power-bin ## power cuts on ext4 and XFS in a QEMU 
 	MILLRACE_BUILD=$(O) build/venv/bin/python tests/power/qemu/run.py --points $(or $(POINTS),100) --steps 40
 soak: $(VENV_PYTHON) programs ## a day's work in SOAK_SECONDS (1,200): nothing may grow, and everything is right at the end
 	MILLRACE_BUILD=$(O) build/venv/bin/python tests/soak/run.py --seconds $(or $(SOAK_SECONDS),1200)
+conformance: programs ## versitygw's integration suite against the daemon, some 1,500 cases, ten minutes (CONFORMANCE_ARGS="--verbose --group iam"); goes on where it was stopped
+	MILLRACE_BUILD=$(O) /usr/bin/python3 tests/conformance/run.py $(CONFORMANCE_ARGS)
 mutate: $(VENV_PYTHON) ## takes out each flush and some other guards, one at a time, and says which test notices (an hour); docs/mutations.md
 	tools/mutate.py --out docs/mutations.md
 check: ## installs what tests need and runs all tests, sanitizers and fuzz targets included
@@ -327,7 +329,7 @@ rot: build/release/unit/engine/test_index_rot ## 100,000 damaged images of an in
 fuzz: ## each fuzz target for 60 s
 	$(call need,clang-14,tools)
 	tools/fuzz.sh 60
-docs: $(O)/millraced ## what is generated: conf/millrace.conf.sample, docs/configuration.md, docs/metrics.md, options in millraced.8
+docs: $(O)/millraced $(VENV_PYTHON) ## what is generated: conf/millrace.conf.sample, docs/configuration.md, docs/metrics.md, docs/s3-compatibility.md, options in millraced.8
 	server/generate.sh $(O)/millraced
 docs-site: ## the documents as a web site with search, build/site/index.html (after tools/deps.sh --tools); it needs no network to be read
 	tools/site.py

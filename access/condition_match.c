@@ -63,7 +63,7 @@ static bool principal_value(const struct acc_principal *principal, enum acc_key_
 bool acc_key_values(const struct acc_request *request, const struct acc_key *key, struct s3_str *room,
                     struct acc_values *out)
 {
-        *out = (struct acc_values){NULL, 0, false};
+        *out = (struct acc_values){NULL, 0, ACC_KNOWN};
         switch (key->id) {
         case ACC_KEY_AWS_PRINCIPAL_ARN:
         case ACC_KEY_AWS_PRINCIPAL_ACCOUNT:
@@ -72,7 +72,7 @@ bool acc_key_values(const struct acc_request *request, const struct acc_key *key
         case ACC_KEY_AWS_USER_NAME:
                 if (!principal_value(request->principal, key->id, room))
                         return false;
-                *out = (struct acc_values){room, 1, false};
+                *out = (struct acc_values){room, 1, ACC_KNOWN};
                 return true;
         default:
                 return request->lookup != NULL && request->lookup(request->context, key, out) && out->count > 0;
@@ -200,8 +200,8 @@ bool acc_condition_holds(const struct acc_request *request, const struct acc_con
         struct s3_str room;
         bool present = acc_key_values(request, &condition->key, &room, &values);
 
-        if (values.unknown)
-                return deny;
+        if (values.unknown != ACC_KNOWN)
+                return deny == (values.unknown == ACC_UNKNOWN);
         if (condition->op->operand == ACC_OPERAND_NULL)
                 return null_holds(condition, present);
         if (present && condition->set != ACC_SET_NONE && values.count == 1 && values.values[0].len == 0)

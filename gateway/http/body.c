@@ -625,10 +625,12 @@ static enum s3_error check_sums(struct gw_request *req)
         return S3_ERR_BAD_DIGEST;
 }
 
+_Static_assert(MD5_TEXT <= 2 * ERA_MD5_SIZE + 1, "room for either way to write a digest");
+
 static enum s3_error check_md5(struct gw_request *req)
 {
         struct gw_body *body = req->body;
-        char said[MD5_TEXT], found[MD5_TEXT];
+        char said[2 * ERA_MD5_SIZE + 1], found[MD5_TEXT];
 
         if (req->put != NULL)
                 eng_put_md5(req->put, body->md5_value);
@@ -638,7 +640,10 @@ static enum s3_error check_md5(struct gw_request *req)
                 return S3_OK;
         body->message = "The Content-MD5 you specified did not match what we received.";
         s3_base64_encode(body->md5_value, ERA_MD5_SIZE, found);
-        s3_base64_encode(body->want_md5, ERA_MD5_SIZE, said);
+        if (req->put != NULL) /* of an object, AWS names the client's in hexadecimal */
+                s3_hex_encode(body->want_md5, ERA_MD5_SIZE, said);
+        else
+                s3_base64_encode(body->want_md5, ERA_MD5_SIZE, said);
         body->detail = gw_detail(req, "CalculatedDigest", s3_str_of(found), "ExpectedDigest", s3_str_of(said));
         return S3_ERR_BAD_DIGEST;
 }

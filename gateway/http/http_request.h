@@ -109,6 +109,7 @@ struct gw_request {
         enum s3_auth_kind signed_by;    /* how it was signed, */
         int64_t signed_ms;              /* and when, as it says */
         const char *refusal;            /* AccessDenied's text of the gate; NULL: the usual one */
+        bool tags_pending;              /* let in on condition of the object's tags (P12) */
         struct gw_rdma *rdma;           /* it came with a session's key and names a window; NULL: it did not */
         const struct gw_carrier *carrier; /* set with rdma */
         uint64_t bucket_id;

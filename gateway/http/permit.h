@@ -17,6 +17,8 @@ struct gw_ask {
         struct s3_str bucket, key;    /* absent: of none */
         struct s3_str resource;       /* its ARN, of what is in no bucket: a user, for example; absent: the bucket's or key's */
         struct s3_str version_id;     /* absent: the newest version */
+        const struct s3_tags *existing; /* of the object that was found; NULL: not known (P11) */
+        bool tags_open;                 /* decided again once they are known (P12) */
         bool later;   /* of some key or bucket, each of which is asked for when its turn comes */
         bool implied; /* not what the request is for, as reading a copy's source: its query says nothing about it */
 };

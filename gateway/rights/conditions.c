@@ -51,13 +51,13 @@ static bool condition_is(struct gw_conditions *c, const struct acc_key *key, str
         if (value.data == NULL)
                 return false;
         c->value[key->id] = value;
-        *out = (struct acc_values){&c->value[key->id], 1, false};
+        *out = (struct acc_values){&c->value[key->id], 1, ACC_KNOWN};
         return true;
 }
 
 static bool condition_unknown(struct acc_values *out)
 {
-        *out = (struct acc_values){NULL, 0, true};
+        *out = (struct acc_values){NULL, 0, ACC_UNKNOWN};
         return false;
 }
 
@@ -159,7 +159,7 @@ static bool condition_tag(struct gw_conditions *c, const struct acc_key *key, st
                 return condition_unknown(out);
         for (unsigned i = 0; i < c->tags.count; i++)
                 if (s3_str_eq(c->tags.tag[i].key, key->tag)) {
-                        *out = (struct acc_values){&c->tags.tag[i].value, 1, false};
+                        *out = (struct acc_values){&c->tags.tag[i].value, 1, ACC_KNOWN};
                         return true;
                 }
         return false;
@@ -171,7 +171,7 @@ static bool condition_tag_keys(struct gw_conditions *c, struct acc_values *out)
                 return condition_unknown(out);
         for (unsigned i = 0; i < c->tags.count; i++)
                 c->tag_keys[i] = c->tags.tag[i].key;
-        *out = (struct acc_values){c->tag_keys, c->tags.count, false};
+        *out = (struct acc_values){c->tag_keys, c->tags.count, ACC_KNOWN};
         return c->tags.count > 0;
 }
 
@@ -185,7 +185,7 @@ static bool condition_principal_tag(struct gw_conditions *c, const struct acc_ke
         for (unsigned i = 0; i < tags->count && i < GW_ENTITY_SET_MAX; i++)
                 if (s3_str_eq_nocase(s3_str_of(tags->list[i].name), key->tag)) {
                         c->principal_tag[i] = s3_str_of(tags->list[i].text);
-                        *out = (struct acc_values){&c->principal_tag[i], 1, false};
+                        *out = (struct acc_values){&c->principal_tag[i], 1, ACC_KNOWN};
                         return true;
                 }
         return false;
@@ -217,7 +217,7 @@ static bool condition_copy_source(struct gw_conditions *c, struct acc_values *ou
         memcpy(c->copy_text + bucket.len + 2, key.data, key.len);
         c->copy_source[0] = (struct s3_str){c->copy_text, len};
         c->copy_source[1] = (struct s3_str){c->copy_text + 1, len - 1};
-        *out = (struct acc_values){c->copy_source, 2, false};
+        *out = (struct acc_values){c->copy_source, 2, ACC_KNOWN};
         return true;
 }
 
@@ -279,6 +279,20 @@ static bool condition_of_request(struct gw_conditions *c, const struct acc_key *
         }
 }
 
+/* A tag of the object that is there (P11, P12). */
+static bool condition_existing_tag(const struct gw_conditions *c, const struct acc_key *key, struct acc_values *out)
+{
+        const struct s3_tags *tags = c->ask->existing;
+
+        *out = (struct acc_values){NULL, 0, c->ask->tags_open ? ACC_OPEN : tags == NULL ? ACC_UNKNOWN : ACC_KNOWN};
+        for (unsigned i = 0; tags != NULL && i < tags->count; i++)
+                if (s3_str_eq(tags->tag[i].key, key->tag)) {
+                        *out = (struct acc_values){&tags->tag[i].value, 1, ACC_KNOWN};
+                        return true;
+                }
+        return false;
+}
+
 bool gw_conditions_lookup(void *context, const struct acc_key *key, struct acc_values *out)
 {
         struct gw_conditions *c = context;
@@ -305,6 +319,7 @@ bool gw_conditions_lookup(void *context, const struct acc_key *key, struct acc_v
         case ACC_KEY_S3_VERSION_ID:
                 return condition_is(c, key, c->ask->version_id, out);
         case ACC_KEY_S3_EXISTING_OBJECT_TAG:
+                return condition_existing_tag(c, key, out);
         case ACC_KEY_S3_BUCKET_TAG:
         case ACC_KEY_AWS_RESOURCE_TAG:
         case ACC_KEY_S3_LOCATION:

@@ -260,7 +260,7 @@ void gw_run_list_parts(struct gw_request *req)
         }
         list->magic = parts_magic;
         req->work = list;
-        if (!gw_upload_id_of(req, list->upload_id) ||
+        if (!gw_plain_check(req, "x-amz-server-side-encryption") || !gw_upload_id_of(req, list->upload_id) ||
             !gw_query_uint(req, "max-parts", ASKED_MAX, PAGE_MAX, &list->max) ||
             !gw_query_uint(req, "part-number-marker", ASKED_MAX, 0, &list->after))
                 return;

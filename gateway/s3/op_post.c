@@ -42,6 +42,11 @@ static void refuse_no_form(struct gw_request *req)
 {
         const struct s3_str condition = S3_STR("Bucket POST must be of the enclosure-type multipart/form-data");
 
+        /* A form, but without a boundary. */
+        if (s3_str_starts_nocase(s3_str_trim(gw_header(req, "Content-Type")), S3_STR("multipart/form-data"))) {
+                gw_reply_error(req, S3_ERR_MALFORMED_POST, NULL);
+                return;
+        }
         gw_reply_error_extra(req, S3_ERR_PRECONDITION_FAILED, NULL,
                              gw_detail(req, "Condition", condition, NULL, (struct s3_str){NULL, 0}));
 }

@@ -63,8 +63,29 @@ bool gw_rights_permit_request(struct gw_request *req)
         ask.later = keys || req->op->scope == GW_RESERVED;
         if (rights_ask(req, &ask))
                 return true;
+        if (req->op->tags_decide) {
+                ask.tags_open = true;
+                req->tags_pending = rights_ask(req, &ask);
+                return req->tags_pending;
+        }
         ask.version_id = S3_STR("null"); /* of some version */
         return keys && rights_ask(req, &ask);
+}
+
+bool gw_rights_permit_tags(struct gw_request *req, const struct eng_object *object)
+{
+        struct s3_tags tags = {.count = 0};
+        struct gw_ask ask = {.bucket = req->bucket,
+                             .key = req->key,
+                             .version_id = gw_query(req, "versionId"),
+                             .existing = &tags};
+
+        if (!req->tags_pending)
+                return true;
+        if (object != NULL && object->tags.len > 0 && s3_tags_decode(object->tags.data, object->tags.len, &tags) != 0)
+                return false;
+        req->tags_pending = !rights_ask(req, &ask);
+        return !req->tags_pending;
 }
 
 enum s3_error gw_rights_missing(struct gw_request *req, struct s3_str bucket, enum s3_error error)

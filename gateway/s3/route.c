@@ -33,8 +33,8 @@
 #define PUT_DOC(op_name, of, query, right, does, ...)                                                                  \
         OP(op_name, "PUT", of, query, right, gw_run_##does##_put, .begin = gw_begin_##does##_put, .body = GW_BODY_XML, \
            __VA_ARGS__)
-#define GET_EXTRA(op_name, query, of_a_version, does)                                                                  \
-        OP(op_name, "GET", GW_OBJECT, query, "s3:" op_name, does, .of_version = (of_a_version))
+#define GET_EXTRA(op_name, query, of_a_version, does, ...)                                                             \
+        OP(op_name, "GET", GW_OBJECT, query, "s3:" op_name, does, .of_version = (of_a_version), __VA_ARGS__)
 
 #define RIGHT(of_header, right, ...) {.header = (of_header), .permission = (right), __VA_ARGS__}
 
@@ -144,7 +144,7 @@ const struct gw_op gw_ops[] = {
 
         OP("ListParts", "GET", GW_OBJECT, "uploadId", "s3:ListMultipartUploadParts", gw_run_list_parts),
         OP("GetObjectAttributes", "GET", GW_OBJECT, "attributes", "s3:GetObjectAttributes", gw_run_attributes,
-           .of_version = "s3:GetObjectVersionAttributes", .more = rights_of_attributes),
+           .of_version = "s3:GetObjectVersionAttributes", .more = rights_of_attributes, .tags_decide = true),
         OP("GetObjectAcl", "GET", GW_OBJECT, "acl", "s3:GetObjectAcl", gw_run_acl, .of_version = "s3:GetObjectVersionAcl"),
         PUT_CONFIG("PutObjectAcl", GW_OBJECT, "acl", "s3:PutObjectAcl", .of_version = "s3:PutObjectVersionAcl"),
         PUT_DOC("PutObjectTagging", GW_OBJECT, "tagging", "s3:PutObjectTagging", object_tagging,
@@ -153,13 +153,14 @@ const struct gw_op gw_ops[] = {
                 .of_version = "s3:PutObjectRetention", .more = rights_of_bypass),
         PUT_DOC("PutObjectLegalHold", GW_OBJECT, "legal-hold", "s3:PutObjectLegalHold", legal_hold,
                 .of_version = "s3:PutObjectLegalHold"),
-        GET_EXTRA("GetObjectTagging", "tagging", "s3:GetObjectVersionTagging", gw_run_object_tagging),
+        GET_EXTRA("GetObjectTagging", "tagging", "s3:GetObjectVersionTagging", gw_run_object_tagging,
+                  .tags_decide = true),
         GET_EXTRA("GetObjectLegalHold", "legal-hold", "s3:GetObjectLegalHold", gw_run_legal_hold),
         GET_EXTRA("GetObjectRetention", "retention", "s3:GetObjectRetention", gw_run_retention),
         OP("GetObject", "GET", GW_OBJECT, NULL, "s3:GetObject", gw_run_get, .begin = gw_begin_get,
-           .of_version = "s3:GetObjectVersion", .sends_object = true),
+           .of_version = "s3:GetObjectVersion", .sends_object = true, .tags_decide = true),
         OP("HeadObject", "HEAD", GW_OBJECT, NULL, "s3:GetObject", gw_run_get, .begin = gw_begin_get,
-           .of_version = "s3:GetObjectVersion", .sends_object = true),
+           .of_version = "s3:GetObjectVersion", .sends_object = true, .tags_decide = true),
         OP("UploadPartCopy", "PUT", GW_OBJECT, "uploadId", "s3:PutObject", gw_run_part_copy,
            .header = "x-amz-copy-source"),
         OP("UploadPart", "PUT", GW_OBJECT, "uploadId", "s3:PutObject", gw_run_part, .begin = gw_begin_part,

@@ -3,6 +3,7 @@
  */
 #include "gateway/s3/version_ids.h"
 
+#include "gateway/s3/auth.h"
 #include "gateway/s3/request_rights.h"
 
 #include <errno.h>
@@ -71,8 +72,26 @@ void gw_version_fail(struct gw_request *req, const struct gw_version *version, i
                 gw_reply_errno(req, rv, GW_ABOUT_KEY);
 }
 
+/* False: answered, with nothing of the object (P12). */
+static bool tags_permit(struct gw_request *req, int rv, struct eng_get *get)
+{
+        const struct eng_object *object = rv == 0 ? eng_get_object(get) : NULL;
+
+        if ((rv != 0 && rv != -ENOENT) || gw_rights_permit_tags(req, object == NULL || object->marker ? NULL : object))
+                return true;
+        if (rv == 0)
+                req->get = get;
+        if (req->access_key == NULL)
+                gw_auth_stranger_refuse(req);
+        else
+                gw_reply_error(req, S3_ERR_ACCESS_DENIED, req->refusal);
+        return false;
+}
+
 bool gw_version_found(struct gw_request *req, const struct gw_version *version, int rv, struct eng_get *get)
 {
+        if (!tags_permit(req, rv, get))
+                return false;
         if (rv != 0) {
                 gw_version_fail(req, version, rv);
                 return false;

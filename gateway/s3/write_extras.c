@@ -68,10 +68,7 @@ static bool extras_read_lock(struct gw_request *req, struct eng_extras *out)
 
         if (mode.data == NULL && until.data == NULL && hold.data == NULL)
                 return true;
-        if (!req->lockable) {
-                gw_reply_error(req, S3_ERR_INVALID_REQUEST, "Bucket is missing Object Lock Configuration");
-                return false;
-        }
+        /* What no bucket could take is told first, as AWS does. */
         error = s3_lock_headers_parse(mode, until, hold, &lock, &message);
         if (error != S3_OK) {
                 gw_reply_error(req, error, message);
@@ -79,6 +76,10 @@ static bool extras_read_lock(struct gw_request *req, struct eng_extras *out)
         }
         if (lock.retention.mode != S3_LOCK_NONE && !gw_retention_ahead(req, lock.retention.until_ms))
                 return false;
+        if (!req->lockable) {
+                gw_reply_error(req, S3_ERR_INVALID_REQUEST, "Bucket is missing Object Lock Configuration");
+                return false;
+        }
         out->retention.mode = (enum eng_retention_mode)lock.retention.mode;
         out->retention.until_ms = lock.retention.until_ms;
         out->hold = lock.has_hold && lock.hold;

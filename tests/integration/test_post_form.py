@@ -258,6 +258,8 @@ def test_limits(store, s3, bucket):
     refused(Form(store, bucket, **{"success_action_status": "200"}), "MalformedPOSTRequest", body=b"no form at all")
     refused(Form(store, bucket), "NotImplemented", 501, headers={"x-amz-meta-a": "1"})
     refused(Form(store, bucket), "PreconditionFailed", 412, headers={"Content-Type": "text/plain"})
+    refused(Form(store, bucket), "MalformedPOSTRequest", headers={"Content-Type": "multipart/form-data"})
+    refused(Form(store, bucket), "MalformedPOSTRequest", headers={"Content-Type": "multipart/form-data; boundary="})
     assert keys_of(s3, bucket) == []
 
 
