@@ -104,6 +104,8 @@ struct gw_options {
         unsigned loop_count;
         const char *region;            /* default us-east-1 */
         const char *domains;           /* comma-separated suffixes for virtual-host addressing; may be "" */
+        const char *website_domains;   /* comma-separated: BUCKET.DOMAIN is the bucket's website; NULL: none */
+        const char *website_hosts;     /* comma-separated hosts, or ".suffix": the website of the bucket with the host's name; NULL: none */
         bool presign_v2;               /* URLs presigned with Signature Version 2 are taken, too */
         struct gw_limits limits;       /* 0 in a field: its default */
         const struct gw_networks *proxies; /* limits.guests does not count what comes from there; stays as long as the gateway; NULL: none */
@@ -114,6 +116,7 @@ struct gw_options {
         void *access_arg;
 };
 
+/* -ENOMEM; -EINVAL: hosts of websites are too many, or are among domains, too. */
 int gw_new(const struct gw_options *options, struct gw_gateway **out);
 /* Root's. Any thread; copies. Requests in flight keep what they were checked with. */
 int gw_credentials_set(struct gw_gateway *gw, const struct gw_credential *list, unsigned count);

@@ -31,6 +31,7 @@
 #define GW_POOL_BYTES ((32u << 10) + 4096u)
 #define GW_HEADERS_MAX 100u             /* header fields of one request */
 #define GW_DOMAINS_MAX 16u
+#define GW_DOMAINS_TEXT 1024u           /* a list of them, with its NUL */
 #define GW_KEYS_CACHED 16u              /* signing keys per loop */
 #define GW_REQUESTS_KEPT 256u           /* free request structures a loop keeps */
 #define GW_DRAIN_BYTES (8u << 20)       /* of a refused body that are read so that the answer arrives */
@@ -109,6 +110,13 @@ struct gw_key_cached {
         struct s3_signing_key key;
 };
 
+/* A list of domains or hosts, from a setting. */
+struct gw_domains {
+        char text[GW_DOMAINS_TEXT];
+        struct s3_str list[GW_DOMAINS_MAX];
+        unsigned count;
+};
+
 LIST_HEAD(gw_conn_list, gw_conn);
 LIST_HEAD(gw_linger_list, gw_linger);
 SLIST_HEAD(gw_listener_list, gw_listener);
@@ -167,9 +175,8 @@ struct gw_gateway {
         const struct gw_networks *proxies;      /* NULL: none */
         const char *tls_priorities;
         char region[S3_REGION_MAX + 1];
-        char domain_text[1024];
-        struct s3_str domains[GW_DOMAINS_MAX];
-        unsigned domain_count;
+        struct gw_domains domains;
+        struct gw_domains site_domains, site_hosts; /* of websites: BUCKET.DOMAIN, and hosts that are named as their bucket */
         bool presign_v2;
         char owner_id[65];                      /* canonical user id of root */
         char host_id[65];                       /* x-amz-id-2 */

@@ -28,6 +28,7 @@ enum gw_magic {
         gw_work_item_magic,
         gw_transfer_magic,
         item_magic,
+        site_work_magic,
         lifecycle_due_magic,
         list_magic,
         list_work_magic,
