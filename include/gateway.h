@@ -169,6 +169,17 @@ unsigned gw_active(const struct gw_gateway *gw);
  * loop. day_seconds: 86,400; less lets days pass faster, for tests. -ENOMEM.
  */
 int gw_lifecycle_start(struct gw_gateway *gw, unsigned day_seconds);
+/*
+ * Before the loops run: from now on, requests to buckets with a logging configuration are logged, and
+ * delivered when they are that old. -ENOMEM.
+ */
+int gw_logs_start(struct gw_gateway *gw, uint64_t interval_ms);
+/*
+ * Any thread, once: all access logs of buckets are delivered now. gw_logs_pending() is 0 once that is
+ * done; what cannot be written is dropped after a while.
+ */
+void gw_logs_flush(struct gw_gateway *gw);
+unsigned gw_logs_pending(const struct gw_gateway *gw);
 /* After the loops have stopped. */
 void gw_free(struct gw_gateway *gw);
 
@@ -211,6 +222,16 @@ struct gw_lifecycle_stats {
 };
 /* Any thread. */
 void gw_lifecycle_read(const struct gw_gateway *gw, struct gw_lifecycle_stats *out);
+
+/* Records of buckets' access logs since the start. */
+struct gw_logs_stats {
+        uint64_t delivered;            /* records in objects of target buckets */
+        uint64_t objects;              /* these objects */
+        uint64_t dropped;              /* records that had no room, or could not be written */
+        uint64_t refused;              /* records whose target is gone, has object lock, or does not let log delivery in */
+};
+/* Any thread. */
+void gw_logs_read(const struct gw_gateway *gw, struct gw_logs_stats *out);
 
 /* How the entries of a batch were asked for. */
 enum gw_entry_way { GW_ENTRY_HTTP, GW_ENTRY_RDMA, GW_ENTRY_WAYS };

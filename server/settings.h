@@ -168,6 +168,9 @@ struct srv_ec {
           "How long SIGTERM waits for requests that are being served.")                                                \
         X(access_log, STRING, "", 0, 0, "FILE",                                                                        \
           "Access log, one JSON object a line. - is standard error; empty: none. Opened again on SIGHUP.")             \
+        X(bucket_log_interval, DURATION, "5m", 1000, 86400000, "TIME",                                                  \
+          "How long at most access logs of buckets (PutBucketLogging) are gathered in memory before they are written to " \
+          "their target bucket. They are written before that at 1 MiB, and when the daemon stops.")                    \
         X(log_level, CHOICE, "info", 0, 0, "error|warning|info",                                                       \
           "Which of the daemon's own messages appear on standard error.")                                              \
         X(rdma_listen, LIST, "", 0, 0, "ADDR:PORT",                                                                    \

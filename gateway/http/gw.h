@@ -117,6 +117,11 @@ struct gw_domains {
         unsigned count;
 };
 
+/* Of access logs of buckets; any thread. */
+struct gw_logs_figures {
+        atomic_uint_least64_t delivered, objects, dropped, refused;
+};
+
 LIST_HEAD(gw_conn_list, gw_conn);
 LIST_HEAD(gw_linger_list, gw_linger);
 SLIST_HEAD(gw_listener_list, gw_listener);
@@ -155,6 +160,7 @@ struct gw_loop {
         uint64_t key_uses;
         struct gw_digests digests;              /* hashing contexts to be used again */
         uint64_t next_id;
+        struct gw_logs *logs;                   /* access logs of buckets; NULL: none are gathered */
         struct gw_executor *executor;           /* of batches on RDMA sessions; NULL: none has come yet */
         /* scratch of the head of one request, used within one call */
         struct s3_auth auth;
@@ -167,6 +173,8 @@ struct gw_gateway {
         const struct gw_service *service;
         struct eng_store *store;
         struct rdx_server *rdma;                /* NULL: none */
+        atomic_uint logs_pending;               /* batches of access logs of buckets, on all loops */
+        struct gw_logs_figures logs_figures;
         struct gw_lifecycle *lifecycle;         /* NULL: none is run */
         struct gw_people *people;               /* the directory (gateway/people/); NULL: there is none */
         struct gw_rights *rights;               /* AWS's own policies (gateway/rights/); NULL: there are none */

@@ -21,6 +21,8 @@ enum gw_magic {
         gw_copying_magic,
         gw_entry_magic,
         gw_lifecycle_magic,
+        gw_log_batch_magic,
+        gw_own_magic,
         gw_executor_magic,
         gw_queue_magic,
         gw_bounce_magic,
