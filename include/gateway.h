@@ -104,6 +104,8 @@ struct gw_options {
         unsigned loop_count;
         const char *region;            /* default us-east-1 */
         const char *domains;           /* comma-separated suffixes for virtual-host addressing; may be "" */
+        const char *website_domains;   /* comma-separated: BUCKET.DOMAIN is the bucket's website; NULL: none */
+        const char *website_hosts;     /* comma-separated hosts, or ".suffix": the website of the bucket with the host's name; NULL: none */
         bool presign_v2;               /* URLs presigned with Signature Version 2 are taken, too */
         struct gw_limits limits;       /* 0 in a field: its default */
         const struct gw_networks *proxies; /* limits.guests does not count what comes from there; stays as long as the gateway; NULL: none */
@@ -114,6 +116,7 @@ struct gw_options {
         void *access_arg;
 };
 
+/* -ENOMEM; -EINVAL: hosts of websites are too many, or are among domains, too. */
 int gw_new(const struct gw_options *options, struct gw_gateway **out);
 /* Root's. Any thread; copies. Requests in flight keep what they were checked with. */
 int gw_credentials_set(struct gw_gateway *gw, const struct gw_credential *list, unsigned count);
@@ -166,6 +169,17 @@ unsigned gw_active(const struct gw_gateway *gw);
  * loop. day_seconds: 86,400; less lets days pass faster, for tests. -ENOMEM.
  */
 int gw_lifecycle_start(struct gw_gateway *gw, unsigned day_seconds);
+/*
+ * Before the loops run: from now on, requests to buckets with a logging configuration are logged, and
+ * delivered when they are that old. -ENOMEM.
+ */
+int gw_logs_start(struct gw_gateway *gw, uint64_t interval_ms);
+/*
+ * Any thread, once: all access logs of buckets are delivered now. gw_logs_pending() is 0 once that is
+ * done; what cannot be written is dropped after a while.
+ */
+void gw_logs_flush(struct gw_gateway *gw);
+unsigned gw_logs_pending(const struct gw_gateway *gw);
 /* After the loops have stopped. */
 void gw_free(struct gw_gateway *gw);
 
@@ -208,6 +222,16 @@ struct gw_lifecycle_stats {
 };
 /* Any thread. */
 void gw_lifecycle_read(const struct gw_gateway *gw, struct gw_lifecycle_stats *out);
+
+/* Records of buckets' access logs since the start. */
+struct gw_logs_stats {
+        uint64_t delivered;            /* records in objects of target buckets */
+        uint64_t objects;              /* these objects */
+        uint64_t dropped;              /* records that had no room, or could not be written */
+        uint64_t refused;              /* records whose target is gone, has object lock, or does not let log delivery in */
+};
+/* Any thread. */
+void gw_logs_read(const struct gw_gateway *gw, struct gw_logs_stats *out);
 
 /* How the entries of a batch were asked for. */
 enum gw_entry_way { GW_ENTRY_HTTP, GW_ENTRY_RDMA, GW_ENTRY_WAYS };

@@ -353,12 +353,16 @@ size_t s3_website_index(const struct s3_config *config, struct s3_str key, char 
         return len;
 }
 
+/* Two slashes at the front of a Location would begin the name of another host. */
 void s3_website_to_folder(const struct s3_website_request *request, struct s3_website_answer *out)
 {
+        bool slash = s3_str_starts(request->key, S3_STR("/"));
+        struct s3_str rest = {request->key.data + slash, request->key.len - slash};
+
         out->kind = S3_WEBSITE_REDIRECT;
         out->status = 302;
-        out->len = 1;
-        memcpy(out->text, "/", 2);
-        if (!put_key(out, request->key) || !put_key(out, S3_STR("/")))
+        strcpy(out->text, slash ? "/%2F" : "/");
+        out->len = strlen(out->text);
+        if (!put_key(out, rest) || !put_key(out, S3_STR("/")))
                 answer_page(out, 500);
 }

@@ -151,6 +151,8 @@ static int open_gateway(struct srv_daemon *d, struct srv_error *error)
                 .loop_count = d->loops.count,
                 .region = s->region,
                 .domains = s->domain,
+                .website_domains = s->website_domain,
+                .website_hosts = s->website_host,
                 .presign_v2 = s->presign_v2,
                 .tls_priorities = s->tls_priorities,
                 .sealer = srv_sealer_of(&d->sealer),
@@ -172,6 +174,8 @@ static int open_gateway(struct srv_daemon *d, struct srv_error *error)
         if (rv != 0)
                 return rv;
         rv = gw_new(&options, &d->gateway);
+        if (rv == -EINVAL)
+                return srv_fail(error, rv, "website_domain, website_host: at most 16 names each, and none that is in domain, too");
         if (rv == 0)
                 rv = srv_gateway_credentials_set(d->gateway, &d->credentials);
         if (rv != 0)
@@ -256,6 +260,8 @@ static int daemon_open_all(struct srv_daemon *d, struct srv_error *error)
         if (rv == 0 && d->forecast == NULL)
                 rv = srv_fail(error, -ENOMEM, "out of memory");
         if (rv == 0 && srv_switches_open(d->settings, d->store, d->gateway, &d->switches) != 0)
+                rv = srv_fail(error, -ENOMEM, "out of memory");
+        if (rv == 0 && gw_logs_start(d->gateway, d->settings->bucket_log_interval) != 0)
                 rv = srv_fail(error, -ENOMEM, "out of memory");
         if (rv == 0 && gw_lifecycle_start(d->gateway, (unsigned)d->settings->test_day_seconds) != 0)
                 rv = srv_fail(error, -ENOMEM, "out of memory");

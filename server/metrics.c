@@ -138,6 +138,17 @@ static const struct metric metrics[] = {
          "Passes that went on where one was cut off: by the end of the process, or by a switch to read-only.", srv_write_u64,
          IN(lifecycle.resumed)},
 
+        {"millrace_bucket_log_records_total", COUNTER, "", "Records of buckets' access logs that were written to target buckets.",
+         srv_write_u64, IN(logs.delivered)},
+        {"millrace_bucket_log_objects_total", COUNTER, "", "Objects with such records.", srv_write_u64, IN(logs.objects)},
+        {"millrace_bucket_log_dropped_total", COUNTER, "",
+         "Records that were dropped, since there was no room for them or they could not be written.", srv_write_u64,
+         IN(logs.dropped)},
+        {"millrace_bucket_log_refused_total", COUNTER, "",
+         "Records that were dropped, since their target bucket is gone, has object lock, or its policy does not let "
+         "logging.s3.amazonaws.com in.",
+         srv_write_u64, IN(logs.refused)},
+
         {"millrace_cache_bytes", GAUGE, "", "Memory held by the read cache of small objects.", srv_write_u64,
          IN(health.cache_bytes)},
         {"millrace_cache_hits_total", COUNTER, "", "Reads of small objects answered from the cache.", srv_write_u64,
@@ -497,6 +508,7 @@ static const struct section {
         {"millrace_requests_total", "Requests and connections",
          "Operations that were never requested are left out.\n\n"},
         {"millrace_lifecycle_running", "Lifecycle rules", ""},
+        {"millrace_bucket_log_records_total", "Access logs of buckets", ""},
         {"millrace_cache_bytes", "Reads, rebuilds and background maintenance", ""},
         {"millrace_drive_state", "Drives",
          "`drive` is the id of the drive, `path` its folder. A drive's counters begin at 0 when it is opened.\n\n"},

@@ -39,6 +39,7 @@ struct srv_statistics {
         struct eng_verify_report verify, scrub, last_scrub;
         struct gw_stats gateway;
         struct gw_lifecycle_stats lifecycle;
+        struct gw_logs_stats logs;
         struct lp_histogram steps[ENG_STEPS];
         struct lp_histogram drive_steps[ENG_DRIVES_MAX][ENG_DRIVE_STEPS];
         unsigned loop_count;

@@ -27,6 +27,7 @@
 #define STARTING_POLL_MS 10   /* until ready */
 #define SERVING_POLL_MS  1000 /* health is a copy at most a second old */
 #define DRAIN_POLL_MS    10
+#define BUCKET_LOGS_MS   10000
 #define LOCK_KEEP_S      3    /* for the lock clock's mark, at the end */
 
 int srv_signals_open(void)
@@ -137,6 +138,18 @@ static void drain_requests(struct srv_daemon *d)
                 srv_log(SRV_LOG_WARNING, "stopped; requests not finished: %u", active);
 }
 
+/* Access logs of buckets are in memory until they are written: best effort, for so long. */
+static void flush_bucket_logs(struct srv_daemon *d)
+{
+        int64_t until = monotonic_ms() + BUCKET_LOGS_MS;
+
+        gw_logs_flush(d->gateway);
+        while (gw_logs_pending(d->gateway) > 0 && monotonic_ms() < until)
+                poll(NULL, 0, DRAIN_POLL_MS);
+        if (gw_logs_pending(d->gateway) > 0)
+                srv_log(SRV_LOG_WARNING, "access logs of buckets could not all be written, and are lost");
+}
+
 /* ---- the lock clock -------------------------------------------------------------------------- */
 
 /* Static: an answer that comes late finds it still there. owner: the loop from the message to done */
@@ -212,6 +225,7 @@ enum srv_exit srv_serve(struct srv_daemon *d)
                 status = SRV_EXIT_FAILED;
         } else {
                 drain_requests(d);
+                flush_bucket_logs(d);
                 keep_lock_clock(d);
         }
         srv_health_log_close(watch);

@@ -96,6 +96,12 @@ struct srv_ec {
         X(region, STRING, "us-east-1", 1, 64, "NAME", "Region that requests must be signed for.")                      \
         X(domain, STRING, "", 0, 0, "LIST",                                                                            \
           "Comma-separated domains under which BUCKET.DOMAIN addresses a bucket (virtual-host style).")                \
+        X(website_domain, STRING, "", 0, 0, "LIST",                                                                    \
+          "Comma-separated domains under which BUCKET.DOMAIN is the bucket's website, and no S3 endpoint: pages for "    \
+          "browsers, as the bucket's website configuration and policy say. None: no websites there.")                  \
+        X(website_host, STRING, "", 0, 0, "LIST",                                                                      \
+          "Comma-separated hosts, each the website of the bucket that has the host's whole name; .example.com stands for " \
+          "all names under it. Name no host here by which S3 is reached.")                                             \
         X(presign_v2, BOOL, "no", 0, 0, NULL,                                                                          \
           "Take URLs presigned with Signature Version 2 (AWSAccessKeyId, Expires, Signature), too, that expire within "  \
           "seven days. AWS has ended that version: sign with version 4 where a client can.")                             \
@@ -162,6 +168,9 @@ struct srv_ec {
           "How long SIGTERM waits for requests that are being served.")                                                \
         X(access_log, STRING, "", 0, 0, "FILE",                                                                        \
           "Access log, one JSON object a line. - is standard error; empty: none. Opened again on SIGHUP.")             \
+        X(bucket_log_interval, DURATION, "5m", 1000, 86400000, "TIME",                                                  \
+          "How long at most access logs of buckets (PutBucketLogging) are gathered in memory before they are written to " \
+          "their target bucket. They are written before that at 1 MiB, and when the daemon stops.")                    \
         X(log_level, CHOICE, "info", 0, 0, "error|warning|info",                                                       \
           "Which of the daemon's own messages appear on standard error.")                                              \
         X(rdma_listen, LIST, "", 0, 0, "ADDR:PORT",                                                                    \

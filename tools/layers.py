@@ -50,7 +50,7 @@ MODULES = {
         ("store", set()),
     ],
     "gateway": [
-        ("http", {"body.h", "budget.h", "error.h", "guests.h", "gw.h", "gw_check.h", "http_request.h", "operation.h", "permit.h", "reply.h", "stats.h", "stream.h", "users.h", "version_text.h"}),
+        ("http", {"body.h", "budget.h", "error.h", "error_page.h", "guests.h", "gw.h", "gw_check.h", "http_request.h", "operation.h", "permit.h", "reply.h", "stats.h", "stream.h", "users.h", "version_text.h"}),
         ("people", {"entity.h", "people.h"}),
         ("rights", {"bucket_policy.h", "rights.h"}),
         ("iam", {"iam.h"}),

@@ -4,6 +4,7 @@
  */
 #include "gateway/http/access_report.h"
 
+#include "gateway/http/operation.h"
 #include "gateway/http/trace_context.h"
 
 #include <arpa/inet.h>
@@ -61,12 +62,21 @@ void gw_access_report(struct gw_request *req, bool complete)
         struct gw_trace_context trace;
         char remote[REMOTE_TEXT];
         struct gw_access line;
+        struct gw_ended end;
         bool traced;
 
         gw_stats_request(&req->loop->stats, gw_op_index(gw->service, req->op), status, req->bytes_in, req->bytes_out, now - req->started_ns);
         gw_request_leaves(req, now);
         lp_trace_set_request(req->number);
         lp_trace_at(now, LP_TRACE_HTTP_END, req->bytes_in, req->bytes_out);
+        end = (struct gw_ended){
+                .status = status,
+                .error_code = req->answer.error_code != NULL || complete ? req->answer.error_code : "ClientGone",
+                .total_us = total_us,
+                .first_byte_us = req->answered_ns != 0 ? (req->answered_ns - req->started_ns) / 1000 : total_us,
+        };
+        if (gw->service->ended != NULL)
+                gw->service->ended(req, &end);
         if (gw->access == NULL)
                 return;
         traced = gw_trace_context_of(req->headers, req->header_count, &trace);
@@ -79,7 +89,7 @@ void gw_access_report(struct gw_request *req, bool complete)
                 .operation = req->op->name,
                 .bucket = text_or_null(req, req->bucket),
                 .key = text_or_null(req, req->key),
-                .error_code = req->answer.error_code != NULL || complete ? req->answer.error_code : "ClientGone",
+                .error_code = end.error_code,
                 .access_key = req->access_key,
                 .user_agent = text_or_null(req, gw_header(req, "User-Agent")),
                 .trace_id = traced ? trace.trace_id : NULL,
@@ -88,7 +98,7 @@ void gw_access_report(struct gw_request *req, bool complete)
                 .bytes_in = req->bytes_in,
                 .bytes_out = req->bytes_out,
                 .total_us = total_us,
-                .first_byte_us = req->answered_ns != 0 ? (req->answered_ns - req->started_ns) / 1000 : total_us,
+                .first_byte_us = end.first_byte_us,
         };
         gw->access(gw->access_arg, &line);
 }

@@ -148,17 +148,40 @@ void gw_shed(struct gw_gateway *gw, bool on)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static void take_domains(struct gw_gateway *gw, const char *domains)
+/* False: not all of them have room. */
+static bool take_domains(struct gw_domains *domains, const char *text)
 {
-        char *rest = gw->domain_text, *one;
+        char *rest = domains->text, *one;
+        int len = snprintf(domains->text, sizeof(domains->text), "%s", text != NULL ? text : "");
 
-        snprintf(gw->domain_text, sizeof(gw->domain_text), "%s", domains != NULL ? domains : "");
-        while (gw->domain_count < GW_DOMAINS_MAX && (one = strsep(&rest, ",")) != NULL) {
+        while ((one = strsep(&rest, ",")) != NULL) {
                 struct s3_str domain = s3_str_trim(s3_str_of(one));
 
+                if (domain.len > 0 && domains->count == GW_DOMAINS_MAX)
+                        return false;
                 if (domain.len > 0)
-                        gw->domains[gw->domain_count++] = domain;
+                        domains->list[domains->count++] = domain;
         }
+        return len >= 0 && (size_t)len < sizeof(domains->text);
+}
+
+static bool domains_have(const struct gw_domains *domains, struct s3_str name)
+{
+        for (unsigned i = 0; i < domains->count; i++)
+                if (s3_str_eq_nocase(domains->list[i], name))
+                        return true;
+        return false;
+}
+
+/* The hosts of websites are those of nothing else. */
+static bool take_site_hosts(struct gw_gateway *gw, const char *domains, const char *hosts)
+{
+        if (!take_domains(&gw->site_domains, domains) || !take_domains(&gw->site_hosts, hosts))
+                return false;
+        for (unsigned i = 0; i < gw->domains.count; i++)
+                if (domains_have(&gw->site_domains, gw->domains.list[i]) || domains_have(&gw->site_hosts, gw->domains.list[i]))
+                        return false;
+        return true;
 }
 
 static void take_limits(struct gw_gateway *gw, const struct gw_limits *l)
@@ -214,6 +237,7 @@ static struct gw_gateway *volatile for_debuggers __attribute__((used));
 int gw_site_new(const struct gw_options *options, const struct gw_service *service, struct gw_gateway **out)
 {
         struct gw_gateway *gw = calloc(1, sizeof(*gw));
+        bool sites_fine;
         unsigned i;
 
         if (gw == NULL)
@@ -235,13 +259,18 @@ int gw_site_new(const struct gw_options *options, const struct gw_service *servi
         gw->access_arg = options->access_arg;
         gw->tls_priorities = options->tls_priorities != NULL ? options->tls_priorities : GW_TLS_PRIORITIES;
         snprintf(gw->region, sizeof(gw->region), "%s", options->region != NULL ? options->region : "us-east-1");
-        take_domains(gw, options->domains);
+        take_domains(&gw->domains, options->domains); /* those that have no room were never taken */
+        sites_fine = take_site_hosts(gw, options->website_domains, options->website_hosts);
         gw->presign_v2 = options->presign_v2;
         take_limits(gw, &options->limits);
         make_ids(gw);
         for (i = 0; i < gw->loop_count; i++)
                 init_loop(gw, i, options->loops[i]);
         for_debuggers = gw;
+        if (!sites_fine) {
+                gw_free(gw);
+                return -EINVAL;
+        }
         *out = gw;
         return 0;
 }

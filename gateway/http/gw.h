@@ -31,6 +31,7 @@
 #define GW_POOL_BYTES ((32u << 10) + 4096u)
 #define GW_HEADERS_MAX 100u             /* header fields of one request */
 #define GW_DOMAINS_MAX 16u
+#define GW_DOMAINS_TEXT 1024u           /* a list of them, with its NUL */
 #define GW_KEYS_CACHED 16u              /* signing keys per loop */
 #define GW_REQUESTS_KEPT 256u           /* free request structures a loop keeps */
 #define GW_DRAIN_BYTES (8u << 20)       /* of a refused body that are read so that the answer arrives */
@@ -109,6 +110,18 @@ struct gw_key_cached {
         struct s3_signing_key key;
 };
 
+/* A list of domains or hosts, from a setting. */
+struct gw_domains {
+        char text[GW_DOMAINS_TEXT];
+        struct s3_str list[GW_DOMAINS_MAX];
+        unsigned count;
+};
+
+/* Of access logs of buckets; any thread. */
+struct gw_logs_figures {
+        atomic_uint_least64_t delivered, objects, dropped, refused;
+};
+
 LIST_HEAD(gw_conn_list, gw_conn);
 LIST_HEAD(gw_linger_list, gw_linger);
 SLIST_HEAD(gw_listener_list, gw_listener);
@@ -147,6 +160,7 @@ struct gw_loop {
         uint64_t key_uses;
         struct gw_digests digests;              /* hashing contexts to be used again */
         uint64_t next_id;
+        struct gw_logs *logs;                   /* access logs of buckets; NULL: none are gathered */
         struct gw_executor *executor;           /* of batches on RDMA sessions; NULL: none has come yet */
         /* scratch of the head of one request, used within one call */
         struct s3_auth auth;
@@ -159,6 +173,8 @@ struct gw_gateway {
         const struct gw_service *service;
         struct eng_store *store;
         struct rdx_server *rdma;                /* NULL: none */
+        atomic_uint logs_pending;               /* batches of access logs of buckets, on all loops */
+        struct gw_logs_figures logs_figures;
         struct gw_lifecycle *lifecycle;         /* NULL: none is run */
         struct gw_people *people;               /* the directory (gateway/people/); NULL: there is none */
         struct gw_rights *rights;               /* AWS's own policies (gateway/rights/); NULL: there are none */
@@ -167,9 +183,8 @@ struct gw_gateway {
         const struct gw_networks *proxies;      /* NULL: none */
         const char *tls_priorities;
         char region[S3_REGION_MAX + 1];
-        char domain_text[1024];
-        struct s3_str domains[GW_DOMAINS_MAX];
-        unsigned domain_count;
+        struct gw_domains domains;
+        struct gw_domains site_domains, site_hosts; /* of websites: BUCKET.DOMAIN, and hosts that are named as their bucket */
         bool presign_v2;
         char owner_id[65];                      /* canonical user id of root */
         char host_id[65];                       /* x-amz-id-2 */

@@ -97,6 +97,9 @@ struct gw_request {
         const struct s3_query *query;   /* made as long as needed */
         struct s3_str bucket, key;
         bool virtual_host;              /* the bucket was taken from the Host header */
+        bool site;                      /* its host is a website's: errors are pages */
+        const char *site_host;          /* and this is how it was named, with its port */
+        enum s3_error second_error;     /* of the error document `key`, shown with the first one; S3_OK: none */
         bool chunked;                   /* Transfer-Encoding: chunked */
         const char *body_at, *body_seen; /* in the library's buffer: where bodies begin; end of the data that was handed over last */
         bool expects_continue;

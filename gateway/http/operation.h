@@ -16,6 +16,13 @@ struct gw_credential;
 struct gw_request;
 struct gw_ask;
 
+/* How a request ended. */
+struct gw_ended {
+        unsigned status;        /* that went out; 0: none did */
+        const char *error_code; /* NULL: no error */
+        uint64_t total_us, first_byte_us;
+};
+
 enum gw_scope {
         GW_SERVICE,
         GW_BUCKET,
@@ -93,6 +100,8 @@ struct gw_service {
         bool (*permits)(const struct gw_ask *ask, bool root, char *why);
         /* RestrictPublicBuckets is on for the bucket. */
         bool (*restricts_public)(struct gw_loop *loop, uint64_t bucket);
+        /* A request is over. NULL: nobody wants to know. */
+        void (*ended)(struct gw_request *req, const struct gw_ended *end);
         /* The loops have stopped: frees what the service keeps with a loop. */
         void (*loop_end)(struct gw_loop *loop);
 };

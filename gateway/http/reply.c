@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 
 #include "gateway/http/budget.h"
+#include "gateway/http/error_page.h"
 #include "gateway/http/http_request.h"
 #include "gateway/http/stream.h"
 
@@ -174,12 +175,19 @@ static struct s3_str resource_of(struct gw_request *req)
         return req->target;
 }
 
+static const char *error_type(const struct gw_request *req)
+{
+        return req->site ? "text/html; charset=utf-8" : "application/xml";
+}
+
 static int error_text(struct gw_request *req, enum s3_error error, const char *message, const char *extra, char **text,
                       size_t *len)
 {
         struct s3_xml xml;
         int rv;
 
+        if (req->site)
+                return gw_error_page(req, error, message, extra, text, len);
         s3_xml_init(&xml, ERROR_DOC_MAX);
         s3_xml_error(&xml, error, message, resource_of(req), req->id,
                      s3_str_of(gw_printf(req, "%s<HostId>%s</HostId>", extra != NULL ? extra : "",
@@ -200,7 +208,9 @@ void gw_reply_error_extra(struct gw_request *req, enum s3_error error, const cha
                 return;
         req->answer.error_code = info->code;
         if (error != S3_ERR_NOT_MODIFIED) {
-                gw_reply_header(req, "Content-Type", "application/xml");
+                gw_reply_header(req, "Content-Type", error_type(req));
+                if (req->site)
+                        gw_error_page_headers(req, error, message);
                 if (!req->is_head)
                         error_text(req, error, message, extra != NULL ? extra : gw_detail_of(req, error), &text, &len);
         }
@@ -347,8 +357,8 @@ bool gw_reply_raw(struct gw_request *req)
 
         n = snprintf(head, sizeof(head),
                      "HTTP/1.1 %u %s\r\nServer: " SERVER_NAME "\r\nx-amz-request-id: %s\r\nx-amz-id-2: %s\r\n"
-                     "Content-Type: application/xml\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n",
-                     a->status, MHD_get_reason_phrase_for(a->status), req->id, req->loop->gw->host_id,
+                     "Content-Type: %s\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n",
+                     a->status, MHD_get_reason_phrase_for(a->status), req->id, req->loop->gw->host_id, error_type(req),
                      a->buffer != NULL ? (size_t)a->size : 0);
         if (n < 0 || (size_t)n >= sizeof(head))
                 return false;

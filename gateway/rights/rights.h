@@ -18,6 +18,18 @@ bool gw_rights_decide(const struct gw_ask *ask, bool root, char *why);
 /* Would it be permitted if this were the bucket's policy? owner: loop */
 bool gw_rights_decide_under(const struct gw_ask *ask, const struct acc_policy *bucket_policy);
 
+/*
+ * May that service ("logging.s3.amazonaws.com") put an object of that key into the bucket, on behalf of the bucket
+ * `source`? Only the bucket's policy can say so. owner: loop
+ */
+bool gw_rights_service(struct gw_loop *loop, const char *service, const struct eng_bucket *bucket, struct s3_str key,
+                       struct s3_str source);
+/*
+ * Who has this access key, as logs name them: the canonical id of an account, or the ARN of a user. Returns its
+ * length; 0: nobody, or it does not fit. owner: loop
+ */
+size_t gw_rights_requester(struct gw_loop *loop, const char *access_key, char *out, size_t size);
+
 /* A managed policy that is always there. */
 struct gw_canned {
         const char *arn, *text;

@@ -75,6 +75,8 @@ void gw_expiration_header(struct gw_request *req, const struct eng_object *objec
  * What is in force of a kind without ids, from CORS on; until the caller returns to the loop. -ENOENT:
  * never set; -ENODATA: deleted, where that differs; -ENOMEM; errors of eng_text_get().
  */
+/* The form of such a text, which lives as long as it. NULL: no memory. */
+const struct s3_config *gw_config_form(struct eng_text *text, enum gw_text_kind kind);
 int gw_config_find(struct gw_loop *loop, uint64_t bucket, enum gw_text_kind kind, const struct s3_config **out);
 
 /* GET, PUT and DELETE of one of many (op_text_lists.c). */

@@ -59,6 +59,8 @@ void gw_run_list_parts(struct gw_request *req);
 
 void gw_begin_get(struct gw_request *req);
 void gw_run_get(struct gw_request *req);
+/* Answers a website's request with the object in req->get. status: 200, or an error's, whose document it is. */
+void gw_get_page(struct gw_request *req, unsigned status);
 void gw_run_attributes(struct gw_request *req);
 void gw_begin_put(struct gw_request *req);
 void gw_run_put(struct gw_request *req);

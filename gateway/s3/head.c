@@ -19,6 +19,7 @@
 #include "gateway/s3/refuse.h"
 #include "gateway/s3/request_rights.h"
 #include "gateway/s3/route.h"
+#include "gateway/s3/website_serve.h"
 #include "gateway/rdma/rdma_session.h"
 
 /* ---- headers --------------------------------------------------------------------------------- */
@@ -69,7 +70,7 @@ static enum s3_error take_address(struct gw_request *req, struct s3_str host)
 {
         struct gw_gateway *gw = req->loop->gw;
         struct s3_address address;
-        enum s3_error error = s3_address_parse(req->cut.path, host, gw->domains, gw->domain_count, &address);
+        enum s3_error error = s3_address_parse(req->cut.path, host, gw->domains.list, gw->domains.count, &address);
 
         if (error != S3_OK)
                 return error;
@@ -126,17 +127,19 @@ static enum s3_error take_request_names(struct gw_request *req, const char **mes
         static const struct s3_query no_query;
         enum s3_error error = s3_target_split(req->target, &req->cut);
         struct s3_authority authority = {0};
+        struct s3_str site_bucket;
 
         req->query = &no_query;
         if (error == S3_OK)
                 error = s3_authority_of_request(&req->cut, req->headers, req->header_count, req->http10, &authority, message);
         if (error == S3_ERR_BAD_REQUEST)
                 req->closing = true;
-        if (error == S3_OK)
-                error = take_address(req, authority.host);
-        if (error == S3_OK)
-                error = take_request_query(req);
-        return error;
+        if (error != S3_OK)
+                return error;
+        if (gw_site_host(req->loop->gw, authority.host, &site_bucket))
+                return gw_site_address(req, &authority, site_bucket);
+        error = take_address(req, authority.host);
+        return error == S3_OK ? take_request_query(req) : error;
 }
 
 /*
@@ -303,6 +306,8 @@ void gw_head_accept(struct gw_request *req, const char *method, const char *vers
                 gw_reply_error(req, error, message);
         else if (s3_str_eq(req->method, S3_STR("OPTIONS")))
                 gw_cors_preflight(req);
+        else if (req->site)
+                gw_site_accept(req);
         else
                 accept_named(req);
 }

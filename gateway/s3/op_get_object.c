@@ -26,6 +26,7 @@ struct get_work {
         unsigned part;                  /* partNumber, 0: none */
         uint64_t offset, len;
         bool partial;                   /* 206 */
+        unsigned status;                /* of an answer that is not partial */
         unsigned parts_count;           /* x-amz-mp-parts-count, 0: none */
         struct eng_str part_attrs;      /* of the part that is read, where the object is made of parts: the engine's */
         char *buffer;                   /* small answers gather here */
@@ -332,6 +333,11 @@ static bool conditions_hold(struct gw_request *req, const struct eng_object *obj
 
 /* ---- the answer ------------------------------------------------------------------------------ */
 
+static unsigned get_status(const struct get_work *work)
+{
+        return work->partial ? 206 : work->status;
+}
+
 /* The answer's bytes are all there, where they can stay until they are sent: no copy. */
 static bool get_keep(struct gw_request *req, struct get_work *work)
 {
@@ -348,7 +354,7 @@ static bool get_keep(struct gw_request *req, struct get_work *work)
         rv = eng_get_next(req->get, &data, &n); /* all of them at once */
         assert(rv == 0 && n == work->len);
         gw_crc_header(req, req->get);
-        gw_reply_kept(req, work->partial ? 206 : 200, data, n, kept);
+        gw_reply_kept(req, get_status(work), data, n, kept);
         return true;
 }
 
@@ -391,7 +397,7 @@ static void get_gather(void *arg)
         gw_crc_header(req, req->get);
         buffer = work->buffer;
         work->buffer = NULL;
-        gw_reply_buffer(req, work->partial ? 206 : 200, buffer, work->len);
+        gw_reply_buffer(req, get_status(work), buffer, work->len);
 }
 
 static void begin_gather(struct gw_request *req, struct get_work *work)
@@ -423,7 +429,7 @@ static void send_bytes(struct gw_request *req, struct get_work *work)
         bool small;
         int rv;
 
-        if (req->rdma != NULL && gw_transfer_send(req, work->partial ? 206 : 200, work->offset, work->len))
+        if (req->rdma != NULL && gw_transfer_send(req, get_status(work), work->offset, work->len))
                 return;
         small = work->len <= GW_SMALL_GET && gw_answer_book(req, work->len);
         if (!small && eng_get_object(req->get)->inline_value) { /* it is in memory already, and would be while it is streamed */
@@ -442,7 +448,7 @@ static void send_bytes(struct gw_request *req, struct get_work *work)
                 if (!get_keep(req, work))
                         begin_gather(req, work);
         } else {
-                gw_reply_stream(req, work->partial ? 206 : 200, work->len + (req->crc_follows ? GW_CRC_TAIL : 0));
+                gw_reply_stream(req, get_status(work), work->len + (req->crc_follows ? GW_CRC_TAIL : 0));
         }
 }
 
@@ -481,7 +487,9 @@ static void get_object_answer(struct gw_request *req)
         struct get_work *work = GW_CAST(get_work, req->work);
         enum s3_error error;
 
-        if (!gw_plain_check(req, "x-amz-server-side-encryption") || !conditions_hold(req, object))
+        if (!gw_plain_check(req, "x-amz-server-side-encryption"))
+                return;
+        if (work->status == 200 && !conditions_hold(req, object))
                 return;
         error = get_place(req, object, work);
         if (error == S3_ERR_INVALID_RANGE) {
@@ -503,7 +511,7 @@ static void get_object_answer(struct gw_request *req)
                 return;
         range_headers(req, object, work);
         if (req->is_head)
-                gw_reply_length(req, work->partial ? 206 : 200, work->len);
+                gw_reply_length(req, get_status(work), work->len);
         else
                 send_bytes(req, work);
 }
@@ -539,6 +547,7 @@ void gw_run_get(struct gw_request *req)
                 return;
         }
         work->magic = get_work_magic;
+        work->status = 200;
         req->work = work;
         if (!read_get_wishes(req, work))
                 return;
@@ -548,4 +557,21 @@ void gw_run_get(struct gw_request *req)
                 eng_get_metadata(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), gw_version_asked(&work->version), get_opened, req);
         else
                 eng_get_open(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), gw_version_asked(&work->version), get_opened, req);
+}
+
+void gw_get_page(struct gw_request *req, unsigned status)
+{
+        struct get_work *work = gw_alloc(req, sizeof(*work));
+        struct s3_str range = gw_header(req, "Range");
+
+        if (work == NULL) {
+                gw_reply_no_memory(req);
+                return;
+        }
+        work->magic = get_work_magic;
+        work->status = status;
+        if (status == 200 && range.data != NULL)
+                work->range = s3_range_parse(range);
+        req->work = work;
+        get_object_answer(req);
 }

@@ -8,6 +8,7 @@
 #include "gateway/s3/cors_answer.h"
 #include "gateway/s3/head.h"
 #include "gateway/s3/lifecycle_run.h"
+#include "gateway/s3/log_delivery.h"
 #include "gateway/s3/public_access.h"
 #include "gateway/s3/route.h"
 #include "gateway/rdma/rdma_session.h"
@@ -28,6 +29,8 @@ static void service_credential_gone(struct gw_gateway *gw, const char *access_ke
 static void service_loop_end(struct gw_loop *loop)
 {
         gw_executor_end(loop->executor);
+        gw_logs_free(loop->logs);
+        loop->logs = NULL;
         if (loop == &loop->gw->loops[0]) {
                 gw_lifecycle_free(loop->gw->lifecycle);
                 loop->gw->lifecycle = NULL;
@@ -45,6 +48,7 @@ static const struct gw_service service = {
         .signer = gw_people_signer,
         .permits = gw_rights_decide,
         .restricts_public = gw_public_restricted,
+        .ended = gw_logs_ended,
         .loop_end = service_loop_end,
 };
 

@@ -87,17 +87,23 @@ static void config_drop(void *form)
         s3_config_free(form);
 }
 
-int gw_config_find(struct gw_loop *loop, uint64_t bucket, enum gw_text_kind kind, const struct s3_config **out)
+const struct s3_config *gw_config_form(struct eng_text *text, enum gw_text_kind kind)
 {
         enum s3_doc_kind doc = doc_kinds[kind];
+
+        assert(doc >= S3_DOC_CORS);
+        return eng_text_form(text, config_make, &doc, config_drop);
+}
+
+int gw_config_find(struct gw_loop *loop, uint64_t bucket, enum gw_text_kind kind, const struct s3_config **out)
+{
         struct eng_text *text;
         int rv = eng_text_get(loop->gw->store, bucket, kind, &text);
 
-        assert(doc >= S3_DOC_CORS);
         if (rv != 0)
                 return rv;
         if (s3_str_eq(gw_s3_str(eng_text_bytes(text)), S3_STR(GW_TEXT_GONE)))
                 return -ENODATA;
-        *out = eng_text_form(text, config_make, &doc, config_drop);
+        *out = gw_config_form(text, kind);
         return *out != NULL ? 0 : -ENOMEM;
 }

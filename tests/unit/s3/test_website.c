@@ -125,6 +125,9 @@ static void test_website_folders(void **state)
         request.key = S3_STR("a b/c");
         s3_website_to_folder(&request, &answer);
         expect(S3_WEBSITE_REDIRECT, 302, "/a%20b/c/");
+        request.key = S3_STR("/other.example"); /* two slashes would begin another host */
+        s3_website_to_folder(&request, &answer);
+        expect(S3_WEBSITE_REDIRECT, 302, "/%2Fother.example/");
 }
 
 static void test_website_redirects(void **state)
