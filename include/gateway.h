@@ -40,7 +40,16 @@ struct gw_sealer {
         int (*open)(void *arg, const char *about, const char *sealed, char *secret, size_t size);
         /* Its key is there. */
         bool (*knows)(void *arg, const char *sealed);
+        /*
+         * The same for tokens of temporary credentials: bytes, of which there may be any number without a nonce
+         * being used twice. out: len + GW_TOKEN_MORE bytes. NULL: there are none.
+         */
+        int (*seal_token)(void *arg, const char *about, const void *bytes, size_t len, uint8_t *out);
+        /* len: of all; out: len - GW_TOKEN_MORE bytes. */
+        int (*open_token)(void *arg, const char *about, const uint8_t *sealed, size_t len, void *out);
+        bool (*knows_token)(void *arg, const uint8_t *sealed, size_t len);
 };
+#define GW_TOKEN_MORE 41u /* format, key id, salt, tag */
 
 /*
  * Whose memory requests by the header protocol (x-amz-rdma-token) may name on a listener: the GIDs
