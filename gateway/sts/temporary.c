@@ -242,8 +242,11 @@ static int token_read(struct gw_temporary *out, const uint8_t *bytes, size_t len
                         *token_string(out, type) = "";
         while (at < len) {
                 unsigned type = bytes[at];
-                size_t size = len - at >= 3 ? (size_t)bytes[at + 1] << 8 | bytes[at + 2] : SIZE_MAX;
+                size_t size;
 
+                if (len - at < 3)
+                        return -EBADMSG;
+                size = (size_t)bytes[at + 1] << 8 | bytes[at + 2];
                 if (type == 0 || type >= RECORDS_END || size > len - at - 3 || (seen >> type & 1 && !is_list(type)) ||
                     !token_record(out, type, bytes + at + 3, size))
                         return -EBADMSG;
