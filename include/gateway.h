@@ -74,6 +74,22 @@ struct gw_networks {
         struct gw_network list[GW_NETWORKS_MAX];
 };
 
+/* Issuers of web identities (OpenID Connect), and the audiences that their tokens may be made for. Strings: the caller's. */
+#define GW_ISSUERS_MAX   16u
+#define GW_AUDIENCES_MAX 64u
+struct gw_oidc_issuer {
+        const char *url, *keys_url; /* NULL: the issuer says where its keys are */
+};
+struct gw_oidc {
+        unsigned issuer_count, audience_count;
+        struct gw_oidc_issuer issuer[GW_ISSUERS_MAX];
+        const char *audience[GW_AUDIENCES_MAX];
+        const char *ca_file; /* NULL or "": the system's authorities */
+};
+
+/* https, or http to a loopback address; without user, query and fragment. Pure. */
+bool gw_oidc_url_valid(const char *url);
+
 struct gw_limits {
         unsigned connections;          /* per loop; default 5,000 */
         unsigned guests;               /* connections without a valid signature from one address (IPv6: /64), on all loops; default a quarter of all, >= 16 */
@@ -118,6 +134,7 @@ struct gw_options {
         const struct gw_networks *proxies; /* limits.guests does not count what comes from there; stays as long as the gateway; NULL: none */
         const char *tls_priorities;    /* default GW_TLS_PRIORITIES; stays as long as the gateway */
         struct gw_sealer sealer;       /* all NULL: no secret can be kept, and nobody but root signs */
+        const struct gw_oidc *oidc;    /* NULL: none; copied */
         struct rdx_server *rdma;       /* its loops are these; NULL: no RDMA. Stopped before gw_free(), freed after it */
         void (*access)(void *arg, const struct gw_access *line); /* NULL: no log */
         void *access_arg;

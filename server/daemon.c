@@ -17,6 +17,7 @@
 #include "gateway.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -166,12 +167,18 @@ static int open_gateway(struct srv_daemon *d, struct srv_error *error)
                 .access = d->access_log != NULL ? srv_access_log_callback : NULL,
                 .access_arg = d->access_log,
         };
+        struct gw_oidc oidc;
+        char *room;
         int rv;
 
         rv = srv_networks(&s->proxy, "proxy", &d->proxies, error);
         if (rv != 0)
                 return rv;
-        rv = gw_new(&options, &d->gateway);
+        rv = srv_oidc(s, &oidc, &room, error);
+        options.oidc = &oidc;
+        if (rv == 0)
+                rv = gw_new(&options, &d->gateway);
+        free(room);
         if (rv == 0)
                 rv = srv_gateway_credentials_set(d->gateway, &d->credentials);
         if (rv != 0)

@@ -45,6 +45,7 @@
 
 struct gw_executor;
 struct gw_held;
+struct gw_issuers;
 struct gw_request;
 struct gw_service;
 struct gw_temporary;
@@ -166,6 +167,7 @@ struct gw_gateway {
         struct gw_people *people;               /* the directory (gateway/people/); NULL: there is none */
         struct gw_rights *rights;               /* AWS's own policies (gateway/rights/); NULL: there are none */
         struct gw_held *held;                   /* tokens of RDMA sessions (gateway/sts/); NULL: there are none */
+        struct gw_issuers *issuers;             /* of web identities (gateway/sts/); NULL: there are none */
         struct gw_sealer sealer;
         struct gw_limits limits;
         const struct gw_networks *proxies;      /* NULL: none */

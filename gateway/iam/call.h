@@ -175,6 +175,7 @@ void iam_run_drop_boundary(struct iam_call *call);
 void iam_run_identity(struct iam_call *call);
 void iam_run_session_token(struct iam_call *call);
 void iam_run_assume_role(struct iam_call *call);
+void iam_run_web_identity(struct iam_call *call);
 
 /* Whether a secret may be sent there: TLS, or the same machine. Pure. */
 struct sockaddr;

@@ -120,7 +120,7 @@ void gw_iam_accept(struct gw_request *req)
                 refuse_signature(req, sts, reason);
                 return;
         }
-        if (auth->kind == S3_AUTH_ANONYMOUS) {
+        if (auth->kind == S3_AUTH_ANONYMOUS && req->loop->gw->issuers == NULL) { /* else it may be a web identity */
                 iam_fail_request(req, sts, "MissingAuthenticationToken", "Request is missing Authentication Token");
                 return;
         }
@@ -154,6 +154,8 @@ static bool is_authentic(struct gw_request *req, struct s3_auth *auth)
                 refuse_signature(req, sts, reason);
                 return false;
         }
+        if (auth->kind == S3_AUTH_ANONYMOUS)
+                return true;
         gw_signer_take(req->loop, auth, &signer);
         reason = signer.reason == S3_AUTH_OK && signer.credential == NULL ? S3_AUTH_TOKEN : signer.reason;
         if (reason == S3_AUTH_OK) {
@@ -179,6 +181,10 @@ static bool take_caller(struct iam_call *call)
         const char *access_key = call->req->access_key;
         const struct gw_entity *key;
 
+        if (access_key == NULL) { /* a web identity, or nobody: see iam_take_action() */
+                strcpy(call->account, GW_FIRST_ACCOUNT);
+                return true;
+        }
         call->role_session = session != NULL && session->kind == GW_SESSION_OF_ROLE;
         if (call->role_session) {
                 snprintf(call->account, sizeof(call->account), "%s", session->account);
@@ -290,6 +296,10 @@ static bool iam_take_action(struct iam_call *call, char *body, size_t len)
                                    version != NULL ? version : "NO_VERSION_SPECIFIED"));
                 return false;
         }
+        if (call->req->access_key == NULL && call->action->run != iam_run_web_identity) {
+                iam_fail(call, "MissingAuthenticationToken", "Request is missing Authentication Token");
+                return false;
+        }
         rv = iam_params_take(&call->form, call->action->needs, call->action->may, &call->in, message, sizeof(message));
         if (!session_may(call))
                 return false;
@@ -307,24 +317,28 @@ static void iam_run_form(struct gw_request *req)
 {
         struct s3_auth *auth = &req->loop->auth;
         struct iam_call *call;
+        bool unsigned_one;
         size_t len;
         char *body;
 
         if (!is_authentic(req, auth))
                 return;
-        gw_guest_leave(req->conn);
-        req->access_key = gw_copy(req, s3_str_of(auth->access_key));
+        unsigned_one = auth->kind == S3_AUTH_ANONYMOUS;
+        if (!unsigned_one) {
+                gw_guest_leave(req->conn);
+                req->access_key = gw_copy(req, s3_str_of(auth->access_key));
+        }
         len = req->body->received;
         body = gw_alloc(req, len + 1);
         call = gw_alloc(req, sizeof(*call));
-        if (req->access_key == NULL || body == NULL || call == NULL) {
+        if ((req->access_key == NULL && !unsigned_one) || body == NULL || call == NULL) {
                 gw_reply_no_memory(req);
                 return;
         }
         if (len > 0)
                 memcpy(body, req->body->kept, len);
         call->req = req;
-        call->sts = strcmp(auth->service, "sts") == 0;
+        call->sts = unsigned_one || strcmp(auth->service, "sts") == 0;
         if (!take_caller(call))
                 iam_fail(call, "InvalidClientTokenId", "The security token included in the request is invalid.");
         else if (iam_take_action(call, body, len))

@@ -39,7 +39,8 @@
         X(SESSION_NAME, "RoleSessionName", 2, 64, NAME)                                                                \
         X(SESSION_POLICY, "Policy", 1, 2048, TEXT)                                                                     \
         X(EXTERNAL_ID, "ExternalId", 2, 1224, EXTERNAL)                                                                \
-        X(SOURCE_IDENTITY, "SourceIdentity", 2, 64, NAME)
+        X(SOURCE_IDENTITY, "SourceIdentity", 2, 64, NAME)                                                              \
+        X(WEB_TOKEN, "WebIdentityToken", 4, 20000, ANY)
 
 enum iam_param {
 #define IAM_PARAM_ENUM(id, name, least, most, pattern) IAM_P_##id,

@@ -11,6 +11,7 @@
 #include "gateway/s3/public_access.h"
 #include "gateway/s3/route.h"
 #include "gateway/rdma/rdma_session.h"
+#include "gateway/sts/issuers.h"
 #include "gateway/sts/signer.h"
 
 static void service_last_headers(struct gw_request *req)
@@ -35,6 +36,7 @@ static void service_loop_end(struct gw_loop *loop)
                 loop->gw->lifecycle = NULL;
                 gw_people_free(loop->gw);
                 gw_rights_free(loop->gw);
+                gw_issuers_free(loop->gw);
                 gw_sts_free(loop->gw);
         }
 }
@@ -62,6 +64,8 @@ int gw_new(const struct gw_options *options, struct gw_gateway **out)
         rv = gw_rights_start(gw);
         if (rv == 0)
                 rv = gw_sts_start(gw);
+        if (rv == 0 && options->oidc != NULL)
+                rv = gw_issuers_start(gw, options->oidc);
         if (rv == 0 && options->sealer.open != NULL)
                 rv = gw_people_start(gw);
         if (rv == 0)
