@@ -158,5 +158,5 @@ def test_tools_take_the_token_from_a_file(world, issuer, tmp_path):
     environment = {**{k: v for k, v in os.environ.items() if not k.startswith("AWS_")}, "AWS_WEB_IDENTITY_TOKEN_FILE": str(tmp_path / "token"), "AWS_ROLE_ARN": arn("ci"), "AWS_ENDPOINT_URL": world.daemon.endpoint,
                    "AWS_ENDPOINT_URL_STS": world.daemon.endpoint, "AWS_DEFAULT_REGION": REGION, "AWS_REGION": REGION, "HOME": str(tmp_path)}
     build = os.environ.get("MILLRACE_BUILD", "build/release")
-    done = subprocess.run([f"{build}/millrace", "--endpoint", world.daemon.endpoint, "cat", "mr://data/a"], env=environment, capture_output=True, text=True)
+    done = subprocess.run([f"{build}/millrace", "cat", "--endpoint", world.daemon.endpoint, "s3://data/a"], env=environment, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "hello"), done.stderr
