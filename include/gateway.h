@@ -40,7 +40,16 @@ struct gw_sealer {
         int (*open)(void *arg, const char *about, const char *sealed, char *secret, size_t size);
         /* Its key is there. */
         bool (*knows)(void *arg, const char *sealed);
+        /*
+         * The same for tokens of temporary credentials: bytes, of which there may be any number without a nonce
+         * being used twice. out: len + GW_TOKEN_MORE bytes. NULL: there are none.
+         */
+        int (*seal_token)(void *arg, const char *about, const void *bytes, size_t len, uint8_t *out);
+        /* len: of all; out: len - GW_TOKEN_MORE bytes. */
+        int (*open_token)(void *arg, const char *about, const uint8_t *sealed, size_t len, void *out);
+        bool (*knows_token)(void *arg, const uint8_t *sealed, size_t len);
 };
+#define GW_TOKEN_MORE 41u /* format, key id, salt, tag */
 
 /*
  * Whose memory requests by the header protocol (x-amz-rdma-token) may name on a listener: the GIDs
@@ -64,6 +73,22 @@ struct gw_networks {
         unsigned count;
         struct gw_network list[GW_NETWORKS_MAX];
 };
+
+/* Issuers of web identities (OpenID Connect), and the audiences that their tokens may be made for. Strings: the caller's. */
+#define GW_ISSUERS_MAX   16u
+#define GW_AUDIENCES_MAX 64u
+struct gw_oidc_issuer {
+        const char *url, *keys_url; /* NULL: the issuer says where its keys are */
+};
+struct gw_oidc {
+        unsigned issuer_count, audience_count;
+        struct gw_oidc_issuer issuer[GW_ISSUERS_MAX];
+        const char *audience[GW_AUDIENCES_MAX];
+        const char *ca_file; /* NULL or "": the system's authorities */
+};
+
+/* https, or http to a loopback address; without user, query and fragment. Pure. */
+bool gw_oidc_url_valid(const char *url);
 
 struct gw_limits {
         unsigned connections;          /* per loop; default 5,000 */
@@ -111,6 +136,7 @@ struct gw_options {
         const struct gw_networks *proxies; /* limits.guests does not count what comes from there; stays as long as the gateway; NULL: none */
         const char *tls_priorities;    /* default GW_TLS_PRIORITIES; stays as long as the gateway */
         struct gw_sealer sealer;       /* all NULL: no secret can be kept, and nobody but root signs */
+        const struct gw_oidc *oidc;    /* NULL: none; copied */
         struct rdx_server *rdma;       /* its loops are these; NULL: no RDMA. Stopped before gw_free(), freed after it */
         void (*access)(void *arg, const struct gw_access *line); /* NULL: no log */
         void *access_arg;

@@ -104,6 +104,7 @@ struct s3_str s3_request_header(const struct s3_request *request, const char *na
           "AWS4-ECDSA-P256-SHA256 signatures are not supported. Please use AWS4-HMAC-SHA256.")                         \
         X(SIGV4A_PAYLOAD, NOT_IMPLEMENTED, "AWS4-ECDSA-P256-SHA256 payloads are not supported.")                       \
         X(TOKEN, INVALID_TOKEN, NULL)                                                                                  \
+        X(TOKEN_EXPIRED, EXPIRED_TOKEN, NULL)                                                                          \
         X(MISMATCH, SIGNATURE_MISMATCH, NULL)                                                                          \
         X(TOO_LARGE, REQUEST_HEADERS_TOO_LARGE, NULL)                                                                  \
         X(BAD_URI, INVALID_URI, NULL)
@@ -150,7 +151,10 @@ struct s3_auth {
         char region[S3_REGION_MAX + 1];
         char service[17];
         char signature[S3_SIGNATURE_LEN + 1]; /* hex as given: also the seed of chunk signatures; QUERY_V2: base64 */
-        bool has_token;                       /* a security token came along */
+        bool has_token;                       /* a security token came along: */
+        bool token_encoded;                   /* in the URL, and percent-encoded; else in a header */
+        struct s3_str token;                  /* a slice of the request; absent where more than one came */
+        bool takes_token;                     /* set by a caller who looks at it; else s3_auth_check() refuses it */
         char signed_headers[4096];            /* "a;b;c" as given: names of 2 KiB of metadata and of all else fit */
         char fault[64];                       /* what was not as it must be, where the message shows it; cut to fit */
 };

@@ -404,7 +404,11 @@ static enum s3_auth_reason parse_query(const struct query_fields *fields, struct
         if (fields->duplicate)
                 return S3_AUTH_Q_DUPLICATE;
         reason = parse_query_values(fields, out);
-        out->has_token = out->has_token || fields->raw[Q_TOKEN].data != NULL;
+        if (fields->raw[Q_TOKEN].data != NULL) {
+                out->token = out->has_token ? (struct s3_str){NULL, 0} : fields->raw[Q_TOKEN];
+                out->token_encoded = true;
+                out->has_token = true;
+        }
         return reason;
 }
 
@@ -442,6 +446,17 @@ static enum s3_auth_reason find_payload(const struct s3_request *request, const 
         return parse_payload(text, out);
 }
 
+/* Two of them would be a choice, and none is made. */
+static void find_header_token(const struct s3_request *request, struct s3_auth *out)
+{
+        for (size_t i = 0; i < request->header_count; i++) {
+                if (!s3_str_eq_nocase(request->headers[i].name, S3_STR("x-amz-security-token")))
+                        continue;
+                out->token = out->has_token ? (struct s3_str){NULL, 0} : s3_str_trim(request->headers[i].value);
+                out->has_token = true;
+        }
+}
+
 static enum s3_auth_reason parse_auth(const struct s3_request *request, const char *service, struct s3_auth *out)
 {
         struct query_fields fields;
@@ -466,7 +481,7 @@ static enum s3_auth_reason parse_auth(const struct s3_request *request, const ch
                 count = 0; /* says nothing: as good as none */
         if (count + is_query_form(&fields) + version_2 > 1)
                 return S3_AUTH_BOTH_FORMS;
-        out->has_token = s3_request_header(request, "x-amz-security-token").data != NULL;
+        find_header_token(request, out);
         if (count == 1) {
                 out->kind = S3_AUTH_HEADER;
                 reason = parse_header(request, authorization, out);

@@ -86,7 +86,7 @@ enum s3_auth_reason s3_auth_check(const struct s3_request *request, const struct
                 return reason;
         if (!all_needed_headers_signed(request, auth))
                 return S3_AUTH_UNSIGNED_HEADERS;
-        return auth->has_token ? S3_AUTH_TOKEN : S3_AUTH_OK; /* nobody here issues session tokens */
+        return auth->has_token && !auth->takes_token ? S3_AUTH_TOKEN : S3_AUTH_OK;
 }
 
 enum s3_auth_reason s3_auth_verify(const struct s3_request *request, const struct s3_auth *auth,

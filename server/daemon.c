@@ -17,6 +17,7 @@
 #include "gateway.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -168,12 +169,19 @@ static int open_gateway(struct srv_daemon *d, struct srv_error *error)
                 .access = d->access_log != NULL ? srv_access_log_callback : NULL,
                 .access_arg = d->access_log,
         };
+        struct gw_oidc oidc;
+        char *room;
         int rv;
 
         rv = srv_networks(&s->proxy, "proxy", &d->proxies, error);
         if (rv != 0)
                 return rv;
+        rv = srv_oidc(s, &oidc, &room, error);
+        if (rv != 0)
+                return rv;
+        options.oidc = &oidc;
         rv = gw_new(&options, &d->gateway);
+        free(room);
         if (rv == -EINVAL)
                 return srv_fail(error, rv, "website_domain, website_host: at most 16 names each, and none that is in domain, too");
         if (rv == 0)

@@ -11,6 +11,8 @@
 #include "server/sealer.h"
 
 #include <errno.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
 #include <string.h>
 
 #include "loop.h"
@@ -113,9 +115,111 @@ static bool sealer_knows(void *arg, const char *sealed)
         return known;
 }
 
+/* ---- tokens ---------------------------------------------------------------------------------- */
+
+/*
+ * format (1 byte) . key id (8) . salt (16) . bytes . tag (16)
+ *
+ * Each token has a key and a nonce of its own, which come from the master key and the salt: with one key,
+ * random nonces of 96 bits would repeat after some billions of tokens.
+ */
+#define TOKEN_FORMAT 1u
+#define TOKEN_KEY_ID 8u
+#define TOKEN_SALT   16u
+#define TOKEN_HEAD   (1 + TOKEN_KEY_ID + TOKEN_SALT)
+_Static_assert(TOKEN_HEAD + SRV_TAG_LEN == GW_TOKEN_MORE, "the parts of a token");
+
+static int token_key(const struct srv_key *master, const uint8_t salt[TOKEN_SALT], struct srv_key *key,
+                     uint8_t nonce[SRV_NONCE_LEN])
+{
+        static const char purpose[] = "millrace token 1";
+        uint8_t input[sizeof(purpose) + TOKEN_SALT], mac[64];
+        unsigned len = sizeof(mac);
+
+        memcpy(input, purpose, sizeof(purpose));
+        memcpy(input + sizeof(purpose), salt, TOKEN_SALT);
+        if (HMAC(EVP_sha512(), master->bytes, SRV_KEY_LEN, input, sizeof(input), mac, &len) == NULL)
+                return -EIO;
+        memcpy(key->bytes, mac, SRV_KEY_LEN);
+        memcpy(nonce, mac + SRV_KEY_LEN, SRV_NONCE_LEN);
+        explicit_bzero(mac, sizeof(mac));
+        return 0;
+}
+
+static int sealer_seal_token(void *arg, const char *about, const void *bytes, size_t len, uint8_t *out)
+{
+        struct srv_sealer *sealer = arg;
+        struct srv_key master = {.id = ""}, key;
+        uint8_t nonce[SRV_NONCE_LEN];
+        int rv = -ENOKEY;
+
+        pthread_rwlock_rdlock(&sealer->lock);
+        if (sealer->keys.count > 0)
+                master = sealer->keys.list[0];
+        pthread_rwlock_unlock(&sealer->lock);
+        out[0] = TOKEN_FORMAT;
+        lp_random(out + 1 + TOKEN_KEY_ID, TOKEN_SALT);
+        if (master.id[0] != '\0' &&
+            s3_hex_decode((struct s3_str){master.id, KEY_ID}, out + 1, TOKEN_KEY_ID) == 0)
+                rv = token_key(&master, out + 1 + TOKEN_KEY_ID, &key, nonce);
+        if (rv == 0)
+                rv = srv_seal(&key, nonce, about, bytes, len, out + TOKEN_HEAD);
+        explicit_bzero(&master, sizeof(master));
+        explicit_bzero(&key, sizeof(key));
+        return rv;
+}
+
+/* Copies the key that a token was sealed with. */
+static int token_master(struct srv_sealer *sealer, const uint8_t *sealed, size_t len, struct srv_key *copy)
+{
+        const struct srv_key *key;
+        char id[KEY_ID + 1];
+
+        if (len < GW_TOKEN_MORE || sealed[0] != TOKEN_FORMAT)
+                return -EBADMSG;
+        s3_hex_encode(sealed + 1, TOKEN_KEY_ID, id);
+        pthread_rwlock_rdlock(&sealer->lock);
+        key = srv_keys_find(&sealer->keys, id);
+        if (key != NULL)
+                *copy = *key;
+        pthread_rwlock_unlock(&sealer->lock);
+        return key != NULL ? 0 : -ENOKEY;
+}
+
+static int sealer_open_token(void *arg, const char *about, const uint8_t *sealed, size_t len, void *out)
+{
+        uint8_t nonce[SRV_NONCE_LEN];
+        struct srv_key master, key;
+        int rv = token_master(arg, sealed, len, &master);
+
+        if (rv != 0)
+                return rv;
+        rv = token_key(&master, sealed + 1 + TOKEN_KEY_ID, &key, nonce);
+        if (rv == 0)
+                rv = srv_unseal(&key, nonce, about, sealed + TOKEN_HEAD, len - TOKEN_HEAD, out);
+        explicit_bzero(&master, sizeof(master));
+        explicit_bzero(&key, sizeof(key));
+        return rv;
+}
+
+static bool sealer_knows_token(void *arg, const uint8_t *sealed, size_t len)
+{
+        struct srv_key key;
+        bool known = token_master(arg, sealed, len, &key) == 0;
+
+        explicit_bzero(&key, sizeof(key));
+        return known;
+}
+
 struct gw_sealer srv_sealer_of(struct srv_sealer *sealer)
 {
-        return (struct gw_sealer){.arg = sealer, .seal = sealer_seal, .open = sealer_open, .knows = sealer_knows};
+        return (struct gw_sealer){.arg = sealer,
+                                  .seal = sealer_seal,
+                                  .open = sealer_open,
+                                  .knows = sealer_knows,
+                                  .seal_token = sealer_seal_token,
+                                  .open_token = sealer_open_token,
+                                  .knows_token = sealer_knows_token};
 }
 
 /* ---- keys ------------------------------------------------------------------------------------ */

@@ -238,7 +238,10 @@ int srv_settings_check(const struct srv_settings *settings, struct srv_error *er
         struct gw_networks networks;
         struct srv_address address;
         const char *why = "";
+        struct gw_oidc oidc;
+        char *room;
         unsigned i;
+        int rv;
 
         if (settings->drive.count == 0)
                 return srv_fail(error, -EINVAL, "no --drive given: name the folder of each drive (see --help)");
@@ -253,6 +256,10 @@ int srv_settings_check(const struct srv_settings *settings, struct srv_error *er
                         return srv_fail(error, -EINVAL, "rdma_listen: '%.200s' %s", settings->rdma_listen.item[i], why);
         if (srv_networks(&settings->proxy, "proxy", &networks, error) != 0)
                 return -EINVAL;
+        rv = srv_oidc(settings, &oidc, &room, error);
+        free(room);
+        if (rv != 0)
+                return rv;
         if (srv_token_check(settings, error) != 0)
                 return -EINVAL;
         if ((*settings->tls_cert != '\0') != (*settings->tls_key != '\0'))

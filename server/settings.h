@@ -158,6 +158,13 @@ struct srv_ec {
         X(proxy, LIST, "", 0, 0, "NETWORK",                                                                            \
           "Address or network (10.1.0.0/16, 2001:db8::/48) of proxies, whose connections max_unsigned_connections does " \
           "not count. Once for each, or a list with commas.")                                                          \
+        X(oidc_issuer, LIST, "", 0, 0, "URL",                                                                          \
+          "Issuer of web identities (OpenID Connect) that may assume roles; https, or http to this machine. Behind a " \
+          "blank may stand the URL of its keys, which it is asked for otherwise. Once for each.")                      \
+        X(oidc_audience, LIST, "", 0, 0, "ID",                                                                         \
+          "Audience (client id) that tokens of these issuers may be made for. Once for each.")                         \
+        X(oidc_ca_file, STRING, "", 0, 0, "FILE",                                                                      \
+          "Certificates in PEM that issuers are known by, instead of the system's.")                                   \
         X(idle_timeout, DURATION, "60s", 1000, 86400000, "TIME",                                                       \
           "A connection on which no byte moves is closed after "                                                       \
           "this.")                                                                                                     \
@@ -320,6 +327,9 @@ int srv_token_check(const struct srv_settings *settings, struct srv_error *error
 
 /* Of the setting proxy. 0 or -EINVAL. */
 int srv_networks(const struct srv_list *list, const char *name, struct gw_networks *out, struct srv_error *error);
+/* Issuers of web identities; strings live in *room (to be given back with free()) and the settings. -EINVAL, -ENOMEM. */
+struct gw_oidc;
+int srv_oidc(const struct srv_settings *settings, struct gw_oidc *out, char **room, struct srv_error *error);
 
 /* ---- settings_show.c ------------------------------------------------------------------------- */
 

@@ -143,6 +143,10 @@ void srv_print_sample_config(FILE *out)
                         fprintf(out, "#%s = 192.0.2.10\n#%s = 2001:db8::/48\n", info->name, info->name);
                 else if (info->type == SRV_LIST && strcmp(info->argument, "HOST[:PORT]") == 0)
                         fprintf(out, "#%s = store.example.org\n#%s = 192.0.2.1:9001\n", info->name, info->name);
+                else if (info->type == SRV_LIST && strcmp(info->argument, "URL") == 0)
+                        fprintf(out, "#%s = https://id.example.org/realm\n", info->name);
+                else if (info->type == SRV_LIST && strcmp(info->argument, "ID") == 0)
+                        fprintf(out, "#%s = store\n", info->name);
                 else if (info->type == SRV_LIST)
                         fprintf(out, "#%s = 192.0.2.1:9010\n#%s = 192.0.2.2:9010\n", info->name, info->name);
                 else

@@ -45,8 +45,11 @@
 #define GW_SMALL_GET (1u << 20)         /* answers up to this leave from one buffer */
 
 struct gw_executor;
+struct gw_held;
+struct gw_issuers;
 struct gw_request;
 struct gw_service;
+struct gw_temporary;
 struct gw_tls;
 
 /*
@@ -162,6 +165,7 @@ struct gw_loop {
         uint64_t next_id;
         struct gw_logs *logs;                   /* access logs of buckets; NULL: none are gathered */
         struct gw_executor *executor;           /* of batches on RDMA sessions; NULL: none has come yet */
+        struct gw_temporary **opened;           /* tokens opened of late (gateway/sts/); NULL: none */
         /* scratch of the head of one request, used within one call */
         struct s3_auth auth;
         struct s3_query query;
@@ -178,6 +182,8 @@ struct gw_gateway {
         struct gw_lifecycle *lifecycle;         /* NULL: none is run */
         struct gw_people *people;               /* the directory (gateway/people/); NULL: there is none */
         struct gw_rights *rights;               /* AWS's own policies (gateway/rights/); NULL: there are none */
+        struct gw_held *held;                   /* tokens of RDMA sessions (gateway/sts/); NULL: there are none */
+        struct gw_issuers *issuers;             /* of web identities (gateway/sts/); NULL: there are none */
         struct gw_sealer sealer;
         struct gw_limits limits;
         const struct gw_networks *proxies;      /* NULL: none */

@@ -210,6 +210,8 @@ static void put_away(struct gw_request *req)
         free(req->answer.buffer);
         gw_answer_unbook(req);
         eng_kept_release(req->answer.kept);
+        if (req->temporary != NULL)
+                req->loop->gw->service->temporary_put(req->temporary);
         if (req->streaming) {
                 assert(loop->streams > 0);
                 loop->streams--;

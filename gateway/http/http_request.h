@@ -109,6 +109,7 @@ struct gw_request {
         /* who and what */
         const struct gw_op *op;
         const char *access_key;         /* NULL: not authenticated; at an operation: anonymous */
+        struct gw_temporary *temporary; /* whose credentials access_key is of (gateway/sts/), counted; NULL: of none */
         enum s3_auth_kind signed_by;    /* how it was signed, */
         int64_t signed_ms;              /* and when, as it says */
         const char *refusal;            /* AccessDenied's text of the gate; NULL: the usual one */

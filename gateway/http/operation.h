@@ -14,6 +14,7 @@ struct gw_gateway;
 struct gw_loop;
 struct gw_credential;
 struct gw_request;
+struct gw_temporary;
 struct gw_ask;
 
 /* How a request ended. */
@@ -98,6 +99,8 @@ struct gw_service {
          * root may do everything, and others nothing.
          */
         bool (*permits)(const struct gw_ask *ask, bool root, char *why);
+        /* Gives a reference back. Not NULL where requests have temporary credentials. */
+        void (*temporary_put)(struct gw_temporary *temporary);
         /* RestrictPublicBuckets is on for the bucket. */
         bool (*restricts_public)(struct gw_loop *loop, uint64_t bucket);
         /* A request is over. NULL: nobody wants to know. */

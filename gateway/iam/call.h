@@ -14,6 +14,7 @@
 #define IAM_SECRET_LEN 40u
 
 struct iam_call;
+struct sts_making;
 
 /* A row of the table of actions. */
 struct iam_action {
@@ -35,7 +36,9 @@ struct iam_call {
         const struct iam_action *action;
         bool sts;
         char account[GW_ACCOUNT_ID_LEN + 1]; /* of whoever asks */
-        char caller[GW_ENTITY_NAME_MAX + 1]; /* the user who asks; "": root */
+        char caller[GW_ENTITY_NAME_MAX + 1]; /* the user who asks; "": root, or: */
+        bool role_session;                   /* a session of a role, req->temporary */
+        struct sts_making *making;           /* of STS: the credentials that the answer has */
         struct iam_form form;
         struct iam_params in;
         struct gw_entity_name who; /* what show() is about */
@@ -170,9 +173,14 @@ void iam_run_list_tags(struct iam_call *call);
 void iam_run_put_boundary(struct iam_call *call);
 void iam_run_drop_boundary(struct iam_call *call);
 void iam_run_identity(struct iam_call *call);
+void iam_run_session_token(struct iam_call *call);
+void iam_run_assume_role(struct iam_call *call);
+void iam_run_web_identity(struct iam_call *call);
 
 /* Whether a secret may be sent there: TLS, or the same machine. Pure. */
 struct sockaddr;
 bool iam_may_tell_secret(bool tls, const struct sockaddr *peer);
+/* To whoever asks. False: refused. */
+bool iam_secret_can_be_told(struct iam_call *call);
 
 #endif

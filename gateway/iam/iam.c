@@ -11,6 +11,7 @@
 #include "gateway/http/permit.h"
 #include "gateway/http/users.h"
 #include "gateway/iam/call.h"
+#include "gateway/sts/signer.h"
 
 #define IAM_VERSION "2010-05-08"
 #define STS_VERSION "2011-06-15"
@@ -68,6 +69,9 @@ static void refuse_signature(struct gw_request *req, bool sts, enum s3_auth_reas
                 iam_fail_request(req, sts, "SignatureDoesNotMatch",
                                  "Signature expired or not yet current: the clocks differ too much.");
                 break;
+        case S3_AUTH_TOKEN_EXPIRED:
+                iam_fail_request(req, sts, "ExpiredToken", "The security token included in the request is expired");
+                break;
         case S3_AUTH_TOKEN:
                 iam_fail_request(req, sts, "InvalidClientTokenId",
                                  "The security token included in the request is invalid.");
@@ -88,7 +92,10 @@ static enum s3_auth_reason check_head(struct gw_request *req, struct s3_auth *au
 {
         struct s3_request request = iam_signed(req);
         enum s3_auth_reason reason = s3_auth_parse_service(&request, auth);
-        const char *region = strcmp(auth->region, IAM_REGION) == 0 ? IAM_REGION : req->loop->gw->region;
+        const char *region;
+
+        auth->takes_token = true;
+        region = strcmp(auth->region, IAM_REGION) == 0 ? IAM_REGION : req->loop->gw->region;
 
         if (reason != S3_AUTH_OK)
                 return reason;
@@ -113,7 +120,7 @@ void gw_iam_accept(struct gw_request *req)
                 refuse_signature(req, sts, reason);
                 return;
         }
-        if (auth->kind == S3_AUTH_ANONYMOUS) {
+        if (auth->kind == S3_AUTH_ANONYMOUS && req->loop->gw->issuers == NULL) { /* else it may be a web identity */
                 iam_fail_request(req, sts, "MissingAuthenticationToken", "Request is missing Authentication Token");
                 return;
         }
@@ -132,8 +139,7 @@ static bool is_authentic(struct gw_request *req, struct s3_auth *auth)
 {
         struct s3_request request = iam_signed(req);
         enum s3_auth_reason reason = check_head(req, auth);
-        struct gw_credential room = {.access_key = ""};
-        const struct gw_credential *credential;
+        struct gw_signer signer;
         const struct gw_body *body = req->body;
         uint8_t digest[ERA_DIGEST_MAX];
         struct s3_signing_key key;
@@ -148,17 +154,21 @@ static bool is_authentic(struct gw_request *req, struct s3_auth *auth)
                 refuse_signature(req, sts, reason);
                 return false;
         }
-        credential = gw_signer_find(req->loop, auth->access_key, &room);
-        if (credential == NULL) {
-                refuse_signature(req, sts, S3_AUTH_TOKEN);
-                return false;
+        if (auth->kind == S3_AUTH_ANONYMOUS)
+                return true;
+        gw_signer_take(req->loop, auth, &signer);
+        reason = signer.reason == S3_AUTH_OK && signer.credential == NULL ? S3_AUTH_TOKEN : signer.reason;
+        if (reason == S3_AUTH_OK) {
+                gw_scope_key(req->loop, signer.credential, auth->scope_date,
+                             (struct gw_key_scope){auth->region, auth->service}, &key);
+                reason = s3_auth_verify(&request, auth, &key, auth->region, lp_wall_ms());
+                explicit_bzero(&key, sizeof(key));
         }
-        gw_scope_key(req->loop, credential, auth->scope_date, (struct gw_key_scope){auth->region, auth->service}, &key);
-        reason = s3_auth_verify(&request, auth, &key, auth->region, lp_wall_ms());
-        explicit_bzero(&room, sizeof(room));
-        explicit_bzero(&key, sizeof(key));
-        if (reason != S3_AUTH_OK)
+        if (reason == S3_AUTH_OK)
+                gw_signer_accept(req, &signer);
+        else
                 refuse_signature(req, sts, reason);
+        gw_signer_drop(&signer);
         return reason == S3_AUTH_OK;
 }
 
@@ -167,13 +177,26 @@ static bool is_authentic(struct gw_request *req, struct s3_auth *auth)
 /* Whose key it is. False: nobody's any more. */
 static bool take_caller(struct iam_call *call)
 {
+        const struct gw_temporary *session = call->req->temporary;
+        const char *access_key = call->req->access_key;
         const struct gw_entity *key;
 
-        if (gw_credentials_find(call->req->loop, call->req->access_key) != NULL) {
+        if (access_key == NULL) { /* a web identity, or nobody: see iam_take_action() */
                 strcpy(call->account, GW_FIRST_ACCOUNT);
                 return true;
         }
-        if (gw_people_find_key(call->req->loop, call->req->access_key, &key) != 0)
+        call->role_session = session != NULL && session->kind == GW_SESSION_OF_ROLE;
+        if (call->role_session) {
+                snprintf(call->account, sizeof(call->account), "%s", session->account);
+                return true;
+        }
+        if (session != NULL)
+                access_key = session->issuer;
+        if (gw_credentials_find(call->req->loop, access_key) != NULL) {
+                strcpy(call->account, GW_FIRST_ACCOUNT);
+                return true;
+        }
+        if (gw_people_find_key(call->req->loop, access_key, &key) != 0)
                 return false;
         snprintf(call->account, sizeof(call->account), "%s", key->owner);
         snprintf(call->caller, sizeof(call->caller), "%s", key->who.of);
@@ -202,7 +225,30 @@ static bool is_allowed_at(struct iam_call *call, const char *permission, const c
         return false;
 }
 
-/* GetCallerIdentity needs no right, as AWS says. */
+/*
+ * Sessions are not for everything: one of a user, without MFA, is not for IAM, and none is for making itself another
+ * one. One of a role is nobody whose name an action could take where it is given none.
+ */
+static bool session_may(struct iam_call *call)
+{
+        const struct iam_action *action = call->action;
+
+        if (call->req->temporary == NULL)
+                return true;
+        if (call->sts && strcmp(action->name, "AssumeRole") != 0 && strcmp(action->name, "GetCallerIdentity") != 0)
+                iam_fail(call, "AccessDenied",
+                         gw_printf(call->req, "Cannot call %s with session credentials", action->name));
+        else if (!call->sts && !call->role_session)
+                iam_fail(call, "InvalidClientTokenId", "The security token included in the request is invalid.");
+        else if (!call->sts && action->kind == GW_USER && call->in.value[IAM_P_USER] == NULL &&
+                 (action->may & IAM_BIT(USER)) != 0)
+                iam_fail(call, "ValidationError", "Must specify userName when calling with non-User credentials");
+        else
+                return true;
+        return false;
+}
+
+/* GetCallerIdentity and GetSessionToken need no right, as AWS says; roles have a policy of their own. */
 static bool is_allowed(struct iam_call *call)
 {
         struct gw_request *req = call->req;
@@ -250,7 +296,13 @@ static bool iam_take_action(struct iam_call *call, char *body, size_t len)
                                    version != NULL ? version : "NO_VERSION_SPECIFIED"));
                 return false;
         }
+        if (call->req->access_key == NULL && call->action->run != iam_run_web_identity) {
+                iam_fail(call, "MissingAuthenticationToken", "Request is missing Authentication Token");
+                return false;
+        }
         rv = iam_params_take(&call->form, call->action->needs, call->action->may, &call->in, message, sizeof(message));
+        if (!session_may(call))
+                return false;
         if (rv != 0) /* whoever may do nothing is not told what is wrong with it */
                 memset(&call->in, 0, sizeof(call->in));
         if (!is_allowed(call))
@@ -265,24 +317,28 @@ static void iam_run_form(struct gw_request *req)
 {
         struct s3_auth *auth = &req->loop->auth;
         struct iam_call *call;
+        bool unsigned_one;
         size_t len;
         char *body;
 
         if (!is_authentic(req, auth))
                 return;
-        gw_guest_leave(req->conn);
-        req->access_key = gw_copy(req, s3_str_of(auth->access_key));
+        unsigned_one = auth->kind == S3_AUTH_ANONYMOUS;
+        if (!unsigned_one) {
+                gw_guest_leave(req->conn);
+                req->access_key = gw_copy(req, s3_str_of(auth->access_key));
+        }
         len = req->body->received;
         body = gw_alloc(req, len + 1);
         call = gw_alloc(req, sizeof(*call));
-        if (req->access_key == NULL || body == NULL || call == NULL) {
+        if ((req->access_key == NULL && !unsigned_one) || body == NULL || call == NULL) {
                 gw_reply_no_memory(req);
                 return;
         }
         if (len > 0)
                 memcpy(body, req->body->kept, len);
         call->req = req;
-        call->sts = strcmp(auth->service, "sts") == 0;
+        call->sts = unsigned_one || strcmp(auth->service, "sts") == 0;
         if (!take_caller(call))
                 iam_fail(call, "InvalidClientTokenId", "The security token included in the request is invalid.");
         else if (iam_take_action(call, body, len))

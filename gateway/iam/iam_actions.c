@@ -93,7 +93,13 @@ const struct iam_action iam_actions[] = {
 const unsigned iam_action_count = sizeof(iam_actions) / sizeof(iam_actions[0]);
 
 static const struct iam_action sts_actions[] = {
+        {"AssumeRole", 0, B(ROLE_ARN) | B(SESSION_NAME),
+         B(DURATION) | B(SESSION_POLICY) | B(EXTERNAL_ID) | B(SOURCE_IDENTITY) | IAM_TAGS | IAM_STS_LISTS,
+         iam_run_assume_role},
+        {"AssumeRoleWithWebIdentity", 0, B(ROLE_ARN) | B(SESSION_NAME) | B(WEB_TOKEN),
+         B(DURATION) | B(SESSION_POLICY) | IAM_STS_LISTS, iam_run_web_identity},
         {"GetCallerIdentity", 0, 0, 0, iam_run_identity},
+        {"GetSessionToken", 0, 0, B(DURATION), iam_run_session_token},
 };
 
 static const struct iam_action *action_among(const struct iam_action *actions, unsigned count, const char *name)

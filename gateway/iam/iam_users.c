@@ -164,7 +164,7 @@ static int show_new_key(struct iam_call *call, struct s3_xml *xml)
         return 0;
 }
 
-static bool secret_can_be_told(struct iam_call *call)
+bool iam_secret_can_be_told(struct iam_call *call)
 {
         const struct gw_request *req = call->req;
         const union MHD_ConnectionInfo *from = MHD_get_connection_info(req->mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
@@ -185,7 +185,7 @@ void iam_run_create_key(struct iam_call *call)
         const struct gw_entity *user;
         int rv;
 
-        if (!secret_can_be_told(call))
+        if (!iam_secret_can_be_told(call))
                 return;
         user = *name != '\0' ? iam_find(call, GW_USER, name) : NULL;
         if (user == NULL && *name != '\0')
@@ -282,28 +282,4 @@ void iam_run_key_used(struct iam_call *call)
 {
         if (find_key(call, NULL) != NULL)
                 iam_answer(call, show_key_used);
-}
-
-/* ---- STS ------------------------------------------------------------------------------------- */
-
-static int show_identity(struct iam_call *call, struct s3_xml *xml)
-{
-        struct gw_entity_name who = iam_who(call, GW_USER, call->caller);
-        const struct gw_entity *user = NULL;
-        char arn[IAM_ARN_SIZE];
-        int rv = *call->caller != '\0' ? gw_people_find(call->req->loop, &who, &user, NULL) : 0;
-
-        if (rv != 0)
-                return rv;
-        if (user == NULL || !gw_entity_arn(user, arn, sizeof(arn)))
-                snprintf(arn, sizeof(arn), "arn:aws:iam::%s:root", call->account);
-        s3_xml_textz(xml, "Arn", arn);
-        s3_xml_textz(xml, "UserId", user != NULL ? user->id : call->account);
-        s3_xml_textz(xml, "Account", call->account);
-        return 0;
-}
-
-void iam_run_identity(struct iam_call *call)
-{
-        iam_answer(call, show_identity);
 }

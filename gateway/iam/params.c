@@ -12,7 +12,7 @@
 
 #define LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_"
 
-enum iam_pattern { NAME, ANY, PATH, PREFIX, TEXT, WORD, STATUS, VERSION, BOOL, SESSION, SCOPE, FILTER, USAGE, ITEMS };
+enum iam_pattern { NAME, ANY, PATH, PREFIX, TEXT, WORD, STATUS, VERSION, BOOL, SESSION, SCOPE, FILTER, USAGE, ITEMS, DURATION, EXTERNAL };
 
 static const struct {
         const char *name;
@@ -31,7 +31,7 @@ static const char *const choices[] = {
         [SCOPE] = " All AWS Local ",
         [FILTER] = " User Role Group LocalManagedPolicy AWSManagedPolicy ",
         [USAGE] = " PermissionsPolicy PermissionsBoundary ",
-        [ITEMS] = NULL,
+        [EXTERNAL] = NULL,
 };
 
 static size_t param_chars(const char *text)
@@ -98,6 +98,10 @@ static bool param_fits(enum iam_pattern pattern, const char *text)
                 return is_number(text, 3600, 43200);
         case ITEMS:
                 return is_number(text, 1, 1000);
+        case DURATION:
+                return is_number(text, 900, 129600);
+        case EXTERNAL:
+                return strspn(text, LETTERS "+=,.@:/-") == len;
         default:
                 return is_choice(text, choices[pattern]);
         }
@@ -221,6 +225,9 @@ static int params_take_one(const struct iam_pair *pair, uint64_t known, struct i
                         out->value[i] = pair->value;
                         return param_check(i, pair->value, message, size);
                 }
+        if ((known & IAM_STS_LISTS) != 0 &&
+            (strncmp(pair->name, "PolicyArns.", 11) == 0 || strncmp(pair->name, "TransitiveTagKeys.", 18) == 0))
+                return 0;
         if (is_of_every_call(pair->name) || take_tag(out, pair, known))
                 return 0;
         snprintf(message, size, "The parameter %.64s is not supported for this action.", pair->name);

@@ -33,7 +33,14 @@
         X(FILTER, "EntityFilter", 1, 18, FILTER)                                                                       \
         X(USAGE, "PolicyUsageFilter", 1, 19, USAGE)                                                                    \
         X(MARKER, "Marker", 1, 2048, ANY)                                                                              \
-        X(MAX_ITEMS, "MaxItems", 1, 4, ITEMS)
+        X(MAX_ITEMS, "MaxItems", 1, 4, ITEMS)                                                                          \
+        X(DURATION, "DurationSeconds", 1, 6, DURATION)                                                                 \
+        X(ROLE_ARN, "RoleArn", 20, 2048, ANY)                                                                          \
+        X(SESSION_NAME, "RoleSessionName", 2, 64, NAME)                                                                \
+        X(SESSION_POLICY, "Policy", 1, 2048, TEXT)                                                                     \
+        X(EXTERNAL_ID, "ExternalId", 2, 1224, EXTERNAL)                                                                \
+        X(SOURCE_IDENTITY, "SourceIdentity", 2, 64, NAME)                                                              \
+        X(WEB_TOKEN, "WebIdentityToken", 4, 20000, ANY)
 
 enum iam_param {
 #define IAM_PARAM_ENUM(id, name, least, most, pattern) IAM_P_##id,
@@ -46,6 +53,8 @@ enum iam_param {
 #define IAM_TAGS     (UINT64_C(1) << IAM_PARAM_COUNT)
 #define IAM_TAG_KEYS (UINT64_C(2) << IAM_PARAM_COUNT)
 #define IAM_TAGS_MAX 50u
+/* PolicyArns.member.N.arn and TransitiveTagKeys.member.N: the action reads them from the form. */
+#define IAM_STS_LISTS (UINT64_C(4) << IAM_PARAM_COUNT)
 
 struct iam_params {
         const char *value[IAM_PARAM_COUNT]; /* NULL: not given */

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "gateway/http/users.h"
+#include "gateway/sts/signer.h"
 
 #define SESSION_HEADER "x-millrace-rdma-session"
 #define NUMBER_HEADER  "x-millrace-rdma-request"
@@ -93,11 +94,28 @@ void gw_session_attach(struct gw_request *req, struct gw_rdma *rdma)
         req->carrier = &gw_transfer_carrier;
 }
 
+/* Who opened the session may still sign. */
+static bool owner_is_there(struct gw_request *req, const char *owner)
+{
+        struct gw_credential room = {.access_key = ""};
+        struct gw_temporary *held = gw_temporary_held(req->loop->gw, owner);
+        bool there;
+
+        if (held != NULL) {
+                there = gw_temporary_alive(req->loop, held);
+                gw_temporary_put(req->temporary);
+                req->temporary = held;
+                return there;
+        }
+        there = gw_signer_find(req->loop, owner, &room) != NULL;
+        explicit_bzero(&room, sizeof(room));
+        return there;
+}
+
 bool gw_session_accept(struct gw_request *req, bool by_session)
 {
         struct rdx_session_info info;
         uint8_t session[RDX_ID_LEN], ended[RDX_ID_LEN];
-        struct gw_credential room = {.access_key = ""};
         enum s3_error error = S3_OK;
 
         if (!by_session) {
@@ -109,7 +127,7 @@ bool gw_session_accept(struct gw_request *req, bool by_session)
         rdx_access_key_parse(req->access_key, strlen(req->access_key), session);
         if (req->loop->auth.kind != S3_AUTH_HEADER || rdx_session_find(req->loop->gw->rdma, session, &info) != 0)
                 error = S3_ERR_ACCESS_DENIED;
-        else if (gw_signer_find(req->loop, info.owner, &room) == NULL)
+        else if (!owner_is_there(req, info.owner))
                 error = S3_ERR_ACCESS_DENIED;
         else if (req->op->sends_object || is_upload(req->op))
                 error = read_headers(req, session);
@@ -122,7 +140,6 @@ bool gw_session_accept(struct gw_request *req, bool by_session)
                         req->rdma->connected = info.connected;
         }
         explicit_bzero(&info, sizeof(info));
-        explicit_bzero(&room, sizeof(room));
         if (error != S3_OK)
                 gw_reply_error(req, error, NULL);
         return !gw_answered(req);

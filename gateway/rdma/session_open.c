@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "gateway/http/users.h"
+#include "gateway/sts/signer.h"
 
 #define OPEN_BODY_MAX   4096u
 #define VERSIONS_MAX    16u
@@ -170,9 +171,16 @@ void gw_begin_session_open(struct gw_request *req)
 {
         const struct s3_auth *auth = &req->loop->auth;
         struct gw_credential room = {.access_key = ""};
-        const struct gw_credential *credential = gw_signer_find(req->loop, auth->access_key, &room);
+        const struct gw_credential *credential;
         struct s3_signing_key *key = gw_alloc(req, sizeof(*key));
 
+        if (req->temporary != NULL) {
+                strcpy(room.access_key, req->temporary->access_key);
+                strcpy(room.secret_key, req->temporary->secret);
+                credential = &room;
+        } else {
+                credential = gw_signer_find(req->loop, auth->access_key, &room);
+        }
         if (key == NULL)
                 gw_reply_no_memory(req);
         else if (auth->kind != S3_AUTH_HEADER || auth->payload != S3_PAYLOAD_SHA256 || credential == NULL)
@@ -189,6 +197,29 @@ void gw_begin_session_open(struct gw_request *req)
         explicit_bzero(&room, sizeof(room));
 }
 
+/* A session ends with the credentials that opened it: 1 ms is the least that is left. */
+static uint64_t credentials_left_ms(const struct gw_request *req)
+{
+        int64_t left;
+
+        if (req->temporary == NULL)
+                return 0;
+        left = req->temporary->expires_ms - lp_wall_ms();
+        return left > 0 ? (uint64_t)left : 1;
+}
+
+/* Batches on the session will ask for the token by its access key. */
+static int hold_token(struct gw_request *req, const struct rdx_opened *opened)
+{
+        int rv = 0;
+
+        if (req->temporary != NULL)
+                rv = gw_temporary_hold(req->loop->gw, req->temporary, lp_wall_ms() + (int64_t)opened->expires_ms);
+        if (rv != 0)
+                rdx_session_end(req->loop->gw->rdma, opened->session);
+        return rv != 0 ? -EBUSY : 0;
+}
+
 void gw_run_session_open(struct gw_request *req)
 {
         struct s3_signing_key *key = req->work;
@@ -199,7 +230,10 @@ void gw_run_session_open(struct gw_request *req)
 
         if (error == S3_OK) {
                 memcpy(open.signing_key, key->bytes, RDX_KEY_LEN);
+                open.credentials_ms = credentials_left_ms(req);
                 rv = rdx_session_open(req->loop->gw->rdma, &open, &opened);
+                if (rv == 0)
+                        rv = hold_token(req, &opened);
         }
         explicit_bzero(&open.signing_key, sizeof(open.signing_key));
         explicit_bzero(key, sizeof(*key));

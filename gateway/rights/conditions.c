@@ -42,6 +42,7 @@ void gw_conditions_init(struct gw_conditions *c, const struct gw_ask *ask, const
 {
         c->ask = ask;
         c->who = who;
+        c->more = NULL;
         c->tags_read = c->tags_known = false;
 }
 
@@ -179,6 +180,8 @@ static bool condition_principal_tag(struct gw_conditions *c, const struct acc_ke
 {
         const struct gw_pairs *tags;
 
+        if (c->who->temporary != NULL && gw_who_session_key(c, key, out))
+                return true;
         if (c->who->user == NULL)
                 return false;
         tags = &c->who->user->sets[GW_SET_TAGS];
@@ -297,7 +300,14 @@ bool gw_conditions_lookup(void *context, const struct acc_key *key, struct acc_v
 {
         struct gw_conditions *c = context;
 
+        if (c->more != NULL && c->more(c->more_context, key, out))
+                return true;
         switch (key->id) {
+        case ACC_KEY_AWS_TOKEN_ISSUE_TIME:
+        case ACC_KEY_AWS_SOURCE_IDENTITY:
+        case ACC_KEY_AWS_FEDERATED_PROVIDER:
+        case ACC_KEY_AWS_MFA_PRESENT:
+                return c->who->temporary != NULL && gw_who_session_key(c, key, out);
         case ACC_KEY_AWS_SECURE_TRANSPORT:
                 return condition_is(c, key, condition_secure(c) ? S3_STR("true") : S3_STR("false"), out);
         case ACC_KEY_AWS_CURRENT_TIME:

@@ -17,8 +17,11 @@ struct gw_conditions {
         bool tags_read, tags_known;
         struct s3_tags tags;
         struct s3_str tag_keys[S3_TAGS_MAX], copy_source[2], principal_tag[GW_ENTITY_SET_MAX];
+        struct s3_str session_tag[GW_SESSION_TAGS];
         struct s3_str value[ACC_KEY_COUNT];
-        char now[S3_DATE_ISO_SIZE], epoch[24], age[24], address[INET6_ADDRSTRLEN];
+        acc_lookup *more; /* of a request of STS: keys that it has beside others; NULL: none */
+        void *more_context;
+        char issued[S3_DATE_ISO_SIZE], now[S3_DATE_ISO_SIZE], epoch[24], age[24], address[INET6_ADDRSTRLEN];
         char tag_text[GW_CONDITION_TEXT], copy_text[GW_CONDITION_TEXT];
 };
 

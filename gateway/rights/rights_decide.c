@@ -112,6 +112,8 @@ static bool rights_verdict(struct rights_case *c, char *why)
         c->policies.identity = c->who.policy;
         c->policies.identities = c->who.policies;
         c->policies.boundary = c->who.boundary;
+        c->policies.session = c->who.session;
+        c->policies.sessions = c->who.sessions;
         c->policies.resource_account = c->ask->resource.len > 0 ? c->who.principal.account : S3_STR(GW_FIRST_ACCOUNT);
         verdict = acc_decide(&c->policies, &request);
         if (!verdict.allowed)
@@ -137,32 +139,42 @@ static bool rights_free_of_policy(const struct gw_ask *ask)
         return bucket == NULL || eng_text_get(ask->loop->gw->store, bucket->id, GW_BUCKET_POLICY, &text) == -ENOENT;
 }
 
+/* It is known who asks. */
+static bool rights_case_permits(struct rights_case *c, bool root, char *why)
+{
+        if (!rights_name(c->ask, c->resource, &c->resource_len))
+                return root; /* it is told what is wrong with the name */
+        rights_bucket(c);
+        if (c->unreadable)
+                return rights_unreadable(c);
+        return c->ask->later ? rights_later(c) : rights_verdict(c, why);
+}
+
 bool gw_rights_decide(const struct gw_ask *ask, bool root, char *why)
 {
         struct rights_case c;
+        bool permitted;
 
         if (root && rights_free_of_policy(ask))
                 return true;
         c.ask = ask;
         c.policies = (struct acc_policies){.resource = NULL};
         c.unreadable = false;
-        if (!gw_who_find(ask, root, &c.who))
-                return false;
-        if (!rights_name(ask, c.resource, &c.resource_len))
-                return root; /* it is told what is wrong with the name */
-        rights_bucket(&c);
-        if (c.unreadable)
-                return rights_unreadable(&c);
-        return ask->later ? rights_later(&c) : rights_verdict(&c, why);
+        permitted = gw_who_find(ask, root, &c.who) && rights_case_permits(&c, root, why);
+        gw_who_put(&c.who);
+        return permitted;
 }
 
 bool gw_rights_decide_under(const struct gw_ask *ask, const struct acc_policy *bucket_policy)
 {
         struct rights_case c;
-        bool root = ask->access_key != NULL && gw_credentials_find(ask->loop, ask->access_key) != NULL;
+        bool root = ask->access_key != NULL && gw_credentials_find(ask->loop, ask->access_key) != NULL, permitted;
 
         c.ask = ask;
         c.policies = (struct acc_policies){.resource = bucket_policy};
         c.unreadable = false;
-        return gw_who_find(ask, root, &c.who) && rights_name(ask, c.resource, &c.resource_len) && rights_verdict(&c, NULL);
+        permitted = gw_who_find(ask, root, &c.who) && rights_name(ask, c.resource, &c.resource_len) &&
+                    rights_verdict(&c, NULL);
+        gw_who_put(&c.who);
+        return permitted;
 }

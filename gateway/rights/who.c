@@ -21,7 +21,7 @@ static bool who_add(struct gw_who *who, const struct gw_policies *policies)
 }
 
 /* A managed policy: one that is always there, or one of the directory. NULL: none, or it cannot be read. */
-static const struct acc_policy *who_managed(struct gw_loop *loop, const char *arn)
+const struct acc_policy *gw_who_managed(struct gw_loop *loop, const char *arn)
 {
         const struct acc_policy *canned = gw_canned_policy(loop->gw, arn);
         const struct gw_policies *found;
@@ -36,7 +36,7 @@ static bool who_add_attached(struct gw_loop *loop, struct gw_who *who, const str
         const struct gw_pairs *attached = &entity->sets[GW_SET_ATTACHED];
 
         for (unsigned i = 0; i < attached->count; i++) {
-                const struct acc_policy *policy = who_managed(loop, attached->list[i].name);
+                const struct acc_policy *policy = gw_who_managed(loop, attached->list[i].name);
 
                 if (policy == NULL || who->policies == GW_IDENTITY_MAX)
                         return false;
@@ -92,13 +92,13 @@ static bool who_is_user(struct gw_loop *loop, struct gw_who *who, const struct g
                                                 .canonical_id = s3_str_of(canonical_id),
                                                 .arn = s3_str_of(who->arn),
                                                 .user_id = s3_str_of(who->user->id)};
-        if (who->principal.bounded && (who->boundary = who_managed(loop, who->user->boundary)) == NULL)
+        if (who->principal.bounded && (who->boundary = gw_who_managed(loop, who->user->boundary)) == NULL)
                 return false;
-        return who_add(who, own) && who_add_attached(loop, who, who->user) && who_add_groups(loop, who);
+        return gw_who_take_policies(loop, who, own) && who_add_groups(loop, who);
 }
 
 /* The account of a key: its canonical id. NULL: there is no such account. */
-static const char *who_canonical_id(struct gw_loop *loop, const char *account)
+const char *gw_who_canonical_id(struct gw_loop *loop, const char *account)
 {
         struct gw_entity_name name = {.kind = GW_ACCOUNT};
         const struct gw_entity *found;
@@ -111,27 +111,45 @@ static const char *who_canonical_id(struct gw_loop *loop, const char *account)
         return gw_people_find(loop, &name, &found, NULL) == 0 ? found->id : NULL;
 }
 
-bool gw_who_find(const struct gw_ask *ask, bool root, struct gw_who *out)
+bool gw_who_take_policies(struct gw_loop *loop, struct gw_who *who, const struct gw_policies *own)
+{
+        return who_add(who, own) && who_add_attached(loop, who, who->user);
+}
+
+bool gw_who_of_key(struct gw_loop *loop, const char *access_key, bool root, struct gw_who *out)
 {
         const struct gw_entity *key;
         const char *canonical_id;
 
+        if (root)
+                return who_is_root(out, GW_FIRST_ACCOUNT, loop->gw->owner_id);
+        if (gw_people_find_key(loop, access_key, &key) != 0 || !key->active || strcmp(key->who.name, access_key) != 0)
+                return false;
+        canonical_id = gw_who_canonical_id(loop, key->owner);
+        if (canonical_id == NULL)
+                return false;
+        if (key->who.of[0] != '\0')
+                return who_is_user(loop, out, key, canonical_id);
+        return strcmp(key->owner, GW_FIRST_ACCOUNT) != 0 && who_is_root(out, key->owner, canonical_id);
+}
+
+bool gw_who_find(const struct gw_ask *ask, bool root, struct gw_who *out)
+{
         out->user = NULL;
         out->policies = 0;
         out->boundary = NULL;
+        out->sessions = 0;
+        out->temporary = root ? NULL : gw_temporary_of(ask->loop, ask->req, ask->access_key);
         if (ask->access_key == NULL) {
                 out->principal = (struct acc_principal){.kind = ACC_ANONYMOUS};
                 return true;
         }
-        if (root)
-                return who_is_root(out, GW_FIRST_ACCOUNT, ask->loop->gw->owner_id);
-        if (gw_people_find_key(ask->loop, ask->access_key, &key) != 0 || !key->active ||
-            strcmp(key->who.name, ask->access_key) != 0)
-                return false;
-        canonical_id = who_canonical_id(ask->loop, key->owner);
-        if (canonical_id == NULL)
-                return false;
-        if (key->who.of[0] != '\0')
-                return who_is_user(ask->loop, out, key, canonical_id);
-        return strcmp(key->owner, GW_FIRST_ACCOUNT) != 0 && who_is_root(out, key->owner, canonical_id);
+        if (out->temporary != NULL)
+                return gw_who_of_session(ask->loop, out);
+        return gw_who_of_key(ask->loop, ask->access_key, root, out);
+}
+
+void gw_who_put(struct gw_who *who)
+{
+        gw_temporary_put(who->temporary);
 }

@@ -5,6 +5,7 @@
 #include "gateway/http/users.h"
 #include "gateway/s3/refuse.h"
 #include "gateway/rdma/rdma_session.h"
+#include "gateway/sts/signer.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -222,13 +223,13 @@ bool gw_authenticate(struct gw_request *req, struct s3_signing_key *key, enum s3
                 .headers = req->headers,
                 .header_count = req->header_count,
         };
-        const struct gw_credential *credential;
-        struct gw_credential room = {.access_key = ""}; /* of a user or a session */
+        struct gw_signer signer;
         bool by_session = false;
         enum s3_auth_reason reason = s3_auth_parse(&signed_request, auth);
         int64_t now = lp_wall_ms();
         enum s3_error error;
 
+        auth->takes_token = true;
         if (reason == S3_AUTH_OK && auth->kind == S3_AUTH_ANONYMOUS)
                 return stranger_passes(req, routed);
         /* Refuses a version 2, which is checked when its secret is at hand. */
@@ -238,28 +239,34 @@ bool gw_authenticate(struct gw_request *req, struct s3_signing_key *key, enum s3
                 auth_refuse(req, &signed_request, reason);
                 return false;
         }
-        credential = gw_signer_find(loop, auth->access_key, &room);
-        if (credential == NULL && gw_session_credential(loop, auth->access_key, &room)) {
-                credential = &room;
+        gw_signer_take(loop, auth, &signer);
+        if (signer.reason != S3_AUTH_OK) {
+                gw_signer_drop(&signer);
+                auth_refuse(req, &signed_request, signer.reason);
+                return false;
+        }
+        if (signer.credential == NULL && gw_session_credential(loop, auth->access_key, &signer.room)) {
+                signer.credential = &signer.room;
                 by_session = true;
         }
-        if (credential == NULL) {
+        if (signer.credential == NULL) {
                 region_header(req, false);
                 gw_reply_error_extra(req, S3_ERR_INVALID_ACCESS_KEY_ID, NULL, access_key_element(req, auth->access_key));
                 return false;
         }
         if (auth->kind == S3_AUTH_QUERY_V2) {
-                reason = s3_auth_verify_v2(&signed_request, auth, s3_str_of(credential->secret_key),
+                reason = s3_auth_verify_v2(&signed_request, auth, s3_str_of(signer.credential->secret_key),
                                            req->virtual_host ? req->bucket : (struct s3_str){NULL, 0}, now);
         } else {
-                gw_signing_key(loop, credential, auth->scope_date, key);
+                gw_signing_key(loop, signer.credential, auth->scope_date, key);
                 reason = s3_auth_verify(&signed_request, auth, key, region, now);
         }
-        explicit_bzero(&room, sizeof(room));
         if (reason != S3_AUTH_OK) {
+                gw_signer_drop(&signer);
                 auth_refuse(req, &signed_request, reason);
                 return false;
         }
+        gw_signer_accept(req, &signer);
         req->access_key = gw_copy(req, s3_str_of(auth->access_key));
         if (req->access_key == NULL) {
                 gw_reply_no_memory(req);

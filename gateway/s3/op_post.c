@@ -11,6 +11,7 @@
 #include "gateway/s3/handlers.h"
 #include "gateway/s3/head.h"
 #include "gateway/s3/post.h"
+#include "gateway/sts/signer.h"
 
 #include <string.h>
 
@@ -195,8 +196,7 @@ static bool post_verify_v4(struct gw_request *req, const struct post_fields *pos
 {
         static const char *const needed[] = {"X-Amz-Algorithm", "X-Amz-Credential", "X-Amz-Date", "X-Amz-Signature"};
         struct gw_loop *loop = req->loop;
-        struct gw_credential room = {.access_key = ""};
-        const struct gw_credential *credential;
+        struct gw_signer signer;
         struct s3_signing_key key;
         struct s3_str value[4];
         enum s3_auth_reason reason;
@@ -207,17 +207,22 @@ static bool post_verify_v4(struct gw_request *req, const struct post_fields *pos
                         return post_missing(req, needed[i]);
         }
         reason = s3_auth_parse_form(value[0], value[1], value[2], value[3], &loop->auth);
-        if (reason == S3_AUTH_OK && post_find(post, "x-amz-security-token").data != NULL)
-                reason = S3_AUTH_TOKEN; /* as s3_auth_check() */
         if (reason != S3_AUTH_OK)
                 return post_refuse(req, reason);
-        credential = gw_signer_find(loop, loop->auth.access_key, &room);
-        if (credential == NULL)
+        gw_signer_take_of(loop, loop->auth.access_key, post_find(post, "x-amz-security-token"), &signer);
+        if (signer.reason == S3_AUTH_OK && signer.credential == NULL)
                 return refuse_unknown_key(req);
-        gw_signing_key(loop, credential, loop->auth.scope_date, &key);
-        explicit_bzero(&room, sizeof(room));
-        reason = s3_auth_verify_form(&loop->auth, &key, policy, loop->gw->region);
-        return reason == S3_AUTH_OK ? post_is_known(req) : post_refuse(req, reason);
+        reason = signer.reason;
+        if (reason == S3_AUTH_OK) {
+                gw_signing_key(loop, signer.credential, loop->auth.scope_date, &key);
+                reason = s3_auth_verify_form(&loop->auth, &key, policy, loop->gw->region);
+        }
+        if (reason == S3_AUTH_OK) {
+                gw_signer_accept(req, &signer);
+                return post_is_known(req);
+        }
+        gw_signer_drop(&signer);
+        return post_refuse(req, reason);
 }
 
 /* As URLs presigned with version 2: where a setting says so. */
@@ -300,7 +305,8 @@ static enum post_meaning meaning_of(struct s3_str name)
         static const char *const headers[] = {"Content-MD5", "x-amz-storage-class"};
         static const char *const prefixes[] = {"x-amz-meta-", "x-amz-checksum-", "x-amz-object-lock-",
                                                "x-amz-server-side-encryption", "x-amz-grant-"};
-        static const char *const ours[] = {"x-amz-algorithm", "x-amz-credential", "x-amz-date", "x-amz-signature"};
+        static const char *const ours[] = {"x-amz-algorithm", "x-amz-credential", "x-amz-date", "x-amz-signature",
+                                         "x-amz-security-token"};
 
         if (is_of_form(name))
                 return POST_HEADER;

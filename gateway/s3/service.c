@@ -12,6 +12,8 @@
 #include "gateway/s3/public_access.h"
 #include "gateway/s3/route.h"
 #include "gateway/rdma/rdma_session.h"
+#include "gateway/sts/issuers.h"
+#include "gateway/sts/signer.h"
 
 static void service_last_headers(struct gw_request *req)
 {
@@ -31,11 +33,14 @@ static void service_loop_end(struct gw_loop *loop)
         gw_executor_end(loop->executor);
         gw_logs_free(loop->logs);
         loop->logs = NULL;
+        gw_sts_loop_end(loop);
         if (loop == &loop->gw->loops[0]) {
                 gw_lifecycle_free(loop->gw->lifecycle);
                 loop->gw->lifecycle = NULL;
                 gw_people_free(loop->gw);
                 gw_rights_free(loop->gw);
+                gw_issuers_free(loop->gw);
+                gw_sts_free(loop->gw);
         }
 }
 
@@ -47,6 +52,7 @@ static const struct gw_service service = {
         .credential_gone = service_credential_gone,
         .signer = gw_people_signer,
         .permits = gw_rights_decide,
+        .temporary_put = gw_temporary_put,
         .restricts_public = gw_public_restricted,
         .ended = gw_logs_ended,
         .loop_end = service_loop_end,
@@ -60,6 +66,10 @@ int gw_new(const struct gw_options *options, struct gw_gateway **out)
         if (rv != 0)
                 return rv;
         rv = gw_rights_start(gw);
+        if (rv == 0)
+                rv = gw_sts_start(gw);
+        if (rv == 0 && options->oidc != NULL)
+                rv = gw_issuers_start(gw, options->oidc);
         if (rv == 0 && options->sealer.open != NULL)
                 rv = gw_people_start(gw);
         if (rv == 0)

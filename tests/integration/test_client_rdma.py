@@ -8,6 +8,8 @@ import signal
 import subprocess
 import threading
 
+import boto3
+import botocore.config
 import numpy
 import pytest
 
@@ -320,6 +322,41 @@ def test_credentials_that_are_revoked(site, tmp_path):
                 except PermissionError:
                     return True
             eventually(refused)
+
+
+@loads_driver
+def test_temporary_credentials(site):
+    """A session opened with a token serves requests and batches until the role is gone, whose next ones are refused."""
+    def boto(service):
+        return boto3.session.Session().client(service, endpoint_url=site.endpoint, region_name="us-east-1", aws_access_key_id=site.access_key,
+                                              aws_secret_access_key=site.secret_key, config=botocore.config.Config(retries={"total_max_attempts": 6}))
+
+    def policy(**more):
+        return json.dumps({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", **more}]})
+
+    iam = boto("iam")
+    iam.create_user(UserName="u")
+    key = iam.create_access_key(UserName="u")["AccessKey"]
+    iam.create_role(RoleName="r", AssumeRolePolicyDocument=policy(Principal={"AWS": "arn:aws:iam::000000000001:user/u"}, Action="sts:AssumeRole"))
+    iam.put_role_policy(RoleName="r", PolicyName="p", PolicyDocument=policy(Action="s3:*", Resource="*"))
+    sts = boto3.session.Session().client("sts", endpoint_url=site.endpoint, region_name="us-east-1", aws_access_key_id=key["AccessKeyId"],
+                                         aws_secret_access_key=key["SecretAccessKey"])
+    keys = sts.assume_role(RoleArn="arn:aws:iam::000000000001:role/r", RoleSessionName="job")["Credentials"]
+    with millrace.Client(site.endpoint, access_key=keys["AccessKeyId"], secret_key=keys["SecretAccessKey"], session_token=keys["SessionToken"],
+                         transport="rdma", region="us-east-1", test_rdma_driver=str(DRIVER), connect_timeout=30) as client:
+        got(client, site, "units")
+        batch = [millrace.Get("samples", name, length=SIZES[name]) for name in ("small", "units")]
+        assert [bytes(one.data) for one in client.get_batch(batch)] == [site.objects["small"], site.objects["units"]]
+        iam.delete_role_policy(RoleName="r", PolicyName="p")
+        with pytest.raises(PermissionError):
+            got(client, site, "units")
+        assert all(isinstance(one.error, PermissionError) for one in client.get_batch(batch))
+        iam.put_role_policy(RoleName="r", PolicyName="p", PolicyDocument=policy(Action="s3:*", Resource="*"))
+        got(client, site, "units")
+        iam.delete_role_policy(RoleName="r", PolicyName="p")
+        iam.delete_role(RoleName="r")
+        with pytest.raises(OSError):
+            got(client, site, "units")
 
 
 @loads_driver

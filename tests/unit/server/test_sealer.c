@@ -170,10 +170,40 @@ static void test_no_key(void **state)
         assert_non_null(strstr(f->error.text, f->key_file));
 }
 
+/* A token opens about its access key, whole, and while its key is there. */
+static void test_tokens(void **state)
+{
+        uint8_t sealed[64 + GW_TOKEN_MORE], again[64 + GW_TOKEN_MORE], out[64], in[64];
+        struct fixture *f = *state;
+        const size_t len = sizeof(sealed);
+
+        open_sealer(f, true);
+        memset(in, 7, sizeof(in));
+        assert_int_equal(f->gw.seal_token(f->gw.arg, "ASIA1", in, sizeof(in), sealed), 0);
+        assert_int_equal(f->gw.seal_token(f->gw.arg, "ASIA1", in, sizeof(in), again), 0);
+        assert_memory_not_equal(sealed, again, len);
+        assert_int_equal(f->gw.open_token(f->gw.arg, "ASIA1", sealed, len, out), 0);
+        assert_memory_equal(out, in, sizeof(in));
+        assert_int_equal(f->gw.open_token(f->gw.arg, "ASIA2", sealed, len, out), -EBADMSG);
+        assert_true(f->gw.knows_token(f->gw.arg, sealed, len));
+        for (size_t i = 0; i < len; i++) {
+                sealed[i] ^= 1;
+                assert_int_not_equal(f->gw.open_token(f->gw.arg, "ASIA1", sealed, len, out), 0);
+                sealed[i] ^= 1;
+                assert_int_not_equal(f->gw.open_token(f->gw.arg, "ASIA1", sealed, i, out), 0);
+        }
+        unlink(f->key_file);
+        srv_sealer_close(&f->sealer);
+        open_sealer(f, true); /* another key */
+        assert_int_equal(f->gw.open_token(f->gw.arg, "ASIA1", sealed, len, out), -ENOKEY);
+        assert_false(f->gw.knows_token(f->gw.arg, sealed, len));
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(test_seal, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_tokens, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_altered, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_rotation, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_no_key, setup, teardown),

@@ -1,0 +1,162 @@
+"""AssumeRoleWithWebIdentity: an issuer of OpenID Connect on this machine, whose tokens assume roles without a signature."""
+import base64
+import http.server
+import json
+import os
+import subprocess
+import threading
+import time
+import urllib.parse
+import urllib.request
+
+import botocore
+import pytest
+
+from tests.integration.test_sts import ACCOUNT, SESSION, World, arn, client_of, document, fails, post, statement, trust
+from tests.support.daemon import REGION, Daemon
+
+
+def b64(data):
+    return base64.urlsafe_b64encode(data if isinstance(data, bytes) else json.dumps(data).encode()).rstrip(b"=").decode()
+
+
+class Issuer:
+    """Serves a discovery document and keys, and makes tokens; behaviour can be changed while it runs."""
+
+    def __init__(self, folder):
+        self.pem = folder / "key.pem"
+        subprocess.run(["openssl", "genrsa", "-out", self.pem, "2048"], check=True, capture_output=True)
+        modulus = subprocess.run(["openssl", "rsa", "-in", self.pem, "-noout", "-modulus"], check=True, capture_output=True, text=True).stdout
+        self.keys = {"keys": [{"kty": "RSA", "kid": "one", "alg": "RS256", "use": "sig", "n": b64(bytes.fromhex(modulus.split("=")[1].strip())), "e": "AQAB"}]}
+        self.asked = []
+        issuer = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                issuer.asked.append(self.path)
+                status, body = issuer.answer(self.path)
+                self.send_response(status)
+                if status == 302:
+                    self.send_header("Location", body)
+                    body = ""
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body.encode())
+
+            def log_message(self, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/realm"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def answer(self, path):
+        if path == "/realm/.well-known/openid-configuration":
+            return 200, json.dumps({"issuer": self.url, "jwks_uri": self.url + "/keys"})
+        base, _, rest = path[1:].partition("/")
+        if rest == "keys" and base == "realm":
+            return 200, json.dumps(self.keys)
+        wrong = f"http://127.0.0.1:{self.server.server_port}/{base}"
+        document = {"redirect": (302, self.url + "/.well-known/openid-configuration"), "liar": (200, {"issuer": self.url, "jwks_uri": self.url + "/keys"}),
+                    "elsewhere": (200, {"issuer": wrong, "jwks_uri": "https://127.0.0.1/keys"}), "huge": (200, {"issuer": wrong, "a": "x" * 300_000})}
+        status, body = document.get(base, (404, ""))
+        return status, body if isinstance(body, str) else json.dumps(body)
+
+    def token(self, header=None, **claims):
+        now = int(time.time())
+        claims = {"iss": self.url, "sub": "repo:team/a", "aud": "store", "iat": now, "exp": now + 600, **claims}
+        text = b64({"alg": "RS256", "kid": "one", **(header or {})}) + "." + b64({k: v for k, v in claims.items() if v is not None})
+        signature = subprocess.run(["openssl", "dgst", "-sha256", "-sign", self.pem], input=text.encode(), check=True, capture_output=True).stdout
+        return text + "." + b64(signature)
+
+    @property
+    def name(self):
+        return self.url.partition("://")[2]
+
+    @property
+    def arn(self):
+        return f"arn:aws:iam::{ACCOUNT}:oidc-provider/{self.name}"
+
+
+WRONG = ("redirect", "liar", "elsewhere", "huge", "absent")
+
+
+@pytest.fixture(scope="module")
+def issuer(tmp_path_factory):
+    return Issuer(tmp_path_factory.mktemp("issuer"))
+
+
+@pytest.fixture(scope="module")
+def world(issuer, tmp_path_factory):
+    options = [f"--oidc-issuer={issuer.url.replace('/realm', '/' + wrong)}" for wrong in WRONG]
+    with Daemon(drives=1, options=["--oidc-issuer", issuer.url, "--oidc-audience", "store", *options]).start() as running:
+        client_of(running, "iam").list_users()
+        made = World(running)
+        who = trust({"Federated": issuer.arn}, "sts:AssumeRoleWithWebIdentity",
+                    Condition={"StringLike": {f"{issuer.name}:sub": "repo:team/*"}, "StringEquals": {f"{issuer.name}:aud": "store"}})
+        made.role("ci", statement(action="s3:*"), who=who)
+        yield made
+
+
+def web(world, token, role="ci", **more):
+    sts = SESSION.client("sts", endpoint_url=world.daemon.endpoint, region_name=REGION,
+                         config=botocore.config.Config(signature_version=botocore.UNSIGNED, retries={"total_max_attempts": 1}))
+    return sts.assume_role_with_web_identity(RoleArn=arn(role), RoleSessionName="ci-1", WebIdentityToken=token, **more)
+
+
+def test_a_web_identity_assumes_a_role(world, issuer):
+    answer = web(world, issuer.token(), DurationSeconds=900)
+    assert answer["SubjectFromWebIdentityToken"] == "repo:team/a" and answer["Audience"] == "store" and answer["Provider"] == issuer.arn
+    s3 = world.client(answer["Credentials"])
+    assert s3.get_object(Bucket="data", Key="a")["Body"].read() == b"hello"
+    limited = world.client(web(world, issuer.token(), Policy=document(statement(action="s3:GetObject")))["Credentials"])
+    fails(lambda: limited.put_object(Bucket="data", Key="b", Body=b""), 403, "AccessDenied")
+    assert len([path for path in issuer.asked if path == "/realm/keys"]) == 1  # asked once for all of them
+
+
+def test_other_subjects_and_roles_are_denied(world, issuer):
+    fails(lambda: web(world, issuer.token(sub="repo:other/a")), 403, "AccessDenied")
+    fails(lambda: web(world, issuer.token(), role="reader"), 403, "AccessDenied")
+    fails(lambda: web(world, issuer.token(), role="nobody"), 403, "AccessDenied")
+    fails(lambda: client_of(world.daemon, "sts", world.alice).assume_role(RoleArn=arn("ci"), RoleSessionName="no"), 403, "AccessDenied")
+
+
+def test_wrong_tokens(world, issuer):
+    now, good = int(time.time()), issuer.token()
+    header, claims, signature = good.split(".")
+    for token in (issuer.token(aud="other"), issuer.token(sub=None), issuer.token(iss="https://evil.example.com"), issuer.token(nbf=now + 3600),
+                  issuer.token(iss=issuer.url + "/"), f"{header}.{claims}", f"{b64({'alg': 'none', 'kid': 'one'})}.{claims}.AAAA", issuer.token({"alg": "HS256"}),
+                  issuer.token({"kid": "two"}), f"{header}.{b64({'sub': 'repo:team/admin'})}.{signature}", "xxxx", good[:-4]):
+        fails(lambda: web(world, token), 400, "InvalidIdentityToken")
+    fails(lambda: web(world, issuer.token(exp=now - 1)), 400, "ExpiredTokenException")
+
+
+def test_an_unknown_key_asks_no_more_than_now_and_then(world, issuer):
+    web(world, issuer.token())
+    before = len(issuer.asked)
+    for number in range(5):
+        fails(lambda: web(world, issuer.token({"kid": f"new-{number}"})), 400, "InvalidIdentityToken")
+    assert len(issuer.asked) == before
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_issuers_that_cannot_be_believed(world, issuer, wrong):
+    fails(lambda: web(world, issuer.token(iss=issuer.url.replace("/realm", "/" + wrong))), 400, "IDPCommunicationError")
+
+
+def test_nothing_else_goes_without_a_signature(world):
+    for action, code in (("GetCallerIdentity", "MissingAuthenticationToken"), ("AssumeRole", "MissingAuthenticationToken"), ("ListUsers", "InvalidAction")):
+        body = urllib.parse.urlencode({"Action": action, "Version": "2011-06-15"}).encode()
+        with pytest.raises(urllib.error.HTTPError) as error:
+            urllib.request.urlopen(world.daemon.endpoint + "/", data=body)
+        assert f"<Code>{code}</Code>" in error.value.read().decode()
+
+
+def test_tools_take_the_token_from_a_file(world, issuer, tmp_path):
+    """As SDKs do in a cluster: AWS_WEB_IDENTITY_TOKEN_FILE and AWS_ROLE_ARN are all that there is."""
+    (tmp_path / "token").write_text(issuer.token())
+    environment = {**{k: v for k, v in os.environ.items() if not k.startswith("AWS_")}, "AWS_WEB_IDENTITY_TOKEN_FILE": str(tmp_path / "token"), "AWS_ROLE_ARN": arn("ci"), "AWS_ENDPOINT_URL": world.daemon.endpoint,
+                   "AWS_ENDPOINT_URL_STS": world.daemon.endpoint, "AWS_DEFAULT_REGION": REGION, "AWS_REGION": REGION, "HOME": str(tmp_path)}
+    build = os.environ.get("MILLRACE_BUILD", "build/release")
+    done = subprocess.run([f"{build}/millrace", "cat", "--endpoint", world.daemon.endpoint, "s3://data/a"], env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "hello"), done.stderr
