@@ -159,6 +159,12 @@ unsigned gw_changing(const struct gw_gateway *gw);
  * clients come anew, where a balancer sends them; or no longer.
  */
 void gw_shed(struct gw_gateway *gw, bool on);
+/*
+ * Any thread: the directory of users is whole, so that IAM answers all it is asked; or it could not be made whole
+ * within GW_PEOPLE_WAIT_MS of the store's being open. Once true, always.
+ */
+#define GW_PEOPLE_WAIT_MS 60000u
+bool gw_people_known(const struct gw_gateway *gw);
 /* Any thread: requests being served now, connections open now. */
 unsigned gw_active(const struct gw_gateway *gw);
 /*

@@ -7,6 +7,7 @@
  */
 #include "server/admin_private.h"
 
+#include "server/health_log.h"
 #include "server/switches.h"
 
 #include <errno.h>
@@ -150,7 +151,7 @@ static struct admin_answer get_ready(struct admin_request *request)
 
         if (health == NULL)
                 return srv_admin_error(503, "OutOfMemory", "out of memory");
-        eng_health_read(request->admin->source.store, health);
+        srv_health_read(request->admin->source.store, request->admin->source.gateway, health);
         ready = health->ready && why == NULL;
         reason = why != NULL ? why : health->reason;
         if (*reason == '\0' && read_only)
@@ -216,7 +217,7 @@ static struct admin_answer get_info(struct admin_request *request)
                 json_decref(drives);
                 return srv_admin_error(503, "OutOfMemory", "out of memory");
         }
-        eng_health_read(source->store, health);
+        srv_health_read(source->store, source->gateway, health);
         srv_forecast_read(source->forecast, &forecast);
         for (i = 0; i < health->drive_count; i++)
                 json_array_append_new(drives, info_drive(&health->drives[i], forecast.drive_s[i]));
