@@ -72,18 +72,8 @@ static void list_each(struct iam_call *call, struct s3_xml *xml, const char *nam
                 iam_show_user(xml, entity, "member");
         else if (who.kind == GW_GROUP)
                 iam_show_group(xml, entity, "member");
-        else if (who.kind == GW_ROLE)
-                iam_show_role(xml, entity, "member");
         else
-                iam_show_policy(xml, entity, "member");
-}
-
-static int show_no_policies(struct iam_call *call, struct s3_xml *xml)
-{
-        s3_xml_open(xml, "Policies");
-        s3_xml_close(xml, "Policies");
-        iam_show_page(xml, false, NULL);
-        return 0;
+                iam_show_role(xml, entity, "member");
 }
 
 void iam_run_list(struct iam_call *call)
@@ -92,15 +82,10 @@ void iam_run_list(struct iam_call *call)
                 [GW_USER - GW_ACCOUNT] = "Users",
                 [GW_GROUP - GW_ACCOUNT] = "Groups",
                 [GW_ROLE - GW_ACCOUNT] = "Roles",
-                [GW_POLICY - GW_ACCOUNT] = "Policies",
         };
         struct gw_people_query query = {.kind = call->action->kind};
-        const char *scope = call->in.value[IAM_P_SCOPE];
 
-        if (scope != NULL && strcmp(scope, "AWS") == 0) /* AWS's own are not listed */
-                iam_answer(call, show_no_policies);
-        else
-                iam_list(call, &query, elements[query.kind - GW_ACCOUNT], list_each);
+        iam_list(call, &query, elements[query.kind - GW_ACCOUNT], list_each);
 }
 
 /* ---- users ----------------------------------------------------------------------------------- */
@@ -110,7 +95,7 @@ void iam_run_create_user(struct iam_call *call)
         const char *boundary = call->in.value[IAM_P_BOUNDARY];
         struct gw_entity user = {.boundary = boundary, .created_ms = lp_wall_ms()};
 
-        if (boundary != NULL && !iam_find_attachable(call, boundary))
+        if (boundary != NULL && iam_find_policy(call, boundary) == NULL)
                 return;
         iam_create_named(call, &user, GW_USER, "AIDA");
 }

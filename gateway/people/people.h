@@ -99,4 +99,8 @@ typedef void (*gw_people_listed)(void *arg, int rv, const struct gw_listed *name
                                  const char *last);
 int gw_people_list(struct gw_loop *loop, const struct gw_people_query *query, gw_people_listed done, void *arg);
 
+/* How many entities of each kind (from GW_ACCOUNT on) an account has. As gw_people_list(). */
+typedef void (*gw_people_counted)(void *arg, int rv, const unsigned counts[]);
+int gw_people_count(struct gw_loop *loop, const char *account, gw_people_counted done, void *arg);
+
 #endif

@@ -20,7 +20,7 @@ bool gw_rights_decide_under(const struct gw_ask *ask, const struct acc_policy *b
 
 /* A managed policy that is always there. */
 struct gw_canned {
-        const char *arn, *text;
+        const char *arn, *id, *text; /* id: that of AWS, where the policy is AWS's */
 };
 /* NULL: there are no more. */
 const struct gw_canned *gw_canned_at(unsigned index);

@@ -2,6 +2,7 @@
  * service.c - S3 as a gateway serves it: the table of operations, and what the HTTP side calls
  * without knowing whom.
  */
+#include "gateway/iam/iam.h"
 #include "gateway/people/people.h"
 #include "gateway/rdma/executor.h"
 #include "gateway/rights/rights.h"
@@ -36,9 +37,12 @@ static void service_loop_end(struct gw_loop *loop)
         }
 }
 
+static const struct gw_op *const service_others[] = {&gw_iam_op, &gw_sts_op, NULL};
+
 static const struct gw_service service = {
         .ops = gw_ops,
         .op_count = &gw_op_count,
+        .others = service_others,
         .accept = gw_head_accept,
         .last_headers = service_last_headers,
         .credential_gone = service_credential_gone,
