@@ -492,23 +492,60 @@ void iam_show_set(struct iam_call *call, struct s3_xml *xml, const struct gw_pai
 
 /* ---- policies and ids ------------------------------------------------------------------------ */
 
-bool iam_check_document(struct iam_call *call, const char *text, enum acc_kind kind, size_t most)
+/* Compiles it, to be freed by the caller. NULL: refused already. */
+static struct acc_policy *compile_document(struct iam_call *call, const char *text, enum acc_kind kind, size_t most)
 {
         struct acc_error error = {.message = ""};
         struct acc_policy *policy = NULL;
-        int rv = acc_policy_compile(s3_str_of(text), kind, (struct s3_str){NULL, 0}, &policy, &error);
+        struct s3_str bindings;
+        int rv;
 
+        acc_bound_cut(s3_str_of(text), &bindings);
+        rv = acc_policy_compile(s3_str_of(text), kind, (struct s3_str){NULL, 0}, &policy, &error);
+        if (rv == 0 && bindings.data == NULL && strlen(text) <= most)
+                return policy;
         acc_policy_free(rv == 0 ? policy : NULL);
         if (rv == -ENOMEM)
                 iam_refuse(call, rv);
         else if (rv == -E2BIG || (rv == 0 && strlen(text) > most))
                 iam_fail(call, "LimitExceeded",
                          gw_printf(call->req, "%s", rv != 0 ? error.message : "Cannot exceed quota for PolicySize."));
-        else if (rv != 0)
+        else
                 iam_fail(call, "MalformedPolicyDocument",
                          gw_printf(call->req, "%s",
                                    error.message[0] != '\0' ? error.message : "Syntax errors in policy."));
-        return rv == 0 && strlen(text) <= most;
+        return NULL;
+}
+
+bool iam_check_document(struct iam_call *call, const char *text, enum acc_kind kind, size_t most)
+{
+        struct acc_policy *policy = compile_document(call, text, kind, most);
+
+        acc_policy_free(policy);
+        return policy != NULL;
+}
+
+const char *iam_bind_trust(struct iam_call *call, const char *text, size_t most)
+{
+        struct acc_policy *policy = compile_document(call, text, ACC_TRUST, most);
+        char *bound = NULL, *copy = NULL;
+        size_t len;
+        int rv;
+
+        if (policy == NULL)
+                return NULL;
+        rv = gw_people_bind(call->req->loop, policy, s3_str_of(text), &bound, &len);
+        acc_policy_free(policy);
+        if (rv == 0) {
+                copy = gw_copy(call->req, (struct s3_str){bound, len});
+                rv = copy == NULL ? -ENOMEM : 0;
+        }
+        free(bound);
+        if (rv == -ENOENT)
+                iam_fail(call, "MalformedPolicyDocument", "Invalid principal in policy");
+        else if (rv != 0)
+                iam_refuse(call, rv);
+        return copy;
 }
 
 bool iam_make_id(const char *prefix, unsigned len, char *out)

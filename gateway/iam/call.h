@@ -125,6 +125,8 @@ void iam_show_set(struct iam_call *call, struct s3_xml *xml, const struct gw_pai
 
 /* False: refused already. */
 bool iam_check_document(struct iam_call *call, const char *text, enum acc_kind kind, size_t most);
+/* A trust policy as it is to be kept, bound to who is there now. NULL: refused already. */
+const char *iam_bind_trust(struct iam_call *call, const char *text, size_t most);
 /* An id of AWS's form: prefix and random letters, of this length in all. */
 bool iam_make_id(const char *prefix, unsigned len, char *out);
 
@@ -141,10 +143,10 @@ void iam_run_list_policies(struct iam_call *call);
 
 void iam_show_user(struct s3_xml *xml, const struct gw_entity *user, const char *element);
 void iam_show_group(struct s3_xml *xml, const struct gw_entity *group, const char *element);
-void iam_show_role(struct s3_xml *xml, const struct gw_entity *role, const char *element);
+void iam_show_role(struct iam_call *call, struct s3_xml *xml, const struct gw_entity *role, const char *element);
 void iam_show_policy(struct s3_xml *xml, const struct gw_entity *policy, const char *element);
 /* With what it has and, of a policy, all versions: <member> of GetAccountAuthorizationDetails. */
-void iam_show_details(struct s3_xml *xml, const struct gw_entity *entity);
+void iam_show_details(struct iam_call *call, struct s3_xml *xml, const struct gw_entity *entity);
 /* What stands there beside what is shown of one (iam_account.c). */
 void iam_show_holdings(struct s3_xml *xml, const struct gw_entity *entity);
 void iam_show_version(struct s3_xml *xml, const struct gw_entity *policy, const struct gw_pair *version,

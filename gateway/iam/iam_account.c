@@ -224,9 +224,11 @@ static void details_open(struct iam_details *details)
 }
 
 /* False: the page is full. */
-static bool details_show(struct iam_details *details, const struct gw_entity *entity)
+static bool details_show(struct iam_call *call, const struct gw_entity *entity)
 {
-        iam_show_details(&details->xml, entity);
+        struct iam_details *details = call->details;
+
+        iam_show_details(call, &details->xml, entity);
         snprintf(details->after, sizeof(details->after), "%s", entity->who.name);
         details->left--;
         return details->left > 0 && details->xml.len < IAM_PAGE_BYTES;
@@ -250,7 +252,7 @@ static void details_listed(void *arg, int rv, const struct gw_listed *names, uns
         details_open(details);
         for (unsigned i = 0; i < count; i++) {
                 who = iam_who(call, details_stages[details->stage].kind, names[i].name);
-                if (gw_people_find(call->req->loop, &who, &entity, NULL) == 0 && !details_show(details, entity)) {
+                if (gw_people_find(call->req->loop, &who, &entity, NULL) == 0 && !details_show(call, entity)) {
                         details_finish(call, true);
                         return;
                 }
@@ -275,7 +277,7 @@ static void details_canned(struct iam_call *call)
         for (unsigned i = 0; (entity = iam_canned_at(i)) != NULL; i++) {
                 if (!behind)
                         behind = strcmp(entity->who.name, details->after) == 0;
-                else if (!details_show(details, entity)) {
+                else if (!details_show(call, entity)) {
                         details_finish(call, iam_canned_at(i + 1) != NULL);
                         return;
                 }

@@ -47,13 +47,20 @@ void iam_run_get(struct iam_call *call)
                 iam_answer(call, iam_show_who);
 }
 
-void iam_run_delete(struct iam_call *call)
+/* A policy of the account whose text cannot be read: it has a name, and no ARN. */
+static bool is_unreadable_policy(struct iam_call *call)
 {
         const struct gw_entity *entity;
 
+        return gw_entity_of_arn(call->in.value[IAM_P_ARN], &call->who) == 0 && call->who.kind == GW_POLICY &&
+               strcmp(call->who.account, call->account) == 0 &&
+               gw_people_find(call->req->loop, &call->who, &entity, NULL) == -EIO;
+}
+
+void iam_run_delete(struct iam_call *call)
+{
         if (call->action->kind == GW_POLICY) {
-                entity = find_of_action(call);
-                if (entity != NULL)
+                if (is_unreadable_policy(call) || find_of_action(call) != NULL)
                         iam_delete(call, &call->who);
                 return;
         }
@@ -73,7 +80,7 @@ static void list_each(struct iam_call *call, struct s3_xml *xml, const char *nam
         else if (who.kind == GW_GROUP)
                 iam_show_group(xml, entity, "member");
         else
-                iam_show_role(xml, entity, "member");
+                iam_show_role(call, xml, entity, "member");
 }
 
 void iam_run_list(struct iam_call *call)

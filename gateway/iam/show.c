@@ -89,10 +89,16 @@ void iam_show_group(struct s3_xml *xml, const struct gw_entity *group, const cha
         s3_xml_close(xml, element);
 }
 
-static void show_role_in(struct s3_xml *xml, const struct gw_entity *role)
+static void show_role_in(struct iam_call *call, struct s3_xml *xml, const struct gw_entity *role)
 {
+        char *trust = gw_people_bound_text(call->req->loop, s3_str_of(role->trust));
+
         show_common(xml, role, "Role");
-        iam_show_document(xml, "AssumeRolePolicyDocument", role->trust);
+        if (trust != NULL)
+                iam_show_document(xml, "AssumeRolePolicyDocument", trust);
+        else
+                xml->error = xml->error != 0 ? xml->error : -ENOMEM;
+        free(trust);
         if (*role->description != '\0')
                 s3_xml_textz(xml, "Description", role->description);
         s3_xml_uint(xml, "MaxSessionDuration", role->session_seconds > 0 ? (uint64_t)role->session_seconds : 3600);
@@ -100,10 +106,10 @@ static void show_role_in(struct s3_xml *xml, const struct gw_entity *role)
         iam_show_tags(xml, &role->sets[GW_SET_TAGS]);
 }
 
-void iam_show_role(struct s3_xml *xml, const struct gw_entity *role, const char *element)
+void iam_show_role(struct iam_call *call, struct s3_xml *xml, const struct gw_entity *role, const char *element)
 {
         s3_xml_open(xml, element);
-        show_role_in(xml, role);
+        show_role_in(call, xml, role);
         s3_xml_close(xml, element);
 }
 
@@ -127,7 +133,7 @@ void iam_show_policy(struct s3_xml *xml, const struct gw_entity *policy, const c
         s3_xml_close(xml, element);
 }
 
-void iam_show_details(struct s3_xml *xml, const struct gw_entity *entity)
+void iam_show_details(struct iam_call *call, struct s3_xml *xml, const struct gw_entity *entity)
 {
         s3_xml_open(xml, "member");
         if (entity->who.kind == GW_USER)
@@ -135,7 +141,7 @@ void iam_show_details(struct s3_xml *xml, const struct gw_entity *entity)
         else if (entity->who.kind == GW_GROUP)
                 show_common(xml, entity, "Group");
         else if (entity->who.kind == GW_ROLE)
-                show_role_in(xml, entity);
+                show_role_in(call, xml, entity);
         else
                 show_policy_in(xml, entity);
         iam_show_holdings(xml, entity);
@@ -166,7 +172,7 @@ int iam_show_who(struct iam_call *call, struct s3_xml *xml)
         else if (entity->who.kind == GW_GROUP)
                 iam_show_group(xml, entity, "Group");
         else if (entity->who.kind == GW_ROLE)
-                iam_show_role(xml, entity, "Role");
+                iam_show_role(call, xml, entity, "Role");
         else
                 iam_show_policy(xml, entity, "Policy");
         return 0;

@@ -281,6 +281,9 @@ static int delete_refusal(struct gw_people *people, const struct gw_change *chan
         if (change->who.kind == GW_ACCOUNT && strcmp(change->who.name, GW_FIRST_ACCOUNT) == 0)
                 return -EPERM;
         rv = gw_people_find(first_loop(change), &change->who, &there, NULL);
+        if (rv == -EIO && change->who.kind == GW_POLICY && /* of what cannot be read the path is not known */
+            gw_index_names_policy(&people->index, change->who.account, change->who.name))
+                return -EBUSY;
         if ((rv == 0 && is_in_use(people, there)) || ((rv == 0 || rv == -EIO) && is_referred_to(people, &change->who)))
                 return -EBUSY;
         return rv == -EIO ? 0 : rv; /* what cannot be read can be deleted: nothing else gets rid of it */

@@ -3,6 +3,7 @@ import json
 
 import pytest
 
+from tests.conftest import make_client
 from tests.integration.test_iam import ACCOUNT, TRUST, clear, client_of, pages, policy
 from tests.support.daemon import Daemon
 from tests.support.expect import refused
@@ -94,6 +95,60 @@ def test_an_account_with_all_it_has(iam):
     assert only.get("UserDetailList", []) == [] and len(only["GroupDetailList"]) == 1
     refused("ValidationError", 400, iam.get_account_authorization_details, Filter=["Bucket"])
     refused("ValidationError", 400, iam.get_account_authorization_details, Marker="9/x")
+
+
+# ---- policies keep whom they name ------------------------------------------------------------------
+
+
+def key_client(daemon, iam, user):
+    key = iam.create_access_key(UserName=user)["AccessKey"]
+    return make_client(daemon.endpoint, key["AccessKeyId"], key["SecretAccessKey"]), key["AccessKeyId"]
+
+
+def test_who_gets_a_name_later_gets_nothing_by_it(daemon, iam):
+    root = make_client(daemon.endpoint, daemon.access_key, daemon.secret_key)
+    root.create_bucket(Bucket="bound")
+    root.put_object(Bucket="bound", Key="k", Body=b"text")
+    first = iam.create_user(UserName="alice")["User"]
+    document = json.dumps({"Version": "2012-10-17", "Statement": [
+        {"Effect": "Allow", "Principal": {"AWS": [first["Arn"], f"arn:aws:iam::{ACCOUNT}:root"]}, "Action": "s3:GetObject", "Resource": "arn:aws:s3:::bound/*"}]}, indent=2)
+    root.put_bucket_policy(Bucket="bound", Policy=document)
+    assert root.get_bucket_policy(Bucket="bound")["Policy"] == document
+    alice, key = key_client(daemon, iam, "alice")
+    assert alice.get_object(Bucket="bound", Key="k")["Body"].read() == b"text"
+
+    iam.update_user(UserName="alice", NewPath="/moved/")  # still the same user
+    assert alice.get_object(Bucket="bound", Key="k")["Body"].read() == b"text"
+    shown = json.loads(root.get_bucket_policy(Bucket="bound")["Policy"])["Statement"][0]["Principal"]["AWS"]
+    assert shown == [first["Arn"].replace("/alice", "/moved/alice"), f"arn:aws:iam::{ACCOUNT}:root"]
+
+    iam.delete_access_key(UserName="alice", AccessKeyId=key)
+    iam.delete_user(UserName="alice")
+    iam.create_user(UserName="alice")
+    other, _ = key_client(daemon, iam, "alice")
+    refused("AccessDenied", 403, other.get_object, Bucket="bound", Key="k")
+    shown = json.loads(root.get_bucket_policy(Bucket="bound")["Policy"])["Statement"][0]["Principal"]["AWS"]
+    assert shown == [first["UserId"], f"arn:aws:iam::{ACCOUNT}:root"]
+    daemon.restart()
+    refused("AccessDenied", 403, other.get_object, Bucket="bound", Key="k")
+    root.put_bucket_policy(Bucket="bound", Policy=document)  # now it names the new one
+    assert other.get_object(Bucket="bound", Key="k")["Body"].read() == b"text"
+    refused("MalformedPolicy", 400, root.put_bucket_policy, Bucket="bound", Policy=document + f"\n#1\n{first['UserId']} {first['Arn']}\n")
+
+
+def test_a_trust_policy_keeps_whom_it_names(iam):
+    first = iam.create_user(UserName="alice")["User"]
+    trust = json.dumps({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Principal": {"AWS": first["Arn"]}, "Action": "sts:AssumeRole"}]})
+    role = iam.create_role(RoleName="robot", AssumeRolePolicyDocument=trust)["Role"]
+    assert role["AssumeRolePolicyDocument"]["Statement"][0]["Principal"]["AWS"] == first["Arn"]
+    iam.delete_user(UserName="alice")
+    iam.create_user(UserName="alice")
+    assert iam.get_role(RoleName="robot")["Role"]["AssumeRolePolicyDocument"]["Statement"][0]["Principal"]["AWS"] == first["UserId"]
+    iam.update_role(RoleName="robot", Description="the trust policy stays as it is")
+    assert iam.list_roles()["Roles"][0]["AssumeRolePolicyDocument"]["Statement"][0]["Principal"]["AWS"] == first["UserId"]
+    refused("MalformedPolicyDocument", 400, iam.update_assume_role_policy, RoleName="robot", PolicyDocument=trust.replace("alice", "nobody"))
+    iam.update_assume_role_policy(RoleName="robot", PolicyDocument=trust)
+    assert iam.get_role(RoleName="robot")["Role"]["AssumeRolePolicyDocument"]["Statement"][0]["Principal"]["AWS"] == first["Arn"]
 
 
 # ---- simulations ---------------------------------------------------------------------------------
