@@ -207,6 +207,7 @@ int cli_admin_switch(struct cli_call *call);
 int cli_admin_lock_clock(struct cli_call *call);
 int cli_admin_support_bundle(struct cli_call *call);
 int cli_admin_trace(struct cli_call *call);
+int cli_admin_people(struct cli_call *call); /* user, group, role, policy, key */
 int cli_admin_uploads_ls(struct cli_call *call);
 int cli_admin_uploads_abort(struct cli_call *call);
 int cli_doctor(struct cli_call *call);

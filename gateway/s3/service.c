@@ -9,6 +9,7 @@
 #include "gateway/s3/cors_answer.h"
 #include "gateway/s3/head.h"
 #include "gateway/s3/lifecycle_run.h"
+#include "gateway/s3/minio_health.h"
 #include "gateway/s3/public_access.h"
 #include "gateway/s3/route.h"
 #include "gateway/rdma/rdma_session.h"
@@ -37,7 +38,7 @@ static void service_loop_end(struct gw_loop *loop)
         }
 }
 
-static const struct gw_op *const service_others[] = {&gw_iam_op, &gw_sts_op, NULL};
+static const struct gw_op *const service_others[] = {&gw_iam_op, &gw_sts_op, &gw_health_op, NULL};
 
 static const struct gw_service service = {
         .ops = gw_ops,

@@ -7,6 +7,7 @@ from tests.conftest import make_client
 from tests.integration.test_iam import ACCOUNT, TRUST, clear, client_of, pages, policy
 from tests.support.daemon import Daemon
 from tests.support.expect import refused
+from tests.support.s3raw import RawClient
 
 AWS = "arn:aws:iam::aws:policy/"
 
@@ -125,11 +126,14 @@ def test_who_gets_a_name_later_gets_nothing_by_it(daemon, iam):
     iam.delete_access_key(UserName="alice", AccessKeyId=key)
     iam.delete_user(UserName="alice")
     iam.create_user(UserName="alice")
-    other, _ = key_client(daemon, iam, "alice")
-    refused("AccessDenied", 403, other.get_object, Bucket="bound", Key="k")
+    key = iam.create_access_key(UserName="alice")["AccessKey"]
+    own = key["AccessKeyId"], key["SecretAccessKey"]
+    refused("AccessDenied", 403, make_client(daemon.endpoint, *own).get_object, Bucket="bound", Key="k")
     shown = json.loads(root.get_bucket_policy(Bucket="bound")["Policy"])["Statement"][0]["Principal"]["AWS"]
     assert shown == [first["UserId"], f"arn:aws:iam::{ACCOUNT}:root"]
+    daemon.stop()
     daemon.restart()
+    root, other = make_client(daemon.endpoint, daemon.access_key, daemon.secret_key), make_client(daemon.endpoint, *own)
     refused("AccessDenied", 403, other.get_object, Bucket="bound", Key="k")
     root.put_bucket_policy(Bucket="bound", Policy=document)  # now it names the new one
     assert other.get_object(Bucket="bound", Key="k")["Body"].read() == b"text"
@@ -224,3 +228,22 @@ def test_requests_are_counted_by_service(daemon, iam):
     counted = [line for line in text.split("\n") if line.startswith("millrace_requests_total{") and not line.endswith(" 0")]
     assert any('operation="IAM"' in line for line in counted) and any('operation="STS"' in line for line in counted)
     assert not any('operation="None"' in line for line in counted)
+
+
+# ---- health checks of MinIO ------------------------------------------------------------------------
+
+
+def test_health_checks_of_minio(daemon):
+    raw = RawClient(daemon.host, daemon.port, daemon.access_key, daemon.secret_key)
+    for path in ("live", "ready", "cluster", "cluster/read"):
+        for method in ("GET", "HEAD"):
+            answer = raw.request(method, f"/minio/health/{path}", anonymous=True)
+            assert (answer.status, answer.body) == (200, b"")
+    assert raw.request("GET", "/minio/health/other", anonymous=True).status == 403
+    assert raw.request("PUT", "/minio/health/live", anonymous=True).status == 403
+    assert raw.request("GET", "/minio/health/live").status == 404  # signed: a key of a bucket
+    root = make_client(daemon.endpoint, daemon.access_key, daemon.secret_key)
+    root.create_bucket(Bucket="minio")  # a bucket's objects are not hidden
+    assert raw.request("GET", "/minio/health/live", anonymous=True).status == 403
+    root.delete_bucket(Bucket="minio")
+    assert raw.request("GET", "/minio/health/live", anonymous=True).status == 200
