@@ -160,6 +160,25 @@ const struct cli_command cli_commands[] = {
          "With --request ID only the stages of one request. Each loop keeps its last 8,191 events, which have\n"
          "numbers alone, no names. Exit status 1 if nothing is kept of it any more.\n",
          CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(JSON) | CLI_HAS(REQUEST), 0, 0, cli_admin_trace},
+        {"admin account list", "", "list the accounts beside the first one",
+         "A line for each: id, name, canonical id. The first account is 000000000001, whose root is in the settings.\n",
+         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN), 0, 0, cli_admin_account_list},
+        {"admin account create", "NAME", "make an account, and an access key of its root",
+         "Prints the secret key, this once. The admin listener gives it out over TLS, or to its own machine.\n",
+         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(JSON), 1, 1, cli_admin_account_create},
+        {"admin account delete", "ID", "delete an account and the keys of its root",
+         "Its users, groups, roles and policies must be gone.\n",
+         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(QUIET), 1, 1, cli_admin_account_delete},
+        {"admin config export", "[FILE]", "write the people and buckets of a store to a file",
+         "Accounts, users, groups, roles, policies and keys, with secrets as they are sealed, and buckets with\n"
+         "the documents beside them; no objects. FILE must not be there yet; default: standard output. Exit\n"
+         "status 1 if something could not be exported.\n",
+         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(QUIET), 0, 1, cli_admin_config_export},
+        {"admin config import", "FILE", "make the people and buckets of a file that export wrote",
+         "Looks at all of it first: where something of the same name is there and differs, nothing is changed,\n"
+         "unless --merge is given. Can be repeated. Secrets open only with the key file that they were sealed\n"
+         "with. Exit status 1 if something could not be imported.\n",
+         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(QUIET) | CLI_HAS(MERGE), 1, 1, cli_admin_config_import},
         {"admin user list", "[PATH-PREFIX]", "list users",
          "A line for each: name, id, when it was made, ARN.\n", CLI_HAS_ENDPOINT | CLI_HAS(JSON), 0, 1, cli_admin_people},
         {"admin user create", "NAME [PATH]", "make a user",

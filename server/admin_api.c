@@ -401,6 +401,8 @@ static const struct route {
         {"/admin/v1/read-only", srv_admin_get_read_only, srv_admin_post_read_only},
         {"/admin/v1/maintenance", srv_admin_get_maintenance, srv_admin_post_maintenance},
         {"/admin/v1/lock-clock", srv_admin_get_lock_clock, srv_admin_post_lock_clock},
+        {"/admin/v1/people", srv_admin_get_people, srv_admin_post_people},
+        {"/admin/v1/accounts", NULL, srv_admin_post_accounts},
         {"/admin/v1/support", srv_admin_get_support, NULL},
         {"/admin/v1/trace", srv_admin_get_trace, NULL},
 };
@@ -433,6 +435,6 @@ struct admin_answer srv_admin_answer(struct admin_request *request)
         if (post && route->post != NULL)
                 return route->post(request);
         answer = srv_admin_error(405, "MethodNotAllowed", "this path does not take this method");
-        answer.allow = route->post != NULL ? "GET, HEAD, POST" : "GET, HEAD";
+        answer.allow = route->post == NULL ? "GET, HEAD" : route->get == NULL ? "POST" : "GET, HEAD, POST";
         return answer;
 }

@@ -88,10 +88,9 @@ static int admin_once(struct mr_client *client, struct mr_request request, struc
         return rv;
 }
 
-int mr_admin(struct mr_client *client, const char *method, const char *path, const char *const query[],
-             struct mr_reply *out, struct mr_error *err)
+static int admin_run(struct mr_client *client, struct mr_request request, const char *const query[], struct mr_reply *out,
+                     struct mr_error *err)
 {
-        struct mr_request request = {.method = method, .admin_path = path};
         bool again = true;
         unsigned i;
         int rv = 0;
@@ -107,6 +106,22 @@ int mr_admin(struct mr_client *client, const char *method, const char *path, con
         if (rv == 0 && again)
                 rv = mr_failure(err, -EAGAIN, "the daemon has started anew several times meanwhile");
         return rv;
+}
+
+int mr_admin(struct mr_client *client, const char *method, const char *path, const char *const query[],
+             struct mr_reply *out, struct mr_error *err)
+{
+        struct mr_request request = {.method = method, .admin_path = path};
+
+        return admin_run(client, request, query, out, err);
+}
+
+int mr_admin_send(struct mr_client *client, const char *path, const char *const query[], const char *body, size_t len,
+                  struct mr_reply *out, struct mr_error *err)
+{
+        struct mr_request request = {.method = "POST", .admin_path = path, .data = body, .len = len};
+
+        return admin_run(client, request, query, out, err);
 }
 
 /* "NAME=VALUE&...", percent-encoded; the caller wipes and frees it. */

@@ -563,7 +563,7 @@ bool iam_make_id(const char *prefix, unsigned len, char *out)
         return true;
 }
 
-bool iam_may_tell_secret(bool tls, const struct sockaddr *peer)
+bool gw_may_tell_secret(bool tls, const struct sockaddr *peer)
 {
         const struct sockaddr_in *v4 = (const struct sockaddr_in *)(const void *)peer;
         const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)peer;

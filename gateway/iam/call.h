@@ -205,8 +205,5 @@ void iam_run_identity(struct iam_call *call);
 
 /* Where in a policy's text statement `number`, from 0 on, stands. Pure. */
 bool iam_statement_span(const char *text, size_t number, const char **from, const char **to);
-/* Whether a secret may be sent there: TLS, or the same machine. Pure. */
-struct sockaddr;
-bool iam_may_tell_secret(bool tls, const struct sockaddr *peer);
 
 #endif

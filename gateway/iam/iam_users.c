@@ -161,7 +161,7 @@ static bool secret_can_be_told(struct iam_call *call)
         const struct gw_request *req = call->req;
         const union MHD_ConnectionInfo *from = MHD_get_connection_info(req->mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
 
-        if (iam_may_tell_secret(req->conn->listener->tls, from != NULL ? from->client_addr : NULL))
+        if (gw_may_tell_secret(req->conn->listener->tls, from != NULL ? from->client_addr : NULL))
                 return true;
         iam_fail(call, "AccessDenied",
                  "Secret keys are given out over TLS, or to the server's own machine, and not else.");

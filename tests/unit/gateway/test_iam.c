@@ -223,13 +223,13 @@ static bool told_to(int family, const char *address)
         void *into = family == AF_INET ? (void *)&v4.sin_addr : (void *)&v6.sin6_addr;
 
         assert_int_equal(inet_pton(family, address, into), 1);
-        return iam_may_tell_secret(false, family == AF_INET ? (struct sockaddr *)&v4 : (struct sockaddr *)&v6);
+        return gw_may_tell_secret(false, family == AF_INET ? (struct sockaddr *)&v4 : (struct sockaddr *)&v6);
 }
 
 static void secrets_stay_on_the_machine_or_go_by_tls(void **state)
 {
-        assert_true(iam_may_tell_secret(true, NULL));
-        assert_false(iam_may_tell_secret(false, NULL));
+        assert_true(gw_may_tell_secret(true, NULL));
+        assert_false(gw_may_tell_secret(false, NULL));
         assert_true(told_to(AF_INET, "127.0.0.1"));
         assert_true(told_to(AF_INET, "127.9.9.9"));
         assert_false(told_to(AF_INET, "126.0.0.1"));
