@@ -62,6 +62,7 @@ enum acc_refusal {
 struct acc_builder {
         struct acc_policy *policy;
         struct s3_str bucket;
+        struct s3_str bindings; /* of a bound policy; else absent */
         bool variables; /* the version of the language has them */
         /* Of the actions of this statement, in a bucket policy: what all of them apply to, and whether one applies to
          * neither buckets nor objects. */

@@ -152,6 +152,8 @@ int acc_policy_compile(struct s3_str text, enum acc_kind kind, struct s3_str buc
                 return -ENOMEM;
         builder.policy->kind = kind;
         builder.policy->bytes = sizeof(*builder.policy);
+        if (acc_kind_has_principals(kind))
+                text = acc_bound_cut(text, &builder.bindings);
         rv = build_text(&builder, text);
         if (rv != 0) {
                 acc_policy_free(builder.policy);

@@ -59,10 +59,10 @@ static bool name_of_arn(struct s3_str arn, struct acc_name *out)
         iam = s3_str_eq(part[2], S3_STR("iam"));
         sts = s3_str_eq(part[2], S3_STR("sts"));
         if (iam && s3_str_eq(part[5], S3_STR("root"))) {
-                *out = (struct acc_name){ACC_NAME_ACCOUNT, part[4]};
+                *out = (struct acc_name){.kind = ACC_NAME_ACCOUNT, .text = part[4]};
                 return true;
         }
-        *out = (struct acc_name){ACC_NAME_ARN, arn};
+        *out = (struct acc_name){.kind = ACC_NAME_ARN, .text = arn};
         return (iam && (names_one(part[5], S3_STR("user/")) || names_one(part[5], S3_STR("role/")))) ||
                (sts && (names_session(part[5]) || names_one(part[5], S3_STR("federated-user/"))));
 }
@@ -70,7 +70,7 @@ static bool name_of_arn(struct s3_str arn, struct acc_name *out)
 static bool name_of_aws(struct s3_str text, struct acc_name *out)
 {
         if (s3_str_eq(text, S3_STR("*")) || is_account(text)) {
-                *out = (struct acc_name){text.len == 1 ? ACC_NAME_ANY_AWS : ACC_NAME_ACCOUNT, text};
+                *out = (struct acc_name){.kind = text.len == 1 ? ACC_NAME_ANY_AWS : ACC_NAME_ACCOUNT, .text = text};
                 return true;
         }
         return name_of_arn(text, out);
@@ -81,7 +81,7 @@ static bool name_of_canonical(struct s3_str text, struct acc_name *out)
         for (size_t i = 0; i < text.len; i++)
                 if (memchr("0123456789abcdef", acc_lower(text.data[i]), 16) == NULL)
                         return false;
-        *out = (struct acc_name){ACC_NAME_CANONICAL, text};
+        *out = (struct acc_name){.kind = ACC_NAME_CANONICAL, .text = text};
         return text.len == CANONICAL_DIGITS;
 }
 
@@ -94,13 +94,16 @@ static bool name_read(enum acc_kind kind, const char *type, struct s3_str text, 
                 return name_of_aws(text, out);
         if (strcmp(type, "CanonicalUser") == 0)
                 return kind == ACC_BUCKET && name_of_canonical(text, out);
-        *out = (struct acc_name){strcmp(type, "Service") == 0 ? ACC_NAME_SERVICE : ACC_NAME_FEDERATED, text};
+        *out = (struct acc_name){.kind = strcmp(type, "Service") == 0 ? ACC_NAME_SERVICE : ACC_NAME_FEDERATED, .text = text};
         return (strcmp(type, "Service") == 0 || strcmp(type, "Federated") == 0) && is_plain(text);
 }
 
 static int keep_name(struct acc_builder *builder, struct acc_name *name)
 {
-        if (!acc_keep(builder->policy, name->text, &name->text))
+        if (name->kind == ACC_NAME_ARN)
+                name->id = acc_bound_id(builder->bindings, name->text);
+        if (!acc_keep(builder->policy, name->text, &name->text) ||
+            (name->id.len > 0 && !acc_keep(builder->policy, name->id, &name->id)))
                 return -ENOMEM;
         for (size_t i = 0; name->kind == ACC_NAME_CANONICAL && i < name->text.len; i++)
                 ((char *)(uintptr_t)name->text.data)[i] = acc_lower(name->text.data[i]);
@@ -155,6 +158,6 @@ int acc_build_names(struct acc_builder *builder, json_t *json, struct acc_statem
         out->name = names;
         out->names = (uint16_t)count;
         if (everyone)
-                names[0] = (struct acc_name){ACC_NAME_EVERYONE, S3_STR("*")};
+                names[0] = (struct acc_name){.kind = ACC_NAME_EVERYONE, .text = S3_STR("*")};
         return everyone ? 0 : build_map(builder, json, names);
 }

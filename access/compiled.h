@@ -49,6 +49,7 @@ struct acc_arn {
 struct acc_name {
         enum acc_name_kind kind;
         struct s3_str text;
+        struct s3_str id; /* of an ARN that is bound: who has this id, and nobody else */
 };
 
 enum acc_operand {

@@ -4,6 +4,23 @@
  */
 #include "compiled.h"
 
+/* A bound name means who has its id: a user, or sessions of a role. Of a federated user only the ARN is known. */
+static enum acc_grant bound_level(const struct acc_name *name, const struct acc_principal *principal)
+{
+        struct s3_str id = principal->user_id;
+
+        if (principal->kind == ACC_USER)
+                return s3_str_eq(id, name->id) ? ACC_GRANT_DIRECT : ACC_GRANT_NONE;
+        if (principal->kind == ACC_ASSUMED_ROLE)
+                return s3_str_starts(id, name->id) && id.len > name->id.len && id.data[name->id.len] == ':'
+                               ? ACC_GRANT_PARENT
+                               : ACC_GRANT_NONE;
+        return principal->kind == ACC_FEDERATED_USER && principal->parent_arn.len > 0 &&
+                               s3_str_eq(name->text, principal->parent_arn)
+                       ? ACC_GRANT_PARENT
+                       : ACC_GRANT_NONE;
+}
+
 /* How a name means the principal: the levels at which it can be named. */
 static enum acc_grant name_level(const struct acc_name *name, const struct acc_principal *principal)
 {
@@ -21,6 +38,8 @@ static enum acc_grant name_level(const struct acc_name *name, const struct acc_p
                                ? ACC_GRANT_ACCOUNT
                                : ACC_GRANT_NONE;
         case ACC_NAME_ARN:
+                if (name->id.len > 0)
+                        return bound_level(name, principal);
                 if (principal->arn.len > 0 && s3_str_eq(name->text, principal->arn))
                         return ACC_GRANT_DIRECT;
                 return principal->parent_arn.len > 0 && s3_str_eq(name->text, principal->parent_arn) ? ACC_GRANT_PARENT

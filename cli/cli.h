@@ -44,6 +44,7 @@
         X(VERSION_ID, "", "version-id", "ID", "this version, instead of the newest")                                   \
         X(BYPASS_GOVERNANCE, "", "bypass-governance", "", "also what retention in the mode GOVERNANCE protects")       \
         X(DRY_RUN, "", "dry-run", "", "say what would be done, and do nothing")                                        \
+        X(MERGE, "", "merge", "", "keep what is there and differs, and make what is missing")                          \
         X(FROM, "", "from", "TIME", "the earlier of two times: 2026-01-31, 2026-01-31T12:00:00Z, or 3d (ago)")         \
         X(TO, "", "to", "TIME", "the later of two times (default: now)")                                               \
         X(DRIVE, "d", "drive", "DIR", "a drive folder to examine; may be given several times")                         \
@@ -115,7 +116,7 @@ struct cli_call {
         int argc; /* what is left after the options */
         char **argv;
         bool recursive, quiet, progress, no_progress, no_clobber, human, force, json, help, version, yes;
-        bool versions, bypass_governance, dry_run;
+        bool versions, bypass_governance, dry_run, merge;
         const char *content_type, *force_without, *confirm, *request, *version_id, *from, *to;
         struct mr_header meta[CLI_META_MAX];
         unsigned meta_count;
@@ -207,6 +208,12 @@ int cli_admin_switch(struct cli_call *call);
 int cli_admin_lock_clock(struct cli_call *call);
 int cli_admin_support_bundle(struct cli_call *call);
 int cli_admin_trace(struct cli_call *call);
+int cli_admin_account_list(struct cli_call *call);
+int cli_admin_account_create(struct cli_call *call);
+int cli_admin_account_delete(struct cli_call *call);
+int cli_admin_config_export(struct cli_call *call);
+int cli_admin_config_import(struct cli_call *call);
+int cli_admin_people(struct cli_call *call); /* user, group, role, policy, key */
 int cli_admin_uploads_ls(struct cli_call *call);
 int cli_admin_uploads_abort(struct cli_call *call);
 int cli_doctor(struct cli_call *call);

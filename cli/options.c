@@ -276,6 +276,9 @@ static int take_version_option(struct cli_call *call, int id, char *value)
         case CLI_OPT_BYPASS_GOVERNANCE:
                 call->bypass_governance = true;
                 return -1;
+        case CLI_OPT_MERGE:
+                call->merge = true;
+                return -1;
         case CLI_OPT_DRY_RUN:
                 call->dry_run = true;
                 return -1;

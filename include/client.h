@@ -158,6 +158,15 @@ void mr_reply_free(struct mr_reply *reply);
 #define MR_ADMIN_QUERY_MAX 4
 int mr_admin(struct mr_client *client, const char *method, const char *path, const char *const query[],
              struct mr_reply *out, struct mr_error *err);
+/* The same as a POST with a body, which is referenced until it returns. */
+int mr_admin_send(struct mr_client *client, const char *path, const char *const query[], const char *body, size_t len,
+                  struct mr_reply *out, struct mr_error *err);
+/*
+ * One action of IAM or STS (service: "iam", "sts") at the endpoint, tried once. pairs: names and values of its form by
+ * turns, ended by a NULL. 0 for any answer, whatever its status.
+ */
+int mr_iam(struct mr_client *client, const char *service, const char *const pairs[], struct mr_reply *out,
+           struct mr_error *err);
 /*
  * One unsigned GET, tried once: of the endpoint's root, or of a path of the admin listener. 0 for
  * any answer.

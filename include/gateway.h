@@ -188,6 +188,41 @@ unsigned gw_changing(const struct gw_gateway *gw);
  * clients come anew, where a balancer sends them; or no longer.
  */
 void gw_shed(struct gw_gateway *gw, bool on);
+/*
+ * Any thread: the directory of users is whole, so that IAM answers all it is asked; or it could not be made whole
+ * within GW_PEOPLE_WAIT_MS of the store's being open. Once true, always.
+ */
+#define GW_PEOPLE_WAIT_MS 60000u
+bool gw_people_known(const struct gw_gateway *gw);
+/*
+ * The directory of users, for operators. Any thread but a loop's: each waits for the first loop, 10 s at most
+ * (-ETIMEDOUT: a change may be made yet). -EAGAIN: it is not whole yet; -ENOMEM.
+ */
+/*
+ * Entries of one kind as they are kept, each with its NUL, to be given back with free(). *position: 0 at first, then
+ * left alone; *more false: that were all. What changes meanwhile may be left out.
+ */
+int gw_people_texts(const struct gw_gateway *gw, unsigned kind, uint32_t *position, bool *more, char **texts,
+                    size_t *len);
+/*
+ * Makes an entry of such a text where there is none of its name; look_only: only says how it is. *opens: its secret is
+ * sealed with a key that is there. Errors: -EINVAL (no entry), and those of changes (people.h).
+ */
+enum gw_people_put { GW_PEOPLE_NEW, GW_PEOPLE_SAME, GW_PEOPLE_DIFFERS };
+int gw_people_put(const struct gw_gateway *gw, const char *text, size_t len, bool look_only, enum gw_people_put *result,
+                  bool *opens);
+/* A new account, and a key of its root. -ENOKEY: nothing can be sealed. The caller wipes *out. */
+#define GW_ACCOUNT_TITLE_MAX 50u
+struct gw_account_made {
+        char id[13], canonical_id[65], title[GW_ACCOUNT_TITLE_MAX + 1], access_key[21], secret_key[41];
+};
+int gw_account_create(const struct gw_gateway *gw, const char *title, struct gw_account_made *out);
+/* With the keys of its root. -ENOENT; -EBUSY: something else is in it; -EPERM: the first account. */
+int gw_account_delete(const struct gw_gateway *gw, const char *id);
+/* Whether a secret may be sent there: TLS, or the same machine. Pure. */
+struct sockaddr;
+bool gw_may_tell_secret(bool tls, const struct sockaddr *peer);
+
 /* Any thread: requests being served now, connections open now. */
 unsigned gw_active(const struct gw_gateway *gw);
 /*

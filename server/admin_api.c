@@ -7,6 +7,7 @@
  */
 #include "server/admin_private.h"
 
+#include "server/health_log.h"
 #include "server/switches.h"
 
 #include <errno.h>
@@ -150,7 +151,7 @@ static struct admin_answer get_ready(struct admin_request *request)
 
         if (health == NULL)
                 return srv_admin_error(503, "OutOfMemory", "out of memory");
-        eng_health_read(request->admin->source.store, health);
+        srv_health_read(request->admin->source.store, request->admin->source.gateway, health);
         ready = health->ready && why == NULL;
         reason = why != NULL ? why : health->reason;
         if (*reason == '\0' && read_only)
@@ -216,7 +217,7 @@ static struct admin_answer get_info(struct admin_request *request)
                 json_decref(drives);
                 return srv_admin_error(503, "OutOfMemory", "out of memory");
         }
-        eng_health_read(source->store, health);
+        srv_health_read(source->store, source->gateway, health);
         srv_forecast_read(source->forecast, &forecast);
         for (i = 0; i < health->drive_count; i++)
                 json_array_append_new(drives, info_drive(&health->drives[i], forecast.drive_s[i]));
@@ -400,6 +401,8 @@ static const struct route {
         {"/admin/v1/read-only", srv_admin_get_read_only, srv_admin_post_read_only},
         {"/admin/v1/maintenance", srv_admin_get_maintenance, srv_admin_post_maintenance},
         {"/admin/v1/lock-clock", srv_admin_get_lock_clock, srv_admin_post_lock_clock},
+        {"/admin/v1/people", srv_admin_get_people, srv_admin_post_people},
+        {"/admin/v1/accounts", NULL, srv_admin_post_accounts},
         {"/admin/v1/support", srv_admin_get_support, NULL},
         {"/admin/v1/trace", srv_admin_get_trace, NULL},
 };
@@ -432,6 +435,6 @@ struct admin_answer srv_admin_answer(struct admin_request *request)
         if (post && route->post != NULL)
                 return route->post(request);
         answer = srv_admin_error(405, "MethodNotAllowed", "this path does not take this method");
-        answer.allow = route->post != NULL ? "GET, HEAD, POST" : "GET, HEAD";
+        answer.allow = route->post == NULL ? "GET, HEAD" : route->get == NULL ? "POST" : "GET, HEAD, POST";
         return answer;
 }

@@ -13,7 +13,7 @@
 #include <stdatomic.h>
 #include <bsd/sys/queue.h>
 
-#define ADMIN_BODY_MAX    (64u << 10)
+#define ADMIN_BODY_MAX    (256u << 10) /* an entry of the directory fits */
 #define ADMIN_HEADERS_MAX 64u
 #define ADMIN_START_LEN   32u
 
@@ -141,6 +141,12 @@ struct admin_answer srv_admin_get_read_only(struct admin_request *request);
 struct admin_answer srv_admin_post_read_only(struct admin_request *request);
 struct admin_answer srv_admin_get_maintenance(struct admin_request *request);
 struct admin_answer srv_admin_post_maintenance(struct admin_request *request);
+
+/* ---- admin_people.c ---- */
+
+struct admin_answer srv_admin_get_people(struct admin_request *request);
+struct admin_answer srv_admin_post_people(struct admin_request *request);
+struct admin_answer srv_admin_post_accounts(struct admin_request *request);
 
 /* ---- admin_lock.c ---- */
 

@@ -177,8 +177,10 @@ static int open_gateway(struct srv_daemon *d, struct srv_error *error)
         if (rv != 0)
                 return rv;
         rv = srv_oidc(s, &oidc, &room, error);
-        if (rv != 0)
+        if (rv != 0) {
+                free(room);
                 return rv;
+        }
         options.oidc = &oidc;
         rv = gw_new(&options, &d->gateway);
         free(room);

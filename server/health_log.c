@@ -11,9 +11,11 @@
 #include "server/metrics.h"
 #include "server/notify.h"
 
+#include "gateway.h"
 #include "loop.h"
 #include "s3.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -333,11 +335,21 @@ void srv_health_log_say(struct srv_health_log *log, const struct eng_health *hea
         say_reclaim(log, health, now_ms);
 }
 
-const struct eng_health *srv_health_log_look(struct srv_health_log *log, struct eng_store *store)
+void srv_health_read(struct eng_store *store, const struct gw_gateway *gateway, struct eng_health *out)
+{
+        eng_health_read(store, out);
+        if (!out->ready || gw_people_known(gateway))
+                return;
+        out->ready = out->writable = false;
+        snprintf(out->reason, sizeof(out->reason), "the directory of users is being read");
+}
+
+const struct eng_health *srv_health_log_look(struct srv_health_log *log, struct eng_store *store,
+                                             const struct gw_gateway *gateway)
 {
         struct eng_heal_report now, last;
 
-        eng_health_read(store, log->health);
+        srv_health_read(store, gateway, log->health);
         eng_heal_read(store, &now, &last);
         say_lost_objects(log, store);
         srv_health_log_say(log, log->health, &last, (int64_t)(lp_clock() / 1000000u));

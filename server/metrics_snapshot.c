@@ -5,6 +5,7 @@
  */
 #include "server/metrics.h"
 
+#include "server/health_log.h"
 #include "server/switches.h"
 
 #include <dirent.h>
@@ -76,7 +77,7 @@ void srv_statistics_read(const struct srv_statistics_source *source, struct srv_
         unsigned i;
 
         memset(out, 0, sizeof(*out));
-        eng_health_read(source->store, &out->health);
+        srv_health_read(source->store, source->gateway, &out->health);
         eng_verify_read(source->store, &out->verify);
         eng_scrub_read(source->store, &out->scrub, &out->last_scrub);
         gw_stats_read(source->gateway, &out->gateway);

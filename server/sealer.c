@@ -50,17 +50,19 @@ static int sealer_seal(void *arg, const char *about, const char *secret, char *o
 
 static void sealer_tell(struct srv_sealer *sealer, const char *id)
 {
+        char where[sizeof(sealer->keys.where)]; /* a reload may put another in its place meanwhile */
         bool told;
 
         pthread_rwlock_wrlock(&sealer->lock);
         told = sealer->told;
         sealer->told = true;
+        memcpy(where, sealer->keys.where, sizeof(where));
         pthread_rwlock_unlock(&sealer->lock);
         if (!told)
                 srv_log(SRV_LOG_ERROR,
                         "secrets of users are sealed with the key %s, which is not in %s: these users cannot sign "
                         "requests until it is put back there",
-                        id, sealer->keys.where);
+                        id, where);
 }
 
 /* The key that a text was sealed with. */

@@ -212,7 +212,7 @@ enum srv_exit srv_serve(struct srv_daemon *d)
                 return SRV_EXIT_FAILED;
         say_addresses(d);
         while (signo != SIGTERM && signo != SIGINT && failed == 0) {
-                health = srv_health_log_look(watch, d->store);
+                health = srv_health_log_look(watch, d->store, d->gateway);
                 tell_drives_of_switches(d, health, &told);
                 srv_forecast_look(d->forecast, health);
                 signo = wait_signal(d->signal_fd, health->ready ? SERVING_POLL_MS : STARTING_POLL_MS);

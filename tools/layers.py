@@ -51,7 +51,7 @@ MODULES = {
     ],
     "gateway": [
         ("http", {"body.h", "budget.h", "error.h", "error_page.h", "guests.h", "gw.h", "gw_check.h", "http_request.h", "operation.h", "permit.h", "reply.h", "stats.h", "stream.h", "users.h", "version_text.h"}),
-        ("people", {"entity.h", "people.h"}),
+        ("people", {"entity.h", "people.h", "quotas.h"}),
         ("sts", {"issuers.h", "jwt.h", "signer.h", "temporary.h"}),
         ("rights", {"bucket_policy.h", "rights.h", "trust.h"}),
         ("iam", {"iam.h"}),

@@ -1,5 +1,5 @@
 /*
- * admin_calls.c - one request to the daemon's admin listener, or a probe of it or of the endpoint.
+ * admin_calls.c - one request to the daemon's admin listener, or to IAM, or a probe of it or of the endpoint.
  * On the caller's thread, which waits.
  */
 #include "client.h"
@@ -88,10 +88,9 @@ static int admin_once(struct mr_client *client, struct mr_request request, struc
         return rv;
 }
 
-int mr_admin(struct mr_client *client, const char *method, const char *path, const char *const query[],
-             struct mr_reply *out, struct mr_error *err)
+static int admin_run(struct mr_client *client, struct mr_request request, const char *const query[], struct mr_reply *out,
+                     struct mr_error *err)
 {
-        struct mr_request request = {.method = method, .admin_path = path};
         bool again = true;
         unsigned i;
         int rv = 0;
@@ -106,6 +105,60 @@ int mr_admin(struct mr_client *client, const char *method, const char *path, con
                 rv = admin_once(client, request, out, err, &again);
         if (rv == 0 && again)
                 rv = mr_failure(err, -EAGAIN, "the daemon has started anew several times meanwhile");
+        return rv;
+}
+
+int mr_admin(struct mr_client *client, const char *method, const char *path, const char *const query[],
+             struct mr_reply *out, struct mr_error *err)
+{
+        struct mr_request request = {.method = method, .admin_path = path};
+
+        return admin_run(client, request, query, out, err);
+}
+
+int mr_admin_send(struct mr_client *client, const char *path, const char *const query[], const char *body, size_t len,
+                  struct mr_reply *out, struct mr_error *err)
+{
+        struct mr_request request = {.method = "POST", .admin_path = path, .data = body, .len = len};
+
+        return admin_run(client, request, query, out, err);
+}
+
+/* "NAME=VALUE&...", percent-encoded; the caller wipes and frees it. */
+static char *form_of(const char *const pairs[], size_t *len)
+{
+        size_t size = 1;
+        char *form;
+        int n;
+
+        for (unsigned i = 0; pairs[i] != NULL; i++)
+                size += 3 * strlen(pairs[i]) + 1;
+        form = malloc(size);
+        *len = 0;
+        for (unsigned i = 0; form != NULL && pairs[i] != NULL; i++) {
+                if (i > 0)
+                        form[(*len)++] = i % 2 == 0 ? '&' : '=';
+                n = s3_percent_encode(s3_str_of(pairs[i]), S3_ENCODE_QUERY, form + *len, size - *len);
+                *len += n > 0 ? (size_t)n : 0;
+        }
+        return form;
+}
+
+int mr_iam(struct mr_client *client, const char *service, const char *const pairs[], struct mr_reply *out,
+           struct mr_error *err)
+{
+        struct mr_request request = {.method = "POST", .service = service, .signed_body = true};
+        size_t len;
+        char *form = form_of(pairs, &len);
+        int rv;
+
+        if (form == NULL)
+                return mr_failure(err, -ENOMEM, "%s", strerror(ENOMEM));
+        request.data = (const void *)form;
+        request.len = len;
+        mr_request_header(&request, "content-type", "application/x-www-form-urlencoded; charset=utf-8");
+        rv = reply_of(client, &request, out, err);
+        free(form);
         return rv;
 }
 

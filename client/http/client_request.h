@@ -73,6 +73,7 @@ struct mr_request {
         unsigned limit_ms;                    /* of an attempt as a whole; 0: none */
         const struct mr_session_key *session; /* signed by this RDMA session's key instead of the user's; may be NULL */
         struct mr_signed *signed_by;          /* gets what signed it; may be NULL */
+        const char *service;                  /* that it is signed for; NULL: s3 */
         bool signed_body;                     /* whatever the settings say */
         bool urgent;                          /* also when the client was canceled */
         const atomic_bool *stop,

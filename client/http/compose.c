@@ -232,11 +232,11 @@ struct signing {
 };
 
 /* Signs exactly the headers given, and adds the signature to what curl sends. */
-static int sign(const struct mr_client *client, const struct signing *signing, const char *method,
+static int sign(const struct mr_client *client, const struct signing *signing, const struct mr_request *request,
                 const struct s3_header *headers, size_t count, struct mr_composed *out)
 {
         struct s3_request signed_part = {
-                .method = s3_str_of(method),
+                .method = s3_str_of(request->method),
                 .path = {out->path, strcspn(out->path, "?")},
                 .query = s3_str_of(out->query),
                 .headers = headers,
@@ -246,7 +246,7 @@ static int sign(const struct mr_client *client, const struct signing *signing, c
                 .access_key = s3_str_of(signing->access_key),
                 .key = signing->derived,
                 .region = client->settings.region,
-                .service = "s3",
+                .service = request->service != NULL ? request->service : "s3",
         };
         char authorization[4096];
         int rv = s3_sign_headers(&signed_part, &signer, authorization, sizeof(authorization), NULL);
@@ -300,7 +300,7 @@ static int build_headers(const struct mr_client *client, const struct mr_request
         if (rv == 0 && (request->len <= SMALL_BODY || request->by_window))
                 rv = compose_add_line(out, "Expect", "");
         if (rv == 0 && signing->access_key != NULL)
-                rv = sign(client, signing, request->method, headers, count, out);
+                rv = sign(client, signing, request, headers, count, out);
         return rv;
 }
 
@@ -313,6 +313,14 @@ static int sign_by_user(struct mr_client *client, struct mr_request *request, st
         if (rv != 0)
                 return rv;
         credentials = &signing->key->credentials;
+        if (request->service != NULL) {
+                char date[S3_DATE_AMZ_SIZE];
+
+                s3_date_format_amz(signing->now_ms, date);
+                date[8] = '\0';
+                s3_signing_key_derive(s3_str_of(credentials->secret_key), date, client->settings.region,
+                                      request->service, &signing->derived);
+        }
         signing->access_key = credentials->access_key;
         signing->token = credentials->session_token[0] != '\0' ? credentials->session_token : NULL;
         request->key_generation = signing->key->generation;

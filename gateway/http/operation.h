@@ -81,6 +81,7 @@ extern const struct gw_op gw_op_none;
 struct gw_service {
         const struct gw_op *ops;
         const unsigned *op_count;
+        const struct gw_op *const *others; /* not of S3, which no route leads to; NULL ends them; NULL: there are none */
         /*
          * The head is in. Leaves the request with its operation, or with an answer ready (refused).
          */
@@ -109,8 +110,13 @@ struct gw_service {
         void (*loop_end)(struct gw_loop *loop);
 };
 
-/* Number of an operation in its service's table; one that is not in it, as gw_op_none, has that behind the last. */
+/*
+ * Number of an operation: in its service's table; gw_op_none, and what is in neither list, has that behind the last;
+ * then come the service's others.
+ */
 unsigned gw_op_index(const struct gw_service *service, const struct gw_op *op);
+/* How many there are, gw_op_none included. */
+unsigned gw_op_numbers(const struct gw_service *service);
 /* And back. */
 const struct gw_op *gw_op_at(const struct gw_service *service, unsigned index);
 

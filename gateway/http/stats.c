@@ -56,7 +56,7 @@ static void add_op(struct gw_op_stats *sum, const struct gw_op_counters *c)
 void gw_stats_read(const struct gw_gateway *gw, struct gw_stats *out)
 {
         memset(out, 0, sizeof(*out));
-        out->operations = *gw->service->op_count + 1;
+        out->operations = gw_op_numbers(gw->service);
         for (unsigned i = 0; i < out->operations; i++)
                 out->op[i].operation = gw_op_at(gw->service, i)->name;
         out->answer_memory_used = atomic_load_explicit(&gw->answer_memory, memory_order_relaxed);

@@ -13,9 +13,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "gateway/rights/rights.h"
-
-#define PAGE_BYTES   (1u << 20) /* a page that is longer ends: 1,000 roles can have 24 MiB of trust policies */
 #define ANSWER_MAX   (4u << 20)
 #define ATTEMPTS_MAX 16u
 #define PAGE_DEFAULT 100u
@@ -168,7 +165,7 @@ static struct iam_element element_of(const struct iam_call *call, const char *su
         return element;
 }
 
-static void answer_begin(struct iam_call *call, struct s3_xml *xml, bool result)
+void iam_answer_begin(struct iam_call *call, struct s3_xml *xml, bool result)
 {
         s3_xml_init(xml, ANSWER_MAX);
         s3_xml_raw(xml, S3_STR("<"));
@@ -178,7 +175,7 @@ static void answer_begin(struct iam_call *call, struct s3_xml *xml, bool result)
                 s3_xml_open(xml, element_of(call, "Result").text);
 }
 
-static void answer_end(struct iam_call *call, struct s3_xml *xml, bool result)
+void iam_answer_end(struct iam_call *call, struct s3_xml *xml, bool result)
 {
         if (result)
                 s3_xml_close(xml, element_of(call, "Result").text);
@@ -195,10 +192,10 @@ void iam_answer(struct iam_call *call, iam_show show)
         struct s3_xml xml;
         int rv;
 
-        answer_begin(call, &xml, show != NULL);
+        iam_answer_begin(call, &xml, show != NULL);
         rv = show != NULL ? show(call, &xml) : 0;
         if (rv == 0) {
-                answer_end(call, &xml, show != NULL);
+                iam_answer_end(call, &xml, show != NULL);
                 return;
         }
         s3_xml_free(&xml);
@@ -233,6 +230,7 @@ const struct gw_entity *iam_find(struct iam_call *call, unsigned kind, const cha
         int rv;
 
         call->who = iam_who(call, kind, name);
+        call->canned = NULL;
         rv = gw_people_find(call->req->loop, &call->who, &entity, &call->generation);
         if (rv == 0)
                 return entity;
@@ -246,7 +244,10 @@ const struct gw_entity *iam_find_policy(struct iam_call *call, const char *arn)
         struct gw_entity_name who;
         int rv = gw_entity_of_arn(arn, &who);
 
-        if (rv != 0 && strncmp(arn, "arn:aws:iam::aws:policy/", 24) != 0) {
+        call->canned = iam_canned_find(arn);
+        if (call->canned != NULL)
+                return call->canned;
+        if (rv != 0 && strncmp(arn, GW_AWS_POLICY_ARN, sizeof(GW_AWS_POLICY_ARN) - 1) != 0) {
                 iam_fail(call, "ValidationError", gw_printf(call->req, "ARN %s is not valid.", arn));
                 return NULL;
         }
@@ -266,20 +267,30 @@ const struct gw_entity *iam_find_policy(struct iam_call *call, const char *arn)
         return NULL;
 }
 
-bool iam_find_attachable(struct iam_call *call, const char *arn)
+int iam_found(struct iam_call *call, const struct gw_entity **out)
 {
-        for (unsigned i = 0; gw_canned_at(i) != NULL; i++)
-                if (strcmp(gw_canned_at(i)->arn, arn) == 0)
-                        return true;
-        return iam_find_policy(call, arn) != NULL;
+        if (call->canned == NULL)
+                return gw_people_find(call->req->loop, &call->who, out, NULL);
+        *out = call->canned;
+        return 0;
 }
 
 /* ---- changing -------------------------------------------------------------------------------- */
 
+static void refuse_canned(struct iam_call *call)
+{
+        iam_fail(call, "AccessDenied", "Policies that are always there cannot be changed or deleted.");
+}
+
 struct gw_entity *iam_edit(struct iam_call *call, const struct gw_entity *entity)
 {
-        struct gw_entity *copy = gw_alloc(call->req, sizeof(*copy));
+        struct gw_entity *copy;
 
+        if (entity == call->canned) {
+                refuse_canned(call);
+                return NULL;
+        }
+        copy = gw_alloc(call->req, sizeof(*copy));
         if (copy != NULL)
                 *copy = *entity;
         for (unsigned i = 0; copy != NULL && i < GW_SETS; i++) {
@@ -294,6 +305,20 @@ struct gw_entity *iam_edit(struct iam_call *call, const struct gw_entity *entity
         if (copy == NULL)
                 iam_refuse(call, -ENOMEM);
         return copy;
+}
+
+struct gw_entity *iam_find_edit(struct iam_call *call, unsigned kind, const char *name)
+{
+        const struct gw_entity *entity = iam_find(call, kind, name);
+
+        return entity != NULL ? iam_edit(call, entity) : NULL;
+}
+
+struct gw_entity *iam_find_edit_policy(struct iam_call *call, const char *arn)
+{
+        const struct gw_entity *policy = iam_find_policy(call, arn);
+
+        return policy != NULL ? iam_edit(call, policy) : NULL;
 }
 
 struct gw_pair *iam_pair_find(const struct gw_pairs *set, const char *name)
@@ -344,6 +369,7 @@ static void iam_asked(struct iam_call *call, int rv)
 void iam_create(struct iam_call *call, const struct gw_entity *entity, iam_show show)
 {
         call->show = show;
+        call->canned = NULL; /* a boundary may have been */
         iam_asked(call, gw_people_create(call->req->loop, entity, iam_changed, call));
 }
 
@@ -371,6 +397,10 @@ void iam_replace(struct iam_call *call, const struct gw_entity *entity, iam_show
 void iam_delete(struct iam_call *call, const struct gw_entity_name *who)
 {
         call->show = NULL;
+        if (call->canned != NULL) {
+                refuse_canned(call);
+                return;
+        }
         iam_asked(call, gw_people_delete(call->req->loop, who, iam_changed, call));
 }
 
@@ -395,9 +425,11 @@ static void list_names(struct iam_call *call, struct s3_xml *xml, const struct g
                        bool *more, const char **last)
 {
         s3_xml_open(xml, call->element);
+        if (call->before != NULL)
+                call->before(call, xml);
         for (unsigned i = 0; i < count; i++) {
                 call->each(call, xml, names[i].name);
-                if (xml->len > PAGE_BYTES && i + 1 < count) {
+                if (xml->len > IAM_PAGE_BYTES && i + 1 < count) {
                         *more = true;
                         *last = names[i].name;
                         break;
@@ -417,7 +449,7 @@ static void iam_listed(void *arg, int rv, const struct gw_listed *names, unsigne
                 iam_refuse(call, rv);
                 return;
         }
-        answer_begin(call, &xml, true);
+        iam_answer_begin(call, &xml, true);
         if (call->show != NULL)
                 call->show(call, &xml);
         if (call->element != NULL)
@@ -425,7 +457,7 @@ static void iam_listed(void *arg, int rv, const struct gw_listed *names, unsigne
         else
                 call->page(call, &xml, names, count);
         iam_show_page(&xml, more, last);
-        answer_end(call, &xml, true);
+        iam_answer_end(call, &xml, true);
 }
 
 void iam_list(struct iam_call *call, struct gw_people_query *query, const char *element,
@@ -433,13 +465,15 @@ void iam_list(struct iam_call *call, struct gw_people_query *query, const char *
 {
         const char *marker = call->in.value[IAM_P_MARKER], *prefix = call->in.value[IAM_P_PREFIX];
 
+        if (call->from_start)
+                marker = NULL;
         if (marker != NULL && strlen(marker) >= sizeof(query->after)) {
                 iam_fail(call, "ValidationError", "The marker is none that a list has given.");
                 return;
         }
         call->element = element;
         call->each = each;
-        query->max = iam_max_items(call);
+        query->max = iam_max_items(call) - call->skipped;
         snprintf(query->account, sizeof(query->account), "%s", call->account);
         snprintf(query->after, sizeof(query->after), "%s", marker != NULL ? marker : "");
         snprintf(query->path, sizeof(query->path), "%s", prefix != NULL && strcmp(prefix, "/") != 0 ? prefix : "");
@@ -463,23 +497,60 @@ void iam_show_set(struct iam_call *call, struct s3_xml *xml, const struct gw_pai
 
 /* ---- policies and ids ------------------------------------------------------------------------ */
 
-bool iam_check_document(struct iam_call *call, const char *text, enum acc_kind kind, size_t most)
+/* Compiles it, to be freed by the caller. NULL: refused already. */
+static struct acc_policy *compile_document(struct iam_call *call, const char *text, enum acc_kind kind, size_t most)
 {
         struct acc_error error = {.message = ""};
         struct acc_policy *policy = NULL;
-        int rv = acc_policy_compile(s3_str_of(text), kind, (struct s3_str){NULL, 0}, &policy, &error);
+        struct s3_str bindings;
+        int rv;
 
+        acc_bound_cut(s3_str_of(text), &bindings);
+        rv = acc_policy_compile(s3_str_of(text), kind, (struct s3_str){NULL, 0}, &policy, &error);
+        if (rv == 0 && bindings.data == NULL && strlen(text) <= most)
+                return policy;
         acc_policy_free(rv == 0 ? policy : NULL);
         if (rv == -ENOMEM)
                 iam_refuse(call, rv);
         else if (rv == -E2BIG || (rv == 0 && strlen(text) > most))
                 iam_fail(call, "LimitExceeded",
                          gw_printf(call->req, "%s", rv != 0 ? error.message : "Cannot exceed quota for PolicySize."));
-        else if (rv != 0)
+        else
                 iam_fail(call, "MalformedPolicyDocument",
                          gw_printf(call->req, "%s",
                                    error.message[0] != '\0' ? error.message : "Syntax errors in policy."));
-        return rv == 0 && strlen(text) <= most;
+        return NULL;
+}
+
+bool iam_check_document(struct iam_call *call, const char *text, enum acc_kind kind, size_t most)
+{
+        struct acc_policy *policy = compile_document(call, text, kind, most);
+
+        acc_policy_free(policy);
+        return policy != NULL;
+}
+
+const char *iam_bind_trust(struct iam_call *call, const char *text, size_t most)
+{
+        struct acc_policy *policy = compile_document(call, text, ACC_TRUST, most);
+        char *bound = NULL, *copy = NULL;
+        size_t len;
+        int rv;
+
+        if (policy == NULL)
+                return NULL;
+        rv = gw_people_bind(call->req->loop, policy, s3_str_of(text), &bound, &len);
+        acc_policy_free(policy);
+        if (rv == 0) {
+                copy = gw_copy(call->req, (struct s3_str){bound, len});
+                rv = copy == NULL ? -ENOMEM : 0;
+        }
+        free(bound);
+        if (rv == -ENOENT)
+                iam_fail(call, "MalformedPolicyDocument", "Invalid principal in policy");
+        else if (rv != 0)
+                iam_refuse(call, rv);
+        return copy;
 }
 
 bool iam_make_id(const char *prefix, unsigned len, char *out)
@@ -497,7 +568,7 @@ bool iam_make_id(const char *prefix, unsigned len, char *out)
         return true;
 }
 
-bool iam_may_tell_secret(bool tls, const struct sockaddr *peer)
+bool gw_may_tell_secret(bool tls, const struct sockaddr *peer)
 {
         const struct sockaddr_in *v4 = (const struct sockaddr_in *)(const void *)peer;
         const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)peer;

@@ -12,9 +12,11 @@
 
 #define IAM_ARN_SIZE   700u
 #define IAM_SECRET_LEN 40u
+#define IAM_PAGE_BYTES (1u << 20) /* a page that is longer ends: 1,000 roles can have 24 MiB of trust policies */
 
 struct iam_call;
 struct sts_making;
+struct iam_details; /* iam_account.c */
 
 /* A row of the table of actions. */
 struct iam_action {
@@ -42,12 +44,17 @@ struct iam_call {
         struct iam_form form;
         struct iam_params in;
         struct gw_entity_name who; /* what show() is about */
+        const struct gw_entity *canned; /* it is this policy, which is no entry; NULL: it is an entry */
         iam_show show;             /* once a change is made; NULL: the answer has no result */
         uint64_t generation;       /* of what iam_find() found last */
         unsigned attempts;
         const char *element; /* of a list; NULL: page() writes it */
         void (*page)(struct iam_call *call, struct s3_xml *xml, const struct gw_listed *names, unsigned count);
+        void (*before)(struct iam_call *call, struct s3_xml *xml); /* what stands in front of a list's names; NULL */
+        unsigned skipped; /* of a page's items, those that before() writes */
+        bool from_start;  /* the marker is not one of names: the list begins with the first */
         void (*each)(struct iam_call *call, struct s3_xml *xml, const char *name);
+        struct iam_details *details; /* of GetAccountAuthorizationDetails */
         char key[GW_ENTITY_NAME_MAX + 1];
         char secret[IAM_SECRET_LEN + 1];
 };
@@ -65,6 +72,9 @@ bool iam_resource(struct iam_call *call, const char *path, char out[IAM_RESOURCE
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
+/* Around what an action writes itself; result: it has an element <ACTIONResult>. */
+void iam_answer_begin(struct iam_call *call, struct s3_xml *xml, bool result);
+void iam_answer_end(struct iam_call *call, struct s3_xml *xml, bool result);
 void iam_answer(struct iam_call *call, iam_show show);
 /* A result of people.h as IAM's error. */
 void iam_refuse(struct iam_call *call, int rv);
@@ -77,10 +87,13 @@ void iam_fail_request(struct gw_request *req, bool sts, const char *code, const 
 
 /* NULL: refused already. */
 const struct gw_entity *iam_find(struct iam_call *call, unsigned kind, const char *name);
-/* A managed policy of the account of whoever asks. */
+/* A managed policy of the account of whoever asks, or one that is always there: iam_edit() and iam_delete() refuse that. */
 const struct gw_entity *iam_find_policy(struct iam_call *call, const char *arn);
-/* Whether it can be attached: a managed policy of that account, or one of AWS that is always there. False: refused already. */
-bool iam_find_attachable(struct iam_call *call, const char *arn);
+/* What was found last, once more, when the answer is written: 0, or as gw_people_find(). */
+int iam_found(struct iam_call *call, const struct gw_entity **out);
+/* iam_find() and iam_edit() in one. */
+struct gw_entity *iam_find_edit(struct iam_call *call, unsigned kind, const char *name);
+struct gw_entity *iam_find_edit_policy(struct iam_call *call, const char *arn);
 /*
  * A copy that may be changed, with room for one more in each set, and for IAM_TAGS_MAX more tags. It lives with
  * the request, but its strings are those of the entity.
@@ -115,15 +128,30 @@ void iam_show_set(struct iam_call *call, struct s3_xml *xml, const struct gw_pai
 
 /* False: refused already. */
 bool iam_check_document(struct iam_call *call, const char *text, enum acc_kind kind, size_t most);
+/* A trust policy as it is to be kept, bound to who is there now. NULL: refused already. */
+const char *iam_bind_trust(struct iam_call *call, const char *text, size_t most);
 /* An id of AWS's form: prefix and random letters, of this length in all. */
 bool iam_make_id(const char *prefix, unsigned len, char *out);
+
+/* ---- policies that are always there (iam_canned.c) --------------------------------------------- */
+
+/* NULL: there is none of this ARN. */
+const struct gw_entity *iam_canned_find(const char *arn);
+/* NULL: there are no more. */
+const struct gw_entity *iam_canned_at(unsigned index);
+/* ListPolicies: those that are always there come first. */
+void iam_run_list_policies(struct iam_call *call);
 
 /* ---- entities as IAM shows them (show.c) ------------------------------------------------------- */
 
 void iam_show_user(struct s3_xml *xml, const struct gw_entity *user, const char *element);
 void iam_show_group(struct s3_xml *xml, const struct gw_entity *group, const char *element);
-void iam_show_role(struct s3_xml *xml, const struct gw_entity *role, const char *element);
+void iam_show_role(struct iam_call *call, struct s3_xml *xml, const struct gw_entity *role, const char *element);
 void iam_show_policy(struct s3_xml *xml, const struct gw_entity *policy, const char *element);
+/* With what it has and, of a policy, all versions: <member> of GetAccountAuthorizationDetails. */
+void iam_show_details(struct iam_call *call, struct s3_xml *xml, const struct gw_entity *entity);
+/* What stands there beside what is shown of one (iam_account.c). */
+void iam_show_holdings(struct s3_xml *xml, const struct gw_entity *entity);
 void iam_show_version(struct s3_xml *xml, const struct gw_entity *policy, const struct gw_pair *version,
                       const char *element, bool with_document);
 void iam_show_tags(struct s3_xml *xml, const struct gw_pairs *tags);
@@ -137,7 +165,7 @@ int iam_show_who(struct iam_call *call, struct s3_xml *xml);
 
 void iam_run_create_user(struct iam_call *call);
 void iam_run_get(struct iam_call *call);  /* of a user, role, policy */
-void iam_run_list(struct iam_call *call); /* of users, groups, roles, policies */
+void iam_run_list(struct iam_call *call); /* of users, groups, roles */
 void iam_run_update_user(struct iam_call *call);
 void iam_run_delete(struct iam_call *call); /* of a user, group, role, policy */
 void iam_run_create_key(struct iam_call *call);
@@ -172,6 +200,10 @@ void iam_run_untag(struct iam_call *call);
 void iam_run_list_tags(struct iam_call *call);
 void iam_run_put_boundary(struct iam_call *call);
 void iam_run_drop_boundary(struct iam_call *call);
+void iam_run_simulate(struct iam_call *call); /* SimulatePrincipalPolicy, SimulateCustomPolicy */
+void iam_run_summary(struct iam_call *call);
+void iam_run_details(struct iam_call *call);
+void iam_run_aliases(struct iam_call *call);
 void iam_run_identity(struct iam_call *call);
 void iam_run_session_token(struct iam_call *call);
 void iam_run_assume_role(struct iam_call *call);
@@ -182,5 +214,7 @@ struct sockaddr;
 bool iam_may_tell_secret(bool tls, const struct sockaddr *peer);
 /* To whoever asks. False: refused. */
 bool iam_secret_can_be_told(struct iam_call *call);
+/* Where in a policy's text statement `number`, from 0 on, stands. Pure. */
+bool iam_statement_span(const char *text, size_t number, const char **from, const char **to);
 
 #endif

@@ -29,6 +29,16 @@ const struct gw_op gw_iam_op = {
         .run = iam_run_form,
 };
 
+const struct gw_op gw_sts_op = {
+        .name = "STS",
+        .method = "POST",
+        .scope = GW_SERVICE,
+        .body = GW_BODY_KEPT,
+        .no_bucket = true,
+        .permission = "sts:*",
+        .run = iam_run_form,
+};
+
 bool gw_iam_is(const struct gw_request *req)
 {
         struct s3_str type = gw_header(req, "Content-Type");
@@ -116,6 +126,8 @@ void gw_iam_accept(struct gw_request *req)
         req->op = &gw_iam_op;
         reason = check_head(req, auth);
         sts = strcmp(auth->service, "sts") == 0;
+        if (sts)
+                req->op = &gw_sts_op;
         if (reason != S3_AUTH_OK) {
                 refuse_signature(req, sts, reason);
                 return;

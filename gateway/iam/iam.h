@@ -7,8 +7,8 @@
 
 #include "gateway/http/http_request.h"
 
-/* Not in the table of S3's operations: its figures are those of requests without an operation. */
-extern const struct gw_op gw_iam_op;
+/* Not in the table of S3's operations: no route leads to them. Which action it is, the access log does not say. */
+extern const struct gw_op gw_iam_op, gw_sts_op;
 
 /* Whether the head is that of such a request: it is no request of S3 then. */
 bool gw_iam_is(const struct gw_request *req);

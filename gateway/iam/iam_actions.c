@@ -35,7 +35,7 @@ const struct iam_action iam_actions[] = {
         {"CreatePolicy", GW_POLICY, B(POLICY) | B(DOCUMENT), B(PATH) | B(DESCRIPTION) | IAM_TAGS,
          iam_run_create_policy},
         {"GetPolicy", GW_POLICY, B(ARN), 0, iam_run_get},
-        {"ListPolicies", GW_POLICY, 0, B_LIST | B(SCOPE), iam_run_list},
+        {"ListPolicies", GW_POLICY, 0, B_LIST | B(SCOPE), iam_run_list_policies},
         {"DeletePolicy", GW_POLICY, B(ARN), 0, iam_run_delete},
         {"GetPolicyVersion", GW_POLICY, B(ARN) | B(VERSION), 0, iam_run_get_version},
         {"CreatePolicyVersion", GW_POLICY, B(ARN) | B(DOCUMENT), B(AS_DEFAULT), iam_run_create_version},
@@ -74,6 +74,14 @@ const struct iam_action iam_actions[] = {
         {"DeleteRole", GW_ROLE, B(ROLE), 0, iam_run_delete},
         {"UpdateRole", GW_ROLE, B(ROLE), B(DESCRIPTION) | B(SESSION), iam_run_update_role},
         {"UpdateAssumeRolePolicy", GW_ROLE, B(ROLE) | B(DOCUMENT), 0, iam_run_update_trust},
+
+        {"SimulatePrincipalPolicy", 0, B(SOURCE), B_PAGE | B(CALLER) | B(RESOURCE_POLICY) | B(RESOURCE_OWNER) | IAM_SIM_LISTS,
+         iam_run_simulate},
+        {"SimulateCustomPolicy", 0, 0, B_PAGE | B(CALLER) | B(RESOURCE_POLICY) | B(RESOURCE_OWNER) | IAM_SIM_LISTS,
+         iam_run_simulate},
+        {"GetAccountSummary", 0, 0, 0, iam_run_summary},
+        {"GetAccountAuthorizationDetails", 0, 0, B_PAGE | IAM_FILTER_LIST, iam_run_details},
+        {"ListAccountAliases", 0, 0, B_PAGE, iam_run_aliases},
 
         {"PutUserPermissionsBoundary", GW_USER, B(USER) | B(BOUNDARY), 0, iam_run_put_boundary},
         {"PutRolePermissionsBoundary", GW_ROLE, B(ROLE) | B(BOUNDARY), 0, iam_run_put_boundary},

@@ -30,7 +30,7 @@ static int show_set_of(struct iam_call *call, struct s3_xml *xml, enum gw_entity
                        void (*each)(struct iam_call *call, struct s3_xml *xml, const struct gw_pair *pair))
 {
         const struct gw_entity *holder;
-        int rv = gw_people_find(call->req->loop, &call->who, &holder, NULL);
+        int rv = iam_found(call, &holder);
 
         if (rv == 0)
                 iam_show_set(call, xml, &holder->sets[set], element, each);
@@ -44,7 +44,7 @@ void iam_run_attach(struct iam_call *call)
         const char *arn = call->in.value[IAM_P_ARN];
         struct gw_entity *holder;
 
-        if (!iam_find_attachable(call, arn))
+        if (iam_find_policy(call, arn) == NULL)
                 return;
         holder = edit_holder(call);
         if (holder == NULL)
@@ -129,7 +129,7 @@ static int show_inline(struct iam_call *call, struct s3_xml *xml)
         static const char *const names[] = {"UserName", "", "GroupName", "RoleName"};
         const struct gw_entity *holder;
         const struct gw_pair *pair;
-        int rv = gw_people_find(call->req->loop, &call->who, &holder, NULL);
+        int rv = iam_found(call, &holder);
 
         if (rv != 0)
                 return rv;
@@ -192,7 +192,7 @@ void iam_run_put_boundary(struct iam_call *call)
 {
         struct gw_entity *holder;
 
-        if (!iam_find_attachable(call, call->in.value[IAM_P_BOUNDARY]))
+        if (iam_find_policy(call, call->in.value[IAM_P_BOUNDARY]) == NULL)
                 return;
         holder = edit_holder(call);
         if (holder == NULL)

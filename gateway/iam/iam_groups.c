@@ -40,11 +40,8 @@ void iam_run_get_group(struct iam_call *call)
 /* The user, to be changed, and the group. NULL: refused. */
 static struct gw_entity *edit_member(struct iam_call *call, const struct gw_entity **group)
 {
-        const struct gw_entity *user;
-
         *group = iam_find(call, GW_GROUP, call->in.value[IAM_P_GROUP]);
-        user = *group != NULL ? iam_find(call, GW_USER, call->in.value[IAM_P_USER]) : NULL;
-        return user != NULL ? iam_edit(call, user) : NULL;
+        return *group != NULL ? iam_find_edit(call, GW_USER, call->in.value[IAM_P_USER]) : NULL;
 }
 
 void iam_run_join(struct iam_call *call)

@@ -36,7 +36,7 @@ static int show_version_of(struct iam_call *call, struct s3_xml *xml, const char
 {
         const struct gw_entity *policy;
         const struct gw_pair *pair;
-        int rv = gw_people_find(call->req->loop, &call->who, &policy, NULL);
+        int rv = iam_found(call, &policy);
 
         if (rv != 0)
                 return rv;
@@ -73,14 +73,12 @@ void iam_run_get_version(struct iam_call *call)
 void iam_run_create_version(struct iam_call *call)
 {
         const char *document = call->in.value[IAM_P_DOCUMENT], *as_default = call->in.value[IAM_P_AS_DEFAULT];
-        const struct gw_entity *policy;
         struct gw_entity *edited;
         struct gw_pairs *versions;
 
         if (!iam_check_document(call, document, ACC_MANAGED, VERSION_BYTES))
                 return;
-        policy = iam_find_policy(call, call->in.value[IAM_P_ARN]);
-        edited = policy != NULL ? iam_edit(call, policy) : NULL;
+        edited = iam_find_edit_policy(call, call->in.value[IAM_P_ARN]);
         if (edited == NULL)
                 return;
         versions = &edited->sets[GW_SET_VERSIONS];
@@ -100,29 +98,24 @@ void iam_run_create_version(struct iam_call *call)
 
 void iam_run_default_version(struct iam_call *call)
 {
-        const struct gw_entity *policy = iam_find_policy(call, call->in.value[IAM_P_ARN]);
+        struct gw_entity *edited = iam_find_edit_policy(call, call->in.value[IAM_P_ARN]);
         const struct gw_pair *pair;
-        struct gw_entity *edited;
 
-        if (policy == NULL)
+        if (edited == NULL)
                 return;
-        pair = iam_pair_find(&policy->sets[GW_SET_VERSIONS], call->in.value[IAM_P_VERSION]);
+        pair = iam_pair_find(&edited->sets[GW_SET_VERSIONS], call->in.value[IAM_P_VERSION]);
         if (pair == NULL) {
                 refuse_version(call, call->in.value[IAM_P_VERSION]);
                 return;
         }
-        edited = iam_edit(call, policy);
-        if (edited == NULL)
-                return;
         edited->version = pair->name;
         iam_replace(call, edited, NULL);
 }
 
 void iam_run_delete_version(struct iam_call *call)
 {
-        const struct gw_entity *policy = iam_find_policy(call, call->in.value[IAM_P_ARN]);
         const char *version = call->in.value[IAM_P_VERSION];
-        struct gw_entity *edited = policy != NULL ? iam_edit(call, policy) : NULL;
+        struct gw_entity *edited = iam_find_edit_policy(call, call->in.value[IAM_P_ARN]);
         struct gw_pair *pair = edited != NULL ? iam_pair_find(&edited->sets[GW_SET_VERSIONS], version) : NULL;
 
         if (edited == NULL)
@@ -131,7 +124,7 @@ void iam_run_delete_version(struct iam_call *call)
                 refuse_version(call, version);
                 return;
         }
-        if (strcmp(version, policy->version) == 0) {
+        if (strcmp(version, edited->version) == 0) {
                 iam_fail(call, "DeleteConflict", "Cannot delete the default version of a policy.");
                 return;
         }
@@ -144,7 +137,7 @@ static int show_versions(struct iam_call *call, struct s3_xml *xml)
 {
         const struct gw_entity *policy;
         const struct gw_pairs *versions;
-        int rv = gw_people_find(call->req->loop, &call->who, &policy, NULL);
+        int rv = iam_found(call, &policy);
         const char *marker = call->in.value[IAM_P_MARKER];
         unsigned most = iam_max_items(call), i, shown = 0;
 

@@ -47,6 +47,10 @@ bool iam_resource(struct iam_call *call, const char *path, char out[IAM_RESOURCE
         struct gw_entity entity = {.path = path};
         const char *name;
 
+        if (kind == 0) /* the whole account, or what the action says */
+                return snprintf(out, IAM_RESOURCE_SIZE, "%s",
+                                call->in.value[IAM_P_SOURCE] != NULL ? call->in.value[IAM_P_SOURCE] : "*") <
+                       (int)IAM_RESOURCE_SIZE;
         if (kind == GW_POLICY && call->in.value[IAM_P_ARN] != NULL)
                 return snprintf(out, IAM_RESOURCE_SIZE, "%s", call->in.value[IAM_P_ARN]) < (int)IAM_RESOURCE_SIZE;
         name = resource_name(call, kind);

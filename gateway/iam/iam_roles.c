@@ -22,13 +22,12 @@ void iam_run_create_role(struct iam_call *call)
         struct gw_entity role = {
                 .description = call->in.value[IAM_P_DESCRIPTION],
                 .boundary = boundary,
-                .trust = call->in.value[IAM_P_TRUST],
                 .created_ms = lp_wall_ms(),
                 .session_seconds = session_seconds(call),
         };
 
-        if (!iam_check_document(call, role.trust, ACC_TRUST, TRUST_BYTES) ||
-            (boundary != NULL && !iam_find_attachable(call, boundary)))
+        role.trust = iam_bind_trust(call, call->in.value[IAM_P_TRUST], TRUST_BYTES);
+        if (role.trust == NULL || (boundary != NULL && iam_find_policy(call, boundary) == NULL))
                 return;
         iam_create_named(call, &role, GW_ROLE, "AROA");
 }
@@ -40,8 +39,7 @@ static int show_nothing(struct iam_call *call, struct s3_xml *xml)
 
 void iam_run_update_role(struct iam_call *call)
 {
-        const struct gw_entity *role = iam_find(call, GW_ROLE, call->in.value[IAM_P_ROLE]);
-        struct gw_entity *edited = role != NULL ? iam_edit(call, role) : NULL;
+        struct gw_entity *edited = iam_find_edit(call, GW_ROLE, call->in.value[IAM_P_ROLE]);
 
         if (edited == NULL)
                 return;
@@ -54,16 +52,14 @@ void iam_run_update_role(struct iam_call *call)
 
 void iam_run_update_trust(struct iam_call *call)
 {
-        const char *document = call->in.value[IAM_P_DOCUMENT];
-        const struct gw_entity *role;
+        const char *trust = iam_bind_trust(call, call->in.value[IAM_P_DOCUMENT], TRUST_BYTES);
         struct gw_entity *edited;
 
-        if (!iam_check_document(call, document, ACC_TRUST, TRUST_BYTES))
+        if (trust == NULL)
                 return;
-        role = iam_find(call, GW_ROLE, call->in.value[IAM_P_ROLE]);
-        edited = role != NULL ? iam_edit(call, role) : NULL;
+        edited = iam_find_edit(call, GW_ROLE, call->in.value[IAM_P_ROLE]);
         if (edited == NULL)
                 return;
-        edited->trust = document;
+        edited->trust = trust;
         iam_replace(call, edited, NULL);
 }

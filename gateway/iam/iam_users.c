@@ -47,13 +47,20 @@ void iam_run_get(struct iam_call *call)
                 iam_answer(call, iam_show_who);
 }
 
-void iam_run_delete(struct iam_call *call)
+/* A policy of the account whose text cannot be read: it has a name, and no ARN. */
+static bool is_unreadable_policy(struct iam_call *call)
 {
         const struct gw_entity *entity;
 
+        return gw_entity_of_arn(call->in.value[IAM_P_ARN], &call->who) == 0 && call->who.kind == GW_POLICY &&
+               strcmp(call->who.account, call->account) == 0 &&
+               gw_people_find(call->req->loop, &call->who, &entity, NULL) == -EIO;
+}
+
+void iam_run_delete(struct iam_call *call)
+{
         if (call->action->kind == GW_POLICY) {
-                entity = find_of_action(call);
-                if (entity != NULL)
+                if (is_unreadable_policy(call) || find_of_action(call) != NULL)
                         iam_delete(call, &call->who);
                 return;
         }
@@ -72,18 +79,8 @@ static void list_each(struct iam_call *call, struct s3_xml *xml, const char *nam
                 iam_show_user(xml, entity, "member");
         else if (who.kind == GW_GROUP)
                 iam_show_group(xml, entity, "member");
-        else if (who.kind == GW_ROLE)
-                iam_show_role(xml, entity, "member");
         else
-                iam_show_policy(xml, entity, "member");
-}
-
-static int show_no_policies(struct iam_call *call, struct s3_xml *xml)
-{
-        s3_xml_open(xml, "Policies");
-        s3_xml_close(xml, "Policies");
-        iam_show_page(xml, false, NULL);
-        return 0;
+                iam_show_role(call, xml, entity, "member");
 }
 
 void iam_run_list(struct iam_call *call)
@@ -92,15 +89,10 @@ void iam_run_list(struct iam_call *call)
                 [GW_USER - GW_ACCOUNT] = "Users",
                 [GW_GROUP - GW_ACCOUNT] = "Groups",
                 [GW_ROLE - GW_ACCOUNT] = "Roles",
-                [GW_POLICY - GW_ACCOUNT] = "Policies",
         };
         struct gw_people_query query = {.kind = call->action->kind};
-        const char *scope = call->in.value[IAM_P_SCOPE];
 
-        if (scope != NULL && strcmp(scope, "AWS") == 0) /* AWS's own are not listed */
-                iam_answer(call, show_no_policies);
-        else
-                iam_list(call, &query, elements[query.kind - GW_ACCOUNT], list_each);
+        iam_list(call, &query, elements[query.kind - GW_ACCOUNT], list_each);
 }
 
 /* ---- users ----------------------------------------------------------------------------------- */
@@ -110,7 +102,7 @@ void iam_run_create_user(struct iam_call *call)
         const char *boundary = call->in.value[IAM_P_BOUNDARY];
         struct gw_entity user = {.boundary = boundary, .created_ms = lp_wall_ms()};
 
-        if (boundary != NULL && !iam_find_attachable(call, boundary))
+        if (boundary != NULL && iam_find_policy(call, boundary) == NULL)
                 return;
         iam_create_named(call, &user, GW_USER, "AIDA");
 }
@@ -169,7 +161,7 @@ bool iam_secret_can_be_told(struct iam_call *call)
         const struct gw_request *req = call->req;
         const union MHD_ConnectionInfo *from = MHD_get_connection_info(req->mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
 
-        if (iam_may_tell_secret(req->conn->listener->tls, from != NULL ? from->client_addr : NULL))
+        if (gw_may_tell_secret(req->conn->listener->tls, from != NULL ? from->client_addr : NULL))
                 return true;
         iam_fail(call, "AccessDenied",
                  "Secret keys are given out over TLS, or to the server's own machine, and not else.");

@@ -210,6 +210,27 @@ static int check_tags(const struct iam_params *out, char *message, size_t size)
 
 /* ---- all of them ----------------------------------------------------------------------------- */
 
+/* "LIST.member." of a list that the action reads. */
+static bool is_of_list(const char *name, uint64_t known)
+{
+        static const struct {
+                uint64_t bit;
+                const char *start;
+        } lists[] = {
+                {IAM_SIM_LISTS, "ActionNames.member."},
+                {IAM_SIM_LISTS, "ContextEntries.member."},
+                {IAM_SIM_LISTS, "PermissionsBoundaryPolicyInputList.member."},
+                {IAM_SIM_LISTS, "PolicyInputList.member."},
+                {IAM_SIM_LISTS, "ResourceArns.member."},
+                {IAM_FILTER_LIST, "Filter.member."},
+        };
+
+        for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
+                if ((known & lists[i].bit) != 0 && strncmp(name, lists[i].start, strlen(lists[i].start)) == 0)
+                        return true;
+        return false;
+}
+
 static bool is_of_every_call(const char *name)
 {
         return strcmp(name, "Action") == 0 || strcmp(name, "Version") == 0;
@@ -228,7 +249,7 @@ static int params_take_one(const struct iam_pair *pair, uint64_t known, struct i
         if ((known & IAM_STS_LISTS) != 0 &&
             (strncmp(pair->name, "PolicyArns.", 11) == 0 || strncmp(pair->name, "TransitiveTagKeys.", 18) == 0))
                 return 0;
-        if (is_of_every_call(pair->name) || take_tag(out, pair, known))
+        if (is_of_every_call(pair->name) || is_of_list(pair->name, known) || take_tag(out, pair, known))
                 return 0;
         snprintf(message, size, "The parameter %.64s is not supported for this action.", pair->name);
         return -EINVAL;

@@ -32,6 +32,10 @@
         X(SCOPE, "Scope", 1, 5, SCOPE)                                                                                 \
         X(FILTER, "EntityFilter", 1, 18, FILTER)                                                                       \
         X(USAGE, "PolicyUsageFilter", 1, 19, USAGE)                                                                    \
+        X(SOURCE, "PolicySourceArn", 20, 2048, ANY)                                                                    \
+        X(CALLER, "CallerArn", 1, 2048, ANY)                                                                           \
+        X(RESOURCE_POLICY, "ResourcePolicy", 1, 131072, TEXT)                                                          \
+        X(RESOURCE_OWNER, "ResourceOwner", 1, 2048, ANY)                                                               \
         X(MARKER, "Marker", 1, 2048, ANY)                                                                              \
         X(MAX_ITEMS, "MaxItems", 1, 4, ITEMS)                                                                          \
         X(DURATION, "DurationSeconds", 1, 6, DURATION)                                                                 \
@@ -52,6 +56,9 @@ enum iam_param {
 /* Tags.member.N.Key and .Value; TagKeys.member.N */
 #define IAM_TAGS     (UINT64_C(1) << IAM_PARAM_COUNT)
 #define IAM_TAG_KEYS (UINT64_C(2) << IAM_PARAM_COUNT)
+/* Lists that the action itself reads from the form: of the simulations; of GetAccountAuthorizationDetails. */
+#define IAM_SIM_LISTS    (UINT64_C(4) << IAM_PARAM_COUNT)
+#define IAM_FILTER_LIST  (UINT64_C(8) << IAM_PARAM_COUNT)
 #define IAM_TAGS_MAX 50u
 /* PolicyArns.member.N.arn and TransitiveTagKeys.member.N: the action reads them from the form. */
 #define IAM_STS_LISTS (UINT64_C(4) << IAM_PARAM_COUNT)

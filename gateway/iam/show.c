@@ -68,12 +68,17 @@ static void show_common(struct s3_xml *xml, const struct gw_entity *entity, cons
         iam_show_date(xml, "CreateDate", entity->created_ms);
 }
 
-void iam_show_user(struct s3_xml *xml, const struct gw_entity *user, const char *element)
+static void show_user_in(struct s3_xml *xml, const struct gw_entity *user)
 {
-        s3_xml_open(xml, element);
         show_common(xml, user, "User");
         show_boundary(xml, user);
         iam_show_tags(xml, &user->sets[GW_SET_TAGS]);
+}
+
+void iam_show_user(struct s3_xml *xml, const struct gw_entity *user, const char *element)
+{
+        s3_xml_open(xml, element);
+        show_user_in(xml, user);
         s3_xml_close(xml, element);
 }
 
@@ -84,24 +89,34 @@ void iam_show_group(struct s3_xml *xml, const struct gw_entity *group, const cha
         s3_xml_close(xml, element);
 }
 
-void iam_show_role(struct s3_xml *xml, const struct gw_entity *role, const char *element)
+static void show_role_in(struct iam_call *call, struct s3_xml *xml, const struct gw_entity *role)
 {
-        s3_xml_open(xml, element);
+        char *trust = gw_people_bound_text(call->req->loop, s3_str_of(role->trust));
+
         show_common(xml, role, "Role");
-        iam_show_document(xml, "AssumeRolePolicyDocument", role->trust);
+        if (trust != NULL)
+                iam_show_document(xml, "AssumeRolePolicyDocument", trust);
+        else
+                xml->error = xml->error != 0 ? xml->error : -ENOMEM;
+        free(trust);
         if (*role->description != '\0')
                 s3_xml_textz(xml, "Description", role->description);
         s3_xml_uint(xml, "MaxSessionDuration", role->session_seconds > 0 ? (uint64_t)role->session_seconds : 3600);
         show_boundary(xml, role);
         iam_show_tags(xml, &role->sets[GW_SET_TAGS]);
+}
+
+void iam_show_role(struct iam_call *call, struct s3_xml *xml, const struct gw_entity *role, const char *element)
+{
+        s3_xml_open(xml, element);
+        show_role_in(call, xml, role);
         s3_xml_close(xml, element);
 }
 
-void iam_show_policy(struct s3_xml *xml, const struct gw_entity *policy, const char *element)
+static void show_policy_in(struct s3_xml *xml, const struct gw_entity *policy)
 {
         const struct gw_pairs *versions = &policy->sets[GW_SET_VERSIONS];
 
-        s3_xml_open(xml, element);
         show_common(xml, policy, "Policy");
         s3_xml_textz(xml, "DefaultVersionId", policy->version);
         s3_xml_bool(xml, "IsAttachable", true);
@@ -109,7 +124,28 @@ void iam_show_policy(struct s3_xml *xml, const struct gw_entity *policy, const c
                 s3_xml_textz(xml, "Description", policy->description);
         iam_show_date(xml, "UpdateDate", versions->list[versions->count - 1].ms);
         iam_show_tags(xml, &policy->sets[GW_SET_TAGS]);
+}
+
+void iam_show_policy(struct s3_xml *xml, const struct gw_entity *policy, const char *element)
+{
+        s3_xml_open(xml, element);
+        show_policy_in(xml, policy);
         s3_xml_close(xml, element);
+}
+
+void iam_show_details(struct iam_call *call, struct s3_xml *xml, const struct gw_entity *entity)
+{
+        s3_xml_open(xml, "member");
+        if (entity->who.kind == GW_USER)
+                show_user_in(xml, entity);
+        else if (entity->who.kind == GW_GROUP)
+                show_common(xml, entity, "Group");
+        else if (entity->who.kind == GW_ROLE)
+                show_role_in(call, xml, entity);
+        else
+                show_policy_in(xml, entity);
+        iam_show_holdings(xml, entity);
+        s3_xml_close(xml, "member");
 }
 
 void iam_show_version(struct s3_xml *xml, const struct gw_entity *policy, const struct gw_pair *version,
@@ -127,16 +163,16 @@ void iam_show_version(struct s3_xml *xml, const struct gw_entity *policy, const 
 int iam_show_who(struct iam_call *call, struct s3_xml *xml)
 {
         const struct gw_entity *entity;
-        int rv = gw_people_find(call->req->loop, &call->who, &entity, NULL);
+        int rv = iam_found(call, &entity);
 
         if (rv != 0)
                 return rv;
-        if (call->who.kind == GW_USER)
+        if (entity->who.kind == GW_USER)
                 iam_show_user(xml, entity, "User");
-        else if (call->who.kind == GW_GROUP)
+        else if (entity->who.kind == GW_GROUP)
                 iam_show_group(xml, entity, "Group");
-        else if (call->who.kind == GW_ROLE)
-                iam_show_role(xml, entity, "Role");
+        else if (entity->who.kind == GW_ROLE)
+                iam_show_role(call, xml, entity, "Role");
         else
                 iam_show_policy(xml, entity, "Policy");
         return 0;

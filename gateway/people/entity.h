@@ -24,6 +24,7 @@ enum gw_entity_kind {
 };
 
 #define GW_ACCOUNT_ID_LEN   12u
+#define GW_AWS_POLICY_ARN   "arn:aws:iam::aws:policy/" /* of policies that are always there, and no entries */
 #define GW_FIRST_ACCOUNT    "000000000001" /* always there; its root has the credentials of the settings */
 #define GW_ENTITY_NAME_MAX  128u
 #define GW_ENTITY_PATH_MAX  512u

@@ -19,7 +19,7 @@
 
 #define WALK_STEP 50u         /* entries in one turn of the loop */
 #define WALK_NS   1000000ull  /* and then so long nothing */
-#define CLOSED_NS 50000000ull /* while the store is not open */
+#define CLOSED_NS 10000000ull /* while the store is not open */
 
 /* ---- forms ----------------------------------------------------------------------------------- */
 
@@ -257,6 +257,8 @@ static void people_step(struct lp_timer *timer)
                 lp_timer_start(people->gw->loops[0].lp, timer, CLOSED_NS);
                 return;
         }
+        if (people->opened_ns == 0)
+                people->opened_ns = lp_clock();
         more = eng_entries_walk(people->gw->store, &people->position, WALK_STEP, index_walked, &step);
         if (step.rv != 0)
                 index_again(people, CLOSED_NS);
@@ -264,6 +266,8 @@ static void people_step(struct lp_timer *timer)
                 lp_timer_start(people->gw->loops[0].lp, timer, WALK_NS);
         else
                 people->ready = true;
+        if (people->ready || lp_clock() - people->opened_ns > GW_PEOPLE_WAIT_MS * 1000000ull)
+                atomic_store(&people->known, true);
 }
 
 /* What was opened with a key ends with it, and with its being active. */
@@ -296,6 +300,11 @@ static void entry_changed(void *arg, unsigned loop, uint64_t id, unsigned kind)
 struct gw_people *gw_people_ready(struct gw_gateway *gw)
 {
         return gw->people != NULL && gw->people->ready ? gw->people : NULL;
+}
+
+bool gw_people_known(const struct gw_gateway *gw)
+{
+        return gw->people == NULL || atomic_load(&gw->people->known);
 }
 
 /* ---- start and end --------------------------------------------------------------------------- */

@@ -45,6 +45,13 @@ int gw_people_policies(struct gw_loop *loop, const struct gw_entity_name *who, c
                        const struct gw_policies **out);
 /* The policy of this ARN, in its version in force. As gw_people_find_arn(). -ENOMEM. */
 int gw_people_managed(struct gw_loop *loop, const char *arn, const struct gw_policies **out);
+/*
+ * Text and bindings (access.h) of a policy that is to be kept, to be given back with free(). -ENOENT: a user or role
+ * that it names is not there; -EIO, -ENOMEM, -EHOSTDOWN.
+ */
+int gw_people_bind(struct gw_loop *loop, const struct acc_policy *policy, struct s3_str text, char **out, size_t *len);
+/* A kept policy as it is shown, to be given back with free(). NULL: no memory, or it is no policy. */
+char *gw_people_bound_text(struct gw_loop *loop, struct s3_str stored);
 /* Whether there is such an account. */
 bool gw_people_has_account(struct gw_loop *loop, const char *account);
 /*
@@ -98,5 +105,9 @@ struct gw_listed {
 typedef void (*gw_people_listed)(void *arg, int rv, const struct gw_listed *names, unsigned count, bool more,
                                  const char *last);
 int gw_people_list(struct gw_loop *loop, const struct gw_people_query *query, gw_people_listed done, void *arg);
+
+/* How many entities of each kind (from GW_ACCOUNT on) an account has. As gw_people_list(). */
+typedef void (*gw_people_counted)(void *arg, int rv, const unsigned counts[]);
+int gw_people_count(struct gw_loop *loop, const char *account, gw_people_counted done, void *arg);
 
 #endif

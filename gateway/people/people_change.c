@@ -12,24 +12,9 @@
 #include <strings.h>
 
 #include "gateway/people/people_queue.h"
+#include "gateway/people/quotas.h"
 
 #define CHANGES_MAX 256u /* waiting; beyond: -EAGAIN */
-
-/* AWS's quotas, but for those that say so. */
-#define ACCOUNTS_MAX       10000u  /* ours */
-#define USERS_MAX          500000u /* ours: AWS has 5,000 */
-#define GROUPS_MAX         300u
-#define ROLES_MAX          5000u
-#define POLICIES_MAX       5000u
-#define KEYS_OF_USER_MAX   2u
-#define GROUPS_OF_USER_MAX 10u
-#define ATTACHED_MAX       20u
-#define TAGS_MAX           50u
-#define VERSIONS_MAX       5u
-#define POLICY_CHARS       6144u /* without white space, as the next */
-#define INLINE_USER_CHARS  2048u /* all of one user together */
-#define INLINE_GROUP_CHARS 5120u
-#define INLINE_ROLE_CHARS  10240u
 
 enum change_kind { CHANGE_CREATE, CHANGE_REPLACE, CHANGE_DELETE };
 
@@ -102,7 +87,7 @@ static bool has_policy(const struct gw_change *change, const char *arn)
 {
         const struct gw_entity *policy;
 
-        return strncmp(arn, "arn:aws:iam::aws:policy/", 24) == 0 ||
+        return strncmp(arn, GW_AWS_POLICY_ARN, sizeof(GW_AWS_POLICY_ARN) - 1) == 0 ||
                (strncmp(arn + 13, change->who.account, GW_ACCOUNT_ID_LEN) == 0 &&
                 gw_people_find_arn(first_loop(change), arn, &policy, NULL) == 0 && policy->who.kind == GW_POLICY);
 }
@@ -296,6 +281,9 @@ static int delete_refusal(struct gw_people *people, const struct gw_change *chan
         if (change->who.kind == GW_ACCOUNT && strcmp(change->who.name, GW_FIRST_ACCOUNT) == 0)
                 return -EPERM;
         rv = gw_people_find(first_loop(change), &change->who, &there, NULL);
+        if (rv == -EIO && change->who.kind == GW_POLICY && /* of what cannot be read the path is not known */
+            gw_index_names_policy(&people->index, change->who.account, change->who.name))
+                return -EBUSY;
         if ((rv == 0 && is_in_use(people, there)) || ((rv == 0 || rv == -EIO) && is_referred_to(people, &change->who)))
                 return -EBUSY;
         return rv == -EIO ? 0 : rv; /* what cannot be read can be deleted: nothing else gets rid of it */

@@ -233,3 +233,28 @@ const struct gw_node *gw_index_next(const struct gw_node *node)
                 return NULL;
         return next;
 }
+
+/* One look at each ARN that is named, however many name it. */
+static bool index_refers_to_name(struct gw_people_index *index, unsigned kind, const char *account, const char *name)
+{
+        struct gw_node key = {.kind = kind, .account = account, .of = "", .name = ""};
+        const struct gw_node *node;
+
+        while ((node = RB_NFIND(gw_names, &index->names, &key)) != NULL && node->kind == kind &&
+               strcmp(node->account, account) == 0) {
+                const char *slash = strrchr(node->of, '/');
+
+                if (slash != NULL && strcasecmp(slash + 1, name) == 0 &&
+                    strncmp(node->of, GW_AWS_POLICY_ARN, sizeof(GW_AWS_POLICY_ARN) - 1) != 0)
+                        return true;
+                key.of = node->of;
+                key.name = "\x7f"; /* behind all names */
+        }
+        return false;
+}
+
+bool gw_index_names_policy(struct gw_people_index *index, const char *account, const char *name)
+{
+        return index_refers_to_name(index, GW_LIST_ATTACHED, account, name) ||
+               index_refers_to_name(index, GW_LIST_BOUNDED, account, name);
+}

@@ -39,6 +39,8 @@ const struct gw_node *gw_index_after(struct gw_people_index *index, unsigned kin
                                      const char *after);
 /* The one behind that, of the same kind, account and `of`. */
 const struct gw_node *gw_index_next(const struct gw_node *node);
+/* Whether a policy of this name, whatever its path, is attached to somebody of the account, or is a boundary. */
+bool gw_index_names_policy(struct gw_people_index *index, const char *account, const char *name);
 /* Entities of a kind in an account. */
 unsigned gw_index_count(struct gw_people_index *index, unsigned kind, const char *account);
 

@@ -81,3 +81,51 @@ int gw_people_list(struct gw_loop *loop, const struct gw_people_query *query, gw
         lp_post(loop->gw->loops[0].lp, &page->msg);
         return 0;
 }
+
+/* ---- how many -------------------------------------------------------------------------------- */
+
+/* owner: home until sent, then the first loop until answered */
+struct people_count {
+        struct lp_msg msg; /* first */
+        struct gw_loop *home;
+        char account[GW_ACCOUNT_ID_LEN + 1];
+        gw_people_counted done;
+        void *arg;
+        int rv;
+        unsigned counts[GW_ENTITY_KINDS_END - GW_ACCOUNT];
+};
+
+static void count_answer(struct lp_msg *msg)
+{
+        struct people_count *count = (struct people_count *)msg;
+
+        count->done(count->arg, count->rv, count->counts);
+        free(count);
+}
+
+static void count_arrive(struct lp_msg *msg)
+{
+        struct people_count *count = (struct people_count *)msg;
+        struct gw_people *people = gw_people_ready(count->home->gw);
+
+        count->rv = people == NULL ? -EAGAIN : 0;
+        for (unsigned kind = GW_ACCOUNT; people != NULL && kind < GW_ENTITY_KINDS_END; kind++)
+                count->counts[kind - GW_ACCOUNT] = gw_index_count(&people->index, kind, count->account);
+        count->msg.run = count_answer;
+        lp_post(count->home->lp, &count->msg);
+}
+
+int gw_people_count(struct gw_loop *loop, const char *account, gw_people_counted done, void *arg)
+{
+        struct people_count *count = loop->gw->ending ? NULL : calloc(1, sizeof(*count));
+
+        if (count == NULL)
+                return -ENOMEM;
+        count->home = loop;
+        snprintf(count->account, sizeof(count->account), "%s", account);
+        count->done = done;
+        count->arg = arg;
+        count->msg.run = count_arrive;
+        lp_post(loop->gw->loops[0].lp, &count->msg);
+        return 0;
+}

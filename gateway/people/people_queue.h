@@ -17,6 +17,8 @@ struct gw_people {
         struct gw_people_index index;
         uint32_t position;             /* where the walk over all entries is */
         bool ready;                    /* all that there was has been seen */
+        uint64_t opened_ns;            /* when the store was found open; 0: not yet */
+        _Atomic bool known;            /* any thread: it was ready once, or has taken too long */
         struct gw_change_list changes; /* the head is being done */
         unsigned change_count;
 };

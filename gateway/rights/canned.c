@@ -8,20 +8,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CANNED_ARN "arn:aws:iam::aws:policy/"
+#include "gateway/people/entity.h"
+
 #define CANNED_ALLOW(actions)                                                                                          \
         "{\"Version\":\"2012-10-17\",\"Statement\":["                                                                  \
         "{\"Effect\":\"Allow\",\"Action\":[" actions "],\"Resource\":\"*\"}]}"
 
 static const struct gw_canned canned_list[] = {
-        {CANNED_ARN "AdministratorAccess", CANNED_ALLOW("\"*\"")},
-        {CANNED_ARN "AmazonS3FullAccess", CANNED_ALLOW("\"s3:*\",\"s3-object-lambda:*\"")},
-        {CANNED_ARN "AmazonS3ReadOnlyAccess", CANNED_ALLOW("\"s3:Get*\",\"s3:List*\",\"s3:Describe*\","
+        {GW_AWS_POLICY_ARN "AdministratorAccess", "ANPAIWMBCKSKIEE64ZLYK",
+         CANNED_ALLOW("\"*\"")},
+        {GW_AWS_POLICY_ARN "AmazonS3FullAccess", "ANPAIFIR6V6BVTRAHWINE",
+         CANNED_ALLOW("\"s3:*\",\"s3-object-lambda:*\"")},
+        {GW_AWS_POLICY_ARN "AmazonS3ReadOnlyAccess", "ANPAIZTJ4DXE7G6AGAE6M",
+         CANNED_ALLOW("\"s3:Get*\",\"s3:List*\",\"s3:Describe*\","
                                                            "\"s3-object-lambda:Get*\",\"s3-object-lambda:List*\"")},
-        {CANNED_ARN "readonly", CANNED_ALLOW("\"s3:GetBucketLocation\",\"s3:GetObject\"")},
-        {CANNED_ARN "readwrite", CANNED_ALLOW("\"s3:*\"")},
-        {CANNED_ARN "writeonly", CANNED_ALLOW("\"s3:PutObject\"")},
-        {CANNED_ARN "diagnostics", CANNED_ALLOW("\"s3:ListAllMyBuckets\",\"s3:GetBucketLocation\"")},
+        {GW_AWS_POLICY_ARN "readonly", "ANPAMILLRACEREADONLY2",
+         CANNED_ALLOW("\"s3:GetBucketLocation\",\"s3:GetObject\"")},
+        {GW_AWS_POLICY_ARN "readwrite", "ANPAMILLRACEREADWRITE",
+         CANNED_ALLOW("\"s3:*\"")},
+        {GW_AWS_POLICY_ARN "writeonly", "ANPAMILLRACEWRITEONLY",
+         CANNED_ALLOW("\"s3:PutObject\"")},
+        {GW_AWS_POLICY_ARN "diagnostics", "ANPAMILLRACEDIAGNOSTI",
+         CANNED_ALLOW("\"s3:ListAllMyBuckets\",\"s3:GetBucketLocation\"")},
 };
 #define CANNED_COUNT (sizeof(canned_list) / sizeof(canned_list[0]))
 

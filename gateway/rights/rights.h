@@ -32,7 +32,7 @@ size_t gw_rights_requester(struct gw_loop *loop, const char *access_key, char *o
 
 /* A managed policy that is always there. */
 struct gw_canned {
-        const char *arn, *text;
+        const char *arn, *id, *text; /* id: that of AWS, where the policy is AWS's */
 };
 /* NULL: there are no more. */
 const struct gw_canned *gw_canned_at(unsigned index);

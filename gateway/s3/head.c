@@ -16,6 +16,7 @@
 #include "gateway/s3/post.h"
 #include "gateway/http/permit.h"
 #include "gateway/iam/iam.h"
+#include "gateway/s3/minio_health.h"
 #include "gateway/s3/refuse.h"
 #include "gateway/s3/request_rights.h"
 #include "gateway/s3/route.h"
@@ -247,6 +248,8 @@ static void accept_named(struct gw_request *req)
                 gw_iam_accept(req);
                 return;
         }
+        if (gw_minio_health(req))
+                return;
         routed = route(req);
         gw_request_head(req, GW_STAGE_AUTHENTICATE);
         if (is_unsigned_form(req, routed)) {

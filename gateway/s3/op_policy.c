@@ -2,8 +2,9 @@
  * op_policy.c - the policy of a bucket: set, answered, taken away, and whether it is public. On the request's
  * loop.
  *
- * It is kept as it was sent. It is compiled when it is checked, and that form is handed to the text once it is
- * set, so that no request waits for a compilation.
+ * It is kept as it was sent, with the ids of the users and roles that it names behind it (rules B1 to B4 of
+ * docs/design/rights.md). It is compiled when it is checked, and that form is handed to the text once it is set, so
+ * that no request waits for a compilation.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -24,7 +25,9 @@ _Static_assert(GW_TEXT_POLICY == GW_BUCKET_POLICY, "the kind is stored");
 /* owner: the request (arena) */
 struct policy_work {
         unsigned magic; /* gw_check.h */
-        struct acc_policy *policy;
+        struct acc_policy *policy; /* without bindings once it is compiled, then with them */
+        char *text;                /* as it is kept */
+        size_t len;
 };
 
 /* ---- public access --------------------------------------------------------------------------- */
@@ -69,14 +72,13 @@ void gw_run_policy(struct gw_request *req)
                 return;
         }
         bytes = eng_text_bytes(text);
-        copy = malloc(bytes.len + 1);
+        copy = gw_people_bound_text(req->loop, (struct s3_str){bytes.data, bytes.len});
         if (copy == NULL) {
                 gw_reply_no_memory(req);
                 return;
         }
-        memcpy(copy, bytes.data, bytes.len);
         gw_reply_header(req, "Content-Type", "application/json");
-        gw_reply_buffer(req, 200, copy, bytes.len);
+        gw_reply_buffer(req, 200, copy, strlen(copy));
 }
 
 void gw_run_policy_status(struct gw_request *req)
@@ -117,6 +119,8 @@ static void policy_release(struct gw_request *req)
 
         acc_policy_free(work->policy);
         work->policy = NULL;
+        free(work->text);
+        work->text = NULL;
 }
 
 void gw_begin_policy_put(struct gw_request *req)
@@ -181,17 +185,37 @@ static void policy_is_set(void *arg, int rv)
         if (!gw_back(req) || !gw_text_changed(req, rv))
                 return;
         work = GW_CAST(policy_work, req->work);
-        gw_bucket_policy_keep(req->loop, req->bucket_id, req->bucket,
-                              (struct s3_str){req->body->kept, (size_t)req->body->received}, work->policy);
+        gw_bucket_policy_keep(req->loop, req->bucket_id, req->bucket, (struct s3_str){work->text, work->len},
+                              work->policy);
         work->policy = NULL;
         gw_reply_empty(req, 204);
+}
+
+/* Compiles it as it will be kept: for the users and roles that there are now, and nobody else. False: answered. */
+static bool policy_bind(struct gw_request *req, struct policy_work *work, struct s3_str text)
+{
+        int rv = gw_people_bind(req->loop, work->policy, text, &work->text, &work->len);
+        struct acc_error error;
+
+        acc_policy_free(work->policy);
+        work->policy = NULL;
+        if (rv == 0)
+                rv = acc_policy_compile((struct s3_str){work->text, work->len}, ACC_BUCKET, req->bucket, &work->policy,
+                                        &error);
+        if (rv == 0)
+                return true;
+        if (rv == -ENOENT)
+                gw_reply_error(req, S3_ERR_MALFORMED_POLICY, "Invalid principal in policy");
+        else
+                gw_reply_errno(req, rv, GW_ABOUT_BUCKET);
+        return false;
 }
 
 void gw_run_policy_put(struct gw_request *req)
 {
         struct policy_work *work = gw_alloc(req, sizeof(*work));
         const struct gw_body *body = req->body;
-        struct s3_str text = S3_STR("");
+        struct s3_str text = S3_STR(""), bindings;
         struct acc_error error;
         int rv;
 
@@ -201,19 +225,22 @@ void gw_run_policy_put(struct gw_request *req)
         }
         if (body != NULL && body->kept != NULL)
                 text = (struct s3_str){body->kept, (size_t)body->received};
+        acc_bound_cut(text, &bindings);
         rv = acc_policy_compile(text, ACC_BUCKET, req->bucket, &work->policy, &error);
         if (rv == -ENOMEM) {
                 gw_reply_no_memory(req);
                 return;
         }
-        if (rv != 0) {
-                gw_reply_error(req, S3_ERR_MALFORMED_POLICY, error.message);
+        if (rv != 0 || bindings.data != NULL) { /* nobody but the server binds */
+                acc_policy_free(work->policy);
+                work->policy = NULL;
+                gw_reply_error(req, S3_ERR_MALFORMED_POLICY, rv != 0 ? error.message : "Invalid policy syntax.");
                 return;
         }
         work->magic = policy_work_magic;
         req->work = work;
         req->release = policy_release;
-        if (policy_check(req, work->policy))
-                eng_text_set(req->loop->gw->store, req->bucket_id, GW_TEXT_POLICY, ENG_TEXT_ANY, gw_eng_str(text),
-                             policy_is_set, req);
+        if (policy_check(req, work->policy) && policy_bind(req, work, text))
+                eng_text_set(req->loop->gw->store, req->bucket_id, GW_TEXT_POLICY, ENG_TEXT_ANY,
+                             (struct eng_str){work->text, work->len}, policy_is_set, req);
 }

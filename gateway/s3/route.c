@@ -190,8 +190,8 @@ const struct gw_op gw_ops[] = {
 
 const unsigned gw_op_count = sizeof(gw_ops) / sizeof(gw_ops[0]);
 
-_Static_assert(sizeof(gw_ops) / sizeof(gw_ops[0]) < GW_STATS_OPS,
-               "each operation has its counters, and one is for none");
+_Static_assert(sizeof(gw_ops) / sizeof(gw_ops[0]) + 4 <= GW_STATS_OPS,
+               "each operation has its counters, and so have IAM, STS, health checks, and none");
 
 static bool head_has(const struct s3_header *headers, unsigned count, const char *name)
 {

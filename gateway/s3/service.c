@@ -2,6 +2,7 @@
  * service.c - S3 as a gateway serves it: the table of operations, and what the HTTP side calls
  * without knowing whom.
  */
+#include "gateway/iam/iam.h"
 #include "gateway/people/people.h"
 #include "gateway/rdma/executor.h"
 #include "gateway/rights/rights.h"
@@ -9,6 +10,7 @@
 #include "gateway/s3/head.h"
 #include "gateway/s3/lifecycle_run.h"
 #include "gateway/s3/log_delivery.h"
+#include "gateway/s3/minio_health.h"
 #include "gateway/s3/public_access.h"
 #include "gateway/s3/route.h"
 #include "gateway/rdma/rdma_session.h"
@@ -44,9 +46,12 @@ static void service_loop_end(struct gw_loop *loop)
         }
 }
 
+static const struct gw_op *const service_others[] = {&gw_iam_op, &gw_sts_op, &gw_health_op, NULL};
+
 static const struct gw_service service = {
         .ops = gw_ops,
         .op_count = &gw_op_count,
+        .others = service_others,
         .accept = gw_head_accept,
         .last_headers = service_last_headers,
         .credential_gone = service_credential_gone,

@@ -345,6 +345,59 @@ static void test_resources(void **state)
                          ACC_DENY);
 }
 
+#define BOUND_ID "AIDAABCDEFGHIJKLMNOPQ"
+#define BOUND_BY(effect, arn)                                                                                          \
+        "{'Version':'2012-10-17','Statement':[{'Effect':'" effect "','Principal':{'AWS':'" arn "'},"                   \
+        "'Action':'s3:GetObject','Resource':'arn:aws:s3:::bucket/*'}]}" ACC_BOUND_MARK "X other\n" BOUND_ID " " arn "\n"
+
+static enum acc_grant bound_grant(const char *text, struct acc_principal principal)
+{
+        struct acc_policy *policy = compiled(ACC_BUCKET, text);
+        struct acc_request request = {
+                .principal = &principal, .action = S3_STR("s3:GetObject"), .resource = S3_STR("arn:aws:s3:::bucket/k")};
+        struct acc_result result = acc_evaluate(policy, &request);
+
+        acc_policy_free(policy);
+        return result.grant;
+}
+
+/* Rule A24: a bound name is an id. Who is made later under the same name is somebody else. */
+static void test_bound_principals(void **state)
+{
+        const char *user = BOUND_BY("Allow", "arn:aws:iam::" ACCOUNT ":user/team/alice");
+        const char *role = BOUND_BY("Allow", "arn:aws:iam::" ACCOUNT ":role/robot");
+        struct acc_principal alice = user_alice(), session = {.kind = ACC_ASSUMED_ROLE,
+                                                              .account = S3_STR(ACCOUNT),
+                                                              .arn = S3_STR("arn:aws:sts::" ACCOUNT ":assumed-role/robot/s"),
+                                                              .parent_arn = S3_STR("arn:aws:iam::" ACCOUNT ":role/robot")};
+        struct s3_str bindings, text;
+
+        alice.user_id = S3_STR(BOUND_ID);
+        assert_int_equal(bound_grant(user, alice), ACC_GRANT_DIRECT);
+        alice.arn = S3_STR("arn:aws:iam::" ACCOUNT ":user/moved/alice");
+        assert_int_equal(bound_grant(user, alice), ACC_GRANT_DIRECT);
+        alice = user_alice();
+        alice.user_id = S3_STR("AIDAANOTHERONEOFTHATN");
+        assert_int_equal(bound_grant(user, alice), ACC_GRANT_NONE);
+        alice.user_id = S3_STR("");
+        assert_int_equal(bound_grant(user, alice), ACC_GRANT_NONE);
+        session.user_id = S3_STR(BOUND_ID ":s");
+        assert_int_equal(bound_grant(role, session), ACC_GRANT_PARENT);
+        session.user_id = S3_STR(BOUND_ID);
+        assert_int_equal(bound_grant(role, session), ACC_GRANT_NONE);
+        session.user_id = S3_STR(BOUND_ID "X:s");
+        assert_int_equal(bound_grant(role, session), ACC_GRANT_NONE);
+        text = acc_bound_cut(s3_str_of(user), &bindings);
+        assert_int_equal(text.data[text.len - 1], '}');
+        assert_true(s3_str_eq(acc_bound_id(bindings, S3_STR("other")), S3_STR("X")));
+        assert_int_equal(acc_bound_id(bindings, S3_STR("arn")).len, 0);
+        assert_int_equal(acc_bound_id(S3_STR("no line"), S3_STR("lin")).len, 0);
+        acc_bound_cut(S3_STR("{}"), &bindings);
+        assert_null(bindings.data);
+        expect_refusal(ACC_BUCKET, "{'Version':'2012-10-17'" ACC_BOUND_MARK "}", "This policy contains invalid Json", NULL);
+        expect_refusal(ACC_MANAGED, "{'Version':'2012-10-17','Statement':{'Effect':'Allow','Action':'*','Resource':'*'}}" ACC_BOUND_MARK, "Syntax errors in policy.", NULL);
+}
+
 static void test_messages(void **state)
 {
         char message[300];
@@ -384,6 +437,7 @@ int main(void)
                 cmocka_unit_test(test_statements),
                 cmocka_unit_test(test_resources),
                 cmocka_unit_test(test_messages),
+                cmocka_unit_test(test_bound_principals),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -176,13 +176,44 @@ static void actions_are_known_by_name(void **state)
                 assert_ptr_equal(iam_action_find(action->name, false), action); /* so none has another's name */
                 assert_null(iam_action_find(action->name, true));
                 assert_non_null(action->run);
-                assert_true(action->kind >= GW_USER && action->kind <= GW_POLICY);
+                assert_true(action->kind == 0 || (action->kind >= GW_USER && action->kind <= GW_POLICY));
                 assert_int_equal(action->needs & action->may, 0);
         }
         assert_non_null(iam_action_find("GetCallerIdentity", true));
         assert_null(iam_action_find("GetCallerIdentity", false));
         assert_null(iam_action_find("", false));
         assert_null(iam_action_find("createuser", false));
+}
+
+/* The statement begins so; NULL: it is not found. */
+static void statement_is(const char *text, size_t number, const char *start)
+{
+        const char *from = NULL, *to = NULL;
+        bool found = iam_statement_span(text, number, &from, &to);
+
+        assert_int_equal(found, start != NULL);
+        if (start == NULL)
+                return;
+        assert_memory_equal(from, start, strlen(start));
+        assert_true(to > from && to[-1] == '}');
+}
+
+static void statements_are_found_in_texts(void **state)
+{
+        const char *two = " { \"Version\" : \"2012-10-17\", \"Id\":\"a,}\\\"]\",\n\"Statement\": [ {\"Sid\":\"}\",\"A\":[{}]} ,"
+                          "{\"Sid\":\"b\"}]}";
+
+        statement_is(two, 0, "{\"Sid\":\"}\"");
+        statement_is(two, 1, "{\"Sid\":\"b\"");
+        statement_is(two, 2, NULL);
+        statement_is("{\"Statement\":{\"Sid\":\"c\"}}", 0, "{\"Sid\":\"c\"");
+        statement_is("{\"Statement\":{\"Sid\":\"c\"}}", 1, NULL);
+        statement_is("{\"A\":{\"Statement\":{}},\"Statement\":[{\"x\":1}]}", 0, "{\"x\"");
+        statement_is("{\"St\\u0061tement\":{}}", 0, NULL);
+        statement_is("{\"Statement\":[", 0, NULL);
+        statement_is("{\"A\":\"", 0, NULL);
+        statement_is("{", 0, NULL);
+        statement_is("", 0, NULL);
 }
 
 static bool told_to(int family, const char *address)
@@ -192,13 +223,13 @@ static bool told_to(int family, const char *address)
         void *into = family == AF_INET ? (void *)&v4.sin_addr : (void *)&v6.sin6_addr;
 
         assert_int_equal(inet_pton(family, address, into), 1);
-        return iam_may_tell_secret(false, family == AF_INET ? (struct sockaddr *)&v4 : (struct sockaddr *)&v6);
+        return gw_may_tell_secret(false, family == AF_INET ? (struct sockaddr *)&v4 : (struct sockaddr *)&v6);
 }
 
 static void secrets_stay_on_the_machine_or_go_by_tls(void **state)
 {
-        assert_true(iam_may_tell_secret(true, NULL));
-        assert_false(iam_may_tell_secret(false, NULL));
+        assert_true(gw_may_tell_secret(true, NULL));
+        assert_false(gw_may_tell_secret(false, NULL));
         assert_true(told_to(AF_INET, "127.0.0.1"));
         assert_true(told_to(AF_INET, "127.9.9.9"));
         assert_false(told_to(AF_INET, "126.0.0.1"));
@@ -246,6 +277,7 @@ int main(void)
                 cmocka_unit_test(parameters_have_limits),
                 cmocka_unit_test(tags_are_members),
                 cmocka_unit_test(actions_are_known_by_name),
+                cmocka_unit_test(statements_are_found_in_texts),
                 cmocka_unit_test(secrets_stay_on_the_machine_or_go_by_tls),
                 cmocka_unit_test(ids_are_random),
                 cmocka_unit_test(pairs_are_put_and_dropped),

@@ -467,6 +467,29 @@ static void test_unreadable_user_with_key(void **state)
         remove_people(&w);
 }
 
+/* Nobody knows its ARN, and somebody has it all the same. */
+static void test_unreadable_policy_in_use(void **state)
+{
+        struct gw_entity policy = entity_of(GW_POLICY, ACCOUNT, "read"), alice = entity_of(GW_USER, ACCOUNT, "alice");
+        struct gw_pair v1 = {.name = "v1", .text = "{}"}, attached = {.name = "arn:aws:iam::" ACCOUNT ":policy/a/read"};
+        uint64_t number = gw_entity_number(&policy.who);
+        struct world w;
+
+        make_people(&w);
+        policy.path = "/a/";
+        policy.version = "v1";
+        policy.sets[GW_SET_VERSIONS] = (struct gw_pairs){1, &v1};
+        assert_int_equal(create(&w, &policy), 0);
+        alice.sets[GW_SET_ATTACHED] = (struct gw_pairs){1, &attached};
+        assert_int_equal(create(&w, &alice), 0);
+        assert_int_equal(sf_text_set(&w.sf, 0, number, GW_POLICY, ENG_TEXT_ANY, "no entity", 9), 0);
+        assert_int_equal(delete (&w, GW_POLICY, ACCOUNT, "read"), -EBUSY);
+        assert_int_equal(delete (&w, GW_POLICY, ACCOUNT, "rea"), -ENOENT);
+        assert_int_equal(sf_text_delete(&w.sf, 0, gw_entity_number(&alice.who), GW_USER, ENG_TEXT_ANY), 0);
+        assert_int_equal(delete (&w, GW_POLICY, ACCOUNT, "read"), 0);
+        remove_people(&w);
+}
+
 /* Two names of one number cannot both be there, and neither is taken for the other. */
 static void test_same_number(void **state)
 {
@@ -896,6 +919,7 @@ int main(void)
                 cmocka_unit_test(test_same_number),    cmocka_unit_test(test_races),
                 cmocka_unit_test(test_references),     cmocka_unit_test(test_quotas),
                 cmocka_unit_test(test_key_of_a_dash),  cmocka_unit_test(test_unreadable_user_with_key),
+                cmocka_unit_test(test_unreadable_policy_in_use),
                 cmocka_unit_test(test_lists),          cmocka_unit_test(test_many),
         };
 

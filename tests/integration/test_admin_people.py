@@ -1,0 +1,160 @@
+"""`millrace admin user`, `group`, `role`, `policy` and `key`: IAM from the command line."""
+import json
+
+import pytest
+
+from tests.conftest import make_client
+from tests.integration.test_iam import TRUST, clear, client_of, policy
+from tests.integration.test_switches import cli
+from tests.support.daemon import Daemon
+from tests.support.expect import refused
+
+
+@pytest.fixture(scope="module")
+def daemon():
+    with Daemon(drives=1).start() as running:
+        yield running
+        clear(client_of(running, "iam"))
+
+
+def rows(text):
+    return [line.split("\t") for line in text.splitlines()]
+
+
+def test_from_nobody_to_a_user_who_reads(daemon, tmp_path):
+    (tmp_path / "list.json").write_text(policy("s3:ListAllMyBuckets", "*"))
+    cli(daemon, "admin", "user", "create", "alice", "/team/")
+    assert "EntityAlreadyExists" in cli(daemon, "admin", "user", "create", "ALICE", status=1)
+    cli(daemon, "admin", "group", "create", "staff")
+    cli(daemon, "admin", "group", "add", "staff", "alice")
+    cli(daemon, "admin", "policy", "create", "list", str(tmp_path / "list.json"))
+    assert cli(daemon, "admin", "group", "attach", "staff", "list") == "group attach: done\n"
+    assert "there is no policy lost" in cli(daemon, "admin", "group", "attach", "staff", "lost", status=1)
+    made = dict(rows(cli(daemon, "admin", "key", "create", "alice")))
+    own = made["AccessKeyId"], made["SecretAccessKey"]
+    assert make_client(daemon.endpoint, *own).list_buckets()["Buckets"] == []
+
+    assert made["SecretAccessKey"] not in cli(daemon, "admin", "key", "list", "alice")
+    assert rows(cli(daemon, "admin", "key", "list", "alice"))[0][:2] == [own[0], "Active"]
+    cli(daemon, "admin", "key", "disable", own[0])
+    refused("InvalidAccessKeyId", 403, make_client(daemon.endpoint, *own).list_buckets)
+    cli(daemon, "admin", "key", "enable", own[0])
+    make_client(daemon.endpoint, *own).list_buckets()
+
+    shown = cli(daemon, "admin", "user", "show", "alice")
+    assert "Arn\tarn:aws:iam::000000000001:user/team/alice\n" in shown and "GroupName\tstaff\n" in shown
+    assert "PolicyName\tlist\n" in cli(daemon, "admin", "group", "show", "staff")
+    assert policy("s3:ListAllMyBuckets", "*") in cli(daemon, "admin", "policy", "show", "list")
+    assert json.loads(cli(daemon, "admin", "user", "list", "--json"))[0]["UserName"] == "alice"
+    assert [row[0] for row in rows(cli(daemon, "admin", "policy", "list"))][-1] == "list"
+    assert "AmazonS3FullAccess" in cli(daemon, "admin", "policy", "list")
+
+    assert "DeleteConflict" in cli(daemon, "admin", "user", "delete", "alice", status=1)
+    cli(daemon, "admin", "key", "delete", own[0])
+    cli(daemon, "admin", "group", "remove", "staff", "alice")
+    cli(daemon, "admin", "user", "delete", "alice")
+    assert cli(daemon, "admin", "user", "list") == ""
+
+
+def test_roles_and_refusals(daemon, tmp_path):
+    (tmp_path / "trust.json").write_text(TRUST)
+    cli(daemon, "admin", "role", "create", "robot", str(tmp_path / "trust.json"))
+    cli(daemon, "admin", "role", "attach", "robot", "readonly")
+    shown = cli(daemon, "admin", "role", "show", "robot")
+    assert "PolicyName\treadonly\n" in shown and TRUST in shown
+    cli(daemon, "admin", "role", "detach", "robot", "arn:aws:iam::aws:policy/readonly")
+    cli(daemon, "admin", "role", "delete", "robot")
+    assert "NoSuchEntity" in cli(daemon, "admin", "role", "show", "robot", status=1)
+    (tmp_path / "bad.json").write_text("{}")
+    assert "MalformedPolicyDocument" in cli(daemon, "admin", "policy", "create", "bad", str(tmp_path / "bad.json"), status=1)
+    assert "missing" in cli(daemon, "admin", "policy", "create", "bad", str(tmp_path / "missing.json"), status=1)
+    assert "NoSuchEntity" in cli(daemon, "admin", "key", "delete", "AKIAAAAAAAAAAAAAAAAA", status=1)
+    cli(daemon, "admin", "user", "create", status=2)
+
+
+# ---- accounts ------------------------------------------------------------------------------------
+
+
+def test_accounts(daemon):
+    assert cli(daemon, "admin", "account", "list") == ""
+    made = dict(rows(cli(daemon, "admin", "account", "create", "Red Team")))
+    assert rows(cli(daemon, "admin", "account", "list")) == [[made["Account"], "Red Team", made["CanonicalId"]]]
+    root = client_of(daemon, "sts", made["AccessKeyId"], made["SecretAccessKey"]).get_caller_identity()
+    assert (root["Account"], root["Arn"]) == (made["Account"], f"arn:aws:iam::{made['Account']}:root")
+    iam = client_of(daemon, "iam", made["AccessKeyId"], made["SecretAccessKey"])
+    assert iam.create_user(UserName="alice")["User"]["Arn"] == f"arn:aws:iam::{made['Account']}:user/alice"
+    assert "delete what belongs to it first" in cli(daemon, "admin", "account", "delete", made["Account"], status=1)
+    iam.delete_user(UserName="alice")
+    cli(daemon, "admin", "account", "delete", made["Account"])
+    assert cli(daemon, "admin", "account", "list") == ""
+    refused("InvalidClientTokenId", 403, iam.list_users)
+    assert "first account" in cli(daemon, "admin", "account", "delete", "000000000001", status=1)
+    assert "not there" in cli(daemon, "admin", "account", "delete", "123456789012", status=1)
+
+
+# ---- export and import ---------------------------------------------------------------------------
+
+CORS = {"CORSRules": [{"AllowedMethods": ["GET"], "AllowedOrigins": ["https://a.example"]}]}
+
+
+def fill(daemon):
+    """People, and buckets with documents. Returns the key of a user, who may read by the bucket's policy."""
+    iam, s3 = client_of(daemon, "iam"), make_client(daemon.endpoint, daemon.access_key, daemon.secret_key)
+    user = iam.create_user(UserName="alice", Path="/team/", Tags=[{"Key": "a", "Value": "ü"}])["User"]
+    iam.create_group(GroupName="staff")
+    read = iam.create_policy(PolicyName="read", PolicyDocument=policy("s3:ListAllMyBuckets", "*"))["Policy"]["Arn"]
+    iam.attach_group_policy(GroupName="staff", PolicyArn=read)
+    iam.add_user_to_group(GroupName="staff", UserName="alice")
+    iam.create_role(RoleName="robot", AssumeRolePolicyDocument=json.dumps({"Version": "2012-10-17", "Statement": [
+        {"Effect": "Allow", "Principal": {"AWS": user["Arn"]}, "Action": "sts:AssumeRole"}]}))
+    key = iam.create_access_key(UserName="alice")["AccessKey"]
+    for bucket in ("one", "two"):
+        s3.create_bucket(Bucket=bucket)
+    s3.put_bucket_versioning(Bucket="one", VersioningConfiguration={"Status": "Enabled"})
+    s3.put_bucket_cors(Bucket="one", CORSConfiguration=CORS)
+    s3.delete_public_access_block(Bucket="two")
+    s3.put_bucket_policy(Bucket="two", Policy=json.dumps({"Version": "2012-10-17", "Statement": [
+        {"Effect": "Allow", "Principal": {"AWS": user["Arn"]}, "Action": "s3:GetObject", "Resource": "arn:aws:s3:::two/*"}]}))
+    return key["AccessKeyId"], key["SecretAccessKey"], user["UserId"]
+
+
+def test_a_store_made_again_from_its_export(tmp_path):
+    key_file = tmp_path / "key"
+    exported, again = tmp_path / "config.json", tmp_path / "again.json"
+    with Daemon(drives=1, options=["--key-file", str(key_file)]).start() as first:
+        access_key, secret_key, user_id = fill(first)
+        assert "buckets" in cli(first, "admin", "config", "export", str(exported))
+        assert "exists" in cli(first, "admin", "config", "export", str(exported), status=1)
+        assert cli(first, "admin", "config", "import", str(exported)).startswith("0 made")
+        secret = exported.read_text()
+        assert secret_key not in secret and oct(exported.stat().st_mode & 0o777) == "0o600"
+    json.loads(secret)  # one document
+    with Daemon(drives=1, options=["--key-file", str(key_file)]).start() as second:
+        assert ", 0 failed" in cli(second, "admin", "config", "import", str(exported))
+        assert cli(second, "admin", "config", "import", str(exported)).startswith("0 made")
+        root = make_client(second.endpoint, second.access_key, second.secret_key)
+        assert client_of(second, "iam").get_user(UserName="alice")["User"]["UserId"] == user_id
+        alice = make_client(second.endpoint, access_key, secret_key)
+        assert [b["Name"] for b in alice.list_buckets()["Buckets"]] == ["one", "two"]
+        root.put_object(Bucket="two", Key="k", Body=b"text")
+        assert alice.get_object(Bucket="two", Key="k")["Body"].read() == b"text"
+        assert root.get_bucket_versioning(Bucket="one")["Status"] == "Enabled"
+        refused("NoSuchPublicAccessBlockConfiguration", 404, root.get_public_access_block, Bucket="two")
+        cli(second, "admin", "config", "export", str(again))
+        assert again.read_text().split("\n")[1:] == secret.split("\n")[1:]
+
+        root.delete_bucket_cors(Bucket="one")
+        client_of(second, "iam").update_user(UserName="alice", NewPath="/")
+        assert "nothing was changed" in cli(second, "admin", "config", "import", str(exported), status=1)
+        refused("NoSuchCORSConfiguration", 404, root.get_bucket_cors, Bucket="one")
+        assert "kept as it is here: 1 user 000000000001 - alice" in cli(second, "admin", "config", "import", "--merge", str(exported))
+        assert root.get_bucket_cors(Bucket="one")["CORSRules"][0]["AllowedMethods"] == ["GET"]
+        assert client_of(second, "iam").get_user(UserName="alice")["User"]["Path"] == "/"
+
+        (tmp_path / "other.json").write_text('{"a": 1}\n')
+        assert "not a file" in cli(second, "admin", "config", "import", str(tmp_path / "other.json"), status=1)
+        again.write_text(secret.replace("1 user ", "1 person "))
+        assert "nothing was changed" in cli(second, "admin", "config", "import", str(again), status=1)
+    with Daemon(drives=1, options=["--key-file", str(tmp_path / "another")]).start() as third:
+        assert "sealed with a key" in cli(third, "admin", "config", "import", str(exported), status=1)
+        refused("InvalidAccessKeyId", 403, make_client(third.endpoint, access_key, secret_key).list_buckets)
