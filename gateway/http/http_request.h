@@ -114,6 +114,7 @@ struct gw_request {
         uint64_t bucket_id;
         bool versioned, lockable;       /* the bucket has or had versioning; it has object lock, */
         bool retains;                   /* and a default retention */
+        bool object_asks;               /* the object's owner and ACL decide once it is found (gw_rights_permit_object()) */
         const char *refused_header;     /* what is not implemented: a header, */
         struct s3_str refused_query;    /* or a sub-resource; shown with NOT_IMPLEMENTED */
 

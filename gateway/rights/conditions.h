@@ -19,6 +19,7 @@ struct gw_conditions {
         struct s3_str tag_keys[S3_TAGS_MAX], copy_source[2], principal_tag[GW_ENTITY_SET_MAX];
         struct s3_str value[ACC_KEY_COUNT];
         char now[S3_DATE_ISO_SIZE], epoch[24], age[24], address[INET6_ADDRSTRLEN];
+        char owner[GW_ACCOUNT_ID_LEN + 1];
         char tag_text[GW_CONDITION_TEXT], copy_text[GW_CONDITION_TEXT];
 };
 

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "gateway/rights/canned.h"
+#include "gateway/rights/owners.h"
 
 static bool who_add(struct gw_who *who, const struct gw_policies *policies)
 {
@@ -97,20 +98,6 @@ static bool who_is_user(struct gw_loop *loop, struct gw_who *who, const struct g
         return who_add(who, own) && who_add_attached(loop, who, who->user) && who_add_groups(loop, who);
 }
 
-/* The account of a key: its canonical id. NULL: there is no such account. */
-static const char *who_canonical_id(struct gw_loop *loop, const char *account)
-{
-        struct gw_entity_name name = {.kind = GW_ACCOUNT};
-        const struct gw_entity *found;
-
-        if (strcmp(account, GW_FIRST_ACCOUNT) == 0)
-                return loop->gw->owner_id;
-        if (strlen(account) != GW_ACCOUNT_ID_LEN)
-                return NULL;
-        strcpy(name.name, account);
-        return gw_people_find(loop, &name, &found, NULL) == 0 ? found->id : NULL;
-}
-
 bool gw_who_find(const struct gw_ask *ask, bool root, struct gw_who *out)
 {
         const struct gw_entity *key;
@@ -128,7 +115,7 @@ bool gw_who_find(const struct gw_ask *ask, bool root, struct gw_who *out)
         if (gw_people_find_key(ask->loop, ask->access_key, &key) != 0 || !key->active ||
             strcmp(key->who.name, ask->access_key) != 0)
                 return false;
-        canonical_id = who_canonical_id(ask->loop, key->owner);
+        canonical_id = gw_canonical_id(ask->loop, key->owner);
         if (canonical_id == NULL)
                 return false;
         if (key->who.of[0] != '\0')

@@ -17,6 +17,8 @@ bool gw_rights_permit(struct gw_request *req, struct s3_str key, struct s3_str v
  * for each thing that they reach; and so they do for each key of a body. False: req->refusal is set.
  */
 bool gw_rights_permit_request(struct gw_request *req);
+/* req->object_asks: the same once the object is found, with its owner and ACL. False: req->refusal is set. */
+bool gw_rights_permit_object(struct gw_request *req, const struct eng_object *object);
 /*
  * What is missing may be told only to those who may list the bucket: this error, or ACCESS_DENIED in its
  * place.

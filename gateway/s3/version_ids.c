@@ -80,5 +80,7 @@ bool gw_version_found(struct gw_request *req, const struct gw_version *version, 
         req->get = get;
         if (eng_get_object(get)->marker)
                 reply_marker(req, version, eng_get_object(get));
-        return !eng_get_object(get)->marker;
+        else if (req->object_asks && !gw_rights_permit_object(req, eng_get_object(get)))
+                gw_reply_error(req, S3_ERR_ACCESS_DENIED, req->refusal);
+        return !gw_answered(req);
 }
