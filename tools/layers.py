@@ -51,7 +51,7 @@ MODULES = {
     ],
     "gateway": [
         ("http", {"body.h", "budget.h", "error.h", "guests.h", "gw.h", "gw_check.h", "http_request.h", "operation.h", "permit.h", "reply.h", "stats.h", "stream.h", "users.h", "version_text.h"}),
-        ("people", {"entity.h", "people.h"}),
+        ("people", {"bucket_owner.h", "entity.h", "people.h"}),
         ("rights", {"bucket_policy.h", "owners.h", "rights.h"}),
         ("iam", {"iam.h"}),
         ("rdma", {"executor.h", "get_batch.h", "rdma_session.h"}),

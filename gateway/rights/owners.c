@@ -10,30 +10,6 @@
 #include "gateway/http/users.h"
 #include "gateway/rights/who.h"
 
-#define OWNER_VERSION 1u
-
-void gw_bucket_account(const struct eng_bucket *bucket, char account[GW_ACCOUNT_ID_LEN + 1])
-{
-        strcpy(account, bucket->attrs_len == 0 ? GW_FIRST_ACCOUNT : "");
-        if (bucket->attrs_len != GW_BUCKET_ATTRS_BYTES || bucket->attrs[0] != OWNER_VERSION)
-                return;
-        for (unsigned i = 0; i < GW_ACCOUNT_ID_LEN; i++)
-                if (bucket->attrs[1 + i] < '0' || bucket->attrs[1 + i] > '9')
-                        return;
-        memcpy(account, bucket->attrs + 1, GW_ACCOUNT_ID_LEN);
-        account[GW_ACCOUNT_ID_LEN] = '\0';
-}
-
-size_t gw_bucket_attrs(const char *account, uint8_t out[GW_BUCKET_ATTRS_BYTES])
-{
-        if (strcmp(account, GW_FIRST_ACCOUNT) == 0)
-                return 0;
-        assert(strlen(account) == GW_ACCOUNT_ID_LEN);
-        out[0] = OWNER_VERSION;
-        memcpy(out + 1, account, GW_ACCOUNT_ID_LEN);
-        return GW_BUCKET_ATTRS_BYTES;
-}
-
 bool gw_account_of(const struct gw_ask *ask, char account[GW_ACCOUNT_ID_LEN + 1])
 {
         struct gw_who who;
