@@ -230,11 +230,8 @@ static void acl_object_opened(void *arg, int rv, struct eng_get *get)
         struct gw_request *req = arg;
         struct acl_work *work;
 
-        if (!gw_back(req)) {
-                if (rv == 0)
-                        eng_get_close(get);
+        if (!gw_back_opened(req, rv, get))
                 return;
-        }
         work = GW_CAST(acl_work, req->work);
         if (!gw_version_found(req, &work->version, rv, get) || !acl_of_object(req, work))
                 return;

@@ -71,6 +71,15 @@ void gw_version_fail(struct gw_request *req, const struct gw_version *version, i
                 gw_reply_errno(req, rv, GW_ABOUT_KEY);
 }
 
+bool gw_back_opened(const struct gw_request *req, int rv, struct eng_get *get)
+{
+        if (gw_back(req))
+                return true;
+        if (rv == 0)
+                eng_get_close(get);
+        return false;
+}
+
 bool gw_version_found(struct gw_request *req, const struct gw_version *version, int rv, struct eng_get *get)
 {
         if (rv != 0) {
