@@ -73,7 +73,7 @@ static bool ask_resource(struct decision *d, struct acc_verdict *out)
                 *out = verdict_explicit(ACC_BY_RESOURCE, 0, d->resource.statement);
                 return true;
         }
-        if (public_is_restricted(d))
+        if (public_is_restricted(d) || p->denies_only)
                 d->resource = (struct acc_result){ACC_NO_OPINION, ACC_GRANT_NONE, ACC_NO_STATEMENT};
         d->by_acl = p->acl > d->resource.grant;
         if (d->by_acl)

@@ -199,7 +199,8 @@ enum fmt_field_kind {
         FMT_FIELD_VERSION = 7,         /* 16 random bytes: what makes the version id unguessable */
         FMT_FIELD_HEAD = 8,            /* fmt_head */
         FMT_FIELD_BUCKET = 9,          /* fmt_bucket_rules, in the row of a bucket; without it: never versioned, no lock */
-        FMT_FIELD_HOLD = 10            /* 1 byte, 0: a legal hold was set, on or off; FMT_STATE_HOLD says which */
+        FMT_FIELD_HOLD = 10,           /* 1 byte, 0: a legal hold was set, on or off; FMT_STATE_HOLD says which */
+        FMT_FIELD_ACL = 11             /* bytes of the gateway's: owner and grants (include/s3_acl.h) */
 };
 struct fmt_field {
         uint16_t kind;
@@ -674,6 +675,7 @@ FMT_STORED(FMT_FIELD_VERSION, 7);
 FMT_STORED(FMT_FIELD_HEAD, 8);
 FMT_STORED(FMT_FIELD_BUCKET, 9);
 FMT_STORED(FMT_FIELD_HOLD, 10);
+FMT_STORED(FMT_FIELD_ACL, 11);
 
 FMT_STORED(FMT_FEATURE_VERSIONS, 1);
 

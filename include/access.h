@@ -177,6 +177,7 @@ struct acc_policies {
         struct s3_str resource_account;    /* who owns the resource */
         enum acc_grant acl;                /* what an ACL grants the principal, if ACLs count */
         bool restrict_public;              /* RestrictPublicBuckets is on */
+        bool denies_only;                  /* the resource policy is of somebody who does not own the resource: it grants nothing */
 };
 
 /* Which policies decided. */

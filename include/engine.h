@@ -454,11 +454,13 @@ struct eng_version {
 /* What an object or version is given beside its bytes and attrs. */
 struct eng_extras {
         struct eng_str tags;            /* encoded as FMT_FIELD_TAGS; empty: none */
+        struct eng_str acl;             /* the caller's own bytes: owner and grants; empty: none */
         struct eng_retention retention; /* mode NONE: the bucket's default */
         bool hold;                      /* legal hold */
         bool no_hold;                   /* there is none, and it is to be known that somebody said so */
 };
 #define ENG_TAGS_MAX (16u << 10)
+#define ENG_ACL_MAX (4u << 10)
 
 /* What is known of one stored thing. Memory belongs to the call that gives it. */
 struct eng_object {
@@ -478,6 +480,7 @@ struct eng_object {
         struct eng_retention retention;
         struct eng_str attrs;
         struct eng_str tags;            /* encoded as FMT_FIELD_TAGS; empty: none */
+        struct eng_str acl;             /* as eng_extras has it */
 };
 
 /*
@@ -662,8 +665,10 @@ void eng_delete(struct eng_store *store, const struct eng_delete_params *params,
 
 /* A change of what a version has beside its bytes. Its mtime stays. */
 struct eng_extras_change {
-        bool set_tags, set_retention, set_hold;
-        struct eng_extras extras;       /* retention NONE removes it */
+        bool set_tags, set_retention, set_hold, set_acl;
+        bool if_id;                     /* only of this write: -ESTALE */
+        uint8_t id[ENG_ID_LEN];
+        struct eng_extras extras;       /* retention NONE removes it; so does an empty acl */
         bool bypass_governance;
 };
 /*

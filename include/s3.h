@@ -24,6 +24,7 @@
 #include "s3_lifecycle.h" /* lifecycle rules, and what they make due */
 #include "s3_log.h"       /* records of access logs */
 #include "s3_config.h"    /* configurations that are kept as they were read */
+#include "s3_acl.h"       /* access control lists */
 #include "s3_cors.h"      /* requests of other sites' pages */
 #include "s3_website.h"   /* buckets as websites */
 #include "s3_post_policy.h" /* what such a form may upload */

@@ -52,6 +52,7 @@ struct s3_header {
 /* Everything a server of ours may answer: name, code, HTTP status, default message. */
 #define S3_ERRORS(X)                                                                                                   \
         X(ACCESS_DENIED, "AccessDenied", 403, "Access Denied")                                                         \
+        X(ACL_NOT_SUPPORTED, "AccessControlListNotSupported", 400, "The bucket does not allow ACLs")                   \
         X(AUTH_HEADER_MALFORMED, "AuthorizationHeaderMalformed", 400,                                                  \
           "The authorization header you provided is invalid.")                                                         \
         X(AUTH_QUERY_ERROR, "AuthorizationQueryParametersError", 400,                                                  \
@@ -89,6 +90,10 @@ struct s3_header {
         X(INVALID_ARGUMENT, "InvalidArgument", 400, "Invalid Argument")                                                \
         X(INVALID_BUCKET_ACL, "InvalidBucketAclWithObjectOwnership", 400,                                              \
           "Bucket cannot have ACLs set with ObjectOwnership's BucketOwnerEnforced setting")                            \
+        X(INVALID_BUCKET_PUBLIC_ACL, "InvalidBucketAclWithBlockPublicAccessError", 400,                                \
+          "Bucket cannot have public ACLs set with BlockPublicAccess enabled")                                         \
+        X(INVALID_BUCKET_OWNER, "InvalidBucketOwnerAWSAccountID", 400,                                                 \
+          "The value of the expected bucket owner parameter must be an AWS account ID")                                \
         X(INVALID_BUCKET_NAME, "InvalidBucketName", 400, "The specified bucket is not valid.")                         \
         X(INVALID_BUCKET_STATE, "InvalidBucketState", 409,                                                             \
           "The request is not valid with the current state of the bucket.")                                            \
@@ -119,6 +124,8 @@ struct s3_header {
         X(INVALID_TOKEN, "InvalidToken", 400, "The provided token is malformed or otherwise invalid.")                 \
         X(INVALID_URI, "InvalidURI", 400, "Couldn't parse the specified URI.")                                         \
         X(KEY_TOO_LONG, "KeyTooLongError", 400, "Your key is too long")                                                \
+        X(MALFORMED_ACL, "MalformedACLError", 400,                                                                     \
+          "The XML you provided was not well-formed or did not validate against our published schema")                 \
         X(MALFORMED_POLICY, "MalformedPolicy", 400, "Policies must be valid JSON and the first byte must be '{'")      \
         X(MALFORMED_POST, "MalformedPOSTRequest", 400,                                                                 \
           "The body of your POST request is not well-formed multipart/form-data.")                                     \
@@ -197,6 +204,9 @@ struct s3_header {
         X(TOO_MANY_CONFIGURATIONS, "TooManyConfigurations", 400,                                                       \
           "You are attempting to create a new configuration but have already reached the 1,000-configuration limit.")  \
         X(TOO_MANY_PARTS, "TooManyParts", 400, "You have attempted to upload more parts than allowed")                 \
+        X(UNEXPECTED_CONTENT, "UnexpectedContent", 400, "This request does not support content")                       \
+        X(UNRESOLVABLE_GRANT, "UnresolvableGrantByEmailAddress", 400,                                                  \
+          "The email address you provided does not match any account on record.")                                      \
         X(UNSUPPORTED_SIGNATURE, "UnsupportedSignature", 400,                                                          \
           "The provided request is signed with an unsupported STS Token version or the signature version is not "      \
           "supported.")                                                                                                \

@@ -118,6 +118,7 @@ enum s3_doc_kind {
         S3_DOC_ANALYTICS,       /* AnalyticsConfiguration */
         S3_DOC_TIERING,         /* IntelligentTieringConfiguration */
         S3_DOC_NOTIFICATION,    /* NotificationConfiguration: an empty one, others are NOT_IMPLEMENTED */
+        S3_DOC_ACL,             /* AccessControlPolicy; its form's errors are MALFORMED_ACL */
         S3_DOC_KINDS
 };
 #define S3_DOC_LEAVES_MAX 16u
@@ -170,7 +171,7 @@ void s3_doc_free(struct s3_doc *doc);                       /* NULL is allowed *
  * Fragments of any size, then finish. MALFORMED_XML, INVALID_PART_ORDER, INVALID_ARGUMENT,
  * INVALID_REQUEST, INVALID_TAG, BAD_REQUEST (too many tags), ILLEGAL_VERSIONING, KEY_TOO_LONG,
  * NOT_IMPLEMENTED, MAX_MESSAGE_LENGTH, INTERNAL_ERROR (no memory). An empty body is fine for
- * CREATE_BUCKET and CONFIG only; the kinds after CONFIG answer MISSING_REQUEST_BODY. What those
+ * CREATE_BUCKET, CONFIG and ACL only; the kinds after CONFIG answer MISSING_REQUEST_BODY. What those
  * kinds fill holds only after s3_doc_finish() has returned S3_OK.
  */
 enum s3_error s3_doc_feed(struct s3_doc *doc, const void *data, size_t len);

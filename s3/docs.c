@@ -311,6 +311,7 @@ static const struct s3_schema *const schemas[S3_DOC_KINDS] = {
         [S3_DOC_WEBSITE] = &s3_website_schema,
         [S3_DOC_LOGGING] = &s3_logging_schema,
         [S3_DOC_OWNERSHIP] = &s3_ownership_schema,
+        [S3_DOC_ACL] = &s3_acl_schema,
         [S3_DOC_PUBLIC_ACCESS] = &s3_public_access_schema,
         [S3_DOC_REQUEST_PAYMENT] = &s3_request_payment_schema,
         [S3_DOC_ACCELERATE] = &s3_accelerate_schema,
@@ -472,10 +473,16 @@ void s3_doc_free(struct s3_doc *doc)
         free(doc);
 }
 
+/* An ACL that is no document of its form has a code of its own. */
+static enum s3_error doc_error(const struct s3_doc *doc, enum s3_error error)
+{
+        return doc->kind == S3_DOC_ACL && error == S3_ERR_MALFORMED_XML ? S3_ERR_MALFORMED_ACL : error;
+}
+
 enum s3_error s3_doc_feed(struct s3_doc *doc, const void *data, size_t len)
 {
         doc->priv->any_input = doc->priv->any_input || len > 0;
-        return s3_xml_reader_feed(doc->priv->reader, data, len);
+        return doc_error(doc, s3_xml_reader_feed(doc->priv->reader, data, len));
 }
 
 enum s3_error s3_doc_finish(struct s3_doc *doc)
@@ -483,11 +490,11 @@ enum s3_error s3_doc_finish(struct s3_doc *doc)
         enum s3_error error;
 
         doc->empty = !doc->priv->any_input;
-        if (doc->empty && (doc->kind == S3_DOC_CREATE_BUCKET || doc->kind == S3_DOC_CONFIG))
+        if (doc->empty && (doc->kind == S3_DOC_CREATE_BUCKET || doc->kind == S3_DOC_CONFIG || doc->kind == S3_DOC_ACL))
                 return S3_OK;
         if (doc->empty && doc->priv->schema != NULL)
                 return S3_ERR_MISSING_REQUEST_BODY;
-        error = s3_xml_reader_finish(doc->priv->reader);
+        error = doc_error(doc, s3_xml_reader_finish(doc->priv->reader));
         if (error != S3_OK)
                 return error;
         if ((doc->kind == S3_DOC_COMPLETE_UPLOAD && doc->part_count == 0) ||

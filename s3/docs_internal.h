@@ -64,7 +64,7 @@ extern const struct s3_schema s3_versioning_schema, s3_object_tagging_schema, s3
         s3_lock_config_schema, s3_retention_schema, s3_legal_hold_schema, s3_lifecycle_schema, s3_cors_schema,
         s3_website_schema, s3_logging_schema, s3_ownership_schema, s3_public_access_schema, s3_request_payment_schema,
         s3_accelerate_schema, s3_inventory_schema, s3_metrics_schema, s3_analytics_schema, s3_tiering_schema,
-        s3_notification_schema;
+        s3_notification_schema, s3_acl_schema;
 
 /* Was the element met, in the present one of the elements around it? */
 static inline bool s3_doc_saw(const struct s3_doc *doc, unsigned number)

@@ -161,11 +161,11 @@ struct extras_txn {
         struct eng_txn txn;
         bool by_version, lock;         /* lock: the bucket's, once prepared */
         struct eng_version version;
-        struct eng_extras_change change; /* its tags are the bytes behind */
+        struct eng_extras_change change; /* its tags and ACL are the bytes behind */
         struct eng_buf *value;
         eng_put_done done;
         void *arg;
-        char tags[];
+        char bytes[];
 };
 
 static struct extras_txn *extras_of(struct eng_txn *txn)
@@ -196,6 +196,8 @@ static void changed_fields(const struct eng_extras_change *change, struct eng_fi
 
         if (change->set_tags)
                 eng_fields_add(fields, FMT_FIELD_TAGS, change->extras.tags.data, change->extras.tags.len);
+        if (change->set_acl)
+                eng_fields_add(fields, FMT_FIELD_ACL, change->extras.acl.data, change->extras.acl.len);
         if (change->set_hold)
                 eng_fields_add(fields, FMT_FIELD_HOLD, "", 1);
         if (change->set_retention)
@@ -204,7 +206,7 @@ static void changed_fields(const struct eng_extras_change *change, struct eng_fi
 
 static int extras_value(struct extras_txn *ex)
 {
-        uint8_t bytes[ENG_TAGS_MAX + 64];
+        uint8_t bytes[ENG_TAGS_MAX + ENG_ACL_MAX + 64];
         struct eng_fields fields = {.data = bytes, .size = sizeof(bytes)};
         struct fmt_value *head;
 
@@ -235,6 +237,8 @@ static void extras_row_found(struct eng_txn *txn, int rv)
                 rv = -ENOENT;
         else if (found.marker)
                 rv = -ENODATA;
+        else if (ex->change.if_id && memcmp(ex->change.id, found.id, ENG_ID_LEN) != 0)
+                rv = -ESTALE;
         else if (ex->change.set_retention)
                 rv = check_retention(ex, &found.retention);
         if (rv == 0)
@@ -306,8 +310,9 @@ void eng_extras_set(struct eng_store *store, uint64_t bucket, struct eng_str key
                     const struct eng_extras_change *change, eng_put_done done, void *arg)
 {
         size_t tags_len = change->set_tags ? change->extras.tags.len : 0;
-        bool fit = key.len <= ENG_KEY_MAX && tags_len <= ENG_TAGS_MAX;
-        struct extras_txn *ex = fit ? calloc(1, sizeof(*ex) + tags_len) : NULL;
+        size_t acl_len = change->set_acl ? change->extras.acl.len : 0;
+        bool fit = key.len <= ENG_KEY_MAX && tags_len <= ENG_TAGS_MAX && acl_len <= ENG_ACL_MAX;
+        struct extras_txn *ex = fit ? calloc(1, sizeof(*ex) + tags_len + acl_len) : NULL;
 
         if (ex == NULL) {
                 eng_early(store, (struct eng_early){.put = done, .arg = arg, .rv = fit ? -ENOMEM : -EINVAL});
@@ -319,8 +324,11 @@ void eng_extras_set(struct eng_store *store, uint64_t bucket, struct eng_str key
                 ex->version = *version;
         ex->change = *change;
         if (tags_len != 0)
-                memcpy(ex->tags, change->extras.tags.data, tags_len);
-        ex->change.extras.tags = (struct eng_str){ex->tags, tags_len};
+                memcpy(ex->bytes, change->extras.tags.data, tags_len);
+        if (acl_len != 0)
+                memcpy(ex->bytes + tags_len, change->extras.acl.data, acl_len);
+        ex->change.extras.tags = (struct eng_str){ex->bytes, tags_len};
+        ex->change.extras.acl = (struct eng_str){ex->bytes + tags_len, acl_len};
         ex->txn.prepare = extras_prepare;
         ex->txn.done = extras_answered;
         ex->done = done;

@@ -92,20 +92,24 @@ static void add_retention(struct eng_fields *fields, const struct eng_retention 
 
 int eng_extras_encode(const struct eng_extras *extras, struct eng_fields *fields, uint32_t *state)
 {
-        bool any = extras->tags.len != 0 || extras->retention.mode != ENG_RETENTION_NONE || extras->no_hold;
+        bool any = extras->tags.len != 0 || extras->acl.len != 0 || extras->retention.mode != ENG_RETENTION_NONE ||
+                   extras->no_hold;
 
         memset(fields, 0, sizeof(*fields));
         *state = extras->hold ? FMT_STATE_HOLD : 0;
-        if (extras->tags.len > ENG_TAGS_MAX)
+        if (extras->tags.len > ENG_TAGS_MAX || extras->acl.len > ENG_ACL_MAX)
                 return -EINVAL;
         if (!any)
                 return 0;
-        fields->size = eng_field_size(extras->tags.len) + eng_field_size(sizeof(struct fmt_retention)) + eng_field_size(1);
+        fields->size = eng_field_size(extras->tags.len) + eng_field_size(extras->acl.len) +
+                       eng_field_size(sizeof(struct fmt_retention)) + eng_field_size(1);
         fields->data = malloc(fields->size);
         if (fields->data == NULL)
                 return -ENOMEM;
         if (extras->tags.len != 0)
                 eng_fields_add(fields, FMT_FIELD_TAGS, extras->tags.data, extras->tags.len);
+        if (extras->acl.len != 0)
+                eng_fields_add(fields, FMT_FIELD_ACL, extras->acl.data, extras->acl.len);
         add_retention(fields, &extras->retention);
         if (extras->no_hold)
                 eng_fields_add(fields, FMT_FIELD_HOLD, "", 1);

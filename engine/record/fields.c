@@ -163,6 +163,9 @@ static void take_fields(const uint8_t *value, size_t len, struct eng_object *out
                 case FMT_FIELD_TAGS:
                         out->tags = (struct eng_str){(const char *)data, field.len};
                         break;
+                case FMT_FIELD_ACL:
+                        out->acl = (struct eng_str){(const char *)data, field.len};
+                        break;
                 case FMT_FIELD_HOLD:
                         out->hold_known = true;
                         break;

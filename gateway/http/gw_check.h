@@ -12,6 +12,7 @@
 /* Each is named after its struct. No number is what zeroed or freed memory tends to hold. */
 enum gw_magic {
         attributes_magic = 0x67770101,
+        acl_work_magic,
         complete_magic,
         extras_work_magic,
         get_work_magic,

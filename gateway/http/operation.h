@@ -58,7 +58,8 @@ struct gw_op {
         bool no_bucket;         /* the bucket need not exist */
         bool sends_object;      /* answers with an object's bytes, which RDMA can carry */
         bool sums_of_result;    /* checksums in its headers are of the object that it makes, not of its body */
-        bool tags_decide;       /* an object's own tags may decide: it answers by gw_version_found() (P12) */
+        bool tags_decide;       /* an object's own tags may decide: it answers by gw_version_found() (P20) */
+        bool asks_object;       /* of an object, whose owner and ACL may decide */
         bool ends_session;      /* an RDMA session's own key may ask for it */
         const char *permission; /* the right it needs, as IAM names it: gw_permit() */
         /*
@@ -106,6 +107,10 @@ struct gw_service {
         bool (*restricts_public)(struct gw_loop *loop, uint64_t bucket);
         /* A request is over. NULL: nobody wants to know. */
         void (*ended)(struct gw_request *req, const struct gw_ended *end);
+        /* ACLs count in the bucket: it has another ownership than BucketOwnerEnforced. */
+        bool (*takes_acls)(struct gw_loop *loop, uint64_t bucket);
+        /* IgnorePublicAcls is on for the bucket. */
+        bool (*ignores_public_acls)(struct gw_loop *loop, uint64_t bucket);
         /* The loops have stopped: frees what the service keeps with a loop. */
         void (*loop_end)(struct gw_loop *loop);
 };

@@ -18,7 +18,13 @@ struct gw_ask {
         struct s3_str resource;       /* its ARN, of what is in no bucket: a user, for example; absent: the bucket's or key's */
         struct s3_str version_id;     /* absent: the newest version */
         const struct s3_tags *existing; /* of the object that was found; NULL: not known (P11) */
-        bool tags_open;                 /* decided again once they are known (P12) */
+        bool tags_open;                 /* decided again once they are known (P20) */
+        /*
+         * Of an object whose owner and ACL count: not known yet, so that whoever its ACL may let in is let in,
+         * and asked for once more with it; or known: its bytes as s3_acl.h has them, of length 0 if it has none.
+         */
+        bool object_later, object_known;
+        struct s3_str object_acl;
         bool later;   /* of some key or bucket, each of which is asked for when its turn comes */
         bool implied; /* not what the request is for, as reading a copy's source: its query says nothing about it */
 };

@@ -223,6 +223,8 @@ static bool is_of_list(const char *name, uint64_t known)
                 {IAM_SIM_LISTS, "PolicyInputList.member."},
                 {IAM_SIM_LISTS, "ResourceArns.member."},
                 {IAM_FILTER_LIST, "Filter.member."},
+                {IAM_STS_LISTS, "PolicyArns.member."},
+                {IAM_STS_LISTS, "TransitiveTagKeys.member."},
         };
 
         for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
@@ -246,9 +248,6 @@ static int params_take_one(const struct iam_pair *pair, uint64_t known, struct i
                         out->value[i] = pair->value;
                         return param_check(i, pair->value, message, size);
                 }
-        if ((known & IAM_STS_LISTS) != 0 &&
-            (strncmp(pair->name, "PolicyArns.", 11) == 0 || strncmp(pair->name, "TransitiveTagKeys.", 18) == 0))
-                return 0;
         if (is_of_every_call(pair->name) || is_of_list(pair->name, known) || take_tag(out, pair, known))
                 return 0;
         snprintf(message, size, "The parameter %.64s is not supported for this action.", pair->name);

@@ -56,12 +56,11 @@ enum iam_param {
 /* Tags.member.N.Key and .Value; TagKeys.member.N */
 #define IAM_TAGS     (UINT64_C(1) << IAM_PARAM_COUNT)
 #define IAM_TAG_KEYS (UINT64_C(2) << IAM_PARAM_COUNT)
-/* Lists that the action itself reads from the form: of the simulations; of GetAccountAuthorizationDetails. */
-#define IAM_SIM_LISTS    (UINT64_C(4) << IAM_PARAM_COUNT)
-#define IAM_FILTER_LIST  (UINT64_C(8) << IAM_PARAM_COUNT)
+/* Lists that the action itself reads from the form: of the simulations; of GetAccountAuthorizationDetails; of STS. */
+#define IAM_SIM_LISTS   (UINT64_C(4) << IAM_PARAM_COUNT)
+#define IAM_FILTER_LIST (UINT64_C(8) << IAM_PARAM_COUNT)
+#define IAM_STS_LISTS   (UINT64_C(16) << IAM_PARAM_COUNT)
 #define IAM_TAGS_MAX 50u
-/* PolicyArns.member.N.arn and TransitiveTagKeys.member.N: the action reads them from the form. */
-#define IAM_STS_LISTS (UINT64_C(4) << IAM_PARAM_COUNT)
 
 struct iam_params {
         const char *value[IAM_PARAM_COUNT]; /* NULL: not given */

@@ -3,6 +3,7 @@
  * what was looked at still holds when it is recorded. Then one entry is set or deleted, and the answer
  * goes to the loop that asked.
  */
+#include "gateway/people/bucket_owner.h"
 #include "gateway/people/people.h"
 
 #include <assert.h>
@@ -253,7 +254,7 @@ static bool is_referred_to(struct gw_people *people, const struct gw_entity_name
 {
         switch (who->kind) {
         case GW_ACCOUNT:
-                return account_in_use(people, who->name);
+                return account_in_use(people, who->name) || gw_account_has_bucket(people->gw->store, who->name);
         case GW_USER:
                 return has_any(people, GW_ACCESS_KEY, who->account, who->name);
         case GW_GROUP:

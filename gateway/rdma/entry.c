@@ -122,28 +122,46 @@ static bool entry_look_at(struct gw_entry *entry)
         return entry->result.bytes > 0;
 }
 
-/* May the entry's user do that in its bucket? */
-static bool entry_permits(const struct gw_entry *entry, const char *permission, struct s3_str key,
-                          struct s3_str version)
+/* May its user read it? Without the object: its ACL may let it in. */
+static bool entry_may_read(const struct gw_entry *entry, const struct eng_object *object)
 {
         struct gw_ask ask = {.loop = entry->loop,
                              .access_key = entry->access_key,
                              .req = entry->req,
-                             .permission = permission,
+                             .permission = entry->by_version ? "s3:GetObjectVersion" : "s3:GetObject",
                              .bucket = entry->bucket,
-                             .key = key,
-                             .version_id = version,
+                             .key = entry->key,
+                             .version_id = entry->version_id,
+                             .object_later = object == NULL && entry->asks_object,
+                             .object_known = object != NULL,
                              .implied = true};
 
+        if (object != NULL)
+                ask.object_acl = (struct s3_str){object->acl.data, object->acl.len};
         return gw_permit(&ask, NULL);
+}
+
+static bool entry_asks_object(const struct gw_entry *entry)
+{
+        const struct gw_service *service = entry->loop->gw->service;
+        const struct eng_bucket *bucket;
+
+        return service->takes_acls != NULL &&
+               eng_bucket_get(entry->loop->gw->store, gw_eng_str(entry->bucket), &bucket) == 0 &&
+               service->takes_acls(entry->loop, bucket->id);
 }
 
 /* What is missing is told only to those who may list the bucket. */
 static void entry_refuse_missing(struct gw_entry *entry, enum rdx_code code)
 {
-        const struct s3_str none = {NULL, 0};
+        struct gw_ask ask = {.loop = entry->loop,
+                             .access_key = entry->access_key,
+                             .req = entry->req,
+                             .permission = "s3:ListBucket",
+                             .bucket = entry->bucket,
+                             .implied = true};
 
-        gw_entry_refuse(entry, entry_permits(entry, "s3:ListBucket", none, none) ? code : RDX_CODE_ACCESS_DENIED);
+        gw_entry_refuse(entry, gw_permit(&ask, NULL) ? code : RDX_CODE_ACCESS_DENIED);
 }
 
 static void entry_refuse_marker(struct gw_entry *entry)
@@ -152,6 +170,12 @@ static void entry_refuse_marker(struct gw_entry *entry)
                 gw_entry_refuse(entry, RDX_CODE_METHOD_NOT_ALLOWED);
         else
                 entry_refuse_missing(entry, RDX_CODE_NO_SUCH_KEY);
+        gw_entry_close(entry);
+}
+
+static void entry_refuse_rights(struct gw_entry *entry)
+{
+        gw_entry_refuse(entry, RDX_CODE_ACCESS_DENIED);
         gw_entry_close(entry);
 }
 
@@ -171,6 +195,8 @@ static void entry_opened(void *arg, int rv, struct eng_get *get)
                 gw_entry_fail(entry, rv);
         else if (eng_get_object(get)->marker)
                 entry_refuse_marker(entry);
+        else if (entry->asks_object && !entry_may_read(entry, eng_get_object(get)))
+                entry_refuse_rights(entry);
         else if (!entry_look_at(entry))
                 gw_entry_close(entry);
         entry->known(entry);
@@ -190,7 +216,6 @@ static bool names_are_valid(struct gw_entry *entry, const struct rdx_entry *aske
 bool gw_entry_begin(struct gw_entry *entry, const char *access_key, const struct rdx_entry *asked)
 {
         struct eng_store *store = entry->loop->gw->store;
-        struct s3_str version = {NULL, 0};
         const struct eng_bucket *bucket;
         int rv;
 
@@ -203,10 +228,11 @@ bool gw_entry_begin(struct gw_entry *entry, const char *access_key, const struct
         entry->by_version = asked->version_id.len > 0;
         entry->access_key = access_key;
         entry->bucket = (struct s3_str){asked->bucket.data, asked->bucket.len};
+        entry->key = (struct s3_str){asked->key.data, asked->key.len};
         if (entry->by_version)
-                version = (struct s3_str){asked->version_id.data, asked->version_id.len};
-        if (!entry_permits(entry, entry->by_version ? "s3:GetObjectVersion" : "s3:GetObject",
-                           (struct s3_str){asked->key.data, asked->key.len}, version)) {
+                entry->version_id = (struct s3_str){asked->version_id.data, asked->version_id.len};
+        entry->asks_object = entry_asks_object(entry);
+        if (!entry_may_read(entry, NULL)) {
                 gw_entry_refuse(entry, RDX_CODE_ACCESS_DENIED);
                 return false;
         }

@@ -3,6 +3,8 @@
  */
 #include "gateway/rights/conditions.h"
 
+#include "gateway/rights/owners.h"
+
 #include <gnutls/gnutls.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -282,7 +284,7 @@ static bool condition_of_request(struct gw_conditions *c, const struct acc_key *
         }
 }
 
-/* A tag of the object that is there (P11, P12). */
+/* A tag of the object that is there (P11, P20). */
 static bool condition_existing_tag(const struct gw_conditions *c, const struct acc_key *key, struct acc_values *out)
 {
         const struct s3_tags *tags = c->ask->existing;
@@ -294,6 +296,17 @@ static bool condition_existing_tag(const struct gw_conditions *c, const struct a
                         return true;
                 }
         return false;
+}
+
+/* The account that owns the bucket; of none: the principal's own. */
+static bool condition_owner(struct gw_conditions *c, const struct acc_key *key, struct acc_values *out)
+{
+        const struct eng_bucket *bucket;
+
+        if (c->ask->bucket.len == 0 || eng_bucket_get(c->ask->loop->gw->store, gw_eng_str(c->ask->bucket), &bucket) != 0)
+                return condition_is(c, key, c->who->principal.account, out);
+        gw_bucket_account(bucket, c->owner);
+        return condition_is(c, key, s3_str_of(c->owner), out);
 }
 
 bool gw_conditions_lookup(void *context, const struct acc_key *key, struct acc_values *out)
@@ -325,7 +338,7 @@ bool gw_conditions_lookup(void *context, const struct acc_key *key, struct acc_v
                 return condition_is(c, key, s3_str_of(c->ask->loop->gw->region), out);
         case ACC_KEY_AWS_RESOURCE_ACCOUNT:
         case ACC_KEY_S3_RESOURCE_ACCOUNT:
-                return condition_is(c, key, S3_STR(GW_FIRST_ACCOUNT), out);
+                return condition_owner(c, key, out);
         case ACC_KEY_S3_VERSION_ID:
                 return condition_is(c, key, c->ask->version_id, out);
         case ACC_KEY_S3_EXISTING_OBJECT_TAG:

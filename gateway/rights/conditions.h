@@ -22,6 +22,7 @@ struct gw_conditions {
         acc_lookup *more; /* of a request of STS: keys that it has beside others; NULL: none */
         void *more_context;
         char issued[S3_DATE_ISO_SIZE], now[S3_DATE_ISO_SIZE], epoch[24], age[24], address[INET6_ADDRSTRLEN];
+        char owner[GW_ACCOUNT_ID_LEN + 1];
         char tag_text[GW_CONDITION_TEXT], copy_text[GW_CONDITION_TEXT];
 };
 

@@ -9,8 +9,10 @@
 
 #include "gateway/http/operation.h"
 #include "gateway/http/users.h"
+#include "gateway/rights/acl_grant.h"
 #include "gateway/rights/bucket_policy.h"
 #include "gateway/rights/conditions.h"
+#include "gateway/rights/owners.h"
 
 #define RESOURCE_MAX 2048u /* the ARN of the longest key there can be */
 
@@ -20,7 +22,10 @@ struct rights_case {
         struct gw_who who;
         struct gw_conditions conditions;
         struct acc_policies policies;
-        bool unreadable; /* the bucket has a policy that cannot be read */
+        bool unreadable; /* the bucket has a policy that cannot be read, or the object an ACL */
+        bool acls;       /* ACLs count in the bucket */
+        char owner[GW_ACCOUNT_ID_LEN + 1]; /* of the resource: an account; "": nobody */
+        struct s3_acl object;              /* of the object, if it is known */
         size_t resource_len;
         char resource[RESOURCE_MAX];
 };
@@ -67,6 +72,23 @@ static const struct eng_bucket *rights_bucket_of(const struct gw_ask *ask)
         return bucket;
 }
 
+/* An object of another account than the bucket's: its owner decides, and the bucket's policy only denies. */
+static void rights_object(struct rights_case *c)
+{
+        const struct gw_ask *ask = c->ask;
+
+        if (!ask->object_known || !c->acls)
+                return;
+        if (ask->object_acl.len > 0 && s3_acl_decode(ask->object_acl.data, ask->object_acl.len, &c->object) != 0) {
+                c->unreadable = true;
+                return;
+        }
+        if (ask->object_acl.len == 0 || strcmp(c->object.owner, c->owner) == 0)
+                return;
+        strcpy(c->owner, c->object.owner);
+        c->policies.denies_only = true;
+}
+
 static void rights_bucket(struct rights_case *c)
 {
         const struct gw_ask *ask = c->ask;
@@ -76,18 +98,23 @@ static void rights_bucket(struct rights_case *c)
 
         if (bucket == NULL)
                 return;
+        gw_bucket_account(bucket, c->owner);
         rv = gw_bucket_policy_find(ask->loop, bucket->id, ask->bucket, &c->policies.resource);
         c->unreadable = rv != 0 && rv != -ENOENT;
         c->policies.restrict_public =
                 service->restricts_public == NULL || service->restricts_public(ask->loop, bucket->id);
+        c->acls = service->takes_acls != NULL && service->takes_acls(ask->loop, bucket->id);
+        rights_object(c);
+        if (c->acls && !c->unreadable)
+                c->policies.acl = gw_acl_grant(ask, bucket, &c->who.principal, ask->object_known ? &c->object : NULL);
 }
 
-/* Root can still set the policy that cannot be read, or take it away. */
+/* Root of the bucket's account can still set the policy that cannot be read, or take it away. */
 static bool rights_unreadable(const struct rights_case *c)
 {
         const struct acc_principal *who = &c->who.principal;
 
-        return who->kind == ACC_ROOT && s3_str_eq(who->account, S3_STR(GW_FIRST_ACCOUNT)) &&
+        return who->kind == ACC_ROOT && s3_str_eq(who->account, s3_str_of(c->owner)) &&
                (rights_action_is(c->ask, "s3:PutBucketPolicy") || rights_action_is(c->ask, "s3:GetBucketPolicy") ||
                 rights_action_is(c->ask, "s3:DeleteBucketPolicy"));
 }
@@ -114,8 +141,11 @@ static bool rights_verdict(struct rights_case *c, char *why)
         c->policies.boundary = c->who.boundary;
         c->policies.session = c->who.session;
         c->policies.sessions = c->who.sessions;
-        c->policies.resource_account = c->ask->resource.len > 0 ? c->who.principal.account : S3_STR(GW_FIRST_ACCOUNT);
+        c->policies.resource_account = c->ask->resource.len > 0 ? c->who.principal.account : s3_str_of(c->owner);
         verdict = acc_decide(&c->policies, &request);
+        if (!verdict.allowed && !verdict.explicit_deny && c->acls && c->ask->object_later &&
+            gw_acl_is_of_object(c->ask->permission))
+                return true; /* its ACL may allow it: asked for once more */
         if (!verdict.allowed)
                 rights_explain(c, &verdict, &request, why);
         return verdict.allowed;
@@ -127,16 +157,43 @@ static bool rights_verdict(struct rights_case *c, char *why)
  */
 static bool rights_later(const struct rights_case *c)
 {
-        return c->ask->access_key != NULL || c->policies.resource != NULL;
+        return c->ask->access_key != NULL || c->policies.resource != NULL || c->acls;
 }
 
-/* No policy is about root but a bucket's: most requests are decided here. */
+/* No policy is about root but a bucket's, if its account owns the bucket: most requests are decided here. */
 static bool rights_free_of_policy(const struct gw_ask *ask)
 {
         const struct eng_bucket *bucket = rights_bucket_of(ask);
         struct eng_text *text;
 
-        return bucket == NULL || eng_text_get(ask->loop->gw->store, bucket->id, GW_BUCKET_POLICY, &text) == -ENOENT;
+        if (bucket == NULL)
+                return true;
+        return bucket->attrs_len == 0 && ask->object_acl.len == 0 &&
+               eng_text_get(ask->loop->gw->store, bucket->id, GW_BUCKET_POLICY, &text) == -ENOENT;
+}
+
+/*
+ * A bucket that is not there, or is to be made, is as one of whoever asks: so is none at all, where a user
+ * needs the own account's policy alone.
+ */
+static void rights_case_begin(struct rights_case *c, const struct gw_ask *ask)
+{
+        c->ask = ask;
+        c->policies = (struct acc_policies){.resource = NULL};
+        c->unreadable = c->acls = false;
+        c->object.owner[0] = '\0';
+        c->object.count = 0;
+        c->owner[0] = '\0';
+}
+
+static void rights_own(struct rights_case *c)
+{
+        const struct s3_str account = c->who.principal.account;
+
+        if (rights_bucket_of(c->ask) == NULL && account.len == GW_ACCOUNT_ID_LEN) {
+                memcpy(c->owner, account.data, account.len);
+                c->owner[account.len] = '\0';
+        }
 }
 
 /* It is known who asks. */
@@ -144,6 +201,7 @@ static bool rights_case_permits(struct rights_case *c, bool root, char *why)
 {
         if (!rights_name(c->ask, c->resource, &c->resource_len))
                 return root; /* it is told what is wrong with the name */
+        rights_own(c);
         rights_bucket(c);
         if (c->unreadable)
                 return rights_unreadable(c);
@@ -157,9 +215,7 @@ bool gw_rights_decide(const struct gw_ask *ask, bool root, char *why)
 
         if (root && rights_free_of_policy(ask))
                 return true;
-        c.ask = ask;
-        c.policies = (struct acc_policies){.resource = NULL};
-        c.unreadable = false;
+        rights_case_begin(&c, ask);
         permitted = gw_who_find(ask, root, &c.who) && rights_case_permits(&c, root, why);
         gw_who_put(&c.who);
         return permitted;
@@ -168,11 +224,13 @@ bool gw_rights_decide(const struct gw_ask *ask, bool root, char *why)
 bool gw_rights_decide_under(const struct gw_ask *ask, const struct acc_policy *bucket_policy)
 {
         struct rights_case c;
+        const struct eng_bucket *bucket = rights_bucket_of(ask);
         bool root = ask->access_key != NULL && gw_credentials_find(ask->loop, ask->access_key) != NULL, permitted;
 
-        c.ask = ask;
-        c.policies = (struct acc_policies){.resource = bucket_policy};
-        c.unreadable = false;
+        rights_case_begin(&c, ask);
+        c.policies.resource = bucket_policy;
+        if (bucket != NULL)
+                gw_bucket_account(bucket, c.owner);
         permitted = gw_who_find(ask, root, &c.who) && rights_name(ask, c.resource, &c.resource_len) &&
                     rights_verdict(&c, NULL);
         gw_who_put(&c.who);

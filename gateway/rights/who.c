@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "gateway/rights/canned.h"
+#include "gateway/rights/owners.h"
 
 static bool who_add(struct gw_who *who, const struct gw_policies *policies)
 {
@@ -97,20 +98,6 @@ static bool who_is_user(struct gw_loop *loop, struct gw_who *who, const struct g
         return gw_who_take_policies(loop, who, own) && who_add_groups(loop, who);
 }
 
-/* The account of a key: its canonical id. NULL: there is no such account. */
-const char *gw_who_canonical_id(struct gw_loop *loop, const char *account)
-{
-        struct gw_entity_name name = {.kind = GW_ACCOUNT};
-        const struct gw_entity *found;
-
-        if (strcmp(account, GW_FIRST_ACCOUNT) == 0)
-                return loop->gw->owner_id;
-        if (strlen(account) != GW_ACCOUNT_ID_LEN)
-                return NULL;
-        strcpy(name.name, account);
-        return gw_people_find(loop, &name, &found, NULL) == 0 ? found->id : NULL;
-}
-
 bool gw_who_take_policies(struct gw_loop *loop, struct gw_who *who, const struct gw_policies *own)
 {
         return who_add(who, own) && who_add_attached(loop, who, who->user);
@@ -125,7 +112,7 @@ bool gw_who_of_key(struct gw_loop *loop, const char *access_key, bool root, stru
                 return who_is_root(out, GW_FIRST_ACCOUNT, loop->gw->owner_id);
         if (gw_people_find_key(loop, access_key, &key) != 0 || !key->active || strcmp(key->who.name, access_key) != 0)
                 return false;
-        canonical_id = gw_who_canonical_id(loop, key->owner);
+        canonical_id = gw_canonical_id(loop, key->owner);
         if (canonical_id == NULL)
                 return false;
         if (key->who.of[0] != '\0')

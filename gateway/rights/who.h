@@ -36,7 +36,6 @@ void gw_who_put(struct gw_who *who);
 bool gw_who_of_key(struct gw_loop *loop, const char *access_key, bool root, struct gw_who *out);
 bool gw_who_take_policies(struct gw_loop *loop, struct gw_who *who, const struct gw_policies *own);
 const struct acc_policy *gw_who_managed(struct gw_loop *loop, const char *arn);
-const char *gw_who_canonical_id(struct gw_loop *loop, const char *account);
 /* who_session.c: who has out->temporary. */
 bool gw_who_of_session(struct gw_loop *loop, struct gw_who *out);
 /* Keys of conditions that a session has, and others lack. False: it has none of this name. */

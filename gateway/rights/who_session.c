@@ -27,7 +27,7 @@ static bool session_policies(struct gw_loop *loop, struct gw_who *who)
 static bool who_is_role(struct gw_loop *loop, struct gw_who *who)
 {
         const struct gw_temporary *t = who->temporary;
-        const char *canonical_id = gw_who_canonical_id(loop, t->account);
+        const char *canonical_id = gw_canonical_id(loop, t->account);
         struct gw_entity_name name = {.kind = GW_ROLE};
         const struct gw_policies *own;
 

@@ -29,7 +29,8 @@ enum gw_text_kind {
         GW_TEXT_INVENTORY = 12,
         GW_TEXT_METRICS = 13,
         GW_TEXT_ANALYTICS = 14,
-        GW_TEXT_TIERING = 15
+        GW_TEXT_TIERING = 15,
+        GW_TEXT_ACL = 16 /* as s3_acl.h has it (owners.h) */
 };
 _Static_assert(GW_TEXT_TAGGING == 1 && GW_TEXT_LIFECYCLE == 2 && GW_TEXT_LIFECYCLE_PLACE == 3,
                "kinds of texts are stored");
@@ -39,6 +40,8 @@ _Static_assert(GW_TEXT_PUBLIC_ACCESS == 9 && GW_TEXT_REQUEST_PAYMENT == 10 && GW
                "kinds of texts are stored");
 _Static_assert(GW_TEXT_INVENTORY == 12 && GW_TEXT_METRICS == 13 && GW_TEXT_ANALYTICS == 14 && GW_TEXT_TIERING == 15,
                "kinds of texts are stored");
+
+_Static_assert(GW_TEXT_ACL == 16, "kinds of texts are stored");
 
 #define GW_TEXT_GONE        "-"
 #define GW_TEXT_CONFIGS_MAX 1000u /* of one kind with ids, in one bucket */

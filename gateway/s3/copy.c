@@ -8,6 +8,8 @@
  */
 #include "gateway/s3/copy.h"
 
+#include "gateway/rights/owners.h"
+#include "gateway/s3/acl_request.h"
 #include "gateway/s3/request_rights.h"
 
 #include <errno.h>
@@ -147,6 +149,8 @@ static void source_opened(void *arg, int rv, struct eng_get *get)
                 gw_reply_errno(req, rv, GW_ABOUT_KEY);
                 return;
         }
+        if (copy->source_acls && !gw_copy_permits(req, "s3:GetObject", "s3:GetObjectVersion"))
+                return;
         if (!gw_plain_check(req, "x-amz-copy-source-server-side-encryption"))
                 return;
         error = check_conditions(req, eng_get_object(get));
@@ -165,11 +169,15 @@ bool gw_copy_permits(struct gw_request *req, const char *permission, const char 
                              .permission = copy->version.given ? of_version : permission,
                              .bucket = s3_address_bucket(&copy->source.address),
                              .key = s3_address_key(&copy->source.address),
-                             .implied = true};
+                             .implied = true,
+                             .object_later = copy->source_acls && req->get == NULL,
+                             .object_known = copy->source_acls && req->get != NULL};
         char why[GW_WHY_MAX];
 
         if (copy->version.given)
                 ask.version_id = (struct s3_str){copy->source.version, copy->source.version_len};
+        if (ask.object_known)
+                ask.object_acl = gw_s3_str(eng_get_object(req->get)->acl);
         if (gw_permit(&ask, why))
                 return true;
         gw_reply_error(req, S3_ERR_ACCESS_DENIED, why[0] != '\0' ? why : NULL);
@@ -180,9 +188,13 @@ void gw_copy_open(struct gw_request *req)
 {
         struct gw_copying *copy = GW_CAST(gw_copying, req->work);
         struct s3_str source = s3_address_bucket(&copy->source.address), key = s3_address_key(&copy->source.address);
+        struct s3_str expected = gw_header(req, "x-amz-source-expected-bucket-owner");
+        char owner[GW_ACCOUNT_ID_LEN + 1];
         const struct eng_bucket *bucket;
         int rv;
 
+        copy->source_acls = eng_bucket_get(req->loop->gw->store, gw_eng_str(source), &bucket) == 0 &&
+                            gw_takes_acls(req->loop, bucket->id);
         if (!gw_copy_permits(req, "s3:GetObject", "s3:GetObjectVersion"))
                 return;
         rv = eng_bucket_get(req->loop->gw->store, gw_eng_str(source), &bucket);
@@ -192,6 +204,11 @@ void gw_copy_open(struct gw_request *req)
         }
         if (rv != 0) {
                 gw_reply_errno(req, rv, GW_ABOUT_BUCKET);
+                return;
+        }
+        gw_bucket_account(bucket, owner);
+        if (expected.len > 0 && !s3_str_eq(expected, s3_str_of(owner))) {
+                gw_reply_error(req, S3_ERR_ACCESS_DENIED, NULL);
                 return;
         }
         copy->source_bucket = bucket->id;

@@ -15,6 +15,7 @@ struct gw_copying {
         struct gw_version version;      /* of the source */
         uint64_t source_bucket;
         bool source_versioned;
+        bool source_acls; /* ACLs count in the source's bucket: asked for once more when it is found */
         struct eng_condition condition; /* on the target */
         struct eng_extras extras;       /* of the target: the request's; tags may be the source's */
         bool replace_tags;

@@ -18,10 +18,9 @@ void gw_run_bucket_delete(struct gw_request *req);
 void gw_run_bucket_location(struct gw_request *req);
 void gw_run_config(struct gw_request *req);        /* a configuration that is never set */
 void gw_run_config_delete(struct gw_request *req); /* taking away what is not there */
-void gw_begin_config_put(struct gw_request *req);
-void gw_run_config_put(struct gw_request *req);    /* an ACL, to what it is anyway */
 void gw_run_acl(struct gw_request *req);
-void gw_run_object_config(struct gw_request *req);
+void gw_begin_acl_put(struct gw_request *req);
+void gw_run_acl_put(struct gw_request *req);
 
 void gw_run_versioning(struct gw_request *req);
 void gw_begin_versioning_put(struct gw_request *req);
@@ -136,6 +135,7 @@ void gw_checksum_xml(struct s3_xml *xml, const struct gw_checksum *sum);
  * A callback's last step: answers 204 for what is gone now, or the error that rv is about `about`.
  */
 void gw_reply_deleted(struct gw_request *req, int rv, enum gw_about about);
+/* The account that owns the request's bucket; of none: that of whoever asks. */
 void gw_owner_xml(const struct gw_request *req, struct s3_xml *xml, const char *element);
 
 /*
@@ -156,7 +156,7 @@ bool gw_query_uint(struct gw_request *req, const char *name, uint64_t max, uint6
 bool gw_write_headers_check(struct gw_request *req);
 
 /*
- * What a new version is given beside bytes and metadata: x-amz-tagging and x-amz-object-lock-*.
+ * What a new version is given beside bytes and metadata: x-amz-tagging, x-amz-object-lock-*, its ACL.
  * The tags are in the request's arena. False: answered.
  */
 bool gw_extras_read(struct gw_request *req, struct eng_extras *out);

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 
+#include "gateway/s3/acl_request.h"
 #include "gateway/s3/auth.h"
 #include "gateway_head.h"
 #include "gateway/s3/cors_answer.h"
@@ -177,14 +178,33 @@ static int find_bucket(struct gw_request *req)
         return rv;
 }
 
-/* Who names the account that must own a bucket is let through only if that is ours. */
-static bool owner_as_expected(const struct gw_request *req)
+static bool head_is_account(struct s3_str text)
 {
-        struct s3_str ours = s3_str_of(req->loop->gw->owner_id);
+        uint64_t number;
+
+        return text.len == GW_ACCOUNT_ID_LEN && s3_parse_uint(text, UINT64_MAX, &number) == 0;
+}
+
+/*
+ * Who names the account that must own a bucket is let through only if that is so. The owner of a copy's source is
+ * compared when it is found (copy.c). False: answered.
+ */
+static bool owner_as_expected(struct gw_request *req)
+{
         struct s3_str owner = gw_header(req, "x-amz-expected-bucket-owner");
         struct s3_str source = gw_header(req, "x-amz-source-expected-bucket-owner");
+        char account[GW_ACCOUNT_ID_LEN + 1];
 
-        return (owner.data == NULL || s3_str_eq(owner, ours)) && (source.data == NULL || s3_str_eq(source, ours));
+        if ((owner.len > 0 && !head_is_account(owner)) || (source.len > 0 && !head_is_account(source))) {
+                gw_reply_error(req, S3_ERR_INVALID_BUCKET_OWNER, NULL);
+                return false;
+        }
+        if (owner.len == 0 || req->op->no_bucket)
+                return true;
+        gw_request_owner(req, account);
+        if (!s3_str_eq(owner, s3_str_of(account)))
+                gw_reply_error(req, S3_ERR_ACCESS_DENIED, NULL);
+        return !gw_answered(req);
 }
 
 /*
@@ -214,9 +234,7 @@ bool gw_head_bucket(struct gw_request *req)
 
         if (rv != 0)
                 gw_reply_errno(req, rv, GW_ABOUT_BUCKET);
-        else if (!owner_as_expected(req))
-                gw_reply_error(req, S3_ERR_ACCESS_DENIED, NULL);
-        return rv == 0 && !gw_answered(req);
+        return rv == 0 && owner_as_expected(req);
 }
 
 /* A form is nobody's until its fields have come: only a request that signs otherwise is not. */

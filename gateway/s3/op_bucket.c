@@ -6,6 +6,10 @@
  */
 #include <errno.h>
 
+#include "gateway/http/permit.h"
+#include "gateway/rights/owners.h"
+#include "gateway/s3/acl_request.h"
+#include "gateway/s3/bucket_texts.h"
 #include "gateway/s3/handlers.h"
 
 #define BUCKETS_MAX 10000u     /* of one page */
@@ -17,7 +21,9 @@
 struct bucket_list {
         struct s3_str prefix;
         struct s3_str after; /* names greater than this; absent: all */
+        struct s3_str last;  /* that was shown */
         uint64_t max;
+        char account[GW_ACCOUNT_ID_LEN + 1]; /* whose */
         bool none; /* asked for another region's */
 };
 
@@ -27,6 +33,7 @@ static bool bucket_list_read(struct gw_request *req, struct bucket_list *list)
                       region = gw_query(req, "bucket-region");
         char *name = gw_alloc(req, ENG_KEY_MAX);
 
+        gw_request_owner(req, list->account);
         list->prefix = gw_query(req, "prefix");
         list->max = BUCKETS_MAX;
         list->none = region.len > 0 && !s3_str_eq(region, s3_str_of(req->loop->gw->region));
@@ -65,18 +72,24 @@ static bool bucket_batch(struct gw_request *req, struct s3_xml *xml, struct buck
 {
         for (unsigned i = 0; i < count; i++) {
                 struct s3_str name = s3_str_of(batch[i]->name);
+                char owner[GW_ACCOUNT_ID_LEN + 1];
 
                 if (s3_str_eq(name, list->after))
                         continue;
                 if (!s3_str_starts(name, list->prefix))
                         return false;
+                gw_bucket_account(batch[i], owner);
+                if (strcmp(owner, list->account) != 0) {
+                        list->after = name;
+                        continue;
+                }
                 if (list->max == 0) {
                         *more = true;
                         return false;
                 }
                 list->max--;
                 bucket_xml(req, xml, batch[i]);
-                list->after = name;
+                list->after = list->last = name;
         }
         return count == BATCH;
 }
@@ -103,7 +116,7 @@ static void buckets_xml(struct gw_request *req, struct s3_xml *xml, struct bucke
                                      eng_bucket_list(req->loop->gw->store, gw_eng_str(from), BATCH, batch), &more);
         }
         s3_xml_close(xml, "Buckets");
-        token = more ? gw_token_make(req, list->after) : NULL;
+        token = more ? gw_token_make(req, list->last) : NULL;
         if (more && token == NULL)
                 xml->error = -ENOMEM;
         if (token != NULL)
@@ -136,33 +149,61 @@ void gw_run_list_buckets(struct gw_request *req)
 
 /* ---- CreateBucket ---------------------------------------------------------------------------- */
 
+/* The ownership that the headers ask for: that of new buckets, if none. False: there is no such one. */
+static bool create_ownership(const struct gw_request *req, const char **out)
+{
+        static const char *const known[] = {"BucketOwnerEnforced", "BucketOwnerPreferred", "ObjectWriter"};
+        struct s3_str value = gw_header(req, "x-amz-object-ownership");
+
+        *out = known[0];
+        for (size_t i = 0; value.len > 0 && i < sizeof(known) / sizeof(known[0]); i++)
+                if (s3_str_eq(value, s3_str_of(known[i]))) {
+                        *out = known[i];
+                        return true;
+                }
+        return value.len == 0;
+}
+
+static bool create_refuse(struct gw_request *req, enum s3_error error)
+{
+        gw_reply_error(req, error, NULL);
+        return false;
+}
+
+/* The new bucket's ACL. Without ACLs it can only be the owner's; all access of the public is blocked at first. */
+static bool create_acl_check(struct gw_request *req, const char *ownership, struct s3_acl *acl)
+{
+        struct s3_str owner;
+
+        if (!gw_account_of(&(struct gw_ask){.loop = req->loop, .access_key = req->access_key, .req = req}, acl->owner))
+                return create_refuse(req, S3_ERR_ACCESS_DENIED);
+        owner = gw_id_of(req->loop, acl->owner);
+        if (!gw_acl_of_headers(req, true, acl))
+                return false;
+        if (strcmp(ownership, "BucketOwnerEnforced") == 0 && !s3_acl_is_private(acl, owner))
+                return create_refuse(req, S3_ERR_INVALID_BUCKET_ACL);
+        return !s3_acl_is_public(acl) || create_refuse(req, S3_ERR_INVALID_BUCKET_PUBLIC_ACL);
+}
+
 static bool create_headers_check(struct gw_request *req)
 {
+        struct s3_str lock = gw_header(req, "x-amz-bucket-object-lock-enabled");
+        const char *ownership;
+        struct s3_acl acl;
         bool locked;
-        struct s3_str lock = gw_header(req, "x-amz-bucket-object-lock-enabled"),
-                      ownership = gw_header(req, "x-amz-object-ownership"), acl = gw_header(req, "x-amz-acl");
 
-        if (ownership.len > 0 && !s3_str_eq(ownership, S3_STR("BucketOwnerEnforced")) &&
-            !s3_str_eq(ownership, S3_STR("BucketOwnerPreferred")) && !s3_str_eq(ownership, S3_STR("ObjectWriter"))) {
-                gw_reply_argument(req, "x-amz-object-ownership", ownership,
-                                  gw_printf(req, "Invalid x-amz-object-ownership header: %.*s", (int)ownership.len,
-                                            ownership.data));
-                return false;
-        }
-        if (ownership.len > 0 && acl.len > 0 && !s3_str_eq(acl, S3_STR("private")) &&
-            s3_str_eq(ownership, S3_STR("BucketOwnerEnforced"))) {
-                gw_reply_error(req, S3_ERR_INVALID_BUCKET_ACL, NULL);
+        if (!create_ownership(req, &ownership)) {
+                struct s3_str value = gw_header(req, "x-amz-object-ownership");
+
+                gw_reply_argument(req, "x-amz-object-ownership", value,
+                                  gw_printf(req, "Invalid x-amz-object-ownership header: %.*s", (int)value.len, value.data));
                 return false;
         }
         if (s3_lock_flag_parse(lock, &locked) != S3_OK) {
                 gw_reply_argument(req, "x-amz-bucket-object-lock-enabled", lock, NULL);
                 return false;
         }
-        if (ownership.len > 0 && !s3_str_eq(ownership, S3_STR("BucketOwnerEnforced"))) {
-                gw_refuse_header(req, "x-amz-object-ownership");
-                return false;
-        }
-        return gw_write_headers_check(req);
+        return gw_write_headers_check(req) && create_acl_check(req, ownership, &acl);
 }
 
 void gw_begin_bucket_create(struct gw_request *req)
@@ -189,14 +230,115 @@ static void reply_bucket_created(struct gw_request *req)
         gw_reply_empty(req, 200);
 }
 
-/* A bucket that is there has the lock, if this request would make it with one. */
-static bool has_lock_asked_for(struct gw_request *req)
+/* ---- the texts of a new bucket: ownership and ACL, if they are not what every new bucket has ---- */
+
+static void create_fail(struct gw_request *req, int rv)
+{
+        gw_reply_errno(req, rv, GW_ABOUT_BUCKET_NEW);
+}
+
+static void create_undone(void *arg, int rv)
+{
+        struct gw_request *req = arg;
+
+        if (gw_back(req))
+                create_fail(req, *(int *)req->work);
+}
+
+/* A bucket without what was asked for is taken away again, as long as it is empty. */
+static void create_undo(struct gw_request *req, int rv)
+{
+        *(int *)req->work = rv;
+        eng_bucket_delete(req->loop->gw->store, gw_eng_str(req->bucket), create_undone, req);
+}
+
+static void create_acl_set(void *arg, int rv)
+{
+        struct gw_request *req = arg;
+
+        if (!gw_back(req))
+                return;
+        if (rv != 0)
+                create_undo(req, rv);
+        else
+                reply_bucket_created(req);
+}
+
+static void create_ownership_set(void *arg, int rv)
+{
+        struct gw_request *req = arg;
+        uint8_t bytes[S3_ACL_BYTES_MAX];
+        struct s3_acl acl;
+        const char *ownership;
+
+        if (!gw_back(req))
+                return;
+        if (rv != 0) {
+                create_undo(req, rv);
+                return;
+        }
+        create_ownership(req, &ownership);
+        if (!create_acl_check(req, ownership, &acl)) /* it was fine before the body */
+                return;
+        if (s3_acl_is_private(&acl, gw_id_of(req->loop, acl.owner)))
+                reply_bucket_created(req);
+        else
+                eng_text_set(req->loop->gw->store, req->bucket_id, GW_TEXT_ACL, ENG_TEXT_ANY,
+                             (struct eng_str){(const char *)bytes, s3_acl_encode(&acl, bytes)}, create_acl_set, req);
+}
+
+static void create_texts(struct gw_request *req)
 {
         const struct eng_bucket *bucket;
-        bool lock = false;
+        const char *ownership, *text;
+        int rv = eng_bucket_get(req->loop->gw->store, gw_eng_str(req->bucket), &bucket);
+
+        create_ownership(req, &ownership);
+        req->work = gw_alloc(req, sizeof(int));
+        text = gw_printf(req,
+                         "<OwnershipControls xmlns=\"" S3_XML_NAMESPACE "\"><Rule><ObjectOwnership>%s</ObjectOwnership>"
+                         "</Rule></OwnershipControls>",
+                         ownership);
+        if (rv != 0 || req->work == NULL || text == NULL) {
+                create_fail(req, rv != 0 ? rv : -ENOMEM);
+                return;
+        }
+        req->bucket_id = bucket->id;
+        if (strcmp(ownership, "BucketOwnerEnforced") == 0)
+                create_ownership_set(req, 0);
+        else
+                eng_text_set(req->loop->gw->store, bucket->id, GW_TEXT_OWNERSHIP, ENG_TEXT_ANY,
+                             (struct eng_str){text, strlen(text)}, create_ownership_set, req);
+}
+
+/* The bucket that is there is as this request would make it. */
+static bool is_as_asked_for(struct gw_request *req, const struct eng_bucket *bucket)
+{
+        struct s3_str owner = gw_header(req, "x-amz-object-ownership");
+        bool lock = false, acls = owner.len > 0 && !s3_str_eq(owner, S3_STR("BucketOwnerEnforced"));
 
         s3_lock_flag_parse(gw_header(req, "x-amz-bucket-object-lock-enabled"), &lock);
-        return !lock || (eng_bucket_get(req->loop->gw->store, gw_eng_str(req->bucket), &bucket) == 0 && bucket->rules.lock);
+        return (!lock || bucket->rules.lock) && acls == gw_takes_acls(req->loop, bucket->id);
+}
+
+/*
+ * There is one of this name. Its owner may create it again in us-east-1, where S3 keeps its oldest habit;
+ * elsewhere it is an error.
+ */
+static void create_there_is(struct gw_request *req)
+{
+        char account[GW_ACCOUNT_ID_LEN + 1] = "", owner[GW_ACCOUNT_ID_LEN + 1] = "-";
+        const struct eng_bucket *bucket = NULL;
+
+        gw_account_of(&(struct gw_ask){.loop = req->loop, .access_key = req->access_key, .req = req}, account);
+        if (eng_bucket_get(req->loop->gw->store, gw_eng_str(req->bucket), &bucket) == 0)
+                gw_bucket_account(bucket, owner);
+        if (strcmp(account, owner) != 0)
+                gw_reply_error(req, S3_ERR_BUCKET_ALREADY_EXISTS, NULL);
+        else if (strcmp(req->loop->gw->region, "us-east-1") == 0 && is_as_asked_for(req, bucket))
+                reply_bucket_created(req);
+        else
+                gw_reply_error(req, S3_ERR_BUCKET_ALREADY_OWNED, NULL);
 }
 
 static void bucket_created(void *arg, int rv)
@@ -205,14 +347,12 @@ static void bucket_created(void *arg, int rv)
 
         if (!gw_back(req))
                 return;
-        /*
-         * The owner may create it again in us-east-1, where S3 keeps its oldest habit; elsewhere it
-         * is an error.
-         */
-        if (rv == 0 || (rv == -EEXIST && strcmp(req->loop->gw->region, "us-east-1") == 0 && has_lock_asked_for(req)))
-                reply_bucket_created(req);
+        if (rv == 0)
+                create_texts(req);
+        else if (rv == -EEXIST)
+                create_there_is(req);
         else
-                gw_reply_errno(req, rv, GW_ABOUT_BUCKET_NEW);
+                create_fail(req, rv);
 }
 
 /*
@@ -246,13 +386,20 @@ static bool location_fits(struct gw_request *req, struct s3_str location)
 void gw_run_bucket_create(struct gw_request *req)
 {
         struct eng_bucket_rules rules = {.versioning = ENG_VERSIONING_NEVER};
+        char account[GW_ACCOUNT_ID_LEN + 1];
+        uint8_t attrs[GW_BUCKET_ATTRS_BYTES];
 
         if (!location_fits(req, req->body->doc->location))
                 return;
         s3_lock_flag_parse(gw_header(req, "x-amz-bucket-object-lock-enabled"), &rules.lock); /* checked before the body */
         if (rules.lock)
                 rules.versioning = ENG_VERSIONING_ENABLED;
-        eng_bucket_create(req->loop->gw->store, gw_eng_str(req->bucket), &rules, NULL, 0, bucket_created, req);
+        if (!gw_account_of(&(struct gw_ask){.loop = req->loop, .access_key = req->access_key, .req = req}, account)) {
+                gw_reply_error(req, S3_ERR_ACCESS_DENIED, NULL);
+                return;
+        }
+        eng_bucket_create(req->loop->gw->store, gw_eng_str(req->bucket), &rules, attrs, gw_bucket_attrs(account, attrs),
+                          bucket_created, req);
 }
 
 /* ---- HeadBucket, DeleteBucket, GetBucketLocation --------------------------------------------- */

@@ -7,6 +7,7 @@
 #include "gateway/s3/copy.h"
 
 #include "gateway/http/permit.h"
+#include "gateway/s3/acl_request.h"
 
 #include <errno.h>
 
@@ -128,7 +129,7 @@ static void copy_self(struct gw_request *req, bool replace)
                 return;
         }
         gw_tag_read(eng_get_object(req->get)->tag, &tag);
-        if (!replace && !copy->replace_tags && copy->meta.storage == tag.storage && !copy->has_kind &&
+        if (!replace && !copy->replace_tags && !gw_acl_headers_given(req) && copy->meta.storage == tag.storage && !copy->has_kind &&
             copy->meta.field[GW_META_REDIRECT].len == 0) {
                 gw_reply_error(req, S3_ERR_INVALID_REQUEST,
                                "This copy request is illegal because it is trying to copy an object to itself without "
@@ -137,7 +138,8 @@ static void copy_self(struct gw_request *req, bool replace)
                 return;
         }
         copy->meta.sum = sum;
-        if ((copy->has_kind && (!sum.has || sum.kind != copy->kind)) || req->versioned || copy->replace_tags)
+        if ((copy->has_kind && (!sum.has || sum.kind != copy->kind)) || req->versioned || copy->replace_tags ||
+            copy->extras.acl.len > 0 || eng_get_object(req->get)->acl.len > 0)
                 gw_copy_run(req); /* another checksum, or a new version: the bytes must be read */
         else
                 update_self(req);

@@ -44,11 +44,8 @@ static void extras_opened(void *arg, int rv, struct eng_get *get)
         struct gw_request *req = arg;
         struct extras_work *work;
 
-        if (!gw_back(req)) {
-                if (rv == 0)
-                        eng_get_close(get);
+        if (!gw_back_opened(req, rv, get))
                 return;
-        }
         work = GW_CAST(extras_work, req->work);
         if (gw_version_found(req, &work->version, rv, get))
                 work->reply(req, eng_get_object(get));

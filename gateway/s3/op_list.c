@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "gateway/http/budget.h"
 #include "gateway/s3/handlers.h"
@@ -41,7 +42,7 @@ struct list {
         struct gw_version after_version; /* VERSIONS: inside that key */
         uint64_t max;
         bool url, owner;
-        char owner_xml[256];
+        char owner_xml[1024];
         size_t owner_len;
         int64_t second; /* what second_text is of */
         char second_text[S3_DATE_ISO_SIZE];
@@ -411,6 +412,26 @@ static void ask_engine(struct gw_request *req)
                 eng_list(req->loop->gw->store, &params, reply_objects_listed, req);
 }
 
+/* Each entry is shown as the bucket owner's: a listing does not know the owners of single objects. False: answered. */
+static bool list_owner(struct gw_request *req, struct list *list)
+{
+        struct s3_xml xml;
+        size_t len;
+        char *text;
+
+        s3_xml_init(&xml, sizeof(list->owner_xml));
+        gw_owner_xml(req, &xml, "Owner");
+        if (s3_xml_take(&xml, &text, &len) != 0) {
+                s3_xml_free(&xml);
+                gw_reply_no_memory(req);
+                return false;
+        }
+        memcpy(list->owner_xml, text, len);
+        list->owner_len = len;
+        free(text);
+        return true;
+}
+
 static void run_list(struct gw_request *req, enum form form)
 {
         struct list *list = gw_alloc(req, sizeof(*list));
@@ -427,9 +448,8 @@ static void run_list(struct gw_request *req, enum form form)
                 gw_reply_header(req, "x-amz-bucket-region", req->loop->gw->region);
         if (!read_list(req, list))
                 return;
-        list->owner_len =
-                (size_t)snprintf(list->owner_xml, sizeof(list->owner_xml),
-                                 "<Owner><ID>%s</ID><DisplayName>root</DisplayName></Owner>", req->loop->gw->owner_id);
+        if (!list_owner(req, list))
+                return;
         if (list->max == 0 || list->prefix.len > ENG_KEY_MAX) {
                 reply_list(req, &(struct page){.count = 0});
                 return;

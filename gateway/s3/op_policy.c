@@ -33,7 +33,7 @@ struct policy_work {
 /* ---- public access --------------------------------------------------------------------------- */
 
 /* Where nothing was ever set, everything is blocked; where that was taken away, nothing is. */
-static bool public_access_is(struct gw_loop *loop, uint64_t bucket, const char *what)
+bool gw_public_access_is(struct gw_loop *loop, uint64_t bucket, const char *what)
 {
         const struct s3_config *config;
         int rv = gw_config_find(loop, bucket, GW_TEXT_PUBLIC_ACCESS, &config);
@@ -45,7 +45,7 @@ static bool public_access_is(struct gw_loop *loop, uint64_t bucket, const char *
 
 bool gw_public_restricted(struct gw_loop *loop, uint64_t bucket)
 {
-        return public_access_is(loop, bucket, "RestrictPublicBuckets");
+        return gw_public_access_is(loop, bucket, "RestrictPublicBuckets");
 }
 
 /* ---- GET ------------------------------------------------------------------------------------- */
@@ -164,7 +164,7 @@ static bool policy_check(struct gw_request *req, const struct acc_policy *policy
 {
         if (!acc_policy_principals(policy, principal_exists, req))
                 gw_reply_error(req, S3_ERR_MALFORMED_POLICY, "Invalid principal in policy");
-        else if (acc_policy_is_public(policy) && public_access_is(req->loop, req->bucket_id, "BlockPublicPolicy"))
+        else if (acc_policy_is_public(policy) && gw_public_access_is(req->loop, req->bucket_id, "BlockPublicPolicy"))
                 gw_reply_error(req, S3_ERR_ACCESS_DENIED,
                                "Access Denied: public policies are prevented by the BlockPublicPolicy setting in S3 "
                                "Block Public Access.");

@@ -5,6 +5,8 @@
 #include <ctype.h>
 #include <errno.h>
 
+#include "gateway/rights/owners.h"
+#include "gateway/s3/acl_request.h"
 #include "gateway/s3/handlers.h"
 
 /* ---- checksums ------------------------------------------------------------------------------- */
@@ -84,9 +86,15 @@ bool gw_plain_check(struct gw_request *req, const char *prefix)
 
 void gw_owner_xml(const struct gw_request *req, struct s3_xml *xml, const char *element)
 {
+        char account[GW_ACCOUNT_ID_LEN + 1];
+        const char *title;
+
+        gw_request_owner(req, account);
+        title = gw_account_title(req->loop, account);
         s3_xml_open(xml, element);
-        s3_xml_textz(xml, "ID", req->loop->gw->owner_id);
-        s3_xml_textz(xml, "DisplayName", "root");
+        s3_xml_text(xml, "ID", gw_id_of(req->loop, account));
+        if (title != NULL)
+                s3_xml_textz(xml, "DisplayName", title);
         s3_xml_close(xml, element);
 }
 

@@ -4,6 +4,7 @@
 #include "gateway/s3/request_rights.h"
 
 #include "gateway/http/permit.h"
+#include "gateway/s3/acl_request.h"
 
 /* A header that says no asks for nothing. */
 static bool right_is_needed(const struct gw_request *req, const struct gw_right *right)
@@ -51,6 +52,16 @@ bool gw_rights_permit(struct gw_request *req, struct s3_str key, struct s3_str v
         return rights_ask(req, &ask);
 }
 
+/* Whether the object's owner and ACL have a say, which are not known before it is found. */
+static bool object_has_a_say(const struct gw_request *req)
+{
+        const struct eng_bucket *bucket;
+
+        return req->op->asks_object &&
+               eng_bucket_get(req->loop->gw->store, gw_eng_str(req->bucket), &bucket) == 0 &&
+               gw_takes_acls(req->loop, bucket->id);
+}
+
 bool gw_rights_permit_request(struct gw_request *req)
 {
         struct gw_ask ask = {.bucket = req->bucket, .key = req->key};
@@ -60,6 +71,7 @@ bool gw_rights_permit_request(struct gw_request *req)
                 ask.bucket = ask.key = (struct s3_str){NULL, 0};
         else if (req->op->scope == GW_OBJECT)
                 ask.version_id = gw_query(req, "versionId");
+        req->object_asks = ask.object_later = object_has_a_say(req);
         ask.later = keys || req->op->scope == GW_RESERVED;
         if (rights_ask(req, &ask))
                 return true;
@@ -72,20 +84,22 @@ bool gw_rights_permit_request(struct gw_request *req)
         return keys && rights_ask(req, &ask);
 }
 
-bool gw_rights_permit_tags(struct gw_request *req, const struct eng_object *object)
+bool gw_rights_permit_object(struct gw_request *req, const struct eng_object *object)
 {
         struct s3_tags tags = {.count = 0};
         struct gw_ask ask = {.bucket = req->bucket,
                              .key = req->key,
                              .version_id = gw_query(req, "versionId"),
-                             .existing = &tags};
+                             .existing = &tags,
+                             .object_known = object != NULL};
 
-        if (!req->tags_pending)
+        if (!req->tags_pending && (!req->object_asks || object == NULL))
                 return true;
         if (object != NULL && object->tags.len > 0 && s3_tags_decode(object->tags.data, object->tags.len, &tags) != 0)
                 return false;
-        req->tags_pending = !rights_ask(req, &ask);
-        return !req->tags_pending;
+        if (object != NULL)
+                ask.object_acl = gw_s3_str(object->acl);
+        return rights_ask(req, &ask);
 }
 
 enum s3_error gw_rights_missing(struct gw_request *req, struct s3_str bucket, enum s3_error error)

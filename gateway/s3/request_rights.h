@@ -18,10 +18,10 @@ bool gw_rights_permit(struct gw_request *req, struct s3_str key, struct s3_str v
  */
 bool gw_rights_permit_request(struct gw_request *req);
 /*
- * The decision of a request that is pending, by the tags of the object that was found; NULL: nothing was, or a
- * marker. False: req->refusal is set.
+ * The same of a request that was let in on condition (req->object_asks, req->tags_pending) once the object is
+ * found, with its owner, ACL and tags. NULL: nothing was found, or a marker. False: req->refusal is set.
  */
-bool gw_rights_permit_tags(struct gw_request *req, const struct eng_object *object);
+bool gw_rights_permit_object(struct gw_request *req, const struct eng_object *object);
 /*
  * What is missing may be told only to those who may list the bucket: this error, or ACCESS_DENIED in its
  * place.

@@ -26,9 +26,6 @@
 #define GET_TEXT(op_name, query, right)    OP(op_name, "GET", GW_BUCKET, query, right, gw_run_text)
 #define DELETE_TEXT(op_name, query, right) OP(op_name, "DELETE", GW_BUCKET, query, right, gw_run_text_delete)
 #define DELETE_CONFIG(op_name, query, right) OP(op_name, "DELETE", GW_BUCKET, query, right, gw_run_config_delete)
-#define PUT_CONFIG(op_name, of, query, right, ...)                                                                     \
-        OP(op_name, "PUT", of, query, right, gw_run_config_put, .begin = gw_begin_config_put, .body = GW_BODY_XML,     \
-           __VA_ARGS__)
 /* gw_begin_does_put and gw_run_does_put. */
 #define PUT_DOC(op_name, of, query, right, does, ...)                                                                  \
         OP(op_name, "PUT", of, query, right, gw_run_##does##_put, .begin = gw_begin_##does##_put, .body = GW_BODY_XML, \
@@ -45,12 +42,22 @@ static const struct gw_right rights_of_write[] = {
         RIGHT("x-amz-object-lock-retain-until-date", "s3:PutObjectRetention"),
         RIGHT("x-amz-object-lock-legal-hold", "s3:PutObjectLegalHold"),
         RIGHT("x-amz-acl", "s3:PutObjectAcl"),
+        RIGHT("x-amz-grant-read", "s3:PutObjectAcl"),
+        RIGHT("x-amz-grant-write", "s3:PutObjectAcl"),
+        RIGHT("x-amz-grant-read-acp", "s3:PutObjectAcl"),
+        RIGHT("x-amz-grant-write-acp", "s3:PutObjectAcl"),
+        RIGHT("x-amz-grant-full-control", "s3:PutObjectAcl"),
         RIGHT(NULL, NULL),
 };
 static const struct gw_right rights_of_bucket[] = {
         RIGHT("x-amz-bucket-object-lock-enabled", "s3:PutBucketObjectLockConfiguration"),
         RIGHT("x-amz-bucket-object-lock-enabled", "s3:PutBucketVersioning"),
         RIGHT("x-amz-acl", "s3:PutBucketAcl"),
+        RIGHT("x-amz-grant-read", "s3:PutBucketAcl"),
+        RIGHT("x-amz-grant-write", "s3:PutBucketAcl"),
+        RIGHT("x-amz-grant-read-acp", "s3:PutBucketAcl"),
+        RIGHT("x-amz-grant-write-acp", "s3:PutBucketAcl"),
+        RIGHT("x-amz-grant-full-control", "s3:PutBucketAcl"),
         RIGHT("x-amz-object-ownership", "s3:PutBucketOwnershipControls"),
         RIGHT(NULL, NULL),
 };
@@ -120,7 +127,7 @@ const struct gw_op gw_ops[] = {
         PUT_DOC("PutBucketAnalyticsConfiguration", GW_BUCKET, "analytics", "s3:PutAnalyticsConfiguration", text),
         PUT_DOC("PutBucketIntelligentTieringConfiguration", GW_BUCKET, "intelligent-tiering",
                 "s3:PutIntelligentTieringConfiguration", text),
-        PUT_CONFIG("PutBucketAcl", GW_BUCKET, "acl", "s3:PutBucketAcl"),
+        PUT_DOC("PutBucketAcl", GW_BUCKET, "acl", "s3:PutBucketAcl", acl),
         OP("DeleteBucketPolicy", "DELETE", GW_BUCKET, "policy", "s3:DeleteBucketPolicy", gw_run_policy_delete),
         DELETE_TEXT("DeleteBucketLifecycle", "lifecycle", "s3:PutLifecycleConfiguration"),
         DELETE_TEXT("DeleteBucketCors", "cors", "s3:PutBucketCORS"),
@@ -144,9 +151,11 @@ const struct gw_op gw_ops[] = {
 
         OP("ListParts", "GET", GW_OBJECT, "uploadId", "s3:ListMultipartUploadParts", gw_run_list_parts),
         OP("GetObjectAttributes", "GET", GW_OBJECT, "attributes", "s3:GetObjectAttributes", gw_run_attributes,
-           .of_version = "s3:GetObjectVersionAttributes", .more = rights_of_attributes, .tags_decide = true),
-        OP("GetObjectAcl", "GET", GW_OBJECT, "acl", "s3:GetObjectAcl", gw_run_acl, .of_version = "s3:GetObjectVersionAcl"),
-        PUT_CONFIG("PutObjectAcl", GW_OBJECT, "acl", "s3:PutObjectAcl", .of_version = "s3:PutObjectVersionAcl"),
+           .of_version = "s3:GetObjectVersionAttributes", .more = rights_of_attributes, .asks_object = true, .tags_decide = true),
+        OP("GetObjectAcl", "GET", GW_OBJECT, "acl", "s3:GetObjectAcl", gw_run_acl, .of_version = "s3:GetObjectVersionAcl",
+           .asks_object = true),
+        PUT_DOC("PutObjectAcl", GW_OBJECT, "acl", "s3:PutObjectAcl", acl, .of_version = "s3:PutObjectVersionAcl",
+                .asks_object = true),
         PUT_DOC("PutObjectTagging", GW_OBJECT, "tagging", "s3:PutObjectTagging", object_tagging,
                 .of_version = "s3:PutObjectVersionTagging"),
         PUT_DOC("PutObjectRetention", GW_OBJECT, "retention", "s3:PutObjectRetention", retention,
@@ -158,9 +167,9 @@ const struct gw_op gw_ops[] = {
         GET_EXTRA("GetObjectLegalHold", "legal-hold", "s3:GetObjectLegalHold", gw_run_legal_hold),
         GET_EXTRA("GetObjectRetention", "retention", "s3:GetObjectRetention", gw_run_retention),
         OP("GetObject", "GET", GW_OBJECT, NULL, "s3:GetObject", gw_run_get, .begin = gw_begin_get,
-           .of_version = "s3:GetObjectVersion", .sends_object = true, .tags_decide = true),
+           .of_version = "s3:GetObjectVersion", .sends_object = true, .asks_object = true, .tags_decide = true),
         OP("HeadObject", "HEAD", GW_OBJECT, NULL, "s3:GetObject", gw_run_get, .begin = gw_begin_get,
-           .of_version = "s3:GetObjectVersion", .sends_object = true, .tags_decide = true),
+           .of_version = "s3:GetObjectVersion", .sends_object = true, .asks_object = true, .tags_decide = true),
         OP("UploadPartCopy", "PUT", GW_OBJECT, "uploadId", "s3:PutObject", gw_run_part_copy,
            .header = "x-amz-copy-source"),
         OP("UploadPart", "PUT", GW_OBJECT, "uploadId", "s3:PutObject", gw_run_part, .begin = gw_begin_part,

@@ -6,6 +6,7 @@
 #include "gateway/people/people.h"
 #include "gateway/rdma/executor.h"
 #include "gateway/rights/rights.h"
+#include "gateway/s3/acl_request.h"
 #include "gateway/s3/cors_answer.h"
 #include "gateway/s3/head.h"
 #include "gateway/s3/lifecycle_run.h"
@@ -60,6 +61,8 @@ static const struct gw_service service = {
         .temporary_put = gw_temporary_put,
         .restricts_public = gw_public_restricted,
         .ended = gw_logs_ended,
+        .takes_acls = gw_takes_acls,
+        .ignores_public_acls = gw_ignores_public_acls,
         .loop_end = service_loop_end,
 };
 

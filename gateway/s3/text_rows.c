@@ -4,6 +4,10 @@
  *
  * A sub-resource is a row here, a table of elements in s3/, and its rows in route.c.
  */
+#include <errno.h>
+
+#include "gateway/rights/owners.h"
+#include "gateway/s3/acl_request.h"
 #include "gateway/s3/bucket_texts.h"
 #include "gateway/s3/handlers.h"
 
@@ -62,18 +66,6 @@ static bool logging_is_none(const struct s3_doc *doc)
         return s3_config_first(doc->config, 0, "LoggingEnabled") == S3_CONFIG_NONE;
 }
 
-/* Grants are ACLs, which count for nothing where the bucket's owner owns all. */
-static bool bucket_takes_acls(struct gw_request *req, uint64_t bucket)
-{
-        const struct s3_config *config;
-        int rv = gw_config_find(req->loop, bucket, GW_TEXT_OWNERSHIP, &config);
-
-        if (rv != 0)
-                return false;
-        return !s3_str_eq(s3_config_text_of(config, s3_config_first(config, 0, "Rule"), "ObjectOwnership"),
-                          S3_STR("BucketOwnerEnforced"));
-}
-
 /* The bucket that the logs go to is there, and has no object lock, as AWS wants it. */
 static bool logging_check(struct gw_request *req, const struct s3_doc *doc)
 {
@@ -90,7 +82,7 @@ static bool logging_check(struct gw_request *req, const struct s3_doc *doc)
                 return false;
         }
         if (s3_config_first(doc->config, enabled, "TargetGrants") == S3_CONFIG_NONE ||
-            bucket_takes_acls(req, target->id))
+            gw_takes_acls(req->loop, target->id))
                 return true;
         gw_reply_error(req, S3_ERR_INVALID_BUCKET_ACL, NULL);
         return false;
@@ -104,6 +96,21 @@ static bool accelerate_check(struct gw_request *req, const struct s3_doc *doc)
                 return true;
         gw_reply_error(req, S3_ERR_INVALID_REQUEST,
                        "S3 Transfer Acceleration is not supported for buckets with periods (.) in their names");
+        return false;
+}
+
+/* ---- ownership ------------------------------------------------------------------------------- */
+
+/* The bucket's ACL is the owner's alone before it counts for nothing. */
+static bool ownership_check(struct gw_request *req, const struct s3_doc *doc)
+{
+        struct s3_str mode = s3_config_text_of(doc->config, s3_config_first(doc->config, 0, "Rule"), "ObjectOwnership");
+        const struct s3_acl *acl;
+
+        if (!s3_str_eq(mode, S3_STR("BucketOwnerEnforced")) ||
+            gw_bucket_acl_find(req->loop, req->bucket_id, &acl) == -ENOENT)
+                return true;
+        gw_reply_error(req, S3_ERR_INVALID_BUCKET_ACL, NULL);
         return false;
 }
 
@@ -145,10 +152,7 @@ static const struct gw_text_row text_rows[] = {
          .status = 200,
          .check = logging_check,
          .is_none = logging_is_none},
-        /*
-         * Every new bucket of S3 has it so, and here it is so: the owner owns all, and ACLs count for
-         * nothing.
-         */
+        /* As every new bucket of S3: the owner owns all, and ACLs count for nothing. */
         {.sub = "ownershipControls",
          .kind = GW_TEXT_OWNERSHIP,
          .doc = S3_DOC_OWNERSHIP,
@@ -156,7 +160,8 @@ static const struct gw_text_row text_rows[] = {
          .root = "OwnershipControls",
          .content = "<Rule><ObjectOwnership>BucketOwnerEnforced</ObjectOwnership></Rule>",
          .status = 200,
-         .says_gone = true},
+         .says_gone = true,
+         .check = ownership_check},
         {.sub = "publicAccessBlock",
          .kind = GW_TEXT_PUBLIC_ACCESS,
          .doc = S3_DOC_PUBLIC_ACCESS,

@@ -72,12 +72,21 @@ void gw_version_fail(struct gw_request *req, const struct gw_version *version, i
                 gw_reply_errno(req, rv, GW_ABOUT_KEY);
 }
 
-/* False: answered, with nothing of the object (P12). */
-static bool tags_permit(struct gw_request *req, int rv, struct eng_get *get)
+bool gw_back_opened(const struct gw_request *req, int rv, struct eng_get *get)
+{
+        if (gw_back(req))
+                return true;
+        if (rv == 0)
+                eng_get_close(get);
+        return false;
+}
+
+/* False: answered, with nothing of the object (P15, P20). */
+static bool object_permits(struct gw_request *req, int rv, struct eng_get *get)
 {
         const struct eng_object *object = rv == 0 ? eng_get_object(get) : NULL;
 
-        if ((rv != 0 && rv != -ENOENT) || gw_rights_permit_tags(req, object == NULL || object->marker ? NULL : object))
+        if ((rv != 0 && rv != -ENOENT) || gw_rights_permit_object(req, object == NULL || object->marker ? NULL : object))
                 return true;
         if (rv == 0)
                 req->get = get;
@@ -90,7 +99,7 @@ static bool tags_permit(struct gw_request *req, int rv, struct eng_get *get)
 
 bool gw_version_found(struct gw_request *req, const struct gw_version *version, int rv, struct eng_get *get)
 {
-        if (!tags_permit(req, rv, get))
+        if (!object_permits(req, rv, get))
                 return false;
         if (rv != 0) {
                 gw_version_fail(req, version, rv);
@@ -99,5 +108,5 @@ bool gw_version_found(struct gw_request *req, const struct gw_version *version, 
         req->get = get;
         if (eng_get_object(get)->marker)
                 reply_marker(req, version, eng_get_object(get));
-        return !eng_get_object(get)->marker;
+        return !gw_answered(req);
 }

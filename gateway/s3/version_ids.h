@@ -29,10 +29,13 @@ bool gw_version_of(struct gw_request *req, struct gw_version *out);
 /* x-amz-version-id, or the header given, if the bucket has or had versioning. */
 void gw_version_header(struct gw_request *req, const struct eng_version *id);
 
+/* First thing in a callback that may have opened an object: false when the request is gone, and get is closed. */
+bool gw_back_opened(const struct gw_request *req, int rv, struct eng_get *get);
 /*
  * A look at an object that is a delete marker, or has failed (rv): answers it. 404 NoSuchKey for a
  * key whose newest version is a marker, 405 for a marker that was named by its id, NoSuchVersion
- * for an id of which there is nothing. True: there is an object. `get` is closed with the request.
+ * for an id of which there is nothing; AccessDenied where the object's ACL or owner does not let the
+ * request in (req->object_asks). True: there is an object. `get` is closed with the request.
  */
 bool gw_version_found(struct gw_request *req, const struct gw_version *version, int rv, struct eng_get *get);
 /* The same for a change: answers NoSuchVersion, or else the error that rv stands for where a key is concerned. */

@@ -2,6 +2,7 @@
  * write_extras.c - tags, retention and legal hold of an object: from the headers of a write, and
  * as headers of an answer. On the request's loop.
  */
+#include "gateway/s3/acl_request.h"
 #include "gateway/s3/handlers.h"
 
 /* ---- of a write ------------------------------------------------------------------------------ */
@@ -93,7 +94,7 @@ bool gw_extras_read(struct gw_request *req, struct eng_extras *out)
                                (int)ENG_RETENTION_COMPLIANCE == (int)S3_LOCK_COMPLIANCE,
                        "the engine numbers modes as s3 does");
         *out = (struct eng_extras){.hold = false};
-        return extras_read_tags(req, &out->tags) && extras_read_lock(req, out);
+        return extras_read_tags(req, &out->tags) && extras_read_lock(req, out) && gw_acl_of_write(req, &out->acl);
 }
 
 bool gw_document_summed(struct gw_request *req)

@@ -8,29 +8,9 @@
 
 /* Headers that would change what is stored in a way that is not done here. */
 static const char *const refused[] = {
-        "x-amz-server-side-encryption", "x-amz-grant-", "x-amz-write-offset-bytes", "x-amz-copy-source-server-side-encryption",
+        "x-amz-server-side-encryption", "x-amz-write-offset-bytes", "x-amz-copy-source-server-side-encryption",
         "x-amz-object-lock-event-hold", "x-amz-object-annotation-directive",
 };
-
-/* Canned ACLs that leave everything to the owner are what is here anyway. False: answered. */
-static bool acl_fine(struct gw_request *req)
-{
-        static const char *const others[] = {"public-read", "public-read-write", "authenticated-read", "aws-exec-read",
-                                             "log-delivery-write"};
-        struct s3_str acl = gw_header(req, "x-amz-acl");
-
-        if (acl.data == NULL || s3_str_eq(acl, S3_STR("private")) ||
-            s3_str_eq(acl, S3_STR("bucket-owner-full-control")) || s3_str_eq(acl, S3_STR("bucket-owner-read")))
-                return true;
-        for (unsigned i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
-                if (s3_str_eq(acl, s3_str_of(others[i]))) {
-                        gw_refuse_header(req, "x-amz-acl");
-                        return false;
-                }
-        }
-        gw_reply_argument(req, "x-amz-acl", acl, NULL);
-        return false;
-}
 
 /* A checksum of a kind not computed here: taking it would say that it was compared. */
 static bool is_unknown_checksum(struct s3_str name)
@@ -76,7 +56,7 @@ bool gw_write_headers_check(struct gw_request *req)
                         gw_refuse_header(req, gw_copy(req, req->headers[i].name));
                         return false;
                 }
-        return acl_fine(req);
+        return true;
 }
 
 bool gw_condition_read(struct gw_request *req, struct eng_condition *out, bool *never)

@@ -1,4 +1,4 @@
-"""s3:ExistingObjectTag: who may read an object by the tags that it has (rule P12 of docs/design/rights.md)."""
+"""s3:ExistingObjectTag: who may read an object by the tags that it has (rule P20 of docs/design/rights.md)."""
 import json
 
 import pytest

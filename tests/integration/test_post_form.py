@@ -250,7 +250,7 @@ def test_limits(store, s3, bucket):
     refused(Form(store, bucket, key="k" * 1025), "KeyTooLongError")
     refused(Form(store, bucket, key="${filename}"), "InvalidArgument", filename="")
     refused(Form(store, bucket, x_amz_meta_a="v" * 2100), "MetadataTooLarge")
-    refused(Form(store, bucket, acl="public-read"), "NotImplemented", 501)
+    refused(Form(store, bucket, acl="public-read"), "AccessControlListNotSupported")
     refused(Form(store, bucket, acl="none-such"), "InvalidArgument")
     refused(Form(store, bucket, x_amz_server_side_encryption="AES256"), "NotImplemented", 501)
     refused(Form(store, bucket, x_amz_unheard_of="1"), "NotImplemented", 501)

@@ -141,7 +141,7 @@ def test_metadata_conditions_and_refused_headers(site, session):
     assert (head["content-type"], head["x-amz-meta-colour"], head["cache-control"]) == ("text/x-odd", "blue", "max-age=7")
     assert head["content-length"] == str(len(data))
     for wrong, status, code in (({"if-none-match": "*"}, 412, "PreconditionFailed"), ({"if-match": '"' + "0" * 32 + '"'}, 412, "PreconditionFailed"),
-                                ({"x-amz-acl": "public-read"}, 501, "NotImplemented"), ({"x-amz-grant-read": "id=x"}, 501, "NotImplemented"),
+                                ({"x-amz-acl": "public-read"}, 400, "AccessControlListNotSupported"), ({"x-amz-grant-read": "id=x"}, 400, "InvalidArgument"),
                                 ({"content-md5": "short"}, 400, "InvalidDigest"), ({"x-amz-meta-big": "x" * 3000}, 400, "MetadataTooLarge")):
         before = metric(site, "millrace_rdma_reads_total")
         refused(session.put("/uploads/cond", other, headers=wrong), status, code, False)

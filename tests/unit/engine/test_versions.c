@@ -272,6 +272,43 @@ static void test_a_head_under_never(void **state)
         end(&sf);
 }
 
+/* ACLs stay with their version, through other changes and a restart, and go to no other write. */
+static void test_acls(void **state)
+{
+        struct eng_extras_change acl = {.set_acl = true, .if_id = true, .extras = {.acl = {"who", 3}}};
+        struct eng_extras_change tags = {.set_tags = true, .extras = {.tags = {"tags", 4}}};
+        struct eng_version v1;
+        struct eng_object found;
+        static struct sf_row row;
+        uint64_t bucket;
+        struct sf sf;
+
+        (void)state;
+        begin(&sf, 1, 1, &bucket, ENG_VERSIONING_NEVER);
+        put(&sf, bucket, "key", 1, SMALL);
+        assert_int_equal(sv_extras(&sf, bucket, "key", NULL, &acl), -ESTALE); /* no write has that id */
+        acl.if_id = false;
+        assert_int_equal(sv_extras(&sf, bucket, "key", NULL, &acl), 0);
+        assert_int_equal(sv_extras(&sf, bucket, "key", NULL, &tags), 0);
+        sf_close(&sf);
+        assert_true(sv_object_row(&sf, 0, bucket, "key", &row));
+        eng_encoded_object(row.value, row.len, &found);
+        assert_int_equal(found.acl.len, 3);
+        assert_memory_equal(found.acl.data, "who", 3);
+        assert_int_equal(found.tags.len, 4);
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_wait_ready(&sf, 30));
+        sv_versioning(&sf, bucket, ENG_VERSIONING_ENABLED);
+        v1 = put(&sf, bucket, "key", 2, LARGE);
+        assert_int_equal(sv_extras(&sf, bucket, "key", &v1, &acl), 0);
+        acl.extras.acl.len = 0;
+        assert_int_equal(sv_extras(&sf, bucket, "key", &null_version, &acl), 0);
+        acl.extras.acl = (struct eng_str){(const char *)row.value, ENG_ACL_MAX + 1};
+        assert_int_equal(sv_extras(&sf, bucket, "key", &v1, &acl), -EINVAL);
+        assert_listed(&sf, bucket, "*2 1n ");
+        end(&sf);
+}
+
 static void test_an_unknown_bucket(void **state)
 {
         struct eng_extras_change tags = {.set_tags = true};
@@ -757,6 +794,7 @@ int main(void)
                 cmocka_unit_test(test_an_unreadable_object),
                 cmocka_unit_test(test_a_held_null_version_stays),
                 cmocka_unit_test(test_a_full_store),
+                cmocka_unit_test(test_acls),
                 cmocka_unit_test(test_a_repeated_complete),
         };
 

@@ -27,7 +27,7 @@ struct fake_object {
         uint64_t bucket;
         char key[ENG_KEY_MAX];
         size_t key_len;
-        uint8_t *bytes, attrs[ENG_ATTRS_MAX];
+        uint8_t *bytes, attrs[ENG_ATTRS_MAX], acl[ENG_ACL_MAX];
         struct eng_object object;
 };
 
@@ -46,7 +46,8 @@ struct fake_later {
         size_t key_len;
         struct eng_condition condition;
         struct eng_put_commit commit;
-        uint8_t attrs[ENG_ATTRS_MAX];
+        uint8_t attrs[ENG_ATTRS_MAX], acl[ENG_ACL_MAX], id[ENG_ID_LEN];
+        size_t acl_len;
 };
 
 struct eng_store {
@@ -395,6 +396,9 @@ void eng_bucket_create(struct eng_store *store, struct eng_str name, const struc
         if (rules != NULL)
                 b->rules = *rules;
         memcpy(b->name, name.data, name.len);
+        if (attrs_len > 0)
+                memcpy(b->attrs, attrs, attrs_len);
+        b->attrs_len = (uint16_t)attrs_len;
         post_done(done, arg, 0);
 }
 
@@ -417,6 +421,7 @@ static void run_open(struct fake_later *later)
                 get->copy.bytes = fake.memory != NULL ? fake.memory(o->object.size) : malloc(o->object.size + 1);
                 memcpy(get->copy.bytes, o->bytes, o->object.size);
                 get->copy.object.attrs.data = (const char *)get->copy.attrs;
+                get->copy.object.acl.data = (const char *)get->copy.acl;
                 get->copy.object.part_count = fake.object_parts;
                 if (fake.claimed_size != 0)
                         get->copy.object.size = fake.claimed_size;
@@ -742,6 +747,8 @@ static void fake_store_object(struct fake_object *o, struct eng_put *put, const 
         memcpy(o->object.etag, later->commit.etag, 16);
         memcpy(o->object.tag, later->commit.tag, 8);
         o->object.attrs = (struct eng_str){(const char *)o->attrs, later->commit.attrs_len};
+        memcpy(o->acl, later->acl, later->acl_len);
+        o->object.acl = (struct eng_str){(const char *)o->acl, later->acl_len};
 }
 
 static void run_commit(struct fake_later *later)
@@ -772,6 +779,9 @@ void eng_put_commit(struct eng_put *put, const struct eng_put_commit *commit, en
         later->thing = put;
         later->commit = *commit;
         memcpy(later->attrs, commit->attrs, commit->attrs_len);
+        later->acl_len = commit->extras.acl.len;
+        if (later->acl_len > 0)
+                memcpy(later->acl, commit->extras.acl.data, later->acl_len);
         fake_post(later);
 }
 
@@ -832,9 +842,37 @@ void eng_update(struct eng_store *store, uint64_t bucket, struct eng_str key, co
         post_scripted(run_put_done, (void (*)(void))done, arg, fake.update_rv);
 }
 
+/* Of the write that was looked at, or of none. */
+static void run_acl(struct fake_later *later)
+{
+        struct fake_object *o = fake_find(later->bucket, later->key, later->key_len);
+        int rv = fake.update_rv != 0 ? fake.update_rv : o == NULL ? -ENOENT : memcmp(o->object.id, later->id, ENG_ID_LEN) != 0 ? -ESTALE : 0;
+
+        if (rv == 0) {
+                memcpy(o->acl, later->acl, later->acl_len);
+                o->object.acl = (struct eng_str){(const char *)o->acl, later->acl_len};
+        }
+        ((eng_put_done)later->fn)(later->arg, rv, rv == 0 ? &o->object : NULL);
+}
+
 void eng_extras_set(struct eng_store *store, uint64_t bucket, struct eng_str key, const struct eng_version *version,
                     const struct eng_extras_change *change, eng_put_done done, void *arg)
 {
+        struct fake_later *later;
+
+        if (change->set_acl) {
+                later = fake_later(run_acl, arg);
+                later->fn = (void (*)(void))done;
+                later->bucket = bucket;
+                memcpy(later->key, key.data, key.len);
+                later->key_len = key.len;
+                later->acl_len = change->extras.acl.len;
+                if (later->acl_len > 0)
+                        memcpy(later->acl, change->extras.acl.data, later->acl_len);
+                memcpy(later->id, change->id, ENG_ID_LEN);
+                fake_post(later);
+                return;
+        }
         post_scripted(run_put_done, (void (*)(void))done, arg, fake.update_rv);
 }
 

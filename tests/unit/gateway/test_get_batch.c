@@ -3,6 +3,7 @@
  * left waiting by clients that go away. What goes well is tested against the real engine, over
  * HTTP.
  */
+#include "gateway/s3/bucket_texts.h"
 #include "rdma_wire.h"
 #include "tests/unit/gateway/ops_fixture.h"
 
@@ -301,6 +302,32 @@ static void entries_that_are_not_permitted(void **state)
         close(fd);
 }
 
+/* Another account's object is not the bucket owner's to read, unless all in the bucket is. */
+static void entries_of_another_owner(void **state)
+{
+        static const char writer[] = "<OwnershipControls><Rule><ObjectOwnership>ObjectWriter</ObjectOwnership></Rule></OwnershipControls>";
+        struct s3_acl acl = {.owner = "000000000002"};
+        struct frame frames[256] = {0};
+        int fd = put_objects();
+        bool end;
+
+        for (unsigned i = 0; i < FAKE_OBJECTS; i++) {
+                struct fake_object *o = &fake.objects[i];
+
+                if (o->used && o->key_len == 2 && (o->key[1] - '0') % 2 != 0)
+                        o->object.acl = (struct eng_str){(const char *)o->acl, s3_acl_encode(&acl, o->acl)};
+        }
+        all_is_right(fd, KEYS, true); /* BucketOwnerEnforced */
+        fake_text_set(GW_TEXT_OWNERSHIP, (struct eng_str){writer, sizeof(writer) - 1});
+        send_batch(fd, KEYS + 1, true);
+        assert_int_equal(read_frames(fd, frames, &end), KEYS + 1);
+        for (unsigned i = 0; i < KEYS; i++)
+                assert_int_equal(frames[i].result.code, i % 2 == 0 ? RDX_CODE_OK : RDX_CODE_ACCESS_DENIED);
+        assert_int_equal(frames[KEYS].result.code, RDX_CODE_NO_SUCH_KEY);
+        close(fd);
+        EVENTUALLY(fake_figure(&fake.gets_open) == 0);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -308,6 +335,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(a_failure_before_the_first_byte, site_setup, site_teardown),
                 cmocka_unit_test_setup_teardown(a_failure_in_the_midst, site_setup, site_teardown),
                 cmocka_unit_test_setup_teardown(entries_that_are_not_permitted, site_setup, site_teardown),
+                cmocka_unit_test_setup_teardown(entries_of_another_owner, site_setup, site_teardown),
                 cmocka_unit_test_setup_teardown(clients_that_go_away, site_setup, site_teardown),
                 cmocka_unit_test_setup_teardown(a_user_that_is_taken_away, site_setup, site_teardown),
                 cmocka_unit_test(a_body_for_which_there_is_no_room),

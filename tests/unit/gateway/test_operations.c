@@ -26,14 +26,14 @@ static void an_engine_that_is_not_ready_does_not_look_empty(void **state)
 static void headers_that_would_make_another_bucket(void **state)
 {
         static const struct s3_header headers[] = {
-                {S3_STR("x-amz-object-ownership"), S3_STR("ObjectWriter")},
+                {S3_STR("x-amz-acl"), S3_STR("log-delivery-write")},
                 {S3_STR("x-amz-acl"), S3_STR("public-read")},
         };
         int fd = dial();
 
         for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++) {
                 ask(fd, "PUT", "/another", &headers[i], 1, NULL, NULL);
-                expect(fd, 501, "NotImplemented");
+                expect(fd, 400, "InvalidBucketAclWithObjectOwnership");
         }
         assert_int_equal(fake.bucket_count, 1);
         close(fd);

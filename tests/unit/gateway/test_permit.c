@@ -688,7 +688,7 @@ static void conditions_know_the_request(void **state)
         }
 }
 
-/* What is not known at the gate holds for a Deny, unless the object's tags are looked at once it is found (P11, P12). */
+/* What is not known at the gate holds for a Deny, unless the object's tags are looked at once it is found (P11, P20). */
 static void unknown_keys_deny(void **state)
 {
         be_root();
@@ -747,6 +747,216 @@ static void bucket_policies_are_kept(void **state)
         assert_int_equal(send_as_is("GET", "/bucket?policy", NULL, NULL), 404);
 }
 
+/* ---- ACLs and accounts ----------------------------------------------------------------------- */
+
+#define OTHER    "000000000002"
+#define OTHER_ID "cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc"
+#define OWNED(mode) "<OwnershipControls><Rule><ObjectOwnership>" mode "</ObjectOwnership></Rule></OwnershipControls>"
+
+static void ownership(const char *text)
+{
+        fake_text_set(GW_TEXT_OWNERSHIP, (struct eng_str){text, strlen(text)});
+}
+
+/* The account 000000000002 is there, and site_access signs for its root, or a user of it with that policy. */
+static void be_other(const char *policy, bool root)
+{
+        struct gw_entity account = {.who = {.kind = GW_ACCOUNT, .name = OTHER}, .id = OTHER_ID, .title = "other", .created_ms = 1};
+        struct gw_entity key = {.who = {.kind = GW_ACCESS_KEY, .name = USER_KEY}, .owner = OTHER, .sealed = "x", .created_ms = 1, .active = 1};
+        struct gw_entity user = {.who = {.kind = GW_USER, .account = OTHER, .name = "bob"}, .path = "/", .id = "AIDAOTHER", .created_ms = 1};
+
+        one_inline.text = policy;
+        user.sets[GW_SET_INLINE] = (struct gw_pairs){policy != NULL, &one_inline};
+        if (!root)
+                strcpy(key.who.of, "bob");
+        keep_entity(&account);
+        keep_entity(&key);
+        keep_entity(&user);
+        site_access = USER_KEY;
+        site_secret = USER_SECRET;
+}
+
+static const struct s3_header grant_other = {S3_STR("x-amz-grant-full-control"), S3_STR("id=" OTHER_ID)},
+                              read_other = {S3_STR("x-amz-grant-read"), S3_STR("id=" OTHER_ID)},
+                              public_read = {S3_STR("x-amz-acl"), S3_STR("public-read")},
+                              known_read = {S3_STR("x-amz-acl"), S3_STR("authenticated-read")},
+                              private_acl = {S3_STR("x-amz-acl"), S3_STR("private")},
+                              to_owner = {S3_STR("x-amz-acl"), S3_STR("bucket-owner-full-control")};
+
+/* Where the bucket's owner owns all, ACLs are refused, and those from before count for nothing. */
+static void acls_count_only_where_the_owner_says_so(void **state)
+{
+        be_root();
+        assert_int_equal(send_as_is("PUT", "/bucket/k", &public_read, "text"), 400);
+        assert_int_equal(send_as_is("PUT", "/bucket/k", &read_other, "text"), 400);
+        assert_int_equal(send_as_is("PUT", "/bucket/k", &private_acl, "text"), 200);
+        assert_int_equal(send_as_is("PUT", "/bucket/k", &to_owner, "text"), 200);
+        assert_int_equal(send_as_is("PUT", "/bucket?acl", &public_read, NULL), 400);
+        assert_int_equal(send_as_is("PUT", "/bucket/k?acl", &public_read, NULL), 400);
+        ownership(OWNED("ObjectWriter"));
+        assert_int_equal(send_as_is("PUT", "/bucket/k", &public_read, "text"), 403); /* BlockPublicAcls */
+        assert_int_equal(send_as_is("PUT", "/bucket?acl", &public_read, NULL), 403);
+        assert_int_equal(send_as_is("PUT", "/bucket/k?acl", &known_read, NULL), 403);
+        unblock_public(true);
+        assert_int_equal(send_as_is("PUT", "/bucket/k", &public_read, "text"), 200);
+        assert_int_equal(send_stranger("GET", "/bucket/k", "", ""), 200);
+        assert_int_equal(send_stranger("HEAD", "/bucket/k", "", ""), 200);
+        assert_int_equal(send_stranger("GET", "/bucket/k?acl", "", ""), 403);
+        assert_int_equal(send_stranger("GET", "/bucket/k?tagging", "", ""), 403);
+        assert_int_equal(send_stranger("GET", "/bucket/none", "", ""), 403);
+        assert_int_equal(send_stranger("DELETE", "/bucket/k", "", ""), 403);
+        assert_int_equal(send_stranger("GET", "/bucket", "", ""), 403);
+        unblock_public(false); /* IgnorePublicAcls */
+        assert_int_equal(send_stranger("GET", "/bucket/k", "", ""), 403);
+        unblock_public(true);
+        ownership(OWNED("BucketOwnerEnforced"));
+        assert_int_equal(send_stranger("GET", "/bucket/k", "", ""), 403);
+        ownership(GW_TEXT_GONE); /* as before there was ownership */
+        assert_int_equal(send_stranger("GET", "/bucket/k", "", ""), 200);
+        bucket_policy(POLICY(TO_ALL("Deny", "s3:GetObject", "bucket/*", "")));
+        assert_int_equal(send_stranger("GET", "/bucket/k", "", ""), 403); /* a Deny wins */
+        be_root();
+        assert_int_equal(send_as_is("GET", "/bucket/k", NULL, NULL), 403);
+}
+
+/* Each permission of a bucket's ACL lets a stranger do what the table says, and nothing else. */
+static void acls_of_a_bucket(void **state)
+{
+        be_root();
+        ownership(OWNED("ObjectWriter"));
+        unblock_public(true);
+        assert_int_equal(send_as_is("PUT", "/bucket/k", NULL, "text"), 200);
+        assert_int_equal(send_as_is("PUT", "/bucket?acl", &public_read, NULL), 200);
+        assert_int_equal(send_stranger("GET", "/bucket", "", ""), 200);
+        assert_int_equal(send_stranger("GET", "/bucket?uploads", "", ""), 200);
+        assert_int_equal(send_stranger("GET", "/bucket?acl", "", ""), 403);
+        assert_int_equal(send_stranger("GET", "/bucket?policy", "", ""), 403);
+        assert_int_equal(send_stranger("GET", "/bucket/k", "", ""), 403); /* that is the object's to grant */
+        assert_int_equal(send_stranger("PUT", "/bucket/new", "", "text"), 403);
+        be_root();
+        assert_int_equal(send_as_is("PUT", "/bucket?acl", &(struct s3_header){S3_STR("x-amz-acl"), S3_STR("public-read-write")}, NULL), 200);
+        assert_int_equal(send_stranger("PUT", "/bucket/new", "", "text"), 200);
+        assert_int_equal(send_stranger("DELETE", "/bucket/new", "", ""), 403);
+        be_root();
+        assert_int_equal(send_as_is("GET", "/bucket/new", NULL, NULL), 200); /* a stranger's is the bucket owner's */
+        assert_int_equal(send_as_is("PUT", "/bucket?acl", &private_acl, NULL), 200);
+        assert_int_equal(send_stranger("GET", "/bucket", "", ""), 403);
+}
+
+/* An account that is granted something passes it on by its own policies; its root needs none. */
+static void acls_of_another_account(void **state)
+{
+        be_root();
+        ownership(OWNED("ObjectWriter"));
+        assert_int_equal(send_as_is("PUT", "/bucket/k", &read_other, "text"), 200);
+        assert_int_equal(send_as_is("PUT", "/bucket/own", NULL, "text"), 200);
+        assert_int_equal(send_as_is("PUT", "/bucket?acl", &grant_other, NULL), 200);
+        be_other(NULL, true);
+        assert_int_equal(send_as_is("GET", "/bucket/k", NULL, NULL), 200);
+        assert_int_equal(send_as_is("GET", "/bucket/own", NULL, NULL), 403);
+        assert_int_equal(send_as_is("GET", "/bucket/none", NULL, NULL), 404); /* may list */
+        assert_int_equal(send_as_is("PUT", "/bucket/k?acl", &private_acl, NULL), 403);
+        assert_int_equal(send_as_is("GET", "/bucket?cors", NULL, NULL), 403);
+        assert_int_equal(send_as_is("DELETE", "/bucket", NULL, NULL), 403);
+        be_other(NULL, false);
+        assert_int_equal(send_as_is("GET", "/bucket/k", NULL, NULL), 403);
+        be_other(POLICY(ALLOW("\"s3:*\"", "\"*\"")), false);
+        assert_int_equal(send_as_is("GET", "/bucket/k", NULL, NULL), 200);
+        assert_int_equal(send_as_is("GET", "/bucket/own", NULL, NULL), 403);
+        be_other(POLICY(ALLOW("\"s3:*\"", "\"*\"") "," DENY("\"s3:GetObject\"", "\"*\"")), false);
+        assert_int_equal(send_as_is("GET", "/bucket/k", NULL, NULL), 403);
+}
+
+/* Who writes an object owns it, unless the bucket's owner is given it and wants it. */
+static void writers_own_their_objects(void **state)
+{
+        static const struct s3_header source = {S3_STR("x-amz-copy-source"), S3_STR("/bucket/theirs")};
+
+        be_root();
+        ownership(OWNED("BucketOwnerPreferred"));
+        assert_int_equal(send_as_is("PUT", "/bucket?acl", &grant_other, NULL), 200);
+        be_other(NULL, true);
+        assert_int_equal(send_as_is("PUT", "/bucket/theirs", NULL, "text"), 200);
+        assert_int_equal(send_as_is("PUT", "/bucket/given", &to_owner, "text"), 200);
+        assert_int_equal(send_as_is("GET", "/bucket/theirs", NULL, NULL), 200);
+        assert_int_equal(send_as_is("GET", "/bucket/given", NULL, NULL), 403); /* the bucket owner's now */
+        be_root();
+        assert_int_equal(send_as_is("GET", "/bucket/theirs", NULL, NULL), 403);
+        assert_int_equal(send_as_is("GET", "/bucket/theirs?acl", NULL, NULL), 403);
+        assert_int_equal(send_as_is("PUT", "/bucket/copy", &source, NULL), 403);
+        assert_int_equal(send_as_is("GET", "/bucket/given", NULL, NULL), 200);
+        bucket_policy(POLICY(TO_ALL("Allow", "s3:GetObject", "bucket/*", "")));
+        unblock_public(true);
+        assert_int_equal(send_stranger("GET", "/bucket/given", "", ""), 200);
+        assert_int_equal(send_stranger("GET", "/bucket/theirs", "", ""), 403); /* not the bucket owner's to give */
+        bucket_policy("");
+        be_other(NULL, true);
+        assert_int_equal(send_as_is("PUT", "/bucket/theirs?acl", &to_owner, NULL), 200);
+        be_root();
+        assert_int_equal(send_as_is("GET", "/bucket/theirs", NULL, NULL), 200); /* by its ACL */
+        be_other(NULL, true);
+        assert_int_equal(send_as_is("PUT", "/bucket/theirs?acl", &private_acl, NULL), 200);
+        be_root();
+        assert_int_equal(send_as_is("GET", "/bucket/theirs", NULL, NULL), 403);
+        ownership(OWNED("BucketOwnerEnforced"));
+        assert_int_equal(send_as_is("GET", "/bucket/theirs", NULL, NULL), 200); /* all is the bucket owner's */
+        be_other(NULL, true);
+        assert_int_equal(send_as_is("GET", "/bucket/theirs", NULL, NULL), 403);
+}
+
+static void list_buckets(struct answer *a)
+{
+        int fd = dial();
+
+        send_signed(fd, "GET", "/", NULL);
+        read_answer(fd, a, false);
+        close(fd);
+}
+
+/* Who makes a bucket owns it: others neither see it in their list nor get in, the first account's root included. */
+static void buckets_have_owners(void **state)
+{
+        static const struct s3_header theirs = {S3_STR("x-amz-expected-bucket-owner"), S3_STR(OTHER)},
+                                      first = {S3_STR("x-amz-expected-bucket-owner"), S3_STR(GW_FIRST_ACCOUNT)},
+                                      bad = {S3_STR("x-amz-expected-bucket-owner"), S3_STR("me")},
+                                      source = {S3_STR("x-amz-copy-source"), S3_STR("/theirs/k")};
+        struct answer a;
+
+        be_other(NULL, true);
+        assert_int_equal(send_as_is("PUT", "/theirs", NULL, NULL), 200);
+        assert_int_equal(fake.buckets[1].attrs_len, 13);
+        assert_int_equal(send_as_is("PUT", "/bucket", NULL, NULL), 409); /* BucketAlreadyExists */
+        EVENTUALLY(strcmp(site.last_error, "BucketAlreadyExists") == 0);
+        assert_int_equal(send_as_is("GET", "/bucket", NULL, NULL), 403);
+        assert_int_equal(send_as_is("GET", "/theirs", &theirs, NULL), 200);
+        assert_int_equal(send_as_is("GET", "/theirs", &first, NULL), 403);
+        assert_int_equal(send_as_is("GET", "/theirs", &bad, NULL), 400);
+        assert_int_equal(send_as_is("PUT", "/theirs/k", NULL, "text"), 200);
+        list_buckets(&a);
+        has(&a, "<Name>theirs</Name>");
+        has(&a, "<Owner><ID>" OTHER_ID "</ID><DisplayName>other</DisplayName></Owner>");
+        assert_null(strstr(a.body, "<Name>bucket</Name>"));
+        answer_free(&a);
+        be_root();
+        list_buckets(&a);
+        has(&a, "<Name>bucket</Name>");
+        assert_null(strstr(a.body, "<Name>theirs</Name>"));
+        answer_free(&a);
+        assert_int_equal(send_as_is("GET", "/theirs", NULL, NULL), 403);
+        assert_int_equal(send_as_is("GET", "/theirs/k", NULL, NULL), 403);
+        assert_int_equal(send_as_is("PUT", "/theirs?policy", NULL, "{}"), 403);
+        assert_int_equal(send_as_is("DELETE", "/theirs", NULL, NULL), 403);
+        assert_int_equal(send_as_is("PUT", "/bucket/copy", &source, NULL), 403);
+        assert_int_equal(send_as_is("PUT", "/theirs", NULL, NULL), 409);
+        EVENTUALLY(strcmp(site.last_error, "BucketAlreadyExists") == 0);
+        be_user(POLICY(ALLOW("\"s3:*\"", "\"*\"")), NULL, NULL, false);
+        assert_int_equal(send_as_is("GET", "/theirs/k", NULL, NULL), 403);
+        fake.buckets[1].attrs[0] = 9; /* nobody's */
+        be_other(NULL, true);
+        assert_int_equal(send_as_is("GET", "/theirs/k", NULL, NULL), 403);
+        fake.bucket_count = 1;
+}
+
 /* A Deny binds root, too, but for the policy itself; users confirm that they lock themselves out. */
 static void nobody_is_locked_out_by_mistake(void **state)
 {
@@ -794,6 +1004,11 @@ int main(void)
                 cmocka_unit_test_setup_teardown(unknown_keys_deny, user_setup, user_teardown),
                 cmocka_unit_test_setup_teardown(bucket_policies_are_kept, user_setup, user_teardown),
                 cmocka_unit_test_setup_teardown(nobody_is_locked_out_by_mistake, user_setup, user_teardown),
+                cmocka_unit_test_setup_teardown(acls_count_only_where_the_owner_says_so, user_setup, user_teardown),
+                cmocka_unit_test_setup_teardown(acls_of_a_bucket, user_setup, user_teardown),
+                cmocka_unit_test_setup_teardown(acls_of_another_account, user_setup, user_teardown),
+                cmocka_unit_test_setup_teardown(writers_own_their_objects, user_setup, user_teardown),
+                cmocka_unit_test_setup_teardown(buckets_have_owners, user_setup, user_teardown),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
