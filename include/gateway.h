@@ -231,6 +231,11 @@ unsigned gw_active(const struct gw_gateway *gw);
  */
 int gw_lifecycle_start(struct gw_gateway *gw, unsigned day_seconds);
 /*
+ * Before the loops run: from now on, inventory reports are written, in passes on the first loop.
+ * day_seconds: as above. -ENOMEM.
+ */
+int gw_inventory_start(struct gw_gateway *gw, unsigned day_seconds);
+/*
  * Before the loops run: from now on, requests to buckets with a logging configuration are logged, and
  * delivered when they are that old. -ENOMEM.
  */
@@ -283,6 +288,19 @@ struct gw_lifecycle_stats {
 };
 /* Any thread. */
 void gw_lifecycle_read(const struct gw_gateway *gw, struct gw_lifecycle_stats *out);
+
+/* What inventory configurations have come to since the start. */
+struct gw_inventory_stats {
+        bool running;                  /* a pass is under way */
+        uint64_t passes;               /* that ended */
+        uint64_t reports;              /* that were written */
+        uint64_t listed;               /* objects and versions, also of reports that were given up */
+        uint64_t failed;               /* reports that could not be written; the next pass begins them anew */
+        uint64_t refused;              /* whose destination does not let reports in */
+        uint64_t skipped;              /* configurations that ask for what is not written */
+};
+/* Any thread. */
+void gw_inventory_read(const struct gw_gateway *gw, struct gw_inventory_stats *out);
 
 /* Records of buckets' access logs since the start. */
 struct gw_logs_stats {

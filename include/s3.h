@@ -22,6 +22,7 @@
 #include "s3_tags.h"      /* tags: limits, header, stored form */
 #include "s3_lock.h"      /* object lock: default retention, retention, legal hold, headers */
 #include "s3_lifecycle.h" /* lifecycle rules, and what they make due */
+#include "s3_inventory.h" /* inventory reports: configurations, periods, rows */
 #include "s3_log.h"       /* records of access logs */
 #include "s3_config.h"    /* configurations that are kept as they were read */
 #include "s3_acl.h"       /* access control lists */

@@ -273,6 +273,8 @@ static int daemon_open_all(struct srv_daemon *d, struct srv_error *error)
                 rv = srv_fail(error, -ENOMEM, "out of memory");
         if (rv == 0 && gw_logs_start(d->gateway, d->settings->bucket_log_interval) != 0)
                 rv = srv_fail(error, -ENOMEM, "out of memory");
+        if (rv == 0 && gw_inventory_start(d->gateway, (unsigned)d->settings->test_day_seconds) != 0)
+                rv = srv_fail(error, -ENOMEM, "out of memory");
         if (rv == 0 && gw_lifecycle_start(d->gateway, (unsigned)d->settings->test_day_seconds) != 0)
                 rv = srv_fail(error, -ENOMEM, "out of memory");
         if (rv == 0)

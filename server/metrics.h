@@ -40,6 +40,7 @@ struct srv_statistics {
         struct gw_stats gateway;
         struct gw_lifecycle_stats lifecycle;
         struct gw_logs_stats logs;
+        struct gw_inventory_stats inventory;
         struct lp_histogram steps[ENG_STEPS];
         struct lp_histogram drive_steps[ENG_DRIVES_MAX][ENG_DRIVE_STEPS];
         unsigned loop_count;

@@ -83,6 +83,7 @@ void srv_statistics_read(const struct srv_statistics_source *source, struct srv_
         gw_stats_read(source->gateway, &out->gateway);
         gw_lifecycle_read(source->gateway, &out->lifecycle);
         gw_logs_read(source->gateway, &out->logs);
+        gw_inventory_read(source->gateway, &out->inventory);
         eng_steps_read(source->store, out->steps);
         for (i = 0; i < out->health.drive_count; i++)
                 eng_drive_steps_read(source->store, i, out->drive_steps[i]);

@@ -179,6 +179,7 @@ struct gw_gateway {
         struct rdx_server *rdma;                /* NULL: none */
         atomic_uint logs_pending;               /* batches of access logs of buckets, on all loops */
         struct gw_logs_figures logs_figures;
+        struct gw_inventory *inventory;         /* NULL: no reports are written */
         struct gw_lifecycle *lifecycle;         /* NULL: none is run */
         struct gw_people *people;               /* the directory (gateway/people/); NULL: there is none */
         struct gw_rights *rights;               /* AWS's own policies (gateway/rights/); NULL: there are none */

@@ -22,6 +22,7 @@ enum gw_magic {
         gw_copying_magic,
         gw_entry_magic,
         gw_lifecycle_magic,
+        gw_inventory_magic,
         gw_log_batch_magic,
         gw_own_magic,
         gw_executor_magic,

@@ -82,6 +82,8 @@ void gw_expiration_header(struct gw_request *req, const struct eng_object *objec
 const struct s3_config *gw_config_form(struct eng_text *text, enum gw_text_kind kind);
 int gw_config_find(struct gw_loop *loop, uint64_t bucket, enum gw_text_kind kind, const struct s3_config **out);
 
+/* Cuts the first configuration off the text of such a kind. False: there is none. */
+bool gw_text_list_next(struct s3_str *rest, struct s3_str *id, struct s3_str *document);
 /* GET, PUT and DELETE of one of many (op_text_lists.c). */
 void gw_text_list_get(struct gw_request *req, const struct gw_text_row *row);
 bool gw_text_list_id(struct gw_request *req); /* reads the id; false: answered */

@@ -29,7 +29,7 @@ struct list_work {
 /* ---- lines ----------------------------------------------------------------------------------- */
 
 /* Cuts the first line off. The id has no space, the document no line feed. */
-static bool next_config_line(struct s3_str *rest, struct s3_str *id, struct s3_str *document)
+bool gw_text_list_next(struct s3_str *rest, struct s3_str *id, struct s3_str *document)
 {
         const char *end = rest->len > 0 ? memchr(rest->data, '\n', rest->len) : NULL;
         const char *space = end != NULL ? memchr(rest->data, ' ', (size_t)(end - rest->data)) : NULL;
@@ -66,7 +66,7 @@ static struct line_place line_find(struct s3_str text, struct s3_str wanted)
                 size_t at = text.len - rest.len;
                 int order;
 
-                if (!next_config_line(&rest, &id, &document))
+                if (!gw_text_list_next(&rest, &id, &document))
                         break;
                 place.lines++;
                 order = order_of_ids(id, wanted);
@@ -139,7 +139,7 @@ static void page_write(struct gw_request *req, struct s3_xml *xml, struct s3_str
         unsigned n = 0;
         bool more = false;
 
-        while (!more && next_config_line(&text, &id, &document)) {
+        while (!more && gw_text_list_next(&text, &id, &document)) {
                 if (after.len > 0 && order_of_ids(id, after) <= 0)
                         continue;
                 more = n == PAGE;

@@ -9,6 +9,7 @@
 #include "gateway/s3/acl_request.h"
 #include "gateway/s3/cors_answer.h"
 #include "gateway/s3/head.h"
+#include "gateway/s3/inventory_run.h"
 #include "gateway/s3/lifecycle_run.h"
 #include "gateway/s3/log_delivery.h"
 #include "gateway/s3/minio_health.h"
@@ -40,6 +41,8 @@ static void service_loop_end(struct gw_loop *loop)
         if (loop == &loop->gw->loops[0]) {
                 gw_lifecycle_free(loop->gw->lifecycle);
                 loop->gw->lifecycle = NULL;
+                gw_inventory_free(loop->gw->inventory);
+                loop->gw->inventory = NULL;
                 gw_people_free(loop->gw);
                 gw_rights_free(loop->gw);
                 gw_issuers_free(loop->gw);

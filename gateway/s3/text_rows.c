@@ -10,6 +10,7 @@
 #include "gateway/s3/acl_request.h"
 #include "gateway/s3/bucket_texts.h"
 #include "gateway/s3/handlers.h"
+#include "s3_inventory.h"
 
 /* ---- tags ------------------------------------------------------------------------------------ */
 
@@ -114,6 +115,19 @@ static bool ownership_check(struct gw_request *req, const struct s3_doc *doc)
         return false;
 }
 
+/* ---- inventory ------------------------------------------------------------------------------- */
+
+static bool inventory_check(struct gw_request *req, const struct s3_doc *doc)
+{
+        struct s3_inventory inventory;
+
+        if (s3_inventory_read(doc->config, &inventory) == 0)
+                return true;
+        gw_reply_error(req, S3_ERR_NOT_IMPLEMENTED,
+                       "Inventory reports are written as CSV, without ObjectAccessControlList and LifecycleExpirationDate.");
+        return false;
+}
+
 /* ---- the table ------------------------------------------------------------------------------- */
 
 static const struct gw_text_row text_rows[] = {
@@ -196,7 +210,8 @@ static const struct gw_text_row text_rows[] = {
          .absent = S3_ERR_NO_SUCH_CONFIGURATION,
          .root = "ListInventoryConfigurationsResult",
          .config = "InventoryConfiguration",
-         .status = 204},
+         .status = 204,
+         .check = inventory_check},
         {.sub = "metrics",
          .kind = GW_TEXT_METRICS,
          .doc = S3_DOC_METRICS,

@@ -1,0 +1,143 @@
+"""Inventory reports list what a bucket has. Rules N1 to N10 of docs/design/inventory.md; days last some seconds."""
+import concurrent.futures
+import csv
+import gzip
+import hashlib
+import io
+import json
+import re
+import urllib.parse
+
+import pytest
+
+from tests.conftest import make_client
+from tests.integration.test_versions import switch
+from tests.support.daemon import Daemon
+from tests.support.expect import refused
+
+FIELDS = ["Size", "LastModifiedDate", "ETag", "StorageClass", "IsMultipartUploaded", "ReplicationStatus", "EncryptionStatus",
+          "ObjectLockRetainUntilDate", "ObjectLockMode", "ObjectLockLegalHoldStatus", "IntelligentTieringAccessTier", "BucketKeyStatus",
+          "ChecksumAlgorithm", "ObjectOwner"]
+
+
+@pytest.fixture
+def site():
+    with Daemon(settings={"test_day_seconds": "6"}).start() as daemon:
+        daemon.s3 = make_client(daemon.endpoint, daemon.access_key, daemon.secret_key)
+        daemon.s3.create_bucket(Bucket="reports")
+        daemon.s3.create_bucket(Bucket="source", ObjectLockEnabledForBucket=True)
+        yield daemon
+
+
+def let_in(site, service="s3.amazonaws.com", source="source", keys="*"):
+    site.s3.put_bucket_policy(Bucket="reports", Policy=json.dumps({"Version": "2012-10-17", "Statement": [
+        {"Effect": "Allow", "Principal": {"Service": service}, "Action": "s3:PutObject", "Resource": f"arn:aws:s3:::reports/{keys}",
+         "Condition": {"ArnLike": {"aws:SourceArn": f"arn:aws:s3:::{source}"}, "StringEquals": {"s3:x-amz-acl": "bucket-owner-full-control"}}}]}))
+
+
+def configure(site, name, versions="Current", fields=(), prefix=None, form="CSV", frequency="Daily", enabled=True):
+    value = {"Id": name, "IsEnabled": enabled, "IncludedObjectVersions": versions, "Schedule": {"Frequency": frequency},
+             "Destination": {"S3BucketDestination": {"Bucket": "arn:aws:s3:::reports", "Format": form, "Prefix": "inv"}}}
+    if fields:
+        value["OptionalFields"] = list(fields)
+    if prefix:
+        value["Filter"] = {"Prefix": prefix}
+    site.s3.put_bucket_inventory_configuration(Bucket="source", Id=name, InventoryConfiguration=value)
+
+
+def keys(site):
+    return [o["Key"] for page in site.s3.get_paginator("list_objects_v2").paginate(Bucket="reports") for o in page.get("Contents", [])]
+
+
+def read(site, key):
+    return site.s3.get_object(Bucket="reports", Key=key)["Body"].read()
+
+
+def report(site, name):
+    """The newest whole report of a configuration: its manifest and rows."""
+    def marks():
+        return sorted(k for k in keys(site) if k.startswith(f"inv/source/{name}/") and k.endswith("/manifest.checksum"))
+    site.wait_until(marks, 60, f"to write report {name}")
+    mark = marks()[-1]
+    assert re.fullmatch(rf"inv/source/{name}/\d{{4}}-\d\d-\d\dT\d\d-\d\dZ/manifest\.checksum", mark)
+    text = read(site, mark.replace(".checksum", ".json"))
+    assert hashlib.md5(text).hexdigest().encode() == read(site, mark)
+    manifest = json.loads(text)
+    rows = []
+    for file in manifest["files"]:
+        data = read(site, file["key"])
+        assert len(data) == file["size"] and hashlib.md5(data).hexdigest() == file["MD5checksum"]
+        assert re.fullmatch(rf"inv/source/{name}/data/[0-9a-f-]{{36}}\.csv\.gz", file["key"])
+        rows += csv.reader(io.StringIO(gzip.decompress(data).decode()))
+    columns = manifest["fileSchema"].split(", ")
+    assert all(len(row) == len(columns) for row in rows)
+    dated = mark.split("/")[3]
+    links = read(site, f"inv/source/{name}/hive/dt={dated[:10]}-{dated[11:13]}-{dated[14:16]}/symlink.txt").decode().split()
+    assert links == [f"s3://reports/{file['key']}" for file in manifest["files"]]
+    return manifest, [dict(zip(columns, row)) for row in rows]
+
+
+def test_current_versions(site):
+    let_in(site)
+    wanted = {'a "quoted",\nkey é': 10, "big": 2_000_000, "plain": 0}
+    for key, size in wanted.items():
+        site.s3.put_object(Bucket="source", Key=key, Body=b"x" * size, ChecksumAlgorithm="CRC32")
+    site.s3.put_object(Bucket="source", Key="gone", Body=b"", ChecksumAlgorithm="CRC32")
+    site.s3.delete_object(Bucket="source", Key="gone")
+    held = site.s3.put_object(Bucket="source", Key="held", Body=b"1", ObjectLockLegalHoldStatus="ON", ChecksumAlgorithm="CRC32", StorageClass="STANDARD_IA")
+    site.s3.put_object(Bucket="source", Key="kept", Body=b"1", ObjectLockMode="GOVERNANCE", ObjectLockRetainUntilDate="2100-01-01T00:00:00Z", ChecksumAlgorithm="CRC32")
+    upload = site.s3.create_multipart_upload(Bucket="source", Key="parts")["UploadId"]
+    part = site.s3.upload_part(Bucket="source", Key="parts", UploadId=upload, PartNumber=1, Body=b"x" * 100)["ETag"]
+    site.s3.complete_multipart_upload(Bucket="source", Key="parts", UploadId=upload, MultipartUpload={"Parts": [{"PartNumber": 1, "ETag": part}]})
+    configure(site, "all-fields", fields=FIELDS)
+    manifest, rows = report(site, "all-fields")
+    assert manifest["sourceBucket"] == "source" and manifest["destinationBucket"] == "arn:aws:s3:::reports" and manifest["fileFormat"] == "CSV"
+    assert manifest["fileSchema"] == ", ".join(["Bucket", "Key"] + FIELDS) and manifest["version"] == "2016-11-30"
+    found = {urllib.parse.unquote(row["Key"]): row for row in rows}
+    assert {key: int(row["Size"]) for key, row in found.items()} == {**wanted, "held": 1, "kept": 1, "parts": 100}
+    row = found["held"]
+    assert found["kept"]["ObjectLockMode"] == "GOVERNANCE" and found["kept"]["ObjectLockRetainUntilDate"] == "2100-01-01T00:00:00.000Z"
+    assert row["ETag"] == held["ETag"].strip('"') and row["StorageClass"] == "STANDARD_IA" and row["ObjectLockLegalHoldStatus"] == "On"
+    assert (row["EncryptionStatus"], row["ChecksumAlgorithm"], row["IsMultipartUploaded"], row["ObjectLockMode"]) == ("NOT-SSE", "CRC32", "false", "")
+    assert found["parts"]["IsMultipartUploaded"] == "true" and found["parts"]["ETag"].endswith("-1")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", row["LastModifiedDate"]) and len(row["ObjectOwner"]) == 64
+
+
+def test_all_versions_below_a_prefix_in_many_pages(site):
+    let_in(site, keys="inv/source/*")
+    switch(site.s3, "source", "Enabled")
+    ids = [site.s3.put_object(Bucket="source", Key="logs/many", Body=b"x", ChecksumAlgorithm="CRC32")["VersionId"] for _ in range(20)]
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:  # the page ends within the versions of a key
+        names = sorted(f"logs/a{i:04}" for i in range(990))
+        list(pool.map(lambda key: site.s3.put_object(Bucket="source", Key=key, Body=b"", ChecksumAlgorithm="CRC32"), names))
+    site.s3.put_object(Bucket="source", Key="other", Body=b"x", ChecksumAlgorithm="CRC32")
+    marker = site.s3.delete_object(Bucket="source", Key="logs/many")["VersionId"]
+    configure(site, "versions", versions="All", fields=["Size"], prefix="logs/", frequency="Weekly")
+    _, rows = report(site, "versions")
+    assert [row["Key"] for row in rows[:990]] == names
+    rows = rows[990:]
+    assert [row["VersionId"] for row in rows] == [marker] + ids[::-1]
+    assert rows[0] == {"Bucket": "source", "Key": "logs/many", "VersionId": marker, "IsLatest": "true", "IsDeleteMarker": "true", "Size": ""}
+    assert rows[1]["IsLatest"] == "false" and rows[1]["Size"] == "1"
+    before = keys(site)
+    passes = site.metrics()["millrace_inventory_passes_total"]
+    site.wait_until(lambda: site.metrics()["millrace_inventory_passes_total"] > passes + 3, 60, "to pass")
+    assert site.metrics()["millrace_inventory_reports_total"] == 1 or keys(site) != before  # one in each period
+
+
+def test_what_is_refused(site):
+    configure(site, "nobody-lets-it-in")
+    site.wait_until(lambda: site.metrics()["millrace_inventory_refused_total"] > 0, 60, "to refuse")
+    let_in(site, source="another")
+    refused_before = site.metrics()["millrace_inventory_refused_total"]
+    site.wait_until(lambda: site.metrics()["millrace_inventory_refused_total"] > refused_before, 60, "to refuse")
+    assert keys(site) == []
+    for more in ({"form": "ORC"}, {"form": "Parquet"}, {"fields": ["ObjectAccessControlList"]}, {"fields": ["LifecycleExpirationDate"]}):
+        refused("NotImplemented", 501, configure, site, "x", **more)
+    site.s3.delete_bucket_inventory_configuration(Bucket="source", Id="nobody-lets-it-in")
+    configure(site, "off", enabled=False)
+    let_in(site)
+    configure(site, "empty")
+    manifest, rows = report(site, "empty")
+    assert manifest["files"] == [] and rows == []
+    assert not [k for k in keys(site) if "/off/" in k]
