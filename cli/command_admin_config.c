@@ -72,7 +72,7 @@ static int account_line(void *arg, const json_t *text)
         json_t *body = object != NULL ? json_loads(object, 0, NULL) : NULL;
         char id[13] = "?", name[512];
 
-        if (object - line >= 12 && object != NULL)
+        if (object != NULL && object - line >= 12)
                 snprintf(id, sizeof(id), "%.12s", object - 12);
         printf("%s\t%s\t%s\n", id, cli_printable(stdout, cli_json_text(body, "title"), name, sizeof(name)),
                cli_json_text(body, "id"));

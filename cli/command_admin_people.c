@@ -190,10 +190,7 @@ static int list_line(void *arg, json_t *member)
 
 static void show_value(const char *name, const json_t *value)
 {
-        const json_t *item;
-        const char *part;
         char *decoded;
-        size_t i;
 
         if (json_is_string(value) && strstr(name, "Document") != NULL) {
                 json_t *object = json_pack("{s:O}", name, value);
@@ -209,8 +206,11 @@ static void show_value(const char *name, const json_t *value)
                 print_text(json_string_value(value));
                 putchar('\n');
         }
-        json_object_foreach((json_t *)(uintptr_t)value, part, item) show_value(part, item);
-        json_array_foreach(value, i, item) show_value(name, item);
+        for (void *at = json_object_iter((json_t *)(uintptr_t)value); at != NULL;
+             at = json_object_iter_next((json_t *)(uintptr_t)value, at))
+                show_value(json_object_iter_key(at), json_object_iter_value(at));
+        for (size_t i = 0; i < json_array_size(value); i++)
+                show_value(name, json_array_get(value, i));
 }
 
 static int show_more_line(void *arg, json_t *member)
