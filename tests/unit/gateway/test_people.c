@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "gateway/http/operation.h"
+#include "gateway/people/bucket_owner.h"
 #include "gateway/people/people.h"
 #include "tests/lib/store_objects.h"
 #include "tests/lib/wait.h"
@@ -405,6 +406,21 @@ static void test_users_and_keys(void **state)
         remove_people(&w);
 }
 
+static atomic_int bucket_made;
+
+static void bucket_is_made(void *arg, int rv)
+{
+        atomic_store(&bucket_made, rv == 0 ? 1 : rv);
+}
+
+static uint64_t make_bucket(struct eng_store *store, uint64_t arg)
+{
+        uint8_t attrs[GW_BUCKET_ATTRS_BYTES];
+
+        eng_bucket_create(store, (struct eng_str){"theirs", 6}, NULL, attrs, gw_bucket_attrs("000000000002", attrs), bucket_is_made, NULL);
+        return 0;
+}
+
 static void test_accounts(void **state)
 {
         struct gw_entity account = entity_of(GW_ACCOUNT, "", "000000000002"),
@@ -427,6 +443,11 @@ static void test_accounts(void **state)
         assert_true(signs(&w, AKID, "secret"));
         assert_int_equal(delete (&w, GW_ACCOUNT, "", "000000000002"), -EBUSY);
         assert_int_equal(delete (&w, GW_ACCESS_KEY, "", AKID), 0);
+        sf_ask(&w.sf, make_bucket, 0);
+        WAIT_UNTIL(atomic_load(&bucket_made) != 0);
+        assert_int_equal(atomic_load(&bucket_made), 1);
+        assert_int_equal(delete (&w, GW_ACCOUNT, "", "000000000002"), -EBUSY); /* it owns a bucket */
+        assert_int_equal(sf_bucket_delete(&w.sf, "theirs"), 0);
         assert_int_equal(delete (&w, GW_ACCOUNT, "", "000000000002"), 0);
         assert_int_equal(find(&w, GW_USER, ACCOUNT, "alice", NULL, NULL), 0);
         remove_people(&w);
