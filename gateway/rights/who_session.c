@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "gateway/rights/conditions.h"
+#include "gateway/rights/owners.h"
 
 /* False: a policy that may have denied something is not there. */
 static bool session_policies(struct gw_loop *loop, struct gw_who *who)
