@@ -123,12 +123,19 @@ def test_an_orderly_stop_writes_what_is_gathered(site):
     site.stop()
     site.restart()
     site.s3 = make_client(site.endpoint, site.access_key, site.secret_key)
+    site.raw = RawClient(site.host, site.port, site.access_key, site.secret_key)
     let_in(site)
     switch_on(site)
     for _ in range(20):
         site.s3.list_objects_v2(Bucket="source")
     assert names(site) == []
+    with site.raw.connect() as connection:  # one loop: a batch of 1 MiB does not wait
+        for _ in range(140):
+            assert site.raw.request("HEAD", "/source", connection=connection, headers={"User-Agent": "x" * 8000}).status == 200
+    site.wait_until(lambda: names(site), 30, "to deliver a full batch")
+    assert site.s3.head_object(Bucket="logs", Key=names(site)[0])["ContentLength"] >= 1 << 20
     site.stop()
     site.restart()
     site.s3 = make_client(site.endpoint, site.access_key, site.secret_key)
+    assert sum(r["operation"] == "REST.HEAD.BUCKET" for r in records(site)) == 140
     assert sum(r["operation"] == "REST.GET.BUCKET" for r in records(site)) == 20
