@@ -8,6 +8,7 @@ import boto3
 import botocore.config
 import pytest
 
+from tests.support.clock import Clock
 from tests.support.daemon import REGION, Daemon
 from tests.support.expect import refused
 
@@ -248,6 +249,18 @@ def test_sessions_end(world):
 
 def future():
     return datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(hours=1)
+
+
+def test_time_ends_a_session(tmp_path):
+    """By the server's clock, also of a token that it knows well."""
+    clock = Clock(tmp_path)
+    with Daemon(drives=1, env=clock.env).start() as running:
+        client_of(running, "iam").list_users()
+        made = World(running)
+        url = made.client(made.assume(DurationSeconds=900)).generate_presigned_url("get_object", Params={"Bucket": "data", "Key": "a"}, ExpiresIn=7200)
+        assert urllib.request.urlopen(url).read() == b"hello"
+        clock.set(901)
+        assert status(url) == (400, "ExpiredToken")
 
 
 def test_a_user_session_has_the_users_rights(world):
