@@ -144,9 +144,10 @@ void srv_print_sample_config(FILE *out)
                 else if (info->type == SRV_LIST && strcmp(info->argument, "HOST[:PORT]") == 0)
                         fprintf(out, "#%s = store.example.org\n#%s = 192.0.2.1:9001\n", info->name, info->name);
                 else if (info->type == SRV_LIST && strcmp(info->argument, "URL") == 0)
-                        fprintf(out, "#%s = https://id.example.org/realm\n", info->name);
+                        fprintf(out, "#%s = https://id.example.org/realm\n#%s = https://ci.example.org https://ci.example.org/keys\n",
+                                info->name, info->name);
                 else if (info->type == SRV_LIST && strcmp(info->argument, "ID") == 0)
-                        fprintf(out, "#%s = store\n", info->name);
+                        fprintf(out, "#%s = store\n#%s = sts.example.org\n", info->name, info->name);
                 else if (info->type == SRV_LIST)
                         fprintf(out, "#%s = 192.0.2.1:9010\n#%s = 192.0.2.2:9010\n", info->name, info->name);
                 else

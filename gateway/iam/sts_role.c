@@ -138,16 +138,22 @@ static void deny_role(struct iam_call *call, const char *action)
                            call->in.value[IAM_P_ROLE_ARN]));
 }
 
+/* What is wrong with the form is told first: it says nothing of roles and policies that there are. */
 struct sts_making *sts_making_new(struct iam_call *call)
 {
-        const struct gw_entity *role = role_of_arn(call, call->in.value[IAM_P_ROLE_ARN]);
         struct sts_making *making = gw_alloc(call->req, sizeof(*making));
-        struct gw_temporary *what = &making->what;
+        const struct gw_entity *role;
+        struct gw_temporary *what;
 
         if (making == NULL) {
                 iam_refuse(call, -ENOMEM);
                 return NULL;
         }
+        what = &making->what;
+        if (!take_policy(call, what) || !take_session_tags(call, what) || !take_transitive(call, what) ||
+            !take_source(call, what))
+                return NULL;
+        role = role_of_arn(call, call->in.value[IAM_P_ROLE_ARN]);
         if (role == NULL || !gw_entity_arn(role, making->role_arn, sizeof(making->role_arn))) {
                 deny_role(call, gw_printf(call->req, "sts:%s", call->action->name));
                 return NULL;
@@ -158,9 +164,6 @@ struct sts_making *sts_making_new(struct iam_call *call)
         what->role = role->who.name;
         what->role_id = role->id;
         what->session = call->in.value[IAM_P_SESSION_NAME];
-        if (!take_policy(call, what) || !take_arns(call, what) || !take_session_tags(call, what) ||
-            !take_transitive(call, what) || !take_source(call, what))
-                return NULL;
         return making;
 }
 
@@ -307,7 +310,8 @@ void sts_assume(struct iam_call *call, struct sts_making *making, const char *pe
                 iam_refuse(call, rv);
         else if (rv != 0)
                 deny_role(call, permission); /* it may have denied this */
-        else if (may_assume(call, making, policy, permission) && role_seconds(call, making->role, &seconds))
+        else if (may_assume(call, making, policy, permission) && take_arns(call, &making->what) &&
+                 role_seconds(call, making->role, &seconds))
                 sts_make(call, making, seconds);
         acc_policy_free(policy);
 }

@@ -8,6 +8,7 @@
 
 #include <curl/curl.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -158,8 +159,7 @@ static char *discover(struct gw_fetcher *fetcher, const char *issuer, struct fet
                 len--;
         if (len >= URL_MAX)
                 return NULL;
-        memcpy(url, issuer, len);
-        strcpy(url + len, DISCOVERY);
+        snprintf(url, sizeof(url), "%.*s" DISCOVERY, (int)len, issuer);
         if (!fetch_document(fetcher, url, text))
                 return NULL;
         json = gw_jwt_object((struct s3_str){text->bytes, text->len});

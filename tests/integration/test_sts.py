@@ -8,6 +8,7 @@ import boto3
 import botocore.config
 import pytest
 
+from tests.support.clock import Clock
 from tests.support.daemon import REGION, Daemon
 from tests.support.expect import refused
 
@@ -156,6 +157,8 @@ def test_trust_policies_decide(world):
     world.client(world.assume("bobs", keys=bob)).list_buckets()  # named: that is enough
     fails(lambda: world.assume("bobs"), 403, "AccessDenied")
     fails(lambda: world.assume("nobody"), 403, "AccessDenied")
+    for role in ("bobs", "nobody"):  # nor is told which policies there are
+        fails(lambda: world.assume(role, PolicyArns=[{"arn": f"arn:aws:iam::{ACCOUNT}:policy/none"}]), 403, "AccessDenied")
     fails(lambda: client_of(world.daemon, "sts").assume_role(RoleArn=arn("reader"), RoleSessionName="root"), 403, "AccessDenied")
     world.role("external", statement(), who=trust(Condition={"StringEquals": {"sts:ExternalId": "42"}, "StringLike": {"sts:RoleSessionName": "a*"}}))
     world.assume("external", session="ab", ExternalId="42")
@@ -165,7 +168,7 @@ def test_trust_policies_decide(world):
 
 
 def test_parameters_have_limits(world):
-    world.role("long", statement(action=["s3:*", "sts:*"]), MaxSessionDuration=7200)
+    world.role("long", statement(action=["s3:*", "sts:*"]), MaxSessionDuration=7200, who=trust(action=["sts:AssumeRole", "sts:TagSession"]))
     world.assume("long", DurationSeconds=7200)
     for role, seconds in (("long", 7201), ("reader", 3601)):
         fails(lambda: world.assume(role, DurationSeconds=seconds), 400, "ValidationError")
@@ -175,7 +178,7 @@ def test_parameters_have_limits(world):
     fails(lambda: world.assume(session="a b"), 400, "ValidationError")
     fails(lambda: world.assume(Policy="{}"), 400, "MalformedPolicyDocument")
     fails(lambda: world.assume(PolicyArns=[{"arn": f"arn:aws:iam::{ACCOUNT}:policy/none"}]), 404, "NoSuchEntity")
-    fails(lambda: world.assume(Tags=[{"Key": f"k{i}", "Value": "v" * 256} for i in range(50)]), 400, "PackedPolicyTooLarge")
+    fails(lambda: world.assume("long", Tags=[{"Key": f"k{i}", "Value": "v" * 256} for i in range(50)]), 400, "PackedPolicyTooLarge")
     fails(lambda: world.assume(Tags=[{"Key": "a", "Value": "b"}], TransitiveTagKeys=["c"]), 400, "ValidationError")
     sts = client_of(world.daemon, "sts", world.alice)
     fails(lambda: sts.get_federation_token(Name="someone"), 400, "InvalidAction")
@@ -248,6 +251,18 @@ def test_sessions_end(world):
 
 def future():
     return datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(hours=1)
+
+
+def test_time_ends_a_session(tmp_path):
+    """By the server's clock, also of a token that it knows well."""
+    clock = Clock(tmp_path)
+    with Daemon(drives=1, env=clock.env).start() as running:
+        client_of(running, "iam").list_users()
+        made = World(running)
+        url = made.client(made.assume(DurationSeconds=900)).generate_presigned_url("get_object", Params={"Bucket": "data", "Key": "a"}, ExpiresIn=7200)
+        assert urllib.request.urlopen(url).read() == b"hello"
+        clock.set(901)
+        assert status(url) == (400, "ExpiredToken")
 
 
 def test_a_user_session_has_the_users_rights(world):

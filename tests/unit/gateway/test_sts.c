@@ -141,6 +141,16 @@ static int reopen(void)
 
 static void records_must_be_as_they_are_written(void **state)
 {
+        static const struct {
+                size_t len;
+                uint8_t bytes[8];
+        } wrong[] = {
+                {3, {0x63, 0, 0}},                    /* of no known type */
+                {5, {14, 0, 2, 'a', 'b'}},            /* an ARN without its NUL */
+                {7, {14, 0, 4, 'a', '\0', 'b', '\0'}}, /* with one inside */
+                {5, {15, 0, 2, 'a', '\0'}},           /* a tag without text */
+        };
+        static const uint8_t arn[] = {14, 0, 2, 'a', '\0'};
         struct gw_temporary what = a_role();
         size_t whole;
 
@@ -154,20 +164,13 @@ static void records_must_be_as_they_are_written(void **state)
         memcpy(plain + whole, plain + GW_TOKEN_MORE, 4); /* the kind once more */
         plain_len = whole + 4;
         assert_int_equal(reopen(), -EBADMSG);
-        memcpy(plain + whole, "\x63\x00\x00", 3); /* of no known type */
-        plain_len = whole + 3;
-        assert_int_equal(reopen(), -EBADMSG);
-        memcpy(plain + whole, "\x0e\x00\x02" "ab", 5); /* an ARN without its NUL */
-        plain_len = whole + 5;
-        assert_int_equal(reopen(), -EBADMSG);
-        memcpy(plain + whole, "\x0e\x00\x04" "a\0b", 7); /* with one inside */
-        plain_len = whole + 7;
-        assert_int_equal(reopen(), -EBADMSG);
-        memcpy(plain + whole, "\x0f\x00\x02" "a", 5); /* a tag without text */
-        plain_len = whole + 5;
-        assert_int_equal(reopen(), -EBADMSG);
+        for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+                memcpy(plain + whole, wrong[i].bytes, sizeof(wrong[i].bytes));
+                plain_len = whole + wrong[i].len;
+                assert_int_equal(reopen(), -EBADMSG);
+        }
         for (plain_len = whole; plain_len < whole + 11 * 5; plain_len += 5) {
-                memcpy(plain + plain_len, "\x0e\x00\x02" "a", 5); /* one ARN after the other: ten and no more */
+                memcpy(plain + plain_len, arn, sizeof(arn)); /* one ARN after the other: ten and no more */
                 assert_int_equal(reopen(), plain_len == whole || plain_len <= whole + 10 * 5 ? 0 : -EBADMSG);
         }
 }

@@ -29,6 +29,7 @@ static int setup(void **state)
 
         if (f == NULL)
                 return -1;
+        *state = f;
         unsetenv(SRV_KEY_ENV);
         strcpy(f->folder, "/tmp/millrace-sealer-XXXXXX");
         if (mkdtemp(f->folder) == NULL)
@@ -39,7 +40,6 @@ static int setup(void **state)
         if (srv_settings_set(&f->settings, SRV_SETTING_key_file, SRV_FROM_FILE, f->key_file, "key_file", &f->error) !=
             0)
                 return -1;
-        *state = f;
         return 0;
 }
 

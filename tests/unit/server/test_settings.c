@@ -515,6 +515,21 @@ static void test_file_refusals(void **state)
         refused(f, LOAD(f, "--config", "/tmp"), "/tmp");
 }
 
+/* An issuer is asked over TLS, or on this machine; and for what its tokens are made must be said. */
+static void test_issuers(void **state)
+{
+        static const char *const wrong[] = {"http://id.example.org", "ftp://id.example.org", "id.example.org", "https://u:p@id.example.org",
+                                            "https://id.example.org/?a=b", "https://id.example.org/#a",
+                                            "https://id.example.org http://id.example.org/keys"};
+        struct fixture *f = *state;
+
+        for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+                refused(f, LOAD(f, "--drive", "/d", "--oidc-audience", "a", "--oidc-issuer", wrong[i]), "oidc_issuer");
+        refused(f, LOAD(f, "--drive", "/d", "--oidc-issuer", "https://id.example.org"), "without oidc_audience");
+        assert_int_equal(LOAD(f, "--drive", "/d", "--oidc-audience", "a", "--oidc-issuer", "http://127.0.0.1:80/realm"), 0);
+        assert_int_equal(LOAD(f, "--drive", "/d", "--oidc-audience", "a", "--oidc-issuer", "https://a.b https://c.d/keys"), 0);
+}
+
 /* The sample with every comment sign taken away is a file of exactly the defaults. */
 static void test_sample_round_trip(void **state)
 {
@@ -584,6 +599,7 @@ int main(void)
                 cmocka_unit_test(test_networks),
                 cmocka_unit_test_setup_teardown(test_too_many_gids, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_file_refusals, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_issuers, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_sample_round_trip, setup, teardown),
         };
 
