@@ -40,6 +40,16 @@ static const char *resource_word(unsigned kind)
         return kind == GW_USER ? "user" : kind == GW_GROUP ? "group" : kind == GW_ROLE ? "role" : "policy";
 }
 
+/* As its entity spells it: an ARN in other letters finds it, too, and a Deny of a policy is to hold all the same. */
+static bool resource_of_arn(struct iam_call *call, const char *arn, char out[IAM_RESOURCE_SIZE])
+{
+        const struct gw_entity *found;
+
+        if (gw_people_find_arn(call->req->loop, arn, &found, NULL) == 0 && gw_entity_arn(found, out, IAM_RESOURCE_SIZE))
+                return true;
+        return snprintf(out, IAM_RESOURCE_SIZE, "%s", arn) < (int)IAM_RESOURCE_SIZE;
+}
+
 bool iam_resource(struct iam_call *call, const char *path, char out[IAM_RESOURCE_SIZE])
 {
         unsigned kind = resource_kind(call);
@@ -48,11 +58,10 @@ bool iam_resource(struct iam_call *call, const char *path, char out[IAM_RESOURCE
         const char *name;
 
         if (kind == 0) /* the whole account, or what the action says */
-                return snprintf(out, IAM_RESOURCE_SIZE, "%s",
-                                call->in.value[IAM_P_SOURCE] != NULL ? call->in.value[IAM_P_SOURCE] : "*") <
-                       (int)IAM_RESOURCE_SIZE;
+                return resource_of_arn(call, call->in.value[IAM_P_SOURCE] != NULL ? call->in.value[IAM_P_SOURCE] : "*",
+                                       out);
         if (kind == GW_POLICY && call->in.value[IAM_P_ARN] != NULL)
-                return snprintf(out, IAM_RESOURCE_SIZE, "%s", call->in.value[IAM_P_ARN]) < (int)IAM_RESOURCE_SIZE;
+                return resource_of_arn(call, call->in.value[IAM_P_ARN], out);
         name = resource_name(call, kind);
         if (name == NULL) {
                 snprintf(out, IAM_RESOURCE_SIZE, "arn:aws:iam::%s:%s/", call->account, resource_word(kind));

@@ -217,6 +217,21 @@ def test_a_simulated_user(daemon, iam):
     refused("AccessDenied", 403, own.get_account_summary)
 
 
+def test_other_letters_get_around_no_deny(daemon, iam):
+    arn = iam.create_user(UserName="bob")["User"]["Arn"]
+    kept = iam.create_policy(PolicyName="kept", PolicyDocument=policy())["Policy"]["Arn"]
+    iam.create_user(UserName="alice")
+    iam.put_user_policy(UserName="alice", PolicyName="p", PolicyDocument=json.dumps({"Version": "2012-10-17", "Statement": [
+        {"Effect": "Allow", "Action": "iam:*", "Resource": "*"}, {"Effect": "Deny", "Action": "iam:*", "Resource": [arn, kept]}]}))
+    key = iam.create_access_key(UserName="alice")["AccessKey"]
+    own = client_of(daemon, "iam", key["AccessKeyId"], key["SecretAccessKey"])
+    for spelled in (arn, arn.replace("bob", "BOB")):
+        refused("AccessDenied", 403, own.simulate_principal_policy, PolicySourceArn=spelled, ActionNames=["s3:GetObject"])
+    for spelled in (kept, kept.replace("kept", "KEPT")):
+        refused("AccessDenied", 403, own.get_policy, PolicyArn=spelled)
+        refused("AccessDenied", 403, own.delete_policy, PolicyArn=spelled)
+
+
 # ---- figures -------------------------------------------------------------------------------------
 
 
