@@ -184,6 +184,7 @@ bool gw_acl_of_write(struct gw_request *req, struct eng_str *out)
         if (mode == GW_BUCKET_OWNER_ENFORCED && !gw_acl_headers_given(req))
                 return true;
         gw_request_owner(req, bucket_owner);
+        acl.owner[0] = '\0';
         owner_of_write(req, mode, acl.owner);
         if (*acl.owner == '\0')
                 return acl_refuse(req, S3_ERR_ACCESS_DENIED, NULL);
