@@ -328,6 +328,14 @@ static bool count_changes(struct eng_loop *el, void *arg, struct lp_msg *ack)
         return true;
 }
 
+static void drain_later(struct request *req)
+{
+        struct eng_store *store = req->change.store;
+
+        eng_config_of(store)->draining = &req->drain;
+        lp_timer_start(store->loops[0].loop, &req->drain, DRAIN_NS);
+}
+
 static void counted(struct eng_store *store, void *arg)
 {
         struct request *req = arg;
@@ -337,7 +345,7 @@ static void counted(struct eng_store *store, void *arg)
         else if (++req->rounds > DRAIN_ROUNDS)
                 back_to_open(req, -EAGAIN);
         else
-                lp_timer_start(store->loops[0].loop, &req->drain, DRAIN_NS);
+                drain_later(req);
 }
 
 /* Changes admitted before the bucket closed are let finish. */
@@ -351,7 +359,24 @@ static void drain(struct request *req)
 
 static void drain_again(struct lp_timer *timer)
 {
+        eng_config_of(container_of(timer, struct request, drain)->change.store)->draining = NULL;
         drain(container_of(timer, struct request, drain));
+}
+
+void eng_deletions_stop(struct eng_store *store)
+{
+        struct lp_loop *before = lp_become(store->loops[0].loop);
+        struct eng_config *config = eng_config_of(store);
+        struct lp_timer *draining = config == NULL ? NULL : config->draining;
+
+        if (draining != NULL) {
+                config->draining = NULL;
+                lp_timer_stop(store->loops[0].loop, draining);
+                back_to_open(container_of(draining, struct request, drain), -EHOSTDOWN);
+        }
+        if (config != NULL)
+                eng_bucket_looks_stop(store);
+        lp_become(before);
 }
 
 static void closed(struct eng_store *store, void *arg)

@@ -38,6 +38,8 @@ int eng_config_begin(struct eng_store *store);
 void eng_config_free(struct eng_loop *el);
 /* The store is being closed and the loops have stopped: what waits for a bucket is let go. */
 void eng_config_stop(struct eng_loop *el);
+/* Likewise, once: deletions that wait for a timer are answered. */
+void eng_deletions_stop(struct eng_store *store);
 
 /* Entries of the store (entries.c): before the store is started, false: no memory; after the loops have stopped. */
 bool eng_entries_make(struct eng_store *store);

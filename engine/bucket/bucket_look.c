@@ -7,6 +7,7 @@
  * asked anew for a while where members could not answer, as they cannot while an epoch changes.
  */
 #include "engine/bucket/bucket_look.h"
+#include "engine/bucket/bucket_queue.h"
 #include "engine/txn/txn.h"
 
 #include <assert.h>
@@ -48,7 +49,10 @@ static bool is_heard(const struct eng_bucket_look *look, uint32_t group)
 
 static void look_rested(struct lp_timer *timer)
 {
-        look_round(container_of(timer, struct eng_bucket_look, timer));
+        struct eng_bucket_look *look = container_of(timer, struct eng_bucket_look, timer);
+
+        LIST_REMOVE(look, link);
+        look_round(look);
 }
 
 /* Another member of that group says that there is nothing. */
@@ -81,6 +85,7 @@ static void look_over(struct eng_bucket_look *look)
                 look->done(look, -EAGAIN);
         } else {
                 look->timer.expired = look_rested;
+                LIST_INSERT_HEAD(&eng_config_of(look->store)->resting, look, link);
                 lp_timer_start(look->store->loops[0].loop, &look->timer, LOOK_NS);
         }
 }
@@ -183,6 +188,17 @@ void eng_bucket_look(struct eng_bucket_look *look)
                 look->done(look, -ENOMEM);
         else
                 look_round(look);
+}
+
+void eng_bucket_looks_stop(struct eng_store *store)
+{
+        struct eng_bucket_look *look;
+
+        while ((look = LIST_FIRST(&eng_config_of(store)->resting)) != NULL) {
+                LIST_REMOVE(look, link);
+                lp_timer_stop(store->loops[0].loop, &look->timer);
+                look->done(look, -EHOSTDOWN);
+        }
 }
 
 void eng_bucket_look_free(struct eng_bucket_look *look)

@@ -24,6 +24,7 @@ struct eng_bucket_look {
         uint32_t group;                /* of what was found */
         bool found;
         struct lp_timer timer;
+        LIST_ENTRY(eng_bucket_look) link; /* while it rests */
         struct eng_look_op {
                 struct eng_op op;
                 struct eng_bucket_look *look;
@@ -34,5 +35,7 @@ struct eng_bucket_look {
 /* store, bucket and done are set. */
 void eng_bucket_look(struct eng_bucket_look *look);
 void eng_bucket_look_free(struct eng_bucket_look *look);
+/* The store is closed: those that wait for their next round are done, -EHOSTDOWN. */
+void eng_bucket_looks_stop(struct eng_store *store);
 
 #endif

@@ -52,6 +52,8 @@ struct eng_config {
         unsigned count;                /* of changes, those that look first included */
         uint64_t text_bytes;           /* of all texts of buckets */
         struct eng_lock_mark mark;
+        LIST_HEAD(, eng_bucket_look) resting; /* looks that wait for their next round */
+        struct lp_timer *draining;     /* of a deletion that waits for changes of its bucket */
 };
 static inline struct eng_config *eng_config_of(struct eng_store *store)
 {

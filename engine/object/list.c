@@ -298,7 +298,7 @@ void eng_upload_list(struct eng_store *store, const struct eng_list_params *para
         struct uploads *list = fit ? calloc(1, sizeof(*list)) : NULL;
         uint8_t delimiter[2 * ENG_KEY_MAX], prefix[2 * ENG_KEY_MAX];
         struct eng_name from, to;
-        struct eng_merge_params m = {.from = &from, .to = &to, .delimiter = delimiter, .flags = ENG_OP_WANT_ATTRS};
+        struct eng_merge_params m = {.from = &from, .to = &to, .delimiter = delimiter, .flags = params->want_attrs ? ENG_OP_WANT_ATTRS : 0};
 
         if (list == NULL) {
                 eng_early(store, (struct eng_early){.uploads = done, .arg = arg, .rv = fit ? -ENOMEM : -EINVAL});

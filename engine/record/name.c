@@ -14,9 +14,8 @@
 static const struct {
         enum eng_name_form form;
         uint8_t tail_min, tail_max;
-        bool owns;
 } name_spaces[FMT_SPACE_LAST + 1] = {
-#define ENG_SPACE(symbol, form, tail_min, tail_max, owns) [FMT_SPACE_##symbol] = {form, tail_min, tail_max, owns},
+#define ENG_SPACE(symbol, form, tail_min, tail_max) [FMT_SPACE_##symbol] = {form, tail_min, tail_max},
 #include "engine/record/spaces.def"
 #undef ENG_SPACE
 };
@@ -163,12 +162,6 @@ size_t eng_space_tail(enum fmt_space space)
 {
         assert(space <= FMT_SPACE_LAST);
         return name_spaces[space].form == ENG_FORM_ESCAPED ? KEY_MARK + (size_t)name_spaces[space].tail_max : 0;
-}
-
-bool eng_space_owns(enum fmt_space space)
-{
-        assert(space <= FMT_SPACE_LAST);
-        return name_spaces[space].owns;
 }
 
 /* As bucket.c, text_set.c, bucket_drop.c and kept.c lock them: what is kept has a name of one letter. */

@@ -152,8 +152,6 @@ enum eng_name_form {
 };
 /* Bytes behind the key in names of a space, the end mark included. */
 size_t eng_space_tail(enum fmt_space space);
-/* Values of this space can own shards or inline bytes. */
-bool eng_space_owns(enum fmt_space space);
 /* Space, bucket and the start of names of one bucket. */
 void eng_name_space(struct eng_name *out, enum fmt_space space, uint64_t bucket);
 

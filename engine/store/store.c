@@ -664,6 +664,7 @@ bool eng_store_close(struct eng_store *store)
                 eng_config_stop(&store->loops[i]);
         for (i = 0; i < store->loop_count; i++)
                 eng_merges_stop(&store->loops[i]);
+        eng_deletions_stop(store);
         stop_hashers(store);
         if (!drain_loops(store))
                 return false;

@@ -57,9 +57,11 @@ const char *history_text(unsigned name)
 struct history_op *history_add(unsigned name, enum history_kind kind, uint64_t asked)
 {
         if (op_count == op_size) {
+                struct history_op *grown = realloc(ops, (op_size * 2 + 256) * sizeof(ops[0]));
+
+                assert(grown != NULL);
+                ops = grown;
                 op_size = op_size * 2 + 256;
-                ops = realloc(ops, op_size * sizeof(ops[0]));
-                assert(ops != NULL);
         }
         ops[op_count] = (struct history_op){.name = (uint16_t)name, .kind = (uint8_t)kind, .asked = asked};
         return &ops[op_count++];

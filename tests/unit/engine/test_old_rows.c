@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -457,6 +458,50 @@ static void test_a_bucket_that_cannot_be_looked_into(void **state)
         }
 }
 
+struct deletion {
+        struct lp_msg msg;
+        struct sf *sf;
+        atomic_int result;             /* 1: not answered */
+        atomic_bool begun;
+};
+
+static void deletion_answered(void *arg, int rv)
+{
+        atomic_store(&((struct deletion *)arg)->result, rv);
+}
+
+static void deletion_begins(struct lp_msg *msg)
+{
+        struct deletion *d = (struct deletion *)msg;
+
+        eng_bucket_delete(d->sf->store, (struct eng_str){"bucket", 6}, deletion_answered, d);
+        atomic_store(&d->begun, true);
+}
+
+/* The store is closed while a deletion waits for its next look into the bucket: it is answered. */
+static void test_a_look_that_the_end_cuts_off(void **state)
+{
+        static struct deletion d;
+        static struct sf_row row;
+        uint64_t bucket;
+        struct sf sf;
+
+        begin(&sf, 1, &bucket, NULL);
+        put(&sf, bucket, KEY, 1);
+        sf_close(&sf);
+        assert_true(sv_object_row(&sf, 0, bucket, KEY, &row));
+        sv_lose_row(&sf, 0, &row);
+        again(&sf, "corrupt:op=scan,slot=1");
+        d.sf = &sf;
+        d.msg.run = deletion_begins;
+        atomic_store(&d.result, 1);
+        lp_post(sf.loops[0], &d.msg);
+        WAIT_UNTIL(atomic_load(&d.begun));
+        end(&sf);
+        assert_int_not_equal(atomic_load(&d.result), 1);
+        assert_int_not_equal(atomic_load(&d.result), 0);
+}
+
 static bool is_deleted(struct sf *sf)
 {
         return sf_bucket_delete(sf, "bucket") == 0;
@@ -520,6 +565,7 @@ int main(void)
                 cmocka_unit_test(test_catching_up_with_what_is_outvoted),
                 cmocka_unit_test(test_a_hold_that_cannot_be_read),
                 cmocka_unit_test(test_a_bucket_that_cannot_be_looked_into),
+                cmocka_unit_test(test_a_look_that_the_end_cuts_off),
                 cmocka_unit_test(test_a_bucket_with_what_is_outvoted),
                 cmocka_unit_test(test_looking_while_a_drive_is_added),
         };
