@@ -32,6 +32,34 @@ bool gw_account_of(const struct gw_ask *ask, char account[GW_ACCOUNT_ID_LEN + 1]
         return found;
 }
 
+void gw_account_of_bucket(struct gw_loop *loop, struct s3_str name, char account[GW_ACCOUNT_ID_LEN + 1])
+{
+        const struct eng_bucket *bucket;
+
+        *account = '\0';
+        if (name.len > 0 && eng_bucket_get(loop->gw->store, gw_eng_str(name), &bucket) == 0)
+                gw_bucket_account(bucket, account);
+}
+
+bool gw_same_owner(struct gw_loop *loop, const struct eng_bucket *bucket, struct s3_str name)
+{
+        char one[GW_ACCOUNT_ID_LEN + 1], other[GW_ACCOUNT_ID_LEN + 1];
+
+        gw_bucket_account(bucket, one);
+        gw_account_of_bucket(loop, name, other);
+        return *one != '\0' && strcmp(one, other) == 0;
+}
+
+struct s3_str gw_canonical_id_of_bucket(struct gw_loop *loop, struct s3_str name)
+{
+        char account[GW_ACCOUNT_ID_LEN + 1];
+        const char *id;
+
+        gw_account_of_bucket(loop, name, account);
+        id = gw_canonical_id(loop, account);
+        return id != NULL ? s3_str_of(id) : (struct s3_str){NULL, 0};
+}
+
 static const struct gw_entity *owner_entity(struct gw_loop *loop, const char *account)
 {
         struct gw_entity_name name = {.kind = GW_ACCOUNT};

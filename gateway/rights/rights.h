@@ -25,10 +25,10 @@ bool gw_rights_decide_under(const struct gw_ask *ask, const struct acc_policy *b
 bool gw_rights_service(struct gw_loop *loop, const char *service, const struct eng_bucket *bucket, struct s3_str key,
                        struct s3_str source);
 /*
- * Who has this access key, as logs name them: the canonical id of an account, or the ARN of a user. Returns its
+ * Who asks, as logs name them: the canonical id of an account, or the ARN of a user or session. Returns its
  * length; 0: nobody, or it does not fit. owner: loop
  */
-size_t gw_rights_requester(struct gw_loop *loop, const char *access_key, char *out, size_t size);
+size_t gw_rights_requester(const struct gw_request *req, char *out, size_t size);
 
 /* A managed policy that is always there. */
 struct gw_canned {

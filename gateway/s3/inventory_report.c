@@ -12,6 +12,7 @@
 
 #include "ec.h"
 #include "gateway/http/version_text.h"
+#include "gateway/rights/owners.h"
 #include "gateway/rights/rights.h"
 #include "gateway/s3/inventory_pass.h"
 #include "gateway/s3/meta.h"
@@ -302,7 +303,7 @@ static bool inventory_add(struct gw_inventory *run, struct eng_str key, const st
                                        .size = object->size,
                                        .mtime_ms = object->mtime_ms,
                                        .retain_until_ms = object->retention.until_ms,
-                                       .owner = s3_str_of(run->gw->owner_id)};
+                                       .owner = gw_canonical_id_of_bucket(run->gw_loop, s3_str_of(run->name))};
         struct gw_tag tag;
         ssize_t len;
 

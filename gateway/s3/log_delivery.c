@@ -10,6 +10,7 @@
 
 #include "gateway/http/gw_check.h"
 #include "gateway/people/people.h"
+#include "gateway/rights/owners.h"
 #include "gateway/rights/rights.h"
 #include "gateway/s3/bucket_texts.h"
 #include "gateway/s3/own_object.h"
@@ -228,11 +229,12 @@ static void log_batch_written(void *arg, int rv)
 static struct s3_str log_batch_name(struct gw_log_batch *batch)
 {
         const struct gw_gateway *gw = batch->logs->loop->gw;
+        char account[GW_ACCOUNT_ID_LEN + 1];
         struct s3_log_name name = {
                 .prefix = s3_config_text_of(batch->config, log_enabled(batch->config), "TargetPrefix"),
                 .partitioned = log_partition(batch->config).len > 0,
                 .by_event = log_by_event(batch->config),
-                .account = S3_STR(GW_FIRST_ACCOUNT),
+                .account = s3_str_of(account),
                 .region = s3_str_of(gw->region),
                 .bucket = s3_str_of(batch->source_name),
                 .event_ms = batch->event_ms,
@@ -240,6 +242,7 @@ static struct s3_str log_batch_name(struct gw_log_batch *batch)
         };
         ssize_t len;
 
+        gw_account_of_bucket(batch->logs->loop, s3_str_of(batch->source_name), account);
         lp_random(&name.unique, sizeof(name.unique));
         len = s3_log_name(&name, batch->name, sizeof(batch->name));
         return (struct s3_str){batch->name, len > 0 && len <= ENG_KEY_MAX ? (size_t)len : 0};
@@ -258,7 +261,7 @@ static void log_batch_deliver(struct gw_log_batch *batch)
                 log_batch_failed(batch, rv);
                 return;
         }
-        if (rv != 0 || key.len == 0 || bucket->rules.lock ||
+        if (rv != 0 || key.len == 0 || bucket->rules.lock || !gw_same_owner(logs->loop, bucket, s3_str_of(batch->source_name)) ||
             !gw_rights_service(logs->loop, LOG_SERVICE, bucket, key, s3_str_of(batch->source_name))) {
                 log_batch_drop(batch, &logs_figures(logs)->refused);
                 return;

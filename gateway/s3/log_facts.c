@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "gateway/http/gw.h"
+#include "gateway/rights/owners.h"
 #include "gateway/rights/rights.h"
 #include "gateway/s3/log_delivery.h"
 
@@ -136,11 +137,11 @@ ssize_t gw_log_record_of(struct gw_request *req, const struct gw_ended *end, cha
         char operation[OPERATION_SIZE], remote[INET6_ADDRSTRLEN], requester[REQUESTER_SIZE];
         const struct gw_gateway *gw = req->loop->gw;
         struct s3_log_facts facts = {
-                .owner = s3_str_of(gw->owner_id),
+                .owner = gw_canonical_id_of_bucket(req->loop, req->bucket),
                 .bucket = req->bucket,
                 .time_ms = lp_wall_ms() - (int64_t)(end->total_us / 1000),
                 .remote = log_remote(req, remote),
-                .requester = {requester, gw_rights_requester(req->loop, req->access_key, requester, sizeof(requester))},
+                .requester = {requester, gw_rights_requester(req, requester, sizeof(requester))},
                 .request_id = s3_str_of(req->id),
                 .operation = log_operation(req, operation),
                 .key = req->key,

@@ -67,7 +67,7 @@ static bool logging_is_none(const struct s3_doc *doc)
         return s3_config_first(doc->config, 0, "LoggingEnabled") == S3_CONFIG_NONE;
 }
 
-/* The bucket that the logs go to is there, and has no object lock, as AWS wants it. */
+/* The bucket that the logs go to is there, has the same owner and no object lock, as AWS wants it. */
 static bool logging_check(struct gw_request *req, const struct s3_doc *doc)
 {
         uint32_t enabled = s3_config_first(doc->config, 0, "LoggingEnabled");
@@ -77,7 +77,8 @@ static bool logging_check(struct gw_request *req, const struct s3_doc *doc)
         if (enabled == S3_CONFIG_NONE)
                 return true;
         name = s3_config_text_of(doc->config, enabled, "TargetBucket");
-        if (eng_bucket_get(req->loop->gw->store, gw_eng_str(name), &target) != 0 || target->rules.lock) {
+        if (eng_bucket_get(req->loop->gw->store, gw_eng_str(name), &target) != 0 || target->rules.lock ||
+            !gw_same_owner(req->loop, target, req->bucket)) {
                 gw_reply_error_extra(req, S3_ERR_INVALID_TARGET_BUCKET, NULL,
                                      gw_detail(req, "TargetBucket", name, NULL, (struct s3_str){NULL, 0}));
                 return false;
