@@ -257,6 +257,8 @@ REDUNDANT = {
     "engine/epoch/coord.c: an epoch takes in a drive while another leaves": "those that stay are enough for an epoch by themselves, which is looked at before the one that "
                                                                             "is taken in is counted; so a start that cannot count it goes on with them",
     "engine/drive/file.c: log files go that the durable index does not cover": "file_is_dead() asks the same of each file once more",
+    "engine/resync/agree.c: an old head on one member is copied to those that have lost theirs": "who reads the key finds that the version is gone, and the head is written "
+                                                                                                  "anew (V35)",
 }
 
 
