@@ -22,8 +22,8 @@
  * one flush of a drive is of many of them, at the pace of 1e9 changes in 24 hours and a little more.
  */
 #define LIFECYCLE_PAGE_BESIDE 250u
-#define LIFECYCLE_WAVE        16u
-#define LIFECYCLE_PACE        12500u /* changes a second */
+#define LIFECYCLE_WAVE        8u
+#define LIFECYCLE_PACE        10000u /* changes a second */
 
 /* One thing of a page that is due, or may be. owner: its run */
 struct lifecycle_due {

@@ -401,7 +401,7 @@ static void copies_that_are_refused(void **state)
                 {"x-amz-tagging-directive", "MOVE", 400, "InvalidArgument"},
                 {"x-amz-copy-source-range", "bytes=0-1", 501, "NotImplemented"},
                 {"x-amz-checksum-algorithm", "MD4", 400, "InvalidRequest"},
-                {"x-amz-object-lock-mode", "GOVERNANCE", 400, "InvalidRequest"},
+                {"x-amz-object-lock-mode", "GOVERNANCE", 400, "InvalidArgument"}, /* without a date */
                 {"x-amz-copy-source-if-match", "\"0\"", 412, "PreconditionFailed"},
                 {"x-amz-storage-class", "GLACIER", 400, "InvalidStorageClass"},
                 {"x-amz-tagging-directive", "REPLACE", 200, NULL},

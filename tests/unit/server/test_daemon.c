@@ -242,7 +242,7 @@ static void check_admin_calls(struct daemon_fixture *f)
 static void check_open_calls(struct daemon_fixture *f)
 {
         struct fx_request q = {.method = "POST", .address = f->admin, .path = "/metrics", .body = "x"};
-        char *large = malloc(200001);
+        char *large = malloc(300001);
 
         assert_int_equal(admin_get(f, "/"), 404);
         assert_int_equal(admin_get(f, "/health"), 404);
@@ -250,8 +250,8 @@ static void check_open_calls(struct daemon_fixture *f)
         assert_int_equal(admin_get(f, "/%68ealth/ready"), 404); /* paths are compared as they came */
         fx_send(&q, &reply);
         assert_int_equal(reply.status, 405);
-        memset(large, 'x', 200000);
-        large[200000] = '\0';
+        memset(large, 'x', 300000);
+        large[300000] = '\0';
         q.body = large;
         fx_send(&q, &reply);
         assert_int_equal(reply.status, 413);
