@@ -215,7 +215,7 @@ $(O)/power/cutimg: $(call obj,tests/power/cutimg.c tests/power/cutmodel.c) $(LIN
 	$(LINK) -o $@ $(filter %.o,$^) $(LDLIBS)
 -include $(ALL_OBJ:.o=.d) $(LIBMILLRACE_OBJ:.o=.d)
 
-.PHONY: rdma-bin rdma-speed every-call sim simdrive sweep sim-bin fake-rdma unit-bin bench-bin power-bin power qemu mutate soak clean deps unit integration crash check check-rdma check-long demo run check-fresh wheel python format format-check tidy cov fuzz rot docs docs-site install help bench bench-full bench-rdma bench-versions micro pairs scale performance
+.PHONY: rdma-bin rdma-speed every-call sim simdrive sweep sim-bin fake-rdma unit-bin bench-bin power-bin power qemu mutate soak clean deps unit integration crash check check-rdma check-long demo run check-fresh wheel python format format-check tidy cov fuzz rot docs docs-site install help bench bench-full bench-rdma bench-versions bench-users micro pairs scale performance
 unit-bin: $(UNIT_BIN) $(FAKE_RDMA) $(SET_CLOCK) $(POLICY_DRIVER) ## builds the unit tests
 bench-bin: $(BENCH_BIN) $(MICRO_BIN) ## builds the load generator and the programs of bench/limits/ and bench/micro/
 fake-rdma: $(FAKE_RDMA) $(SET_CLOCK) ## builds what integration tests stand on: the RDMA transport without hardware, a client for it, a clock to be set
@@ -301,6 +301,8 @@ scale: bench-bin programs ## one drive with SCALE_NAMES (1,000,000) names made i
 	python3 bench/scale.py --build $(O) --names $(SCALE_NAMES) --json $(BUILD_ROOT)/bench/scale.json $(SCALE_ARGS)
 bench-versions: bench-bin programs ## a million versions made in bulk, ten minutes: listings, lifecycle rules beside clients; VERSIONS_ARGS="--versions 100000"
 	python3 bench/versions.py --build $(O) --json $(BUILD_ROOT)/bench/versions.json $(VERSIONS_ARGS)
+bench-users: bench-bin programs ## GETs as root, as a user with policies, with temporary credentials, five minutes; USERS_ARGS="--rounds 3"
+	python3 bench/users.py --build $(O) --json $(BUILD_ROOT)/bench/users.json $(USERS_ARGS)
 micro: bench-bin programs ## the engine by its own API, and ec/, without a network, two or three minutes; MICRO_ARGS="--names 100K list" for less of it
 	$(O)/bench/limits/kernels
 	$(O)/bench/micro $(MICRO_ARGS)

@@ -50,7 +50,7 @@ static const char load_usage[] =
         "  --json            only JSON, on standard output; else a line for people too, on standard error\n"
         "\n"
         "Credentials: MILLRACE_ROOT_ACCESS_KEY and MILLRACE_ROOT_SECRET_KEY, or AWS_ACCESS_KEY_ID and\n"
-        "AWS_SECRET_ACCESS_KEY. Exit status 1 if anything failed, 2 for wrong usage.\n";
+        "AWS_SECRET_ACCESS_KEY, with AWS_SESSION_TOKEN where there is one. Exit status 1 if anything failed, 2 for wrong usage.\n";
 
 static inline const char *load_environment(const char *first, const char *second, const char *otherwise)
 {
@@ -68,6 +68,7 @@ static inline void load_options_default(struct load_options *options)
         options->settings.endpoint = load_environment("MILLRACE_ENDPOINT", NULL, options->settings.endpoint);
         options->settings.access_key = load_environment("MILLRACE_ROOT_ACCESS_KEY", "AWS_ACCESS_KEY_ID", "");
         options->settings.secret_key = load_environment("MILLRACE_ROOT_SECRET_KEY", "AWS_SECRET_ACCESS_KEY", "");
+        options->settings.session_token = load_environment("AWS_SESSION_TOKEN", NULL, "");
 }
 
 enum load_option_kind { LOAD_TEXT, LOAD_SIZE, LOAD_NUMBER, LOAD_REAL, LOAD_FLAG };

@@ -69,6 +69,15 @@ def test_versions(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["figures"]
 
 
+def test_users(tmp_path):
+    """Everyone gets what the policies allow, and a change is in force once it is answered."""
+    done = subprocess.run([sys.executable, ROOT / "bench/users.py", "--build", BUILD, "--rounds", "1", "--count", "500", "--folder", tmp_path,
+                           "--json", tmp_path / "users.json"], capture_output=True, text=True, timeout=100 * PATIENCE, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads((tmp_path / "users.json").read_text())
+    assert set(found["gets"]) == {"root, bucket without policy", "root", "user", "session of the user", "role"} and found["former"] == 0
+
+
 def test_versions_that_make_no_sense(tmp_path):
     for wrong in ((), ("--drive", tmp_path), ("--drive", tmp_path, "objects:o/:2:3"), ("--drive", tmp_path, "versions:o/:3:2"), ("--drive", tmp_path, "trees:o/:1:1"),
                   ("--drive", tmp_path, "versions:o/:0:0"), ("--drive", tmp_path, "versions:o/:1")):
