@@ -387,7 +387,8 @@ bool iam_statement_span(const char *text, size_t number, const char **from, cons
                 at = sim_skip_space(at + 1);
                 if (found)
                         break;
-                end = *at == '{' || *at == '[' ? sim_skip_value(at) : *at == '"' ? sim_skip_string(at) + 1 : at;
+                end = *at == '{' || *at == '[' ? sim_skip_value(at) : *at == '"' ? sim_skip_string(at) : at;
+                end += *end == '"';
                 end += strcspn(end, ",}");
                 if (*end != ',')
                         return false;
