@@ -106,6 +106,8 @@ static void versions_and_headers_have_rights_of_their_own(void **state)
                 {"GET", "/bucket/key?retention&versionId=null", {.name = S3_STR("")}, "s3:GetObjectRetention", "s3:GetObjectVersion"},
                 {"PUT", "/bucket/key", {S3_STR("x-amz-tagging"), S3_STR("a=b")}, "s3:PutObjectTagging", "s3:PutObjectRetention"},
                 {"PUT", "/bucket/key", {S3_STR("x-amz-object-lock-mode"), S3_STR("GOVERNANCE")}, "s3:PutObjectRetention", "s3:PutObjectTagging"},
+                {"PUT", "/bucket/key", {S3_STR("x-amz-tagging"), S3_STR("false")}, "s3:PutObjectTagging", "s3:PutObjectRetention"}, /* a tag of that name */
+                {"POST", "/bucket/key?uploads", {S3_STR("x-amz-tagging"), S3_STR("FALSE")}, "s3:PutObjectTagging", "s3:PutObjectRetention"},
                 {"POST", "/bucket/key?uploads", {S3_STR("x-amz-object-lock-legal-hold"), S3_STR("ON")}, "s3:PutObjectLegalHold", "s3:PutObjectRetention"},
                 {"PUT", "/bucket/key", {S3_STR("x-amz-acl"), S3_STR("private")}, "s3:PutObjectAcl", "s3:PutObjectTagging"},
                 {"DELETE", "/bucket/key?versionId=null", {S3_STR("x-amz-bypass-governance-retention"), S3_STR("true")}, "s3:BypassGovernanceRetention", "s3:DeleteObject"},
