@@ -200,6 +200,9 @@ enum acc_match acc_pattern_match(const struct acc_request *request, const struct
                                  struct s3_str text, bool nocase);
 enum acc_match acc_arn_match(const struct acc_request *request, const struct acc_arn *arn,
                              const struct s3_str parts[ACC_ARN_PARTS]);
+/* Is there a variable whose values the caller does not know (A22)? UNKNOWN before OPEN. request may be NULL. */
+enum acc_unknown acc_pattern_unknown(const struct acc_request *request, const struct acc_pattern *pattern);
+enum acc_unknown acc_arn_unknown(const struct acc_request *request, const struct acc_arn *arn);
 /* deny: the answer where the request does not know the key's values. */
 bool acc_condition_holds(const struct acc_request *request, const struct acc_condition *condition, bool deny);
 /* Does a statement with principals apply to this one? NONE: no. */

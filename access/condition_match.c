@@ -193,9 +193,41 @@ static bool absent_holds(const struct acc_condition *condition)
         return condition->set == ACC_SET_NONE && condition->op->negated;
 }
 
+/* Is there a variable among the policy's values that the caller does not know? */
+static enum acc_unknown values_unknown(const struct acc_request *request, const struct acc_condition *condition)
+{
+        enum acc_operand operand = condition->op->operand;
+        bool patterns = operand == ACC_OPERAND_STRING || operand == ACC_OPERAND_NOCASE || operand == ACC_OPERAND_LIKE;
+        enum acc_unknown state = ACC_KNOWN;
+
+        for (size_t i = 0; (patterns || operand == ACC_OPERAND_ARN) && i < condition->count && state != ACC_UNKNOWN; i++) {
+                const union acc_value *value = &condition->values[i];
+                enum acc_unknown one = patterns ? acc_pattern_unknown(request, &value->pattern)
+                                                : acc_arn_unknown(request, value->arn);
+
+                if (one != ACC_KNOWN)
+                        state = one;
+        }
+        return state;
+}
+
+/* Of a key that is present. */
+static bool present_holds(const struct acc_request *request, const struct acc_condition *condition,
+                          const struct acc_values *values)
+{
+        bool negated = condition->op->negated;
+        /* Without a set operator: any value matches, or if negated, none does. */
+        bool every = condition->set == ACC_SET_ALL || (condition->set == ACC_SET_NONE && negated);
+
+        for (size_t i = 0; i < values->count; i++)
+                if ((matches_any(request, condition, values->values[i]) != negated) != every)
+                        return !every;
+        return every;
+}
+
 bool acc_condition_holds(const struct acc_request *request, const struct acc_condition *condition, bool deny)
 {
-        bool negated = condition->op->negated, every;
+        enum acc_unknown unknown;
         struct acc_values values;
         struct s3_str room;
         bool present = acc_key_values(request, &condition->key, &room, &values);
@@ -208,10 +240,6 @@ bool acc_condition_holds(const struct acc_request *request, const struct acc_con
                 present = false; /* for the set operators, an empty text is an empty set */
         if (!present)
                 return absent_holds(condition);
-        /* Without a set operator: any value matches, or if negated, none does. */
-        every = condition->set == ACC_SET_ALL || (condition->set == ACC_SET_NONE && negated);
-        for (size_t i = 0; i < values.count; i++)
-                if ((matches_any(request, condition, values.values[i]) != negated) != every)
-                        return !every;
-        return every;
+        unknown = values_unknown(request, condition);
+        return unknown == ACC_KNOWN ? present_holds(request, condition, &values) : deny == (unknown == ACC_UNKNOWN);
 }

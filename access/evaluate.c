@@ -27,6 +27,7 @@ static bool about_action(const struct acc_eval *eval, const struct acc_statement
 
 static bool about_resource(const struct acc_eval *eval, const struct acc_statement *statement)
 {
+        enum acc_unknown of_key = ACC_KNOWN;
         bool unknown = false;
 
         if (statement->resources == 0)
@@ -34,13 +35,20 @@ static bool about_resource(const struct acc_eval *eval, const struct acc_stateme
         for (size_t i = 0; i < statement->resources; i++) {
                 const struct acc_arn *arn = &statement->resource[i];
                 enum acc_match match = ACC_MATCH_NO;
+                enum acc_unknown state = acc_arn_unknown(eval->request, arn);
 
+                if (state != ACC_KNOWN) {
+                        of_key = of_key == ACC_UNKNOWN ? of_key : state;
+                        continue;
+                }
                 if (arn->any || eval->is_arn)
                         match = acc_arn_match(eval->request, arn, eval->resource);
                 if (match == ACC_MATCH_YES)
                         return !statement->not_resource;
                 unknown |= match == ACC_MATCH_UNKNOWN;
         }
+        if (of_key != ACC_KNOWN) /* a variable that is not known to the caller (A22) */
+                return statement->deny == (of_key == ACC_UNKNOWN);
         /* A variable without value in NotResource: nothing is allowed, everything denied (A8). */
         return statement->not_resource && (!unknown || statement->deny);
 }

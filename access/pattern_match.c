@@ -174,3 +174,37 @@ enum acc_match acc_arn_match(const struct acc_request *request, const struct acc
         }
         return ACC_MATCH_YES;
 }
+
+enum acc_unknown acc_pattern_unknown(const struct acc_request *request, const struct acc_pattern *pattern)
+{
+        enum acc_unknown state = ACC_KNOWN;
+
+        for (size_t i = 0; pattern->variables && request != NULL && i < pattern->count; i++) {
+                struct acc_values values;
+                struct s3_str room;
+
+                if (pattern->pieces[i].kind != ACC_PIECE_VARIABLE)
+                        continue;
+                acc_key_values(request, pattern->pieces[i].key, &room, &values);
+                if (values.unknown == ACC_UNKNOWN)
+                        return ACC_UNKNOWN;
+                if (values.unknown == ACC_OPEN)
+                        state = ACC_OPEN;
+        }
+        return state;
+}
+
+enum acc_unknown acc_arn_unknown(const struct acc_request *request, const struct acc_arn *arn)
+{
+        enum acc_unknown state = ACC_KNOWN;
+
+        for (unsigned part = arn->head.data != NULL ? ACC_ARN_PARTS - 1 : 0; !arn->any && part < ACC_ARN_PARTS; part++) {
+                enum acc_unknown of_part = acc_pattern_unknown(request, &arn->parts[part]);
+
+                if (of_part == ACC_UNKNOWN)
+                        return ACC_UNKNOWN;
+                if (of_part == ACC_OPEN)
+                        state = ACC_OPEN;
+        }
+        return state;
+}

@@ -176,6 +176,8 @@ const char *rdx_end_name(enum rdx_end end);
 int rdx_session_end(struct rdx_server *server, const uint8_t session[RDX_ID_LEN]);
 /* Any thread. All sessions of an access key; how many. */
 unsigned rdx_sessions_revoke(struct rdx_server *server, const char *owner);
+/* Any thread. The access key of each session that is not over; each() is called under a lock, and calls nothing here. */
+void rdx_sessions_each(struct rdx_server *server, void (*each)(void *arg, const char *owner), void *arg);
 
 /* ---- one request ----------------------------------------------------------------------------- */
 

@@ -398,3 +398,12 @@ unsigned rdx_sessions_revoke(struct rdx_server *server, const char *owner)
         pthread_mutex_unlock(&server->lock);
         return count;
 }
+
+void rdx_sessions_each(struct rdx_server *server, void (*each)(void *arg, const char *owner), void *arg)
+{
+        pthread_mutex_lock(&server->lock);
+        for (unsigned i = 0; i < server->record_count; i++)
+                if (server->record[i].state != RDX_RECORD_FREE && !server->record[i].ended)
+                        each(arg, server->record[i].owner);
+        pthread_mutex_unlock(&server->lock);
+}

@@ -41,9 +41,10 @@ enum gw_body_kind {
 
 /* A right that an operation needs beside its own. */
 struct gw_right {
-        const char *header;     /* where the request has this one, and it says more than "false"; NULL: always */
+        const char *header;     /* where the request has this one; NULL: always */
         const char *permission; /* as IAM names it; NULL ends a list */
         const char *of_version; /* instead, where the request names a version; NULL: the same */
+        bool flag;              /* the header is true or false, and asks for nothing where it is false */
 };
 
 /* One S3 operation. */

@@ -166,8 +166,9 @@ static void entry_refuse_missing(struct gw_entry *entry, enum rdx_code code)
 
 static void entry_refuse_marker(struct gw_entry *entry)
 {
+        entry->asks_object = false; /* a marker has no ACL: policies alone decide */
         if (entry->by_version)
-                gw_entry_refuse(entry, RDX_CODE_METHOD_NOT_ALLOWED);
+                gw_entry_refuse(entry, entry_may_read(entry, NULL) ? RDX_CODE_METHOD_NOT_ALLOWED : RDX_CODE_ACCESS_DENIED);
         else
                 entry_refuse_missing(entry, RDX_CODE_NO_SUCH_KEY);
         gw_entry_close(entry);

@@ -136,6 +136,8 @@ bool gw_session_accept(struct gw_request *req, bool by_session)
                 error = S3_ERR_ACCESS_DENIED;
         if (error == S3_OK) {
                 req->access_key = gw_copy(req, s3_str_of(info.owner));
+                if (req->access_key == NULL)
+                        error = S3_ERR_SLOW_DOWN; /* else it would be nobody's, and strangers reach no RDMA (P7) */
                 if (req->rdma != NULL)
                         req->rdma->connected = info.connected;
         }

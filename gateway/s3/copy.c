@@ -134,6 +134,9 @@ static void source_opened(void *arg, int rv, struct eng_get *get)
         if (rv == 0)
                 req->get = get;
         if (rv == 0 && eng_get_object(get)->marker && copy->version.given) {
+                copy->source_acls = false; /* a marker has none: policies alone decide */
+                if (!gw_copy_permits(req, "s3:GetObject", "s3:GetObjectVersion"))
+                        return;
                 gw_reply_error(req, S3_ERR_INVALID_REQUEST,
                                "The source of a copy request may not specifically refer to a delete marker by version id.");
                 return;

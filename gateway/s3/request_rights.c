@@ -6,7 +6,7 @@
 #include "gateway/http/permit.h"
 #include "gateway/s3/acl_request.h"
 
-/* A header that says no asks for nothing. */
+/* Of a header that is no flag, "false" is a value as any other: the name of a tag, for example. */
 static bool right_is_needed(const struct gw_request *req, const struct gw_right *right)
 {
         struct s3_str value;
@@ -14,7 +14,7 @@ static bool right_is_needed(const struct gw_request *req, const struct gw_right 
         if (right->header == NULL)
                 return true;
         value = s3_str_trim(gw_header(req, right->header));
-        return value.len > 0 && !s3_str_eq_nocase(value, S3_STR("false"));
+        return value.len > 0 && !(right->flag && s3_str_eq_nocase(value, S3_STR("false")));
 }
 
 /* One right. Its refusal's text is kept with the request. */

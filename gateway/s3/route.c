@@ -50,8 +50,8 @@ static const struct gw_right rights_of_write[] = {
         RIGHT(NULL, NULL),
 };
 static const struct gw_right rights_of_bucket[] = {
-        RIGHT("x-amz-bucket-object-lock-enabled", "s3:PutBucketObjectLockConfiguration"),
-        RIGHT("x-amz-bucket-object-lock-enabled", "s3:PutBucketVersioning"),
+        RIGHT("x-amz-bucket-object-lock-enabled", "s3:PutBucketObjectLockConfiguration", .flag = true),
+        RIGHT("x-amz-bucket-object-lock-enabled", "s3:PutBucketVersioning", .flag = true),
         RIGHT("x-amz-acl", "s3:PutBucketAcl"),
         RIGHT("x-amz-grant-read", "s3:PutBucketAcl"),
         RIGHT("x-amz-grant-write", "s3:PutBucketAcl"),
@@ -62,7 +62,7 @@ static const struct gw_right rights_of_bucket[] = {
         RIGHT(NULL, NULL),
 };
 static const struct gw_right rights_of_bypass[] = {
-        RIGHT("x-amz-bypass-governance-retention", "s3:BypassGovernanceRetention"),
+        RIGHT("x-amz-bypass-governance-retention", "s3:BypassGovernanceRetention", .flag = true),
         RIGHT(NULL, NULL),
 };
 static const struct gw_right rights_of_attributes[] = {

@@ -40,13 +40,20 @@ void gw_version_refuse_marker(struct gw_request *req)
         gw_reply_error(req, S3_ERR_METHOD_NOT_ALLOWED, NULL);
 }
 
+/* It has no ACL: whoever was let in because an object may have one is asked about by policies alone (P15). */
+static bool marker_permits(struct gw_request *req)
+{
+        return !req->object_asks || req->tags_pending || gw_rights_permit(req, req->key, gw_query(req, "versionId"));
+}
+
 /* A marker that is the newest is like no object; one that is named is there, and cannot be read. */
 static void reply_marker(struct gw_request *req, const struct gw_version *version, const struct eng_object *marker)
 {
         char date[S3_DATE_HTTP_SIZE];
         size_t len;
 
-        if (!version->given && gw_rights_missing(req, req->bucket, S3_ERR_NO_SUCH_KEY) != S3_ERR_NO_SUCH_KEY) {
+        if (version->given ? !marker_permits(req)
+                           : gw_rights_missing(req, req->bucket, S3_ERR_NO_SUCH_KEY) != S3_ERR_NO_SUCH_KEY) {
                 gw_reply_error(req, S3_ERR_ACCESS_DENIED, NULL);
                 return;
         }

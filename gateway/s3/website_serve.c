@@ -9,6 +9,7 @@
 
 #include "gateway/http/error_page.h"
 #include "gateway/http/permit.h"
+#include "gateway/s3/acl_request.h"
 #include "gateway/s3/bucket_texts.h"
 #include "gateway/s3/handlers.h"
 #include "gateway/s3/head.h"
@@ -22,6 +23,7 @@ struct site_work {
         unsigned magic; /* gw_check.h */
         enum site_step step;
         struct s3_website_request asked;
+        bool asks_object;                /* the object's owner and ACL decide once it is found (P15) */
         enum s3_error error;             /* the object could not be read */
         struct s3_website_answer answer; /* the one in hand; its text is the key that is read */
 };
@@ -54,11 +56,20 @@ static const struct s3_config *site_config(struct gw_request *req)
         return NULL;
 }
 
-/* May everybody read that object (W4, W5)? */
-static bool site_may_read(struct gw_request *req, struct s3_str key)
+/* May everybody read the object in hand (W4, W5)? NULL: it is not found yet, and its ACL may let them. */
+static bool site_may_read(struct gw_request *req, const struct eng_object *object)
 {
-        struct gw_ask ask = {.loop = req->loop, .req = req, .permission = "s3:GetObject", .bucket = req->bucket, .key = key};
+        const struct site_work *work = GW_CAST(site_work, req->work);
+        struct gw_ask ask = {.loop = req->loop,
+                             .req = req,
+                             .permission = "s3:GetObject",
+                             .bucket = req->bucket,
+                             .key = {work->answer.text, work->answer.len},
+                             .object_later = object == NULL && work->asks_object,
+                             .object_known = object != NULL};
 
+        if (object != NULL)
+                ask.object_acl = gw_s3_str(object->acl);
         return gw_permit(&ask, NULL);
 }
 
@@ -222,6 +233,7 @@ static void site_opened(void *arg, int rv, struct eng_get *get)
 {
         struct gw_request *req = arg;
         struct site_work *work;
+        bool found, permitted;
 
         if (!gw_request_told(req)) {
                 if (rv == 0)
@@ -229,13 +241,17 @@ static void site_opened(void *arg, int rv, struct eng_get *get)
                 return;
         }
         work = GW_CAST(site_work, req->work);
-        if (rv == 0 && !eng_get_object(get)->marker) {
+        found = rv == 0 && !eng_get_object(get)->marker;
+        permitted = !found || !work->asks_object || site_may_read(req, eng_get_object(get));
+        if (found && permitted) {
                 site_send(req, get);
                 return;
         }
         if (rv == 0)
                 eng_get_close(get);
-        if (rv != 0 && rv != -ENOENT)
+        if (!permitted)
+                site_step_failed(req, S3_ERR_ACCESS_DENIED);
+        else if (rv != 0 && rv != -ENOENT)
                 site_step_failed(req, gw_error_of(rv, GW_ABOUT_KEY));
         else if (work->step == SITE_OBJECT)
                 site_not_found(req, site_missing(req));
@@ -251,7 +267,8 @@ static void site_open(struct gw_request *req, enum site_step step)
         struct eng_store *store = req->loop->gw->store;
 
         work->step = step;
-        if (!site_may_read(req, key)) {
+        work->asks_object = gw_takes_acls(req->loop, req->bucket_id);
+        if (!site_may_read(req, NULL)) {
                 site_step_failed(req, S3_ERR_ACCESS_DENIED);
                 return;
         }

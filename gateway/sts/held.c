@@ -2,10 +2,13 @@
  * held.c - tokens that RDMA sessions were opened with (rule T13). A batch on a session has the session's access key
  * and no token, so the opened token is kept until the session has ended at the latest.
  *
- * Sessions are bounded, and each holds one token at most; what is over gives way when another one comes. Any
- * thread; the lock is held for a look at one chain.
+ * Sessions are bounded, and each holds one token at most. When the table is full, what is over gives way: whose time
+ * is up, or whose sessions have all ended, so that nobody fills the table by opening and ending. Any thread; the lock
+ * is held for a look at one chain, or, where the table is full, at all of it and at the sessions that there are.
  */
 #include "gateway/sts/signer.h"
+
+#include "rdma.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -19,6 +22,7 @@
 struct held_one {
         struct gw_temporary *temporary;
         int64_t until_ms;
+        bool used; /* of held_sweep(): it has a session */
         LIST_ENTRY(held_one) chain;
 };
 LIST_HEAD(held_chain, held_one);
@@ -90,12 +94,45 @@ static struct held_one *held_find(struct gw_held *held, const char *access_key)
         return NULL;
 }
 
-static int held_add(struct gw_held *held, struct gw_temporary *temporary, int64_t until_ms)
+static void held_use(void *arg, const char *owner)
 {
+        struct held_one *one = held_find(arg, owner);
+
+        if (one != NULL)
+                one->used = true;
+}
+
+/* Whose sessions have ended. A session is there before its token is held, so none is taken for ended too early. */
+static void held_sweep(struct gw_held *held, struct rdx_server *rdma)
+{
+        for (unsigned i = 0; i < HELD_CHAINS; i++) {
+                struct held_one *one;
+
+                LIST_FOREACH(one, &held->chain[i], chain)
+                        one->used = false;
+        }
+        if (rdma != NULL)
+                rdx_sessions_each(rdma, held_use, held);
+        for (unsigned i = 0; i < HELD_CHAINS; i++) {
+                struct held_one *one = LIST_FIRST(&held->chain[i]), *next;
+
+                for (; one != NULL; one = next) {
+                        next = LIST_NEXT(one, chain);
+                        if (!one->used)
+                                held_remove(held, one);
+                }
+        }
+}
+
+static int held_add(struct gw_gateway *gw, struct gw_temporary *temporary, int64_t until_ms)
+{
+        struct gw_held *held = gw->held;
         struct held_one *one;
 
         if (held->count >= HELD_MAX)
                 held_prune(held, lp_wall_ms());
+        if (held->count >= HELD_MAX)
+                held_sweep(held, gw->rdma);
         if (held->count >= HELD_MAX)
                 return -ENOSPC;
         one = malloc(sizeof(*one));
@@ -119,7 +156,7 @@ int gw_temporary_hold(struct gw_gateway *gw, struct gw_temporary *temporary, int
         pthread_mutex_lock(&held->lock);
         one = held_find(held, temporary->access_key);
         if (one == NULL)
-                rv = held_add(held, temporary, until_ms);
+                rv = held_add(gw, temporary, until_ms);
         else if (one->until_ms < until_ms)
                 one->until_ms = until_ms;
         pthread_mutex_unlock(&held->lock);

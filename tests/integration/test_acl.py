@@ -137,6 +137,15 @@ def test_versions_have_acls_of_their_own(s3, raw, bucket):
     s3.put_object_acl(Bucket=bucket, Key="k", VersionId=old, ACL="public-read")
     s3.put_object_acl(Bucket=bucket, Key="k", ACL="private")
     assert [stranger(raw, "GET", f"/{bucket}/k", query=[("versionId", v)]) for v in (old, new)] == [200, 403]
+    marker = s3.delete_object(Bucket=bucket, Key="k")["VersionId"]  # it has no ACL, so strangers are not told that it is one
+    s3.put_bucket_acl(Bucket=bucket, ACL="public-read-write")
+    for method in ("GET", "HEAD"):
+        answer = raw.request(method, f"/{bucket}/k", query=[("versionId", marker)], anonymous=True)
+        assert answer.status == 403 and "last-modified" not in {name.lower() for name in answer.headers}
+    source = {"x-amz-copy-source": f"/{bucket}/k?versionId={marker}"}
+    assert stranger(raw, "PUT", f"/{bucket}/c", headers=source) == 403
+    refused("MethodNotAllowed", 405, s3.get_object, Bucket=bucket, Key="k", VersionId=marker)
+    refused("InvalidRequest", 400, s3.copy_object, Bucket=bucket, Key="c", CopySource={"Bucket": bucket, "Key": "k", "VersionId": marker})
 
 
 def test_expected_owners(s3, bucket):

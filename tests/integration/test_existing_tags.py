@@ -114,3 +114,25 @@ def test_what_changes_something_is_not_decided_by_tags(team):
     refused("AccessDenied", 403, team.s3.get_object_acl, Bucket="team", Key="red")
     refused("AccessDenied", 403, team.s3.copy_object, Bucket="team", Key="new", CopySource="team/red")
     assert keys_of(team.root, "team") == ["blue", "plain", "red"]
+
+
+def test_tags_in_variables(team):
+    """`${s3:ExistingObjectTag/KEY}` among the values of a condition: each gets what is tagged with its own name."""
+    for key, tags in (("mine", "owner=alice"), ("theirs", "owner=bob")):
+        team.root.put_object(Bucket="team", Key=key, Body=b"bytes", Tagging=tags)
+    all_of_it = {"Effect": "Allow", "Action": ACTIONS, "Resource": "arn:aws:s3:::team/*"}
+    own = {"aws:username": "${s3:ExistingObjectTag/owner}"}
+    for statements, allowed in (
+        ([{**all_of_it, "Condition": {"StringEquals": own}}], {"mine"}),
+        ([{**all_of_it, "Condition": {"StringNotEquals": own}}], {"theirs", "plain"}),
+        ([all_of_it, {**all_of_it, "Effect": "Deny", "Condition": {"StringEquals": own}}], {"theirs", "plain"}),
+        ([all_of_it, {**all_of_it, "Effect": "Deny", "Condition": {"StringNotEquals": own}}], {"mine"}),
+    ):
+        team.allow(*statements)
+        for key in ("mine", "theirs", "plain"):
+            for call in ("get", "head", "tagging"):
+                if key in allowed:
+                    READS[call](team.s3, Key=key)
+                else:
+                    denied(call, team.s3, Key=key)
+        refused("AccessDenied", 403, team.s3.delete_object, Bucket="team", Key="plain")

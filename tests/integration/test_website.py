@@ -5,6 +5,8 @@ import json
 import pytest
 
 from tests.conftest import make_client
+from tests.integration.test_acl import UNBLOCKED, allow_acls
+from tests.integration.test_switches import cli
 from tests.support.daemon import Daemon
 from tests.support.s3raw import RawClient
 
@@ -120,6 +122,25 @@ def test_only_what_the_policy_shows_to_all(site):
     assert site.ask(host, "/none").text == b"<h1>oops</h1>" and site.status(host, "/none") == 403
     site.s3.put_public_access_block(Bucket="shy", PublicAccessBlockConfiguration={**OPEN, "RestrictPublicBuckets": True})
     assert site.status(host, "/page") == 403
+
+
+def test_owners_and_acls_of_objects_decide(site):
+    """The bucket's policy gives nothing of another account's objects away (P16); a public ACL shows one object."""
+    host = site.bucket("shared", pages={"index.html": b"home", "error.html": b"oops"})
+    made = dict(line.split("\t") for line in cli(site.daemon, "admin", "account", "create", "writer").splitlines())
+    allow_acls(site.s3, "shared")
+    site.s3.put_bucket_acl(Bucket="shared", GrantWrite=f"id={made['CanonicalId']}")
+    other = make_client(site.daemon.endpoint, made["AccessKeyId"], made["SecretAccessKey"])
+    for key in ("secret", "shown", "folder/index.html"):
+        other.put_object(Bucket="shared", Key=key, Body=b"theirs", **({"ACL": "public-read"} if key == "shown" else {}))
+    assert [site.status(host, path) for path in ("/", "/secret", "/shown", "/folder/", "/folder")] == [200, 403, 200, 403, 403]
+    assert site.status(host, "/secret", method="HEAD") == 403 and site.ask(host, "/secret").text == b"oops"
+    other.put_object(Bucket="shared", Key="error.html", Body=b"theirs")
+    assert b"theirs" not in site.ask(host, "/secret").text  # nor as an error document
+    site.s3.delete_bucket_policy(Bucket="shared")
+    assert [site.status(host, path) for path in ("/", "/secret", "/shown")] == [403, 403, 200]
+    site.s3.put_public_access_block(Bucket="shared", PublicAccessBlockConfiguration={**UNBLOCKED, "IgnorePublicAcls": True})
+    assert site.status(host, "/shown") == 403
 
 
 def test_redirects(site):

@@ -213,6 +213,10 @@ bool rdx_server_registered(const struct rdx_server *server, const void *buf, siz
         return true;
 }
 
+void rdx_sessions_each(struct rdx_server *server, void (*each)(void *arg, const char *owner), void *arg)
+{
+}
+
 unsigned rdx_sessions_revoke(struct rdx_server *server, const char *owner)
 {
         return 0;

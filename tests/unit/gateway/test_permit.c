@@ -106,6 +106,8 @@ static void versions_and_headers_have_rights_of_their_own(void **state)
                 {"GET", "/bucket/key?retention&versionId=null", {.name = S3_STR("")}, "s3:GetObjectRetention", "s3:GetObjectVersion"},
                 {"PUT", "/bucket/key", {S3_STR("x-amz-tagging"), S3_STR("a=b")}, "s3:PutObjectTagging", "s3:PutObjectRetention"},
                 {"PUT", "/bucket/key", {S3_STR("x-amz-object-lock-mode"), S3_STR("GOVERNANCE")}, "s3:PutObjectRetention", "s3:PutObjectTagging"},
+                {"PUT", "/bucket/key", {S3_STR("x-amz-tagging"), S3_STR("false")}, "s3:PutObjectTagging", "s3:PutObjectRetention"}, /* a tag of that name */
+                {"POST", "/bucket/key?uploads", {S3_STR("x-amz-tagging"), S3_STR("FALSE")}, "s3:PutObjectTagging", "s3:PutObjectRetention"},
                 {"POST", "/bucket/key?uploads", {S3_STR("x-amz-object-lock-legal-hold"), S3_STR("ON")}, "s3:PutObjectLegalHold", "s3:PutObjectRetention"},
                 {"PUT", "/bucket/key", {S3_STR("x-amz-acl"), S3_STR("private")}, "s3:PutObjectAcl", "s3:PutObjectTagging"},
                 {"DELETE", "/bucket/key?versionId=null", {S3_STR("x-amz-bypass-governance-retention"), S3_STR("true")}, "s3:BypassGovernanceRetention", "s3:DeleteObject"},
@@ -703,6 +705,29 @@ static void unknown_keys_deny(void **state)
         assert_int_equal(send_as_is("PUT", "/bucket/k", NULL, "text"), 200);
 }
 
+/* The same of a variable of such a key, among the values of a condition or in a resource. */
+static void unknown_variables_deny(void **state)
+{
+        static const char *const denies[] = {
+                POLICY(TO_ALL("Deny", "s3:*Object", "bucket/*", IF("StringEquals", "aws:PrincipalType", "${s3:ExistingObjectTag/a}"))),
+                POLICY(TO_ALL("Deny", "s3:*Object", "bucket/*", IF("ArnEquals", "aws:PrincipalArn", "arn:aws:iam::1:user/${s3:ExistingObjectTag/a}"))),
+                POLICY(TO_ALL("Deny", "s3:*Object", "bucket/${s3:ExistingObjectTag/a}", "")),
+        };
+
+        be_root();
+        assert_int_equal(send_as_is("PUT", "/bucket/k", NULL, "text"), 200);
+        be_user(POLICY(ALLOW("\"s3:*\"", "\"*\"")), NULL, NULL, false);
+        for (size_t i = 0; i < sizeof(denies) / sizeof(denies[0]); i++) {
+                bucket_policy(denies[i]);
+                assert_int_equal(send_as_is("DELETE", "/bucket/k", NULL, NULL), 403); /* its tags are not looked at */
+                assert_int_equal(send_as_is("GET", "/bucket/k", NULL, NULL), 200);    /* they are, and it has none */
+        }
+        bucket_policy("");
+        be_user(POLICY("{\"Effect\":\"Allow\",\"Action\":\"s3:*\",\"Resource\":\"*\"" IF("StringNotEquals", "aws:PrincipalType", "${s3:ExistingObjectTag/a}") "}"), NULL, NULL, false);
+        assert_int_equal(send_as_is("GET", "/bucket/k", NULL, NULL), 200);
+        assert_int_equal(send_as_is("DELETE", "/bucket/k", NULL, NULL), 403);
+}
+
 static unsigned put_policy(const char *text, bool confirmed)
 {
         static const struct s3_header confirm = {S3_STR("x-amz-confirm-remove-self-bucket-access"), S3_STR("true")};
@@ -1002,6 +1027,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(keys_and_sources_are_decided_one_by_one, user_setup, user_teardown),
                 cmocka_unit_test_setup_teardown(conditions_know_the_request, user_setup, user_teardown),
                 cmocka_unit_test_setup_teardown(unknown_keys_deny, user_setup, user_teardown),
+                cmocka_unit_test_setup_teardown(unknown_variables_deny, user_setup, user_teardown),
                 cmocka_unit_test_setup_teardown(bucket_policies_are_kept, user_setup, user_teardown),
                 cmocka_unit_test_setup_teardown(nobody_is_locked_out_by_mistake, user_setup, user_teardown),
                 cmocka_unit_test_setup_teardown(acls_count_only_where_the_owner_says_so, user_setup, user_teardown),

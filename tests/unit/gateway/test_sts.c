@@ -9,11 +9,15 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "gateway/http/gw.h"
 #include "gateway/sts/base64url.h"
+#include "gateway/sts/signer.h"
 #include "gateway/sts/temporary.h"
+#include "rdma.h"
 
 #define AKID   "ASIAIOSFODNN7EXAMPLE"
 #define SECRET "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMN"
@@ -238,6 +242,81 @@ static void base64url_has_one_text_for_each_value(void **state)
         assert_int_equal(gw_base64url_decode((struct s3_str){"AA\0A", 4}, back, 4), -EINVAL);
 }
 
+/* ---- tokens held for RDMA sessions ----------------------------------------------------------- */
+
+#define HELD 4096u /* held.c */
+
+static unsigned sessions_from, sessions_to; /* those whose sessions are not over, by number */
+
+static void held_key(unsigned number, char out[GW_TEMPORARY_ID_LEN + 1])
+{
+        snprintf(out, GW_TEMPORARY_ID_LEN + 1, "ASIA%016u", number);
+}
+
+void rdx_sessions_each(struct rdx_server *server, void (*each)(void *arg, const char *owner), void *arg)
+{
+        char key[GW_TEMPORARY_ID_LEN + 1];
+
+        for (unsigned i = sessions_from; i < sessions_to; i++) {
+                held_key(i, key);
+                each(arg, key);
+        }
+}
+
+static int hold(struct gw_gateway *gw, unsigned number, int64_t until_ms)
+{
+        struct gw_temporary *made = calloc(1, sizeof(*made));
+        int rv;
+
+        assert_non_null(made);
+        atomic_init(&made->references, 1);
+        held_key(number, made->access_key);
+        rv = gw_temporary_hold(gw, made, until_ms);
+        gw_temporary_put(made);
+        return rv;
+}
+
+static bool is_held(struct gw_gateway *gw, unsigned number)
+{
+        char key[GW_TEMPORARY_ID_LEN + 1];
+        struct gw_temporary *found;
+
+        held_key(number, key);
+        found = gw_temporary_held(gw, key);
+        gw_temporary_put(found);
+        return found != NULL;
+}
+
+/* Who opens sessions and ends them again keeps nobody else from opening one (T13). */
+static void ended_sessions_hold_no_token(void **state)
+{
+        const int64_t later = lp_wall_ms() + 3600000;
+        struct gw_gateway *gw = calloc(1, sizeof(*gw));
+
+        assert_non_null(gw);
+        gw->rdma = (struct rdx_server *)gw;
+        assert_int_equal(gw_sts_start(gw), 0);
+        sessions_to = HELD;
+        for (unsigned i = 0; i < HELD; i++)
+                assert_int_equal(hold(gw, i, later), 0);
+        assert_int_equal(hold(gw, HELD, later), -ENOSPC); /* all are in use */
+        assert_int_equal(hold(gw, 0, later), 0);          /* one more session of the same credentials */
+        sessions_from = HELD - 2;
+        assert_int_equal(hold(gw, HELD, later), 0);
+        assert_false(is_held(gw, 0));
+        assert_true(is_held(gw, HELD - 2) && is_held(gw, HELD - 1) && is_held(gw, HELD));
+        for (unsigned i = 0; i < HELD - 3; i++)
+                assert_int_equal(hold(gw, HELD + 1 + i, i == 5 ? 1 : later), 0);
+        sessions_to = 2 * HELD;
+        assert_int_equal(hold(gw, 3 * HELD, later), 0); /* instead of the one whose time is up */
+        assert_false(is_held(gw, HELD + 6));
+        assert_int_equal(hold(gw, 3 * HELD + 1, later), 0); /* its own session is the one that is over */
+        assert_false(is_held(gw, 3 * HELD));
+        assert_true(is_held(gw, HELD - 1));
+        gw_sts_free(gw);
+        free(gw);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -246,6 +325,7 @@ int main(void)
                 cmocka_unit_test(records_must_be_as_they_are_written),
                 cmocka_unit_test(each_byte_counts),
                 cmocka_unit_test(kinds_have_what_they_need),
+                cmocka_unit_test(ended_sessions_hold_no_token),
                 cmocka_unit_test(base64url_has_one_text_for_each_value),
         };
 

@@ -368,10 +368,20 @@ static void test_ended_by_request(void **state)
         check_over(RDX_END_REQUEST);
 }
 
+static void count_owner(void *arg, const char *owner)
+{
+        *(unsigned *)arg += strcmp(owner, OWNER) == 0;
+}
+
 static void test_ended_by_revoked_credentials(void **state)
 {
+        unsigned before = 0, after = 0;
+
+        rdx_sessions_each(server, count_owner, &before);
         assert_int_equal(rdx_sessions_revoke(server, "somebody"), 0);
         assert_int_equal(rdx_sessions_revoke(server, OWNER), 1);
+        rdx_sessions_each(server, count_owner, &after);
+        assert_true(before == 1 && after == 0);
         check_over(RDX_END_REVOKED);
 }
 
