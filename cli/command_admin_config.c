@@ -24,13 +24,24 @@
 /* Who is named comes before whoever names it: accounts, policies, groups, then all others, and keys at last. */
 static const int kinds_first[] = {128, 133, 131};
 
-/* A bucket's documents, in the order in which they can be set. */
-static const char *const documents[] = {"versioning",        "object-lock",       "tagging",   "ownershipControls",
-                                        "publicAccessBlock", "lifecycle",         "cors",      "website",
-                                        "logging",           "requestPayment",    "accelerate", "policy"};
+/*
+ * A bucket's documents, in the order in which they can be set: what the public access block would refuse is there
+ * before it.
+ */
+static const char *const documents[] = {"versioning", "object-lock",    "tagging",    "ownershipControls", "acl",
+                                        "lifecycle",  "cors",           "website",    "logging",
+                                        "requestPayment", "accelerate", "policy",     "publicAccessBlock"};
 #define DOCUMENTS (sizeof(documents) / sizeof(documents[0]))
-/* Of which there can be several with ids: not taken along, which is said. */
-static const char *const lists[] = {"inventory", "metrics", "analytics", "intelligent-tiering"};
+/* Of which there can be several with ids; each is a document "name id". */
+static const struct {
+        const char *name, *element;
+} lists[] = {{"inventory", "InventoryConfiguration"},
+             {"metrics", "MetricsConfiguration"},
+             {"analytics", "AnalyticsConfiguration"},
+             {"intelligent-tiering", "IntelligentTieringConfiguration"}};
+#define LISTS      (sizeof(lists) / sizeof(lists[0]))
+#define CONFIG_ID  256u
+#define LIST_PAGES 100u
 
 /* ---- accounts -------------------------------------------------------------------------------- */
 
@@ -125,7 +136,7 @@ struct config_file {
         FILE *file;
         const char *name;
         bool first; /* no item of this list yet */
-        uint64_t entries, buckets, skipped;
+        uint64_t entries, buckets, accounts;
 };
 
 static int write_item(struct config_file *out, const json_t *item)
@@ -143,7 +154,50 @@ static int write_entry(void *arg, const json_t *text)
         struct config_file *out = arg;
 
         out->entries++;
+        out->accounts += strncmp(json_string_value(text) != NULL ? json_string_value(text) : "", "1 account ", 10) == 0;
         return write_item(out, text);
+}
+
+/* The text between the first <name> and </name> from *at on, copied; *at goes behind it. NULL: there is none. */
+static char *cut_element(const char **at, const char *name, bool with_tags)
+{
+        char open[64], close[64], *out = NULL;
+        const char *from, *to;
+
+        snprintf(open, sizeof(open), "<%s>", name);
+        snprintf(close, sizeof(close), "</%s>", name);
+        from = strstr(*at, open);
+        to = from != NULL ? strstr(from, close) : NULL;
+        if (to != NULL) {
+                *at = to + strlen(close);
+                out = with_tags ? strndup(from, (size_t)(*at - from))
+                                : strndup(from + strlen(open), (size_t)(to - from) - strlen(open));
+        }
+        return out;
+}
+
+/* All that the owner may, and nothing else: what every bucket has. */
+static bool acl_says_nothing(const char *text)
+{
+        const char *at = text, *grant = strstr(text, "<Grant>");
+        char *owner = cut_element(&at, "ID", false), *grantee = cut_element(&at, "ID", false);
+        bool plain = owner != NULL && grantee != NULL && strcmp(owner, grantee) == 0 && grant != NULL &&
+                     strstr(grant + 1, "<Grant>") == NULL && strstr(grant, ">FULL_CONTROL<") != NULL;
+
+        free(owner);
+        free(grantee);
+        return plain;
+}
+
+static bool says_nothing(const char *name, const char *text)
+{
+        if (strcmp(name, "versioning") == 0 || strcmp(name, "accelerate") == 0)
+                return strstr(text, "<Status>") == NULL;
+        if (strcmp(name, "logging") == 0)
+                return strstr(text, "<LoggingEnabled>") == NULL;
+        if (strcmp(name, "requestPayment") == 0)
+                return strstr(text, "<Payer>BucketOwner<") != NULL;
+        return strcmp(name, "acl") == 0 && acl_says_nothing(text);
 }
 
 /* *out: its text, or NULL where the bucket has none; also a default that says nothing. 0 or CLI_FAILED. */
@@ -156,11 +210,7 @@ static int read_document(struct cli_call *call, const char *bucket, const char *
 
         *out = NULL;
         if (rv == 0) {
-                bool plain = (strcmp(name, "versioning") == 0 || strcmp(name, "accelerate") == 0) &&
-                             strstr(document.text, "<Status>") == NULL;
-                bool unlogged = strcmp(name, "logging") == 0 && strstr(document.text, "<LoggingEnabled>") == NULL;
-
-                if (!plain && !unlogged)
+                if (!says_nothing(name, document.text))
                         *out = json_stringn(document.text, document.len);
                 mr_document_free(&document);
                 return CLI_OK;
@@ -171,33 +221,67 @@ static int read_document(struct cli_call *call, const char *bucket, const char *
         return cli_failed(bucket, &err);
 }
 
+/* Those of one page. */
+static void take_configurations(json_t *object, size_t list, const char *text)
+{
+        char *one, *id, name[CONFIG_ID];
+        const char *at;
+
+        while ((one = cut_element(&text, lists[list].element, true)) != NULL) {
+                at = one;
+                id = cut_element(&at, "Id", false);
+                if (id != NULL && snprintf(name, sizeof(name), "%s %s", lists[list].name, id) < (int)sizeof(name))
+                        json_object_set_new(object, name, json_string(one));
+                free(id);
+                free(one);
+        }
+}
+
+static int read_list(struct cli_call *call, const char *bucket, size_t list, json_t *object)
+{
+        char *token = NULL;
+        int status = CLI_OK;
+
+        for (unsigned page = 0; page < LIST_PAGES && status == CLI_OK && (page == 0 || token != NULL); page++) {
+                const char *query[] = {"continuation-token", token, NULL}, *at;
+                struct mr_sub_resource what = {
+                        .method = "GET", .bucket = bucket, .name = lists[list].name, .query = token != NULL ? query : NULL};
+                struct mr_document document;
+                struct mr_error err;
+                int rv = mr_sub_resource(call->client, &what, &document, &err);
+
+                free(token);
+                token = NULL;
+                if (rv == 0) {
+                        take_configurations(object, list, document.text);
+                        at = document.text;
+                        token = cut_element(&at, "NextContinuationToken", false);
+                } else if (err.http_status != 404 && err.http_status != 501) {
+                        status = cli_failed(bucket, &err);
+                }
+                mr_document_free(&document);
+        }
+        free(token);
+        return status;
+}
+
+/* NULL: it has been said why not. */
 static json_t *read_bucket(struct cli_call *call, const char *bucket)
 {
         json_t *object = json_object(), *text;
+        int status = object != NULL ? CLI_OK : CLI_FAILED;
 
-        for (size_t i = 0; i < DOCUMENTS; i++) {
-                if (read_document(call, bucket, documents[i], &text) != CLI_OK) {
-                        json_decref(object);
-                        return NULL;
-                }
+        for (size_t i = 0; i < DOCUMENTS && status == CLI_OK; i++) {
+                status = read_document(call, bucket, documents[i], &text);
                 if (text != NULL)
                         json_object_set_new(object, documents[i], text);
         }
-        return object;
-}
-
-static void say_lists(struct config_file *out, const char *bucket)
-{
-        json_t *text;
-
-        for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
-                if (read_document(out->call, bucket, lists[i], &text) == CLI_OK && text != NULL &&
-                    strstr(json_string_value(text), "<Id>") != NULL) {
-                        cli_error("%s: its %s configurations are not exported", bucket, lists[i]);
-                        out->skipped++;
-                }
-                json_decref(text);
-        }
+        for (size_t i = 0; i < LISTS && status == CLI_OK; i++)
+                status = read_list(call, bucket, i, object);
+        if (status == CLI_OK)
+                return object;
+        json_decref(object);
+        return NULL;
 }
 
 static int write_bucket(void *arg, const struct mr_bucket *bucket)
@@ -208,7 +292,6 @@ static int write_bucket(void *arg, const struct mr_bucket *bucket)
 
         if (object == NULL)
                 return -ECANCELED; /* it has been said */
-        say_lists(out, bucket->name);
         item = json_pack("{s:s, s:o}", "bucket", bucket->name, "documents", object);
         status = write_item(out, item);
         json_decref(item);
@@ -254,11 +337,13 @@ int cli_admin_config_export(struct cli_call *call)
         cli_format_when(when, sizeof(when), time(NULL));
         fprintf(out.file, "{\"millrace_config\": %d, \"exported\": \"%s\",\n\"entries\": [\n", FORMAT, when);
         status = write_entries(&out);
-        fputs("\n],\n\"buckets\": [\n", out.file);
+        if (status == CLI_OK)
+                fputs("\n],\n\"buckets\": [\n", out.file);
         out.first = true;
         if (status == CLI_OK && mr_buckets(call->client, write_bucket, &out, &err) != 0)
                 status = err.code != 0 && err.code != -ECANCELED ? cli_failed("buckets", &err) : CLI_FAILED;
-        fputs("\n]}\n", out.file);
+        if (status == CLI_OK) /* what is cut off has no end, so that nobody takes it for whole */
+                fputs("\n]}\n", out.file);
         if ((out.file == stdout ? fflush(stdout) : fclose(out.file)) != 0 && status == CLI_OK) {
                 cli_error("%s: %s", name, strerror(errno));
                 status = CLI_FAILED;
@@ -266,7 +351,10 @@ int cli_admin_config_export(struct cli_call *call)
         if (status == CLI_OK && out.file != stdout && !call->quiet)
                 printf("%s: %llu entries, %llu buckets\n", name, (unsigned long long)out.entries,
                        (unsigned long long)out.buckets);
-        return status == CLI_OK && out.skipped > 0 ? CLI_FAILED : status;
+        if (status == CLI_OK && out.accounts > 0)
+                cli_error("buckets are those of the first account: those of %llu others are not in the file",
+                          (unsigned long long)out.accounts);
+        return status;
 }
 
 /* ---- import ---------------------------------------------------------------------------------- */
@@ -276,6 +364,7 @@ struct config_import {
         FILE *file;
         const char *name;
         bool only_look;
+        json_t *fresh; /* names of the buckets that were made */
         uint64_t made, same, kept, failed, unopened;
 };
 
@@ -285,7 +374,7 @@ static int each_item(struct config_import *in, const char *list, item_fn fn)
 {
         char *line = NULL, head[32];
         size_t cap = 0, within = 0, seen = 0;
-        bool version = false;
+        bool version = false, whole = false;
         ssize_t len;
         int rv = 0;
 
@@ -295,6 +384,8 @@ static int each_item(struct config_import *in, const char *list, item_fn fn)
                 while (len > 0 && (line[len - 1] == '\n' || line[len - 1] == ','))
                         line[--len] = '\0';
                 version |= strncmp(line, "{\"millrace_config\": 1,", 22) == 0 || strcmp(line, "{\"millrace_config\": 1") == 0;
+                if (len > 0)
+                        whole = strcmp(line, "]}") == 0;
                 if (strcmp(line, head) == 0) {
                         within = 1;
                         seen = 1;
@@ -313,7 +404,7 @@ static int each_item(struct config_import *in, const char *list, item_fn fn)
                 }
         }
         free(line);
-        return rv == 0 && (!version || !seen || ferror(in->file)) ? -EINVAL : rv;
+        return rv == 0 && (!version || !seen || !whole || ferror(in->file)) ? -EINVAL : rv;
 }
 
 /* The first line of an entry says what it is. */
@@ -360,21 +451,24 @@ static void import_entry(struct config_import *in, const json_t *item)
         mr_reply_free(&reply);
 }
 
-static int store_document(struct config_import *in, const char *bucket, const char *name, const char *text)
+/* id: of one of several; else NULL. */
+static void store_document(struct config_import *in, const char *bucket, const char *name, const char *id, const char *text)
 {
+        const char *query[] = {"id", id, NULL};
         struct mr_sub_resource what = {.method = text != NULL ? "PUT" : "DELETE",
                                        .bucket = bucket,
                                        .name = name,
+                                       .query = id != NULL ? query : NULL,
                                        .body = text,
                                        .len = text != NULL ? strlen(text) : 0};
         struct mr_error err;
-        char about[256];
+        char about[512];
 
         if (mr_sub_resource(in->call->client, &what, NULL, &err) == 0)
-                return CLI_OK;
-        snprintf(about, sizeof(about), "%s: %s", bucket, name);
+                return;
+        snprintf(about, sizeof(about), "%s: %s%s%s", bucket, name, id != NULL ? " " : "", id != NULL ? id : "");
         in->failed++;
-        return cli_failed(about, &err);
+        cli_failed(about, &err);
 }
 
 /* Whether it is there; *fine false: it could not be found out, which was said. */
@@ -434,6 +528,7 @@ static void make_bucket(struct config_import *in, const json_t *item)
         if (bucket == NULL || bucket_is_there(in, bucket, &fine) || !fine)
                 return;
         if (mr_bucket_create(in->call->client, bucket, &err) == 0) {
+                json_object_set_new(in->fresh, bucket, json_true());
                 in->made++;
         } else {
                 cli_failed(bucket, &err);
@@ -441,34 +536,67 @@ static void make_bucket(struct config_import *in, const json_t *item)
         }
 }
 
-/* Documents that are not there; others stay. Of a bucket that is new, those that export did not find go, too. */
+/* What a new bucket has without being asked. It may be in the way of what is to come. */
+static void clear_new_bucket(struct config_import *in, const char *bucket, json_t *here)
+{
+        static const char *const given[] = {"publicAccessBlock", "ownershipControls"};
+
+        for (size_t i = 0; i < sizeof(given) / sizeof(given[0]); i++) {
+                if (json_object_get(here, given[i]) == NULL)
+                        continue;
+                store_document(in, bucket, given[i], NULL, NULL);
+                json_object_del(here, given[i]);
+        }
+}
+
+/* Each list's configurations that are not there; those of a name that is none of a list are passed over. */
+static void make_configurations(struct config_import *in, const char *bucket, json_t *wanted, const json_t *here)
+{
+        const char *name;
+        json_t *text;
+
+        json_object_foreach(wanted, name, text)
+                for (size_t i = 0; i < LISTS; i++) {
+                        size_t len = strlen(lists[i].name);
+
+                        if (strncmp(name, lists[i].name, len) == 0 && name[len] == ' ' && json_is_string(text) &&
+                            json_object_get(here, name) == NULL)
+                                store_document(in, bucket, lists[i].name, name + len + 1, json_string_value(text));
+                }
+}
+
+/* Something is there that the file does not have so. */
+static bool keeps_any(const json_t *wanted, json_t *here)
+{
+        const char *name;
+        json_t *there;
+
+        json_object_foreach(here, name, there)
+                if (!json_equal(json_object_get(wanted, name), there))
+                        return true;
+        return false;
+}
+
+/* Documents that are not there; others stay. Of a bucket that was just made, what it came with goes. */
 static void make_documents(struct config_import *in, const json_t *item)
 {
         const char *bucket = bucket_of(in, item), *text;
-        const json_t *wanted = json_object_get(item, "documents"), *there;
+        json_t *wanted = json_object_get(item, "documents");
         json_t *here = bucket != NULL ? read_bucket(in->call, bucket) : NULL;
-        bool kept = false;
 
         if (here == NULL) {
                 in->failed += bucket != NULL;
                 return;
         }
+        if (json_object_get(in->fresh, bucket) != NULL)
+                clear_new_bucket(in, bucket, here);
         for (size_t i = 0; i < DOCUMENTS; i++) {
-                bool fresh = strcmp(documents[i], "publicAccessBlock") == 0 || /* a new bucket has some */
-                             strcmp(documents[i], "ownershipControls") == 0 || strcmp(documents[i], "requestPayment") == 0;
-
                 text = json_string_value(json_object_get(wanted, documents[i]));
-                there = json_object_get(here, documents[i]);
-                if (text != NULL && there != NULL && strcmp(text, json_string_value(there)) == 0)
-                        continue;
-                if (text != NULL && (there == NULL || fresh))
-                        store_document(in, bucket, documents[i], text);
-                else if (text == NULL && there != NULL && fresh && strcmp(documents[i], "requestPayment") != 0)
-                        store_document(in, bucket, documents[i], NULL);
-                else
-                        kept |= there != NULL;
+                if (text != NULL && json_object_get(here, documents[i]) == NULL)
+                        store_document(in, bucket, documents[i], NULL, text);
         }
-        if (kept) {
+        make_configurations(in, bucket, wanted, here);
+        if (keeps_any(wanted, here)) {
                 printf("kept as it is here: bucket %s\n", bucket);
                 in->kept++;
         }
@@ -516,12 +644,14 @@ int cli_admin_config_import(struct cli_call *call)
                           (unsigned long long)look.kept, (unsigned long long)look.failed);
                 return CLI_FAILED;
         }
-        rv = each_item(&in, "entries", import_entry);
+        in.fresh = json_object();
+        rv = in.fresh != NULL ? each_item(&in, "entries", import_entry) : -ENOMEM;
         if (rv == 0)
                 rv = each_item(&in, "buckets", make_bucket);
         if (rv == 0)
                 rv = each_item(&in, "buckets", make_documents);
         fclose(in.file);
+        json_decref(in.fresh);
         if (rv != 0)
                 return import_failed(&in, rv);
         if (!call->quiet)

@@ -495,7 +495,8 @@ struct mr_sub_resource {
         const char *body;       /* of a PUT: the document, len bytes; not copied */
         size_t len;
         bool bypass_governance; /* also against GOVERNANCE, where the user may */
-        uint64_t reserved[4];
+        const char *const *query; /* more parameters: two names and values by turns at most, ended by a NULL; NULL: none */
+        uint64_t reserved[3];
 };
 
 struct mr_document {

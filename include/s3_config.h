@@ -37,7 +37,7 @@ struct s3_str s3_config_text_of(const struct s3_config *config, uint32_t parent,
 /* The id of a configuration of which a bucket may have many: letters, digits, '-', '_', '.'. */
 bool s3_config_id_valid(struct s3_str id);
 
-/* Writes the document. plain: the root has no namespace, as within a list. */
+/* Writes the document. plain: as within a list, where the root has no namespace; and in one line. */
 void s3_config_write(struct s3_xml *xml, const struct s3_config *config, bool plain);
 
 #endif

@@ -221,6 +221,26 @@ static void config_open_written(struct s3_xml *xml, const struct s3_config *conf
                 s3_xml_open(xml, element->name);
 }
 
+/* plain: in one line, whatever the text has. */
+static void config_text_written(struct s3_xml *xml, const char *name, struct s3_str text, bool plain)
+{
+        const char *end = plain && text.len > 0 ? memchr(text.data, '\n', text.len) : NULL;
+
+        if (end == NULL) {
+                s3_xml_text(xml, name, text);
+                return;
+        }
+        s3_xml_open(xml, name);
+        for (; end != NULL; end = text.len > 0 ? memchr(text.data, '\n', text.len) : NULL) {
+                s3_xml_escaped(xml, (struct s3_str){text.data, (size_t)(end - text.data)});
+                s3_xml_raw(xml, S3_STR("&#10;"));
+                text.len -= (size_t)(end + 1 - text.data);
+                text.data = end + 1;
+        }
+        s3_xml_escaped(xml, text);
+        s3_xml_close(xml, name);
+}
+
 void s3_config_write(struct s3_xml *xml, const struct s3_config *config, bool plain)
 {
         uint32_t open[S3_XML_DEPTH_MAX] = {0};
@@ -232,7 +252,7 @@ void s3_config_write(struct s3_xml *xml, const struct s3_config *config, bool pl
                 if (at == config->count)
                         break;
                 if (config->schema->elements[config->nodes[at].row].text) {
-                        s3_xml_text(xml, config->schema->elements[config->nodes[at].row].name, config->nodes[at].text);
+                        config_text_written(xml, config->schema->elements[config->nodes[at].row].name, config->nodes[at].text, plain);
                 } else {
                         config_open_written(xml, config, at, plain);
                         open[depth++] = at;

@@ -50,6 +50,8 @@ int mr_sub_resource(struct mr_client *client, const struct mr_sub_resource *what
         mr_request_query(&request, what->name, NULL);
         if (what->version_id != NULL)
                 mr_request_query(&request, "versionId", what->version_id);
+        for (unsigned i = 0; what->query != NULL && i < 4 && what->query[i] != NULL; i += 2)
+                mr_request_query(&request, what->query[i], what->query[i + 1]);
         if (what->bypass_governance)
                 mr_request_header(&request, "x-amz-bypass-governance-retention", "true");
         if (what->body != NULL) {

@@ -2,8 +2,9 @@
  * iam_simulate.c - SimulatePrincipalPolicy and SimulateCustomPolicy: what policies would say to actions on
  * resources. Nothing is asked of the store, and nothing waits: a page is decided at once, on the request's loop.
  *
- * A page has at most MaxItems decisions, and a form of 64 KiB has all the policies that are passed with it, so
- * what one request can cost is bounded. Policies of the directory are taken as compiled for requests.
+ * A page has at most MaxItems decisions, and ends after SIM_PAGE_NS, with one decision at least: thousands of patterns
+ * times a thousand decisions would hold up all clients of the loop. Policies of the directory are taken as compiled
+ * for requests.
  */
 #include "gateway/iam/call.h"
 #include "gateway/rights/owners.h"
@@ -13,9 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <time.h>
 
 #define SIM_POLICIES_MAX 512u /* more than quotas allow for one user, and a form can pass */
 #define SIM_MISSING_MAX  64u
+#define SIM_PAGE_NS      50000000ull /* of the processor's time */
 
 struct sim_policy {
         const char *id, *type, *text;
@@ -510,6 +513,15 @@ static bool sim_take_resource_policy(struct sim *sim, const char *resource)
         return sim_compile(sim, text, ACC_BUCKET, bucket, &sim->resource_policy);
 }
 
+/* How long this thread has run. */
+static uint64_t sim_clock_ns(void)
+{
+        struct timespec now;
+
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+        return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
 /* Decisions are numbered: action by action, of each its resources. call->show is not used: it may have to refuse. */
 static void sim_answer(struct sim *sim)
 {
@@ -518,13 +530,14 @@ static void sim_answer(struct sim *sim)
         uint64_t from = marker != NULL ? strtoull(marker, NULL, 10) : 0, resources = sim->resources > 0 ? sim->resources : 1,
                  all = sim->actions * resources, i;
         const char *const *resource = sim->resources > 0 ? sim->resource : &any;
+        uint64_t until = sim_clock_ns() + SIM_PAGE_NS;
         unsigned most = iam_max_items(call);
         char next[24];
         struct s3_xml xml;
 
         iam_answer_begin(call, &xml, true);
         s3_xml_open(&xml, "EvaluationResults");
-        for (i = from; i < all && i - from < most && xml.len < IAM_PAGE_BYTES; i++) {
+        for (i = from; i < all && i - from < most && xml.len < IAM_PAGE_BYTES && (i == from || sim_clock_ns() < until); i++) {
                 if (!sim_take_resource_policy(sim, resource[i % resources])) {
                         s3_xml_free(&xml);
                         return;

@@ -8,6 +8,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -171,6 +172,24 @@ static int key_refusal(struct gw_people *people, const struct gw_change *change)
         return count < KEYS_OF_USER_MAX ? 0 : -EDQUOT;
 }
 
+/* Another account has that canonical id: what ACLs grant to the one, the other would have. */
+static bool canonical_id_taken(struct gw_people *people, const struct gw_change *change)
+{
+        struct gw_entity_name who = {.kind = GW_ACCOUNT};
+        const struct gw_entity *there;
+        const struct gw_node *node;
+
+        if (strcasecmp(change->entity->id, people->gw->owner_id) == 0)
+                return true;
+        for (node = gw_index_after(&people->index, GW_ACCOUNT, "", "", NULL); node != NULL; node = gw_index_next(node)) {
+                snprintf(who.name, sizeof(who.name), "%s", node->name);
+                if (gw_people_find(first_loop(change), &who, &there, NULL) == 0 &&
+                    strcasecmp(there->id, change->entity->id) == 0)
+                        return true;
+        }
+        return false;
+}
+
 static int create_refusal(struct gw_people *people, const struct gw_change *change)
 {
         unsigned kind = change->who.kind;
@@ -187,6 +206,8 @@ static int create_refusal(struct gw_people *people, const struct gw_change *chan
         if (rv != -ENOENT)
                 return rv;
         if (kind == GW_ACCOUNT && strcmp(change->who.name, GW_FIRST_ACCOUNT) == 0)
+                return -EEXIST;
+        if (kind == GW_ACCOUNT && canonical_id_taken(people, change))
                 return -EEXIST;
         if (kind == GW_ACCESS_KEY)
                 return key_refusal(people, change);

@@ -248,6 +248,15 @@ static struct s3_str log_batch_name(struct gw_log_batch *batch)
         return (struct s3_str){batch->name, len > 0 && len <= ENG_KEY_MAX ? (size_t)len : 0};
 }
 
+/* The bucket that was logged is there: one that another made under its name since gets none of its records. */
+static bool log_source_is_there(struct gw_log_batch *batch)
+{
+        const struct eng_bucket *source;
+
+        return eng_bucket_get(batch->logs->loop->gw->store, gw_eng_str(s3_str_of(batch->source_name)), &source) == 0 &&
+               source->id == batch->source;
+}
+
 /* Taken from the queue: it is written, dropped, or in the queue again. */
 static void log_batch_deliver(struct gw_log_batch *batch)
 {
@@ -261,7 +270,8 @@ static void log_batch_deliver(struct gw_log_batch *batch)
                 log_batch_failed(batch, rv);
                 return;
         }
-        if (rv != 0 || key.len == 0 || bucket->rules.lock || !gw_same_owner(logs->loop, bucket, s3_str_of(batch->source_name)) ||
+        if (rv != 0 || key.len == 0 || bucket->rules.lock || !log_source_is_there(batch) ||
+            !gw_same_owner(logs->loop, bucket, s3_str_of(batch->source_name)) ||
             !gw_rights_service(logs->loop, LOG_SERVICE, bucket, key, s3_str_of(batch->source_name))) {
                 log_batch_drop(batch, &logs_figures(logs)->refused);
                 return;
@@ -411,6 +421,7 @@ void gw_logs_ended(struct gw_request *req, const struct gw_ended *end)
 
         if (logs == NULL || req->bucket.len == 0 || req->loop->gw->ending ||
             eng_bucket_get(store, gw_eng_str(req->bucket), &source) != 0 ||
+            (req->bucket_id != 0 && req->bucket_id != source->id) || /* it was another of that name */
             eng_text_get(store, source->id, GW_TEXT_LOGGING, &text) != 0)
                 return;
         config = gw_config_form(text, GW_TEXT_LOGGING);

@@ -360,6 +360,15 @@ static bool post_is_text(struct s3_str s)
         return true;
 }
 
+/* What the name of a header can be: another one would not come back with the object, or as another header. */
+static bool post_is_name(struct s3_str name)
+{
+        for (size_t i = 0; i < name.len; i++)
+                if (name.data[i] <= ' ' || name.data[i] >= 0x7f || strchr("\"(),/:;<=>?@[\\]{}", name.data[i]) != NULL)
+                        return false;
+        return name.len > 0;
+}
+
 /* Appends what a field says of the object. False: answered. */
 static bool post_field_header(struct gw_request *req, const struct s3_header *field, struct s3_header *out,
                               unsigned *count)
@@ -382,7 +391,11 @@ static bool post_field_header(struct gw_request *req, const struct s3_header *fi
                 if (meaning != POST_HEADER)
                         return meaning == POST_NOTHING;
         }
-        if (!post_is_text(header.name) || !post_is_text(header.value)) {
+        if (!post_is_name(header.name)) {
+                gw_reply_argument(req, "field", header.name, "The name of a field of the form is none of a header");
+                return false;
+        }
+        if (!post_is_text(header.value)) {
                 gw_reply_argument(req, "field", field->value, "A field of the form has control characters");
                 return false;
         }

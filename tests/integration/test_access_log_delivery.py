@@ -139,3 +139,22 @@ def test_an_orderly_stop_writes_what_is_gathered(site):
     site.s3 = make_client(site.endpoint, site.access_key, site.secret_key)
     assert sum(r["operation"] == "REST.HEAD.BUCKET" for r in records(site)) == 140
     assert sum(r["operation"] == "REST.GET.BUCKET" for r in records(site)) == 20
+
+
+def test_another_bucket_of_the_name_gets_no_records_of_the_first():
+    """Source and target are deleted and made anew while records wait: whoever has the names now is somebody else."""
+    with Daemon(loops=1, settings={"bucket_log_interval": "1d"}).start() as site:
+        site.s3 = make_client(site.endpoint, site.access_key, site.secret_key)
+        for name in ("source", "logs"):
+            site.s3.create_bucket(Bucket=name)
+        let_in(site)
+        switch_on(site)
+        site.s3.list_objects_v2(Bucket="source")
+        for name in ("source", "logs"):
+            site.s3.delete_bucket(Bucket=name)
+            site.s3.create_bucket(Bucket=name)
+        let_in(site)
+        site.stop()
+        site.restart()
+        site.s3 = make_client(site.endpoint, site.access_key, site.secret_key)
+        assert names(site) == []

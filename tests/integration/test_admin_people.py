@@ -158,3 +158,54 @@ def test_a_store_made_again_from_its_export(tmp_path):
     with Daemon(drives=1, options=["--key-file", str(tmp_path / "another")]).start() as third:
         assert "sealed with a key" in cli(third, "admin", "config", "import", str(exported), status=1)
         refused("InvalidAccessKeyId", 403, make_client(third.endpoint, access_key, secret_key).list_buckets)
+
+
+# ---- against it ----------------------------------------------------------------------------------
+
+
+def test_import_opens_no_bucket_that_is_there_and_takes_no_cut_file(daemon, tmp_path):
+    s3 = make_client(daemon.endpoint, daemon.access_key, daemon.secret_key)
+    whole, cut = tmp_path / "whole.json", tmp_path / "cut.json"
+    s3.create_bucket(Bucket="shut")
+    s3.delete_public_access_block(Bucket="shut")
+    cli(daemon, "admin", "config", "export", str(whole))
+    block = {"BlockPublicAcls": True, "IgnorePublicAcls": True, "BlockPublicPolicy": True, "RestrictPublicBuckets": True}
+    s3.put_public_access_block(Bucket="shut", PublicAccessBlockConfiguration=block)
+    assert "kept as it is here: bucket shut" in cli(daemon, "admin", "config", "import", "--merge", str(whole))
+    assert s3.get_public_access_block(Bucket="shut")["PublicAccessBlockConfiguration"] == block
+
+    s3.delete_bucket(Bucket="shut")
+    lines = whole.read_text().splitlines(keepends=True)
+    for count in range(len(lines)):
+        cut.write_text("".join(lines[:count]))
+        assert "not a file" in cli(daemon, "admin", "config", "import", "--merge", str(cut), status=1)
+    cut.write_text(whole.read_text().replace('"millrace_config": 1,', '"millrace_config": 2,'))
+    assert "not a file" in cli(daemon, "admin", "config", "import", "--merge", str(cut), status=1)
+    refused("404", 404, s3.head_bucket, Bucket="shut")
+
+
+def test_acls_and_configurations_with_ids_are_taken_along(tmp_path):
+    exported, again = tmp_path / "config.json", tmp_path / "again.json"
+    with Daemon(drives=1).start() as first:
+        s3 = make_client(first.endpoint, first.access_key, first.secret_key)
+        s3.create_bucket(Bucket="open", ObjectOwnership="BucketOwnerPreferred")
+        s3.delete_public_access_block(Bucket="open")
+        s3.put_bucket_acl(Bucket="open", ACL="public-read")
+        s3.put_bucket_policy(Bucket="open", Policy=json.dumps({"Version": "2012-10-17", "Statement": [
+            {"Effect": "Allow", "Principal": "*", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::open/*"}]}))
+        s3.put_public_access_block(Bucket="open", PublicAccessBlockConfiguration={"BlockPublicAcls": True, "BlockPublicPolicy": True})
+        for i in range(101):  # more than one page
+            s3.put_bucket_metrics_configuration(Bucket="open", Id=f"m{i}", MetricsConfiguration={
+                "Id": f"m{i}", "Filter": {"Prefix": "a&b <\n"}})
+        s3.put_bucket_inventory_configuration(Bucket="open", Id="daily", InventoryConfiguration={
+            "Id": "daily", "IsEnabled": False, "IncludedObjectVersions": "All", "Schedule": {"Frequency": "Daily"},
+            "Destination": {"S3BucketDestination": {"Bucket": "arn:aws:s3:::open", "Format": "CSV"}}})
+        cli(first, "admin", "config", "export", str(exported))
+    with Daemon(drives=1).start() as second:
+        s3 = make_client(second.endpoint, second.access_key, second.secret_key)
+        assert ", 0 failed" in cli(second, "admin", "config", "import", str(exported))
+        assert len(s3.get_bucket_acl(Bucket="open")["Grants"]) == 2
+        assert s3.get_public_access_block(Bucket="open")["PublicAccessBlockConfiguration"]["BlockPublicPolicy"]
+        assert s3.get_bucket_metrics_configuration(Bucket="open", Id="m7")["MetricsConfiguration"]["Filter"]["Prefix"] == "a&b <\n"
+        cli(second, "admin", "config", "export", str(again))
+        assert again.read_text().split("\n")[1:] == exported.read_text().split("\n")[1:]

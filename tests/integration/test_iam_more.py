@@ -196,6 +196,24 @@ def test_simulated_documents(iam):
     refused("InvalidInput", 400, iam.simulate_custom_policy, PolicyInputList=[policy()], ActionNames=["GetObject"])
 
 
+def test_a_simulation_too_dear_for_one_page(iam):
+    """A page ends early, so that others are answered meanwhile; its marker goes on where it ended."""
+    costly = [json.dumps({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "*", "Resource": [
+        f"arn:aws:s3:::*ab*cd*x{i}*" for i in range(start, start + 140)]}]}) for start in range(0, 700, 140)]
+    actions = [f"s3:A{i}" for i in range(100)]
+    ask = {"PolicyInputList": costly, "ActionNames": actions, "MaxItems": 1000,
+           "ResourceArns": [f"arn:aws:s3:::b{i}/" + "abcd" * 50 for i in range(10)]}
+    first, seen = iam.simulate_custom_policy(**ask), 0
+    assert first["IsTruncated"] and 0 < len(first["EvaluationResults"]) < 1000 and first["Marker"] == str(len(first["EvaluationResults"]))
+    for _ in range(3):
+        more = iam.simulate_custom_policy(Marker=str(seen), **ask)
+        assert decisions(more)[0][:2] == (actions[seen // 10], ask["ResourceArns"][seen % 10])
+        seen += len(more["EvaluationResults"])
+        assert seen == 1000 or more["Marker"] == str(seen)
+        if seen == 1000:
+            break
+
+
 def test_a_simulated_user(daemon, iam):
     iam.create_group(GroupName="staff")
     iam.put_group_policy(GroupName="staff", PolicyName="in", PolicyDocument=policy("s3:PutObject"))

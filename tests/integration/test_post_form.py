@@ -272,6 +272,8 @@ def test_nothing_is_injected(store, s3, bucket):
     """Lines in fields neither become headers of answers nor lines of the log."""
     form = Form(store, bucket, key="a\r\nX-Injected: 1\r\nb", x_amz_meta_a="a\r\nx-injected: 1")
     assert (answer := form.send(b"x")).code == "InvalidArgument" and "x-injected" not in answer.headers
+    for name in ("x-amz-meta-a: b", "x-amz-meta-a:", "x-amz-meta-a b", "x-amz-meta-é"):  # none that would come back so
+        assert Form(store, bucket, key="named", **{name: "v"}).send(b"x").code == "InvalidArgument"
     form = Form(store, bucket, key="a\r\nX-Injected: 1", success_action_status="201")
     answer = form.send(b"x")
     assert answer.status == 201 and "x-injected" not in answer.headers

@@ -429,6 +429,8 @@ static void test_accounts(void **state)
 
         make_people(&w);
         assert_int_equal(create(&w, &account), 0);
+        account = entity_of(GW_ACCOUNT, "", "000000000003");
+        assert_int_equal(create(&w, &account), -EEXIST); /* with the canonical id of that one */
         assert_int_equal(create(&w, &user), 0);
         user = entity_of(GW_USER, ACCOUNT, "alice"); /* another one */
         assert_int_equal(create(&w, &user), 0);

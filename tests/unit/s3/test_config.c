@@ -185,6 +185,18 @@ static void test_asking(void **state)
         assert_null(s3_config_text_of(doc->config, 0, "Other").data);
 }
 
+/* A list keeps a configuration in a line: one whose text had line feeds would hide those behind it. */
+static void test_one_line(void **state)
+{
+        static const char with[] = "<MetricsConfiguration><Id>a</Id><Filter><Prefix>\nb &lt;/x&gt;\n\n</Prefix></Filter>"
+                                   "</MetricsConfiguration>",
+                          in_one[] = "<MetricsConfiguration><Id>a</Id><Filter><Prefix>&#10;b &lt;/x&gt;&#10;&#10;</Prefix>"
+                                     "</Filter></MetricsConfiguration>";
+
+        expect_reads(S3_DOC_METRICS, with, in_one);
+        expect_same(S3_DOC_METRICS, in_one);
+}
+
 static void test_too_large(void **state)
 {
         char *text = malloc(128u << 10), *p = stpcpy(text, "<AccelerateConfiguration>");
@@ -199,7 +211,8 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_logging), cmocka_unit_test(test_small),  cmocka_unit_test(test_lists),
-                cmocka_unit_test(test_ids),     cmocka_unit_test(test_asking), cmocka_unit_test(test_too_large),
+                cmocka_unit_test(test_ids),     cmocka_unit_test(test_asking), cmocka_unit_test(test_one_line),
+                cmocka_unit_test(test_too_large),
         };
 
         random_seed();
