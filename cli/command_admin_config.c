@@ -410,10 +410,17 @@ static int each_item(struct config_import *in, const char *list, item_fn fn)
 /* The first line of an entry says what it is. */
 static void say_entry(const char *text, const char *what)
 {
-        char head[512];
+        char head[512], shown[512]; /* a file can have been made by anybody */
 
         snprintf(head, sizeof(head), "%.*s", (int)strcspn(text, "\n"), text);
-        printf("%s: %s\n", what, head);
+        printf("%s: %s\n", what, cli_printable(stdout, head, shown, sizeof(shown)));
+}
+
+static void say_bucket(const char *bucket, const char *what)
+{
+        char shown[512];
+
+        printf("%s: bucket %s\n", what, cli_printable(stdout, bucket, shown, sizeof(shown)));
 }
 
 static void import_entry(struct config_import *in, const json_t *item)
@@ -512,7 +519,7 @@ static void look_at_bucket(struct config_import *in, const json_t *item)
         } else if (json_equal(here, json_object_get(item, "documents"))) {
                 in->same++;
         } else {
-                printf("differs from what is here: bucket %s\n", bucket);
+                say_bucket(bucket, "differs from what is here");
                 in->kept++;
         }
         json_decref(here);
@@ -597,7 +604,7 @@ static void make_documents(struct config_import *in, const json_t *item)
         }
         make_configurations(in, bucket, wanted, here);
         if (keeps_any(wanted, here)) {
-                printf("kept as it is here: bucket %s\n", bucket);
+                say_bucket(bucket, "kept as it is here");
                 in->kept++;
         }
         json_decref(here);

@@ -12,13 +12,13 @@
 
 void cli_error(const char *format, ...)
 {
-        char line[2048];
+        char line[2048], shown[2048]; /* servers and files have a part in some */
         va_list args;
 
         va_start(args, format);
         vsnprintf(line, sizeof(line), format, args);
         va_end(args);
-        fprintf(stderr, "millrace: %s\n", line);
+        fprintf(stderr, "millrace: %s\n", cli_printable(stderr, line, shown, sizeof(shown)));
 }
 
 int cli_failed(const char *what, const struct mr_error *err)

@@ -234,7 +234,6 @@ static struct s3_str log_batch_name(struct gw_log_batch *batch)
                 .prefix = s3_config_text_of(batch->config, log_enabled(batch->config), "TargetPrefix"),
                 .partitioned = log_partition(batch->config).len > 0,
                 .by_event = log_by_event(batch->config),
-                .account = s3_str_of(account),
                 .region = s3_str_of(gw->region),
                 .bucket = s3_str_of(batch->source_name),
                 .event_ms = batch->event_ms,
@@ -243,6 +242,7 @@ static struct s3_str log_batch_name(struct gw_log_batch *batch)
         ssize_t len;
 
         gw_account_of_bucket(batch->logs->loop, s3_str_of(batch->source_name), account);
+        name.account = s3_str_of(account);
         lp_random(&name.unique, sizeof(name.unique));
         len = s3_log_name(&name, batch->name, sizeof(batch->name));
         return (struct s3_str){batch->name, len > 0 && len <= ENG_KEY_MAX ? (size_t)len : 0};

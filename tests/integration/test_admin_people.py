@@ -1,12 +1,15 @@
 """`millrace admin user`, `group`, `role`, `policy` and `key`: IAM from the command line."""
 import json
+import os
+import pty
+import subprocess
 
 import pytest
 
 from tests.conftest import make_client
 from tests.integration.test_iam import TRUST, clear, client_of, policy
 from tests.integration.test_switches import cli
-from tests.support.daemon import Daemon
+from tests.support.daemon import CLI, Daemon, sanitizer_environment
 from tests.support.expect import refused
 
 
@@ -209,3 +212,18 @@ def test_acls_and_configurations_with_ids_are_taken_along(tmp_path):
         assert s3.get_bucket_metrics_configuration(Bucket="open", Id="m7")["MetricsConfiguration"]["Filter"]["Prefix"] == "a&b <\n"
         cli(second, "admin", "config", "export", str(again))
         assert again.read_text().split("\n")[1:] == exported.read_text().split("\n")[1:]
+
+
+def test_a_file_writes_nothing_but_text_to_a_terminal(daemon, tmp_path):
+    hostile = tmp_path / "hostile.json"
+    hostile.write_text('{"millrace_config": 1, "exported": "",\n"entries": [\n"1 user 000000000001 - \\u001b]0;owned\\u0007"\n],\n'
+                       '"buckets": [\n{"bucket":"\\u001b[2J","documents":{}}\n]}\n')
+    ours, theirs = pty.openpty()
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "MILLRACE_ENDPOINT": daemon.endpoint,
+           "MILLRACE_ROOT_ACCESS_KEY": daemon.access_key, "MILLRACE_ROOT_SECRET_KEY": daemon.secret_key,
+           "MILLRACE_ADMIN": f"http://{daemon.host}:{daemon.admin_port}", **sanitizer_environment()}
+    done = subprocess.run([str(CLI), "admin", "config", "import", "--merge", str(hostile)], env=env, stdout=theirs, stderr=theirs, check=False)
+    os.close(theirs)
+    shown = os.read(ours, 65536)
+    os.close(ours)
+    assert done.returncode == 1 and b"owned" in shown and b"\x1b" not in shown and b"\x07" not in shown, shown
