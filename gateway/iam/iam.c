@@ -62,7 +62,7 @@ static bool is_get(const struct gw_request *req)
         return s3_str_eq(req->method, S3_STR("GET"));
 }
 
-static bool is_form(const struct gw_request *req)
+static bool is_posted_form(const struct gw_request *req)
 {
         struct s3_str type = gw_header(req, "Content-Type");
         const char *parameters = type.len > 0 ? memchr(type.data, ';', type.len) : NULL;
@@ -86,7 +86,7 @@ static bool is_query(const struct gw_request *req)
 
 bool gw_iam_is(const struct gw_request *req)
 {
-        return s3_str_eq(req->cut.path, S3_STR("/")) && req->bucket.len == 0 && (is_form(req) || is_query(req));
+        return s3_str_eq(req->cut.path, S3_STR("/")) && req->bucket.len == 0 && (is_posted_form(req) || is_query(req));
 }
 
 /* ---- the signature --------------------------------------------------------------------------- */

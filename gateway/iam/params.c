@@ -321,7 +321,7 @@ static int params_take_one(const struct iam_pair *pair, uint64_t known, struct i
 }
 
 /* Also one of which a part is missing, that check_tags() names. */
-static bool has_tags(const struct iam_params *out)
+static bool names_tags(const struct iam_params *out)
 {
         for (unsigned i = 0; i < IAM_TAGS_MAX; i++)
                 if (out->tags[i].name != NULL || out->tags[i].text != NULL)
@@ -341,7 +341,7 @@ int iam_params_take(const struct iam_form *form, uint64_t needs, uint64_t may, s
         for (i = 0; rv == 0 && i < IAM_PARAM_COUNT; i++)
                 if ((needs >> i & 1) != 0 && out->value[i] == NULL)
                         rv = refuse_param(params[i].name, "Member must not be null", 0, message, size);
-        if (rv == 0 && (needs & IAM_TAGS) != 0 && !has_tags(out))
+        if (rv == 0 && (needs & IAM_TAGS) != 0 && !names_tags(out))
                 rv = refuse_param("tags", "Member must not be null", 0, message, size);
         if (rv == 0 && (needs & IAM_TAG_KEYS) != 0 && out->tag_key_count == 0)
                 rv = refuse_param("tagKeys", "Member must not be null", 0, message, size);
