@@ -15,6 +15,7 @@
 #define S3_SIGNATURE_LEN  64u                /* lower-case hex */
 #define S3_SKEW_MS        (15 * 60 * 1000ll) /* tolerated difference of clocks */
 #define S3_EXPIRES_MAX    604800u            /* seconds a presigned URL may live */
+#define S3_FORM_EXPIRES_MAX 900u          /* of one for IAM or STS: a longer time ends here */
 #define S3_REGION_MAX     64u
 #define S3_ACCESS_KEY_MAX 128u
 
@@ -167,7 +168,7 @@ enum s3_auth_reason s3_auth_parse(const struct s3_request *request, struct s3_au
 /*
  * The same for a request of IAM or STS, whose scope names service "iam" or "sts" and which need not have
  * x-amz-content-sha256. Where that is absent, payload is SHA256, and the caller sets payload_sha256 to the hash of
- * the body before it verifies. Such a request is signed in its header: other kinds are left as found.
+ * the body before it verifies. X-Amz-Expires may be left out of a URL then: S3_FORM_EXPIRES_MAX.
  */
 enum s3_auth_reason s3_auth_parse_service(const struct s3_request *request, struct s3_auth *out);
 

@@ -36,6 +36,8 @@ struct s3_tags {
  * *message says which of these, in AWS's words.
  */
 enum s3_error s3_tags_check(const struct s3_tags *tags, unsigned max, const char **message);
+/* UTF-8 of characters that a tag may have, within a length in UTF-16 units. */
+bool s3_tag_text_valid(struct s3_str s, size_t max);
 /* The number of UTF-16 units of valid UTF-8. */
 size_t s3_utf16_len(struct s3_str s);
 /* Is this tag, key and value, among them? */

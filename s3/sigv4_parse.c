@@ -345,6 +345,10 @@ static enum s3_auth_reason parse_expires(struct s3_str raw, struct s3_auth *out)
         uint64_t seconds;
         int rv;
 
+        if (raw.data == NULL) { /* of a form it may be left out */
+                out->expires_s = S3_FORM_EXPIRES_MAX;
+                return S3_AUTH_OK;
+        }
         if (!decode_query(raw, buf, sizeof(buf), &text))
                 return S3_AUTH_Q_EXPIRES_NUMBER;
         if (text.len > 1 && text.data[0] == '-' &&
@@ -353,6 +357,8 @@ static enum s3_auth_reason parse_expires(struct s3_str raw, struct s3_auth *out)
         rv = s3_parse_uint(text, S3_EXPIRES_MAX, &seconds);
         if (rv != 0)
                 return rv == -ERANGE ? S3_AUTH_Q_EXPIRES_MAX : S3_AUTH_Q_EXPIRES_NUMBER;
+        if (strcmp(out->service, "s3") != 0 && seconds > S3_FORM_EXPIRES_MAX)
+                seconds = S3_FORM_EXPIRES_MAX;
         out->expires_s = (uint32_t)seconds;
         return S3_AUTH_OK;
 }
@@ -398,8 +404,10 @@ static enum s3_auth_reason parse_query(const struct query_fields *fields, struct
 {
         enum s3_auth_reason reason;
 
+        bool of_form = *out->service == '\0';
+
         for (int i = 0; i < Q_REQUIRED; i++)
-                if (fields->raw[i].len == 0)
+                if (fields->raw[i].len == 0 && !(of_form && i == Q_EXPIRES && fields->raw[i].data == NULL))
                         return S3_AUTH_Q_MISSING;
         if (fields->duplicate)
                 return S3_AUTH_Q_DUPLICATE;
@@ -433,7 +441,7 @@ static enum s3_auth_reason find_payload(const struct s3_request *request, const 
         out->payload = S3_PAYLOAD_UNSIGNED;
         if (value.data != NULL)
                 return parse_payload(value, out);
-        if (out->kind == S3_AUTH_HEADER && strcmp(out->service, "s3") != 0) {
+        if (out->kind != S3_AUTH_ANONYMOUS && strcmp(out->service, "s3") != 0) {
                 out->payload = S3_PAYLOAD_SHA256;
                 return S3_AUTH_OK;
         }

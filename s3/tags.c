@@ -66,8 +66,7 @@ size_t s3_utf16_len(struct s3_str s)
         return units;
 }
 
-/* UTF-8 of allowed characters, within a length in UTF-16 units. */
-static bool tag_text_valid(struct s3_str s, size_t max)
+bool s3_tag_text_valid(struct s3_str s, size_t max)
 {
         if (s3_utf16_len(s) > max)
                 return false;
@@ -90,9 +89,9 @@ static enum s3_error tags_refuse(enum s3_error error, const char *text, const ch
 
 static enum s3_error tag_check(const struct s3_tag *tag, unsigned max, const char **message)
 {
-        if (tag->key.len == 0 || !tag_text_valid(tag->key, S3_TAG_KEY_MAX))
+        if (tag->key.len == 0 || !s3_tag_text_valid(tag->key, S3_TAG_KEY_MAX))
                 return tags_refuse(S3_ERR_INVALID_TAG, "The TagKey you have provided is invalid", message);
-        if (!tag_text_valid(tag->value, S3_TAG_VALUE_MAX))
+        if (!s3_tag_text_valid(tag->value, S3_TAG_VALUE_MAX))
                 return tags_refuse(S3_ERR_INVALID_TAG, "The TagValue you have provided is invalid", message);
         if (s3_str_starts_nocase(tag->key, S3_STR("aws:")))
                 return tags_refuse(S3_ERR_INVALID_TAG,

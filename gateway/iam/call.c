@@ -41,6 +41,7 @@ static const struct {
         {"InvalidIdentityToken", 400},
         {"InvalidInput", 400},
         {"LimitExceeded", 409},
+        {"MalformedInput", 400},
         {"MalformedPolicyDocument", 400},
         {"MalformedQueryString", 404},
         {"MissingAction", 400},
@@ -48,6 +49,7 @@ static const struct {
         {"NoSuchEntity", 404},
         {"PackedPolicyTooLarge", 400},
         {"RequestEntityTooLarge", 413},
+        {"RequestExpired", 400},
         {"ServiceFailure", 500},
         {"ServiceUnavailable", 503},
         {"SignatureDoesNotMatch", 403},
@@ -74,6 +76,7 @@ static void iam_reply(struct gw_request *req, unsigned status, struct s3_xml *xm
         }
         gw_reply_header(req, "x-amzn-RequestId", req->id);
         gw_reply_header(req, "Content-Type", "text/xml");
+        gw_reply_header(req, "Cache-Control", "no-store"); /* a secret may be in it, and a GET have asked */
         gw_reply_buffer(req, status, text, len);
 }
 

@@ -17,6 +17,13 @@
 #define STS_VERSION "2011-06-15"
 #define IAM_REGION  "us-east-1" /* what tools sign for with IAM, wherever they are */
 
+#define IAM_NO_TOKEN       "Request is missing Authentication Token"
+#define IAM_WRONG_REGION   "Credential should be scoped to a valid region. "
+#define IAM_WRONG_SERVICE  "Credential should be scoped to correct service: 'iam' or 'sts'."
+#define IAM_WRONG_TERMINAL "Credential should be scoped with a valid terminator: 'aws4_request'."
+#define IAM_WRONG_DATE                                                                                                 \
+        "Date in Credential scope does not match YYYYMMDD from ISO-8601 version of date from HTTP."
+
 static void iam_run_form(struct gw_request *req);
 
 const struct gw_op gw_iam_op = {
@@ -39,20 +46,6 @@ const struct gw_op gw_sts_op = {
         .run = iam_run_form,
 };
 
-bool gw_iam_is(const struct gw_request *req)
-{
-        struct s3_str type = gw_header(req, "Content-Type");
-        const char *parameters = type.len > 0 ? memchr(type.data, ';', type.len) : NULL;
-
-        if (parameters != NULL)
-                type = s3_str_trim((struct s3_str){type.data, (size_t)(parameters - type.data)});
-
-        return s3_str_eq(req->method, S3_STR("POST")) && s3_str_eq(req->cut.path, S3_STR("/")) &&
-               req->bucket.len == 0 && s3_str_eq_nocase(type, S3_STR("application/x-www-form-urlencoded"));
-}
-
-/* ---- the signature --------------------------------------------------------------------------- */
-
 static struct s3_request iam_signed(const struct gw_request *req)
 {
         return (struct s3_request){
@@ -64,37 +57,125 @@ static struct s3_request iam_signed(const struct gw_request *req)
         };
 }
 
-static void refuse_signature(struct gw_request *req, bool sts, enum s3_auth_reason reason)
+static bool is_get(const struct gw_request *req)
 {
-        const char *message = s3_auth_message(reason);
+        return s3_str_eq(req->method, S3_STR("GET"));
+}
 
-        switch (reason) {
-        case S3_AUTH_MISMATCH:
-                iam_fail_request(req, sts, "SignatureDoesNotMatch",
-                                 "The request signature we calculated does not match the signature you provided. Check "
-                                 "your AWS Secret Access Key and signing method. Consult the service documentation for "
-                                 "details.");
-                break;
-        case S3_AUTH_SKEWED:
-                iam_fail_request(req, sts, "SignatureDoesNotMatch",
-                                 "Signature expired or not yet current: the clocks differ too much.");
-                break;
-        case S3_AUTH_TOKEN_EXPIRED:
-                iam_fail_request(req, sts, "ExpiredToken", "The security token included in the request is expired");
-                break;
-        case S3_AUTH_TOKEN:
-                iam_fail_request(req, sts, "InvalidClientTokenId",
-                                 "The security token included in the request is invalid.");
-                break;
-        case S3_AUTH_WRONG_REGION:
-        case S3_AUTH_WRONG_SERVICE:
-                iam_fail_request(req, sts, "SignatureDoesNotMatch",
-                                 "Credential should be scoped to a valid region and "
-                                 "to service iam or sts.");
-                break;
-        default:
-                iam_fail_request(req, sts, "IncompleteSignature", message);
+static bool is_posted_form(const struct gw_request *req)
+{
+        struct s3_str type = gw_header(req, "Content-Type");
+        const char *parameters = type.len > 0 ? memchr(type.data, ';', type.len) : NULL;
+
+        if (parameters != NULL)
+                type = s3_str_trim((struct s3_str){type.data, (size_t)(parameters - type.data)});
+        return s3_str_eq(req->method, S3_STR("POST")) &&
+               s3_str_eq_nocase(type, S3_STR("application/x-www-form-urlencoded"));
+}
+
+/* What is signed for S3 lists buckets, whatever its parameters are called. */
+static bool is_query(const struct gw_request *req)
+{
+        struct s3_request request = iam_signed(req);
+        struct s3_auth *auth = &req->loop->auth;
+
+        if (!is_get(req) || !gw_query_has(req, "Action") || !gw_query_has(req, "Version"))
+                return false;
+        return s3_auth_parse(&request, auth) != S3_AUTH_OK || auth->kind == S3_AUTH_ANONYMOUS;
+}
+
+bool gw_iam_is(const struct gw_request *req)
+{
+        return s3_str_eq(req->cut.path, S3_STR("/")) && req->bucket.len == 0 && (is_posted_form(req) || is_query(req));
+}
+
+/* ---- the signature --------------------------------------------------------------------------- */
+
+static bool iam_signs_host(const struct s3_auth *auth)
+{
+        const char *names = auth->signed_headers, *stop;
+
+        for (; names != NULL; names = stop != NULL ? stop + 1 : NULL) {
+                size_t len = strcspn(names, ";");
+
+                stop = strchr(names, ';');
+                if (s3_str_eq_nocase((struct s3_str){names, len}, S3_STR("host")))
+                        return true;
         }
+        return false;
+}
+
+/* Which of the two it is, AWS says with both times. */
+static void refuse_time(struct gw_request *req, bool sts, int64_t time_ms)
+{
+        int64_t now_ms = lp_wall_ms(), edge_ms = time_ms < now_ms ? now_ms - S3_SKEW_MS : now_ms + S3_SKEW_MS;
+        char then[S3_DATE_AMZ_SIZE], now[S3_DATE_AMZ_SIZE], edge[S3_DATE_AMZ_SIZE];
+        bool late = time_ms < now_ms;
+
+        s3_date_format_amz(time_ms, then);
+        s3_date_format_amz(now_ms, now);
+        s3_date_format_amz(edge_ms, edge);
+        iam_fail_request(req, sts, "SignatureDoesNotMatch",
+                         gw_printf(req, "%s: %s is %s than %s (%s %c 15 min.)",
+                                   late ? "Signature expired" : "Signature not yet current", then,
+                                   late ? "now earlier" : "still later", edge, now, late ? '-' : '+'));
+}
+
+/* Reasons that are another code than IncompleteSignature. NULL as message: that of the reason. */
+static const struct {
+        enum s3_auth_reason reason;
+        const char *code, *message;
+} iam_reasons[] = {
+        {S3_AUTH_MISMATCH, "SignatureDoesNotMatch",
+         "The request signature we calculated does not match the signature you provided. Check your AWS Secret Access "
+         "Key and signing method. Consult the service documentation for details."},
+        {S3_AUTH_TOKEN_EXPIRED, "ExpiredToken", "The security token included in the request is expired"},
+        {S3_AUTH_TOKEN, "InvalidClientTokenId", "The security token included in the request is invalid."},
+        {S3_AUTH_WRONG_REGION, "SignatureDoesNotMatch", IAM_WRONG_REGION},
+        {S3_AUTH_Q_WRONG_REGION, "SignatureDoesNotMatch", IAM_WRONG_REGION},
+        {S3_AUTH_WRONG_SERVICE, "SignatureDoesNotMatch", IAM_WRONG_SERVICE},
+        {S3_AUTH_Q_WRONG_SERVICE, "SignatureDoesNotMatch", IAM_WRONG_SERVICE},
+        {S3_AUTH_WRONG_TERMINAL, "SignatureDoesNotMatch", IAM_WRONG_TERMINAL},
+        {S3_AUTH_Q_WRONG_TERMINAL, "SignatureDoesNotMatch", IAM_WRONG_TERMINAL},
+        {S3_AUTH_BAD_SCOPE_DATE, "SignatureDoesNotMatch", IAM_WRONG_DATE},
+        {S3_AUTH_Q_SCOPE_DATE, "SignatureDoesNotMatch", IAM_WRONG_DATE},
+        {S3_AUTH_WRONG_SCOPE_DATE, "SignatureDoesNotMatch", IAM_WRONG_DATE},
+        {S3_AUTH_Q_WRONG_SCOPE_DATE, "SignatureDoesNotMatch", IAM_WRONG_DATE},
+        {S3_AUTH_NO_SPACE, "MissingAuthenticationToken", IAM_NO_TOKEN},
+        {S3_AUTH_UNSUPPORTED_TYPE, "MissingAuthenticationToken", IAM_NO_TOKEN},
+        {S3_AUTH_Q_ALGORITHM, "MissingAuthenticationToken", IAM_NO_TOKEN},
+        {S3_AUTH_SIGV4A, "MissingAuthenticationToken", IAM_NO_TOKEN},
+        {S3_AUTH_Q_EXPIRED, "RequestExpired", NULL},
+};
+
+static void refuse_signature(struct gw_request *req, const struct s3_auth *auth, enum s3_auth_reason reason)
+{
+        const char *code = "IncompleteSignature", *message = NULL;
+        bool sts = strcmp(auth->service, "sts") == 0;
+
+        if (reason == S3_AUTH_SKEWED || reason == S3_AUTH_Q_NOT_YET) {
+                refuse_time(req, sts, auth->time_ms);
+                return;
+        }
+        for (size_t i = 0; i < sizeof(iam_reasons) / sizeof(iam_reasons[0]); i++)
+                if (iam_reasons[i].reason == reason) {
+                        code = iam_reasons[i].code;
+                        message = iam_reasons[i].message;
+                }
+        if (reason == S3_AUTH_UNSIGNED_HEADERS && !iam_signs_host(auth)) {
+                code = "SignatureDoesNotMatch";
+                message = "'Host' or ':authority' must be a 'SignedHeader' in the AWS Authorization.";
+        }
+        if (reason == S3_AUTH_Q_MISSING && !gw_query_has(req, "X-Amz-Algorithm")) {
+                code = "MissingAuthenticationToken";
+                message = IAM_NO_TOKEN;
+        }
+        iam_fail_request(req, sts, code, message != NULL ? message : s3_auth_message(reason));
+}
+
+static bool is_presigned(const struct gw_request *req, const struct s3_auth *auth)
+{
+        return auth->kind == S3_AUTH_QUERY && is_get(req);
 }
 
 /* What can be said before the body is there. */
@@ -109,8 +190,10 @@ static enum s3_auth_reason check_head(struct gw_request *req, struct s3_auth *au
 
         if (reason != S3_AUTH_OK)
                 return reason;
-        if (auth->kind != S3_AUTH_HEADER || auth->payload != S3_PAYLOAD_SHA256)
-                return auth->kind == S3_AUTH_ANONYMOUS ? S3_AUTH_OK : S3_AUTH_UNSUPPORTED_VERSION;
+        if (auth->kind == S3_AUTH_ANONYMOUS)
+                return S3_AUTH_OK;
+        if (auth->payload != S3_PAYLOAD_SHA256 || !(auth->kind == S3_AUTH_HEADER || is_presigned(req, auth)))
+                return S3_AUTH_UNSUPPORTED_VERSION;
         return s3_auth_check(&request, auth, region, lp_wall_ms());
 }
 
@@ -129,11 +212,11 @@ void gw_iam_accept(struct gw_request *req)
         if (sts)
                 req->op = &gw_sts_op;
         if (reason != S3_AUTH_OK) {
-                refuse_signature(req, sts, reason);
+                refuse_signature(req, auth, reason);
                 return;
         }
         if (auth->kind == S3_AUTH_ANONYMOUS && req->loop->gw->issuers == NULL) { /* else it may be a web identity */
-                iam_fail_request(req, sts, "MissingAuthenticationToken", "Request is missing Authentication Token");
+                iam_fail_request(req, sts, "MissingAuthenticationToken", IAM_NO_TOKEN);
                 return;
         }
         if (req->content_length != S3_LENGTH_UNKNOWN && req->content_length > IAM_FORM_MAX) {
@@ -155,7 +238,6 @@ static bool is_authentic(struct gw_request *req, struct s3_auth *auth)
         const struct gw_body *body = req->body;
         uint8_t digest[ERA_DIGEST_MAX];
         struct s3_signing_key key;
-        bool sts = strcmp(auth->service, "sts") == 0;
 
         era_digest_of(ERA_SHA256, body->kept != NULL ? body->kept : "", body->received, digest);
         if (reason == S3_AUTH_OK && s3_request_header(&request, "x-amz-content-sha256").data != NULL &&
@@ -163,7 +245,7 @@ static bool is_authentic(struct gw_request *req, struct s3_auth *auth)
                 reason = S3_AUTH_MISMATCH;
         memcpy(auth->payload_sha256, digest, S3_SHA256_LEN);
         if (reason != S3_AUTH_OK) {
-                refuse_signature(req, sts, reason);
+                refuse_signature(req, auth, reason);
                 return false;
         }
         if (auth->kind == S3_AUTH_ANONYMOUS)
@@ -179,7 +261,7 @@ static bool is_authentic(struct gw_request *req, struct s3_auth *auth)
         if (reason == S3_AUTH_OK)
                 gw_signer_accept(req, &signer);
         else
-                refuse_signature(req, sts, reason);
+                refuse_signature(req, auth, reason);
         gw_signer_drop(&signer);
         return reason == S3_AUTH_OK;
 }
@@ -286,9 +368,11 @@ static bool is_allowed(struct iam_call *call)
 static bool iam_take_action(struct iam_call *call, char *body, size_t len)
 {
         const char *name, *version, *expected = call->sts ? STS_VERSION : IAM_VERSION;
-        char message[256];
+        char message[IAM_MESSAGE_SIZE];
         int rv = iam_form_parse(body, len, &call->form);
 
+        if (is_get(call->req))
+                iam_form_drop_signature(&call->form);
         if (rv == 0)
                 rv = iam_form_check_names(&call->form);
         if (rv != 0) {
@@ -301,15 +385,15 @@ static bool iam_take_action(struct iam_call *call, char *body, size_t len)
                 iam_fail(call, "MissingAction", "The request must have the parameter Action.");
                 return false;
         }
+        if (call->req->access_key == NULL && strcmp(name, "AssumeRoleWithWebIdentity") != 0) {
+                iam_fail(call, "MissingAuthenticationToken", IAM_NO_TOKEN);
+                return false;
+        }
         call->action = version != NULL && strcmp(version, expected) == 0 ? iam_action_find(name, call->sts) : NULL;
         if (call->action == NULL) {
                 iam_fail(call, "InvalidAction",
                          gw_printf(call->req, "Could not find operation %.64s for version %.16s", name,
                                    version != NULL ? version : "NO_VERSION_SPECIFIED"));
-                return false;
-        }
-        if (call->req->access_key == NULL && call->action->run != iam_run_web_identity) {
-                iam_fail(call, "MissingAuthenticationToken", "Request is missing Authentication Token");
                 return false;
         }
         rv = iam_params_take(&call->form, call->action->needs, call->action->may, &call->in, message, sizeof(message));
@@ -320,8 +404,15 @@ static bool iam_take_action(struct iam_call *call, char *body, size_t len)
         if (!is_allowed(call))
                 return false;
         if (rv != 0)
-                iam_fail(call, "ValidationError", message);
+                iam_fail(call, rv == -EBADMSG ? "MalformedInput" : rv == -EEXIST ? "InvalidInput" : "ValidationError",
+                         message);
         return rv == 0;
+}
+
+/* The form: the query of a GET, whose body says nothing; else the body. */
+static struct s3_str iam_text(const struct gw_request *req)
+{
+        return is_get(req) ? req->cut.query : (struct s3_str){req->body->kept, req->body->received};
 }
 
 /* All is in. */
@@ -330,7 +421,7 @@ static void iam_run_form(struct gw_request *req)
         struct s3_auth *auth = &req->loop->auth;
         struct iam_call *call;
         bool unsigned_one;
-        size_t len;
+        struct s3_str form;
         char *body;
 
         if (!is_authentic(req, auth))
@@ -340,19 +431,19 @@ static void iam_run_form(struct gw_request *req)
                 gw_guest_leave(req->conn);
                 req->access_key = gw_copy(req, s3_str_of(auth->access_key));
         }
-        len = req->body->received;
-        body = gw_alloc(req, len + 1);
+        form = iam_text(req);
+        body = gw_alloc(req, form.len + 1);
         call = gw_alloc(req, sizeof(*call));
         if ((req->access_key == NULL && !unsigned_one) || body == NULL || call == NULL) {
                 gw_reply_no_memory(req);
                 return;
         }
-        if (len > 0)
-                memcpy(body, req->body->kept, len);
+        if (form.len > 0)
+                memcpy(body, form.data, form.len);
         call->req = req;
         call->sts = unsigned_one || strcmp(auth->service, "sts") == 0;
         if (!take_caller(call))
                 iam_fail(call, "InvalidClientTokenId", "The security token included in the request is invalid.");
-        else if (iam_take_action(call, body, len))
+        else if (iam_take_action(call, body, form.len))
                 call->action->run(call);
 }

@@ -1,6 +1,6 @@
 /*
- * iam.h - IAM and STS on the same endpoint as S3: POST of a form to "/", as AWS's tools send it.
- * docs/users.md says what is offered.
+ * iam.h - IAM and STS on the same endpoint as S3: POST of a form to "/", as AWS's tools send it, or
+ * GET of "/" with the same parameters in the URL. docs/users.md says what is offered.
  */
 #ifndef GATEWAY_IAM_IAM_H
 #define GATEWAY_IAM_IAM_H

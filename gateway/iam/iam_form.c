@@ -68,3 +68,20 @@ int iam_form_check_names(struct iam_form *form)
                         return -EEXIST;
         return 0;
 }
+
+void iam_form_drop_signature(struct iam_form *form)
+{
+        static const char *const names[] = {"X-Amz-Algorithm", "X-Amz-Credential",     "X-Amz-Date",          "X-Amz-Expires",
+                                            "X-Amz-Signature", "X-Amz-SignedHeaders", "X-Amz-Security-Token"};
+        unsigned kept = 0;
+
+        for (unsigned i = 0; i < form->count; i++) {
+                bool of_signature = false;
+
+                for (size_t k = 0; k < sizeof(names) / sizeof(names[0]); k++)
+                        of_signature = of_signature || strcmp(form->pair[i].name, names[k]) == 0;
+                if (!of_signature)
+                        form->pair[kept++] = form->pair[i];
+        }
+        form->count = kept;
+}

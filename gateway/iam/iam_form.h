@@ -28,5 +28,7 @@ int iam_form_parse(char *body, size_t len, struct iam_form *out);
 const char *iam_form_value(const struct iam_form *form, const char *name);
 /* -EEXIST: a name occurs twice. Sorts the pairs by name. */
 int iam_form_check_names(struct iam_form *form);
+/* Takes the parameters of a signature out, which stand beside those of the action in a URL. */
+void iam_form_drop_signature(struct iam_form *form);
 
 #endif

@@ -17,7 +17,10 @@ static unsigned resource_kind(const struct iam_call *call)
         return (call->action->needs & both) == both ? GW_GROUP : call->action->kind;
 }
 
-/* NULL: it is about all entities of the kind. */
+/*
+ * NULL: it is about all entities of the kind. A key without a user's name is one of whoever asks, but where no name
+ * can be given: then it is its user's.
+ */
 static const char *resource_name(struct iam_call *call, unsigned kind)
 {
         const uint64_t named = kind == GW_USER    ? IAM_BIT(USER) | IAM_BIT(KEY)
@@ -28,7 +31,7 @@ static const char *resource_name(struct iam_call *call, unsigned kind)
 
         if (((call->action->needs | call->action->may) & named) == 0)
                 return NULL;
-        if (kind == GW_USER && call->in.value[IAM_P_USER] == NULL && call->in.value[IAM_P_KEY] != NULL &&
+        if (kind == GW_USER && (call->action->may & IAM_BIT(USER)) == 0 && call->in.value[IAM_P_KEY] != NULL &&
             gw_people_find_key(call->req->loop, call->in.value[IAM_P_KEY], &key) == 0 &&
             strcmp(key->owner, call->account) == 0)
                 return key->who.of;

@@ -4,6 +4,7 @@
  */
 #include "gateway/iam/params.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +13,7 @@
 
 #define LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_"
 
-enum iam_pattern { NAME, ANY, PATH, PREFIX, TEXT, WORD, STATUS, VERSION, BOOL, SESSION, SCOPE, FILTER, USAGE, ITEMS, DURATION, EXTERNAL };
+enum iam_pattern { NAME, ANY, PATH, PREFIX, TEXT, LATIN, WORD, STATUS, VERSION, BOOL, SESSION, SCOPE, FILTER, USAGE, ITEMS, DURATION, EXTERNAL };
 
 static const struct {
         const char *name;
@@ -75,6 +76,15 @@ static bool is_plain_text(const char *text)
         return true;
 }
 
+/* The same of Latin-1, which is the range that AWS documents for policies and descriptions. */
+static bool is_latin_text(const char *text)
+{
+        for (const char *p = text; *p != '\0'; p++)
+                if ((unsigned char)*p > 0xc3) /* U+0100 and above */
+                        return false;
+        return is_plain_text(text);
+}
+
 static bool param_fits(enum iam_pattern pattern, const char *text)
 {
         size_t len = strlen(text);
@@ -92,6 +102,8 @@ static bool param_fits(enum iam_pattern pattern, const char *text)
                 return text[0] == '/' && is_all(text, '!', '~');
         case TEXT:
                 return is_plain_text(text);
+        case LATIN:
+                return is_latin_text(text);
         case VERSION:
                 return text[0] == 'v' && text[1] != '0' && strspn(text + 1, "0123456789") == len - 1;
         case SESSION:
@@ -107,25 +119,46 @@ static bool param_fits(enum iam_pattern pattern, const char *text)
         }
 }
 
+/* Of a parameter: what AWS calls it in messages begins with a small letter. */
+static int refuse_param(const char *name, const char *constraint, size_t limit, char *message, size_t size)
+{
+        snprintf(message, size, "1 validation error detected: Value at '%c%s' failed to satisfy constraint: %s",
+                 tolower((unsigned char)*name), name + 1, constraint);
+        if (limit > 0)
+                snprintf(message + strlen(message), size - strlen(message), "%zu", limit);
+        return -EINVAL;
+}
+
+static bool is_numeric(enum iam_pattern pattern)
+{
+        return pattern == SESSION || pattern == ITEMS || pattern == DURATION;
+}
+
+/* Of a number as of a text: digits, with a sign or none. */
+static bool has_form_of_number(const char *text)
+{
+        text += *text == '-' || *text == '+';
+        return *text != '\0' && is_all(text, '0', '9');
+}
+
 static int param_check(unsigned i, const char *value, char *message, size_t size)
 {
         size_t chars = param_chars(value);
         const char *name = params[i].name;
 
-        if (chars > params[i].most)
-                snprintf(message, size,
-                         "1 validation error detected: Value at '%s' failed to satisfy constraint: Member must have "
-                         "length less than or equal to %zu",
-                         name, params[i].most);
-        else if (chars < params[i].least)
-                snprintf(message, size,
-                         "1 validation error detected: Value at '%s' failed to satisfy constraint: Member must have "
-                         "length greater than or equal to %zu",
-                         name, params[i].least);
-        else if (!param_fits(params[i].pattern, value))
-                snprintf(message, size, "The specified value for %s is invalid.", name);
-        else
+        if (is_numeric(params[i].pattern) && !has_form_of_number(value)) {
+                snprintf(message, size, "%s is not a number.", name);
+                return -EBADMSG;
+        }
+        if (chars > params[i].most && !is_numeric(params[i].pattern))
+                return refuse_param(name, "Member must have length less than or equal to ", params[i].most, message,
+                                    size);
+        if (chars < params[i].least)
+                return refuse_param(name, "Member must have length greater than or equal to ", params[i].least, message,
+                                    size);
+        if (param_fits(params[i].pattern, value))
                 return 0;
+        snprintf(message, size, "The specified value for %c%s is invalid.", tolower((unsigned char)*name), name + 1);
         return -EINVAL;
 }
 
@@ -174,38 +207,71 @@ static bool take_tag(struct iam_params *out, const struct iam_pair *pair, uint64
         return true;
 }
 
-static int refuse_tags(const char *why, char *message, size_t size)
+#define TAG_KEY_CHARS   128u
+#define TAG_VALUE_CHARS 256u
+#define TAG_PATTERN     "[\\p{L}\\p{Z}\\p{N}_.:/=+\\-@]"
+
+/* One part of tag n, as "tags.N.member.key". */
+static int check_tag_part(unsigned n, const char *part, const char *text, size_t most, char *message, size_t size)
 {
-        snprintf(message, size, "%s", why);
-        return -EINVAL;
+        const bool key = most == TAG_KEY_CHARS;
+        char name[48];
+
+        snprintf(name, sizeof(name), "tags.%u.member.%s", n, part);
+        if (text == NULL)
+                return refuse_param(name, "Member must not be null", 0, message, size);
+        if (key && *text == '\0')
+                return refuse_param(name, "Member must have length greater than or equal to ", 1, message, size);
+        if (param_chars(text) > most)
+                return refuse_param(name, "Member must have length less than or equal to ", most, message, size);
+        if (!s3_tag_text_valid(s3_str_of(text), most))
+                return refuse_param(name,
+                                    key ? "Member must satisfy regular expression pattern: " TAG_PATTERN "+"
+                                        : "Member must satisfy regular expression pattern: " TAG_PATTERN "*",
+                                    0, message, size);
+        return 0;
 }
 
-/* Each key is there, differs from the others without regard to case, and has AWS's length. */
+static int check_tag(const struct iam_params *out, unsigned i, char *message, size_t size)
+{
+        const struct gw_pair *tag = &out->tags[i];
+        int rv = check_tag_part(i + 1, "key", tag->name, TAG_KEY_CHARS, message, size);
+
+        if (rv == 0)
+                rv = check_tag_part(i + 1, "value", tag->text, TAG_VALUE_CHARS, message, size);
+        if (rv != 0)
+                return rv;
+        if (strncasecmp(tag->name, "aws:", 4) == 0) {
+                snprintf(message, size, "Tag keys that begin with aws: are reserved for system use.");
+                return -EEXIST;
+        }
+        for (unsigned j = 0; j < i; j++)
+                if (strcasecmp(out->tags[j].name, tag->name) == 0) {
+                        snprintf(message, size,
+                                 "Duplicate tag keys found. Please note that Tag keys are case insensitive.");
+                        return -EEXIST;
+                }
+        return 0;
+}
+
+/* Each key is there, differs from the others without regard to case, and has AWS's characters and length. */
 static int check_tags(const struct iam_params *out, char *message, size_t size)
 {
-        for (unsigned i = 0; i < out->tag_key_count; i++)
-                if (out->tag_keys[i] == NULL || param_chars(out->tag_keys[i]) < 1 ||
-                    param_chars(out->tag_keys[i]) > 128)
-                        return refuse_tags("The specified value for TagKeys is invalid.", message, size);
-        for (unsigned i = 0; i < IAM_TAGS_MAX; i++) {
-                const struct gw_pair *tag = &out->tags[i];
+        int rv = 0;
 
-                if (i >= out->tag_count && (tag->name != NULL || tag->text != NULL))
-                        return refuse_tags("Members of Tags must be numbered from 1.", message, size);
-                if (i >= out->tag_count)
-                        continue;
-                if (tag->name == NULL || tag->text == NULL)
-                        return refuse_tags("Each of Tags must have a Key and a Value.", message, size);
-                if (param_chars(tag->name) < 1 || param_chars(tag->name) > 128 || param_chars(tag->text) > 256 ||
-                    !is_plain_text(tag->name) || !is_plain_text(tag->text) || strncasecmp(tag->name, "aws:", 4) == 0)
-                        return refuse_tags("The specified value for Tags is invalid.", message, size);
-                for (unsigned j = 0; j < i; j++)
-                        if (strcasecmp(out->tags[j].name, tag->name) == 0)
-                                return refuse_tags("Duplicate tag keys found. Please note that Tag keys are case "
-                                                   "insensitive.",
-                                                   message, size);
-        }
-        return 0;
+        for (unsigned i = 0; i < out->tag_key_count; i++)
+                if (out->tag_keys[i] == NULL || *out->tag_keys[i] == '\0' ||
+                    !s3_tag_text_valid(s3_str_of(out->tag_keys[i]), TAG_KEY_CHARS))
+                        return refuse_param("tagKeys",
+                                            "Member must satisfy constraint: [Member must have length less than or "
+                                            "equal to 128, Member must have length greater than or equal to 1, Member "
+                                            "must satisfy regular expression pattern: " TAG_PATTERN
+                                            "+, Member must not be null]",
+                                            0, message, size);
+        for (unsigned i = 0; rv == 0 && i < IAM_TAGS_MAX; i++)
+                if (i < out->tag_count || out->tags[i].name != NULL || out->tags[i].text != NULL)
+                        rv = check_tag(out, i, message, size);
+        return rv;
 }
 
 /* ---- all of them ----------------------------------------------------------------------------- */
@@ -254,6 +320,15 @@ static int params_take_one(const struct iam_pair *pair, uint64_t known, struct i
         return -EINVAL;
 }
 
+/* Also one of which a part is missing, that check_tags() names. */
+static bool names_tags(const struct iam_params *out)
+{
+        for (unsigned i = 0; i < IAM_TAGS_MAX; i++)
+                if (out->tags[i].name != NULL || out->tags[i].text != NULL)
+                        return true;
+        return false;
+}
+
 int iam_params_take(const struct iam_form *form, uint64_t needs, uint64_t may, struct iam_params *out, char *message,
                     size_t size)
 {
@@ -264,17 +339,11 @@ int iam_params_take(const struct iam_form *form, uint64_t needs, uint64_t may, s
         for (i = 0; rv == 0 && i < form->count; i++)
                 rv = params_take_one(&form->pair[i], needs | may, out, message, size);
         for (i = 0; rv == 0 && i < IAM_PARAM_COUNT; i++)
-                if ((needs >> i & 1) != 0 && out->value[i] == NULL) {
-                        snprintf(message, size,
-                                 "1 validation error detected: Value null at '%s' failed to satisfy constraint: "
-                                 "Member must not be null",
-                                 params[i].name);
-                        rv = -EINVAL;
-                }
-        if (rv == 0 && (((needs & IAM_TAGS) != 0 && out->tag_count == 0) ||
-                        ((needs & IAM_TAG_KEYS) != 0 && out->tag_key_count == 0)))
-                rv = refuse_tags("1 validation error detected: Value null at 'tags' failed to satisfy constraint: "
-                                 "Member must not be null",
-                                 message, size);
+                if ((needs >> i & 1) != 0 && out->value[i] == NULL)
+                        rv = refuse_param(params[i].name, "Member must not be null", 0, message, size);
+        if (rv == 0 && (needs & IAM_TAGS) != 0 && !names_tags(out))
+                rv = refuse_param("tags", "Member must not be null", 0, message, size);
+        if (rv == 0 && (needs & IAM_TAG_KEYS) != 0 && out->tag_key_count == 0)
+                rv = refuse_param("tagKeys", "Member must not be null", 0, message, size);
         return rv == 0 ? check_tags(out, message, size) : rv;
 }

@@ -21,9 +21,9 @@
         X(PATH, "Path", 1, 512, PATH)                                                                                  \
         X(NEW_PATH, "NewPath", 1, 512, PATH)                                                                           \
         X(PREFIX, "PathPrefix", 1, 512, PREFIX)                                                                        \
-        X(DOCUMENT, "PolicyDocument", 1, 131072, TEXT)                                                                 \
-        X(TRUST, "AssumeRolePolicyDocument", 1, 131072, TEXT)                                                          \
-        X(DESCRIPTION, "Description", 0, 1000, TEXT)                                                                   \
+        X(DOCUMENT, "PolicyDocument", 1, 131072, LATIN)                                                                \
+        X(TRUST, "AssumeRolePolicyDocument", 1, 131072, LATIN)                                                         \
+        X(DESCRIPTION, "Description", 0, 1000, LATIN)                                                                  \
         X(KEY, "AccessKeyId", 16, 128, WORD)                                                                           \
         X(STATUS, "Status", 1, 8, STATUS)                                                                              \
         X(VERSION, "VersionId", 2, 16, VERSION)                                                                        \
@@ -60,7 +60,8 @@ enum iam_param {
 #define IAM_SIM_LISTS   (UINT64_C(4) << IAM_PARAM_COUNT)
 #define IAM_FILTER_LIST (UINT64_C(8) << IAM_PARAM_COUNT)
 #define IAM_STS_LISTS   (UINT64_C(16) << IAM_PARAM_COUNT)
-#define IAM_TAGS_MAX 50u
+#define IAM_TAGS_MAX     50u
+#define IAM_MESSAGE_SIZE 512u /* room for each message of iam_params_take() */
 
 struct iam_params {
         const char *value[IAM_PARAM_COUNT]; /* NULL: not given */
@@ -71,7 +72,8 @@ struct iam_params {
 
 /*
  * Takes what an action has from a form: parameters in `needs` must be there, those in `may` can be. What the action
- * does not know is refused, since it would be ignored otherwise. 0; or -EINVAL with why in message.
+ * does not know is refused, since it would be ignored otherwise. 0; or why not, with a message: -EINVAL
+ * (ValidationError), -EBADMSG (MalformedInput: no number), -EEXIST (InvalidInput: tags that cannot be together).
  */
 int iam_params_take(const struct iam_form *form, uint64_t needs, uint64_t may, struct iam_params *out, char *message,
                     size_t size);

@@ -110,6 +110,10 @@ void iam_show_role(struct iam_call *call, struct s3_xml *xml, const struct gw_en
 {
         s3_xml_open(xml, element);
         show_role_in(call, xml, role);
+        if (strcmp(element, "Role") == 0) { /* not in lists; uses are not recorded, which AWS shows empty */
+                s3_xml_open(xml, "RoleLastUsed");
+                s3_xml_close(xml, "RoleLastUsed");
+        }
         s3_xml_close(xml, element);
 }
 

@@ -17,7 +17,7 @@
 
 static struct iam_form form;
 static struct iam_params params;
-static char message[256];
+static char message[IAM_MESSAGE_SIZE];
 
 /* In memory of the exact size, so that the sanitizer sees each byte beyond. */
 static char *parse(const char *text, size_t len, int expected)
@@ -109,6 +109,9 @@ static void parameters_have_limits(void **state)
         assert_int_equal(take("PathPrefix", "/a", IAM_BIT(PREFIX)), 0);
         assert_int_equal(take("Description", repeat("\xc3\xbc", 1000), IAM_BIT(DESCRIPTION)), 0);
         assert_int_equal(take("Description", repeat("\xc3\xbc", 1001), IAM_BIT(DESCRIPTION)), -EINVAL);
+        assert_int_equal(take("Description", "\xc4\x80", IAM_BIT(DESCRIPTION)), -EINVAL);
+        assert_int_equal(take("PolicyDocument", "{\"\xe2\x82\xac\"}", IAM_BIT(DOCUMENT)), -EINVAL);
+        assert_int_equal(take("PolicyDocument", "{\"\xc3\xbf\"}", IAM_BIT(DOCUMENT)), 0);
         assert_int_equal(take("Description", "a\x01", IAM_BIT(DESCRIPTION)), -EINVAL);
         assert_int_equal(take("Status", "Active", IAM_BIT(STATUS)), 0);
         assert_int_equal(take("Status", "active", IAM_BIT(STATUS)), -EINVAL);
@@ -117,6 +120,10 @@ static void parameters_have_limits(void **state)
         assert_int_equal(take("MaxItems", "1001", IAM_BIT(MAX_ITEMS)), -EINVAL);
         assert_int_equal(take("MaxItems", "0", IAM_BIT(MAX_ITEMS)), -EINVAL);
         assert_int_equal(take("MaxItems", "-1", IAM_BIT(MAX_ITEMS)), -EINVAL);
+        assert_int_equal(take("MaxItems", "99999999999999999999", IAM_BIT(MAX_ITEMS)), -EINVAL);
+        assert_int_equal(take("MaxItems", "1x", IAM_BIT(MAX_ITEMS)), -EBADMSG);
+        assert_int_equal(take("MaxItems", "", IAM_BIT(MAX_ITEMS)), -EBADMSG);
+        assert_int_equal(take("MaxItems", "-", IAM_BIT(MAX_ITEMS)), -EBADMSG);
         assert_int_equal(take("MaxSessionDuration", "3599", IAM_BIT(SESSION)), -EINVAL);
         assert_int_equal(take("MaxSessionDuration", "43200", IAM_BIT(SESSION)), 0);
         assert_int_equal(take("VersionId", "v12", IAM_BIT(VERSION)), 0);
@@ -126,7 +133,7 @@ static void parameters_have_limits(void **state)
         assert_int_equal(take("Other", "x", 0), -EINVAL);
         form.count = 0;
         assert_int_equal(iam_params_take(&form, IAM_BIT(USER), 0, &params, message, sizeof(message)), -EINVAL);
-        assert_non_null(strstr(message, "UserName"));
+        assert_non_null(strstr(message, "'userName'"));
 }
 
 static int take_tags(const char *text)
@@ -155,8 +162,13 @@ static void tags_are_members(void **state)
         assert_int_equal(take_tags("Tags.member.99999999999999999999.Key=k"), -EINVAL);
         assert_int_equal(
                 take_tags("Tags.member.1.Key=k&Tags.member.1.Value=v&Tags.member.2.Key=K&Tags.member.2.Value=v"),
-                -EINVAL);
-        assert_int_equal(take_tags("Tags.member.1.Key=aws:k&Tags.member.1.Value=v"), -EINVAL);
+                -EEXIST);
+        assert_int_equal(take_tags("Tags.member.1.Key=aws:k&Tags.member.1.Value=v"), -EEXIST);
+        assert_int_equal(take_tags("Tags.member.1.Key=k*&Tags.member.1.Value=v"), -EINVAL);
+        assert_non_null(strstr(message, "'tags.1.member.key'"));
+        assert_int_equal(take_tags("Tags.member.1.Key=k&Tags.member.1.Value=v*"), -EINVAL);
+        assert_non_null(strstr(message, "'tags.1.member.value'"));
+        assert_int_equal(take_tags("Tags.member.1.Key=k&Tags.member.1.Value=%C3%BC+1"), 0);
         assert_int_equal(take_tags("Tags.member.1.Key=&Tags.member.1.Value=v"), -EINVAL);
         assert_int_equal(take_tags("TagKeys.member.1=k"), -EINVAL);
         form.count = 2;
@@ -166,6 +178,18 @@ static void tags_are_members(void **state)
         assert_int_equal(params.tag_key_count, 2);
         form.pair[1].name = "TagKeys.member.3";
         assert_int_equal(iam_params_take(&form, IAM_TAG_KEYS, 0, &params, message, sizeof(message)), -EINVAL);
+}
+
+static void parameters_of_signatures_are_dropped(void **state)
+{
+        char *body = parse("X-Amz-Date=1&Action=GetUser&X-Amz-Signature=2&X-Amz-Other=3&x-amz-date=4", 72, 0);
+
+        iam_form_drop_signature(&form);
+        assert_int_equal(form.count, 3);
+        assert_string_equal(form.pair[0].name, "Action");
+        assert_string_equal(form.pair[1].name, "X-Amz-Other");
+        assert_string_equal(form.pair[2].name, "x-amz-date");
+        free(body);
 }
 
 static void actions_are_known_by_name(void **state)
@@ -276,6 +300,7 @@ int main(void)
                 cmocka_unit_test(wrong_forms_are_refused),
                 cmocka_unit_test(parameters_have_limits),
                 cmocka_unit_test(tags_are_members),
+                cmocka_unit_test(parameters_of_signatures_are_dropped),
                 cmocka_unit_test(actions_are_known_by_name),
                 cmocka_unit_test(statements_are_found_in_texts),
                 cmocka_unit_test(secrets_stay_on_the_machine_or_go_by_tls),
