@@ -212,7 +212,7 @@ def test_continue(raw, s3, bucket):
 
 @pytest.mark.parametrize("how, status, code", [
     (dict(signer_secret="wrong"), 403, "SignatureDoesNotMatch"), (dict(path="/no-such-bucket-here/k"), 404, "NoSuchBucket"),
-    (dict(headers={"x-amz-grant-read": "id=x"}), 501, "NotImplemented"), (dict(headers={"Content-MD5": "x"}), 400, "InvalidDigest"),
+    (dict(headers={"x-amz-server-side-encryption": "aws:kms"}), 501, "NotImplemented"), (dict(headers={"Content-MD5": "x"}), 400, "InvalidDigest"),
     (dict(path="/{b}/" + "k" * 1025), 400, "KeyTooLongError")])
 def test_no_continue_on_a_refusal(raw, bucket, how, status, code):
     how = dict(how)
