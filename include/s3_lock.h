@@ -54,6 +54,7 @@ struct s3_retention s3_lock_default(const struct s3_lock_config *config, int64_t
 struct s3_lock_headers {
         struct s3_retention retention; /* mode NONE: none is asked for */
         bool has_hold, hold;           /* x-amz-object-lock-legal-hold, and whether it is ON */
+        const char *wrong;             /* after INVALID_ARGUMENT: the header; NULL: no single one */
 };
 
 /*

@@ -167,6 +167,7 @@ struct s3_doc {
 
 int s3_doc_new(enum s3_doc_kind kind, struct s3_doc **out); /* -ENOMEM */
 void s3_doc_free(struct s3_doc *doc);                       /* NULL is allowed */
+size_t s3_doc_bytes_max(const struct s3_doc *doc);          /* of a body: a longer one is MAX_MESSAGE_LENGTH */
 /*
  * Fragments of any size, then finish. MALFORMED_XML, INVALID_PART_ORDER, INVALID_ARGUMENT,
  * INVALID_REQUEST, INVALID_TAG, BAD_REQUEST (too many tags), ILLEGAL_VERSIONING, KEY_TOO_LONG,
@@ -178,8 +179,8 @@ enum s3_error s3_doc_feed(struct s3_doc *doc, const void *data, size_t len);
 enum s3_error s3_doc_finish(struct s3_doc *doc);
 /*
  * A document that is there in one piece, as a store keeps configurations: new, feed and finish in
- * one. *out is set unless the memory for it was lacking, and is the caller's to free, after an
- * error as well: it has the message.
+ * one. Rules that such a one may be older than are not applied. *out is set unless the memory for it
+ * was lacking, and is the caller's to free, after an error as well: it has the message.
  */
 enum s3_error s3_doc_read(enum s3_doc_kind kind, struct s3_str text, struct s3_doc **out);
 /*

@@ -45,7 +45,20 @@ static unsigned stars(struct s3_str text)
         return n;
 }
 
-/* A letter, digit or '-': these values become headers of answers. */
+/* A token of RFC 9110, of which a '*' may stand for more: no header has another name. */
+static bool is_header_pattern(struct s3_str text)
+{
+        for (size_t i = 0; i < text.len; i++) {
+                char c = text.data[i];
+
+                if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || s3_is_digit(c)) &&
+                    (c == '\0' || strchr("!#$%&'*+-.^_`|~", c) == NULL))
+                        return false;
+        }
+        return true;
+}
+
+/* A letter, digit, '-' or '_': these values become headers of answers. */
 static bool is_header_name(struct s3_str text)
 {
         for (size_t i = 0; i < text.len; i++) {
@@ -75,6 +88,9 @@ static enum s3_error cors_value(struct s3_doc *doc, unsigned row, struct s3_str 
                 if (stars(text) > 1)
                         return s3_config_refuse(doc, S3_ERR_INVALID_REQUEST,
                                                 "AllowedHeader \"%.*s\" can not have more than one wildcard.", text);
+                if (!doc->priv->kept && !is_header_pattern(text))
+                        return s3_config_refuse(doc, S3_ERR_INVALID_REQUEST,
+                                                "AllowedHeader \"%.*s\" contains invalid character.", text);
                 break;
         case EXPOSE_HEADER:
                 if (stars(text) > 0)

@@ -447,9 +447,7 @@ int s3_doc_new(enum s3_doc_kind kind, struct s3_doc **out)
                 return -ENOMEM;
         }
         doc->priv->schema = schemas[kind];
-        if (s3_xml_reader_new(&doc_events, doc,
-                              doc->priv->schema != NULL ? doc->priv->schema->body_max : S3_XML_BODY_MAX,
-                              &doc->priv->reader) != 0) {
+        if (s3_xml_reader_new(&doc_events, doc, s3_doc_bytes_max(doc), &doc->priv->reader) != 0) {
                 s3_doc_free(doc);
                 return -ENOMEM;
         }
@@ -477,6 +475,11 @@ void s3_doc_free(struct s3_doc *doc)
 static enum s3_error doc_error(const struct s3_doc *doc, enum s3_error error)
 {
         return doc->kind == S3_DOC_ACL && error == S3_ERR_MALFORMED_XML ? S3_ERR_MALFORMED_ACL : error;
+}
+
+size_t s3_doc_bytes_max(const struct s3_doc *doc)
+{
+        return doc->priv->schema != NULL ? doc->priv->schema->body_max : S3_XML_BODY_MAX;
 }
 
 enum s3_error s3_doc_feed(struct s3_doc *doc, const void *data, size_t len)
@@ -510,6 +513,7 @@ enum s3_error s3_doc_read(enum s3_doc_kind kind, struct s3_str text, struct s3_d
         *out = NULL;
         if (s3_doc_new(kind, out) != 0)
                 return S3_ERR_INTERNAL_ERROR;
+        (*out)->priv->kept = true;
         error = s3_doc_feed(*out, text.data, text.len);
         return error == S3_OK ? s3_doc_finish(*out) : error;
 }

@@ -51,6 +51,7 @@ struct s3_doc_private {
         struct s3_xml_reader *reader;
         struct s3_arena arena; /* text and checksums the tables point to; bounded by the body's size */
         bool any_input;
+        bool kept; /* in a store, perhaps from before rules that only new documents have to keep */
         const struct s3_schema *schema; /* of a configuration; NULL: another kind */
         uint64_t seen;                  /* S3_SEEN of elements met; those below an element begin anew with it */
         uint8_t path[S3_XML_DEPTH_MAX]; /* numbers of the open elements */

@@ -185,6 +185,14 @@ void s3_legal_hold_write(struct s3_xml *xml, bool on)
 
 /* ---- headers --------------------------------------------------------------------------------- */
 
+static enum s3_error lock_wrong(struct s3_lock_headers *out, const char *header, const char *text,
+                                const char **message)
+{
+        out->wrong = header;
+        *message = text;
+        return S3_ERR_INVALID_ARGUMENT;
+}
+
 enum s3_error s3_lock_headers_parse(struct s3_str mode, struct s3_str until, struct s3_str hold,
                                     struct s3_lock_headers *out, const char **message)
 {
@@ -192,11 +200,13 @@ enum s3_error s3_lock_headers_parse(struct s3_str mode, struct s3_str until, str
         if ((mode.data == NULL) != (until.data == NULL))
                 *message = "x-amz-object-lock-retain-until-date and x-amz-object-lock-mode must both be supplied";
         else if (mode.data != NULL && !lock_mode_parse(mode, &out->retention.mode))
-                *message = "Unknown wormMode directive.";
+                return lock_wrong(out, "x-amz-object-lock-mode", "Unknown wormMode directive.", message);
         else if (until.data != NULL && s3_date_parse_iso(until, &out->retention.until_ms) != 0)
-                *message = "The retain until date must be provided in ISO 8601 format";
+                return lock_wrong(out, "x-amz-object-lock-retain-until-date",
+                                  "The retain until date must be provided in ISO 8601 format", message);
         else if (out->has_hold && !hold_parse(hold, &out->hold))
-                *message = "Legal Hold must be either of 'ON' or 'OFF'";
+                return lock_wrong(out, "x-amz-object-lock-legal-hold", "Legal Hold must be either of 'ON' or 'OFF'",
+                                  message);
         else
                 return S3_OK;
         return S3_ERR_INVALID_ARGUMENT;

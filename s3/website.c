@@ -74,11 +74,28 @@ static bool is_redirect_host(struct s3_str text)
         return text.len > 0;
 }
 
-static bool code_between(struct s3_str text, unsigned low, unsigned high)
+/* 301 to 305, 307 and 308, or 400 to 417 and 500 to 505; one that was kept before may have others of its hundreds. */
+static bool code_known(uint64_t code, bool redirect, bool kept)
+{
+        if (redirect)
+                return code >= 301 && code <= (kept ? 399 : 308) && (kept || code != 306);
+        return (code >= 400 && code <= (kept ? 499 : 417)) || (code >= 500 && code <= (kept ? 599 : 505));
+}
+
+static enum s3_error website_code(struct s3_doc *doc, struct s3_str text, bool redirect)
 {
         uint64_t code;
 
-        return s3_parse_uint(text, high, &code) == 0 && code >= low;
+        if (s3_parse_uint(text, INT32_MAX, &code) != 0)
+                return S3_ERR_MALFORMED_XML;
+        if (code_known(code, redirect, doc->priv->kept))
+                return S3_OK;
+        if (redirect)
+                return s3_config_refuse(
+                        doc, S3_ERR_INVALID_REQUEST,
+                        "The provided HTTP redirect code (%.*s) is not valid. Valid codes are 3XX except 300.", text);
+        return s3_config_refuse(doc, S3_ERR_INVALID_REQUEST,
+                                "The provided HTTP error code (%.*s) is not valid. Valid codes are 4XX or 5XX.", text);
 }
 
 static enum s3_error website_text(struct s3_doc *doc, unsigned row, struct s3_str text)
@@ -107,19 +124,9 @@ static enum s3_error website_text(struct s3_doc *doc, unsigned row, struct s3_st
                         return s3_doc_refuse(doc, S3_ERR_INVALID_ARGUMENT, "The ErrorDocument Key is not well formed");
                 break;
         case CODE:
-                if (!code_between(text, 301, 399))
-                        return s3_config_refuse(
-                                doc, S3_ERR_INVALID_REQUEST,
-                                "The provided HTTP redirect code (%.*s) is not valid. Valid codes are 3XX except "
-                                "300.",
-                                text);
-                break;
+                return website_code(doc, text, true);
         case ERROR_CODE:
-                if (!code_between(text, 400, 599))
-                        return s3_config_refuse(
-                                doc, S3_ERR_INVALID_REQUEST,
-                                "The provided HTTP error code (%.*s) is not valid. Valid codes are 4XX or 5XX.", text);
-                break;
+                return website_code(doc, text, false);
         }
         return S3_OK;
 }
@@ -128,7 +135,7 @@ static enum s3_error website_rule(struct s3_doc *doc, unsigned row, uint32_t at)
 {
         if (row == CONDITION && s3_config_count_of(doc->config, at, S3_SEEN(KEY_PREFIX) | S3_SEEN(ERROR_CODE)) == 0)
                 return s3_doc_refuse(
-                        doc, S3_ERR_INVALID_REQUEST,
+                        doc, S3_ERR_MALFORMED_XML,
                         "Condition cannot be empty. To redirect all requests without a condition, the condition "
                         "element shouldn't be present.");
         if (row != REDIRECT)
@@ -149,7 +156,7 @@ static enum s3_error website_shape(struct s3_doc *doc)
         if (s3_config_count_of(config, 0, S3_SEEN(REDIRECT_ALL)) > 0) {
                 if (s3_config_count_of(config, 0, ~S3_SEEN(REDIRECT_ALL)) > 0)
                         return s3_doc_refuse(
-                                doc, S3_ERR_INVALID_REQUEST,
+                                doc, S3_ERR_MALFORMED_XML,
                                 "RedirectAllRequestsTo cannot be provided in conjunction with other Routing Rules.");
                 return S3_OK;
         }

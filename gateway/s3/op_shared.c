@@ -112,6 +112,8 @@ void gw_begin_document(struct gw_request *req, enum s3_doc_kind kind)
 {
         if (s3_doc_new(kind, &req->body->doc) != 0)
                 gw_reply_no_memory(req);
+        else if (req->body->expected != S3_LENGTH_UNKNOWN && req->body->expected > s3_doc_bytes_max(req->body->doc))
+                gw_reply_error(req, S3_ERR_MAX_MESSAGE_LENGTH, NULL);
         else
                 gw_begin_done(req);
 }

@@ -72,7 +72,10 @@ static bool extras_read_lock(struct gw_request *req, struct eng_extras *out)
         /* What no bucket could take is told first, as AWS does. */
         error = s3_lock_headers_parse(mode, until, hold, &lock, &message);
         if (error != S3_OK) {
-                gw_reply_error(req, error, message);
+                if (lock.wrong != NULL)
+                        gw_reply_argument(req, lock.wrong, gw_header(req, lock.wrong), message);
+                else
+                        gw_reply_error(req, error, message);
                 return false;
         }
         if (lock.retention.mode != S3_LOCK_NONE && !gw_retention_ahead(req, lock.retention.until_ms))

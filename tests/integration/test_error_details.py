@@ -26,6 +26,17 @@ def test_arguments_of_listings(raw, bucket, query, name, value):
     assert texts(answer, "ArgumentName", "ArgumentValue") == (name, value)
 
 
+@pytest.mark.parametrize("mode, until, hold, wrong", [
+    ("GOVERNANCE", "tomorrow", "ON", "x-amz-object-lock-retain-until-date"), ("NONE", "2100-01-01T00:00:00Z", "ON", "x-amz-object-lock-mode"),
+    ("GOVERNANCE", "2100-01-01T00:00:00Z", "maybe", "x-amz-object-lock-legal-hold"),
+])
+def test_which_header_of_a_lock_is_wrong(raw, bucket, mode, until, hold, wrong):
+    headers = {"x-amz-object-lock-mode": mode, "x-amz-object-lock-retain-until-date": until, "x-amz-object-lock-legal-hold": hold}
+    answer = raw.request("PUT", f"/{bucket}/k", headers=headers)
+    assert (answer.status, answer.code) == (400, "InvalidArgument"), answer
+    assert texts(answer, "ArgumentName", "ArgumentValue") == (wrong, headers[wrong])
+
+
 def test_part_number_comes_before_upload_id(raw, s3, bucket):
     s3.put_object(Bucket=bucket, Key="source", Body=b"x")
     for headers in ({}, {"x-amz-copy-source": f"{bucket}/source"}):

@@ -209,6 +209,21 @@ def test_cors_wants_a_checksum(raw, bucket):
     assert (answer.status, answer.code) == (400, "InvalidRequest"), answer
 
 
+@pytest.mark.parametrize("name, inside, code", [
+    ("cors", "<CORSRule><AllowedOrigin>*</AllowedOrigin><AllowedMethod>GET</AllowedMethod><AllowedHeader>x:y</AllowedHeader></CORSRule>",
+     "InvalidRequest"),
+    ("website", "<IndexDocument><Suffix>i</Suffix></IndexDocument><RoutingRules><RoutingRule><Redirect><HostName>h</HostName>"
+     "<HttpRedirectCode>306</HttpRedirectCode></Redirect></RoutingRule></RoutingRules>", "InvalidRequest"),
+    ("website", "<IndexDocument><Suffix>%s</Suffix></IndexDocument>" % ("x" * (128 << 10)), "MaxMessageLengthExceeded"),
+])
+def test_what_aws_refuses(raw, bucket, name, inside, code):
+    root = {"cors": "CORSConfiguration", "website": "WebsiteConfiguration"}[name]
+    body = f"<{root}>{inside}</{root}>".encode()
+    answer = raw.request("PUT", f"/{bucket}", query=[(name, "")], body=body, headers={"Content-MD5": checksums.content_md5(body)})
+    assert (answer.status, answer.code) == (400, code), answer
+    assert raw.request("GET", f"/{bucket}", query=[(name, "")]).status == 404
+
+
 def test_restart():
     with Daemon(drives=2, ec="1+1").start() as daemon:
         s3 = make_client(daemon.endpoint, daemon.access_key, daemon.secret_key)

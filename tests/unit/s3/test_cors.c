@@ -35,6 +35,10 @@ static void test_cors_refused(void **state)
                  "ExposeHeader \"x-*\" contains wildcard. We currently do not support wildcard for ExposeHeader."},
                 {CORS(RULE(METHOD("GET") ORIGIN("*") "<ExposeHeader>a&#13;b</ExposeHeader>")), S3_ERR_INVALID_REQUEST,
                  "ExposeHeader \"a\rb\" contains invalid character."},
+                {CORS(RULE(METHOD("GET") ORIGIN("*") HEADER("x-a:b"))), S3_ERR_INVALID_REQUEST,
+                 "AllowedHeader \"x-a:b\" contains invalid character."},
+                {CORS(RULE(METHOD("GET") ORIGIN("*") HEADER("two words"))), S3_ERR_INVALID_REQUEST,
+                 "AllowedHeader \"two words\" contains invalid character."},
         };
 
         for (size_t i = 0; i < COUNT(cases); i++)

@@ -222,17 +222,19 @@ static void test_headers_refused(void **state)
 {
         static const char both[] =
                 "x-amz-object-lock-retain-until-date and x-amz-object-lock-mode must both be supplied";
+        static const char unknown[] = "Unknown wormMode directive.",
+                          no_date[] = "The retain until date must be provided in ISO 8601 format";
         static const struct {
-                const char *mode, *until, *hold, *message;
+                const char *mode, *until, *hold, *message, *wrong;
         } cases[] = {
-                {"GOVERNANCE", NULL, NULL, both},
-                {NULL, "2030-01-02T03:04:05Z", "ON", both},
-                {"governance", "2030-01-02T03:04:05Z", NULL, "Unknown wormMode directive."},
-                {"", "2030-01-02T03:04:05Z", NULL, "Unknown wormMode directive."},
-                {"GOVERNANCE", "tomorrow", NULL, "The retain until date must be provided in ISO 8601 format"},
-                {"GOVERNANCE", "", NULL, "The retain until date must be provided in ISO 8601 format"},
-                {NULL, NULL, "on", "Legal Hold must be either of 'ON' or 'OFF'"},
-                {NULL, NULL, "", "Legal Hold must be either of 'ON' or 'OFF'"},
+                {"GOVERNANCE", NULL, NULL, both, NULL},
+                {NULL, "2030-01-02T03:04:05Z", "ON", both, NULL},
+                {"governance", "2030-01-02T03:04:05Z", NULL, unknown, "x-amz-object-lock-mode"},
+                {"", "2030-01-02T03:04:05Z", NULL, unknown, "x-amz-object-lock-mode"},
+                {"GOVERNANCE", "tomorrow", NULL, no_date, "x-amz-object-lock-retain-until-date"},
+                {"GOVERNANCE", "", NULL, no_date, "x-amz-object-lock-retain-until-date"},
+                {NULL, NULL, "on", "Legal Hold must be either of 'ON' or 'OFF'", "x-amz-object-lock-legal-hold"},
+                {NULL, NULL, "", "Legal Hold must be either of 'ON' or 'OFF'", "x-amz-object-lock-legal-hold"},
         };
         struct s3_lock_headers headers;
         const char *message;
@@ -241,6 +243,10 @@ static void test_headers_refused(void **state)
                 assert_int_equal(read_headers(cases[i].mode, cases[i].until, cases[i].hold, &headers, &message),
                                  S3_ERR_INVALID_ARGUMENT);
                 assert_string_equal(message, cases[i].message);
+                if (cases[i].wrong == NULL)
+                        assert_null(headers.wrong);
+                else
+                        assert_string_equal(headers.wrong, cases[i].wrong);
         }
 }
 

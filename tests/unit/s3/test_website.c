@@ -51,20 +51,25 @@ static void test_website_refused(void **state)
                 {SITE("<IndexDocument/>"), S3_ERR_MALFORMED_XML},
                 {SITE(INDEX "<ErrorDocument><Key></Key></ErrorDocument>"), S3_ERR_INVALID_ARGUMENT},
                 {SITE(INDEX "<RedirectAllRequestsTo><HostName>a</HostName></RedirectAllRequestsTo>"),
-                 S3_ERR_INVALID_REQUEST},
+                 S3_ERR_MALFORMED_XML},
                 {SITE("<RedirectAllRequestsTo><HostName>a&#13;b</HostName></RedirectAllRequestsTo>"),
                  S3_ERR_INVALID_REQUEST},
                 {SITE("<RedirectAllRequestsTo><HostName>a</HostName><Protocol>ftp</Protocol></RedirectAllRequestsTo>"),
                  S3_ERR_INVALID_REQUEST},
                 {SITE(INDEX RULES("")), S3_ERR_MALFORMED_XML},
                 {SITE(INDEX RULES(RULE("", ""))), S3_ERR_MALFORMED_XML},
-                {SITE(INDEX RULES(RULE(WHEN(""), TO_PREFIX("a")))), S3_ERR_INVALID_REQUEST},
+                {SITE(INDEX RULES(RULE(WHEN(""), TO_PREFIX("a")))), S3_ERR_MALFORMED_XML},
                 {SITE(INDEX RULES(RULE("", TO_PREFIX("a") "<ReplaceKeyWith>b</ReplaceKeyWith>"))),
                  S3_ERR_INVALID_REQUEST},
                 {SITE(INDEX RULES(RULE("", "<HttpRedirectCode>300</HttpRedirectCode>"))), S3_ERR_INVALID_REQUEST},
                 {SITE(INDEX RULES(RULE("", "<HttpRedirectCode>400</HttpRedirectCode>"))), S3_ERR_INVALID_REQUEST},
                 {SITE(INDEX RULES(RULE(WHEN(CODE("399")), TO_PREFIX("a")))), S3_ERR_INVALID_REQUEST},
-                {SITE(INDEX RULES(RULE(WHEN(CODE("4o4")), TO_PREFIX("a")))), S3_ERR_INVALID_REQUEST},
+                {SITE(INDEX RULES(RULE(WHEN(CODE("418")), TO_PREFIX("a")))), S3_ERR_INVALID_REQUEST},
+                {SITE(INDEX RULES(RULE(WHEN(CODE("506")), TO_PREFIX("a")))), S3_ERR_INVALID_REQUEST},
+                {SITE(INDEX RULES(RULE(WHEN(CODE("4o4")), TO_PREFIX("a")))), S3_ERR_MALFORMED_XML},
+                {SITE(INDEX RULES(RULE("", "<HttpRedirectCode>306</HttpRedirectCode>"))), S3_ERR_INVALID_REQUEST},
+                {SITE(INDEX RULES(RULE("", "<HttpRedirectCode>309</HttpRedirectCode>"))), S3_ERR_INVALID_REQUEST},
+                {SITE(INDEX RULES(RULE("", "<HttpRedirectCode>3xx</HttpRedirectCode>"))), S3_ERR_MALFORMED_XML},
         };
 
         for (size_t i = 0; i < COUNT(cases); i++) {
@@ -73,6 +78,18 @@ static void test_website_refused(void **state)
                 if (error != cases[i].error)
                         fail_msg("%s: %s", cases[i].text, s3_error_info(error)->code);
         }
+}
+
+/* What a store has from before a rule is served on. */
+static void test_website_kept(void **state)
+{
+        static const char text[] =
+                SITE(INDEX RULES(RULE(WHEN(CODE("499")), "<HttpRedirectCode>306</HttpRedirectCode>")));
+        struct s3_doc *kept;
+
+        assert_int_equal(s3_doc_read(S3_DOC_WEBSITE, s3_str_of(text), &kept), S3_OK);
+        s3_doc_free(kept);
+        assert_int_equal(read_doc(S3_DOC_WEBSITE, text), S3_ERR_INVALID_REQUEST);
 }
 
 static void test_website_rules_bound(void **state)
@@ -183,6 +200,7 @@ int main(void)
                 cmocka_unit_test(test_website_refused),   cmocka_unit_test(test_website_rules_bound),
                 cmocka_unit_test(test_website_objects),   cmocka_unit_test(test_website_folders),
                 cmocka_unit_test(test_website_redirects), cmocka_unit_test(test_website_longest),
+                cmocka_unit_test(test_website_kept),
         };
 
         random_seed();
