@@ -68,6 +68,11 @@ struct s3_str acc_policy_sid(const struct acc_policy *policy, size_t statement);
  * Computed when the policy was compiled. False for other kinds.
  */
 bool acc_policy_is_public(const struct acc_policy *policy);
+/*
+ * Has each action that a statement names the keys of its conditions? For whoever sets a bucket policy (A25): one that
+ * is kept counts whatever the answer.
+ */
+bool acc_policy_conditions_apply(const struct acc_policy *policy);
 
 /* How a Principal element names somebody. */
 enum acc_name_kind {

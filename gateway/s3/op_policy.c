@@ -240,6 +240,11 @@ void gw_run_policy_put(struct gw_request *req)
         work->magic = policy_work_magic;
         req->work = work;
         req->release = policy_release;
+        if (!acc_policy_conditions_apply(work->policy)) {
+                gw_reply_error(req, S3_ERR_MALFORMED_POLICY,
+                               "Conditions do not apply to combination of actions and resources in statement");
+                return;
+        }
         if (policy_check(req, work->policy) && policy_bind(req, work, text))
                 eng_text_set(req->loop->gw->store, req->bucket_id, GW_TEXT_POLICY, ENG_TEXT_ANY,
                              (struct eng_str){work->text, work->len}, policy_is_set, req);

@@ -33,6 +33,8 @@ def test_kept_as_it_was_sent(s3, bucket):
 
 @pytest.mark.parametrize("text", ["{}", "[]", "{", '{"Version": "2012-10-17", "Statement": []}', policy(statement("Allow", "s3:GetObject", "another/*")),
                                   policy(statement("Perhaps", "s3:GetObject", "{b}/*")), policy(statement("Allow", "s3:FlyObject", "{b}/*")),
+                                  policy(statement("Deny", ["s3:GetObject", "s3:PutObject"], "{b}/*", Condition={"StringEquals": {"s3:x-amz-acl": "private"}})),
+                                  policy(statement("Allow", "s3:GetObject", "{b}/*", Condition={"NotIpAddress": {"aws:SourceIp": "10.0.0/40"}})),
                                   policy({**statement("Allow", "s3:GetObject", "{b}/*"), "Principal": {"AWS": "arn:aws:iam::000000000001:user/nobody"}})])
 def test_policies_that_are_refused(s3, bucket, text):
     refused("MalformedPolicy", 400, s3.put_bucket_policy, Bucket=bucket, Policy=text.replace("{b}", bucket))

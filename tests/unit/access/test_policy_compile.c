@@ -1,6 +1,6 @@
 /*
  * test_policy_compile.c - access/compile*.c: which policies are refused, and why; rules A1, A4, A9,
- * A10, A19, A20.
+ * A10, A19, A20, A25.
  */
 #include "tests/unit/access/access_fixture.h"
 
@@ -447,6 +447,48 @@ static void test_cut(void **state)
         heap_free(json);
 }
 
+static bool applies(const char *action, const char *condition)
+{
+        char text[600];
+        struct acc_policy *policy;
+        bool all;
+
+        snprintf(text, sizeof(text),
+                 "{'Statement':{'Effect':'Deny','Principal':'*','Resource':['arn:aws:s3:::bucket','arn:aws:s3:::bucket/*'],"
+                 "%s,'Condition':{'StringEquals':{%s}}}}",
+                 action, condition);
+        policy = compiled(ACC_BUCKET, text); /* what is kept goes on to count */
+        all = acc_policy_conditions_apply(policy);
+        acc_policy_free(policy);
+        return all;
+}
+
+static void test_conditions_apply(void **state)
+{
+        static const struct {
+                const char *action, *condition;
+                bool all;
+        } cases[] = {
+                {"'Action':'s3:ListBucket'", "'s3:prefix':'a'", true},
+                {"'Action':['s3:ListBucket','s3:ListBucketVersions']", "'S3:Prefix':'a','s3:delimiter':'/'", true},
+                {"'Action':'s3:ListBucketMultipartUploads'", "'s3:prefix':'a'", false},
+                {"'Action':['s3:ListBucket','s3:GetObject']", "'s3:prefix':'a'", false},
+                {"'Action':'s3:GetObject'", "'aws:SourceAccount':'1','s3:x-amz-acl':'private'", false},
+                {"'Action':'s3:PutObject'", "'s3:x-amz-acl':'private','s3:x-amz-grant-read':'id=1'", true},
+                {"'Action':'S3:PutBucketACL'", "'s3:x-amz-acl':'private'", true},
+                {"'Action':'s3:GetObject'", "'s3:VersionId':'v'", false},
+                {"'Action':['s3:GetObjectVersion','s3:PutObjectRetention']", "'s3:versionid':'v'", true},
+                {"'Action':'s3:*'", "'s3:x-amz-acl':'private'", true},
+                {"'Action':['s3:Get*','s3:ListBucket']", "'s3:prefix':'a'", true},
+                {"'NotAction':'s3:GetObject'", "'s3:prefix':'a'", true},
+                {"'Action':'s3:GetObject'", "'aws:userid':'x','s3:authType':'POST','s3:ExistingObjectTag/k':'v'", true},
+        };
+
+        for (size_t i = 0; i < COUNT(cases); i++)
+                if (applies(cases[i].action, cases[i].condition) != cases[i].all)
+                        fail_msg("%s %s", cases[i].action, cases[i].condition);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -461,6 +503,7 @@ int main(void)
                 cmocka_unit_test(test_principals),
                 cmocka_unit_test(test_principals_listed),
                 cmocka_unit_test(test_conditions_refused),
+                cmocka_unit_test(test_conditions_apply),
                 cmocka_unit_test(test_cut),
         };
 
