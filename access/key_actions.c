@@ -34,14 +34,19 @@ static const struct {
         enum acc_key_id key;
         const char *const *actions; /* in lower case, up to NULL */
 } keys_of_some[] = {
-        {ACC_KEY_S3_PREFIX, listings},          {ACC_KEY_S3_DELIMITER, listings},
-        {ACC_KEY_S3_MAX_KEYS, listings},        {ACC_KEY_S3_ACL, acl_puts},
-        {ACC_KEY_S3_GRANT_READ, acl_puts},      {ACC_KEY_S3_GRANT_WRITE, acl_puts},
-        {ACC_KEY_S3_GRANT_READ_ACP, acl_puts},  {ACC_KEY_S3_GRANT_WRITE_ACP, acl_puts},
-        {ACC_KEY_S3_GRANT_FULL_CONTROL, acl_puts}, {ACC_KEY_S3_VERSION_ID, of_versions},
+        {ACC_KEY_S3_PREFIX, listings},
+        {ACC_KEY_S3_DELIMITER, listings},
+        {ACC_KEY_S3_MAX_KEYS, listings},
+        {ACC_KEY_S3_ACL, acl_puts},
+        {ACC_KEY_S3_GRANT_READ, acl_puts},
+        {ACC_KEY_S3_GRANT_WRITE, acl_puts},
+        {ACC_KEY_S3_GRANT_READ_ACP, acl_puts},
+        {ACC_KEY_S3_GRANT_WRITE_ACP, acl_puts},
+        {ACC_KEY_S3_GRANT_FULL_CONTROL, acl_puts},
+        {ACC_KEY_S3_VERSION_ID, of_versions},
 };
 
-static bool is_among(const char *const *actions, struct s3_str action)
+static bool lists_action(const char *const *actions, struct s3_str action)
 {
         for (; *actions != NULL; actions++)
                 if (s3_str_eq(action, s3_str_of(*actions)))
@@ -56,7 +61,7 @@ static bool action_has_key(const struct acc_pattern *action, enum acc_key_id key
                 return true;
         for (size_t i = 0; i < LENGTH(keys_of_some); i++)
                 if (keys_of_some[i].key == key)
-                        return is_among(keys_of_some[i].actions, action->pieces[0].text);
+                        return lists_action(keys_of_some[i].actions, action->pieces[0].text);
         return true;
 }
 
