@@ -185,8 +185,7 @@ void s3_legal_hold_write(struct s3_xml *xml, bool on)
 
 /* ---- headers --------------------------------------------------------------------------------- */
 
-static enum s3_error lock_wrong(struct s3_lock_headers *out, const char *header, const char *text,
-                                const char **message)
+static enum s3_error lock_wrong(struct s3_lock_headers *out, const char *header, const char *text, const char **message)
 {
         out->wrong = header;
         *message = text;

@@ -454,7 +454,8 @@ static bool applies(const char *action, const char *condition)
         bool all;
 
         snprintf(text, sizeof(text),
-                 "{'Statement':{'Effect':'Deny','Principal':'*','Resource':['arn:aws:s3:::bucket','arn:aws:s3:::bucket/*'],"
+                 "{'Statement':{'Effect':'Deny','Principal':'*','Resource':['arn:aws:s3:::bucket','arn:aws:s3:::bucket/"
+                 "*'],"
                  "%s,'Condition':{'StringEquals':{%s}}}}",
                  action, condition);
         policy = compiled(ACC_BUCKET, text); /* what is kept goes on to count */
