@@ -107,7 +107,8 @@ void iam_fail(struct iam_call *call, const char *code, const char *message)
 
 static const char *const kind_words[] = {"account", "user", "access key", "group", "role", "policy",
                                          "OpenID Connect provider"};
-_Static_assert(sizeof(kind_words) / sizeof(kind_words[0]) == GW_ENTITY_KINDS_END - GW_ACCOUNT, "one word for each kind");
+_Static_assert(sizeof(kind_words) / sizeof(kind_words[0]) == GW_ENTITY_KINDS_END - GW_ACCOUNT,
+               "one word for each kind");
 
 static const char *kind_word(const struct iam_call *call)
 {
@@ -129,11 +130,15 @@ void iam_refuse(struct iam_call *call, int rv)
         switch (rv) {
         case -EEXIST:
                 iam_fail(call, "EntityAlreadyExists",
-                         gw_printf(call->req, "The %s with name %s already exists.", kind_word(call), entity_called(call)));
+                         call->who.kind == GW_PROVIDER
+                                 ? gw_printf(call->req, "Provider with url %s already exists.", entity_called(call))
+                                 : gw_printf(call->req, "The %s with name %s already exists.", kind_word(call),
+                                             entity_called(call)));
                 break;
         case -ENOENT:
                 iam_fail(call, "NoSuchEntity",
-                         gw_printf(call->req, "The %s with name %s cannot be found.", kind_word(call), entity_called(call)));
+                         gw_printf(call->req, "The %s with name %s cannot be found.", kind_word(call),
+                                   entity_called(call)));
                 break;
         case -EBUSY:
                 iam_fail(call, "DeleteConflict",

@@ -1,6 +1,7 @@
 /*
  * sts_web.c - AssumeRoleWithWebIdentity: nobody signed, and a token of an issuer that the operator named, and that is
- * a provider of the role's account, says who asks (rules J1 to J11 in docs/design/sts.md). On the request's loop; it waits where keys are asked for.
+ * a provider of the role's account, says who asks (rules J1 to J11 in docs/design/sts.md). On the request's loop; it
+ * waits where keys are asked for.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -38,7 +39,8 @@ static void web_fail(struct iam_call *call, enum gw_jwt_fault fault)
 
 static void web_no_provider(struct iam_call *call)
 {
-        iam_fail(call, "InvalidIdentityToken", "No OpenIDConnect provider found in your account for the token's issuer.");
+        iam_fail(call, "InvalidIdentityToken",
+                 "No OpenIDConnect provider found in your account for the token's issuer.");
 }
 
 static void web_end(struct gw_request *req)

@@ -211,8 +211,12 @@ static void actions_are_known_by_name(void **state)
 
 static void urls_of_providers_are_checked(void **state)
 {
-        static const char *const good[] = {"https://a",          "https://id.example.org",  "https://id.example.org/a/b@c:d/",
-                                           "https://198.51.100.7", "https://[2001:db8::1]/a", "https://A-b.C"};
+        static const char *const good[] = {"https://a",
+                                           "https://id.example.org",
+                                           "https://id.example.org/a/b@c:d/",
+                                           "https://198.51.100.7",
+                                           "https://[2001:db8::1]/a",
+                                           "https://A-b.C"};
         static const struct {
                 const char *url, *code;
         } bad[] = {{"", "ValidationError"},
