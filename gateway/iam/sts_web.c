@@ -61,7 +61,10 @@ static void web_account(const struct iam_call *call, char account[GW_ACCOUNT_ID_
         strcpy(account, names_role ? role.account : GW_FIRST_ACCOUNT);
 }
 
-/* The account's own provider for this issuer, until the loop's turn ends. As gw_people_find(). */
+/*
+ * The account's own provider for this issuer, until the loop's turn ends. As gw_people_find(); -ESRCH: what has its
+ * place, and so its ARN, is another issuer by another scheme.
+ */
 static int web_own_provider(const struct iam_call *call, const char *issuer, const struct gw_entity **out)
 {
         struct gw_entity_name who = {.kind = GW_PROVIDER};
@@ -70,7 +73,7 @@ static int web_own_provider(const struct iam_call *call, const char *issuer, con
         web_account(call, who.account);
         gw_provider_name(gw_provider_place(issuer), who.name);
         rv = gw_people_find(call->req->loop, &who, out, NULL);
-        return rv == 0 && strcmp((*out)->url, issuer) != 0 ? -ENOENT : rv; /* by another scheme */
+        return rv == 0 && strcmp((*out)->url, issuer) != 0 ? -ESRCH : rv;
 }
 
 /*
@@ -91,7 +94,7 @@ static bool web_audiences(struct sts_web *web, const char *const **out, unsigned
                 *out = gw_issuer_audiences(call->req->loop->gw, count);
                 return true;
         }
-        if (rv == -ENOENT) {
+        if (rv == -ENOENT || rv == -ESRCH) {
                 web_no_provider(call);
                 return false;
         }

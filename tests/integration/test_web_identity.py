@@ -90,7 +90,7 @@ def issuer(tmp_path_factory):
 @pytest.fixture(scope="module")
 def world(issuer, tmp_path_factory):
     options = [f"--oidc-issuer={issuer.url.replace('/realm', '/' + wrong)}" for wrong in WRONG]
-    with Daemon(drives=1, options=["--oidc-issuer", issuer.url, "--oidc-audience", "store", *options]).start() as running:
+    with Daemon(drives=1, options=["--oidc-issuer", issuer.url, "--oidc-issuer", issuer.url.replace("http:", "https:"), "--oidc-audience", "store", *options]).start() as running:
         client_of(running, "iam").list_users()
         made = World(running)
         who = trust({"Federated": issuer.arn}, "sts:AssumeRoleWithWebIdentity",
@@ -224,6 +224,9 @@ def test_clients_of_a_provider_count(world, issuer):
     fails(lambda: web(world, issuer.token()), 400, "InvalidIdentityToken")
     world.iam.delete_open_id_connect_provider(OpenIDConnectProviderArn=name)
     web(world, issuer.token())
+    assert world.iam.create_open_id_connect_provider(Url=issuer.url.replace("http:", "https:"), ClientIDList=["store"])["OpenIDConnectProviderArn"] == name
+    fails(lambda: web(world, issuer.token()), 400, "InvalidIdentityToken")  # the ARN means the other one now
+    world.iam.delete_open_id_connect_provider(OpenIDConnectProviderArn=name)
 
 
 def test_nobody_is_asked_whom_the_operator_has_not_named(world, issuer):
