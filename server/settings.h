@@ -159,10 +159,12 @@ struct srv_ec {
           "Address or network (10.1.0.0/16, 2001:db8::/48) of proxies, whose connections max_unsigned_connections does " \
           "not count. Once for each, or a list with commas.")                                                          \
         X(oidc_issuer, LIST, "", 0, 0, "URL",                                                                          \
-          "Issuer of web identities (OpenID Connect) that may assume roles; https, or http to this machine. Behind a " \
-          "blank may stand the URL of its keys, which it is asked for otherwise. Once for each.")                      \
+          "Issuer of web identities (OpenID Connect) that this server may ask for keys; https, or http to this "       \
+          "machine. Behind a blank may stand the URL of its keys, which it is asked for otherwise. It is a provider "  \
+          "of the first account, and of each that makes it one in IAM. Once for each.")                                \
         X(oidc_audience, LIST, "", 0, 0, "ID",                                                                         \
-          "Audience (client id) that tokens of these issuers may be made for. Once for each.")                         \
+          "Audience (client id) that tokens of these issuers may be made for, where the first account has no "         \
+          "provider of its own for them. Once for each.")                                                              \
         X(oidc_ca_file, STRING, "", 0, 0, "FILE",                                                                      \
           "Certificates in PEM that issuers are known by, instead of the system's.")                                   \
         X(idle_timeout, DURATION, "60s", 1000, 86400000, "TIME",                                                       \

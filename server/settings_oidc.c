@@ -56,7 +56,5 @@ int srv_oidc(const struct srv_settings *settings, struct gw_oidc *out, char **ro
         for (unsigned i = 0; i < audiences->count && i < GW_AUDIENCES_MAX; i++)
                 out->audience[out->audience_count++] = audiences->item[i];
         out->ca_file = settings->oidc_ca_file;
-        if (rv == 0 && out->issuer_count > 0 && out->audience_count == 0)
-                rv = srv_fail(error, -EINVAL, "oidc_issuer: given without oidc_audience");
         return rv;
 }

@@ -105,7 +105,10 @@ void iam_fail(struct iam_call *call, const char *code, const char *message)
         iam_fail_request(call->req, call->sts, code, message);
 }
 
-static const char *const kind_words[] = {"account", "user", "access key", "group", "role", "policy"};
+static const char *const kind_words[] = {"account", "user", "access key", "group", "role", "policy",
+                                         "OpenID Connect provider"};
+_Static_assert(sizeof(kind_words) / sizeof(kind_words[0]) == GW_ENTITY_KINDS_END - GW_ACCOUNT,
+               "one word for each kind");
 
 static const char *kind_word(const struct iam_call *call)
 {
@@ -114,16 +117,28 @@ static const char *kind_word(const struct iam_call *call)
         return kind >= GW_ACCOUNT && kind < GW_ENTITY_KINDS_END ? kind_words[kind - GW_ACCOUNT] : "entity";
 }
 
+/* As whoever asks knows it. */
+static const char *entity_called(const struct iam_call *call)
+{
+        if (call->who.kind != GW_PROVIDER)
+                return call->who.name;
+        return call->in.value[IAM_P_URL] != NULL ? call->in.value[IAM_P_URL] : call->in.value[IAM_P_PROVIDER];
+}
+
 void iam_refuse(struct iam_call *call, int rv)
 {
         switch (rv) {
         case -EEXIST:
                 iam_fail(call, "EntityAlreadyExists",
-                         gw_printf(call->req, "The %s with name %s already exists.", kind_word(call), call->who.name));
+                         call->who.kind == GW_PROVIDER
+                                 ? gw_printf(call->req, "Provider with url %s already exists.", entity_called(call))
+                                 : gw_printf(call->req, "The %s with name %s already exists.", kind_word(call),
+                                             entity_called(call)));
                 break;
         case -ENOENT:
                 iam_fail(call, "NoSuchEntity",
-                         gw_printf(call->req, "The %s with name %s cannot be found.", kind_word(call), call->who.name));
+                         gw_printf(call->req, "The %s with name %s cannot be found.", kind_word(call),
+                                   entity_called(call)));
                 break;
         case -EBUSY:
                 iam_fail(call, "DeleteConflict",
@@ -332,6 +347,18 @@ struct gw_pair *iam_pair_find(const struct gw_pairs *set, const char *name)
         return NULL;
 }
 
+struct gw_pair *iam_tag_find(const struct gw_entity *holder, const char *name)
+{
+        const struct gw_pairs *set = &holder->sets[GW_SET_TAGS];
+
+        if (holder->who.kind != GW_PROVIDER)
+                return iam_pair_find(set, name);
+        for (unsigned i = 0; i < set->count; i++)
+                if (strcmp(set->list[i].name, name) == 0)
+                        return &set->list[i];
+        return NULL;
+}
+
 void iam_pair_put(struct gw_pairs *set, const char *name, const char *text, int64_t ms)
 {
         struct gw_pair *pair = iam_pair_find(set, name);
@@ -483,13 +510,21 @@ void iam_list(struct iam_call *call, struct gw_people_query *query, const char *
         iam_asked(call, gw_people_list(call->req->loop, query, iam_listed, call));
 }
 
+/* The place behind this name, as it is written: of a provider's tags two can differ by case alone. */
+static unsigned set_behind(const struct gw_pairs *set, const char *marker)
+{
+        for (unsigned i = 0; i < set->count; i++)
+                if (strcmp(set->list[i].name, marker) == 0)
+                        return i + 1;
+        return 0;
+}
+
 /* A set is short and in memory; its marker is the name that the page before ended with. */
 void iam_show_set(struct iam_call *call, struct s3_xml *xml, const struct gw_pairs *set, const char *element,
                   void (*each)(struct iam_call *call, struct s3_xml *xml, const struct gw_pair *pair))
 {
         const char *marker = call->in.value[IAM_P_MARKER];
-        const struct gw_pair *after = marker != NULL ? iam_pair_find(set, marker) : NULL;
-        unsigned from = after != NULL ? (unsigned)(after - set->list) + 1 : 0, most = iam_max_items(call), i;
+        unsigned from = marker != NULL ? set_behind(set, marker) : 0, most = iam_max_items(call), i;
 
         s3_xml_open(xml, element);
         for (i = from; i < set->count && i - from < most; i++)

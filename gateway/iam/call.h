@@ -89,6 +89,10 @@ void iam_fail_request(struct gw_request *req, bool sts, const char *code, const 
 const struct gw_entity *iam_find(struct iam_call *call, unsigned kind, const char *name);
 /* A managed policy of the account of whoever asks, or one that is always there: iam_edit() and iam_delete() refuse that. */
 const struct gw_entity *iam_find_policy(struct iam_call *call, const char *arn);
+/* The provider that the form names, of the account of whoever asks; it may not be there. False: refused already. */
+bool iam_provider_who(struct iam_call *call);
+/* NULL: refused already. */
+const struct gw_entity *iam_find_provider(struct iam_call *call);
 /* What was found last, once more, when the answer is written: 0, or as gw_people_find(). */
 int iam_found(struct iam_call *call, const struct gw_entity **out);
 /* iam_find() and iam_edit() in one. */
@@ -100,6 +104,8 @@ struct gw_entity *iam_find_edit_policy(struct iam_call *call, const char *arn);
  */
 struct gw_entity *iam_edit(struct iam_call *call, const struct gw_entity *entity);
 struct gw_pair *iam_pair_find(const struct gw_pairs *set, const char *name);
+/* Of a tag: of a provider exactly so, of others without regard to case. */
+struct gw_pair *iam_tag_find(const struct gw_entity *holder, const char *name);
 /* Adds, or takes the place of what there is. */
 void iam_pair_put(struct gw_pairs *set, const char *name, const char *text, int64_t ms);
 void iam_pair_drop(struct gw_pairs *set, struct gw_pair *pair);
@@ -167,7 +173,7 @@ void iam_run_create_user(struct iam_call *call);
 void iam_run_get(struct iam_call *call);  /* of a user, role, policy */
 void iam_run_list(struct iam_call *call); /* of users, groups, roles */
 void iam_run_update_user(struct iam_call *call);
-void iam_run_delete(struct iam_call *call); /* of a user, group, role, policy */
+void iam_run_delete(struct iam_call *call); /* of a user, group, role, policy, provider */
 void iam_run_create_key(struct iam_call *call);
 void iam_run_list_keys(struct iam_call *call);
 void iam_run_update_key(struct iam_call *call);
@@ -204,10 +210,19 @@ void iam_run_simulate(struct iam_call *call); /* SimulatePrincipalPolicy, Simula
 void iam_run_summary(struct iam_call *call);
 void iam_run_details(struct iam_call *call);
 void iam_run_aliases(struct iam_call *call);
+void iam_run_create_provider(struct iam_call *call);
+void iam_run_get_provider(struct iam_call *call);
+void iam_run_list_providers(struct iam_call *call);
+void iam_run_add_client(struct iam_call *call);
+void iam_run_remove_client(struct iam_call *call);
+void iam_run_thumbprints(struct iam_call *call);
 void iam_run_identity(struct iam_call *call);
 void iam_run_session_token(struct iam_call *call);
 void iam_run_assume_role(struct iam_call *call);
 void iam_run_web_identity(struct iam_call *call);
+
+/* What is wrong with an issuer's URL as AWS says it: the error's code and message. False: nothing. Pure. */
+bool iam_provider_url_wrong(const char *url, const char **code, const char **message);
 
 /* Whether a secret may be sent there: TLS, or the same machine. Pure. */
 struct sockaddr;

@@ -64,6 +64,7 @@ static void summary_counted(void *arg, int rv, const unsigned counts[])
         show_count(&xml, "Groups", counts[GW_GROUP - GW_ACCOUNT]);
         show_count(&xml, "Roles", counts[GW_ROLE - GW_ACCOUNT]);
         show_count(&xml, "Policies", counts[GW_POLICY - GW_ACCOUNT]);
+        show_count(&xml, "Providers", counts[GW_PROVIDER - GW_ACCOUNT]);
         show_quotas(&xml);
         show_count(&xml, "AccountAccessKeysPresent", 1);
         show_count(&xml, "AccountMFAEnabled", 0);

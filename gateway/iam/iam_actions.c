@@ -97,6 +97,18 @@ const struct iam_action iam_actions[] = {
         {"ListUserTags", GW_USER, B(USER), B_PAGE, iam_run_list_tags},
         {"ListRoleTags", GW_ROLE, B(ROLE), B_PAGE, iam_run_list_tags},
         {"ListPolicyTags", GW_POLICY, B(ARN), B_PAGE, iam_run_list_tags},
+
+        {"CreateOpenIDConnectProvider", GW_PROVIDER, B(URL), IAM_CLIENTS | IAM_THUMBPRINTS | IAM_TAGS | IAM_TAGS_EXACT,
+         iam_run_create_provider},
+        {"GetOpenIDConnectProvider", GW_PROVIDER, B(PROVIDER), 0, iam_run_get_provider},
+        {"ListOpenIDConnectProviders", GW_PROVIDER, 0, 0, iam_run_list_providers},
+        {"DeleteOpenIDConnectProvider", GW_PROVIDER, B(PROVIDER), 0, iam_run_delete},
+        {"AddClientIDToOpenIDConnectProvider", GW_PROVIDER, B(PROVIDER) | B(CLIENT), 0, iam_run_add_client},
+        {"RemoveClientIDFromOpenIDConnectProvider", GW_PROVIDER, B(PROVIDER) | B(CLIENT), 0, iam_run_remove_client},
+        {"UpdateOpenIDConnectProviderThumbprint", GW_PROVIDER, B(PROVIDER), IAM_THUMBPRINTS, iam_run_thumbprints},
+        {"TagOpenIDConnectProvider", GW_PROVIDER, B(PROVIDER) | IAM_TAGS, IAM_TAGS_EXACT, iam_run_tag},
+        {"UntagOpenIDConnectProvider", GW_PROVIDER, B(PROVIDER) | IAM_TAG_KEYS, 0, iam_run_untag},
+        {"ListOpenIDConnectProviderTags", GW_PROVIDER, B(PROVIDER), B_PAGE, iam_run_list_tags},
 };
 const unsigned iam_action_count = sizeof(iam_actions) / sizeof(iam_actions[0]);
 

@@ -10,11 +10,13 @@
 
 #define INLINE_BYTES 10240u /* of a text that is kept, white space included */
 
-/* Whom the action is about; of kind GW_POLICY by its ARN. NULL: refused. */
+/* Whom the action is about; a policy or provider by its ARN. NULL: refused. */
 static const struct gw_entity *find_holder(struct iam_call *call)
 {
         if (call->action->kind == GW_POLICY)
                 return iam_find_policy(call, call->in.value[IAM_P_ARN]);
+        if (call->action->kind == GW_PROVIDER)
+                return iam_find_provider(call);
         return iam_find(call, call->action->kind, iam_name(call, call->action->kind));
 }
 
@@ -223,8 +225,12 @@ void iam_run_tag(struct iam_call *call)
 
         if (holder == NULL)
                 return;
-        for (unsigned i = 0; i < call->in.tag_count; i++)
-                iam_pair_put(&holder->sets[GW_SET_TAGS], call->in.tags[i].name, call->in.tags[i].text, 0);
+        for (unsigned i = 0; i < call->in.tag_count; i++) {
+                const struct gw_pair *tag = &call->in.tags[i];
+                struct gw_pair *there = iam_tag_find(holder, tag->name);
+
+                *(there != NULL ? there : &holder->sets[GW_SET_TAGS].list[holder->sets[GW_SET_TAGS].count++]) = *tag;
+        }
         if (holder->sets[GW_SET_TAGS].count > IAM_TAGS_MAX)
                 iam_refuse(call, -EDQUOT);
         else
@@ -238,7 +244,7 @@ void iam_run_untag(struct iam_call *call)
         if (holder == NULL)
                 return;
         for (unsigned i = 0; i < call->in.tag_key_count; i++) {
-                struct gw_pair *pair = iam_pair_find(&holder->sets[GW_SET_TAGS], call->in.tag_keys[i]);
+                struct gw_pair *pair = iam_tag_find(holder, call->in.tag_keys[i]);
 
                 if (pair != NULL)
                         iam_pair_drop(&holder->sets[GW_SET_TAGS], pair);

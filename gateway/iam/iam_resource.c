@@ -40,7 +40,7 @@ static const char *resource_name(struct iam_call *call, unsigned kind)
 
 static const char *resource_word(unsigned kind)
 {
-        return kind == GW_USER ? "user" : kind == GW_GROUP ? "group" : kind == GW_ROLE ? "role" : "policy";
+        return kind == GW_USER ? "user" : kind == GW_GROUP ? "group" : kind == GW_ROLE ? "role" : kind == GW_POLICY ? "policy" : "oidc-provider";
 }
 
 /* As its entity spells it: an ARN in other letters finds it, too, and a Deny of a policy is to hold all the same. */
@@ -65,7 +65,14 @@ bool iam_resource(struct iam_call *call, const char *path, char out[IAM_RESOURCE
                                        out);
         if (kind == GW_POLICY && call->in.value[IAM_P_ARN] != NULL)
                 return resource_of_arn(call, call->in.value[IAM_P_ARN], out);
-        name = resource_name(call, kind);
+        if (kind == GW_PROVIDER && call->in.value[IAM_P_PROVIDER] != NULL)
+                return resource_of_arn(call, call->in.value[IAM_P_PROVIDER], out);
+        if (kind == GW_PROVIDER && call->in.value[IAM_P_URL] != NULL) {
+                snprintf(out, IAM_RESOURCE_SIZE, "arn:aws:iam::%s:oidc-provider/%s", call->account,
+                         gw_provider_place(call->in.value[IAM_P_URL]));
+                return true;
+        }
+        name = kind != GW_PROVIDER ? resource_name(call, kind) : NULL;
         if (name == NULL) {
                 snprintf(out, IAM_RESOURCE_SIZE, "arn:aws:iam::%s:%s/", call->account, resource_word(kind));
                 return true;

@@ -64,6 +64,11 @@ void iam_run_delete(struct iam_call *call)
                         iam_delete(call, &call->who);
                 return;
         }
+        if (call->action->kind == GW_PROVIDER) {
+                if (iam_provider_who(call)) /* also one whose text cannot be read */
+                        iam_delete(call, &call->who);
+                return;
+        }
         call->who = iam_who(call, call->action->kind, iam_name(call, call->action->kind));
         iam_delete(call, &call->who); /* also one whose text cannot be read */
 }

@@ -141,7 +141,7 @@ static bool has_form_of_number(const char *text)
         return *text != '\0' && is_all(text, '0', '9');
 }
 
-static int param_check(unsigned i, const char *value, char *message, size_t size)
+int iam_param_check(enum iam_param i, const char *value, char *message, size_t size)
 {
         size_t chars = param_chars(value);
         const char *name = params[i].name;
@@ -232,7 +232,7 @@ static int check_tag_part(unsigned n, const char *part, const char *text, size_t
         return 0;
 }
 
-static int check_tag(const struct iam_params *out, unsigned i, char *message, size_t size)
+static int check_tag(const struct iam_params *out, unsigned i, bool exact, char *message, size_t size)
 {
         const struct gw_pair *tag = &out->tags[i];
         int rv = check_tag_part(i + 1, "key", tag->name, TAG_KEY_CHARS, message, size);
@@ -246,16 +246,16 @@ static int check_tag(const struct iam_params *out, unsigned i, char *message, si
                 return -EEXIST;
         }
         for (unsigned j = 0; j < i; j++)
-                if (strcasecmp(out->tags[j].name, tag->name) == 0) {
-                        snprintf(message, size,
-                                 "Duplicate tag keys found. Please note that Tag keys are case insensitive.");
+                if ((exact ? strcmp : strcasecmp)(out->tags[j].name, tag->name) == 0) {
+                        snprintf(message, size, "Duplicate tag keys found.%s",
+                                 exact ? "" : " Please note that Tag keys are case insensitive.");
                         return -EEXIST;
                 }
         return 0;
 }
 
-/* Each key is there, differs from the others without regard to case, and has AWS's characters and length. */
-static int check_tags(const struct iam_params *out, char *message, size_t size)
+/* Each key is there, differs from the others (without regard to case, or exact), and has AWS's characters and length. */
+static int check_tags(const struct iam_params *out, bool exact, char *message, size_t size)
 {
         int rv = 0;
 
@@ -270,13 +270,13 @@ static int check_tags(const struct iam_params *out, char *message, size_t size)
                                             0, message, size);
         for (unsigned i = 0; rv == 0 && i < IAM_TAGS_MAX; i++)
                 if (i < out->tag_count || out->tags[i].name != NULL || out->tags[i].text != NULL)
-                        rv = check_tag(out, i, message, size);
+                        rv = check_tag(out, i, exact, message, size);
         return rv;
 }
 
 /* ---- all of them ----------------------------------------------------------------------------- */
 
-/* "LIST.member." of a list that the action reads. */
+/* "LIST.member." and more, of a list that the action reads. */
 static bool is_of_list(const char *name, uint64_t known)
 {
         static const struct {
@@ -291,6 +291,8 @@ static bool is_of_list(const char *name, uint64_t known)
                 {IAM_FILTER_LIST, "Filter.member."},
                 {IAM_STS_LISTS, "PolicyArns.member."},
                 {IAM_STS_LISTS, "TransitiveTagKeys.member."},
+                {IAM_CLIENTS, "ClientIDList"}, /* an empty one has this name alone */
+                {IAM_THUMBPRINTS, "ThumbprintList"},
         };
 
         for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
@@ -312,7 +314,7 @@ static int params_take_one(const struct iam_pair *pair, uint64_t known, struct i
         for (i = 0; i < IAM_PARAM_COUNT; i++)
                 if ((known >> i & 1) != 0 && strcmp(params[i].name, pair->name) == 0) {
                         out->value[i] = pair->value;
-                        return param_check(i, pair->value, message, size);
+                        return iam_param_check(i, pair->value, message, size);
                 }
         if (is_of_every_call(pair->name) || is_of_list(pair->name, known) || take_tag(out, pair, known))
                 return 0;
@@ -345,5 +347,5 @@ int iam_params_take(const struct iam_form *form, uint64_t needs, uint64_t may, s
                 rv = refuse_param("tags", "Member must not be null", 0, message, size);
         if (rv == 0 && (needs & IAM_TAG_KEYS) != 0 && out->tag_key_count == 0)
                 rv = refuse_param("tagKeys", "Member must not be null", 0, message, size);
-        return rv == 0 ? check_tags(out, message, size) : rv;
+        return rv == 0 ? check_tags(out, (may & IAM_TAGS_EXACT) != 0, message, size) : rv;
 }

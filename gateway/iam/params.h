@@ -44,7 +44,10 @@
         X(SESSION_POLICY, "Policy", 1, 2048, TEXT)                                                                     \
         X(EXTERNAL_ID, "ExternalId", 2, 1224, EXTERNAL)                                                                \
         X(SOURCE_IDENTITY, "SourceIdentity", 2, 64, NAME)                                                              \
-        X(WEB_TOKEN, "WebIdentityToken", 4, 20000, ANY)
+        X(WEB_TOKEN, "WebIdentityToken", 4, 20000, ANY)                                                                \
+        X(URL, "Url", 1, 255, ANY)                                                                                     \
+        X(PROVIDER, "OpenIDConnectProviderArn", 20, 2048, ANY)                                                         \
+        X(CLIENT, "ClientID", 1, 255, TEXT)
 
 enum iam_param {
 #define IAM_PARAM_ENUM(id, name, least, most, pattern) IAM_P_##id,
@@ -56,10 +59,17 @@ enum iam_param {
 /* Tags.member.N.Key and .Value; TagKeys.member.N */
 #define IAM_TAGS     (UINT64_C(1) << IAM_PARAM_COUNT)
 #define IAM_TAG_KEYS (UINT64_C(2) << IAM_PARAM_COUNT)
-/* Lists that the action itself reads from the form: of the simulations; of GetAccountAuthorizationDetails; of STS. */
+/*
+ * Lists that the action itself reads from the form: of the simulations; of GetAccountAuthorizationDetails; of STS; of
+ * providers.
+ */
 #define IAM_SIM_LISTS   (UINT64_C(4) << IAM_PARAM_COUNT)
 #define IAM_FILTER_LIST (UINT64_C(8) << IAM_PARAM_COUNT)
 #define IAM_STS_LISTS   (UINT64_C(16) << IAM_PARAM_COUNT)
+#define IAM_CLIENTS     (UINT64_C(32) << IAM_PARAM_COUNT)
+#define IAM_THUMBPRINTS (UINT64_C(64) << IAM_PARAM_COUNT)
+/* Keys of its tags differ by case. */
+#define IAM_TAGS_EXACT  (UINT64_C(128) << IAM_PARAM_COUNT)
 #define IAM_TAGS_MAX     50u
 #define IAM_MESSAGE_SIZE 512u /* room for each message of iam_params_take() */
 
@@ -77,5 +87,8 @@ struct iam_params {
  */
 int iam_params_take(const struct iam_form *form, uint64_t needs, uint64_t may, struct iam_params *out, char *message,
                     size_t size);
+
+/* One value by the table: 0, -EINVAL or -EBADMSG as above. */
+int iam_param_check(enum iam_param param, const char *value, char *message, size_t size);
 
 #endif

@@ -1,6 +1,7 @@
 /*
- * sts_web.c - AssumeRoleWithWebIdentity: nobody signed, and a token of an issuer that the operator named says who
- * asks (rules J1 to J9 in docs/design/sts.md). On the request's loop; it waits where keys are asked for.
+ * sts_web.c - AssumeRoleWithWebIdentity: nobody signed, and a token of an issuer that the operator named, and that is
+ * a provider of the role's account, says who asks (rules J1 to J11 in docs/design/sts.md). On the request's loop; it
+ * waits where keys are asked for.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -36,11 +37,91 @@ static void web_fail(struct iam_call *call, enum gw_jwt_fault fault)
                 iam_fail(call, code, gw_jwt_message(fault));
 }
 
+static void web_no_provider(struct iam_call *call)
+{
+        iam_fail(call, "InvalidIdentityToken",
+                 "No OpenIDConnect provider found in your account for the token's issuer.");
+}
+
 static void web_end(struct gw_request *req)
 {
         struct sts_web *web = req->work;
 
         gw_jwt_free(&web->jwt);
+}
+
+/* ---- providers ------------------------------------------------------------------------------- */
+
+/* Of the role that is asked for. What names no role is refused later. */
+static void web_account(const struct iam_call *call, char account[GW_ACCOUNT_ID_LEN + 1])
+{
+        struct gw_entity_name role;
+        bool names_role = gw_entity_of_arn(call->in.value[IAM_P_ROLE_ARN], &role) == 0 && role.kind == GW_ROLE;
+
+        strcpy(account, names_role ? role.account : GW_FIRST_ACCOUNT);
+}
+
+/*
+ * The account's own provider for this issuer, until the loop's turn ends. As gw_people_find(); -ESRCH: what has its
+ * place, and so its ARN, is another issuer by another scheme.
+ */
+static int web_own_provider(const struct iam_call *call, const char *issuer, const struct gw_entity **out)
+{
+        struct gw_entity_name who = {.kind = GW_PROVIDER};
+        int rv;
+
+        web_account(call, who.account);
+        gw_provider_name(gw_provider_place(issuer), who.name);
+        rv = gw_people_find(call->req->loop, &who, out, NULL);
+        return rv == 0 && strcmp((*out)->url, issuer) != 0 ? -ESRCH : rv;
+}
+
+/*
+ * The audiences of the provider of the role's account: its own, or, of the first account, that of the settings (J10).
+ * They stay as long as the turn. False: refused.
+ */
+static bool web_audiences(struct sts_web *web, const char *const **out, unsigned *count)
+{
+        struct iam_call *call = web->call;
+        char account[GW_ACCOUNT_ID_LEN + 1];
+        const struct gw_entity *own;
+        const struct gw_pairs *clients;
+        const char **list;
+        int rv = web_own_provider(call, web->jwt.issuer, &own);
+
+        web_account(call, account);
+        if (rv == -ENOENT && strcmp(account, GW_FIRST_ACCOUNT) == 0) {
+                *out = gw_issuer_audiences(call->req->loop->gw, count);
+                return true;
+        }
+        if (rv == -ENOENT || rv == -ESRCH) {
+                web_no_provider(call);
+                return false;
+        }
+        clients = rv == 0 ? &own->sets[GW_SET_CLIENTS] : NULL;
+        list = rv == 0 ? gw_alloc(call->req, (clients->count + 1) * sizeof(*list)) : NULL;
+        if (list == NULL) {
+                iam_refuse(call, rv != 0 ? rv : -ENOMEM); /* also where what it says cannot be read */
+                return false;
+        }
+        for (unsigned i = 0; i < clients->count; i++)
+                list[i] = clients->list[i].name;
+        *out = list;
+        *count = clients->count;
+        return true;
+}
+
+/* The operator has not named the issuer, and so nobody asks it (J1). */
+static void web_refuse_issuer(struct sts_web *web)
+{
+        const struct gw_entity *own;
+
+        if (web_own_provider(web->call, web->jwt.issuer, &own) != 0)
+                web_no_provider(web->call);
+        else
+                iam_fail(web->call, "IDPCommunicationError",
+                         "This server may not ask the identity provider: its operator has to name it in the setting "
+                         "oidc_issuer.");
 }
 
 /* ---- conditions ------------------------------------------------------------------------------ */
@@ -112,12 +193,12 @@ static void web_assume(struct sts_web *web)
 
 static void web_judge(struct sts_web *web, enum gw_jwt_fault fault)
 {
-        struct gw_request *req = web->call->req;
         const char *const *audiences;
         unsigned count;
 
         if (fault == GW_JWT_OK) {
-                audiences = gw_issuer_audiences(req->loop->gw, &count);
+                if (!web_audiences(web, &audiences, &count))
+                        return;
                 fault = gw_jwt_check(&web->jwt, web->jwt.issuer, audiences, count, lp_wall_ms() / 1000);
         }
         if (fault == GW_JWT_OK)
@@ -184,7 +265,9 @@ void iam_run_web_identity(struct iam_call *call)
 {
         struct gw_request *req = call->req;
         struct sts_web *web = gw_alloc(req, sizeof(*web));
+        const char *const *audiences;
         enum gw_jwt_fault fault;
+        unsigned count;
 
         if (web == NULL) {
                 iam_refuse(call, -ENOMEM);
@@ -196,10 +279,10 @@ void iam_run_web_identity(struct iam_call *call)
         req->release = web_end;
         if (fault == GW_JWT_OK)
                 web->issuer = gw_issuer_find(req->loop->gw, web->jwt.issuer);
-        if (fault == GW_JWT_OK && web->issuer == NULL)
-                fault = GW_JWT_ISSUER;
         if (fault != GW_JWT_OK)
                 web_fail(call, fault);
-        else
+        else if (web->issuer == NULL)
+                web_refuse_issuer(web);
+        else if (web_audiences(web, &audiences, &count)) /* and once more when keys are there: they may be asked for */
                 web_verify(web);
 }

@@ -24,7 +24,7 @@
 #define K(kind)  (1u << ((kind)-GW_ACCOUNT))
 #define K_PERSON (K(GW_USER) | K(GW_GROUP) | K(GW_ROLE))
 #define K_PATH   (K_PERSON | K(GW_POLICY))
-#define K_ALL    (K_PATH | K(GW_ACCOUNT) | K(GW_ACCESS_KEY))
+#define K_ALL    (K_PATH | K(GW_ACCOUNT) | K(GW_ACCESS_KEY) | K(GW_PROVIDER))
 #define HEAD_MAX 512u
 
 static const struct {
@@ -38,6 +38,7 @@ static const struct {
         {"group", "group", 128},
         {"role", "role", 64},
         {"policy", "policy", 128},
+        {"provider", "oidc-provider", GW_PROVIDER_NAME - 1},
 };
 #define WORDS (sizeof(words) / sizeof(words[0]))
 _Static_assert(WORDS == GW_ENTITY_KINDS_END - GW_ACCOUNT, "one row for each kind");
@@ -56,6 +57,7 @@ static const struct {
         {"boundary", offsetof(struct gw_entity, boundary), K(GW_USER) | K(GW_ROLE), 2048},
         {"trust", offsetof(struct gw_entity, trust), K(GW_ROLE), 8192},
         {"version", offsetof(struct gw_entity, version), K(GW_POLICY), 16},
+        {"url", offsetof(struct gw_entity, url), K(GW_PROVIDER), GW_PROVIDER_URL_MAX},
 };
 static const struct {
         const char *name;
@@ -69,13 +71,15 @@ static const struct {
 };
 static const struct {
         const char *name;
-        unsigned kinds, name_most, text_most;
+        unsigned kinds, name_most, text_most, most;
 } sets[GW_SETS] = {
-        [GW_SET_GROUPS] = {"groups", K(GW_USER), 128, 0},
-        [GW_SET_ATTACHED] = {"attached", K_PERSON, 2048, 0},
-        [GW_SET_INLINE] = {"inline", K_PERSON, 128, 10240},
-        [GW_SET_TAGS] = {"tags", K(GW_USER) | K(GW_ROLE) | K(GW_POLICY), 512, 1024},
-        [GW_SET_VERSIONS] = {"versions", K(GW_POLICY), 16, 24576},
+        [GW_SET_GROUPS] = {"groups", K(GW_USER), 128, 0, GW_ENTITY_SET_MAX},
+        [GW_SET_ATTACHED] = {"attached", K_PERSON, 2048, 0, GW_ENTITY_SET_MAX},
+        [GW_SET_INLINE] = {"inline", K_PERSON, 128, 10240, GW_ENTITY_SET_MAX},
+        [GW_SET_TAGS] = {"tags", K(GW_USER) | K(GW_ROLE) | K(GW_POLICY) | K(GW_PROVIDER), 512, 1024, GW_ENTITY_SET_MAX},
+        [GW_SET_VERSIONS] = {"versions", K(GW_POLICY), 16, 24576, GW_ENTITY_SET_MAX},
+        [GW_SET_CLIENTS] = {"clients", K(GW_PROVIDER), 1020, 0, GW_CLIENTS_MAX},
+        [GW_SET_THUMBPRINTS] = {"thumbprints", K(GW_PROVIDER), 40, 0, GW_ENTITY_SET_MAX},
 };
 #define COUNT(table) (sizeof(table) / sizeof((table)[0]))
 
@@ -136,6 +140,21 @@ static bool is_dash(const char *name)
         return strcmp(name, "-") == 0;
 }
 
+const char *gw_provider_place(const char *url)
+{
+        const char *scheme = strstr(url, "://");
+
+        return scheme != NULL ? scheme + 3 : url;
+}
+
+void gw_provider_name(const char *place, char out[GW_PROVIDER_NAME])
+{
+        uint8_t digest[ERA_DIGEST_MAX];
+
+        era_digest_of(ERA_SHA256, place, strlen(place), digest);
+        s3_hex_encode(digest, S3_SHA256_LEN, out);
+}
+
 bool gw_entity_name_valid(const struct gw_entity_name *who)
 {
         if (entity_bit(who->kind) == 0 || !is_name(who->name, words[who->kind - GW_ACCOUNT].name_most))
@@ -146,6 +165,9 @@ bool gw_entity_name_valid(const struct gw_entity_name *who)
                 return who->account[0] == '\0' &&
                        strspn(who->name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") == strlen(who->name) &&
                        strlen(who->name) >= 16 && (who->of[0] == '\0' || (is_name(who->of, 64) && !is_dash(who->of)));
+        if (who->kind == GW_PROVIDER &&
+            (strspn(who->name, "0123456789abcdef") != GW_PROVIDER_NAME - 1 || who->name[GW_PROVIDER_NAME - 1] != '\0'))
+                return false;
         return is_account_id(who->account) && who->of[0] == '\0' && !is_dash(who->name);
 }
 
@@ -164,6 +186,19 @@ static const char *or_empty(const char *text)
         return text == NULL ? "" : text;
 }
 
+/* Its name is that of its URL, so that its ARN finds it, and no other's. */
+static bool is_provider_sound(const struct gw_entity *entity)
+{
+        const char *url = or_empty(entity->url), *place = gw_provider_place(url);
+        char name[GW_PROVIDER_NAME];
+
+        gw_provider_name(place, name);
+        for (const char *p = url; *p != '\0'; p++)
+                if (*p < '!' || *p > '~')
+                        return false;
+        return place != url && *place != '\0' && strcmp(name, entity->who.name) == 0;
+}
+
 /* What no table can say. */
 static bool is_sound(const struct gw_entity *entity)
 {
@@ -174,6 +209,8 @@ static bool is_sound(const struct gw_entity *entity)
                 return false;
         if (entity->who.kind == GW_ACCESS_KEY)
                 return is_account_id(or_empty(entity->owner)) && *or_empty(entity->sealed) != '\0';
+        if (entity->who.kind == GW_PROVIDER)
+                return is_provider_sound(entity);
         if (entity->who.kind != GW_POLICY)
                 return true;
         for (i = 0; i < versions->count; i++)
@@ -220,7 +257,7 @@ static int encode_set(const struct gw_pairs *set, unsigned kind, unsigned bit, j
 
         if (set->count == 0)
                 return 0;
-        if ((sets[kind].kinds & bit) == 0 || set->count > GW_ENTITY_SET_MAX)
+        if ((sets[kind].kinds & bit) == 0 || set->count > sets[kind].most)
                 rv = -EINVAL;
         for (i = 0; rv == 0 && i < set->count; i++) {
                 const struct gw_pair *pair = &set->list[i];
@@ -359,7 +396,7 @@ static bool decode_set(struct gw_entity *entity, struct entity_room *room, struc
         const char *name;
         json_t *value;
 
-        if (!json_is_object(object) || json_object_size(object) > GW_ENTITY_SET_MAX)
+        if (!json_is_object(object) || json_object_size(object) > sets[kind].most)
                 return false;
         set->list = *pairs;
         json_object_foreach(object, name, value)
@@ -414,7 +451,7 @@ static unsigned count_pairs(json_t *object)
 
         for (i = 0; i < GW_SETS; i++)
                 count += json_object_size(json_object_get(object, sets[i].name));
-        return count > GW_SETS * GW_ENTITY_SET_MAX ? 0 : (unsigned)count + 1;
+        return count > GW_SETS * GW_CLIENTS_MAX ? 0 : (unsigned)count + 1;
 }
 
 struct gw_entity *gw_entity_decode(struct eng_str text)
@@ -477,10 +514,14 @@ int gw_entity_of_arn(const char *arn, struct gw_entity_name *out)
                 len = words[i].arn == NULL ? 0 : strlen(words[i].arn);
                 if (len == 0 || strncmp(rest, words[i].arn, len) != 0 || rest[len] != '/')
                         continue;
+                out->kind = (unsigned)(GW_ACCOUNT + i);
+                if (out->kind == GW_PROVIDER) {
+                        gw_provider_name(rest + len + 1, out->name);
+                        return rest[len + 1] != '\0' ? 0 : -EINVAL;
+                }
                 name = strrchr(rest, '/') + 1;
                 if (strlen(name) > GW_ENTITY_NAME_MAX)
                         return -EINVAL;
-                out->kind = (unsigned)(GW_ACCOUNT + i);
                 strcpy(out->name, name);
                 return gw_entity_name_valid(out) ? 0 : -EINVAL;
         }
@@ -495,6 +536,8 @@ bool gw_entity_arn(const struct gw_entity *entity, char *out, size_t size)
 
         if (who->kind == GW_ACCOUNT)
                 len = snprintf(out, size, "arn:aws:iam::%s:root", who->name);
+        else if (who->kind == GW_PROVIDER)
+                len = snprintf(out, size, "arn:aws:iam::%s:%s/%s", who->account, word, gw_provider_place(entity->url));
         else if (word != NULL)
                 len = snprintf(out, size, "arn:aws:iam::%s:%s%s%s", who->account, word, entity->path, who->name);
         else

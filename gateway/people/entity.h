@@ -1,5 +1,6 @@
 /*
- * entity.h - accounts, users, access keys, groups, roles and policies: each one entry of the store.
+ * entity.h - accounts, users, access keys, groups, roles, policies and OpenID Connect providers: each one entry of
+ * the store.
  * docs/design/people.md has the format and the rules. Functions here are pure; any thread.
  */
 #ifndef GATEWAY_PEOPLE_ENTITY_H
@@ -20,6 +21,7 @@ enum gw_entity_kind {
         GW_GROUP,
         GW_ROLE,
         GW_POLICY,
+        GW_PROVIDER, /* of OpenID Connect; its name is the digest of its URL: gw_provider_name() */
         GW_ENTITY_KINDS_END
 };
 
@@ -29,7 +31,10 @@ enum gw_entity_kind {
 #define GW_ENTITY_NAME_MAX  128u
 #define GW_ENTITY_PATH_MAX  512u
 #define GW_ENTITY_BYTES_MAX (200u << 10) /* of its text */
-#define GW_ENTITY_SET_MAX   64u          /* members of one set; AWS's quotas are less (people_change.c) */
+#define GW_ENTITY_SET_MAX   64u          /* members of one set, but for: */
+#define GW_CLIENTS_MAX      100u         /* AWS's quotas are less, or this (people_change.c) */
+#define GW_PROVIDER_URL_MAX 255u
+#define GW_PROVIDER_NAME    65u          /* bytes, with NUL */
 
 /*
  * What an entity is called. account: 12 digits; of an account and an access key, which are known
@@ -53,6 +58,8 @@ enum gw_entity_set {
         GW_SET_INLINE,   /* their own policies: name and document */
         GW_SET_TAGS,
         GW_SET_VERSIONS, /* of a policy: "v1" and document, oldest first */
+        GW_SET_CLIENTS,  /* of a provider: audiences that its tokens may be made for */
+        GW_SET_THUMBPRINTS,
         GW_SETS
 };
 struct gw_pairs {
@@ -75,6 +82,7 @@ struct gw_entity {
         const char *boundary; /* ARN of the policy that is a user's or role's permissions boundary */
         const char *trust;    /* of a role: who may assume it */
         const char *version;  /* of a policy: the version in force */
+        const char *url;      /* of a provider: the issuer, as its tokens name it */
         int64_t created_ms;
         int64_t session_seconds; /* of a role; 0: 3,600 */
         int64_t active;          /* of an access key */
@@ -97,11 +105,16 @@ int gw_entity_encode(const struct gw_entity *entity, char **text, size_t *len);
 struct gw_entity *gw_entity_decode(struct eng_str text);
 
 /*
- * arn:aws:iam::ACCOUNT:user/PATH/NAME (group, role, policy), and root of an account, which is the
- * entity of kind GW_ACCOUNT. -EINVAL: it names none. The path is not looked at.
+ * arn:aws:iam::ACCOUNT:user/PATH/NAME (group, role, policy), oidc-provider/HOST/PATH, and root of an account, which
+ * is the entity of kind GW_ACCOUNT. -EINVAL: it names none. The path is not looked at, but of a provider.
  */
 int gw_entity_of_arn(const char *arn, struct gw_entity_name *out);
 /* Writes the ARN; false: no room, or its kind has none. */
 bool gw_entity_arn(const struct gw_entity *entity, char *out, size_t size);
+
+/* An issuer's URL without its scheme, as ARNs and trust policies name it. */
+const char *gw_provider_place(const char *url);
+/* The name of the provider at this place: a digest, since places are longer than names, and differ in case. */
+void gw_provider_name(const char *place, char out[GW_PROVIDER_NAME]);
 
 #endif

@@ -81,7 +81,7 @@ static bool sets_fit(const struct gw_entity *entity)
 {
         return entity->sets[GW_SET_GROUPS].count <= GROUPS_OF_USER_MAX &&
                entity->sets[GW_SET_ATTACHED].count <= ATTACHED_MAX && entity->sets[GW_SET_TAGS].count <= TAGS_MAX &&
-               inline_fits(entity) && versions_fit(entity);
+               entity->sets[GW_SET_THUMBPRINTS].count <= THUMBPRINTS_MAX && inline_fits(entity) && versions_fit(entity);
 }
 
 /* Canned policies of AWS are no entities: whoever lets them be named has looked whether there is such a one. */
@@ -145,6 +145,8 @@ static unsigned quota(unsigned kind)
                 return ROLES_MAX;
         case GW_POLICY:
                 return POLICIES_MAX;
+        case GW_PROVIDER:
+                return PROVIDERS_MAX;
         default:
                 return UINT32_MAX; /* of access keys: each user's */
         }
@@ -224,7 +226,7 @@ static bool same_identity(const struct gw_entity *a, const struct gw_entity *b)
         bool fixed = a->who.kind == GW_POLICY || a->who.kind == GW_ROLE;
 
         return strcmp(a->who.name, b->who.name) == 0 && strcmp(a->who.of, b->who.of) == 0 &&
-               strcmp(a->owner, b->owner) == 0 && strcmp(a->id, b->id) == 0 &&
+               strcmp(a->owner, b->owner) == 0 && strcmp(a->id, b->id) == 0 && strcmp(a->url, b->url) == 0 &&
                (!fixed || strcmp(a->path, b->path) == 0);
 }
 

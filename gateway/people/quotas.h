@@ -10,6 +10,8 @@
 #define GROUPS_MAX         300u
 #define ROLES_MAX          5000u
 #define POLICIES_MAX       5000u
+#define PROVIDERS_MAX      100u
+#define THUMBPRINTS_MAX    5u /* of a provider; GW_CLIENTS_MAX are its clients */
 #define KEYS_OF_USER_MAX   2u
 #define GROUPS_OF_USER_MAX 10u
 #define ATTACHED_MAX       20u

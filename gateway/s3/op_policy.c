@@ -144,7 +144,7 @@ static bool principal_exists(void *context, enum acc_name_kind kind, struct s3_s
         text[name.len] = '\0';
         if (kind == ACC_NAME_ACCOUNT)
                 return gw_people_has_account(req->loop, text);
-        return gw_people_find_arn(req->loop, text, &found, NULL) == 0;
+        return gw_people_find_arn(req->loop, text, &found, NULL) == 0 && found->who.kind != GW_PROVIDER;
 }
 
 /* Whoever sets it can set another one, or says that this is not wanted. */

@@ -34,6 +34,7 @@ EXCEPTIONS = Path(__file__).with_name("exceptions.txt")
 # The suite makes its users by the command line of versitygw. The folder that cases run in has no such program.
 OWN_PROGRAM = "fork/exec ./versitygw"
 NOT_ALONE = "No help topic for"  # a case that the suite runs in its group alone
+ISSUER = ["--oidc-issuer", "https://127.0.0.1"]  # that nobody answers at; without one, requests for web identities are refused unread
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 WORDING = "WORDING expected"  # printed by suite.patch where only the text of an error for people differs
 SHOWN = 600  # characters of a failed case's output
@@ -115,7 +116,7 @@ class Worker:
             if self.closed:
                 raise DaemonError("stopped")
             if self.daemon is None:
-                self.daemon = Daemon(drives=1, loops=1)
+                self.daemon = Daemon(drives=1, loops=1, options=ISSUER)
                 self.daemon.start()
                 wait_for_users(self.daemon)
             return self.daemon

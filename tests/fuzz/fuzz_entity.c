@@ -22,7 +22,7 @@ static void check_text(struct eng_str bytes)
                 return;
         assert(gw_entity_name_valid(&entity->who));
         for (unsigned i = 0; i < GW_SETS; i++)
-                assert(entity->sets[i].count <= GW_ENTITY_SET_MAX);
+                assert(entity->sets[i].count <= (i == GW_SET_CLIENTS ? GW_CLIENTS_MAX : GW_ENTITY_SET_MAX));
         rv = gw_entity_encode(entity, &text, &len);
         assert(rv == 0 || rv == -E2BIG);
         if (rv == 0) {

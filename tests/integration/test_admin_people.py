@@ -105,6 +105,7 @@ def fill(daemon):
     iam, s3 = client_of(daemon, "iam"), make_client(daemon.endpoint, daemon.access_key, daemon.secret_key)
     user = iam.create_user(UserName="alice", Path="/team/", Tags=[{"Key": "a", "Value": "ü"}])["User"]
     iam.create_group(GroupName="staff")
+    iam.create_open_id_connect_provider(Url="https://id.example.org/A", ClientIDList=["b", "a"])
     read = iam.create_policy(PolicyName="read", PolicyDocument=policy("s3:ListAllMyBuckets", "*"))["Policy"]["Arn"]
     iam.attach_group_policy(GroupName="staff", PolicyArn=read)
     iam.add_user_to_group(GroupName="staff", UserName="alice")

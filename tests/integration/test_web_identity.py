@@ -13,6 +13,7 @@ import botocore
 import pytest
 
 from tests.integration.test_sts import ACCOUNT, SESSION, World, arn, client_of, document, fails, post, statement, trust
+from tests.integration.test_switches import cli
 from tests.support.daemon import REGION, Daemon
 
 
@@ -89,7 +90,7 @@ def issuer(tmp_path_factory):
 @pytest.fixture(scope="module")
 def world(issuer, tmp_path_factory):
     options = [f"--oidc-issuer={issuer.url.replace('/realm', '/' + wrong)}" for wrong in WRONG]
-    with Daemon(drives=1, options=["--oidc-issuer", issuer.url, "--oidc-audience", "store", *options]).start() as running:
+    with Daemon(drives=1, options=["--oidc-issuer", issuer.url, "--oidc-issuer", issuer.url.replace("http:", "https:"), "--oidc-audience", "store", *options]).start() as running:
         client_of(running, "iam").list_users()
         made = World(running)
         who = trust({"Federated": issuer.arn}, "sts:AssumeRoleWithWebIdentity",
@@ -145,7 +146,7 @@ def test_issuers_that_cannot_be_believed(world, issuer, wrong):
 
 
 def test_nothing_else_goes_without_a_signature(world):
-    for action, code in (("GetCallerIdentity", "MissingAuthenticationToken"), ("AssumeRole", "MissingAuthenticationToken"), ("ListUsers", "InvalidAction")):
+    for action, code in (("GetCallerIdentity", "MissingAuthenticationToken"), ("AssumeRole", "MissingAuthenticationToken"), ("ListUsers", "MissingAuthenticationToken")):
         body = urllib.parse.urlencode({"Action": action, "Version": "2011-06-15"}).encode()
         with pytest.raises(urllib.error.HTTPError) as error:
             urllib.request.urlopen(world.daemon.endpoint + "/", data=body)
@@ -160,3 +161,99 @@ def test_tools_take_the_token_from_a_file(world, issuer, tmp_path):
     build = os.environ.get("MILLRACE_BUILD", "build/release")
     done = subprocess.run([f"{build}/millrace", "cat", "--endpoint", world.daemon.endpoint, "s3://data/a"], env=environment, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "hello"), done.stderr
+
+
+# ---- providers as entities of IAM ------------------------------------------------------------------
+
+THUMBPRINT = "6938FD4D98BAB03FAADB97B34396831E3780AEA1"
+
+
+def test_providers_are_kept(world):
+    iam, url = world.iam, "https://Id.example.org/Team"
+    made = iam.create_open_id_connect_provider(Url=url, ClientIDList=["b", "a", "b"], ThumbprintList=[THUMBPRINT], Tags=[{"Key": "k", "Value": "1"}, {"Key": "K", "Value": "2"}])
+    name = made["OpenIDConnectProviderArn"]
+    assert name == f"arn:aws:iam::{ACCOUNT}:oidc-provider/Id.example.org/Team" and len(made["Tags"]) == 2
+    fails(lambda: iam.create_open_id_connect_provider(Url=url), 409, "EntityAlreadyExists")
+    other = iam.create_open_id_connect_provider(Url=url + "/")["OpenIDConnectProviderArn"]
+    assert {each["Arn"] for each in iam.list_open_id_connect_providers()["OpenIDConnectProviderList"]} == {name, other}
+    assert iam.get_account_summary()["SummaryMap"]["Providers"] == 2
+    iam.delete_open_id_connect_provider(OpenIDConnectProviderArn=other)
+    fails(lambda: iam.delete_open_id_connect_provider(OpenIDConnectProviderArn=other), 404, "NoSuchEntity")
+    iam.add_client_id_to_open_id_connect_provider(OpenIDConnectProviderArn=name, ClientID="c")
+    iam.remove_client_id_from_open_id_connect_provider(OpenIDConnectProviderArn=name, ClientID="b")
+    iam.remove_client_id_from_open_id_connect_provider(OpenIDConnectProviderArn=name, ClientID="A")
+    iam.update_open_id_connect_provider_thumbprint(OpenIDConnectProviderArn=name, ThumbprintList=["B" * 40, "c" * 40])
+    iam.tag_open_id_connect_provider(OpenIDConnectProviderArn=name, Tags=[{"Key": "k", "Value": "3"}])
+    iam.untag_open_id_connect_provider(OpenIDConnectProviderArn=name, TagKeys=["K"])
+    shown = iam.get_open_id_connect_provider(OpenIDConnectProviderArn=name)
+    assert (shown["Url"], shown["ClientIDList"], shown["ThumbprintList"]) == ("Id.example.org/Team", ["a", "c"], ["b" * 40, "c" * 40])
+    assert shown["Tags"] == [{"Key": "k", "Value": "3"}] == iam.list_open_id_connect_provider_tags(OpenIDConnectProviderArn=name)["Tags"]
+    for where, status, code in ((name.lower(), 404, "NoSuchEntity"), (name.replace(ACCOUNT, "123456789012"), 403, "AccessDenied"),
+                                (f"arn:aws:iam::{ACCOUNT}:role/reader", 400, "ValidationError"), ("arn:aws:iam::aws:oidc", 400, "ValidationError")):
+        fails(lambda: iam.get_open_id_connect_provider(OpenIDConnectProviderArn=where), status, code)
+    iam.delete_open_id_connect_provider(OpenIDConnectProviderArn=name)
+
+
+def test_wrong_providers_are_refused(world):
+    iam = SESSION.client("iam", endpoint_url=world.daemon.endpoint, region_name=REGION, config=botocore.config.Config(parameter_validation=False),
+                         aws_access_key_id=world.daemon.access_key, aws_secret_access_key=world.daemon.secret_key)
+    for url, code in (("example.com", "ValidationError"), ("http://example.com", "InvalidInput"), ("https://a:b@example.com", "InvalidInput"), ("https://example.com?a=b", "InvalidInput"),
+                      ("https://example.com:8443", "InvalidInput"), ("https://", "ValidationError"), ("https://a_b.com", "InvalidInput"), ("https://" + "a" * 248, "ValidationError")):
+        fails(lambda: iam.create_open_id_connect_provider(Url=url), 400, code)
+    good = {"Url": "https://example.com"}
+    fails(lambda: iam.create_open_id_connect_provider(**good, ClientIDList=[f"c{n}" for n in range(101)]), 409, "LimitExceeded")
+    fails(lambda: iam.create_open_id_connect_provider(**good, ClientIDList=["c" * 256]), 400, "ValidationError")
+    fails(lambda: iam.create_open_id_connect_provider(**good, ThumbprintList=["a" * 39]), 400, "InvalidInput")
+    fails(lambda: iam.create_open_id_connect_provider(**good, ThumbprintList=[str(n) * 40 for n in range(6)]), 400, "InvalidInput")
+    assert iam.list_open_id_connect_providers()["OpenIDConnectProviderList"] == []
+    name = iam.create_open_id_connect_provider(**good, ClientIDList=[f"c{n}" for n in range(100)], ThumbprintList=[str(n) * 40 for n in range(5)])["OpenIDConnectProviderArn"]
+    fails(lambda: iam.add_client_id_to_open_id_connect_provider(OpenIDConnectProviderArn=name, ClientID="more"), 409, "LimitExceeded")
+    fails(lambda: iam.update_open_id_connect_provider_thumbprint(OpenIDConnectProviderArn=name, ThumbprintList=[]), 400, "InvalidInput")
+    assert iam.get_open_id_connect_provider(OpenIDConnectProviderArn=name)["ClientIDList"] == [f"c{n}" for n in range(100)]
+    iam.delete_open_id_connect_provider(OpenIDConnectProviderArn=name)
+
+
+def test_clients_of_a_provider_count(world, issuer):
+    """Its own provider takes the place of the settings', and what it says counts at once."""
+    name = world.iam.create_open_id_connect_provider(Url=issuer.url)["OpenIDConnectProviderArn"]
+    assert name == issuer.arn
+    fails(lambda: web(world, issuer.token()), 400, "InvalidIdentityToken")
+    world.iam.add_client_id_to_open_id_connect_provider(OpenIDConnectProviderArn=name, ClientID="store")
+    assert web(world, issuer.token())["Provider"] == name
+    world.iam.remove_client_id_from_open_id_connect_provider(OpenIDConnectProviderArn=name, ClientID="store")
+    fails(lambda: web(world, issuer.token()), 400, "InvalidIdentityToken")
+    world.iam.delete_open_id_connect_provider(OpenIDConnectProviderArn=name)
+    web(world, issuer.token())
+    assert world.iam.create_open_id_connect_provider(Url=issuer.url.replace("http:", "https:"), ClientIDList=["store"])["OpenIDConnectProviderArn"] == name
+    fails(lambda: web(world, issuer.token()), 400, "InvalidIdentityToken")  # the ARN means the other one now
+    world.iam.delete_open_id_connect_provider(OpenIDConnectProviderArn=name)
+
+
+def test_nobody_is_asked_whom_the_operator_has_not_named(world, issuer):
+    """A second server on this machine, which would answer: it is not asked."""
+    asked = Issuer(issuer.pem.parent)
+    for url in ("https://" + asked.name.partition(":")[0], "https://169.254.169.254"):
+        name = world.iam.create_open_id_connect_provider(Url=url, ClientIDList=["store"])["OpenIDConnectProviderArn"]
+        error = fails(lambda: web(world, issuer.token(iss=url)), 400, "IDPCommunicationError")
+        assert "oidc_issuer" in error["Error"]["Message"]
+        world.iam.delete_open_id_connect_provider(OpenIDConnectProviderArn=name)
+        fails(lambda: web(world, issuer.token(iss=url)), 400, "InvalidIdentityToken")
+    fails(lambda: world.iam.create_open_id_connect_provider(Url=asked.url), 400, "InvalidInput")
+    fails(lambda: web(world, asked.token()), 400, "InvalidIdentityToken")
+    assert asked.asked == []
+
+
+def test_each_account_has_its_own_providers(world, issuer):
+    made = dict(line.split("\t") for line in cli(world.daemon, "admin", "account", "create", "other").splitlines())
+    iam = client_of(world.daemon, "iam", {"AccessKeyId": made["AccessKeyId"], "SecretAccessKey": made["SecretAccessKey"]})
+    role = f"arn:aws:iam::{made['Account']}:role/job"
+    theirs = issuer.arn.replace(ACCOUNT, made["Account"])
+    iam.create_role(RoleName="job", AssumeRolePolicyDocument=trust({"Federated": [theirs, issuer.arn]}, "sts:AssumeRoleWithWebIdentity"))
+    sts = SESSION.client("sts", endpoint_url=world.daemon.endpoint, region_name=REGION, config=botocore.config.Config(signature_version=botocore.UNSIGNED))
+    ask = lambda **claims: sts.assume_role_with_web_identity(RoleArn=role, RoleSessionName="job-1", WebIdentityToken=issuer.token(**claims))  # noqa: E731
+    fails(ask, 400, "InvalidIdentityToken")  # the settings' is the first account's
+    iam.create_open_id_connect_provider(Url=issuer.url, ClientIDList=["theirs"])
+    fails(ask, 400, "InvalidIdentityToken")  # and so are its audiences
+    assert ask(aud="theirs")["Provider"] == theirs
+    fails(lambda: web(world, issuer.token(aud="theirs")), 400, "InvalidIdentityToken")
+    fails(lambda: iam.get_open_id_connect_provider(OpenIDConnectProviderArn=issuer.arn), 403, "AccessDenied")

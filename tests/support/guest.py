@@ -95,7 +95,7 @@ def run(work, command, modules=(), devices=(), seconds=1500, memory=3072, show=F
     if out:
         devices = [*devices, "-virtfs", f"local,path={out},mount_tag=out,security_model=none"]
     qemu = [*AHEAD, "setpriv", "--pdeathsig", "KILL", "--", "qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", str(memory), "-nographic", "-no-reboot", "-net", "none",
-            "-kernel", folder / f"boot/vmlinuz-{version}", "-initrd", ram, "-append", "console=ttyS0 quiet panic=-1",
+            "-kernel", folder / f"boot/vmlinuz-{version}", "-initrd", ram, "-append", "console=ttyS0 quiet panic=-1 no_timer_check",
             "-virtfs", "local,path=/,mount_tag=hostroot,security_model=none,multidevs=remap,readonly=on", *devices]
     console = work / "console"
     with open(console, "wb") as log:

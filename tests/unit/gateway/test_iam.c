@@ -200,13 +200,56 @@ static void actions_are_known_by_name(void **state)
                 assert_ptr_equal(iam_action_find(action->name, false), action); /* so none has another's name */
                 assert_null(iam_action_find(action->name, true));
                 assert_non_null(action->run);
-                assert_true(action->kind == 0 || (action->kind >= GW_USER && action->kind <= GW_POLICY));
+                assert_true(action->kind == 0 || (action->kind >= GW_USER && action->kind <= GW_PROVIDER));
                 assert_int_equal(action->needs & action->may, 0);
         }
         assert_non_null(iam_action_find("GetCallerIdentity", true));
         assert_null(iam_action_find("GetCallerIdentity", false));
         assert_null(iam_action_find("", false));
         assert_null(iam_action_find("createuser", false));
+}
+
+static void urls_of_providers_are_checked(void **state)
+{
+        static const char *const good[] = {"https://a",
+                                           "https://id.example.org",
+                                           "https://id.example.org/a/b@c:d/",
+                                           "https://198.51.100.7",
+                                           "https://[2001:db8::1]/a",
+                                           "https://A-b.C"};
+        static const struct {
+                const char *url, *code;
+        } bad[] = {{"", "ValidationError"},
+                   {"id.example.org", "ValidationError"},
+                   {"https://", "ValidationError"},
+                   {"https:///a", "ValidationError"},
+                   {"http://id.example.org", "InvalidInput"},
+                   {"HTTPS://id.example.org", "InvalidInput"},
+                   {"https://u@id.example.org", "InvalidInput"},
+                   {"https://id.example.org:443", "InvalidInput"},
+                   {"https://id.example.org?a", "InvalidInput"},
+                   {"https://id.example.org/a?b", "InvalidInput"},
+                   {"https://id.example.org/a#b", "InvalidInput"},
+                   {"https://a_b", "InvalidInput"},
+                   {"https://-a", "InvalidInput"},
+                   {"https://a-.b", "InvalidInput"},
+                   {"https://a..b", "InvalidInput"},
+                   {"https://a.", "InvalidInput"},
+                   {"https://[::1", "InvalidInput"},
+                   {"https://a\\b", "InvalidInput"}};
+        char longest[GW_PROVIDER_URL_MAX + 2] = "https://a/";
+        const char *code, *why;
+
+        for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+                assert_false(iam_provider_url_wrong(good[i], &code, &why));
+        for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+                assert_true(iam_provider_url_wrong(bad[i].url, &code, &why));
+                assert_string_equal(code, bad[i].code);
+        }
+        memset(longest + 10, 'a', GW_PROVIDER_URL_MAX - 10);
+        assert_false(iam_provider_url_wrong(longest, &code, &why));
+        longest[GW_PROVIDER_URL_MAX] = 'a';
+        assert_true(iam_provider_url_wrong(longest, &code, &why));
 }
 
 /* The statement begins so; NULL: it is not found. */
@@ -302,6 +345,7 @@ int main(void)
                 cmocka_unit_test(tags_are_members),
                 cmocka_unit_test(parameters_of_signatures_are_dropped),
                 cmocka_unit_test(actions_are_known_by_name),
+                cmocka_unit_test(urls_of_providers_are_checked),
                 cmocka_unit_test(statements_are_found_in_texts),
                 cmocka_unit_test(secrets_stay_on_the_machine_or_go_by_tls),
                 cmocka_unit_test(ids_are_random),

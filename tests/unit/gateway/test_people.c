@@ -338,6 +338,61 @@ static struct gw_entity policy_of(const char *name, struct gw_pair *versions, un
         return e;
 }
 
+static struct gw_entity provider_of(const char *url, struct gw_pair *clients, unsigned count)
+{
+        struct gw_entity e = entity_of(GW_PROVIDER, ACCOUNT, "");
+
+        gw_provider_name(gw_provider_place(url), e.who.name);
+        e.path = e.id = "";
+        e.url = url;
+        e.sets[GW_SET_CLIENTS] = (struct gw_pairs){count, clients};
+        return e;
+}
+
+/* Case and the last slash tell URLs apart, the scheme does not; a name is that of its URL. */
+static void test_providers(void **state)
+{
+        struct gw_pair clients[GW_CLIENTS_MAX + 1];
+        char names[GW_CLIENTS_MAX + 1][8], arn[128];
+        struct gw_entity a = provider_of("https://Id.example.org/a", clients, GW_CLIENTS_MAX), *found, other;
+        struct gw_entity_name who;
+        uint64_t generation;
+        struct world w;
+
+        for (unsigned i = 0; i <= GW_CLIENTS_MAX; i++) {
+                snprintf(names[i], sizeof(names[i]), "c%u", i);
+                clients[i] = (struct gw_pair){.name = names[i], .text = ""};
+        }
+        make_people(&w);
+        assert_int_equal(create(&w, &a), 0);
+        other = provider_of("http://Id.example.org/a", clients, 1);
+        assert_int_equal(create(&w, &other), -EEXIST);
+        other = provider_of("https://id.example.org/a", clients, 1);
+        assert_int_equal(create(&w, &other), 0);
+        assert_true(gw_entity_arn(&a, arn, sizeof(arn)));
+        assert_string_equal(arn, "arn:aws:iam::000000000001:oidc-provider/Id.example.org/a");
+        assert_int_equal(gw_entity_of_arn(arn, &who), 0);
+        assert_true(gw_entity_same(&who, &a.who));
+        assert_int_equal(gw_entity_of_arn("arn:aws:iam::000000000001:oidc-provider/", &who), -EINVAL);
+        other = provider_of("https://Id.example.org/a/", clients, GW_CLIENTS_MAX + 1);
+        assert_int_equal(create(&w, &other), -EINVAL);
+        other = a;
+        other.url = "https://id.example.org/b"; /* of another name */
+        assert_int_equal(create(&w, &other), -EINVAL);
+        strcpy(other.who.name, "a");
+        assert_int_equal(create(&w, &other), -EINVAL);
+        close_people(&w);
+        open_people(&w, false);
+        assert_int_equal(find(&w, GW_PROVIDER, ACCOUNT, a.who.name, &found, &generation), 0);
+        assert_string_equal(found->url, a.url);
+        assert_int_equal(found->sets[GW_SET_CLIENTS].count, GW_CLIENTS_MAX);
+        assert_string_equal(found->sets[GW_SET_CLIENTS].list[GW_CLIENTS_MAX - 1].name, "c99");
+        free(found);
+        assert_int_equal(delete (&w, GW_PROVIDER, ACCOUNT, a.who.name), 0);
+        assert_int_equal(delete (&w, GW_PROVIDER, ACCOUNT, a.who.name), -ENOENT);
+        remove_people(&w);
+}
+
 static void test_users_and_keys(void **state)
 {
         struct gw_entity alice = entity_of(GW_USER, ACCOUNT, "Alice"), key = key_of("Alice", AKID, AKID "/secret"),
@@ -937,6 +992,7 @@ static void test_arns(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_providers),
                 cmocka_unit_test(test_texts),          cmocka_unit_test(test_arns),
                 cmocka_unit_test(test_users_and_keys), cmocka_unit_test(test_accounts),
                 cmocka_unit_test(test_same_number),    cmocka_unit_test(test_races),
