@@ -69,6 +69,17 @@ static void note_access(void *arg, const struct gw_access *line)
         pthread_mutex_unlock(&site.lock);
 }
 
+/* Of the answer before: it may have come before its line. */
+static inline bool last_error_is(const char *code)
+{
+        bool is;
+
+        pthread_mutex_lock(&site.lock);
+        is = strcmp(site.last_error, code) == 0;
+        pthread_mutex_unlock(&site.lock);
+        return is;
+}
+
 static void *run_loop(void *arg)
 {
         assert_int_equal(lp_loop_run(arg), 0);

@@ -951,7 +951,7 @@ static void buckets_have_owners(void **state)
         assert_int_equal(send_as_is("PUT", "/theirs", NULL, NULL), 200);
         assert_int_equal(fake.buckets[1].attrs_len, 13);
         assert_int_equal(send_as_is("PUT", "/bucket", NULL, NULL), 409); /* BucketAlreadyExists */
-        EVENTUALLY(strcmp(site.last_error, "BucketAlreadyExists") == 0);
+        EVENTUALLY(last_error_is("BucketAlreadyExists"));
         assert_int_equal(send_as_is("GET", "/bucket", NULL, NULL), 403);
         assert_int_equal(send_as_is("GET", "/theirs", &theirs, NULL), 200);
         assert_int_equal(send_as_is("GET", "/theirs", &first, NULL), 403);
@@ -973,7 +973,7 @@ static void buckets_have_owners(void **state)
         assert_int_equal(send_as_is("DELETE", "/theirs", NULL, NULL), 403);
         assert_int_equal(send_as_is("PUT", "/bucket/copy", &source, NULL), 403);
         assert_int_equal(send_as_is("PUT", "/theirs", NULL, NULL), 409);
-        EVENTUALLY(strcmp(site.last_error, "BucketAlreadyExists") == 0);
+        EVENTUALLY(last_error_is("BucketAlreadyExists"));
         be_user(POLICY(ALLOW("\"s3:*\"", "\"*\"")), NULL, NULL, false);
         assert_int_equal(send_as_is("GET", "/theirs/k", NULL, NULL), 403);
         fake.buckets[1].attrs[0] = 9; /* nobody's */
