@@ -32,6 +32,7 @@ SRC_testlib := $(wildcard tests/lib/*.c)
 SRC_fakerdma := $(wildcard tests/fakerdma/*.c)
 UNIT_SRC := $(wildcard tests/unit/*/test_*.c)
 FUZZ_SRC := $(wildcard tests/fuzz/fuzz_*.c)
+FUZZ_MAIN := tests/fuzz/random_main.c
 SRC_bulk := bench/scale/bulk.c
 BENCH_SRC := $(filter-out $(SRC_bulk),$(wildcard bench/*.c bench/limits/*.c bench/scale/*.c))
 SRC_micro := $(wildcard bench/micro/*.c)
@@ -67,6 +68,7 @@ MAKEFLAGS += --no-builtin-rules
 obj = $(patsubst %.c,$(O)/obj/%.o,$(1))
 LIBS := $(foreach h,$(LIBS_IN_LINK_ORDER),$(if $(SRC_$(h)),$(O)/lib/lib$(h).a))
 PROGRAMS := $(if $(wildcard server/millraced_main.c),$(O)/millraced) $(if $(wildcard cli/millrace_main.c),$(O)/millrace)
+FUZZ_BIN := $(patsubst tests/%.c,$(O)/%,$(FUZZ_SRC))
 UNIT_BIN := $(patsubst tests/unit/%.c,$(O)/unit/%,$(UNIT_SRC))
 BENCH_BIN := $(patsubst bench/%.c,$(O)/bench/%,$(BENCH_SRC))
 MICRO_BIN := $(O)/bench/micro
@@ -77,7 +79,7 @@ TESTLIB := $(if $(SRC_testlib),$(O)/lib/libtestlib.a) $(if $(SRC_fakerdma),$(O)/
 FAKE_RDMA := $(O)/libfakerdma.so $(O)/rdma_peer $(O)/rdma_target $(O)/rdma_stress
 SET_CLOCK := $(O)/libsetclock.so
 ALL_OBJ := $(foreach h,$(FOLDERS) testlib fakerdma,$(call obj,$(SRC_$(h)))) $(call obj,server/millraced_main.c cli/millrace_main.c) \
-	$(call obj,$(UNIT_SRC) $(BENCH_SRC) $(SRC_bulk) $(SRC_micro) $(FUZZ_SRC) $(SRC_sim) $(filter tests/sim/drive/%,$(SRC_simdrive)) $(POWER_SRC)) \
+	$(call obj,$(UNIT_SRC) $(BENCH_SRC) $(SRC_bulk) $(SRC_micro) $(FUZZ_SRC) $(FUZZ_MAIN) $(SRC_sim) $(filter tests/sim/drive/%,$(SRC_simdrive)) $(POWER_SRC)) \
 	$(call obj,tests/rdma/rdma_peer.c tests/rdma/rdma_target.c tests/rdma/rdma_stress.c tests/support/policy_driver.c)
 
 # $(call remember,FILE,VARIABLE): FILE holds the value of VARIABLE and is written again when that has changed, so that what depends on FILE is
@@ -158,6 +160,9 @@ $(O)/millrace: $(call obj,cli/millrace_main.c) $(LIBS) $(LINKED_WITH)
 $(UNIT_BIN): $(O)/unit/%: $(O)/obj/tests/unit/%.o $(TESTLIB) $(LIBS) $(LINKED_WITH)
 	@mkdir -p $(@D)
 	$(LINK_TEST) -o $@ $< -Wl,--start-group $(TESTLIB) $(LIBS) -Wl,--end-group -lcmocka $(LIBRARIES) $(LDLIBS)
+$(FUZZ_BIN): $(O)/fuzz/%: $(O)/obj/tests/fuzz/%.o $(call obj,$(FUZZ_MAIN)) $(LIBS) $(LINKED_WITH)
+	@mkdir -p $(@D)
+	$(LINK_TEST) -o $@ $(filter %.o,$^) -Wl,--start-group $(LIBS) -Wl,--end-group $(LIBRARIES) $(LDLIBS)
 # Calls of the engine that tests/lib/call_faults.c may let fail.
 CALL_FAULTS_WRAP := $(foreach f,open openat fdopendir fstat fstatat stat statx fstatfs fstatvfs pread readdir pwrite write writev ftruncate fallocate \
 	posix_fallocate fsync fdatasync unlinkat renameat renameat2 mkdirat mmap pthread_create lp_read lp_write lp_fdatasync,-Wl,--wrap=$(f))
@@ -215,8 +220,9 @@ $(O)/power/cutimg: $(call obj,tests/power/cutimg.c tests/power/cutmodel.c) $(LIN
 	$(LINK) -o $@ $(filter %.o,$^) $(LDLIBS)
 -include $(ALL_OBJ:.o=.d) $(LIBMILLRACE_OBJ:.o=.d)
 
-.PHONY: rdma-bin rdma-speed every-call sim simdrive sweep sim-bin fake-rdma unit-bin bench-bin power-bin power qemu mutate soak clean deps unit integration crash check check-rdma check-long demo run check-fresh wheel python format format-check tidy cov fuzz rot docs docs-site install help bench bench-full bench-rdma bench-versions bench-users micro pairs scale performance
+.PHONY: rdma-bin fuzz-bin rdma-speed every-call sim simdrive sweep sim-bin fake-rdma unit-bin bench-bin power-bin power qemu mutate soak clean deps unit integration crash check check-rdma check-long demo run check-fresh wheel python format format-check tidy cov fuzz rot docs docs-site install help bench bench-full bench-rdma bench-versions bench-users micro pairs scale performance
 unit-bin: $(UNIT_BIN) $(FAKE_RDMA) $(SET_CLOCK) $(POLICY_DRIVER) ## builds the unit tests
+fuzz-bin: $(FUZZ_BIN) ## builds the fuzz targets with random inputs in libFuzzer's place, for any BUILD
 bench-bin: $(BENCH_BIN) $(MICRO_BIN) ## builds the load generator and the programs of bench/limits/ and bench/micro/
 fake-rdma: $(FAKE_RDMA) $(SET_CLOCK) ## builds what integration tests stand on: the RDMA transport without hardware, a client for it, a clock to be set
 power-bin: $(POWER_BIN) ## builds the file system of the power-cut tests
@@ -279,6 +285,7 @@ check-long: sim-bin unit-bin ## at most five hours: LONG_POINTS (1,000,000) simu
 	CRASH_SECONDS=600 POWER_POINTS=3000 CHECK_SECONDS=6900 tools/check.sh --no-deps crash power
 	INTEGRATION_TESTS= tools/check.sh --no-deps unit integration
 	TSAN_WITHOUT= ASAN_UNITS_WITHOUT= ASAN_TESTS='not client' RDMA_TESTS= tools/check.sh --no-deps asan tsan rdma
+	tools/fuzz.sh 60
 	tools/tidy.py
 check-fresh: ## builds and runs the demo in a minimal Debian 12 made by debootstrap
 	tools/check_fresh.sh

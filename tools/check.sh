@@ -13,10 +13,10 @@
 #   rdma          server and client on real verbs, in a QEMU guest with Soft-RoCE
 #   asan          unit and integration without what tests other programs or takes long, ASan and UBSan
 #   tsan          unit tests and a smoke test, TSan      tidy          make tidy without the static analyzer, beside the others from the unit tests on
-#   fuzz          each fuzz target for a few seconds
+#   fuzz          each fuzz target with seeds that were changed at random, ASan and UBSan (libFuzzer: make fuzz, make check-long)
 # The last line is the sum: 'N passed, N failed', with ', N skipped' where something was. Exit status 1 if anything failed or nothing ran.
 # What processors can do meanwhile is done beside the release build's tests, which mostly wait: the guest of rdma, the other builds, tidy, the simulators.
-# BUILD_ROOT (default build) is where builds go; CRASH_SECONDS, POWER_POINTS and FUZZ_SECONDS bound those three.
+# BUILD_ROOT (default build) is where builds go; CRASH_SECONDS, POWER_POINTS and FUZZ_RUNS bound those three.
 # CHECK_SECONDS (default: no limit) bounds the whole: what has not begun by then is skipped, and named as that, so that a machine that is
 # slow today gives an answer about what matters most, in time. What is skipped of unit (release), integration (release), crash, rdma and the
 # simulators counts as failed: without those nobody knows whether the store works.
@@ -26,7 +26,7 @@ cd "$(dirname "$0")/.."
 BUILD_ROOT=${BUILD_ROOT:-build}
 CRASH_SECONDS=${CRASH_SECONDS:-60}
 POWER_POINTS=${POWER_POINTS:-105}
-FUZZ_SECONDS=${FUZZ_SECONDS:-5}
+FUZZ_RUNS=${FUZZ_RUNS:-30000}
 SIM_SEEDS=${SIM_SEEDS:-2000}
 SIM_DRIVE_SEEDS=${SIM_DRIVE_SEEDS:-600}
 CHECK_SECONDS=${CHECK_SECONDS:-1000000}
@@ -43,7 +43,7 @@ ASAN_TESTS=${ASAN_TESTS-not slow and not long and not client and not single}
 BESIDE_ASAN="not long and (slow or client or single or smoke)"
 # Of the tests in the guest, which emulates a machine: most of them with one of the three ways to grant rights. check-long runs them with all.
 RDMA_TESTS=${RDMA_TESTS---quick}
-ASAN_TARGETS="unit-bin programs fake-rdma sim-bin"
+ASAN_TARGETS="unit-bin programs fake-rdma sim-bin fuzz-bin"
 TSAN_TARGETS="unit-bin programs"
 # What is compiled otherwise where it is optimized: the release build's, too.
 UNITS_OPTIMIZED="ec s3 loop"
@@ -293,10 +293,6 @@ beside_begin() {
                 touch "$WORK/builds.$kind"
                 commands+="make -s -j$JOBS BUILD=$kind O=$BUILD_ROOT/$kind $targets >/dev/null 2>&1; touch $WORK/built.$kind; "
         done <<<"$builds"
-        if $with_fuzz; then
-                touch "$WORK/builds.fuzz"
-                commands+="BUILD_ROOT=$BUILD_ROOT JOBS=$JOBS tools/fuzz.sh --build >/dev/null 2>&1; touch $WORK/built.fuzz; "
-        fi
         if $with_tidy && time_for 600 tidy; then
                 touch "$WORK/tidy.log"
                 commands+="python3 tools/tidy.py --quick >$WORK/tidy.log 2>&1; echo \$? >$WORK/tidy.rc"
@@ -321,9 +317,9 @@ stage_tidy() {
 }
 stage_fuzz() {
         local out=$WORK/fuzz.out
-        time_for 240 fuzz || return
-        await_build fuzz
-        BUILD_ROOT=$BUILD_ROOT JOBS=$JOBS tools/fuzz.sh "$FUZZ_SECONDS" | tee "$out"
+        time_for 60 fuzz || return
+        await_build asan
+        BUILD_ROOT=$BUILD_ROOT JOBS=$JOBS tools/fuzz.sh --random "$FUZZ_RUNS" | tee "$out"
         awk '/^fuzz ok /{p++} /^fuzz FAIL /{f++} END {print p+0, f+0, 0, "fuzz"}' "$out" >>"$COUNTS"
 }
 
@@ -386,7 +382,7 @@ if $deps; then
         tools/deps.sh || { echo "deps failed"; exit 1; }
 fi
 with() { case " ${stages[*]} " in *" $1 "*) echo true ;; *) echo false ;; esac; }
-with_rdma=$(with rdma) with_integration=$(with integration) with_tidy=$(with tidy) with_asan=$(with asan) with_tsan=$(with tsan) with_fuzz=$(with fuzz) with_sim=$(with sim)
+with_rdma=$(with rdma) with_integration=$(with integration) with_tidy=$(with tidy) with_asan=$(with asan) with_tsan=$(with tsan) with_sim=$(with sim)
 for stage in "${stages[@]}"; do
         say "$stage"
         "stage_$stage"

@@ -2,12 +2,20 @@
 # Builds each fuzz target of tests/fuzz with clang's libFuzzer, ASan and UBSan, and runs it for some seconds from its seed corpus
 # (tests/fuzz/corpus/NAME, where there is one) and what tests/fuzz/make_corpus.py takes from the stores of tests/formats.
 #
-#   tools/fuzz.sh [SECONDS [TARGET ...]]        10 s each, all targets; --build for SECONDS: compiles what the targets need, and no more
+#   tools/fuzz.sh [SECONDS [TARGET ...]]                10 s each, all targets
+#   tools/fuzz.sh --random RUNS [TARGET ...]            RUNS seeds each that were changed at random, in BUILD_ROOT/asan: gcc's build that the unit
+#                                                       tests run in, without libFuzzer, so that nothing is compiled twice (tests/fuzz/random_main.c)
 # Prints 'fuzz ok NAME' or 'fuzz FAIL NAME' a target; exit status 1 if one failed. What it found stays in BUILD_ROOT/fuzz/found.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-seconds=${1:-10}
-shift $(($# > 0 ? 1 : 0))
+random=
+if [ "${1:-}" = --random ]; then
+        random=${2:-10000}
+        shift $(($# > 1 ? 2 : 1))
+else
+        seconds=${1:-10}
+        shift $(($# > 0 ? 1 : 0))
+fi
 out=${BUILD_ROOT:-build}/fuzz
 sanitize=address,undefined
 if [ $# -eq 0 ]; then
@@ -16,6 +24,40 @@ fi
 if [ $# -eq 0 ]; then
         echo "no fuzz targets yet"
         exit 0
+fi
+
+# seeds_of NAME: files and folders
+seeds_of() {
+        ls -d "tests/fuzz/corpus/$1" "$out/stores/$1" 2>/dev/null
+}
+make_stores() {
+        rm -rf "$out/stores"
+        mkdir -p "$out/found"
+        python3 tests/fuzz/make_corpus.py "$out/stores"
+}
+
+random_inputs() {
+        local asan=${BUILD_ROOT:-build}/asan seed=${SEED:-$((RANDOM << 15 | RANDOM))} failed=0 name
+        if ! make -s -j"${JOBS:-$(nproc)}" BUILD=asan O="$asan" fuzz-bin; then
+                echo "fuzz FAIL build"
+                return 1
+        fi
+        make_stores || return 1
+        for name in "$@"; do
+                if MILLRACE_FUZZ_INPUT=$out/found/$name-input timeout -k 5 300 \
+                        "$asan/fuzz/fuzz_$name" "$random" "$seed" $(seeds_of "$name") >"$out/found/$name.log" 2>&1; then
+                        echo "fuzz ok $name ($(tail -1 "$out/found/$name.log"))"
+                else
+                        tail -40 "$out/found/$name.log"
+                        echo "fuzz FAIL $name (SEED=$seed; the input: $out/found/$name-input behind 8 bytes)"
+                        failed=1
+                fi
+        done
+        return $failed
+}
+if [ -n "$random" ]; then
+        random_inputs "$@"
+        exit
 fi
 
 show() { make -s BUILD=fuzz O="$out" "print-$1"; }
@@ -30,22 +72,14 @@ if ! make -s -k -j"${JOBS:-$(nproc)}" BUILD=fuzz O="$out" CC=clang-14 \
         echo "fuzz FAIL build"
         exit 1
 fi
-[ "$seconds" != --build ] || exit 0
 
-rm -rf "$out/stores"
-python3 tests/fuzz/make_corpus.py "$out/stores" || exit 1
+make_stores || exit 1
 failed=0
 for name in "$@"; do
         program=$out/fuzz/fuzz_$name
         corpus=$out/corpus/$name
         mkdir -p "$corpus"
-        seeds=""
-        if [ -d "tests/fuzz/corpus/$name" ]; then
-                seeds=tests/fuzz/corpus/$name
-        fi
-        if [ -d "$out/stores/$name" ]; then
-                seeds="$seeds $out/stores/$name"
-        fi
+        seeds=$(seeds_of "$name")
         if clang-14 -pthread -fsanitize=fuzzer,$sanitize -o "$program" "$out/obj/tests/fuzz/fuzz_$name.o" \
                 -Wl,--start-group $libs -Wl,--end-group $ldlibs &&
                 "$program" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -verbosity=0 -print_final_stats=1 \
