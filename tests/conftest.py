@@ -54,8 +54,14 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker(pytest.mark.skip(reason="tests millraced itself"))
 
 
+def processor_seconds():
+    """Of this process, and of the processes that it has waited for."""
+    return sum(os.times()[:4])
+
+
 @pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup():
+def pytest_runtest_setup(item):
+    item.processor_seconds_before = processor_seconds()
     if time.time() > UNTIL:
         pytest.skip("no time left")
 
@@ -156,7 +162,9 @@ def casualty_watch(request):
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item, call):
-    """Puts the end of the daemon's log beside a failure."""
+    """Puts the end of the daemon's log beside a failure, and into the report what the test has cost (a daemon that goes on counts nowhere)."""
+    if call.when == "teardown":
+        item.user_properties.append(("processor_seconds", f"{processor_seconds() - item.processor_seconds_before:.2f}"))
     outcome = yield
     report = outcome.get_result()
     store = getattr(item, "funcargs", {}).get("store")

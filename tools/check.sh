@@ -184,6 +184,7 @@ pytests() {
                 return
         fi
         read -r passed failed skipped <<<"$first"
+        "$PYTHON" tools/junit_counts.py --costs "$xml"
         if [ $rc -eq 1 ]; then
                 run_pytest 600 -rA --last-failed "$@"
                 rc=$?
