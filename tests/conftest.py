@@ -12,12 +12,12 @@ import time
 import urllib.parse
 from pathlib import Path
 
-import boto3
 import botocore.config
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from tests.support.boto import boto  # noqa: E402
 from tests.support.daemon import PATIENCE, PROGRAM, REGION, SANITIZER_REPORT, Daemon  # noqa: E402
 from tests.support.s3raw import RawClient  # noqa: E402
 
@@ -93,9 +93,8 @@ def make_client(endpoint, access_key, secret_key, verify=None, retries=0, addres
     settings = dict(signature_version="s3v4", s3={"addressing_style": addressing}, max_pool_connections=64,
                     retries={"max_attempts": retries, "mode": "standard"}, read_timeout=60 * PATIENCE, connect_timeout=10)
     settings.update(config)
-    return boto3.session.Session().client("s3", endpoint_url=endpoint, aws_access_key_id=access_key,
-                                          aws_secret_access_key=secret_key, region_name=REGION, verify=verify,
-                                          config=botocore.config.Config(**settings))
+    return boto("s3", endpoint_url=endpoint, aws_access_key_id=access_key, aws_secret_access_key=secret_key, region_name=REGION, verify=verify,
+                config=botocore.config.Config(**settings))
 
 
 class Pool:

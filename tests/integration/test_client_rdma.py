@@ -8,12 +8,12 @@ import signal
 import subprocess
 import threading
 
-import boto3
 import botocore.config
 import numpy
 import pytest
 
 from tests.conftest import SEED
+from tests.support.boto import boto
 from tests.support.checksums import checksum
 from tests.support.daemon import BUILD, CLI, Daemon, sanitizer_environment
 from tests.support.editing_proxy import EditingProxy, header, replaced, without
@@ -327,20 +327,17 @@ def test_credentials_that_are_revoked(site, tmp_path):
 @loads_driver
 def test_temporary_credentials(site):
     """A session opened with a token serves requests and batches until the role is gone, whose next ones are refused."""
-    def boto(service):
-        return boto3.session.Session().client(service, endpoint_url=site.endpoint, region_name="us-east-1", aws_access_key_id=site.access_key,
-                                              aws_secret_access_key=site.secret_key, config=botocore.config.Config(retries={"total_max_attempts": 6}))
-
     def policy(**more):
         return json.dumps({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", **more}]})
 
-    iam = boto("iam")
+    iam = boto("iam", endpoint_url=site.endpoint, region_name="us-east-1", aws_access_key_id=site.access_key, aws_secret_access_key=site.secret_key,
+               config=botocore.config.Config(retries={"total_max_attempts": 6}))
     iam.create_user(UserName="u")
     key = iam.create_access_key(UserName="u")["AccessKey"]
     iam.create_role(RoleName="r", AssumeRolePolicyDocument=policy(Principal={"AWS": "arn:aws:iam::000000000001:user/u"}, Action="sts:AssumeRole"))
     iam.put_role_policy(RoleName="r", PolicyName="p", PolicyDocument=policy(Action="s3:*", Resource="*"))
-    sts = boto3.session.Session().client("sts", endpoint_url=site.endpoint, region_name="us-east-1", aws_access_key_id=key["AccessKeyId"],
-                                         aws_secret_access_key=key["SecretAccessKey"])
+    sts = boto("sts", endpoint_url=site.endpoint, region_name="us-east-1", aws_access_key_id=key["AccessKeyId"],
+               aws_secret_access_key=key["SecretAccessKey"])
     keys = sts.assume_role(RoleArn="arn:aws:iam::000000000001:role/r", RoleSessionName="job")["Credentials"]
     with millrace.Client(site.endpoint, access_key=keys["AccessKeyId"], secret_key=keys["SecretAccessKey"], session_token=keys["SessionToken"],
                          transport="rdma", region="us-east-1", test_rdma_driver=str(DRIVER), connect_timeout=30) as client:

@@ -8,7 +8,6 @@ import json
 import urllib.parse
 import urllib.request
 
-import boto3
 import botocore.auth
 import botocore.awsrequest
 import botocore.config
@@ -18,6 +17,7 @@ from botocore.exceptions import ClientError
 
 from tests.conftest import make_client
 from tests.support.aws_cli import AwsCli
+from tests.support.boto import boto
 from tests.support.daemon import REGION, Daemon
 from tests.support.expect import refused
 from tests.integration.test_switches import state
@@ -33,8 +33,8 @@ def policy(action="s3:GetObject", resource="arn:aws:s3:::b/*"):
 
 def client_of(daemon, service, access_key=None, secret_key=None, region=REGION):
     config = botocore.config.Config(retries={"total_max_attempts": 1})  # a daemon that is ready answers
-    return boto3.session.Session().client(service, endpoint_url=daemon.endpoint, region_name=region, config=config,
-                                          aws_access_key_id=access_key or daemon.access_key, aws_secret_access_key=secret_key or daemon.secret_key)
+    return boto(service, endpoint_url=daemon.endpoint, region_name=region, config=config,
+                aws_access_key_id=access_key or daemon.access_key, aws_secret_access_key=secret_key or daemon.secret_key)
 
 
 @pytest.fixture(scope="module")

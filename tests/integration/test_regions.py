@@ -1,8 +1,8 @@
 """Buckets of a store whose region has a name: it must be named when one is made, by itself only."""
-import boto3
 import pytest
 
 from tests.conftest import Store
+from tests.support.boto import boto
 from tests.support.daemon import Daemon
 from tests.support.s3raw import error_shape
 
@@ -54,7 +54,7 @@ def test_boto3_finds_the_region_by_itself(irish):
     """A client that was set up for another region signs again for the one that it is told, even by an answer without a document."""
     irish.request("PUT", "/own-name", body=DOCUMENT.format("eu-west-1").encode())
     irish.request("PUT", "/own-name/k", body=b"text")
-    s3 = boto3.client("s3", endpoint_url=f"http://{irish.host}:{irish.port}", region_name="us-east-1", aws_access_key_id=irish.access_key,
-                      aws_secret_access_key=irish.secret_key)
+    s3 = boto("s3", endpoint_url=f"http://{irish.host}:{irish.port}", region_name="us-east-1", aws_access_key_id=irish.access_key,
+              aws_secret_access_key=irish.secret_key)
     assert s3.head_object(Bucket="own-name", Key="k")["ContentLength"] == 4
     assert s3.get_object(Bucket="own-name", Key="k")["Body"].read() == b"text"

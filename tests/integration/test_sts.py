@@ -4,19 +4,16 @@ import json
 import urllib.error
 import urllib.request
 
-import boto3
 import botocore.config
 import pytest
 
 from tests.support.clock import Clock
+from tests.support.boto import boto
 from tests.support.daemon import REGION, Daemon
 from tests.support.expect import refused
 
 ACCOUNT = "000000000001"
 STAMP = "%Y-%m-%dT%H:%M:%SZ"
-
-
-SESSION = boto3.session.Session()  # which has read its models once
 
 
 def fails(call, status, code):
@@ -40,7 +37,7 @@ def client_of(daemon, service, keys=None, **more):
     config = botocore.config.Config(retries={"total_max_attempts": 6, "mode": "standard"}, signature_version="s3v4" if service == "s3" else None,
                                     s3={"addressing_style": "path"})
     keys = keys or {"AccessKeyId": daemon.access_key, "SecretAccessKey": daemon.secret_key}
-    return SESSION.client(service, endpoint_url=daemon.endpoint, region_name=REGION, config=config, aws_access_key_id=keys["AccessKeyId"],
+    return boto(service, endpoint_url=daemon.endpoint, region_name=REGION, config=config, aws_access_key_id=keys["AccessKeyId"],
                                           aws_secret_access_key=keys["SecretAccessKey"], aws_session_token=keys.get("SessionToken"), **more)
 
 

@@ -12,8 +12,9 @@ import urllib.request
 import botocore
 import pytest
 
-from tests.integration.test_sts import ACCOUNT, SESSION, World, arn, client_of, document, fails, post, statement, trust
+from tests.integration.test_sts import ACCOUNT, World, arn, client_of, document, fails, post, statement, trust
 from tests.integration.test_switches import cli
+from tests.support.boto import boto
 from tests.support.daemon import REGION, Daemon
 
 
@@ -100,7 +101,7 @@ def world(issuer, tmp_path_factory):
 
 
 def web(world, token, role="ci", **more):
-    sts = SESSION.client("sts", endpoint_url=world.daemon.endpoint, region_name=REGION,
+    sts = boto("sts", endpoint_url=world.daemon.endpoint, region_name=REGION,
                          config=botocore.config.Config(signature_version=botocore.UNSIGNED, retries={"total_max_attempts": 1}))
     return sts.assume_role_with_web_identity(RoleArn=arn(role), RoleSessionName="ci-1", WebIdentityToken=token, **more)
 
@@ -195,7 +196,7 @@ def test_providers_are_kept(world):
 
 
 def test_wrong_providers_are_refused(world):
-    iam = SESSION.client("iam", endpoint_url=world.daemon.endpoint, region_name=REGION, config=botocore.config.Config(parameter_validation=False),
+    iam = boto("iam", endpoint_url=world.daemon.endpoint, region_name=REGION, config=botocore.config.Config(parameter_validation=False),
                          aws_access_key_id=world.daemon.access_key, aws_secret_access_key=world.daemon.secret_key)
     for url, code in (("example.com", "ValidationError"), ("http://example.com", "InvalidInput"), ("https://a:b@example.com", "InvalidInput"), ("https://example.com?a=b", "InvalidInput"),
                       ("https://example.com:8443", "InvalidInput"), ("https://", "ValidationError"), ("https://a_b.com", "InvalidInput"), ("https://" + "a" * 248, "ValidationError")):
@@ -249,7 +250,7 @@ def test_each_account_has_its_own_providers(world, issuer):
     role = f"arn:aws:iam::{made['Account']}:role/job"
     theirs = issuer.arn.replace(ACCOUNT, made["Account"])
     iam.create_role(RoleName="job", AssumeRolePolicyDocument=trust({"Federated": [theirs, issuer.arn]}, "sts:AssumeRoleWithWebIdentity"))
-    sts = SESSION.client("sts", endpoint_url=world.daemon.endpoint, region_name=REGION, config=botocore.config.Config(signature_version=botocore.UNSIGNED))
+    sts = boto("sts", endpoint_url=world.daemon.endpoint, region_name=REGION, config=botocore.config.Config(signature_version=botocore.UNSIGNED))
     ask = lambda **claims: sts.assume_role_with_web_identity(RoleArn=role, RoleSessionName="job-1", WebIdentityToken=issuer.token(**claims))  # noqa: E731
     fails(ask, 400, "InvalidIdentityToken")  # the settings' is the first account's
     iam.create_open_id_connect_provider(Url=issuer.url, ClientIDList=["theirs"])
