@@ -224,7 +224,7 @@ $(O)/power/cutimg: $(call obj,tests/power/cutimg.c tests/power/cutmodel.c) $(LIN
 unit-bin: $(UNIT_BIN) $(FAKE_RDMA) $(SET_CLOCK) $(POLICY_DRIVER) ## builds the unit tests
 fuzz-bin: $(FUZZ_BIN) ## builds the fuzz targets with random inputs in libFuzzer's place, for any BUILD
 bench-bin: $(BENCH_BIN) $(MICRO_BIN) ## builds the load generator and the programs of bench/limits/ and bench/micro/
-fake-rdma: $(FAKE_RDMA) $(SET_CLOCK) ## builds what integration tests stand on: the RDMA transport without hardware, a client for it, a clock to be set
+fake-rdma: $(FAKE_RDMA) $(SET_CLOCK) $(POLICY_DRIVER) ## builds what integration tests stand on: the RDMA transport without hardware, a client for it, a clock to be set, a driver of policies
 power-bin: $(POWER_BIN) ## builds the file system of the power-cut tests
 # print-VARIABLE shows one, for the scripts of tools/
 print-%:
@@ -284,7 +284,7 @@ check-long: sim-bin unit-bin ## at most five hours: LONG_POINTS (1,000,000) simu
 	tools/check_long.py --build $(O) --points $(LONG_POINTS) --hours 3
 	CRASH_SECONDS=600 POWER_POINTS=3000 CHECK_SECONDS=6900 tools/check.sh --no-deps crash power
 	INTEGRATION_TESTS= tools/check.sh --no-deps unit integration
-	TSAN_WITHOUT= ASAN_UNITS_WITHOUT= ASAN_TESTS='not client' RDMA_TESTS= tools/check.sh --no-deps asan tsan rdma
+	TSAN_WITHOUT= TSAN_FOLDERS_WITHOUT= ASAN_UNITS_WITHOUT= ASAN_TESTS='not client' RDMA_TESTS= tools/check.sh --no-deps asan tsan rdma
 	tools/fuzz.sh 60
 	tools/tidy.py
 check-fresh: ## builds and runs the demo in a minimal Debian 12 made by debootstrap

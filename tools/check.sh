@@ -36,15 +36,20 @@ TSAN_WITHOUT=${TSAN_WITHOUT-test_unreadable_store test_index_rot test_full test_
 test_rebalance test_index_absent test_hot_add test_verify test_reclaim_segment test_pages_store test_scrub test_fds test_lock_clock test_old_rows \
 test_agree test_rebuild_lost}
 # These take longest under ASan. check-long runs them so.
-ASAN_UNITS_WITHOUT=${ASAN_UNITS_WITHOUT-test_unreadable_store test_rebalance test_reclaim_property test_lost test_words test_version_list}
+ASAN_UNITS_WITHOUT=${ASAN_UNITS_WITHOUT-test_unreadable_store test_rebalance test_reclaim_property test_lost test_words test_version_list \
+test_old_rows test_full test_hot_add}
 # Which of integration's tests run under ASan: not those that fill disks or take long for what they find. make check-long runs the former so.
 ASAN_TESTS=${ASAN_TESTS-not slow and not long and not client and not single}
+# The files whose tests all are `client`, and which take four seconds of each worker's processor to be looked into.
+NO_TORCH=--ignore-glob=*/test_torch*.py
 # Of those that it leaves out, and some that it runs, the release build's. What says the same in other ways is check-long's.
 BESIDE_ASAN="not long and (slow or client or single or smoke)"
 # Of the tests in the guest, which emulates a machine: most of them with one of the three ways to grant rights. check-long runs them with all.
 RDMA_TESTS=${RDMA_TESTS---quick}
-ASAN_TARGETS="unit-bin programs fake-rdma sim-bin fuzz-bin"
-TSAN_TARGETS="unit-bin programs"
+# Folders whose code has one thread, and knows of no other. make check-long runs their tests under TSan, too.
+TSAN_FOLDERS_WITHOUT=${TSAN_FOLDERS_WITHOUT-ec s3 access}
+ASAN_TARGETS="programs fake-rdma sim-bin fuzz-bin"
+TSAN_TARGETS="programs"
 # What is compiled otherwise where it is optimized: the release build's, too.
 UNITS_OPTIMIZED="ec s3 loop"
 PYTHON=build/venv/bin/python
@@ -132,28 +137,39 @@ folder_for_units() {
         fi
 }
 
-# units_beside_asan: the release build's programs that run where those of ASan run, too.
-units_beside_asan() {
-        local name
-        for name in $ASAN_UNITS_WITHOUT; do ls tests/unit/*/"$name".c; done
-        for name in $UNITS_OPTIMIZED; do ls tests/unit/"$name"/test_*.c; done
+# units_of BUILD: the sources of the unit tests that are run in it.
+units_of() {
+        local without=" " folders=" " source name folder
+        case "$1" in
+        tsan) without=" $TSAN_WITHOUT " folders=" $TSAN_FOLDERS_WITHOUT " ;;
+        asan) without=" $ASAN_UNITS_WITHOUT " ;;
+        esac
+        for source in tests/unit/*/test_*.c; do
+                name=$(basename "$source" .c) folder=$(basename "$(dirname "$source")")
+                if [ "$1" = release ] && $with_asan; then # what ASan's build does not run, and what is compiled otherwise there
+                        case " $ASAN_UNITS_WITHOUT $UNITS_OPTIMIZED " in *" $name "* | *" $folder "*) ;; *) continue ;; esac
+                fi
+                case "$without" in *" $name "*) continue ;; esac
+                case "$folders" in *" $folder "*) continue ;; esac
+                echo "$source"
+        done
+}
+# unit_programs BUILD: what make builds of them.
+unit_programs() {
+        units_of "$1" | sed "s|^tests/|$BUILD_ROOT/$1/|; s|\.c$||"
 }
 
 unit() {
-        local kind=$1 folder late= without= units=$BUILD_ROOT/$1/unit targets=unit-bin
+        local kind=$1 folder late= units
         time_for 180 "unit ($kind)" || return
-        if [ "$kind" = release ] && $with_asan; then
-                units=$(units_beside_asan | sed "s|^tests/|$BUILD_ROOT/release/|; s|\.c$||")
-                targets=$units
-        fi
-        build "$kind" $targets || return
+        units=$(unit_programs "$kind")
+        build "$kind" fake-rdma $units || return
         beside_begin
         folder_for_units
         if required "unit ($kind)"; then late=--late-fails; fi
-        case "$kind" in tsan) without=$TSAN_WITHOUT ;; asan) without=$ASAN_UNITS_WITHOUT ;; esac
         # most of them wait for each other's threads and for limits
         TMPDIR=$folder python3 tools/unit.py --jobs $((JOBS * 4)) --timeout 600 --seconds "$(left)" $late --counts "$COUNTS" --name "unit ($kind)" \
-                --wrap "$(wrap_for "$kind")" --without "$without" $units
+                --wrap "$(wrap_for "$kind")" $units
 }
 
 # run_pytest SECONDS ARG...: one run of pytest on $kind, its report in $xml; a test that has not begun after so long is skipped.
@@ -271,12 +287,12 @@ stage_asan() {
         unit asan
         python_package || return
         build asan programs fake-rdma || return
-        pytests asan integration $((JOBS * 2)) tests/integration -m "$ASAN_TESTS"
+        pytests asan integration $((JOBS * 2)) tests/integration "$NO_TORCH" -m "$ASAN_TESTS"
 }
 stage_tsan() {
         unit tsan
         python_package || return
-        pytests tsan smoke 0 tests/integration -m "smoke"
+        pytests tsan smoke 0 tests/integration "$NO_TORCH" -m "smoke"
 }
 # What needs nothing but processors begins beside the unit tests, which mostly wait, and takes what everything else leaves: PyTorch, the
 # builds in the order in which they are wanted, then the analysers.
@@ -288,8 +304,8 @@ beside_begin() {
                 touch "$WORK/builds.torch"
                 commands+="tools/deps.sh --torch >/dev/null 2>&1; touch $WORK/built.torch; "
         fi
-        if $with_asan; then builds+="asan:$ASAN_TARGETS;"; fi
-        if $with_tsan; then builds+="tsan:$TSAN_TARGETS;"; fi
+        if $with_asan; then builds+="asan:$(unit_programs asan | tr '\n' ' ') $ASAN_TARGETS;"; fi
+        if $with_tsan; then builds+="tsan:$(unit_programs tsan | tr '\n' ' ') $TSAN_TARGETS;"; fi
         while IFS=: read -r -d ';' kind targets; do
                 touch "$WORK/builds.$kind"
                 commands+="make -s -j$JOBS BUILD=$kind O=$BUILD_ROOT/$kind $targets >/dev/null 2>&1; touch $WORK/built.$kind; "
@@ -342,7 +358,7 @@ histories() {
 all_histories() {
         histories sim release "$SIM_SEEDS"
         histories sim release $((SIM_SEEDS / 20)) --twice
-        histories sim asan $((SIM_SEEDS / 4))
+        histories sim asan $((SIM_SEEDS / 8))
         histories simdrive release "$SIM_DRIVE_SEEDS"
         histories simdrive release $((SIM_DRIVE_SEEDS / 20)) --twice
         histories simdrive asan $((SIM_DRIVE_SEEDS / 10))

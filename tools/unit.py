@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs cmocka test programs, a few at a time, each with a time limit, and counts their tests from their TAP output.
 
-    unit.py [--timeout S] [--seconds S] [--late-fails] [--counts FILE] [--wrap COMMAND] [--jobs N] [--without NAMES] PROGRAM|FOLDER ...
+    unit.py [--timeout S] [--seconds S] [--late-fails] [--counts FILE] [--wrap COMMAND] [--jobs N] PROGRAM|FOLDER ...
 
 Prints one line a program and the whole output of those that fail. A program that fails is run once more, alone; if it passes then, a line
 beginning with FLAKY names it. A program that has not begun after --seconds is skipped, and counts as one test: as a failed one with
@@ -28,12 +28,11 @@ TAP_LINE = re.compile(r"^(?:1\.\.(?P<planned>\d+)|(?P<verdict>ok|not ok) +(?P<nu
 
 
 def programs(paths):
+    """Programs that are named, and those of folders; what takes longest first."""
+    found = []
     for path in map(Path, paths):
-        if path.is_dir():
-            found = sorted(p for p in path.rglob("test_*") if p.is_file() and os.access(p, os.X_OK))
-            yield from sorted(found, key=lambda p: LONGEST.index(p.name) if p.name in LONGEST else len(LONGEST))
-        else:
-            yield path
+        found += sorted(p for p in path.rglob("test_*") if p.is_file() and os.access(p, os.X_OK)) if path.is_dir() else [path]
+    return sorted(found, key=lambda p: LONGEST.index(p.name) if p.name in LONGEST else len(LONGEST))
 
 
 def count(output):
@@ -104,13 +103,12 @@ def main():
     parser.add_argument("--counts")
     parser.add_argument("--jobs", type=int, default=1, help="programs run at the same time")
     parser.add_argument("--name", default="unit")
-    parser.add_argument("--without", default="", help="names of programs that are left out")
     parser.add_argument("--wrap", default="", help="command that runs each program, e.g. 'setarch -R'")
     parser.add_argument("paths", nargs="+")
     args = parser.parse_args()
     until = time.monotonic() + args.seconds
     total, wrap = [0, 0, 0], shlex.split(args.wrap)
-    all_programs = [program for program in programs(args.paths) if program.name not in args.without.split()]
+    all_programs = programs(args.paths)
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
         results = list(pool.map(lambda program: run(program, args.timeout, until, wrap), all_programs))
     for program, result in zip(all_programs, results):

@@ -260,18 +260,18 @@ def test_check_fails_without_the_stages_that_matter(tmp_path, stages, status, la
 @pytest.mark.parametrize("tidy_ends, status, last", [(0, 0, "20 passed, 0 failed"), (1, 1, "19 passed, 1 failed")])
 def test_check_builds_beside_the_first_unit_tests(tmp_path, tidy_ends, status, last):
     """Each sanitizer build is made once beside the release build's tests, and waited for; so is what tidy says."""
-    (tmp_path / "build/release/unit/ec").mkdir(parents=True)
+    (tmp_path / "build/release/unit/loop").mkdir(parents=True)
     for flavour in ("asan", "tsan"):
-        (tmp_path / "build" / flavour / "unit").mkdir(parents=True)
-        program(tmp_path / "build" / flavour / "unit", "test_x", 'echo "1..1"; echo "ok 1 - a"')
-    program(tmp_path / "build/release/unit/ec", "test_x", 'echo "1..1"; echo "ok 1 - a"')
-    tree(tmp_path, {"tests/unit/ec/test_x.c": "", "tools/unit.py": (ROOT / "tools/unit.py").read_text(), "tools/tidy.py": f"print('nothing found')\nraise SystemExit({tidy_ends})\n"})
+        (tmp_path / "build" / flavour / "unit/loop").mkdir(parents=True)
+        program(tmp_path / "build" / flavour / "unit/loop", "test_x", 'echo "1..1"; echo "ok 1 - a"')
+    program(tmp_path / "build/release/unit/loop", "test_x", 'echo "1..1"; echo "ok 1 - a"')
+    tree(tmp_path, {"tests/unit/loop/test_x.c": "", "tools/unit.py": (ROOT / "tools/unit.py").read_text(), "tools/tidy.py": f"print('nothing found')\nraise SystemExit({tidy_ends})\n"})
     make = 'echo "$*" >>made; case $* in *sim-bin*) sleep 1;; esac; case $* in *BUILD=asan*programs*) echo done >>made;; esac'
     got = check(tmp_path, "say 8 0 0 0", "unit", "asan", "tsan", "tidy", make=make)
     assert got[:2] == (status, last) and "nothing found" in got[2], got[2]
     made = (tmp_path / "made").read_text().splitlines()
     asan = [line for line in made if "BUILD=asan" in line]
-    assert "BUILD=release" in made[0] and "unit/ec/test_x" in made[0] and "unit-bin" in asan[0] and "sim-bin" in asan[0], made
+    assert "BUILD=release" in made[0] and "unit/loop/test_x" in made[0] and "unit/loop/test_x" in asan[0] and "sim-bin" in asan[0], made
     assert made.index("done") < min(at for at, line in enumerate(made) if line in asan[1:]), made
 
 
