@@ -12,7 +12,7 @@
 #   sim           simulated histories (SIM_SEEDS, SIM_DRIVE_SEEDS), some twice, some under ASan
 #   rdma          server and client on real verbs, in a QEMU guest with Soft-RoCE
 #   asan          unit and integration without what tests other programs or takes long, ASan and UBSan
-#   tsan          unit tests and a smoke test, TSan      tidy          make tidy without the static analyzer, beside the others from the unit tests on
+#   tsan          unit tests and a smoke test, TSan      tidy          make tidy without clang-tidy, beside the others from the unit tests on
 #   fuzz          each fuzz target with seeds that were changed at random, ASan and UBSan (libFuzzer: make fuzz, make check-long)
 # The last line is the sum: 'N passed, N failed', with ', N skipped' where something was. Exit status 1 if anything failed or nothing ran.
 # What processors can do meanwhile is done beside the release build's tests, which mostly wait: the guest of rdma, the other builds, tidy, the simulators.
@@ -34,7 +34,7 @@ JOBS=${JOBS:-$(nproc)}
 # Of the unit tests, these take longest under TSan, and are about what disks give back more than about threads: make check-long runs them so.
 TSAN_WITHOUT=${TSAN_WITHOUT-test_unreadable_store test_index_rot test_full test_reclaim_property test_lost test_version_list test_words \
 test_rebalance test_index_absent test_hot_add test_verify test_reclaim_segment test_pages_store test_scrub test_fds test_lock_clock test_old_rows \
-test_agree test_rebuild_lost}
+test_agree test_rebuild_lost test_heal test_catch_up}
 # These take longest under ASan. check-long runs them so.
 ASAN_UNITS_WITHOUT=${ASAN_UNITS_WITHOUT-test_unreadable_store test_rebalance test_reclaim_property test_lost test_words test_version_list \
 test_old_rows test_full test_hot_add}
