@@ -353,8 +353,10 @@ def copy_source(work):
             if path.relative_to(source).as_posix() not in there or not (ROOT / path.relative_to(source)).is_file():
                 path.unlink()  # it is gone from the tree
     (source / "build").mkdir(exist_ok=True)
-    if not (source / "build/venv").exists():
-        (source / "build/venv").symlink_to((ROOT / "build/venv").resolve())
+    venv = source / "build/venv"
+    if not venv.exists():
+        venv.unlink(missing_ok=True)  # a link to one that has gone
+        venv.symlink_to((ROOT / "build/venv").resolve())
     return source
 
 
