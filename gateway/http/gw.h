@@ -195,6 +195,7 @@ struct gw_gateway {
         bool presign_v2;
         char owner_id[65];                      /* canonical user id of root */
         char host_id[65];                       /* x-amz-id-2 */
+        uint64_t started_ns;                    /* gw_clock_ns() */
         bool (*policy)(const struct gw_credential *who, const char *permission, struct s3_str bucket,
                        struct s3_str key); /* may they? NULL: yes (permit.h); set before the loops run */
         void (*access)(void *arg, const struct gw_access *line);
