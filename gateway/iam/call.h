@@ -69,6 +69,8 @@ struct gw_entity_name iam_who(const struct iam_call *call, unsigned kind, const 
  */
 #define IAM_RESOURCE_SIZE 2100u
 bool iam_resource(struct iam_call *call, const char *path, char out[IAM_RESOURCE_SIZE]);
+/* As gw_permit(), with tags of the resource and of the request as keys of conditions. 0; -EACCES; -ENOMEM. */
+int iam_permitted(struct iam_call *call, const char *permission, const char *resource, char *why);
 
 /* ---- answers --------------------------------------------------------------------------------- */
 

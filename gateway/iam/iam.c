@@ -301,16 +301,20 @@ static bool take_caller(struct iam_call *call)
 static bool is_allowed_at(struct iam_call *call, const char *permission, const char *path)
 {
         struct gw_request *req = call->req;
-        struct gw_ask ask = {.loop = req->loop, .access_key = req->access_key, .req = req, .permission = permission};
         char why[GW_WHY_MAX], resource[IAM_RESOURCE_SIZE];
+        int rv;
 
         if (!iam_resource(call, path, resource)) {
                 iam_fail(call, "ValidationError", "No entity can have this name.");
                 return false;
         }
-        ask.resource = s3_str_of(resource);
-        if (gw_permit(&ask, why))
+        rv = iam_permitted(call, permission, resource, why);
+        if (rv == 0)
                 return true;
+        if (rv == -ENOMEM) {
+                iam_refuse(call, rv);
+                return false;
+        }
         iam_fail(call, "AccessDenied",
                  why[0] != '\0' ? gw_copy(req, s3_str_of(why))
                                 : gw_printf(req, "User: arn:aws:iam::%s:%s%s is not authorized to perform: %s",
