@@ -47,7 +47,7 @@ int s3_inventory_read(const struct s3_config *config, struct s3_inventory *out);
 int64_t s3_inventory_period(const struct s3_inventory *inventory, int64_t now_ms, unsigned day_seconds);
 #define S3_INVENTORY_SCHEMA_SIZE 1536u
 /* What a manifest says of the columns, with a NUL: "Bucket, Key, ...", or the message of Parquet. Its length. */
-size_t s3_inventory_schema(const struct s3_inventory *inventory, char out[S3_INVENTORY_SCHEMA_SIZE]);
+size_t s3_inventory_file_schema(const struct s3_inventory *inventory, char out[S3_INVENTORY_SCHEMA_SIZE]);
 
 struct s3_inventory_row {
         struct s3_str bucket, key, version_id, etag, storage, checksum, owner;

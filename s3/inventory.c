@@ -124,7 +124,7 @@ static size_t parquet_schema_text(const struct s3_inventory *inventory, char *ou
         return (size_t)(stpcpy(p, " }") - out);
 }
 
-size_t s3_inventory_schema(const struct s3_inventory *inventory, char out[S3_INVENTORY_SCHEMA_SIZE])
+size_t s3_inventory_file_schema(const struct s3_inventory *inventory, char out[S3_INVENTORY_SCHEMA_SIZE])
 {
         char *p = out;
 

@@ -191,7 +191,7 @@ static char *inventory_manifest_text(struct gw_inventory *run)
         char schema[S3_INVENTORY_SCHEMA_SIZE], arn[64 + ENG_BUCKET_NAME_MAX], began[24], *text = NULL;
         json_t *files = json_array(), *root;
 
-        s3_inventory_schema(&run->inventory, schema);
+        s3_inventory_file_schema(&run->inventory, schema);
         snprintf(arn, sizeof(arn), "arn:aws:s3:::%.*s", (int)run->inventory.bucket.len, run->inventory.bucket.data);
         snprintf(began, sizeof(began), "%" PRId64, run->began_ms);
         for (unsigned i = 0; i < run->file_count; i++)

@@ -42,13 +42,13 @@ static void test_configurations(void **state)
         assert_true(inventory.enabled && inventory.all_versions && inventory.weekly);
         assert_true(s3_str_eq(inventory.bucket, S3_STR("reports")) && s3_str_eq(inventory.prefix, S3_STR("a/")) &&
                     s3_str_eq(inventory.to_prefix, S3_STR("p")));
-        s3_inventory_schema(&inventory, columns); /* in AWS's order, not in that of the document */
+        s3_inventory_file_schema(&inventory, columns); /* in AWS's order, not in that of the document */
         assert_string_equal(columns, "Bucket, Key, VersionId, IsLatest, IsDeleteMarker, Size, ETag");
         assert_int_equal(read_config(CONFIG("Current", "Daily", "ORC", "")), -ENOTSUP);
         assert_int_equal(read_config(CONFIG("Current", "Daily", "CSV", "<OptionalFields>" FIELD("LifecycleExpirationDate") "</OptionalFields>")),
                          -ENOTSUP);
         assert_int_equal(read_config(CONFIG("Current", "Daily", "CSV", "")), 0);
-        s3_inventory_schema(&inventory, columns);
+        s3_inventory_file_schema(&inventory, columns);
         assert_string_equal(columns, "Bucket, Key");
 }
 
@@ -65,10 +65,10 @@ static void test_parquet_schemas(void **state)
 
         assert_int_equal(read_config(CONFIG("Current", "Daily", "Parquet", "")), 0);
         assert_true(inventory.parquet);
-        assert_int_equal(s3_inventory_schema(&inventory, schema), strlen(schema));
+        assert_int_equal(s3_inventory_file_schema(&inventory, schema), strlen(schema));
         assert_string_equal(schema, "message s3.inventory { required binary bucket (UTF8); required binary key (UTF8); }");
         inventory = (struct s3_inventory){.fields = (1u << S3_INVENTORY_FIELD_COUNT) - 1, .all_versions = true, .parquet = true};
-        assert_int_equal(s3_inventory_schema(&inventory, schema), strlen(schema));
+        assert_int_equal(s3_inventory_file_schema(&inventory, schema), strlen(schema));
         assert_string_equal(schema,
                             "message s3.inventory { required binary bucket (UTF8); required binary key (UTF8); optional binary "
                             "version_id (UTF8); optional boolean is_latest; optional boolean is_delete_marker; optional int64 size; "
