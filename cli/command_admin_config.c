@@ -20,6 +20,8 @@
 #define KIND_FIRST    128
 #define KIND_LAST     143 /* kinds that this build does not know are taken along */
 #define KIND_KEY      130
+#define BATCH_ENTRIES 100u         /* of one call, as the listener takes them */
+#define BATCH_BYTES   (240u << 10) /* its bodies have 256 KiB at most; a longer entry goes alone, as it is */
 
 /* Who is named comes before whoever names it: accounts, policies, groups, then all others, and keys at last. */
 static const int kinds_first[] = {128, 133, 131};
@@ -364,12 +366,14 @@ struct config_import {
         FILE *file;
         const char *name;
         bool only_look;
+        json_t *batch; /* entries that wait to be sent together, */
+        size_t batch_bytes; /* and what they take as JSON */
         json_t *fresh; /* names of the buckets that were made */
         uint64_t made, same, kept, failed, unopened;
 };
 
 /* Each item of one of the two lists. -EINVAL: the file is none that export has written. */
-typedef void (*item_fn)(struct config_import *in, const json_t *item);
+typedef void (*item_fn)(struct config_import *in, json_t *item);
 static int each_item(struct config_import *in, const char *list, item_fn fn)
 {
         char *line = NULL, head[32];
@@ -423,25 +427,12 @@ static void say_bucket(const char *bucket, const char *what)
         printf("%s: bucket %s\n", what, cli_printable(stdout, bucket, shown, sizeof(shown)));
 }
 
-static void import_entry(struct config_import *in, const json_t *item)
+/* What became of an entry, as the daemon says. */
+static void entry_answered(struct config_import *in, const char *text, const json_t *answer)
 {
-        const char *text = json_string_value(item), *query[] = {"only", "look", NULL}, *result;
-        struct mr_reply reply;
-        struct mr_error err;
-        json_t *answer;
+        const char *result = cli_json_text(answer, "result");
 
-        if (text == NULL) {
-                in->failed++;
-                return;
-        }
-        if (mr_admin_send(in->call->client, PEOPLE_PATH, in->only_look ? query : NULL, text, strlen(text), &reply, &err) != 0) {
-                cli_failed(in->call->settings.admin, &err);
-                in->failed++;
-                return;
-        }
-        answer = json_loadb(reply.body, reply.body_len, 0, NULL);
-        result = cli_json_text(answer, "result");
-        if (reply.status != 200) {
+        if (*result == '\0') {
                 const char *why = cli_json_text(answer, "message");
 
                 cli_error("%.*s: %s", (int)strcspn(text, "\n"), text, *why != '\0' ? why : cli_json_text(answer, "error"));
@@ -454,8 +445,92 @@ static void import_entry(struct config_import *in, const json_t *item)
                 in->same += strcmp(result, "same") == 0;
                 in->unopened += !cli_json_true(answer, "opens");
         }
-        json_decref(answer);
+}
+
+/* Sends one entry, or a list of them. NULL: it has been said why not. */
+static json_t *send_entries(struct config_import *in, const char *body)
+{
+        const char *query[] = {"only", "look", NULL};
+        struct mr_reply reply;
+        struct mr_error err;
+        json_t *answer;
+
+        if (mr_admin_send(in->call->client, PEOPLE_PATH, in->only_look ? query : NULL, body, strlen(body), &reply, &err) != 0) {
+                cli_failed(in->call->settings.admin, &err);
+                return NULL;
+        }
+        answer = json_loadb(reply.body, reply.body_len, 0, NULL);
         mr_reply_free(&reply);
+        return answer != NULL ? answer : json_object();
+}
+
+/*
+ * The listener takes some 25,000 calls in a quarter of an hour (admin_auth.c): one for each entry would end an import
+ * of a large store in the middle.
+ */
+static void import_batch(struct config_import *in)
+{
+        size_t count = json_array_size(in->batch);
+        char *body = count > 0 ? json_dumps(in->batch, JSON_COMPACT) : NULL;
+        json_t *answer = body != NULL ? send_entries(in, body) : NULL, *results = json_object_get(answer, "results");
+
+        if (answer != NULL && json_array_size(results) != count) { /* all of it was refused */
+                cli_error("%s: %s", in->call->settings.admin, cli_json_text(answer, "message"));
+                results = NULL;
+        }
+        for (size_t i = 0; results != NULL && i < count; i++)
+                entry_answered(in, json_string_value(json_array_get(in->batch, i)), json_array_get(results, i));
+        if (results == NULL)
+                in->failed += count;
+        json_decref(answer);
+        free(body);
+        json_array_clear(in->batch);
+        in->batch_bytes = 0;
+}
+
+static void import_alone(struct config_import *in, const char *text)
+{
+        json_t *answer = send_entries(in, text);
+
+        if (answer != NULL)
+                entry_answered(in, text, answer);
+        else
+                in->failed++;
+        json_decref(answer);
+}
+
+static void import_entry(struct config_import *in, json_t *item)
+{
+        const char *text = json_string_value(item);
+        size_t bytes = text != NULL ? json_dumpb(item, NULL, 0, JSON_COMPACT | JSON_ENCODE_ANY) + 1 : 0;
+
+        if (bytes == 0) {
+                in->failed++;
+                return;
+        }
+        if (json_array_size(in->batch) == BATCH_ENTRIES || in->batch_bytes + bytes > BATCH_BYTES)
+                import_batch(in);
+        if (bytes > BATCH_BYTES) {
+                import_alone(in, text);
+                return;
+        }
+        json_array_append(in->batch, item);
+        in->batch_bytes += bytes;
+}
+
+/* All of them, in the order of the file. As each_item(). */
+static int import_entries(struct config_import *in)
+{
+        int rv;
+
+        in->batch = json_array();
+        in->batch_bytes = 0;
+        rv = in->batch != NULL ? each_item(in, "entries", import_entry) : -ENOMEM;
+        if (rv == 0)
+                import_batch(in);
+        json_decref(in->batch);
+        in->batch = NULL;
+        return rv;
 }
 
 /* id: of one of several; else NULL. */
@@ -503,7 +578,7 @@ static const char *bucket_of(struct config_import *in, const json_t *item)
 }
 
 /* What is there, before anything is changed. */
-static void look_at_bucket(struct config_import *in, const json_t *item)
+static void look_at_bucket(struct config_import *in, json_t *item)
 {
         const char *bucket = bucket_of(in, item);
         json_t *here;
@@ -526,7 +601,7 @@ static void look_at_bucket(struct config_import *in, const json_t *item)
 }
 
 /* All buckets are there before one is named by another's document. */
-static void make_bucket(struct config_import *in, const json_t *item)
+static void make_bucket(struct config_import *in, json_t *item)
 {
         const char *bucket = bucket_of(in, item);
         struct mr_error err;
@@ -585,7 +660,7 @@ static bool keeps_any(const json_t *wanted, json_t *here)
 }
 
 /* Documents that are not there; others stay. Of a bucket that was just made, what it came with goes. */
-static void make_documents(struct config_import *in, const json_t *item)
+static void make_documents(struct config_import *in, json_t *item)
 {
         const char *bucket = bucket_of(in, item), *text;
         json_t *wanted = json_object_get(item, "documents");
@@ -623,7 +698,7 @@ static int import_failed(const struct config_import *in, int rv)
 static bool import_look(struct config_import *in, int *rv)
 {
         in->only_look = true;
-        *rv = each_item(in, "entries", import_entry);
+        *rv = import_entries(in);
         if (*rv == 0)
                 *rv = each_item(in, "buckets", look_at_bucket);
         if (*rv != 0)
@@ -652,7 +727,7 @@ int cli_admin_config_import(struct cli_call *call)
                 return CLI_FAILED;
         }
         in.fresh = json_object();
-        rv = in.fresh != NULL ? each_item(&in, "entries", import_entry) : -ENOMEM;
+        rv = in.fresh != NULL ? import_entries(&in) : -ENOMEM;
         if (rv == 0)
                 rv = each_item(&in, "buckets", make_bucket);
         if (rv == 0)

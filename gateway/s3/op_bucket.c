@@ -330,7 +330,7 @@ static void create_texts(struct gw_request *req)
 }
 
 /* The tags that the request gives, if it gives any. */
-static bool has_tags(struct gw_request *req, const struct eng_bucket *bucket)
+static bool bucket_has_tags(struct gw_request *req, const struct eng_bucket *bucket)
 {
         struct eng_text *text;
         struct eng_str tags;
@@ -348,7 +348,7 @@ static bool is_as_asked_for(struct gw_request *req, const struct eng_bucket *buc
         bool lock = false, acls = owner.len > 0 && !s3_str_eq(owner, S3_STR("BucketOwnerEnforced"));
 
         s3_lock_flag_parse(gw_header(req, "x-amz-bucket-object-lock-enabled"), &lock);
-        return (!lock || bucket->rules.lock) && acls == gw_takes_acls(req->loop, bucket->id) && has_tags(req, bucket);
+        return (!lock || bucket->rules.lock) && acls == gw_takes_acls(req->loop, bucket->id) && bucket_has_tags(req, bucket);
 }
 
 /*
