@@ -297,14 +297,14 @@ static bool take_caller(struct iam_call *call)
         return true;
 }
 
-/* path: that which an entity is to get; NULL: of what it is now. False: refused. */
-static bool is_allowed_at(struct iam_call *call, const char *permission, const char *path)
+/* anew: of what the entity is to be; else of what it is now. False: refused. */
+static bool is_allowed_at(struct iam_call *call, const char *permission, bool anew)
 {
         struct gw_request *req = call->req;
         char why[GW_WHY_MAX], resource[IAM_RESOURCE_SIZE];
         int rv;
 
-        if (!iam_resource(call, path, resource)) {
+        if (!(anew ? iam_new_resource(call, resource) : iam_resource(call, resource))) {
                 iam_fail(call, "ValidationError", "No entity can have this name.");
                 return false;
         }
@@ -363,9 +363,10 @@ static bool is_allowed(struct iam_call *call)
                 req->changing = true;
                 atomic_fetch_add(&req->loop->stats.changes_active, 1);
         }
-        return is_allowed_at(call, permission, NULL) &&
-               (call->in.value[IAM_P_NEW_PATH] == NULL ||
-                is_allowed_at(call, permission, call->in.value[IAM_P_NEW_PATH]));
+        return is_allowed_at(call, permission, false) &&
+               ((call->in.value[IAM_P_NEW_PATH] == NULL && call->in.value[IAM_P_NEW_USER] == NULL &&
+                 call->in.value[IAM_P_NEW_GROUP] == NULL) ||
+                is_allowed_at(call, permission, true));
 }
 
 /* The form says a known action of this version, with parameters as they must be. */

@@ -27,12 +27,14 @@ static bool iam_makes_something(const struct iam_action *action)
         return (action->may & IAM_TAGS) != 0;
 }
 
-static const struct gw_entity *keys_about(const struct iam_call *call, const char *resource)
+/* What it is now, also where the resource in question is what an Update... makes of it. */
+static const struct gw_entity *keys_about(struct iam_call *call)
 {
         const struct gw_entity *found;
+        char resource[IAM_RESOURCE_SIZE];
         struct gw_entity_name who;
 
-        if (iam_makes_something(call->action) || gw_entity_of_arn(resource, &who) != 0 ||
+        if (iam_makes_something(call->action) || !iam_resource(call, resource) || gw_entity_of_arn(resource, &who) != 0 ||
             strcmp(who.account, call->account) != 0 || gw_people_find(call->req->loop, &who, &found, NULL) != 0)
                 return NULL;
         return found;
@@ -108,7 +110,7 @@ int iam_permitted(struct iam_call *call, const char *permission, const char *res
         if (keys == NULL)
                 return -ENOMEM;
         keys->call = call;
-        keys->about = keys_about(call, resource);
+        keys->about = keys_about(call);
         trust = (struct gw_trust){.account = s3_str_of(call->account), .more = iam_keys_lookup, .more_context = keys};
         return gw_rights_trust(&ask, &trust, why) ? 0 : -EACCES;
 }

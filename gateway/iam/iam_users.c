@@ -114,21 +114,10 @@ void iam_run_create_user(struct iam_call *call)
 
 void iam_run_update_user(struct iam_call *call)
 {
-        const char *path = call->in.value[IAM_P_NEW_PATH], *name = call->in.value[IAM_P_NEW_USER];
         const struct gw_entity *user = iam_find(call, GW_USER, call->in.value[IAM_P_USER]);
-        struct gw_entity *edited;
 
-        if (user == NULL)
-                return;
-        if (name != NULL && strcmp(name, user->who.name) != 0) {
-                iam_fail(call, "InvalidInput", "Users keep their names: make another one instead.");
-                return;
-        }
-        edited = iam_edit(call, user);
-        if (edited == NULL)
-                return;
-        edited->path = path != NULL ? path : user->path;
-        iam_replace(call, edited, NULL);
+        if (user != NULL)
+                iam_replace_named(call, user, call->in.value[IAM_P_NEW_USER], call->in.value[IAM_P_NEW_PATH]);
 }
 
 /* ---- access keys ----------------------------------------------------------------------------- */
