@@ -3,6 +3,7 @@
  * On the request's loop.
  */
 #include "gateway/iam/call.h"
+#include "gateway/sts/key_uses.h"
 
 #include <errno.h>
 #include <openssl/rand.h>
@@ -250,20 +251,24 @@ void iam_run_delete_key(struct iam_call *call)
 static int show_key_used(struct iam_call *call, struct s3_xml *xml)
 {
         const struct gw_entity *key;
+        struct gw_key_use use;
         int rv = gw_people_find_key(call->req->loop, call->in.value[IAM_P_KEY], &key);
+        bool used;
 
         if (rv != 0)
                 return rv;
         if (key->who.of[0] != '\0')
                 s3_xml_textz(xml, "UserName", key->who.of);
+        used = gw_key_last_used(call->req->loop->gw, key->who.name, &use);
         s3_xml_open(xml, "AccessKeyLastUsed");
-        s3_xml_textz(xml, "ServiceName", "N/A");
-        s3_xml_textz(xml, "Region", "N/A");
+        if (used)
+                iam_show_date(xml, "LastUsedDate", use.ms);
+        s3_xml_textz(xml, "ServiceName", used ? use.service : "N/A");
+        s3_xml_textz(xml, "Region", used ? call->req->loop->gw->region : "N/A");
         s3_xml_close(xml, "AccessKeyLastUsed");
         return 0;
 }
 
-/* Uses are not recorded, which IAM shows as it shows a key that was never used. */
 void iam_run_key_used(struct iam_call *call)
 {
         if (find_key(call, NULL) != NULL)

@@ -255,7 +255,7 @@ bool gw_authenticate(struct gw_request *req, struct s3_signing_key *key, enum s3
         }
         if (signer.credential == NULL && gw_session_credential(loop, auth->access_key, &signer.room)) {
                 signer.credential = &signer.room;
-                by_session = true;
+                signer.by_session = by_session = true;
         }
         if (signer.credential == NULL) {
                 region_header(req, false);
