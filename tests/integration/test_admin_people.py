@@ -251,7 +251,7 @@ def test_lists_of_entries(daemon, tmp_path):
     cli(daemon, "admin", "config", "export", str(tmp_path / "c.json"))
     pattern = next(json.loads(line.rstrip(",")) for line in (tmp_path / "c.json").read_text().splitlines() if "- pattern" in line)
     renamed = lambda name: pattern.replace("- pattern", f"- {name}")  # noqa: E731
-    orphan = pattern.replace("- pattern", "- orphan").replace("{", '{"groups":["nobody"],', 1)
+    orphan = pattern.replace("- pattern", "- orphan").replace("{", '{"groups":{"nobody":""},', 1)
     entries = [renamed("a"), pattern, "no entry", renamed("b"), orphan, 7, "x\0y", renamed("a")]
     status, answer = people(daemon, entries, query=[("only", "look")])
     assert status == 200 and [r.get("result", r.get("error")) for r in answer["results"]][:5] == ["new", "same", "BadEntry", "new", "new"]
@@ -272,7 +272,7 @@ def test_an_import_of_more_than_the_listener_takes_calls(tmp_path):
     """13,000 entries were 26,000 calls once, of which the last were refused. Some are long, so that they go in small lists or alone."""
     with Daemon(drives=1).start() as daemon:
         iam = client_of(daemon, "iam")
-        iam.create_user(UserName="pattern", Tags=[{"Key": "a", "Value": "ü\"quoted\""}])
+        iam.create_user(UserName="pattern", Tags=[{"Key": "a", "Value": "ü"}])
         made = iam.create_policy(PolicyName="long", PolicyDocument=policy())["Policy"]["Arn"]
         for _ in range(4):  # white space does not count for AWS's limit of 6,144
             iam.create_policy_version(PolicyArn=made, PolicyDocument=policy() + "\n" * 12_000)

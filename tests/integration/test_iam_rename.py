@@ -61,6 +61,7 @@ def test_a_user_keeps_everything(daemon, iam):
     other = iam.create_user(UserName="alice", Path="/a/")["User"]  # somebody else
     assert other["Arn"] == user["Arn"]
     refused("AccessDenied", 403, make_client(daemon.endpoint, *key_of(iam, "alice")).get_object, Bucket="named", Key="k")
+    daemon.stop()
     daemon.restart()
     assert make_client(daemon.endpoint, *key).get_object(Bucket="named", Key="k")["Body"].read() == b"x"
 

@@ -33,7 +33,7 @@ def user(daemon, name, *actions):
     iam = client_of(daemon, "iam")
     iam.create_user(UserName=name)
     if actions:
-        iam.put_user_policy(UserName=name, PolicyName="p", PolicyDocument=policy(list(actions)))
+        iam.put_user_policy(UserName=name, PolicyName="p", PolicyDocument=policy(list(actions), "*"))
     made = iam.create_access_key(UserName=name)["AccessKey"]
     return made["AccessKeyId"], made["SecretAccessKey"]
 

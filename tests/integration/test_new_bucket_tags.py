@@ -47,7 +47,9 @@ def test_tags_are_kept(daemon):
     assert daemon.s3.get_bucket_ownership_controls(Bucket="with-more")["OwnershipControls"]["Rules"] == [{"ObjectOwnership": "ObjectWriter"}]
     create(daemon.s3, "without", [])
     refused("NoSuchTagSet", 404, daemon.s3.get_bucket_tagging, Bucket="without")
+    daemon.stop()
     daemon.restart()
+    daemon.s3 = make_client(daemon.endpoint, daemon.access_key, daemon.secret_key)
     assert tags_of(daemon.s3, "tagged") == TAGS
 
 

@@ -62,13 +62,16 @@ static void test_parquet_schemas(void **state)
                 S3_PARQUET_TEXT};
         struct s3_parquet_column columns[S3_INVENTORY_CELLS];
         char schema[S3_INVENTORY_SCHEMA_SIZE];
+        size_t len;
 
         assert_int_equal(read_config(CONFIG("Current", "Daily", "Parquet", "")), 0);
         assert_true(inventory.parquet);
-        assert_int_equal(s3_inventory_file_schema(&inventory, schema), strlen(schema));
+        len = s3_inventory_file_schema(&inventory, schema);
+        assert_int_equal(len, strlen(schema));
         assert_string_equal(schema, "message s3.inventory { required binary bucket (UTF8); required binary key (UTF8); }");
         inventory = (struct s3_inventory){.fields = (1u << S3_INVENTORY_FIELD_COUNT) - 1, .all_versions = true, .parquet = true};
-        assert_int_equal(s3_inventory_file_schema(&inventory, schema), strlen(schema));
+        len = s3_inventory_file_schema(&inventory, schema);
+        assert_int_equal(len, strlen(schema));
         assert_string_equal(schema,
                             "message s3.inventory { required binary bucket (UTF8); required binary key (UTF8); optional binary "
                             "version_id (UTF8); optional boolean is_latest; optional boolean is_delete_marker; optional int64 size; "
