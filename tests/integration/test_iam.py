@@ -479,7 +479,7 @@ def test_a_user_may_do_nothing(daemon, iam):
         offered += 1
         assert as_user[0] == 403 and "<Code>AccessDenied</Code>" in as_user[1] and f"iam:{action}" in as_user[1], (action, as_user)
         assert as_root[0] == 400 and "<Code>ValidationError</Code>" in as_root[1], (action, as_root)
-    assert offered == 82
+    assert offered == 83
 
 
 def test_everything_is_there_after_a_restart(iam, daemon):
