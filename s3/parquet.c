@@ -93,8 +93,9 @@ static unsigned varint_write(uint64_t number, uint8_t out[10])
 static void parquet_varint(struct s3_parquet *parquet, uint64_t number)
 {
         uint8_t text[10];
+        unsigned len = varint_write(number, text);
 
-        parquet_put(parquet, text, varint_write(number, text));
+        parquet_put(parquet, text, len);
 }
 
 /* ---- Thrift's compact protocol --------------------------------------------------------------- */
