@@ -1,7 +1,10 @@
 """UpdateUser and UpdateGroup with new names: who it was stays who it is, with keys, groups, policies and sessions."""
 import json
+import threading
+import time
 
 import pytest
+from botocore.exceptions import BotoCoreError, ClientError
 
 from tests.conftest import make_client
 from tests.integration.test_iam import ACCOUNT, clear, client_of, policy
@@ -123,3 +126,39 @@ def test_tags_decide_for_both_names(daemon, iam):
     iam.create_user(UserName="blue")
     client.update_user(UserName="red", NewUserName="redder")
     refused("AccessDenied", 403, client.update_user, UserName="blue", NewUserName="bluer")
+
+
+def test_a_kill_leaves_one_name(rng):
+    """Wherever the process is killed, the group has one of the two names afterwards, with all of its members; so has the user, with the keys."""
+    with Daemon(drives=1).start() as site:
+        iam = client_of(site, "iam")
+        group, user = iam.create_group(GroupName="g0")["Group"]["GroupId"], iam.create_user(UserName="u0")["User"]["UserId"]
+        keys = [key_of(iam, "u0") for _ in range(2)]
+        members = [f"m{n:02}" for n in range(20)]
+        for name in members:
+            iam.create_user(UserName=name)
+            iam.add_user_to_group(GroupName="g0", UserName=name)
+        names = ["g0", "u0"]
+        for step in range(1, 5):
+            def rename():
+                try:
+                    client_of(site, "iam").update_user(UserName=names[1], NewUserName=f"u{step}")
+                    client_of(site, "iam").update_group(GroupName=names[0], NewGroupName=f"g{step}")
+                except (ClientError, BotoCoreError):
+                    pass  # the connection ends with the process
+            thread = threading.Thread(target=rename)
+            thread.start()
+            time.sleep(rng.random() * 0.3)
+            site.kill()
+            thread.join()
+            site.restart()
+            iam = client_of(site, "iam")
+            site.wait_until(lambda: len(iam.list_groups()["Groups"]) == 1 and len(iam.list_users()["Users"]) == 21, 60, "to finish what was begun")
+            names[0] = iam.list_groups()["Groups"][0]["GroupName"]
+            names[1] = next(u["UserName"] for u in iam.list_users()["Users"] if u["UserName"].startswith("u"))
+            got = iam.get_group(GroupName=names[0])
+            assert got["Group"]["GroupId"] == group and [u["UserName"] for u in got["Users"]] == members
+            assert iam.get_user(UserName=names[1])["User"]["UserId"] == user
+            assert {k["AccessKeyId"] for k in iam.list_access_keys(UserName=names[1])["AccessKeyMetadata"]} == {key for key, _ in keys}
+            for key in keys:
+                assert client_of(site, "sts", *key).get_caller_identity()["Arn"] == arn("user", names[1])
