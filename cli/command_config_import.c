@@ -19,9 +19,9 @@ struct config_import {
         FILE *file;
         const char *name;
         bool only_look;
-        json_t *batch; /* entries that wait to be sent together, */
+        json_t *batch;      /* entries that wait to be sent together, */
         size_t batch_bytes; /* and what they take as JSON */
-        json_t *fresh; /* names of the buckets that were made */
+        json_t *fresh;      /* names of the buckets that were made */
         uint64_t made, same, kept, failed, unopened;
 };
 
@@ -40,7 +40,8 @@ static int each_item(struct config_import *in, const char *list, item_fn fn)
         while (rv == 0 && (len = getline(&line, &cap, in->file)) > 0) {
                 while (len > 0 && (line[len - 1] == '\n' || line[len - 1] == ','))
                         line[--len] = '\0';
-                version |= strncmp(line, "{\"millrace_config\": 1,", 22) == 0 || strcmp(line, "{\"millrace_config\": 1") == 0;
+                version |= strncmp(line, "{\"millrace_config\": 1,", 22) == 0 ||
+                           strcmp(line, "{\"millrace_config\": 1") == 0;
                 if (len > 0)
                         whole = strcmp(line, "]}") == 0;
                 if (strcmp(line, head) == 0) {
@@ -88,7 +89,8 @@ static void entry_answered(struct config_import *in, const char *text, const jso
         if (*result == '\0') {
                 const char *why = cli_json_text(answer, "message");
 
-                cli_error("%.*s: %s", (int)strcspn(text, "\n"), text, *why != '\0' ? why : cli_json_text(answer, "error"));
+                cli_error("%.*s: %s", (int)strcspn(text, "\n"), text,
+                          *why != '\0' ? why : cli_json_text(answer, "error"));
                 in->failed++;
         } else if (strcmp(result, "differs") == 0) {
                 say_entry(text, in->call->merge && !in->only_look ? "kept as it is here" : "differs from what is here");
@@ -108,7 +110,8 @@ static json_t *send_entries(struct config_import *in, const char *body)
         struct mr_error err;
         json_t *answer;
 
-        if (mr_admin_send(in->call->client, CONFIG_PEOPLE_PATH, in->only_look ? query : NULL, body, strlen(body), &reply, &err) != 0) {
+        if (mr_admin_send(in->call->client, CONFIG_PEOPLE_PATH, in->only_look ? query : NULL, body, strlen(body),
+                          &reply, &err) != 0) {
                 cli_failed(in->call->settings.admin, &err);
                 return NULL;
         }
@@ -187,7 +190,8 @@ static int import_entries(struct config_import *in)
 }
 
 /* id: of one of several; else NULL. */
-static void store_document(struct config_import *in, const char *bucket, const char *name, const char *id, const char *text)
+static void store_document(struct config_import *in, const char *bucket, const char *name, const char *id,
+                           const char *text)
 {
         const char *query[] = {"id", id, NULL};
         struct mr_sub_resource what = {.method = text != NULL ? "PUT" : "DELETE",
@@ -290,14 +294,14 @@ static void make_configurations(struct config_import *in, const char *bucket, js
         const char *name;
         json_t *text;
 
-        json_object_foreach(wanted, name, text)
-                for (size_t i = 0; cli_config_lists[i].name != NULL; i++) {
-                        size_t len = strlen(cli_config_lists[i].name);
+        json_object_foreach(wanted, name, text) for (size_t i = 0; cli_config_lists[i].name != NULL; i++)
+        {
+                size_t len = strlen(cli_config_lists[i].name);
 
-                        if (strncmp(name, cli_config_lists[i].name, len) == 0 && name[len] == ' ' && json_is_string(text) &&
-                            json_object_get(here, name) == NULL)
-                                store_document(in, bucket, cli_config_lists[i].name, name + len + 1, json_string_value(text));
-                }
+                if (strncmp(name, cli_config_lists[i].name, len) == 0 && name[len] == ' ' && json_is_string(text) &&
+                    json_object_get(here, name) == NULL)
+                        store_document(in, bucket, cli_config_lists[i].name, name + len + 1, json_string_value(text));
+        }
 }
 
 /* Something is there that the file does not have so. */
@@ -306,9 +310,7 @@ static bool keeps_any(const json_t *wanted, json_t *here)
         const char *name;
         json_t *there;
 
-        json_object_foreach(here, name, there)
-                if (!json_equal(json_object_get(wanted, name), there))
-                        return true;
+        json_object_foreach(here, name, there) if (!json_equal(json_object_get(wanted, name), there)) return true;
         return false;
 }
 
@@ -374,9 +376,10 @@ int cli_admin_config_import(struct cli_call *call)
                 fclose(look.file);
                 if (rv != 0)
                         return import_failed(&look, rv);
-                cli_error("nothing was changed: %llu items differ from what is here, %llu cannot be taken; --merge keeps "
-                          "what is here",
-                          (unsigned long long)look.kept, (unsigned long long)look.failed);
+                cli_error(
+                        "nothing was changed: %llu items differ from what is here, %llu cannot be taken; --merge keeps "
+                        "what is here",
+                        (unsigned long long)look.kept, (unsigned long long)look.failed);
                 return CLI_FAILED;
         }
         in.fresh = json_object();

@@ -23,8 +23,10 @@ static const struct s3_parquet_column field_columns[S3_INVENTORY_FIELD_COUNT] = 
 
 #define COLUMNS_ALWAYS 2u /* bucket and key; the others only where a report has all versions */
 static const struct s3_parquet_column first_columns[] = {
-        {"bucket", S3_PARQUET_TEXT, true},     {"key", S3_PARQUET_TEXT, true},
-        {"version_id", S3_PARQUET_TEXT, false}, {"is_latest", S3_PARQUET_FLAG, false},
+        {"bucket", S3_PARQUET_TEXT, true},
+        {"key", S3_PARQUET_TEXT, true},
+        {"version_id", S3_PARQUET_TEXT, false},
+        {"is_latest", S3_PARQUET_FLAG, false},
         {"is_delete_marker", S3_PARQUET_FLAG, false},
 };
 
@@ -273,7 +275,8 @@ static void csv_cell(struct csv *csv, enum s3_parquet_type type, const struct s3
                 csv_number(csv, (uint64_t)cell->number);
 }
 
-ssize_t s3_inventory_csv(const struct s3_inventory *inventory, const struct s3_inventory_row *row, char *out, size_t cap)
+ssize_t s3_inventory_csv(const struct s3_inventory *inventory, const struct s3_inventory_row *row, char *out,
+                         size_t cap)
 {
         struct s3_parquet_column columns[S3_INVENTORY_CELLS];
         struct s3_parquet_value cells[S3_INVENTORY_CELLS];

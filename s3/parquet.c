@@ -116,7 +116,8 @@ static void thrift_stop(struct s3_parquet *parquet)
 }
 
 /* Zigzag; no number here is negative. */
-static void thrift_number(struct s3_parquet *parquet, unsigned *last, unsigned field, enum thrift_type type, uint64_t number)
+static void thrift_number(struct s3_parquet *parquet, unsigned *last, unsigned field, enum thrift_type type,
+                          uint64_t number)
 {
         thrift_field(parquet, last, field, type);
         parquet_varint(parquet, number << 1);
@@ -128,7 +129,8 @@ static void thrift_text(struct s3_parquet *parquet, const char *text)
         parquet_put(parquet, text, strlen(text));
 }
 
-static void thrift_list(struct s3_parquet *parquet, unsigned *last, unsigned field, enum thrift_type type, unsigned count)
+static void thrift_list(struct s3_parquet *parquet, unsigned *last, unsigned field, enum thrift_type type,
+                        unsigned count)
 {
         thrift_field(parquet, last, field, THRIFT_LIST);
         parquet_byte(parquet, (uint8_t)((count < 15 ? count : 15) << 4 | type));

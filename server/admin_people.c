@@ -137,7 +137,8 @@ static struct admin_answer people_put_batch(struct admin_request *request, bool 
         json_array_foreach(entries, i, text)
         {
                 one = NULL;
-                people_put(request, json_is_string(text) ? json_string_value(text) : "", json_string_length(text), look, &one);
+                people_put(request, json_is_string(text) ? json_string_value(text) : "", json_string_length(text), look,
+                           &one);
                 json_array_append_new(results, one);
         }
         json_decref(entries);
@@ -178,8 +179,9 @@ static struct admin_answer admin_account_create(struct admin_request *request, c
 
         if (getpeername(request->fd, (struct sockaddr *)&peer, &size) != 0 ||
             !gw_may_tell_secret(request->admin->tls != NULL, (struct sockaddr *)&peer))
-                return srv_admin_error(403, "AccessDenied",
-                                       "secret keys are given out over TLS, or to the server's own machine, and not else");
+                return srv_admin_error(
+                        403, "AccessDenied",
+                        "secret keys are given out over TLS, or to the server's own machine, and not else");
         rv = gw_account_create(request->admin->source.gateway, title, &made);
         if (rv != 0)
                 return people_refused(rv);

@@ -21,8 +21,7 @@
 #define IAM_WRONG_REGION   "Credential should be scoped to a valid region. "
 #define IAM_WRONG_SERVICE  "Credential should be scoped to correct service: 'iam' or 'sts'."
 #define IAM_WRONG_TERMINAL "Credential should be scoped with a valid terminator: 'aws4_request'."
-#define IAM_WRONG_DATE                                                                                                 \
-        "Date in Credential scope does not match YYYYMMDD from ISO-8601 version of date from HTTP."
+#define IAM_WRONG_DATE     "Date in Credential scope does not match YYYYMMDD from ISO-8601 version of date from HTTP."
 
 static void iam_run_form(struct gw_request *req);
 
@@ -316,10 +315,10 @@ static bool is_allowed_at(struct iam_call *call, const char *permission, bool an
                 return false;
         }
         iam_fail(call, "AccessDenied",
-                 why[0] != '\0' ? gw_copy(req, s3_str_of(why))
-                                : gw_printf(req, "User: arn:aws:iam::%s:%s%s is not authorized to perform: %s",
-                                            call->account, *call->caller != '\0' ? "user/" : "root", call->caller,
-                                            permission));
+                 why[0] != '\0'
+                         ? gw_copy(req, s3_str_of(why))
+                         : gw_printf(req, "User: arn:aws:iam::%s:%s%s is not authorized to perform: %s", call->account,
+                                     *call->caller != '\0' ? "user/" : "root", call->caller, permission));
         return false;
 }
 
@@ -409,7 +408,10 @@ static bool iam_take_action(struct iam_call *call, char *body, size_t len)
         if (!is_allowed(call))
                 return false;
         if (rv != 0)
-                iam_fail(call, rv == -EBADMSG ? "MalformedInput" : rv == -EEXIST ? "InvalidInput" : "ValidationError",
+                iam_fail(call,
+                         rv == -EBADMSG  ? "MalformedInput"
+                         : rv == -EEXIST ? "InvalidInput"
+                                         : "ValidationError",
                          message);
         return rv == 0;
 }

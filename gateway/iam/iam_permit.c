@@ -34,14 +34,16 @@ static const struct gw_entity *keys_about(struct iam_call *call)
         char resource[IAM_RESOURCE_SIZE];
         struct gw_entity_name who;
 
-        if (iam_makes_something(call->action) || !iam_resource(call, resource) || gw_entity_of_arn(resource, &who) != 0 ||
-            strcmp(who.account, call->account) != 0 || gw_people_find(call->req->loop, &who, &found, NULL) != 0)
+        if (iam_makes_something(call->action) || !iam_resource(call, resource) ||
+            gw_entity_of_arn(resource, &who) != 0 || strcmp(who.account, call->account) != 0 ||
+            gw_people_find(call->req->loop, &who, &found, NULL) != 0)
                 return NULL;
         return found;
 }
 
 /* Always answers: a tag that is not there is absent, not unknown. */
-static bool keys_tag_of(const struct gw_pair *tags, unsigned count, struct s3_str name, struct s3_str *room, struct acc_values *out)
+static bool keys_tag_of(const struct gw_pair *tags, unsigned count, struct s3_str name, struct s3_str *room,
+                        struct acc_values *out)
 {
         *out = (struct acc_values){NULL, 0, ACC_KNOWN};
         for (unsigned i = 0; i < count; i++)
@@ -75,8 +77,8 @@ static bool iam_keys_lookup(void *context, const struct acc_key *key, struct acc
         switch (key->id) {
         case ACC_KEY_AWS_RESOURCE_TAG:
         case ACC_KEY_IAM_RESOURCE_TAG:
-                return keys_tag_of(tags->list, tags->count < GW_ENTITY_SET_MAX ? tags->count : GW_ENTITY_SET_MAX, key->tag,
-                                   keys->resource_tag, out);
+                return keys_tag_of(tags->list, tags->count < GW_ENTITY_SET_MAX ? tags->count : GW_ENTITY_SET_MAX,
+                                   key->tag, keys->resource_tag, out);
         case ACC_KEY_AWS_REQUEST_TAG:
                 return keys_tag_of(in->tags, in->tag_count, key->tag, keys->request_tag, out);
         case ACC_KEY_AWS_TAG_KEYS:

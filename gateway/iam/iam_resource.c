@@ -40,7 +40,11 @@ static const char *resource_name(struct iam_call *call, unsigned kind)
 
 static const char *resource_word(unsigned kind)
 {
-        return kind == GW_USER ? "user" : kind == GW_GROUP ? "group" : kind == GW_ROLE ? "role" : kind == GW_POLICY ? "policy" : "oidc-provider";
+        return kind == GW_USER     ? "user"
+               : kind == GW_GROUP  ? "group"
+               : kind == GW_ROLE   ? "role"
+               : kind == GW_POLICY ? "policy"
+                                   : "oidc-provider";
 }
 
 /* As its entity spells it: an ARN in other letters finds it, too, and a Deny of a policy is to hold all the same. */
@@ -93,7 +97,8 @@ bool iam_new_resource(struct iam_call *call, char out[IAM_RESOURCE_SIZE])
 {
         const char *path = call->in.value[IAM_P_NEW_PATH],
                    *name = call->in.value[call->action->kind == GW_USER ? IAM_P_NEW_USER : IAM_P_NEW_GROUP];
-        struct gw_entity entity = {.who = iam_who(call, call->action->kind, iam_name(call, call->action->kind)), .path = "/"};
+        struct gw_entity entity = {.who = iam_who(call, call->action->kind, iam_name(call, call->action->kind)),
+                                   .path = "/"};
         const struct gw_entity *found;
 
         if (gw_people_find(call->req->loop, &entity.who, &found, NULL) == 0)

@@ -34,8 +34,8 @@ struct gw_change {
         struct gw_people *people; /* once it is in the queue */
         enum change_kind kind;
         struct gw_entity_name who; /* of a rename: what it is called now */
-        uint64_t generation;      /* that it takes the place of */
-        struct gw_entity *entity; /* as it is to be; NULL: deleted */
+        uint64_t generation;       /* that it takes the place of */
+        struct gw_entity *entity;  /* as it is to be; NULL: deleted */
         char *text;
         size_t len;
         gw_people_done done;
@@ -189,7 +189,8 @@ static bool canonical_id_taken(struct gw_people *people, const struct gw_change 
 
         if (strcasecmp(change->entity->id, people->gw->owner_id) == 0)
                 return true;
-        for (node = gw_index_after(&people->index, GW_ACCOUNT, "", "", NULL); node != NULL; node = gw_index_next(node)) {
+        for (node = gw_index_after(&people->index, GW_ACCOUNT, "", "", NULL); node != NULL;
+             node = gw_index_next(node)) {
                 snprintf(who.name, sizeof(who.name), "%s", node->name);
                 if (gw_people_find(first_loop(change), &who, &there, NULL) == 0 &&
                     strcasecmp(there->id, change->entity->id) == 0)
@@ -322,8 +323,7 @@ static bool is_in_use(struct gw_people *people, const struct gw_entity *there)
         if (there->sets[GW_SET_GROUPS].count + there->sets[GW_SET_ATTACHED].count + there->sets[GW_SET_INLINE].count >
             0)
                 return true;
-        return there->who.kind == GW_POLICY &&
-               (there->sets[GW_SET_VERSIONS].count > 1 || policy_in_use(people, there));
+        return there->who.kind == GW_POLICY && (there->sets[GW_SET_VERSIONS].count > 1 || policy_in_use(people, there));
 }
 
 static int delete_refusal(struct gw_people *people, const struct gw_change *change)
@@ -350,7 +350,8 @@ static bool is_being_renamed(const struct gw_people *people, const struct gw_cha
 
         if (TAILQ_EMPTY(&people->renames))
                 return false;
-        if (gw_rename_has(&people->renames, &change->who) || (entity != NULL && gw_rename_has(&people->renames, &entity->who)))
+        if (gw_rename_has(&people->renames, &change->who) ||
+            (entity != NULL && gw_rename_has(&people->renames, &entity->who)))
                 return true;
         if (entity != NULL && entity->who.kind == GW_ACCESS_KEY) {
                 snprintf(who.account, sizeof(who.account), "%s", entity->owner);
@@ -426,7 +427,8 @@ static bool people_rename_goes_on(struct gw_change *change, int *rv)
         free(change->text);
         change->text = record.text;
         if (record.drop)
-                eng_text_delete(people->gw->store, record.number, record.kind, ENG_TEXT_ANY, people_change_ended, change);
+                eng_text_delete(people->gw->store, record.number, record.kind, ENG_TEXT_ANY, people_change_ended,
+                                change);
         else
                 eng_text_set(people->gw->store, record.number, record.kind, record.generation,
                              (struct eng_str){record.text, record.len}, people_change_ended, change);
@@ -455,7 +457,9 @@ static void people_change_ended(void *arg, int rv)
 /* The generation that its record takes the place of: a rename begins with an entry that is not there yet. */
 static uint64_t change_takes(const struct gw_change *change)
 {
-        return change->kind == CHANGE_RENAME && !gw_entity_same(&change->who, &change->entity->who) ? 0 : change->generation;
+        return change->kind == CHANGE_RENAME && !gw_entity_same(&change->who, &change->entity->who)
+                       ? 0
+                       : change->generation;
 }
 
 static void people_rename_continued(void *arg, int rv)
@@ -469,7 +473,7 @@ static bool people_rename_continue(struct gw_people *people)
         struct gw_change *change;
         int rv;
 
-        TAILQ_FOREACH(rename, &people->renames, link)
+        TAILQ_FOREACH (rename, &people->renames, link)
                 if (!rename->tried)
                         break;
         change = rename != NULL && people->ready ? calloc(1, sizeof(*change)) : NULL;

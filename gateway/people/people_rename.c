@@ -58,7 +58,7 @@ void gw_renames_try(struct gw_rename_list *list)
 {
         struct gw_rename *rename;
 
-        TAILQ_FOREACH(rename, list, link)
+        TAILQ_FOREACH (rename, list, link)
                 rename->tried = false;
 }
 
@@ -66,7 +66,7 @@ bool gw_rename_has(const struct gw_rename_list *list, const struct gw_entity_nam
 {
         const struct gw_rename *rename;
 
-        TAILQ_FOREACH(rename, list, link)
+        TAILQ_FOREACH (rename, list, link)
                 if (rename->to.kind == who->kind && strcmp(rename->to.account, who->account) == 0 &&
                     (strcasecmp(rename->to.name, who->name) == 0 || strcasecmp(rename->from, who->name) == 0))
                         return true;
@@ -77,7 +77,7 @@ bool gw_rename_has(const struct gw_rename_list *list, const struct gw_entity_nam
 
 struct rename_step {
         struct gw_people *people;
-        const struct gw_entity *to;     /* of the new name */
+        const struct gw_entity *to; /* of the new name */
         struct gw_entity_name old;
         struct gw_rename_record *out;
 };
@@ -97,7 +97,8 @@ static int rename_write(struct rename_step *step, const struct gw_entity *entity
 /* The first key that names the user otherwise than it is called now. As gw_rename_next(). */
 static int rename_key(struct rename_step *step)
 {
-        const struct gw_node *node = gw_index_after(&step->people->index, GW_ACCESS_KEY, step->old.account, step->old.name, NULL);
+        const struct gw_node *node =
+                gw_index_after(&step->people->index, GW_ACCESS_KEY, step->old.account, step->old.name, NULL);
         struct gw_entity_name who = {.kind = GW_ACCESS_KEY};
         const struct gw_entity *key;
         struct gw_entity edited;
@@ -116,7 +117,8 @@ static int rename_key(struct rename_step *step)
 }
 
 /* The user's groups with the new name in place of the old. False: it has it already. */
-static bool rename_in_groups(const struct rename_step *step, struct gw_pairs *groups, struct gw_pair list[GW_ENTITY_SET_MAX])
+static bool rename_in_groups(const struct rename_step *step, struct gw_pairs *groups,
+                             struct gw_pair list[GW_ENTITY_SET_MAX])
 {
         const char *name = step->to->who.name;
         unsigned count = 0;
@@ -139,7 +141,8 @@ static bool rename_in_groups(const struct rename_step *step, struct gw_pairs *gr
 /* The first member whose groups have another name for it. As gw_rename_next(). */
 static int rename_member(struct rename_step *step)
 {
-        const struct gw_node *node = gw_index_after(&step->people->index, GW_LIST_MEMBERS, step->old.account, step->old.name, NULL);
+        const struct gw_node *node =
+                gw_index_after(&step->people->index, GW_LIST_MEMBERS, step->old.account, step->old.name, NULL);
         struct gw_entity_name who = {.kind = GW_USER};
         struct gw_pair list[GW_ENTITY_SET_MAX];
         const struct gw_entity *user;
@@ -172,7 +175,8 @@ static int rename_old(struct rename_step *step)
         if (rv == 0 && strcmp(old->id, step->to->id) != 0) /* who has the name is somebody else */
                 return 0;
         rv = step->old.kind == GW_USER ? rename_key(step) : rename_member(step);
-        if (rv != 0 || old == NULL || gw_entity_same(&step->old, &step->to->who)) /* another case of the name: one entry */
+        if (rv != 0 || old == NULL ||
+            gw_entity_same(&step->old, &step->to->who)) /* another case of the name: one entry */
                 return rv;
         *step->out = (struct gw_rename_record){
                 .number = gw_entity_number(&step->old), .kind = step->old.kind, .generation = generation, .drop = true};

@@ -16,8 +16,8 @@ static uint32_t target_grants(const struct s3_config *config)
 }
 
 /* FULL_CONTROL for the target's owner, and what is granted. */
-static enum s3_error log_acl(struct gw_loop *loop, const struct s3_config *config, const struct eng_bucket *target, struct s3_acl *acl,
-                             struct s3_acl_fault *fault)
+static enum s3_error log_acl(struct gw_loop *loop, const struct s3_config *config, const struct eng_bucket *target,
+                             struct s3_acl *acl, struct s3_acl_fault *fault)
 {
         gw_bucket_account(target, acl->owner);
         s3_acl_private(gw_canonical_id_of_bucket(loop, s3_str_of(target->name)), acl);
@@ -33,7 +33,8 @@ bool gw_log_grants_check(struct gw_request *req, const struct s3_config *config,
         if (target_grants(config) == S3_CONFIG_NONE)
                 return true;
         if (!gw_takes_acls(req->loop, target->id)) {
-                gw_reply_error(req, S3_ERR_ACL_NOT_SUPPORTED, "Target grants not allowed for bucket owner enforced buckets");
+                gw_reply_error(req, S3_ERR_ACL_NOT_SUPPORTED,
+                               "Target grants not allowed for bucket owner enforced buckets");
                 return false;
         }
         error = log_acl(req->loop, config, target, &acl, &fault);

@@ -28,7 +28,8 @@ bool gw_minio_admin_is(const struct gw_request *req)
 {
         const struct eng_bucket *bucket;
 
-        return !req->virtual_host && s3_str_eq(req->bucket, S3_STR("minio")) && s3_str_starts(req->key, S3_STR(ADMIN_PATH)) &&
+        return !req->virtual_host && s3_str_eq(req->bucket, S3_STR("minio")) &&
+               s3_str_starts(req->key, S3_STR(ADMIN_PATH)) &&
                eng_bucket_get(req->loop->gw->store, gw_eng_str(req->bucket), &bucket) != 0;
 }
 
@@ -57,15 +58,17 @@ static void minio_refuse(struct gw_request *req, unsigned status, const char *co
                 return;
         }
         req->answer.error_code = code;
-        minio_reply(req, status, json_pack("{s:s, s:s, s:s, s:s, s:s}", "Code", code, "Message", message, "Resource", path,
-                                           "RequestId", req->id, "HostId", req->loop->gw->host_id));
+        minio_reply(req, status,
+                    json_pack("{s:s, s:s, s:s, s:s, s:s}", "Code", code, "Message", message, "Resource", path,
+                              "RequestId", req->id, "HostId", req->loop->gw->host_id));
 }
 
 /* ---- who may --------------------------------------------------------------------------------- */
 
 bool gw_minio_admin_permit(struct gw_request *req)
 {
-        const struct gw_ask ask = {.loop = req->loop, .access_key = req->access_key, .req = req, .permission = req->op->permission};
+        const struct gw_ask ask = {
+                .loop = req->loop, .access_key = req->access_key, .req = req, .permission = req->op->permission};
         char account[GW_ACCOUNT_ID_LEN + 1];
 
         if (!gw_account_of(&ask, account) || strcmp(account, GW_FIRST_ACCOUNT) != 0 || !gw_permit(&ask, NULL)) {
@@ -74,7 +77,8 @@ bool gw_minio_admin_permit(struct gw_request *req)
         }
         if (s3_str_eq(req->method, S3_STR("GET")) && s3_str_eq(req->key, S3_STR(ADMIN_PATH "info")))
                 return true;
-        minio_refuse(req, 501, "NotImplemented", "Of MinIO's admin API this server has GET /minio/admin/v3/info alone.");
+        minio_refuse(req, 501, "NotImplemented",
+                     "Of MinIO's admin API this server has GET /minio/admin/v3/info alone.");
         return false;
 }
 
@@ -82,7 +86,7 @@ bool gw_minio_admin_permit(struct gw_request *req)
 
 /* As MinIO calls them. */
 static const char *const minio_drive_states[ENG_DRIVE_STATES] = {
-        [ENG_DRIVE_IN] = "ok",          [ENG_DRIVE_MISSING] = "missing", [ENG_DRIVE_STALE] = "offline",
+        [ENG_DRIVE_IN] = "ok",         [ENG_DRIVE_MISSING] = "missing", [ENG_DRIVE_STALE] = "offline",
         [ENG_DRIVE_FAILED] = "faulty", [ENG_DRIVE_JOINING] = "ok",      [ENG_DRIVE_REMOVED] = "offline",
 };
 
@@ -95,13 +99,15 @@ static bool minio_drive_is_online(const struct eng_drive_info *drive)
 static json_t *minio_drive(const struct eng_drive_info *drive, unsigned index)
 {
         const char *path = s3_utf8_valid(s3_str_of(drive->path)) ? drive->path : "";
-        uint64_t used = drive->total_bytes - (drive->free_bytes < drive->total_bytes ? drive->free_bytes : drive->total_bytes);
+        uint64_t used =
+                drive->total_bytes - (drive->free_bytes < drive->total_bytes ? drive->free_bytes : drive->total_bytes);
 
-        return json_pack("{s:s, s:s, s:s, s:s, s:b, s:I, s:I, s:I, s:b, s:i, s:i, s:i}", "endpoint", path, "path", path, "state",
-                         minio_drive_states[drive->state], "uuid", drive->id, "healing",
-                         drive->state == ENG_DRIVE_JOINING || drive->filling, "totalspace", (json_int_t)drive->total_bytes,
-                         "usedspace", (json_int_t)used, "availspace", (json_int_t)drive->free_bytes, "local", 1, "pool_index", 0,
-                         "set_index", 0, "disk_index", (int)index);
+        return json_pack("{s:s, s:s, s:s, s:s, s:b, s:I, s:I, s:I, s:b, s:i, s:i, s:i}", "endpoint", path, "path", path,
+                         "state", minio_drive_states[drive->state], "uuid", drive->id, "healing",
+                         drive->state == ENG_DRIVE_JOINING || drive->filling, "totalspace",
+                         (json_int_t)drive->total_bytes, "usedspace", (json_int_t)used, "availspace",
+                         (json_int_t)drive->free_bytes, "local", 1, "pool_index", 0, "set_index", 0, "disk_index",
+                         (int)index);
 }
 
 struct minio_totals {
@@ -137,9 +143,10 @@ static json_t *minio_server(struct gw_request *req, json_t *drives)
 
         if (endpoint == NULL || !s3_utf8_valid(s3_str_of(endpoint)))
                 endpoint = "";
-        return json_pack("{s:s, s:s, s:s, s:I, s:s, s:{s:s}, s:o, s:i, s:[i]}", "state", "online", "endpoint", endpoint, "scheme",
-                         req->conn->listener->tls ? "https" : "http", "uptime", (json_int_t)uptime_s, "version",
-                         MILLRACE_VERSION, "network", endpoint, "online", "drives", drives, "poolNumber", 1, "poolNumbers", 1);
+        return json_pack("{s:s, s:s, s:s, s:I, s:s, s:{s:s}, s:o, s:i, s:[i]}", "state", "online", "endpoint", endpoint,
+                         "scheme", req->conn->listener->tls ? "https" : "http", "uptime", (json_int_t)uptime_s,
+                         "version", MILLRACE_VERSION, "network", endpoint, "online", "drives", drives, "poolNumber", 1,
+                         "poolNumbers", 1);
 }
 
 static json_t *minio_not_counted(void)
@@ -154,14 +161,15 @@ static json_t *minio_info_json(struct gw_request *req, const struct eng_health *
 
         if (drives == NULL)
                 return NULL;
-        return json_pack("{s:s, s:s, s:s, s:{s:I}, s:o, s:o, s:o, s:{s:I}, s:{s:s, s:i, s:i, s:i, s:i, s:[i], s:[i]}, s:[o]}", "mode",
-                         health->ready ? "online" : "initializing", "region", req->loop->gw->region, "deploymentID",
-                         health->store_id, "buckets", "count", (json_int_t)health->buckets, "objects", minio_not_counted(),
-                         "versions", minio_not_counted(), "deletemarkers", minio_not_counted(), "usage", "size",
-                         (json_int_t)totals.used, "backend", "backendType", "Erasure", "onlineDisks", (int)totals.online,
-                         "offlineDisks", (int)(totals.drives - totals.online), "standardSCParity", (int)health->ec_m, "rrSCParity",
-                         (int)health->ec_m, "totalSets", 1, "totalDrivesPerSet", (int)totals.drives, "servers",
-                         minio_server(req, drives));
+        return json_pack(
+                "{s:s, s:s, s:s, s:{s:I}, s:o, s:o, s:o, s:{s:I}, s:{s:s, s:i, s:i, s:i, s:i, s:[i], s:[i]}, s:[o]}",
+                "mode", health->ready ? "online" : "initializing", "region", req->loop->gw->region, "deploymentID",
+                health->store_id, "buckets", "count", (json_int_t)health->buckets, "objects", minio_not_counted(),
+                "versions", minio_not_counted(), "deletemarkers", minio_not_counted(), "usage", "size",
+                (json_int_t)totals.used, "backend", "backendType", "Erasure", "onlineDisks", (int)totals.online,
+                "offlineDisks", (int)(totals.drives - totals.online), "standardSCParity", (int)health->ec_m,
+                "rrSCParity", (int)health->ec_m, "totalSets", 1, "totalDrivesPerSet", (int)totals.drives, "servers",
+                minio_server(req, drives));
 }
 
 static void minio_info(struct gw_request *req)

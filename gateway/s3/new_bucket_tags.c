@@ -68,7 +68,8 @@ bool gw_new_bucket_tags_permit(struct gw_request *req)
         trust = (struct gw_trust){.more = new_tags_lookup, .more_context = keys};
         if (req->access_key != NULL && gw_account_of(&ask, account)) {
                 trust.account = s3_str_of(account);
-                if (new_tags_allow(&ask, &trust, "s3:CreateBucket", why) && new_tags_allow(&ask, &trust, "s3:TagResource", why))
+                if (new_tags_allow(&ask, &trust, "s3:CreateBucket", why) &&
+                    new_tags_allow(&ask, &trust, "s3:TagResource", why))
                         return true;
         }
         gw_reply_error(req, S3_ERR_ACCESS_DENIED, why[0] != '\0' ? gw_copy(req, s3_str_of(why)) : NULL);

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-
 #define USE_CHAINS 16384u
 #define USE_DEPTH  4u
 
@@ -84,7 +83,8 @@ void gw_key_used(struct gw_gateway *gw, const char *access_key, const struct gw_
         who = use_who(access_key, &chain);
         word = who | (uint64_t)use_service(op) << 31 | ((uint64_t)(now_ms / 1000) & 0x7fffffff);
         slot = use_slot(gw->key_uses, who, chain);
-        if (atomic_load_explicit(slot, memory_order_relaxed) != word) /* most uses are of the same second: loops share it */
+        if (atomic_load_explicit(slot, memory_order_relaxed) !=
+            word) /* most uses are of the same second: loops share it */
                 atomic_store_explicit(slot, word, memory_order_relaxed);
 }
 

@@ -12,8 +12,8 @@
 
 #include "gateway/sts/key_uses.h"
 
-static const struct gw_op get = {.permission = "s3:GetObject"}, iam = {.permission = "iam:*"}, sts = {.permission = "sts:*"},
-                          plain = {.permission = NULL};
+static const struct gw_op get = {.permission = "s3:GetObject"}, iam = {.permission = "iam:*"},
+                          sts = {.permission = "sts:*"}, plain = {.permission = NULL};
 static struct gw_gateway gw;
 
 static int uses_setup(void **state)
