@@ -1,10 +1,10 @@
 /*
- * command_admin_config.c - `millrace admin account` and `millrace admin config`: accounts, and the configuration of a
+ * command_admin_config.c - `millrace admin account` and `millrace admin config export`: accounts, and the configuration of a
  * store (people and buckets, without objects) as one file. Main thread only.
  *
  * The file is one JSON document with one item in a line, so that neither way holds more than an item in memory:
- * entries of the directory as the store keeps them, secrets sealed, and buckets with the documents beside them. Import
- * reads it several times: what is there is looked at before anything is changed.
+ * entries of the directory as the store keeps them, secrets sealed, and buckets with the documents beside them.
+ * command_config_import.c reads it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,9 +12,8 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "command_admin.h"
+#include "config_file.h"
 
-#define PEOPLE_PATH   "/admin/v1/people"
 #define ACCOUNTS_PATH "/admin/v1/accounts"
 #define FORMAT        1
 #define KIND_FIRST    128
@@ -24,22 +23,15 @@
 /* Who is named comes before whoever names it: accounts, policies, groups, then all others, and keys at last. */
 static const int kinds_first[] = {128, 133, 131};
 
-/*
- * A bucket's documents, in the order in which they can be set: what the public access block would refuse is there
- * before it.
- */
-static const char *const documents[] = {"versioning", "object-lock",    "tagging",    "ownershipControls", "acl",
-                                        "lifecycle",  "cors",           "website",    "logging",
-                                        "requestPayment", "accelerate", "policy",     "publicAccessBlock"};
-#define DOCUMENTS (sizeof(documents) / sizeof(documents[0]))
-/* Of which there can be several with ids; each is a document "name id". */
-static const struct {
-        const char *name, *element;
-} lists[] = {{"inventory", "InventoryConfiguration"},
-             {"metrics", "MetricsConfiguration"},
-             {"analytics", "AnalyticsConfiguration"},
-             {"intelligent-tiering", "IntelligentTieringConfiguration"}};
-#define LISTS      (sizeof(lists) / sizeof(lists[0]))
+/* What the public access block would refuse is there before it. */
+const char *const cli_config_documents[] = {"versioning", "object-lock",    "tagging",    "ownershipControls", "acl",
+                                            "lifecycle",  "cors",           "website",    "logging",
+                                            "requestPayment", "accelerate", "policy",     "publicAccessBlock", NULL};
+const struct cli_config_list cli_config_lists[] = {{"inventory", "InventoryConfiguration"},
+                                                   {"metrics", "MetricsConfiguration"},
+                                                   {"analytics", "AnalyticsConfiguration"},
+                                                   {"intelligent-tiering", "IntelligentTieringConfiguration"},
+                                                   {NULL, NULL}};
 #define CONFIG_ID  256u
 #define LIST_PAGES 100u
 
@@ -58,7 +50,7 @@ static int each_entry(struct cli_call *call, int kind, entry_fn fn, void *arg)
 
         snprintf(number, sizeof(number), "%d", kind);
         while (more && status == CLI_OK) {
-                status = cli_admin_ask(call, "GET", PEOPLE_PATH, query, 200, 200, &page);
+                status = cli_admin_ask(call, "GET", CONFIG_PEOPLE_PATH, query, 200, 200, &page);
                 if (status != CLI_OK)
                         return status;
                 json_array_foreach(json_object_get(page, "entries"), i, text)
@@ -227,10 +219,10 @@ static void take_configurations(json_t *object, size_t list, const char *text)
         char *one, *id, name[CONFIG_ID];
         const char *at;
 
-        while ((one = cut_element(&text, lists[list].element, true)) != NULL) {
+        while ((one = cut_element(&text, cli_config_lists[list].element, true)) != NULL) {
                 at = one;
                 id = cut_element(&at, "Id", false);
-                if (id != NULL && snprintf(name, sizeof(name), "%s %s", lists[list].name, id) < (int)sizeof(name))
+                if (id != NULL && snprintf(name, sizeof(name), "%s %s", cli_config_lists[list].name, id) < (int)sizeof(name))
                         json_object_set_new(object, name, json_string(one));
                 free(id);
                 free(one);
@@ -245,7 +237,7 @@ static int read_list(struct cli_call *call, const char *bucket, size_t list, jso
         for (unsigned page = 0; page < LIST_PAGES && status == CLI_OK && (page == 0 || token != NULL); page++) {
                 const char *query[] = {"continuation-token", token, NULL}, *at;
                 struct mr_sub_resource what = {
-                        .method = "GET", .bucket = bucket, .name = lists[list].name, .query = token != NULL ? query : NULL};
+                        .method = "GET", .bucket = bucket, .name = cli_config_lists[list].name, .query = token != NULL ? query : NULL};
                 struct mr_document document;
                 struct mr_error err;
                 int rv = mr_sub_resource(call->client, &what, &document, &err);
@@ -265,18 +257,17 @@ static int read_list(struct cli_call *call, const char *bucket, size_t list, jso
         return status;
 }
 
-/* NULL: it has been said why not. */
-static json_t *read_bucket(struct cli_call *call, const char *bucket)
+json_t *cli_config_bucket(struct cli_call *call, const char *bucket)
 {
         json_t *object = json_object(), *text;
         int status = object != NULL ? CLI_OK : CLI_FAILED;
 
-        for (size_t i = 0; i < DOCUMENTS && status == CLI_OK; i++) {
-                status = read_document(call, bucket, documents[i], &text);
+        for (size_t i = 0; cli_config_documents[i] != NULL && status == CLI_OK; i++) {
+                status = read_document(call, bucket, cli_config_documents[i], &text);
                 if (text != NULL)
-                        json_object_set_new(object, documents[i], text);
+                        json_object_set_new(object, cli_config_documents[i], text);
         }
-        for (size_t i = 0; i < LISTS && status == CLI_OK; i++)
+        for (size_t i = 0; cli_config_lists[i].name != NULL && status == CLI_OK; i++)
                 status = read_list(call, bucket, i, object);
         if (status == CLI_OK)
                 return object;
@@ -287,7 +278,7 @@ static json_t *read_bucket(struct cli_call *call, const char *bucket)
 static int write_bucket(void *arg, const struct mr_bucket *bucket)
 {
         struct config_file *out = arg;
-        json_t *object = read_bucket(out->call, bucket->name), *item;
+        json_t *object = cli_config_bucket(out->call, bucket->name), *item;
         int status;
 
         if (object == NULL)
@@ -355,318 +346,4 @@ int cli_admin_config_export(struct cli_call *call)
                 cli_error("buckets are those of the first account: those of %llu others are not in the file",
                           (unsigned long long)out.accounts);
         return status;
-}
-
-/* ---- import ---------------------------------------------------------------------------------- */
-
-struct config_import {
-        struct cli_call *call;
-        FILE *file;
-        const char *name;
-        bool only_look;
-        json_t *fresh; /* names of the buckets that were made */
-        uint64_t made, same, kept, failed, unopened;
-};
-
-/* Each item of one of the two lists. -EINVAL: the file is none that export has written. */
-typedef void (*item_fn)(struct config_import *in, const json_t *item);
-static int each_item(struct config_import *in, const char *list, item_fn fn)
-{
-        char *line = NULL, head[32];
-        size_t cap = 0, within = 0, seen = 0;
-        bool version = false, whole = false;
-        ssize_t len;
-        int rv = 0;
-
-        snprintf(head, sizeof(head), "\"%s\": [", list);
-        rewind(in->file);
-        while (rv == 0 && (len = getline(&line, &cap, in->file)) > 0) {
-                while (len > 0 && (line[len - 1] == '\n' || line[len - 1] == ','))
-                        line[--len] = '\0';
-                version |= strncmp(line, "{\"millrace_config\": 1,", 22) == 0 || strcmp(line, "{\"millrace_config\": 1") == 0;
-                if (len > 0)
-                        whole = strcmp(line, "]}") == 0;
-                if (strcmp(line, head) == 0) {
-                        within = 1;
-                        seen = 1;
-                } else if (line[0] == ']') {
-                        within = 0;
-                } else if (within && len > 0) {
-                        json_t *item = json_loads(line, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, NULL);
-
-                        if (item == NULL)
-                                rv = -EINVAL;
-                        else
-                                fn(in, item);
-                        json_decref(item);
-                        if (mr_client_canceled(in->call->client))
-                                rv = -ECANCELED;
-                }
-        }
-        free(line);
-        return rv == 0 && (!version || !seen || !whole || ferror(in->file)) ? -EINVAL : rv;
-}
-
-/* The first line of an entry says what it is. */
-static void say_entry(const char *text, const char *what)
-{
-        char head[512], shown[512]; /* a file can have been made by anybody */
-
-        snprintf(head, sizeof(head), "%.*s", (int)strcspn(text, "\n"), text);
-        printf("%s: %s\n", what, cli_printable(stdout, head, shown, sizeof(shown)));
-}
-
-static void say_bucket(const char *bucket, const char *what)
-{
-        char shown[512];
-
-        printf("%s: bucket %s\n", what, cli_printable(stdout, bucket, shown, sizeof(shown)));
-}
-
-static void import_entry(struct config_import *in, const json_t *item)
-{
-        const char *text = json_string_value(item), *query[] = {"only", "look", NULL}, *result;
-        struct mr_reply reply;
-        struct mr_error err;
-        json_t *answer;
-
-        if (text == NULL) {
-                in->failed++;
-                return;
-        }
-        if (mr_admin_send(in->call->client, PEOPLE_PATH, in->only_look ? query : NULL, text, strlen(text), &reply, &err) != 0) {
-                cli_failed(in->call->settings.admin, &err);
-                in->failed++;
-                return;
-        }
-        answer = json_loadb(reply.body, reply.body_len, 0, NULL);
-        result = cli_json_text(answer, "result");
-        if (reply.status != 200) {
-                const char *why = cli_json_text(answer, "message");
-
-                cli_error("%.*s: %s", (int)strcspn(text, "\n"), text, *why != '\0' ? why : cli_json_text(answer, "error"));
-                in->failed++;
-        } else if (strcmp(result, "differs") == 0) {
-                say_entry(text, in->call->merge && !in->only_look ? "kept as it is here" : "differs from what is here");
-                in->kept++;
-        } else {
-                in->made += strcmp(result, "new") == 0;
-                in->same += strcmp(result, "same") == 0;
-                in->unopened += !cli_json_true(answer, "opens");
-        }
-        json_decref(answer);
-        mr_reply_free(&reply);
-}
-
-/* id: of one of several; else NULL. */
-static void store_document(struct config_import *in, const char *bucket, const char *name, const char *id, const char *text)
-{
-        const char *query[] = {"id", id, NULL};
-        struct mr_sub_resource what = {.method = text != NULL ? "PUT" : "DELETE",
-                                       .bucket = bucket,
-                                       .name = name,
-                                       .query = id != NULL ? query : NULL,
-                                       .body = text,
-                                       .len = text != NULL ? strlen(text) : 0};
-        struct mr_error err;
-        char about[512];
-
-        if (mr_sub_resource(in->call->client, &what, NULL, &err) == 0)
-                return;
-        snprintf(about, sizeof(about), "%s: %s%s%s", bucket, name, id != NULL ? " " : "", id != NULL ? id : "");
-        in->failed++;
-        cli_failed(about, &err);
-}
-
-/* Whether it is there; *fine false: it could not be found out, which was said. */
-static bool bucket_is_there(struct config_import *in, const char *bucket, bool *fine)
-{
-        struct mr_error err;
-        int rv = mr_bucket_head(in->call->client, bucket, &err);
-
-        *fine = rv == 0 || rv == -ENOENT;
-        if (!*fine) {
-                cli_failed(bucket, &err);
-                in->failed++;
-        }
-        return rv == 0;
-}
-
-static const char *bucket_of(struct config_import *in, const json_t *item)
-{
-        const char *bucket = cli_json_text(item, "bucket");
-
-        if (*bucket != '\0' && json_is_object(json_object_get(item, "documents")))
-                return bucket;
-        in->failed++;
-        return NULL;
-}
-
-/* What is there, before anything is changed. */
-static void look_at_bucket(struct config_import *in, const json_t *item)
-{
-        const char *bucket = bucket_of(in, item);
-        json_t *here;
-        bool fine;
-
-        if (bucket == NULL || !bucket_is_there(in, bucket, &fine)) {
-                in->made += bucket != NULL && fine;
-                return;
-        }
-        here = read_bucket(in->call, bucket);
-        if (here == NULL) {
-                in->failed++;
-        } else if (json_equal(here, json_object_get(item, "documents"))) {
-                in->same++;
-        } else {
-                say_bucket(bucket, "differs from what is here");
-                in->kept++;
-        }
-        json_decref(here);
-}
-
-/* All buckets are there before one is named by another's document. */
-static void make_bucket(struct config_import *in, const json_t *item)
-{
-        const char *bucket = bucket_of(in, item);
-        struct mr_error err;
-        bool fine;
-
-        if (bucket == NULL || bucket_is_there(in, bucket, &fine) || !fine)
-                return;
-        if (mr_bucket_create(in->call->client, bucket, &err) == 0) {
-                json_object_set_new(in->fresh, bucket, json_true());
-                in->made++;
-        } else {
-                cli_failed(bucket, &err);
-                in->failed++;
-        }
-}
-
-/* What a new bucket has without being asked. It may be in the way of what is to come. */
-static void clear_new_bucket(struct config_import *in, const char *bucket, json_t *here)
-{
-        static const char *const given[] = {"publicAccessBlock", "ownershipControls"};
-
-        for (size_t i = 0; i < sizeof(given) / sizeof(given[0]); i++) {
-                if (json_object_get(here, given[i]) == NULL)
-                        continue;
-                store_document(in, bucket, given[i], NULL, NULL);
-                json_object_del(here, given[i]);
-        }
-}
-
-/* Each list's configurations that are not there; those of a name that is none of a list are passed over. */
-static void make_configurations(struct config_import *in, const char *bucket, json_t *wanted, const json_t *here)
-{
-        const char *name;
-        json_t *text;
-
-        json_object_foreach(wanted, name, text)
-                for (size_t i = 0; i < LISTS; i++) {
-                        size_t len = strlen(lists[i].name);
-
-                        if (strncmp(name, lists[i].name, len) == 0 && name[len] == ' ' && json_is_string(text) &&
-                            json_object_get(here, name) == NULL)
-                                store_document(in, bucket, lists[i].name, name + len + 1, json_string_value(text));
-                }
-}
-
-/* Something is there that the file does not have so. */
-static bool keeps_any(const json_t *wanted, json_t *here)
-{
-        const char *name;
-        json_t *there;
-
-        json_object_foreach(here, name, there)
-                if (!json_equal(json_object_get(wanted, name), there))
-                        return true;
-        return false;
-}
-
-/* Documents that are not there; others stay. Of a bucket that was just made, what it came with goes. */
-static void make_documents(struct config_import *in, const json_t *item)
-{
-        const char *bucket = bucket_of(in, item), *text;
-        json_t *wanted = json_object_get(item, "documents");
-        json_t *here = bucket != NULL ? read_bucket(in->call, bucket) : NULL;
-
-        if (here == NULL) {
-                in->failed += bucket != NULL;
-                return;
-        }
-        if (json_object_get(in->fresh, bucket) != NULL)
-                clear_new_bucket(in, bucket, here);
-        for (size_t i = 0; i < DOCUMENTS; i++) {
-                text = json_string_value(json_object_get(wanted, documents[i]));
-                if (text != NULL && json_object_get(here, documents[i]) == NULL)
-                        store_document(in, bucket, documents[i], NULL, text);
-        }
-        make_configurations(in, bucket, wanted, here);
-        if (keeps_any(wanted, here)) {
-                say_bucket(bucket, "kept as it is here");
-                in->kept++;
-        }
-        json_decref(here);
-}
-
-static int import_failed(const struct config_import *in, int rv)
-{
-        if (rv == -ECANCELED)
-                cli_error("interrupted");
-        else
-                cli_error("%s: not a file that millrace admin config export has written", in->name);
-        return CLI_FAILED;
-}
-
-/* True: nothing is in the way. */
-static bool import_look(struct config_import *in, int *rv)
-{
-        in->only_look = true;
-        *rv = each_item(in, "entries", import_entry);
-        if (*rv == 0)
-                *rv = each_item(in, "buckets", look_at_bucket);
-        if (*rv != 0)
-                return false;
-        return in->failed == 0 && (in->kept == 0 || in->call->merge);
-}
-
-int cli_admin_config_import(struct cli_call *call)
-{
-        struct config_import look = {.call = call, .name = call->argv[0]}, in;
-        int rv;
-
-        look.file = fopen(look.name, "re");
-        if (look.file == NULL) {
-                cli_error("%s: %s", look.name, strerror(errno));
-                return CLI_FAILED;
-        }
-        in = look;
-        if (!import_look(&look, &rv)) {
-                fclose(look.file);
-                if (rv != 0)
-                        return import_failed(&look, rv);
-                cli_error("nothing was changed: %llu items differ from what is here, %llu cannot be taken; --merge keeps "
-                          "what is here",
-                          (unsigned long long)look.kept, (unsigned long long)look.failed);
-                return CLI_FAILED;
-        }
-        in.fresh = json_object();
-        rv = in.fresh != NULL ? each_item(&in, "entries", import_entry) : -ENOMEM;
-        if (rv == 0)
-                rv = each_item(&in, "buckets", make_bucket);
-        if (rv == 0)
-                rv = each_item(&in, "buckets", make_documents);
-        fclose(in.file);
-        json_decref(in.fresh);
-        if (rv != 0)
-                return import_failed(&in, rv);
-        if (!call->quiet)
-                printf("%llu made, %llu entries were there, %llu kept as they were, %llu failed\n",
-                       (unsigned long long)in.made, (unsigned long long)in.same, (unsigned long long)in.kept,
-                       (unsigned long long)in.failed);
-        if (in.unopened > 0)
-                cli_error("%llu secrets are sealed with a key that the daemon does not have: put it into its key file",
-                          (unsigned long long)in.unopened);
-        return in.failed == 0 && in.unopened == 0 ? CLI_OK : CLI_FAILED;
 }

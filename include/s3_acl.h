@@ -79,6 +79,9 @@ enum s3_error s3_acl_canned(struct s3_str name, const struct s3_acl_owners *owne
  */
 enum s3_error s3_acl_header(const char *name, struct s3_str value, enum s3_acl_permission permission,
                             struct s3_acl *acl, struct s3_acl_fault *fault);
+/* Appends the grants of an element's Grant children (S3_CONFIG_NONE: it has none). Errors as above. */
+enum s3_error s3_acl_grants_of_config(const struct s3_config *config, uint32_t list, struct s3_acl *acl,
+                                      struct s3_acl_fault *fault);
 /* A document (S3_DOC_ACL) as an ACL, and the owner's id that it names. Errors as above. */
 enum s3_error s3_acl_of_config(const struct s3_config *config, struct s3_acl *acl, struct s3_str *owner_id,
                                struct s3_acl_fault *fault);

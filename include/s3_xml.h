@@ -156,7 +156,7 @@ struct s3_doc {
         unsigned leaf_count;    /* CONFIG: of those with text, at most S3_DOC_LEAVES_MAX; there may be more */
         struct s3_header leaf[S3_DOC_LEAVES_MAX];
         enum s3_versioning versioning;     /* VERSIONING: ENABLED or SUSPENDED */
-        struct s3_tags tags;               /* OBJECT_TAGGING, BUCKET_TAGGING: within the limits, no key twice */
+        struct s3_tags tags;               /* OBJECT_TAGGING, BUCKET_TAGGING, CREATE_BUCKET: within the limits, no key twice */
         struct s3_lock_config lock_config; /* LOCK_CONFIG */
         struct s3_retention retention;     /* RETENTION: mode NONE asks to remove it */
         bool legal_hold;                   /* LEGAL_HOLD */

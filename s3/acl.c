@@ -218,19 +218,25 @@ static enum s3_error acl_config_grant(const struct s3_config *config, uint32_t a
         return acl_add(acl, permission, s3_xml_trim(id), uri, "CanonicalUser/ID", "Group/URI", fault);
 }
 
-enum s3_error s3_acl_of_config(const struct s3_config *config, struct s3_acl *acl, struct s3_str *owner_id,
-                               struct s3_acl_fault *fault)
+enum s3_error s3_acl_grants_of_config(const struct s3_config *config, uint32_t list, struct s3_acl *acl,
+                                      struct s3_acl_fault *fault)
 {
-        uint32_t list = s3_config_first(config, 0, "AccessControlList"), at = list;
         enum s3_error error = S3_OK;
+        uint32_t at = list;
 
         *fault = (struct s3_acl_fault){.message = NULL};
-        acl->count = 0;
-        *owner_id = s3_xml_trim(s3_config_text_of(config, s3_config_first(config, 0, "Owner"), "ID"));
         while (error == S3_OK && list != S3_CONFIG_NONE &&
                (at = s3_config_next(config, list, at, "Grant")) != S3_CONFIG_NONE)
                 error = acl_config_grant(config, at, acl, fault);
         return error;
+}
+
+enum s3_error s3_acl_of_config(const struct s3_config *config, struct s3_acl *acl, struct s3_str *owner_id,
+                               struct s3_acl_fault *fault)
+{
+        acl->count = 0;
+        *owner_id = s3_xml_trim(s3_config_text_of(config, s3_config_first(config, 0, "Owner"), "ID"));
+        return s3_acl_grants_of_config(config, s3_config_first(config, 0, "AccessControlList"), acl, fault);
 }
 
 enum {

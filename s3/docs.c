@@ -20,7 +20,6 @@ enum field {
         FIELD_TIME = 1u << 5,
         FIELD_SIZE = 1u << 6,
         FIELD_QUIET = 1u << 7,
-        FIELD_LOCATION = 1u << 8,
 };
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -90,7 +89,7 @@ bool s3_doc_word(struct s3_str text, const char *word)
 }
 
 /* An element that S3 knows and that means more than is done here. */
-static enum s3_error refuse_element(struct s3_doc *doc, struct s3_str name)
+enum s3_error s3_doc_refuse_element(struct s3_doc *doc, struct s3_str name)
 {
         char text[160];
         int n = snprintf(text, sizeof(text), "The element %.*s implies functionality that is not implemented.",
@@ -174,7 +173,7 @@ static enum s3_error part_field(struct s3_doc *doc, struct s3_str name, struct s
         if (s3_checksum_by_element(name, &kind) == 0)
                 return part_checksum(doc, kind, text);
         if (s3_str_starts(name, S3_STR("Checksum")))
-                return refuse_element(doc, name);
+                return s3_doc_refuse_element(doc, name);
         return S3_ERR_MALFORMED_XML;
 }
 
@@ -259,25 +258,6 @@ static enum s3_error delete_quiet(struct s3_doc *doc, struct s3_str text)
         return doc->quiet || s3_str_eq_nocase(text, S3_STR("false")) ? S3_OK : S3_ERR_MALFORMED_XML;
 }
 
-/* ---- CreateBucketConfiguration --------------------------------------------------------------- */
-
-static enum s3_error bucket_open(struct s3_doc *doc, struct s3_str name)
-{
-        if (s3_str_eq(name, S3_STR("LocationConstraint")))
-                return S3_OK;
-        /* Directory buckets and tags: they would change what is made. */
-        if (s3_str_eq(name, S3_STR("Location")) || s3_str_eq(name, S3_STR("Bucket")) || s3_str_eq(name, S3_STR("Tags")))
-                return refuse_element(doc, name);
-        return S3_ERR_MALFORMED_XML;
-}
-
-static enum s3_error bucket_location(struct s3_doc *doc, struct s3_str text)
-{
-        if (!docs_first_of(doc, FIELD_LOCATION))
-                return S3_ERR_MALFORMED_XML;
-        return keep_str(doc, s3_xml_trim(text), &doc->location);
-}
-
 /* ---- configurations -------------------------------------------------------------------------- */
 
 static enum s3_error config_element(struct s3_doc *doc, struct s3_str name, struct s3_str text)
@@ -300,6 +280,7 @@ static enum s3_error config_element(struct s3_doc *doc, struct s3_str name, stru
 
 /* clang-format off */
 static const struct s3_schema *const schemas[S3_DOC_KINDS] = {
+        [S3_DOC_CREATE_BUCKET] = &s3_create_bucket_schema,
         [S3_DOC_VERSIONING] = &s3_versioning_schema,
         [S3_DOC_OBJECT_TAGGING] = &s3_object_tagging_schema,
         [S3_DOC_BUCKET_TAGGING] = &s3_bucket_tagging_schema,
@@ -371,7 +352,6 @@ static const struct {
 } shapes[] = {
         [S3_DOC_COMPLETE_UPLOAD] = {"CompleteMultipartUpload", "Part"},
         [S3_DOC_DELETE] = {"Delete", "Object"},
-        [S3_DOC_CREATE_BUCKET] = {"CreateBucketConfiguration", NULL},
 };
 
 static bool is_item(const struct s3_doc *doc, struct s3_str name)
@@ -400,10 +380,8 @@ static enum s3_error docs_on_open(void *arg, unsigned depth, struct s3_str name)
         }
         if (depth == 1 && doc->kind == S3_DOC_DELETE && s3_str_eq(name, S3_STR("Quiet")))
                 return docs_first_of(doc, FIELD_QUIET) ? S3_OK : S3_ERR_MALFORMED_XML;
-        if (depth == 1 && doc->kind == S3_DOC_CREATE_BUCKET)
-                return bucket_open(doc, name);
         /* Fields of items are checked when they end; nothing goes deeper. */
-        return depth == 2 && doc->kind != S3_DOC_CREATE_BUCKET ? S3_OK : S3_ERR_MALFORMED_XML;
+        return depth == 2 ? S3_OK : S3_ERR_MALFORMED_XML;
 }
 
 static enum s3_error docs_on_close(void *arg, unsigned depth, struct s3_str name, struct s3_str text)
@@ -421,8 +399,6 @@ static enum s3_error docs_on_close(void *arg, unsigned depth, struct s3_str name
                 if (depth == 1)
                         return is_item(doc, name) ? object_end(doc) : delete_quiet(doc, text);
                 return S3_OK;
-        case S3_DOC_CREATE_BUCKET:
-                return depth == 1 ? bucket_location(doc, text) : S3_OK;
         case S3_DOC_CONFIG:
                 return depth > 0 ? config_element(doc, name, text) : S3_OK;
         default: /* it has a schema */

@@ -65,7 +65,7 @@ extern const struct s3_schema s3_versioning_schema, s3_object_tagging_schema, s3
         s3_lock_config_schema, s3_retention_schema, s3_legal_hold_schema, s3_lifecycle_schema, s3_cors_schema,
         s3_website_schema, s3_logging_schema, s3_ownership_schema, s3_public_access_schema, s3_request_payment_schema,
         s3_accelerate_schema, s3_inventory_schema, s3_metrics_schema, s3_analytics_schema, s3_tiering_schema,
-        s3_notification_schema, s3_acl_schema;
+        s3_notification_schema, s3_acl_schema, s3_create_bucket_schema;
 
 /* Was the element met, in the present one of the elements around it? */
 static inline bool s3_doc_saw(const struct s3_doc *doc, unsigned number)
@@ -90,6 +90,12 @@ struct s3_str s3_xml_trim(struct s3_str text);
 enum s3_error s3_doc_int(struct s3_str text, int64_t *out);
 /* Is the text, white space around it taken off, that word? */
 bool s3_doc_word(struct s3_str text, const char *word);
+/* NotImplemented, and which element. */
+enum s3_error s3_doc_refuse_element(struct s3_doc *doc, struct s3_str name);
+/* A Tag of a document begins; its Key or Value ends; it ends. */
+enum s3_error s3_doc_tag_begin(struct s3_doc *doc, unsigned max);
+enum s3_error s3_doc_tag_part(struct s3_doc *doc, struct s3_str text, bool value);
+enum s3_error s3_doc_tag_end(struct s3_doc *doc, bool whole);
 /* An element Tag for each. */
 void s3_tag_list_write(struct s3_xml *xml, const struct s3_tag *tags, unsigned count);
 

@@ -10,9 +10,24 @@
 #include "s3_date.h"
 
 static const char *const field_names[S3_INVENTORY_FIELD_COUNT] = {
-#define FIELD_NAME(name, text) text,
+#define FIELD_NAME(name, text, parquet, type) text,
         S3_INVENTORY_FIELDS(FIELD_NAME)
 #undef FIELD_NAME
+};
+
+static const struct s3_parquet_column field_columns[S3_INVENTORY_FIELD_COUNT] = {
+#define FIELD_COLUMN(name, text, parquet, type) {parquet, S3_PARQUET_##type, false},
+        S3_INVENTORY_FIELDS(FIELD_COLUMN)
+#undef FIELD_COLUMN
+};
+
+#define COLUMNS_ALWAYS 2u /* bucket and key; the others only where a report has all versions */
+static const struct s3_parquet_column first_columns[] = {
+        {"bucket", S3_PARQUET_TEXT, true},
+        {"key", S3_PARQUET_TEXT, true},
+        {"version_id", S3_PARQUET_TEXT, false},
+        {"is_latest", S3_PARQUET_FLAG, false},
+        {"is_delete_marker", S3_PARQUET_FLAG, false},
 };
 
 /* ---- configurations -------------------------------------------------------------------------- */
@@ -60,7 +75,8 @@ int s3_inventory_read(const struct s3_config *config, struct s3_inventory *out)
                 out->prefix = s3_config_text_of(config, filter, "Prefix");
         out->bucket.data += arn.len; /* the reader has refused any other */
         out->bucket.len -= arn.len;
-        if (!s3_str_eq(s3_config_text_of(config, to, "Format"), S3_STR("CSV")))
+        out->parquet = s3_str_eq(s3_config_text_of(config, to, "Format"), S3_STR("Parquet"));
+        if (!out->parquet && !s3_str_eq(s3_config_text_of(config, to, "Format"), S3_STR("CSV")))
                 return -ENOTSUP;
         return inventory_take_fields(config, out);
 }
@@ -75,10 +91,48 @@ int64_t s3_inventory_period(const struct s3_inventory *inventory, int64_t now_ms
         return day * day_ms;
 }
 
-size_t s3_inventory_columns(const struct s3_inventory *inventory, char out[S3_INVENTORY_COLUMNS_SIZE])
-{
-        char *p = stpcpy(out, inventory->all_versions ? "Bucket, Key, VersionId, IsLatest, IsDeleteMarker" : "Bucket, Key");
+/* ---- columns --------------------------------------------------------------------------------- */
 
+unsigned s3_inventory_columns(const struct s3_inventory *inventory, struct s3_parquet_column out[S3_INVENTORY_CELLS])
+{
+        unsigned count = inventory->all_versions ? sizeof(first_columns) / sizeof(first_columns[0]) : COLUMNS_ALWAYS;
+
+        memcpy(out, first_columns, count * sizeof(out[0]));
+        for (unsigned i = 0; i < S3_INVENTORY_FIELD_COUNT; i++)
+                if ((inventory->fields & (1u << i)) != 0)
+                        out[count++] = field_columns[i];
+        return count;
+}
+
+static size_t parquet_schema_text(const struct s3_inventory *inventory, char *out)
+{
+        static const struct {
+                const char *name, *annotation;
+        } types[] = {
+                [S3_PARQUET_TEXT] = {"binary ", " (UTF8)"},
+                [S3_PARQUET_INT64] = {"int64 ", ""},
+                [S3_PARQUET_TIME] = {"int64 ", " (TIMESTAMP_MILLIS)"},
+                [S3_PARQUET_FLAG] = {"boolean ", ""},
+        };
+        struct s3_parquet_column columns[S3_INVENTORY_CELLS];
+        unsigned count = s3_inventory_columns(inventory, columns);
+        char *p = stpcpy(out, "message s3.inventory {");
+
+        for (unsigned i = 0; i < count; i++) {
+                p = stpcpy(p, columns[i].required ? " required " : " optional ");
+                p = stpcpy(stpcpy(p, types[columns[i].type].name), columns[i].name);
+                p = stpcpy(stpcpy(p, types[columns[i].type].annotation), ";");
+        }
+        return (size_t)(stpcpy(p, " }") - out);
+}
+
+size_t s3_inventory_file_schema(const struct s3_inventory *inventory, char out[S3_INVENTORY_SCHEMA_SIZE])
+{
+        char *p = out;
+
+        if (inventory->parquet)
+                return parquet_schema_text(inventory, out);
+        p = stpcpy(p, inventory->all_versions ? "Bucket, Key, VersionId, IsLatest, IsDeleteMarker" : "Bucket, Key");
         for (unsigned i = 0; i < S3_INVENTORY_FIELD_COUNT; i++)
                 if ((inventory->fields & (1u << i)) != 0)
                         p = stpcpy(stpcpy(p, ", "), field_names[i]);
@@ -86,6 +140,70 @@ size_t s3_inventory_columns(const struct s3_inventory *inventory, char out[S3_IN
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
+
+static struct s3_parquet_value cell_text(struct s3_str text)
+{
+        return (struct s3_parquet_value){.present = text.len > 0, .text = text};
+}
+
+static struct s3_parquet_value cell_number(int64_t number)
+{
+        return (struct s3_parquet_value){.present = true, .number = number};
+}
+
+/* Of a delete marker only the date and the owner are known. */
+static struct s3_parquet_value cell_of_field(const struct s3_inventory_row *row, enum s3_inventory_field field)
+{
+        const struct s3_parquet_value none = {.present = false};
+
+        if (field == S3_INVENTORY_MODIFIED)
+                return cell_number(row->mtime_ms);
+        if (field == S3_INVENTORY_OWNER)
+                return cell_text(row->owner);
+        if (row->marker)
+                return none;
+        switch (field) {
+        case S3_INVENTORY_SIZE:
+                return cell_number((int64_t)row->size);
+        case S3_INVENTORY_ETAG:
+                return cell_text(row->etag);
+        case S3_INVENTORY_STORAGE:
+                return cell_text(row->storage);
+        case S3_INVENTORY_MULTIPART:
+                return cell_number(row->multipart);
+        case S3_INVENTORY_ENCRYPTION:
+                return cell_text(S3_STR("NOT-SSE"));
+        case S3_INVENTORY_RETAIN_UNTIL:
+                return row->lock_mode.len > 0 ? cell_number(row->retain_until_ms) : none;
+        case S3_INVENTORY_LOCK_MODE:
+                return cell_text(row->lock_mode);
+        case S3_INVENTORY_HOLD:
+                return cell_text(row->hold ? S3_STR("On") : S3_STR("Off"));
+        case S3_INVENTORY_CHECKSUM:
+                return cell_text(row->checksum);
+        default: /* no replication, no tiers, no bucket keys: there is no value */
+                return none;
+        }
+}
+
+void s3_inventory_cells(const struct s3_inventory *inventory, const struct s3_inventory_row *row,
+                        struct s3_parquet_value out[S3_INVENTORY_CELLS])
+{
+        unsigned count = 0;
+
+        out[count++] = (struct s3_parquet_value){.present = true, .text = row->bucket};
+        out[count++] = (struct s3_parquet_value){.present = true, .text = row->key};
+        if (inventory->all_versions) {
+                out[count++] = cell_text(row->version_id);
+                out[count++] = cell_number(row->latest);
+                out[count++] = cell_number(row->marker);
+        }
+        for (unsigned i = 0; i < S3_INVENTORY_FIELD_COUNT; i++)
+                if ((inventory->fields & (1u << i)) != 0)
+                        out[count++] = cell_of_field(row, (enum s3_inventory_field)i);
+}
+
+/* ---- CSV ------------------------------------------------------------------------------------- */
 
 struct csv {
         char *out;
@@ -110,11 +228,6 @@ static void csv_text(struct csv *csv, struct s3_str text)
         if (text.len > 0)
                 csv_put(csv, text.data, text.len);
         csv_put(csv, "\"", 1);
-}
-
-static void csv_flag(struct csv *csv, bool value)
-{
-        csv_text(csv, value ? S3_STR("true") : S3_STR("false"));
 }
 
 static void csv_key(struct csv *csv, struct s3_str key)
@@ -148,74 +261,33 @@ static void csv_number(struct csv *csv, uint64_t number)
         csv_text(csv, (struct s3_str){text, len > 0 ? (size_t)len : 0});
 }
 
-/* Of a delete marker only the date is known. */
-static void csv_field(struct csv *csv, const struct s3_inventory_row *row, enum s3_inventory_field field)
+static void csv_cell(struct csv *csv, enum s3_parquet_type type, const struct s3_parquet_value *cell)
 {
-        const struct s3_str none = {NULL, 0};
-
-        if (field == S3_INVENTORY_MODIFIED) {
-                csv_date(csv, row->mtime_ms);
-                return;
-        }
-        if (field == S3_INVENTORY_OWNER) {
-                csv_text(csv, row->owner);
-                return;
-        }
-        if (row->marker) {
-                csv_text(csv, none);
-                return;
-        }
-        switch (field) {
-        case S3_INVENTORY_SIZE:
-                csv_number(csv, row->size);
-                break;
-        case S3_INVENTORY_ETAG:
-                csv_text(csv, row->etag);
-                break;
-        case S3_INVENTORY_STORAGE:
-                csv_text(csv, row->storage);
-                break;
-        case S3_INVENTORY_MULTIPART:
-                csv_flag(csv, row->multipart);
-                break;
-        case S3_INVENTORY_ENCRYPTION:
-                csv_text(csv, S3_STR("NOT-SSE"));
-                break;
-        case S3_INVENTORY_RETAIN_UNTIL:
-                if (row->lock_mode.len > 0)
-                        csv_date(csv, row->retain_until_ms);
-                else
-                        csv_text(csv, none);
-                break;
-        case S3_INVENTORY_LOCK_MODE:
-                csv_text(csv, row->lock_mode);
-                break;
-        case S3_INVENTORY_HOLD:
-                csv_text(csv, row->hold ? S3_STR("On") : S3_STR("Off"));
-                break;
-        case S3_INVENTORY_CHECKSUM:
-                csv_text(csv, row->checksum);
-                break;
-        default: /* no replication, no tiers, no bucket keys: there is no value */
-                csv_text(csv, none);
-                break;
-        }
+        if (!cell->present)
+                csv_text(csv, (struct s3_str){NULL, 0});
+        else if (type == S3_PARQUET_TEXT)
+                csv_text(csv, cell->text);
+        else if (type == S3_PARQUET_TIME)
+                csv_date(csv, cell->number);
+        else if (type == S3_PARQUET_FLAG)
+                csv_text(csv, cell->number != 0 ? S3_STR("true") : S3_STR("false"));
+        else
+                csv_number(csv, (uint64_t)cell->number);
 }
 
-ssize_t s3_inventory_csv(const struct s3_inventory *inventory, const struct s3_inventory_row *row, char *out, size_t cap)
+ssize_t s3_inventory_csv(const struct s3_inventory *inventory, const struct s3_inventory_row *row, char *out,
+                         size_t cap)
 {
+        struct s3_parquet_column columns[S3_INVENTORY_CELLS];
+        struct s3_parquet_value cells[S3_INVENTORY_CELLS];
+        unsigned count = s3_inventory_columns(inventory, columns);
         struct csv csv = {.out = out, .cap = cap};
 
+        s3_inventory_cells(inventory, row, cells);
         csv_text(&csv, row->bucket);
         csv_key(&csv, row->key);
-        if (inventory->all_versions) {
-                csv_text(&csv, row->version_id);
-                csv_flag(&csv, row->latest);
-                csv_flag(&csv, row->marker);
-        }
-        for (unsigned i = 0; i < S3_INVENTORY_FIELD_COUNT; i++)
-                if ((inventory->fields & (1u << i)) != 0)
-                        csv_field(&csv, row, (enum s3_inventory_field)i);
+        for (unsigned i = COLUMNS_ALWAYS; i < count; i++)
+                csv_cell(&csv, columns[i].type, &cells[i]);
         csv_put(&csv, "\n", 1);
         return csv.full ? -ENOBUFS : (ssize_t)csv.at;
 }

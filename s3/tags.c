@@ -267,27 +267,37 @@ static unsigned tags_max(const struct s3_doc *doc)
         return doc->kind == S3_DOC_BUCKET_TAGGING ? S3_TAGS_MAX : S3_OBJECT_TAGS_MAX;
 }
 
+enum s3_error s3_doc_tag_begin(struct s3_doc *doc, unsigned max)
+{
+        return doc->tags.count == max ? tags_too_many(max, &doc->message) : S3_OK;
+}
+
+enum s3_error s3_doc_tag_part(struct s3_doc *doc, struct s3_str text, bool value)
+{
+        struct s3_tag *tag = &doc->tags.tag[doc->tags.count]; /* there is room while one is open */
+
+        return s3_arena_keep_str(&doc->priv->arena, text, value ? &tag->value : &tag->key);
+}
+
+enum s3_error s3_doc_tag_end(struct s3_doc *doc, bool whole)
+{
+        doc->tags.count += whole;
+        return whole ? S3_OK : S3_ERR_MALFORMED_XML;
+}
+
 static enum s3_error tagging_open(struct s3_doc *doc, unsigned number)
 {
-        if (number == TAG && doc->tags.count == tags_max(doc))
-                return tags_too_many(tags_max(doc), &doc->message);
-        return S3_OK;
+        return number == TAG ? s3_doc_tag_begin(doc, tags_max(doc)) : S3_OK;
 }
 
 static enum s3_error tagging_close(struct s3_doc *doc, unsigned number, struct s3_str text)
 {
-        struct s3_tag *tag = &doc->tags.tag[doc->tags.count]; /* there is room while one is open */
-
         switch (number) {
         case KEY:
-                return s3_arena_keep_str(&doc->priv->arena, text, &tag->key);
         case VALUE:
-                return s3_arena_keep_str(&doc->priv->arena, text, &tag->value);
+                return s3_doc_tag_part(doc, text, number == VALUE);
         case TAG:
-                if (s3_doc_saw_of(doc, S3_SEEN(KEY) | S3_SEEN(VALUE)) != 2)
-                        return S3_ERR_MALFORMED_XML;
-                doc->tags.count++;
-                return S3_OK;
+                return s3_doc_tag_end(doc, s3_doc_saw_of(doc, S3_SEEN(KEY) | S3_SEEN(VALUE)) == 2);
         case TAGGING:
                 if (!s3_doc_saw(doc, TAG_SET))
                         return S3_ERR_MALFORMED_XML;

@@ -13,13 +13,17 @@
 #include <string.h>
 #include <sys/socket.h>
 
-static struct admin_answer people_refused(int rv)
+#define PEOPLE_BATCH 100u /* entries of one call: some tenths of a second, for which nobody else is answered */
+
+struct people_refusal {
+        int rv;
+        unsigned status;
+        const char *code, *message;
+};
+
+static struct people_refusal people_refusal_of(int rv)
 {
-        static const struct {
-                int rv;
-                unsigned status;
-                const char *code, *message;
-        } rows[] = {
+        static const struct people_refusal rows[] = {
                 {-EINVAL, 400, "BadEntry", "this is no entry of the directory, or one of another build"},
                 {-E2BIG, 400, "BadEntry", "the entry is too long"},
                 {-ENOENT, 409, "NoSuchEntity", "it is not there, or names somebody who is not"},
@@ -34,8 +38,15 @@ static struct admin_answer people_refused(int rv)
 
         for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
                 if (rows[i].rv == rv)
-                        return srv_admin_error(rows[i].status, rows[i].code, rows[i].message);
-        return srv_admin_error(503, "Unavailable", strerror(-rv));
+                        return rows[i];
+        return (struct people_refusal){rv, 503, "Unavailable", strerror(-rv)};
+}
+
+static struct admin_answer people_refused(int rv)
+{
+        struct people_refusal refusal = people_refusal_of(rv);
+
+        return srv_admin_error(refusal.status, refusal.code, refusal.message);
 }
 
 /* Changes go on for nobody while the store is read-only. */
@@ -91,24 +102,69 @@ struct admin_answer srv_admin_get_people(struct admin_request *request)
         return srv_admin_json(200, json);
 }
 
-struct admin_answer srv_admin_post_people(struct admin_request *request)
+/* What became of one entry. 0; else it was refused, which *out says as well. */
+static int people_put(struct admin_request *request, const char *text, size_t len, bool look, json_t **out)
 {
         static const char *const results[] = {
                 [GW_PEOPLE_NEW] = "new", [GW_PEOPLE_SAME] = "same", [GW_PEOPLE_DIFFERS] = "differs"};
-        bool look = s3_str_eq(request->parts.query, S3_STR("only=look")), opens = true;
         enum gw_people_put result = GW_PEOPLE_NEW;
+        struct people_refusal refusal;
+        bool opens = true;
+        int rv = len == 0 || memchr(text, '\0', len) != NULL
+                         ? -EINVAL
+                         : gw_people_put(request->admin->source.gateway, text, len, look, &result, &opens);
+
+        if (rv == 0) {
+                *out = json_pack("{s:s, s:b}", "result", results[result], "opens", opens);
+        } else {
+                refusal = people_refusal_of(rv);
+                *out = json_pack("{s:s, s:s}", "error", refusal.code, "message", refusal.message);
+        }
+        return rv;
+}
+
+/* Each entry of the list, one after the other; one that is refused stops no other. */
+static struct admin_answer people_put_batch(struct admin_request *request, bool look)
+{
+        json_t *entries = json_loadb(request->body, request->body_len, JSON_ALLOW_NUL, NULL), *results, *one, *text;
+        size_t i;
+
+        if (!json_is_array(entries) || json_array_size(entries) > PEOPLE_BATCH) {
+                json_decref(entries);
+                return srv_admin_error(400, "BadRequest", "a list of entries has at most 100, each a text");
+        }
+        results = json_array();
+        json_array_foreach(entries, i, text)
+        {
+                one = NULL;
+                people_put(request, json_is_string(text) ? json_string_value(text) : "", json_string_length(text), look,
+                           &one);
+                json_array_append_new(results, one);
+        }
+        json_decref(entries);
+        return srv_admin_json(200, json_pack("{s:o}", "results", results));
+}
+
+/* The body: an entry, or a list of entries as JSON, which no entry begins like. */
+struct admin_answer srv_admin_post_people(struct admin_request *request)
+{
+        bool look = s3_str_eq(request->parts.query, S3_STR("only=look"));
+        json_t *one = NULL;
         int rv;
 
         if (request->parts.query.len > 0 && !look)
                 return srv_admin_error(400, "BadRequest", "the only parameter is only=look");
         if (!look && is_read_only(request))
                 return read_only_refused();
-        if (request->body == NULL || memchr(request->body, '\0', request->body_len) != NULL)
+        if (request->body == NULL || request->body_len == 0)
                 return people_refused(-EINVAL);
-        rv = gw_people_put(request->admin->source.gateway, request->body, request->body_len, look, &result, &opens);
-        if (rv != 0)
-                return people_refused(rv);
-        return srv_admin_json(200, json_pack("{s:s, s:b}", "result", results[result], "opens", opens));
+        if (request->body[0] == '[')
+                return people_put_batch(request, look);
+        rv = people_put(request, request->body, request->body_len, look, &one);
+        if (rv == 0)
+                return srv_admin_json(200, one);
+        json_decref(one);
+        return people_refused(rv);
 }
 
 /* ---- accounts -------------------------------------------------------------------------------- */
@@ -123,8 +179,9 @@ static struct admin_answer admin_account_create(struct admin_request *request, c
 
         if (getpeername(request->fd, (struct sockaddr *)&peer, &size) != 0 ||
             !gw_may_tell_secret(request->admin->tls != NULL, (struct sockaddr *)&peer))
-                return srv_admin_error(403, "AccessDenied",
-                                       "secret keys are given out over TLS, or to the server's own machine, and not else");
+                return srv_admin_error(
+                        403, "AccessDenied",
+                        "secret keys are given out over TLS, or to the server's own machine, and not else");
         rv = gw_account_create(request->admin->source.gateway, title, &made);
         if (rv != 0)
                 return people_refused(rv);

@@ -47,6 +47,7 @@
 struct gw_executor;
 struct gw_held;
 struct gw_issuers;
+struct gw_key_uses;
 struct gw_request;
 struct gw_service;
 struct gw_temporary;
@@ -184,6 +185,7 @@ struct gw_gateway {
         struct gw_people *people;               /* the directory (gateway/people/); NULL: there is none */
         struct gw_rights *rights;               /* AWS's own policies (gateway/rights/); NULL: there are none */
         struct gw_held *held;                   /* tokens of RDMA sessions (gateway/sts/); NULL: there are none */
+        struct gw_key_uses *key_uses;           /* when keys signed last (gateway/sts/); NULL: it is not noted */
         struct gw_issuers *issuers;             /* of web identities (gateway/sts/); NULL: there are none */
         struct gw_sealer sealer;
         struct gw_limits limits;
@@ -195,6 +197,7 @@ struct gw_gateway {
         bool presign_v2;
         char owner_id[65];                      /* canonical user id of root */
         char host_id[65];                       /* x-amz-id-2 */
+        uint64_t started_ns;                    /* gw_clock_ns() */
         bool (*policy)(const struct gw_credential *who, const char *permission, struct s3_str bucket,
                        struct s3_str key); /* may they? NULL: yes (permit.h); set before the loops run */
         void (*access)(void *arg, const struct gw_access *line);

@@ -17,7 +17,8 @@ bool gw_changes(const char *permission)
 {
         const char *name = strchr(permission, ':');
 
-        return name == NULL || (strncmp(name, ":Get", 4) != 0 && strncmp(name, ":List", 5) != 0);
+        return name == NULL ||
+               (strncmp(name, ":Get", 4) != 0 && strncmp(name, ":List", 5) != 0 && strcmp(permission, "admin:ServerInfo") != 0);
 }
 
 static bool is_switched_off(const struct gw_loop *loop, const char *permission)

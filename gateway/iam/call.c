@@ -105,8 +105,8 @@ void iam_fail(struct iam_call *call, const char *code, const char *message)
         iam_fail_request(call->req, call->sts, code, message);
 }
 
-static const char *const kind_words[] = {"account", "user", "access key", "group", "role", "policy",
-                                         "OpenID Connect provider"};
+static const char *const kind_words[] = {
+        "account", "user", "access key", "group", "role", "policy", "OpenID Connect provider"};
 _Static_assert(sizeof(kind_words) / sizeof(kind_words[0]) == GW_ENTITY_KINDS_END - GW_ACCOUNT,
                "one word for each kind");
 
@@ -422,6 +422,24 @@ void iam_replace(struct iam_call *call, const struct gw_entity *entity, iam_show
 {
         call->show = show;
         iam_asked(call, gw_people_change(call->req->loop, entity, call->generation, iam_changed, call));
+}
+
+void iam_replace_named(struct iam_call *call, const struct gw_entity *entity, const char *name, const char *path)
+{
+        struct gw_entity *edited = iam_edit(call, entity);
+
+        if (edited == NULL)
+                return;
+        if (path != NULL)
+                edited->path = path;
+        if (name == NULL || strcmp(name, entity->who.name) == 0) {
+                iam_replace(call, edited, NULL);
+                return;
+        }
+        snprintf(edited->who.name, sizeof(edited->who.name), "%s", name);
+        call->show = NULL;
+        iam_asked(call,
+                  gw_people_rename(call->req->loop, edited, entity->who.name, call->generation, iam_changed, call));
 }
 
 void iam_delete(struct iam_call *call, const struct gw_entity_name *who)

@@ -63,12 +63,13 @@ struct iam_call {
 const char *iam_name(const struct iam_call *call, unsigned kind);
 struct gw_entity_name iam_who(const struct iam_call *call, unsigned kind, const char *name);
 
-/*
- * Writes the ARN of what the action is about. path: that which the entity is to get; NULL: that which it has. False:
- * it has none.
- */
+/* Writes the ARN of what the action is about; false: it has none. */
 #define IAM_RESOURCE_SIZE 2100u
-bool iam_resource(struct iam_call *call, const char *path, char out[IAM_RESOURCE_SIZE]);
+bool iam_resource(struct iam_call *call, char out[IAM_RESOURCE_SIZE]);
+/* The same that it would have with the new name or path of an Update... */
+bool iam_new_resource(struct iam_call *call, char out[IAM_RESOURCE_SIZE]);
+/* As gw_permit(), with tags of the resource and of the request as keys of conditions. 0; -EACCES; -ENOMEM. */
+int iam_permitted(struct iam_call *call, const char *permission, const char *resource, char *why);
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
@@ -117,6 +118,8 @@ void iam_create(struct iam_call *call, const struct gw_entity *entity, iam_show 
 void iam_create_named(struct iam_call *call, struct gw_entity *entity, unsigned kind, const char *prefix);
 /* If it was changed since it was found, the action runs again. */
 void iam_replace(struct iam_call *call, const struct gw_entity *entity, iam_show show);
+/* The same with another name and path, where they are given (NULL: as it is). */
+void iam_replace_named(struct iam_call *call, const struct gw_entity *entity, const char *name, const char *path);
 void iam_delete(struct iam_call *call, const struct gw_entity_name *who);
 
 /* ---- lists ----------------------------------------------------------------------------------- */
@@ -180,6 +183,7 @@ void iam_run_update_key(struct iam_call *call);
 void iam_run_delete_key(struct iam_call *call);
 void iam_run_key_used(struct iam_call *call);
 void iam_run_create_group(struct iam_call *call);
+void iam_run_update_group(struct iam_call *call);
 void iam_run_get_group(struct iam_call *call);
 void iam_run_join(struct iam_call *call);
 void iam_run_leave(struct iam_call *call);

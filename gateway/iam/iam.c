@@ -21,8 +21,7 @@
 #define IAM_WRONG_REGION   "Credential should be scoped to a valid region. "
 #define IAM_WRONG_SERVICE  "Credential should be scoped to correct service: 'iam' or 'sts'."
 #define IAM_WRONG_TERMINAL "Credential should be scoped with a valid terminator: 'aws4_request'."
-#define IAM_WRONG_DATE                                                                                                 \
-        "Date in Credential scope does not match YYYYMMDD from ISO-8601 version of date from HTTP."
+#define IAM_WRONG_DATE     "Date in Credential scope does not match YYYYMMDD from ISO-8601 version of date from HTTP."
 
 static void iam_run_form(struct gw_request *req);
 
@@ -297,25 +296,29 @@ static bool take_caller(struct iam_call *call)
         return true;
 }
 
-/* path: that which an entity is to get; NULL: of what it is now. False: refused. */
-static bool is_allowed_at(struct iam_call *call, const char *permission, const char *path)
+/* anew: of what the entity is to be; else of what it is now. False: refused. */
+static bool is_allowed_at(struct iam_call *call, const char *permission, bool anew)
 {
         struct gw_request *req = call->req;
-        struct gw_ask ask = {.loop = req->loop, .access_key = req->access_key, .req = req, .permission = permission};
         char why[GW_WHY_MAX], resource[IAM_RESOURCE_SIZE];
+        int rv;
 
-        if (!iam_resource(call, path, resource)) {
+        if (!(anew ? iam_new_resource(call, resource) : iam_resource(call, resource))) {
                 iam_fail(call, "ValidationError", "No entity can have this name.");
                 return false;
         }
-        ask.resource = s3_str_of(resource);
-        if (gw_permit(&ask, why))
+        rv = iam_permitted(call, permission, resource, why);
+        if (rv == 0)
                 return true;
+        if (rv == -ENOMEM) {
+                iam_refuse(call, rv);
+                return false;
+        }
         iam_fail(call, "AccessDenied",
-                 why[0] != '\0' ? gw_copy(req, s3_str_of(why))
-                                : gw_printf(req, "User: arn:aws:iam::%s:%s%s is not authorized to perform: %s",
-                                            call->account, *call->caller != '\0' ? "user/" : "root", call->caller,
-                                            permission));
+                 why[0] != '\0'
+                         ? gw_copy(req, s3_str_of(why))
+                         : gw_printf(req, "User: arn:aws:iam::%s:%s%s is not authorized to perform: %s", call->account,
+                                     *call->caller != '\0' ? "user/" : "root", call->caller, permission));
         return false;
 }
 
@@ -359,9 +362,10 @@ static bool is_allowed(struct iam_call *call)
                 req->changing = true;
                 atomic_fetch_add(&req->loop->stats.changes_active, 1);
         }
-        return is_allowed_at(call, permission, NULL) &&
-               (call->in.value[IAM_P_NEW_PATH] == NULL ||
-                is_allowed_at(call, permission, call->in.value[IAM_P_NEW_PATH]));
+        return is_allowed_at(call, permission, false) &&
+               ((call->in.value[IAM_P_NEW_PATH] == NULL && call->in.value[IAM_P_NEW_USER] == NULL &&
+                 call->in.value[IAM_P_NEW_GROUP] == NULL) ||
+                is_allowed_at(call, permission, true));
 }
 
 /* The form says a known action of this version, with parameters as they must be. */
@@ -404,7 +408,10 @@ static bool iam_take_action(struct iam_call *call, char *body, size_t len)
         if (!is_allowed(call))
                 return false;
         if (rv != 0)
-                iam_fail(call, rv == -EBADMSG ? "MalformedInput" : rv == -EEXIST ? "InvalidInput" : "ValidationError",
+                iam_fail(call,
+                         rv == -EBADMSG  ? "MalformedInput"
+                         : rv == -EEXIST ? "InvalidInput"
+                                         : "ValidationError",
                          message);
         return rv == 0;
 }

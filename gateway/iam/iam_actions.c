@@ -27,6 +27,7 @@ const struct iam_action iam_actions[] = {
         {"CreateGroup", GW_GROUP, B(GROUP), B(PATH), iam_run_create_group},
         {"GetGroup", GW_GROUP, B(GROUP), B_PAGE, iam_run_get_group},
         {"ListGroups", GW_GROUP, 0, B_LIST, iam_run_list},
+        {"UpdateGroup", GW_GROUP, B(GROUP), B(NEW_GROUP) | B(NEW_PATH), iam_run_update_group},
         {"DeleteGroup", GW_GROUP, B(GROUP), 0, iam_run_delete},
         {"AddUserToGroup", GW_USER, B(GROUP) | B(USER), 0, iam_run_join},
         {"RemoveUserFromGroup", GW_USER, B(GROUP) | B(USER), 0, iam_run_leave},

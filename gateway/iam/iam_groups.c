@@ -14,6 +14,14 @@ void iam_run_create_group(struct iam_call *call)
         iam_create_named(call, &group, GW_GROUP, "AGPA");
 }
 
+void iam_run_update_group(struct iam_call *call)
+{
+        const struct gw_entity *group = iam_find(call, GW_GROUP, call->in.value[IAM_P_GROUP]);
+
+        if (group != NULL)
+                iam_replace_named(call, group, call->in.value[IAM_P_NEW_GROUP], call->in.value[IAM_P_NEW_PATH]);
+}
+
 /* Members are listed as "user/NAME". */
 static void member_each(struct iam_call *call, struct s3_xml *xml, const char *name)
 {

@@ -40,7 +40,11 @@ static const char *resource_name(struct iam_call *call, unsigned kind)
 
 static const char *resource_word(unsigned kind)
 {
-        return kind == GW_USER ? "user" : kind == GW_GROUP ? "group" : kind == GW_ROLE ? "role" : kind == GW_POLICY ? "policy" : "oidc-provider";
+        return kind == GW_USER     ? "user"
+               : kind == GW_GROUP  ? "group"
+               : kind == GW_ROLE   ? "role"
+               : kind == GW_POLICY ? "policy"
+                                   : "oidc-provider";
 }
 
 /* As its entity spells it: an ARN in other letters finds it, too, and a Deny of a policy is to hold all the same. */
@@ -53,11 +57,11 @@ static bool resource_of_arn(struct iam_call *call, const char *arn, char out[IAM
         return snprintf(out, IAM_RESOURCE_SIZE, "%s", arn) < (int)IAM_RESOURCE_SIZE;
 }
 
-bool iam_resource(struct iam_call *call, const char *path, char out[IAM_RESOURCE_SIZE])
+bool iam_resource(struct iam_call *call, char out[IAM_RESOURCE_SIZE])
 {
         unsigned kind = resource_kind(call);
         const struct gw_entity *found = NULL;
-        struct gw_entity entity = {.path = path};
+        struct gw_entity entity = {.path = "/"};
         const char *name;
 
         if (kind == 0) /* the whole account, or what the action says */
@@ -82,9 +86,26 @@ bool iam_resource(struct iam_call *call, const char *path, char out[IAM_RESOURCE
                 return true;
         }
         entity.who = iam_who(call, kind, name);
-        if (path == NULL && gw_people_find(call->req->loop, &entity.who, &found, NULL) != 0) {
+        if (gw_people_find(call->req->loop, &entity.who, &found, NULL) != 0) {
                 found = NULL;
                 entity.path = call->in.value[IAM_P_PATH] != NULL ? call->in.value[IAM_P_PATH] : "/";
         }
         return gw_entity_arn(found != NULL ? found : &entity, out, IAM_RESOURCE_SIZE);
+}
+
+bool iam_new_resource(struct iam_call *call, char out[IAM_RESOURCE_SIZE])
+{
+        const char *path = call->in.value[IAM_P_NEW_PATH],
+                   *name = call->in.value[call->action->kind == GW_USER ? IAM_P_NEW_USER : IAM_P_NEW_GROUP];
+        struct gw_entity entity = {.who = iam_who(call, call->action->kind, iam_name(call, call->action->kind)),
+                                   .path = "/"};
+        const struct gw_entity *found;
+
+        if (gw_people_find(call->req->loop, &entity.who, &found, NULL) == 0)
+                entity.path = found->path;
+        if (name != NULL)
+                snprintf(entity.who.name, sizeof(entity.who.name), "%s", name);
+        if (path != NULL)
+                entity.path = path;
+        return gw_entity_arn(&entity, out, IAM_RESOURCE_SIZE);
 }

@@ -3,6 +3,7 @@
  * On the request's loop.
  */
 #include "gateway/iam/call.h"
+#include "gateway/sts/key_uses.h"
 
 #include <errno.h>
 #include <openssl/rand.h>
@@ -114,21 +115,10 @@ void iam_run_create_user(struct iam_call *call)
 
 void iam_run_update_user(struct iam_call *call)
 {
-        const char *path = call->in.value[IAM_P_NEW_PATH], *name = call->in.value[IAM_P_NEW_USER];
         const struct gw_entity *user = iam_find(call, GW_USER, call->in.value[IAM_P_USER]);
-        struct gw_entity *edited;
 
-        if (user == NULL)
-                return;
-        if (name != NULL && strcmp(name, user->who.name) != 0) {
-                iam_fail(call, "InvalidInput", "Users keep their names: make another one instead.");
-                return;
-        }
-        edited = iam_edit(call, user);
-        if (edited == NULL)
-                return;
-        edited->path = path != NULL ? path : user->path;
-        iam_replace(call, edited, NULL);
+        if (user != NULL)
+                iam_replace_named(call, user, call->in.value[IAM_P_NEW_USER], call->in.value[IAM_P_NEW_PATH]);
 }
 
 /* ---- access keys ----------------------------------------------------------------------------- */
@@ -261,20 +251,24 @@ void iam_run_delete_key(struct iam_call *call)
 static int show_key_used(struct iam_call *call, struct s3_xml *xml)
 {
         const struct gw_entity *key;
+        struct gw_key_use use;
         int rv = gw_people_find_key(call->req->loop, call->in.value[IAM_P_KEY], &key);
+        bool used;
 
         if (rv != 0)
                 return rv;
         if (key->who.of[0] != '\0')
                 s3_xml_textz(xml, "UserName", key->who.of);
+        used = gw_key_last_used(call->req->loop->gw, key->who.name, &use);
         s3_xml_open(xml, "AccessKeyLastUsed");
-        s3_xml_textz(xml, "ServiceName", "N/A");
-        s3_xml_textz(xml, "Region", "N/A");
+        if (used)
+                iam_show_date(xml, "LastUsedDate", use.ms);
+        s3_xml_textz(xml, "ServiceName", used ? use.service : "N/A");
+        s3_xml_textz(xml, "Region", used ? call->req->loop->gw->region : "N/A");
         s3_xml_close(xml, "AccessKeyLastUsed");
         return 0;
 }
 
-/* Uses are not recorded, which IAM shows as it shows a key that was never used. */
 void iam_run_key_used(struct iam_call *call)
 {
         if (find_key(call, NULL) != NULL)

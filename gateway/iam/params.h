@@ -14,6 +14,7 @@
         X(USER, "UserName", 1, 128, NAME)                                                                              \
         X(NEW_USER, "NewUserName", 1, 64, NAME)                                                                        \
         X(GROUP, "GroupName", 1, 128, NAME)                                                                            \
+        X(NEW_GROUP, "NewGroupName", 1, 128, NAME)                                                                     \
         X(ROLE, "RoleName", 1, 64, NAME)                                                                               \
         X(POLICY, "PolicyName", 1, 128, NAME)                                                                          \
         X(ARN, "PolicyArn", 20, 2048, ANY)                                                                             \

@@ -58,6 +58,7 @@ static const struct {
         {"trust", offsetof(struct gw_entity, trust), K(GW_ROLE), 8192},
         {"version", offsetof(struct gw_entity, version), K(GW_POLICY), 16},
         {"url", offsetof(struct gw_entity, url), K(GW_PROVIDER), GW_PROVIDER_URL_MAX},
+        {"from", offsetof(struct gw_entity, from), K(GW_USER) | K(GW_GROUP), GW_ENTITY_NAME_MAX},
 };
 static const struct {
         const char *name;
@@ -199,6 +200,16 @@ static bool is_provider_sound(const struct gw_entity *entity)
         return place != url && *place != '\0' && strcmp(name, entity->who.name) == 0;
 }
 
+static bool is_former_name(const struct gw_entity *entity)
+{
+        struct gw_entity_name former = entity->who;
+
+        if (strlen(entity->from) > GW_ENTITY_NAME_MAX)
+                return false;
+        strcpy(former.name, entity->from);
+        return gw_entity_name_valid(&former);
+}
+
 /* What no table can say. */
 static bool is_sound(const struct gw_entity *entity)
 {
@@ -212,7 +223,7 @@ static bool is_sound(const struct gw_entity *entity)
         if (entity->who.kind == GW_PROVIDER)
                 return is_provider_sound(entity);
         if (entity->who.kind != GW_POLICY)
-                return true;
+                return *or_empty(entity->from) == '\0' || is_former_name(entity);
         for (i = 0; i < versions->count; i++)
                 if (strcmp(versions->list[i].name, or_empty(entity->version)) == 0)
                         return true;

@@ -83,6 +83,7 @@ struct gw_entity {
         const char *trust;    /* of a role: who may assume it */
         const char *version;  /* of a policy: the version in force */
         const char *url;      /* of a provider: the issuer, as its tokens name it */
+        const char *from;     /* of a user or group whose name is being changed (D19): the former one */
         int64_t created_ms;
         int64_t session_seconds; /* of a role; 0: 3,600 */
         int64_t active;          /* of an access key */

@@ -209,6 +209,7 @@ bool gw_people_signer(struct gw_loop *loop, const char *access_key, struct gw_cr
 static void index_again(struct gw_people *people, uint64_t delay_ns)
 {
         gw_index_free(&people->index);
+        gw_renames_forget(&people->renames);
         people->position = 0;
         people->ready = false;
         lp_timer_start(people->gw->loops[0].lp, &people->timer, delay_ns);
@@ -229,6 +230,8 @@ static int index_take(struct gw_people *people, struct eng_text *text)
         if (entity->who.kind == GW_ACCESS_KEY && sealer->knows != NULL)
                 sealer->knows(sealer->arg, entity->sealed); /* tells which key is missing */
         rv = gw_index_put(&people->index, entity);
+        if (rv == 0)
+                rv = gw_rename_seen(&people->renames, entity);
         free(entity);
         return rv;
 }
@@ -266,6 +269,8 @@ static void people_step(struct lp_timer *timer)
                 lp_timer_start(people->gw->loops[0].lp, timer, WALK_NS);
         else
                 people->ready = true;
+        if (people->ready)
+                gw_people_renames_go(people);
         if (people->ready || lp_clock() - people->opened_ns > GW_PEOPLE_WAIT_MS * 1000000ull)
                 atomic_store(&people->known, true);
 }
@@ -293,6 +298,7 @@ static void entry_changed(void *arg, unsigned loop, uint64_t id, unsigned kind)
                 key_changed(people, node->name);
         rv = eng_text_get(people->gw->store, id, kind, &text);
         gw_index_remove(&people->index, kind, id);
+        gw_rename_gone(&people->renames, kind, id);
         if (rv == 0 && index_take(people, text) != 0)
                 index_again(people, CLOSED_NS);
 }
@@ -328,6 +334,7 @@ int gw_people_start(struct gw_gateway *gw)
         people->start.run = people_begin;
         gw_index_init(&people->index);
         STAILQ_INIT(&people->changes);
+        TAILQ_INIT(&people->renames);
         gw->people = people;
         eng_entries_watch(gw->store, entry_changed, people);
         lp_post(gw->loops[0].lp, &people->start);
@@ -344,6 +351,7 @@ void gw_people_free(struct gw_gateway *gw)
         eng_entries_watch(gw->store, NULL, NULL);
         lp_timer_stop(gw->loops[0].lp, &people->timer);
         gw_index_free(&people->index);
+        gw_renames_forget(&people->renames);
         people->gw = NULL;
         if (gw_people_drop_changes(people))
                 free(people);

@@ -64,7 +64,8 @@ bool gw_people_signer(struct gw_loop *loop, const char *access_key, struct gw_cr
 
 /*
  * On any loop; entity is copied. 0: done() comes on the same loop, after every loop has the change, never
- * from inside. -EINVAL, -E2BIG, -ENOMEM: it does not come. The answers, and what IAM calls them:
+ * from inside. -EINVAL, -E2BIG, -ENOMEM, -ESTALE (it is being renamed): it does not come. The answers, and what
+ * IAM calls them:
  *   -EEXIST  EntityAlreadyExists            -ENOENT  NoSuchEntity: it, or what it names
  *   -EBUSY   DeleteConflict                 -EDQUOT  LimitExceeded
  *   -EINVAL  ValidationError                -ESTALE  EntityTemporarilyUnmodifiable: another generation is there
@@ -77,6 +78,12 @@ int gw_people_create(struct gw_loop *loop, const struct gw_entity *entity, gw_pe
 int gw_people_change(struct gw_loop *loop, const struct gw_entity *entity, uint64_t generation, gw_people_done done,
                      void *arg);
 int gw_people_delete(struct gw_loop *loop, const struct gw_entity_name *who, gw_people_done done, void *arg);
+/*
+ * A user or group that is called `from`, and of this generation, is to be as the entity says, whose name is another
+ * one; keys and members follow (D19). As the others, and -EEXIST: somebody has that name.
+ */
+int gw_people_rename(struct gw_loop *loop, const struct gw_entity *entity, const char *from, uint64_t generation,
+                     gw_people_done done, void *arg);
 
 /* ---- lists ----------------------------------------------------------------------------------- */
 

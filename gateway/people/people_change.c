@@ -18,7 +18,13 @@
 
 #define CHANGES_MAX 256u /* waiting; beyond: -EAGAIN */
 
-enum change_kind { CHANGE_CREATE, CHANGE_REPLACE, CHANGE_DELETE };
+enum change_kind {
+        CHANGE_CREATE,
+        CHANGE_REPLACE,
+        CHANGE_DELETE,
+        CHANGE_RENAME,   /* several records, one after the other: people_rename.h */
+        CHANGE_CONTINUE, /* of a rename that was cut off; nobody has asked */
+};
 
 /* owner: home until sent, then the first loop until answered */
 struct gw_change {
@@ -27,9 +33,9 @@ struct gw_change {
         struct gw_loop *home;
         struct gw_people *people; /* once it is in the queue */
         enum change_kind kind;
-        struct gw_entity_name who;
-        uint64_t generation;      /* that it takes the place of */
-        struct gw_entity *entity; /* as it is to be; NULL: deleted */
+        struct gw_entity_name who; /* of a rename: what it is called now */
+        uint64_t generation;       /* that it takes the place of */
+        struct gw_entity *entity;  /* as it is to be; NULL: deleted */
         char *text;
         size_t len;
         gw_people_done done;
@@ -183,7 +189,8 @@ static bool canonical_id_taken(struct gw_people *people, const struct gw_change 
 
         if (strcasecmp(change->entity->id, people->gw->owner_id) == 0)
                 return true;
-        for (node = gw_index_after(&people->index, GW_ACCOUNT, "", "", NULL); node != NULL; node = gw_index_next(node)) {
+        for (node = gw_index_after(&people->index, GW_ACCOUNT, "", "", NULL); node != NULL;
+             node = gw_index_next(node)) {
                 snprintf(who.name, sizeof(who.name), "%s", node->name);
                 if (gw_people_find(first_loop(change), &who, &there, NULL) == 0 &&
                     strcasecmp(there->id, change->entity->id) == 0)
@@ -192,20 +199,27 @@ static bool canonical_id_taken(struct gw_people *people, const struct gw_change 
         return false;
 }
 
+/* Nobody is called so, nor has the number of the name. */
+static int name_refusal(struct gw_people *people, const struct gw_entity_name *who)
+{
+        struct eng_text *text;
+        const struct gw_entity *there;
+        int rv = eng_text_get(people->gw->store, gw_entity_number(who), who->kind, &text);
+
+        if (rv != 0)
+                return rv == -ENOENT ? 0 : rv;
+        there = gw_entity_form(text);
+        if (there == NULL && errno != EBADMSG)
+                return -ENOMEM;
+        return there != NULL && !gw_entity_same(&there->who, who) ? -ENOSPC : -EEXIST;
+}
+
 static int create_refusal(struct gw_people *people, const struct gw_change *change)
 {
         unsigned kind = change->who.kind;
-        struct eng_text *text;
-        const struct gw_entity *there;
-        int rv = eng_text_get(people->gw->store, gw_entity_number(&change->who), kind, &text);
+        int rv = name_refusal(people, &change->who);
 
-        if (rv == 0) {
-                there = gw_entity_form(text);
-                if (there == NULL && errno != EBADMSG)
-                        return -ENOMEM;
-                return there != NULL && !gw_entity_same(&there->who, &change->who) ? -ENOSPC : -EEXIST;
-        }
-        if (rv != -ENOENT)
+        if (rv != 0)
                 return rv;
         if (kind == GW_ACCOUNT && strcmp(change->who.name, GW_FIRST_ACCOUNT) == 0)
                 return -EEXIST;
@@ -241,6 +255,22 @@ static int replace_refusal(const struct gw_change *change)
         if (generation != change->generation)
                 return -ESTALE;
         return same_identity(there, change->entity) ? 0 : -EINVAL;
+}
+
+/* The new name is nobody's; another case of the old one is the same entry. */
+static int rename_refusal(struct gw_people *people, const struct gw_change *change)
+{
+        const struct gw_entity *there;
+        uint64_t generation;
+        int rv = gw_people_find(first_loop(change), &change->who, &there, &generation);
+
+        if (rv != 0)
+                return rv;
+        if (generation != change->generation)
+                return -ESTALE;
+        if (strcmp(there->id, change->entity->id) != 0 || strcmp(there->who.name, change->entity->who.name) == 0)
+                return -EINVAL;
+        return gw_entity_same(&there->who, &change->entity->who) ? 0 : name_refusal(people, &change->entity->who);
 }
 
 /* ---- deletion -------------------------------------------------------------------------------- */
@@ -293,8 +323,7 @@ static bool is_in_use(struct gw_people *people, const struct gw_entity *there)
         if (there->sets[GW_SET_GROUPS].count + there->sets[GW_SET_ATTACHED].count + there->sets[GW_SET_INLINE].count >
             0)
                 return true;
-        return there->who.kind == GW_POLICY &&
-               (there->sets[GW_SET_VERSIONS].count > 1 || policy_in_use(people, there));
+        return there->who.kind == GW_POLICY && (there->sets[GW_SET_VERSIONS].count > 1 || policy_in_use(people, there));
 }
 
 static int delete_refusal(struct gw_people *people, const struct gw_change *change)
@@ -313,13 +342,43 @@ static int delete_refusal(struct gw_people *people, const struct gw_change *chan
         return rv == -EIO ? 0 : rv; /* what cannot be read can be deleted: nothing else gets rid of it */
 }
 
+/* It is about somebody whose rename was cut off, and could not go on just now; or about a key or a member of one. */
+static bool is_being_renamed(const struct gw_people *people, const struct gw_change *change)
+{
+        const struct gw_entity *entity = change->entity;
+        struct gw_entity_name who = {.kind = GW_USER};
+
+        if (TAILQ_EMPTY(&people->renames))
+                return false;
+        if (gw_rename_has(&people->renames, &change->who) ||
+            (entity != NULL && gw_rename_has(&people->renames, &entity->who)))
+                return true;
+        if (entity != NULL && entity->who.kind == GW_ACCESS_KEY) {
+                snprintf(who.account, sizeof(who.account), "%s", entity->owner);
+                snprintf(who.name, sizeof(who.name), "%s", entity->who.of);
+                return gw_rename_has(&people->renames, &who);
+        }
+        who.kind = GW_GROUP;
+        snprintf(who.account, sizeof(who.account), "%s", change->who.account);
+        for (unsigned i = 0; entity != NULL && i < entity->sets[GW_SET_GROUPS].count; i++) {
+                snprintf(who.name, sizeof(who.name), "%s", entity->sets[GW_SET_GROUPS].list[i].name);
+                if (gw_rename_has(&people->renames, &who))
+                        return true;
+        }
+        return false;
+}
+
 static int change_refusal(struct gw_people *people, struct gw_change *change)
 {
         int rv;
 
+        if (is_being_renamed(people, change))
+                return -ESTALE;
         if (change->kind == CHANGE_DELETE)
                 return delete_refusal(people, change);
-        rv = change->kind == CHANGE_CREATE ? create_refusal(people, change) : replace_refusal(change);
+        rv = change->kind == CHANGE_CREATE   ? create_refusal(people, change)
+             : change->kind == CHANGE_RENAME ? rename_refusal(people, change)
+                                             : replace_refusal(change);
         if (rv == 0 && !sets_fit(change->entity))
                 rv = -EDQUOT;
         return rv == 0 ? references_refusal(change) : rv;
@@ -351,6 +410,31 @@ static void people_change_reply(struct gw_change *change, int rv)
         lp_post(change->home->lp, &change->msg);
 }
 
+static void people_change_ended(void *arg, int rv);
+
+/* The next record of a rename. True: it is on its way. */
+static bool people_rename_goes_on(struct gw_change *change, int *rv)
+{
+        struct gw_people *people = change->people;
+        struct gw_rename_record record;
+
+        *rv = people->ready ? 0 : -EAGAIN; /* the index is being made again: it knows too few keys and members */
+        if (*rv != 0)
+                return false;
+        *rv = gw_rename_next(people, change->kind == CHANGE_RENAME ? &change->entity->who : &change->who, &record);
+        if (*rv != 1)
+                return false;
+        free(change->text);
+        change->text = record.text;
+        if (record.drop)
+                eng_text_delete(people->gw->store, record.number, record.kind, ENG_TEXT_ANY, people_change_ended,
+                                change);
+        else
+                eng_text_set(people->gw->store, record.number, record.kind, record.generation,
+                             (struct eng_str){record.text, record.len}, people_change_ended, change);
+        return true;
+}
+
 static void people_change_ended(void *arg, int rv)
 {
         struct gw_change *change = arg;
@@ -362,10 +446,59 @@ static void people_change_ended(void *arg, int rv)
                 return;
         }
         assert(STAILQ_FIRST(&people->changes) == change);
+        if (rv == 0 && change->kind >= CHANGE_RENAME && people_rename_goes_on(change, &rv))
+                return;
         STAILQ_REMOVE_HEAD(&people->changes, link);
         people->change_count--;
         people_change_reply(change, rv);
         people_change_begin(people);
+}
+
+/* The generation that its record takes the place of: a rename begins with an entry that is not there yet. */
+static uint64_t change_takes(const struct gw_change *change)
+{
+        return change->kind == CHANGE_RENAME && !gw_entity_same(&change->who, &change->entity->who)
+                       ? 0
+                       : change->generation;
+}
+
+static void people_rename_continued(void *arg, int rv)
+{
+}
+
+/* A rename that was cut off goes on first, once for each change that comes. True: it is on its way. */
+static bool people_rename_continue(struct gw_people *people)
+{
+        struct gw_rename *rename;
+        struct gw_change *change;
+        int rv;
+
+        TAILQ_FOREACH (rename, &people->renames, link)
+                if (!rename->tried)
+                        break;
+        change = rename != NULL && people->ready ? calloc(1, sizeof(*change)) : NULL;
+        if (change == NULL)
+                return false;
+        rename->tried = true;
+        change->home = &people->gw->loops[0];
+        change->people = people;
+        change->kind = CHANGE_CONTINUE;
+        change->who = rename->to;
+        change->done = people_rename_continued;
+        STAILQ_INSERT_HEAD(&people->changes, change, link);
+        people->change_count++;
+        if (people_rename_goes_on(change, &rv))
+                return true;
+        STAILQ_REMOVE_HEAD(&people->changes, link);
+        people->change_count--;
+        people_change_free(change);
+        return false;
+}
+
+void gw_people_renames_go(struct gw_people *people)
+{
+        if (STAILQ_EMPTY(&people->changes) && !atomic_load(&people->gw->read_only))
+                people_change_begin(people);
 }
 
 /* Those that are refused are answered at once, down to one that is recorded. */
@@ -375,6 +508,8 @@ static void people_change_begin(struct gw_people *people)
         uint64_t number;
         int rv;
 
+        if (people_rename_continue(people))
+                return;
         while ((change = STAILQ_FIRST(&people->changes)) != NULL) {
                 rv = people->ready ? change_refusal(people, change) : -EAGAIN;
                 if (rv == 0)
@@ -385,11 +520,11 @@ static void people_change_begin(struct gw_people *people)
         }
         if (change == NULL)
                 return;
-        number = gw_entity_number(&change->who);
+        number = gw_entity_number(change->entity != NULL ? &change->entity->who : &change->who);
         if (change->kind == CHANGE_DELETE)
                 eng_text_delete(people->gw->store, number, change->who.kind, ENG_TEXT_ANY, people_change_ended, change);
         else
-                eng_text_set(people->gw->store, number, change->who.kind, change->generation,
+                eng_text_set(people->gw->store, number, change->who.kind, change_takes(change),
                              (struct eng_str){change->text, change->len}, people_change_ended, change);
 }
 
@@ -404,6 +539,7 @@ static void people_change_arrive(struct lp_msg *msg)
                 return;
         }
         first = STAILQ_EMPTY(&people->changes);
+        gw_renames_try(&people->renames);
         change->people = people;
         STAILQ_INSERT_TAIL(&people->changes, change, link);
         people->change_count++;
@@ -451,7 +587,9 @@ static int people_change_send(struct gw_loop *loop, enum change_kind kind, const
         change->generation = generation;
         change->done = done;
         change->arg = arg;
-        if (entity != NULL)
+        if (entity != NULL && kind != CHANGE_RENAME && entity->from != NULL && *entity->from != '\0')
+                rv = kind == CHANGE_REPLACE ? -ESTALE : -EINVAL; /* only a rename leaves that, and takes it away */
+        else if (entity != NULL)
                 rv = people_change_take(change, entity);
         else if (!gw_entity_name_valid(who))
                 rv = -EINVAL;
@@ -478,4 +616,17 @@ int gw_people_change(struct gw_loop *loop, const struct gw_entity *entity, uint6
 int gw_people_delete(struct gw_loop *loop, const struct gw_entity_name *who, gw_people_done done, void *arg)
 {
         return people_change_send(loop, CHANGE_DELETE, who, NULL, 0, done, arg);
+}
+
+int gw_people_rename(struct gw_loop *loop, const struct gw_entity *entity, const char *from, uint64_t generation,
+                     gw_people_done done, void *arg)
+{
+        struct gw_entity renamed = *entity;
+        struct gw_entity_name who = entity->who;
+
+        if ((who.kind != GW_USER && who.kind != GW_GROUP) || strlen(from) > GW_ENTITY_NAME_MAX)
+                return -EINVAL;
+        strcpy(who.name, from);
+        renamed.from = from;
+        return people_change_send(loop, CHANGE_RENAME, &who, &renamed, generation, done, arg);
 }

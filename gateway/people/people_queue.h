@@ -4,7 +4,7 @@
 #ifndef GATEWAY_PEOPLE_PEOPLE_QUEUE_H
 #define GATEWAY_PEOPLE_PEOPLE_QUEUE_H
 
-#include "gateway/people/people_index.h"
+#include "gateway/people/people_rename.h"
 
 struct gw_change;
 STAILQ_HEAD(gw_change_list, gw_change);
@@ -20,6 +20,7 @@ struct gw_people {
         uint64_t opened_ns;            /* when the store was found open; 0: not yet */
         _Atomic bool known;            /* any thread: it was ready once, or has taken too long */
         struct gw_change_list changes; /* the head is being done */
+        struct gw_rename_list renames; /* that are not over */
         unsigned change_count;
 };
 
@@ -30,6 +31,8 @@ struct gw_people *gw_people_ready(struct gw_gateway *gw);
  * it frees people then, if gw is NULL.
  */
 bool gw_people_drop_changes(struct gw_people *people);
+/* The index is whole: renames that were cut off go on, unless the store is read-only. First loop. */
+void gw_people_renames_go(struct gw_people *people);
 /* policies_compile.c. NULL: no memory. */
 struct gw_policies *gw_policies_compile(const struct gw_entity *entity);
 void gw_policies_free(struct gw_policies *policies); /* NULL is fine */

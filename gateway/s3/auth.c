@@ -3,6 +3,7 @@
  */
 #include "gateway/s3/auth.h"
 #include "gateway/http/users.h"
+#include "gateway/s3/minio_admin.h"
 #include "gateway/s3/refuse.h"
 #include "gateway/rdma/rdma_session.h"
 #include "gateway/sts/signer.h"
@@ -211,11 +212,17 @@ void gw_auth_stranger_refuse(struct gw_request *req)
         gw_reply_error(req, S3_ERR_ACCESS_DENIED, req->refusal);
 }
 
+/* MinIO's clients sign admin calls for no region at all. */
+static const char *region_of(const struct gw_request *req, const struct s3_auth *auth)
+{
+        return req->op == &gw_minio_admin_op && auth->region[0] == '\0' ? "" : req->loop->gw->region;
+}
+
 bool gw_authenticate(struct gw_request *req, struct s3_signing_key *key, enum s3_error routed)
 {
         struct gw_loop *loop = req->loop;
         struct s3_auth *auth = &loop->auth;
-        const char *region = loop->gw->region;
+        const char *region;
         struct s3_request signed_request = {
                 .method = req->method,
                 .path = req->cut.path,
@@ -229,6 +236,7 @@ bool gw_authenticate(struct gw_request *req, struct s3_signing_key *key, enum s3
         int64_t now = lp_wall_ms();
         enum s3_error error;
 
+        region = region_of(req, auth);
         auth->takes_token = true;
         if (reason == S3_AUTH_OK && auth->kind == S3_AUTH_ANONYMOUS)
                 return stranger_passes(req, routed);
@@ -247,7 +255,7 @@ bool gw_authenticate(struct gw_request *req, struct s3_signing_key *key, enum s3
         }
         if (signer.credential == NULL && gw_session_credential(loop, auth->access_key, &signer.room)) {
                 signer.credential = &signer.room;
-                by_session = true;
+                signer.by_session = by_session = true;
         }
         if (signer.credential == NULL) {
                 region_header(req, false);
@@ -258,7 +266,7 @@ bool gw_authenticate(struct gw_request *req, struct s3_signing_key *key, enum s3
                 reason = s3_auth_verify_v2(&signed_request, auth, s3_str_of(signer.credential->secret_key),
                                            req->virtual_host ? req->bucket : (struct s3_str){NULL, 0}, now);
         } else {
-                gw_signing_key(loop, signer.credential, auth->scope_date, key);
+                gw_scope_key(loop, signer.credential, auth->scope_date, (struct gw_key_scope){region, "s3"}, key);
                 reason = s3_auth_verify(&signed_request, auth, key, region, now);
         }
         if (reason != S3_AUTH_OK) {

@@ -17,6 +17,7 @@
 #include "gateway/s3/post.h"
 #include "gateway/http/permit.h"
 #include "gateway/iam/iam.h"
+#include "gateway/s3/minio_admin.h"
 #include "gateway/s3/minio_health.h"
 #include "gateway/s3/refuse.h"
 #include "gateway/s3/request_rights.h"
@@ -253,6 +254,22 @@ static bool is_unsigned_form(const struct gw_request *req, enum s3_error routed)
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
+/* Its body, which none needs, is checked and dropped. */
+static void accept_minio_admin(struct gw_request *req)
+{
+        struct s3_signing_key key = {{0}};
+        const char *message = NULL;
+        enum s3_error error;
+
+        req->op = &gw_minio_admin_op;
+        gw_request_head(req, GW_STAGE_AUTHENTICATE);
+        if (!gw_authenticate(req, &key, S3_OK) || !gw_minio_admin_permit(req))
+                return;
+        error = gw_body_new(req, &req->loop->auth, &key, &message);
+        if (error != S3_OK)
+                gw_reply_error(req, error, message);
+}
+
 /* Who sent it, which operation, which bucket, what body: in AWS's order of errors. */
 static void accept_named(struct gw_request *req)
 {
@@ -268,6 +285,10 @@ static void accept_named(struct gw_request *req)
         }
         if (gw_minio_health(req))
                 return;
+        if (gw_minio_admin_is(req)) {
+                accept_minio_admin(req);
+                return;
+        }
         routed = route(req);
         gw_request_head(req, GW_STAGE_AUTHENTICATE);
         if (is_unsigned_form(req, routed)) {

@@ -3,6 +3,7 @@
  *
  *   inventory_run.c      beginning and end, passes, buckets, configurations
  *   inventory_report.c   one report: pages, data files, manifests
+ *   inventory_file.c     the bytes of a data file
  */
 #ifndef GATEWAY_S3_INVENTORY_PASS_H
 #define GATEWAY_S3_INVENTORY_PASS_H
@@ -17,6 +18,8 @@
 #define INVENTORY_PAGE       1000u
 #define INVENTORY_FILE_BYTES (8u << 20)
 #define INVENTORY_FILES_MAX  20000u
+/* A file ends with the page by which it is long enough, and has a footer, or what the compressor held back. */
+#define INVENTORY_BUFFER_BYTES (INVENTORY_FILE_BYTES + INVENTORY_PAGE * S3_INVENTORY_ROW_MAX + ERA_GZIP_SLACK)
 #define INVENTORY_NAME_SIZE  2048u
 
 /* A data file that was written. */
@@ -62,6 +65,7 @@ struct gw_inventory {
         unsigned tries;                 /* of the page */
         uint64_t page_began;            /* lp_now() */
         struct era_gzip *gzip;
+        struct s3_parquet *parquet;     /* NULL: the data files are CSV */
         char *buffer;                   /* of the data file; NULL: no report is being written */
         uint64_t rows;                  /* in it */
         struct inventory_entry *entries; /* NULL: no lock is asked for, or the bucket has none */
@@ -103,5 +107,20 @@ bool gw_inventory_permitted(struct gw_inventory *run);
 void gw_inventory_report(struct gw_inventory *run);
 /* Frees what a report holds. */
 void gw_inventory_let_go(struct gw_inventory *run);
+
+/* ---- inventory_file.c ---- */
+
+/* Memory for data files, from the report's beginning to its end. False: there is none; free it all the same. */
+bool gw_inventory_file_room(struct gw_inventory *run);
+void gw_inventory_file_free(struct gw_inventory *run);
+void gw_inventory_file_begin(struct gw_inventory *run);
+/* False: there is no room for the row, or for the rest; the file is of no use. */
+bool gw_inventory_file_add(struct gw_inventory *run, const struct s3_inventory_row *row);
+bool gw_inventory_file_end(struct gw_inventory *run);
+/* Bytes so far, in the buffer. */
+size_t gw_inventory_file_len(const struct gw_inventory *run);
+/* Of the name, and the content type. */
+const char *gw_inventory_file_suffix(const struct gw_inventory *run);
+const char *gw_inventory_file_type(const struct gw_inventory *run);
 
 #endif

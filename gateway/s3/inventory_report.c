@@ -21,7 +21,6 @@
 #define INVENTORY_VERSION "2016-11-30"
 #define TRIES             5u
 #define TRY_NS            2000000000ull
-#define BUFFER_BYTES      (INVENTORY_FILE_BYTES + INVENTORY_PAGE * S3_INVENTORY_ROW_MAX + ERA_GZIP_SLACK)
 #define FILES_FIRST       64u
 
 static void inventory_page(struct gw_inventory *run);
@@ -73,7 +72,8 @@ static bool inventory_data_name(struct gw_inventory *run, unsigned number)
 
         era_digest_of(ERA_SHA256, text, (size_t)len, digest);
         s3_hex_encode(digest, 16, hex);
-        return inventory_name(run, "data/%.8s-%.4s-%.4s-%.4s-%.12s.csv.gz", hex, hex + 8, hex + 12, hex + 16, hex + 20);
+        return inventory_name(run, "data/%.8s-%.4s-%.4s-%.4s-%.12s.%s", hex, hex + 8, hex + 12, hex + 16, hex + 20,
+                              gw_inventory_file_suffix(run));
 }
 
 bool gw_inventory_mark(struct gw_inventory *run)
@@ -188,10 +188,10 @@ static json_t *inventory_file_json(struct gw_inventory *run, unsigned number)
 
 static char *inventory_manifest_text(struct gw_inventory *run)
 {
-        char schema[S3_INVENTORY_COLUMNS_SIZE], arn[64 + ENG_BUCKET_NAME_MAX], began[24], *text = NULL;
+        char schema[S3_INVENTORY_SCHEMA_SIZE], arn[64 + ENG_BUCKET_NAME_MAX], began[24], *text = NULL;
         json_t *files = json_array(), *root;
 
-        s3_inventory_columns(&run->inventory, schema);
+        s3_inventory_file_schema(&run->inventory, schema);
         snprintf(arn, sizeof(arn), "arn:aws:s3:::%.*s", (int)run->inventory.bucket.len, run->inventory.bucket.data);
         snprintf(began, sizeof(began), "%" PRId64, run->began_ms);
         for (unsigned i = 0; i < run->file_count; i++)
@@ -200,8 +200,8 @@ static char *inventory_manifest_text(struct gw_inventory *run)
                         return NULL;
                 }
         root = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:o}", "sourceBucket", run->name, "destinationBucket", arn, "version",
-                         INVENTORY_VERSION, "creationTimestamp", began, "fileFormat", "CSV", "fileSchema", schema, "files",
-                         files);
+                         INVENTORY_VERSION, "creationTimestamp", began, "fileFormat",
+                         run->inventory.parquet ? "Parquet" : "CSV", "fileSchema", schema, "files", files);
         if (root != NULL)
                 text = json_dumps(root, JSON_INDENT(2));
         json_decref(root);
@@ -250,13 +250,8 @@ static void inventory_symlink(struct gw_inventory *run)
 
 /* ---- data files ------------------------------------------------------------------------------ */
 
-static void inventory_file_begins(struct gw_inventory *run)
-{
-        run->rows = 0;
-        era_gzip_begin(run->gzip, run->buffer, BUFFER_BYTES);
-}
-
-static bool inventory_file_room(struct gw_inventory *run)
+/* Room for one more file in the manifest. */
+static bool inventory_list_room(struct gw_inventory *run)
 {
         unsigned room = run->file_room == 0 ? FILES_FIRST : 2 * run->file_room;
         struct inventory_file *grown;
@@ -277,14 +272,15 @@ static void inventory_file_written(struct gw_inventory *run)
 
         file->size = run->own.len;
         memcpy(file->md5, run->own.md5, sizeof(file->md5));
-        inventory_file_begins(run);
+        gw_inventory_file_begin(run);
         gw_inventory_rest_a_page(run, run->more ? inventory_page : inventory_symlink);
 }
 
 static void inventory_file_ends(struct gw_inventory *run)
 {
-        if (era_gzip_end(run->gzip) == 0 && inventory_file_room(run) && inventory_data_name(run, run->file_count))
-                inventory_write(run, "application/gzip", run->buffer, era_gzip_len(run->gzip), inventory_file_written);
+        if (gw_inventory_file_end(run) && inventory_list_room(run) && inventory_data_name(run, run->file_count))
+                inventory_write(run, gw_inventory_file_type(run), run->buffer, gw_inventory_file_len(run),
+                                inventory_file_written);
         else
                 inventory_gives_up(run);
 }
@@ -293,7 +289,7 @@ static void inventory_file_ends(struct gw_inventory *run)
 
 static bool inventory_add(struct gw_inventory *run, struct eng_str key, const struct eng_object *object, bool latest)
 {
-        char version[S3_VERSION_TEXT], etag[S3_ETAG_SIZE], line[S3_INVENTORY_ROW_MAX];
+        char version[S3_VERSION_TEXT], etag[S3_ETAG_SIZE];
         struct s3_inventory_row row = {.bucket = s3_str_of(run->name),
                                        .key = gw_s3_str(key),
                                        .latest = latest,
@@ -305,7 +301,6 @@ static bool inventory_add(struct gw_inventory *run, struct eng_str key, const st
                                        .retain_until_ms = object->retention.until_ms,
                                        .owner = gw_canonical_id_of_bucket(run->gw_loop, s3_str_of(run->name))};
         struct gw_tag tag;
-        ssize_t len;
 
         gw_tag_read(object->tag, &tag);
         row.storage = s3_str_of(gw_storage_name(tag.storage));
@@ -317,9 +312,7 @@ static bool inventory_add(struct gw_inventory *run, struct eng_str key, const st
         row.etag = (struct s3_str){etag, s3_etag_format(object->etag, object->etag_parts, etag)};
         if (row.etag.len >= 2 && row.etag.data[0] == '"') /* columns have quotes of their own */
                 row.etag = (struct s3_str){row.etag.data + 1, row.etag.len - 2};
-        len = s3_inventory_csv(&run->inventory, &row, line, sizeof(line));
-        run->rows++;
-        return len > 0 && era_gzip_write(run->gzip, line, (uint32_t)len) == 0;
+        return gw_inventory_file_add(run, &row);
 }
 
 static void inventory_page_failed(struct gw_inventory *run, int rv)
@@ -355,7 +348,7 @@ static void inventory_page_taken(struct gw_inventory *run, unsigned count, bool 
         atomic_fetch_add(&run->listed, count);
         if (!fine)
                 inventory_gives_up(run);
-        else if (run->rows > 0 && (!run->more || era_gzip_len(run->gzip) >= INVENTORY_FILE_BYTES))
+        else if (run->rows > 0 && (!run->more || gw_inventory_file_len(run) >= INVENTORY_FILE_BYTES))
                 inventory_file_ends(run);
         else
                 gw_inventory_rest_a_page(run, run->more ? inventory_page : inventory_symlink);
@@ -531,8 +524,7 @@ static void inventory_page(struct gw_inventory *run)
 
 void gw_inventory_report(struct gw_inventory *run)
 {
-        run->buffer = malloc(BUFFER_BYTES);
-        if (run->buffer == NULL || !inventory_locks_room(run)) {
+        if (!gw_inventory_file_room(run) || !inventory_locks_room(run)) {
                 inventory_gives_up(run);
                 return;
         }
@@ -540,7 +532,7 @@ void gw_inventory_report(struct gw_inventory *run)
         run->inside = false;
         run->key_len = 0;
         run->tries = run->file_count = 0;
-        inventory_file_begins(run);
+        gw_inventory_file_begin(run);
         inventory_page(run);
 }
 
@@ -548,8 +540,7 @@ void gw_inventory_let_go(struct gw_inventory *run)
 {
         s3_config_free(run->config);
         run->config = NULL;
-        free(run->buffer);
-        run->buffer = NULL;
+        gw_inventory_file_free(run);
         free(run->entries);
         free(run->keys);
         run->entries = NULL;

@@ -13,6 +13,7 @@
 #include "gateway/rights/owners.h"
 #include "gateway/rights/rights.h"
 #include "gateway/s3/bucket_texts.h"
+#include "gateway/s3/log_grants.h"
 #include "gateway/s3/own_object.h"
 
 #define LOG_SERVICE      "logging.s3.amazonaws.com"
@@ -45,6 +46,7 @@ struct gw_log_batch {
         unsigned records, tries;
         size_t len, cap;
         char *data;
+        uint8_t *acl;                       /* of the object, from TargetGrants; NULL: none */
         struct gw_own own;
         char name[S3_LOG_NAME_SIZE];
 };
@@ -113,6 +115,7 @@ static void log_batch_free(struct gw_log_batch *batch)
         atomic_fetch_sub(&logs->loop->gw->logs_pending, 1);
         eng_text_unref(batch->text);
         free(batch->data);
+        free(batch->acl);
         free(batch);
 }
 
@@ -211,6 +214,7 @@ static void log_batch_written(void *arg, int rv)
         if (rv == -ECANCELED) { /* the gateway, and with it logs, are gone */
                 eng_text_unref(batch->text);
                 free(batch->data);
+                free(batch->acl);
                 free(batch);
                 return;
         }
@@ -264,6 +268,7 @@ static void log_batch_deliver(struct gw_log_batch *batch)
         struct s3_str target = s3_config_text_of(batch->config, log_enabled(batch->config), "TargetBucket"),
                       key = log_batch_name(batch);
         const struct eng_bucket *bucket;
+        size_t acl_len;
         int rv = eng_bucket_get(logs->loop->gw->store, gw_eng_str(target), &bucket);
 
         if (rv != 0 && rv != -ENOENT) {
@@ -276,9 +281,16 @@ static void log_batch_deliver(struct gw_log_batch *batch)
                 log_batch_drop(batch, &logs_figures(logs)->refused);
                 return;
         }
+        free(batch->acl);
+        rv = gw_log_grants(logs->loop, batch->config, bucket, &batch->acl, &acl_len);
+        if (rv != 0) {
+                log_batch_failed(batch, rv);
+                return;
+        }
         batch->own = (struct gw_own){.loop = logs->loop,
                                      .bucket = bucket->id,
                                      .key = key,
+                                     .acl = {(const char *)batch->acl, acl_len},
                                      .type = "text/plain",
                                      .data = batch->data,
                                      .len = batch->len,

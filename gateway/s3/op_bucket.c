@@ -11,6 +11,7 @@
 #include "gateway/s3/acl_request.h"
 #include "gateway/s3/bucket_texts.h"
 #include "gateway/s3/handlers.h"
+#include "gateway/s3/new_bucket_tags.h"
 
 #define BUCKETS_MAX 10000u     /* of one page */
 #define BATCH       128u       /* asked of the engine at a time */
@@ -230,7 +231,7 @@ static void reply_bucket_created(struct gw_request *req)
         gw_reply_empty(req, 200);
 }
 
-/* ---- the texts of a new bucket: ownership and ACL, if they are not what every new bucket has ---- */
+/* ---- the texts of a new bucket: ownership, ACL and tags, if they are not what every new bucket has ---- */
 
 static void create_fail(struct gw_request *req, int rv)
 {
@@ -252,7 +253,7 @@ static void create_undo(struct gw_request *req, int rv)
         eng_bucket_delete(req->loop->gw->store, gw_eng_str(req->bucket), create_undone, req);
 }
 
-static void create_acl_set(void *arg, int rv)
+static void create_tags_set(void *arg, int rv)
 {
         struct gw_request *req = arg;
 
@@ -262,6 +263,23 @@ static void create_acl_set(void *arg, int rv)
                 create_undo(req, rv);
         else
                 reply_bucket_created(req);
+}
+
+static void create_acl_set(void *arg, int rv)
+{
+        struct gw_request *req = arg;
+        struct eng_str tags;
+
+        if (!gw_back(req))
+                return;
+        if (rv == 0)
+                rv = gw_new_bucket_tags_text(req, &tags);
+        if (rv != 0)
+                create_undo(req, rv);
+        else if (tags.len == 0)
+                reply_bucket_created(req);
+        else
+                eng_text_set(req->loop->gw->store, req->bucket_id, GW_TEXT_TAGGING, ENG_TEXT_ANY, tags, create_tags_set, req);
 }
 
 static void create_ownership_set(void *arg, int rv)
@@ -281,7 +299,7 @@ static void create_ownership_set(void *arg, int rv)
         if (!create_acl_check(req, ownership, &acl)) /* it was fine before the body */
                 return;
         if (s3_acl_is_private(&acl, gw_id_of(req->loop, acl.owner)))
-                reply_bucket_created(req);
+                create_acl_set(req, 0);
         else
                 eng_text_set(req->loop->gw->store, req->bucket_id, GW_TEXT_ACL, ENG_TEXT_ANY,
                              (struct eng_str){(const char *)bytes, s3_acl_encode(&acl, bytes)}, create_acl_set, req);
@@ -311,6 +329,18 @@ static void create_texts(struct gw_request *req)
                              (struct eng_str){text, strlen(text)}, create_ownership_set, req);
 }
 
+/* The tags that the request gives, if it gives any. */
+static bool bucket_has_tags(struct gw_request *req, const struct eng_bucket *bucket)
+{
+        struct eng_text *text;
+        struct eng_str tags;
+
+        if (gw_new_bucket_tags_text(req, &tags) != 0)
+                return false;
+        return tags.len == 0 || (eng_text_get(req->loop->gw->store, bucket->id, GW_TEXT_TAGGING, &text) == 0 &&
+                                 s3_str_eq(gw_s3_str(eng_text_bytes(text)), gw_s3_str(tags)));
+}
+
 /* The bucket that is there is as this request would make it. */
 static bool is_as_asked_for(struct gw_request *req, const struct eng_bucket *bucket)
 {
@@ -318,7 +348,7 @@ static bool is_as_asked_for(struct gw_request *req, const struct eng_bucket *buc
         bool lock = false, acls = owner.len > 0 && !s3_str_eq(owner, S3_STR("BucketOwnerEnforced"));
 
         s3_lock_flag_parse(gw_header(req, "x-amz-bucket-object-lock-enabled"), &lock);
-        return (!lock || bucket->rules.lock) && acls == gw_takes_acls(req->loop, bucket->id);
+        return (!lock || bucket->rules.lock) && acls == gw_takes_acls(req->loop, bucket->id) && bucket_has_tags(req, bucket);
 }
 
 /*
@@ -389,7 +419,7 @@ void gw_run_bucket_create(struct gw_request *req)
         char account[GW_ACCOUNT_ID_LEN + 1];
         uint8_t attrs[GW_BUCKET_ATTRS_BYTES];
 
-        if (!location_fits(req, req->body->doc->location))
+        if (!location_fits(req, req->body->doc->location) || !gw_new_bucket_tags_permit(req))
                 return;
         s3_lock_flag_parse(gw_header(req, "x-amz-bucket-object-lock-enabled"), &rules.lock); /* checked before the body */
         if (rules.lock)

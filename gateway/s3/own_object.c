@@ -24,7 +24,7 @@ static void own_commit(struct gw_own *own)
 {
         static _Thread_local uint8_t attrs[ENG_ATTRS_MAX]; /* copied by the engine within the call */
         struct gw_meta meta = {.field = {[GW_META_CONTENT_TYPE] = s3_str_of(own->type)}};
-        struct eng_put_commit commit = {.attrs = attrs};
+        struct eng_put_commit commit = {.attrs = attrs, .extras.acl = own->acl};
         ssize_t len = gw_meta_encode(&meta, attrs, sizeof(attrs));
         struct eng_put *put = own->put;
 

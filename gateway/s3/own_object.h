@@ -13,6 +13,7 @@ struct gw_own {
         uint64_t bucket;
         struct s3_str key;
         const char *type;               /* Content-Type */
+        struct eng_str acl;             /* as s3_acl_encode() writes it; empty: none, it is the bucket owner's alone */
         const char *data;
         size_t len;
         void (*done)(void *arg, int rv);

@@ -12,6 +12,7 @@
 #include "gateway/s3/inventory_run.h"
 #include "gateway/s3/lifecycle_run.h"
 #include "gateway/s3/log_delivery.h"
+#include "gateway/s3/minio_admin.h"
 #include "gateway/s3/minio_health.h"
 #include "gateway/s3/public_access.h"
 #include "gateway/s3/route.h"
@@ -50,7 +51,7 @@ static void service_loop_end(struct gw_loop *loop)
         }
 }
 
-static const struct gw_op *const service_others[] = {&gw_iam_op, &gw_sts_op, &gw_health_op, NULL};
+static const struct gw_op *const service_others[] = {&gw_iam_op, &gw_sts_op, &gw_health_op, &gw_minio_admin_op, NULL};
 
 static const struct gw_service service = {
         .ops = gw_ops,

@@ -10,6 +10,7 @@
 #include "gateway/s3/acl_request.h"
 #include "gateway/s3/bucket_texts.h"
 #include "gateway/s3/handlers.h"
+#include "gateway/s3/log_grants.h"
 #include "s3_inventory.h"
 
 /* ---- tags ------------------------------------------------------------------------------------ */
@@ -83,11 +84,7 @@ static bool logging_check(struct gw_request *req, const struct s3_doc *doc)
                                      gw_detail(req, "TargetBucket", name, NULL, (struct s3_str){NULL, 0}));
                 return false;
         }
-        if (s3_config_first(doc->config, enabled, "TargetGrants") == S3_CONFIG_NONE ||
-            gw_takes_acls(req->loop, target->id))
-                return true;
-        gw_reply_error(req, S3_ERR_INVALID_BUCKET_ACL, NULL);
-        return false;
+        return gw_log_grants_check(req, doc->config, target);
 }
 
 /* ---- accelerate ------------------------------------------------------------------------------ */

@@ -6,6 +6,7 @@
  * is up, or whose sessions have all ended, so that nobody fills the table by opening and ending. Any thread; the lock
  * is held for a look at one chain, or, where the table is full, at all of it and at the sessions that there are.
  */
+#include "gateway/sts/key_uses.h"
 #include "gateway/sts/signer.h"
 
 #include "rdma.h"
@@ -41,7 +42,7 @@ int gw_sts_start(struct gw_gateway *gw)
                 return -ENOMEM;
         pthread_mutex_init(&held->lock, NULL);
         gw->held = held;
-        return 0;
+        return gw_key_uses_start(gw);
 }
 
 static void held_remove(struct gw_held *held, struct held_one *one)
@@ -67,6 +68,7 @@ static void held_prune(struct gw_held *held, int64_t now_ms)
 
 void gw_sts_free(struct gw_gateway *gw)
 {
+        gw_key_uses_free(gw);
         if (gw->held == NULL)
                 return;
         held_prune(gw->held, INT64_MAX);

@@ -15,6 +15,7 @@
 #include "gateway/http/http_request.h"
 #include "gateway/people/people.h"
 #include "gateway/sts/base64url.h"
+#include "gateway/sts/key_uses.h"
 
 #define OPENED 256u
 
@@ -179,8 +180,16 @@ void gw_signer_drop(struct gw_signer *signer)
         signer->credential = NULL;
 }
 
+/* Of users and roots of accounts: root of the settings, and sessions, have keys that nobody can ask for. */
+static void signer_note_use(struct gw_request *req, const struct gw_signer *signer)
+{
+        if (signer->temporary == NULL && !signer->by_session && signer->credential == &signer->room)
+                gw_key_used(req->loop->gw, signer->room.access_key, req->op, lp_wall_ms());
+}
+
 void gw_signer_accept(struct gw_request *req, struct gw_signer *signer)
 {
+        signer_note_use(req, signer);
         gw_temporary_put(req->temporary);
         req->temporary = signer->temporary;
         signer->temporary = NULL;

@@ -18,6 +18,7 @@ void gw_sts_loop_end(struct gw_loop *loop);
 struct gw_signer {
         const struct gw_credential *credential; /* NULL: nobody has this access key */
         struct gw_temporary *temporary;         /* whose credentials these are, counted; NULL: a permanent key */
+        bool by_session;                        /* the key is an RDMA session's, which is nobody's to ask for */
         enum s3_auth_reason reason;             /* what is wrong with the token; S3_AUTH_OK: nothing */
         struct gw_credential room;              /* the caller clears it */
 };

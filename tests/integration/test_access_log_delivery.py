@@ -5,7 +5,9 @@ import re
 import pytest
 
 from tests.conftest import make_client
+from tests.integration.test_switches import cli
 from tests.support.daemon import Daemon
+from tests.support.expect import refused
 from tests.support.s3raw import RawClient
 
 FIELDS = ("owner bucket time remote requester request operation key uri status error sent size total turn referer agent version host_id "
@@ -158,3 +160,52 @@ def test_another_bucket_of_the_name_gets_no_records_of_the_first():
         site.restart()
         site.s3 = make_client(site.endpoint, site.access_key, site.secret_key)
         assert names(site) == []
+
+
+ALL = "http://acs.amazonaws.com/groups/global/AllUsers"
+
+
+def grant(permission, **grantee):
+    return {"Grantee": {"Type": "Group" if "URI" in grantee else "CanonicalUser", **grantee}, "Permission": permission}
+
+
+def test_target_grants(site):
+    """They become the ACL of each object of the log, while ACLs count in the target."""
+    other = dict(line.split("\t") for line in cli(site, "admin", "account", "create", "other").splitlines())
+    grants = [grant("READ", ID=other["CanonicalId"]), grant("READ", URI=ALL)]
+    let_in(site)
+    error = refused("AccessControlListNotSupported", 400, switch_on, site, TargetGrants=grants)
+    assert error["Error"]["Message"] == "Target grants not allowed for bucket owner enforced buckets"
+    site.s3.put_bucket_ownership_controls(Bucket="logs", OwnershipControls={"Rules": [{"ObjectOwnership": "ObjectWriter"}]})
+    for wrong, code in ((grant("READ", ID="x"), "InvalidArgument"), (grant("READ", URI="http://example.com/"), "InvalidArgument")):
+        refused(code, 400, switch_on, site, TargetGrants=[wrong])
+
+    def delivered(prefix):
+        site.s3.list_objects_v2(Bucket="source")
+        site.wait_until(lambda: [name for name in names(site) if name.startswith(prefix)], 30, "to deliver")
+        return next(name for name in names(site) if name.startswith(prefix))
+
+    def granted(name):
+        answer = site.s3.get_object_acl(Bucket="logs", Key=name)
+        return answer["Owner"]["ID"], sorted((g["Permission"], g["Grantee"].get("ID", g["Grantee"].get("URI"))) for g in answer["Grants"])
+
+    switch_on(site, prefix="blocked/", TargetGrants=grants)  # all access of the public is blocked at first
+    name = delivered("blocked/")
+    owner = site.s3.get_bucket_acl(Bucket="logs")["Owner"]["ID"]
+    assert granted(name) == (owner, sorted([("FULL_CONTROL", owner), ("READ", other["CanonicalId"])]))
+    theirs = make_client(site.endpoint, other["AccessKeyId"], other["SecretAccessKey"])
+    assert theirs.get_object(Bucket="logs", Key=name)["Body"].read()
+    assert site.raw.request("GET", f"/logs/{name}", anonymous=True).status == 403
+    site.s3.delete_public_access_block(Bucket="logs")
+    let_in(site)
+    switch_on(site, prefix="open/", TargetGrants=grants)
+    name = delivered("open/")
+    assert granted(name) == (owner, sorted([("FULL_CONTROL", owner), ("READ", other["CanonicalId"]), ("READ", ALL)]))
+    assert site.raw.request("GET", f"/logs/{name}", anonymous=True).status == 200
+    switch_on(site, prefix="plain/")
+    assert granted(delivered("plain/"))[1] == [("FULL_CONTROL", owner)]
+    switch_on(site, prefix="later/", TargetGrants=grants)
+    site.s3.put_bucket_ownership_controls(Bucket="logs", OwnershipControls={"Rules": [{"ObjectOwnership": "BucketOwnerEnforced"}]})
+    name = delivered("later/")
+    assert granted(name)[1] == [("FULL_CONTROL", owner)]
+    refused("AccessDenied", 403, theirs.get_object, Bucket="logs", Key=name)

@@ -11,6 +11,7 @@ from tests.integration.test_iam import TRUST, clear, client_of, policy
 from tests.integration.test_switches import cli
 from tests.support.daemon import CLI, Daemon, sanitizer_environment
 from tests.support.expect import refused
+from tests.support.s3raw import RawClient
 
 
 @pytest.fixture(scope="module")
@@ -228,3 +229,61 @@ def test_a_file_writes_nothing_but_text_to_a_terminal(daemon, tmp_path):
     shown = os.read(ours, 65536)
     os.close(ours)
     assert done.returncode == 1 and b"owned" in shown and b"\x1b" not in shown and b"\x07" not in shown, shown
+
+
+# ---- many entries --------------------------------------------------------------------------------
+
+
+def config_file(path, entries):
+    path.write_text('{"millrace_config": 1, "exported": "x",\n"entries": [\n' + ",\n".join(json.dumps(e) for e in entries) + '\n],\n"buckets": [\n\n]}\n')
+
+
+def people(daemon, body, query=()):
+    raw = RawClient(daemon.host, daemon.admin_port, daemon.access_key, daemon.secret_key)
+    answer = raw.request("POST", "/admin/v1/people", body=body if isinstance(body, bytes) else json.dumps(body).encode(), query=query)
+    return answer.status, json.loads(answer.body)
+
+
+def test_lists_of_entries(daemon, tmp_path):
+    """Each is answered for itself, and one that is refused stops no other."""
+    iam = client_of(daemon, "iam")
+    iam.create_user(UserName="pattern")
+    cli(daemon, "admin", "config", "export", str(tmp_path / "c.json"))
+    pattern = next(json.loads(line.rstrip(",")) for line in (tmp_path / "c.json").read_text().splitlines() if "- pattern" in line)
+    renamed = lambda name: pattern.replace("- pattern", f"- {name}")  # noqa: E731
+    orphan = pattern.replace("- pattern", "- orphan").replace("{", '{"groups":{"nobody":""},', 1)
+    entries = [renamed("a"), pattern, "no entry", renamed("b"), orphan, 7, "x\0y", renamed("a")]
+    status, answer = people(daemon, entries, query=[("only", "look")])
+    assert status == 200 and [r.get("result", r.get("error")) for r in answer["results"]][:5] == ["new", "same", "BadEntry", "new", "new"]
+    assert {u["UserName"] for u in iam.list_users()["Users"]} == {"pattern"}
+    status, answer = people(daemon, entries)
+    assert [r.get("result", r.get("error")) for r in answer["results"]] == ["new", "same", "BadEntry", "new", "NoSuchEntity", "BadEntry", "BadEntry", "same"]
+    assert {u["UserName"] for u in iam.list_users()["Users"]} == {"pattern", "a", "b"}
+    assert people(daemon, []) == (200, {"results": []})
+    for wrong in (b"[", b'["a"', [pattern] * 101):
+        assert people(daemon, wrong)[0] == 400
+    assert people(daemon, pattern.encode()) == (200, {"result": "same", "opens": True})
+    assert people(daemon, b"no entry")[0] == 400
+    clear(iam)
+
+
+@pytest.mark.slow
+def test_an_import_of_more_than_the_listener_takes_calls(tmp_path):
+    """13,000 entries were 26,000 calls once, of which the last were refused. Some are long, so that they go in small lists or alone."""
+    with Daemon(drives=1).start() as daemon:
+        iam = client_of(daemon, "iam")
+        iam.create_user(UserName="pattern", Tags=[{"Key": "a", "Value": "ü"}])
+        made = iam.create_policy(PolicyName="long", PolicyDocument=policy())["Policy"]["Arn"]
+        for _ in range(4):  # white space does not count for AWS's limit of 6,144
+            iam.create_policy_version(PolicyArn=made, PolicyDocument=policy() + "\n" * 12_000)
+        cli(daemon, "admin", "config", "export", str(tmp_path / "pattern.json"))
+        lines = [json.loads(line.rstrip(",")) for line in (tmp_path / "pattern.json").read_text().splitlines() if line.startswith('"1 ')]
+        user, long = next(t for t in lines if "- pattern" in t), next(t for t in lines if "- long" in t)
+        entries = [user.replace("- pattern", f"- u{n:05}") for n in range(13_000)]
+        for n in range(5):
+            entries.insert(n * 1000, long.replace("- long", f"- long{n}"))
+        config_file(tmp_path / "many.json", entries)
+        out = cli(daemon, "admin", "config", "import", str(tmp_path / "many.json"))
+        assert out.startswith("13005 made, 0 entries were there, 0 kept as they were, 0 failed"), out[:500]
+        assert cli(daemon, "admin", "config", "import", str(tmp_path / "many.json")).startswith("0 made, 13005 entries were there")
+        assert iam.get_user(UserName="u12999")["User"]["UserName"] == "u12999"

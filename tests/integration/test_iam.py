@@ -102,7 +102,6 @@ def test_users(iam):
     refused("ValidationError", 400, iam.create_user, UserName="x", Path="/no-end")
     iam.update_user(UserName="Alice", NewPath="/other/")
     assert iam.get_user(UserName="Alice")["User"]["Arn"].endswith("user/other/Alice")
-    refused("InvalidInput", 400, iam.update_user, UserName="Alice", NewUserName="Carol")
     iam.delete_user(UserName="Alice")
     refused("NoSuchEntity", 404, iam.delete_user, UserName="Alice")
     assert iam.get_user()["User"]["Arn"] == f"arn:aws:iam::{ACCOUNT}:root"
@@ -480,7 +479,7 @@ def test_a_user_may_do_nothing(daemon, iam):
         offered += 1
         assert as_user[0] == 403 and "<Code>AccessDenied</Code>" in as_user[1] and f"iam:{action}" in as_user[1], (action, as_user)
         assert as_root[0] == 400 and "<Code>ValidationError</Code>" in as_root[1], (action, as_root)
-    assert offered == 82
+    assert offered == 83
 
 
 def test_everything_is_there_after_a_restart(iam, daemon):

@@ -1,4 +1,5 @@
 """IAM beyond single entities: policies that are always there, whole accounts, simulations, figures."""
+import datetime
 import json
 
 import pytest
@@ -261,6 +262,31 @@ def test_requests_are_counted_by_service(daemon, iam):
     counted = [line for line in text.split("\n") if line.startswith("millrace_requests_total{") and not line.endswith(" 0")]
     assert any('operation="IAM"' in line for line in counted) and any('operation="STS"' in line for line in counted)
     assert not any('operation="None"' in line for line in counted)
+
+
+# ---- when keys were used -------------------------------------------------------------------------
+
+
+def test_the_last_use_of_a_key(daemon, iam):
+    iam.create_user(UserName="alice")
+    key = iam.create_access_key(UserName="alice")["AccessKey"]
+    used = lambda: iam.get_access_key_last_used(AccessKeyId=key["AccessKeyId"])  # noqa: E731
+    assert used()["UserName"] == "alice" and used()["AccessKeyLastUsed"] == {"ServiceName": "N/A", "Region": "N/A"}
+    s3 = make_client(daemon.endpoint, key["AccessKeyId"], key["SecretAccessKey"])
+    refused("AccessDenied", 403, s3.list_buckets)  # whether it may or not
+    last = used()["AccessKeyLastUsed"]
+    assert (last["ServiceName"], last["Region"]) == ("s3", "us-east-1")
+    assert abs(last["LastUsedDate"] - datetime.datetime.now(datetime.timezone.utc)) < datetime.timedelta(minutes=5)
+    sts = client_of(daemon, "sts", key["AccessKeyId"], key["SecretAccessKey"])
+    sts.get_caller_identity()
+    assert used()["AccessKeyLastUsed"]["ServiceName"] == "sts"
+    refused("AccessDenied", 403, client_of(daemon, "iam", key["AccessKeyId"], key["SecretAccessKey"]).list_users)
+    assert used()["AccessKeyLastUsed"]["ServiceName"] == "iam"
+    sts.get_session_token()
+    wrong = make_client(daemon.endpoint, key["AccessKeyId"], "x" * 40)
+    refused("SignatureDoesNotMatch", 403, wrong.list_buckets)  # what did not sign was not used
+    assert used()["AccessKeyLastUsed"]["ServiceName"] == "sts"
+    refused("NoSuchEntity", 404, iam.get_access_key_last_used, AccessKeyId="AKIAIOSFODNN7EXAMPLE")
 
 
 # ---- health checks of MinIO ------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Inventory reports list what a bucket has. Rules N1 to N10 of docs/design/inventory.md; days last some seconds."""
 import concurrent.futures
 import csv
+import datetime
 import gzip
 import hashlib
 import io
@@ -53,6 +54,20 @@ def read(site, key):
     return site.s3.get_object(Bucket="reports", Key=key)["Body"].read()
 
 
+def csv_rows(data, columns):
+    rows = list(csv.reader(io.StringIO(gzip.decompress(data).decode())))
+    assert all(len(row) == len(columns) for row in rows)
+    return [dict(zip(columns, row)) for row in rows]
+
+
+def parquet_rows(data, columns):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    table = parquet.read_table(io.BytesIO(data))
+    table.validate(full=True)
+    assert table.schema.names == columns
+    return table.to_pylist()
+
+
 def report(site, name):
     """The newest whole report of a configuration: its manifest and rows."""
     def marks():
@@ -64,17 +79,20 @@ def report(site, name):
     assert hashlib.md5(text).hexdigest().encode() == read(site, mark)
     manifest = json.loads(text)
     rows = []
+    if manifest["fileFormat"] == "Parquet":
+        suffix, rows_of = "parquet", parquet_rows
+        columns = re.findall(r"(?:binary|int64|boolean) (\w+)", manifest["fileSchema"])
+    else:
+        suffix, rows_of, columns = r"csv\.gz", csv_rows, manifest["fileSchema"].split(", ")
     for file in manifest["files"]:
         data = read(site, file["key"])
         assert len(data) == file["size"] and hashlib.md5(data).hexdigest() == file["MD5checksum"]
-        assert re.fullmatch(rf"inv/source/{name}/data/[0-9a-f-]{{36}}\.csv\.gz", file["key"])
-        rows += csv.reader(io.StringIO(gzip.decompress(data).decode()))
-    columns = manifest["fileSchema"].split(", ")
-    assert all(len(row) == len(columns) for row in rows)
+        assert re.fullmatch(rf"inv/source/{name}/data/[0-9a-f-]{{36}}\.{suffix}", file["key"])
+        rows += rows_of(data, columns)
     dated = mark.split("/")[3]
     links = read(site, f"inv/source/{name}/hive/dt={dated[:10]}-{dated[11:13]}-{dated[14:16]}/symlink.txt").decode().split()
     assert links == [f"s3://reports/{file['key']}" for file in manifest["files"]]
-    return manifest, [dict(zip(columns, row)) for row in rows]
+    return manifest, rows
 
 
 def test_current_versions(site):
@@ -125,6 +143,31 @@ def test_all_versions_below_a_prefix_in_many_pages(site):
     assert site.metrics()["millrace_inventory_reports_total"] == 1 or keys(site) != before  # one in each period
 
 
+def test_parquet(site):
+    """Other programs read it, with AWS's names and types of columns; keys are as they are."""
+    let_in(site)
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        names = sorted(f"many/{i:04}" for i in range(1500))  # two pages
+        list(pool.map(lambda key: site.s3.put_object(Bucket="source", Key=key, Body=b"xyz", ChecksumAlgorithm="CRC32"), names))
+    odd, until = 'a "quoted",\nkey é%20', datetime.datetime(2100, 1, 1, tzinfo=datetime.timezone.utc)
+    put = site.s3.put_object(Bucket="source", Key=odd, Body=b"", ObjectLockMode="GOVERNANCE", ObjectLockRetainUntilDate=until, ChecksumAlgorithm="CRC32")
+    site.s3.put_object(Bucket="source", Key="gone", Body=b"", ChecksumAlgorithm="CRC32")
+    marker = site.s3.delete_object(Bucket="source", Key="gone")["VersionId"]
+    configure(site, "parquet", versions="All", fields=FIELDS, form="Parquet")
+    manifest, rows = report(site, "parquet")
+    assert manifest["fileFormat"] == "Parquet" and manifest["fileSchema"].startswith("message s3.inventory { required binary bucket (UTF8); required binary key (UTF8); optional binary version_id (UTF8); ")
+    assert [row["key"] for row in rows] == [odd, "gone", "gone"] + names and {row["bucket"] for row in rows} == {"source"}
+    first, gone = rows[0], rows[1]
+    assert (first["version_id"], first["is_latest"], first["is_delete_marker"], first["size"], first["e_tag"]) == (put["VersionId"], True, False, 0, put["ETag"].strip('"'))
+    assert (first["object_lock_mode"], first["object_lock_retain_until_date"], first["checksum_algorithm"]) == ("GOVERNANCE", until, "CRC32")
+    assert (first["encryption_status"], first["is_multipart_uploaded"], first["replication_status"]) == ("NOT-SSE", False, None)
+    assert abs(first["last_modified_date"] - datetime.datetime.now(datetime.timezone.utc)) < datetime.timedelta(days=1)
+    assert (gone["version_id"], gone["is_latest"], gone["is_delete_marker"], gone["size"], gone["e_tag"]) == (marker, True, True, None, None)
+    assert not rows[2]["is_latest"] and all(row["size"] == 3 and row["object_lock_mode"] is None for row in rows[3:])
+    key = manifest["files"][0]["key"]
+    assert site.s3.head_object(Bucket="reports", Key=key)["ContentType"] == "application/vnd.apache.parquet"
+
+
 def test_what_is_refused(site):
     configure(site, "nobody-lets-it-in")
     site.wait_until(lambda: site.metrics()["millrace_inventory_refused_total"] > 0, 60, "to refuse")
@@ -132,7 +175,7 @@ def test_what_is_refused(site):
     refused_before = site.metrics()["millrace_inventory_refused_total"]
     site.wait_until(lambda: site.metrics()["millrace_inventory_refused_total"] > refused_before, 60, "to refuse")
     assert keys(site) == []
-    for more in ({"form": "ORC"}, {"form": "Parquet"}, {"fields": ["ObjectAccessControlList"]}, {"fields": ["LifecycleExpirationDate"]}):
+    for more in ({"form": "ORC"}, {"fields": ["ObjectAccessControlList"]}, {"fields": ["LifecycleExpirationDate"]}):
         refused("NotImplemented", 501, configure, site, "x", **more)
     site.s3.delete_bucket_inventory_configuration(Bucket="source", Id="nobody-lets-it-in")
     configure(site, "off", enabled=False)

@@ -163,7 +163,7 @@ def test_logging(s3, bucket):
     refused("InvalidTargetBucketForLogging", 400, s3.put_bucket_logging, Bucket=bucket,
             BucketLoggingStatus={"LoggingEnabled": {"TargetBucket": "no-such-bucket-here", "TargetPrefix": ""}})
     grants = [{"Grantee": {"Type": "Group", "URI": "http://acs.amazonaws.com/groups/global/AllUsers"}, "Permission": "READ"}]
-    refused("InvalidBucketAclWithObjectOwnership", 400, s3.put_bucket_logging, Bucket=bucket,
+    refused("AccessControlListNotSupported", 400, s3.put_bucket_logging, Bucket=bucket,
             BucketLoggingStatus={"LoggingEnabled": {"TargetBucket": bucket, "TargetPrefix": "", "TargetGrants": grants}})
     s3.put_bucket_ownership_controls(Bucket=bucket, OwnershipControls={"Rules": [{"ObjectOwnership": "ObjectWriter"}]})
     value = {"TargetBucket": bucket, "TargetPrefix": "", "TargetGrants": grants}

@@ -27,6 +27,7 @@ class Issuer:
 
     def __init__(self, folder):
         self.pem = folder / "key.pem"
+        assert not self.pem.exists()  # an issuer has a folder of its own: it signs with the key that it publishes
         subprocess.run(["openssl", "genrsa", "-out", self.pem, "2048"], check=True, capture_output=True)
         modulus = subprocess.run(["openssl", "rsa", "-in", self.pem, "-noout", "-modulus"], check=True, capture_output=True, text=True).stdout
         self.keys = {"keys": [{"kty": "RSA", "kid": "one", "alg": "RS256", "use": "sig", "n": b64(bytes.fromhex(modulus.split("=")[1].strip())), "e": "AQAB"}]}
@@ -230,9 +231,9 @@ def test_clients_of_a_provider_count(world, issuer):
     world.iam.delete_open_id_connect_provider(OpenIDConnectProviderArn=name)
 
 
-def test_nobody_is_asked_whom_the_operator_has_not_named(world, issuer):
+def test_nobody_is_asked_whom_the_operator_has_not_named(world, issuer, tmp_path):
     """A second server on this machine, which would answer: it is not asked."""
-    asked = Issuer(issuer.pem.parent)
+    asked = Issuer(tmp_path)
     for url in ("https://" + asked.name.partition(":")[0], "https://169.254.169.254"):
         name = world.iam.create_open_id_connect_provider(Url=url, ClientIDList=["store"])["OpenIDConnectProviderArn"]
         error = fails(lambda: web(world, issuer.token(iss=url)), 400, "IDPCommunicationError")

@@ -218,6 +218,33 @@ static void each_algorithm_verifies(void **state)
         }
 }
 
+/* One signature in 128 has a number whose first byte is 0, which a JWT keeps and DER leaves out. */
+static void numbers_with_leading_zeros_verify(void **state)
+{
+        const struct {
+                const char *header, *digest;
+                EVP_PKEY *key;
+                size_t half;
+        } curves[] = {{HEADER("ES256", "e2"), "SHA256", p256, 32}, {HEADER("ES384", "e3"), "SHA384", p384, 48}};
+
+        for (size_t i = 0; i < sizeof(curves) / sizeof(curves[0]); i++) {
+                unsigned leading[2] = {0, 0};
+
+                for (unsigned round = 0; round < 20000 && (leading[0] == 0 || leading[1] == 0); round++) {
+                        struct gw_jwt jwt;
+
+                        begin(curves[i].header, CLAIMS);
+                        add_signature(curves[i].key, curves[i].digest, false, curves[i].half);
+                        assert_int_equal(judge(), GW_JWT_OK);
+                        assert_int_equal(gw_jwt_parse(s3_str_of(token), &jwt), GW_JWT_OK);
+                        leading[0] += jwt.signature[0] == 0;
+                        leading[1] += jwt.signature[curves[i].half] == 0;
+                        gw_jwt_free(&jwt);
+                }
+                assert_true(leading[0] > 0 && leading[1] > 0);
+        }
+}
+
 static void algorithms_are_not_the_tokens_choice(void **state)
 {
         uint8_t mac[EVP_MAX_MD_SIZE];
@@ -390,6 +417,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(each_algorithm_verifies),
+                cmocka_unit_test(numbers_with_leading_zeros_verify),
                 cmocka_unit_test(algorithms_are_not_the_tokens_choice),
                 cmocka_unit_test(keys_are_good_for_what_they_say),
                 cmocka_unit_test(claims_must_be_true),

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -62,6 +63,7 @@ struct world {
         struct sf sf;
         struct gw_gateway *gw;
 };
+static bool people_read_only; /* when it is opened */
 
 static uint64_t start_people(struct eng_store *store, uint64_t arg)
 {
@@ -81,6 +83,7 @@ static void open_people(struct world *w, bool format)
         w->gw->store = w->sf.store;
         w->gw->service = &service;
         w->gw->loop_count = w->sf.loop_count;
+        atomic_store(&w->gw->read_only, people_read_only);
         w->gw->sealer = (struct gw_sealer){.seal = test_seal, .open = test_open, .knows = test_knows};
         for (i = 0; i < w->gw->loop_count; i++) {
                 w->gw->loops[i].gw = w->gw;
@@ -181,6 +184,15 @@ static void run_delete(struct lp_msg *msg)
 {
         struct call *c = (struct call *)msg;
         int rv = gw_people_delete(c->loop, c->who, call_done, c);
+
+        if (rv != 0)
+                call_done(c, rv);
+}
+
+static void run_rename(struct lp_msg *msg)
+{
+        struct call *c = (struct call *)msg;
+        int rv = gw_people_rename(c->loop, c->entity, c->text, c->generation, call_done, c);
 
         if (rv != 0)
                 call_done(c, rv);
@@ -603,6 +615,301 @@ static unsigned list(struct world *w, const struct gw_people_query *query, struc
         return c->count;
 }
 
+/* ---- other names ----------------------------------------------------------------------------- */
+
+static int rename_as(struct world *w, const struct gw_entity *entity, const char *from, uint64_t generation)
+{
+        struct call c = {.loop = &w->gw->loops[1], .entity = entity, .text = from, .generation = generation};
+
+        call_begin(&c, run_rename);
+        return call_end(&c);
+}
+
+/* What there is of this name is called so from now on. */
+static int rename_to(struct world *w, unsigned kind, const char *from, const char *name)
+{
+        struct gw_entity *entity;
+        uint64_t generation;
+        int rv = find(w, kind, ACCOUNT, from, &entity, &generation);
+
+        if (rv != 0)
+                return rv;
+        strcpy(entity->who.name, name);
+        rv = rename_as(w, entity, from, generation);
+        free(entity);
+        return rv;
+}
+
+static void expect_key_of(struct world *w, const char *key, const char *user)
+{
+        struct gw_entity *found;
+
+        assert_int_equal(find(w, GW_ACCESS_KEY, "", key, &found, NULL), 0);
+        assert_string_equal(found->who.of, user);
+        free(found);
+}
+
+static void expect_in_group(struct world *w, const char *user, const char *group)
+{
+        struct gw_entity *found;
+
+        assert_int_equal(find(w, GW_USER, ACCOUNT, user, &found, NULL), 0);
+        assert_int_equal(found->sets[GW_SET_GROUPS].count, 2);
+        assert_true(strcmp(found->sets[GW_SET_GROUPS].list[0].name, group) == 0 ||
+                    strcmp(found->sets[GW_SET_GROUPS].list[1].name, group) == 0);
+        assert_string_equal(found->from, "");
+        free(found);
+}
+
+static unsigned count_listed(struct world *w, unsigned kind, const char *of)
+{
+        struct gw_people_query query = {.kind = kind, .account = ACCOUNT, .max = 100};
+        struct call c;
+
+        strcpy(query.of, of);
+        return list(w, &query, &c);
+}
+
+#define AKID2 "AKIAIOSFODNN7EXAMPL2"
+
+/* alice, with two keys, and bob; both in staff and in more. */
+static void make_staff(struct world *w)
+{
+        struct gw_pair in[] = {{.name = "more"}, {.name = "staff"}};
+        struct gw_entity alice = entity_of(GW_USER, ACCOUNT, "alice"), bob = entity_of(GW_USER, ACCOUNT, "bob"),
+                         staff = entity_of(GW_GROUP, ACCOUNT, "staff"), more = entity_of(GW_GROUP, ACCOUNT, "more"),
+                         one = key_of("alice", AKID, AKID "/secret"), two = key_of("alice", AKID2, AKID2 "/secret");
+
+        bob.id = "AIDABOB";
+        staff.id = "AGPASTAFF";
+        more.id = "AGPAMORE";
+        alice.sets[GW_SET_GROUPS] = bob.sets[GW_SET_GROUPS] = (struct gw_pairs){2, in};
+        assert_int_equal(create(w, &staff) | create(w, &more) | create(w, &alice) | create(w, &bob), 0);
+        assert_int_equal(create(w, &one) | create(w, &two), 0);
+}
+
+static void test_renames(void **state)
+{
+        struct gw_entity alice = entity_of(GW_USER, ACCOUNT, "alice"), *found;
+        uint64_t generation;
+        struct world w;
+
+        make_people(&w);
+        make_staff(&w);
+        atomic_store(&gone, 0);
+        assert_int_equal(rename_to(&w, GW_USER, "alice", "bob"), -EEXIST);
+        assert_int_equal(rename_to(&w, GW_USER, "alice", "alice"), -EINVAL);
+        assert_int_equal(rename_to(&w, GW_USER, "alice", "a/b"), -EINVAL);
+        assert_int_equal(find(&w, GW_USER, ACCOUNT, "alice", &found, &generation), 0);
+        strcpy(found->who.name, "carol");
+        assert_int_equal(rename_as(&w, found, "alice", generation + 1), -ESTALE);
+        assert_int_equal(rename_as(&w, found, "nobody", generation), -ENOENT);
+        found->id = "AIDAOTHER";
+        assert_int_equal(rename_as(&w, found, "alice", generation), -EINVAL);
+        free(found);
+        assert_int_equal(rename_to(&w, GW_USER, "alice", "Carol"), 0);
+        assert_int_equal(find(&w, GW_USER, ACCOUNT, "alice", NULL, NULL), -ENOENT);
+        expect_in_group(&w, "carol", "staff");
+        expect_key_of(&w, AKID, "Carol");
+        expect_key_of(&w, AKID2, "Carol");
+        assert_true(signs(&w, AKID, "secret") && signs(&w, AKID2, "secret"));
+        assert_int_equal(atomic_load(&gone), 0); /* sessions that the keys opened go on */
+        assert_int_equal(count_listed(&w, GW_USER, ""), 2);
+        assert_int_equal(count_listed(&w, GW_LIST_MEMBERS, "staff"), 2);
+        assert_int_equal(create(&w, &alice), 0); /* the name is free, and has no keys */
+        assert_int_equal(count_listed(&w, GW_ACCESS_KEY, "alice"), 0);
+        assert_int_equal(rename_to(&w, GW_USER, "Carol", "CAROL"), 0); /* one entry all the time */
+        assert_int_equal(find(&w, GW_USER, ACCOUNT, "carol", &found, NULL), 0);
+        assert_string_equal(found->who.name, "CAROL");
+        assert_string_equal(found->from, "");
+        free(found);
+        expect_key_of(&w, AKID, "CAROL");
+        assert_int_equal(rename_to(&w, GW_GROUP, "staff", "crew"), 0);
+        expect_in_group(&w, "carol", "crew");
+        expect_in_group(&w, "bob", "crew");
+        assert_int_equal(find(&w, GW_GROUP, ACCOUNT, "staff", NULL, NULL), -ENOENT);
+        assert_int_equal(count_listed(&w, GW_LIST_MEMBERS, "crew"), 2);
+        assert_int_equal(rename_to(&w, GW_GROUP, "crew", "Crew"), 0);
+        expect_in_group(&w, "bob", "Crew");
+        assert_int_equal(rename_to(&w, GW_GROUP, "more", "CREW"), -EEXIST);
+        close_people(&w);
+        open_people(&w, false);
+        assert_true(signs(&w, AKID, "secret"));
+        expect_in_group(&w, "bob", "Crew");
+        alice = entity_of(GW_ROLE, ACCOUNT, "role");
+        assert_int_equal(create(&w, &alice), 0);
+        assert_int_equal(rename_to(&w, GW_ROLE, "role", "other"), -EINVAL);
+        remove_people(&w);
+}
+
+/* A record as a rename writes it, or none in its place. */
+static void put_raw(struct world *w, const struct gw_entity *entity)
+{
+        char *text;
+        size_t len;
+
+        assert_int_equal(gw_entity_encode(entity, &text, &len), 0);
+        assert_int_equal(sf_text_set(&w->sf, 0, gw_entity_number(&entity->who), entity->who.kind, ENG_TEXT_ANY, text, len), 0);
+        free(text);
+}
+
+static void drop_raw(struct world *w, unsigned kind, const char *name)
+{
+        struct gw_entity entity = entity_of(kind, ACCOUNT, name);
+
+        assert_int_equal(sf_text_delete(&w->sf, 0, gw_entity_number(&entity.who), kind, ENG_TEXT_ANY), 0);
+}
+
+/* What a crash leaves behind each of the records of a rename of alice and of staff. */
+static void cut_user(struct world *w, unsigned records)
+{
+        struct gw_entity *alice, one = key_of("eve", AKID, AKID "/secret"), two = key_of("eve", AKID2, AKID2 "/secret");
+
+        assert_int_equal(find(w, GW_USER, ACCOUNT, "alice", &alice, NULL), 0);
+        strcpy(alice->who.name, "eve");
+        alice->from = "alice";
+        put_raw(w, alice);
+        if (records > 1)
+                put_raw(w, &one);
+        if (records > 2)
+                put_raw(w, &two);
+        if (records > 3)
+                drop_raw(w, GW_USER, "alice");
+        free(alice);
+}
+
+static void cut_group(struct world *w, unsigned records)
+{
+        struct gw_pair in[] = {{.name = "crew"}, {.name = "more"}};
+        struct gw_entity *staff, *user;
+
+        assert_int_equal(find(w, GW_GROUP, ACCOUNT, "staff", &staff, NULL), 0);
+        strcpy(staff->who.name, "crew");
+        staff->from = "staff";
+        put_raw(w, staff);
+        for (unsigned i = 0; i < 2 && records > i + 1; i++) {
+                assert_int_equal(find(w, GW_USER, ACCOUNT, i == 0 ? "alice" : "bob", &user, NULL), 0);
+                user->sets[GW_SET_GROUPS].list = in;
+                put_raw(w, user);
+                free(user);
+        }
+        if (records > 3)
+                drop_raw(w, GW_GROUP, "staff");
+        free(staff);
+}
+
+static bool is_over(void *arg)
+{
+        struct world *w = arg;
+        struct gw_entity *eve = NULL, *crew = NULL;
+        bool over = find(w, GW_USER, ACCOUNT, "alice", NULL, NULL) == -ENOENT &&
+                    find(w, GW_GROUP, ACCOUNT, "staff", NULL, NULL) == -ENOENT &&
+                    find(w, GW_USER, ACCOUNT, "eve", &eve, NULL) == 0 && find(w, GW_GROUP, ACCOUNT, "crew", &crew, NULL) == 0 &&
+                    *eve->from == '\0' && *crew->from == '\0';
+
+        free(eve);
+        free(crew);
+        return over;
+}
+
+static void expect_over(struct world *w)
+{
+        for (unsigned i = 0; i < 3000 && !is_over(w); i++)
+                usleep(10000);
+        assert_true(is_over(w));
+        expect_key_of(w, AKID, "eve");
+        expect_key_of(w, AKID2, "eve");
+        assert_true(signs(w, AKID, "secret") && signs(w, AKID2, "secret"));
+        expect_in_group(w, "eve", "crew");
+        expect_in_group(w, "bob", "crew");
+        assert_int_equal(count_listed(w, GW_USER, ""), 2);
+        assert_int_equal(count_listed(w, GW_GROUP, ""), 2);
+        assert_int_equal(count_listed(w, GW_LIST_MEMBERS, "crew"), 2);
+}
+
+static void test_renames_that_were_cut_off(void **state)
+{
+        for (unsigned records = 1; records <= 4; records++) {
+                struct world w;
+
+                make_people(&w);
+                make_staff(&w);
+                cut_group(&w, records);
+                cut_user(&w, records);
+                assert_true(signs(&w, AKID, "secret") && signs(&w, AKID2, "secret")); /* at each moment */
+                close_people(&w);
+                open_people(&w, false);
+                expect_over(&w);
+                remove_people(&w);
+        }
+}
+
+/* The next change finds what an error left, and lets it go on first. */
+static void test_a_rename_goes_on_with_the_next_change(void **state)
+{
+        struct gw_entity other = entity_of(GW_USER, ACCOUNT, "dan"), *eve;
+        uint64_t generation;
+        struct world w;
+
+        make_people(&w);
+        make_staff(&w);
+        cut_group(&w, 2);
+        cut_user(&w, 2);
+        assert_int_equal(find(&w, GW_USER, ACCOUNT, "eve", &eve, &generation), 0);
+        assert_int_equal(change(&w, eve, generation), -ESTALE); /* it is not over */
+        assert_int_equal(create(&w, eve), -EINVAL);             /* as from a file */
+        free(eve);
+        assert_int_equal(create(&w, &other), 0);
+        assert_int_equal(delete (&w, GW_USER, ACCOUNT, "dan"), 0);
+        expect_over(&w);
+        remove_people(&w);
+}
+
+/* A store that is read-only is not written to at the start. */
+static void test_a_rename_waits_for_a_store_that_takes_changes(void **state)
+{
+        struct gw_entity other = entity_of(GW_USER, ACCOUNT, "dan");
+        struct world w;
+
+        make_people(&w);
+        make_staff(&w);
+        cut_group(&w, 1);
+        cut_user(&w, 1);
+        close_people(&w);
+        people_read_only = true;
+        open_people(&w, false);
+        people_read_only = false;
+        assert_int_equal(count_listed(&w, GW_USER, ""), 3); /* the index is whole */
+        assert_int_equal(find(&w, GW_USER, ACCOUNT, "alice", NULL, NULL), 0);
+        atomic_store(&w.gw->read_only, false);
+        assert_int_equal(create(&w, &other), 0);
+        assert_int_equal(delete (&w, GW_USER, ACCOUNT, "dan"), 0);
+        expect_over(&w);
+        remove_people(&w);
+}
+
+/* Somebody who has the old name with another id is somebody else. */
+static void test_a_rename_leaves_others_alone(void **state)
+{
+        struct gw_entity eve = entity_of(GW_USER, ACCOUNT, "eve"), bob = entity_of(GW_USER, ACCOUNT, "bob"),
+                         dan = entity_of(GW_USER, ACCOUNT, "dan"), *found;
+        struct world w;
+
+        make_people(&w);
+        bob.id = "AIDABOB";
+        assert_int_equal(create(&w, &bob), 0);
+        eve.from = "bob";
+        put_raw(&w, &eve);
+        assert_int_equal(create(&w, &dan), 0);
+        assert_int_equal(find(&w, GW_USER, ACCOUNT, "bob", &found, NULL), 0);
+        assert_string_equal(found->id, "AIDABOB");
+        free(found);
+        assert_int_equal(find(&w, GW_USER, ACCOUNT, "eve", &found, NULL), 0);
+        assert_string_equal(found->from, "");
+        free(found);
+        remove_people(&w);
+}
+
 static void test_references(void **state)
 {
         static const char arn[] = "arn:aws:iam::" ACCOUNT ":policy/Read";
@@ -999,6 +1306,10 @@ int main(void)
                 cmocka_unit_test(test_references),     cmocka_unit_test(test_quotas),
                 cmocka_unit_test(test_key_of_a_dash),  cmocka_unit_test(test_unreadable_user_with_key),
                 cmocka_unit_test(test_unreadable_policy_in_use),
+                cmocka_unit_test(test_renames),        cmocka_unit_test(test_renames_that_were_cut_off),
+                cmocka_unit_test(test_a_rename_goes_on_with_the_next_change),
+                cmocka_unit_test(test_a_rename_waits_for_a_store_that_takes_changes),
+                cmocka_unit_test(test_a_rename_leaves_others_alone),
                 cmocka_unit_test(test_lists),          cmocka_unit_test(test_many),
         };
 

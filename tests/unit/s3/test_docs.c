@@ -257,7 +257,40 @@ static void test_create_bucket(void **state)
                      S3_ERR_MALFORMED_XML);
         expect_error(S3_DOC_CREATE_BUCKET, CREATE("<Location><Name>x</Name></Location>"), S3_ERR_NOT_IMPLEMENTED);
         expect_error(S3_DOC_CREATE_BUCKET, CREATE("<Bucket><Type>Directory</Type></Bucket>"), S3_ERR_NOT_IMPLEMENTED);
-        expect_error(S3_DOC_CREATE_BUCKET, CREATE("<Tags><Tag/></Tags>"), S3_ERR_NOT_IMPLEMENTED);
+}
+
+#define NEW_TAG(key, value) "<Tag><Key>" key "</Key><Value>" value "</Value></Tag>"
+
+static void test_create_bucket_tags(void **state)
+{
+        char many[51 * 64] = "";
+
+        assert_int_equal(read_doc(S3_DOC_CREATE_BUCKET, CREATE("<Tags>" NEW_TAG("a", "1") NEW_TAG(" b ", "") "</Tags>"
+                                                               "<LocationConstraint>eu-west-1</LocationConstraint>")),
+                         S3_OK);
+        expect_str(doc->location, "eu-west-1");
+        assert_int_equal(doc->tags.count, 2);
+        expect_str(doc->tags.tag[0].key, "a");
+        expect_str(doc->tags.tag[0].value, "1");
+        expect_str(doc->tags.tag[1].key, " b ");
+        assert_int_equal(doc->tags.tag[1].value.len, 0);
+        assert_int_equal(read_doc(S3_DOC_CREATE_BUCKET, CREATE("<Tags/>")), S3_OK);
+        assert_int_equal(doc->tags.count, 0);
+        expect_error(S3_DOC_CREATE_BUCKET, CREATE("<Tags><Tag/></Tags>"), S3_ERR_MALFORMED_XML);
+        expect_error(S3_DOC_CREATE_BUCKET, CREATE("<Tags><Tag><Key>a</Key></Tag></Tags>"), S3_ERR_MALFORMED_XML);
+        expect_error(S3_DOC_CREATE_BUCKET, CREATE("<Tags><Else/></Tags>"), S3_ERR_MALFORMED_XML);
+        expect_error(S3_DOC_CREATE_BUCKET, CREATE("<Tags/><Tags/>"), S3_ERR_MALFORMED_XML);
+        expect_error(S3_DOC_CREATE_BUCKET, CREATE("<Tag><Key>a</Key><Value>b</Value></Tag>"), S3_ERR_MALFORMED_XML);
+        expect_error(S3_DOC_CREATE_BUCKET, CREATE("<Tags>" NEW_TAG("a", "1") NEW_TAG("a", "2") "</Tags>"), S3_ERR_INVALID_TAG);
+        expect_error(S3_DOC_CREATE_BUCKET, CREATE("<Tags>" NEW_TAG("aws:a", "1") "</Tags>"), S3_ERR_INVALID_TAG);
+        strcpy(many, "<CreateBucketConfiguration><Tags>");
+        for (unsigned i = 0; i < S3_TAGS_MAX; i++)
+                sprintf(many + strlen(many), NEW_TAG("%u", ""), i);
+        strcat(many, "</Tags></CreateBucketConfiguration>");
+        assert_int_equal(read_doc(S3_DOC_CREATE_BUCKET, many), S3_OK);
+        assert_int_equal(doc->tags.count, S3_TAGS_MAX);
+        strcpy(strstr(many, "</Tags>"), NEW_TAG("more", "") "</Tags></CreateBucketConfiguration>");
+        expect_error(S3_DOC_CREATE_BUCKET, many, S3_ERR_BAD_REQUEST);
 }
 
 /* Loops read their first documents at the same time. */
@@ -364,6 +397,7 @@ int main(void)
                 cmocka_unit_test(test_delete_refused),
                 cmocka_unit_test(test_thousand_keys),
                 cmocka_unit_test(test_create_bucket),
+                cmocka_unit_test(test_create_bucket_tags),
                 cmocka_unit_test(test_config),
                 cmocka_unit_test(test_too_long),
                 cmocka_unit_test(test_read),

@@ -239,7 +239,7 @@ static int work_create(void)
 {
         return work_doc(S3_DOC_CREATE_BUCKET,
                         "<CreateBucketConfiguration><LocationConstraint>x</LocationConstraint>"
-                        "</CreateBucketConfiguration>",
+                        "<Tags><Tag><Key>a</Key><Value>b</Value></Tag></Tags></CreateBucketConfiguration>",
                         0);
 }
 
