@@ -187,7 +187,7 @@ static void object_acl_set(void *arg, int rv, const struct eng_object *object)
         if (!gw_back(req))
                 return;
         work = GW_CAST(acl_work, req->work);
-        if (rv == -ESTALE) { /* another object was written: nobody has asked for its ACL */
+        if (rv == -ESTALE) { /* another object was written, or its tags, by which it was permitted (P17, P21) */
                 gw_reply_error(req, S3_ERR_OPERATION_ABORTED, NULL);
         } else if (rv == -ENODATA) {
                 gw_version_refuse_marker(req);
@@ -201,12 +201,12 @@ static void object_acl_set(void *arg, int rv, const struct eng_object *object)
 
 static void put_object_acl(struct gw_request *req, struct acl_work *work)
 {
-        struct eng_extras_change change = {.set_acl = true, .if_id = true};
+        struct eng_extras_change change = {.set_acl = true};
         struct eng_version version = eng_get_object(req->get)->version;
         char bucket_owner[GW_ACCOUNT_ID_LEN + 1];
         uint8_t bytes[S3_ACL_BYTES_MAX];
 
-        memcpy(change.id, eng_get_object(req->get)->id, ENG_ID_LEN);
+        gw_change_as_seen(req, &change);
         if (!acl_asked_for(req, &work->acl) || !acl_is_to_be_set(req, &work->acl))
                 return;
         gw_request_owner(req, bucket_owner);

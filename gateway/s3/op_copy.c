@@ -156,7 +156,7 @@ static bool may_copy_tags(struct gw_request *req)
                              .key = req->key,
                              .implied = true};
 
-        return gw_copy_permits(req, "s3:GetObjectTagging", "s3:GetObjectVersionTagging") &&
+        return gw_copy_permits(req, eng_get_object(req->get), "s3:GetObjectTagging", "s3:GetObjectVersionTagging") &&
                (gw_permit(&ask, NULL) || copy_refuse(req, S3_ERR_ACCESS_DENIED, NULL));
 }
 
