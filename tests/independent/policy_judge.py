@@ -74,8 +74,7 @@ def arn_matches(pattern, arn, request, variables):
     if len(given) < 6:
         return False
     if len(wanted) == 6:
-        pieces = [pieces_of(part, request, True, variables) for part in wanted]  # a variable without value: the whole equals nothing
-        return all(as_pattern(piece, False).fullmatch(value) for piece, value in zip(pieces, given))
+        return all(as_pattern(pieces_of(part, request, True, variables), False).fullmatch(value) for part, value in zip(wanted, given))
     return as_pattern(pieces_of(pattern, request, True, variables), False).fullmatch(arn) is not None
 
 
