@@ -80,6 +80,16 @@ static void be_user(const char *policy, const char *attached, const char *bounda
         site_secret = USER_SECRET;
 }
 
+/* That user, as it is made anew: with another unique id, or path. */
+static void be_alice_of(const char *id, const char *path)
+{
+        struct gw_entity user = {.who = {.kind = GW_USER, .account = GW_FIRST_ACCOUNT, .name = "alice"}, .path = path, .id = id, .created_ms = 1};
+
+        keep_entity(&user);
+        site_access = USER_KEY;
+        site_secret = USER_SECRET;
+}
+
 static void be_root(void)
 {
         site_access = ACCESS_KEY;

@@ -655,6 +655,42 @@ static void bucket_policies_are_kept(void **state)
         assert_int_equal(send_as_is("GET", "/bucket?policy", NULL, NULL), 404);
 }
 
+static void shown_policy_has(const char *text)
+{
+        struct answer a;
+        int fd = dial();
+
+        be_root();
+        send_signed(fd, "GET", "/bucket?policy", NULL);
+        read_answer(fd, &a, false);
+        has(&a, text);
+        answer_free(&a);
+        close(fd);
+}
+
+/* A policy means whom it named when it was set, not who has the name later (B1 to B4). */
+static void policies_mean_whom_they_named(void **state)
+{
+        static const char to_alice[] = POLICY("{\"Effect\":\"Allow\",\"Principal\":{\"AWS\":\"arn:aws:iam::000000000001:user/alice\"},"
+                                              "\"Action\":\"s3:GetObject\",\"Resource\":\"arn:aws:s3:::bucket/*\"}");
+
+        be_user(NULL, NULL, NULL, false);
+        be_root();
+        assert_int_equal(send_as_is("PUT", "/bucket/k", NULL, "text"), 200);
+        assert_int_equal(put_policy(to_alice, false), 204);
+        be_alice_of("AIDAEXAMPLE", "/");
+        assert_int_equal(send_as_is("GET", "/bucket/k", NULL, NULL), 200);
+        shown_policy_has("user/alice");
+        be_alice_of("AIDAEXAMPLE", "/staff/");
+        assert_int_equal(send_as_is("GET", "/bucket/k", NULL, NULL), 200);
+        shown_policy_has("user/staff/alice");
+        be_alice_of("AIDAANOTHER", "/");
+        assert_int_equal(send_as_is("GET", "/bucket/k", NULL, NULL), 403);
+        shown_policy_has("\"AIDAEXAMPLE\"");
+        be_root();
+        assert_int_equal(send_as_is("PUT", "/bucket?policy", NULL, POLICY(TO_ALL("Deny", "s3:GetObject", "bucket/*", "")) "\n#1\nAIDAANOTHER arn:aws:iam::000000000001:user/alice\n"), 400);
+}
+
 /* ---- ACLs and accounts ----------------------------------------------------------------------- */
 
 #define OTHER    "000000000002"
@@ -912,6 +948,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(unknown_keys_deny, user_setup, user_teardown),
                 cmocka_unit_test_setup_teardown(unknown_variables_deny, user_setup, user_teardown),
                 cmocka_unit_test_setup_teardown(bucket_policies_are_kept, user_setup, user_teardown),
+                cmocka_unit_test_setup_teardown(policies_mean_whom_they_named, user_setup, user_teardown),
                 cmocka_unit_test_setup_teardown(nobody_is_locked_out_by_mistake, user_setup, user_teardown),
                 cmocka_unit_test_setup_teardown(acls_count_only_where_the_owner_says_so, user_setup, user_teardown),
                 cmocka_unit_test_setup_teardown(acls_of_a_bucket, user_setup, user_teardown),
