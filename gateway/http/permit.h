@@ -28,7 +28,7 @@ struct gw_ask {
         struct s3_str version_id;     /* absent: the newest version */
         enum gw_look look;              /* for the object */
         const struct eng_object *object; /* LOOK_FOUND */
-        uint64_t bucket_id;           /* in which the object was looked for: another one of its name answers no; 0: not yet */
+        uint64_t bucket_id;           /* the one that is meant: another one of its name answers no (P22); 0: whichever has it */
         bool bucket_sought;           /* `found` is set: gw_ask_bucket() */
         const struct eng_bucket *found; /* the bucket that has the name now; NULL: there is none. Until the loop goes on */
         bool later;   /* of some key or bucket, each of which is asked for when its turn comes */

@@ -153,6 +153,7 @@ static bool may_copy_tags(struct gw_request *req)
                              .req = req,
                              .permission = "s3:PutObjectTagging",
                              .bucket = req->bucket,
+                             .bucket_id = req->bucket_id,
                              .key = req->key,
                              .implied = true};
 

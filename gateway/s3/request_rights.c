@@ -59,7 +59,7 @@ static enum gw_permitted rights_ask(struct gw_request *req, struct gw_ask *ask, 
 
 bool gw_rights_permit(struct gw_request *req, struct s3_str key, struct s3_str version_id)
 {
-        struct gw_ask ask = {.bucket = req->bucket, .key = key, .version_id = version_id};
+        struct gw_ask ask = {.bucket = req->bucket, .bucket_id = req->bucket_id, .key = key, .version_id = version_id};
 
         return rights_ask(req, &ask, rights_ask_final) != GW_REFUSED;
 }
