@@ -555,7 +555,7 @@ static void conditions_know_the_request(void **state)
                 {IF("StringEquals", "s3:x-amz-storage-class", "STANDARD"), "PUT", "/bucket/k", "/bucket/k", {S3_STR("x-amz-storage-class"), S3_STR("STANDARD")}},
                 {IF("StringEquals", "s3:RequestObjectTag/a", "1"), "PUT", "/bucket/k", "/bucket/k", {S3_STR("x-amz-tagging"), S3_STR("a=1&b=2")}},
                 {IF("ForAnyValue:StringEquals", "s3:RequestObjectTagKeys", "b"), "PUT", "/bucket/k", "/bucket/k", {S3_STR("x-amz-tagging"), S3_STR("a=1&b=2")}},
-                {IF("StringEquals", "s3:ExistingObjectTag/a", "1"), "GET", NULL, "/bucket/k", {.name = S3_STR("")}},
+                {IF("StringEquals", "s3:ExistingObjectTag/a", "1"), "GET", "/bucket/k", "/bucket/none", {.name = S3_STR("")}},
                 {IF("StringNotEquals", "s3:ExistingObjectTag/a", "1"), "DELETE", NULL, "/bucket/k", {.name = S3_STR("")}},
         };
 
