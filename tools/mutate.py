@@ -144,6 +144,7 @@ NAMED = [
     ("strangers have headers of answers as they like", "gateway/s3/auth.c", "if (asks_for_headers(req)) {", "if (asks_for_headers(req) && false) {", ("unit test_permit",)),
     ("what was found is decided by the policy of another bucket of that name", "gateway/http/permit.c", "if (ask.bucket_id != 0 && (ask.found", "if (ask.bucket_id == UINT64_MAX && (ask.found", ("unit test_existing_tags",)),
     ("nobody asks again when the object is found", "gateway/s3/request_rights.c", "req->object_decides = permitted == GW_PERMITTED_IF;", "req->object_decides = false;", ("unit test_existing_tags",)),
+    ("an entry of a batch is not asked about again when it is found", "gateway/rdma/entry.c", "entry->object_decides = permitted == GW_PERMITTED_IF;", "entry->object_decides = false;", ("unit test_get_batch",)),
     ("the source of a copy is not asked about again when it is found", "gateway/s3/copy.c", "copy->source_decides = permitted == GW_PERMITTED_IF;", "copy->source_decides = false;", ("unit test_existing_tags",)),
     ("tags that allow a change may go before it is made", "gateway/s3/version_ids.c", "change->if_tags = req->object_decides;", "change->if_tags = false;", ("unit test_existing_tags",)),
     ("the object that may be changed may go before it is", "gateway/s3/version_ids.c", "memcpy(change->id, object->id, ENG_ID_LEN);", "change->if_id = false;", ("unit test_existing_tags",)),

@@ -225,7 +225,7 @@ static void fake_release(void)
 }
 
 /* Any thread: lets what was held go, and holds what comes of it. */
-static void fake_step(void)
+static void fake_release_held(void)
 {
         fake_let_go(true);
 }

@@ -149,7 +149,7 @@ static void tags_change_meanwhile(void **state)
         assert_int_equal(send_as_is("PUT", "/bucket/draft", &draft, "text"), 200);
         be_alice(ALL_OF_IT);
         fd = begin_held("PUT", "/bucket/draft?tagging", NULL, TAGGING("other"));
-        fake_step();
+        fake_release_held();
         EVENTUALLY(fake_held() == 1); /* it was permitted */
         swap_tags("draft", "final");
         assert_int_equal(end_held(fd), 409);
@@ -159,7 +159,7 @@ static void tags_change_meanwhile(void **state)
         assert_int_equal(send_as_is("PUT", "/bucket/draft", &draft, "text"), 200);
         be_alice(ALL_OF_IT);
         fd = begin_held("DELETE", "/bucket/draft?tagging", NULL, NULL);
-        fake_step();
+        fake_release_held();
         EVENTUALLY(fake_held() == 1);
         object_of("draft")->object.tags.len = 0;
         assert_int_equal(end_held(fd), 409);
@@ -175,12 +175,12 @@ static void objects_change_meanwhile(void **state)
         fake_text_set(GW_TEXT_OWNERSHIP, (struct eng_str){owner_writes, sizeof(owner_writes) - 1});
         be_alice(ALL_OF_IT);
         fd = begin_held("PUT", "/bucket/draft?acl", &full_control, NULL);
-        fake_step();
+        fake_release_held();
         EVENTUALLY(fake_held() == 1);
         object_of("draft")->object.id[0]++;
         assert_int_equal(end_held(fd), 409);
         fd = begin_held("PUT", "/bucket/draft?acl", &full_control, NULL);
-        fake_step();
+        fake_release_held();
         EVENTUALLY(fake_held() == 1);
         swap_tags("draft", "final");
         assert_int_equal(end_held(fd), 409);
