@@ -13,6 +13,7 @@ static const struct s3_header draft = {S3_STR("x-amz-tagging"), S3_STR("state=dr
                               final = {S3_STR("x-amz-tagging"), S3_STR("state=final")},
                               from_draft = {S3_STR("x-amz-copy-source"), S3_STR("/bucket/draft")},
                               from_final = {S3_STR("x-amz-copy-source"), S3_STR("/bucket/final")},
+                              from_plain = {S3_STR("x-amz-copy-source"), S3_STR("/bucket/plain")},
                               full_control = {S3_STR("x-amz-acl"), S3_STR("bucket-owner-full-control")};
 
 static void be_alice(const char *policy)
@@ -96,6 +97,7 @@ static void sources_of_copies(void **state)
         be_alice(reads);
         assert_int_equal(send_as_is("PUT", "/bucket/copy", &from_final, NULL), 403);
         assert_int_equal(send_as_is("PUT", "/bucket/copy", &from_draft, NULL), 403); /* not its tags */
+        assert_int_equal(send_as_is("PUT", "/bucket/copy", &from_plain, NULL), 403); /* has no tags to be copied */
         be_alice(reads_tags);
         assert_int_equal(send_as_is("PUT", "/bucket/copy", &from_draft, NULL), 200);
         assert_int_equal(send_as_is("PUT", "/bucket/copy", &from_final, NULL), 403);
