@@ -118,7 +118,8 @@ def batches(options, server, callers):
         for name in names[turn % len(names):] + names[:turn % len(names)]:
             command = [options.build / "bench/library_load", "get", "--endpoint", server.endpoint, "--server-pid", server.process.pid, "--bucket", "tagged",
                        "--size", 4096, "--keys", BATCH_KEYS, "--entries", BATCH_ENTRIES, "--threads", 4, "--seconds", options.seconds, "--unverified"]
-            done = subprocess.run([str(c) for c in command], env=callers[name].environment(), capture_output=True, text=True, check=False, timeout=BATCH_LIMIT_S)
+            done = subprocess.run([str(c) for c in command], env=callers[name].environment(), capture_output=True, text=True, check=False,
+                                  timeout=BATCH_LIMIT_S)
             result = json.loads(done.stdout) if done.stdout.strip() else {"errors": done.stderr}
             if result["errors"]:
                 raise RuntimeError(f"{name}: {result['errors']} failed")

@@ -113,10 +113,11 @@ def conditions(rng):
 def resources(rng, kind, of_bucket):
     bucket = f"arn:aws:s3:::{BUCKET}"
     objects = [f"{bucket}/*", f"{bucket}/a*", f"{bucket}/${{aws:username}}/*", f"{bucket}/${{aws:PrincipalTag/team}}*", f"arn:aws:s3:::b?t/*",
-               f"{bucket}/${{aws:PrincipalTag/none, 'a'}}*", f"{bucket}/x:*", f"arn:aws:s3:::{BUCKET}*", f"arn:*:s3:::{BUCKET}/*", f"{bucket}/?", f"{bucket}/red${{*}}"]
+               f"{bucket}/${{aws:PrincipalTag/none, 'a'}}*", f"{bucket}/?", f"{bucket}/red${{*}}", f"{bucket}/x:*", f"arn:aws:s3:::{BUCKET}*", f"arn:*:s3:::{BUCKET}/*"]
     if kind == "bucket":
         return some(rng, [bucket, f"arn:aws:s3:::{BUCKET}*"] if of_bucket else objects)
-    wide = ["*", "arn:aws:s3:::*", "arn:aws:s3:*", "arn:aws:*", f"arn:aws:s3:*:*:{BUCKET}/*", f"arn:aws:s3:*:{BUCKET}*", f"arn:aws:*:{BUCKET}/a", "arn:aws:s3:::other/*"]
+    wide = ["*", "arn:aws:s3:::*", "arn:aws:s3:*", "arn:aws:*", "arn:aws:s3:::other/*", f"arn:aws:s3:*:*:{BUCKET}/*",
+            f"arn:aws:s3:*:{BUCKET}*", f"arn:aws:*:{BUCKET}/a"]
     return some(rng, objects + [bucket] * 4 + wide)
 
 
