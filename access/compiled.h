@@ -42,6 +42,7 @@ struct acc_arn {
         bool any;           /* it is "*" */
         struct s3_str head; /* the first five parts with their colons, if they are plain text; else absent */
         struct acc_pattern parts[ACC_ARN_PARTS];
+        const struct acc_pattern *whole; /* of a text with fewer parts: its stars reach over colons; else NULL */
 };
 
 /* ---- statements ------------------------------------------------------------------------------ */

@@ -154,12 +154,23 @@ enum acc_match acc_pattern_match(const struct acc_request *request, const struct
         return match_middle(request, pieces + first + 1, last - first - 2, text) ? ACC_MATCH_YES : ACC_MATCH_NO;
 }
 
+/* The parts lie in a row, as they were cut. */
+static enum acc_match arn_whole_match(const struct acc_request *request, const struct acc_pattern *whole,
+                                      const struct s3_str parts[ACC_ARN_PARTS])
+{
+        const struct s3_str *last = &parts[ACC_ARN_PARTS - 1];
+
+        return acc_pattern_match(request, whole, (struct s3_str){parts[0].data, (size_t)(last->data + last->len - parts[0].data)}, false);
+}
+
 enum acc_match acc_arn_match(const struct acc_request *request, const struct acc_arn *arn,
                              const struct s3_str parts[ACC_ARN_PARTS])
 {
         unsigned part = 0;
 
         if (arn->any)
+                return ACC_MATCH_YES;
+        if (arn->whole != NULL && arn_whole_match(request, arn->whole, parts) == ACC_MATCH_YES)
                 return ACC_MATCH_YES;
         if (arn->head.data != NULL) {
                 part = ACC_ARN_PARTS - 1;

@@ -196,6 +196,15 @@ static bool arn_head(struct acc_policy *policy, struct s3_str text, struct acc_a
         return acc_keep(policy, head, &arn->head);
 }
 
+/* Keeps the text as one pattern, too. */
+static int arn_whole(struct acc_policy *policy, struct s3_str text, bool variables, struct acc_arn *arn)
+{
+        struct acc_pattern *whole = acc_room(policy, 1, sizeof(*whole));
+
+        arn->whole = whole;
+        return whole != NULL ? acc_pattern_read(policy, text, true, variables, whole) : -ENOMEM;
+}
+
 int acc_arn_read(struct acc_policy *policy, struct s3_str text, bool variables, bool padded, struct acc_arn *out)
 {
         size_t at = 0;
@@ -214,6 +223,8 @@ int acc_arn_read(struct acc_policy *policy, struct s3_str text, bool variables, 
                         return -EINVAL;
                 rv = acc_pattern_read(policy, piece, true, variables, &out->parts[part]);
                 if (rv != 0)
+                        return rv;
+                if (at > text.len && out->whole == NULL && (rv = arn_whole(policy, text, variables, out)) != 0)
                         return rv;
                 at = at <= text.len ? end + 1 : at;
         }

@@ -8,7 +8,8 @@ user and of a role, and as nobody, the order turned from round to round. The use
 one policy of 20 statements, of which the last one allows, and so has the bucket. Root is asked for
 in a bucket without a policy, which is what a store without users does, and in this one. Then a policy
 is changed again and again: how long the change takes, and how many GETs that began after its answer
-were still decided by the former one.
+were still decided by the former one. Last come GetBatch requests of two users for the same objects:
+the policy of one depends on the objects' tags, so that each entry is decided twice.
 
 Nothing but Python's standard library is needed.
 """
@@ -17,8 +18,10 @@ import argparse
 import http.client
 import json
 import os
+import re
 import shutil
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -35,6 +38,10 @@ from lib.tables import table
 KEYS = 20_000
 CHANGES = 50
 CONNECTIONS = 16  # of GETs after each change: more than there are loops
+BATCH_KEYS, BATCH_ENTRIES = 2_000, 256
+BY_TAG = {"StringEquals": {"s3:ExistingObjectTag/colour": "red"}}
+TAGGED = b"<Tagging><TagSet><Tag><Key>colour</Key><Value>red</Value></Tag></TagSet></Tagging>"
+BATCH_LIMIT_S = 600
 
 
 def statements(count, last):
@@ -91,6 +98,36 @@ def people(server):
     return root, {"user": user, "session of the user": temporary(server, session), "role": temporary(server, role)}
 
 
+def batch_readers(server, root):
+    """Two users who may read the same objects: all of them, and by their tags."""
+    found = {}
+    for name, more in (("GetBatch", {}), ("GetBatch, by tags", {"Condition": BY_TAG})):
+        user = f"batch-reader-{len(found)}"
+        root.call("iam", "CreateUser", UserName=user)
+        root.call("iam", "PutUserPolicy", UserName=user, PolicyName="reads", PolicyDocument=statements(5, allow("tagged", **more)))
+        key = root.call("iam", "CreateAccessKey", UserName=user)
+        found[name] = Caller(server, element(key, "AccessKeyId"), element(key, "SecretAccessKey"))
+    return found
+
+
+def batches(options, server, callers):
+    """Figures of each caller's batches, a list by round."""
+    found = {name: [] for name in callers}
+    names = list(callers)
+    for turn in range(options.rounds):
+        for name in names[turn % len(names):] + names[:turn % len(names)]:
+            command = [options.build / "bench/library_load", "get", "--endpoint", server.endpoint, "--server-pid", server.process.pid, "--bucket", "tagged",
+                       "--size", 4096, "--keys", BATCH_KEYS, "--entries", BATCH_ENTRIES, "--threads", 4, "--seconds", options.seconds, "--unverified"]
+            done = subprocess.run([str(c) for c in command], env=callers[name].environment(), capture_output=True, text=True, check=False,
+                                  timeout=BATCH_LIMIT_S)
+            result = json.loads(done.stdout) if done.stdout.strip() else {"errors": done.stderr}
+            if result["errors"]:
+                raise RuntimeError(f"{name}: {result['errors']} failed")
+            found[name].append({"rate": result["ops"] / result["seconds"]})
+            say(f"{turn + 1}/{options.rounds} {name}: {found[name][-1]}")
+    return found
+
+
 def gets(options, server, callers):
     """Figures of each caller, a list by round."""
     plain, guarded = ("--bucket", "plain"), ("--bucket", "guarded")
@@ -127,6 +164,16 @@ def changes(server, root, user):
     return took, former
 
 
+def report_batches(found):
+    one, tags = found.values()
+    ratios = [t["rate"] / o["rate"] for t, o in zip(tags, one)]
+    ratio = statistics.median(ratios)
+    rows = [[name, f"{statistics.median(r['rate'] for r in rounds):,.0f}", "" if rounds is one else f"{ratio:.2f} ({min(ratios):.2f} to {max(ratios):.2f})",
+             "" if rounds is one else f">= 0.6 {'reached' if ratio >= 0.6 else 'missed'}"] for name, rounds in found.items()]
+    print(f"\n## GetBatch by users, {BATCH_ENTRIES} entries of 4 KiB, 4 batches at once\n")
+    print(table(["policy", "entries/s", "of the first", "wanted"], rows))
+
+
 def report(options, found, took, former):
     print(f"## GETs of 4 KiB by who asks ({machine()}; {options.rounds} rounds of {options.count:,}, 64 connections, load and server on the same processors)\n")
     base = found["root, bucket without policy"]
@@ -149,6 +196,7 @@ def parse():
     p.add_argument("--build", type=lambda t: Path(t).resolve(), default=Path("build/release").resolve())
     p.add_argument("--rounds", type=int, default=7)
     p.add_argument("--count", type=int, default=100_000, help="GETs of each caller in each round (default 100,000)")
+    p.add_argument("--seconds", type=float, default=3, help="of each caller's batches in each round (default 3)")
     p.add_argument("--folder", help="where the store goes (default: a temporary folder)")
     p.add_argument("--json", type=Path)
     options = p.parse_args()
@@ -164,23 +212,28 @@ def main():
     try:
         server.start()
         s3 = S3Client(server)
-        for bucket in ("plain", "guarded", "apart"):
+        for bucket in ("plain", "guarded", "apart", "tagged"):
             s3.request("PUT", f"/{bucket}")
             s3.request("PUT", f"/{bucket}/one", body=b"x")
         for bucket in ("plain", "guarded"):
             run_load(options, server, "put", "--bucket", bucket, "--size", "4K", "--count", KEYS, "--conns", 16)
+        run_load(options, server, "put", "--bucket", "tagged", "--size", "4K", "--count", BATCH_KEYS, "--conns", 16)
+        for key in re.findall(rb"<Key>(o/[^<]*)</Key>", b"".join(s3.pages("tagged", "o/", False))):
+            s3.request("PUT", f"/tagged/{key.decode()}", {"tagging": ""}, TAGGED)
         s3.request("DELETE", "/guarded", {"publicAccessBlock": ""})
         s3.request("PUT", "/guarded", {"policy": ""}, bucket_policy("guarded"))
         root, callers = people(server)
         found = gets(options, server, callers)
         took, former = changes(server, root, callers["user"])
+        batched = batches(options, server, batch_readers(server, root))
     finally:
         server.stop()
         shutil.rmtree(folder, ignore_errors=True)
     if options.json:
         options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps({"gets": found, "changes_s": took, "former": former}, indent=1) + "\n", encoding="utf-8")
+        options.json.write_text(json.dumps({"gets": found, "changes_s": took, "former": former, "batches": batched}, indent=1) + "\n", encoding="utf-8")
     report(options, found, took, former)
+    report_batches(batched)
     return 1 if former else 0
 
 

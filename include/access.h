@@ -48,14 +48,16 @@ struct acc_policy;
 int acc_policy_compile(struct s3_str text, enum acc_kind kind, struct s3_str bucket, struct acc_policy **out,
                        struct acc_error *error);
 /*
- * Bound policies (A24). Whoever keeps a policy with principals binds its users and roles to their unique ids: behind
- * the text it keeps ACC_BOUND_MARK, which no JSON has, and a line "ID ARN" for each. acc_policy_compile() takes such
- * a text: a name that is bound means who has the id, whatever that one's ARN is by now. Cuts a text there;
- * bindings absent: it is not bound.
+ * Bound policies (A24). A policy with principals is stored with the unique id of each user and role that it names.
+ * The stored text is the policy's JSON, then ACC_BOUND_MARK, which JSON cannot contain, then one line "ID ARN" for
+ * each of them. acc_policy_compile() takes such a text: a bound name means the user or role with that id, also after
+ * its ARN has changed.
+ *
+ * Splits a stored text: returns the JSON, and the lines in *bindings, absent if the policy is not bound.
  */
 #define ACC_BOUND_MARK "\n#1\n"
 struct s3_str acc_bound_cut(struct s3_str text, struct s3_str *bindings);
-/* The id that bindings have for an ARN; absent: none. */
+/* The id bound to an ARN; absent if there is none. */
 struct s3_str acc_bound_id(struct s3_str bindings, struct s3_str arn);
 void acc_policy_free(struct acc_policy *policy); /* NULL is fine */
 /* Bytes of memory that the compiled form takes. */

@@ -667,7 +667,9 @@ void eng_delete(struct eng_store *store, const struct eng_delete_params *params,
 struct eng_extras_change {
         bool set_tags, set_retention, set_hold, set_acl;
         bool if_id;                     /* only of this write: -ESTALE */
+        bool if_tags;                   /* only while it has these tags: -ESTALE */
         uint8_t id[ENG_ID_LEN];
+        struct eng_str tags_seen;       /* as eng_get_object() gave them */
         struct eng_extras extras;       /* retention NONE removes it; so does an empty acl */
         bool bypass_governance;
 };

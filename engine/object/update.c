@@ -161,7 +161,7 @@ struct extras_txn {
         struct eng_txn txn;
         bool by_version, lock;         /* lock: the bucket's, once prepared */
         struct eng_version version;
-        struct eng_extras_change change; /* its tags and ACL are the bytes behind */
+        struct eng_extras_change change; /* its tags, ACL and tags_seen are the bytes behind */
         struct eng_buf *value;
         eng_put_done done;
         void *arg;
@@ -220,6 +220,16 @@ static int extras_value(struct extras_txn *ex)
         return 0;
 }
 
+/* It was changed since somebody looked at it, who decided by what there was. */
+static bool extras_are_other(const struct eng_extras_change *change, const struct eng_object *found)
+{
+        if (change->if_id && memcmp(change->id, found->id, ENG_ID_LEN) != 0)
+                return true;
+        return change->if_tags &&
+               (change->tags_seen.len != found->tags.len ||
+                (found->tags.len > 0 && memcmp(change->tags_seen.data, found->tags.data, found->tags.len) != 0));
+}
+
 /* txn->old is the value to be changed, under txn->name. */
 static void extras_row_found(struct eng_txn *txn, int rv)
 {
@@ -237,7 +247,7 @@ static void extras_row_found(struct eng_txn *txn, int rv)
                 rv = -ENOENT;
         else if (found.marker)
                 rv = -ENODATA;
-        else if (ex->change.if_id && memcmp(ex->change.id, found.id, ENG_ID_LEN) != 0)
+        else if (extras_are_other(&ex->change, &found))
                 rv = -ESTALE;
         else if (ex->change.set_retention)
                 rv = check_retention(ex, &found.retention);
@@ -311,8 +321,9 @@ void eng_extras_set(struct eng_store *store, uint64_t bucket, struct eng_str key
 {
         size_t tags_len = change->set_tags ? change->extras.tags.len : 0;
         size_t acl_len = change->set_acl ? change->extras.acl.len : 0;
-        bool fit = key.len <= ENG_KEY_MAX && tags_len <= ENG_TAGS_MAX && acl_len <= ENG_ACL_MAX;
-        struct extras_txn *ex = fit ? calloc(1, sizeof(*ex) + tags_len + acl_len) : NULL;
+        size_t seen_len = change->if_tags ? change->tags_seen.len : 0;
+        bool fit = key.len <= ENG_KEY_MAX && tags_len <= ENG_TAGS_MAX && acl_len <= ENG_ACL_MAX && seen_len <= ENG_TAGS_MAX;
+        struct extras_txn *ex = fit ? calloc(1, sizeof(*ex) + tags_len + acl_len + seen_len) : NULL;
 
         if (ex == NULL) {
                 eng_early(store, (struct eng_early){.put = done, .arg = arg, .rv = fit ? -ENOMEM : -EINVAL});
@@ -327,8 +338,11 @@ void eng_extras_set(struct eng_store *store, uint64_t bucket, struct eng_str key
                 memcpy(ex->bytes, change->extras.tags.data, tags_len);
         if (acl_len != 0)
                 memcpy(ex->bytes + tags_len, change->extras.acl.data, acl_len);
+        if (seen_len != 0)
+                memcpy(ex->bytes + tags_len + acl_len, change->tags_seen.data, seen_len);
         ex->change.extras.tags = (struct eng_str){ex->bytes, tags_len};
         ex->change.extras.acl = (struct eng_str){ex->bytes + tags_len, acl_len};
+        ex->change.tags_seen = (struct eng_str){ex->bytes + tags_len + acl_len, seen_len};
         ex->txn.prepare = extras_prepare;
         ex->txn.done = extras_answered;
         ex->done = done;

@@ -113,13 +113,13 @@ struct gw_request {
         enum s3_auth_kind signed_by;    /* how it was signed, */
         int64_t signed_ms;              /* and when, as it says */
         const char *refusal;            /* AccessDenied's text of the gate; NULL: the usual one */
-        bool tags_pending;              /* let in on condition of the object's tags (P20) */
         struct gw_rdma *rdma;           /* it came with a session's key and names a window; NULL: it did not */
         const struct gw_carrier *carrier; /* set with rdma */
         uint64_t bucket_id;
         bool versioned, lockable;       /* the bucket has or had versioning; it has object lock, */
         bool retains;                   /* and a default retention */
-        bool object_asks;               /* the object's owner and ACL decide once it is found (gw_rights_permit_object()) */
+        bool object_decides;            /* let in if the object is such: asked again once it is found (gw_rights_permit_object()) */
+        int bucket_rv;                  /* what the one look at the bucket's name said (head.c) */
         const char *refused_header;     /* what is not implemented: a header, */
         struct s3_str refused_query;    /* or a sub-resource; shown with NOT_IMPLEMENTED */
 

@@ -59,8 +59,7 @@ struct gw_op {
         bool no_bucket;         /* the bucket need not exist */
         bool sends_object;      /* answers with an object's bytes, which RDMA can carry */
         bool sums_of_result;    /* checksums in its headers are of the object that it makes, not of its body */
-        bool tags_decide;       /* an object's own tags may decide: it answers by gw_version_found() (P20) */
-        bool asks_object;       /* of an object, whose owner and ACL may decide */
+        bool object_decides;    /* of an object, whose tags, owner and ACL may decide: it answers by gw_version_found() (P20) */
         bool ends_session;      /* an RDMA session's own key may ask for it */
         const char *permission; /* the right it needs, as IAM names it: gw_permit() */
         /*

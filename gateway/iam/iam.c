@@ -323,8 +323,8 @@ static bool is_allowed_at(struct iam_call *call, const char *permission, bool an
 }
 
 /*
- * Sessions are not for everything: one of a user, without MFA, is not for IAM, and none is for making itself another
- * one. One of a role is nobody whose name an action could take where it is given none.
+ * Limits temporary credentials. Those of a user cannot call IAM, as AWS has it without MFA, and no session can get
+ * itself another one. Where an action means the caller if it names no user, a role's session must name one (T17).
  */
 static bool session_may(struct iam_call *call)
 {

@@ -550,13 +550,6 @@ static void sim_answer(struct sim *sim)
         iam_answer_end(call, &xml, true);
 }
 
-static struct s3_str sim_canonical_id(const struct iam_call *call)
-{
-        const char *id = gw_canonical_id(call->req->loop, call->account);
-
-        return id != NULL ? s3_str_of(id) : (struct s3_str){NULL, 0};
-}
-
 void iam_run_simulate(struct iam_call *call)
 {
         struct sim *sim = calloc(1, sizeof(*sim));
@@ -566,7 +559,7 @@ void iam_run_simulate(struct iam_call *call)
                 return;
         }
         sim->call = call;
-        sim->principal.canonical_id = sim_canonical_id(call);
+        sim->principal.canonical_id = gw_canonical_id(call->req->loop, call->account);
         if (sim_take_lists(sim) && sim_take_policies(sim) && sim_take_caller(sim))
                 sim_answer(sim);
         for (unsigned i = 0; i <= sim->policies && i < SIM_POLICIES_MAX; i++)

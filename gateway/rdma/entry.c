@@ -122,33 +122,40 @@ static bool entry_look_at(struct gw_entry *entry)
         return entry->result.bytes > 0;
 }
 
-/* May its user read it? Without the object: its ACL may let it in. */
-static bool entry_may_read(const struct gw_entry *entry, const struct eng_object *object)
+/* The question whether its user may read it. */
+static struct gw_ask entry_ask(const struct gw_entry *entry)
 {
-        struct gw_ask ask = {.loop = entry->loop,
-                             .access_key = entry->access_key,
-                             .req = entry->req,
-                             .permission = entry->by_version ? "s3:GetObjectVersion" : "s3:GetObject",
-                             .bucket = entry->bucket,
-                             .key = entry->key,
-                             .version_id = entry->version_id,
-                             .object_later = object == NULL && entry->asks_object,
-                             .object_known = object != NULL,
-                             .implied = true};
-
-        if (object != NULL)
-                ask.object_acl = (struct s3_str){object->acl.data, object->acl.len};
-        return gw_permit(&ask, NULL);
+        return (struct gw_ask){.loop = entry->loop,
+                               .access_key = entry->access_key,
+                               .req = entry->req,
+                               .permission = entry->by_version ? "s3:GetObjectVersion" : "s3:GetObject",
+                               .bucket = entry->bucket,
+                               .key = entry->key,
+                               .version_id = entry->version_id,
+                               .implied = true};
 }
 
-static bool entry_asks_object(const struct gw_entry *entry)
+static bool entry_may_look(struct gw_entry *entry, const struct eng_bucket *bucket)
 {
-        const struct gw_service *service = entry->loop->gw->service;
-        const struct eng_bucket *bucket;
+        struct gw_ask ask = entry_ask(entry);
+        enum gw_permitted permitted;
 
-        return service->takes_acls != NULL &&
-               eng_bucket_get(entry->loop->gw->store, gw_eng_str(entry->bucket), &bucket) == 0 &&
-               service->takes_acls(entry->loop, bucket->id);
+        ask.found = bucket;
+        ask.bucket_sought = true;
+        permitted = gw_permit_early(&ask, NULL);
+        entry->object_decides = permitted == GW_PERMITTED_IF;
+        return permitted != GW_REFUSED;
+}
+
+/* What was found; NULL: nothing. */
+static bool entry_may_read(const struct gw_entry *entry, const struct eng_object *object)
+{
+        struct gw_ask ask = entry_ask(entry);
+
+        if (!entry->object_decides)
+                return true;
+        gw_ask_found(&ask, entry->bucket_id, object, entry->by_version);
+        return gw_permit(&ask, NULL);
 }
 
 /* What is missing is told only to those who may list the bucket. */
@@ -166,9 +173,8 @@ static void entry_refuse_missing(struct gw_entry *entry, enum rdx_code code)
 
 static void entry_refuse_marker(struct gw_entry *entry)
 {
-        entry->asks_object = false; /* a marker has no ACL: policies alone decide */
         if (entry->by_version)
-                gw_entry_refuse(entry, entry_may_read(entry, NULL) ? RDX_CODE_METHOD_NOT_ALLOWED : RDX_CODE_ACCESS_DENIED);
+                gw_entry_refuse(entry, RDX_CODE_METHOD_NOT_ALLOWED);
         else
                 entry_refuse_missing(entry, RDX_CODE_NO_SUCH_KEY);
         gw_entry_close(entry);
@@ -190,14 +196,14 @@ static void entry_opened(void *arg, int rv, struct eng_get *get)
         entry->get = rv == 0 ? get : NULL;
         if (entry->given_up)
                 gw_entry_close(entry);
+        else if ((rv == 0 || rv == -ENOENT) && !entry_may_read(entry, rv == 0 ? eng_get_object(get) : NULL))
+                entry_refuse_rights(entry);
         else if (rv == -ENOENT)
                 entry_refuse_missing(entry, entry->by_version ? RDX_CODE_NO_SUCH_VERSION : RDX_CODE_NO_SUCH_KEY);
         else if (rv != 0)
                 gw_entry_fail(entry, rv);
         else if (eng_get_object(get)->marker)
                 entry_refuse_marker(entry);
-        else if (entry->asks_object && !entry_may_read(entry, eng_get_object(get)))
-                entry_refuse_rights(entry);
         else if (!entry_look_at(entry))
                 gw_entry_close(entry);
         entry->known(entry);
@@ -217,8 +223,8 @@ static bool names_are_valid(struct gw_entry *entry, const struct rdx_entry *aske
 bool gw_entry_begin(struct gw_entry *entry, const char *access_key, const struct rdx_entry *asked)
 {
         struct eng_store *store = entry->loop->gw->store;
-        const struct eng_bucket *bucket;
-        int rv;
+        const struct eng_bucket *bucket = NULL;
+        int rv = eng_bucket_get(store, (struct eng_str){asked->bucket.data, asked->bucket.len}, &bucket);
 
         entry->magic = gw_entry_magic;
         entry->if_match = asked->if_match;
@@ -232,8 +238,7 @@ bool gw_entry_begin(struct gw_entry *entry, const char *access_key, const struct
         entry->key = (struct s3_str){asked->key.data, asked->key.len};
         if (entry->by_version)
                 entry->version_id = (struct s3_str){asked->version_id.data, asked->version_id.len};
-        entry->asks_object = entry_asks_object(entry);
-        if (!entry_may_read(entry, NULL)) {
+        if (!entry_may_look(entry, rv == 0 ? bucket : NULL)) {
                 gw_entry_refuse(entry, RDX_CODE_ACCESS_DENIED);
                 return false;
         }
@@ -241,11 +246,11 @@ bool gw_entry_begin(struct gw_entry *entry, const char *access_key, const struct
                 gw_entry_refuse(entry, RDX_CODE_INVALID_ARGUMENT);
                 return false;
         }
-        rv = eng_bucket_get(store, (struct eng_str){asked->bucket.data, asked->bucket.len}, &bucket);
         if (rv != 0) {
                 gw_entry_refuse(entry, code_of(gw_error_of(rv, GW_ABOUT_BUCKET)));
                 return false;
         }
+        entry->bucket_id = bucket->id;
         entry->versioned = bucket->rules.versioning != ENG_VERSIONING_NEVER;
         eng_get_open(store, bucket->id, (struct eng_str){asked->key.data, asked->key.len},
                      entry->by_version ? &entry->version : NULL, entry_opened, entry);

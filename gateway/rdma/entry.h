@@ -24,7 +24,8 @@ struct gw_entry {
         const struct gw_request *req; /* whose entry it is; NULL: that of a batch on an RDMA session */
         const char *access_key;       /* until it is known, as the message's strings */
         struct s3_str bucket, key, version_id; /* key, version_id: of the message */
-        bool asks_object;             /* the object's owner and ACL decide once it is found */
+        bool object_decides;          /* let in if the object is such: asked again once it is found */
+        uint64_t bucket_id;
         struct eng_get *get;      /* found, and has bytes to be read; gw_entry_close() */
         struct rdx_result result; /* strings point into etag and version_text */
         char etag[S3_ETAG_SIZE], version_text[S3_VERSION_TEXT];

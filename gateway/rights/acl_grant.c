@@ -9,6 +9,9 @@
 #include "gateway/http/operation.h"
 #include "gateway/rights/owners.h"
 
+/* No permission of an ACL grants it, but the object's owner decides. */
+#define GRANTS_NOTHING ((enum s3_acl_permission)0)
+
 static const struct acl_right {
         const char *permission;
         enum s3_acl_permission by;
@@ -24,6 +27,8 @@ static const struct acl_right {
         {"s3:GetObjectVersion", S3_ACL_READ, true},
         {"s3:GetObjectAcl", S3_ACL_READ_ACP, true},
         {"s3:GetObjectVersionAcl", S3_ACL_READ_ACP, true},
+        {"s3:GetObjectAttributes", GRANTS_NOTHING, true},
+        {"s3:GetObjectVersionAttributes", GRANTS_NOTHING, true},
         {"s3:PutObjectAcl", S3_ACL_WRITE_ACP, true},
         {"s3:PutObjectVersionAcl", S3_ACL_WRITE_ACP, true},
 };

@@ -12,7 +12,7 @@
  */
 enum acc_grant gw_acl_grant(const struct gw_ask *ask, const struct eng_bucket *bucket,
                             const struct acc_principal *principal, const struct s3_acl *object);
-/* Is the permission one that an object's ACL can grant? */
+/* Is the permission one that an object's owner and ACL decide? */
 bool gw_acl_is_of_object(const char *permission);
 
 #endif

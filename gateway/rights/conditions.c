@@ -45,7 +45,7 @@ void gw_conditions_init(struct gw_conditions *c, const struct gw_ask *ask, const
         c->ask = ask;
         c->who = who;
         c->more = NULL;
-        c->tags_read = c->tags_known = false;
+        c->tags_read = c->tags_known = c->existing_read = false;
 }
 
 static bool condition_is(struct gw_conditions *c, const struct acc_key *key, struct s3_str value,
@@ -284,15 +284,31 @@ static bool condition_of_request(struct gw_conditions *c, const struct acc_key *
         }
 }
 
-/* A tag of the object that is there (P11, P20). */
-static bool condition_existing_tag(const struct gw_conditions *c, const struct acc_key *key, struct acc_values *out)
+/* The tags of the object that was found; none where nothing was. False: not known. */
+static bool condition_read_existing(struct gw_conditions *c)
 {
-        const struct s3_tags *tags = c->ask->existing;
+        const struct gw_ask *ask = c->ask;
 
-        *out = (struct acc_values){NULL, 0, c->ask->tags_open ? ACC_OPEN : tags == NULL ? ACC_UNKNOWN : ACC_KNOWN};
-        for (unsigned i = 0; tags != NULL && i < tags->count; i++)
-                if (s3_str_eq(tags->tag[i].key, key->tag)) {
-                        *out = (struct acc_values){&tags->tag[i].value, 1, ACC_KNOWN};
+        if (c->existing_read)
+                return c->existing_known;
+        c->existing_read = true;
+        c->existing.count = 0;
+        c->existing_known = ask->look >= GW_LOOK_NOTHING &&
+                            (ask->look != GW_LOOK_FOUND || ask->object->tags.len == 0 ||
+                             s3_tags_decode(ask->object->tags.data, ask->object->tags.len, &c->existing) == 0);
+        return c->existing_known;
+}
+
+/* A tag of the object that is there (P11, P20). */
+static bool condition_existing_tag(struct gw_conditions *c, const struct acc_key *key, struct acc_values *out)
+{
+        if (!condition_read_existing(c)) {
+                *out = (struct acc_values){NULL, 0, c->ask->look == GW_LOOK_LATER ? ACC_OPEN : ACC_UNKNOWN};
+                return false;
+        }
+        for (unsigned i = 0; i < c->existing.count; i++)
+                if (s3_str_eq(c->existing.tag[i].key, key->tag)) {
+                        *out = (struct acc_values){&c->existing.tag[i].value, 1, ACC_KNOWN};
                         return true;
                 }
         return false;
@@ -301,11 +317,9 @@ static bool condition_existing_tag(const struct gw_conditions *c, const struct a
 /* The account that owns the bucket; of none: the principal's own. */
 static bool condition_owner(struct gw_conditions *c, const struct acc_key *key, struct acc_values *out)
 {
-        const struct eng_bucket *bucket;
-
-        if (c->ask->bucket.len == 0 || eng_bucket_get(c->ask->loop->gw->store, gw_eng_str(c->ask->bucket), &bucket) != 0)
+        if (c->ask->found == NULL)
                 return condition_is(c, key, c->who->principal.account, out);
-        gw_bucket_account(bucket, c->owner);
+        gw_bucket_account(c->ask->found, c->owner);
         return condition_is(c, key, s3_str_of(c->owner), out);
 }
 

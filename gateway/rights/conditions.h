@@ -14,8 +14,8 @@
 struct gw_conditions {
         const struct gw_ask *ask;
         const struct gw_who *who;
-        bool tags_read, tags_known;
-        struct s3_tags tags;
+        bool tags_read, tags_known, existing_read, existing_known;
+        struct s3_tags tags, existing; /* what the request gives the object; what the object that was found has */
         struct s3_str tag_keys[S3_TAGS_MAX], copy_source[2], principal_tag[GW_ENTITY_SET_MAX];
         struct s3_str session_tag[GW_SESSION_TAGS];
         struct s3_str value[ACC_KEY_COUNT];

@@ -53,11 +53,9 @@ bool gw_same_owner(struct gw_loop *loop, const struct eng_bucket *bucket, struct
 struct s3_str gw_canonical_id_of_bucket(struct gw_loop *loop, struct s3_str name)
 {
         char account[GW_ACCOUNT_ID_LEN + 1];
-        const char *id;
 
         gw_account_of_bucket(loop, name, account);
-        id = gw_canonical_id(loop, account);
-        return id != NULL ? s3_str_of(id) : (struct s3_str){NULL, 0};
+        return gw_canonical_id(loop, account);
 }
 
 static const struct gw_entity *owner_entity(struct gw_loop *loop, const char *account)
@@ -71,14 +69,14 @@ static const struct gw_entity *owner_entity(struct gw_loop *loop, const char *ac
         return gw_people_find(loop, &name, &found, NULL) == 0 ? found : NULL;
 }
 
-const char *gw_canonical_id(struct gw_loop *loop, const char *account)
+struct s3_str gw_canonical_id(struct gw_loop *loop, const char *account)
 {
         const struct gw_entity *found;
 
         if (strcmp(account, GW_FIRST_ACCOUNT) == 0)
-                return loop->gw->owner_id;
+                return s3_str_of(loop->gw->owner_id);
         found = owner_entity(loop, account);
-        return found != NULL ? found->id : NULL;
+        return found != NULL ? s3_str_of(found->id) : S3_STR("");
 }
 
 const char *gw_account_title(struct gw_loop *loop, const char *account)

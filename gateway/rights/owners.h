@@ -15,10 +15,10 @@ bool gw_account_of(const struct gw_ask *ask, char account[GW_ACCOUNT_ID_LEN + 1]
 void gw_account_of_bucket(struct gw_loop *loop, struct s3_str name, char account[GW_ACCOUNT_ID_LEN + 1]);
 /* Does one account own that bucket and the one of that name? */
 bool gw_same_owner(struct gw_loop *loop, const struct eng_bucket *bucket, struct s3_str name);
-/* The canonical id of that account, until the caller returns to the loop; absent where there is none. */
+/* The canonical id of an account, until the caller returns to the loop; "" where there is no such account. */
+struct s3_str gw_canonical_id(struct gw_loop *loop, const char *account);
+/* The same of the account that owns the bucket of that name. */
 struct s3_str gw_canonical_id_of_bucket(struct gw_loop *loop, struct s3_str name);
-/* The canonical id of an account, until the caller returns to the loop. NULL: there is no such account. */
-const char *gw_canonical_id(struct gw_loop *loop, const char *account);
 /* What an account is called: its title; "root" for the first one. NULL: there is no such account. */
 const char *gw_account_title(struct gw_loop *loop, const char *account);
 

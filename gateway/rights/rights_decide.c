@@ -64,26 +64,23 @@ static bool rights_name(const struct gw_ask *ask, char out[RESOURCE_MAX], size_t
  */
 static const struct eng_bucket *rights_bucket_of(const struct gw_ask *ask)
 {
-        const struct eng_bucket *bucket;
-
-        if (ask->bucket.len == 0 || rights_action_is(ask, "s3:CreateBucket") ||
-            eng_bucket_get(ask->loop->gw->store, gw_eng_str(ask->bucket), &bucket) != 0)
-                return NULL;
-        return bucket;
+        return rights_action_is(ask, "s3:CreateBucket") ? NULL : ask->found;
 }
 
 /* An object of another account than the bucket's: its owner decides, and the bucket's policy only denies. */
 static void rights_object(struct rights_case *c)
 {
         const struct gw_ask *ask = c->ask;
+        struct eng_str acl;
 
-        if (!ask->object_known || !c->acls)
+        if (ask->look != GW_LOOK_FOUND || !c->acls || !gw_acl_is_of_object(ask->permission))
                 return;
-        if (ask->object_acl.len > 0 && s3_acl_decode(ask->object_acl.data, ask->object_acl.len, &c->object) != 0) {
+        acl = ask->object->acl;
+        if (acl.len > 0 && s3_acl_decode(acl.data, acl.len, &c->object) != 0) {
                 c->unreadable = true;
                 return;
         }
-        if (ask->object_acl.len == 0 || strcmp(c->object.owner, c->owner) == 0)
+        if (acl.len == 0 || strcmp(c->object.owner, c->owner) == 0)
                 return;
         strcpy(c->owner, c->object.owner);
         c->policies.denies_only = true;
@@ -106,7 +103,7 @@ static void rights_bucket(struct rights_case *c)
         c->acls = service->takes_acls != NULL && service->takes_acls(ask->loop, bucket->id);
         rights_object(c);
         if (c->acls && !c->unreadable)
-                c->policies.acl = gw_acl_grant(ask, bucket, &c->who.principal, ask->object_known ? &c->object : NULL);
+                c->policies.acl = gw_acl_grant(ask, bucket, &c->who.principal, ask->look == GW_LOOK_FOUND ? &c->object : NULL);
 }
 
 /* Root of the bucket's account can still set the policy that cannot be read, or take it away. */
@@ -126,6 +123,13 @@ static void rights_explain(const struct rights_case *c, const struct acc_verdict
                 acc_verdict_message(verdict, request, why, GW_WHY_MAX);
 }
 
+/* An ACL of the object could allow it, which is found later, or is not there: then they are told no more than listings tell. */
+static bool rights_acl_might(const struct rights_case *c)
+{
+        return c->acls && (c->ask->look == GW_LOOK_LATER || c->ask->look == GW_LOOK_NOTHING) &&
+               gw_acl_is_of_object(c->ask->permission);
+}
+
 static bool rights_verdict(struct rights_case *c, char *why)
 {
         struct acc_request request = {.principal = &c->who.principal,
@@ -143,9 +147,8 @@ static bool rights_verdict(struct rights_case *c, char *why)
         c->policies.sessions = c->who.sessions;
         c->policies.resource_account = c->ask->resource.len > 0 ? c->who.principal.account : s3_str_of(c->owner);
         verdict = acc_decide(&c->policies, &request);
-        if (!verdict.allowed && !verdict.explicit_deny && c->acls && c->ask->object_later &&
-            gw_acl_is_of_object(c->ask->permission))
-                return true; /* its ACL may allow it: asked for once more */
+        if (!verdict.allowed && !verdict.explicit_deny && rights_acl_might(c))
+                return true;
         if (!verdict.allowed)
                 rights_explain(c, &verdict, &request, why);
         return verdict.allowed;
@@ -168,7 +171,7 @@ static bool rights_free_of_policy(const struct gw_ask *ask)
 
         if (bucket == NULL)
                 return true;
-        return bucket->attrs_len == 0 && ask->object_acl.len == 0 &&
+        return bucket->attrs_len == 0 && (ask->object == NULL || ask->object->acl.len == 0) &&
                eng_text_get(ask->loop->gw->store, bucket->id, GW_BUCKET_POLICY, &text) == -ENOENT;
 }
 
@@ -221,17 +224,18 @@ bool gw_rights_decide(const struct gw_ask *ask, bool root, char *why)
         return permitted;
 }
 
-bool gw_rights_decide_under(const struct gw_ask *ask, const struct acc_policy *bucket_policy)
+bool gw_rights_decide_under(const struct gw_ask *asked, const struct acc_policy *bucket_policy)
 {
         struct rights_case c;
-        const struct eng_bucket *bucket = rights_bucket_of(ask);
-        bool root = ask->access_key != NULL && gw_credentials_find(ask->loop, ask->access_key) != NULL, permitted;
+        struct gw_ask ask = *asked;
+        bool root = ask.access_key != NULL && gw_credentials_find(ask.loop, ask.access_key) != NULL, permitted;
 
-        rights_case_begin(&c, ask);
+        gw_ask_bucket(&ask);
+        rights_case_begin(&c, &ask);
         c.policies.resource = bucket_policy;
-        if (bucket != NULL)
-                gw_bucket_account(bucket, c.owner);
-        permitted = gw_who_find(ask, root, &c.who) && rights_name(ask, c.resource, &c.resource_len) &&
+        if (rights_bucket_of(&ask) != NULL)
+                gw_bucket_account(ask.found, c.owner);
+        permitted = gw_who_find(&ask, root, &c.who) && rights_name(&ask, c.resource, &c.resource_len) &&
                     rights_verdict(&c, NULL);
         gw_who_put(&c.who);
         return permitted;

@@ -66,18 +66,18 @@ static bool who_add_groups(struct gw_loop *loop, struct gw_who *who)
         return true;
 }
 
-static bool who_is_root(struct gw_who *who, const char *account, const char *canonical_id)
+static bool who_is_root(struct gw_who *who, const char *account, struct s3_str canonical_id)
 {
         snprintf(who->arn, sizeof(who->arn), "arn:aws:iam::%s:root", account);
         who->principal = (struct acc_principal){.kind = ACC_ROOT,
                                                 .account = s3_str_of(account),
-                                                .canonical_id = s3_str_of(canonical_id),
+                                                .canonical_id = canonical_id,
                                                 .arn = s3_str_of(who->arn),
                                                 .user_id = s3_str_of(account)};
         return true;
 }
 
-static bool who_is_user(struct gw_loop *loop, struct gw_who *who, const struct gw_entity *key, const char *canonical_id)
+static bool who_is_user(struct gw_loop *loop, struct gw_who *who, const struct gw_entity *key, struct s3_str canonical_id)
 {
         struct gw_entity_name name = {.kind = GW_USER};
         const struct gw_policies *own;
@@ -90,7 +90,7 @@ static bool who_is_user(struct gw_loop *loop, struct gw_who *who, const struct g
         who->principal = (struct acc_principal){.kind = ACC_USER,
                                                 .bounded = *who->user->boundary != '\0',
                                                 .account = s3_str_of(key->owner),
-                                                .canonical_id = s3_str_of(canonical_id),
+                                                .canonical_id = canonical_id,
                                                 .arn = s3_str_of(who->arn),
                                                 .user_id = s3_str_of(who->user->id)};
         if (who->principal.bounded && (who->boundary = gw_who_managed(loop, who->user->boundary)) == NULL)
@@ -106,14 +106,14 @@ bool gw_who_take_policies(struct gw_loop *loop, struct gw_who *who, const struct
 bool gw_who_of_key(struct gw_loop *loop, const char *access_key, bool root, struct gw_who *out)
 {
         const struct gw_entity *key;
-        const char *canonical_id;
+        struct s3_str canonical_id;
 
         if (root)
-                return who_is_root(out, GW_FIRST_ACCOUNT, loop->gw->owner_id);
+                return who_is_root(out, GW_FIRST_ACCOUNT, s3_str_of(loop->gw->owner_id));
         if (gw_people_find_key(loop, access_key, &key) != 0 || !key->active || strcmp(key->who.name, access_key) != 0)
                 return false;
         canonical_id = gw_canonical_id(loop, key->owner);
-        if (canonical_id == NULL)
+        if (canonical_id.len == 0)
                 return false;
         if (key->who.of[0] != '\0')
                 return who_is_user(loop, out, key, canonical_id);

@@ -1,5 +1,5 @@
 /*
- * who.h - who asks, and by which policies of their own (private to the module).
+ * who.h - the principal of a question, and the principal's own policies (private to the module).
  */
 #ifndef GATEWAY_RIGHTS_WHO_H
 #define GATEWAY_RIGHTS_WHO_H
@@ -8,7 +8,7 @@
 #include "gateway/rights/rights.h"
 #include "gateway/sts/signer.h"
 
-/* More than AWS's quotas of groups, attached and inline policies allow. */
+/* AWS's quotas of groups, attached and inline policies allow fewer. */
 #define GW_IDENTITY_MAX 1024u
 
 struct gw_conditions;
@@ -27,18 +27,23 @@ struct gw_who {
         const struct acc_policy *boundary; /* NULL: none */
 };
 
-/* False: nobody who may do anything: gone, switched off, or with a policy that cannot be read. */
+/*
+ * Finds the principal of a question, and its own policies. False if the request must be refused: the principal does
+ * not exist any more, its key is inactive, or one of its policies cannot be read. Call gw_who_put() in either case.
+ */
 bool gw_who_find(const struct gw_ask *ask, bool root, struct gw_who *out);
-/* What find() holds, whatever it said. */
+/* Releases what gw_who_find() has taken. */
 void gw_who_put(struct gw_who *who);
 
-/* who.c, for who_session.c: each as find(), by a permanent key, and for a role. */
+/* In who.c, for who_session.c. Finds the principal of a permanent key. */
 bool gw_who_of_key(struct gw_loop *loop, const char *access_key, bool root, struct gw_who *out);
+/* Adds the policies of a user or role, `own`, and those attached to it. False if one is missing or cannot be read. */
 bool gw_who_take_policies(struct gw_loop *loop, struct gw_who *who, const struct gw_policies *own);
+/* The managed policy of that ARN. NULL if there is none, or if it cannot be read. */
 const struct acc_policy *gw_who_managed(struct gw_loop *loop, const char *arn);
-/* who_session.c: who has out->temporary. */
+/* In who_session.c. Finds the principal of temporary credentials, out->temporary. */
 bool gw_who_of_session(struct gw_loop *loop, struct gw_who *out);
-/* Keys of conditions that a session has, and others lack. False: it has none of this name. */
+/* Answers condition keys that only sessions have. False if the session has no such key. */
 bool gw_who_session_key(struct gw_conditions *conditions, const struct acc_key *key, struct acc_values *out);
 
 #endif

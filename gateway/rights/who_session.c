@@ -28,11 +28,11 @@ static bool session_policies(struct gw_loop *loop, struct gw_who *who)
 static bool who_is_role(struct gw_loop *loop, struct gw_who *who)
 {
         const struct gw_temporary *t = who->temporary;
-        const char *canonical_id = gw_canonical_id(loop, t->account);
+        struct s3_str canonical_id = gw_canonical_id(loop, t->account);
         struct gw_entity_name name = {.kind = GW_ROLE};
         const struct gw_policies *own;
 
-        if (canonical_id == NULL)
+        if (canonical_id.len == 0)
                 return false;
         strcpy(name.account, t->account);
         strcpy(name.name, t->role);
@@ -45,7 +45,7 @@ static bool who_is_role(struct gw_loop *loop, struct gw_who *who)
         who->principal = (struct acc_principal){.kind = ACC_ASSUMED_ROLE,
                                                 .bounded = *who->user->boundary != '\0',
                                                 .account = s3_str_of(t->account),
-                                                .canonical_id = s3_str_of(canonical_id),
+                                                .canonical_id = canonical_id,
                                                 .arn = s3_str_of(who->arn),
                                                 .parent_arn = s3_str_of(who->role_arn),
                                                 .user_id = s3_str_of(who->session_id)};

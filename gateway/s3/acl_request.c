@@ -71,13 +71,6 @@ void gw_request_owner(const struct gw_request *req, char account[GW_ACCOUNT_ID_L
                 writer_of(req, account);
 }
 
-struct s3_str gw_id_of(struct gw_loop *loop, const char *account)
-{
-        const char *id = gw_canonical_id(loop, account);
-
-        return id != NULL ? s3_str_of(id) : S3_STR("");
-}
-
 /* ---- headers --------------------------------------------------------------------------------- */
 
 static bool grants_given(const struct gw_request *req)
@@ -132,8 +125,8 @@ bool gw_acl_of_headers(struct gw_request *req, bool of_bucket, struct s3_acl *ac
         if (canned.len == 0 && grants_given(req))
                 return acl_of_grants(req, acl);
         gw_request_owner(req, owner);
-        owners.owner = gw_id_of(req->loop, acl->owner);
-        owners.bucket_owner = of_bucket ? owners.owner : gw_id_of(req->loop, owner);
+        owners.owner = gw_canonical_id(req->loop, acl->owner);
+        owners.bucket_owner = of_bucket ? owners.owner : gw_canonical_id(req->loop, owner);
         if (s3_acl_canned(canned.len > 0 ? canned : S3_STR("private"), &owners, acl) == S3_OK)
                 return true;
         gw_reply_argument(req, "x-amz-acl", canned, NULL);
@@ -150,7 +143,7 @@ static bool acl_says_nothing(struct gw_request *req, const struct s3_acl *acl, c
         if (canned.len > 0)
                 return s3_str_eq(canned, S3_STR("bucket-owner-full-control")) || s3_str_eq(canned, S3_STR("private")) ||
                        acl_refuse(req, S3_ERR_ACL_NOT_SUPPORTED, NULL);
-        return s3_acl_is_private(acl, gw_id_of(req->loop, owner)) || acl_refuse(req, S3_ERR_ACL_NOT_SUPPORTED, NULL);
+        return s3_acl_is_private(acl, gw_canonical_id(req->loop, owner)) || acl_refuse(req, S3_ERR_ACL_NOT_SUPPORTED, NULL);
 }
 
 /* Who owns what this request writes. */
@@ -196,7 +189,7 @@ bool gw_acl_of_write(struct gw_request *req, struct eng_str *out)
                 return acl_refuse(req, S3_ERR_ACCESS_DENIED,
                                   "Access Denied: public ACLs are prevented by the BlockPublicAcls setting in S3 Block "
                                   "Public Access.");
-        if (strcmp(acl.owner, bucket_owner) == 0 && s3_acl_is_private(&acl, gw_id_of(req->loop, acl.owner)))
+        if (strcmp(acl.owner, bucket_owner) == 0 && s3_acl_is_private(&acl, gw_canonical_id(req->loop, acl.owner)))
                 return true;
         return acl_keep(req, &acl, out);
 }

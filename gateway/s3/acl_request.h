@@ -20,8 +20,6 @@ bool gw_blocks_public_acls(struct gw_loop *loop, uint64_t bucket);
 
 /* The account that owns the request's bucket; of none: whoever asks. "": nobody. */
 void gw_request_owner(const struct gw_request *req, char account[GW_ACCOUNT_ID_LEN + 1]);
-/* Its canonical id; "" where there is none any more. */
-struct s3_str gw_id_of(struct gw_loop *loop, const char *account);
 
 /* The request has x-amz-acl or x-amz-grant-*. */
 bool gw_acl_headers_given(const struct gw_request *req);

@@ -133,10 +133,10 @@ static void source_opened(void *arg, int rv, struct eng_get *get)
         copy = GW_CAST(gw_copying, req->work);
         if (rv == 0)
                 req->get = get;
+        if ((rv == 0 || rv == -ENOENT) && copy->source_decides &&
+            !gw_copy_permits(req, rv == 0 ? eng_get_object(get) : NULL, "s3:GetObject", "s3:GetObjectVersion"))
+                return;
         if (rv == 0 && eng_get_object(get)->marker && copy->version.given) {
-                copy->source_acls = false; /* a marker has none: policies alone decide */
-                if (!gw_copy_permits(req, "s3:GetObject", "s3:GetObjectVersion"))
-                        return;
                 gw_reply_error(req, S3_ERR_INVALID_REQUEST,
                                "The source of a copy request may not specifically refer to a delete marker by version id.");
                 return;
@@ -152,8 +152,6 @@ static void source_opened(void *arg, int rv, struct eng_get *get)
                 gw_reply_errno(req, rv, GW_ABOUT_KEY);
                 return;
         }
-        if (copy->source_acls && !gw_copy_permits(req, "s3:GetObject", "s3:GetObjectVersion"))
-                return;
         if (!gw_plain_check(req, "x-amz-copy-source-server-side-encryption"))
                 return;
         error = check_conditions(req, eng_get_object(get));
@@ -163,7 +161,8 @@ static void source_opened(void *arg, int rv, struct eng_get *get)
                 copy->opened(req);
 }
 
-bool gw_copy_permits(struct gw_request *req, const char *permission, const char *of_version)
+/* A question about the source. */
+static struct gw_ask source_ask(struct gw_request *req, const char *permission, const char *of_version)
 {
         const struct gw_copying *copy = GW_CAST(gw_copying, req->work);
         struct gw_ask ask = {.loop = req->loop,
@@ -172,15 +171,21 @@ bool gw_copy_permits(struct gw_request *req, const char *permission, const char 
                              .permission = copy->version.given ? of_version : permission,
                              .bucket = s3_address_bucket(&copy->source.address),
                              .key = s3_address_key(&copy->source.address),
-                             .implied = true,
-                             .object_later = copy->source_acls && req->get == NULL,
-                             .object_known = copy->source_acls && req->get != NULL};
-        char why[GW_WHY_MAX];
+                             .implied = true};
 
         if (copy->version.given)
                 ask.version_id = (struct s3_str){copy->source.version, copy->source.version_len};
-        if (ask.object_known)
-                ask.object_acl = gw_s3_str(eng_get_object(req->get)->acl);
+        return ask;
+}
+
+bool gw_copy_permits(struct gw_request *req, const struct eng_object *source, const char *permission,
+                     const char *of_version)
+{
+        const struct gw_copying *copy = GW_CAST(gw_copying, req->work);
+        struct gw_ask ask = source_ask(req, permission, of_version);
+        char why[GW_WHY_MAX];
+
+        gw_ask_found(&ask, copy->source_bucket, source, copy->version.given);
         if (gw_permit(&ask, why))
                 return true;
         gw_reply_error(req, S3_ERR_ACCESS_DENIED, why[0] != '\0' ? why : NULL);
@@ -192,15 +197,20 @@ void gw_copy_open(struct gw_request *req)
         struct gw_copying *copy = GW_CAST(gw_copying, req->work);
         struct s3_str source = s3_address_bucket(&copy->source.address), key = s3_address_key(&copy->source.address);
         struct s3_str expected = gw_header(req, "x-amz-source-expected-bucket-owner");
-        char owner[GW_ACCOUNT_ID_LEN + 1];
-        const struct eng_bucket *bucket;
-        int rv;
+        struct gw_ask ask = source_ask(req, "s3:GetObject", "s3:GetObjectVersion");
+        char owner[GW_ACCOUNT_ID_LEN + 1], why[GW_WHY_MAX];
+        const struct eng_bucket *bucket = NULL;
+        int rv = eng_bucket_get(req->loop->gw->store, gw_eng_str(source), &bucket);
+        enum gw_permitted permitted;
 
-        copy->source_acls = eng_bucket_get(req->loop->gw->store, gw_eng_str(source), &bucket) == 0 &&
-                            gw_takes_acls(req->loop, bucket->id);
-        if (!gw_copy_permits(req, "s3:GetObject", "s3:GetObjectVersion"))
+        ask.found = rv == 0 ? bucket : NULL;
+        ask.bucket_sought = true;
+        permitted = gw_permit_early(&ask, why);
+        copy->source_decides = permitted == GW_PERMITTED_IF;
+        if (permitted == GW_REFUSED) {
+                gw_reply_error(req, S3_ERR_ACCESS_DENIED, why[0] != '\0' ? why : NULL);
                 return;
-        rv = eng_bucket_get(req->loop->gw->store, gw_eng_str(source), &bucket);
+        }
         if (rv == -ENOENT) {
                 refuse_missing(req, S3_ERR_NO_SUCH_BUCKET, "BucketName", source);
                 return;

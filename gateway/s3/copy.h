@@ -15,7 +15,7 @@ struct gw_copying {
         struct gw_version version;      /* of the source */
         uint64_t source_bucket;
         bool source_versioned;
-        bool source_acls; /* ACLs count in the source's bucket: asked for once more when it is found */
+        bool source_decides; /* let in if the source is such: asked again once it is found (P15, P20) */
         struct eng_condition condition; /* on the target */
         struct eng_extras extras;       /* of the target: the request's; tags may be the source's */
         bool replace_tags;
@@ -38,8 +38,9 @@ struct gw_copying {
 
 /* Makes req->work: headers that both have. False: answered. */
 bool gw_copy_begin(struct gw_request *req, void (*opened)(struct gw_request *req));
-/* Of the source, or of the version of it that was named. False: answered. */
-bool gw_copy_permits(struct gw_request *req, const char *permission, const char *of_version);
+/* Of the source that was looked for, or of the version of it that was named. NULL: nothing was found. False: answered. */
+bool gw_copy_permits(struct gw_request *req, const struct eng_object *source, const char *permission,
+                     const char *of_version);
 /* Looks the source up; calls opened, or answers. */
 void gw_copy_open(struct gw_request *req);
 /* From the source to a new object or part: offset and len are set. Answers. */

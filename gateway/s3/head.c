@@ -149,13 +149,13 @@ static enum s3_error take_request_names(struct gw_request *req, const char **mes
  * May its user do that? A change is counted before the gate is asked, so that whoever makes the store
  * read-only and then reads the count knows of each that was let in (gw_changing()).
  */
-static bool is_permitted_request(struct gw_request *req)
+static bool is_permitted_request(struct gw_request *req, const struct eng_bucket *bucket)
 {
         if (gw_changes(req->op->permission)) {
                 req->changing = true;
                 atomic_fetch_add(&req->loop->stats.changes_active, 1);
         }
-        return gw_rights_permit_request(req);
+        return gw_rights_permit_request(req, bucket);
 }
 
 static void request_take_bucket(struct gw_request *req, const struct eng_bucket *bucket)
@@ -166,17 +166,18 @@ static void request_take_bucket(struct gw_request *req, const struct eng_bucket 
         req->retains = bucket->rules.default_mode != ENG_RETENTION_NONE;
 }
 
-static int find_bucket(struct gw_request *req)
+/* The one look at the name: the gate and the operation mean the same bucket (P22). NULL: there is none. */
+static const struct eng_bucket *request_find_bucket(struct gw_request *req)
 {
-        const struct eng_bucket *bucket;
-        int rv;
+        const struct eng_bucket *bucket = NULL;
+        int rv = 0;
 
-        if (req->bucket.len == 0 || req->op->no_bucket)
-                return 0;
-        rv = eng_bucket_get(req->loop->gw->store, gw_eng_str(req->bucket), &bucket);
-        if (rv == 0)
+        if (req->bucket.len > 0 && gw_scope_of(req) != GW_RESERVED)
+                rv = eng_bucket_get(req->loop->gw->store, gw_eng_str(req->bucket), &bucket);
+        req->bucket_rv = req->op->no_bucket ? 0 : rv;
+        if (rv == 0 && bucket != NULL && !req->op->no_bucket)
                 request_take_bucket(req, bucket);
-        return rv;
+        return rv == 0 ? bucket : NULL;
 }
 
 static bool head_is_account(struct s3_str text)
@@ -220,7 +221,7 @@ static enum s3_error bad_bucket_name(const struct gw_request *req)
 
 bool gw_head_permit(struct gw_request *req)
 {
-        if (is_permitted_request(req))
+        if (is_permitted_request(req, request_find_bucket(req)))
                 return true;
         if (req->access_key == NULL)
                 gw_auth_stranger_refuse(req);
@@ -231,11 +232,14 @@ bool gw_head_permit(struct gw_request *req)
 
 bool gw_head_bucket(struct gw_request *req)
 {
-        int rv = find_bucket(req);
+        if (req->bucket_rv != 0)
+                gw_reply_errno(req, req->bucket_rv, GW_ABOUT_BUCKET);
+        return req->bucket_rv == 0 && owner_as_expected(req);
+}
 
-        if (rv != 0)
-                gw_reply_errno(req, rv, GW_ABOUT_BUCKET);
-        return rv == 0 && owner_as_expected(req);
+void gw_head_anybody(struct gw_request *req)
+{
+        request_find_bucket(req);
 }
 
 /* A form is nobody's until its fields have come: only a request that signs otherwise is not. */

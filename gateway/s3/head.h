@@ -11,9 +11,11 @@
  * (refused).
  */
 void gw_head_accept(struct gw_request *req, const char *method, const char *version);
-/* May its user do that? And counts a change that may begin. False: answered. */
+/* May its user do that? Looks its bucket up, and counts a change that may begin. False: answered. */
 bool gw_head_permit(struct gw_request *req);
-/* Finds the bucket that it names, which must be of the owner that it expects. False: answered. */
+/* Instead of permit(), where each object is asked for later. */
+void gw_head_anybody(struct gw_request *req);
+/* After either: is the bucket there, and of the owner that it expects? False: answered. */
 bool gw_head_bucket(struct gw_request *req);
 /* What the path names, once the address is known. */
 enum gw_scope gw_scope_of(const struct gw_request *req);

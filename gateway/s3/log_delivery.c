@@ -439,7 +439,7 @@ void gw_logs_ended(struct gw_request *req, const struct gw_ended *end)
         config = gw_config_form(text, GW_TEXT_LOGGING);
         if (config != NULL && log_enabled(config) == S3_CONFIG_NONE)
                 return;
-        len = config != NULL ? gw_log_record_of(req, end, logs->record, sizeof(logs->record)) : -ENOMEM;
+        len = config != NULL ? gw_log_record_of(req, source, end, logs->record, sizeof(logs->record)) : -ENOMEM;
         if (len > 0)
                 logs_add(logs, source, text, config, (size_t)len);
         else

@@ -16,6 +16,7 @@ void gw_logs_ended(struct gw_request *req, const struct gw_ended *end);
 void gw_logs_free(struct gw_logs *logs);
 
 /* The record of a request (log_facts.c). Its length; -ENOBUFS. */
-ssize_t gw_log_record_of(struct gw_request *req, const struct gw_ended *end, char *out, size_t cap);
+ssize_t gw_log_record_of(struct gw_request *req, const struct eng_bucket *bucket, const struct gw_ended *end, char *out,
+                         size_t cap);
 
 #endif

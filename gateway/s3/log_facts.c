@@ -132,12 +132,12 @@ static struct s3_str log_version(const struct gw_request *req)
         return (struct s3_str){NULL, 0};
 }
 
-ssize_t gw_log_record_of(struct gw_request *req, const struct gw_ended *end, char *out, size_t cap)
+ssize_t gw_log_record_of(struct gw_request *req, const struct eng_bucket *bucket, const struct gw_ended *end, char *out,
+                         size_t cap)
 {
-        char operation[OPERATION_SIZE], remote[INET6_ADDRSTRLEN], requester[REQUESTER_SIZE];
+        char account[GW_ACCOUNT_ID_LEN + 1], operation[OPERATION_SIZE], remote[INET6_ADDRSTRLEN], requester[REQUESTER_SIZE];
         const struct gw_gateway *gw = req->loop->gw;
         struct s3_log_facts facts = {
-                .owner = gw_canonical_id_of_bucket(req->loop, req->bucket),
                 .bucket = req->bucket,
                 .time_ms = lp_wall_ms() - (int64_t)(end->total_us / 1000),
                 .remote = log_remote(req, remote),
@@ -159,6 +159,8 @@ ssize_t gw_log_record_of(struct gw_request *req, const struct gw_ended *end, cha
                 .host = gw_header(req, "Host"),
         };
 
+        gw_bucket_account(bucket, account);
+        facts.owner = gw_canonical_id(req->loop, account);
         if (end->error_code != NULL)
                 facts.error_code = s3_str_of(end->error_code);
         log_signature(req, &facts);

@@ -35,7 +35,7 @@ static struct acl_work *acl_begin(struct gw_request *req)
         work->magic = acl_work_magic;
         req->work = work;
         gw_request_owner(req, work->acl.owner);
-        s3_acl_private(gw_id_of(req->loop, work->acl.owner), &work->acl);
+        s3_acl_private(gw_canonical_id(req->loop, work->acl.owner), &work->acl);
         return work;
 }
 
@@ -59,7 +59,7 @@ static const char *acl_name_of(void *arg, struct s3_str id)
 
 static void reply_acl(struct gw_request *req, const struct s3_acl *acl)
 {
-        struct acl_names names = {req, acl, gw_id_of(req->loop, acl->owner)};
+        struct acl_names names = {req, acl, gw_canonical_id(req->loop, acl->owner)};
         struct s3_xml xml;
 
         s3_xml_init(&xml, ACL_ANSWER_MAX);
@@ -116,7 +116,7 @@ static bool acl_of_document(struct gw_request *req, struct s3_acl *acl)
 
         if (error != S3_OK)
                 acl_argument(req, error, &fault);
-        else if (!s3_str_eq_nocase(owner_id, gw_id_of(req->loop, acl->owner)))
+        else if (!s3_str_eq_nocase(owner_id, gw_canonical_id(req->loop, acl->owner)))
                 gw_reply_error(req, S3_ERR_ACCESS_DENIED, NULL); /* an ACL gives nothing away but rights */
         else
                 return true;
@@ -143,7 +143,7 @@ static bool acl_asked_for(struct gw_request *req, struct s3_acl *acl)
 static bool acl_is_to_be_set(struct gw_request *req, const struct s3_acl *acl)
 {
         if (!gw_takes_acls(req->loop, req->bucket_id)) {
-                if (s3_acl_is_private(acl, gw_id_of(req->loop, acl->owner)))
+                if (s3_acl_is_private(acl, gw_canonical_id(req->loop, acl->owner)))
                         gw_reply_empty(req, 200);
                 else
                         gw_reply_error(req, S3_ERR_ACL_NOT_SUPPORTED, NULL);
@@ -172,7 +172,7 @@ static void put_bucket_acl(struct gw_request *req, struct acl_work *work)
 
         if (!acl_asked_for(req, &work->acl) || !acl_is_to_be_set(req, &work->acl))
                 return;
-        if (s3_acl_is_private(&work->acl, gw_id_of(req->loop, work->acl.owner)))
+        if (s3_acl_is_private(&work->acl, gw_canonical_id(req->loop, work->acl.owner)))
                 eng_text_delete(store, req->bucket_id, GW_TEXT_ACL, ENG_TEXT_ANY, bucket_acl_set, req);
         else
                 eng_text_set(store, req->bucket_id, GW_TEXT_ACL, ENG_TEXT_ANY,
@@ -187,7 +187,7 @@ static void object_acl_set(void *arg, int rv, const struct eng_object *object)
         if (!gw_back(req))
                 return;
         work = GW_CAST(acl_work, req->work);
-        if (rv == -ESTALE) { /* another object was written: nobody has asked for its ACL */
+        if (rv == -ESTALE) { /* another object was written, or its tags, by which it was permitted (P17, P21) */
                 gw_reply_error(req, S3_ERR_OPERATION_ABORTED, NULL);
         } else if (rv == -ENODATA) {
                 gw_version_refuse_marker(req);
@@ -201,17 +201,17 @@ static void object_acl_set(void *arg, int rv, const struct eng_object *object)
 
 static void put_object_acl(struct gw_request *req, struct acl_work *work)
 {
-        struct eng_extras_change change = {.set_acl = true, .if_id = true};
+        struct eng_extras_change change = {.set_acl = true};
         struct eng_version version = eng_get_object(req->get)->version;
         char bucket_owner[GW_ACCOUNT_ID_LEN + 1];
         uint8_t bytes[S3_ACL_BYTES_MAX];
 
-        memcpy(change.id, eng_get_object(req->get)->id, ENG_ID_LEN);
+        gw_change_as_seen(req, &change);
         if (!acl_asked_for(req, &work->acl) || !acl_is_to_be_set(req, &work->acl))
                 return;
         gw_request_owner(req, bucket_owner);
         if (strcmp(bucket_owner, work->acl.owner) != 0 ||
-            !s3_acl_is_private(&work->acl, gw_id_of(req->loop, work->acl.owner)))
+            !s3_acl_is_private(&work->acl, gw_canonical_id(req->loop, work->acl.owner)))
                 change.extras.acl = (struct eng_str){(const char *)bytes, s3_acl_encode(&work->acl, bytes)};
         eng_extras_set(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), req->versioned ? &version : NULL,
                        &change, object_acl_set, req);

@@ -178,7 +178,7 @@ static bool create_acl_check(struct gw_request *req, const char *ownership, stru
 
         if (!gw_account_of(&(struct gw_ask){.loop = req->loop, .access_key = req->access_key, .req = req}, acl->owner))
                 return create_refuse(req, S3_ERR_ACCESS_DENIED);
-        owner = gw_id_of(req->loop, acl->owner);
+        owner = gw_canonical_id(req->loop, acl->owner);
         if (!gw_acl_of_headers(req, true, acl))
                 return false;
         if (strcmp(ownership, "BucketOwnerEnforced") == 0 && !s3_acl_is_private(acl, owner))
@@ -298,7 +298,7 @@ static void create_ownership_set(void *arg, int rv)
         create_ownership(req, &ownership);
         if (!create_acl_check(req, ownership, &acl)) /* it was fine before the body */
                 return;
-        if (s3_acl_is_private(&acl, gw_id_of(req->loop, acl.owner)))
+        if (s3_acl_is_private(&acl, gw_canonical_id(req->loop, acl.owner)))
                 create_acl_set(req, 0);
         else
                 eng_text_set(req->loop->gw->store, req->bucket_id, GW_TEXT_ACL, ENG_TEXT_ANY,

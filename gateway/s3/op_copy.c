@@ -153,10 +153,11 @@ static bool may_copy_tags(struct gw_request *req)
                              .req = req,
                              .permission = "s3:PutObjectTagging",
                              .bucket = req->bucket,
+                             .bucket_id = req->bucket_id,
                              .key = req->key,
                              .implied = true};
 
-        return gw_copy_permits(req, "s3:GetObjectTagging", "s3:GetObjectVersionTagging") &&
+        return gw_copy_permits(req, eng_get_object(req->get), "s3:GetObjectTagging", "s3:GetObjectVersionTagging") &&
                (gw_permit(&ask, NULL) || copy_refuse(req, S3_ERR_ACCESS_DENIED, NULL));
 }
 

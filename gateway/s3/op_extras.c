@@ -14,6 +14,7 @@ struct extras_work {
         unsigned magic; /* gw_check.h */
         struct gw_version version;
         void (*reply)(struct gw_request *req, const struct eng_object *object);
+        struct eng_extras_change change;
 };
 
 static struct extras_work *extras_begin(struct gw_request *req)
@@ -51,10 +52,10 @@ static void extras_opened(void *arg, int rv, struct eng_get *get)
                 work->reply(req, eng_get_object(get));
 }
 
-static void extras_look(struct gw_request *req, void (*reply)(struct gw_request *req, const struct eng_object *object))
+/* What has been begun; NULL: answered. */
+static void extras_look(struct gw_request *req, struct extras_work *work,
+                        void (*reply)(struct gw_request *req, const struct eng_object *object))
 {
-        struct extras_work *work = extras_begin(req);
-
         if (work == NULL)
                 return;
         work->reply = reply;
@@ -110,19 +111,19 @@ static void reply_legal_hold(struct gw_request *req, const struct eng_object *ob
 
 void gw_run_object_tagging(struct gw_request *req)
 {
-        extras_look(req, reply_tagging);
+        extras_look(req, extras_begin(req), reply_tagging);
 }
 
 void gw_run_retention(struct gw_request *req)
 {
         if (lock_is_there(req))
-                extras_look(req, reply_retention);
+                extras_look(req, extras_begin(req), reply_retention);
 }
 
 void gw_run_legal_hold(struct gw_request *req)
 {
         if (lock_is_there(req))
-                extras_look(req, reply_legal_hold);
+                extras_look(req, extras_begin(req), reply_legal_hold);
 }
 
 /* ---- changing -------------------------------------------------------------------------------- */
@@ -137,6 +138,8 @@ static void extras_are_set(void *arg, int rv, const struct eng_object *object)
         work = GW_CAST(extras_work, req->work);
         if (rv == -EACCES) {
                 gw_reply_error(req, S3_ERR_ACCESS_DENIED, GW_LOCKED_MESSAGE);
+        } else if (rv == -ESTALE) { /* it is not any more what was permitted to be changed (P21) */
+                gw_reply_error(req, S3_ERR_OPERATION_ABORTED, NULL);
         } else if (rv == -ENODATA) {
                 gw_version_refuse_marker(req);
         } else if (rv != 0) {
@@ -147,11 +150,26 @@ static void extras_are_set(void *arg, int rv, const struct eng_object *object)
         }
 }
 
+/* What was found may be changed: that version, as it is. */
+static void extras_change_found(struct gw_request *req, const struct eng_object *object)
+{
+        struct extras_work *work = GW_CAST(extras_work, req->work);
+
+        gw_change_as_seen(req, &work->change);
+        eng_extras_set(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), req->versioned ? &object->version : NULL,
+                       &work->change, extras_are_set, req);
+}
+
 static void extras_change(struct gw_request *req, const struct eng_extras_change *change)
 {
         struct extras_work *work = extras_begin(req);
 
-        if (work != NULL)
+        if (work == NULL)
+                return;
+        work->change = *change;
+        if (req->object_decides) /* it has to be looked at before (P21) */
+                extras_look(req, work, extras_change_found);
+        else
                 eng_extras_set(req->loop->gw->store, req->bucket_id, gw_eng_str(req->key), gw_version_asked(&work->version),
                                change, extras_are_set, req);
 }

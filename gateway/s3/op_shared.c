@@ -92,7 +92,7 @@ void gw_owner_xml(const struct gw_request *req, struct s3_xml *xml, const char *
         gw_request_owner(req, account);
         title = gw_account_title(req->loop, account);
         s3_xml_open(xml, element);
-        s3_xml_text(xml, "ID", gw_id_of(req->loop, account));
+        s3_xml_text(xml, "ID", gw_canonical_id(req->loop, account));
         if (title != NULL)
                 s3_xml_textz(xml, "DisplayName", title);
         s3_xml_close(xml, element);

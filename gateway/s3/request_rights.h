@@ -14,12 +14,13 @@
 bool gw_rights_permit(struct gw_request *req, struct s3_str key, struct s3_str version_id);
 /*
  * The same of what the request's path names. Of a reserved path, which is in no bucket, handlers ask
- * for each thing that they reach; and so they do for each key of a body. False: req->refusal is set.
+ * for each thing that they reach; and so they do for each key of a body. bucket: that of the path, NULL where there
+ * is none. False: req->refusal is set.
  */
-bool gw_rights_permit_request(struct gw_request *req);
+bool gw_rights_permit_request(struct gw_request *req, const struct eng_bucket *bucket);
 /*
- * The same of a request that was let in on condition (req->object_asks, req->tags_pending) once the object is
- * found, with its owner, ACL and tags. NULL: nothing was found, or a marker. False: req->refusal is set.
+ * The same of a request that was let in on condition (req->object_decides), when the object has been looked for: now
+ * its owner, ACL and tags count. NULL: nothing was found. False: req->refusal is set.
  */
 bool gw_rights_permit_object(struct gw_request *req, const struct eng_object *object);
 /*

@@ -40,20 +40,13 @@ void gw_version_refuse_marker(struct gw_request *req)
         gw_reply_error(req, S3_ERR_METHOD_NOT_ALLOWED, NULL);
 }
 
-/* It has no ACL: whoever was let in because an object may have one is asked about by policies alone (P15). */
-static bool marker_permits(struct gw_request *req)
-{
-        return !req->object_asks || req->tags_pending || gw_rights_permit(req, req->key, gw_query(req, "versionId"));
-}
-
 /* A marker that is the newest is like no object; one that is named is there, and cannot be read. */
 static void reply_marker(struct gw_request *req, const struct gw_version *version, const struct eng_object *marker)
 {
         char date[S3_DATE_HTTP_SIZE];
         size_t len;
 
-        if (version->given ? !marker_permits(req)
-                           : gw_rights_missing(req, req->bucket, S3_ERR_NO_SUCH_KEY) != S3_ERR_NO_SUCH_KEY) {
+        if (!version->given && gw_rights_missing(req, req->bucket, S3_ERR_NO_SUCH_KEY) != S3_ERR_NO_SUCH_KEY) {
                 gw_reply_error(req, S3_ERR_ACCESS_DENIED, NULL);
                 return;
         }
@@ -91,9 +84,7 @@ bool gw_back_opened(const struct gw_request *req, int rv, struct eng_get *get)
 /* False: answered, with nothing of the object (P15, P20). */
 static bool object_permits(struct gw_request *req, int rv, struct eng_get *get)
 {
-        const struct eng_object *object = rv == 0 ? eng_get_object(get) : NULL;
-
-        if ((rv != 0 && rv != -ENOENT) || gw_rights_permit_object(req, object == NULL || object->marker ? NULL : object))
+        if ((rv != 0 && rv != -ENOENT) || gw_rights_permit_object(req, rv == 0 ? eng_get_object(get) : NULL))
                 return true;
         if (rv == 0)
                 req->get = get;
@@ -102,6 +93,16 @@ static bool object_permits(struct gw_request *req, int rv, struct eng_get *get)
         else
                 gw_reply_error(req, S3_ERR_ACCESS_DENIED, req->refusal);
         return false;
+}
+
+void gw_change_as_seen(const struct gw_request *req, struct eng_extras_change *change)
+{
+        const struct eng_object *object = eng_get_object(req->get);
+
+        change->if_id = true;
+        memcpy(change->id, object->id, ENG_ID_LEN);
+        change->if_tags = req->object_decides;
+        change->tags_seen = object->tags;
 }
 
 bool gw_version_found(struct gw_request *req, const struct gw_version *version, int rv, struct eng_get *get)

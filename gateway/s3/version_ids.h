@@ -34,10 +34,15 @@ bool gw_back_opened(const struct gw_request *req, int rv, struct eng_get *get);
 /*
  * A look at an object that is a delete marker, or has failed (rv): answers it. 404 NoSuchKey for a
  * key whose newest version is a marker, 405 for a marker that was named by its id, NoSuchVersion
- * for an id of which there is nothing; AccessDenied where the object's ACL or owner does not let the
- * request in (req->object_asks). True: there is an object. `get` is closed with the request.
+ * for an id of which there is nothing; AccessDenied where the object's owner, ACL or tags do not let the
+ * request in (req->object_decides). True: there is an object. `get` is closed with the request.
  */
 bool gw_version_found(struct gw_request *req, const struct gw_version *version, int rv, struct eng_get *get);
+/*
+ * The change is to be made only of the write that was found (req->get), and while it has the tags by which it was
+ * permitted (P17, P21): -ESTALE else.
+ */
+void gw_change_as_seen(const struct gw_request *req, struct eng_extras_change *change);
 /* The same for a change: answers NoSuchVersion, or else the error that rv stands for where a key is concerned. */
 void gw_version_fail(struct gw_request *req, const struct gw_version *version, int rv);
 /* 405: it is a delete marker, which can only be deleted. */

@@ -23,7 +23,7 @@ struct site_work {
         unsigned magic; /* gw_check.h */
         enum site_step step;
         struct s3_website_request asked;
-        bool asks_object;                /* the object's owner and ACL decide once it is found (P15) */
+        bool object_decides;             /* let in if the object is such: asked again once it is found (P15, P20) */
         enum s3_error error;             /* the object could not be read */
         struct s3_website_answer answer; /* the one in hand; its text is the key that is read */
 };
@@ -56,21 +56,34 @@ static const struct s3_config *site_config(struct gw_request *req)
         return NULL;
 }
 
-/* May everybody read the object in hand (W4, W5)? NULL: it is not found yet, and its ACL may let them. */
-static bool site_may_read(struct gw_request *req, const struct eng_object *object)
+/* The question whether everybody may read the object in hand (W4, W5). */
+static struct gw_ask site_ask(struct gw_request *req)
 {
         const struct site_work *work = GW_CAST(site_work, req->work);
-        struct gw_ask ask = {.loop = req->loop,
-                             .req = req,
-                             .permission = "s3:GetObject",
-                             .bucket = req->bucket,
-                             .key = {work->answer.text, work->answer.len},
-                             .object_later = object == NULL && work->asks_object,
-                             .object_known = object != NULL};
 
-        if (object != NULL)
-                ask.object_acl = gw_s3_str(object->acl);
-        return gw_permit(&ask, NULL);
+        return (struct gw_ask){.loop = req->loop,
+                               .req = req,
+                               .permission = "s3:GetObject",
+                               .bucket = req->bucket,
+                               .key = {work->answer.text, work->answer.len}};
+}
+
+static bool site_may_look(struct gw_request *req)
+{
+        struct gw_ask ask = site_ask(req);
+        enum gw_permitted permitted = gw_permit_early(&ask, NULL);
+
+        GW_CAST(site_work, req->work)->object_decides = permitted == GW_PERMITTED_IF;
+        return permitted != GW_REFUSED;
+}
+
+/* The same of what was found; NULL: nothing. */
+static bool site_may_read(struct gw_request *req, const struct eng_object *object)
+{
+        struct gw_ask ask = site_ask(req);
+
+        gw_ask_found(&ask, req->bucket_id, object, false);
+        return !GW_CAST(site_work, req->work)->object_decides || gw_permit(&ask, NULL);
 }
 
 static enum s3_error site_missing(struct gw_request *req)
@@ -242,7 +255,7 @@ static void site_opened(void *arg, int rv, struct eng_get *get)
         }
         work = GW_CAST(site_work, req->work);
         found = rv == 0 && !eng_get_object(get)->marker;
-        permitted = !found || !work->asks_object || site_may_read(req, eng_get_object(get));
+        permitted = (rv != 0 && rv != -ENOENT) || site_may_read(req, found ? eng_get_object(get) : NULL);
         if (found && permitted) {
                 site_send(req, get);
                 return;
@@ -267,8 +280,7 @@ static void site_open(struct gw_request *req, enum site_step step)
         struct eng_store *store = req->loop->gw->store;
 
         work->step = step;
-        work->asks_object = gw_takes_acls(req->loop, req->bucket_id);
-        if (!site_may_read(req, NULL)) {
+        if (!site_may_look(req)) {
                 site_step_failed(req, S3_ERR_ACCESS_DENIED);
                 return;
         }
@@ -332,6 +344,7 @@ void gw_site_accept(struct gw_request *req)
         } else if (!s3_bucket_name_valid(req->bucket)) {
                 gw_reply_error(req, S3_ERR_NO_SUCH_BUCKET, NULL);
         } else {
+                gw_head_anybody(req);
                 gw_head_bucket(req);
         }
 }

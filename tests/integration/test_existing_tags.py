@@ -1,21 +1,26 @@
-"""s3:ExistingObjectTag: who may read an object by the tags that it has (rule P20 of docs/design/rights.md)."""
+"""s3:ExistingObjectTag: who may read or change an object by the tags that it has (rules P20 to P22 of docs/design/rights.md)."""
 import json
 
 import pytest
 import requests
 
 from tests.integration.test_iam import clear, client_of, daemon  # noqa: F401: fixture
-from tests.conftest import make_client
+from tests.conftest import REGION, make_client
 from tests.support.expect import keys_of, refused
+from tests.support.getbatch import Entry, ask
+from tests.support.s3raw import RawClient
 
 ACTIONS = ["s3:GetObject", "s3:GetObjectVersion", "s3:GetObjectTagging", "s3:GetObjectAttributes", "s3:PutObject", "s3:DeleteObject",
-           "s3:PutObjectTagging", "s3:GetObjectAcl"]
+           "s3:PutObjectTagging", "s3:GetObjectAcl", "s3:PutObjectAcl", "s3:DeleteObjectTagging", "s3:PutObjectVersionTagging"]
+BLUE = {"TagSet": [{"Key": "colour", "Value": "blue"}]}
+RED = {"TagSet": [{"Key": "colour", "Value": "red"}]}
 READS = {
     "get": lambda s3, **of: s3.get_object(Bucket="team", **of),
     "range": lambda s3, **of: s3.get_object(Bucket="team", Range="bytes=0-0", **of),
     "head": lambda s3, **of: s3.head_object(Bucket="team", **of),
     "tagging": lambda s3, **of: s3.get_object_tagging(Bucket="team", **of),
     "attributes": lambda s3, **of: s3.get_object_attributes(Bucket="team", ObjectAttributes=["ETag"], **of),
+    "acl": lambda s3, **of: s3.get_object_acl(Bucket="team", **of),
 }
 
 
@@ -34,6 +39,7 @@ class Team:
         self.iam.create_user(UserName="alice")
         key = self.iam.create_access_key(UserName="alice")["AccessKey"]
         self.s3 = make_client(daemon.endpoint, key["AccessKeyId"], key["SecretAccessKey"])
+        self.raw = RawClient(daemon.host, daemon.port, key["AccessKeyId"], key["SecretAccessKey"], REGION)
 
     def allow(self, *statements):
         document = json.dumps({"Version": "2012-10-17", "Statement": list(statements)})
@@ -105,15 +111,81 @@ def test_a_bucket_policy_by_tag_for_anybody(team, daemon):  # noqa: F811
         assert answer.status_code == 403 and b"bytes" not in answer.content
 
 
-def test_what_changes_something_is_not_decided_by_tags(team):
+def test_what_aws_does_not_list_is_not_decided_by_tags(team):
     """P11: what is not known holds for no Allow."""
     team.allow(statement("Allow", "StringEquals", "colour", "red"))
     refused("AccessDenied", 403, team.s3.delete_object, Bucket="team", Key="red")
     refused("AccessDenied", 403, team.s3.put_object, Bucket="team", Key="red", Body=b"mine")
-    refused("AccessDenied", 403, team.s3.put_object_tagging, Bucket="team", Key="red", Tagging={"TagSet": []})
-    refused("AccessDenied", 403, team.s3.get_object_acl, Bucket="team", Key="red")
-    refused("AccessDenied", 403, team.s3.copy_object, Bucket="team", Key="new", CopySource="team/red")
     assert keys_of(team.root, "team") == ["blue", "plain", "red"]
+
+
+def test_sources_of_copies(team):
+    """Also by version and for parts; the tags that a copy takes along are the source's, which are read, too."""
+    team.allow({"Effect": "Allow", "Action": ["s3:PutObject", "s3:PutObjectTagging"], "Resource": "arn:aws:s3:::team/new*"},
+               statement("Allow", "StringEquals", "colour", "red", ["s3:GetObject", "s3:GetObjectVersion", "s3:GetObjectTagging"]))
+    team.s3.copy_object(Bucket="team", Key="new", CopySource="team/red")
+    assert team.root.get_object_tagging(Bucket="team", Key="new")["TagSet"] == RED["TagSet"]
+    upload = team.s3.create_multipart_upload(Bucket="team", Key="new-parts")["UploadId"]
+    team.s3.upload_part_copy(Bucket="team", Key="new-parts", CopySource="team/red", PartNumber=1, UploadId=upload)
+    for key in ("blue", "plain", "not-there"):
+        refused("AccessDenied", 403, team.s3.copy_object, Bucket="team", Key="new", CopySource=f"team/{key}")
+        refused("AccessDenied", 403, team.s3.upload_part_copy, Bucket="team", Key="new-parts", CopySource=f"team/{key}", PartNumber=1, UploadId=upload)
+    team.root.put_bucket_versioning(Bucket="team", VersioningConfiguration={"Status": "Enabled"})
+    team.root.put_object(Bucket="team", Key="red", Body=b"newer", Tagging="colour=blue")
+    refused("AccessDenied", 403, team.s3.copy_object, Bucket="team", Key="new", CopySource="team/red")
+    marker = team.root.delete_object(Bucket="team", Key="red")["VersionId"]
+    team.allow({"Effect": "Allow", "Action": ["s3:PutObject", "s3:PutObjectTagging"], "Resource": "arn:aws:s3:::team/new*"},
+               statement("Allow", "StringEquals", "colour", "red", ["s3:GetObject", "s3:GetObjectVersion", "s3:GetObjectVersionTagging"]))
+    team.s3.copy_object(Bucket="team", Key="new", CopySource="team/red?versionId=null")
+    refused("AccessDenied", 403, team.s3.copy_object, Bucket="team", Key="new", CopySource=f"team/red?versionId={marker}")
+    team.root.abort_multipart_upload(Bucket="team", Key="new-parts", UploadId=upload)
+
+
+def test_entries_of_batches(team):
+    """Each entry is decided for itself; who may list is told what is missing."""
+    keys = ["red", "blue", "plain", "not-there", "red"]
+
+    def codes():
+        return [(result.status, result.data) for result in ask(team.raw, [Entry("team", key) for key in keys])]
+
+    team.allow(statement("Allow", "StringEquals", "colour", "red"))
+    assert codes() == [(200, b"bytes"), (403, b""), (403, b""), (403, b""), (200, b"bytes")]
+    listing = {"Effect": "Allow", "Action": ["s3:ListBucket", "s3:GetObject"], "Resource": ["arn:aws:s3:::team", "arn:aws:s3:::team/*"]}
+    team.allow(listing, statement("Deny", "StringEquals", "colour", "red"))
+    assert codes() == [(403, b""), (200, b"bytes"), (200, b"bytes"), (404, b""), (403, b"")]
+    team.root.put_object_tagging(Bucket="team", Key="red", Tagging=BLUE)
+    assert codes() == [(200, b"bytes")] * 3 + [(404, b""), (200, b"bytes")]
+
+
+def test_changes_by_tag(team):
+    """Who changes a tag by which it was permitted cannot change it back."""
+    team.allow(statement("Allow", "StringEquals", "colour", "red"))
+    for key in ("blue", "plain", "not-there"):
+        refused("AccessDenied", 403, team.s3.put_object_tagging, Bucket="team", Key=key, Tagging=RED)
+        refused("AccessDenied", 403, team.s3.delete_object_tagging, Bucket="team", Key=key)
+        refused("AccessDenied", 403, team.s3.put_object_acl, Bucket="team", Key=key, ACL="bucket-owner-full-control")
+    team.s3.put_object_acl(Bucket="team", Key="red", ACL="bucket-owner-full-control")
+    team.s3.put_object_tagging(Bucket="team", Key="red", Tagging=RED)
+    team.s3.put_object_tagging(Bucket="team", Key="red", Tagging=BLUE)
+    refused("AccessDenied", 403, team.s3.put_object_tagging, Bucket="team", Key="red", Tagging=RED)
+    refused("AccessDenied", 403, team.s3.delete_object_tagging, Bucket="team", Key="red")
+    team.root.put_object_tagging(Bucket="team", Key="red", Tagging=RED)
+    team.s3.delete_object_tagging(Bucket="team", Key="red")
+    assert team.root.get_object_tagging(Bucket="team", Key="red")["TagSet"] == []
+
+
+def test_changes_of_versions_by_tag(team):
+    """The change is made of the version that was looked at."""
+    team.root.put_bucket_versioning(Bucket="team", VersioningConfiguration={"Status": "Enabled"})
+    newer = team.root.put_object(Bucket="team", Key="red", Body=b"newer", Tagging="colour=blue")["VersionId"]
+    team.allow(statement("Allow", "StringEquals", "colour", "red"))
+    refused("AccessDenied", 403, team.s3.put_object_tagging, Bucket="team", Key="red", Tagging=RED)
+    refused("AccessDenied", 403, team.s3.put_object_tagging, Bucket="team", Key="red", VersionId=newer, Tagging=RED)
+    answer = team.s3.put_object_tagging(Bucket="team", Key="red", VersionId="null", Tagging=BLUE)
+    assert answer["VersionId"] == "null"
+    assert team.root.get_object_tagging(Bucket="team", Key="red", VersionId="null")["TagSet"] == BLUE["TagSet"]
+    team.root.put_object_tagging(Bucket="team", Key="red", Tagging=RED)
+    assert team.s3.put_object_tagging(Bucket="team", Key="red", Tagging=RED)["VersionId"] == newer
 
 
 def test_tags_in_variables(team):

@@ -143,6 +143,17 @@ def test_owners_and_acls_of_objects_decide(site):
     assert site.status(host, "/shown") == 403
 
 
+def test_tags_of_objects_decide(site):
+    """As for any GetObject (P20)."""
+    host = site.bucket("tagged", pages={"index.html": b"home", "error.html": b"oops", "secret": b"hidden"})
+    site.s3.put_object_tagging(Bucket="tagged", Key="index.html", Tagging={"TagSet": [{"Key": "public", "Value": "yes"}]})
+    policy = {"Effect": "Allow", "Principal": "*", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::tagged/*",
+              "Condition": {"StringEquals": {"s3:ExistingObjectTag/public": "yes"}}}
+    site.s3.put_bucket_policy(Bucket="tagged", Policy=json.dumps({"Version": "2012-10-17", "Statement": [policy]}))
+    assert [site.status(host, path) for path in ("/", "/secret", "/none")] == [200, 403, 403]
+    assert site.ask(host, "/").text == b"home" and b"hidden" not in site.ask(host, "/secret").text and b"oops" not in site.ask(host, "/secret").text
+
+
 def test_redirects(site):
     rules = [{"Condition": {"KeyPrefixEquals": "old/"}, "Redirect": {"ReplaceKeyPrefixWith": "docs/"}},
              {"Condition": {"HttpErrorCodeReturnedEquals": "404", "KeyPrefixEquals": "gone/"}, "Redirect": {"HostName": "other.example", "Protocol": "https", "HttpRedirectCode": "307", "ReplaceKeyWith": "a b"}}]

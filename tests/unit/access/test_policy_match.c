@@ -253,6 +253,12 @@ static void test_arns(void **state)
         /* Missing parts of a resource are stars. */
         assert_true(arn_like("arn:aws:s3", "arn:aws:s3:::a"));
         assert_false(arn_like("arn:aws:s3", "arn:aws:iam::1:user/a"));
+        assert_true(arn_like("arn:aws:s3:*:bucket/*", "arn:aws:s3:::bucket/a")); /* a star for several parts (A5) */
+        assert_true(arn_like("arn:aws:*:bucket/a", "arn:aws:s3:::bucket/a"));
+        assert_true(arn_like("arn:*", "arn:aws:s3:::bucket/a"));
+        assert_false(arn_like("arn:aws:s3:*:bucket/*", "arn:aws:s3:::other/a"));
+        assert_false(arn_like("arn:aws:*:bucket/b", "arn:aws:s3:::bucket/a"));
+        assert_false(arn_like("arn:aws:*:*:*:bucket", "arn:aws:s3:::a:b:bucket")); /* six parts are matched one by one */
         assert_true(arn_like("arn:aws:s3:::${s3:prefix, 'a:b'}", "arn:aws:s3:::a:b"));
 }
 

@@ -276,7 +276,7 @@ static void test_a_head_under_never(void **state)
 static void test_acls(void **state)
 {
         struct eng_extras_change acl = {.set_acl = true, .if_id = true, .extras = {.acl = {"who", 3}}};
-        struct eng_extras_change tags = {.set_tags = true, .extras = {.tags = {"tags", 4}}};
+        struct eng_extras_change tags = {.set_tags = true, .if_tags = true, .extras = {.tags = {"tags", 4}}};
         struct eng_version v1;
         struct eng_object found;
         static struct sf_row row;
@@ -290,6 +290,18 @@ static void test_acls(void **state)
         acl.if_id = false;
         assert_int_equal(sv_extras(&sf, bucket, "key", NULL, &acl), 0);
         assert_int_equal(sv_extras(&sf, bucket, "key", NULL, &tags), 0);
+        assert_int_equal(sv_extras(&sf, bucket, "key", NULL, &tags), -ESTALE); /* it has tags by now, and others than these */
+        tags.tags_seen = (struct eng_str){"tag", 3};
+        assert_int_equal(sv_extras(&sf, bucket, "key", NULL, &tags), -ESTALE);
+        tags.tags_seen = (struct eng_str){"sgat", 4};
+        assert_int_equal(sv_extras(&sf, bucket, "key", NULL, &tags), -ESTALE);
+        tags.tags_seen = (struct eng_str){"tags", 4};
+        assert_int_equal(sv_extras(&sf, bucket, "key", NULL, &tags), 0);
+        acl.if_tags = true;
+        assert_int_equal(sv_extras(&sf, bucket, "key", NULL, &acl), -ESTALE);
+        acl.if_tags = false;
+        tags.tags_seen.len = ENG_TAGS_MAX + 1;
+        assert_int_equal(sv_extras(&sf, bucket, "key", NULL, &tags), -EINVAL);
         sf_close(&sf);
         assert_true(sv_object_row(&sf, 0, bucket, "key", &row));
         eng_encoded_object(row.value, row.len, &found);

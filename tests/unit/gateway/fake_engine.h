@@ -21,13 +21,14 @@
 
 #define FAKE_OBJECTS 64
 #define FAKE_BUCKETS 4
+#define FAKE_TAGS    512
 
 struct fake_object {
         bool used;
         uint64_t bucket;
         char key[ENG_KEY_MAX];
         size_t key_len;
-        uint8_t *bytes, attrs[ENG_ATTRS_MAX], acl[ENG_ACL_MAX];
+        uint8_t *bytes, attrs[ENG_ATTRS_MAX], acl[ENG_ACL_MAX], tags[FAKE_TAGS];
         struct eng_object object;
 };
 
@@ -46,8 +47,9 @@ struct fake_later {
         size_t key_len;
         struct eng_condition condition;
         struct eng_put_commit commit;
-        uint8_t attrs[ENG_ATTRS_MAX], acl[ENG_ACL_MAX], id[ENG_ID_LEN];
-        size_t acl_len;
+        uint8_t attrs[ENG_ATTRS_MAX], acl[ENG_ACL_MAX], tags[FAKE_TAGS], seen[FAKE_TAGS], id[ENG_ID_LEN];
+        size_t acl_len, tags_len, seen_len;
+        bool set_acl, set_tags, if_tags;
 };
 
 struct eng_store {
@@ -201,20 +203,31 @@ static void fake_post(struct fake_later *later)
                 lp_post(later->loop, &later->msg);
 }
 
-/* Any thread: lets what was held go, and holds no more. */
-static void fake_release(void)
+static void fake_let_go(bool hold)
 {
         struct fake_later *later, *next;
 
         pthread_mutex_lock(&fake.lock);
         later = fake.held;
         fake.held = NULL;
-        fake.hold = false;
+        fake.hold = hold;
         pthread_mutex_unlock(&fake.lock);
         for (; later != NULL; later = next) {
                 next = later->next;
                 lp_post(later->loop, &later->msg);
         }
+}
+
+/* Any thread: lets what was held go, and holds no more. */
+static void fake_release(void)
+{
+        fake_let_go(false);
+}
+
+/* Any thread: lets what was held go, and holds what comes of it. */
+static void fake_release_held(void)
+{
+        fake_let_go(true);
 }
 
 /* Any thread: completions that wait now. */
@@ -422,6 +435,7 @@ static void run_open(struct fake_later *later)
                 memcpy(get->copy.bytes, o->bytes, o->object.size);
                 get->copy.object.attrs.data = (const char *)get->copy.attrs;
                 get->copy.object.acl.data = (const char *)get->copy.acl;
+                get->copy.object.tags.data = (const char *)get->copy.tags;
                 get->copy.object.part_count = fake.object_parts;
                 if (fake.claimed_size != 0)
                         get->copy.object.size = fake.claimed_size;
@@ -749,6 +763,8 @@ static void fake_store_object(struct fake_object *o, struct eng_put *put, const 
         o->object.attrs = (struct eng_str){(const char *)o->attrs, later->commit.attrs_len};
         memcpy(o->acl, later->acl, later->acl_len);
         o->object.acl = (struct eng_str){(const char *)o->acl, later->acl_len};
+        memcpy(o->tags, later->tags, later->tags_len);
+        o->object.tags = (struct eng_str){(const char *)o->tags, later->tags_len};
 }
 
 static void run_commit(struct fake_later *later)
@@ -771,6 +787,14 @@ static void run_commit(struct fake_later *later)
         ((eng_put_done)later->fn)(later->arg, rv, rv == 0 ? &o->object : NULL);
 }
 
+static size_t fake_tags(uint8_t out[FAKE_TAGS], struct eng_str tags)
+{
+        assert(tags.len <= FAKE_TAGS);
+        if (tags.len > 0)
+                memcpy(out, tags.data, tags.len);
+        return tags.len;
+}
+
 void eng_put_commit(struct eng_put *put, const struct eng_put_commit *commit, eng_put_done done, void *arg)
 {
         struct fake_later *later = fake_later(run_commit, arg);
@@ -782,6 +806,7 @@ void eng_put_commit(struct eng_put *put, const struct eng_put_commit *commit, en
         later->acl_len = commit->extras.acl.len;
         if (later->acl_len > 0)
                 memcpy(later->acl, commit->extras.acl.data, later->acl_len);
+        later->tags_len = fake_tags(later->tags, commit->extras.tags);
         fake_post(later);
 }
 
@@ -842,15 +867,22 @@ void eng_update(struct eng_store *store, uint64_t bucket, struct eng_str key, co
         post_scripted(run_put_done, (void (*)(void))done, arg, fake.update_rv);
 }
 
-/* Of the write that was looked at, or of none. */
-static void run_acl(struct fake_later *later)
+/* Of the write that was looked at, with the tags that it had, or of none. */
+static void run_extras(struct fake_later *later)
 {
         struct fake_object *o = fake_find(later->bucket, later->key, later->key_len);
         int rv = fake.update_rv != 0 ? fake.update_rv : o == NULL ? -ENOENT : memcmp(o->object.id, later->id, ENG_ID_LEN) != 0 ? -ESTALE : 0;
 
-        if (rv == 0) {
+        if (rv == 0 && later->if_tags &&
+            (later->seen_len != o->object.tags.len || memcmp(later->seen, o->tags, later->seen_len) != 0))
+                rv = -ESTALE;
+        if (rv == 0 && later->set_acl) {
                 memcpy(o->acl, later->acl, later->acl_len);
                 o->object.acl = (struct eng_str){(const char *)o->acl, later->acl_len};
+        }
+        if (rv == 0 && later->set_tags) {
+                memcpy(o->tags, later->tags, later->tags_len);
+                o->object.tags = (struct eng_str){(const char *)o->tags, later->tags_len};
         }
         ((eng_put_done)later->fn)(later->arg, rv, rv == 0 ? &o->object : NULL);
 }
@@ -860,20 +892,25 @@ void eng_extras_set(struct eng_store *store, uint64_t bucket, struct eng_str key
 {
         struct fake_later *later;
 
-        if (change->set_acl) {
-                later = fake_later(run_acl, arg);
-                later->fn = (void (*)(void))done;
-                later->bucket = bucket;
-                memcpy(later->key, key.data, key.len);
-                later->key_len = key.len;
-                later->acl_len = change->extras.acl.len;
-                if (later->acl_len > 0)
-                        memcpy(later->acl, change->extras.acl.data, later->acl_len);
-                memcpy(later->id, change->id, ENG_ID_LEN);
-                fake_post(later);
+        if (!change->if_id) {
+                post_scripted(run_put_done, (void (*)(void))done, arg, fake.update_rv);
                 return;
         }
-        post_scripted(run_put_done, (void (*)(void))done, arg, fake.update_rv);
+        later = fake_later(run_extras, arg);
+        later->fn = (void (*)(void))done;
+        later->bucket = bucket;
+        memcpy(later->key, key.data, key.len);
+        later->key_len = key.len;
+        later->set_acl = change->set_acl;
+        later->acl_len = change->extras.acl.len;
+        if (later->acl_len > 0)
+                memcpy(later->acl, change->extras.acl.data, later->acl_len);
+        later->set_tags = change->set_tags;
+        later->tags_len = fake_tags(later->tags, change->extras.tags);
+        later->if_tags = change->if_tags;
+        later->seen_len = change->if_tags ? fake_tags(later->seen, change->tags_seen) : 0;
+        memcpy(later->id, change->id, ENG_ID_LEN);
+        fake_post(later);
 }
 
 int eng_text_get(struct eng_store *store, uint64_t bucket, unsigned kind, struct eng_text **out)

@@ -4,12 +4,9 @@
  * request's path does not name asks for each (also test_get_batch.c, test_executor.c,
  * test_transfer_put.c).
  */
-#include "gateway/people/people.h"
-#include "gateway/rights/bucket_policy.h"
-#include "gateway/s3/bucket_texts.h"
 #include "gateway/s3/meta.h"
 #include "gateway/s3/route.h"
-#include "tests/unit/gateway/ops_fixture.h"
+#include "tests/unit/gateway/people_fixture.h"
 
 static bool nothing_is_permitted(const char *permission, struct s3_str bucket, struct s3_str key)
 {
@@ -70,7 +67,7 @@ static void every_operation_asks(void **state)
                 assert_string_equal(site.last_operation, op->name);
                 if (a.status != 403 || strcmp(site.last_error, "AccessDenied") != 0)
                         fail_msg("%s: %u %s", op->name, a.status, site.last_error);
-                assert_int_equal(site_asked, asked + 1 + (asks_for_either(op) || op->tags_decide));
+                assert_int_equal(site_asked, asked + 1 + (asks_for_either(op) || op->object_decides));
                 assert_string_equal(site_asked_for, asks_for_either(op) ? op->of_version : op->permission);
                 answer_free(&a);
                 close(fd);
@@ -323,38 +320,6 @@ static void read_only_comes_between_keys(void **state)
 
 /* ---- users ----------------------------------------------------------------------------------- */
 
-#define USER_KEY    "AKIAIOSFODNN7EXAMPLE"
-#define USER_SECRET "another secret, of a user"
-
-static bool user_signs(struct gw_loop *loop, const char *access_key, struct gw_credential *out)
-{
-        memset(out, 0, sizeof(*out));
-        strcpy(out->access_key, USER_KEY);
-        strcpy(out->secret_key, USER_SECRET);
-        return strcmp(access_key, USER_KEY) == 0;
-}
-
-static struct gw_service service_with_user;
-
-static int user_setup(void **state)
-{
-        site_open(NULL);
-        service_with_user = *site.gw->service;
-        service_with_user.signer = user_signs;
-        site.gw->service = &service_with_user;
-        site_access = USER_KEY;
-        site_secret = USER_SECRET;
-        return 0;
-}
-
-static int user_teardown(void **state)
-{
-        site_access = ACCESS_KEY;
-        site_secret = SECRET_KEY;
-        site_close();
-        return 0;
-}
-
 static void user_asks(const struct gw_op *op, const char *error)
 {
         struct s3_header header = {s3_str_of(op->header != NULL ? op->header : ""), S3_STR("/bucket/source")};
@@ -397,88 +362,6 @@ static void a_user_may_nothing(void **state)
 }
 
 /* ---- policies -------------------------------------------------------------------------------- */
-
-#define ALLOW(action, resource) "{\"Effect\":\"Allow\",\"Action\":" action ",\"Resource\":" resource "}"
-#define DENY(action, resource)  "{\"Effect\":\"Deny\",\"Action\":" action ",\"Resource\":" resource "}"
-#define POLICY(statements)      "{\"Version\":\"2012-10-17\",\"Statement\":[" statements "]}"
-#define TO_ALL(effect, action, resource, more)                                                                         \
-        "{\"Effect\":\"" effect "\",\"Principal\":\"*\",\"Action\":\"" action "\",\"Resource\":\"arn:aws:s3:::" resource "\"" more "}"
-#define IF(op, key, value) ",\"Condition\":{\"" op "\":{\"" key "\":\"" value "\"}}"
-
-static void keep_entity(struct gw_entity *entity)
-{
-        char *text;
-        size_t len;
-
-        assert_int_equal(gw_entity_encode(entity, &text, &len), 0);
-        fake_entry_set(gw_entity_number(&entity->who), entity->who.kind, (struct eng_str){text, len});
-        free(text);
-}
-
-static struct gw_pair one_group = {.name = "staff"}, one_attached, one_inline = {.name = "own"}, one_tag = {"team", "blue", 0};
-
-/* The user that site_access signs for, with this policy (NULL: none), attached policy, boundary. */
-static void be_user(const char *policy, const char *attached, const char *boundary, bool grouped)
-{
-        struct gw_entity key = {.who = {.kind = GW_ACCESS_KEY, .of = "alice", .name = USER_KEY},
-                                .owner = GW_FIRST_ACCOUNT, .sealed = "x", .created_ms = 1, .active = 1};
-        struct gw_entity user = {.who = {.kind = GW_USER, .account = GW_FIRST_ACCOUNT, .name = "alice"},
-                                 .path = "/", .id = "AIDAEXAMPLE", .boundary = boundary, .created_ms = 1};
-
-        one_inline.text = policy;
-        one_attached.name = attached;
-        user.sets[GW_SET_INLINE] = (struct gw_pairs){policy != NULL, &one_inline};
-        user.sets[GW_SET_ATTACHED] = (struct gw_pairs){attached != NULL, &one_attached};
-        user.sets[GW_SET_GROUPS] = (struct gw_pairs){grouped, &one_group};
-        user.sets[GW_SET_TAGS] = (struct gw_pairs){1, &one_tag};
-        keep_entity(&key);
-        keep_entity(&user);
-        site_access = USER_KEY;
-        site_secret = USER_SECRET;
-}
-
-static void be_root(void)
-{
-        site_access = ACCESS_KEY;
-        site_secret = SECRET_KEY;
-}
-
-static void bucket_policy(const char *text)
-{
-        fake_text_set(GW_BUCKET_POLICY, (struct eng_str){text, strlen(text)});
-}
-
-static void unblock_public(bool on)
-{
-        fake_text_set(GW_TEXT_PUBLIC_ACCESS, (struct eng_str){GW_TEXT_GONE, on});
-}
-
-static unsigned send_stranger(const char *method, const char *target, const char *more, const char *body)
-{
-        struct answer a;
-        int fd = dial();
-        char head[1024];
-
-        snprintf(head, sizeof(head), "%s %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %zu\r\n%s\r\n%s", method, target,
-                 strlen(body), more, body);
-        send_text(fd, head);
-        read_answer(fd, &a, strcmp(method, "HEAD") == 0);
-        answer_free(&a);
-        close(fd);
-        return a.status;
-}
-
-static unsigned send_as_is(const char *method, const char *target, const struct s3_header *header, const char *body)
-{
-        struct answer a;
-        int fd = dial();
-
-        ask(fd, method, target, header, header != NULL, NULL, body);
-        read_answer(fd, &a, strcmp(method, "HEAD") == 0);
-        answer_free(&a);
-        close(fd);
-        return a.status;
-}
 
 /* What an operation of the table answers; its headers and target are as every_operation_asks() has them. */
 static unsigned send_op(const struct gw_op *op, bool stranger)
@@ -672,7 +555,7 @@ static void conditions_know_the_request(void **state)
                 {IF("StringEquals", "s3:x-amz-storage-class", "STANDARD"), "PUT", "/bucket/k", "/bucket/k", {S3_STR("x-amz-storage-class"), S3_STR("STANDARD")}},
                 {IF("StringEquals", "s3:RequestObjectTag/a", "1"), "PUT", "/bucket/k", "/bucket/k", {S3_STR("x-amz-tagging"), S3_STR("a=1&b=2")}},
                 {IF("ForAnyValue:StringEquals", "s3:RequestObjectTagKeys", "b"), "PUT", "/bucket/k", "/bucket/k", {S3_STR("x-amz-tagging"), S3_STR("a=1&b=2")}},
-                {IF("StringEquals", "s3:ExistingObjectTag/a", "1"), "GET", NULL, "/bucket/k", {.name = S3_STR("")}},
+                {IF("StringEquals", "s3:ExistingObjectTag/a", "1"), "GET", "/bucket/k", "/bucket/none", {.name = S3_STR("")}},
                 {IF("StringNotEquals", "s3:ExistingObjectTag/a", "1"), "DELETE", NULL, "/bucket/k", {.name = S3_STR("")}},
         };
 
@@ -770,6 +653,42 @@ static void bucket_policies_are_kept(void **state)
         close(fd);
         assert_int_equal(send_as_is("DELETE", "/bucket?policy", NULL, NULL), 204);
         assert_int_equal(send_as_is("GET", "/bucket?policy", NULL, NULL), 404);
+}
+
+static void shown_policy_has(const char *text)
+{
+        struct answer a;
+        int fd = dial();
+
+        be_root();
+        send_signed(fd, "GET", "/bucket?policy", NULL);
+        read_answer(fd, &a, false);
+        has(&a, text);
+        answer_free(&a);
+        close(fd);
+}
+
+/* A policy means whom it named when it was set, not who has the name later (B1 to B4). */
+static void policies_mean_whom_they_named(void **state)
+{
+        static const char to_alice[] = POLICY("{\"Effect\":\"Allow\",\"Principal\":{\"AWS\":\"arn:aws:iam::000000000001:user/alice\"},"
+                                              "\"Action\":\"s3:GetObject\",\"Resource\":\"arn:aws:s3:::bucket/*\"}");
+
+        be_user(NULL, NULL, NULL, false);
+        be_root();
+        assert_int_equal(send_as_is("PUT", "/bucket/k", NULL, "text"), 200);
+        assert_int_equal(put_policy(to_alice, false), 204);
+        be_alice_of("AIDAEXAMPLE", "/");
+        assert_int_equal(send_as_is("GET", "/bucket/k", NULL, NULL), 200);
+        shown_policy_has("user/alice");
+        be_alice_of("AIDAEXAMPLE", "/staff/");
+        assert_int_equal(send_as_is("GET", "/bucket/k", NULL, NULL), 200);
+        shown_policy_has("user/staff/alice");
+        be_alice_of("AIDAANOTHER", "/");
+        assert_int_equal(send_as_is("GET", "/bucket/k", NULL, NULL), 403);
+        shown_policy_has("\"AIDAEXAMPLE\"");
+        be_root();
+        assert_int_equal(send_as_is("PUT", "/bucket?policy", NULL, POLICY(TO_ALL("Deny", "s3:GetObject", "bucket/*", "")) "\n#1\nAIDAANOTHER arn:aws:iam::000000000001:user/alice\n"), 400);
 }
 
 /* ---- ACLs and accounts ----------------------------------------------------------------------- */
@@ -1029,6 +948,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(unknown_keys_deny, user_setup, user_teardown),
                 cmocka_unit_test_setup_teardown(unknown_variables_deny, user_setup, user_teardown),
                 cmocka_unit_test_setup_teardown(bucket_policies_are_kept, user_setup, user_teardown),
+                cmocka_unit_test_setup_teardown(policies_mean_whom_they_named, user_setup, user_teardown),
                 cmocka_unit_test_setup_teardown(nobody_is_locked_out_by_mistake, user_setup, user_teardown),
                 cmocka_unit_test_setup_teardown(acls_count_only_where_the_owner_says_so, user_setup, user_teardown),
                 cmocka_unit_test_setup_teardown(acls_of_a_bucket, user_setup, user_teardown),
