@@ -21,9 +21,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STRANGERS_QUIET_NS (1000 * NET_MS)
-#define REFUSALS_QUIET_NS  (10000 * NET_MS)
-
 /* ---- strangers ------------------------------------------------------------------------------- */
 
 /* Length of an address without its port. */
@@ -72,7 +69,7 @@ void net_accepted(struct net_listener *listener, struct net_stream *stream)
 
         if (at->stopped || !guest_fits(at, stream)) {
                 net_count(at, NET_COUNT_refused, 1);
-                net_log(at, &at->strangers, STRANGERS_QUIET_NS, "%s: refused: too many connections are being opened", stream->remote);
+                net_log(at, &at->strangers, "%s: refused: too many connections are being opened", stream->remote);
                 stream->ops->close(stream);
                 return;
         }
@@ -107,8 +104,7 @@ static void guest_refuse(struct net_conn *conn)
         char text[200];
 
         net_reason_text(&conn->refusal, text, sizeof(text));
-        net_log(at, part != NULL ? &part->quiet_refusal : &at->strangers, part != NULL ? REFUSALS_QUIET_NS : STRANGERS_QUIET_NS,
-                "%s, which says it is node %u: refused: %s", conn->stream->remote, conn->hello.node, text);
+        net_log(at, part != NULL ? &part->quiet : &at->strangers, "%s, which says it is node %u: refused: %s", conn->stream->remote, conn->hello.node, text);
         conn->state = NET_CONN_LEAVING;
         net_refused_write(&conn->refusal, conn->greeting_bytes);
         net_conn_greet(conn, NET_REFUSED_SIZE);
@@ -124,7 +120,7 @@ static void guest_closed(struct net_conn *conn, const char *why)
         atomic_fetch_sub(&conn->at->net->guests, 1);
         net_count(conn->at, NET_COUNT_refused, 1);
         if (conn->refusal.reason == NET_REASON_NONE && why != NULL && !conn->at->stopped)
-                net_log(conn->at, &conn->at->strangers, STRANGERS_QUIET_NS, "a stranger was turned away: %s", why);
+                net_log(conn->at, &conn->at->strangers, "a stranger was turned away: %s", why);
 }
 
 /* ---- admission ------------------------------------------------------------------------------- */
@@ -212,7 +208,7 @@ static void admission_new_boot(struct net_conn *conn, struct net_part *part, str
         unsigned link;
 
         if (part->boot != 0 && net_owner(conn->peer, conn->link) == at)
-                net_log(at, NULL, 0, "node %u: boot %llu follows boot %llu", conn->peer->node, (unsigned long long)conn->boot,
+                net_log(at, NULL, "node %u: boot %llu follows boot %llu", conn->peer->node, (unsigned long long)conn->boot,
                         (unsigned long long)part->boot);
         net_inbound_end(conn->peer, at, "a newer process of the node has connected");
         part->boot = conn->boot;

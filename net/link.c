@@ -18,7 +18,6 @@
 
 #define ENTRIES_MAX    4096u
 #define STEADY_NS      (1000 * NET_MS) /* a connection that lived so long was none that failed */
-#define QUIET_NS       (10000 * NET_MS)
 #define BACKOFF_SHARE  64u /* of the longest rest: the first */
 
 static struct net_loop *link_at(const struct net_link *link)
@@ -121,11 +120,11 @@ static void link_ask(struct net_link *link)
 static void link_failed(struct net_link *link, const char *why)
 {
         struct net_loop *at = link_at(link);
-        struct net_part *part = net_part_of(link->peer, at);
+        const struct net_part *part = net_part_of(link->peer, at);
 
         net_count(at, NET_COUNT_failed, 1);
         if (part->known != NULL && !at->stopped && why != NULL)
-                net_log(at, &part->quiet, QUIET_NS, "node %u (%s) at %s: cannot open the %s connection: %s", link->peer->node, part->known->name,
+                net_log(at, &link->quiet, "node %u (%s) at %s: cannot open the %s connection: %s", link->peer->node, part->known->name,
                         part->known->address, net_link_name(link->number), why);
         net_calls_fail(link, -ENOTCONN);
         if (link_wanted(link))
@@ -317,7 +316,7 @@ static int outbound_welcome(struct net_conn *conn)
         atomic_fetch_add(&conn->peer->open, 1);
         net_count(conn->at, NET_COUNT_opened, 1);
         if (conn->link == NET_CONTROL)
-                net_log(conn->at, NULL, 0, "node %u (%s) at %s: connected, its boot is %llu", conn->peer->node, part->known->name, conn->stream->remote,
+                net_log(conn->at, NULL, "node %u (%s) at %s: connected, its boot is %llu", conn->peer->node, part->known->name, conn->stream->remote,
                         (unsigned long long)conn->boot);
         link_tell_all(link);
         net_calls_pump(link);
@@ -326,7 +325,7 @@ static int outbound_welcome(struct net_conn *conn)
 
 static int outbound_refused(struct net_conn *conn)
 {
-        struct net_part *part = net_part_of(conn->peer, conn->at);
+        const struct net_part *part = net_part_of(conn->peer, conn->at);
         struct net_wire_refused refused;
         char text[200];
 
@@ -335,7 +334,7 @@ static int outbound_refused(struct net_conn *conn)
         conn->refusal = refused;
         net_reason_text(&refused, text, sizeof(text));
         atomic_store(&conn->peer->refused, refused.reason < NET_REASONS_END ? refused.reason : NET_REASON_NONE);
-        net_log(conn->at, &part->quiet_refusal, QUIET_NS, "node %u (%s) at %s refuses this node: %s", conn->peer->node, part->known->name,
+        net_log(conn->at, &conn->peer->links[conn->link].quiet, "node %u (%s) at %s refuses this node: %s", conn->peer->node, part->known->name,
                 conn->stream->remote, text);
         return outbound_refuse(conn, -EACCES, "refused");
 }
@@ -371,7 +370,7 @@ static void outbound_closed(struct net_conn *conn, const char *why)
         atomic_fetch_sub(&conn->peer->open, 1);
         steady = lp_now(at->lp) - link->opened > STEADY_NS;
         if (part->known != NULL && !at->stopped)
-                net_log(at, &net_part_of(conn->peer, at)->quiet, QUIET_NS, "node %u (%s): the %s connection to it ended: %s", conn->peer->node,
+                net_log(at, &link->quiet, "node %u (%s): the %s connection to it ended: %s", conn->peer->node,
                         part->known->name, net_link_name(conn->link), why);
         if (link_wanted(link))
                 link_rest(link, steady);

@@ -4,6 +4,8 @@
  */
 #include "net/net_internal.h"
 
+#include "ec.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,6 +14,8 @@
 
 #define STOP_POLL_NS (10 * NET_MS)
 #define LINE_MAX_LEN 512u
+#define SAME_LINE_NS  (60000 * NET_MS)
+#define OTHER_LINE_NS (1000 * NET_MS)
 
 /* ---- tours ----------------------------------------------------------------------------------- */
 
@@ -37,27 +41,39 @@ void net_tour_begin(struct net *net, struct net_tour *tour)
 
 /* ---- log ------------------------------------------------------------------------------------- */
 
-void net_log(struct net_loop *at, struct net_quiet *quiet, uint64_t quiet_ns, const char *format, ...)
+/* True: not now. */
+static bool log_is_quiet(struct net_quiet *quiet, const char *line, uint64_t now)
+{
+        uint32_t checksum = era_crc32c(0, line, strlen(line));
+        uint64_t pause = quiet->line == checksum ? SAME_LINE_NS : OTHER_LINE_NS;
+
+        if (quiet->said != 0 && now - quiet->said < pause) {
+                quiet->left_out++;
+                return true;
+        }
+        quiet->said = now;
+        quiet->line = checksum;
+        return false;
+}
+
+void net_log(struct net_loop *at, struct net_quiet *quiet, const char *format, ...)
 {
         const struct net_options *options = &at->net->options;
-        uint64_t now = lp_now(at->lp);
         char line[LINE_MAX_LEN];
         va_list list;
         int len;
 
         if (options->log == NULL)
                 return;
-        if (quiet != NULL && now < quiet->until) {
-                quiet->left_out++;
-                return;
-        }
         va_start(list, format);
         len = vsnprintf(line, sizeof(line), format, list);
         va_end(list);
+        if (quiet != NULL && log_is_quiet(quiet, line, lp_now(at->lp)))
+                return;
         if (quiet != NULL && quiet->left_out > 0 && len > 0 && (size_t)len < sizeof(line))
-                snprintf(line + len, sizeof(line) - (size_t)len, " (%u lines like this were left out)", quiet->left_out);
+                snprintf(line + len, sizeof(line) - (size_t)len, " (%u lines before it were left out)", quiet->left_out);
         if (quiet != NULL)
-                *quiet = (struct net_quiet){.until = now + quiet_ns};
+                quiet->left_out = 0;
         options->log(options->log_arg, line);
 }
 

@@ -40,6 +40,15 @@ enum net_counter {
                 NET_COUNTS
 };
 
+/* ---- log: net.c ------------------------------------------------------------------------------ */
+
+/* Lines about one thing: at most one a second, and the same one again once a minute. owner: its loop */
+struct net_quiet {
+        uint64_t said; /* 0: never */
+        uint32_t line; /* checksum of that one */
+        unsigned left_out;
+};
+
 /* ---- tours: net.c ---------------------------------------------------------------------------- */
 
 struct net_tour {
@@ -197,6 +206,7 @@ struct net_link {
         struct net_conn *conn;
         uint64_t sequence; /* of its connections */
         uint64_t backoff_ns, opened;
+        struct net_quiet quiet;
         struct lp_timer rest;
         unsigned waiting; /* calls in lanes */
         struct net_lane lanes[NET_LANES];
@@ -225,23 +235,18 @@ bool net_call_is_late(const struct net_out *out);
 
 /* ---- peers: peer.c --------------------------------------------------------------------------- */
 
-/* A log line that repeats: said once a time, with how often it was not. owner: its loop */
-struct net_quiet {
-        uint64_t until;
-        unsigned left_out;
-};
-
 /* What one loop knows of a peer. owner: that loop */
 struct net_part {
         const struct net_peer_options *known; /* NULL: removed */
         uint64_t boot;                        /* the highest of its connections */
-        struct net_quiet quiet, quiet_refusal;
+        struct net_quiet quiet;
 };
 
 /* owner of an inbound link: the loop of the link */
 struct net_inbound {
         struct net_conn *conn;
         uint64_t seen; /* the highest sequence of part->boot's connections */
+        struct net_quiet quiet;
 };
 
 struct net_peer {
@@ -310,7 +315,7 @@ static inline void net_count(struct net_loop *at, enum net_counter counter, int6
 /* The struct of the calling thread's loop. */
 struct net_loop *net_here(struct net *net);
 /* quiet NULL: always. */
-void net_log(struct net_loop *at, struct net_quiet *quiet, uint64_t quiet_ns, const char *format, ...) __attribute__((format(printf, 4, 5)));
+void net_log(struct net_loop *at, struct net_quiet *quiet, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* admission.c */
 void net_accepted(struct net_listener *listener, struct net_stream *stream);

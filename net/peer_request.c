@@ -12,8 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define QUIET_INBOUND_NS (10000 * NET_MS)
-
 static size_t request_memory(const struct net_request *request)
 {
         return sizeof(*request) + request->body_len;
@@ -211,10 +209,10 @@ static int inbound_shaken(struct net_conn *conn)
 
 static void inbound_closed(struct net_conn *conn, const char *why)
 {
-        struct net_part *part = net_part_of(conn->peer, conn->at);
+        const struct net_part *part = net_part_of(conn->peer, conn->at);
 
         if (part->known != NULL && !conn->at->stopped)
-                net_log(conn->at, &part->quiet, QUIET_INBOUND_NS, "node %u (%s): its %s connection ended: %s", conn->peer->node, part->known->name,
+                net_log(conn->at, &conn->peer->inbound[conn->link].quiet, "node %u (%s): its %s connection ended: %s", conn->peer->node, part->known->name,
                         net_link_name(conn->link), why);
         net_serve_closed(conn);
         net_inbound_closed(conn);
