@@ -157,7 +157,7 @@ static inline void node_answer(struct net_request *request)
                         ((uint8_t *)request->user)[i] = pattern_byte(i);
                 answer.bulk[0] = (struct iovec){request->user, request->room};
                 answer.bulk_count = 1;
-        } else if (request->room > 0 && request->bulk_count == 2) {
+        } else if (request->room >= request->bulk_len && request->bulk_count == 2) {
                 memcpy(answer.bulk, request->bulk, sizeof(answer.bulk));
                 answer.bulk_count = 2;
         }
