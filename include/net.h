@@ -135,8 +135,8 @@ struct net_handler {
 void net_request_resume(struct net_request *request);
 /*
  * Answers. What the answer points to stays as it is until request->answered(), which is the last
- * that is heard of the request (it is never called inside net_reply(); without it the memory is
- * free when the peer's call has ended, which nobody here sees). If the connection is gone, the answer is dropped.
+ * that is heard of the request; it is never called inside net_reply(). Without answered() it must be
+ * memory that stays. If the connection is gone, the answer is dropped.
  */
 void net_reply(struct net_request *request, const struct net_answer *answer);
 
@@ -191,7 +191,7 @@ void net_start(struct net *net, void (*listening)(void *arg, int result, const c
  * done() has returned, net_free() is allowed.
  */
 void net_stop(struct net *net, void (*stopped)(void *arg), void *arg);
-/* Any thread; after stopped(), or after net_new() without net_start(). NULL is allowed. */
+/* Any thread; after stopped(), or when nothing was called since net_new(). NULL is allowed. */
 void net_free(struct net *net);
 
 /* ---- peers ----------------------------------------------------------------------------------- */

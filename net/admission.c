@@ -120,7 +120,7 @@ static void guest_closed(struct net_conn *conn, const char *why)
         atomic_fetch_sub(&conn->at->net->guests, 1);
         net_count(conn->at, NET_COUNT_refused, 1);
         if (conn->refusal.reason == NET_REASON_NONE && why != NULL && !conn->at->stopped)
-                net_log(conn->at, &conn->at->strangers, "a stranger was turned away: %s", why);
+                net_log(conn->at, &conn->at->strangers, "%s: turned away: %s", conn->remote, why);
 }
 
 /* ---- admission ------------------------------------------------------------------------------- */
@@ -168,7 +168,7 @@ static void inbound_begin(struct net_conn *conn)
         memcpy(welcome.nonce, conn->hello.nonce, sizeof(welcome.nonce));
         net_welcome_write(&welcome, plain ? conn->secret : NULL, conn->hello_mac, conn->greeting_bytes);
         conn->state = NET_CONN_OPEN;
-        conn->heard = lp_now(conn->at->lp);
+        conn->heard = conn->said = lp_now(conn->at->lp); /* of this loop */
         conn->peer->inbound[conn->link].conn = conn;
         atomic_store(&conn->peer->heard, conn->heard);
         atomic_fetch_add(&conn->peer->opened_by_it, 1);

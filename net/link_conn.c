@@ -62,6 +62,7 @@ struct net_conn *net_conn_new(struct net_loop *at, struct net_stream *stream, co
         conn->stream = stream;
         conn->role = role;
         conn->refs = 1;
+        memcpy(conn->remote, stream->remote, sizeof(conn->remote));
         conn->began = conn->heard = conn->said = lp_now(at->lp);
         conn->again.run = conn_again;
         conn->flush.run = conn_flush_later;

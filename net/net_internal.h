@@ -105,6 +105,7 @@ struct net_conn {
         struct net_conn *next, *prev;
         uint16_t version;
         uint64_t boot, sequence; /* boot: the peer's */
+        char remote[NET_REMOTE_MAX];
         bool has_secret;
         uint8_t secret[NET_SECRET_LEN];
         uint64_t began, heard, said;
@@ -282,7 +283,6 @@ struct net_loop {
         struct lp_timer tick;
         struct net_conn *conns; /* all that are on this loop */
         struct net_quiet strangers;
-        struct net_call *unused;
         uint8_t *scratch; /* NET_SCRATCH: what is thrown away goes there */
         _Atomic uint64_t counts[NET_COUNTS];
 };
@@ -312,8 +312,6 @@ static inline void net_count(struct net_loop *at, enum net_counter counter, int6
 
         atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + (uint64_t)n, memory_order_relaxed);
 }
-/* The struct of the calling thread's loop. */
-struct net_loop *net_here(struct net *net);
 /* quiet NULL: always. */
 void net_log(struct net_loop *at, struct net_quiet *quiet, const char *format, ...) __attribute__((format(printf, 3, 4)));
 

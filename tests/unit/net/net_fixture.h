@@ -326,9 +326,12 @@ static inline struct net_options node_options(uint16_t number, uint64_t boot)
         return options;
 }
 
+/* Of each loop, of nodes that are started from now on. */
+static unsigned fixture_peer_slots;
+
 static inline void node_start_with(struct node *node, struct net_options *options, struct net_transport *transport)
 {
-        struct lp_config config = {.name = "net"};
+        struct lp_config config = {.name = "net", .peer_slots = fixture_peer_slots};
         unsigned i;
 
         memset(node, 0, sizeof(*node));
@@ -345,7 +348,8 @@ static inline void node_start_with(struct node *node, struct net_options *option
         options->loops = node->lp;
         options->loop_count = NODE_LOOPS;
         options->transport = transport;
-        options->handler = (struct net_handler){.bulk = node_bulk, .request = node_request, .lost = node_lost};
+        if (options->handler.bulk == NULL)
+                options->handler = (struct net_handler){.bulk = node_bulk, .request = node_request, .lost = node_lost};
         options->handler_arg = node;
         options->log = node_log;
         options->log_arg = node;
