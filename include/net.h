@@ -37,24 +37,25 @@ struct net_peer;
 /* The connections to a peer. */
 enum net_link_number { NET_CONTROL, NET_LOG, NET_BULK_0, NET_BULK_1, NET_LINKS };
 
-/* Why a connection was refused: name, text for the log with what the two numbers mean. */
+/* Why a connection was refused: name, and its line with what of the refusal's two numbers belongs to it. */
 #define NET_REASONS(X)                                                                                                 \
         X(NONE, "nothing")                                                                                             \
-        X(UNKNOWN_NODE, "node %llu is not known")                                                                      \
-        X(CERTIFICATE, "the certificate is not for the name of node %llu")                                             \
+        X(UNKNOWN_NODE, "node %llu is not known", theirs)                                                              \
+        X(CERTIFICATE, "the certificate is not for the name of node %llu", theirs)                                     \
         X(CLUSTER, "it belongs to another cluster")                                                                    \
-        X(GENERATION, "it has generation %llu of the cluster's state, and the other end %llu")                         \
-        X(WRONG_NODE, "node %llu was asked for, and this is node %llu")                                                \
-        X(DUPLICATE, "the node runs twice, or an old process of it still runs: its boot %llu is older than boot %llu") \
-        X(CLOCK, "the clocks differ by %llu s; %llu s are allowed")                                                    \
-        X(VERSION, "its newest version of the protocol is %llu; the oldest that the other end speaks is %llu")         \
+        X(GENERATION, "it has generation %llu of the cluster's state, and the other end %llu", theirs, ours)           \
+        X(WRONG_NODE, "node %llu was asked for, and this is node %llu", theirs, ours)                                  \
+        X(DUPLICATE, "the node runs twice, or an old process of it still runs: its boot %llu is older than boot %llu", \
+          theirs, ours)                                                                                                \
+        X(CLOCK, "the clocks differ by %llu s; %llu s are allowed", theirs, ours)                                      \
+        X(VERSION, "its newest version of the protocol is %llu; the oldest that the other end speaks is %llu", theirs, \
+          ours)                                                                                                        \
         X(SECRET, "a plain connection has no proof of an authenticated control connection")                            \
         X(PLAIN, "only TLS is allowed here")                                                                           \
-        X(OLDER, "connection %llu is older than connection %llu")                                                      \
-        X(BUSY, "too many connections are being opened")
+        X(OLDER, "connection %llu is older than connection %llu", theirs, ours)
 
 enum net_reason {
-#define NET_REASON_ENUM(name, text) NET_REASON_##name,
+#define NET_REASON_ENUM(name, ...) NET_REASON_##name,
         NET_REASONS(NET_REASON_ENUM)
 #undef NET_REASON_ENUM
                 NET_REASONS_END

@@ -51,13 +51,15 @@ static void link_rested(struct lp_timer *timer)
 static void link_rest(struct net_link *link, bool steady)
 {
         uint64_t longest = link->peer->net->options.limits.backoff_ms * NET_MS, first = longest / BACKOFF_SHARE;
+        uint64_t half;
         uint32_t chance;
 
         link->backoff_ns = steady || link->backoff_ns == 0 ? first : link->backoff_ns * 2 < longest ? link->backoff_ns * 2 : longest;
         lp_random(&chance, sizeof(chance));
+        half = link->backoff_ns / 2;
         link->state = NET_LINK_RESTING;
         link->rest.expired = link_rested;
-        lp_timer_start(link_at(link)->lp, &link->rest, link->backoff_ns / 2 + (uint64_t)((double)chance / UINT32_MAX * (double)(link->backoff_ns / 2)));
+        lp_timer_start(link_at(link)->lp, &link->rest, half + (half >> 16) * (chance >> 16));
 }
 
 /* ---- the control link's secret --------------------------------------------------------------- */

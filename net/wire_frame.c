@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define ROLE_LEN 16u
+
 /* ---- heads ----------------------------------------------------------------------------------- */
 
 void net_head_write(struct net_wire_head *head, const void *body, uint8_t out[NET_HEAD_SIZE])
@@ -72,14 +74,14 @@ bool net_body_matches(const struct net_wire_head *head, const void *body)
  * HMAC-SHA256 of a word that says which end speaks (so that neither's greeting can be sent back to
  * it), of the other end's MAC, if there is one, and of the body.
  */
-static void greeting_mac(const uint8_t *secret, const char *role, const uint8_t *before, const uint8_t *body, size_t len,
+static void greeting_mac(const uint8_t *secret, const char role[ROLE_LEN], const uint8_t *before, const uint8_t *body, size_t len,
                          uint8_t out[NET_MAC_LEN])
 {
-        uint8_t text[16 + NET_MAC_LEN + NET_GREET_MAX] = {0};
-        size_t at = 16;
+        uint8_t text[ROLE_LEN + NET_MAC_LEN + NET_GREET_MAX] = {0};
+        size_t at = ROLE_LEN;
         unsigned out_len = NET_MAC_LEN;
 
-        memcpy(text, role, strlen(role));
+        memcpy(text, role, ROLE_LEN);
         if (before != NULL)
                 memcpy(text + at, before, NET_MAC_LEN);
         at += NET_MAC_LEN;
@@ -88,7 +90,7 @@ static void greeting_mac(const uint8_t *secret, const char *role, const uint8_t 
                 abort(); /* only without memory for a few words */
 }
 
-static const char opener_role[] = "millrace opener", acceptor_role[] = "millrace accept";
+static const char opener_role[ROLE_LEN] = "millrace opener", acceptor_role[ROLE_LEN] = "millrace accept";
 
 const uint8_t *net_greeting_mac(const uint8_t *body, size_t len)
 {
@@ -223,16 +225,14 @@ enum net_reason net_hello_judge(const struct net_self *self, const struct net_wi
         return judged(out, NET_REASON_NONE, 0, 0);
 }
 
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-extra-args"
 void net_reason_text(const struct net_wire_refused *refused, char *text, size_t size)
 {
         unsigned long long theirs = refused->theirs, ours = refused->ours;
 
         switch (refused->reason) {
-#define NET_REASON_CASE(name, words)                                                                                   \
+#define NET_REASON_CASE(name, ...)                                                                                     \
         case NET_REASON_##name:                                                                                        \
-                snprintf(text, size, words, theirs, ours);                                                             \
+                snprintf(text, size, __VA_ARGS__);                                                                     \
                 break;
                 NET_REASONS(NET_REASON_CASE)
 #undef NET_REASON_CASE
@@ -240,4 +240,3 @@ void net_reason_text(const struct net_wire_refused *refused, char *text, size_t 
                 snprintf(text, size, "reason %u, which this version does not know", (unsigned)refused->reason);
         }
 }
-#pragma GCC diagnostic pop
