@@ -272,6 +272,31 @@ static void test_an_answer_of_another_connection(void **state)
         wrong_answer(false, 0, 1u << 16);
 }
 
+/* An answer to a request that is half sent. */
+static void test_an_answer_too_early(void **state)
+{
+        uint8_t *bulk = calloc(1, NET_BULK_MAX);
+        struct mem_call mem = {.call = {.peer = to_two, .link = NET_BULK_0, .operation = OP_DISCARD, .bulk = {{bulk, NET_BULK_MAX}}, .bulk_count = 1}};
+        struct net_wire_head head = {.version = 1, .kind = NET_FRAME_REPLY};
+        struct raw_frame *frame;
+        struct mem_end *near;
+
+        assert_int_equal(mem_echo(&one, to_two, NET_BULK_0), NET_ANSWERED);
+        near = mem_of(to_two->links[NET_BULK_0].conn->stream);
+        near->other->held = true;
+        mem_call(&one, &mem);
+        assert_false(mem.done);
+        head.id = to_two->links[NET_BULK_0].conn->to.entries[mem.call.entry].id;
+        frame = raw_frame(&head, NULL, NULL);
+        mem_arrive(near, frame->bytes, frame->len);
+        mem_settle();
+        assert_true(mem.done);
+        assert_int_equal(mem.call.outcome, NET_UNKNOWN);
+        assert_int_equal(mem_stats(&one).bad_frames, 1);
+        free(frame);
+        free(bulk);
+}
+
 static void test_an_answer_twice(void **state)
 {
         wrong_answer(true, 16, 0);
@@ -510,18 +535,26 @@ static void test_plain_bulk_comes_back_with_a_new_session(void **state)
 
 static struct mem_end *impostor_end;
 
+/* What an impostor says. */
+struct impostor {
+        const uint8_t *secret;
+        uint16_t node;
+        uint8_t nonce_flip;
+        bool reflects; /* HELLO is sent back instead */
+};
+
 static void impostor_accepted(struct net_listener *listener, struct net_stream *stream)
 {
         impostor_end = mem_of(stream);
         impostor_end->raw = true;
 }
 
-/* Whoever answers at node 2's address for its bulk link, with this secret, and what becomes of a call. */
-static enum net_outcome call_to_impostor(const uint8_t *secret, bool reflects)
+/* Somebody answers at node 2's address for its bulk link: what becomes of a call. */
+static enum net_outcome call_to_impostor(struct impostor says)
 {
         struct mem_call mem = {.call = {.peer = to_two, .link = NET_BULK_0, .operation = OP_ECHO}};
         struct net_listener impostor = {.accepted = impostor_accepted}, *true_one = two.listener;
-        struct net_wire_welcome welcome = {.node = 2, .to = 1, .version = 1, .boot = 6, .lane_bytes = 1 << 20, .body_max = 100, .requests = 3};
+        struct net_wire_welcome welcome = {.node = says.node, .to = 1, .version = 1, .boot = 6, .lane_bytes = 1 << 20, .body_max = 100, .requests = 3};
         uint8_t bytes[NET_WELCOME_SIZE];
         struct net_wire_hello hello;
         const uint8_t *body;
@@ -535,8 +568,9 @@ static enum net_outcome call_to_impostor(const uint8_t *secret, bool reflects)
         body = impostor_end->bytes + NET_HEAD_SIZE;
         assert_int_equal(net_hello_read(body, NET_HELLO_SIZE - NET_HEAD_SIZE, &hello), 0);
         memcpy(welcome.nonce, hello.nonce, sizeof(welcome.nonce));
-        net_welcome_write(&welcome, secret, net_greeting_mac(body, NET_HELLO_SIZE - NET_HEAD_SIZE), bytes);
-        if (reflects)
+        welcome.nonce[15] ^= says.nonce_flip;
+        net_welcome_write(&welcome, says.secret, net_greeting_mac(body, NET_HELLO_SIZE - NET_HEAD_SIZE), bytes);
+        if (says.reflects)
                 raw_send(impostor_end, impostor_end->bytes, impostor_end->len);
         else
                 raw_send(impostor_end, bytes, sizeof(bytes));
@@ -558,7 +592,7 @@ static void test_plain_welcome_must_prove_itself(void **state)
 
         assert_int_equal(mem_echo(&one, to_two, NET_CONTROL), NET_ANSWERED);
         memcpy(secret, to_two->links[NET_CONTROL].conn->secret, sizeof(secret));
-        assert_int_equal(call_to_impostor(guess, false), NET_UNREACHABLE);
+        assert_int_equal(call_to_impostor((struct impostor){.secret = guess, .node = 2}), NET_UNREACHABLE);
         assert_true(node_said(&one.node, "it does not know the secret of the control connection"));
         assert_int_equal(mem_echo(&one, to_two, NET_BULK_0), NET_ANSWERED); /* the true one, again */
 }
@@ -569,18 +603,34 @@ static void test_plain_hello_reflected(void **state)
         static const uint8_t guess[NET_SECRET_LEN];
 
         assert_int_equal(mem_echo(&one, to_two, NET_CONTROL), NET_ANSWERED);
-        assert_int_equal(call_to_impostor(guess, true), NET_UNREACHABLE);
+        assert_int_equal(call_to_impostor((struct impostor){.secret = guess, .node = 2, .reflects = true}), NET_UNREACHABLE);
         assert_int_equal(mem_stats(&one).bad_frames, 1);
 }
 
-/* The two tests before say something: with the secret the same WELCOME is taken. */
+/* It came back by itself, to the true one: it ends, and rests before the next call. */
+static void end_first_bulk(void)
+{
+        struct net_link *link = &to_two->links[NET_BULK_0];
+
+        mem_reset(mem_of(link->conn->stream));
+        mem_settle();
+        lp_timer_stop(net_owner(to_two, NET_BULK_0)->lp, &link->rest);
+        link->state = NET_LINK_IDLE; /* now */
+}
+
+/* The two tests before say something: with the secret the same WELCOME is taken, if it is of the right node. */
 static void test_plain_welcome_with_the_secret(void **state)
 {
         uint8_t secret[NET_SECRET_LEN];
 
         assert_int_equal(mem_echo(&one, to_two, NET_CONTROL), NET_ANSWERED);
         memcpy(secret, to_two->links[NET_CONTROL].conn->secret, sizeof(secret));
-        assert_int_equal(call_to_impostor(secret, false), NET_UNKNOWN);
+        assert_int_equal(call_to_impostor((struct impostor){.secret = secret, .node = 2}), NET_UNKNOWN);
+        end_first_bulk();
+        assert_int_equal(call_to_impostor((struct impostor){.secret = secret, .node = 3}), NET_UNREACHABLE);
+        assert_true(node_said(&one.node, "another node answers there"));
+        end_first_bulk();
+        assert_int_equal(call_to_impostor((struct impostor){.secret = secret, .node = 2, .nonce_flip = 1}), NET_UNREACHABLE);
 }
 
 /* ---- newer connections, older bytes ---------------------------------------------------------- */
@@ -935,6 +985,7 @@ int main(void)
                 CASE(test_more_than_was_granted),
                 CASE(test_an_answer_without_a_call),
                 CASE(test_an_answer_of_another_connection),
+                CASE(test_an_answer_too_early),
                 CASE(test_an_answer_twice),
                 CASE(test_an_answer_longer_than_its_room),
                 CASE(test_a_million_broken_frames),
