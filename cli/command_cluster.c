@@ -17,7 +17,8 @@ int cli_cluster_cert_ca(struct cli_call *call)
                 return CLI_FAILED;
         }
         if (!call->quiet)
-                printf("%s/ca.crt is for every node; keep %s/ca.key away from them, and make a copy of it.\n", call->argv[0], call->argv[0]);
+                printf("%s/ca.crt is for every node; keep %s/ca.key away from them, and make a copy of it.\n",
+                       call->argv[0], call->argv[0]);
         return CLI_OK;
 }
 
@@ -32,8 +33,8 @@ int cli_cluster_cert_node(struct cli_call *call)
                         return CLI_FAILED;
                 }
                 if (!call->quiet)
-                        printf("%s/%s.crt and %s/%s.key are for node %s, with ca.crt.\n", call->argv[0], call->argv[i], call->argv[0], call->argv[i],
-                               call->argv[i]);
+                        printf("%s/%s.crt and %s/%s.key are for node %s, with ca.crt.\n", call->argv[0], call->argv[i],
+                               call->argv[0], call->argv[i], call->argv[i]);
         }
         return CLI_OK;
 }

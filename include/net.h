@@ -109,7 +109,8 @@ struct net_request {
         struct iovec bulk[NET_PIECES]; /* set by bulk() when it says TAKE; lengths together bulk_len */
         unsigned bulk_count;
         void *user;
-        void (*answered)(struct net_request *request); /* may be set until net_reply(): the answer's memory is free again */
+        /* May be set until net_reply(): the answer's memory is free again. */
+        void (*answered)(struct net_request *request);
         /* private */
         struct net_conn *conn;
         uint64_t id;
@@ -149,17 +150,17 @@ struct net_generation {
 
 /* Limits; 0 anywhere: the default in brackets. */
 struct net_limits {
-        unsigned guests;             /* connections that have not shown who they are [64] */
-        unsigned guests_of_address;  /* of them from one address [16] */
-        unsigned requests;           /* unanswered on one connection [1024] */
-        unsigned calls;              /* that wait for one link, beyond those on their way [8192] */
-        uint32_t lane_bytes;         /* unanswered on one lane of a connection: bodies, bulk and room [8 MiB] */
-        uint64_t body_bytes;         /* memory for bodies of requests, of all connections [256 MiB] */
-        unsigned handshake_ms;       /* from connecting to WELCOME [5,000] */
-        unsigned frame_ms;           /* from a frame's first byte to its last, either way [10,000] */
-        unsigned silence_ms;         /* nothing is heard: the connection is lost [5,000] */
-        unsigned clock_s;            /* that wall clocks may differ by [300] */
-        unsigned backoff_ms;         /* the longest rest between two attempts; the first is 1/64 of it [4,096] */
+        unsigned guests;            /* connections that have not shown who they are [64] */
+        unsigned guests_of_address; /* of them from one address [16] */
+        unsigned requests;          /* unanswered on one connection [1024] */
+        unsigned calls;             /* that wait for one link, beyond those on their way [8192] */
+        uint32_t lane_bytes;        /* unanswered on one lane of a connection: bodies, bulk and room [8 MiB] */
+        uint64_t body_bytes;        /* memory for bodies of requests, of all connections [256 MiB] */
+        unsigned handshake_ms;      /* from connecting to WELCOME [5,000] */
+        unsigned frame_ms;          /* from a frame's first byte to its last, either way [10,000] */
+        unsigned silence_ms;        /* nothing is heard: the connection is lost [5,000] */
+        unsigned clock_s;           /* that wall clocks may differ by [300] */
+        unsigned backoff_ms;        /* the longest rest between two attempts; the first is 1/64 of it [4,096] */
 };
 
 struct net_options {
@@ -170,7 +171,7 @@ struct net_options {
         struct lp_loop *const *loops; /* all stay until net_free() */
         unsigned loop_count;
         struct net_transport *transport;
-        bool plain_bulk;              /* cluster_tls = control: bulk connections are plain TCP, ours and those that are accepted */
+        bool plain_bulk; /* cluster_tls = control: bulk connections are plain TCP, ours and those that are accepted */
         char listen[NET_ADDRESS_MAX]; /* "HOST:PORT", on the first loop; "": nobody can connect */
         struct net_handler handler;
         void *handler_arg;
@@ -216,11 +217,11 @@ struct net_peer *net_peer_find(struct net *net, uint16_t node);
 uint16_t net_peer_node(const struct net_peer *peer);
 
 struct net_peer_state {
-        bool up;               /* something was heard of it within silence_ms, on a connection that is open */
-        uint64_t heard;        /* lp_clock() scale; 0: never */
-        uint64_t round_trip_ns; /* of the last ping; 0: none yet */
-        uint64_t boot;         /* the highest that it has shown; 0: none */
-        uint64_t features;     /* it said it knows */
+        bool up;                     /* something was heard of it within silence_ms, on a connection that is open */
+        uint64_t heard;              /* lp_clock() scale; 0: never */
+        uint64_t round_trip_ns;      /* of the last ping; 0: none yet */
+        uint64_t boot;               /* the highest that it has shown; 0: none */
+        uint64_t features;           /* it said it knows */
         unsigned open, opened_by_it; /* connections */
         enum net_reason refused;     /* why it last refused us, since a connection to it was last open */
 };
@@ -260,7 +261,7 @@ struct net_call {
         enum net_outcome outcome;
         bool sent;
         int32_t status;
-        const uint8_t *answer; /* until done() returns */
+        const uint8_t *answer;            /* until done() returns */
         uint32_t answer_len, answer_bulk; /* answer_bulk: bytes in room, whose CRC32C is answer_crc and was right */
         uint32_t answer_crc;
         uint64_t boot; /* of the peer that answered */

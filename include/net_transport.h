@@ -37,14 +37,15 @@ struct net_stream {
         struct lp_loop *loop; /* NULL between leave() and join() */
         /* Set by net/, before the first event: something may go on, of what want() asked for. Never inside another function. */
         void (*ready)(struct net_stream *stream);
-        void *user; /* of net/ */
-        bool tls;                      /* known when handshake() has returned 1 */
-        char remote[NET_REMOTE_MAX];   /* "192.0.2.7:7000" */
+        void *user;                  /* of net/ */
+        bool tls;                    /* known when handshake() has returned 1 */
+        char remote[NET_REMOTE_MAX]; /* "192.0.2.7:7000" */
         char why[NET_WHY_MAX];
 };
 
 struct net_listener {
-        void (*accepted)(struct net_listener *listener, struct net_stream *stream); /* on its loop; the stream is the callee's to close */
+        /* On its loop; the stream is the callee's to close. */
+        void (*accepted)(struct net_listener *listener, struct net_stream *stream);
         void *transport_data;
 };
 
@@ -53,10 +54,12 @@ struct net_transport_ops {
          * From here on accepted() is called, on this loop's thread, where both are called. address:
          * "HOST:PORT"; port 0: any, and the one that was taken is written there (size bytes).
          */
-        int (*listen)(struct net_transport *transport, struct lp_loop *loop, struct net_listener *listener, char *address, size_t size);
+        int (*listen)(struct net_transport *transport, struct lp_loop *loop, struct net_listener *listener,
+                      char *address, size_t size);
         void (*unlisten)(struct net_transport *transport, struct net_listener *listener);
         /* Begins to connect on the calling loop; handshake() tells when it is. tls: false for a plain one. */
-        int (*connect)(struct net_transport *transport, struct lp_loop *loop, const char *address, bool tls, struct net_stream **out);
+        int (*connect)(struct net_transport *transport, struct lp_loop *loop, const char *address, bool tls,
+                       struct net_stream **out);
         /*
          * 1: connected, and with TLS the other end has shown a certificate that our CA signed. 0:
          * goes on when ready() is called. An accepted stream finds out here whether it is TLS.

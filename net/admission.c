@@ -104,7 +104,8 @@ static void guest_refuse(struct net_conn *conn)
         char text[200];
 
         net_reason_text(&conn->refusal, text, sizeof(text));
-        net_log(at, part != NULL ? &part->quiet : &at->strangers, "%s, which says it is node %u: refused: %s", conn->stream->remote, conn->hello.node, text);
+        net_log(at, part != NULL ? &part->quiet : &at->strangers, "%s, which says it is node %u: refused: %s",
+                conn->stream->remote, conn->hello.node, text);
         conn->state = NET_CONN_LEAVING;
         net_refused_write(&conn->refusal, conn->greeting_bytes);
         net_conn_greet(conn, NET_REFUSED_SIZE);
@@ -148,7 +149,8 @@ static bool admission_stands(const struct net_conn *conn, const struct net_loop 
 {
         const struct net_part *part = net_part_of(conn->peer, at);
 
-        return !at->stopped && part->known != NULL && part->boot == conn->boot && conn->peer->inbound[conn->link].seen == conn->sequence;
+        return !at->stopped && part->known != NULL && part->boot == conn->boot &&
+               conn->peer->inbound[conn->link].seen == conn->sequence;
 }
 
 static void inbound_begin(struct net_conn *conn)
@@ -208,8 +210,8 @@ static void admission_new_boot(struct net_conn *conn, struct net_part *part, str
         unsigned link;
 
         if (part->boot != 0 && net_owner(conn->peer, conn->link) == at)
-                net_log(at, NULL, "node %u: boot %llu follows boot %llu", conn->peer->node, (unsigned long long)conn->boot,
-                        (unsigned long long)part->boot);
+                net_log(at, NULL, "node %u: boot %llu follows boot %llu", conn->peer->node,
+                        (unsigned long long)conn->boot, (unsigned long long)part->boot);
         net_inbound_end(conn->peer, at, "a newer process of the node has connected");
         part->boot = conn->boot;
         for (link = 0; link < NET_LINKS; link++)
@@ -262,8 +264,8 @@ static void admission_prove(struct lp_msg *msg)
         const struct net_conn *control = conn->peer->inbound[NET_CONTROL].conn;
         struct net *net = conn->peer->net;
 
-        if (control != NULL && control->boot == conn->boot && control->sequence == conn->hello.control_sequence && control->has_secret &&
-            net_hello_proves(conn->hello_body, conn->hello_len, control->secret)) {
+        if (control != NULL && control->boot == conn->boot && control->sequence == conn->hello.control_sequence &&
+            control->has_secret && net_hello_proves(conn->hello_body, conn->hello_len, control->secret)) {
                 memcpy(conn->secret, control->secret, NET_SECRET_LEN);
                 conn->has_secret = true;
                 net_hello_judge(&net->self, &conn->hello, lp_wall_ms(), &conn->version, &conn->refusal);
@@ -300,7 +302,8 @@ static void hello_judge_tls(struct net_conn *conn, const struct net_part *part)
 {
         const struct net_stream *stream = conn->stream;
 
-        if (net_hello_judge(&conn->at->net->self, &conn->hello, lp_wall_ms(), &conn->version, &conn->refusal) != NET_REASON_NONE)
+        if (net_hello_judge(&conn->at->net->self, &conn->hello, lp_wall_ms(), &conn->version, &conn->refusal) !=
+            NET_REASON_NONE)
                 return;
         if (part == NULL || part->known == NULL)
                 refusal_set(conn, NET_REASON_UNKNOWN_NODE, conn->hello.node, 0);

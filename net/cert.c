@@ -84,7 +84,8 @@ static int pem_write(const char *path, X509 *cert, EVP_PKEY *key)
 
         if (memory == NULL)
                 return rv;
-        if ((cert != NULL ? PEM_write_bio_X509(memory, cert) : PEM_write_bio_PrivateKey(memory, key, NULL, NULL, 0, NULL, NULL)) == 1) {
+        if ((cert != NULL ? PEM_write_bio_X509(memory, cert)
+                          : PEM_write_bio_PrivateKey(memory, key, NULL, NULL, 0, NULL, NULL)) == 1) {
                 len = BIO_get_mem_data(memory, &data);
                 rv = file_write(path, data, (size_t)len);
                 if (key != NULL)
@@ -159,9 +160,9 @@ static X509 *cert_begin(const char *name, EVP_PKEY *key, long days)
         X509 *cert = X509_new();
         long end = days * DAY_S, begin = end < 0 ? end - DAY_S : -BACKDATE_S;
 
-        if (cert != NULL && X509_set_version(cert, X509_VERSION_3) == 1 && serial_set(cert) && subject_set(cert, name) &&
-            X509_gmtime_adj(X509_getm_notBefore(cert), begin) != NULL && X509_gmtime_adj(X509_getm_notAfter(cert), end) != NULL &&
-            X509_set_pubkey(cert, key) == 1)
+        if (cert != NULL && X509_set_version(cert, X509_VERSION_3) == 1 && serial_set(cert) &&
+            subject_set(cert, name) && X509_gmtime_adj(X509_getm_notBefore(cert), begin) != NULL &&
+            X509_gmtime_adj(X509_getm_notAfter(cert), end) != NULL && X509_set_pubkey(cert, key) == 1)
                 return cert;
         X509_free(cert);
         return NULL;
@@ -240,7 +241,8 @@ int net_cert_make_node(const char *folder, const char *name, int days, char *why
         if (cert != NULL && X509_set_issuer_name(cert, X509_get_subject_name(ca)) == 1 &&
             extension_add(cert, ca, NID_basic_constraints, "critical,CA:FALSE") &&
             extension_add(cert, ca, NID_key_usage, "critical,digitalSignature") &&
-            extension_add(cert, ca, NID_ext_key_usage, "serverAuth,clientAuth") && extension_add(cert, ca, NID_subject_alt_name, alternative) &&
+            extension_add(cert, ca, NID_ext_key_usage, "serverAuth,clientAuth") &&
+            extension_add(cert, ca, NID_subject_alt_name, alternative) &&
             extension_add(cert, ca, NID_authority_key_identifier, "keyid") && X509_sign(cert, ca_key, EVP_sha256()) > 0)
                 rv = pair_write(folder, name, cert, key, why, why_size);
         else

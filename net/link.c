@@ -16,9 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ENTRIES_MAX    4096u
-#define STEADY_NS      (1000 * NET_MS) /* a connection that lived so long was none that failed */
-#define BACKOFF_SHARE  64u /* of the longest rest: the first */
+#define ENTRIES_MAX   4096u
+#define STEADY_NS     (1000 * NET_MS) /* a connection that lived so long was none that failed */
+#define BACKOFF_SHARE 64u             /* of the longest rest: the first */
 
 static struct net_loop *link_at(const struct net_link *link)
 {
@@ -54,7 +54,9 @@ static void link_rest(struct net_link *link, bool steady)
         uint64_t half;
         uint32_t chance;
 
-        link->backoff_ns = steady || link->backoff_ns == 0 ? first : link->backoff_ns * 2 < longest ? link->backoff_ns * 2 : longest;
+        link->backoff_ns = steady || link->backoff_ns == 0  ? first
+                           : link->backoff_ns * 2 < longest ? link->backoff_ns * 2
+                                                            : longest;
         lp_random(&chance, sizeof(chance));
         half = link->backoff_ns / 2;
         link->state = NET_LINK_RESTING;
@@ -126,8 +128,8 @@ static void link_failed(struct net_link *link, const char *why)
 
         net_count(at, NET_COUNT_failed, 1);
         if (part->known != NULL && !at->stopped && why != NULL)
-                net_log(at, &link->quiet, "node %u (%s) at %s: cannot open the %s connection: %s", link->peer->node, part->known->name,
-                        part->known->address, net_link_name(link->number), why);
+                net_log(at, &link->quiet, "node %u (%s) at %s: cannot open the %s connection: %s", link->peer->node,
+                        part->known->name, part->known->address, net_link_name(link->number), why);
         net_calls_fail(link, -ENOTCONN);
         if (link_wanted(link))
                 link_rest(link, false);
@@ -142,7 +144,8 @@ static void link_connect(struct net_link *link)
         struct net_transport *transport = at->net->options.transport;
         struct net_stream *stream;
         struct net_conn *conn;
-        int rv = transport->ops->connect(transport, at->lp, net_part_of(link->peer, at)->known->address, !link_is_plain(link), &stream);
+        int rv = transport->ops->connect(transport, at->lp, net_part_of(link->peer, at)->known->address,
+                                         !link_is_plain(link), &stream);
 
         if (rv != 0) {
                 link_failed(link, strerror(-rv));
@@ -318,8 +321,8 @@ static int outbound_welcome(struct net_conn *conn)
         atomic_fetch_add(&conn->peer->open, 1);
         net_count(conn->at, NET_COUNT_opened, 1);
         if (conn->link == NET_CONTROL)
-                net_log(conn->at, NULL, "node %u (%s) at %s: connected, its boot is %llu", conn->peer->node, part->known->name, conn->stream->remote,
-                        (unsigned long long)conn->boot);
+                net_log(conn->at, NULL, "node %u (%s) at %s: connected, its boot is %llu", conn->peer->node,
+                        part->known->name, conn->stream->remote, (unsigned long long)conn->boot);
         link_tell_all(link);
         net_calls_pump(link);
         return 0;
@@ -336,8 +339,8 @@ static int outbound_refused(struct net_conn *conn)
         conn->refusal = refused;
         net_reason_text(&refused, text, sizeof(text));
         atomic_store(&conn->peer->refused, refused.reason < NET_REASONS_END ? refused.reason : NET_REASON_NONE);
-        net_log(conn->at, &conn->peer->links[conn->link].quiet, "node %u (%s) at %s refuses this node: %s", conn->peer->node, part->known->name,
-                conn->stream->remote, text);
+        net_log(conn->at, &conn->peer->links[conn->link].quiet, "node %u (%s) at %s refuses this node: %s",
+                conn->peer->node, part->known->name, conn->stream->remote, text);
         return outbound_refuse(conn, -EACCES, "refused");
 }
 

@@ -17,9 +17,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define READ_BUDGET  (2u << 20) /* bytes of one turn, either way */
-#define READ_MOST    (256u << 10) /* of one call: they are in the cache still when their checksum is made */
-#define SEND_PIECES  64u
+#define READ_BUDGET    (2u << 20)   /* bytes of one turn, either way */
+#define READ_MOST      (256u << 10) /* of one call: they are in the cache still when their checksum is made */
+#define SEND_PIECES    64u
 #define FRAMES_AT_ONCE 128u
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -159,8 +159,8 @@ static uint32_t pieces_crc(const struct iovec *pieces, unsigned count)
         return crc;
 }
 
-void net_out_fill(struct net_out *out, struct net_wire_head *head, const void *body, const struct iovec *bulk, unsigned bulk_count,
-                  const uint32_t *crc_known)
+void net_out_fill(struct net_out *out, struct net_wire_head *head, const void *body, const struct iovec *bulk,
+                  unsigned bulk_count, const uint32_t *crc_known)
 {
         head->bulk_len = net_pieces_len(bulk, bulk_count);
         head->bulk_crc = head->bulk_len == 0 ? 0 : crc_known != NULL ? *crc_known : pieces_crc(bulk, bulk_count);
@@ -468,7 +468,8 @@ static void bulk_from_buffer(struct net_conn *conn)
         struct iovec pieces[NET_PIECES];
         unsigned count, i;
 
-        while (conn->in_at < conn->in_len && (count = bulk_rest(conn, pieces, NET_PIECES, conn->in_len - conn->in_at)) > 0)
+        while (conn->in_at < conn->in_len &&
+               (count = bulk_rest(conn, pieces, NET_PIECES, conn->in_len - conn->in_at)) > 0)
                 for (i = 0; i < count; i++) {
                         conn_take(conn, pieces[i].iov_base, pieces[i].iov_len);
                         bulk_arrived(conn, &pieces[i], 1, pieces[i].iov_len);
@@ -493,7 +494,8 @@ static int rx_head(struct net_conn *conn)
 
 static int rx_body(struct net_conn *conn)
 {
-        conn->body_at += conn_take(conn, conn->body != NULL ? conn->body + conn->body_at : NULL, conn->head.body_len - conn->body_at);
+        conn->body_at += conn_take(conn, conn->body != NULL ? conn->body + conn->body_at : NULL,
+                                   conn->head.body_len - conn->body_at);
         if (conn->body_at < conn->head.body_len)
                 return 0;
         if (!net_body_matches(&conn->head, conn->body))

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STOP_POLL_NS (10 * NET_MS)
-#define LINE_MAX_LEN 512u
+#define STOP_POLL_NS  (10 * NET_MS)
+#define LINE_MAX_LEN  512u
 #define SAME_LINE_NS  (60000 * NET_MS)
 #define OTHER_LINE_NS (1000 * NET_MS)
 
@@ -71,7 +71,8 @@ void net_log(struct net_loop *at, struct net_quiet *quiet, const char *format, .
         if (quiet != NULL && log_is_quiet(quiet, line, lp_now(at->lp)))
                 return;
         if (quiet != NULL && quiet->left_out > 0 && len > 0 && (size_t)len < sizeof(line))
-                snprintf(line + len, sizeof(line) - (size_t)len, " (%u lines before it were left out)", quiet->left_out);
+                snprintf(line + len, sizeof(line) - (size_t)len, " (%u lines before it were left out)",
+                         quiet->left_out);
         if (quiet != NULL)
                 quiet->left_out = 0;
         options->log(options->log_arg, line);
@@ -110,7 +111,8 @@ static void start_visit(struct net_tour *tour, struct net_loop *at)
                 return;
         if (net->options.listen[0] != '\0') {
                 net->listener.accepted = net_accepted;
-                rv = transport->ops->listen(transport, at->lp, &net->listener, net->options.listen, sizeof(net->options.listen));
+                rv = transport->ops->listen(transport, at->lp, &net->listener, net->options.listen,
+                                            sizeof(net->options.listen));
                 net->listening = rv == 0;
         }
         if (net->listening_done != NULL)
@@ -215,7 +217,8 @@ static void limits_fill(struct net_limits *limits)
 /* A process that can never take the largest request would wait for ever. */
 static bool limits_fit(const struct net_limits *limits)
 {
-        return limits->body_bytes >= sizeof(struct net_request) + NET_BODY_MAX && limits->requests <= UINT16_MAX && limits->backoff_ms >= 64;
+        return limits->body_bytes >= sizeof(struct net_request) + NET_BODY_MAX && limits->requests <= UINT16_MAX &&
+               limits->backoff_ms >= 64;
 }
 
 static int loops_make(struct net *net)

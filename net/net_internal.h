@@ -79,13 +79,16 @@ enum net_rx { NET_RX_HEAD, NET_RX_ADMIT, NET_RX_BODY, NET_RX_CHOOSE, NET_RX_BULK
 struct net_role {
         int (*shaken)(struct net_conn *conn); /* the handshake is over */
         int (*head)(struct net_conn *conn);   /* conn->head is right: gives conn->body room, if it has a body */
-        int (*bulk)(struct net_conn *conn);   /* the body is right: gives conn->bulk, or leaves it empty to throw it away */
-        int (*frame)(struct net_conn *conn);  /* all of it is there and right; the body is the callee's */
-        void (*closed)(struct net_conn *conn, const char *why); /* after its memory was taken from all frames; inside another one, maybe */
+        /* The body is right: gives conn->bulk, or leaves it empty to throw it away. */
+        int (*bulk)(struct net_conn *conn);
+        int (*frame)(struct net_conn *conn); /* all of it is there and right; the body is the callee's */
+        /* After its memory was taken from all frames; inside another one, maybe. */
+        void (*closed)(struct net_conn *conn, const char *why);
 };
 extern const struct net_role net_role_guest, net_role_inbound, net_role_outbound;
 
-struct net_entry { /* a call that was given to the connection; without one: it timed out, its credit is out still */
+/* A call that was given to the connection; without one: it timed out, its credit is out still. */
+struct net_entry {
         uint64_t id; /* 0: free */
         struct net_call *call;
         uint32_t cost;
@@ -178,8 +181,8 @@ void net_conn_leave(struct net_conn *conn);
 int net_conn_join(struct net_conn *conn, struct net_loop *at);
 void net_conn_tick(struct net_conn *conn, uint64_t now);
 /* Fills `head` of a frame, with the CRC of its bulk. */
-void net_out_fill(struct net_out *out, struct net_wire_head *head, const void *body, const struct iovec *bulk, unsigned bulk_count,
-                  const uint32_t *crc_known);
+void net_out_fill(struct net_out *out, struct net_wire_head *head, const void *body, const struct iovec *bulk,
+                  unsigned bulk_count, const uint32_t *crc_known);
 uint32_t net_pieces_len(const struct iovec *pieces, unsigned count);
 
 /* ---- links: link.c, peer_call.c ------------------------------------------------------------------- */
@@ -214,14 +217,14 @@ struct net_link {
         struct net_lane *active_first, *active_last;
         /* a bulk link asks the control link's loop */
         struct lp_msg ask;
-        struct net_link *asking; /* control: those that wait; each: the next */
+        struct net_link *asking;    /* control: those that wait; each: the next */
         bool ask_out, secret_known; /* ask_out: the message is on its way */
         uint8_t secret[NET_SECRET_LEN];
         uint64_t control_sequence;
 };
 
 void net_link_init(struct net_link *link, struct net_peer *peer, enum net_link_number number);
-void net_link_open(struct net_link *link);               /* where it is idle */
+void net_link_open(struct net_link *link);                 /* where it is idle */
 void net_link_end(struct net_link *link, const char *why); /* for good, until it is wanted again */
 void net_calls_submit(struct net_link *link, struct net_call *call);
 void net_calls_pump(struct net_link *link);
@@ -310,10 +313,12 @@ static inline void net_count(struct net_loop *at, enum net_counter counter, int6
 {
         _Atomic uint64_t *count = &at->counts[counter];
 
-        atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + (uint64_t)n, memory_order_relaxed);
+        atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + (uint64_t)n,
+                              memory_order_relaxed);
 }
 /* quiet NULL: always. */
-void net_log(struct net_loop *at, struct net_quiet *quiet, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void net_log(struct net_loop *at, struct net_quiet *quiet, const char *format, ...)
+        __attribute__((format(printf, 3, 4)));
 
 /* admission.c */
 void net_accepted(struct net_listener *listener, struct net_stream *stream);

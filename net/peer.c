@@ -139,7 +139,8 @@ int net_peer_set(struct net *net, const struct net_peer_options *options, struct
         struct net_peer *peer = net_peer_find(net, options->node);
         int rv = 0;
 
-        if (options->node == net->self.node || !text_fits(options->name, NET_NAME_MAX) || !text_fits(options->address, NET_ADDRESS_MAX))
+        if (options->node == net->self.node || !text_fits(options->name, NET_NAME_MAX) ||
+            !text_fits(options->address, NET_ADDRESS_MAX))
                 return -EINVAL;
         if (peer == NULL)
                 rv = peer_new(net, options->node, &peer);

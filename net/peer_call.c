@@ -17,7 +17,14 @@
 #include <string.h>
 
 /* net_call.state */
-enum { CALL_POSTED, CALL_WAITING, CALL_SENDING, CALL_LATE /* its deadline came in the middle of it */, CALL_SENT, CALL_ENDED };
+enum {
+        CALL_POSTED,
+        CALL_WAITING,
+        CALL_SENDING,
+        CALL_LATE /* its deadline came in the middle of it */,
+        CALL_SENT,
+        CALL_ENDED
+};
 
 #define ENTRY_BITS 16u /* of an id; the rest counts */
 
@@ -46,8 +53,8 @@ static void call_ended(struct lp_msg *msg)
 
 static void call_end(struct net_call *call, enum net_outcome outcome, int32_t status)
 {
-        static const enum net_counter counters[NET_OUTCOMES] = {NET_COUNT_answered, NET_COUNT_unreachable, NET_COUNT_unknown,
-                                                                NET_COUNT_timed_out};
+        static const enum net_counter counters[NET_OUTCOMES] = {NET_COUNT_answered, NET_COUNT_unreachable,
+                                                                NET_COUNT_unknown, NET_COUNT_timed_out};
         struct net_loop *at = link_loop(call_link(call));
 
         assert(call->state != CALL_ENDED && !call->out.queued);
@@ -231,7 +238,8 @@ static void call_start(struct net_link *link, struct net_conn *conn, struct net_
         call->state = CALL_SENDING;
         memcpy(head.trace, call->trace, NET_TRACE_LEN);
         call->out.gone = call_out_gone;
-        net_out_fill(&call->out, &head, call->body, call->bulk, call->bulk_count, call->crc_known ? &call->bulk_crc : NULL);
+        net_out_fill(&call->out, &head, call->body, call->bulk, call->bulk_count,
+                     call->crc_known ? &call->bulk_crc : NULL);
         net_conn_send(conn, &call->out);
 }
 

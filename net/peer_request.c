@@ -60,7 +60,8 @@ static bool within_grant(const struct net_conn *conn)
         const struct net_limits *limits = &conn->at->net->options.limits;
         uint32_t there = conn->from.lanes[conn->head.lane];
 
-        return conn->from.requests < limits->requests && (there == 0 || (uint64_t)there + head_cost(&conn->head) <= limits->lane_bytes);
+        return conn->from.requests < limits->requests &&
+               (there == 0 || (uint64_t)there + head_cost(&conn->head) <= limits->lane_bytes);
 }
 
 int net_serve_head(struct net_conn *conn)
@@ -110,7 +111,8 @@ int net_serve_bulk(struct net_conn *conn)
                 request->bulk_count = 0;
                 break;
         default:
-                assert(request->bulk_count <= NET_PIECES && net_pieces_len(request->bulk, request->bulk_count) == request->bulk_len);
+                assert(request->bulk_count <= NET_PIECES &&
+                       net_pieces_len(request->bulk, request->bulk_count) == request->bulk_len);
                 memcpy(conn->bulk, request->bulk, sizeof(conn->bulk));
         }
         conn->bulk_count = request->bulk_count;
@@ -182,7 +184,8 @@ void net_reply(struct net_request *request, const struct net_answer *answer)
                                      .code = (uint32_t)answer->status,
                                      .body_len = answer->body_len};
 
-        assert(lp_self() == conn->at->lp && request->out.gone == NULL && answer->bulk_count <= NET_PIECES && answer->body_len <= NET_BODY_MAX);
+        assert(lp_self() == conn->at->lp && request->out.gone == NULL && answer->bulk_count <= NET_PIECES &&
+               answer->body_len <= NET_BODY_MAX);
         assert(net_pieces_len(answer->bulk, answer->bulk_count) <= request->room);
         request->answer = *answer;
         request->out.gone = answer_gone;
@@ -212,8 +215,8 @@ static void inbound_closed(struct net_conn *conn, const char *why)
         const struct net_part *part = net_part_of(conn->peer, conn->at);
 
         if (part->known != NULL && !conn->at->stopped)
-                net_log(conn->at, &conn->peer->inbound[conn->link].quiet, "node %u (%s): its %s connection ended: %s", conn->peer->node, part->known->name,
-                        net_link_name(conn->link), why);
+                net_log(conn->at, &conn->peer->inbound[conn->link].quiet, "node %u (%s): its %s connection ended: %s",
+                        conn->peer->node, part->known->name, net_link_name(conn->link), why);
         net_serve_closed(conn);
         net_inbound_closed(conn);
 }

@@ -20,8 +20,8 @@
 
 #define TLS_FIRST_BYTE    22
 #define BACKLOG           128
-#define ACCEPTS           16u                      /* of one event */
-#define NO_DESCRIPTORS_NS (100ull * 1000 * 1000)   /* then it is tried again */
+#define ACCEPTS           16u                    /* of one event */
+#define NO_DESCRIPTORS_NS (100ull * 1000 * 1000) /* then it is tried again */
 
 static struct tcp_stream *tcp_of(struct net_stream *stream)
 {
@@ -94,7 +94,8 @@ static int tcp_watch(struct tcp_stream *stream, uint32_t events)
 /* As wanted; what is encrypted and unsent wants to leave in any case. */
 static int tcp_watch_wanted(struct tcp_stream *stream)
 {
-        return tcp_watch(stream, (stream->receives ? EPOLLIN : 0) | (stream->sends || stream->out_len > 0 ? EPOLLOUT : 0));
+        return tcp_watch(stream,
+                         (stream->receives ? EPOLLIN : 0) | (stream->sends || stream->out_len > 0 ? EPOLLOUT : 0));
 }
 
 static void tcp_ready(struct lp_watch *watch, uint32_t events)
@@ -137,7 +138,8 @@ static void tcp_close(struct net_stream *base)
         free(stream);
 }
 
-static int tcp_connect(struct net_transport *base, struct lp_loop *loop, const char *address, bool tls, struct net_stream **out)
+static int tcp_connect(struct net_transport *base, struct lp_loop *loop, const char *address, bool tls,
+                       struct net_stream **out)
 {
         struct tcp_transport *transport = container_of(base, struct tcp_transport, base);
         struct tcp_stream *stream = NULL;
@@ -271,7 +273,8 @@ static void tcp_want(struct net_stream *base, bool receive, bool send)
         stream->receives = receive;
         stream->sends = send;
         if (stream->state == TCP_READY)
-                tcp_watch_wanted(stream); /* without memory for the watch the connection falls silent, and ends for that */
+                tcp_watch_wanted(
+                        stream); /* without memory for the watch the connection falls silent, and ends for that */
 }
 
 static void tcp_leave(struct net_stream *base)
@@ -371,8 +374,9 @@ static int socket_listen(char *address, size_t size)
                 return rv;
         fd = socket(at->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
         rv = fd < 0 ? -errno : 0;
-        if (rv == 0 && (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 || bind(fd, at->ai_addr, at->ai_addrlen) < 0 ||
-                        listen(fd, BACKLOG) < 0 || getsockname(fd, (struct sockaddr *)&taken, &len) < 0))
+        if (rv == 0 && (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
+                        bind(fd, at->ai_addr, at->ai_addrlen) < 0 || listen(fd, BACKLOG) < 0 ||
+                        getsockname(fd, (struct sockaddr *)&taken, &len) < 0))
                 rv = -errno;
         freeaddrinfo(at);
         if (rv != 0) {
@@ -384,7 +388,8 @@ static int socket_listen(char *address, size_t size)
         return fd;
 }
 
-static int tcp_listen(struct net_transport *base, struct lp_loop *loop, struct net_listener *listener, char *address, size_t size)
+static int tcp_listen(struct net_transport *base, struct lp_loop *loop, struct net_listener *listener, char *address,
+                      size_t size)
 {
         struct tcp_listener *l = calloc(1, sizeof(*l));
         int rv;

@@ -18,8 +18,8 @@
 #include <sys/socket.h>
 
 #define RECORD_MOST  16384u
-#define RECORD_ROOM  (RECORD_MOST + 256u)  /* with its head and tag */
-#define OUT_MOST     (128u << 10)          /* not added to beyond that */
+#define RECORD_ROOM  (RECORD_MOST + 256u) /* with its head and tag */
+#define OUT_MOST     (128u << 10)         /* not added to beyond that */
 #define OUT_ROOM     (OUT_MOST + RECORD_ROOM)
 #define READ_AHEAD   (64u << 10)
 #define RECEIVE_MOST (256u << 10) /* of one call */
@@ -92,7 +92,8 @@ static int context_files(SSL_CTX *context, const struct net_tcp_options *options
                 return context_failed(why, why_size, "the cluster's CA", options->ca_file);
         if (SSL_CTX_use_certificate_chain_file(context, options->cert_file) != 1)
                 return context_failed(why, why_size, "this node's certificate", options->cert_file);
-        if (SSL_CTX_use_PrivateKey_file(context, options->key_file, SSL_FILETYPE_PEM) != 1 || SSL_CTX_check_private_key(context) != 1)
+        if (SSL_CTX_use_PrivateKey_file(context, options->key_file, SSL_FILETYPE_PEM) != 1 ||
+            SSL_CTX_check_private_key(context) != 1)
                 return context_failed(why, why_size, "this node's key", options->key_file);
         return 0;
 }
@@ -176,10 +177,12 @@ static int tls_failed(struct tcp_stream *stream, int rv)
         if (code == SSL_ERROR_ZERO_RETURN)
                 return net_stream_failed(&stream->base, -ECONNRESET, "the other end closed it");
         if (verified != X509_V_OK)
-                return net_stream_failed(&stream->base, -EPROTO, "its certificate: %s", X509_verify_cert_error_string(verified));
+                return net_stream_failed(&stream->base, -EPROTO, "its certificate: %s",
+                                         X509_verify_cert_error_string(verified));
         if (code == SSL_ERROR_SYSCALL && queued == 0)
                 return error != 0 && error != EAGAIN ? -error : -ECONNRESET;
-        return net_stream_failed(&stream->base, -EPROTO, "TLS: %s", queued != 0 ? ERR_reason_error_string(queued) : "failed");
+        return net_stream_failed(&stream->base, -EPROTO, "TLS: %s",
+                                 queued != 0 ? ERR_reason_error_string(queued) : "failed");
 }
 
 int net_tls_shake(struct tcp_stream *stream)
@@ -279,12 +282,14 @@ bool net_tls_is_named(struct tcp_stream *stream, const char *name)
                 return false;
         if (inet_pton(AF_INET, name, address) == 1 || inet_pton(AF_INET6, name, address) == 1)
                 return X509_check_ip_asc(cert, name, 0) == 1;
-        return X509_check_host(cert, name, 0, X509_CHECK_FLAG_NO_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT, NULL) == 1;
+        return X509_check_host(cert, name, 0, X509_CHECK_FLAG_NO_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT,
+                               NULL) == 1;
 }
 
 int net_tls_export(struct tcp_stream *stream, uint8_t out[NET_EXPORT_LEN])
 {
-        int rv = SSL_export_keying_material(stream->ssl, out, NET_EXPORT_LEN, EXPORT_LABEL, sizeof(EXPORT_LABEL) - 1, NULL, 0, 0);
+        int rv = SSL_export_keying_material(stream->ssl, out, NET_EXPORT_LEN, EXPORT_LABEL, sizeof(EXPORT_LABEL) - 1,
+                                            NULL, 0, 0);
 
         ERR_clear_error();
         return rv == 1 ? 0 : -EPROTO;

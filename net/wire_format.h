@@ -47,9 +47,9 @@ enum net_frame_kind {
         NET_FRAME_KINDS
 };
 
-#define NET_HEAD_SIZE  72u
-#define NET_HEAD_CRC   68u /* where it stands: it covers what is before it */
-#define NET_GREET_MAX  1024u /* bytes of a greeting's body: versions to come may add to it */
+#define NET_HEAD_SIZE 72u
+#define NET_HEAD_CRC  68u   /* where it stands: it covers what is before it */
+#define NET_GREET_MAX 1024u /* bytes of a greeting's body: versions to come may add to it */
 
 struct net_wire_head {
         uint32_t magic;
@@ -68,10 +68,14 @@ struct net_wire_head {
 } __attribute__((packed));
 
 _Static_assert(sizeof(struct net_wire_head) == NET_HEAD_SIZE, "wire_format.h");
-_Static_assert(offsetof(struct net_wire_head, lane) == 8 && offsetof(struct net_wire_head, tenant) == 12, "wire_format.h");
-_Static_assert(offsetof(struct net_wire_head, id) == 16 && offsetof(struct net_wire_head, trace) == 24, "wire_format.h");
-_Static_assert(offsetof(struct net_wire_head, code) == 40 && offsetof(struct net_wire_head, body_len) == 48, "wire_format.h");
-_Static_assert(offsetof(struct net_wire_head, room) == 56 && offsetof(struct net_wire_head, head_crc) == NET_HEAD_CRC, "wire_format.h");
+_Static_assert(offsetof(struct net_wire_head, lane) == 8 && offsetof(struct net_wire_head, tenant) == 12,
+               "wire_format.h");
+_Static_assert(offsetof(struct net_wire_head, id) == 16 && offsetof(struct net_wire_head, trace) == 24,
+               "wire_format.h");
+_Static_assert(offsetof(struct net_wire_head, code) == 40 && offsetof(struct net_wire_head, body_len) == 48,
+               "wire_format.h");
+_Static_assert(offsetof(struct net_wire_head, room) == 56 && offsetof(struct net_wire_head, head_crc) == NET_HEAD_CRC,
+               "wire_format.h");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "fields are read as they lie");
 
 /*
@@ -139,7 +143,8 @@ struct net_wire_refused {
 
 _Static_assert(sizeof(struct net_wire_hello) == 112 && offsetof(struct net_wire_hello, boot) == 48, "wire_format.h");
 _Static_assert(offsetof(struct net_wire_hello, nonce) == 80, "wire_format.h");
-_Static_assert(sizeof(struct net_wire_welcome) == 64 && offsetof(struct net_wire_welcome, nonce) == 40, "wire_format.h");
+_Static_assert(sizeof(struct net_wire_welcome) == 64 && offsetof(struct net_wire_welcome, nonce) == 40,
+               "wire_format.h");
 _Static_assert(sizeof(struct net_wire_refused) == 24, "wire_format.h");
 
 #endif

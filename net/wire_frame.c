@@ -74,8 +74,8 @@ bool net_body_matches(const struct net_wire_head *head, const void *body)
  * HMAC-SHA256 of a word that says which end speaks (so that neither's greeting can be sent back to
  * it), of the other end's MAC, if there is one, and of the body.
  */
-static void greeting_mac(const uint8_t *secret, const char role[ROLE_LEN], const uint8_t *before, const uint8_t *body, size_t len,
-                         uint8_t out[NET_MAC_LEN])
+static void greeting_mac(const uint8_t *secret, const char role[ROLE_LEN], const uint8_t *before, const uint8_t *body,
+                         size_t len, uint8_t out[NET_MAC_LEN])
 {
         uint8_t text[ROLE_LEN + NET_MAC_LEN + NET_GREET_MAX] = {0};
         size_t at = ROLE_LEN;

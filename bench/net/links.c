@@ -60,7 +60,8 @@ static double cpu_s(int who)
         struct rusage usage;
 
         getrusage(who, &usage);
-        return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) + (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+        return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+               (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
 }
 
 static void file_of(const char *name, char *path)
@@ -97,7 +98,8 @@ static SSL *bare_tls(int fd, bool accepts)
 static void bare_write(struct bare *bare, const char *data, size_t len)
 {
         while (len > 0) {
-                ssize_t n = bare->ssl != NULL ? SSL_write(bare->ssl, data, (int)len) : send(bare->fd, data, len, MSG_NOSIGNAL);
+                ssize_t n = bare->ssl != NULL ? SSL_write(bare->ssl, data, (int)len)
+                                              : send(bare->fd, data, len, MSG_NOSIGNAL);
 
                 MUST(n > 0);
                 data += n;
@@ -217,7 +219,8 @@ static void *side_thread(void *arg)
 static void side_begin(struct side *side, uint16_t node, bool plain)
 {
         struct lp_config config = {.name = "net"};
-        struct net_options options = {.node = node, .boot = 1, .loop_count = 1, .plain_bulk = plain, .listen = "127.0.0.1:0"};
+        struct net_options options = {
+                .node = node, .boot = 1, .loop_count = 1, .plain_bulk = plain, .listen = "127.0.0.1:0"};
         char ca[96], cert[96], key[96], name[32], why[200];
         struct net_tcp_options files = {ca, cert, key};
         pthread_t thread;
@@ -333,7 +336,8 @@ static struct figure run_bare(enum way way)
         wall = now_s() - begun;
         MUST(waitpid(child, &status, 0) == child && status == 0);
         close(listener);
-        return (struct figure){frames_wanted / wall, (cpu_s(RUSAGE_SELF) + cpu_s(RUSAGE_CHILDREN) - cpu) / frames_wanted * 1024};
+        return (struct figure){frames_wanted / wall,
+                               (cpu_s(RUSAGE_SELF) + cpu_s(RUSAGE_CHILDREN) - cpu) / frames_wanted * 1024};
 }
 
 /* Two children, so that each has its processor time counted, and threads of one round are not there in the next. */
@@ -442,7 +446,8 @@ int main(int argc, char **argv)
         }
         for (round = 0; round < rounds; round++)
                 for (way = 0; way < WAYS; way++) {
-                        struct figure figure = way == CALLS_PLAIN || way == CALLS_TLS ? run_calls(way == CALLS_PLAIN) : run_bare(way);
+                        struct figure figure =
+                                way == CALLS_PLAIN || way == CALLS_TLS ? run_calls(way == CALLS_PLAIN) : run_bare(way);
 
                         speed[way][round] = figure.speed;
                         cpu[way][round] = figure.cpu;

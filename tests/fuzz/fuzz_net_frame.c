@@ -24,7 +24,8 @@ static void fuzz_head(const uint8_t *data, size_t size)
         memcpy(bytes + NET_HEAD_CRC, &crc, sizeof(crc));
         if (net_head_read(bytes, &head) != 0)
                 return;
-        assert(head.body_len <= NET_BODY_MAX && head.bulk_len <= NET_BULK_MAX && head.room <= NET_BULK_MAX && head.lane < NET_LANES);
+        assert(head.body_len <= NET_BODY_MAX && head.bulk_len <= NET_BULK_MAX && head.room <= NET_BULK_MAX &&
+               head.lane < NET_LANES);
         assert(head.kind > 0 && head.kind < NET_FRAME_KINDS && head.flags == 0 && head.zero == 0);
         assert((head.version == 0) == (head.kind <= NET_FRAME_REFUSED));
         copy = head;
@@ -50,7 +51,8 @@ static void fuzz_hello(const uint8_t *data, size_t size)
         memcpy(self.cluster, hello.cluster, NET_CLUSTER_LEN);
         self.generation.number = hello.generation;
         if (net_hello_judge(&self, &hello, hello.wall_ms, &version, &refused) == NET_REASON_NONE)
-                assert(version >= NET_VERSION_LEAST && version <= NET_VERSION_NEWEST && hello.to == 2 && hello.node != 2);
+                assert(version >= NET_VERSION_LEAST && version <= NET_VERSION_NEWEST && hello.to == 2 &&
+                       hello.node != 2);
         net_hello_judge(&self, &hello, 0, &version, &refused);
         net_reason_text(&refused, text, sizeof(text));
         net_hello_write(&hello, secret, bytes);
@@ -66,7 +68,8 @@ static void fuzz_answers(const uint8_t *data, size_t size)
         char text[200];
 
         if (net_welcome_read(data, size, &welcome) == 0) {
-                assert(welcome.version >= NET_VERSION_LEAST && welcome.version <= NET_VERSION_NEWEST && welcome.requests > 0);
+                assert(welcome.version >= NET_VERSION_LEAST && welcome.version <= NET_VERSION_NEWEST &&
+                       welcome.requests > 0);
                 net_welcome_proves(data, size, secret, mac);
         }
         if (net_refused_read(data, size, &refused) == 0) {

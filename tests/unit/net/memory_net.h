@@ -20,7 +20,7 @@ struct mem_end {
         uint8_t *bytes;        /* that have come and were not read */
         size_t len, size;
         bool shaken, raw, receives, sends, reset;
-        bool held; /* what has come is not shown to its reader */
+        bool held;      /* what has come is not shown to its reader */
         char shown[32]; /* the name in the certificate that the other end shows */
         uint8_t secret[NET_EXPORT_LEN];
 };
@@ -169,7 +169,8 @@ static int mem_join(struct net_stream *stream, struct lp_loop *loop)
 
 /* ---- nodes' ends ----------------------------------------------------------------------------- */
 
-static int mem_listen(struct net_transport *transport, struct lp_loop *loop, struct net_listener *listener, char *address, size_t size)
+static int mem_listen(struct net_transport *transport, struct lp_loop *loop, struct net_listener *listener,
+                      char *address, size_t size)
 {
         struct mem_node *node = container_of(transport, struct mem_node, transport);
 
@@ -183,10 +184,12 @@ static void mem_unlisten(struct net_transport *transport, struct net_listener *l
         container_of(transport, struct mem_node, transport)->listener = NULL;
 }
 
-static int mem_connect(struct net_transport *transport, struct lp_loop *loop, const char *address, bool tls, struct net_stream **out);
+static int mem_connect(struct net_transport *transport, struct lp_loop *loop, const char *address, bool tls,
+                       struct net_stream **out);
 
-static const struct net_transport_ops mem_ops = {mem_listen,   mem_unlisten, mem_connect, mem_handshake, mem_is_named, mem_export,
-                                                 mem_receive,  mem_send,     mem_want,    mem_leave,     mem_join,     mem_close};
+static const struct net_transport_ops mem_ops = {mem_listen,   mem_unlisten, mem_connect, mem_handshake,
+                                                 mem_is_named, mem_export,   mem_receive, mem_send,
+                                                 mem_want,     mem_leave,    mem_join,    mem_close};
 
 static struct mem_node *mem_listening(const char *address)
 {
@@ -216,7 +219,8 @@ static struct mem_end *mem_dial(struct mem_node *to, const char *who, bool tls)
         return near;
 }
 
-static int mem_connect(struct net_transport *transport, struct lp_loop *loop, const char *address, bool tls, struct net_stream **out)
+static int mem_connect(struct net_transport *transport, struct lp_loop *loop, const char *address, bool tls,
+                       struct net_stream **out)
 {
         struct mem_node *from = container_of(transport, struct mem_node, transport), *to = mem_listening(address);
         struct mem_end *end;
@@ -417,7 +421,8 @@ static void mem_call(struct mem_node *node, struct mem_call *mem)
 
 static inline enum net_outcome mem_echo(struct mem_node *node, struct net_peer *peer, enum net_link_number link)
 {
-        struct mem_call mem = {.call = {.peer = peer, .link = link, .operation = OP_ECHO, .body = "some", .body_len = 4}};
+        struct mem_call mem = {
+                .call = {.peer = peer, .link = link, .operation = OP_ECHO, .body = "some", .body_len = 4}};
 
         mem_call(node, &mem);
         MUST(mem.done);
@@ -444,7 +449,8 @@ static inline struct raw_frame *raw_frame(struct net_wire_head *head, const void
 {
         struct raw_frame *frame = malloc(sizeof(*frame));
 
-        MUST(frame != NULL && head->bulk_len <= 4096 && (head->body_len == 0 || body != NULL) && (head->bulk_len == 0 || bulk != NULL));
+        MUST(frame != NULL && head->bulk_len <= 4096 && (head->body_len == 0 || body != NULL) &&
+             (head->bulk_len == 0 || bulk != NULL));
         head->bulk_crc = head->bulk_len > 0 ? era_crc32c(0, bulk, head->bulk_len) : 0;
         net_head_write(head, body, frame->bytes);
         if (head->body_len > 0 && body != NULL)
@@ -497,9 +503,11 @@ static inline unsigned raw_heard(struct mem_end *end, enum net_reason *reason)
         struct net_wire_head head;
         struct net_wire_refused refused;
 
-        if (end->len < NET_HEAD_SIZE || net_head_read(end->bytes, &head) != 0 || end->len < NET_HEAD_SIZE + head.body_len)
+        if (end->len < NET_HEAD_SIZE || net_head_read(end->bytes, &head) != 0 ||
+            end->len < NET_HEAD_SIZE + head.body_len)
                 return 0;
-        if (reason != NULL && head.kind == NET_FRAME_REFUSED && net_refused_read(end->bytes + NET_HEAD_SIZE, head.body_len, &refused) == 0)
+        if (reason != NULL && head.kind == NET_FRAME_REFUSED &&
+            net_refused_read(end->bytes + NET_HEAD_SIZE, head.body_len, &refused) == 0)
                 *reason = (enum net_reason)refused.reason;
         end->len -= NET_HEAD_SIZE + head.body_len + head.bulk_len;
         memmove(end->bytes, end->bytes + NET_HEAD_SIZE + head.body_len + head.bulk_len, end->len);

@@ -147,7 +147,8 @@ static inline uint8_t pattern_byte(uint32_t at)
 
 static inline void node_answer(struct net_request *request)
 {
-        struct net_answer answer = {.status = (int32_t)request->operation, .body = request->body, .body_len = request->body_len};
+        struct net_answer answer = {
+                .status = (int32_t)request->operation, .body = request->body, .body_len = request->body_len};
         uint32_t i;
 
         request->answered = node_request_free;
@@ -320,7 +321,11 @@ static inline void node_has_stopped(void *arg)
 /* What all nodes of a test have in common; change it before node_start(). */
 static inline struct net_options node_options(uint16_t number, uint64_t boot)
 {
-        struct net_options options = {.cluster = "a test cluster", .generation = {7, 99}, .node = number, .boot = boot, .listen = "127.0.0.1:0"};
+        struct net_options options = {.cluster = "a test cluster",
+                                      .generation = {7, 99},
+                                      .node = number,
+                                      .boot = boot,
+                                      .listen = "127.0.0.1:0"};
 
         options.limits.backoff_ms = 640;
         return options;
@@ -462,7 +467,8 @@ static inline void waited_call_start(void *arg)
 }
 
 /* deadline_ms 0: none */
-static inline struct waited_call *call_begin(struct node *node, unsigned loop, const struct net_call *call, unsigned deadline_ms)
+static inline struct waited_call *call_begin(struct node *node, unsigned loop, const struct net_call *call,
+                                             unsigned deadline_ms)
 {
         struct waited_call *waited = calloc(1, sizeof(*waited));
 
@@ -496,7 +502,8 @@ static inline enum net_outcome call_once(struct node *node, struct net_peer *pee
         enum net_outcome outcome = call_wait(waited);
 
         if (outcome == NET_ANSWERED)
-                MUST(waited->call.answer_len == 4 && memcmp(waited->answer, "some", 4) == 0 && waited->call.status == OP_ECHO);
+                MUST(waited->call.answer_len == 4 && memcmp(waited->answer, "some", 4) == 0 &&
+                     waited->call.status == OP_ECHO);
         call_free(waited);
         return outcome;
 }

@@ -185,11 +185,13 @@ static void test_frames_nobody_may_send(void **state)
         check_bad(head, NULL, "too much room");
         for (kind = 0; kind < 16; kind++)
                 if (kind != NET_FRAME_REQUEST && kind != NET_FRAME_PING) {
-                        head = (struct net_wire_head){.version = kind <= NET_FRAME_REFUSED ? 0 : 1, .kind = (uint8_t)kind};
+                        head = (struct net_wire_head){.version = kind <= NET_FRAME_REFUSED ? 0 : 1,
+                                                      .kind = (uint8_t)kind};
                         check_bad(head, NULL, "a kind that is not an opener's");
                 }
         check_bad((struct net_wire_head){.version = 1, .kind = NET_FRAME_PING, .id = 0}, NULL, "ping 0");
-        check_bad((struct net_wire_head){.version = 1, .kind = NET_FRAME_PING, .id = 1, .body_len = 3}, body, "a ping with a body");
+        check_bad((struct net_wire_head){.version = 1, .kind = NET_FRAME_PING, .id = 1, .body_len = 3}, body,
+                  "a ping with a body");
         assert_int_equal(two.node.requests, 0);
 }
 
@@ -232,7 +234,11 @@ static void test_more_than_was_granted(void **state)
 static void wrong_answer(bool twice, uint32_t bulk_len, uint64_t id_plus)
 {
         char room[16];
-        struct mem_call mem = {.call = {.peer = to_one, .link = NET_LOG, .operation = OP_ECHO, .room = {{room, sizeof(room)}}, .room_count = 1}};
+        struct mem_call mem = {.call = {.peer = to_one,
+                                        .link = NET_LOG,
+                                        .operation = OP_ECHO,
+                                        .room = {{room, sizeof(room)}},
+                                        .room_count = 1}};
         struct net_wire_head head;
         struct mem_end *near = NULL;
         struct raw_frame *frame;
@@ -250,7 +256,8 @@ static void wrong_answer(bool twice, uint32_t bulk_len, uint64_t id_plus)
         assert_false(mem.done);
         assert_int_equal(net_head_read(near->other->bytes, &head), 0);
         assert_int_equal(head.kind, NET_FRAME_REQUEST);
-        head = (struct net_wire_head){.version = 1, .kind = NET_FRAME_REPLY, .id = head.id + id_plus, .bulk_len = bulk_len};
+        head = (struct net_wire_head){
+                .version = 1, .kind = NET_FRAME_REPLY, .id = head.id + id_plus, .bulk_len = bulk_len};
         frame = raw_frame(&head, NULL, "12345678901234567890");
         mem_arrive(near, frame->bytes, frame->len);
         if (twice)
@@ -276,7 +283,11 @@ static void test_an_answer_of_another_connection(void **state)
 static void test_an_answer_too_early(void **state)
 {
         uint8_t *bulk = calloc(1, NET_BULK_MAX);
-        struct mem_call mem = {.call = {.peer = to_two, .link = NET_BULK_0, .operation = OP_DISCARD, .bulk = {{bulk, NET_BULK_MAX}}, .bulk_count = 1}};
+        struct mem_call mem = {.call = {.peer = to_two,
+                                        .link = NET_BULK_0,
+                                        .operation = OP_DISCARD,
+                                        .bulk = {{bulk, NET_BULK_MAX}},
+                                        .bulk_count = 1}};
         struct net_wire_head head = {.version = 1, .kind = NET_FRAME_REPLY};
         struct raw_frame *frame;
         struct mem_end *near;
@@ -430,7 +441,8 @@ static void test_strangers_are_bounded(void **state)
         for (i = 0; i < 100; i++)
                 open += ends[i]->other != NULL;
         assert_int_equal(open, 16);
-        assert_int_equal(mem_echo(&one, to_two, NET_LOG), NET_UNREACHABLE); /* the test's nodes have that address, too */
+        assert_int_equal(mem_echo(&one, to_two, NET_LOG),
+                         NET_UNREACHABLE); /* the test's nodes have that address, too */
         mem_pass(5200);
         assert_int_equal(mem_stats(&two).guests, 0); /* they had their time */
         for (i = 0; i < 100; i++)
@@ -554,7 +566,13 @@ static enum net_outcome call_to_impostor(struct impostor says)
 {
         struct mem_call mem = {.call = {.peer = to_two, .link = NET_BULK_0, .operation = OP_ECHO}};
         struct net_listener impostor = {.accepted = impostor_accepted}, *true_one = two.listener;
-        struct net_wire_welcome welcome = {.node = says.node, .to = 1, .version = 1, .boot = 6, .lane_bytes = 1 << 20, .body_max = 100, .requests = 3};
+        struct net_wire_welcome welcome = {.node = says.node,
+                                           .to = 1,
+                                           .version = 1,
+                                           .boot = 6,
+                                           .lane_bytes = 1 << 20,
+                                           .body_max = 100,
+                                           .requests = 3};
         uint8_t bytes[NET_WELCOME_SIZE];
         struct net_wire_hello hello;
         const uint8_t *body;
@@ -603,7 +621,8 @@ static void test_plain_hello_reflected(void **state)
         static const uint8_t guess[NET_SECRET_LEN];
 
         assert_int_equal(mem_echo(&one, to_two, NET_CONTROL), NET_ANSWERED);
-        assert_int_equal(call_to_impostor((struct impostor){.secret = guess, .node = 2, .reflects = true}), NET_UNREACHABLE);
+        assert_int_equal(call_to_impostor((struct impostor){.secret = guess, .node = 2, .reflects = true}),
+                         NET_UNREACHABLE);
         assert_int_equal(mem_stats(&one).bad_frames, 1);
 }
 
@@ -630,7 +649,8 @@ static void test_plain_welcome_with_the_secret(void **state)
         assert_int_equal(call_to_impostor((struct impostor){.secret = secret, .node = 3}), NET_UNREACHABLE);
         assert_true(node_said(&one.node, "another node answers there"));
         end_first_bulk();
-        assert_int_equal(call_to_impostor((struct impostor){.secret = secret, .node = 2, .nonce_flip = 1}), NET_UNREACHABLE);
+        assert_int_equal(call_to_impostor((struct impostor){.secret = secret, .node = 2, .nonce_flip = 1}),
+                         NET_UNREACHABLE);
 }
 
 /* ---- newer connections, older bytes ---------------------------------------------------------- */
@@ -851,7 +871,11 @@ static void test_silence_at_the_acceptor(void **state)
 static void test_waiting_for_memory_is_not_silence(void **state)
 {
         static char bulk[1000];
-        struct mem_call mem = {.call = {.peer = to_two, .link = NET_BULK_0, .operation = OP_WAIT, .bulk = {{bulk, sizeof(bulk)}}, .bulk_count = 1}};
+        struct mem_call mem = {.call = {.peer = to_two,
+                                        .link = NET_BULK_0,
+                                        .operation = OP_WAIT,
+                                        .bulk = {{bulk, sizeof(bulk)}},
+                                        .bulk_count = 1}};
 
         mem_call(&one, &mem);
         assert_int_equal(two.node.waiting, 1);
@@ -867,7 +891,11 @@ static void test_waiting_for_memory_is_not_silence(void **state)
 static void test_deadline_in_the_middle_of_a_frame(void **state)
 {
         uint8_t *bulk = calloc(1, NET_BULK_MAX);
-        struct mem_call mem = {.call = {.peer = to_two, .link = NET_BULK_0, .operation = OP_DISCARD, .bulk = {{bulk, NET_BULK_MAX}}, .bulk_count = 1}};
+        struct mem_call mem = {.call = {.peer = to_two,
+                                        .link = NET_BULK_0,
+                                        .operation = OP_DISCARD,
+                                        .bulk = {{bulk, NET_BULK_MAX}},
+                                        .bulk_count = 1}};
         struct mem_end *end;
         unsigned turn;
 
@@ -898,7 +926,11 @@ static void test_deadline_in_the_middle_of_a_frame(void **state)
 static void test_deadline_in_the_middle_of_an_answer(void **state)
 {
         uint8_t *room = calloc(1, NET_BULK_MAX);
-        struct mem_call mem = {.call = {.peer = to_two, .link = NET_BULK_0, .operation = OP_READ, .room = {{room, NET_BULK_MAX}}, .room_count = 1}};
+        struct mem_call mem = {.call = {.peer = to_two,
+                                        .link = NET_BULK_0,
+                                        .operation = OP_READ,
+                                        .room = {{room, NET_BULK_MAX}},
+                                        .room_count = 1}};
         struct mem_end *end;
         uint32_t i;
 

@@ -122,7 +122,8 @@ static void test_bodies_and_bulk_of_all_sizes(void **state)
 static void test_bulk_nobody_wants(void **state)
 {
         uint8_t *bulk = pattern(BULK);
-        struct net_call call = {.peer = to_b, .link = NET_BULK_1, .operation = OP_DISCARD, .bulk = {{bulk, BULK}}, .bulk_count = 1};
+        struct net_call call = {
+                .peer = to_b, .link = NET_BULK_1, .operation = OP_DISCARD, .bulk = {{bulk, BULK}}, .bulk_count = 1};
         struct waited_call *waited = call_begin(&a, 1, &call, 0);
 
         assert_int_equal(call_wait(waited), NET_ANSWERED);
@@ -140,7 +141,12 @@ static void test_many_calls_at_once(void **state)
         unsigned i;
 
         for (i = 0; i < MANY; i++) {
-                struct net_call call = {.peer = to_b, .link = i % NET_LINKS, .operation = OP_ECHO, .lane = (uint16_t)(i % 7), .body = &bodies[i], .body_len = 4};
+                struct net_call call = {.peer = to_b,
+                                        .link = i % NET_LINKS,
+                                        .operation = OP_ECHO,
+                                        .lane = (uint16_t)(i % 7),
+                                        .body = &bodies[i],
+                                        .body_len = 4};
 
                 if (i % 40 == 0) {
                         call.bulk[0] = (struct iovec){bulk, BULK};
@@ -248,7 +254,8 @@ static void test_too_many_calls_wait(void **state)
                 node_release(&b);
         for (i = 0; i < MANY; i++) {
                 out += call_wait(waited[i]) == NET_ANSWERED;
-                busy += waited[i]->call.outcome == NET_UNREACHABLE && waited[i]->call.status == -EBUSY && !waited[i]->call.sent;
+                busy += waited[i]->call.outcome == NET_UNREACHABLE && waited[i]->call.status == -EBUSY &&
+                        !waited[i]->call.sent;
                 call_free(waited[i]);
         }
         assert_int_equal(out, 60);
@@ -275,7 +282,12 @@ static void test_slow_lane_does_not_stop_its_neighbours(void **state)
         enum { SLOW = 8 };
         uint8_t *bulk = pattern(BULK);
         struct waited_call *slow[SLOW];
-        struct net_call call = {.peer = to_b, .link = NET_BULK_0, .operation = OP_HOLD, .lane = 3, .bulk = {{bulk, BULK}}, .bulk_count = 1};
+        struct net_call call = {.peer = to_b,
+                                .link = NET_BULK_0,
+                                .operation = OP_HOLD,
+                                .lane = 3,
+                                .bulk = {{bulk, BULK}},
+                                .bulk_count = 1};
         unsigned i;
 
         for (i = 0; i < SLOW; i++)
@@ -299,7 +311,12 @@ static void test_slow_lane_does_not_stop_its_neighbours(void **state)
 static void test_credit_comes_back_with_the_answer(void **state)
 {
         uint8_t *bulk = pattern(BULK);
-        struct net_call call = {.peer = to_b, .link = NET_BULK_1, .operation = OP_HOLD, .lane = 9, .bulk = {{bulk, BULK}}, .bulk_count = 1};
+        struct net_call call = {.peer = to_b,
+                                .link = NET_BULK_1,
+                                .operation = OP_HOLD,
+                                .lane = 9,
+                                .bulk = {{bulk, BULK}},
+                                .bulk_count = 1};
         struct waited_call *timed[2], *next;
         unsigned i;
 
@@ -356,7 +373,8 @@ static void test_bulk_waits_for_memory(void **state)
 static void test_lost_while_it_waits(void **state)
 {
         uint8_t *bulk = pattern(BULK);
-        struct net_call call = {.peer = to_b, .link = NET_BULK_0, .operation = OP_WAIT, .bulk = {{bulk, BULK}}, .bulk_count = 1};
+        struct net_call call = {
+                .peer = to_b, .link = NET_BULK_0, .operation = OP_WAIT, .bulk = {{bulk, BULK}}, .bulk_count = 1};
         struct waited_call *waited = call_begin(&a, 2, &call, 0);
 
         WAIT_UNTIL(node_number(&b, &b.waiting) == 1);
@@ -384,7 +402,8 @@ static int pair_start_little_memory(void **state)
 static void test_bodies_wait_for_memory(void **state)
 {
         uint8_t *body = pattern(NET_BODY_MAX);
-        struct net_call call = {.peer = to_b, .link = NET_LOG, .operation = OP_HOLD, .body = body, .body_len = NET_BODY_MAX};
+        struct net_call call = {
+                .peer = to_b, .link = NET_LOG, .operation = OP_HOLD, .body = body, .body_len = NET_BODY_MAX};
         struct waited_call *waited[3];
         unsigned i;
 

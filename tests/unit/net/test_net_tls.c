@@ -113,11 +113,13 @@ static void test_another_node_answers(void **state)
 {
         start_a(fixture_transport("ca", "node-1"));
         to_b = node_knows(&a, 3, "node-3", b.address);
-        check_refused("cannot open the control connection: its certificate is not for its name", ""); /* and sends it nothing */
+        check_refused("cannot open the control connection: its certificate is not for its name",
+                      ""); /* and sends it nothing */
         assert_false(node_said(&b, "refused: node 3"));
         start_a(fixture_transport("ca", "node-1"));
         to_b = node_knows(&a, 3, "node-2", b.address); /* its name is right, its number is not */
-        check_refused("refuses this node: node 3 was asked for, and this is node 2", "node 3 was asked for, and this is node 2");
+        check_refused("refuses this node: node 3 was asked for, and this is node 2",
+                      "node 3 was asked for, and this is node 2");
 }
 
 static void test_plain_is_refused_where_all_is_tls(void **state)
@@ -301,7 +303,8 @@ static void test_addresses_that_cannot_be_listened_at(void **state)
 
         for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
                 snprintf(address, sizeof(address), "%s", bad[i]);
-                assert_in_range(-transport->ops->listen(transport, b.lp[0], &listener, address, sizeof(address)), 1, 200);
+                assert_in_range(-transport->ops->listen(transport, b.lp[0], &listener, address, sizeof(address)), 1,
+                                200);
         }
         assert_int_equal(transport->ops->connect(transport, b.lp[0], "nobody", true, &stream), -EINVAL);
         net_tcp_free(transport);

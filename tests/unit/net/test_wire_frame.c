@@ -44,8 +44,10 @@ static int again(struct net_wire_head head)
 /* The bytes that docs/cluster-wire.md draws: the layout stays as it is. */
 static void test_a_head_byte_by_byte(void **state)
 {
-        static const uint8_t expected[40] = {'M',  'R',  'N',  'F',  1,    0,    4,    0,    3,   0,   4,   0,   8,   7,   6,   5,   0x88, 0x77, 0x66, 0x55,
-                                             0x44, 0x33, 0x22, 0x11, '0',  '1',  '2',  '3',  '4', '5', '6', '7', '8', '9', 'a', 'b', 'c',  'd',  'e',  0};
+        static const uint8_t expected[40] = {'M',  'R',  'N',  'F',  1,   0,   4,    0,    3,    0,
+                                             4,    0,    8,    7,    6,   5,   0x88, 0x77, 0x66, 0x55,
+                                             0x44, 0x33, 0x22, 0x11, '0', '1', '2',  '3',  '4',  '5',
+                                             '6',  '7',  '8',  '9',  'a', 'b', 'c',  'd',  'e',  0};
         static const uint8_t numbers[24] = {9, 0, 0, 0, 10, 0, 0, 0, 5, 0, 0, 0, 6, 0, 0, 0, 7, 0, 0, 0, 8, 0, 0, 0};
         struct net_wire_head head = some_head(), out;
         uint8_t bytes[NET_HEAD_SIZE];
@@ -148,7 +150,8 @@ static void test_hello(void **state)
 /* A MAC is of one secret, one role, one body and, in WELCOME, one HELLO. */
 static void test_macs(void **state)
 {
-        uint8_t secret[NET_SECRET_LEN] = {1}, other[NET_SECRET_LEN] = {2}, bytes[NET_HELLO_SIZE], welcomed[NET_WELCOME_SIZE], mac[NET_MAC_LEN];
+        uint8_t secret[NET_SECRET_LEN] = {1}, other[NET_SECRET_LEN] = {2}, bytes[NET_HELLO_SIZE],
+                welcomed[NET_WELCOME_SIZE], mac[NET_MAC_LEN];
         uint8_t *body = bytes + NET_HEAD_SIZE, *answer = welcomed + NET_HEAD_SIZE;
         size_t len = NET_HELLO_SIZE - NET_HEAD_SIZE, answer_len = NET_WELCOME_SIZE - NET_HEAD_SIZE, i;
         struct net_wire_hello hello = some_hello();
