@@ -9,6 +9,7 @@
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 static struct node a, b;
@@ -201,6 +202,31 @@ static void test_silent_strangers(void **state)
         assert_int_equal(node_stats(&b).guests, 0);
 }
 
+/* There is no descriptor for who connects: the loop does not spin, and accepts when there is one. */
+static void test_no_descriptors(void **state)
+{
+        struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(strrchr(b.address, ':') + 1))};
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        struct rlimit before, none;
+        struct lp_stats first, last;
+
+        to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+        none = before;
+        none.rlim_cur = (rlim_t)fd + 1; /* all below are taken */
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+        lp_stats_read(b.lp[0], &first);
+        assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
+        usleep(300 * 1000);
+        lp_stats_read(b.lp[0], &last);
+        assert_int_equal(node_stats(&b).guests, 0);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+        assert_true(last.rounds - first.rounds < 1000); /* of a spinning loop there would be many more */
+        WAIT_UNTIL(node_stats(&b).guests == 1);
+        assert_int_equal(node_stats(&b).guests, 1);
+        close(fd);
+}
+
 /* ---- files ----------------------------------------------------------------------------------- */
 
 static X509 *read_cert(const char *name)
@@ -327,6 +353,7 @@ int main(void)
                 CASE(test_plain_is_refused_where_all_is_tls),
                 CASE(test_rubbish),
                 CASE(test_silent_strangers),
+                CASE(test_no_descriptors),
         };
 
         return cmocka_run_group_tests(tests, fixture_certificates, fixture_no_certificates);
