@@ -188,7 +188,10 @@ int net_cert_make_ca(const char *folder, const char *cluster_name, unsigned days
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
-/* A host name of letters, digits, '-' and '.', or an address: what neither a file's name nor OpenSSL's text of extensions takes for something else. */
+/*
+ * A host name of letters, digits, '-' and '.', or an address: what neither a file's name nor
+ * OpenSSL's text of extensions takes for something else.
+ */
 static bool name_fits(const char *name, bool *is_address)
 {
         uint8_t address[16];
