@@ -15,13 +15,14 @@ endif
 
 # ---- what is built --------------------------------------------------------------------------------------------
 # A folder may include include/*.h and its own headers, nothing else (tools/layers.py checks it).
-FOLDERS := ec loop s3 access rdma engine gateway server client load cli
-LIBS_IN_LINK_ORDER := server gateway engine cli load client access s3 rdma loop ec
+FOLDERS := ec loop s3 access rdma net engine gateway server client load cli
+LIBS_IN_LINK_ORDER := server gateway engine cli load client access s3 rdma net loop ec
 SRC_ec := $(wildcard ec/*.c)
 SRC_loop := $(wildcard loop/*.c)
 SRC_s3 := $(wildcard s3/*.c)
 SRC_access := $(wildcard access/*.c)
 SRC_rdma := $(wildcard rdma/*.c)
+SRC_net := $(wildcard net/*.c)
 SRC_engine := $(wildcard engine/*/*.c) third_party/lmdb/mdb.c third_party/lmdb/midl.c
 SRC_gateway := $(wildcard gateway/*/*.c)
 SRC_server := $(filter-out server/millraced_main.c,$(wildcard server/*.c))
@@ -34,7 +35,7 @@ UNIT_SRC := $(wildcard tests/unit/*/test_*.c)
 FUZZ_SRC := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZ_MAIN := tests/fuzz/random_main.c
 SRC_bulk := bench/scale/bulk.c
-BENCH_SRC := $(filter-out $(SRC_bulk),$(wildcard bench/*.c bench/limits/*.c bench/scale/*.c))
+BENCH_SRC := $(filter-out $(SRC_bulk),$(wildcard bench/*.c bench/limits/*.c bench/net/*.c bench/scale/*.c))
 SRC_micro := $(wildcard bench/micro/*.c)
 SRC_sim := $(wildcard tests/sim/*.c) loop/trace_ring.c
 SRC_simdrive := $(wildcard tests/sim/drive/*.c) tests/sim/batches.c tests/sim/sim_core.c tests/sim/sim_loop.c loop/trace_ring.c

@@ -243,6 +243,14 @@ const struct cli_command cli_commands[] = {
         {"admin uploads abort", "s3://BUCKET/KEY UPLOAD-ID | -r s3://BUCKET[/PREFIX]",
          "abort unfinished multipart uploads", "With -r all uploads below PREFIX.\n",
          CLI_HAS_ENDPOINT | CLI_HAS(RECURSIVE) | CLI_HAS(QUIET) | CLI_HAS(OLDER), 1, 2, cli_admin_uploads_abort},
+        {"cluster cert ca", "DIR NAME", "make the certificate authority of a cluster",
+         "Into DIR/ca.crt and DIR/ca.key, which only their owner can read; what is there is never replaced.\n"
+         "NAME is shown to people. It is good for 20 years.\n",
+         CLI_HAS(HELP) | CLI_HAS(QUIET), 2, 2, cli_cluster_cert_ca},
+        {"cluster cert node", "DIR NODE...", "make certificates for nodes of a cluster",
+         "Into DIR/NODE.crt and DIR/NODE.key, signed by DIR/ca.key. NODE is the name by which the other nodes\n"
+         "know it, a host name or an address. It is good for 5 years.\n",
+         CLI_HAS(HELP) | CLI_HAS(QUIET), 2, -1, cli_cluster_cert_node},
         {"doctor", "", "examine this machine and the endpoint, and say what to mend",
          "Looks at the kernel, io_uring, limits, RDMA devices, the clock, the endpoint, the\n"
          "admin listener, and each folder given with --drive, in which it makes and deletes\n"

@@ -31,7 +31,8 @@ struct lp_config {
         unsigned index;         /* number of this loop, 0-based; shown in names and figures */
         const char *name;       /* of its thread, before the number; NULL: "loop"; it stays */
         unsigned ring_entries;  /* submission entries of the io_uring; 0: 512 */
-        unsigned slots;         /* arena slots of LP_SLOT_SIZE bytes; 0: none; else at least LP_SHARES */
+        unsigned slots;         /* arena slots of LP_SLOT_SIZE bytes; 0: none; else at least one for each share but LP_SHARE_PEER */
+        unsigned peer_slots;    /* and of LP_SHARE_PEER, beside them; 0: not in a cluster */
         bool gives_way;         /* between two rounds without sleep other threads of its processor go first: for long work */
 };
 
@@ -185,8 +186,13 @@ void lp_fdatasync(struct lp_loop *loop, struct lp_io *io, int fd);
 #define LP_SLOT_UNIT (1u << 20)
 #define LP_SLOT_SIZE (LP_SLOT_HEADER + LP_SLOT_UNIT)
 
-/* Shares of the arena: a class never takes more than its share, so that none starves the others. */
-enum lp_share { LP_SHARE_GET, LP_SHARE_PUT, LP_SHARE_INTERNAL, LP_SHARES };
+/*
+ * Shares of the arena: a class never takes more than its share, so that none starves the others.
+ * LP_SHARE_PEER is for what other nodes read and write here: whoever holds a slot of it waits for a
+ * local drive or for a socket that has a time limit, never for another node's answer, so that nodes
+ * cannot wait for one another in a ring.
+ */
+enum lp_share { LP_SHARE_GET, LP_SHARE_PUT, LP_SHARE_INTERNAL, LP_SHARE_PEER, LP_SHARES };
 
 struct lp_reserve {
         unsigned count;                           /* slots wanted; at most lp_share_slots() of the share */
@@ -206,8 +212,8 @@ struct lp_reserve {
  * (1,024 per share), nothing was queued. -EINVAL: count can never be granted. First come first
  * served; but when the first has waited for LP_LINE_STANDING_NS, more is asked for than there is:
  * from then on the last to come is served first, so that some are served well instead of all badly,
- * and those who can't be get to know it. Not so for LP_SHARE_INTERNAL: no client gives up waiting
- * there, and what was begun first is to end first.
+ * and those who can't be get to know it. Not so for LP_SHARE_INTERNAL and LP_SHARE_PEER: no client
+ * gives up waiting there, and what was begun first is to end first.
  */
 int lp_reserve(struct lp_loop *loop, struct lp_reserve *r);
 /* Leaves the line; harmless when not waiting. */

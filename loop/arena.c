@@ -22,17 +22,18 @@
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-static void arena_divide(struct lp_arena *arena)
+static void arena_divide(struct lp_arena *arena, unsigned slots, unsigned peer_slots)
 {
-        unsigned get = arena->slots * LP_GET_PERCENT / 100;
-        unsigned put = arena->slots * LP_PUT_PERCENT / 100;
+        unsigned get = slots * LP_GET_PERCENT / 100;
+        unsigned put = slots * LP_PUT_PERCENT / 100;
 
-        if (arena->slots == 0)
+        arena->shares[LP_SHARE_PEER].slots = peer_slots;
+        if (slots == 0)
                 return;
         arena->shares[LP_SHARE_GET].slots = get > 0 ? get : 1;
         arena->shares[LP_SHARE_PUT].slots = put > 0 ? put : 1;
         arena->shares[LP_SHARE_INTERNAL].slots =
-                arena->slots - arena->shares[LP_SHARE_GET].slots - arena->shares[LP_SHARE_PUT].slots;
+                slots - arena->shares[LP_SHARE_GET].slots - arena->shares[LP_SHARE_PUT].slots;
 }
 
 static int map(struct lp_arena *arena)
@@ -50,20 +51,20 @@ static int map(struct lp_arena *arena)
         return 0;
 }
 
-int lp_arena_open(struct lp_arena *arena, unsigned slots)
+int lp_arena_open(struct lp_arena *arena, unsigned slots, unsigned peer_slots)
 {
         int rv = -ENOMEM;
 
-        if (slots > 0 && slots < LP_SHARES)
+        if (slots > 0 && slots <= LP_SHARE_INTERNAL)
                 return -EINVAL; /* not one for each share */
-        if (slots > UINT32_MAX / 100)
+        if (slots > UINT32_MAX / 100 || peer_slots > UINT32_MAX / 100)
                 return -EINVAL;
-        arena->slots = slots;
-        arena_divide(arena);
-        if (slots == 0)
+        arena->slots = slots + peer_slots;
+        arena_divide(arena, slots, peer_slots);
+        if (arena->slots == 0)
                 return 0;
-        arena->idle = calloc(slots, sizeof(*arena->idle));
-        arena->drawn = calloc(slots, sizeof(*arena->drawn));
+        arena->idle = calloc(arena->slots, sizeof(*arena->idle));
+        arena->drawn = calloc(arena->slots, sizeof(*arena->drawn));
         if (arena->idle != NULL && arena->drawn != NULL)
                 rv = map(arena);
         if (rv == 0)
@@ -156,7 +157,7 @@ static bool has_waited(const struct lp_loop *loop, const struct lp_reserve *r, u
  */
 static struct lp_reserve *first_choice(const struct lp_loop *loop, const struct lp_share_line *line)
 {
-        if (line->first == NULL || line == &loop->arena.shares[LP_SHARE_INTERNAL])
+        if (line->first == NULL || line >= &loop->arena.shares[LP_SHARE_INTERNAL]) /* and LP_SHARE_PEER */
                 return line->first;
         return has_waited(loop, line->first, LP_LINE_STANDING_NS) ? line->last : line->first;
 }

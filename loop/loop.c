@@ -85,7 +85,7 @@ int lp_loop_new_mode(const struct lp_config *config, enum lp_ring_mode mode, str
         rv = lp_poll_open(&loop->poll, loop->mailbox.wake_fd);
         if (rv != 0)
                 goto err_mailbox;
-        rv = lp_arena_open(&loop->arena, config->slots);
+        rv = lp_arena_open(&loop->arena, config->slots, config->peer_slots);
         if (rv != 0)
                 goto err_poll;
         rv = lp_ring_open(&loop->ring, config->ring_entries, mode, loop->mailbox.wake_fd);

@@ -82,7 +82,7 @@ uint64_t lp_timers_next(const struct lp_timers *timers);
 
 #define LP_LINE_MAX    1024u /* reservations in line per share (I9) */
 #define LP_GET_PERCENT 45u   /* of the slots; at least one */
-#define LP_PUT_PERCENT 45u   /* the same; the rest, at least one, is LP_SHARE_INTERNAL's */
+#define LP_PUT_PERCENT 45u   /* the same; the rest, at least one, is LP_SHARE_INTERNAL's; LP_SHARE_PEER's are apart */
 
 /* Slots to one registered buffer: the kernel takes at most 1 GiB in each. */
 #define LP_GROUP_SLOTS ((unsigned)((1ull << 30) / LP_SLOT_SIZE))
@@ -102,7 +102,7 @@ struct lp_arena {
         struct lp_share_line shares[LP_SHARES];
 };
 
-int lp_arena_open(struct lp_arena *arena, unsigned slots);
+int lp_arena_open(struct lp_arena *arena, unsigned slots, unsigned peer_slots);
 void lp_arena_close(struct lp_arena *arena);
 /* Calls granted() of those whose turn has come. */
 void lp_arena_grant(struct lp_loop *loop);

@@ -392,9 +392,9 @@ static const struct metric metrics[] = {
         {"millrace_arena_slots", GAUGE, "loop", "Buffers of 1 MiB in the arena (the loop's buffer pool).",
          srv_write_loop_u64, IN_LOOP(slots)},
         {"millrace_arena_slots_used", GAUGE, "loop", "Buffers in use.", srv_write_loop_u64, IN_LOOP(slots_used)},
-        {"millrace_arena_slots_reserved", GAUGE, "loop, share (get, put, internal)", "Buffers promised to requests.",
+        {"millrace_arena_slots_reserved", GAUGE, "loop, share (get, put, internal, peer)", "Buffers promised to requests.",
          srv_write_loop_shares, IN_LOOP(reserved)},
-        {"millrace_arena_waiting", GAUGE, "loop, share (get, put, internal)", "Requests that wait for buffers.",
+        {"millrace_arena_waiting", GAUGE, "loop, share (get, put, internal, peer)", "Requests that wait for buffers.",
          srv_write_loop_shares, IN_LOOP(reserve_waiting)},
 
         {"millrace_rdma_sessions", GAUGE, "", "RDMA sessions open now.", srv_write_u64, IN(rdma.sessions)},

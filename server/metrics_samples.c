@@ -204,7 +204,7 @@ void srv_write_loop_u64(const struct metric *metric, const struct srv_statistics
 void srv_write_loop_shares(const struct metric *metric, const struct srv_statistics *statistics, FILE *out)
 {
         static const char *const names[LP_SHARES] = {
-                [LP_SHARE_GET] = "get", [LP_SHARE_PUT] = "put", [LP_SHARE_INTERNAL] = "internal"};
+                [LP_SHARE_GET] = "get", [LP_SHARE_PUT] = "put", [LP_SHARE_INTERNAL] = "internal", [LP_SHARE_PEER] = "peer"};
         unsigned i, share;
 
         for (i = 0; i < statistics->loop_count; i++)

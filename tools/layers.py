@@ -26,12 +26,13 @@ MAY_INCLUDE = {
     "s3": {"ec"},
     "access": {"s3"},
     "rdma": {"loop"},
+    "net": {"ec", "loop"},
     "engine": {"ec", "loop"},
     "gateway": {"engine", "rdma", "access", "ec", "loop", "s3"},
-    "server": {"gateway", "engine", "rdma", "ec", "loop", "s3"},
+    "server": {"gateway", "engine", "net", "rdma", "ec", "loop", "s3"},
     "client": {"s3", "rdma", "ec", "loop"},
     "load": {"s3"},
-    "cli": {"client", "load", "rdma", "ec", "loop", "s3"},
+    "cli": {"client", "load", "net", "rdma", "ec", "loop", "s3"},
 }
 # The modules of a folder, the lowest first: (folder, headers that modules above it may include; None: all). "." is the folder's own folder.
 MODULES = {
@@ -61,11 +62,11 @@ MODULES = {
 }
 # The programs, each as the folders that it is linked from.
 PROGRAMS = {
-    "millraced": ("server", "gateway", "engine", "rdma", "access", "s3", "loop", "ec"),
-    "millrace": ("cli", "load", "client", "rdma", "s3", "loop", "ec"),
+    "millraced": ("server", "gateway", "engine", "net", "rdma", "access", "s3", "loop", "ec"),
+    "millrace": ("cli", "load", "client", "net", "rdma", "s3", "loop", "ec"),
 }
 # Folders whose files and static functions have names of their own. The others are still to be renamed: add each that is done.
-UNIQUE_NAMES = {"access", "engine", "gateway", "server"}
+UNIQUE_NAMES = {"access", "engine", "gateway", "net", "server"}
 STATIC = re.compile(r"^static\s+(?:__attribute__\(\([^)]*\)+\s*)?[\w\s]*?[\s*](\w+)\(", re.M)
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
 

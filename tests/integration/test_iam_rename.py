@@ -8,7 +8,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from tests.conftest import make_client
 from tests.integration.test_iam import ACCOUNT, clear, client_of, policy
-from tests.integration.test_sts import SESSION
+from tests.support.boto import boto
 from tests.support.daemon import REGION, Daemon
 from tests.support.expect import refused
 
@@ -57,8 +57,8 @@ def test_a_user_keeps_everything(daemon, iam):
     mine = make_client(daemon.endpoint, *key)
     assert mine.get_object(Bucket="named", Key="k")["Body"].read() == b"x"  # the policy means the id
     assert mine.list_buckets()["Buckets"]
-    later = SESSION.client("s3", endpoint_url=daemon.endpoint, region_name=REGION, aws_access_key_id=session["AccessKeyId"],
-                           aws_secret_access_key=session["SecretAccessKey"], aws_session_token=session["SessionToken"])
+    later = boto("s3", endpoint_url=daemon.endpoint, region_name=REGION, aws_access_key_id=session["AccessKeyId"],
+                 aws_secret_access_key=session["SecretAccessKey"], aws_session_token=session["SessionToken"])
     assert later.list_buckets()["Buckets"]
     assert user["UserId"] in daemon.s3.get_bucket_policy(Bucket="named")["Policy"]
     other = iam.create_user(UserName="alice", Path="/a/")["User"]  # somebody else

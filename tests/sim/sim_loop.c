@@ -75,17 +75,18 @@ int lp_loop_new(const struct lp_config *config, struct lp_loop **out)
 
         if (loop == NULL)
                 return -ENOMEM;
-        loop->drawn = calloc(config->slots + 1, sizeof(*loop->drawn));
+        loop->drawn = calloc(config->slots + config->peer_slots + 1, sizeof(*loop->drawn));
         if (loop->drawn == NULL) {
                 free(loop);
                 return -ENOMEM;
         }
         loop->index = config->index;
-        loop->slots = config->slots;
+        loop->slots = config->slots + config->peer_slots;
         loop->last = &loop->first;
         loop->shares[LP_SHARE_GET].slots = config->slots / 2;
         loop->shares[LP_SHARE_PUT].slots = config->slots * 3 / 8;
         loop->shares[LP_SHARE_INTERNAL].slots = config->slots - config->slots / 2 - config->slots * 3 / 8;
+        loop->shares[LP_SHARE_PEER].slots = config->peer_slots;
         loop->next = loops;
         loops = loop;
         *out = loop;

@@ -74,6 +74,41 @@ static void test_shares(void **state)
         assert_int_equal(lp_loop_new(&config, &other), -EINVAL);
 }
 
+/* Beside the others, which stay as they are; the oldest is served first, however long it has waited. */
+static void test_peer_share(void **state)
+{
+        struct lp_config config = {.slots = 20, .peer_slots = 6};
+        struct lp_loop *other;
+        struct lp_reserve all = {.count = 6, .share = LP_SHARE_PEER}, get = {.count = 9, .share = LP_SHARE_GET};
+        struct lp_reserve more = {.count = 7, .share = LP_SHARE_PEER};
+        void *slots[15];
+        unsigned i;
+
+        assert_int_equal(lp_share_slots(loop, LP_SHARE_PEER), 0);
+        assert_int_equal(lp_reserve(loop, &all), -EINVAL); /* not in a cluster */
+        assert_int_equal(lp_loop_new(&config, &other), 0);
+        assert_int_equal(lp_share_slots(other, LP_SHARE_GET), 9);
+        assert_int_equal(lp_share_slots(other, LP_SHARE_INTERNAL), 2);
+        assert_int_equal(lp_share_slots(other, LP_SHARE_PEER), 6);
+        assert_int_equal(lp_reserve(other, &more), -EINVAL);
+        assert_int_equal(lp_reserve(other, &get), 0);
+        assert_int_equal(lp_reserve(other, &all), 0);
+        for (i = 0; i < 15; i++)
+                assert_non_null(slots[i] = lp_slot_get(other));
+        assert_null(lp_slot_get(other));
+        for (i = 0; i < 15; i++)
+                lp_slot_put(other, slots[i]);
+        lp_unreserve(other, LP_SHARE_PEER, 6);
+        lp_unreserve(other, LP_SHARE_GET, 9);
+        lp_loop_free(other);
+        config.peer_slots = UINT32_MAX;
+        assert_int_equal(lp_loop_new(&config, &other), -EINVAL);
+        config = (struct lp_config){.peer_slots = 3};
+        assert_int_equal(lp_loop_new(&config, &other), 0);
+        assert_int_equal(lp_share_slots(other, LP_SHARE_PEER), 3);
+        lp_loop_free(other);
+}
+
 static void test_arena_too_large_for_memory(void **state)
 {
         struct lp_config config = {.slots = 40 * 1000 * 1000};
@@ -519,6 +554,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_all_slots_lie_in_the_arenas_memory),
                 cmocka_unit_test(test_shares),
+                cmocka_unit_test_setup_teardown(test_peer_share, make_loop, free_loop),
                 cmocka_unit_test(test_arena_too_large_for_memory),
                 on_a_loop(test_one_share_does_not_take_from_another),
                 on_a_loop(test_first_come_first_served),
