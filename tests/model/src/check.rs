@@ -16,8 +16,15 @@ pub struct Options {
 pub struct Found {
     pub states: usize,
     pub depth: usize,
-    pub broken: Option<(&'static str, Vec<String>)>,
+    pub broken: Option<(&'static str, usize, Vec<String>)>,
     pub whole: bool, // every state was visited
+}
+
+/// What a model can add to a trace of its own: what would follow if nothing failed any more.
+pub trait Explain: Model {
+    fn explain(&self, _last: &Self::State) -> Vec<Self::Action> {
+        Vec::new()
+    }
 }
 
 type Job = Box<dyn Fn(&str, &Options) -> Found + Send + Sync>;
@@ -32,7 +39,7 @@ pub struct Run {
 /// A job that checks a model. Breadth first by one thread, so that a trace is a shortest one.
 pub fn job<M>(make: impl Fn() -> M + Send + Sync + 'static) -> Job
 where
-    M: Model + Send + Sync + 'static,
+    M: Model + Explain + Send + Sync + 'static,
     M::State: Clone + Debug + Hash + PartialEq + Send + Sync + 'static,
     M::Action: Clone + Debug + PartialEq + Send + Sync + 'static,
 {
@@ -53,8 +60,14 @@ where
         let broken = checker.discoveries().into_iter().min_by_key(|(_, p)| p.clone().into_actions().len()).map(|(name, path)| {
             let model = make();
             let steps = path.into_vec();
-            let lines = steps.iter().filter_map(|(_, act)| act.as_ref().map(|a| model.format_action(a)));
-            (name, lines.collect())
+            let mut lines: Vec<String> = steps.iter().filter_map(|(_, act)| act.as_ref().map(|a| model.format_action(a))).collect();
+            let length = lines.len();
+            if name == "opens again" || name == "acknowledged is kept" {
+                let last = &steps.last().unwrap().0;
+                lines.extend(model.explain(last).iter().take(30).map(|a| format!("(then) {}", model.format_action(a))));
+                lines.push(format!("{last:?}"));
+            }
+            (name, length, lines)
         });
         Found { states: checker.unique_state_count(), depth: checker.max_depth(), whole: broken.is_none(), broken }
     })
@@ -84,7 +97,7 @@ pub fn run_all(runs: Vec<Run>, only: &str, options: &Options, table: Option<&str
             let right = found.broken.is_some() == run.breaks && (found.whole || run.breaks);
             good &= right;
             let what = match &found.broken {
-                Some((property, steps)) => format!("{property}, {} steps", steps.len()),
+                Some((property, length, _)) => format!("{property}, {length} steps"),
                 None if found.whole => "holds".to_string(),
                 None => "not finished".to_string(),
             };
@@ -92,13 +105,13 @@ pub fn run_all(runs: Vec<Run>, only: &str, options: &Options, table: Option<&str
                 "{} {name}: {what}; {} states, depth {}, {:.1} s",
                 if right { "ok  " } else { "FAIL" }, found.states, found.depth, took.as_secs_f64()
             );
-            if let Some((_, steps)) = found.broken.as_ref().filter(|_| options.trace || !run.breaks) {
+            if let Some((_, _, steps)) = found.broken.as_ref().filter(|_| options.trace || !run.breaks) {
                 for (n, step) in steps.iter().enumerate() {
                     println!("       {:2}. {step}", n + 1);
                 }
             }
             std::io::stdout().flush().unwrap();
-            let (property, steps) = found.broken.map_or(("-".to_string(), "-".to_string()), |(p, s)| (p.to_string(), s.len().to_string()));
+            let (property, steps) = found.broken.map_or(("-".to_string(), "-".to_string()), |(p, n, _)| (p.to_string(), n.to_string()));
             rows[i] = format!(
                 "| {} | {} | {property} | {steps} | {} | {} |",
                 if run.off.is_empty() { "(all rules)" } else { &run.off }, run.config, found.states, found.depth

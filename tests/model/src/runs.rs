@@ -1,6 +1,7 @@
 //! Which configurations are run, with which rules taken out.
 
-use crate::check::{job, Run};
+use crate::check::{job, Explain, Run};
+use crate::pool::judge::End;
 use crate::pool::{Act, Change, Pool, State};
 use crate::proof::Proof;
 use crate::resend::Resend;
@@ -35,7 +36,7 @@ impl Model for Pool {
             Property::always("members agree", |m: &Pool, s: &State| m.nothing_invented(s)),
             Property::always("one lease", |m: &Pool, s: &State| m.one_lease(s)),
             Property::always("one drive may be lost", |m: &Pool, s: &State| m.survives(s)),
-            Property::always("opens again", |m: &Pool, s: &State| m.opens(s)),
+            Property::always("opens again", |m: &Pool, s: &State| m.opens(s) != End::Dead),
         ]
     }
     fn format_action(&self, act: &Act) -> String {
@@ -55,6 +56,7 @@ impl Model for Pool {
                 }
             ),
             Act::Decide(c) => format!("etcd carries out the CAS of {}", leader(c)),
+            Act::Late(c) => format!("etcd carries out an earlier request of {}", leader(c)),
             Act::Learn(c) => format!("{} learns what became of its CAS", leader(c)),
             Act::Guess(c, true) => format!("{} has no answer and takes its CAS for done", leader(c)),
             Act::Guess(c, false) => format!("{} has no answer and takes its CAS for failed", leader(c)),
@@ -77,6 +79,15 @@ impl Model for Pool {
     }
 }
 
+impl Explain for Pool {
+    fn explain(&self, last: &State) -> Vec<Act> {
+        self.way(last)
+    }
+}
+impl Explain for Resend {}
+impl Explain for Proof {}
+impl Explain for Sweep {}
+
 fn base() -> Pool {
     Pool {
         slots: 3,
@@ -93,14 +104,19 @@ fn base() -> Pool {
         reached: false,
         alike: 0b111,
         off: Off::default(),
+        opening: Default::default(),
     }
 }
 
 fn failover() -> Pool {
-    base()
+    Pool { terms: 2, ..base() }
+}
+/// Two failovers, one after the other or at once.
+fn twice() -> Pool {
+    Pool { epochs: 1, writes: vec![(0, 0)], ..base() }
 }
 fn restart() -> Pool {
-    Pool { restarts: 1, epochs: 1, ..base() }
+    Pool { restarts: 1, terms: 2, epochs: 1, ..base() }
 }
 /// A member is excluded and comes back.
 fn rejoin() -> Pool {
@@ -143,16 +159,20 @@ pub fn all() -> Vec<Run> {
         runs.push(Run { config: name, off: off_name, breaks, job: job(move || Pool { off: rules, ..make() }) });
     };
     add("failover", failover, &[], false);
-    for r in [Fence, GrantOutlasts, LeaseAll, LeaseBoth, OpenAll, ReconcileAll, R1Success, R3Remove, R3Etcd, R4Leader, R4Epoch, R4Failed, R6Every,
-        R6Refused, R6Order, R6Number] {
+    for r in [Fence, GrantOutlasts, LeaseAll, LeaseBoth, OpenAll, ReconcileAll, R1Success, R3Remove, R3Etcd, R6Every,
+        R6Refused, R6Order] {
         add("failover", failover, &[r], true);
+    }
+    add("twice", twice, &[], false);
+    for r in [R3Etcd, R4Leader, R4Epoch, R4Failed] {
+        add("twice", twice, &[r], true);
     }
     add("restart", restart, &[], false);
     for r in [RestartWaits, R7Open] {
         add("restart", restart, &[r], true);
     }
     add("rejoin", rejoin, &[], false);
-    for r in [FenceEpoch, R1Success, R1Failure, R3Add, R3Promote, R11Connection, R11Repeat, R13Drop, R13Open, R13Resend] {
+    for r in [FenceEpoch, R4Failed, R4Epoch, R6Number, R1Success, R1Failure, R3Add, R3Promote, R11Connection, R11Repeat, R13Drop, R13Open, R13Resend] {
         add("rejoin", rejoin, &[r], true);
     }
     add("joiner", joiner, &[], false);
@@ -189,7 +209,7 @@ pub fn all() -> Vec<Run> {
 
 fn small<M>(config: &'static str, rule: Option<Rule>, breaks: bool, make: fn(Off) -> M) -> Run
 where
-    M: Model + Send + Sync + 'static,
+    M: Model + Explain + Send + Sync + 'static,
     M::State: Clone + std::fmt::Debug + std::hash::Hash + PartialEq + Send + Sync + 'static,
     M::Action: Clone + std::fmt::Debug + PartialEq + Send + Sync + 'static,
 {

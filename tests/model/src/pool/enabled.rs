@@ -1,6 +1,6 @@
 //! What can happen in a state: the steps that the protocol allows, and the faults.
 
-use super::{bit, slots, within, Act, Cas, Change, Held, Phase, Pool, State, CANDS};
+use super::{bit, slots, within, Act, Cas, Change, Held, Phase, Pool, State, CANDS, RESEEDED};
 use crate::rules::Rule;
 
 impl Pool {
@@ -36,11 +36,16 @@ impl Pool {
                 out.push(Act::Decide(c));
             }
         }
+        if s.late[c].is_some_and(|cas| self.accepts(s, &cas)) {
+            out.push(Act::Late(c));
+        }
         if l.halted {
             return;
         }
         if l.phase == Phase::Idle {
-            if s.etcd.term / 2 < self.terms {
+            // While nobody leads, either candidate is as good as the other.
+            let alike = c == 1 && s.cand[0].phase == Phase::Idle && !self.backup && self.on(Rule::R3Etcd);
+            if s.etcd.term / 4 < self.terms && !alike {
                 out.push(Act::Elect(c));
             }
             return;
@@ -71,13 +76,16 @@ impl Pool {
                     2 * (l.config.mem & mask).count_ones() > l.config.mem.count_ones()
                 }
             };
-            if l.pending.is_none() && ready(l.opened) {
-                for d in slots(l.config.mem & l.opened & !l.done) {
+            if l.pending.is_none() && ready(self.opened(s, c)) {
+                let done = slots(l.config.mem).filter(|d| self.reaches(s, c, *d) && self.reconciled(s, c, *d) == s.drive[*d].log);
+                let done = done.fold(0, |m, d| m | bit(d));
+                for d in slots(l.config.mem & !done) {
                     if self.reaches(s, c, d) {
                         out.push(Act::Reconcile(c, d));
                     }
                 }
-                if ready(l.done) || !self.on(Rule::ReconcileAll) {
+                let epoch = slots(l.config.mem).all(|d| self.reaches(s, c, d)) || !self.on(Rule::OpenAll);
+                if epoch && (ready(done) || !self.on(Rule::ReconcileAll)) {
                     out.push(Act::Serve(c));
                 }
             }
@@ -94,7 +102,7 @@ impl Pool {
                 out.push(Act::Commit(c, w));
             }
             let g = self.writes[w].0;
-            if l.committed & !s.told >> w & 1 != 0
+            if (l.committed & !s.told) >> w & 1 != 0
                 && l.config.lost[g] == 0
                 && (l.config.cur[g].count_ones() >= 2 || !self.on(Rule::R5Look))
             {
@@ -120,12 +128,13 @@ impl Pool {
         }
         for d in 0..self.slots {
             let reaches = self.reaches(s, c, d) || !self.on(Rule::R13Open) && !s.drive[d].gone;
-            let mine = l.joiner == 0 || l.joiner == d as u8 + 1;
+            let mine = l.joiner == 0 || l.joiner == d as u8 + 1 || s.drive[l.joiner as usize - 1].gone
+                || self.all_lost(&l.config) >> d & 1 != 0; // what is lost goes before what catches up
             if !reaches || !mine {
                 continue;
             }
             if l.config.mem >> d & 1 == 0 {
-                if !l.dropped && l.force {
+                if !(l.dropped && l.joiner == d as u8 + 1) && l.force {
                     out.push(Act::Drop(c, d));
                 }
                 continue;
@@ -172,14 +181,18 @@ impl Pool {
         let wanted = l.config.mem >> d & 1 != 0
             || l.phase == Phase::Serving && (self.joins || self.all_lost(&l.config) >> d & 1 != 0)
             || !self.on(Rule::R14Lease) && self.all_lost(&l.config) >> d & 1 != 0;
-        !v.gone && wanted && (v.term < l.term || v.term == l.term && (v.fresh || l.opened >> d & 1 == 0))
+        !v.gone && wanted && (v.term < l.term || v.term == l.term && v.fresh)
             || self.backup && !v.gone && wanted && self.meets_restore(s, c, d)
+    }
+    /// etcd was restored, and shows it by its cluster id.
+    pub(super) fn other_etcd(&self, s: &State) -> bool {
+        s.restored && s.etcd.term < RESEEDED && self.on(Rule::R2Cluster)
     }
     /// OPEN at drive d shows candidate c that etcd was restored.
     pub(super) fn meets_restore(&self, s: &State, c: usize, d: usize) -> bool {
         let l = &s.cand[c];
         let v = &s.drive[d];
-        self.on(Rule::R2Term) && v.term / 2 >= l.term / 2 && v.term != l.term && s.etcd.term == l.term
+        self.on(Rule::R2Term) && v.term / 4 >= l.term / 4 && v.term != l.term && s.etcd.term == l.term
             || self.on(Rule::R2Epoch) && (v.epoch > s.etcd.epoch || v.epoch == s.etcd.epoch && v.made != s.etcd.config)
     }
 
@@ -261,6 +274,9 @@ impl Pool {
     }
 
     pub(super) fn accepts(&self, s: &State, cas: &Cas) -> bool {
+        if self.other_etcd(s) {
+            return false;
+        }
         (cas.term == s.etcd.term || !self.on(Rule::R4Leader)) && (cas.base == s.etcd.epoch || !self.on(Rule::R4Epoch))
     }
 
@@ -283,12 +299,9 @@ impl Pool {
             return;
         }
         if l.phase == Phase::Start {
-            let silent = l.config.mem & !l.opened;
+            let silent = l.config.mem & !self.opened(s, c);
             if silent != 0 && !self.reached {
                 out.push(Act::Propose(c, Change::Exclude(silent)));
-            }
-            for d in slots(l.config.mem & l.opened) {
-                out.push(Act::Propose(c, Change::Exclude(bit(d))));
             }
             return;
         }

@@ -2,8 +2,19 @@
 
 use super::{bit, slots, within, Act, Change, Held, Phase, Pool, State, CANDS};
 use crate::rules::Rule;
+use std::cmp::Ordering;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 const NONE: u8 = 0xff;
+const CALM_MOST: usize = 120; // steps: a dead end, or a circle, is what takes more
+
+/// What comes of a pool in which nothing fails any more.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    Open,
+    Lost, // it opens, and an acknowledged change is not there
+    Dead, // it never opens
+}
 
 impl Pool {
     fn lease(&self, s: &State, c: usize) -> bool {
@@ -47,7 +58,7 @@ impl Pool {
     }
 
     /// Every read that could be answered in this state, and how it compares with what readers and writers know: less, or more.
-    fn reads(&self, s: &State, wrong: std::cmp::Ordering) -> bool {
+    fn reads(&self, s: &State, wrong: Ordering) -> bool {
         for c in (0..CANDS).filter(|c| self.lease(s, *c)) {
             for key in &self.writes {
                 let floor = self.top(s, *key, |w| s.shown >> w & 1 != 0);
@@ -61,10 +72,10 @@ impl Pool {
         true
     }
     pub fn nothing_lost(&self, s: &State) -> bool {
-        self.reads(s, std::cmp::Ordering::Less)
+        self.reads(s, Ordering::Less) && self.opens(s) != End::Lost
     }
     pub fn nothing_invented(&self, s: &State) -> bool {
-        self.reads(s, std::cmp::Ordering::Greater)
+        self.reads(s, Ordering::Greater)
     }
     pub fn one_lease(&self, s: &State) -> bool {
         (0..CANDS).filter(|c| self.lease(s, *c)).count() <= 1
@@ -82,15 +93,51 @@ impl Pool {
     }
 
     /// With no more faults, the pool opens, every slot that is left becomes current, and what waits is decided.
-    pub fn opens(&self, s: &State) -> bool {
+    pub fn opens(&self, s: &State) -> End {
+        let calm = self.unbounded();
+        let mut known = self.opening.0.lock().unwrap();
         let mut n = *s;
-        for _ in 0..120 {
-            match self.calm(&n) {
-                Some(act) => n = self.next(&n, act),
-                None => return self.settled(&n),
+        let mut path = Vec::new();
+        while path.len() < CALM_MOST {
+            let mut h = DefaultHasher::new();
+            n.hash(&mut h);
+            let hash = h.finish();
+            if known.contains(&hash) {
+                known.extend(path);
+                return End::Open;
+            }
+            path.push(hash);
+            match calm.calm(&n) {
+                Some(act) => n = calm.next(&n, act),
+                None => {
+                    if !calm.settled(&n) {
+                        return End::Dead;
+                    }
+                    if !calm.reads(&n, Ordering::Less) {
+                        return End::Lost;
+                    }
+                    known.extend(path);
+                    return End::Open;
+                }
             }
         }
-        false
+        End::Dead
+    }
+
+    /// The way that `opens` goes, for a trace.
+    pub fn way(&self, s: &State) -> Vec<Act> {
+        let calm = self.unbounded();
+        let mut n = *s;
+        let mut acts = Vec::new();
+        while let Some(act) = calm.calm(&n).filter(|_| acts.len() < CALM_MOST) {
+            n = calm.next(&n, act);
+            acts.push(act);
+        }
+        acts
+    }
+
+    fn unbounded(&self) -> Pool {
+        Pool { joins: true, terms: u8::MAX, epochs: u8::MAX - 1, reached: false, ..self.clone() }
     }
 
     fn settled(&self, s: &State) -> bool {
@@ -103,7 +150,7 @@ impl Pool {
             if l.config.lost[g] != 0 {
                 return within(l.config.lost[g], gone); // no copy is left that has all: the operator's word is asked for
             }
-            let want = if self.joins { self.place[g] & !gone } else { l.config.cur[g] };
+            let want = self.place[g] & !gone;
             l.config.cur[g] != 0
                 && within(want, l.config.cur[g])
                 && (l.config.cur[g].count_ones() < 2 || self.undecided(s, c) & self.group_mask(g) == 0)
@@ -146,11 +193,10 @@ impl Pool {
     fn actions_calm(&self, s: &State, c: usize, out: &mut Vec<Act>) {
         let mut all = Vec::new();
         self.actions_of(s, c, &mut all);
-        self.proposals(s, c, 200, &mut all);
         let l = &s.cand[c];
         for w in 0..self.writes.len() {
             for d in 0..self.slots {
-                if s.rec[w].term == l.term && (l.config.mem | bit(l.joiner.wrapping_sub(1) as usize & 7)) >> d & 1 != 0 && self.can_append(s, w, d) {
+                if self.undecided(s, c) >> w & 1 != 0 && (l.config.mem | bit(l.joiner.wrapping_sub(1) as usize & 7)) >> d & 1 != 0 && self.can_append(s, w, d) {
                     out.push(Act::Append(w, d));
                 }
             }
@@ -163,6 +209,7 @@ impl Pool {
             Act::CommitAt(..) => 4,
             Act::Propose(_, Change::Return(_)) => 5,
             Act::Propose(_, Change::Promote(_)) => 6,
+            Act::Drop(_, d) if self.all_lost(&l.config) >> *d & 1 != 0 => 6,
             Act::Compare(..) => 7,
             Act::Propose(_, Change::Join(_)) => 8,
             Act::Drop(..) => 9,

@@ -8,11 +8,13 @@
 //!   holds until the moment in which its grant is given up for another term. The model takes that one.
 
 mod enabled;
-mod judge;
+pub mod judge;
 mod steps;
 
 use crate::rules::{Off, Rule};
+use std::collections::HashSet;
 use std::hash::{Hash, Hasher};
+use std::sync::{Arc, Mutex};
 
 pub const SLOTS: usize = 4;
 pub const GROUPS: usize = 2;
@@ -79,9 +81,7 @@ pub struct Cand {
     pub config: Config,
     pub force: bool, // that epoch is in force
     pub pending: Option<(Change, Config)>, // its CAS whose outcome it does not know
-    pub opened: u8, // slots that answered its OPEN
     pub lease: u8,  // slots whose grant its lease may count
-    pub done: u8,   // slots that were brought up to the others at its start
     pub known: u8,  // records whose numbers it knows
     pub committed: u8,
     pub void: u8,   // own records that it will never commit
@@ -123,6 +123,7 @@ pub struct State {
     pub etcd: Etcd,
     pub cand: [Cand; CANDS],
     pub cas: [Option<Cas>; CANDS],
+    pub late: [Option<Cas>; CANDS], // sent before that one, where a rule is off that ends those
     pub drive: [Drive; SLOTS],
     pub rec: [Record; WRITES],
     pub shown: u8, // records that a reader may have seen, or whose writer was told
@@ -140,6 +141,7 @@ pub enum Act {
     Open(usize, usize),
     Propose(usize, Change),
     Decide(usize),
+    Late(usize),
     Learn(usize),
     Guess(usize, bool),
     Force(usize),
@@ -176,7 +178,18 @@ pub struct Pool {
     pub backup: bool, // etcd may be restored from a backup made at the beginning
     pub alike: u8, // slots that the same groups have; none where etcd may be restored
     pub off: Off,
+    pub opening: Opening,
 }
+
+/// States of which is known that they open again: a hash of each.
+#[derive(Clone, Debug, Default)]
+pub struct Opening(pub Arc<Mutex<HashSet<u64>>>);
+
+/// Terms are compared by the revision of the leader key, then by node and boot.
+fn term(revision: u8, node: usize, boot: bool) -> u8 {
+    revision * 4 + node as u8 * 2 + boot as u8
+}
+const RESEEDED: u8 = 200; // the first term of the next generation
 
 fn bit(i: usize) -> u8 {
     1 << i
@@ -208,11 +221,12 @@ impl Pool {
         for g in 0..self.groups() {
             config.cur[g] = self.place[g] & all;
         }
-        let etcd = Etcd { term: 2, epoch: 1, by: 2, config, revision: 1 };
+        let etcd = Etcd { term: 4, epoch: 1, by: 4, config, revision: 1 };
         let mut s = State {
             etcd,
             cand: Default::default(),
             cas: [None; CANDS],
+            late: [None; CANDS],
             drive: Default::default(),
             rec: Default::default(),
             shown: 0,
@@ -223,21 +237,19 @@ impl Pool {
             alike: self.alike,
         };
         for d in 0..self.slots {
-            s.drive[d].term = if self.out >> d & 1 != 0 { 1 } else { 2 };
+            s.drive[d].term = if self.out >> d & 1 != 0 { 1 } else { 4 };
             if self.backup {
                 s.drive[d].epoch = 1;
                 s.drive[d].made = config;
             }
         }
         s.cand[0] = Cand {
-            term: 2,
+            term: 4,
             phase: Phase::Serving,
             base: 1,
             config,
             force: true,
-            opened: all,
             lease: all,
-            done: all,
             saw: self.backup as u8,
             ..Default::default()
         };
@@ -326,16 +338,34 @@ impl Pool {
     fn source(&self, s: &State, c: usize, g: usize) -> Option<usize> {
         slots(s.cand[c].config.cur[g]).find(|d| self.reaches(s, c, *d) && self.has_commits(s, c, *d, g))
     }
-    /// Pending on a current member of its group.
-    fn union(&self, s: &State, config: &Config) -> u8 {
-        let mut m = 0;
-        for w in 0..self.writes.len() {
-            let cur = config.cur[self.writes[w].0];
-            if slots(cur).any(|d| !s.drive[d].gone && s.drive[d].log[w] == Held::Pending) {
-                m |= bit(w);
+    /// Pending on a current member of its group that was OPENed.
+    fn union(&self, s: &State, c: usize) -> u8 {
+        let l = &s.cand[c];
+        let held = |w: usize, d: usize| s.drive[d].term == l.term && s.drive[d].log[w] == Held::Pending;
+        (0..self.writes.len()).filter(|w| slots(l.config.cur[self.writes[*w].0]).any(|d| held(*w, d))).fold(0, |m, w| m | bit(w))
+    }
+    /// Slots that have answered OPEN: none other makes its term durable.
+    fn opened(&self, s: &State, c: usize) -> u8 {
+        slots(s.cand[c].config.mem).filter(|d| s.drive[*d].term == s.cand[c].term && !s.drive[*d].gone).fold(0, |m, d| m | bit(d))
+    }
+    /// What slot d holds once the leader that starts has brought it up to the others: what is pending on any current member of
+    /// its group is pending there; what else is pending on a slot that is not current is dropped.
+    fn reconciled(&self, s: &State, c: usize, d: usize) -> [Held; WRITES] {
+        let config = &s.cand[c].config;
+        let union = self.union(s, c);
+        let mut log = s.drive[d].log;
+        for (w, held) in log.iter_mut().enumerate().take(self.writes.len()) {
+            let g = self.writes[w].0;
+            if self.place[g] >> d & 1 == 0 || config.cur[g] == 0 {
+                continue;
+            }
+            if union >> w & 1 != 0 && *held == Held::Absent {
+                *held = Held::Pending;
+            } else if union >> w & 1 == 0 && *held == Held::Pending && config.cur[g] >> d & 1 == 0 {
+                *held = Held::Absent;
             }
         }
-        m
+        log
     }
 }
 
@@ -361,7 +391,7 @@ impl State {
                 Some((Change::Join(j) | Change::Promote(j) | Change::Return(j), n)) => ((j as usize == d) as u128, of_slot(&n, d)),
             };
             v = v << 6 | next << 1 | change;
-            v = v << 4 | b(l.opened) << 3 | b(l.lease) << 2 | b(l.done) << 1 | (l.joiner as usize == d + 1) as u128;
+            v = v << 2 | b(l.lease) << 1 | (l.joiner as usize == d + 1) as u128;
         }
         for cas in &self.cas {
             v = v << 5 | cas.map_or(0, |c| of_slot(&c.config, d));
@@ -375,7 +405,7 @@ impl State {
             v = v << 2 | held as u128;
         }
         for n in [disk.term, disk.epoch, disk.seen[0], disk.seen[1]] {
-            v = v << 6 | (n & 63) as u128;
+            v = v << 8 | n as u128;
         }
         v
     }
@@ -405,6 +435,7 @@ impl Hash for State {
             (l.term, l.phase, l.base, l.force, change, l.known, l.committed, l.void, l.dropped, l.compared, l.halted, l.saw).hash(h);
             cas.map(|c| (c.term, c.base)).hash(h);
         }
+        self.late.hash(h);
         for r in &self.rec {
             (r.term, r.number, r.epoch).hash(h);
         }

@@ -1,6 +1,6 @@
 //! What each step does.
 
-use super::{bit, slots, Act, Cand, Cas, Change, Drive, Etcd, Held, Phase, Pool, Record, State, CANDS};
+use super::{bit, slots, term, within, Act, Cand, Cas, Change, Drive, Etcd, Held, Phase, Pool, Record, State, CANDS, RESEEDED};
 use crate::rules::Rule;
 
 impl Pool {
@@ -14,14 +14,22 @@ impl Pool {
                 let l = &mut n.cand[c];
                 let config = self.changed(&l.config, change);
                 l.pending = Some((change, config));
-                n.cas[c] = Some(Cas { term: l.term, base: l.base, config });
+                let cas = Cas { term: l.term, base: l.base, config };
+                if !self.on(Rule::R4Epoch) || !self.on(Rule::R1Failure) {
+                    n.late[c] = n.cas[c].or(n.late[c]);
+                }
+                n.cas[c] = Some(cas);
             }
             Act::Decide(c) => {
                 let cas = n.cas[c].take().unwrap();
-                n.etcd.epoch = if self.on(Rule::R4Epoch) { cas.base + 1 } else { n.etcd.epoch.max(cas.base) + 1 };
-                n.etcd.config = cas.config;
-                n.etcd.by = cas.term;
-                n.etcd.revision += 1;
+                self.decide(&mut n, &cas);
+                if !self.on(Rule::R4Epoch) {
+                    n.late[c] = Some(cas); // it was sent twice, since no answer came
+                }
+            }
+            Act::Late(c) => {
+                let cas = n.late[c].take().unwrap();
+                self.decide(&mut n, &cas);
             }
             Act::Learn(c) => match self.learns(s, c) {
                 Some(true) => self.adopt(&mut n, c),
@@ -31,7 +39,7 @@ impl Pool {
             Act::Guess(c, true) => self.adopt(&mut n, c),
             Act::Guess(c, false) => n.cand[c].pending = None,
             Act::Force(c) => self.put_in_force(&mut n, c),
-            Act::Reconcile(c, d) => self.reconcile(&mut n, c, d),
+            Act::Reconcile(c, d) => n.drive[d].log = self.reconciled(s, c, d),
             Act::Serve(c) => self.serve(&mut n, c),
             Act::Admit(c, w) => self.admit(&mut n, c, w),
             Act::Append(w, d) => self.append(&mut n, w, d),
@@ -79,22 +87,28 @@ impl Pool {
         n
     }
 
+    fn decide(&self, n: &mut State, cas: &Cas) {
+        n.etcd.epoch = n.etcd.epoch.max(cas.base) + 1;
+        n.etcd.config = cas.config;
+        n.etcd.by = cas.term;
+        n.etcd.revision += 1;
+    }
+
     fn elect(&self, n: &mut State, c: usize) {
         let saw = n.cand[c].saw;
         let (base, config) = (n.cand[c].base, n.cand[c].config);
-        let other = n.restored && n.etcd.epoch < 40 && self.on(Rule::R2Cluster);
-        if other || self.backup && self.on(Rule::R2Revision) && n.etcd.revision < saw {
+        if self.other_etcd(n) || self.backup && self.on(Rule::R2Revision) && n.etcd.revision < saw {
             n.cand[c].halted = true;
             return;
         }
-        n.etcd.term = (n.etcd.term / 2 + 1) * 2 + c as u8;
+        n.etcd.term = term(n.etcd.term / 4 + 1, c, n.restored);
         n.etcd.revision += 1;
         n.cand[c] = Cand { term: n.etcd.term, phase: Phase::Start, base: n.etcd.epoch, config: n.etcd.config, ..Default::default() };
         if !self.on(Rule::R3Etcd) && base != 0 {
             n.cand[c].base = base;
             n.cand[c].config = config;
         }
-        n.cand[c].saw = saw;
+        n.cand[c].saw = if self.backup { n.etcd.revision } else { 0 };
     }
 
     fn stop(&self, n: &mut State, c: usize) {
@@ -122,10 +136,12 @@ impl Pool {
                 }
             }
         }
+        if n.drive[d].term != term && !self.backup {
+            n.drive[d].epoch = 0; // it fenced appends of the term before, which are refused by now
+        }
         n.drive[d].term = term;
         n.drive[d].fresh = false;
         let l = &mut n.cand[c];
-        l.opened |= bit(d);
         l.lease |= bit(d);
     }
 
@@ -209,25 +225,6 @@ impl Pool {
                 n.rec[w].epoch = n.cand[c].base;
             }
         }
-    }
-
-    /// What is pending on any current member is made pending on d; on a slot that is not current what else is pending is dropped.
-    fn reconcile(&self, n: &mut State, c: usize, d: usize) {
-        let config = n.cand[c].config;
-        let union = self.union(n, &config);
-        for w in 0..self.writes.len() {
-            let g = self.writes[w].0;
-            if self.place[g] >> d & 1 == 0 || config.cur[g] == 0 {
-                continue;
-            }
-            let v = &mut n.drive[d];
-            if union >> w & 1 != 0 && v.log[w] == Held::Absent {
-                v.log[w] = Held::Pending;
-            } else if union >> w & 1 == 0 && v.log[w] == Held::Pending && config.cur[g] >> d & 1 == 0 {
-                v.log[w] = Held::Absent;
-            }
-        }
-        n.cand[c].done |= bit(d);
     }
 
     fn serve(&self, n: &mut State, c: usize) {
@@ -317,10 +314,11 @@ impl Pool {
     fn reseed(&self, n: &mut State) {
         let newest = (0..self.slots).filter(|d| !n.drive[*d].gone).max_by_key(|d| n.drive[*d].epoch).unwrap();
         let made = n.drive[newest].made;
-        n.etcd = Etcd { term: 40, epoch: 40, by: 0, config: made, revision: 40 };
+        n.etcd = Etcd { term: RESEEDED, epoch: 100, by: 0, config: made, revision: 100 };
         n.cas = [None; CANDS];
+        n.late = [None; CANDS];
         for d in 0..self.slots {
-            n.drive[d].term = 40;
+            n.drive[d].term = RESEEDED;
             n.drive[d].fresh = false;
         }
         for c in 0..CANDS {
@@ -331,19 +329,32 @@ impl Pool {
     /// Takes out of a state what can have no effect any more, so that states that differ in nothing else are one.
     fn tidy(&self, n: &mut State) {
         for c in 0..CANDS {
+            if n.late[c].is_some_and(|cas| !self.accepts(n, &cas)) {
+                n.late[c] = None;
+            }
             if let Some(cas) = n.cas[c] {
                 if !self.accepts(n, &cas) && (cas.term != n.etcd.term || cas.base < n.etcd.epoch) && !n.restored {
                     n.cas[c] = None;
                 }
             }
         }
+        let by = n.etcd.by;
+        if !n.cand.iter().any(|l| l.pending.is_some() && l.term == by) {
+            n.etcd.by = 0;
+        }
+        for d in (0..self.slots).filter(|_| !self.backup) {
+            let term = n.drive[d].term;
+            let late = |w: &usize| n.rec[*w].term == term && n.rec[*w].sent >> d & 1 != 0 && n.drive[d].log[*w] == Held::Absent;
+            if !(0..self.writes.len()).any(|w| late(&w)) {
+                n.drive[d].epoch = 0; // nothing is on its way that it could refuse
+            }
+        }
         for w in 0..self.writes.len() {
             let r = n.rec[w];
-            let owner = n.cand.iter().find(|l| l.phase != Phase::Idle && l.term == r.term);
+            let owner = n.cand.iter().find(|l| l.phase != Phase::Idle && l.term == r.term).copied();
             let decided = owner.map_or(true, |l| (l.committed | l.void) >> w & 1 != 0);
             if decided {
                 n.rec[w].answered = 0;
-                n.rec[w].epoch = if owner.is_none() { n.rec[w].epoch } else { r.epoch };
                 for d in 0..self.slots {
                     let v = &n.drive[d];
                     let refused = v.gone || v.term > r.term && self.on(Rule::Fence) || v.epoch > r.epoch && self.on(Rule::FenceEpoch);
@@ -351,6 +362,15 @@ impl Pool {
                         n.rec[w].sent &= !bit(d);
                     }
                 }
+                let held = (0..self.slots).any(|d| n.drive[d].log[w] != Held::Absent);
+                if owner.is_none() && r.term != 0 && !held && n.rec[w].sent == 0 && n.shown >> w & 1 == 0 {
+                    n.rec[w] = Record { term: 1, ..Default::default() }; // it never was
+                } else if owner.is_none() && n.rec[w].sent == 0 {
+                    n.rec[w].epoch = 0;
+                }
+            }
+            if within(n.rec[w].sent, n.rec[w].answered) {
+                n.rec[w].epoch = 0; // put_in_force sets it where it is sent again
             }
         }
     }
