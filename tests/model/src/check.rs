@@ -36,6 +36,12 @@ pub struct Run {
     pub job: Job,
 }
 
+impl Run {
+    fn name(&self) -> String {
+        format!("{}/{}", self.config, if self.off.is_empty() { "all rules" } else { &self.off })
+    }
+}
+
 /// A job that checks a model. Breadth first by one thread, so that a trace is a shortest one.
 pub fn job<M>(make: impl Fn() -> M + Send + Sync + 'static) -> Job
 where
@@ -49,7 +55,7 @@ where
         let mut said = start;
         while !checker.is_done() {
             std::thread::sleep(Duration::from_millis(20));
-            if said.elapsed() > Duration::from_secs(15) {
+            if said.elapsed() > Duration::from_secs(10) {
                 said = Instant::now();
                 eprintln!("  ... {name}: {} states, depth {}, {} s", checker.unique_state_count(), checker.max_depth(), start.elapsed().as_secs());
                 if checker.unique_state_count() > options.most {
@@ -74,7 +80,7 @@ where
 }
 
 pub fn run_all(runs: Vec<Run>, only: &str, options: &Options, table: Option<&str>) -> bool {
-    let runs: Vec<Run> = runs.into_iter().filter(|r| format!("{}/{}", r.config, r.off).contains(only)).collect();
+    let runs: Vec<Run> = runs.into_iter().filter(|r| r.name().contains(only)).collect();
     let next = Mutex::new(0..runs.len());
     let threads = std::env::var("MODEL_THREADS").ok().and_then(|n| n.parse().ok()).unwrap_or(2usize);
     let (send, receive) = mpsc::channel();
@@ -85,7 +91,7 @@ pub fn run_all(runs: Vec<Run>, only: &str, options: &Options, table: Option<&str
             let (send, next, runs) = (send.clone(), &next, &runs);
             scope.spawn(move || loop {
                 let Some(i) = next.lock().unwrap().next() else { return };
-                let name = format!("{}/{}", runs[i].config, if runs[i].off.is_empty() { "all rules" } else { &runs[i].off });
+                let name = runs[i].name();
                 let start = Instant::now();
                 let found = (runs[i].job)(&name, options);
                 send.send((i, name, found, start.elapsed())).unwrap();

@@ -99,6 +99,7 @@ fn base() -> Pool {
         joins: false,
         restarts: 0,
         destroys: 0,
+        falls: 0xff,
         pairs: false,
         backup: false,
         reached: false,
@@ -118,13 +119,17 @@ fn twice() -> Pool {
 fn restart() -> Pool {
     Pool { restarts: 1, terms: 2, epochs: 1, ..base() }
 }
-/// A member is excluded and comes back.
+/// A member is excluded and comes back, under one leader.
 fn rejoin() -> Pool {
-    Pool { joins: true, epochs: 3, writes: vec![(0, 0), (0, 1)], ..base() }
+    Pool { joins: true, terms: 1, epochs: 4, falls: 0b100, alike: 0b011, writes: vec![(0, 0), (0, 1)], ..base() }
+}
+/// The same while another takes over.
+fn rejoin_two() -> Pool {
+    Pool { terms: 2, epochs: 3, ..rejoin() }
 }
 /// A slot that was out from the beginning comes, goes and comes.
 fn joiner() -> Pool {
-    Pool { out: 0b100, alike: 0b011, epochs: 4, terms: 2, ..rejoin() }
+    Pool { out: 0b100, epochs: 5, ..rejoin() }
 }
 /// One drive is destroyed for good.
 fn disk() -> Pool {
@@ -172,8 +177,12 @@ pub fn all() -> Vec<Run> {
         add("restart", restart, &[r], true);
     }
     add("rejoin", rejoin, &[], false);
-    for r in [FenceEpoch, R4Failed, R4Epoch, R6Number, R1Success, R1Failure, R3Add, R3Promote, R11Connection, R11Repeat, R13Drop, R13Open, R13Resend] {
+    for r in [FenceEpoch, R6Number, R1Success, R1Failure, R3Add, R3Promote, R11Connection, R11Repeat, R13Drop, R13Open, R13Resend] {
         add("rejoin", rejoin, &[r], true);
+    }
+    add("rejoin, two leaders", rejoin_two, &[], false);
+    for r in [R4Failed, R4Epoch, R4Leader, R3Etcd, R11Repeat, R13Drop, R13Open] {
+        add("rejoin, two leaders", rejoin_two, &[r], true);
     }
     add("joiner", joiner, &[], false);
     for r in [R13SkipCommit, R13SkipIn] {

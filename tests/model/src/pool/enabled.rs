@@ -111,7 +111,7 @@ impl Pool {
         }
         for g in 0..self.groups() {
             for d in slots(self.place[g] & l.config.mem) {
-                if l.config.lost[g] == 0 && self.reaches(s, c, d) && self.commit_moves(s, c, d, g) {
+                if l.config.lost[g] == 0 && self.reaches(s, c, d) && self.commits_wait(s, c, d, g) {
                     out.push(Act::CommitAt(c, d, g));
                 }
             }
@@ -168,11 +168,6 @@ impl Pool {
         };
         let number = self.of_group(g).filter(by).map(|w| s.rec[w].number).max().unwrap_or(0);
         if self.on(Rule::R13SkipCommit) { number } else { number.max(v.seen[g]) }
-    }
-
-    fn commit_moves(&self, s: &State, c: usize, d: usize, g: usize) -> bool {
-        let top = self.committed_number(s, c, g);
-        self.of_group(g).any(|w| s.drive[d].log[w] == Held::Pending && s.rec[w].number <= top)
     }
 
     fn can_open(&self, s: &State, c: usize, d: usize) -> bool {
@@ -305,10 +300,10 @@ impl Pool {
             }
             return;
         }
-        for d in slots(l.config.mem) {
+        for d in slots(l.config.mem & self.falls) {
             out.push(Act::Propose(c, Change::Exclude(bit(d))));
             if self.pairs {
-                for e in slots(l.config.mem).filter(|e| *e > d) {
+                for e in slots(l.config.mem & self.falls).filter(|e| *e > d) {
                     out.push(Act::Propose(c, Change::Exclude(bit(d) | bit(e))));
                 }
             }

@@ -46,7 +46,7 @@ impl Pool {
         if v.fresh {
             return !self.on(Rule::R7Open);
         }
-        !self.on(Rule::R6Order) || self.has_commits(s, c, d, g)
+        !self.on(Rule::R6Order) || !self.commits_wait(s, c, d, g)
     }
 
     fn top(&self, s: &State, key: (usize, usize), of: impl Fn(usize) -> bool) -> (u8, u8) {
@@ -77,8 +77,10 @@ impl Pool {
     pub fn nothing_invented(&self, s: &State) -> bool {
         self.reads(s, Ordering::Greater)
     }
+    /// A leader whose lease holds may answer for each group that is not lost.
     pub fn one_lease(&self, s: &State) -> bool {
-        (0..CANDS).filter(|c| self.lease(s, *c)).count() <= 1
+        let answers = |c: usize, g: usize| self.lease(s, c) && s.cand[c].config.cur[g] != 0;
+        (0..self.groups()).all(|g| (0..CANDS).filter(|c| answers(*c, g)).count() <= 1)
     }
     /// What a writer was told survives the loss of one drive.
     pub fn survives(&self, s: &State) -> bool {

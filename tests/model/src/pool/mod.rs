@@ -173,6 +173,7 @@ pub struct Pool {
     pub joins: bool,
     pub restarts: u8,
     pub destroys: u8,
+    pub falls: u8,   // slots that a serving leader may exclude
     pub pairs: bool, // two members may be excluded at once by a serving leader
     pub reached: bool, // a leader that starts reaches every member
     pub backup: bool, // etcd may be restored from a backup made at the beginning
@@ -331,12 +332,14 @@ impl Pool {
     fn all_lost(&self, c: &Config) -> u8 {
         (0..self.groups()).fold(0, |m, g| m | c.lost[g])
     }
-    fn has_commits(&self, s: &State, c: usize, d: usize, g: usize) -> bool {
-        self.of_group(g).all(|w| s.cand[c].committed >> w & 1 == 0 || s.drive[d].log[w].applied())
+    /// COMMITs are on their way to slot d that would show something there.
+    fn commits_wait(&self, s: &State, c: usize, d: usize, g: usize) -> bool {
+        let top = self.committed_number(s, c, g);
+        self.of_group(g).any(|w| s.drive[d].log[w] == Held::Pending && s.rec[w].number <= top)
     }
     /// A current member of the group that shows all that is committed, to copy from.
     fn source(&self, s: &State, c: usize, g: usize) -> Option<usize> {
-        slots(s.cand[c].config.cur[g]).find(|d| self.reaches(s, c, *d) && self.has_commits(s, c, *d, g))
+        slots(s.cand[c].config.cur[g]).find(|d| self.reaches(s, c, *d) && !self.commits_wait(s, c, *d, g))
     }
     /// Pending on a current member of its group that was OPENed.
     fn union(&self, s: &State, c: usize) -> u8 {
