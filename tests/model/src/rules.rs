@@ -41,6 +41,7 @@ pub enum Rule {
     R11Repeat,      // an append is a repeat only of the same record
     // R13
     R13Drop,        // a slot that rejoins first drops what is pending there
+    R13Keep,        // ... and keeps its bytes until it is promoted
     R13Open,        // it is OPENed before the CAS that adds it
     R13Decided,     // it is compared when what was sent before it began to receive is decided
     R13SkipCommit,  // a group is skipped by the last COMMIT alone, not by what was appended
@@ -48,6 +49,7 @@ pub enum Rule {
     R13Resend,      // what is undecided is sent to a slot that joins
     // R14
     R14Mark,        // the last current member of a group is marked lost, and is its truth
+    R14Pending,     // ... and what is pending on other members and not on it is dropped
     R14Groups,      // when it is back it is current for those groups only
     R14Lease,       // leases and starts do without a lost member
     R14Together,    // members that fall silent together are all the truth

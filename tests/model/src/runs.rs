@@ -125,7 +125,7 @@ fn rejoin() -> Pool {
 }
 /// The same while another takes over.
 fn rejoin_two() -> Pool {
-    Pool { terms: 2, epochs: 3, ..rejoin() }
+    Pool { terms: 2, epochs: 3, falls: 0, ..rejoin() }
 }
 /// A slot that was out from the beginning comes, goes and comes.
 fn joiner() -> Pool {
@@ -133,15 +133,26 @@ fn joiner() -> Pool {
 }
 /// One drive is destroyed for good.
 fn disk() -> Pool {
-    Pool { destroys: 1, joins: true, ..base() }
+    Pool { destroys: 1, joins: true, terms: 1, epochs: 3, writes: vec![(0, 0)], ..base() }
+}
+/// The same in a failover.
+fn disk_two() -> Pool {
+    Pool { joins: false, terms: 2, epochs: 1, ..disk() }
 }
 /// The last current members of the only group fall silent, one that was out comes back.
 fn lost() -> Pool {
-    Pool { out: 0b100, alike: 0b011, joins: true, pairs: true, epochs: 3, terms: 2, destroys: 1, writes: vec![(0, 0)], ..base() }
+    Pool { out: 0b100, alike: 0b011, joins: true, pairs: true, epochs: 3, terms: 1, destroys: 1, writes: vec![(0, 0)], ..base() }
 }
 /// The same of one of two groups, while the other goes on.
 fn two_groups() -> Pool {
-    Pool { slots: 4, place: vec![0b0011, 0b1110], out: 0b0001, alike: 0b1100, joins: true, epochs: 3, terms: 2, writes: vec![(1, 0)], ..base() }
+    Pool { slots: 4, place: vec![0b0011, 0b1110], out: 0b0001, alike: 0b1100, joins: true, epochs: 3, terms: 1, writes: vec![(1, 0)], ..base() }
+}
+fn lost_two() -> Pool {
+    Pool { terms: 2, epochs: 2, destroys: 0, ..lost() }
+}
+/// A slot is joining when all current members fall silent together.
+fn lost_joining() -> Pool {
+    Pool { epochs: 5, destroys: 0, writes: vec![(0, 0), (0, 0)], ..lost() }
 }
 /// etcd is restored from a backup.
 fn restored() -> Pool {
@@ -172,6 +183,7 @@ pub fn all() -> Vec<Run> {
     for r in [R3Etcd, R4Leader, R4Epoch, R4Failed] {
         add("twice", twice, &[r], true);
     }
+    add("twice", twice, &[R4Leader, R4Epoch], true);
     add("restart", restart, &[], false);
     for r in [RestartWaits, R7Open] {
         add("restart", restart, &[r], true);
@@ -189,13 +201,20 @@ pub fn all() -> Vec<Run> {
         add("joiner", joiner, &[r], true);
     }
     add("disk", disk, &[], false);
-    for r in [R5Current, R5Two, R5Look] {
+    for r in [R5Current, R5Two, R13Keep] {
         add("disk", disk, &[r], true);
     }
+    add("disk, two leaders", disk_two, &[], false);
+    add("disk, two leaders", disk_two, &[R5Look], true);
     add("lost", lost, &[], false);
     for r in [R5Current, R14Mark, R14Lease, R14Together] {
         add("lost", lost, &[r], true);
     }
+    add("lost, one joining", lost_joining, &[], false);
+    for r in [FenceEpoch, R14Pending] {
+        add("lost, one joining", lost_joining, &[r], true);
+    }
+    add("lost, two leaders", lost_two, &[], false);
     add("two groups", two_groups, &[], false);
     add("two groups", two_groups, &[R14Groups], true);
     add("restored", restored, &[], false);

@@ -209,13 +209,13 @@ impl Pool {
         let g = self.writes[w].0;
         let before = |x: &usize| {
             let q = &s.rec[*x];
-            q.term == r.term && q.number < r.number && q.sent >> d & 1 != 0 && v.log[*x] == Held::Absent && q.answered >> d & 1 == 0
+            q.term == r.term && q.number < r.number && q.sent >> d & 1 != 0 && v.log[*x].none() && q.answered >> d & 1 == 0
         };
         if self.of_group(g).any(|x| before(&x)) {
             return false; // they come in the order of their numbers
         }
         let clash = self.of_group(g).any(|x| x != w && v.log[x] == Held::Pending && s.rec[x].number == r.number);
-        !(clash && v.log[w] == Held::Absent && self.on(Rule::R11Repeat))
+        !(clash && v.log[w].none() && self.on(Rule::R11Repeat))
     }
 
     fn can_admit(&self, s: &State, c: usize, w: usize) -> bool {

@@ -36,9 +36,13 @@ pub enum Held {
     Pending,
     Applied,
     Joined, // applied while the slot was not current: by COMMIT, or copied
+    Void,   // dropped: it counts for nobody, but its bytes are kept until the slot is promoted
 }
 
 impl Held {
+    fn none(self) -> bool {
+        self == Held::Absent || self == Held::Void
+    }
     fn applied(self) -> bool {
         self == Held::Applied || self == Held::Joined
     }
@@ -347,6 +351,9 @@ impl Pool {
         let held = |w: usize, d: usize| s.drive[d].term == l.term && s.drive[d].log[w] == Held::Pending;
         (0..self.writes.len()).filter(|w| slots(l.config.cur[self.writes[*w].0]).any(|d| held(*w, d))).fold(0, |m, w| m | bit(w))
     }
+    fn dropped(&self) -> Held {
+        if self.on(Rule::R13Keep) { Held::Void } else { Held::Absent }
+    }
     /// Slots that have answered OPEN: none other makes its term durable.
     fn opened(&self, s: &State, c: usize) -> u8 {
         slots(s.cand[c].config.mem).filter(|d| s.drive[*d].term == s.cand[c].term && !s.drive[*d].gone).fold(0, |m, d| m | bit(d))
@@ -362,10 +369,10 @@ impl Pool {
             if self.place[g] >> d & 1 == 0 || config.cur[g] == 0 {
                 continue;
             }
-            if union >> w & 1 != 0 && *held == Held::Absent {
+            if union >> w & 1 != 0 && held.none() {
                 *held = Held::Pending;
             } else if union >> w & 1 == 0 && *held == Held::Pending && config.cur[g] >> d & 1 == 0 {
-                *held = Held::Absent;
+                *held = self.dropped();
             }
         }
         log
@@ -405,7 +412,7 @@ impl State {
         let disk = &self.drive[d];
         v = v << 2 | (disk.fresh as u128) << 1 | disk.gone as u128;
         for held in disk.log {
-            v = v << 2 | held as u128;
+            v = v << 3 | held as u128;
         }
         for n in [disk.term, disk.epoch, disk.seen[0], disk.seen[1]] {
             v = v << 8 | n as u128;

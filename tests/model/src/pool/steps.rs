@@ -170,12 +170,7 @@ impl Pool {
                 }
             }
             Change::Join(d) => {
-                for w in 0..self.writes.len() {
-                    let placed = self.place[self.writes[w].0] >> d & 1 != 0;
-                    if undecided >> w & 1 != 0 && placed && self.on(Rule::R13Resend) {
-                        n.rec[w].sent |= bit(d as usize);
-                    }
-                }
+                self.send_undecided(n, c, d as usize);
                 n.cand[c].compared = 0;
             }
             Change::Promote(d) => {
@@ -183,6 +178,8 @@ impl Pool {
                 for w in 0..self.writes.len() {
                     if n.drive[d].log[w] == Held::Joined && config.cur[self.writes[w].0] >> d & 1 != 0 {
                         n.drive[d].log[w] = Held::Applied; // the MARKS record
+                    } else if n.drive[d].log[w] == Held::Void {
+                        n.drive[d].log[w] = Held::Absent;
                     }
                 }
                 n.cand[c].joiner = 0;
@@ -193,19 +190,30 @@ impl Pool {
                 let d = d as usize;
                 for g in 0..self.groups() {
                     if config.cur[g] == bit(d) {
-                        let has = self.of_group(g).filter(|w| n.drive[d].log[*w] != Held::Absent).fold(0, |m, w| m | bit(w));
+                        let has = self.of_group(g).filter(|w| !n.drive[d].log[*w].none()).fold(0, |m, w| m | bit(w));
                         let l = &mut n.cand[c];
                         l.void |= undecided & self.group_mask(g);
-                        l.known = l.known & !self.group_mask(g) | has;
+                        l.known |= has; // numbers of what is void are not given again
                         l.committed |= has;
                         n.shown |= has;
                     }
                 }
+                self.send_undecided(n, c, d);
                 n.cand[c].compared = 0;
                 if self.wants(&config, d) == 0 {
                     n.cand[c].joiner = 0;
                     n.cand[c].dropped = false;
                 }
+            }
+        }
+    }
+
+    fn send_undecided(&self, n: &mut State, c: usize, d: usize) {
+        let undecided = self.undecided(n, c);
+        for w in 0..self.writes.len() {
+            let placed = self.place[self.writes[w].0] >> d & 1 != 0;
+            if undecided >> w & 1 != 0 && placed && self.on(Rule::R13Resend) {
+                n.rec[w].sent |= bit(d);
             }
         }
     }
@@ -220,9 +228,18 @@ impl Pool {
                 n.drive[d].made = n.cand[c].config;
             }
         }
+        let config = n.cand[c].config;
         for w in 0..self.writes.len() {
+            let g = self.writes[w].0;
             if undecided >> w & 1 != 0 {
                 n.rec[w].epoch = n.cand[c].base;
+            } else if n.cand[c].committed >> w & 1 == 0 && config.cur[g] != 0 && self.on(Rule::R14Pending) {
+                // Its group was lost, and its truth does not have it.
+                for d in slots(config.mem & self.place[g] & !config.cur[g]) {
+                    if n.drive[d].log[w] == Held::Pending {
+                        n.drive[d].log[w] = self.dropped();
+                    }
+                }
             }
         }
     }
@@ -232,7 +249,7 @@ impl Pool {
         let mut has = 0;
         for w in 0..self.writes.len() {
             let cur = config.cur[self.writes[w].0];
-            if slots(cur).any(|d| !n.drive[d].gone && n.drive[d].log[w] != Held::Absent) {
+            if slots(cur).any(|d| !n.drive[d].gone && !n.drive[d].log[w].none()) {
                 has |= bit(w);
             }
         }
@@ -266,7 +283,7 @@ impl Pool {
             return;
         }
         n.rec[w].answered |= bit(d);
-        if n.drive[d].log[w] != Held::Absent {
+        if !n.drive[d].log[w].none() {
             return;
         }
         let repeat = !self.on(Rule::R11Repeat) && n.drive[d].seen[g] >= r.number;
@@ -287,7 +304,7 @@ impl Pool {
                 n.rec[w].answered &= !bit(d);
             }
             if self.on(Rule::R13Drop) && n.drive[d].log[w] == Held::Pending && lost[g] >> d & 1 == 0 {
-                n.drive[d].log[w] = Held::Absent;
+                n.drive[d].log[w] = self.dropped();
             }
         }
         n.cand[c].joiner = d as u8 + 1;
@@ -344,7 +361,7 @@ impl Pool {
         }
         for d in (0..self.slots).filter(|_| !self.backup) {
             let term = n.drive[d].term;
-            let late = |w: &usize| n.rec[*w].term == term && n.rec[*w].sent >> d & 1 != 0 && n.drive[d].log[*w] == Held::Absent;
+            let late = |w: &usize| n.rec[*w].term == term && n.rec[*w].sent >> d & 1 != 0 && n.drive[d].log[*w].none();
             if !(0..self.writes.len()).any(|w| late(&w)) {
                 n.drive[d].epoch = 0; // nothing is on its way that it could refuse
             }
@@ -358,7 +375,7 @@ impl Pool {
                 for d in 0..self.slots {
                     let v = &n.drive[d];
                     let refused = v.gone || v.term > r.term && self.on(Rule::Fence) || v.epoch > r.epoch && self.on(Rule::FenceEpoch);
-                    if refused || v.log[w] != Held::Absent && owner.is_none() {
+                    if refused || !v.log[w].none() && owner.is_none() {
                         n.rec[w].sent &= !bit(d);
                     }
                 }
