@@ -49,7 +49,7 @@ pub enum Rule {
     R13Resend,      // what is undecided is sent to a slot that joins
     // R14
     R14Mark,        // the last current member of a group is marked lost, and is its truth
-    R14Pending,     // ... and what is pending on other members and not on it is dropped
+    R14Pending,     // ... what is pending on other members and not on it is dropped, and its number not given again
     R14Groups,      // when it is back it is current for those groups only
     R14Lease,       // leases and starts do without a lost member
     R14Together,    // members that fall silent together are all the truth

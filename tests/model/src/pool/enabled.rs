@@ -34,6 +34,9 @@ impl Pool {
         if let Some(cas) = s.cas[c] {
             if self.accepts(s, &cas) {
                 out.push(Act::Decide(c));
+                if !self.on(Rule::R4Epoch) && s.late[c].is_none() {
+                    out.push(Act::DecideKept(c));
+                }
             }
         }
         if s.late[c].is_some_and(|cas| self.accepts(s, &cas)) {

@@ -150,7 +150,7 @@ impl Pool {
         let l = &s.cand[c];
         (0..self.groups()).all(|g| {
             if l.config.lost[g] != 0 {
-                return within(l.config.lost[g], gone); // no copy is left that has all: the operator's word is asked for
+                return within(l.config.lost[g] | s.together, gone); // no copy is left that has all: the operator's word is asked for
             }
             let want = self.place[g] & !gone;
             l.config.cur[g] != 0

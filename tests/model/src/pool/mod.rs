@@ -135,6 +135,7 @@ pub struct State {
     pub restarts: u8,
     pub destroyed: u8,
     pub restored: bool,
+    pub together: u8, // slots that were current when a group was lost
     pub alike: u8, // slots that are interchangeable
 }
 
@@ -145,6 +146,7 @@ pub enum Act {
     Open(usize, usize),
     Propose(usize, Change),
     Decide(usize),
+    DecideKept(usize),
     Late(usize),
     Learn(usize),
     Guess(usize, bool),
@@ -239,6 +241,7 @@ impl Pool {
             restarts: 0,
             destroyed: 0,
             restored: false,
+            together: 0,
             alike: self.alike,
         };
         for d in 0..self.slots {
@@ -410,7 +413,7 @@ impl State {
             v = v << 2 | b(r.sent) << 1 | b(r.answered);
         }
         let disk = &self.drive[d];
-        v = v << 2 | (disk.fresh as u128) << 1 | disk.gone as u128;
+        v = v << 3 | b(self.together) << 2 | (disk.fresh as u128) << 1 | disk.gone as u128;
         for held in disk.log {
             v = v << 3 | held as u128;
         }
@@ -449,7 +452,7 @@ impl Hash for State {
         for r in &self.rec {
             (r.term, r.number, r.epoch).hash(h);
         }
-        (self.shown, self.told, self.restarts, self.destroyed, self.restored).hash(h);
+        (self.shown, self.told, self.restarts, self.destroyed, self.restored, self.together.count_ones()).hash(h);
         for disk in self.drive.iter().filter(|_| self.alike == 0) {
             disk.made.hash(h);
         }

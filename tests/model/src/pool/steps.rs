@@ -15,7 +15,7 @@ impl Pool {
                 let config = self.changed(&l.config, change);
                 l.pending = Some((change, config));
                 let cas = Cas { term: l.term, base: l.base, config };
-                if !self.on(Rule::R4Epoch) || !self.on(Rule::R1Failure) {
+                if !self.on(Rule::R1Failure) {
                     n.late[c] = n.cas[c].or(n.late[c]);
                 }
                 n.cas[c] = Some(cas);
@@ -23,9 +23,11 @@ impl Pool {
             Act::Decide(c) => {
                 let cas = n.cas[c].take().unwrap();
                 self.decide(&mut n, &cas);
-                if !self.on(Rule::R4Epoch) {
-                    n.late[c] = Some(cas); // it was sent twice, since no answer came
-                }
+            }
+            Act::DecideKept(c) => {
+                let cas = n.cas[c].take().unwrap();
+                self.decide(&mut n, &cas);
+                n.late[c] = Some(cas);
             }
             Act::Late(c) => {
                 let cas = n.late[c].take().unwrap();
@@ -89,6 +91,13 @@ impl Pool {
 
     fn decide(&self, n: &mut State, cas: &Cas) {
         n.etcd.epoch = n.etcd.epoch.max(cas.base) + 1;
+        for g in 0..self.groups() {
+            if cas.config.lost[g] != 0 && n.etcd.config.lost[g] == 0 {
+                n.together = n.etcd.config.cur[g];
+            } else if cas.config.lost[g] == 0 && n.etcd.config.lost[g] != 0 {
+                n.together = 0;
+            }
+        }
         n.etcd.config = cas.config;
         n.etcd.by = cas.term;
         n.etcd.revision += 1;
@@ -193,7 +202,7 @@ impl Pool {
                         let has = self.of_group(g).filter(|w| !n.drive[d].log[*w].none()).fold(0, |m, w| m | bit(w));
                         let l = &mut n.cand[c];
                         l.void |= undecided & self.group_mask(g);
-                        l.known |= has; // numbers of what is void are not given again
+                        l.known = if self.on(Rule::R14Pending) { l.known | has } else { l.known & !self.group_mask(g) | has };
                         l.committed |= has;
                         n.shown |= has;
                     }
