@@ -128,8 +128,24 @@ fn rejoin() -> Pool {
 fn rejoin_two() -> Pool {
     Pool { terms: 2, epochs: 3, falls: 0, ..rejoin() }
 }
+/// The same with a restart of any drive server.
+fn rejoin_restart() -> Pool {
+    Pool { restarts: 1, epochs: 3, ..rejoin() }
+}
+/// Two failovers with two epochs and two writes.
+fn twice_more() -> Pool {
+    base()
+}
+/// Two groups while another takes over.
+fn two_groups_two() -> Pool {
+    Pool { terms: 2, epochs: 2, falls: 0b0010, ..two_groups() }
+}
 fn rejoin_all() -> Pool {
     Pool { falls: 0b111, alike: 0b111, writes: vec![(0, 0)], ..rejoin() }
+}
+/// The same where P may leave C out, too.
+fn rejoin_two_more() -> Pool {
+    Pool { falls: 0b100, ..rejoin_two() }
 }
 /// A slot that was out from the beginning comes, goes and comes.
 fn joiner() -> Pool {
@@ -156,6 +172,9 @@ fn two_groups() -> Pool {
 }
 fn lost_two() -> Pool {
     Pool { terms: 2, epochs: 2, destroys: 0, ..lost() }
+}
+fn lost_restart() -> Pool {
+    Pool { restarts: 1, destroys: 0, ..lost() }
 }
 /// A slot is joining when all current members fall silent together.
 fn lost_joining() -> Pool {
@@ -189,6 +208,7 @@ pub fn all() -> Vec<Run> {
         add("failover", failover, &[r], true);
     }
     add("twice", twice, &[], false);
+    add("twice, more epochs", twice_more, &[], false);
     for (r, breaks) in [(R3Etcd, true), (R4Leader, true), (R4Failed, false)] {
         add("twice", twice, &[r], breaks);
     }
@@ -206,12 +226,14 @@ pub fn all() -> Vec<Run> {
         add("rejoin", rejoin, &[r], false);
     }
     add("rejoin, two leaders", rejoin_two, &[], false);
+    add("rejoin, two leaders, more", rejoin_two_more, &[], false);
     for off in [&[R11Repeat][..], &[R13Drop, R14Pending], &[R13Open]] {
         add("rejoin, two leaders", rejoin_two, off, true);
     }
     for r in [R4Failed, R1Failure, R3Add, R3Promote] {
         add("rejoin, two leaders", rejoin_two, &[r], false);
     }
+    add("rejoin, restart", rejoin_restart, &[], false);
     add("as planned", rejoin_all, AS_PLANNED, true);
     add("joiner", joiner, &[], false);
     for r in [R13SkipCommit, R13SkipIn] {
@@ -234,6 +256,8 @@ pub fn all() -> Vec<Run> {
         add("lost, one joining", lost_joining, &[r], true);
     }
     add("lost, two leaders", lost_two, &[], false);
+    add("lost, restart", lost_restart, &[], false);
+    add("two groups, two leaders", two_groups_two, &[], false);
     add("two groups", two_groups, &[], false);
     add("two groups", two_groups, &[R14Groups], true);
     add("restored", restored, &[], false);
