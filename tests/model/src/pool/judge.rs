@@ -198,7 +198,8 @@ impl Pool {
         let l = &s.cand[c];
         for w in 0..self.writes.len() {
             for d in 0..self.slots {
-                if self.undecided(s, c) >> w & 1 != 0 && (l.config.mem | bit(l.joiner.wrapping_sub(1) as usize & 7)) >> d & 1 != 0 && self.can_append(s, w, d) {
+                let mine = (l.config.mem >> d & 1 != 0) || l.joiner as usize == d + 1;
+                if mine && self.undecided(s, c) >> w & 1 != 0 && self.can_append(s, w, d) {
                     out.push(Act::Append(w, d));
                 }
             }
