@@ -45,12 +45,22 @@ struct eng_str {
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
+/*
+ * Where a drive is, in a cluster: its node, and the rack that the node stands in. All zeroes: this
+ * machine, in a store that is no cluster's.
+ */
+struct eng_site {
+        uint16_t node, rack;
+};
+
 struct eng_options {
         const char *const *drives;    /* folders */
         unsigned drive_count;
         bool format;                  /* make a new store if all folders are empty */
         bool upgrade;                 /* a store of an older layout becomes one of this build's, for good (docs/format.md); else it is refused */
         unsigned ec_k, ec_m;          /* used when formatting; 0+0: default by number of drives */
+        const struct eng_site *sites; /* used when formatting: of each drive; NULL: all are at `site` */
+        struct eng_site site;         /* where drives that are added later lie */
         struct lp_loop *const *loops; /* made, not yet running */
         unsigned loop_count;
         struct lp_loop *const *hash_loops; /* made, not yet running: they hash large uploads, and need no slots. None: each loop does */

@@ -13,27 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static eng_mask first_of(const uint16_t *order, unsigned count, eng_mask placed, unsigned n)
-{
-        eng_mask mask = 0;
-        unsigned i;
-
-        for (i = 0; i < count && n > 0; i++) {
-                if (!(placed & eng_bit(order[i])))
-                        continue;
-                mask |= eng_bit(order[i]);
-                n--;
-        }
-        return mask;
-}
-
 static void place_group(struct eng_placement *map, uint32_t pg, unsigned replicas)
 {
         struct eng_group *group = &map->groups[pg];
         const uint16_t *order = eng_placement_order(map, pg);
 
-        group->before = first_of(order, map->drives, map->all & ~map->adding, replicas);
-        group->after = first_of(order, map->drives, map->all & ~map->leaving, replicas);
+        group->before = eng_place_set(order, map->drives, map->all & ~map->adding, map->domains, replicas);
+        group->after = eng_place_set(order, map->drives, map->all & ~map->leaving, map->domains, replicas);
         assert((unsigned)__builtin_popcountll(group->before) <= replicas && (unsigned)__builtin_popcountll(group->after) <= replicas);
 }
 
@@ -41,6 +27,7 @@ struct eng_placement *eng_placement_new(const struct eng_store *store, eng_mask 
 {
         struct eng_placement *map = calloc(1, sizeof(*map));
         uint8_t ids[ENG_DRIVES_MAX][FMT_ID];
+        struct eng_site sites[ENG_DRIVES_MAX];
         unsigned pg, i;
 
         if (map == NULL)
@@ -57,8 +44,12 @@ struct eng_placement *eng_placement_new(const struct eng_store *store, eng_mask 
                 eng_placement_free(map);
                 return NULL;
         }
-        for (i = 0; i < map->drives; i++)
+        for (i = 0; i < map->drives; i++) {
                 memcpy(ids[i], store->members[i].place_id, FMT_ID);
+                sites[i] = store->members[i].site;
+        }
+        if (eng_domains_make(&map->domains_made, sites, map->drives))
+                map->domains = &map->domains_made;
         for (pg = 0; pg < store->pg_count; pg++) {
                 eng_place_order(pg, (const uint8_t(*)[FMT_ID])ids, map->drives, map->orders + (size_t)pg * map->drives);
                 place_group(map, pg, store->meta_replicas);

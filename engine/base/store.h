@@ -56,7 +56,9 @@ struct eng_placement {
         eng_mask all;                  /* those in use: without gone */
         eng_mask adding, leaving;      /* the drive that is being added or removed */
         eng_mask gone;                 /* removed for good */
-        uint16_t *orders;              /* pg_count x drives: placement order of each PG, all slots */
+        uint16_t *orders;              /* pg_count x drives: each PG's slots by their hash (eng_place_order()) */
+        const struct eng_domains *domains; /* of those in `all`; NULL: all on one node */
+        struct eng_domains domains_made;
         struct eng_group *groups;      /* pg_count + 1 */
         eng_mask gaining, losing;      /* drives that come to some group by the change; drives that go from one */
         struct eng_placement *next;    /* the one before it */
@@ -65,7 +67,7 @@ struct eng_store;
 /* Of the slots there are now. NULL: no memory. */
 struct eng_placement *eng_placement_new(const struct eng_store *store, eng_mask adding, eng_mask leaving, eng_mask gone);
 void eng_placement_free(struct eng_placement *map);
-/* All slots in the order in which a PG prefers them. */
+/* All slots by a PG's hash: what eng_place_next() and others choose from, with the map's domains. */
 static inline const uint16_t *eng_placement_order(const struct eng_placement *map, uint32_t pg)
 {
         return map->orders + (size_t)pg * map->drives;
@@ -221,6 +223,7 @@ static inline void eng_step_ends(struct eng_loop *el, enum eng_step step, uint64
 struct eng_member {
         uint8_t id[FMT_ID];
         uint8_t place_id[FMT_ID];      /* what placement hashes: see fmt_epoch */
+        struct eng_site site;          /* of its slot */
         char path[ENG_PATH_MAX];         /* "" while missing */
         struct eng_drive *_Atomic drive; /* outermost of the stack of filters, or NULL; changed by the coordinator while no loop's view has it up */
         struct eng_drive *_Atomic local;

@@ -35,6 +35,16 @@ static uint8_t epoch_flags(const struct eng_coord *c, eng_mask drive)
                          (shape->dropping_migrated & drive ? FMT_EPOCH_DROPPING_MIGRATED : 0));
 }
 
+static uint32_t must_know(const struct eng_store *store)
+{
+        unsigned i;
+
+        for (i = 0; i < store->drive_count; i++)
+                if (store->members[i].site.node != 0 || store->members[i].site.rack != 0)
+                        return FMT_EPOCH_MUST_SITES;
+        return 0;
+}
+
 struct eng_buf *eng_epoch_body(struct eng_store *store, uint64_t number, const uint8_t id[FMT_ID],
                                const uint8_t parent[FMT_ID], eng_mask in, eng_mask joining, eng_mask base)
 {
@@ -45,7 +55,7 @@ struct eng_buf *eng_epoch_body(struct eng_store *store, uint64_t number, const u
                 .k = (uint8_t)store->k,
                 .m = (uint8_t)store->m,
         };
-        struct fmt_epoch_tail tail = {.size = sizeof(tail), .in_force = store->coord->in_force};
+        struct fmt_epoch_tail tail = {.size = sizeof(tail), .must = must_know(store), .in_force = store->coord->in_force};
         const size_t places = sizeof(epoch) + store->drive_count * sizeof(struct fmt_epoch_drive);
         const size_t placed = FMT_EPOCH_PLACED(store->drive_count);
         struct eng_buf *buf = eng_buf_new(placed + sizeof(tail));
@@ -68,6 +78,8 @@ struct eng_buf *eng_epoch_body(struct eng_store *store, uint64_t number, const u
                         d.in = FMT_EPOCH_JOINING;
                 d.flags = epoch_flags(store->coord, eng_bit(i));
                 d.base = (base & eng_bit(i)) != 0;
+                d.node = store->members[i].site.node;
+                d.rack = store->members[i].site.rack;
                 memcpy(d.drive_id, store->members[i].id, FMT_ID);
                 memcpy(buf->data + sizeof(epoch) + i * sizeof(d), &d, sizeof(d));
                 memcpy(buf->data + places + (size_t)i * FMT_ID, store->members[i].place_id, FMT_ID);

@@ -43,7 +43,7 @@ static void count_groups(const struct eng_store *store, eng_mask left, struct en
         for (pg = 0; pg < store->pg_count; pg++) {
                 uint16_t placed[ERA_MAX_SHARDS];
 
-                eng_place_shards(eng_placement_order(map, pg), map->drives, map->all, store->k + store->m, placed);
+                eng_place_shards(eng_placement_order(map, pg), map->drives, map->all, map->domains, store->k + store->m, placed);
                 copies = (unsigned)__builtin_popcountll(map->groups[pg].before & left);
                 for (i = shards = 0; i < store->k + store->m; i++)
                         shards += placed[i] != ENG_NO_DRIVE && (left & eng_bit(placed[i])) != 0;

@@ -265,6 +265,7 @@ static void hot_add_new_slot(struct eng_hot_add *a)
         assert(a->slot == store->drive_count);
         memset(m, 0, sizeof(*m));
         memcpy(m->place_id, a->member->identity.drive_id, FMT_ID);
+        m->site = store->options.site;
         store->coord->wish.adding |= eng_bit(a->slot);
         pthread_mutex_lock(&store->health_lock);
         atomic_store(&store->drive_count, a->slot + 1);

@@ -411,7 +411,7 @@ static int place_pgs(struct eng_store *store)
         struct eng_coord *c = store->coord;
         const struct eng_placement *map;
         struct eng_pg *pgs;
-        uint16_t *pg_loop;
+        uint16_t *pg_loop, preferred[ENG_DRIVES_MAX];
         unsigned pg, first;
 
         c->next_shape = c->shape;
@@ -436,8 +436,10 @@ static int place_pgs(struct eng_store *store)
         for (pg = 0; pg <= store->pg_count; pg++) {
                 store->pgs[pg].number = pg;
                 TAILQ_INIT(&store->pgs[pg].inflight);
-                if (pg < store->pg_count)
-                        store->pg_loop[pg] = (uint16_t)(eng_placement_order(map, pg)[pg % first] % store->loop_count);
+                if (pg == store->pg_count)
+                        continue;
+                eng_place_shards(eng_placement_order(map, pg), map->drives, eng_all_slots(map->drives), map->domains, first, preferred);
+                store->pg_loop[pg] = (uint16_t)(preferred[pg % first] % store->loop_count);
         }
         return 0;
 }
@@ -494,6 +496,7 @@ static int take_map(struct eng_store *store, const struct eng_member *from)
         for (i = 0; i < epoch->drives; i++) {
                 memcpy(store->members[i].id, d[i].drive_id, FMT_ID);
                 memcpy(store->members[i].place_id, places != NULL ? places + (size_t)i * FMT_ID : d[i].drive_id, FMT_ID);
+                store->members[i].site = (struct eng_site){.node = d[i].node, .rack = d[i].rack};
                 take_flags(store->coord, eng_bit(i), d[i].flags);
         }
         pthread_mutex_lock(&store->health_lock);

@@ -167,8 +167,8 @@ int eng_put_buffer_run(struct eng_put *put, unsigned run)
          */
         if ((unsigned)__builtin_popcountll(mask) < put->need)
                 mask = takers(put, put->leaving);
-        filled = eng_place_shards(eng_placement_order(view->map, pg), view->map->drives, mask, eng_put_shards(put),
-                                  run_drives(put, run));
+        filled = eng_place_shards(eng_placement_order(view->map, pg), view->map->drives, mask, view->map->domains,
+                                  eng_put_shards(put), run_drives(put, run));
         return filled < put->need ? -EROFS : 0;
 }
 

@@ -217,6 +217,32 @@ static void default_code(unsigned drives, unsigned *k, unsigned *m)
         }
 }
 
+/* Of a pool over nodes. 0 where the drives are all of one node. */
+static unsigned count_nodes(const struct eng_options *o)
+{
+        struct eng_domains domains;
+        eng_mask left = eng_all_slots(o->drive_count);
+        unsigned n = 0;
+
+        if (o->sites == NULL || !eng_domains_make(&domains, o->sites, o->drive_count))
+                return 0;
+        for (; left != 0; n++)
+                left &= ~domains.node[__builtin_ctzll(left)];
+        return n;
+}
+
+static int choose_code(const struct eng_options *o, unsigned *k, unsigned *m, struct eng_error *error)
+{
+        unsigned nodes = count_nodes(o);
+
+        if (nodes == 0)
+                default_code(o->drive_count, k, m);
+        else if (!eng_code_for_nodes(nodes, o->drive_count, k, m))
+                return eng_error_set(error, -EINVAL, "no erasure code survives the loss of %u of %u nodes with %u drives: ec must be given",
+                                     eng_nodes_may_fail(nodes), nodes, o->drive_count);
+        return 0;
+}
+
 static int check_code(const struct eng_options *o, unsigned k, unsigned m, struct eng_error *error)
 {
         if (k < 1 || k > ERA_MAX_K || m > ERA_MAX_M)
@@ -239,9 +265,9 @@ static int format_all(struct eng_store *store, struct eng_error *error)
 
         store->k = o->ec_k;
         store->m = o->ec_m;
-        if (store->k == 0)
-                default_code(o->drive_count, &store->k, &store->m);
-        rv = check_code(o, store->k, store->m, error);
+        rv = store->k == 0 ? choose_code(o, &store->k, &store->m, error) : 0;
+        if (rv == 0)
+                rv = check_code(o, store->k, store->m, error);
         if (rv != 0)
                 return rv;
         store->drive_count = o->drive_count;
@@ -249,6 +275,7 @@ static int format_all(struct eng_store *store, struct eng_error *error)
         for (i = 0; i < o->drive_count; i++) {
                 lp_random(store->members[i].id, FMT_ID);
                 memcpy(store->members[i].place_id, store->members[i].id, FMT_ID);
+                store->members[i].site = o->sites != NULL ? o->sites[i] : o->site;
         }
         lp_random(epoch_id, FMT_ID);
         epoch = eng_epoch_body(store, 1, epoch_id, none,

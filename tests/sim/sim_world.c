@@ -42,6 +42,8 @@ static struct plan {
         bool rolls_back; /* disks lose writes that they acknowledged */
         bool inline_varies; /* each process has another limit for inline objects */
         unsigned ops_per_life;
+        bool nodes; /* the disks lie on nodes and in racks */
+        struct eng_site sites[SIM_DISKS], added_at;
         uint64_t scrub_interval_ms; /* 0: no scrub */
         uint64_t heal_rate;
 } plan;
@@ -110,6 +112,21 @@ static void plan_losses(unsigned drives)
         }
 }
 
+/* Nodes of one or more disks, in one to three racks. */
+static void plan_sites(unsigned drives)
+{
+        unsigned nodes = 1 + (unsigned)sim_below(SIM_SITES, drives), racks = 1 + (unsigned)sim_below(SIM_SITES, 3), i;
+
+        plan.nodes = sim_chance(SIM_SITES, 3);
+        for (i = 0; i < SIM_DISKS && plan.nodes; i++) {
+                uint16_t node = (uint16_t)(1 + (sim_chance(SIM_SITES, 4) ? sim_below(SIM_SITES, nodes) : i % nodes));
+
+                plan.sites[i] = (struct eng_site){.node = node, .rack = (uint16_t)(node % racks)};
+        }
+        if (plan.nodes)
+                plan.added_at = plan.sites[sim_below(SIM_SITES, SIM_DISKS)];
+}
+
 static void plan_history(void)
 {
         static const uint64_t heal_rates[] = {0, 1 << 20, 64 << 20}; /* 0: by what drives hold */
@@ -120,6 +137,7 @@ static void plan_history(void)
         memset(&world, 0, sizeof(world));
         sim_disks_make(drives);
         plan_code(drives);
+        plan_sites(drives);
         sim_pg_count = groups[plan_below(5)];
         sim_loose_order = plan_chance(2);
         sim.slow_loops = plan_chance(3);
@@ -161,9 +179,9 @@ static void plan_history(void)
         loss_begin(plan.faults, plan.rotten);
         if (loss_planned())
                 plan_losses(drives);
-        sim_trace("plan: %u drives, %u+%u, %u loops, %u groups, %u clients, %u keys, %u lives, %s", drives, plan.k,
+        sim_trace("plan: %u drives, %u+%u, %u loops, %u groups, %u clients, %u keys, %u lives, %s%s", drives, plan.k,
                   plan.m, world.loop_count, sim_pg_count, world.client_count, world.key_count, plan.lives,
-                  plan.faults ? "faults" : "calm");
+                  plan.faults ? "faults" : "calm", plan.nodes ? ", on nodes" : "");
 }
 
 static bool any_rolled_back(void)
@@ -286,6 +304,8 @@ static int open_store(bool format)
                                       .format = format,
                                       .ec_k = plan.k,
                                       .ec_m = plan.m,
+                                      .sites = plan.nodes ? plan.sites : NULL,
+                                      .site = plan.added_at,
                                       .loops = loops,
                                       .loop_count = world.loop_count,
                                       .hash_loops = loops, /* one of them hashes for the others, too */
