@@ -45,11 +45,6 @@
 
 /* ---- maps (placement.c) ---------------------------------------------------------------------- */
 
-/* Slots of a group's metadata: before and after the change under way; the same if there is none. */
-struct eng_group {
-        eng_mask before, after;
-};
-
 /* Constant once made. Freed when the store closes. */
 struct eng_placement {
         unsigned drives;               /* slots there were when it was made */
@@ -59,13 +54,31 @@ struct eng_placement {
         uint16_t *orders;              /* pg_count x drives: each PG's slots by their hash (eng_place_order()) */
         const struct eng_domains *domains; /* of those in `all`; NULL: all on one node */
         struct eng_domains domains_made;
-        struct eng_group *groups;      /* pg_count + 1 */
+        bool by_groups;                /* a cluster's pool: groups say who may go on, not the number of drives */
+        unsigned group_count;          /* pg_count + 1 */
+        struct eng_group *groups;
         eng_mask gaining, losing;      /* drives that come to some group by the change; drives that go from one */
         struct eng_placement *next;    /* the one before it */
 };
+/* What it is made of. */
+struct eng_placement_slots {
+        unsigned count, pg_count, replicas; /* replicas: of a group's metadata */
+        uint8_t ids[ENG_DRIVES_MAX][FMT_ID]; /* place ids */
+        struct eng_site sites[ENG_DRIVES_MAX];
+        eng_mask adding, leaving, gone;
+};
 struct eng_store;
-/* Of the slots there are now. NULL: no memory. */
+/* NULL: no memory. */
+struct eng_placement *eng_placement_make(const struct eng_placement_slots *slots);
+/* Of the slots there are now. */
 struct eng_placement *eng_placement_new(const struct eng_store *store, eng_mask adding, eng_mask leaving, eng_mask gone);
+/*
+ * The one rule by which `next` may go on as the epoch behind one of `prev`. gone: of the slots that
+ * are leaving, those that are gone by that epoch.
+ */
+bool eng_placement_can_form(const struct eng_placement *map, eng_mask next, eng_mask prev, eng_mask gone, unsigned k, unsigned m);
+/* Whether an epoch of these takes clients' changes; by groups, whether each group could. */
+bool eng_placement_can_write(const struct eng_placement *map, eng_mask in, unsigned k, unsigned m);
 void eng_placement_free(struct eng_placement *map);
 /* All slots by a PG's hash: what eng_place_next() and others choose from, with the map's domains. */
 static inline const uint16_t *eng_placement_order(const struct eng_placement *map, uint32_t pg)
@@ -504,16 +517,23 @@ static inline unsigned eng_counted(const struct eng_view *view)
  */
 static inline bool eng_could_form(const struct eng_store *store, eng_mask next, eng_mask prev)
 {
-        return eng_epoch_can_form(next, prev, eng_counted(&store->coord->view), store->k, store->m);
+        return eng_placement_can_form(store->coord->view.map, next, prev, 0, store->k, store->m);
 }
 
 /*
  * Clients' changes are taken. A forced epoch may be of too few drives for them: until others have
- * joined, it is writable for what brings these in.
+ * joined, it is writable for what brings these in. Where groups go by themselves, those that have
+ * too few members refuse (txn.c).
  */
 static inline bool eng_takes_changes(const struct eng_store *store, const struct eng_view *view)
 {
-        return view->writable && eng_epoch_can_write(view->in, eng_counted(view), store->k, store->m);
+        return view->writable && (view->map->by_groups || eng_epoch_can_write(view->in, eng_counted(view), store->k, store->m));
+}
+
+/* And so are objects with shards: enough of these could be placed. */
+static inline bool eng_takes_shards(const struct eng_store *store, const struct eng_view *view)
+{
+        return __builtin_popcountll(view->in) >= (int)(store->m == 0 ? store->k : store->k + 1);
 }
 
 /* A new object id, unique for ever: epoch, loop, counter. */

@@ -520,6 +520,12 @@ static void explain(const struct eng_store *store, struct eng_health *h)
         else if (!eng_takes_changes(store, &c->view))
                 snprintf(h->reason, sizeof(h->reason), "%u of %u drives are in: too few to write%s", h->drives_in,
                          h->drive_count - h->drives_removed, c->lost != 0 ? "; some lost writes that they had acknowledged" : "");
+        else if (c->view.map->by_groups && store->m > 0 && !eng_placement_can_write(c->view.map, c->view.in, store->k, store->m))
+                snprintf(h->reason, sizeof(h->reason), "%u of %u placement groups have fewer than two current members, and take no changes",
+                         eng_groups_alone(c->view.map->groups, c->view.map->group_count, c->view.in), c->view.map->group_count);
+        else if (!eng_takes_shards(store, &c->view))
+                snprintf(h->reason, sizeof(h->reason), "%u of %u drives are in: too few for the shards of new objects", h->drives_in,
+                         h->drive_count - h->drives_removed);
         else if (atomic_load(&store->stalled))
                 snprintf(h->reason, sizeof(h->reason), "the damaged index of a drive fills its memory while another drive is out");
         else if (h->full)

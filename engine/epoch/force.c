@@ -86,7 +86,7 @@ void eng_outlook_take(const struct eng_store *store, struct eng_outlook *out)
         out->groups = store->pg_count;
         if (out->missed != 0) {
                 out->left = (unsigned)__builtin_popcountll(left);
-                out->writable = eng_epoch_can_write(left, eng_counted(&c->view), store->k, store->m);
+                out->writable = eng_placement_can_write(c->view.map, left, store->k, store->m);
                 count_groups(store, left, out);
         }
         for (i = 0; i < store->drive_count; i++)

@@ -472,6 +472,17 @@ static void recover_take_slot(struct eng_store *store, const struct eng_member *
         pthread_mutex_unlock(&store->health_lock);
 }
 
+/* What placement hashes of a slot, as the newest epoch of a drive has it. */
+static const uint8_t *place_id_of(const struct eng_member *of, unsigned slot)
+{
+        const struct fmt_epoch *epoch = eng_epoch_of(of);
+        const struct fmt_epoch_drive *d = eng_epoch_drives(of);
+
+        if (of->epoch_len < FMT_EPOCH_PLACED(epoch->drives))
+                return d[slot].drive_id;
+        return (const uint8_t *)(d + epoch->drives) + (size_t)slot * FMT_ID;
+}
+
 /*
  * Takes the drive map from an epoch and puts the opened drives in their slots. Another may have
  * been taken before: the drive that held it has failed since, or one that was opened later holds a
@@ -482,7 +493,6 @@ static int take_map(struct eng_store *store, const struct eng_member *from)
         struct eng_coord *c = store->coord;
         const struct fmt_epoch *epoch = eng_epoch_of(from);
         const struct fmt_epoch_drive *d = eng_epoch_drives(from);
-        const uint8_t *places = from->epoch_len >= FMT_EPOCH_PLACED(epoch->drives) ? (const uint8_t *)(d + epoch->drives) : NULL;
         unsigned i;
 
         store->k = epoch->k;
@@ -495,7 +505,7 @@ static int take_map(struct eng_store *store, const struct eng_member *from)
         memset(&c->shape, 0, sizeof(c->shape));
         for (i = 0; i < epoch->drives; i++) {
                 memcpy(store->members[i].id, d[i].drive_id, FMT_ID);
-                memcpy(store->members[i].place_id, places != NULL ? places + (size_t)i * FMT_ID : d[i].drive_id, FMT_ID);
+                memcpy(store->members[i].place_id, place_id_of(from, i), FMT_ID);
                 store->members[i].site = (struct eng_site){.node = d[i].node, .rack = d[i].rack};
                 take_flags(store->coord, eng_bit(i), d[i].flags);
         }
@@ -692,7 +702,7 @@ static bool could_have_formed(const struct eng_store *store, eng_mask next, eng_
         eng_mask leaving = view->map->leaving & view->map->all & ~view->map->adding;
 
         return eng_could_form(store, next, prev) ||
-               (leaving != 0 && eng_epoch_can_form(next & ~leaving, prev, eng_counted(view) - (unsigned)__builtin_popcountll(leaving), store->k, store->m));
+               (leaving != 0 && eng_placement_can_form(view->map, next & ~leaving, prev, leaving, store->k, store->m));
 }
 
 /*
@@ -857,26 +867,49 @@ static void choose(struct eng_store *store)
         }
 }
 
+/* The placement by an epoch that is not the store's yet. NULL: no memory. */
+static struct eng_placement *placement_of(const struct eng_member *chosen)
+{
+        const struct fmt_epoch *epoch = eng_epoch_of(chosen);
+        const struct fmt_epoch_drive *d = eng_epoch_drives(chosen);
+        struct eng_placement_slots slots = {.count = epoch->drives, .pg_count = epoch->pg_count, .replicas = epoch->m + 1u};
+        unsigned i;
+
+        for (i = 0; i < epoch->drives; i++) {
+                memcpy(slots.ids[i], place_id_of(chosen, i), FMT_ID);
+                slots.sites[i] = (struct eng_site){.node = d[i].node, .rack = d[i].rack};
+                slots.adding |= d[i].flags & FMT_EPOCH_ADDING ? eng_bit(i) : 0;
+                slots.leaving |= d[i].flags & FMT_EPOCH_LEAVING ? eng_bit(i) : 0;
+                slots.gone |= d[i].flags & FMT_EPOCH_GONE ? eng_bit(i) : 0;
+        }
+        return eng_placement_make(&slots);
+}
+
 /* Whether the drives opened so far could put the next epoch in force, as choose() will see it. */
 static bool has_quorum(struct eng_store *store)
 {
         const struct eng_member *chosen = recover_newest(store);
+        struct eng_placement *map;
         const struct fmt_epoch_drive *d;
         eng_mask in = 0, present = 0;
-        unsigned i, slot, counted = 0;
+        unsigned i, slot;
+        bool can;
 
         if (chosen == NULL)
                 return false;
+        map = placement_of(chosen);
+        if (map == NULL)
+                return false;
         d = eng_epoch_drives(chosen);
-        for (i = 0; i < eng_epoch_of(chosen)->drives; i++) {
+        for (i = 0; i < eng_epoch_of(chosen)->drives; i++)
                 in |= d[i].in == FMT_EPOCH_IN ? eng_bit(i) : 0;
-                counted += (d[i].flags & (FMT_EPOCH_GONE | FMT_EPOCH_ADDING)) == 0;
-        }
         for (i = 0; i < store->unplaced_count; i++)
                 if (store->unplaced[i].drive != NULL && recover_is_member(chosen, store->unplaced[i].identity.drive_id, &slot))
                         present |= eng_bit(slot);
-        return eng_epoch_can_form(present, in, counted, eng_epoch_of(chosen)->k, eng_epoch_of(chosen)->m) &&
-               eng_is_majority(present, base_of(store, chosen, in));
+        can = eng_placement_can_form(map, present, in, 0, eng_epoch_of(chosen)->k, eng_epoch_of(chosen)->m) &&
+              eng_is_majority(present, base_of(store, chosen, in));
+        eng_placement_free(map);
+        return can;
 }
 
 void eng_recover_again(struct eng_store *store)

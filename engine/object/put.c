@@ -159,6 +159,12 @@ ssize_t eng_put_write(struct eng_put *put, const void *data, size_t len)
 
 /* ---- open ------------------------------------------------------------------------------------ */
 
+/* Known to, before its bytes have come. */
+static bool wants_shards(const struct eng_store *store, const struct eng_put_params *p)
+{
+        return p->is_part || (p->size != ENG_SIZE_UNKNOWN && p->size > store->inline_max);
+}
+
 static int check_open(struct eng_store *store, const struct eng_put_params *p)
 {
         const struct eng_loop *el = eng_here(store);
@@ -168,7 +174,7 @@ static int check_open(struct eng_store *store, const struct eng_put_params *p)
                 return -EINVAL;
         if (!el->view.ready)
                 return -EHOSTDOWN;
-        if (!eng_takes_changes(store, &el->view))
+        if (!eng_takes_changes(store, &el->view) || (wants_shards(store, p) && !eng_takes_shards(store, &el->view)))
                 return -EROFS;
         if (atomic_load(&store->full))
                 return -ENOSPC;
@@ -204,7 +210,7 @@ int eng_put_open(struct eng_store *store, const struct eng_put_params *params, s
         put->epoch = put->el->view.epoch;
         put->leaving = put->el->view.map->leaving;
         TAILQ_INSERT_TAIL(&put->el->home.puts, put, link);
-        put->striped = params->is_part || (params->size != ENG_SIZE_UNKNOWN && params->size > put->store->inline_max);
+        put->striped = wants_shards(store, params);
         lp_trace(LP_TRACE_PUT_BEGIN, params->size, !put->striped);
         *out = put;
         return 0;

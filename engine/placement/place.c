@@ -231,3 +231,29 @@ bool eng_epoch_can_form(eng_mask next, eng_mask prev, unsigned drives, unsigned 
                 return true;
         return eng_epoch_can_write(next, drives, k, m) && 2 * __builtin_popcountll(next) > __builtin_popcountll(prev);
 }
+
+bool eng_groups_current(const struct eng_group *groups, unsigned count, bool after, eng_mask in)
+{
+        unsigned i;
+
+        for (i = 0; i < count; i++)
+                if (((after ? groups[i].after : groups[i].before) & in) == 0)
+                        return false;
+        return true;
+}
+
+unsigned eng_groups_alone(const struct eng_group *groups, unsigned count, eng_mask in)
+{
+        unsigned i, n = 0;
+
+        for (i = 0; i < count; i++)
+                n += __builtin_popcountll(groups[i].before & in) < 2;
+        return n;
+}
+
+bool eng_groups_can_form(const struct eng_group *groups, unsigned count, bool after, eng_mask next, eng_mask prev)
+{
+        if ((prev & ~next) == 0 && prev != 0)
+                return true;
+        return eng_is_majority(next, prev) && eng_groups_current(groups, count, after, next);
+}

@@ -118,4 +118,24 @@ bool eng_epoch_can_write(eng_mask in, unsigned drives, unsigned k, unsigned m);
  */
 bool eng_epoch_can_form(eng_mask next, eng_mask prev, unsigned drives, unsigned k, unsigned m);
 
+/* Slots of a group's metadata: before and after the change under way; the same if there is none. */
+struct eng_group {
+        eng_mask before, after;
+};
+
+/*
+ * The same by groups, for a pool whose slots lie on nodes (docs/design/cluster-engine.md): how many
+ * slots are out does not matter, if each group keeps a current member. Of the slots that speak for a
+ * group now, or (after) when the change under way has ended.
+ */
+/* Each group has one of these. */
+bool eng_groups_current(const struct eng_group *groups, unsigned count, bool after, eng_mask in);
+/* Groups that have fewer than two of these: they take no changes. */
+unsigned eng_groups_alone(const struct eng_group *groups, unsigned count, eng_mask in);
+/*
+ * Always where nobody leaves. Else a majority of `prev` is needed, too: nothing but the drives says
+ * which of two epochs counts.
+ */
+bool eng_groups_can_form(const struct eng_group *groups, unsigned count, bool after, eng_mask next, eng_mask prev);
+
 #endif

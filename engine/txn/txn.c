@@ -634,11 +634,25 @@ static void txn_go_on(struct eng_txn *txn)
         then(txn);
 }
 
+/*
+ * In a cluster's pool nothing is acknowledged that one drive could lose: where only one member has
+ * the record in the end, it counts, and the client is told that the outcome is unknown.
+ */
+static bool is_alone(const struct eng_txn *txn)
+{
+        const struct eng_view *view = &txn->at->view;
+        eng_mask holders = txn->holders & (view->in | view->joining) & view->up;
+
+        return view->map->by_groups && txn->store->m > 0 && !txn->moves && __builtin_popcountll(holders) < 2;
+}
+
 /* The txn is settled, or given up: nothing of it waits here any more. */
 static void txn_leave(struct eng_txn *txn, int result)
 {
         struct eng_fan *fan = txn->fan;
 
+        if (result == 0 && is_alone(txn))
+                result = -EROFS;
         assert(fan->txn == txn);
         eng_step_ends(txn->at, ENG_STEP_RECORD, txn->append_began);
         TAILQ_REMOVE(&txn->at->leader.appended, txn, loop_link);
@@ -694,7 +708,7 @@ static void commit(struct eng_txn *txn)
         pg->committed = txn->seq;
         TAILQ_REMOVE(&pg->inflight, txn, pg_link);
         txn_enter(txn, ENG_TXN_COMMIT);
-        txn->waiting = members;
+        txn->waiting = txn->holders = members;
         for (i = 0; i < store->drive_count; i++) {
                 struct eng_fan_op *fo = &fan->ops[fan->members + n];
 
