@@ -45,6 +45,8 @@ struct eng_str {
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
+#define ENG_BOOT_MAX ((1u << 24) - 1)
+
 /*
  * Where a drive is, in a cluster: its node, and the rack that the node stands in. All zeroes: this
  * machine, in a store that is no cluster's.
@@ -60,7 +62,8 @@ struct eng_options {
         bool upgrade;                 /* a store of an older layout becomes one of this build's, for good (docs/format.md); else it is refused */
         unsigned ec_k, ec_m;          /* used when formatting; 0+0: default by number of drives */
         const struct eng_site *sites; /* used when formatting: of each drive; NULL: all are at `site` */
-        struct eng_site site;         /* where drives that are added later lie */
+        struct eng_site site;         /* of this node: drives that are added later lie there. Node 0: a store that is no cluster's */
+        uint32_t boot;                /* of this node: higher than in any run of it before, up to ENG_BOOT_MAX; 0 on node 0 */
         struct lp_loop *const *loops; /* made, not yet running */
         unsigned loop_count;
         struct lp_loop *const *hash_loops; /* made, not yet running: they hash large uploads, and need no slots. None: each loop does */

@@ -536,8 +536,26 @@ static inline bool eng_takes_shards(const struct eng_store *store, const struct 
         return __builtin_popcountll(view->in) >= (int)(store->m == 0 ? store->k : store->k + 1);
 }
 
-/* A new object id, unique for ever: epoch, loop, counter. */
+/* A new object id, unique for ever: epoch, loop, node, counter (object_id.c). */
 void eng_new_id(struct eng_loop *el, uint8_t id[FMT_ID]);
+/* The counter that stands in an id. */
+uint64_t eng_id_counter(uint16_t node, uint32_t boot, uint64_t count);
+/* When an object id was made: one loop of one node makes them in order of run, then count. */
+struct eng_made {
+        uint16_t node, loop;
+        uint64_t run;                  /* the node's boot; of node 0, the epoch */
+        uint64_t count;
+};
+void eng_id_made(const uint8_t id[FMT_ID], struct eng_made *out);
+/* No id that the loop makes from now on was made before this. */
+void eng_id_next(const struct eng_loop *el, struct eng_made *out);
+/* Of one loop of one node. */
+bool eng_made_before(const struct eng_made *a, const struct eng_made *b);
+/*
+ * By an earlier run of this node, or of the one machine that the store was on; once the store is
+ * open. False: by this run, or by another node, of whose runs nothing is known.
+ */
+bool eng_made_before_run(const struct eng_store *store, const struct eng_made *made);
 /*
  * A loop's copy of the configuration (bucket_copy.c): the bucket of an id, of a name, or NULL;
  * where the first is whose name is not below s.

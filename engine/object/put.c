@@ -14,7 +14,6 @@
 #include "engine/object/version.h"
 
 #include <assert.h>
-#include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -216,17 +215,15 @@ int eng_put_open(struct eng_store *store, const struct eng_put_params *params, s
         return 0;
 }
 
-void eng_put_oldest(const struct eng_loop *el, uint32_t *epoch, uint64_t *counter)
+bool eng_put_oldest(const struct eng_loop *el, uint8_t id[FMT_ID], uint64_t *epoch)
 {
         const struct eng_put *oldest = TAILQ_FIRST(&el->home.puts);
-        uint64_t be;
 
         if (oldest == NULL)
-                return;
-        memcpy(epoch, oldest->id, 4);
-        *epoch = be32toh(*epoch);
-        memcpy(&be, oldest->id + 8, 8);
-        *counter = be64toh(be);
+                return false;
+        memcpy(id, oldest->id, FMT_ID);
+        *epoch = oldest->epoch;
+        return true;
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */

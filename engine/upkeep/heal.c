@@ -428,11 +428,10 @@ static void heal_begin_walk(struct eng_heal *heal)
 static bool see_puts(struct eng_loop *el, void *arg, struct lp_msg *ack)
 {
         struct eng_heal *heal = arg;
-        uint32_t epoch = UINT32_MAX;
-        uint64_t counter;
+        uint8_t id[FMT_ID];
+        uint64_t epoch;
 
-        eng_put_oldest(el, &epoch, &counter);
-        if (epoch < heal->drives.leaving_since)
+        if (eng_put_oldest(el, id, &epoch) && epoch < heal->drives.leaving_since)
                 atomic_store(&heal->old_puts, true);
         return true;
 }

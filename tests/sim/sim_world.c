@@ -44,6 +44,7 @@ static struct plan {
         unsigned ops_per_life;
         bool nodes; /* the disks lie on nodes and in racks */
         struct eng_site sites[SIM_DISKS], added_at;
+        uint32_t boot; /* of the process, which runs on the node of added_at */
         uint64_t scrub_interval_ms; /* 0: no scrub */
         uint64_t heal_rate;
 } plan;
@@ -306,6 +307,7 @@ static int open_store(bool format)
                                       .ec_m = plan.m,
                                       .sites = plan.nodes ? plan.sites : NULL,
                                       .site = plan.added_at,
+                                      .boot = plan.nodes ? ++plan.boot : 0,
                                       .loops = loops,
                                       .loop_count = world.loop_count,
                                       .hash_loops = loops, /* one of them hashes for the others, too */
