@@ -330,6 +330,8 @@ struct eng_coord {
         eng_mask filling;              /* FMT_EPOCH_FILLING */
         eng_mask given_up;             /* FMT_EPOCH_GIVEN_UP */
         eng_mask lost_writes;          /* FMT_EPOCH_LOST_WRITES, while filling */
+        eng_mask down;                 /* do not answer, and have not failed (down.c) */
+        struct eng_down *down_looks;   /* down.c's own; NULL: none yet */
         eng_mask lost;                 /* found to have lost writes in this run, and not a member again yet (lost.c) */
         uint8_t lost_why[ENG_DRIVES_MAX];
         bool forcing;                  /* recovery goes on without given_up by the operator's word, until it is over */
@@ -355,6 +357,8 @@ struct eng_store;
 struct eng_events {
         /* Coordinator: eng_drive_failed() was called for this drive, once. */
         void (*drive_failed)(struct eng_store *store, unsigned slot, const struct eng_drive *drive, const char *text);
+        /* The same of eng_drive_erred(), for a drive that cannot be reached. */
+        void (*drive_unreachable)(struct eng_store *store, unsigned slot, const struct eng_drive *drive, const char *text);
         /* A loop has taken a view. */
         void (*view_changed)(struct eng_loop *el);
         /*
@@ -616,6 +620,12 @@ int eng_broadcast(struct eng_store *store, bool (*run)(struct eng_loop *el, void
  * meanwhile changes nothing.
  */
 void eng_drive_failed(struct eng_store *store, unsigned slot, const struct eng_drive *drive, const char *text);
+/*
+ * Any loop: the drive answered with this error what it has to do, so that nothing goes on with it.
+ * It has failed; or, -EHOSTUNREACH, it is down: nobody knows what it did of what was asked, and it
+ * may come back (down.c). Told to the coordinator once, whichever was first.
+ */
+void eng_drive_erred(struct eng_store *store, unsigned slot, const struct eng_drive *drive, int rv, const char *text);
 
 /* Coordinator: gives every loop this view; done when all have taken it. */
 void eng_view_spread(struct eng_store *store, const struct eng_view *view, void (*done)(struct eng_store *store, void *arg));

@@ -164,7 +164,8 @@ static void voided(struct eng_op *op)
         if (op->result == -EAGAIN && !catch_up->cancelled && void_later(catch_up))
                 return;
         if (op->result != 0) {
-                eng_drive_failed(catch_up->store, catch_up->slot, catch_up->store->members[catch_up->slot].drive, "it could not be told that it is stale");
+                eng_drive_erred(catch_up->store, catch_up->slot, catch_up->store->members[catch_up->slot].drive, op->result,
+                                "it could not be told that it is stale");
                 leave_alone(catch_up, "it could not be told that it is stale");
                 return;
         }

@@ -117,6 +117,16 @@ void eng_epoch_append_free(struct eng_store *store)
 
 static void epoch_append_later(struct epoch_append *all);
 
+/* Who asked for it says why a drive that failed has; one that is down is told now. */
+static void epoch_refused(struct epoch_op *eo, int rv)
+{
+        struct eng_store *store = eo->all->store;
+
+        eo->all->failed |= eng_bit(eo->slot);
+        if (rv == -EHOSTUNREACH)
+                eng_drive_erred(store, eo->slot, store->members[eo->slot].drive, rv, "the record of an epoch did not reach it");
+}
+
 static void epoch_appended(struct eng_op *op)
 {
         struct epoch_op *eo = container_of(op, struct epoch_op, op);
@@ -126,7 +136,7 @@ static void epoch_appended(struct eng_op *op)
         if (op->result == -EAGAIN && all->tries < APPEND_TRIES)
                 all->refused |= eng_bit(eo->slot);
         else if (op->result != 0)
-                all->failed |= eng_bit(eo->slot);
+                epoch_refused(eo, op->result);
         if (--all->left > 0)
                 return;
         if (all->failed == 0 && all->refused != 0 && all->store->coord->append_later == NULL) {
@@ -409,7 +419,7 @@ static bool look_again(struct eng_loop *el, void *arg, struct lp_msg *ack)
         return true;
 }
 
-void eng_coord_drive_failed(struct eng_store *store, unsigned slot, const struct eng_drive *drive, const char *text)
+static void go_on_without(struct eng_store *store, unsigned slot, const struct eng_drive *drive, enum eng_drive_state state, const char *text)
 {
         struct eng_coord *c = store->coord;
         eng_mask counted = c->view.in | c->view.joining;
@@ -420,7 +430,9 @@ void eng_coord_drive_failed(struct eng_store *store, unsigned slot, const struct
                 return;
         if (c->changing) /* by the epoch that is being made, too */
                 counted |= c->next_in | c->next_joining;
-        eng_member_state(store, slot, ENG_DRIVE_FAILED, text);
+        if (state == ENG_DRIVE_MISSING)
+                c->down |= eng_bit(slot);
+        eng_member_state(store, slot, state, text);
         c->present &= ~eng_bit(slot);
         c->view.up &= ~eng_bit(slot);
         if (c->phase == ENG_PHASE_OPEN && (counted & eng_bit(slot)))
@@ -428,6 +440,19 @@ void eng_coord_drive_failed(struct eng_store *store, unsigned slot, const struct
         if (c->changing && eng_broadcast(store, look_again, NULL, NULL) != 0)
                 abort(); /* a loop that waits for this drive would wait for ever */
         eng_health_refresh(store);
+}
+
+void eng_coord_drive_failed(struct eng_store *store, unsigned slot, const struct eng_drive *drive, const char *text)
+{
+        go_on_without(store, slot, drive, ENG_DRIVE_FAILED, text);
+}
+
+void eng_coord_drive_unreachable(struct eng_store *store, unsigned slot, const struct eng_drive *drive, const char *text)
+{
+        char reason[160];
+
+        snprintf(reason, sizeof(reason), "does not answer: %.140s", text);
+        go_on_without(store, slot, drive, ENG_DRIVE_MISSING, reason);
 }
 
 void eng_coord_open(struct eng_store *store)
@@ -590,6 +615,7 @@ static void health_tick(struct lp_timer *timer)
         struct eng_coord *c = container_of(timer, struct eng_coord, health_timer);
 
         eng_health_refresh(c->store);
+        eng_down_look(c->store);
         if (c->phase == ENG_PHASE_OPEN) /* what has begun does nothing; one that had no memory for it begins later */
                 c->store->events->serving(c->store);
         lp_timer_start(c->store->loops[0].loop, timer, HEALTH_NS);

@@ -286,6 +286,7 @@ static void hand_over(struct eng_hot_add *a)
         if (seen > c->view.epoch) /* of an epoch that never came in force */
                 c->view.epoch = seen;
         c->view.since[a->slot] = c->view.epoch + 1;
+        c->down &= ~eng_bit(a->slot);
         if (a->add) {
                 hot_add_new_slot(a);
         } else if (a->replace) {
@@ -646,8 +647,8 @@ static eng_mask away(const struct eng_store *store)
         for (i = 0; i < store->drive_count; i++) {
                 const struct eng_member *m = &store->members[i];
 
-                if (((store->coord->view.in & store->coord->view.up) | store->coord->given_up) & eng_bit(i))
-                        continue;
+                if (((store->coord->view.in & store->coord->view.up) | store->coord->given_up | store->coord->down) & eng_bit(i))
+                        continue; /* one that is down has its folder open */
                 if (m->state == ENG_DRIVE_MISSING ||
                     (m->state == ENG_DRIVE_FAILED && m->local != NULL && eng_drive_vanished(m->local)))
                         mask |= eng_bit(i);

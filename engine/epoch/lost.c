@@ -328,7 +328,6 @@ static void tail_came(struct eng_op *op)
         struct lost_find *find = t->find;
         struct eng_store *store = find->store;
         struct recovery *r = store->coord->recovery;
-        unsigned i;
 
         assert(r->lost == find && find->out > 0);
         if (op->result == 0) {
@@ -338,12 +337,10 @@ static void tail_came(struct eng_op *op)
                 find->refused |= eng_bit(t->slot);
         } else {
                 find->failed |= eng_bit(t->slot);
+                eng_drive_erred(store, t->slot, store->members[t->slot].drive, op->result, "recovery could not read its log");
         }
         if (--find->out > 0)
                 return;
-        for (i = 0; i < store->drive_count; i++)
-                if (find->failed & eng_bit(i))
-                        eng_drive_failed(store, i, store->members[i].drive, "recovery could not read its log");
         if (find->failed != 0) {
                 find_end(find); /* once more, without them */
         } else if (find->refused == 0) {

@@ -117,6 +117,14 @@ static bool reconcile_try_again(struct reconcile *s, int result, void (*then)(st
         return true;
 }
 
+/* It goes on without this member, which has failed, or is down. */
+static void reconcile_lost(struct reconcile *s, unsigned slot, int result)
+{
+        s->failed |= eng_bit(slot);
+        if (result == -EHOSTUNREACH)
+                eng_drive_erred(s->store, slot, s->store->members[slot].drive, result, "recovery did not reach it");
+}
+
 /* Of an operation that all members are given. */
 static void note_result(struct reconcile *s, unsigned slot, int result)
 {
@@ -125,7 +133,7 @@ static void note_result(struct reconcile *s, unsigned slot, int result)
         if ((result == -EAGAIN || result == -ENOMEM) && r->refusals < ENG_REFUSALS_MOST)
                 s->refused = true;
         else if (result != 0)
-                s->failed |= eng_bit(slot);
+                reconcile_lost(s, slot, result);
 }
 
 /*
@@ -420,7 +428,7 @@ static void copy_appended(struct eng_op *op)
                 return;
         }
         if (op->result != 0) {
-                s->failed |= eng_bit(s->to);
+                reconcile_lost(s, s->to, op->result);
                 reconcile_give_up(s);
                 return;
         }
@@ -436,8 +444,8 @@ static void record_read(struct eng_op *op)
 
         if (reconcile_try_again(s, op->result, copy_again))
                 return;
-        if (op->result == -EIO) {
-                s->failed |= eng_bit(s->record_from);
+        if (op->result == -EIO || op->result == -EHOSTUNREACH) {
+                reconcile_lost(s, s->record_from, op->result);
                 reconcile_give_up(s);
                 return;
         }

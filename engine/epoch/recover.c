@@ -219,8 +219,7 @@ static void recover_opened(struct lp_msg *msg)
                 consider(store);
         } else if (c->phase == ENG_PHASE_WAITING) {
                 adopt(o);
-                memset(r->judged, 0, sizeof(r->judged)); /* nor is it known whether this one lost writes */
-                eng_recover_again(store);
+                eng_recover_answers(store);
         } else {
                 o->late = true;
                 eng_hot_add_late(store);
@@ -550,6 +549,8 @@ static eng_mask sort_drives(struct eng_store *store, const struct eng_member *ch
                 } else if (m->drive == NULL && !known_path(store, i)) {
                         snprintf(text, sizeof(text), "no folder given holds this drive%.100s", store->empty_paths);
                         eng_member_state(store, i, ENG_DRIVE_MISSING, text);
+                } else if (m->drive != NULL && (store->coord->down & eng_bit(i))) {
+                        eng_member_state(store, i, ENG_DRIVE_MISSING, "does not answer");
                 } else if (m->drive == NULL || atomic_load(&m->failed)) {
                         snprintf(text, sizeof(text), "%s", m->reason);
                         eng_member_state(store, i, ENG_DRIVE_FAILED, text);
@@ -916,6 +917,15 @@ void eng_recover_again(struct eng_store *store)
 {
         store->coord->attempts = 0;
         choose(store);
+}
+
+void eng_recover_answers(struct eng_store *store)
+{
+        struct recovery *r = store->coord->recovery;
+
+        assert(store->coord->phase == ENG_PHASE_WAITING);
+        memset(r->judged, 0, sizeof(r->judged)); /* nor is it known whether this one lost writes */
+        eng_recover_again(store);
 }
 
 void eng_recover_stop(struct eng_store *store)

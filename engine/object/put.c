@@ -313,7 +313,7 @@ static void put_synced(struct eng_op *op)
                 if (put->error == 0)
                         put->error = -EBUSY;
         } else if (op->result != 0) {
-                eng_drive_failed(put->store, sync->slot_no, sync->drive, "shards could not be made durable");
+                eng_drive_erred(put->store, sync->slot_no, sync->drive, op->result, "shards could not be made durable");
                 eng_put_lose_drive(put, sync->slot_no);
         }
         put->in_flight--;

@@ -211,7 +211,7 @@ static void put_stripe_written(struct eng_op *op)
                 if (put->error == 0)
                         put->error = op->result == -ENOSPC ? -ENOSPC : -EBUSY;
         } else if (op->result != 0) {
-                eng_drive_failed(put->store, w->slot_no, w->drive, "a shard could not be written");
+                eng_drive_erred(put->store, w->slot_no, w->drive, op->result, "a shard could not be written");
                 eng_put_lose_drive(put, w->slot_no);
         }
         eng_put_write_done(put, w);

@@ -485,6 +485,7 @@ static void free_store(struct eng_store *store)
                 eng_drop_free(store);
                 eng_lock_free(store);
                 eng_epoch_append_free(store);
+                eng_down_free(store);
                 eng_heal_free_late(store);
                 free(store->coord->config);
                 free_maps(store->coord);
@@ -551,6 +552,7 @@ static void serving(struct eng_store *store)
 
 static const struct eng_events events = {
         .drive_failed = eng_coord_drive_failed,
+        .drive_unreachable = eng_coord_drive_unreachable,
         .view_changed = view_changed,
         .value_gone = eng_lost_object_gone,
         .look_at_group = eng_heal_look_at_group,
@@ -574,6 +576,7 @@ int eng_store_open(const struct eng_options *options, struct eng_store **out, st
         store->pacer.rate = options->heal_rate == 0 ? ENG_HEAL_RATE : options->heal_rate;
         store->loop_count = options->loop_count;
         assert(store->loop_count > 0);
+        assert(options->boot <= ENG_BOOT_MAX && (options->site.node != 0 || options->boot == 0));
         store->pg_count = ENG_PG_COUNT;
         store->inline_max = options->inline_max == 0                 ? ENG_INLINE_MAX
                             : options->inline_max == ENG_INLINE_NONE ? 0

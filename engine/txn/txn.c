@@ -515,7 +515,7 @@ static void appended(struct eng_op *op)
         assert(eng_on_loop(el));
         assert(txn == NULL || txn->fan == fan);
         if (op->result != 0) {
-                eng_drive_failed(el->store, fo->slot, fo->drive, "a record could not be appended");
+                eng_drive_erred(el->store, fo->slot, fo->drive, op->result, "a record could not be appended");
         } else if (txn != NULL && txn->state == ENG_TXN_APPEND && (el->view.up & eng_bit(fo->slot)) &&
                    el->store->members[fo->slot].drive == fo->drive) {
                 /*
@@ -685,7 +685,7 @@ static void txn_committed(struct eng_op *op)
 
         assert(txn == NULL || (txn->fan == fan && txn->state == ENG_TXN_COMMIT));
         if (op->result != 0)
-                eng_drive_failed(fan->at->store, fo->slot, fo->drive, "a record could not be committed");
+                eng_drive_erred(fan->at->store, fo->slot, fo->drive, op->result, "a record could not be committed");
         if (txn != NULL && fan->at->store->members[fo->slot].drive == fo->drive) {
                 txn->waiting &= ~eng_bit(fo->slot);
                 if (txn->waiting == 0)
