@@ -66,6 +66,7 @@ struct eng_options {
         uint32_t boot;                /* of this node: higher than in any run of it before, up to ENG_BOOT_MAX; 0 on node 0 */
         struct lp_loop *const *loops; /* made, not yet running */
         unsigned loop_count;
+        unsigned coord_loop;          /* the one that decides about epochs and buckets: a process that leads several stores spreads these */
         struct lp_loop *const *hash_loops; /* made, not yet running: they hash large uploads, and need no slots. None: each loop does */
         unsigned hash_loop_count;
         uint32_t inline_max;          /* new objects up to this lie inside their log record, larger ones in shards; 0: ENG_INLINE_MAX;

@@ -55,7 +55,7 @@ void eng_drive_erred(struct eng_store *store, unsigned slot, const struct eng_dr
         f->unreachable = rv == -EHOSTUNREACH;
         snprintf(f->text, sizeof(f->text), "%s", text);
         f->msg.run = failure_told;
-        lp_post(store->loops[0].loop, &f->msg);
+        lp_post(store->coord_loop->loop, &f->msg);
 }
 
 void eng_upkeep_group(struct eng_store *store, uint32_t group)

@@ -13,7 +13,7 @@
  *   eng_list   ---- smallest set of drives that covers all PGs --------------> SCAN, merged at home
  *
  * A PG belongs to one loop for the life of the process (primary). Configuration (buckets, epochs)
- * belongs to loop 0, the coordinator; every loop has its own copy, changed by message.
+ * belongs to one of them, the coordinator; every loop has its own copy, changed by message.
  */
 #ifndef MILLRACE_ENGINE_STORE_H
 #define MILLRACE_ENGINE_STORE_H
@@ -279,7 +279,7 @@ enum eng_phase {
         ENG_PHASES
 };
 
-/* owner: coordinator (loop 0) */
+/* owner: coordinator (store->coord_loop) */
 struct eng_coord {
         struct eng_store *store;
         enum eng_phase phase;
@@ -413,6 +413,7 @@ struct eng_store {
         uint16_t *pg_loop;             /* primary loop of each PG (and CONFIG) */
         struct eng_pg *pgs;            /* pg_count + 1; each owned by its loop */
         struct eng_loop *loops;
+        struct eng_loop *coord_loop;   /* the coordinator's: one of them */
         struct eng_entries *entries;   /* of the store (bucket/entries.c) */
         struct eng_hasher *hashers;        /* of the hash loops */
         unsigned hasher_count;
@@ -476,7 +477,7 @@ static inline bool eng_on_loop(const struct eng_loop *el)
 }
 static inline bool eng_on_coordinator(const struct eng_store *store)
 {
-        return eng_on_loop(&store->loops[0]);
+        return eng_on_loop(store->coord_loop);
 }
 static inline struct eng_loop *eng_primary(struct eng_store *store, uint32_t pg)
 {

@@ -1,6 +1,6 @@
 /*
- * coord.c - the coordinator (loop 0) while the store serves: drives that fail, the epochs that go
- * on without them, and health.
+ * coord.c - the coordinator (one of the loops) while the store serves: drives that fail, the epochs
+ * that go on without them, and health.
  *
  * An epoch change: all loops pause appends and wait until those in flight on living members are
  * answered; the record of the new epoch is made durable on each of its members; only then do the
@@ -201,7 +201,7 @@ static void epoch_append_later(struct epoch_append *all)
         assert(c->append_later == NULL && all->left == 0);
         c->append_later = all;
         c->append_timer.expired = epoch_append_again;
-        lp_timer_start(all->store->loops[0].loop, &c->append_timer, AGAIN_NS);
+        lp_timer_start(all->store->coord_loop->loop, &c->append_timer, AGAIN_NS);
 }
 
 int eng_epoch_append(struct eng_store *store, uint64_t number, struct eng_buf *body, eng_mask to,
@@ -353,7 +353,7 @@ static void begin_later(struct eng_store *store)
 
         drop_next_map(c);
         c->epoch_timer.expired = begin_again;
-        lp_timer_start(store->loops[0].loop, &c->epoch_timer, AGAIN_NS);
+        lp_timer_start(store->coord_loop->loop, &c->epoch_timer, AGAIN_NS);
 }
 
 static void loops_quiet(struct eng_store *store, void *arg)
@@ -572,7 +572,7 @@ void eng_health_refresh(struct eng_store *store)
         h->ec_m = store->m;
         h->drive_count = store->drive_count;
         h->epoch = c->view.epoch;
-        h->buckets = store->loops[0].bucket_count;
+        h->buckets = store->coord_loop->bucket_count;
         h->degraded_reads = atomic_load(&store->degraded_reads);
         h->repaired_reads = atomic_load(&store->repaired_reads);
         h->reconciled_records = atomic_load(&store->reconciled_records);
@@ -618,13 +618,13 @@ static void health_tick(struct lp_timer *timer)
         eng_down_look(c->store);
         if (c->phase == ENG_PHASE_OPEN) /* what has begun does nothing; one that had no memory for it begins later */
                 c->store->events->serving(c->store);
-        lp_timer_start(c->store->loops[0].loop, timer, HEALTH_NS);
+        lp_timer_start(c->store->coord_loop->loop, timer, HEALTH_NS);
 }
 
 void eng_health_start(struct eng_store *store)
 {
         store->coord->health_timer.expired = health_tick;
-        lp_timer_start(store->loops[0].loop, &store->coord->health_timer, HEALTH_NS);
+        lp_timer_start(store->coord_loop->loop, &store->coord->health_timer, HEALTH_NS);
 }
 
 void eng_health_read(struct eng_store *store, struct eng_health *out)

@@ -206,7 +206,7 @@ int eng_force(struct eng_store *store, uint64_t slots, uint64_t *number)
         q->store = store;
         q->slots = slots;
         q->msg.run = force_requested;
-        lp_post(store->loops[0].loop, &q->msg);
+        lp_post(store->coord_loop->loop, &q->msg);
         return 0;
 }
 

@@ -348,7 +348,7 @@ static void tail_came(struct eng_op *op)
         } else { /* they lack something for the moment, which is no failure */
                 r->refusals++;
                 find->timer.expired = find_again;
-                lp_timer_start(store->loops[0].loop, &find->timer, AGAIN_NS);
+                lp_timer_start(store->coord_loop->loop, &find->timer, AGAIN_NS);
         }
 }
 
@@ -392,7 +392,7 @@ void eng_lost_free(struct eng_store *store)
 
         if (r == NULL || r->lost == NULL)
                 return;
-        lp_timer_stop(store->loops[0].loop, &r->lost->timer);
+        lp_timer_stop(store->coord_loop->loop, &r->lost->timer);
         for (i = 0; i < ENG_DRIVES_MAX; i++)
                 eng_buf_unref(r->lost->tails[i].entries);
         free(r->lost);

@@ -278,6 +278,6 @@ int eng_drive_remove(struct eng_store *store, unsigned slot, uint64_t *number)
         q->slot = slot;
         q->number = *number = eng_hot_add_new_report(store, slot, false);
         q->msg.run = rebalance_requested;
-        lp_post(store->loops[0].loop, &q->msg);
+        lp_post(store->coord_loop->loop, &q->msg);
         return 0;
 }

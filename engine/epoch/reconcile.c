@@ -79,7 +79,7 @@ void eng_reconcile_free(struct eng_store *store)
                 eng_buf_unref(r->reconcile->tails[i].entries);
                 free(r->reconcile->tails[i].pgs);
         }
-        lp_timer_stop(store->loops[0].loop, &r->reconcile->timer);
+        lp_timer_stop(store->coord_loop->loop, &r->reconcile->timer);
         free(r->reconcile->commits);
         free(r->reconcile);
         r->reconcile = NULL;
@@ -113,7 +113,7 @@ static bool reconcile_try_again(struct reconcile *s, int result, void (*then)(st
                 return false;
         s->then = then;
         s->timer.expired = reconcile_rested;
-        lp_timer_start(s->store->loops[0].loop, &s->timer, AGAIN_NS);
+        lp_timer_start(s->store->coord_loop->loop, &s->timer, AGAIN_NS);
         return true;
 }
 
@@ -153,7 +153,7 @@ static bool may_go_on(struct reconcile *s)
         r->refusals++;
         s->then = reconcile_give_up;
         s->timer.expired = reconcile_rested;
-        lp_timer_start(s->store->loops[0].loop, &s->timer, AGAIN_NS);
+        lp_timer_start(s->store->coord_loop->loop, &s->timer, AGAIN_NS);
         return false;
 }
 

@@ -117,7 +117,7 @@ static void *recover_open_thread(void *arg)
         struct opening *o = arg;
 
         o->result = eng_member_open(o->store, &o->own, &o->error);
-        lp_post(o->store->loops[0].loop, &o->msg);
+        lp_post(o->store->coord_loop->loop, &o->msg);
         return NULL;
 }
 
@@ -140,7 +140,7 @@ static void consider(struct eng_store *store)
         if (r->chosen || (r->opening_left > 0 && !(r->waited && has_quorum(store))))
                 return;
         r->chosen = true;
-        lp_timer_stop(store->loops[0].loop, &r->wait_timer);
+        lp_timer_stop(store->coord_loop->loop, &r->wait_timer);
         choose(store);
 }
 
@@ -169,7 +169,7 @@ static void begin_opening(struct opening *o)
         if (o->running)
                 return;
         snprintf(o->error.text, sizeof(o->error.text), "%s: no thread to open it", o->own.path);
-        lp_post(o->store->loops[0].loop, &o->msg);
+        lp_post(o->store->coord_loop->loop, &o->msg);
 }
 
 static void open_again(struct lp_timer *timer)
@@ -190,7 +190,7 @@ static bool recover_try_again(struct opening *o)
         if (o->own.local != NULL || !(eng_io_again(o->result) || eng_io_full(o->result)))
                 return false;
         o->again.expired = open_again;
-        lp_timer_start(store->loops[0].loop, &o->again, AGAIN_NS);
+        lp_timer_start(store->coord_loop->loop, &o->again, AGAIN_NS);
         snprintf(o->member->reason, sizeof(o->member->reason), "%.150s", o->error.text);
         if (store->pgs != NULL && is_own_slot(store, m) && store->members[m->identity.slot].state == ENG_DRIVE_FAILED)
                 eng_member_state(store, m->identity.slot, ENG_DRIVE_FAILED, m->reason);
@@ -259,7 +259,7 @@ void eng_recover(struct eng_store *store)
         eng_phase_set(store->coord, ENG_PHASE_OPENING);
         r->opening_left = store->unplaced_count;
         r->wait_timer.expired = waited;
-        lp_timer_start(store->loops[0].loop, &r->wait_timer, wait_ns(store));
+        lp_timer_start(store->coord_loop->loop, &r->wait_timer, wait_ns(store));
         for (i = 0; i < store->unplaced_count; i++) {
                 struct opening *o = &r->opening[i];
 
@@ -435,8 +435,10 @@ static int place_pgs(struct eng_store *store)
         for (pg = 0; pg <= store->pg_count; pg++) {
                 store->pgs[pg].number = pg;
                 TAILQ_INIT(&store->pgs[pg].inflight);
-                if (pg == store->pg_count)
+                if (pg == store->pg_count) { /* CONFIG */
+                        store->pg_loop[pg] = (uint16_t)store->coord_loop->index;
                         continue;
+                }
                 eng_place_shards(eng_placement_order(map, pg), map->drives, eng_all_slots(map->drives), map->domains, first, preferred);
                 store->pg_loop[pg] = (uint16_t)(preferred[pg % first] % store->loop_count);
         }
@@ -938,7 +940,7 @@ void eng_recover_stop(struct eng_store *store)
 
                 if (o->store == NULL || o->joined)
                         continue;
-                lp_timer_stop(store->loops[0].loop, &o->again);
+                lp_timer_stop(store->coord_loop->loop, &o->again);
                 if (o->running && !eng_thread_ends(o->thread, store->left_behind ? 0 : CLOSE_WAIT_S)) {
                         store->left_behind = true;
                         continue;
@@ -947,7 +949,7 @@ void eng_recover_stop(struct eng_store *store)
                 memcpy(o->member, &o->own, sizeof(o->own)); /* to be closed */
         }
         if (r != NULL)
-                lp_timer_stop(store->loops[0].loop, &r->wait_timer);
+                lp_timer_stop(store->coord_loop->loop, &r->wait_timer);
 }
 
 /* Opened, and never handed over. */

@@ -511,6 +511,8 @@ static int make_loops(struct eng_store *store)
         store->hashers = calloc(store->options.hash_loop_count + 1, sizeof(store->hashers[0]));
         if (store->loops == NULL || store->hashers == NULL)
                 return -ENOMEM;
+        assert(store->options.coord_loop < store->loop_count);
+        store->coord_loop = &store->loops[store->options.coord_loop];
         for (i = 0; i < store->options.hash_loop_count; i++)
                 eng_hasher_init(&store->hashers[store->hasher_count++], store->options.hash_loops[i]);
         for (i = 0; i < store->loop_count; i++) {
@@ -622,7 +624,7 @@ static void store_start(struct lp_msg *msg)
 void eng_store_start(struct eng_store *store)
 {
         store->coord->start_msg.run = store_start;
-        lp_post(store->loops[0].loop, &store->coord->start_msg);
+        lp_post(store->coord_loop->loop, &store->coord->start_msg);
 }
 
 static uint64_t drain_once(struct eng_store *store)

@@ -491,7 +491,7 @@ static void tell_quiet(struct eng_loop *el)
                 return;
         assert(el->view.paused);
         el->leader.quiet = NULL;
-        lp_post(el->store->loops[0].loop, msg);
+        lp_post(el->store->coord_loop->loop, msg);
 }
 
 static void fan_release(struct eng_fan *fan)

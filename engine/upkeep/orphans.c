@@ -91,10 +91,10 @@ void eng_orphans_free(struct eng_store *store)
         struct eng_orphans *orphans = store->coord->orphans;
 
         store->coord->orphans = NULL;
-        lp_timer_stop(store->loops[0].loop, &store->coord->orphans_timer);
+        lp_timer_stop(store->coord_loop->loop, &store->coord->orphans_timer);
         if (orphans == NULL)
                 return;
-        lp_timer_stop(store->loops[0].loop, &orphans->timer);
+        lp_timer_stop(store->coord_loop->loop, &orphans->timer);
         free(orphans->bounds);
         free(orphans->begun);
         free(orphans->candidates);
@@ -127,7 +127,7 @@ static void orphans_retry(struct lp_timer *timer)
 static void orphans_later(struct eng_coord *c)
 {
         c->orphans_timer.expired = orphans_retry;
-        lp_timer_start(c->store->loops[0].loop, &c->orphans_timer, RETRY_NS << c->orphans_tries);
+        lp_timer_start(c->store->coord_loop->loop, &c->orphans_timer, RETRY_NS << c->orphans_tries);
         if (c->orphans_tries < RETRIES)
                 c->orphans_tries++;
 }
@@ -172,7 +172,7 @@ static void rest(struct eng_orphans *orphans, uint64_t ns, void (*then)(struct e
         assert(orphans->out == 0);
         orphans->then = then;
         orphans->timer.expired = orphans_rested;
-        lp_timer_start(orphans->store->loops[0].loop, &orphans->timer, ns);
+        lp_timer_start(orphans->store->coord_loop->loop, &orphans->timer, ns);
 }
 
 /* A drive could not answer yet: `then` asks it again, a little later. */
@@ -187,9 +187,9 @@ static bool is_turned_away(struct eng_orphans *orphans, const struct eng_op *op,
 /* When the store's upkeep may go on. */
 static void rest_for_pace(struct eng_orphans *orphans, void (*then)(struct eng_orphans *orphans))
 {
-        struct lp_loop *loop = orphans->store->loops[0].loop;
+        struct lp_loop *loop = orphans->store->coord_loop->loop;
 
-        eng_pacer_look(&orphans->store->pacer, &orphans->store->loops[0]);
+        eng_pacer_look(&orphans->store->pacer, orphans->store->coord_loop);
         rest(orphans, eng_pacer_wait(&orphans->store->pacer, lp_now(loop)), then);
 }
 
@@ -499,7 +499,7 @@ static void ids_read(struct eng_op *op)
         for (i = 0; held != NULL && i < op->ids.count; i++)
                 take_id(orphans, &held[i]);
         orphans->last = op->ids.count < op->ids.max;
-        eng_pacer_spend(&orphans->store->pacer, lp_now(orphans->store->loops[0].loop), (uint64_t)op->ids.count * ENG_PACER_ID);
+        eng_pacer_spend(&orphans->store->pacer, lp_now(orphans->store->coord_loop->loop), (uint64_t)op->ids.count * ENG_PACER_ID);
         eng_buf_unref(op->ids.ids);
         orphans->tries = 0;
         orphans->asked = 0;
@@ -597,7 +597,7 @@ void eng_orphans_consider(struct eng_store *store)
                 c->orphans->asked_again = true;
         if (c->store->stopping || c->phase != ENG_PHASE_OPEN || c->orphans != NULL || c->catch_up != NULL)
                 return;
-        lp_timer_stop(store->loops[0].loop, &c->orphans_timer);
+        lp_timer_stop(store->coord_loop->loop, &c->orphans_timer);
         orphans = calloc(1, sizeof(*orphans));
         if (orphans == NULL) {
                 orphans_later(c);

@@ -38,6 +38,7 @@ static struct plan {
         bool scrubs;
         unsigned away[SIM_DISKS]; /* lives for which it stays missing */
         bool faults, refuses, shared_hasher;
+        unsigned coord_loop;
         bool cuts; /* drives cannot be reached now and then */
         bool forgetful;  /* no member may have a readable copy of a plain object: then a put replaces what should become a version (V20) */
         bool rolls_back; /* disks lose writes that they acknowledged */
@@ -120,6 +121,7 @@ static void plan_sites(unsigned drives)
         unsigned nodes = 1 + (unsigned)sim_below(SIM_SITES, drives), racks = 1 + (unsigned)sim_below(SIM_SITES, 3), i;
 
         plan.nodes = sim_chance(SIM_SITES, 3);
+        plan.coord_loop = (unsigned)sim_below(SIM_SITES, LOOPS_MAX);
         for (i = 0; i < SIM_DISKS && plan.nodes; i++) {
                 uint16_t node = (uint16_t)(1 + (sim_chance(SIM_SITES, 4) ? sim_below(SIM_SITES, nodes) : i % nodes));
 
@@ -313,6 +315,7 @@ static int open_store(bool format)
                                       .boot = plan.nodes ? ++plan.boot : 0,
                                       .loops = loops,
                                       .loop_count = world.loop_count,
+                                      .coord_loop = plan.coord_loop % world.loop_count,
                                       .hash_loops = loops, /* one of them hashes for the others, too */
                                       .hash_loop_count = plan.shared_hasher,
                                       .inline_max = draw_inline_max(),
