@@ -122,7 +122,7 @@ static void below_done(struct eng_op *op)
                 return;
         }
         if (filter->kind == UNREACH) { /* the answer is lost */
-                if (rv == 0)
+                if (rv == 0 || op->kind == ENG_OP_LOOKUP) /* whose value comes with damaged bytes, too */
                         eng_filter_drop_answer(op);
                 rv = -EHOSTUNREACH;
         } else if (filter->kind == SERIALISE && rv == 0) {

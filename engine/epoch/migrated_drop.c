@@ -245,7 +245,8 @@ void eng_migrated_drop_consider(struct eng_store *store)
         assert(eng_on_coordinator(store));
         if (slot < 0 || store->coord->migrated_drop != NULL)
                 return;
-        lp_timer_stop(store->coord_loop->loop, &store->coord->migrated_drop_timer); /* of a time when there was no memory: it would ask for the next page too early */
+        /* of a time when there was no memory: it would ask for the next page too early */
+        lp_timer_stop(store->coord_loop->loop, &store->coord->migrated_drop_timer);
         drop = calloc(1, sizeof(*drop));
         if (drop == NULL) {
                 migrated_drop_later(store, AGAIN_NS);
