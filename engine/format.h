@@ -280,7 +280,7 @@ struct fmt_value {
         uint32_t inline_len;
         uint16_t etag_parts;
         uint16_t fields_len;           /* bytes of fields, a multiple of 4 */
-        uint8_t id[FMT_ID];            /* object id: epoch u32, loop u16, node u16 (0), counter u64, all big-endian; unique per write */
+        uint8_t id[FMT_ID];            /* object id: epoch u32, loop u16, node u16 (0: no cluster), counter u64, all big-endian; unique per write */
         uint8_t etag[16];
         uint8_t upload_id[FMT_ID];
         uint8_t tag[8];

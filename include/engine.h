@@ -190,6 +190,7 @@ struct eng_heal_report {
         uint64_t done_objects, done_bytes; /* of those; shards found in place count */
         uint64_t failed_objects;   /* tried in vain; tried again later */
         uint64_t waiting_parts;    /* parts of unfinished uploads that lack shards: given them when completed */
+        uint64_t too_close;        /* shards on nodes that hold more of their run than may be lost with them; of objects, as looked_at */
         uint64_t written;          /* bytes of shards */
         uint64_t differing_names, repaired_names; /* since the start: members had them differently; made equal */
         uint64_t undecided_names;  /* that could not be made equal; looked at again by the next walk */

@@ -55,8 +55,10 @@ struct eng_placement *eng_placement_make(const struct eng_placement_slots *slots
                 eng_placement_free(map);
                 return NULL;
         }
-        if (eng_domains_make(&map->domains_made, slots->sites, map->drives))
+        if (eng_domains_make(&map->domains_made, slots->sites, map->drives)) {
                 map->domains = &map->domains_made;
+                map->may_fail = eng_nodes_may_fail(eng_domains_count(map->domains->node, map->all));
+        }
         for (pg = 0; pg < slots->pg_count; pg++) {
                 eng_place_order(pg, slots->ids, map->drives, map->orders + (size_t)pg * map->drives);
                 place_group(map, pg, slots->replicas);
@@ -100,6 +102,8 @@ bool eng_placement_can_form(const struct eng_placement *map, eng_mask next, eng_
 
 bool eng_placement_can_write(const struct eng_placement *map, eng_mask in, unsigned k, unsigned m)
 {
+        if (map->by_groups && m == 0)
+                return eng_groups_current(map->groups, map->group_count, false, in);
         if (map->by_groups)
                 return eng_groups_alone(map->groups, map->group_count, in) == 0;
         return eng_epoch_can_write(in, (unsigned)__builtin_popcountll(map->all & ~map->adding), k, m);

@@ -54,6 +54,7 @@ struct eng_placement {
         uint16_t *orders;              /* pg_count x drives: each PG's slots by their hash (eng_place_order()) */
         const struct eng_domains *domains; /* of those in `all`; NULL: all on one node */
         struct eng_domains domains_made;
+        unsigned may_fail;             /* nodes that the placement is to survive the loss of; 0: without domains */
         bool by_groups;                /* a cluster's pool: groups say who may go on, not the number of drives */
         unsigned group_count;          /* pg_count + 1 */
         struct eng_group *groups;

@@ -12,7 +12,8 @@
  *           | corrupt    answers -EBADMSG (read, lookup, record, scan)
  *           | drop       answers -EIO after ms (10,000), and so does every op from then on; the drive below never sees it
  *           | duplicate  the op is submitted a second time after it was answered; the second answer counts, an error of either too
- *           | unreach    for ms (10,000) from the op on none is answered but -EHOSTUNREACH; the drive below never sees every other one, and does the rest
+ *           | unreach    for ms (10,000) from the op on none is answered but -EHOSTUNREACH; the drive below never sees every other one, and does the rest.
+ *                      Once; with every, each time
  *           | serialise  op and answer are turned into bytes and back
  *           | open       the drive takes ms to be opened; its operations are not touched
  *           | pages      pages of the index are not in memory before they were read; with ms, all such reads but the first `after` take that long
@@ -178,6 +179,8 @@ static bool is_hit(struct eng_filter *filter, enum eng_op_kind kind)
         n = atomic_fetch_add(&filter->seen, 1);
         if (n < filter->after || (n - filter->after) % filter->every != filter->every - 1)
                 return false;
+        if (filter->kind == UNREACH && filter->every == 1 && atomic_load(&filter->cut_until) != 0)
+                return false; /* that was all */
         if (filter->kind == UNREACH)
                 atomic_store(&filter->cut_until, lp_clock() + filter->ms * MS);
         return true;

@@ -419,7 +419,7 @@ static bool look_again(struct eng_loop *el, void *arg, struct lp_msg *ack)
         return true;
 }
 
-static void go_on_without(struct eng_store *store, unsigned slot, const struct eng_drive *drive, enum eng_drive_state state, const char *text)
+static void coord_go_on_without(struct eng_store *store, unsigned slot, const struct eng_drive *drive, enum eng_drive_state state, const char *text)
 {
         struct eng_coord *c = store->coord;
         eng_mask counted = c->view.in | c->view.joining;
@@ -444,7 +444,7 @@ static void go_on_without(struct eng_store *store, unsigned slot, const struct e
 
 void eng_coord_drive_failed(struct eng_store *store, unsigned slot, const struct eng_drive *drive, const char *text)
 {
-        go_on_without(store, slot, drive, ENG_DRIVE_FAILED, text);
+        coord_go_on_without(store, slot, drive, ENG_DRIVE_FAILED, text);
 }
 
 void eng_coord_drive_unreachable(struct eng_store *store, unsigned slot, const struct eng_drive *drive, const char *text)
@@ -452,7 +452,7 @@ void eng_coord_drive_unreachable(struct eng_store *store, unsigned slot, const s
         char reason[160];
 
         snprintf(reason, sizeof(reason), "does not answer: %.140s", text);
-        go_on_without(store, slot, drive, ENG_DRIVE_MISSING, reason);
+        coord_go_on_without(store, slot, drive, ENG_DRIVE_MISSING, reason);
 }
 
 void eng_coord_open(struct eng_store *store)

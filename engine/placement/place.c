@@ -96,6 +96,15 @@ bool eng_domains_make(struct eng_domains *out, const struct eng_site *sites, uns
         return count > 0 && out->node[0] != eng_all_slots(count);
 }
 
+unsigned eng_domains_count(const eng_mask domain[ENG_DRIVES_MAX], eng_mask slots)
+{
+        unsigned n = 0;
+
+        for (; slots != 0; n++)
+                slots &= ~domain[__builtin_ctzll(slots)];
+        return n;
+}
+
 /*
  * Why the first n change by one slot alone: they are those of the highest score, where each further
  * slot of a node, and then of a rack, costs more than all scores. Such costs, convex in the number

@@ -59,6 +59,8 @@ struct eng_domains {
  * first slot names. False: all slots are on one node, so that there is nothing to tell apart.
  */
 bool eng_domains_make(struct eng_domains *out, const struct eng_site *sites, unsigned count);
+/* Nodes, or racks, that these slots lie on: of domains->node or ->rack. */
+unsigned eng_domains_count(const eng_mask domain[ENG_DRIVES_MAX], eng_mask slots);
 /*
  * The slot of `fit` to take next beside those in `have`: on the node that has the fewest of them,
  * of these in the rack that has the fewest, of these the first of order. `order` is that of

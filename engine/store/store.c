@@ -221,14 +221,10 @@ static void default_code(unsigned drives, unsigned *k, unsigned *m)
 static unsigned count_nodes(const struct eng_options *o)
 {
         struct eng_domains domains;
-        eng_mask left = eng_all_slots(o->drive_count);
-        unsigned n = 0;
 
         if (o->sites == NULL || !eng_domains_make(&domains, o->sites, o->drive_count))
                 return 0;
-        for (; left != 0; n++)
-                left &= ~domains.node[__builtin_ctzll(left)];
-        return n;
+        return eng_domains_count(domains.node, eng_all_slots(o->drive_count));
 }
 
 static int choose_code(const struct eng_options *o, unsigned *k, unsigned *m, struct eng_error *error)

@@ -228,6 +228,7 @@ static bool writable(const struct eng_health *h, void *arg)
 static void test_a_node_is_lost(void **state)
 {
         static const struct eng_site sites[9] = {{1, 1}, {1, 1}, {1, 1}, {2, 1}, {2, 1}, {2, 1}, {3, 2}, {3, 2}, {3, 2}};
+        static struct eng_heal_report now, last;
         uint64_t bucket, node;
         struct eng_view view;
         struct sf sf;
@@ -253,6 +254,10 @@ static void test_a_node_is_lost(void **state)
                 sf_give(&sf, 0x1ff); /* it catches up */
                 assert_int_equal(sf_open(&sf, false), 0);
                 assert_true(sf_wait_health(&sf, whole, NULL, 60));
+                eng_heal_read(sf.store, &now, &last);
+                assert_int_equal(now.too_close, KEYS / 2 * 2); /* each of the other two nodes has three shards of a run, and two may be lost */
+                for (i = 0; i < KEYS; i++) /* apart again: nothing moves them yet */
+                        assert_int_equal(sf_put(&sf, i % 2, bucket, key_of(i), i, size_of(i), true, NULL), 0);
                 sf_close(&sf);
         }
         sf_remove(&sf);
@@ -293,6 +298,99 @@ static void test_groups_for_themselves(void **state)
         sf_remove(&sf);
 }
 
+/* What the newest epoch of each drive says, as it was when the drive was opened. */
+static void check_epochs(struct sf *sf, const struct eng_site *sites)
+{
+        unsigned i, slot;
+
+        assert_true(sf_wait_ready(sf, 60));
+        for (i = 0; i < sf->store->unplaced_count; i++) {
+                const struct eng_member *m = &sf->store->unplaced[i];
+                struct fmt_epoch_tail tail;
+
+                memcpy(&tail, m->epoch + FMT_EPOCH_PLACED(eng_epoch_of(m)->drives), sizeof(tail));
+                assert_int_equal(tail.must, sites == NULL ? 0 : FMT_EPOCH_MUST_SITES);
+                for (slot = 0; slot < eng_epoch_of(m)->drives; slot++) {
+                        assert_int_equal(eng_epoch_drives(m)[slot].node, sites == NULL ? 0 : sites[slot].node);
+                        assert_int_equal(eng_epoch_drives(m)[slot].rack, sites == NULL ? 0 : sites[slot].rack);
+                }
+        }
+}
+
+/* Epochs say where slots lie, and that this must be understood; those of one machine are as ever. */
+static void test_epochs_say_so(void **state)
+{
+        static const struct eng_site sites[6] = {{1, 1}, {1, 1}, {2, 2}, {2, 2}, {300, 30}, {300, 30}};
+        unsigned with;
+        uint64_t bucket;
+        struct sf sf;
+
+        for (with = 0; with < 2; with++) {
+                make_store(&sf, 6, 2, 1, with ? sites : NULL, &bucket);
+                assert_int_equal(sf_open(&sf, false), 0);
+                check_epochs(&sf, with ? sites : NULL);
+                sf_close(&sf);
+                assert_int_equal(sf_open(&sf, false), 0); /* of a run that found it so */
+                check_epochs(&sf, with ? sites : NULL);
+                sf_close(&sf);
+                sf_remove(&sf);
+        }
+}
+
+static bool is_removed(const struct eng_health *h, void *arg)
+{
+        return h->ready && h->drives[0].state == ENG_DRIVE_REMOVED && !h->healing && h->objects_below == 0;
+}
+
+/* Shards of the object that lie where two nodes could take more than its two of parity. */
+static unsigned too_close(const struct sf *sf, const struct eng_domains *domains, uint64_t bucket, unsigned i)
+{
+        static struct sf_row row;
+        struct eng_part part;
+        uint16_t drives[4];
+        size_t pos = 0;
+        unsigned slot, s, n = 0, found = 0;
+
+        eng_name_object(&row.name, bucket, key_of(i), strlen(key_of(i)));
+        for (slot = 1; slot < 8; slot++) {
+                if (!sf_get_row(sf, slot, &row))
+                        continue;
+                found++;
+                for (pos = 0; eng_value_next_part(row.value, row.len, &pos, &part) == 1;) {
+                        for (s = 0; s < 4; s++)
+                                drives[s] = (uint16_t)eng_part_slot(&part, s);
+                        n += eng_place_violations(domains, drives, 4, 2, 2);
+                        for (s = 0; s < 4; s++)
+                                assert_true(drives[s] != 0 && drives[s] < 8); /* not on the one that is gone */
+                }
+        }
+        assert_true(found >= 3);
+        return n;
+}
+
+/* A drive of a node is removed: what it held goes to the node's other drive, where it was apart from the rest. */
+static void test_repairs_keep_apart(void **state)
+{
+        static const struct eng_site sites[8] = {{1, 1}, {1, 1}, {2, 1}, {2, 1}, {3, 2}, {3, 2}, {4, 2}, {4, 2}};
+        struct eng_domains domains;
+        uint64_t bucket, number;
+        struct sf sf;
+        unsigned i;
+
+        make_store(&sf, 8, 2, 2, sites, &bucket);
+        assert_true(eng_domains_make(&domains, sites, 8));
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_wait_health(&sf, writable, NULL, 60));
+        assert_int_equal(eng_drive_remove(sf.store, 0, &number), 0);
+        assert_true(sf_wait_health(&sf, is_removed, NULL, 60));
+        for (i = 0; i < KEYS; i++)
+                assert_int_equal(sf_get(&sf, 0, bucket, key_of(i), i, size_of(i)), 0);
+        sf_close(&sf);
+        for (i = 1; i < KEYS; i += 2)
+                assert_int_equal(too_close(&sf, &domains, bucket, i), 0);
+        sf_remove(&sf);
+}
+
 /* A pool of nodes whose shards do not survive a node is not made by itself. */
 static void test_no_code(void **state)
 {
@@ -311,6 +409,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_every_set),      cmocka_unit_test(test_nothing_is_lost),       cmocka_unit_test(test_one_machine),
                 cmocka_unit_test(test_a_node_is_lost), cmocka_unit_test(test_groups_for_themselves), cmocka_unit_test(test_no_code),
+                cmocka_unit_test(test_epochs_say_so), cmocka_unit_test(test_repairs_keep_apart),
         };
         const char *given = getenv("SEED");
 

@@ -451,6 +451,49 @@ static void test_answers(void **state)
         assert_true(taken > 1000 && refused > 1000);
 }
 
+/* Pages whose entries do not lie within them, each but for one field as it should be. */
+static void test_pages(void **state)
+{
+        static const struct {
+                struct eng_scan_entry e;
+                uint32_t count;
+                bool whole;
+        } cases[] = {
+                {{.size = 256, .name_len = 9, .value_len = sizeof(struct fmt_value)}, 1, true},
+                {{.size = 264, .name_len = 9, .value_len = sizeof(struct fmt_value)}, 1, false}, /* it ends behind the page */
+                {{.size = 0, .name_len = 0, .value_len = 0, .flags = 1}, 1, false},
+                {{.size = 252, .name_len = 9, .value_len = sizeof(struct fmt_value)}, 1, false},
+                {{.size = 256, .name_len = 250, .value_len = sizeof(struct fmt_value)}, 1, false},
+                {{.size = 256, .name_len = 9, .value_len = sizeof(struct fmt_value) - 1}, 1, false},
+                {{.size = 256, .name_len = 9, .value_len = UINT32_MAX - 8}, 1, false},
+                {{.size = 256, .name_len = 9, .value_len = 8, .flags = 1}, 1, false}, /* a prefix has no value */
+                {{.size = 256, .name_len = 9, .flags = 1}, 1, true},
+                {{.size = 256, .name_len = 9, .flags = 2}, 1, false},
+                {{.size = 256, .name_len = 9, .flags = 1}, 2, false},
+                {{.size = 256, .name_len = 9, .flags = 1}, 0, false},
+        };
+        uint8_t body[ENG_WIRE_BODY_MAX];
+        struct eng_wire_parts parts;
+        struct eng_op asked = {.kind = ENG_OP_SCAN}, got;
+        size_t i;
+        int len;
+
+        for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                struct eng_op answered = asked;
+
+                answered.scan.entries = eng_buf_new(256);
+                memset(answered.scan.entries->data, 0, 256);
+                memcpy(answered.scan.entries->data, &cases[i].e, sizeof(cases[i].e));
+                answered.scan.count = cases[i].count;
+                len = eng_wire_put_answer(&answered, body, &parts);
+                got = asked;
+                assert_int_equal(eng_wire_get_answer(body, (size_t)len, answered.scan.entries, 256, &got), cases[i].whole ? 0 : -EBADMSG);
+                if (cases[i].whole)
+                        eng_buf_unref(got.scan.entries);
+                eng_buf_unref(answered.scan.entries);
+        }
+}
+
 static void test_errors(void **state)
 {
         uint8_t body[ENG_WIRE_BODY_MAX];
@@ -483,6 +526,7 @@ int main(void)
                 cmocka_unit_test(test_requests),
                 cmocka_unit_test(test_bodies_that_are_not_whole),
                 cmocka_unit_test(test_answers),
+                cmocka_unit_test(test_pages),
                 cmocka_unit_test(test_errors),
         };
         const char *given = getenv("SEED");
