@@ -280,7 +280,7 @@ struct fmt_value {
         uint32_t inline_len;
         uint16_t etag_parts;
         uint16_t fields_len;           /* bytes of fields, a multiple of 4 */
-        uint8_t id[FMT_ID];            /* object id: epoch u32, loop u16, node u16 (0), counter u64, all big-endian; unique per write */
+        uint8_t id[FMT_ID];            /* object id: epoch u32, loop u16, node u16 (0: no cluster), counter u64, all big-endian; unique per write */
         uint8_t etag[16];
         uint8_t upload_id[FMT_ID];
         uint8_t tag[8];
@@ -433,7 +433,7 @@ struct fmt_epoch_drive {
         uint8_t flags;                 /* enum fmt_epoch_flag */
         uint8_t base;                  /* 1: member of the last epoch that was surely in force when this one was made. None: as in */
         uint8_t pad;
-        uint16_t node, rack;           /* reserved for a cluster */
+        uint16_t node, rack;           /* that it lies on, in a cluster (FMT_EPOCH_MUST_SITES); else 0 */
 };
 
 /*
@@ -461,11 +461,14 @@ struct fmt_epoch_drive {
  */
 struct fmt_epoch_tail {
         uint32_t size;                 /* of the tail, this field included: up to the end of the body; a multiple of 8 */
-        uint32_t must;                 /* what a reader has to understand. No bit has a meaning yet */
+        uint32_t must;                 /* enum fmt_epoch_must: what a reader has to understand */
         uint64_t in_force;             /* number of that epoch; 0: none is known */
         uint8_t in_force_id[FMT_ID];
 };
-#define FMT_EPOCH_MUST_KNOWN 0u
+enum fmt_epoch_must {
+        FMT_EPOCH_MUST_SITES = 1       /* some slot has a node or rack: the placement, and who may go on alone, follow them */
+};
+#define FMT_EPOCH_MUST_KNOWN ((uint32_t)FMT_EPOCH_MUST_SITES)
 
 struct fmt_epoch {
         uint64_t number;               /* from 1; 0: of a drive that was formatted for a slot and has never been in an epoch */
@@ -707,6 +710,8 @@ FMT_STORED(FMT_EPOCH_DROPPING_MIGRATED, 16);
 FMT_STORED(FMT_EPOCH_GIVEN_UP, 32);
 FMT_STORED(FMT_EPOCH_LOST_WRITES, 64);
 FMT_STORED(FMT_EPOCH_ADDED, 128);
+
+FMT_STORED(FMT_EPOCH_MUST_SITES, 1);
 
 FMT_STORED(FMT_INDEX_META_IDENTITY, 0);
 FMT_STORED(FMT_INDEX_META_COVERED, 1);

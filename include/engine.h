@@ -45,14 +45,28 @@ struct eng_str {
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
+#define ENG_BOOT_MAX ((1u << 24) - 1)
+
+/*
+ * Where a drive is, in a cluster: its node, and the rack that the node stands in. All zeroes: this
+ * machine, in a store that is no cluster's.
+ */
+struct eng_site {
+        uint16_t node, rack;
+};
+
 struct eng_options {
         const char *const *drives;    /* folders */
         unsigned drive_count;
         bool format;                  /* make a new store if all folders are empty */
         bool upgrade;                 /* a store of an older layout becomes one of this build's, for good (docs/format.md); else it is refused */
         unsigned ec_k, ec_m;          /* used when formatting; 0+0: default by number of drives */
+        const struct eng_site *sites; /* used when formatting: of each drive; NULL: all are at `site` */
+        struct eng_site site;         /* of this node: drives that are added later lie there. Node 0: a store that is no cluster's */
+        uint32_t boot;                /* of this node: higher than in any run of it before, up to ENG_BOOT_MAX; 0 on node 0 */
         struct lp_loop *const *loops; /* made, not yet running */
         unsigned loop_count;
+        unsigned coord_loop;          /* the one that decides about epochs and buckets: a process that leads several stores spreads these */
         struct lp_loop *const *hash_loops; /* made, not yet running: they hash large uploads, and need no slots. None: each loop does */
         unsigned hash_loop_count;
         uint32_t inline_max;          /* new objects up to this lie inside their log record, larger ones in shards; 0: ENG_INLINE_MAX;
@@ -176,6 +190,7 @@ struct eng_heal_report {
         uint64_t done_objects, done_bytes; /* of those; shards found in place count */
         uint64_t failed_objects;   /* tried in vain; tried again later */
         uint64_t waiting_parts;    /* parts of unfinished uploads that lack shards: given them when completed */
+        uint64_t too_close;        /* shards on nodes that hold more of their run than may be lost with them; of objects, as looked_at */
         uint64_t written;          /* bytes of shards */
         uint64_t differing_names, repaired_names; /* since the start: members had them differently; made equal */
         uint64_t undecided_names;  /* that could not be made equal; looked at again by the next walk */

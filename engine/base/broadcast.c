@@ -31,7 +31,7 @@ static void arrived(struct lp_msg *msg)
         assert(eng_on_loop(cm->to));
         msg->run = acked;
         if (cm->broadcast->run(cm->to, cm->broadcast->arg, msg))
-                lp_post(cm->broadcast->store->loops[0].loop, msg);
+                lp_post(cm->broadcast->store->coord_loop->loop, msg);
 }
 
 int eng_broadcast(struct eng_store *store, bool (*run)(struct eng_loop *el, void *arg, struct lp_msg *ack),

@@ -6,6 +6,7 @@
 #include "loop_trace.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -14,6 +15,7 @@ struct failure {
         struct eng_store *store;
         unsigned slot;
         const struct eng_drive *drive;
+        bool unreachable;
         char text[160];
 };
 
@@ -22,11 +24,19 @@ static void failure_told(struct lp_msg *msg)
         struct failure *f = (struct failure *)msg;
 
         assert(eng_on_coordinator(f->store));
-        f->store->events->drive_failed(f->store, f->slot, f->drive, f->text);
+        if (f->unreachable)
+                f->store->events->drive_unreachable(f->store, f->slot, f->drive, f->text);
+        else
+                f->store->events->drive_failed(f->store, f->slot, f->drive, f->text);
         free(f);
 }
 
 void eng_drive_failed(struct eng_store *store, unsigned slot, const struct eng_drive *drive, const char *text)
+{
+        eng_drive_erred(store, slot, drive, -EIO, text);
+}
+
+void eng_drive_erred(struct eng_store *store, unsigned slot, const struct eng_drive *drive, int rv, const char *text)
 {
         struct eng_member *m = &store->members[slot];
         struct failure *f;
@@ -42,9 +52,10 @@ void eng_drive_failed(struct eng_store *store, unsigned slot, const struct eng_d
         f->store = store;
         f->slot = slot;
         f->drive = drive;
+        f->unreachable = rv == -EHOSTUNREACH;
         snprintf(f->text, sizeof(f->text), "%s", text);
         f->msg.run = failure_told;
-        lp_post(store->loops[0].loop, &f->msg);
+        lp_post(store->coord_loop->loop, &f->msg);
 }
 
 void eng_upkeep_group(struct eng_store *store, uint32_t group)

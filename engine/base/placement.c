@@ -13,63 +13,100 @@
 #include <stdlib.h>
 #include <string.h>
 
-static eng_mask first_of(const uint16_t *order, unsigned count, eng_mask placed, unsigned n)
-{
-        eng_mask mask = 0;
-        unsigned i;
-
-        for (i = 0; i < count && n > 0; i++) {
-                if (!(placed & eng_bit(order[i])))
-                        continue;
-                mask |= eng_bit(order[i]);
-                n--;
-        }
-        return mask;
-}
-
 static void place_group(struct eng_placement *map, uint32_t pg, unsigned replicas)
 {
         struct eng_group *group = &map->groups[pg];
         const uint16_t *order = eng_placement_order(map, pg);
 
-        group->before = first_of(order, map->drives, map->all & ~map->adding, replicas);
-        group->after = first_of(order, map->drives, map->all & ~map->leaving, replicas);
+        group->before = eng_place_set(order, map->drives, map->all & ~map->adding, map->domains, replicas);
+        group->after = eng_place_set(order, map->drives, map->all & ~map->leaving, map->domains, replicas);
         assert((unsigned)__builtin_popcountll(group->before) <= replicas && (unsigned)__builtin_popcountll(group->after) <= replicas);
 }
 
-struct eng_placement *eng_placement_new(const struct eng_store *store, eng_mask adding, eng_mask leaving, eng_mask gone)
+/* Some slot lies on a node: the pool is a cluster's. */
+static bool on_nodes(const struct eng_placement_slots *slots)
+{
+        unsigned i;
+
+        for (i = 0; i < slots->count; i++)
+                if (slots->sites[i].node != 0)
+                        return true;
+        return false;
+}
+
+struct eng_placement *eng_placement_make(const struct eng_placement_slots *slots)
 {
         struct eng_placement *map = calloc(1, sizeof(*map));
-        uint8_t ids[ENG_DRIVES_MAX][FMT_ID];
-        unsigned pg, i;
+        unsigned pg;
 
         if (map == NULL)
                 return NULL;
-        map->drives = store->drive_count;
+        map->drives = slots->count;
         assert(map->drives <= ENG_DRIVES_MAX);
-        map->all = eng_all_slots(map->drives) & ~gone;
-        map->adding = adding;
-        map->leaving = leaving;
-        map->gone = gone;
-        map->orders = calloc((size_t)store->pg_count * map->drives, sizeof(map->orders[0]));
-        map->groups = calloc(store->pg_count + 1, sizeof(map->groups[0]));
+        map->all = eng_all_slots(map->drives) & ~slots->gone;
+        map->adding = slots->adding;
+        map->leaving = slots->leaving;
+        map->gone = slots->gone;
+        map->group_count = slots->pg_count + 1;
+        map->by_groups = on_nodes(slots);
+        map->orders = calloc((size_t)slots->pg_count * map->drives, sizeof(map->orders[0]));
+        map->groups = calloc(map->group_count, sizeof(map->groups[0]));
         if (map->orders == NULL || map->groups == NULL) {
                 eng_placement_free(map);
                 return NULL;
         }
-        for (i = 0; i < map->drives; i++)
-                memcpy(ids[i], store->members[i].place_id, FMT_ID);
-        for (pg = 0; pg < store->pg_count; pg++) {
-                eng_place_order(pg, (const uint8_t(*)[FMT_ID])ids, map->drives, map->orders + (size_t)pg * map->drives);
-                place_group(map, pg, store->meta_replicas);
+        if (eng_domains_make(&map->domains_made, slots->sites, map->drives)) {
+                map->domains = &map->domains_made;
+                map->may_fail = eng_nodes_may_fail(eng_domains_count(map->domains->node, map->all));
         }
-        map->groups[pg].before = map->all & ~adding; /* CONFIG: every drive */
-        map->groups[pg].after = map->all & ~leaving;
-        for (pg = 0; pg <= store->pg_count; pg++) {
+        for (pg = 0; pg < slots->pg_count; pg++) {
+                eng_place_order(pg, slots->ids, map->drives, map->orders + (size_t)pg * map->drives);
+                place_group(map, pg, slots->replicas);
+        }
+        map->groups[pg].before = map->all & ~map->adding; /* CONFIG: every drive */
+        map->groups[pg].after = map->all & ~map->leaving;
+        for (pg = 0; pg < map->group_count; pg++) {
                 map->gaining |= map->groups[pg].after & ~map->groups[pg].before;
                 map->losing |= map->groups[pg].before & ~map->groups[pg].after;
         }
         return map;
+}
+
+struct eng_placement *eng_placement_new(const struct eng_store *store, eng_mask adding, eng_mask leaving, eng_mask gone)
+{
+        struct eng_placement_slots slots = {
+                .count = store->drive_count,
+                .pg_count = store->pg_count,
+                .replicas = store->meta_replicas,
+                .adding = adding,
+                .leaving = leaving,
+                .gone = gone,
+        };
+        unsigned i;
+
+        for (i = 0; i < slots.count; i++) {
+                memcpy(slots.ids[i], store->members[i].place_id, FMT_ID);
+                slots.sites[i] = store->members[i].site;
+        }
+        return eng_placement_make(&slots);
+}
+
+bool eng_placement_can_form(const struct eng_placement *map, eng_mask next, eng_mask prev, eng_mask gone, unsigned k, unsigned m)
+{
+        eng_mask counted = map->all & ~map->adding & ~gone;
+
+        if (map->by_groups)
+                return eng_groups_can_form(map->groups, map->group_count, gone != 0, next, prev);
+        return eng_epoch_can_form(next, prev, (unsigned)__builtin_popcountll(counted), k, m);
+}
+
+bool eng_placement_can_write(const struct eng_placement *map, eng_mask in, unsigned k, unsigned m)
+{
+        if (map->by_groups && m == 0)
+                return eng_groups_current(map->groups, map->group_count, false, in);
+        if (map->by_groups)
+                return eng_groups_alone(map->groups, map->group_count, in) == 0;
+        return eng_epoch_can_write(in, (unsigned)__builtin_popcountll(map->all & ~map->adding), k, m);
 }
 
 void eng_placement_free(struct eng_placement *map)

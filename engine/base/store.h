@@ -13,7 +13,7 @@
  *   eng_list   ---- smallest set of drives that covers all PGs --------------> SCAN, merged at home
  *
  * A PG belongs to one loop for the life of the process (primary). Configuration (buckets, epochs)
- * belongs to loop 0, the coordinator; every loop has its own copy, changed by message.
+ * belongs to one of them, the coordinator; every loop has its own copy, changed by message.
  */
 #ifndef MILLRACE_ENGINE_STORE_H
 #define MILLRACE_ENGINE_STORE_H
@@ -45,27 +45,43 @@
 
 /* ---- maps (placement.c) ---------------------------------------------------------------------- */
 
-/* Slots of a group's metadata: before and after the change under way; the same if there is none. */
-struct eng_group {
-        eng_mask before, after;
-};
-
 /* Constant once made. Freed when the store closes. */
 struct eng_placement {
         unsigned drives;               /* slots there were when it was made */
         eng_mask all;                  /* those in use: without gone */
         eng_mask adding, leaving;      /* the drive that is being added or removed */
         eng_mask gone;                 /* removed for good */
-        uint16_t *orders;              /* pg_count x drives: placement order of each PG, all slots */
-        struct eng_group *groups;      /* pg_count + 1 */
+        uint16_t *orders;              /* pg_count x drives: each PG's slots by their hash (eng_place_order()) */
+        const struct eng_domains *domains; /* of those in `all`; NULL: all on one node */
+        struct eng_domains domains_made;
+        unsigned may_fail;             /* nodes that the placement is to survive the loss of; 0: without domains */
+        bool by_groups;                /* a cluster's pool: groups say who may go on, not the number of drives */
+        unsigned group_count;          /* pg_count + 1 */
+        struct eng_group *groups;
         eng_mask gaining, losing;      /* drives that come to some group by the change; drives that go from one */
         struct eng_placement *next;    /* the one before it */
 };
+/* What it is made of. */
+struct eng_placement_slots {
+        unsigned count, pg_count, replicas; /* replicas: of a group's metadata */
+        uint8_t ids[ENG_DRIVES_MAX][FMT_ID]; /* place ids */
+        struct eng_site sites[ENG_DRIVES_MAX];
+        eng_mask adding, leaving, gone;
+};
 struct eng_store;
-/* Of the slots there are now. NULL: no memory. */
+/* NULL: no memory. */
+struct eng_placement *eng_placement_make(const struct eng_placement_slots *slots);
+/* Of the slots there are now. */
 struct eng_placement *eng_placement_new(const struct eng_store *store, eng_mask adding, eng_mask leaving, eng_mask gone);
+/*
+ * The one rule by which `next` may go on as the epoch behind one of `prev`. gone: of the slots that
+ * are leaving, those that are gone by that epoch.
+ */
+bool eng_placement_can_form(const struct eng_placement *map, eng_mask next, eng_mask prev, eng_mask gone, unsigned k, unsigned m);
+/* Whether an epoch of these takes clients' changes; by groups, whether each group could. */
+bool eng_placement_can_write(const struct eng_placement *map, eng_mask in, unsigned k, unsigned m);
 void eng_placement_free(struct eng_placement *map);
-/* All slots in the order in which a PG prefers them. */
+/* All slots by a PG's hash: what eng_place_next() and others choose from, with the map's domains. */
 static inline const uint16_t *eng_placement_order(const struct eng_placement *map, uint32_t pg)
 {
         return map->orders + (size_t)pg * map->drives;
@@ -221,6 +237,7 @@ static inline void eng_step_ends(struct eng_loop *el, enum eng_step step, uint64
 struct eng_member {
         uint8_t id[FMT_ID];
         uint8_t place_id[FMT_ID];      /* what placement hashes: see fmt_epoch */
+        struct eng_site site;          /* of its slot */
         char path[ENG_PATH_MAX];         /* "" while missing */
         struct eng_drive *_Atomic drive; /* outermost of the stack of filters, or NULL; changed by the coordinator while no loop's view has it up */
         struct eng_drive *_Atomic local;
@@ -263,7 +280,7 @@ enum eng_phase {
         ENG_PHASES
 };
 
-/* owner: coordinator (loop 0) */
+/* owner: coordinator (store->coord_loop) */
 struct eng_coord {
         struct eng_store *store;
         enum eng_phase phase;
@@ -314,6 +331,8 @@ struct eng_coord {
         eng_mask filling;              /* FMT_EPOCH_FILLING */
         eng_mask given_up;             /* FMT_EPOCH_GIVEN_UP */
         eng_mask lost_writes;          /* FMT_EPOCH_LOST_WRITES, while filling */
+        eng_mask down;                 /* do not answer, and have not failed (down.c) */
+        struct eng_down *down_looks;   /* down.c's own; NULL: none yet */
         eng_mask lost;                 /* found to have lost writes in this run, and not a member again yet (lost.c) */
         uint8_t lost_why[ENG_DRIVES_MAX];
         bool forcing;                  /* recovery goes on without given_up by the operator's word, until it is over */
@@ -339,6 +358,8 @@ struct eng_store;
 struct eng_events {
         /* Coordinator: eng_drive_failed() was called for this drive, once. */
         void (*drive_failed)(struct eng_store *store, unsigned slot, const struct eng_drive *drive, const char *text);
+        /* The same of eng_drive_erred(), for a drive that cannot be reached. */
+        void (*drive_unreachable)(struct eng_store *store, unsigned slot, const struct eng_drive *drive, const char *text);
         /* A loop has taken a view. */
         void (*view_changed)(struct eng_loop *el);
         /*
@@ -393,6 +414,7 @@ struct eng_store {
         uint16_t *pg_loop;             /* primary loop of each PG (and CONFIG) */
         struct eng_pg *pgs;            /* pg_count + 1; each owned by its loop */
         struct eng_loop *loops;
+        struct eng_loop *coord_loop;   /* the coordinator's: one of them */
         struct eng_entries *entries;   /* of the store (bucket/entries.c) */
         struct eng_hasher *hashers;        /* of the hash loops */
         unsigned hasher_count;
@@ -456,7 +478,7 @@ static inline bool eng_on_loop(const struct eng_loop *el)
 }
 static inline bool eng_on_coordinator(const struct eng_store *store)
 {
-        return eng_on_loop(&store->loops[0]);
+        return eng_on_loop(store->coord_loop);
 }
 static inline struct eng_loop *eng_primary(struct eng_store *store, uint32_t pg)
 {
@@ -501,20 +523,45 @@ static inline unsigned eng_counted(const struct eng_view *view)
  */
 static inline bool eng_could_form(const struct eng_store *store, eng_mask next, eng_mask prev)
 {
-        return eng_epoch_can_form(next, prev, eng_counted(&store->coord->view), store->k, store->m);
+        return eng_placement_can_form(store->coord->view.map, next, prev, 0, store->k, store->m);
 }
 
 /*
  * Clients' changes are taken. A forced epoch may be of too few drives for them: until others have
- * joined, it is writable for what brings these in.
+ * joined, it is writable for what brings these in. Where groups go by themselves, those that have
+ * too few members refuse (txn.c).
  */
 static inline bool eng_takes_changes(const struct eng_store *store, const struct eng_view *view)
 {
-        return view->writable && eng_epoch_can_write(view->in, eng_counted(view), store->k, store->m);
+        return view->writable && (view->map->by_groups || eng_epoch_can_write(view->in, eng_counted(view), store->k, store->m));
 }
 
-/* A new object id, unique for ever: epoch, loop, counter. */
+/* And so are objects with shards: enough of these could be placed. */
+static inline bool eng_takes_shards(const struct eng_store *store, const struct eng_view *view)
+{
+        return __builtin_popcountll(view->in) >= (int)(store->m == 0 ? store->k : store->k + 1);
+}
+
+/* A new object id, unique for ever: epoch, loop, node, counter (object_id.c). */
 void eng_new_id(struct eng_loop *el, uint8_t id[FMT_ID]);
+/* The counter that stands in an id. */
+uint64_t eng_id_counter(uint16_t node, uint32_t boot, uint64_t count);
+/* When an object id was made: one loop of one node makes them in order of run, then count. */
+struct eng_made {
+        uint16_t node, loop;
+        uint64_t run;                  /* the node's boot; of node 0, the epoch */
+        uint64_t count;
+};
+void eng_id_made(const uint8_t id[FMT_ID], struct eng_made *out);
+/* No id that the loop makes from now on was made before this. */
+void eng_id_next(const struct eng_loop *el, struct eng_made *out);
+/* Of one loop of one node. */
+bool eng_made_before(const struct eng_made *a, const struct eng_made *b);
+/*
+ * By an earlier run of this node, or of the one machine that the store was on; once the store is
+ * open. False: by this run, or by another node, of whose runs nothing is known.
+ */
+bool eng_made_before_run(const struct eng_store *store, const struct eng_made *made);
 /*
  * A loop's copy of the configuration (bucket_copy.c): the bucket of an id, of a name, or NULL;
  * where the first is whose name is not below s.
@@ -575,6 +622,12 @@ int eng_broadcast(struct eng_store *store, bool (*run)(struct eng_loop *el, void
  * meanwhile changes nothing.
  */
 void eng_drive_failed(struct eng_store *store, unsigned slot, const struct eng_drive *drive, const char *text);
+/*
+ * Any loop: the drive answered with this error what it has to do, so that nothing goes on with it.
+ * It has failed; or, -EHOSTUNREACH, it is down: nobody knows what it did of what was asked, and it
+ * may come back (down.c). Told to the coordinator once, whichever was first.
+ */
+void eng_drive_erred(struct eng_store *store, unsigned slot, const struct eng_drive *drive, int rv, const char *text);
 
 /* Coordinator: gives every loop this view; done when all have taken it. */
 void eng_view_spread(struct eng_store *store, const struct eng_view *view, void (*done)(struct eng_store *store, void *arg));

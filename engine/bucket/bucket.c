@@ -191,7 +191,7 @@ static void create_allowed(void *arg, int rv)
 static void begin_create(struct eng_change *change)
 {
         struct request *req = (struct request *)change;
-        struct eng_loop *el = &change->store->loops[0];
+        struct eng_loop *el = change->store->coord_loop;
 
         if (eng_bucket_find(el, request_name(req)) != NULL) {
                 eng_change_finish(change, -EEXIST);
@@ -266,7 +266,7 @@ static void delete_recorded(struct eng_txn *txn)
                 back_to_open(req, txn->result);
                 return;
         }
-        eng_config_of(txn->store)->text_bytes -= eng_texts_bytes(eng_bucket_by_id(&txn->store->loops[0], req->bucket.id));
+        eng_config_of(txn->store)->text_bytes -= eng_texts_bytes(eng_bucket_by_id(txn->store->coord_loop, req->bucket.id));
         if (eng_broadcast(txn->store, drop_everywhere, dropped, req) != 0)
                 abort(); /* recorded, but the loops can't be told: a restart reads it */
 }
@@ -333,7 +333,7 @@ static void drain_later(struct request *req)
         struct eng_store *store = req->change.store;
 
         eng_config_of(store)->draining = &req->drain;
-        lp_timer_start(store->loops[0].loop, &req->drain, DRAIN_NS);
+        lp_timer_start(store->coord_loop->loop, &req->drain, DRAIN_NS);
 }
 
 static void counted(struct eng_store *store, void *arg)
@@ -365,13 +365,13 @@ static void drain_again(struct lp_timer *timer)
 
 void eng_deletions_stop(struct eng_store *store)
 {
-        struct lp_loop *before = lp_become(store->loops[0].loop);
+        struct lp_loop *before = lp_become(store->coord_loop->loop);
         struct eng_config *config = eng_config_of(store);
         struct lp_timer *draining = config == NULL ? NULL : config->draining;
 
         if (draining != NULL) {
                 config->draining = NULL;
-                lp_timer_stop(store->loops[0].loop, draining);
+                lp_timer_stop(store->coord_loop->loop, draining);
                 back_to_open(container_of(draining, struct request, drain), -EHOSTDOWN);
         }
         if (config != NULL)
@@ -387,7 +387,7 @@ static void closed(struct eng_store *store, void *arg)
 static void begin_delete(struct eng_change *change)
 {
         struct request *req = (struct request *)change;
-        struct eng_config_bucket *b = eng_bucket_find(&change->store->loops[0], request_name(req));
+        struct eng_config_bucket *b = eng_bucket_find(change->store->coord_loop, request_name(req));
 
         if (b == NULL) {
                 eng_change_finish(change, -ENOENT);
@@ -416,7 +416,7 @@ static void looked_first(struct eng_bucket_look *look, int rv)
 static void look_first(struct eng_change *change)
 {
         struct request *req = (struct request *)change;
-        const struct eng_config_bucket *b = eng_bucket_find(&change->store->loops[0], request_name(req));
+        const struct eng_config_bucket *b = eng_bucket_find(change->store->coord_loop, request_name(req));
 
         if (b == NULL) {
                 eng_change_refuse(change, -ENOENT);

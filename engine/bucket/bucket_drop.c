@@ -71,7 +71,7 @@ static void end_round(struct eng_drop *drop, bool later)
         drop->waiting = later;
         drop->timer.expired = drop_consider_again;
         if (later)
-                lp_timer_start(drop->store->loops[0].loop, &drop->timer, LATER_NS);
+                lp_timer_start(drop->store->coord_loop->loop, &drop->timer, LATER_NS);
         else if (drop->again)
                 eng_drop_consider(drop->store);
 }
@@ -164,7 +164,7 @@ static void next_text(struct eng_drop *drop)
 {
         struct eng_store *store = drop->store;
         struct eng_op *op = &drop->op;
-        int slot = eng_pg_reader(&store->loops[0], store->pg_count, drop->tried);
+        int slot = eng_pg_reader(store->coord_loop, store->pg_count, drop->tried);
 
         if (slot < 0 || !store->coord->view.writable) {
                 end_round(drop, true);
@@ -174,7 +174,7 @@ static void next_text(struct eng_drop *drop)
         eng_name_text(&drop->text_end, drop->bucket, ENG_ENTRY_KINDS, 0); /* an entry of this number is not the bucket's */
         memset(op, 0, sizeof(*op));
         op->kind = ENG_OP_SCAN;
-        op->epoch = store->loops[0].view.epoch;
+        op->epoch = store->coord_loop->view.epoch;
         op->done = text_row_found;
         op->scan.from = drop->text.data;
         op->scan.from_len = drop->text.len;
@@ -234,7 +234,7 @@ static void drop_page_done(struct eng_drop *drop)
                 return;
         }
         drop->timer.expired = drop_rested;
-        lp_timer_start(drop->store->loops[0].loop, &drop->timer, REST_NS);
+        lp_timer_start(drop->store->coord_loop->loop, &drop->timer, REST_NS);
 }
 
 static void abort_some(struct eng_drop *drop);
@@ -315,7 +315,7 @@ static void list_page(struct eng_drop *drop)
 /* A bucket that is there is not dead, whatever a record says: it is left alone. */
 static bool drop_is_dead(const struct eng_drop *drop)
 {
-        return drop->bucket != 0 && eng_bucket_by_id(&drop->store->loops[0], drop->bucket) == NULL;
+        return drop->bucket != 0 && eng_bucket_by_id(drop->store->coord_loop, drop->bucket) == NULL;
 }
 
 static void drop_take_record(struct eng_drop *drop, const struct eng_scan_entry *e)
@@ -361,7 +361,7 @@ static void next_record(struct eng_drop *drop)
 {
         struct eng_store *store = drop->store;
         struct eng_op *op = &drop->op;
-        int slot = eng_pg_reader(&store->loops[0], store->pg_count, drop->tried);
+        int slot = eng_pg_reader(store->coord_loop, store->pg_count, drop->tried);
 
         assert(eng_on_coordinator(store) && drop->running);
         if (slot < 0 || !store->coord->view.writable) {
@@ -371,7 +371,7 @@ static void next_record(struct eng_drop *drop)
         drop->slot = (unsigned)slot;
         memset(op, 0, sizeof(*op));
         op->kind = ENG_OP_SCAN;
-        op->epoch = store->loops[0].view.epoch;
+        op->epoch = store->coord_loop->view.epoch;
         op->done = record_found;
         op->scan.from = drop->from.data;
         op->scan.from_len = drop->from.len;
@@ -410,7 +410,7 @@ void eng_drop_consider(struct eng_store *store)
                 return;
         drop->running = true;
         drop->waiting = false;
-        lp_timer_stop(store->loops[0].loop, &drop->timer);
+        lp_timer_stop(store->coord_loop->loop, &drop->timer);
         eng_name_space(&drop->from, FMT_SPACE_CONFIG, 0);
         drop->from.data[drop->from.len++] = 'd';
         drop->to = drop->from;
@@ -431,7 +431,7 @@ void eng_drop_free(struct eng_store *store)
         if (drop == NULL)
                 return;
         store->coord->drop = NULL;
-        lp_timer_stop(store->loops[0].loop, &drop->timer);
+        lp_timer_stop(store->coord_loop->loop, &drop->timer);
         if (drop->ending) {
                 eng_txn_abandon(&drop->txn);
                 eng_txn_drop(&drop->txn);

@@ -22,7 +22,7 @@ static void look_round(struct eng_bucket_look *look);
 
 static const struct eng_view *look_view(const struct eng_bucket_look *look)
 {
-        return &look->store->loops[0].view;
+        return &look->store->coord_loop->view;
 }
 
 static bool spoke_for(const struct eng_bucket_look *look, unsigned slot, uint32_t group)
@@ -86,7 +86,7 @@ static void look_over(struct eng_bucket_look *look)
         } else {
                 look->timer.expired = look_rested;
                 LIST_INSERT_HEAD(&eng_config_of(look->store)->resting, look, link);
-                lp_timer_start(look->store->loops[0].loop, &look->timer, LOOK_NS);
+                lp_timer_start(look->store->coord_loop->loop, &look->timer, LOOK_NS);
         }
 }
 
@@ -196,7 +196,7 @@ void eng_bucket_looks_stop(struct eng_store *store)
 
         while ((look = LIST_FIRST(&eng_config_of(store)->resting)) != NULL) {
                 LIST_REMOVE(look, link);
-                lp_timer_stop(store->loops[0].loop, &look->timer);
+                lp_timer_stop(store->coord_loop->loop, &look->timer);
                 look->done(look, -EHOSTDOWN);
         }
 }

@@ -118,7 +118,7 @@ void eng_change_send(struct eng_change *change, struct eng_store *store, eng_don
 {
         change_set(change, store, done, arg);
         change->msg.run = change_arrive;
-        lp_post(store->loops[0].loop, &change->msg);
+        lp_post(store->coord_loop->loop, &change->msg);
 }
 
 void eng_change_own(struct eng_change *change, struct eng_store *store, eng_done done, void *arg)

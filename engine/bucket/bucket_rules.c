@@ -95,7 +95,7 @@ static void rules_allowed(void *arg, int rv)
 static void rules_begin(struct eng_change *change)
 {
         struct rules_change *rules = (struct rules_change *)change;
-        const struct eng_config_bucket *b = eng_bucket_by_id(&change->store->loops[0], rules->bucket.id);
+        const struct eng_config_bucket *b = eng_bucket_by_id(change->store->coord_loop, rules->bucket.id);
         struct eng_bucket_rules wanted = rules->bucket.rules;
         int rv = b == NULL ? -EIDRM : b->bucket.rules.generation != wanted.generation ? -ESTALE : 0;
 
@@ -141,7 +141,7 @@ static void row_recorded(struct eng_txn *txn)
 static void row_begin(struct eng_change *change)
 {
         struct rules_change *row = (struct rules_change *)change;
-        const struct eng_config_bucket *b = eng_bucket_by_id(&change->store->loops[0], row->bucket.id);
+        const struct eng_config_bucket *b = eng_bucket_by_id(change->store->coord_loop, row->bucket.id);
 
         if (b == NULL) {
                 eng_change_finish(change, 0);

@@ -55,7 +55,7 @@ void eng_config_load_free(struct eng_store *store)
         store->coord->config_loading = NULL;
         if (load == NULL)
                 return;
-        lp_timer_stop(store->loops[0].loop, &load->timer);
+        lp_timer_stop(store->coord_loop->loop, &load->timer);
         eng_texts_load_free(load->texts);
         free(load->found);
         free(load);
@@ -328,7 +328,7 @@ static void repair_later(struct eng_config_loading *load)
 {
         load->tries++;
         load->timer.expired = repair_again;
-        lp_timer_start(load->store->loops[0].loop, &load->timer, REPAIR_NS);
+        lp_timer_start(load->store->coord_loop->loop, &load->timer, REPAIR_NS);
 }
 
 static void text_repaired(void *arg, int rv);

@@ -46,7 +46,7 @@ static void features_end(struct features_asked *asked, int rv)
 
         assert(done != NULL);
         asked->done = NULL;
-        lp_timer_stop(store->loops[0].loop, &asked->timer);
+        lp_timer_stop(store->coord_loop->loop, &asked->timer);
         if (rv == 0)
                 atomic_fetch_or(&store->features, asked->bits);
         done(asked->arg, rv);
@@ -75,7 +75,7 @@ static void features_look(struct lp_timer *timer)
         if (asked->rv == 0 && asked->waiting != 0 && ++asked->looks >= FEATURES_LOOKS)
                 asked->rv = -ETIMEDOUT;
         if (asked->rv == 0 && asked->waiting != 0)
-                lp_timer_start(asked->store->loops[0].loop, timer, FEATURES_LOOK_NS);
+                lp_timer_start(asked->store->coord_loop->loop, timer, FEATURES_LOOK_NS);
         else
                 features_consider(asked);
 }
@@ -142,7 +142,7 @@ void eng_features_set(struct eng_store *store, uint64_t bits, void (*done)(void 
         asked->done = done;
         asked->arg = arg;
         asked->timer.expired = features_look;
-        lp_timer_start(store->loops[0].loop, &asked->timer, FEATURES_LOOK_NS);
+        lp_timer_start(store->coord_loop->loop, &asked->timer, FEATURES_LOOK_NS);
         for (i = 0; i < store->drive_count; i++)
                 if (lack & eng_bit(i))
                         features_ask(asked, i);

@@ -147,7 +147,7 @@ static void mark_written(struct eng_txn *txn)
         mark->done = NULL;
         if (done != NULL)
                 done(mark->done_arg, txn->result);
-        lp_timer_start(mark->store->loops[0].loop, &mark->timer, txn->result == 0 ? MARK_NS : MARK_AGAIN_NS);
+        lp_timer_start(mark->store->coord_loop->loop, &mark->timer, txn->result == 0 ? MARK_NS : MARK_AGAIN_NS);
 }
 
 static void mark_write(struct eng_lock_mark *mark)
@@ -159,7 +159,7 @@ static void mark_write(struct eng_lock_mark *mark)
                 mark->waiting = true;
                 return;
         }
-        lp_timer_stop(mark->store->loops[0].loop, &mark->timer);
+        lp_timer_stop(mark->store->coord_loop->loop, &mark->timer);
         eng_lock_point(mark->store, mark->confirmed_ms, &mark->point);
         mark->busy = true;
         memset(txn, 0, sizeof(*txn));
@@ -181,7 +181,7 @@ static void mark_tick(struct lp_timer *timer)
         if (store->coord->view.writable && (store->coord->features & FMT_FEATURE_VERSIONS) != 0 && !mark->busy && (mark->kept || !mark->unread))
                 mark_write(mark);
         else
-                lp_timer_start(store->loops[0].loop, timer, MARK_AGAIN_NS);
+                lp_timer_start(store->coord_loop->loop, timer, MARK_AGAIN_NS);
 }
 
 void eng_lock_start(struct eng_store *store)
@@ -216,7 +216,7 @@ void eng_lock_free(struct eng_store *store)
 
         if (mark == NULL || mark->store == NULL)
                 return;
-        lp_timer_stop(store->loops[0].loop, &mark->timer);
+        lp_timer_stop(store->coord_loop->loop, &mark->timer);
         if (!mark->busy)
                 return;
         eng_txn_abandon(&mark->txn);

@@ -167,7 +167,7 @@ static void text_begin(struct eng_change *change)
         struct eng_text *old;
         int rv = -EIDRM;
 
-        if (eng_text_find(&change->store->loops[0], tc->bucket, tc->kind, &old)) {
+        if (eng_text_find(change->store->coord_loop, tc->bucket, tc->kind, &old)) {
                 tc->old_len = old == NULL ? 0 : old->len;
                 tc->pieces_before = old != NULL && old->damaged ? ENG_TEXT_PIECES : text_pieces(tc->old_len);
                 rv = text_refusal(tc, old);
@@ -251,7 +251,7 @@ static void rewrite_begin(struct eng_change *change)
         struct text_change *tc = (struct text_change *)change;
         struct eng_text *text;
 
-        eng_text_find(&change->store->loops[0], tc->bucket, tc->kind, &text);
+        eng_text_find(change->store->coord_loop, tc->bucket, tc->kind, &text);
         if (text == NULL || text->damaged) {
                 eng_change_finish(change, 0);
                 return;

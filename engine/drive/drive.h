@@ -13,13 +13,15 @@
  * - Answers are values: nothing in them points into the drive. Result buffers are struct eng_buf,
  *   released by the caller.
  * - Every operation carries the epoch of its sender. A drive refuses APPEND, COMMIT and WRITE of an
- *   epoch older than the newest it has durably seen with -ESTALE.
+ *   epoch older than the newest it has durably seen with -ESTALE; and, from the moment it takes an
+ *   EPOCH or VOID record on, of one older than that record's.
  * - Operations for one pg from one loop arrive in order.
  * - result: 0 or a negative errno. -ENOENT (LOOKUP, READ, RECORD: nothing of that name), -EIO (the
  *   drive has failed, or failed now: every later operation answers -EIO too, I8), -EBADMSG (READ,
  *   LOOKUP, RECORD: the bytes fail their checksum or cannot be read: damage of that shard or record
  *   only), -ENOSPC (full: WRITE and APPEND without ENG_OP_RESERVE refused; the drive has not
- *   failed), -EAGAIN (a bounded queue is full), -ESTALE.
+ *   failed), -EAGAIN (a bounded queue is full), -ESTALE, -EHOSTUNREACH (the drive cannot be reached:
+ *   what was asked may be done, now or later, or not. It has not failed. Never from a local drive).
  */
 #ifndef MILLRACE_ENGINE_DRIVE_H
 #define MILLRACE_ENGINE_DRIVE_H

@@ -12,6 +12,8 @@
  *           | corrupt    answers -EBADMSG (read, lookup, record, scan)
  *           | drop       answers -EIO after ms (10,000), and so does every op from then on; the drive below never sees it
  *           | duplicate  the op is submitted a second time after it was answered; the second answer counts, an error of either too
+ *           | unreach    for ms (10,000) from the op on none is answered but -EHOSTUNREACH; the drive below never sees every other one, and does the rest.
+ *                      Once; with every, each time
  *           | serialise  op and answer are turned into bytes and back
  *           | open       the drive takes ms to be opened; its operations are not touched
  *           | pages      pages of the index are not in memory before they were read; with ms, all such reads but the first `after` take that long
@@ -45,11 +47,11 @@
 #define ALL_KINDS   ((1u << ENG_OP_KINDS) - 1)
 #define CORRUPTIBLE (1u << ENG_OP_READ | 1u << ENG_OP_LOOKUP | 1u << ENG_OP_RECORD | 1u << ENG_OP_SCAN)
 
-enum filter_kind { FAIL, AGAIN, DELAY, CORRUPT, DROP, DUPLICATE, SERIALISE, OPEN, PAGES, FILES, FILTER_KINDS };
+enum filter_kind { FAIL, AGAIN, DELAY, CORRUPT, DROP, DUPLICATE, UNREACH, SERIALISE, OPEN, PAGES, FILES, FILTER_KINDS };
 
 static const char *const kind_names[FILTER_KINDS] = {
         [FAIL] = "fail", [AGAIN] = "again",         [DELAY] = "delay",         [CORRUPT] = "corrupt",
-        [DROP] = "drop", [DUPLICATE] = "duplicate", [SERIALISE] = "serialise", [OPEN] = "open",
+        [DROP] = "drop", [DUPLICATE] = "duplicate", [UNREACH] = "unreach", [SERIALISE] = "serialise", [OPEN] = "open",
         [PAGES] = "pages", [FILES] = "files",
 };
 struct eng_filter {
@@ -61,6 +63,7 @@ struct eng_filter {
         int slot;                  /* -1: any */
         atomic_uint_fast64_t seen; /* any loop, like the next */
         atomic_bool dead;
+        atomic_uint_fast64_t cut_until, cut_ops; /* UNREACH: lp_clock(); ops met since the first cut */
         pthread_mutex_t lock;
         LIST_HEAD(, eng_filter_op) waiting; /* under lock: ops whose timers run, which end with their loops */
 };
@@ -119,10 +122,15 @@ static void below_done(struct eng_op *op)
                 pass(of);
                 return;
         }
-        if (filter->kind == SERIALISE && rv == 0)
+        if (filter->kind == UNREACH) { /* the answer is lost */
+                if (rv == 0 || op->kind == ENG_OP_LOOKUP) /* whose value comes with damaged bytes, too */
+                        eng_filter_drop_answer(op);
+                rv = -EHOSTUNREACH;
+        } else if (filter->kind == SERIALISE && rv == 0) {
                 rv = codec->answer(of);
-        else
+        } else {
                 eng_filter_copy_answer(of->above, op);
+        }
         filter_answer(of, rv);
 }
 
@@ -164,10 +172,18 @@ static bool is_hit(struct eng_filter *filter, enum eng_op_kind kind)
 {
         uint64_t n;
 
+        if (filter->kind == UNREACH && lp_clock() < atomic_load(&filter->cut_until))
+                return true; /* whatever it is */
         if ((filter->ops >> kind & 1) == 0)
                 return false;
         n = atomic_fetch_add(&filter->seen, 1);
-        return n >= filter->after && (n - filter->after) % filter->every == filter->every - 1;
+        if (n < filter->after || (n - filter->after) % filter->every != filter->every - 1)
+                return false;
+        if (filter->kind == UNREACH && filter->every == 1 && atomic_load(&filter->cut_until) != 0)
+                return false; /* that was all */
+        if (filter->kind == UNREACH)
+                atomic_store(&filter->cut_until, lp_clock() + filter->ms * MS);
+        return true;
 }
 
 static void wait_and(struct eng_filter_op *of, void (*expired)(struct lp_timer *timer))
@@ -205,6 +221,12 @@ static void hit(struct eng_filter_op *of)
         case DUPLICATE:
                 of->rounds = 2;
                 pass(of);
+                return;
+        case UNREACH:
+                if (atomic_fetch_add(&filter->cut_ops, 1) % 2 == 0)
+                        answer_later(of, -EHOSTUNREACH);
+                else
+                        pass(of);
                 return;
         case SERIALISE:
                 if (codec->request(of) == 0)
@@ -396,7 +418,7 @@ static int parse_filter(struct eng_filter *filter, char *text)
         filter->kind = (enum filter_kind)kind;
         filter->ops = kind == CORRUPT ? CORRUPTIBLE : ALL_KINDS;
         filter->every = 1;
-        filter->ms = kind == DROP ? DROP_MS : 0;
+        filter->ms = kind == DROP || kind == UNREACH ? DROP_MS : 0;
         filter->slot = -1;
         setting = settings != NULL ? strtok_r(settings, ",", &save) : NULL;
         for (; setting != NULL && rv == 0; setting = strtok_r(NULL, ",", &save))

@@ -86,8 +86,8 @@ static void tell(struct eng_catch_up *catch_up)
 
 static void free_catch_up(struct eng_catch_up *catch_up)
 {
-        lp_timer_stop(catch_up->store->loops[0].loop, &catch_up->pace);
-        lp_timer_stop(catch_up->store->loops[0].loop, &catch_up->retry);
+        lp_timer_stop(catch_up->store->coord_loop->loop, &catch_up->pace);
+        lp_timer_stop(catch_up->store->coord_loop->loop, &catch_up->retry);
         eng_walk_free(catch_up->walk);
         free(catch_up->resyncs);
         free(catch_up);
@@ -151,7 +151,7 @@ static bool void_later(struct eng_catch_up *catch_up)
         if (++catch_up->attempts > ATTEMPTS)
                 return false;
         c->catch_up_timer.expired = void_again;
-        lp_timer_start(catch_up->store->loops[0].loop, &c->catch_up_timer, RETRY_NS);
+        lp_timer_start(catch_up->store->coord_loop->loop, &c->catch_up_timer, RETRY_NS);
         return true;
 }
 
@@ -164,7 +164,8 @@ static void voided(struct eng_op *op)
         if (op->result == -EAGAIN && !catch_up->cancelled && void_later(catch_up))
                 return;
         if (op->result != 0) {
-                eng_drive_failed(catch_up->store, catch_up->slot, catch_up->store->members[catch_up->slot].drive, "it could not be told that it is stale");
+                eng_drive_erred(catch_up->store, catch_up->slot, catch_up->store->members[catch_up->slot].drive, op->result,
+                                "it could not be told that it is stale");
                 leave_alone(catch_up, "it could not be told that it is stale");
                 return;
         }
@@ -219,7 +220,7 @@ static struct eng_catch_up *new_catch_up(struct eng_store *store, unsigned slot,
         catch_up->gains = gains;
         catch_up->pace.expired = compare_paced;
         catch_up->retry.expired = compare_again;
-        catch_up->walk = eng_walk_new(&store->loops[0], PAGE, compare_ready, catch_up);
+        catch_up->walk = eng_walk_new(store->coord_loop, PAGE, compare_ready, catch_up);
         catch_up->resyncs = calloc(RESYNCS, sizeof(*catch_up->resyncs));
         if (catch_up->walk != NULL && catch_up->resyncs != NULL)
                 return catch_up;
@@ -238,7 +239,7 @@ static void consider_later(struct eng_store *store)
         struct eng_coord *c = store->coord;
 
         c->catch_up_timer.expired = catch_up_consider_again;
-        lp_timer_start(store->loops[0].loop, &c->catch_up_timer, RETRY_NS);
+        lp_timer_start(store->coord_loop->loop, &c->catch_up_timer, RETRY_NS);
 }
 
 void eng_catch_up_consider(struct eng_store *store)
@@ -319,7 +320,7 @@ void eng_catch_up_epoch(struct eng_store *store)
 static void retry_later(struct eng_catch_up *catch_up)
 {
         if (!catch_up->retrying)
-                lp_timer_start(catch_up->store->loops[0].loop, &catch_up->retry, RETRY_NS);
+                lp_timer_start(catch_up->store->coord_loop->loop, &catch_up->retry, RETRY_NS);
         catch_up->retrying = true;
 }
 
@@ -382,7 +383,7 @@ static bool copy_row(struct eng_catch_up *catch_up)
 
         if (f == NULL)
                 return false;
-        eng_pacer_share_spend(&catch_up->store->pacer, &catch_up->share, lp_now(catch_up->store->loops[0].loop), cost_of(&catch_up->row));
+        eng_pacer_share_spend(&catch_up->store->pacer, &catch_up->share, lp_now(catch_up->store->coord_loop->loop), cost_of(&catch_up->row));
         f->resync.name = catch_up->walk->at;
         start_resync(catch_up, f);
         return true;
@@ -503,7 +504,7 @@ static void compared_all(struct eng_catch_up *catch_up)
 /* True: not now; compare_paced() comes. */
 static bool catch_up_must_wait(struct eng_catch_up *catch_up, unsigned *rows)
 {
-        struct eng_loop *el = &catch_up->store->loops[0];
+        struct eng_loop *el = catch_up->store->coord_loop;
         uint64_t wait;
 
         eng_pacer_look(&catch_up->store->pacer, el);
@@ -551,7 +552,7 @@ static int next_row(struct eng_catch_up *catch_up, unsigned *rows)
                 rv = eng_walk_next(catch_up->walk, row);
                 if (rv != 1)
                         return rv;
-                eng_pacer_share_spend(&catch_up->store->pacer, &catch_up->share, lp_now(catch_up->store->loops[0].loop), ENG_PACER_NAME);
+                eng_pacer_share_spend(&catch_up->store->pacer, &catch_up->share, lp_now(catch_up->store->coord_loop->loop), ENG_PACER_NAME);
                 catch_up->compared++;
                 catch_up->attempts = 0;
                 if (!is_equal(catch_up->walk, row))

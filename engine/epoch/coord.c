@@ -1,6 +1,6 @@
 /*
- * coord.c - the coordinator (loop 0) while the store serves: drives that fail, the epochs that go
- * on without them, and health.
+ * coord.c - the coordinator (one of the loops) while the store serves: drives that fail, the epochs
+ * that go on without them, and health.
  *
  * An epoch change: all loops pause appends and wait until those in flight on living members are
  * answered; the record of the new epoch is made durable on each of its members; only then do the
@@ -35,6 +35,16 @@ static uint8_t epoch_flags(const struct eng_coord *c, eng_mask drive)
                          (shape->dropping_migrated & drive ? FMT_EPOCH_DROPPING_MIGRATED : 0));
 }
 
+static uint32_t must_know(const struct eng_store *store)
+{
+        unsigned i;
+
+        for (i = 0; i < store->drive_count; i++)
+                if (store->members[i].site.node != 0 || store->members[i].site.rack != 0)
+                        return FMT_EPOCH_MUST_SITES;
+        return 0;
+}
+
 struct eng_buf *eng_epoch_body(struct eng_store *store, uint64_t number, const uint8_t id[FMT_ID],
                                const uint8_t parent[FMT_ID], eng_mask in, eng_mask joining, eng_mask base)
 {
@@ -45,7 +55,7 @@ struct eng_buf *eng_epoch_body(struct eng_store *store, uint64_t number, const u
                 .k = (uint8_t)store->k,
                 .m = (uint8_t)store->m,
         };
-        struct fmt_epoch_tail tail = {.size = sizeof(tail), .in_force = store->coord->in_force};
+        struct fmt_epoch_tail tail = {.size = sizeof(tail), .must = must_know(store), .in_force = store->coord->in_force};
         const size_t places = sizeof(epoch) + store->drive_count * sizeof(struct fmt_epoch_drive);
         const size_t placed = FMT_EPOCH_PLACED(store->drive_count);
         struct eng_buf *buf = eng_buf_new(placed + sizeof(tail));
@@ -68,6 +78,8 @@ struct eng_buf *eng_epoch_body(struct eng_store *store, uint64_t number, const u
                         d.in = FMT_EPOCH_JOINING;
                 d.flags = epoch_flags(store->coord, eng_bit(i));
                 d.base = (base & eng_bit(i)) != 0;
+                d.node = store->members[i].site.node;
+                d.rack = store->members[i].site.rack;
                 memcpy(d.drive_id, store->members[i].id, FMT_ID);
                 memcpy(buf->data + sizeof(epoch) + i * sizeof(d), &d, sizeof(d));
                 memcpy(buf->data + places + (size_t)i * FMT_ID, store->members[i].place_id, FMT_ID);
@@ -105,6 +117,16 @@ void eng_epoch_append_free(struct eng_store *store)
 
 static void epoch_append_later(struct epoch_append *all);
 
+/* Who asked for it says why a drive that failed has; one that is down is told now. */
+static void epoch_refused(struct epoch_op *eo, int rv)
+{
+        struct eng_store *store = eo->all->store;
+
+        eo->all->failed |= eng_bit(eo->slot);
+        if (rv == -EHOSTUNREACH)
+                eng_drive_erred(store, eo->slot, store->members[eo->slot].drive, rv, "the record of an epoch did not reach it");
+}
+
 static void epoch_appended(struct eng_op *op)
 {
         struct epoch_op *eo = container_of(op, struct epoch_op, op);
@@ -114,7 +136,7 @@ static void epoch_appended(struct eng_op *op)
         if (op->result == -EAGAIN && all->tries < APPEND_TRIES)
                 all->refused |= eng_bit(eo->slot);
         else if (op->result != 0)
-                all->failed |= eng_bit(eo->slot);
+                epoch_refused(eo, op->result);
         if (--all->left > 0)
                 return;
         if (all->failed == 0 && all->refused != 0 && all->store->coord->append_later == NULL) {
@@ -179,7 +201,7 @@ static void epoch_append_later(struct epoch_append *all)
         assert(c->append_later == NULL && all->left == 0);
         c->append_later = all;
         c->append_timer.expired = epoch_append_again;
-        lp_timer_start(all->store->loops[0].loop, &c->append_timer, AGAIN_NS);
+        lp_timer_start(all->store->coord_loop->loop, &c->append_timer, AGAIN_NS);
 }
 
 int eng_epoch_append(struct eng_store *store, uint64_t number, struct eng_buf *body, eng_mask to,
@@ -331,7 +353,7 @@ static void begin_later(struct eng_store *store)
 
         drop_next_map(c);
         c->epoch_timer.expired = begin_again;
-        lp_timer_start(store->loops[0].loop, &c->epoch_timer, AGAIN_NS);
+        lp_timer_start(store->coord_loop->loop, &c->epoch_timer, AGAIN_NS);
 }
 
 static void loops_quiet(struct eng_store *store, void *arg)
@@ -397,7 +419,7 @@ static bool look_again(struct eng_loop *el, void *arg, struct lp_msg *ack)
         return true;
 }
 
-void eng_coord_drive_failed(struct eng_store *store, unsigned slot, const struct eng_drive *drive, const char *text)
+static void coord_go_on_without(struct eng_store *store, unsigned slot, const struct eng_drive *drive, enum eng_drive_state state, const char *text)
 {
         struct eng_coord *c = store->coord;
         eng_mask counted = c->view.in | c->view.joining;
@@ -408,7 +430,9 @@ void eng_coord_drive_failed(struct eng_store *store, unsigned slot, const struct
                 return;
         if (c->changing) /* by the epoch that is being made, too */
                 counted |= c->next_in | c->next_joining;
-        eng_member_state(store, slot, ENG_DRIVE_FAILED, text);
+        if (state == ENG_DRIVE_MISSING)
+                c->down |= eng_bit(slot);
+        eng_member_state(store, slot, state, text);
         c->present &= ~eng_bit(slot);
         c->view.up &= ~eng_bit(slot);
         if (c->phase == ENG_PHASE_OPEN && (counted & eng_bit(slot)))
@@ -416,6 +440,19 @@ void eng_coord_drive_failed(struct eng_store *store, unsigned slot, const struct
         if (c->changing && eng_broadcast(store, look_again, NULL, NULL) != 0)
                 abort(); /* a loop that waits for this drive would wait for ever */
         eng_health_refresh(store);
+}
+
+void eng_coord_drive_failed(struct eng_store *store, unsigned slot, const struct eng_drive *drive, const char *text)
+{
+        coord_go_on_without(store, slot, drive, ENG_DRIVE_FAILED, text);
+}
+
+void eng_coord_drive_unreachable(struct eng_store *store, unsigned slot, const struct eng_drive *drive, const char *text)
+{
+        char reason[160];
+
+        snprintf(reason, sizeof(reason), "does not answer: %.140s", text);
+        coord_go_on_without(store, slot, drive, ENG_DRIVE_MISSING, reason);
 }
 
 void eng_coord_open(struct eng_store *store)
@@ -508,6 +545,12 @@ static void explain(const struct eng_store *store, struct eng_health *h)
         else if (!eng_takes_changes(store, &c->view))
                 snprintf(h->reason, sizeof(h->reason), "%u of %u drives are in: too few to write%s", h->drives_in,
                          h->drive_count - h->drives_removed, c->lost != 0 ? "; some lost writes that they had acknowledged" : "");
+        else if (c->view.map->by_groups && store->m > 0 && !eng_placement_can_write(c->view.map, c->view.in, store->k, store->m))
+                snprintf(h->reason, sizeof(h->reason), "%u of %u placement groups have fewer than two current members, and take no changes",
+                         eng_groups_alone(c->view.map->groups, c->view.map->group_count, c->view.in), c->view.map->group_count);
+        else if (!eng_takes_shards(store, &c->view))
+                snprintf(h->reason, sizeof(h->reason), "%u of %u drives are in: too few for the shards of new objects", h->drives_in,
+                         h->drive_count - h->drives_removed);
         else if (atomic_load(&store->stalled))
                 snprintf(h->reason, sizeof(h->reason), "the damaged index of a drive fills its memory while another drive is out");
         else if (h->full)
@@ -529,7 +572,7 @@ void eng_health_refresh(struct eng_store *store)
         h->ec_m = store->m;
         h->drive_count = store->drive_count;
         h->epoch = c->view.epoch;
-        h->buckets = store->loops[0].bucket_count;
+        h->buckets = store->coord_loop->bucket_count;
         h->degraded_reads = atomic_load(&store->degraded_reads);
         h->repaired_reads = atomic_load(&store->repaired_reads);
         h->reconciled_records = atomic_load(&store->reconciled_records);
@@ -572,15 +615,16 @@ static void health_tick(struct lp_timer *timer)
         struct eng_coord *c = container_of(timer, struct eng_coord, health_timer);
 
         eng_health_refresh(c->store);
+        eng_down_look(c->store);
         if (c->phase == ENG_PHASE_OPEN) /* what has begun does nothing; one that had no memory for it begins later */
                 c->store->events->serving(c->store);
-        lp_timer_start(c->store->loops[0].loop, timer, HEALTH_NS);
+        lp_timer_start(c->store->coord_loop->loop, timer, HEALTH_NS);
 }
 
 void eng_health_start(struct eng_store *store)
 {
         store->coord->health_timer.expired = health_tick;
-        lp_timer_start(store->loops[0].loop, &store->coord->health_timer, HEALTH_NS);
+        lp_timer_start(store->coord_loop->loop, &store->coord->health_timer, HEALTH_NS);
 }
 
 void eng_health_read(struct eng_store *store, struct eng_health *out)

@@ -18,6 +18,8 @@ void eng_recover(struct eng_store *store);
  */
 void eng_recover_stop(struct eng_store *store);
 void eng_recover_free(struct eng_store *store);
+/* A drive that did not answer, and for which recovery may wait, does. */
+void eng_recover_answers(struct eng_store *store);
 /*
  * A drive that was opened when recovery had gone on without it, for hot_add.c to hand over; NULL:
  * none.
@@ -40,6 +42,8 @@ int eng_epoch_append(struct eng_store *store, uint64_t number, struct eng_buf *b
 void eng_epoch_append_free(struct eng_store *store);
 /* Coordinator: events.drive_failed. */
 void eng_coord_drive_failed(struct eng_store *store, unsigned slot, const struct eng_drive *drive, const char *text);
+/* Coordinator: events.drive_unreachable. */
+void eng_coord_drive_unreachable(struct eng_store *store, unsigned slot, const struct eng_drive *drive, const char *text);
 /* Recovery is over: serve. */
 void eng_coord_open(struct eng_store *store);
 void eng_health_refresh(struct eng_store *store);
@@ -52,6 +56,13 @@ void eng_member_state(struct eng_store *store, unsigned slot, enum eng_drive_sta
 void eng_outlook_take(const struct eng_store *store, struct eng_outlook *out);
 /* Recovery is over, with the store open (0) or not; nothing, if it was not forced. */
 void eng_force_ended(struct eng_store *store, int rv, const char *text);
+
+/* ---- drives that do not answer (down.c) ------------------------------------------------------ */
+
+/* Coordinator, from time to time: asks those that are down whether they answer again. */
+void eng_down_look(struct eng_store *store);
+/* When no drive has an operation any more. */
+void eng_down_free(struct eng_store *store);
 
 /* ---- drives that come while the store serves (hot_add.c) ------------------------------------- */
 

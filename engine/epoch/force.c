@@ -43,7 +43,7 @@ static void count_groups(const struct eng_store *store, eng_mask left, struct en
         for (pg = 0; pg < store->pg_count; pg++) {
                 uint16_t placed[ERA_MAX_SHARDS];
 
-                eng_place_shards(eng_placement_order(map, pg), map->drives, map->all, store->k + store->m, placed);
+                eng_place_shards(eng_placement_order(map, pg), map->drives, map->all, map->domains, store->k + store->m, placed);
                 copies = (unsigned)__builtin_popcountll(map->groups[pg].before & left);
                 for (i = shards = 0; i < store->k + store->m; i++)
                         shards += placed[i] != ENG_NO_DRIVE && (left & eng_bit(placed[i])) != 0;
@@ -86,7 +86,7 @@ void eng_outlook_take(const struct eng_store *store, struct eng_outlook *out)
         out->groups = store->pg_count;
         if (out->missed != 0) {
                 out->left = (unsigned)__builtin_popcountll(left);
-                out->writable = eng_epoch_can_write(left, eng_counted(&c->view), store->k, store->m);
+                out->writable = eng_placement_can_write(c->view.map, left, store->k, store->m);
                 count_groups(store, left, out);
         }
         for (i = 0; i < store->drive_count; i++)
@@ -206,7 +206,7 @@ int eng_force(struct eng_store *store, uint64_t slots, uint64_t *number)
         q->store = store;
         q->slots = slots;
         q->msg.run = force_requested;
-        lp_post(store->loops[0].loop, &q->msg);
+        lp_post(store->coord_loop->loop, &q->msg);
         return 0;
 }
 

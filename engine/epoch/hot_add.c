@@ -215,7 +215,7 @@ static void *hot_add_open_thread(void *arg)
         a->result = a->replace ? format_new(a) : hot_add_find_known(a);
         if (a->result == 0)
                 a->result = eng_member_open(a->store, a->member, &a->error);
-        lp_post(a->store->loops[0].loop, &a->msg);
+        lp_post(a->store->coord_loop->loop, &a->msg);
         return NULL;
 }
 
@@ -265,6 +265,7 @@ static void hot_add_new_slot(struct eng_hot_add *a)
         assert(a->slot == store->drive_count);
         memset(m, 0, sizeof(*m));
         memcpy(m->place_id, a->member->identity.drive_id, FMT_ID);
+        m->site = store->options.site;
         store->coord->wish.adding |= eng_bit(a->slot);
         pthread_mutex_lock(&store->health_lock);
         atomic_store(&store->drive_count, a->slot + 1);
@@ -285,6 +286,7 @@ static void hand_over(struct eng_hot_add *a)
         if (seen > c->view.epoch) /* of an epoch that never came in force */
                 c->view.epoch = seen;
         c->view.since[a->slot] = c->view.epoch + 1;
+        c->down &= ~eng_bit(a->slot);
         if (a->add) {
                 hot_add_new_slot(a);
         } else if (a->replace) {
@@ -329,7 +331,7 @@ static void hot_add_marked(struct eng_op *op)
         a->marking = false;
         if ((eng_io_again(op->result) || eng_io_full(op->result)) && ++a->tries < RETRIES && !a->store->stopping) {
                 c->hot_add_timer.expired = hot_add_again;
-                lp_timer_start(a->store->loops[0].loop, &c->hot_add_timer, RETRY_NS);
+                lp_timer_start(a->store->coord_loop->loop, &c->hot_add_timer, RETRY_NS);
                 return;
         }
         a->result = op->result;
@@ -382,7 +384,7 @@ static void hot_add_opened(struct lp_msg *msg)
         }
         if (a->result == 0 && !settled(a->store)) { /* the slot is handed over between epochs */
                 c->hot_add_timer.expired = hot_add_again;
-                lp_timer_start(a->store->loops[0].loop, &c->hot_add_timer, RETRY_NS);
+                lp_timer_start(a->store->coord_loop->loop, &c->hot_add_timer, RETRY_NS);
                 return;
         }
         if (a->result != 0)
@@ -476,7 +478,7 @@ static void have_let_go(struct eng_store *store, void *arg)
         }
         c->hot_add_timer.expired = hot_add_again;
         if (++a->tries < RETRIES) {
-                lp_timer_start(store->loops[0].loop, &c->hot_add_timer, RETRY_NS);
+                lp_timer_start(store->coord_loop->loop, &c->hot_add_timer, RETRY_NS);
                 return;
         }
         snprintf(a->error.text, sizeof(a->error.text), "its last operations have not come back: it can be tried after a restart");
@@ -597,7 +599,7 @@ static void hot_add_requested(struct lp_msg *msg)
         a->number = q->number;
         free(q);
         store->coord->hot_add = a;
-        lp_timer_stop(store->loops[0].loop, &store->coord->hot_add_timer);
+        lp_timer_stop(store->coord_loop->loop, &store->coord->hot_add_timer);
         hot_add_let_go(a);
 }
 
@@ -617,7 +619,7 @@ static int hot_add_ask(struct eng_store *store, unsigned slot, const char *path,
         snprintf(q->path, sizeof(q->path), "%s", path == NULL ? "" : path);
         q->number = *number = eng_hot_add_new_report(store, slot, replace);
         q->msg.run = hot_add_requested;
-        lp_post(store->loops[0].loop, &q->msg);
+        lp_post(store->coord_loop->loop, &q->msg);
         return 0;
 }
 
@@ -645,8 +647,8 @@ static eng_mask away(const struct eng_store *store)
         for (i = 0; i < store->drive_count; i++) {
                 const struct eng_member *m = &store->members[i];
 
-                if (((store->coord->view.in & store->coord->view.up) | store->coord->given_up) & eng_bit(i))
-                        continue;
+                if (((store->coord->view.in & store->coord->view.up) | store->coord->given_up | store->coord->down) & eng_bit(i))
+                        continue; /* one that is down has its folder open */
                 if (m->state == ENG_DRIVE_MISSING ||
                     (m->state == ENG_DRIVE_FAILED && m->local != NULL && eng_drive_vanished(m->local)))
                         mask |= eng_bit(i);
@@ -717,7 +719,7 @@ static bool hand_late(struct eng_store *store)
         a->result = 0;
         a->msg.run = hot_add_opened;
         c->hot_add = a;
-        lp_timer_stop(store->loops[0].loop, &c->hot_add_timer);
+        lp_timer_stop(store->coord_loop->loop, &c->hot_add_timer);
         hot_add_opened(&a->msg);
         return true;
 }
@@ -761,7 +763,7 @@ void eng_hot_add_start(struct eng_store *store)
         if (c->store->stopping || c->hot_add != NULL)
                 return;
         c->hot_add_timer.expired = hot_add_look;
-        lp_timer_start(store->loops[0].loop, &c->hot_add_timer, LOOK_NS);
+        lp_timer_start(store->coord_loop->loop, &c->hot_add_timer, LOOK_NS);
 }
 
 static void hot_add_look(struct lp_timer *timer)
@@ -782,7 +784,7 @@ static void hot_add_look(struct lp_timer *timer)
         c->hot_add = new_look(store, wanted);
         if (c->hot_add == NULL)
                 return;
-        lp_timer_stop(store->loops[0].loop, &c->hot_add_timer);
+        lp_timer_stop(store->coord_loop->loop, &c->hot_add_timer);
         hot_add_let_go(c->hot_add);
 }
 

@@ -328,7 +328,6 @@ static void tail_came(struct eng_op *op)
         struct lost_find *find = t->find;
         struct eng_store *store = find->store;
         struct recovery *r = store->coord->recovery;
-        unsigned i;
 
         assert(r->lost == find && find->out > 0);
         if (op->result == 0) {
@@ -338,12 +337,10 @@ static void tail_came(struct eng_op *op)
                 find->refused |= eng_bit(t->slot);
         } else {
                 find->failed |= eng_bit(t->slot);
+                eng_drive_erred(store, t->slot, store->members[t->slot].drive, op->result, "recovery could not read its log");
         }
         if (--find->out > 0)
                 return;
-        for (i = 0; i < store->drive_count; i++)
-                if (find->failed & eng_bit(i))
-                        eng_drive_failed(store, i, store->members[i].drive, "recovery could not read its log");
         if (find->failed != 0) {
                 find_end(find); /* once more, without them */
         } else if (find->refused == 0) {
@@ -351,7 +348,7 @@ static void tail_came(struct eng_op *op)
         } else { /* they lack something for the moment, which is no failure */
                 r->refusals++;
                 find->timer.expired = find_again;
-                lp_timer_start(store->loops[0].loop, &find->timer, AGAIN_NS);
+                lp_timer_start(store->coord_loop->loop, &find->timer, AGAIN_NS);
         }
 }
 
@@ -395,7 +392,7 @@ void eng_lost_free(struct eng_store *store)
 
         if (r == NULL || r->lost == NULL)
                 return;
-        lp_timer_stop(store->loops[0].loop, &r->lost->timer);
+        lp_timer_stop(store->coord_loop->loop, &r->lost->timer);
         for (i = 0; i < ENG_DRIVES_MAX; i++)
                 eng_buf_unref(r->lost->tails[i].entries);
         free(r->lost);

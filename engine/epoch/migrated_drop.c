@@ -48,7 +48,7 @@ void eng_migrated_drop_free(struct eng_store *store)
         store->coord->migrated_drop = NULL;
         if (drop == NULL)
                 return;
-        lp_timer_stop(store->loops[0].loop, &store->coord->migrated_drop_timer);
+        lp_timer_stop(store->coord_loop->loop, &store->coord->migrated_drop_timer);
         eng_buf_unref(drop->page);
         free(drop->pgs);
         free(drop);
@@ -96,7 +96,7 @@ static void migrated_drop_again(struct lp_timer *timer)
 static void migrated_drop_later(struct eng_store *store, uint64_t ns)
 {
         store->coord->migrated_drop_timer.expired = migrated_drop_again;
-        lp_timer_start(store->loops[0].loop, &store->coord->migrated_drop_timer, ns);
+        lp_timer_start(store->coord_loop->loop, &store->coord->migrated_drop_timer, ns);
 }
 
 /* Nothing is left on this drive. */
@@ -123,8 +123,8 @@ static void migrated_drop_page_done(struct eng_migrated_drop *drop)
                 drop->from.len = 0;
                 migrated_drop_later(drop->store, drop->error == -ESTALE ? STALE_NS : AGAIN_NS);
         } else if (drop->more) {
-                eng_pacer_look(&drop->store->pacer, &drop->store->loops[0]);
-                migrated_drop_later(drop->store, eng_pacer_wait(&drop->store->pacer, lp_now(drop->store->loops[0].loop)));
+                eng_pacer_look(&drop->store->pacer, drop->store->coord_loop);
+                migrated_drop_later(drop->store, eng_pacer_wait(&drop->store->pacer, lp_now(drop->store->coord_loop->loop)));
         } else {
                 migrated_drop_end(drop);
         }
@@ -171,7 +171,7 @@ static int forget(struct eng_migrated_drop *drop, struct migrated_drop_op *so, c
         op->append.time_ms = (uint64_t)lp_wall_ms();
         op->append.record_epoch = drop->epoch;
         drop->out++;
-        eng_pacer_spend(&drop->store->pacer, lp_now(drop->store->loops[0].loop), ENG_PACER_NAME);
+        eng_pacer_spend(&drop->store->pacer, lp_now(drop->store->coord_loop->loop), ENG_PACER_NAME);
         eng_drive_submit(drop->store->members[drop->slot].drive, op);
         return 0;
 }
@@ -245,7 +245,8 @@ void eng_migrated_drop_consider(struct eng_store *store)
         assert(eng_on_coordinator(store));
         if (slot < 0 || store->coord->migrated_drop != NULL)
                 return;
-        lp_timer_stop(store->loops[0].loop, &store->coord->migrated_drop_timer); /* of a time when there was no memory: it would ask for the next page too early */
+        /* of a time when there was no memory: it would ask for the next page too early */
+        lp_timer_stop(store->coord_loop->loop, &store->coord->migrated_drop_timer);
         drop = calloc(1, sizeof(*drop));
         if (drop == NULL) {
                 migrated_drop_later(store, AGAIN_NS);

@@ -199,7 +199,7 @@ void eng_rebalance_consider(struct eng_store *store)
         if (c->shape.leaving == 0 || !c->drained || gaining(store) != 0 || c->store->stopping || c->changing || c->catch_up != NULL)
                 return;
         if (!c->view.writable || c->wish.gone != 0 ||
-            !eng_epoch_can_form(left, c->view.in, eng_counted(&c->view) - 1, store->k, store->m))
+            !eng_placement_can_form(c->view.map, left, c->view.in, c->shape.leaving, store->k, store->m))
                 return; /* another drive is out: when it is back */
         c->wish.gone = c->shape.leaving;
         eng_epoch_change(store);
@@ -278,6 +278,6 @@ int eng_drive_remove(struct eng_store *store, unsigned slot, uint64_t *number)
         q->slot = slot;
         q->number = *number = eng_hot_add_new_report(store, slot, false);
         q->msg.run = rebalance_requested;
-        lp_post(store->loops[0].loop, &q->msg);
+        lp_post(store->coord_loop->loop, &q->msg);
         return 0;
 }

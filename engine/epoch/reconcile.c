@@ -79,7 +79,7 @@ void eng_reconcile_free(struct eng_store *store)
                 eng_buf_unref(r->reconcile->tails[i].entries);
                 free(r->reconcile->tails[i].pgs);
         }
-        lp_timer_stop(store->loops[0].loop, &r->reconcile->timer);
+        lp_timer_stop(store->coord_loop->loop, &r->reconcile->timer);
         free(r->reconcile->commits);
         free(r->reconcile);
         r->reconcile = NULL;
@@ -113,8 +113,16 @@ static bool reconcile_try_again(struct reconcile *s, int result, void (*then)(st
                 return false;
         s->then = then;
         s->timer.expired = reconcile_rested;
-        lp_timer_start(s->store->loops[0].loop, &s->timer, AGAIN_NS);
+        lp_timer_start(s->store->coord_loop->loop, &s->timer, AGAIN_NS);
         return true;
+}
+
+/* It goes on without this member, which has failed, or is down. */
+static void reconcile_lost(struct reconcile *s, unsigned slot, int result)
+{
+        s->failed |= eng_bit(slot);
+        if (result == -EHOSTUNREACH)
+                eng_drive_erred(s->store, slot, s->store->members[slot].drive, result, "recovery did not reach it");
 }
 
 /* Of an operation that all members are given. */
@@ -125,7 +133,7 @@ static void note_result(struct reconcile *s, unsigned slot, int result)
         if ((result == -EAGAIN || result == -ENOMEM) && r->refusals < ENG_REFUSALS_MOST)
                 s->refused = true;
         else if (result != 0)
-                s->failed |= eng_bit(slot);
+                reconcile_lost(s, slot, result);
 }
 
 /*
@@ -145,7 +153,7 @@ static bool may_go_on(struct reconcile *s)
         r->refusals++;
         s->then = reconcile_give_up;
         s->timer.expired = reconcile_rested;
-        lp_timer_start(s->store->loops[0].loop, &s->timer, AGAIN_NS);
+        lp_timer_start(s->store->coord_loop->loop, &s->timer, AGAIN_NS);
         return false;
 }
 
@@ -420,7 +428,7 @@ static void copy_appended(struct eng_op *op)
                 return;
         }
         if (op->result != 0) {
-                s->failed |= eng_bit(s->to);
+                reconcile_lost(s, s->to, op->result);
                 reconcile_give_up(s);
                 return;
         }
@@ -436,8 +444,8 @@ static void record_read(struct eng_op *op)
 
         if (reconcile_try_again(s, op->result, copy_again))
                 return;
-        if (op->result == -EIO) {
-                s->failed |= eng_bit(s->record_from);
+        if (op->result == -EIO || op->result == -EHOSTUNREACH) {
+                reconcile_lost(s, s->record_from, op->result);
                 reconcile_give_up(s);
                 return;
         }

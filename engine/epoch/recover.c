@@ -117,7 +117,7 @@ static void *recover_open_thread(void *arg)
         struct opening *o = arg;
 
         o->result = eng_member_open(o->store, &o->own, &o->error);
-        lp_post(o->store->loops[0].loop, &o->msg);
+        lp_post(o->store->coord_loop->loop, &o->msg);
         return NULL;
 }
 
@@ -140,7 +140,7 @@ static void consider(struct eng_store *store)
         if (r->chosen || (r->opening_left > 0 && !(r->waited && has_quorum(store))))
                 return;
         r->chosen = true;
-        lp_timer_stop(store->loops[0].loop, &r->wait_timer);
+        lp_timer_stop(store->coord_loop->loop, &r->wait_timer);
         choose(store);
 }
 
@@ -169,7 +169,7 @@ static void begin_opening(struct opening *o)
         if (o->running)
                 return;
         snprintf(o->error.text, sizeof(o->error.text), "%s: no thread to open it", o->own.path);
-        lp_post(o->store->loops[0].loop, &o->msg);
+        lp_post(o->store->coord_loop->loop, &o->msg);
 }
 
 static void open_again(struct lp_timer *timer)
@@ -190,7 +190,7 @@ static bool recover_try_again(struct opening *o)
         if (o->own.local != NULL || !(eng_io_again(o->result) || eng_io_full(o->result)))
                 return false;
         o->again.expired = open_again;
-        lp_timer_start(store->loops[0].loop, &o->again, AGAIN_NS);
+        lp_timer_start(store->coord_loop->loop, &o->again, AGAIN_NS);
         snprintf(o->member->reason, sizeof(o->member->reason), "%.150s", o->error.text);
         if (store->pgs != NULL && is_own_slot(store, m) && store->members[m->identity.slot].state == ENG_DRIVE_FAILED)
                 eng_member_state(store, m->identity.slot, ENG_DRIVE_FAILED, m->reason);
@@ -219,8 +219,7 @@ static void recover_opened(struct lp_msg *msg)
                 consider(store);
         } else if (c->phase == ENG_PHASE_WAITING) {
                 adopt(o);
-                memset(r->judged, 0, sizeof(r->judged)); /* nor is it known whether this one lost writes */
-                eng_recover_again(store);
+                eng_recover_answers(store);
         } else {
                 o->late = true;
                 eng_hot_add_late(store);
@@ -260,7 +259,7 @@ void eng_recover(struct eng_store *store)
         eng_phase_set(store->coord, ENG_PHASE_OPENING);
         r->opening_left = store->unplaced_count;
         r->wait_timer.expired = waited;
-        lp_timer_start(store->loops[0].loop, &r->wait_timer, wait_ns(store));
+        lp_timer_start(store->coord_loop->loop, &r->wait_timer, wait_ns(store));
         for (i = 0; i < store->unplaced_count; i++) {
                 struct opening *o = &r->opening[i];
 
@@ -411,7 +410,7 @@ static int place_pgs(struct eng_store *store)
         struct eng_coord *c = store->coord;
         const struct eng_placement *map;
         struct eng_pg *pgs;
-        uint16_t *pg_loop;
+        uint16_t *pg_loop, preferred[ENG_DRIVES_MAX];
         unsigned pg, first;
 
         c->next_shape = c->shape;
@@ -436,8 +435,12 @@ static int place_pgs(struct eng_store *store)
         for (pg = 0; pg <= store->pg_count; pg++) {
                 store->pgs[pg].number = pg;
                 TAILQ_INIT(&store->pgs[pg].inflight);
-                if (pg < store->pg_count)
-                        store->pg_loop[pg] = (uint16_t)(eng_placement_order(map, pg)[pg % first] % store->loop_count);
+                if (pg == store->pg_count) { /* CONFIG */
+                        store->pg_loop[pg] = (uint16_t)store->coord_loop->index;
+                        continue;
+                }
+                eng_place_shards(eng_placement_order(map, pg), map->drives, eng_all_slots(map->drives), map->domains, first, preferred);
+                store->pg_loop[pg] = (uint16_t)(preferred[pg % first] % store->loop_count);
         }
         return 0;
 }
@@ -470,6 +473,17 @@ static void recover_take_slot(struct eng_store *store, const struct eng_member *
         pthread_mutex_unlock(&store->health_lock);
 }
 
+/* What placement hashes of a slot, as the newest epoch of a drive has it. */
+static const uint8_t *place_id_of(const struct eng_member *of, unsigned slot)
+{
+        const struct fmt_epoch *epoch = eng_epoch_of(of);
+        const struct fmt_epoch_drive *d = eng_epoch_drives(of);
+
+        if (of->epoch_len < FMT_EPOCH_PLACED(epoch->drives))
+                return d[slot].drive_id;
+        return (const uint8_t *)(d + epoch->drives) + (size_t)slot * FMT_ID;
+}
+
 /*
  * Takes the drive map from an epoch and puts the opened drives in their slots. Another may have
  * been taken before: the drive that held it has failed since, or one that was opened later holds a
@@ -480,7 +494,6 @@ static int take_map(struct eng_store *store, const struct eng_member *from)
         struct eng_coord *c = store->coord;
         const struct fmt_epoch *epoch = eng_epoch_of(from);
         const struct fmt_epoch_drive *d = eng_epoch_drives(from);
-        const uint8_t *places = from->epoch_len >= FMT_EPOCH_PLACED(epoch->drives) ? (const uint8_t *)(d + epoch->drives) : NULL;
         unsigned i;
 
         store->k = epoch->k;
@@ -493,7 +506,8 @@ static int take_map(struct eng_store *store, const struct eng_member *from)
         memset(&c->shape, 0, sizeof(c->shape));
         for (i = 0; i < epoch->drives; i++) {
                 memcpy(store->members[i].id, d[i].drive_id, FMT_ID);
-                memcpy(store->members[i].place_id, places != NULL ? places + (size_t)i * FMT_ID : d[i].drive_id, FMT_ID);
+                memcpy(store->members[i].place_id, place_id_of(from, i), FMT_ID);
+                store->members[i].site = (struct eng_site){.node = d[i].node, .rack = d[i].rack};
                 take_flags(store->coord, eng_bit(i), d[i].flags);
         }
         pthread_mutex_lock(&store->health_lock);
@@ -537,6 +551,8 @@ static eng_mask sort_drives(struct eng_store *store, const struct eng_member *ch
                 } else if (m->drive == NULL && !known_path(store, i)) {
                         snprintf(text, sizeof(text), "no folder given holds this drive%.100s", store->empty_paths);
                         eng_member_state(store, i, ENG_DRIVE_MISSING, text);
+                } else if (m->drive != NULL && (store->coord->down & eng_bit(i))) {
+                        eng_member_state(store, i, ENG_DRIVE_MISSING, "does not answer");
                 } else if (m->drive == NULL || atomic_load(&m->failed)) {
                         snprintf(text, sizeof(text), "%s", m->reason);
                         eng_member_state(store, i, ENG_DRIVE_FAILED, text);
@@ -689,7 +705,7 @@ static bool could_have_formed(const struct eng_store *store, eng_mask next, eng_
         eng_mask leaving = view->map->leaving & view->map->all & ~view->map->adding;
 
         return eng_could_form(store, next, prev) ||
-               (leaving != 0 && eng_epoch_can_form(next & ~leaving, prev, eng_counted(view) - (unsigned)__builtin_popcountll(leaving), store->k, store->m));
+               (leaving != 0 && eng_placement_can_form(view->map, next & ~leaving, prev, leaving, store->k, store->m));
 }
 
 /*
@@ -854,32 +870,64 @@ static void choose(struct eng_store *store)
         }
 }
 
+/* The placement by an epoch that is not the store's yet. NULL: no memory. */
+static struct eng_placement *placement_of(const struct eng_member *chosen)
+{
+        const struct fmt_epoch *epoch = eng_epoch_of(chosen);
+        const struct fmt_epoch_drive *d = eng_epoch_drives(chosen);
+        struct eng_placement_slots slots = {.count = epoch->drives, .pg_count = epoch->pg_count, .replicas = epoch->m + 1u};
+        unsigned i;
+
+        for (i = 0; i < epoch->drives; i++) {
+                memcpy(slots.ids[i], place_id_of(chosen, i), FMT_ID);
+                slots.sites[i] = (struct eng_site){.node = d[i].node, .rack = d[i].rack};
+                slots.adding |= d[i].flags & FMT_EPOCH_ADDING ? eng_bit(i) : 0;
+                slots.leaving |= d[i].flags & FMT_EPOCH_LEAVING ? eng_bit(i) : 0;
+                slots.gone |= d[i].flags & FMT_EPOCH_GONE ? eng_bit(i) : 0;
+        }
+        return eng_placement_make(&slots);
+}
+
 /* Whether the drives opened so far could put the next epoch in force, as choose() will see it. */
 static bool has_quorum(struct eng_store *store)
 {
         const struct eng_member *chosen = recover_newest(store);
+        struct eng_placement *map;
         const struct fmt_epoch_drive *d;
         eng_mask in = 0, present = 0;
-        unsigned i, slot, counted = 0;
+        unsigned i, slot;
+        bool can;
 
         if (chosen == NULL)
                 return false;
+        map = placement_of(chosen);
+        if (map == NULL)
+                return false;
         d = eng_epoch_drives(chosen);
-        for (i = 0; i < eng_epoch_of(chosen)->drives; i++) {
+        for (i = 0; i < eng_epoch_of(chosen)->drives; i++)
                 in |= d[i].in == FMT_EPOCH_IN ? eng_bit(i) : 0;
-                counted += (d[i].flags & (FMT_EPOCH_GONE | FMT_EPOCH_ADDING)) == 0;
-        }
         for (i = 0; i < store->unplaced_count; i++)
                 if (store->unplaced[i].drive != NULL && recover_is_member(chosen, store->unplaced[i].identity.drive_id, &slot))
                         present |= eng_bit(slot);
-        return eng_epoch_can_form(present, in, counted, eng_epoch_of(chosen)->k, eng_epoch_of(chosen)->m) &&
-               eng_is_majority(present, base_of(store, chosen, in));
+        can = eng_placement_can_form(map, present, in, 0, eng_epoch_of(chosen)->k, eng_epoch_of(chosen)->m) &&
+              eng_is_majority(present, base_of(store, chosen, in));
+        eng_placement_free(map);
+        return can;
 }
 
 void eng_recover_again(struct eng_store *store)
 {
         store->coord->attempts = 0;
         choose(store);
+}
+
+void eng_recover_answers(struct eng_store *store)
+{
+        struct recovery *r = store->coord->recovery;
+
+        assert(store->coord->phase == ENG_PHASE_WAITING);
+        memset(r->judged, 0, sizeof(r->judged)); /* nor is it known whether this one lost writes */
+        eng_recover_again(store);
 }
 
 void eng_recover_stop(struct eng_store *store)
@@ -892,7 +940,7 @@ void eng_recover_stop(struct eng_store *store)
 
                 if (o->store == NULL || o->joined)
                         continue;
-                lp_timer_stop(store->loops[0].loop, &o->again);
+                lp_timer_stop(store->coord_loop->loop, &o->again);
                 if (o->running && !eng_thread_ends(o->thread, store->left_behind ? 0 : CLOSE_WAIT_S)) {
                         store->left_behind = true;
                         continue;
@@ -901,7 +949,7 @@ void eng_recover_stop(struct eng_store *store)
                 memcpy(o->member, &o->own, sizeof(o->own)); /* to be closed */
         }
         if (r != NULL)
-                lp_timer_stop(store->loops[0].loop, &r->wait_timer);
+                lp_timer_stop(store->coord_loop->loop, &r->wait_timer);
 }
 
 /* Opened, and never handed over. */

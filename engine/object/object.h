@@ -27,9 +27,10 @@ struct eng_txn_put *eng_txn_put_new(struct eng_store *store, uint64_t bucket, co
 void eng_txn_put_free(struct eng_txn_put *put);
 
 /*
- * put.c: if an upload is under way on this loop, epoch and counter of the oldest one's object id.
+ * put.c: the oldest upload under way on this loop: its object id, and the epoch in which it began.
+ * False: there is none.
  */
-void eng_put_oldest(const struct eng_loop *el, uint32_t *epoch, uint64_t *counter);
+bool eng_put_oldest(const struct eng_loop *el, uint8_t id[FMT_ID], uint64_t *epoch);
 /*
  * get.c: calls each() for each part of each open object of this loop. False: one of the first upto
  * objects that were opened is still being looked up, and what it will be is not known.

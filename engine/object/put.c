@@ -14,7 +14,6 @@
 #include "engine/object/version.h"
 
 #include <assert.h>
-#include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -159,6 +158,12 @@ ssize_t eng_put_write(struct eng_put *put, const void *data, size_t len)
 
 /* ---- open ------------------------------------------------------------------------------------ */
 
+/* Known to, before its bytes have come. */
+static bool wants_shards(const struct eng_store *store, const struct eng_put_params *p)
+{
+        return p->is_part || (p->size != ENG_SIZE_UNKNOWN && p->size > store->inline_max);
+}
+
 static int check_open(struct eng_store *store, const struct eng_put_params *p)
 {
         const struct eng_loop *el = eng_here(store);
@@ -168,7 +173,7 @@ static int check_open(struct eng_store *store, const struct eng_put_params *p)
                 return -EINVAL;
         if (!el->view.ready)
                 return -EHOSTDOWN;
-        if (!eng_takes_changes(store, &el->view))
+        if (!eng_takes_changes(store, &el->view) || (wants_shards(store, p) && !eng_takes_shards(store, &el->view)))
                 return -EROFS;
         if (atomic_load(&store->full))
                 return -ENOSPC;
@@ -204,23 +209,21 @@ int eng_put_open(struct eng_store *store, const struct eng_put_params *params, s
         put->epoch = put->el->view.epoch;
         put->leaving = put->el->view.map->leaving;
         TAILQ_INSERT_TAIL(&put->el->home.puts, put, link);
-        put->striped = params->is_part || (params->size != ENG_SIZE_UNKNOWN && params->size > put->store->inline_max);
+        put->striped = wants_shards(store, params);
         lp_trace(LP_TRACE_PUT_BEGIN, params->size, !put->striped);
         *out = put;
         return 0;
 }
 
-void eng_put_oldest(const struct eng_loop *el, uint32_t *epoch, uint64_t *counter)
+bool eng_put_oldest(const struct eng_loop *el, uint8_t id[FMT_ID], uint64_t *epoch)
 {
         const struct eng_put *oldest = TAILQ_FIRST(&el->home.puts);
-        uint64_t be;
 
         if (oldest == NULL)
-                return;
-        memcpy(epoch, oldest->id, 4);
-        *epoch = be32toh(*epoch);
-        memcpy(&be, oldest->id + 8, 8);
-        *counter = be64toh(be);
+                return false;
+        memcpy(id, oldest->id, FMT_ID);
+        *epoch = oldest->epoch;
+        return true;
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */
@@ -310,7 +313,7 @@ static void put_synced(struct eng_op *op)
                 if (put->error == 0)
                         put->error = -EBUSY;
         } else if (op->result != 0) {
-                eng_drive_failed(put->store, sync->slot_no, sync->drive, "shards could not be made durable");
+                eng_drive_erred(put->store, sync->slot_no, sync->drive, op->result, "shards could not be made durable");
                 eng_put_lose_drive(put, sync->slot_no);
         }
         put->in_flight--;

@@ -167,8 +167,8 @@ int eng_put_buffer_run(struct eng_put *put, unsigned run)
          */
         if ((unsigned)__builtin_popcountll(mask) < put->need)
                 mask = takers(put, put->leaving);
-        filled = eng_place_shards(eng_placement_order(view->map, pg), view->map->drives, mask, eng_put_shards(put),
-                                  run_drives(put, run));
+        filled = eng_place_shards(eng_placement_order(view->map, pg), view->map->drives, mask, view->map->domains,
+                                  eng_put_shards(put), run_drives(put, run));
         return filled < put->need ? -EROFS : 0;
 }
 
@@ -211,7 +211,7 @@ static void put_stripe_written(struct eng_op *op)
                 if (put->error == 0)
                         put->error = op->result == -ENOSPC ? -ENOSPC : -EBUSY;
         } else if (op->result != 0) {
-                eng_drive_failed(put->store, w->slot_no, w->drive, "a shard could not be written");
+                eng_drive_erred(put->store, w->slot_no, w->drive, op->result, "a shard could not be written");
                 eng_put_lose_drive(put, w->slot_no);
         }
         eng_put_write_done(put, w);

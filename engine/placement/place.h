@@ -42,11 +42,71 @@ uint32_t eng_pg_of_run(uint32_t pg_count, const uint8_t id[FMT_ID], uint32_t run
  * count entries.
  */
 void eng_place_order(uint32_t pg, const uint8_t (*drive_ids)[FMT_ID], unsigned count, uint16_t *order);
+
 /*
- * Drives for the shards of a run: the first k+m of order that are in the mask; where there are
- * fewer, the last shards are ENG_NO_DRIVE. Returns how many shards have a drive.
+ * ---- failure domains
+ *
+ * Which slots fail together: by slot, those on the same node and those in the same rack, itself
+ * included. Nodes lie within racks. NULL wherever a `const struct eng_domains *` is wanted: all
+ * slots are alike, as on the drives of one machine.
  */
-unsigned eng_place_shards(const uint16_t *order, unsigned count, eng_mask in, unsigned shards, uint16_t *out);
+struct eng_domains {
+        eng_mask node[ENG_DRIVES_MAX], rack[ENG_DRIVES_MAX];
+};
+
+/*
+ * From the sites of `count` slots. A node whose slots name several racks lies in the rack that its
+ * first slot names. False: all slots are on one node, so that there is nothing to tell apart.
+ */
+bool eng_domains_make(struct eng_domains *out, const struct eng_site *sites, unsigned count);
+/* Nodes, or racks, that these slots lie on: of domains->node or ->rack. */
+unsigned eng_domains_count(const eng_mask domain[ENG_DRIVES_MAX], eng_mask slots);
+/*
+ * The slot of `fit` to take next beside those in `have`: on the node that has the fewest of them,
+ * of these in the rack that has the fewest, of these the first of order. `order` is that of
+ * eng_place_order(). ENG_NO_DRIVE: fit is empty, or all of it is in `have`.
+ *
+ * Taken one after the other from none on, these are the slots of a group in order of preference.
+ * What the order promises (test_place has the proofs by trial):
+ * - where each slot is a domain of its own, or all are one, it is eng_place_order()'s;
+ * - of the first n slots a node has at most ceil(n / nodes), as far as nodes have so many slots;
+ * - one slot more, or one less, changes the first n by that slot and one other: nothing moves
+ *   between slots that are there before and after.
+ */
+uint16_t eng_place_next(const uint16_t *order, unsigned count, eng_mask fit, const struct eng_domains *domains, eng_mask have);
+/*
+ * Drives for the shards of a run: the first k+m slots in the mask, in order of preference; where
+ * there are fewer, the last shards are ENG_NO_DRIVE. Returns how many shards have a drive.
+ */
+unsigned eng_place_shards(const uint16_t *order, unsigned count, eng_mask in, const struct eng_domains *domains, unsigned shards,
+                          uint16_t *out);
+/* The first n of these in order of preference, as a set; all of them where there are fewer. */
+eng_mask eng_place_set(const uint16_t *order, unsigned count, eng_mask in, const struct eng_domains *domains, unsigned n);
+/*
+ * Shards of one run that lie where more than m would be lost with any `nodes` nodes: what each node
+ * holds beyond m / nodes. drives: of the k+m shards; ENG_NO_DRIVE counts for no node. 0 without
+ * domains.
+ */
+unsigned eng_place_violations(const struct eng_domains *domains, const uint16_t *drives, unsigned shards, unsigned m, unsigned nodes);
+
+/*
+ * ---- codes over nodes
+ *
+ * Whether k+m over so many nodes, of `slots` slots in all, survives that any `fail` nodes are lost:
+ * no object loses more than m shards, at least k+1 slots are left for new ones, and two copies of
+ * each name's metadata (m+1 are made). Slots are spread evenly over nodes.
+ */
+bool eng_code_keeps(unsigned k, unsigned m, unsigned nodes, unsigned slots, unsigned fail);
+/* Nodes that may be lost at the same time: 1, from 9 nodes on 2. */
+unsigned eng_nodes_may_fail(unsigned nodes);
+/*
+ * The code of a new pool: the first of 8+3, 6+3, 4+2, 3+2, 2+2, 1+2 that keeps these rules for
+ * eng_nodes_may_fail(). False: none does (fewer than three nodes, or too few slots).
+ */
+bool eng_code_for_nodes(unsigned nodes, unsigned slots, unsigned *k, unsigned *m);
+
+/* ---- who may go on ---- */
+
 bool eng_is_majority(eng_mask part, eng_mask all);
 /*
  * Whether an epoch of these members takes clients' changes. At most m of all drives are left out:
@@ -59,5 +119,25 @@ bool eng_epoch_can_write(eng_mask in, unsigned drives, unsigned k, unsigned m);
  * docs/design/membership.md): always where nobody leaves.
  */
 bool eng_epoch_can_form(eng_mask next, eng_mask prev, unsigned drives, unsigned k, unsigned m);
+
+/* Slots of a group's metadata: before and after the change under way; the same if there is none. */
+struct eng_group {
+        eng_mask before, after;
+};
+
+/*
+ * The same by groups, for a pool whose slots lie on nodes (docs/design/cluster-engine.md): how many
+ * slots are out does not matter, if each group keeps a current member. Of the slots that speak for a
+ * group now, or (after) when the change under way has ended.
+ */
+/* Each group has one of these. */
+bool eng_groups_current(const struct eng_group *groups, unsigned count, bool after, eng_mask in);
+/* Groups that have fewer than two of these: they take no changes. */
+unsigned eng_groups_alone(const struct eng_group *groups, unsigned count, eng_mask in);
+/*
+ * Always where nobody leaves. Else a majority of `prev` is needed, too: nothing but the drives says
+ * which of two epochs counts.
+ */
+bool eng_groups_can_form(const struct eng_group *groups, unsigned count, bool after, eng_mask next, eng_mask prev);
 
 #endif

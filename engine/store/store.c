@@ -217,6 +217,28 @@ static void default_code(unsigned drives, unsigned *k, unsigned *m)
         }
 }
 
+/* Of a pool over nodes. 0 where the drives are all of one node. */
+static unsigned count_nodes(const struct eng_options *o)
+{
+        struct eng_domains domains;
+
+        if (o->sites == NULL || !eng_domains_make(&domains, o->sites, o->drive_count))
+                return 0;
+        return eng_domains_count(domains.node, eng_all_slots(o->drive_count));
+}
+
+static int choose_code(const struct eng_options *o, unsigned *k, unsigned *m, struct eng_error *error)
+{
+        unsigned nodes = count_nodes(o);
+
+        if (nodes == 0)
+                default_code(o->drive_count, k, m);
+        else if (!eng_code_for_nodes(nodes, o->drive_count, k, m))
+                return eng_error_set(error, -EINVAL, "no erasure code survives the loss of %u of %u nodes with %u drives: ec must be given",
+                                     eng_nodes_may_fail(nodes), nodes, o->drive_count);
+        return 0;
+}
+
 static int check_code(const struct eng_options *o, unsigned k, unsigned m, struct eng_error *error)
 {
         if (k < 1 || k > ERA_MAX_K || m > ERA_MAX_M)
@@ -239,9 +261,9 @@ static int format_all(struct eng_store *store, struct eng_error *error)
 
         store->k = o->ec_k;
         store->m = o->ec_m;
-        if (store->k == 0)
-                default_code(o->drive_count, &store->k, &store->m);
-        rv = check_code(o, store->k, store->m, error);
+        rv = store->k == 0 ? choose_code(o, &store->k, &store->m, error) : 0;
+        if (rv == 0)
+                rv = check_code(o, store->k, store->m, error);
         if (rv != 0)
                 return rv;
         store->drive_count = o->drive_count;
@@ -249,6 +271,7 @@ static int format_all(struct eng_store *store, struct eng_error *error)
         for (i = 0; i < o->drive_count; i++) {
                 lp_random(store->members[i].id, FMT_ID);
                 memcpy(store->members[i].place_id, store->members[i].id, FMT_ID);
+                store->members[i].site = o->sites != NULL ? o->sites[i] : o->site;
         }
         lp_random(epoch_id, FMT_ID);
         epoch = eng_epoch_body(store, 1, epoch_id, none,
@@ -458,6 +481,7 @@ static void free_store(struct eng_store *store)
                 eng_drop_free(store);
                 eng_lock_free(store);
                 eng_epoch_append_free(store);
+                eng_down_free(store);
                 eng_heal_free_late(store);
                 free(store->coord->config);
                 free_maps(store->coord);
@@ -483,6 +507,8 @@ static int make_loops(struct eng_store *store)
         store->hashers = calloc(store->options.hash_loop_count + 1, sizeof(store->hashers[0]));
         if (store->loops == NULL || store->hashers == NULL)
                 return -ENOMEM;
+        assert(store->options.coord_loop < store->loop_count);
+        store->coord_loop = &store->loops[store->options.coord_loop];
         for (i = 0; i < store->options.hash_loop_count; i++)
                 eng_hasher_init(&store->hashers[store->hasher_count++], store->options.hash_loops[i]);
         for (i = 0; i < store->loop_count; i++) {
@@ -524,6 +550,7 @@ static void serving(struct eng_store *store)
 
 static const struct eng_events events = {
         .drive_failed = eng_coord_drive_failed,
+        .drive_unreachable = eng_coord_drive_unreachable,
         .view_changed = view_changed,
         .value_gone = eng_lost_object_gone,
         .look_at_group = eng_heal_look_at_group,
@@ -547,6 +574,7 @@ int eng_store_open(const struct eng_options *options, struct eng_store **out, st
         store->pacer.rate = options->heal_rate == 0 ? ENG_HEAL_RATE : options->heal_rate;
         store->loop_count = options->loop_count;
         assert(store->loop_count > 0);
+        assert(options->boot <= ENG_BOOT_MAX && (options->site.node != 0 || options->boot == 0));
         store->pg_count = ENG_PG_COUNT;
         store->inline_max = options->inline_max == 0                 ? ENG_INLINE_MAX
                             : options->inline_max == ENG_INLINE_NONE ? 0
@@ -592,7 +620,7 @@ static void store_start(struct lp_msg *msg)
 void eng_store_start(struct eng_store *store)
 {
         store->coord->start_msg.run = store_start;
-        lp_post(store->loops[0].loop, &store->coord->start_msg);
+        lp_post(store->coord_loop->loop, &store->coord->start_msg);
 }
 
 static uint64_t drain_once(struct eng_store *store)

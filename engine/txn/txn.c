@@ -491,7 +491,7 @@ static void tell_quiet(struct eng_loop *el)
                 return;
         assert(el->view.paused);
         el->leader.quiet = NULL;
-        lp_post(el->store->loops[0].loop, msg);
+        lp_post(el->store->coord_loop->loop, msg);
 }
 
 static void fan_release(struct eng_fan *fan)
@@ -515,7 +515,7 @@ static void appended(struct eng_op *op)
         assert(eng_on_loop(el));
         assert(txn == NULL || txn->fan == fan);
         if (op->result != 0) {
-                eng_drive_failed(el->store, fo->slot, fo->drive, "a record could not be appended");
+                eng_drive_erred(el->store, fo->slot, fo->drive, op->result, "a record could not be appended");
         } else if (txn != NULL && txn->state == ENG_TXN_APPEND && (el->view.up & eng_bit(fo->slot)) &&
                    el->store->members[fo->slot].drive == fo->drive) {
                 /*
@@ -634,11 +634,25 @@ static void txn_go_on(struct eng_txn *txn)
         then(txn);
 }
 
+/*
+ * In a cluster's pool nothing is acknowledged that one drive could lose: where only one member has
+ * the record in the end, it counts, and the client is told that the outcome is unknown.
+ */
+static bool is_alone(const struct eng_txn *txn)
+{
+        const struct eng_view *view = &txn->at->view;
+        eng_mask holders = txn->holders & (view->in | view->joining) & view->up;
+
+        return view->map->by_groups && txn->store->m > 0 && !txn->moves && __builtin_popcountll(holders) < 2;
+}
+
 /* The txn is settled, or given up: nothing of it waits here any more. */
 static void txn_leave(struct eng_txn *txn, int result)
 {
         struct eng_fan *fan = txn->fan;
 
+        if (result == 0 && is_alone(txn))
+                result = -EROFS;
         assert(fan->txn == txn);
         eng_step_ends(txn->at, ENG_STEP_RECORD, txn->append_began);
         TAILQ_REMOVE(&txn->at->leader.appended, txn, loop_link);
@@ -671,7 +685,7 @@ static void txn_committed(struct eng_op *op)
 
         assert(txn == NULL || (txn->fan == fan && txn->state == ENG_TXN_COMMIT));
         if (op->result != 0)
-                eng_drive_failed(fan->at->store, fo->slot, fo->drive, "a record could not be committed");
+                eng_drive_erred(fan->at->store, fo->slot, fo->drive, op->result, "a record could not be committed");
         if (txn != NULL && fan->at->store->members[fo->slot].drive == fo->drive) {
                 txn->waiting &= ~eng_bit(fo->slot);
                 if (txn->waiting == 0)
@@ -694,7 +708,7 @@ static void commit(struct eng_txn *txn)
         pg->committed = txn->seq;
         TAILQ_REMOVE(&pg->inflight, txn, pg_link);
         txn_enter(txn, ENG_TXN_COMMIT);
-        txn->waiting = members;
+        txn->waiting = txn->holders = members;
         for (i = 0; i < store->drive_count; i++) {
                 struct eng_fan_op *fo = &fan->ops[fan->members + n];
 

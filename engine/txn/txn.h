@@ -118,6 +118,7 @@ struct eng_txn {
         uint64_t append_number;        /* among those of its loop */
         bool held;                     /* numbered, but appends wait for the end of an epoch change */
         eng_mask sent, waiting;        /* drives the record was sent to; those that have not answered */
+        eng_mask holders;              /* members that had it when it was committed */
         struct eng_fan *fan;
         struct eng_op lookup;
         struct eng_words words;        /* of the last lookup */

@@ -60,7 +60,7 @@ void eng_heads_look_at(struct eng_store *store, const struct eng_name *name)
         check->agree.name = *name;
         check->agree.done = head_checked;
         check->msg.run = head_check_begin;
-        lp_post(store->loops[0].loop, &check->msg);
+        lp_post(store->coord_loop->loop, &check->msg);
 }
 
 void eng_heads_free(struct eng_store *store)

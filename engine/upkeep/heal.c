@@ -116,7 +116,7 @@ static void heal_again(struct lp_timer *timer)
 static void heal_later(struct eng_heal *heal, uint64_t ns)
 {
         heal->timer.expired = heal_again;
-        lp_timer_start(heal->store->loops[0].loop, &heal->timer, ns);
+        lp_timer_start(heal->store->coord_loop->loop, &heal->timer, ns);
 }
 
 static struct drives drives_now(const struct eng_store *store)
@@ -183,7 +183,7 @@ static void keep_later(struct eng_heal *heal)
 {
         uint64_t ms = heal->store->options.heal_keep_ms;
 
-        lp_timer_start(heal->store->loops[0].loop, &heal->keep_timer, ms == 0 ? KEEP_NS : ms * 1000 * 1000);
+        lp_timer_start(heal->store->coord_loop->loop, &heal->keep_timer, ms == 0 ? KEEP_NS : ms * 1000 * 1000);
 }
 
 static void keep_tick(struct lp_timer *timer)
@@ -292,7 +292,7 @@ static void find_place(struct eng_heal *heal)
  */
 static uint64_t half_time(const struct eng_heal *heal, uint64_t least, uint64_t most)
 {
-        uint64_t took = lp_now(heal->store->loops[0].loop) - heal->began;
+        uint64_t took = lp_now(heal->store->coord_loop->loop) - heal->began;
 
         if (took < least)
                 return least;
@@ -341,7 +341,7 @@ static void walk_over(struct eng_heal *heal)
         find_place(heal);
         pthread_mutex_unlock(&store->health_lock);
         heal->running = false;
-        lp_timer_stop(store->loops[0].loop, &heal->keep_timer);
+        lp_timer_stop(store->coord_loop->loop, &heal->keep_timer);
         if (heal->stopping)
                 find_cut(heal);
         else
@@ -428,11 +428,10 @@ static void heal_begin_walk(struct eng_heal *heal)
 static bool see_puts(struct eng_loop *el, void *arg, struct lp_msg *ack)
 {
         struct eng_heal *heal = arg;
-        uint32_t epoch = UINT32_MAX;
-        uint64_t counter;
+        uint8_t id[FMT_ID];
+        uint64_t epoch;
 
-        eng_put_oldest(el, &epoch, &counter);
-        if (epoch < heal->drives.leaving_since)
+        if (eng_put_oldest(el, id, &epoch) && epoch < heal->drives.leaving_since)
                 atomic_store(&heal->old_puts, true);
         return true;
 }
@@ -515,13 +514,13 @@ static void heal_begin(struct eng_heal *heal)
         bool known = heal->place.len != 0 && same_drives(heal);
 
         assert(!heal->running && heal->loaded);
-        lp_timer_stop(store->loops[0].loop, &heal->timer);
+        lp_timer_stop(store->coord_loop->loop, &heal->timer);
         heal->running = true;
         heal->stopping = heal->again = heal->flush_anew = false;
         heal->to_flush = 0;
         heal->drives = drives_now(store);
         heal->epoch = c->view.epoch;
-        heal->began = lp_now(store->loops[0].loop);
+        heal->began = lp_now(store->coord_loop->loop);
         eng_heal_choose_rate(store);
         heal->order.filling = heal->drives.filling;
         heal->order.homeless = heal->drives.homeless;
@@ -601,7 +600,7 @@ void eng_heal_look_at_group(struct eng_store *store, uint32_t group)
         look->store = store;
         look->group = group;
         look->msg.run = look_asked;
-        lp_post(store->loops[0].loop, &look->msg);
+        lp_post(store->coord_loop->loop, &look->msg);
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -619,8 +618,8 @@ void eng_heal_free(struct eng_store *store)
         struct eng_heal *heal = store->coord->heal;
         unsigned i;
 
-        lp_timer_stop(store->loops[0].loop, &heal->timer);
-        lp_timer_stop(store->loops[0].loop, &heal->keep_timer);
+        lp_timer_stop(store->coord_loop->loop, &heal->timer);
+        lp_timer_stop(store->coord_loop->loop, &heal->keep_timer);
         eng_kept_stop(&heal->kept);
         for (i = 0; i < store->loop_count; i++)
                 eng_walk_worker_drop(&heal->workers[i]);

@@ -25,7 +25,6 @@
 #include "engine/upkeep/upkeep.h"
 
 #include <assert.h>
-#include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,12 +36,6 @@
 #define INDEX_TRIES 12000u              /* a batch of a large index takes minutes */
 #define RETRY_NS (60ull * 1000 * 1000 * 1000) /* after an orphan collection that something was refused to, and twice as long after each further one ... */
 #define RETRIES 10u                     /* ... so often */
-
-/* Ids that a loop made before this one are of uploads that have ended. */
-struct bound {
-        uint32_t epoch;
-        uint64_t counter;
-};
 
 struct discard {
         struct eng_op op;               /* first */
@@ -65,7 +58,7 @@ struct candidate {
 struct eng_orphans {
         struct eng_store *store;
         uint64_t epoch;                 /* in which it began */
-        struct bound *bounds;
+        struct eng_made *bounds;        /* of each loop: what it made before this is of uploads that have ended */
         uint64_t *begun;                /* objects that each loop had opened when no name of the candidates was left */
         atomic_bool unknown;            /* one of them is still being looked up */
         unsigned tries;
@@ -98,10 +91,10 @@ void eng_orphans_free(struct eng_store *store)
         struct eng_orphans *orphans = store->coord->orphans;
 
         store->coord->orphans = NULL;
-        lp_timer_stop(store->loops[0].loop, &store->coord->orphans_timer);
+        lp_timer_stop(store->coord_loop->loop, &store->coord->orphans_timer);
         if (orphans == NULL)
                 return;
-        lp_timer_stop(store->loops[0].loop, &orphans->timer);
+        lp_timer_stop(store->coord_loop->loop, &orphans->timer);
         free(orphans->bounds);
         free(orphans->begun);
         free(orphans->candidates);
@@ -134,7 +127,7 @@ static void orphans_retry(struct lp_timer *timer)
 static void orphans_later(struct eng_coord *c)
 {
         c->orphans_timer.expired = orphans_retry;
-        lp_timer_start(c->store->loops[0].loop, &c->orphans_timer, RETRY_NS << c->orphans_tries);
+        lp_timer_start(c->store->coord_loop->loop, &c->orphans_timer, RETRY_NS << c->orphans_tries);
         if (c->orphans_tries < RETRIES)
                 c->orphans_tries++;
 }
@@ -179,7 +172,7 @@ static void rest(struct eng_orphans *orphans, uint64_t ns, void (*then)(struct e
         assert(orphans->out == 0);
         orphans->then = then;
         orphans->timer.expired = orphans_rested;
-        lp_timer_start(orphans->store->loops[0].loop, &orphans->timer, ns);
+        lp_timer_start(orphans->store->coord_loop->loop, &orphans->timer, ns);
 }
 
 /* A drive could not answer yet: `then` asks it again, a little later. */
@@ -194,9 +187,9 @@ static bool is_turned_away(struct eng_orphans *orphans, const struct eng_op *op,
 /* When the store's upkeep may go on. */
 static void rest_for_pace(struct eng_orphans *orphans, void (*then)(struct eng_orphans *orphans))
 {
-        struct lp_loop *loop = orphans->store->loops[0].loop;
+        struct lp_loop *loop = orphans->store->coord_loop->loop;
 
-        eng_pacer_look(&orphans->store->pacer, &orphans->store->loops[0]);
+        eng_pacer_look(&orphans->store->pacer, orphans->store->coord_loop);
         rest(orphans, eng_pacer_wait(&orphans->store->pacer, lp_now(loop)), then);
 }
 
@@ -227,20 +220,13 @@ static struct eng_orphans *of_op(struct eng_op *op)
 /* No upload that is under way, or begins later, can come to name it. */
 static bool is_past(const struct eng_orphans *orphans, const uint8_t id[FMT_ID])
 {
-        uint32_t epoch;
-        uint16_t loop;
-        uint64_t counter;
+        const struct eng_store *store = orphans->store;
+        struct eng_made made;
 
-        memcpy(&epoch, id, 4);
-        memcpy(&loop, id + 4, 2);
-        memcpy(&counter, id + 8, 8);
-        epoch = be32toh(epoch);
-        loop = be16toh(loop);
-        if (loop >= orphans->store->loop_count)
-                return epoch < orphans->store->first_epoch; /* of an earlier run, with more loops */
-        if (epoch != orphans->bounds[loop].epoch)
-                return epoch < orphans->bounds[loop].epoch;
-        return be64toh(counter) < orphans->bounds[loop].counter;
+        eng_id_made(id, &made);
+        if (made.node != store->options.site.node || made.loop >= store->loop_count)
+                return eng_made_before_run(store, &made);
+        return eng_made_before(&made, &orphans->bounds[made.loop]);
 }
 
 /* ---- DISCARD --------------------------------------------------------------------------------- */
@@ -513,7 +499,7 @@ static void ids_read(struct eng_op *op)
         for (i = 0; held != NULL && i < op->ids.count; i++)
                 take_id(orphans, &held[i]);
         orphans->last = op->ids.count < op->ids.max;
-        eng_pacer_spend(&orphans->store->pacer, lp_now(orphans->store->loops[0].loop), (uint64_t)op->ids.count * ENG_PACER_ID);
+        eng_pacer_spend(&orphans->store->pacer, lp_now(orphans->store->coord_loop->loop), (uint64_t)op->ids.count * ENG_PACER_ID);
         eng_buf_unref(op->ids.ids);
         orphans->tries = 0;
         orphans->asked = 0;
@@ -579,11 +565,13 @@ static void ask_mark(struct eng_orphans *orphans)
 static bool take_bound(struct eng_loop *el, void *arg, struct lp_msg *ack)
 {
         struct eng_orphans *orphans = arg;
-        struct bound *b = &orphans->bounds[el->index];
+        uint8_t oldest[FMT_ID];
+        uint64_t epoch;
 
-        b->epoch = (uint32_t)el->view.epoch;
-        b->counter = el->home.id_counter + 1;
-        eng_put_oldest(el, &b->epoch, &b->counter);
+        if (eng_put_oldest(el, oldest, &epoch))
+                eng_id_made(oldest, &orphans->bounds[el->index]);
+        else
+                eng_id_next(el, &orphans->bounds[el->index]);
         return true;
 }
 
@@ -609,7 +597,7 @@ void eng_orphans_consider(struct eng_store *store)
                 c->orphans->asked_again = true;
         if (c->store->stopping || c->phase != ENG_PHASE_OPEN || c->orphans != NULL || c->catch_up != NULL)
                 return;
-        lp_timer_stop(store->loops[0].loop, &c->orphans_timer);
+        lp_timer_stop(store->coord_loop->loop, &c->orphans_timer);
         orphans = calloc(1, sizeof(*orphans));
         if (orphans == NULL) {
                 orphans_later(c);

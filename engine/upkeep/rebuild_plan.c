@@ -66,21 +66,23 @@ static bool plan_run(const struct eng_rebuild *rebuild, const struct eng_part *p
         uint32_t pg = eng_pg_of_run(rebuild->store->pg_count, part->head.id, run);
         const uint16_t *order = eng_placement_order(map, pg);
         eng_mask fit = rebuild->el->view.in & rebuild->el->view.up & ~rebuild->homeless;
-        unsigned shard, next = 0;
+        eng_mask named = 0;
+        unsigned shard;
         bool any = false;
 
         for (shard = 0; shard < eng_rebuild_shards_of(part); shard++)
                 if (eng_rebuild_named(part, run, shard) < ENG_DRIVES_MAX)
-                        fit &= ~eng_bit(eng_rebuild_named(part, run, shard));
+                        named |= eng_bit(eng_rebuild_named(part, run, shard));
+        fit &= ~named;
+        named &= ~rebuild->homeless;
         for (shard = 0; shard < eng_rebuild_shards_of(part); shard++) {
                 targets[shard] = ENG_NO_DRIVE;
                 if (!eng_rebuild_is_homeless(rebuild, part, run, shard))
                         continue;
-                while (next < map->drives && !(fit & eng_bit(order[next])))
-                        next++;
-                if (next == map->drives)
+                targets[shard] = eng_place_next(order, map->drives, fit, map->domains, named);
+                if (targets[shard] == ENG_NO_DRIVE)
                         continue;
-                targets[shard] = order[next++];
+                named |= eng_bit(targets[shard]);
                 any = true;
         }
         return any;

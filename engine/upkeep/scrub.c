@@ -148,13 +148,13 @@ static void walk_begins(struct eng_scrub *scrub)
         assert(scrub->at.len == 0);
         scrub->pays = scrub->owed;
         scrub->again = scrub->owed = false;
-        scrub->began = lp_now(store->loops[0].loop);
+        scrub->began = lp_now(store->coord_loop->loop);
         scrub->number = atomic_fetch_add(&store->walks_begun, 1) + 1;
 }
 
 static void scrub_walk_ended(struct eng_scrub *scrub)
 {
-        const uint64_t now = lp_now(scrub->store->loops[0].loop), took = now - scrub->began;
+        const uint64_t now = lp_now(scrub->store->coord_loop->loop), took = now - scrub->began;
         uint64_t rest = took > DAY_NS ? took : took > DAY_NS / REST ? DAY_NS : took * REST;
 
         if (scrub->number == 0)
@@ -202,7 +202,7 @@ static void scrub_tick(struct lp_timer *timer)
         }
         eng_verify_where(scrub->run, &scrub->at, &scrub->now);
         scrub_keep(scrub);
-        lp_timer_start(scrub->store->loops[0].loop, timer, keep_ns(scrub));
+        lp_timer_start(scrub->store->coord_loop->loop, timer, keep_ns(scrub));
 }
 
 static void scrub_go(struct eng_scrub *scrub)
@@ -218,13 +218,13 @@ static void scrub_go(struct eng_scrub *scrub)
         scrub->run = eng_verify_scrub(store, &scrub->at, &scrub->now, store->options.scrub_rate, scrub_ended, scrub);
         if (scrub->run != NULL && scrub->at.len == 0)
                 walk_begins(scrub);
-        lp_timer_start(store->loops[0].loop, &scrub->timer, scrub->run != NULL ? keep_ns(scrub) : LATER_NS);
+        lp_timer_start(store->coord_loop->loop, &scrub->timer, scrub->run != NULL ? keep_ns(scrub) : LATER_NS);
 }
 
 /* Until a walk may begin that is owed. */
 static uint64_t owed_ns(const struct eng_scrub *scrub)
 {
-        const uint64_t now = lp_now(scrub->store->loops[0].loop);
+        const uint64_t now = lp_now(scrub->store->coord_loop->loop);
 
         return scrub->rest_until > now + SOON_NS ? scrub->rest_until - now : SOON_NS;
 }
@@ -246,7 +246,7 @@ static void wait_for_turn(struct eng_scrub *scrub)
         if (scrub->now.started_ms == 0 && scrub->again) /* the next walk is the one that was wanted */
                 ns = SOON_NS;
         scrub->timer.expired = scrub_tick;
-        lp_timer_start(scrub->store->loops[0].loop, &scrub->timer, ns);
+        lp_timer_start(scrub->store->coord_loop->loop, &scrub->timer, ns);
 }
 
 void eng_scrub_begin(struct eng_store *store)
@@ -271,7 +271,7 @@ void eng_scrub_free(struct eng_store *store)
         if (scrub == NULL)
                 return;
         store->coord->scrub = NULL;
-        lp_timer_stop(store->loops[0].loop, &scrub->timer);
+        lp_timer_stop(store->coord_loop->loop, &scrub->timer);
         if (scrub->run != NULL)
                 eng_verify_drop(scrub->run);
         eng_kept_stop(&scrub->kept);
@@ -289,7 +289,7 @@ static void scrub_started(struct lp_msg *msg)
         free(s);
         if (scrub == NULL || !scrub->loaded || scrub->run != NULL)
                 return;
-        lp_timer_stop(scrub->store->loops[0].loop, &scrub->timer);
+        lp_timer_stop(scrub->store->coord_loop->loop, &scrub->timer);
         scrub_go(scrub);
 }
 
@@ -305,7 +305,7 @@ static void scrub_names_wanted(struct lp_msg *msg)
         scrub->again |= !scrub->loaded || scrub->run != NULL || scrub->at.len > 0;
         if (!scrub->loaded || scrub->run != NULL)
                 return;
-        lp_timer_stop(scrub->store->loops[0].loop, &scrub->timer);
+        lp_timer_stop(scrub->store->coord_loop->loop, &scrub->timer);
         scrub_go(scrub);
 }
 
@@ -321,7 +321,7 @@ static void scrub_walk_owed(struct lp_msg *msg)
         scrub->owed = true;
         if (!scrub->loaded || scrub->run != NULL)
                 return; /* behind that */
-        lp_timer_stop(scrub->store->loops[0].loop, &scrub->timer);
+        lp_timer_stop(scrub->store->coord_loop->loop, &scrub->timer);
         wait_for_turn(scrub);
 }
 
@@ -334,7 +334,7 @@ static void scrub_tell(struct eng_store *store, void (*run)(struct lp_msg *msg))
         s->store = store;
         s->begun = atomic_load(&store->walks_begun);
         s->msg.run = run;
-        lp_post(store->loops[0].loop, &s->msg);
+        lp_post(store->coord_loop->loop, &s->msg);
 }
 
 void eng_scrub_names_soon(struct eng_store *store)
@@ -358,7 +358,7 @@ int eng_scrub_start(struct eng_store *store)
                 return -ENOMEM;
         s->store = store;
         s->msg.run = scrub_started;
-        lp_post(store->loops[0].loop, &s->msg);
+        lp_post(store->coord_loop->loop, &s->msg);
         return 0;
 }
 

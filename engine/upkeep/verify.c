@@ -38,7 +38,7 @@ static void verify_publish(struct eng_verify *v)
 
 static const struct eng_view *verify_view(const struct eng_verify *v)
 {
-        return &v->store->loops[0].view;
+        return &v->store->coord_loop->view;
 }
 
 bool eng_verify_usable(const struct eng_verify *v, unsigned drive)
@@ -59,7 +59,7 @@ void eng_verify_drop(struct eng_verify *v)
 {
         if (v->store->coord->verify == v)
                 v->store->coord->verify = NULL;
-        lp_timer_stop(v->store->loops[0].loop, &v->timer);
+        lp_timer_stop(v->store->coord_loop->loop, &v->timer);
         if (v->rebuild != NULL)
                 eng_rebuild_drop(v->rebuild);
         eng_txn_abandon(&v->resync.txn);
@@ -98,12 +98,12 @@ void eng_verify_later(struct eng_verify *v, uint64_t ns, void (*then)(struct eng
 {
         v->then = then;
         v->timer.expired = verify_later;
-        lp_timer_start(v->store->loops[0].loop, &v->timer, ns);
+        lp_timer_start(v->store->coord_loop->loop, &v->timer, ns);
 }
 
 bool eng_verify_waits(struct eng_verify *v, void (*then)(struct eng_verify *v))
 {
-        struct eng_loop *el = &v->store->loops[0];
+        struct eng_loop *el = v->store->coord_loop;
         uint64_t wait;
 
         eng_pacer_look(&v->store->pacer, el);
@@ -117,7 +117,7 @@ bool eng_verify_waits(struct eng_verify *v, void (*then)(struct eng_verify *v))
 
 void eng_verify_spend(struct eng_verify *v, uint64_t bytes)
 {
-        eng_pacer_share_spend(&v->store->pacer, &v->share, lp_now(v->store->loops[0].loop), bytes);
+        eng_pacer_share_spend(&v->store->pacer, &v->share, lp_now(v->store->coord_loop->loop), bytes);
 }
 
 bool eng_verify_asks_again(struct eng_verify *v, unsigned drive)
@@ -266,7 +266,7 @@ static struct eng_verify *new_verify(struct eng_store *store, struct eng_verify_
         v->store = store;
         v->out = out;
         v->bad = calloc(ENG_VERIFY_BAD_MAX, sizeof(*v->bad));
-        v->walk = eng_walk_new(&store->loops[0], PAGE, names_came, v);
+        v->walk = eng_walk_new(store->coord_loop, PAGE, names_came, v);
         v->report.running = true;
         v->report.started_ms = lp_wall_ms();
         v->msg.run = verify_begin;
@@ -292,7 +292,7 @@ struct eng_verify *eng_verify_scrub(struct eng_store *store, const struct eng_na
         v->arg = arg;
         v->place = *place;
         verify_publish(v);
-        lp_post(store->loops[0].loop, &v->msg); /* it may end at once, and the caller has not got it yet */
+        lp_post(store->coord_loop->loop, &v->msg); /* it may end at once, and the caller has not got it yet */
         return v;
 }
 
@@ -319,7 +319,7 @@ int eng_verify_start(struct eng_store *store)
                 free_verify(v);
                 return running ? -EALREADY : -EHOSTDOWN;
         }
-        lp_post(store->loops[0].loop, &v->msg);
+        lp_post(store->coord_loop->loop, &v->msg);
         return 0;
 }
 

@@ -27,7 +27,7 @@ static unsigned count_of(eng_mask drives)
 
 static const struct eng_view *verify_copies_view(const struct eng_verify *v)
 {
-        return &v->store->loops[0].view;
+        return &v->store->coord_loop->view;
 }
 
 void eng_verify_drop_copies(struct eng_verify *v)

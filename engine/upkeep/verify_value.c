@@ -28,13 +28,13 @@ static void put_slot(struct lp_loop *loop, void *slot)
 static void drop_slot(struct eng_verify *v)
 {
         if (v->slot != NULL)
-                put_slot(v->store->loops[0].loop, v->slot);
+                put_slot(v->store->coord_loop->loop, v->slot);
         v->slot = NULL;
 }
 
 void eng_verify_drop_value(struct eng_verify *v)
 {
-        lp_reserve_cancel(v->store->loops[0].loop, &v->reserve);
+        lp_reserve_cancel(v->store->coord_loop->loop, &v->reserve);
         eng_buf_unref(v->value);
         v->value = NULL;
 }
@@ -53,7 +53,7 @@ static void rebuilt(void *arg, int rv, struct eng_rebuild_written written)
 
 static void verify_repair_value(struct eng_verify *v)
 {
-        const struct eng_view *view = &v->store->loops[0].view;
+        const struct eng_view *view = &v->store->coord_loop->view;
         struct eng_rebuild_order order = {
                 .name = &v->name, .filling = v->store->coord->filling, .bad = v->bad, .bad_count = v->bad_count};
 
@@ -277,14 +277,14 @@ static void slot_granted(struct lp_reserve *reserve)
         struct eng_verify *v = container_of(reserve, struct eng_verify, reserve);
 
         assert(v->slot == NULL);
-        v->slot = lp_slot_get(v->store->loops[0].loop);
+        v->slot = lp_slot_get(v->store->coord_loop->loop);
         next_shard(v);
 }
 
 /* False: it is waited for, and next_shard() comes. */
 static bool has_slot(struct eng_verify *v)
 {
-        struct lp_loop *loop = v->store->loops[0].loop;
+        struct lp_loop *loop = v->store->coord_loop->loop;
         int rv;
 
         if (v->held_only || v->slot != NULL)
@@ -311,7 +311,7 @@ static void next_shard(struct eng_verify *v)
         if (!has_slot(v) || (v->held_only && eng_verify_waits(v, next_shard)))
                 return;
         memset(&v->op, 0, sizeof(v->op));
-        v->op.epoch = v->store->loops[0].view.epoch;
+        v->op.epoch = v->store->coord_loop->view.epoch;
         if (v->held_only)
                 ask_for_shard(v);
         else

@@ -343,7 +343,7 @@ static void tell_over(struct eng_walk_worker *worker)
         eng_walk_worker_tell(worker);
         worker->begun = worker->all.under_way = worker->stop = false;
         worker->over.run = over_comes;
-        lp_post(worker->store->loops[0].loop, &worker->over);
+        lp_post(worker->store->coord_loop->loop, &worker->over);
 }
 
 /* One name. False: nothing can be done now. */

@@ -26,7 +26,7 @@ struct eng_walk_worker_order {
 
 /* What has come since it was last told. */
 struct eng_walk_worker_counts {
-        uint64_t looked_at, todo_objects, todo_bytes, done_objects, done_bytes, failed_objects, waiting_parts;
+        uint64_t looked_at, todo_objects, todo_bytes, done_objects, done_bytes, failed_objects, waiting_parts, too_close;
         uint64_t differing_names, repaired_names, undecided_names;
         uint64_t rebuilt_objects, rebuilt_bytes, written; /* written: of the walk alone */
         int64_t below;

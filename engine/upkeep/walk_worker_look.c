@@ -97,6 +97,7 @@ void eng_walk_worker_tell(struct eng_walk_worker *worker)
         r->done_bytes += n->done_bytes;
         r->failed_objects += n->failed_objects;
         r->waiting_parts += n->waiting_parts;
+        r->too_close += n->too_close;
         r->differing_names += n->differing_names;
         r->repaired_names += n->repaired_names;
         r->undecided_names += n->undecided_names;
@@ -171,7 +172,23 @@ struct lack {
         bool below;                    /* it lacks some now */
         bool stays;                    /* and will, since they are on a drive that is out and may come back */
         uint64_t bytes;                /* of those that can be given back */
+        uint64_t too_close;            /* shards on nodes that hold more of their run than may be lost with them */
 };
+
+static uint64_t too_close(const struct eng_placement *map, const struct eng_part *part)
+{
+        const unsigned shards = part->head.k + part->head.m;
+        uint16_t drives[ERA_MAX_SHARDS];
+        unsigned run, i;
+        uint64_t n = 0;
+
+        for (run = 0; map->domains != NULL && run < part->head.runs; run++) {
+                for (i = 0; i < shards; i++)
+                        drives[i] = (uint16_t)eng_part_slot(part, (size_t)run * shards + i);
+                n += eng_place_violations(map->domains, drives, shards, part->head.m, map->may_fail);
+        }
+        return n;
+}
 
 static struct lack lack_of(const struct eng_walk_worker *worker, const struct eng_scan_entry *e)
 {
@@ -190,6 +207,7 @@ static struct lack lack_of(const struct eng_walk_worker *worker, const struct en
                 lack.stays |= (eng_part_drives(&part) & lost & ~rebuildable) != 0;
                 lack.rebuildable |= n != 0 && eng_rebuild_lack(&part, rebuildable) > 0;
                 lack.bytes += n == 0 ? 0 : eng_rebuild_lack_bytes(&part, rebuildable);
+                lack.too_close += too_close(view->map, &part);
         }
         return lack;
 }
@@ -298,6 +316,7 @@ static void count_lack(struct eng_walk_worker *worker, const struct lack *lack, 
         struct eng_walk_worker_counts *n = &worker->counts;
 
         n->looked_at++;
+        n->too_close += lack->too_close;
         if (rests)
                 return;
         n->below += lack->below;

@@ -64,7 +64,7 @@ unsigned sim_disks_away(void)
 
         for (i = 0; i < sim_disk_count; i++)
                 n += is_of_store(&sim_disks[i]) &&
-                     (sim_disks[i].use == SIM_DISK_LOST || !sim_disks[i].present || sim_disks[i].unreadable || sim_drive_failed(&sim_disks[i]));
+                     (sim_disks[i].use == SIM_DISK_LOST || !sim_disks[i].present || sim_disks[i].unreadable || sim_drive_failed(&sim_disks[i]) || sim_drive_is_cut(&sim_disks[i]));
         return n;
 }
 

@@ -101,6 +101,7 @@ struct sim_figures {
         uint64_t ops, appends, writes, reads, power_cuts, kills, failures, hangs, rotten, rot_found, lost_records, lost_frames;
         uint64_t images_restored, cuts; /* disks put back to an earlier image; logs that lost acknowledged records at their end */
         uint64_t forgotten;      /* names that a lookup missed */
+        uint64_t cut_off, late;  /* drives that could not be reached; operations that came to one late */
         uint64_t blocked, stuck; /* loops that did nothing for a while; openings that never came to an end */
 };
 extern struct sim_figures sim_figures;
@@ -144,6 +145,12 @@ void sim_drive_fail(struct sim_disk *disk, const char *why);
 /* It answers nothing for so long; from 10 s on it has failed. */
 void sim_drive_hang(struct sim_disk *disk, uint64_t ns);
 bool sim_drive_failed(const struct sim_disk *disk);
+/*
+ * For so long it cannot be reached: what is asked of it is answered so, and is lost, or done without
+ * an answer, or done much later.
+ */
+void sim_drive_cut(struct sim_disk *disk, uint64_t ns);
+bool sim_drive_is_cut(const struct sim_disk *disk);
 /* Names that are visible on an open drive. */
 const struct sim_names *sim_drive_names(const struct sim_disk *disk);
 /* Decides what of an open drive had reached its disk, and frees it. */

@@ -44,7 +44,10 @@ struct sim_drive {
         struct sim_drive *next_retired;
         unsigned flying;       /* ops on their way to complete() */
         uint64_t hung_until;
+        uint64_t cut_until; /* nothing comes to it, or from it, but late */
+        struct late *late;  /* what was answered, and is still to come */
         uint64_t epoch; /* newest that is durable here */
+        uint64_t fence; /* of an EPOCH or VOID record that was taken on */
         struct eng_pgs pgs;
         struct sim_names names;
         uint32_t generation;   /* of the index batch to come */
@@ -63,7 +66,7 @@ struct sim_drive {
 #define DRIVE(d) ((struct sim_drive *)(d))
 
 /* op->priv while it is the drive's */
-enum { PRIV_STAGE, PRIV_MARK, PRIV_SUM, PRIV_FRAME };
+enum { PRIV_STAGE, PRIV_MARK, PRIV_SUM, PRIV_FRAME, PRIV_CUT };
 enum { STAGE_ARRIVE, STAGE_COMPLETE };
 
 /* ---- time ------------------------------------------------------------------------------------ */
@@ -84,8 +87,46 @@ static void deliver(struct lp_msg *msg)
         op->done(op);
 }
 
+/* What it would have answered does not come to whoever asked. */
+static void lose_answer(struct eng_op *op)
+{
+        struct eng_buf *bufs[2] = {NULL, NULL};
+
+        switch (op->kind) {
+        case ENG_OP_RECORD:
+                bufs[0] = op->append.body;
+                break;
+        case ENG_OP_LOOKUP:
+                bufs[0] = op->lookup.value;
+                bufs[1] = op->lookup.bytes;
+                op->lookup.value = op->lookup.bytes = NULL;
+                break;
+        case ENG_OP_SCAN:
+                bufs[0] = op->scan.entries;
+                break;
+        case ENG_OP_TAIL:
+                bufs[0] = op->tail.entries;
+                break;
+        case ENG_OP_IDS:
+                bufs[0] = op->ids.ids;
+                break;
+        case ENG_OP_OWNED:
+                bufs[0] = op->owned.bits;
+                break;
+        default:
+                break;
+        }
+        eng_buf_unref(bufs[0]);
+        eng_buf_unref(bufs[1]);
+}
+
 static void answer(struct eng_op *op, int rv)
 {
+        if (op->priv[PRIV_CUT] != 0) {
+                if (rv == 0 || (op->kind == ENG_OP_LOOKUP && rv == -EBADMSG))
+                        lose_answer(op);
+                rv = -EHOSTUNREACH;
+        }
         sim_note(2, op->kind, (uint64_t)(int64_t)rv);
         if (rv != 0)
                 sim_trace("  drive %u: op %d answers %d", op->drive->slot, (int)op->kind, rv);
@@ -249,6 +290,12 @@ static void kick(struct sim_drive *d)
         sim_at(latency(d, 60 * SIM_US), d->drive.owner, batch_written, d);
 }
 
+/* Of a sender that the drive has been told to take nothing from any more. */
+static bool is_fenced(const struct sim_drive *d, const struct eng_op *op)
+{
+        return op->epoch < d->epoch || op->epoch < d->fence;
+}
+
 static void op_append(struct sim_drive *d, struct eng_op *op)
 {
         struct eng_append *append;
@@ -257,10 +304,12 @@ static void op_append(struct sim_drive *d, struct eng_op *op)
         if (eng_append_check(op) != 0 ||
             (op->append.body != NULL && era_crc32c(0, op->append.body->data, op->append.body->len) != op->append.body_crc))
                 sim_fail("a record of type %u makes no sense", op->append.type);
-        if (op->epoch < d->epoch || eng_append_have(&d->pgs, op)) {
-                answer(op, op->epoch < d->epoch ? -ESTALE : 0);
+        if (is_fenced(d, op) || eng_append_have(&d->pgs, op)) {
+                answer(op, is_fenced(d, op) ? -ESTALE : 0);
                 return;
         }
+        if (op->append.type == FMT_RECORD_EPOCH || op->append.type == FMT_RECORD_VOID)
+                d->fence = op->epoch;
         if (op->append.type == FMT_RECORD_VOID)
                 body = eng_pgs_void_body(&d->pgs);
         else if (op->append.body != NULL)
@@ -283,7 +332,7 @@ static void op_commit(struct sim_drive *d, struct eng_op *op)
 {
         struct eng_log_pg *pg;
 
-        if (op->epoch < d->epoch) {
+        if (is_fenced(d, op)) {
                 answer(op, -ESTALE);
                 return;
         }
@@ -472,8 +521,8 @@ static void op_write(struct sim_drive *d, struct eng_op *op)
         if (op->write.payload_len == 0 || op->write.payload_len > FMT_UNIT_MAX ||
             op->write.payload_len % FMT_BLOCK != 0)
                 sim_fail("a WRITE of %u bytes", op->write.payload_len);
-        if (op->epoch < d->epoch || (d->disk->full && (op->flags & ENG_OP_RESERVE) == 0)) {
-                answer(op, op->epoch < d->epoch ? -ESTALE : -ENOSPC);
+        if (is_fenced(d, op) || (d->disk->full && (op->flags & ENG_OP_RESERVE) == 0)) {
+                answer(op, is_fenced(d, op) ? -ESTALE : -ENOSPC);
                 return;
         }
         sim_figures.writes++;
@@ -902,6 +951,86 @@ static int lane_of(const struct eng_op *op)
         }
 }
 
+/* ---- a drive that cannot be reached ---------------------------------------------------------- */
+
+/* An operation that was answered as lost, and comes to the drive all the same, late. */
+struct late {
+        struct eng_op op; /* first */
+        struct late *next;
+        bool over;
+};
+
+static void late_done(struct eng_op *op)
+{
+        ((struct late *)op)->over = true;
+}
+
+static void late_free(struct sim_drive *d)
+{
+        struct late *late;
+
+        while ((late = d->late) != NULL) {
+                d->late = late->next;
+                if (late->op.kind == ENG_OP_APPEND)
+                        eng_buf_unref(late->op.append.body);
+                free(late);
+        }
+}
+
+static void come_late(struct sim_drive *d, const struct eng_op *op)
+{
+        struct late *late = calloc(1, sizeof(*late));
+
+        assert(late != NULL);
+        late->op = *op;
+        late->op.done = late_done;
+        late->op.priv[PRIV_CUT] = 0;
+        if (op->kind == ENG_OP_APPEND && op->append.body != NULL)
+                eng_buf_ref(op->append.body);
+        late->next = d->late;
+        d->late = late;
+        sim_figures.late++;
+        sim_at(sim_skewed(SIM_CUTS, SIM_MS, 40 * SIM_S), d->drive.owner, arrive, &late->op);
+}
+
+static void answer_lost(void *arg)
+{
+        answer(arg, -EHOSTUNREACH);
+}
+
+/* True: the drive does not see it, not now. */
+static bool is_cut(struct sim_drive *d, struct eng_op *op)
+{
+        bool late = op->kind == ENG_OP_APPEND || op->kind == ENG_OP_COMMIT;
+
+        op->priv[PRIV_CUT] = 0;
+        if (sim.now >= d->cut_until)
+                return false;
+        op->priv[PRIV_CUT] = 1;
+        if (sim_chance(SIM_CUTS, 3))
+                return false; /* it does it, and its answer is lost */
+        if (late && sim_chance(SIM_CUTS, 2))
+                come_late(d, op);
+        sim_at(sim_skewed(SIM_CUTS, SIM_US, 2 * SIM_S), op->home, answer_lost, op);
+        return true;
+}
+
+void sim_drive_cut(struct sim_disk *disk, uint64_t ns)
+{
+        struct sim_drive *d = disk->open;
+
+        if (d == NULL || d->failed || sim.now < d->cut_until)
+                return;
+        sim_trace("  drive %u cannot be reached for %.3f s", d->drive.slot, (double)ns / 1e9);
+        sim_figures.cut_off++;
+        d->cut_until = sim.now + ns;
+}
+
+bool sim_drive_is_cut(const struct sim_disk *disk)
+{
+        return disk->open != NULL && sim.now < disk->open->cut_until;
+}
+
 static void submit(struct eng_drive *drive, struct eng_op *op)
 {
         struct sim_drive *d = DRIVE(drive);
@@ -914,6 +1043,8 @@ static void submit(struct eng_drive *drive, struct eng_op *op)
         op->priv[PRIV_MARK] = d->disk->written;
         if (op->kind == ENG_OP_WRITE)
                 op->priv[PRIV_SUM] = sum_of(op);
+        if (is_cut(d, op))
+                return;
         if (d->disk->faults.slow != 0 && sim_chance(SIM_DRIVES, 4 * d->disk->faults.slow))
                 when += sim_below(SIM_DRIVES, 200 * SIM_MS);
         lane = lane_of(op);
@@ -1051,6 +1182,7 @@ static void free_drive(struct sim_drive *d)
                         TAILQ_REMOVE(lists[i], append, link);
                         eng_append_free(append);
                 }
+        late_free(d);
         eng_pgs_clear(&d->pgs);
         sim_names_clear(&d->names);
         sim_index_clear(&d->next);

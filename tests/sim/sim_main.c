@@ -39,6 +39,7 @@ static void report(uint64_t events)
                "off for hours; %llu retentions, %llu changes refused; the lock clock was frozen %llu times and confirmed %llu times\n",
                N(version_figures.walks), N(version_figures.expired), N(lock_figures.buckets), N(lock_figures.set_wrong), N(lock_figures.days_off),
                N(lock_figures.retained), N(lock_figures.refused), N(lock_figures.frozen), N(lock_figures.confirmed));
+        printf("  %llu times a drive could not be reached, %llu operations came to one late\n", N(sim_figures.cut_off), N(sim_figures.late));
         printf("  %llu allocations failed, %llu processes ended themselves for that\n", N(sim_alloc_figures.failed),
                N(sim_alloc_figures.ends));
         printf("  %llu client operations, %llu errors; %llu drive operations, %llu events\n", N(client_figures.ops),
@@ -52,7 +53,7 @@ static void report(uint64_t events)
 static uint64_t spoilt(void)
 {
         return sim_figures.power_cuts + sim_figures.kills + sim_figures.failures + sim_figures.hangs + sim_figures.rotten +
-               sim_figures.images_restored + sim_figures.cuts + sim_figures.blocked + sim_figures.stuck + operator_figures.lost +
+               sim_figures.images_restored + sim_figures.cuts + sim_figures.blocked + sim_figures.stuck + sim_figures.cut_off + operator_figures.lost +
                sim_alloc_figures.failed + loss_figures.shards;
 }
 

@@ -38,10 +38,15 @@ static struct plan {
         bool scrubs;
         unsigned away[SIM_DISKS]; /* lives for which it stays missing */
         bool faults, refuses, shared_hasher;
+        unsigned coord_loop;
+        bool cuts; /* drives cannot be reached now and then */
         bool forgetful;  /* no member may have a readable copy of a plain object: then a put replaces what should become a version (V20) */
         bool rolls_back; /* disks lose writes that they acknowledged */
         bool inline_varies; /* each process has another limit for inline objects */
         unsigned ops_per_life;
+        bool nodes; /* the disks lie on nodes and in racks */
+        struct eng_site sites[SIM_DISKS], added_at;
+        uint32_t boot; /* of the process, which runs on the node of added_at */
         uint64_t scrub_interval_ms; /* 0: no scrub */
         uint64_t heal_rate;
 } plan;
@@ -110,6 +115,22 @@ static void plan_losses(unsigned drives)
         }
 }
 
+/* Nodes of one or more disks, in one to three racks. */
+static void plan_sites(unsigned drives)
+{
+        unsigned nodes = 1 + (unsigned)sim_below(SIM_SITES, drives), racks = 1 + (unsigned)sim_below(SIM_SITES, 3), i;
+
+        plan.nodes = sim_chance(SIM_SITES, 3);
+        plan.coord_loop = (unsigned)sim_below(SIM_SITES, LOOPS_MAX);
+        for (i = 0; i < SIM_DISKS && plan.nodes; i++) {
+                uint16_t node = (uint16_t)(1 + (sim_chance(SIM_SITES, 4) ? sim_below(SIM_SITES, nodes) : i % nodes));
+
+                plan.sites[i] = (struct eng_site){.node = node, .rack = (uint16_t)(node % racks)};
+        }
+        if (plan.nodes)
+                plan.added_at = plan.sites[sim_below(SIM_SITES, SIM_DISKS)];
+}
+
 static void plan_history(void)
 {
         static const uint64_t heal_rates[] = {0, 1 << 20, 64 << 20}; /* 0: by what drives hold */
@@ -120,6 +141,7 @@ static void plan_history(void)
         memset(&world, 0, sizeof(world));
         sim_disks_make(drives);
         plan_code(drives);
+        plan_sites(drives);
         sim_pg_count = groups[plan_below(5)];
         sim_loose_order = plan_chance(2);
         sim.slow_loops = plan_chance(3);
@@ -151,6 +173,7 @@ static void plan_history(void)
         world.buckets_on = plan_chance(3) ? 4 + (unsigned)plan_below(20) : 0;
         world.think = sim_skewed(SIM_PLAN, 1, 500 * SIM_MS);
         plan.rolls_back = plan.faults && sim_chance(SIM_ROLLBACK, 2);
+        plan.cuts = plan.faults && sim_chance(SIM_CUTS, 3);
         plan.scrub_interval_ms = sim_chance(SIM_TROUBLE, 2) ? 0 : 100 + sim_below(SIM_TROUBLE, 20000);
         plan.scrubs = plan.scrub_interval_ms != 0 && sim_chance(SIM_SCRUB, 2);
         plan.inline_varies = sim_chance(SIM_INLINE, 2);
@@ -161,9 +184,10 @@ static void plan_history(void)
         loss_begin(plan.faults, plan.rotten);
         if (loss_planned())
                 plan_losses(drives);
-        sim_trace("plan: %u drives, %u+%u, %u loops, %u groups, %u clients, %u keys, %u lives, %s", drives, plan.k,
+        sim_trace("plan: %u drives, %u+%u, %u loops, %u groups, %u clients, %u keys, %u lives, %s%s", drives, plan.k,
                   plan.m, world.loop_count, sim_pg_count, world.client_count, world.key_count, plan.lives,
-                  plan.faults ? "faults" : "calm");
+                  plan.faults ? "faults" : "calm", plan.nodes ? ", on nodes" : "");
+        sim_trace("plan: %s", plan.cuts ? "drives are cut off" : "all can be reached");
 }
 
 static bool any_rolled_back(void)
@@ -286,8 +310,12 @@ static int open_store(bool format)
                                       .format = format,
                                       .ec_k = plan.k,
                                       .ec_m = plan.m,
+                                      .sites = plan.nodes ? plan.sites : NULL,
+                                      .site = plan.added_at,
+                                      .boot = plan.nodes ? ++plan.boot : 0,
                                       .loops = loops,
                                       .loop_count = world.loop_count,
+                                      .coord_loop = plan.coord_loop % world.loop_count,
                                       .hash_loops = loops, /* one of them hashes for the others, too */
                                       .hash_loop_count = plan.shared_hasher,
                                       .inline_max = draw_inline_max(),
@@ -390,6 +418,8 @@ static struct {
         uint64_t walk_since;   /* and since when nothing has kept it from its end */
 } upkeep;
 
+static uint64_t down_since; /* a drive that is down could be taken back */
+
 enum ending { END_POWER, END_KILL, END_CLEAN };
 
 static void end_life(enum ending how)
@@ -413,6 +443,7 @@ static void end_life(enum ending how)
         sim_figures.power_cuts += how == END_POWER;
         sim_figures.kills += how == END_KILL;
         world.store = NULL;
+        down_since = 0;
         memset(&upkeep, 0, sizeof(upkeep));
         world.stopping = false;
         sim.now += SIM_MS + sim_below(SIM_FAULTS, 10 * SIM_S);
@@ -464,6 +495,26 @@ static void block(void *arg)
         sim_figures.blocked++;
         sim_trace("a loop does nothing for a while");
         sim_block(world.loops[sim_below(SIM_TROUBLE, world.loop_count)], sim_skewed(SIM_TROUBLE, SIM_MS, 15 * SIM_S));
+}
+
+/* A drive cannot be reached for a while. */
+static void cut_off(void *arg)
+{
+        struct sim_disk *disk = &sim_disks[sim_below(SIM_CUTS, sim_disk_count)];
+
+        if (any_rolled_back() || sim_disks_away() >= plan.tolerated)
+                return;
+        world_figures.faults++;
+        world.calm = false;
+        sim_drive_cut(disk, sim_skewed(SIM_CUTS, SIM_MS, 40 * SIM_S));
+}
+
+static void plan_cuts(void)
+{
+        unsigned n = plan.cuts ? 1 + (unsigned)sim_below(SIM_CUTS, 4) : 0;
+
+        while (n-- > 0)
+                sim_at(sim_skewed(SIM_CUTS, 1, 10 * SIM_S), NULL, cut_off, NULL);
 }
 
 static void plan_faults(void)
@@ -518,6 +569,25 @@ static void live(bool *open)
         clients_start();
 }
 
+/* A drive that can be reached again does not stay down while the store could take it back. */
+static void watch_down(void)
+{
+        const struct eng_coord *c = world.store->coord;
+        eng_mask answers = c->down;
+        unsigned i;
+
+        for (i = 0; i < sim_disk_count; i++)
+                if (sim_disks[i].formatted && (sim_drive_is_cut(&sim_disks[i]) || sim_drive_failed(&sim_disks[i])))
+                        answers &= ~eng_bit(sim_disks[i].identity.slot);
+        answers &= ~(c->view.in | c->view.joining | c->given_up | c->shape.gone);
+        if (answers == 0 || c->phase != ENG_PHASE_OPEN || !c->view.writable || c->changing || c->catch_up != NULL || c->hot_add != NULL)
+                down_since = 0;
+        else if (down_since == 0)
+                down_since = sim.now;
+        else if (sim.now > down_since + 60 * SIM_S)
+                sim_fail("a drive answers again and is not taken back: %llx", (unsigned long long)answers);
+}
+
 /*
  * Within a minute after its drives have changed, a store looks for what lacks shards, and repairs
  * what it meets.
@@ -532,6 +602,8 @@ static void watch_upkeep(bool open)
         upkeep.looked = sim.now;
         if (store != NULL)
                 loss_watch();
+        if (store != NULL)
+                watch_down();
         if (!open || store == NULL || store->coord->phase != ENG_PHASE_OPEN || store->m == 0 || sim_alloc_fails()) {
                 upkeep.store = NULL;
                 return;
@@ -645,6 +717,7 @@ static void one_life(unsigned number)
                 clients_start();
         }
         plan_faults();
+        plan_cuts();
         locks_life();
         while (!world.gone && sim.now < until && (to_the_end || sim.events < crash_at)) {
                 live(&open);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "tests/lib/drive_fixture.h"
 #include "tests/lib/filter_wire.h"
@@ -26,6 +27,7 @@ static void test_grammar(void **state)
                                            "corrupt:op=lookup,every=3",
                                            "drop:op=sync,ms=10",
                                            "duplicate;serialise",
+                                           "unreach:op=append,after=3,ms=10",
                                            "delay:ms=1,slot=63"};
         static const char *const bad[] = {"fails",          "fail:op=none",        "fail:op",
                                           "fail:after=x",   "fail:after=-1",       "corrupt:op=write",
@@ -226,11 +228,37 @@ static void test_delay_and_drop(void **state)
         fx_destroy(&fx);
 }
 
+/* It has not failed: some of what was asked is done, and afterwards it answers as before. */
+static void test_unreach(void **state)
+{
+        uint8_t *slot = aligned_alloc(4096, LP_SLOT_SIZE);
+        struct fx_op op;
+        struct fx fx;
+        unsigned i;
+
+        open_with(&fx, 1, "unreach:op=sync,ms=300");
+        assert_int_equal(fx_put(&fx, "a", "1", 1), 0);
+        fill_write(&op, slot, 9, 4096);
+        assert_int_equal(fx_run(&fx, &op), 0);
+        for (i = 0; i < 2; i++) { /* one is lost on its way there, one on its way back */
+                assert_int_equal(fx_run(&fx, &(struct fx_op){.op = {.kind = ENG_OP_SYNC}}), -EHOSTUNREACH);
+                assert_int_equal(fx_lookup_rv(&fx, "a"), -EHOSTUNREACH);
+                assert_int_equal(read_back(&fx, slot, 9, 4096), -EHOSTUNREACH);
+                assert_int_equal(fx_put(&fx, i == 0 ? "b" : "c", "2", 1), -EHOSTUNREACH);
+        }
+        usleep(400000);
+        assert_true(fx_has(&fx, "a", "1", 1));
+        assert_int_equal(read_back(&fx, slot, 9, 4096), 0);
+        assert_int_equal(fx_put(&fx, "d", "3", 1), 0);
+        free(slot);
+        fx_destroy(&fx);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_grammar), cmocka_unit_test(test_harmless_filters), cmocka_unit_test(test_fail),
-                cmocka_unit_test(test_corrupt), cmocka_unit_test(test_delay_and_drop),
+                cmocka_unit_test(test_corrupt), cmocka_unit_test(test_delay_and_drop), cmocka_unit_test(test_unreach),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,634 @@
+/*
+ * wire.c - see wire.h. Each kind of operation has one function that goes through the fields of its
+ * request, and one for those of its answer, whether they are written or read: so both agree.
+ */
+#include "engine/drive/wire.h"
+
+#include <assert.h>
+#include <endian.h>
+#include <errno.h>
+#include <string.h>
+
+_Static_assert(__BYTE_ORDER == __LITTLE_ENDIAN, "structs of the format go as they are");
+
+/* A body that is written, or read; owner: the call */
+struct wire {
+        uint8_t *out;                  /* NULL: it is read */
+        const uint8_t *in;
+        size_t at, len;                /* len: of what is read, or room */
+        bool bad;                      /* no room; or it makes no sense */
+};
+
+/* ---- fields ---------------------------------------------------------------------------------- */
+
+static void wire_bytes(struct wire *w, void *bytes, size_t len)
+{
+        if (w->bad || len > w->len - w->at) {
+                w->bad = true;
+                return;
+        }
+        if (len == 0)
+                return;
+        if (w->out != NULL)
+                memcpy(w->out + w->at, bytes, len);
+        else
+                memcpy(bytes, w->in + w->at, len);
+        w->at += len;
+}
+
+static void wire_u64(struct wire *w, uint64_t *n)
+{
+        wire_bytes(w, n, sizeof(*n));
+}
+
+static void wire_u32(struct wire *w, uint32_t *n)
+{
+        wire_bytes(w, n, sizeof(*n));
+}
+
+static void wire_u16(struct wire *w, uint16_t *n)
+{
+        wire_bytes(w, n, sizeof(*n));
+}
+
+static void wire_u8(struct wire *w, uint8_t *n)
+{
+        wire_bytes(w, n, sizeof(*n));
+}
+
+static void wire_bool(struct wire *w, bool *b)
+{
+        uint8_t n = *b;
+
+        wire_u8(w, &n);
+        w->bad |= n > 1;
+        *b = n == 1;
+}
+
+/* A number of the field's own, as is checked by the caller; of what is read only. */
+static void wire_check(struct wire *w, bool fine)
+{
+        w->bad |= w->out == NULL && !fine;
+}
+
+/* Zeroes up to a multiple of 8. */
+static void wire_align(struct wire *w)
+{
+        uint8_t pad[8] = {0};
+        size_t n = (8 - w->at % 8) % 8, i;
+
+        wire_bytes(w, pad, n);
+        for (i = 0; i < n; i++)
+                w->bad |= pad[i] != 0;
+}
+
+/* Bytes that stay where they are: *bytes points into the body when it is read. */
+static void wire_in_place(struct wire *w, const uint8_t **bytes, size_t len)
+{
+        if (w->out != NULL) {
+                wire_bytes(w, (void *)*bytes, len);
+                return;
+        }
+        if (w->bad || len > w->len - w->at) {
+                w->bad = true;
+                return;
+        }
+        *bytes = w->in + w->at;
+        w->at += len;
+}
+
+static void wire_name(struct wire *w, const uint8_t **name, uint16_t *len)
+{
+        wire_u16(w, len);
+        wire_check(w, *len <= FMT_NAME_MAX);
+        wire_in_place(w, name, *len);
+}
+
+/* One that may be absent, which is another thing than an empty one. */
+static void wire_optional(struct wire *w, const uint8_t **bytes, uint16_t *len)
+{
+        bool there = *bytes != NULL;
+
+        wire_bool(w, &there);
+        if (there)
+                wire_name(w, bytes, len);
+        else if (w->out == NULL)
+                *bytes = NULL;
+}
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+static void wire_record(struct wire *w, struct eng_op *op)
+{
+        wire_u32(w, &op->append.pg);
+        wire_u32(w, &op->append.body_crc);
+        wire_u32(w, &op->append.inline_len);
+        wire_u16(w, &op->append.type);
+        wire_u64(w, &op->append.seq);
+        wire_u64(w, &op->append.committed);
+        wire_u64(w, &op->append.time_ms);
+        wire_u64(w, &op->append.record_epoch);
+}
+
+static void wire_scan(struct wire *w, struct eng_op *op)
+{
+        const uint8_t *pgs = (const uint8_t *)op->scan.pgs;
+
+        wire_name(w, &op->scan.from, &op->scan.from_len);
+        wire_optional(w, &op->scan.to, &op->scan.to_len);
+        wire_bool(w, &op->scan.after);
+        wire_u16(w, &op->scan.prefix_len);
+        wire_optional(w, &op->scan.delimiter, &op->scan.delimiter_len);
+        wire_u32(w, &op->scan.max);
+        wire_u32(w, &op->scan.most);
+        wire_u32(w, &op->scan.pg_words);
+        wire_check(w, op->scan.pg_words <= ENG_WIRE_BODY_MAX / sizeof(uint64_t));
+        wire_align(w);
+        if (!w->bad)
+                wire_in_place(w, &pgs, op->scan.pg_words * sizeof(uint64_t));
+        if (w->out == NULL && !w->bad)
+                op->scan.pgs = op->scan.pg_words == 0 ? NULL : (const uint64_t *)(const void *)pgs;
+}
+
+static void wire_shard(struct wire *w, uint8_t id[FMT_ID], uint32_t *stripe, uint8_t *shard)
+{
+        wire_bytes(w, id, FMT_ID);
+        wire_u32(w, stripe);
+        wire_u8(w, shard);
+}
+
+static void wire_read(struct wire *w, struct eng_op *op)
+{
+        wire_shard(w, op->read.object_id, &op->read.stripe, &op->read.shard);
+        wire_u32(w, &op->read.offset);
+        wire_u32(w, &op->read.len);
+        wire_u32(w, &op->read.payload_len);
+        wire_check(w, op->read.payload_len <= FMT_UNIT_MAX && op->read.offset <= op->read.payload_len &&
+                              op->read.len <= op->read.payload_len - op->read.offset);
+}
+
+static void wire_owned(struct wire *w, struct eng_op *op)
+{
+        const uint8_t *ids = (const uint8_t *)op->owned.ids;
+
+        wire_u64(w, &op->owned.mark);
+        wire_u32(w, &op->owned.count);
+        wire_check(w, op->owned.count <= ENG_OWNED_MAX);
+        if (!w->bad)
+                wire_in_place(w, &ids, (size_t)op->owned.count * FMT_ID);
+        if (w->out == NULL)
+                op->owned.ids = (const uint8_t(*)[FMT_ID])(const void *)ids;
+}
+
+static void wire_scrub(struct wire *w, struct eng_op *op)
+{
+        uint8_t what = (uint8_t)op->scrub.what;
+
+        wire_bytes(w, &op->scrub.state, sizeof(op->scrub.state));
+        wire_u8(w, &what);
+        wire_check(w, what <= ENG_SCRUB_READ);
+        op->scrub.what = (enum eng_scrub_what)what;
+        wire_u32(w, &op->scrub.most);
+        wire_check(w, op->scrub.most <= ENG_SCRUB_STRETCH);
+        wire_bool(w, &op->scrub.yield);
+}
+
+static void wire_request(struct wire *w, struct eng_op *op)
+{
+        switch (op->kind) {
+        case ENG_OP_APPEND:
+        case ENG_OP_RECORD:
+                wire_record(w, op);
+                break;
+        case ENG_OP_COMMIT:
+                wire_u32(w, &op->commit.pg);
+                wire_u64(w, &op->commit.seq);
+                break;
+        case ENG_OP_LOOKUP:
+                wire_name(w, &op->lookup.name, &op->lookup.name_len);
+                break;
+        case ENG_OP_SCAN:
+                wire_scan(w, op);
+                break;
+        case ENG_OP_WRITE:
+                wire_shard(w, op->write.object_id, &op->write.stripe, &op->write.shard);
+                wire_u8(w, &op->write.k);
+                wire_u8(w, &op->write.m);
+                wire_u64(w, &op->write.key_hash);
+                break;
+        case ENG_OP_READ:
+                wire_read(w, op);
+                break;
+        case ENG_OP_DISCARD:
+                wire_bytes(w, op->discard.object_id, FMT_ID);
+                break;
+        case ENG_OP_HELD:
+                wire_shard(w, op->held.object_id, &op->held.stripe, &op->held.shard);
+                wire_u32(w, &op->held.count);
+                wire_check(w, op->held.count <= ENG_HELD_MAX);
+                break;
+        case ENG_OP_IDS:
+                wire_bytes(w, op->ids.after, FMT_ID);
+                wire_u32(w, &op->ids.max);
+                wire_check(w, op->ids.max >= 1 && op->ids.max <= ENG_IDS_MAX);
+                break;
+        case ENG_OP_OWNED:
+                wire_owned(w, op);
+                break;
+        case ENG_OP_SCRUB:
+                wire_scrub(w, op);
+                break;
+        case ENG_OP_FEATURES:
+                wire_u64(w, &op->features.bits);
+                break;
+        case ENG_OP_SYNC:
+        case ENG_OP_TAIL:
+        case ENG_OP_KINDS:
+                break;
+        }
+}
+
+#define WIRE_FLAGS 0x1ffu /* all that drive.h has */
+_Static_assert((WIRE_FLAGS & (ENG_OP_RESERVE | ENG_OP_WANT_INLINE | ENG_OP_WANT_ATTRS | ENG_OP_WANT_PARTS | ENG_OP_WANT_CRC | ENG_OP_CACHE |
+                              ENG_OP_WANT_RECORD | ENG_OP_VERSIONS | ENG_OP_NO_MARKERS)) == WIRE_FLAGS,
+               "flags");
+
+static void wire_head(struct wire *w, struct eng_op *op)
+{
+        uint8_t kind = (uint8_t)op->kind;
+        uint32_t flags = op->flags;
+
+        wire_u8(w, &kind);
+        wire_check(w, kind < ENG_OP_KINDS);
+        op->kind = (enum eng_op_kind)kind;
+        wire_u32(w, &flags);
+        wire_check(w, (flags & ~WIRE_FLAGS) == 0);
+        op->flags = flags;
+        wire_u64(w, &op->epoch);
+}
+
+static void add_part(struct eng_wire_parts *parts, const void *bytes, size_t len)
+{
+        assert(parts->count < 2);
+        parts->part[parts->count].bytes = bytes;
+        parts->part[parts->count++].len = len;
+}
+
+static void add_buf(struct eng_wire_parts *parts, const struct eng_buf *buf)
+{
+        if (buf != NULL && buf->len > 0)
+                add_part(parts, buf->data, buf->len);
+}
+
+int eng_wire_put_request(const struct eng_op *op, uint8_t body[ENG_WIRE_BODY_MAX], struct eng_wire_parts *bulk)
+{
+        struct wire w = {.out = body, .len = ENG_WIRE_BODY_MAX};
+        struct eng_op copy = *op;
+
+        memset(bulk, 0, sizeof(*bulk));
+        if (op->kind == ENG_OP_SCAN && op->scan.pgs != NULL && op->scan.pg_words == 0)
+                return -EINVAL;
+        if (op->kind == ENG_OP_SCAN && op->scan.pgs == NULL)
+                copy.scan.pg_words = 0;
+        wire_head(&w, &copy);
+        wire_request(&w, &copy);
+        if (op->kind == ENG_OP_APPEND)
+                add_buf(bulk, op->append.body);
+        else if (op->kind == ENG_OP_WRITE)
+                add_part(bulk, op->write.payload, op->write.payload_len);
+        return w.bad ? -EMSGSIZE : (int)w.at;
+}
+
+int eng_wire_request_needs(const uint8_t *body, size_t len, enum eng_wire_bulk *bulk, bool *slot)
+{
+        if (len < 1 || body[0] >= ENG_OP_KINDS)
+                return -EBADMSG;
+        *bulk = body[0] == ENG_OP_APPEND ? ENG_WIRE_BULK_BUF : body[0] == ENG_OP_WRITE ? ENG_WIRE_BULK_SLOT : ENG_WIRE_BULK_NONE;
+        *slot = body[0] == ENG_OP_WRITE || body[0] == ENG_OP_READ || body[0] == ENG_OP_SCRUB;
+        return 0;
+}
+
+/* The bulk part of a request. */
+static bool take_bulk(struct eng_op *op, struct eng_buf *buf, void *slot, size_t len)
+{
+        switch (op->kind) {
+        case ENG_OP_APPEND:
+                op->append.body = len == 0 ? NULL : buf;
+                return len <= FMT_BODY_MAX && (len == 0 || (buf != NULL && buf->len == len));
+        case ENG_OP_WRITE:
+                op->write.slot = slot;
+                op->write.payload = slot == NULL ? NULL : (uint8_t *)slot + LP_SLOT_HEADER;
+                op->write.payload_len = (uint32_t)len;
+                return slot != NULL && len <= LP_SLOT_UNIT;
+        case ENG_OP_READ:
+                op->read.slot = slot;
+                return slot != NULL && len == 0;
+        case ENG_OP_SCRUB:
+                op->scrub.slot = slot;
+                return slot != NULL && len == 0;
+        default:
+                return len == 0;
+        }
+}
+
+int eng_wire_get_request(const uint8_t *body, size_t len, struct eng_buf *buf, void *slot, size_t bulk_len, struct eng_op *op)
+{
+        struct wire w = {.in = body, .len = len};
+
+        assert((uintptr_t)body % 8 == 0);
+        memset(op, 0, sizeof(*op));
+        if (len > ENG_WIRE_BODY_MAX)
+                return -EBADMSG;
+        wire_head(&w, op);
+        if (!w.bad)
+                wire_request(&w, op);
+        return !w.bad && w.at == len && take_bulk(op, buf, slot, bulk_len) ? 0 : -EBADMSG;
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+/* Whether this answer says more than its result. A value comes with damaged bytes, too. */
+static bool answers_more(const struct eng_op *op, int result)
+{
+        return result == 0 || (op->kind == ENG_OP_LOOKUP && result == -EBADMSG);
+}
+
+static void wire_lengths(struct wire *w, bool there[2], uint32_t len[2])
+{
+        unsigned i;
+
+        for (i = 0; i < 2; i++) {
+                wire_bool(w, &there[i]);
+                if (there[i])
+                        wire_u32(w, &len[i]);
+        }
+}
+
+static void wire_scrub_answer(struct wire *w, struct eng_op *op)
+{
+        wire_bytes(w, &op->scrub.state, sizeof(op->scrub.state));
+        wire_shard(w, op->scrub.object_id, &op->scrub.stripe, &op->scrub.shard);
+        wire_u64(w, &op->scrub.key_hash);
+        wire_u32(w, &op->scrub.remembered);
+        wire_bool(w, &op->scrub.ended);
+        wire_bool(w, &op->scrub.damaged);
+        wire_bool(w, &op->scrub.gap);
+        wire_bool(w, &op->scrub.more);
+        wire_u32(w, &op->scrub.gaps);
+        wire_u64(w, &op->scrub.gaps_dropped);
+}
+
+/* All but the buffers. */
+static void wire_answer(struct wire *w, struct eng_op *op)
+{
+        switch (op->kind) {
+        case ENG_OP_RECORD:
+                wire_record(w, op);
+                break;
+        case ENG_OP_SCAN:
+                wire_u32(w, &op->scan.count);
+                wire_bool(w, &op->scan.more);
+                break;
+        case ENG_OP_READ:
+                wire_u32(w, &op->read.crc);
+                break;
+        case ENG_OP_TAIL:
+                wire_u32(w, &op->tail.count);
+                break;
+        case ENG_OP_HELD:
+                wire_bytes(w, op->held.bits, sizeof(op->held.bits));
+                break;
+        case ENG_OP_IDS:
+                wire_u32(w, &op->ids.count);
+                break;
+        case ENG_OP_OWNED:
+                wire_u64(w, &op->owned.mark);
+                break;
+        case ENG_OP_SCRUB:
+                wire_scrub_answer(w, op);
+                break;
+        default:
+                break;
+        }
+}
+
+/* Where the buffers of an answer are; unused ones NULL. */
+static void bufs_of(struct eng_op *op, struct eng_buf **bufs[2])
+{
+        bufs[0] = bufs[1] = NULL;
+        switch (op->kind) {
+        case ENG_OP_RECORD:
+                bufs[0] = &op->append.body;
+                break;
+        case ENG_OP_LOOKUP:
+                bufs[0] = &op->lookup.value;
+                bufs[1] = &op->lookup.bytes;
+                break;
+        case ENG_OP_SCAN:
+                bufs[0] = &op->scan.entries;
+                break;
+        case ENG_OP_TAIL:
+                bufs[0] = &op->tail.entries;
+                break;
+        case ENG_OP_IDS:
+                bufs[0] = &op->ids.ids;
+                break;
+        case ENG_OP_OWNED:
+                bufs[0] = &op->owned.bits;
+                break;
+        case ENG_OP_SCRUB:
+                bufs[0] = &op->scrub.names;
+                break;
+        default:
+                break;
+        }
+}
+
+int eng_wire_put_answer(const struct eng_op *op, uint8_t body[ENG_WIRE_BODY_MAX], struct eng_wire_parts *bulk)
+{
+        struct wire w = {.out = body, .len = ENG_WIRE_BODY_MAX};
+        struct eng_op copy = *op;
+        struct eng_buf **bufs[2];
+        uint32_t result = (uint32_t)op->result, len[2] = {0, 0};
+        bool there[2] = {false, false};
+        unsigned i;
+
+        memset(bulk, 0, sizeof(*bulk));
+        wire_u32(&w, &result);
+        if (!answers_more(op, op->result))
+                return (int)w.at;
+        bufs_of(&copy, bufs);
+        for (i = 0; i < 2; i++) {
+                if (bufs[i] == NULL || *bufs[i] == NULL)
+                        continue;
+                there[i] = true;
+                len[i] = (*bufs[i])->len;
+                add_buf(bulk, *bufs[i]);
+        }
+        if (op->kind == ENG_OP_READ)
+                add_part(bulk, (const uint8_t *)op->read.slot + LP_SLOT_HEADER + op->read.offset, op->read.len);
+        wire_lengths(&w, there, len);
+        wire_answer(&w, &copy);
+        return w.bad || (uint64_t)len[0] + len[1] > ENG_WIRE_BULK_MAX ? -EMSGSIZE : (int)w.at;
+}
+
+enum eng_wire_bulk eng_wire_answer_needs(const struct eng_op *asked)
+{
+        struct eng_op copy = *asked;
+        struct eng_buf **bufs[2];
+
+        bufs_of(&copy, bufs);
+        return asked->kind == ENG_OP_READ ? ENG_WIRE_BULK_SLOT : bufs[0] != NULL ? ENG_WIRE_BULK_BUF : ENG_WIRE_BULK_NONE;
+}
+
+/* ---- what answers have in their buffers ------------------------------------------------------ */
+
+static bool value_is_whole(size_t len)
+{
+        return len >= sizeof(struct fmt_value);
+}
+
+static bool entries_are_whole(const struct eng_buf *buf, uint32_t count)
+{
+        struct eng_scan_entry e;
+        size_t at = 0;
+
+        for (; buf != NULL && at < buf->len; at += e.size, count--) {
+                if (count == 0 || buf->len - at < sizeof(e))
+                        return false;
+                memcpy(&e, buf->data + at, sizeof(e));
+                if (e.size % 8 != 0 || e.size > buf->len - at || e.size < sizeof(e) || e.name_len > FMT_NAME_MAX || e.flags > 1 ||
+                    e.value_len > FMT_BODY_MAX || sizeof(e) + e.name_len + e.value_len > e.size ||
+                    (e.flags == 0 ? !value_is_whole(e.value_len) : e.value_len != 0))
+                        return false;
+        }
+        return count == 0;
+}
+
+static bool array_is_whole(const struct eng_buf *buf, uint32_t count, size_t size)
+{
+        return (buf == NULL ? 0 : buf->len) == (uint64_t)count * size;
+}
+
+/* | length u16 | name | of each */
+static bool names_are_whole(const struct eng_buf *buf)
+{
+        uint16_t len;
+        size_t at = 0;
+
+        while (buf != NULL && at < buf->len) {
+                if (buf->len - at < sizeof(len))
+                        return false;
+                memcpy(&len, buf->data + at, sizeof(len));
+                at += sizeof(len);
+                if (len > FMT_NAME_MAX || len > buf->len - at)
+                        return false;
+                at += len;
+        }
+        return true;
+}
+
+/* By what the caller goes through without asking. */
+static bool answer_is_whole(const struct eng_op *asked, const struct eng_op *got)
+{
+        switch (got->kind) {
+        case ENG_OP_RECORD:
+                return got->append.body != NULL && got->append.body->len <= FMT_BODY_MAX && got->append.inline_len <= got->append.body->len;
+        case ENG_OP_LOOKUP:
+                return (got->lookup.value == NULL && got->result != 0 && got->lookup.bytes == NULL) ||
+                       (got->lookup.value != NULL && value_is_whole(got->lookup.value->len));
+        case ENG_OP_SCAN:
+                return got->scan.entries != NULL && entries_are_whole(got->scan.entries, got->scan.count);
+        case ENG_OP_TAIL:
+                return got->tail.entries != NULL && array_is_whole(got->tail.entries, got->tail.count, sizeof(struct eng_memtable_entry));
+        case ENG_OP_IDS:
+                return got->ids.count <= asked->ids.max && (got->ids.ids == NULL) == (got->ids.count == 0) &&
+                       (got->ids.ids == NULL || got->ids.ids->len >= got->ids.count * sizeof(struct eng_held_id));
+        case ENG_OP_OWNED:
+                return asked->owned.count == 0 ? got->owned.bits == NULL
+                                               : got->owned.bits != NULL && got->owned.bits->len == ENG_OWNED_MAX / 8;
+        case ENG_OP_SCRUB:
+                return names_are_whole(got->scrub.names);
+        default:
+                return true;
+        }
+}
+
+/* Slices of the bulk part, in order; together they are all of it. */
+static int take_bufs(struct eng_op *op, const bool there[2], const uint32_t len[2], struct eng_buf *buf, size_t bulk_len)
+{
+        struct eng_buf **bufs[2];
+        size_t at = 0;
+        unsigned i;
+
+        bufs_of(op, bufs);
+        for (i = 0; i < 2; i++) {
+                if (bufs[i] == NULL && there[i])
+                        return -EBADMSG;
+                if (bufs[i] != NULL)
+                        *bufs[i] = NULL;
+        }
+        if ((uint64_t)len[0] + len[1] != bulk_len || bulk_len > ENG_WIRE_BULK_MAX || (bulk_len > 0 && (buf == NULL || buf->len != bulk_len)))
+                return -EBADMSG;
+        for (i = 0; i < 2; i++) {
+                if (!there[i])
+                        continue;
+                if (len[i] == 0)
+                        *bufs[i] = eng_buf_new(0);
+                else
+                        *bufs[i] = len[i] == bulk_len ? eng_buf_ref(buf) : eng_buf_slice(buf, at, len[i]);
+                if (*bufs[i] == NULL)
+                        return -ENOMEM;
+                at += len[i];
+        }
+        return 0;
+}
+
+static void drop_bufs(struct eng_op *op)
+{
+        struct eng_buf **bufs[2];
+        unsigned i;
+
+        bufs_of(op, bufs);
+        for (i = 0; i < 2; i++) {
+                if (bufs[i] == NULL)
+                        continue;
+                eng_buf_unref(*bufs[i]);
+                *bufs[i] = NULL;
+        }
+}
+
+int eng_wire_get_answer(const uint8_t *body, size_t len, struct eng_buf *buf, size_t bulk_len, struct eng_op *op)
+{
+        struct wire w = {.in = body, .len = len};
+        struct eng_op got = *op;
+        uint32_t result = 0, lengths[2] = {0, 0};
+        bool there[2] = {false, false};
+        int rv;
+
+        wire_u32(&w, &result);
+        got.result = (int)result;
+        if (w.bad || got.result > 0 || got.result < -4095)
+                return -EBADMSG;
+        if (!answers_more(op, got.result)) {
+                if (w.at != len || bulk_len != 0)
+                        return -EBADMSG;
+                op->result = got.result;
+                return 0;
+        }
+        wire_lengths(&w, there, lengths);
+        wire_answer(&w, &got);
+        if (w.bad || w.at != len)
+                return -EBADMSG;
+        if (op->kind == ENG_OP_READ)
+                rv = bulk_len == op->read.len && !there[0] && !there[1] ? 0 : -EBADMSG;
+        else
+                rv = take_bufs(&got, there, lengths, buf, bulk_len);
+        if (rv == 0 && !answer_is_whole(op, &got))
+                rv = -EBADMSG;
+        if (rv != 0 && op->kind != ENG_OP_READ)
+                drop_bufs(&got);
+        if (rv == 0)
+                *op = got;
+        return rv;
+}

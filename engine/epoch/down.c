@@ -1,0 +1,121 @@
+/*
+ * down.c - drives that do not answer, and have not failed: an operation said -EHOSTUNREACH. An epoch
+ * goes on without such a drive as without one that failed; but it is asked from time to time, and
+ * when it answers again it is stale, and catches up. Coordinator.
+ *
+ * What was on its way to it may still arrive. The VOID record by which it begins to catch up is of
+ * an epoch that is newer than all of that, and the drive refuses what is older from there on
+ * (drive.h), so it holds nothing that was not compared.
+ */
+#include "engine/epoch/epoch.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+/* owner: coordinator; op: the drive while out */
+struct eng_down {
+        struct eng_store *store;
+        struct down_look {
+                struct eng_op op;      /* first */
+                struct eng_down *all;
+                struct eng_drive *drive;
+                bool out;
+        } looks[ENG_DRIVES_MAX];
+};
+
+void eng_down_free(struct eng_store *store)
+{
+        free(store->coord->down_looks);
+        store->coord->down_looks = NULL;
+}
+
+/* The store serves with an epoch that it is not in, or waits for it. */
+static bool may_return(const struct eng_store *store, unsigned slot)
+{
+        const struct eng_coord *c = store->coord;
+
+        if (c->phase == ENG_PHASE_WAITING)
+                return true;
+        return c->phase == ENG_PHASE_OPEN && c->view.writable && !c->changing && c->catch_up == NULL && c->hot_add == NULL &&
+               ((c->view.in | c->view.joining) & eng_bit(slot)) == 0;
+}
+
+static void down_returns(struct eng_store *store, unsigned slot)
+{
+        struct eng_coord *c = store->coord;
+
+        lp_trace(LP_TRACE_DRIVE_STATE, slot, ENG_DRIVE_STALE);
+        c->down &= ~eng_bit(slot);
+        atomic_store(&store->members[slot].failed, false);
+        if (c->phase == ENG_PHASE_WAITING) {
+                eng_recover_answers(store);
+                return;
+        }
+        c->view.since[slot] = c->view.epoch + 1; /* what uploads wrote to it before may be gone */
+        eng_member_state(store, slot, ENG_DRIVE_STALE, "did not answer while the store went on without it");
+        eng_catch_up_consider(store);
+}
+
+static void down_answered(struct eng_op *op)
+{
+        struct down_look *look = container_of(op, struct down_look, op);
+        struct eng_store *store = look->all->store;
+        struct eng_coord *c = store->coord;
+        unsigned slot = (unsigned)(look - look->all->looks);
+
+        assert(eng_on_coordinator(store) && look->out);
+        look->out = false;
+        if (store->stopping || !(c->down & eng_bit(slot)) || store->members[slot].drive != look->drive)
+                return;
+        if (op->result == -EIO) { /* it answers, and has failed meanwhile */
+                c->down &= ~eng_bit(slot);
+                eng_member_state(store, slot, ENG_DRIVE_FAILED, "failed while it did not answer");
+        }
+        if (op->result != 0)
+                return;
+        if (op->kind == ENG_OP_FEATURES)
+                store->members[slot].identity.features |= op->features.bits;
+        if ((c->features & ~store->members[slot].identity.features) == 0 && may_return(store, slot))
+                down_returns(store, slot);
+}
+
+/* Whether it answers; where it lacks features of the store, by what gives it those. */
+static void down_ask(struct eng_down *all, unsigned slot)
+{
+        const struct eng_coord *c = all->store->coord;
+        struct down_look *look = &all->looks[slot];
+        uint64_t lacks = c->features & ~all->store->members[slot].identity.features;
+
+        look->op = (struct eng_op){.kind = lacks != 0 ? ENG_OP_FEATURES : ENG_OP_HELD,
+                                   .flags = ENG_OP_RESERVE,
+                                   .epoch = c->view.epoch,
+                                   .done = down_answered};
+        if (lacks != 0)
+                look->op.features.bits = c->features;
+        else
+                look->op.held.count = 1;
+        look->all = all;
+        look->drive = all->store->members[slot].drive;
+        look->out = true;
+        eng_drive_submit(look->drive, &look->op);
+}
+
+void eng_down_look(struct eng_store *store)
+{
+        struct eng_coord *c = store->coord;
+        unsigned i;
+
+        assert(eng_on_coordinator(store));
+        c->down &= ~(c->shape.gone | c->given_up);
+        if (c->down == 0 || store->stopping)
+                return;
+        if (c->down_looks == NULL)
+                c->down_looks = calloc(1, sizeof(*c->down_looks));
+        if (c->down_looks == NULL)
+                return; /* the next time */
+        c->down_looks->store = store;
+        for (i = 0; i < store->drive_count; i++)
+                if ((c->down & eng_bit(i)) && !c->down_looks->looks[i].out && store->members[i].drive != NULL && may_return(store, i))
+                        down_ask(c->down_looks, i);
+}
