@@ -861,56 +861,6 @@ static void test_epochs(void **state)
         fx_destroy(&fx);
 }
 
-/*
- * From the moment that a record of an epoch, or one that voids what waits, is taken on, what senders
- * of before have sent is refused, though the record is not durable yet.
- */
-static void test_fence(void **state)
-{
-        struct fmt_epoch epoch = {.number = FX_EPOCH + 1, .id = {2}, .parent = {1}, .pg_count = 16, .k = 1};
-        static struct fx_body body, put;
-        uint8_t name[FMT_NAME_MAX];
-        struct fx_op ops[6];
-        unsigned round, i;
-        struct fx fx;
-
-        fx_make(&fx, 1);
-        assert_int_equal(fx_open(&fx), 0);
-        fx_body_put(&put, name, fx_name(name, "late"), 1, 1, "x", 1);
-        for (round = 0; round < 2; round++) {
-                bool is_void = round == 0; /* of the epoch that goes on without the drive, whose record it has not got */
-
-                body.len = 0;
-                if (!is_void) {
-                        epoch.number++;
-                        memcpy(body.bytes, &epoch, sizeof(epoch));
-                        body.len = sizeof(epoch);
-                }
-                fx_fill_append(&ops[0], &put, 1, 10 * round + 1, 0); /* before it */
-                fx_fill_append(&ops[1], &body, 0, 0, 0);
-                ops[1].op.append.type = is_void ? FMT_RECORD_VOID : FMT_RECORD_EPOCH;
-                ops[1].op.epoch = epoch.number;
-                if (is_void) {
-                        eng_buf_unref(ops[1].op.append.body);
-                        ops[1].op.append.body = NULL;
-                }
-                fx_fill_append(&ops[2], &put, 1, 10 * round + 2, 0);
-                ops[3] = (struct fx_op){.op = {.kind = ENG_OP_COMMIT, .commit = {.pg = 1, .seq = 10 * round + 1}}};
-                fx_fill_append(&ops[4], &put, 1, 10 * round + 3, 0);
-                for (i = 0; i < 5; i++)
-                        if (i != 1)
-                                ops[i].op.epoch = epoch.number - 1;
-                ops[4].op.epoch = epoch.number;
-                fx_start_group(&fx, ops, 5);
-                for (i = 0; i < 5; i++)
-                        assert_int_equal(fx_wait(&ops[i]), i == 2 || i == 3 ? -ESTALE : 0);
-                for (i = 0; i < 5; i++)
-                        if (ops[i].op.kind == ENG_OP_APPEND)
-                                eng_buf_unref(ops[i].op.append.body);
-        }
-        fx_destroy(&fx);
-}
-
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -931,7 +881,6 @@ int main(void)
                 cmocka_unit_test(test_freeing),
                 cmocka_unit_test(test_gap_behind_what_waits),
                 cmocka_unit_test(test_epochs),
-                cmocka_unit_test(test_fence),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
