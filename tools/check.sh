@@ -34,7 +34,7 @@ JOBS=${JOBS:-$(nproc)}
 # Of the unit tests, these take longest under TSan, and are about what disks give back more than about threads: make check-long runs them so.
 TSAN_WITHOUT=${TSAN_WITHOUT-test_unreadable_store test_index_rot test_full test_reclaim_property test_lost test_version_list test_words \
 test_rebalance test_index_absent test_hot_add test_verify test_reclaim_segment test_pages_store test_scrub test_fds test_lock_clock test_old_rows \
-test_agree test_rebuild_lost test_heal test_catch_up}
+test_agree test_rebuild_lost test_heal test_catch_up test_down test_ops}
 # These take longest under ASan. check-long runs them so.
 ASAN_UNITS_WITHOUT=${ASAN_UNITS_WITHOUT-test_unreadable_store test_rebalance test_reclaim_property test_lost test_words test_version_list \
 test_old_rows test_full test_hot_add}
