@@ -168,7 +168,7 @@ unit() {
         folder_for_units
         if required "unit ($kind)"; then late=--late-fails; fi
         # most of them wait for each other's threads and for limits
-        TMPDIR=$folder python3 tools/unit.py --jobs $((JOBS * 4)) --timeout 600 --seconds "$(left)" $late --counts "$COUNTS" --name "unit ($kind)" \
+        TMPDIR=$folder TSAN_OPTIONS=suppressions=$PWD/tests/support/tsan.supp python3 tools/unit.py --jobs $((JOBS * 4)) --timeout 600 --seconds "$(left)" $late --counts "$COUNTS" --name "unit ($kind)" \
                 --wrap "$(wrap_for "$kind")" $units
 }
 
