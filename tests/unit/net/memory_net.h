@@ -243,7 +243,7 @@ static struct mem_end *mem_dial_raw(struct mem_node *to, const char *who, bool t
 }
 
 /* Both ends see a reset; what was held is lost with it. */
-static void mem_reset(struct mem_end *end)
+static inline void mem_reset(struct mem_end *end)
 {
         end->reset = true;
         if (end->other != NULL) {
@@ -359,7 +359,7 @@ static void mem_release(struct mem_node *node)
 }
 
 /* The last one to stop stops the network. */
-static void mem_node_stop(struct mem_node *node)
+static inline void mem_node_stop(struct mem_node *node)
 {
         unsigned i;
 
