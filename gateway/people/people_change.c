@@ -244,30 +244,35 @@ static bool same_identity(const struct gw_entity *a, const struct gw_entity *b)
                (!fixed || strcmp(a->path, b->path) == 0);
 }
 
+/* What the change is about, as whoever asked for it has seen it. -ESTALE: it has changed since. */
+static int find_unchanged(const struct gw_change *change, const struct gw_entity **out)
+{
+        uint64_t generation;
+        int rv = gw_people_find(first_loop(change), &change->who, out, &generation);
+
+        if (rv != 0)
+                return rv;
+        return generation == change->generation ? 0 : -ESTALE;
+}
+
 static int replace_refusal(const struct gw_change *change)
 {
         const struct gw_entity *there;
-        uint64_t generation;
-        int rv = gw_people_find(first_loop(change), &change->who, &there, &generation);
+        int rv = find_unchanged(change, &there);
 
         if (rv != 0)
                 return rv;
-        if (generation != change->generation)
-                return -ESTALE;
         return same_identity(there, change->entity) ? 0 : -EINVAL;
 }
 
-/* The new name is nobody's; another case of the old one is the same entry. */
+/* The new name must be free. The old name in another case is the same entry. */
 static int rename_refusal(struct gw_people *people, const struct gw_change *change)
 {
         const struct gw_entity *there;
-        uint64_t generation;
-        int rv = gw_people_find(first_loop(change), &change->who, &there, &generation);
+        int rv = find_unchanged(change, &there);
 
         if (rv != 0)
                 return rv;
-        if (generation != change->generation)
-                return -ESTALE;
         if (strcmp(there->id, change->entity->id) != 0 || strcmp(there->who.name, change->entity->who.name) == 0)
                 return -EINVAL;
         return gw_entity_same(&there->who, &change->entity->who) ? 0 : name_refusal(people, &change->entity->who);
