@@ -12,6 +12,7 @@
 #define S3_BASE64_SIZE(n) (((n) + 2) / 3 * 4 + 1) /* encoded n bytes and NUL */
 
 size_t s3_base64_encode(const void *in, size_t len, char *out); /* writes NUL; returns the length without it */
+size_t s3_base64url_encode(const void *in, size_t len, char *out); /* the same of RFC 7515: - and _, no padding */
 /*
  * Strict RFC 4648: padding required, no spaces, spare bits zero, exactly len bytes. 0 or -EINVAL.
  */

@@ -8,27 +8,42 @@
 #include "s3_internal.h"
 
 static const char base64_digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+static const char base64url_digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-size_t s3_base64_encode(const void *in, size_t len, char *out)
+static size_t encode_digits(const char digits[static 65], bool padded, const uint8_t *p, size_t len, char *out)
 {
-        const uint8_t *p = in;
-        size_t used = 0;
+        size_t whole = len - len % 3, left = len % 3, used = 0;
 
-        for (size_t i = 0; i < len; i += 3) {
-                size_t n = len - i < 3 ? len - i : 3;
-                uint32_t group = (uint32_t)p[i] << 16;
+        for (size_t i = 0; i < whole; i += 3, used += 4) {
+                uint32_t group = (uint32_t)p[i] << 16 | (uint32_t)p[i + 1] << 8 | p[i + 2];
 
-                if (n > 1)
-                        group |= (uint32_t)p[i + 1] << 8;
-                if (n > 2)
-                        group |= p[i + 2];
-                out[used++] = base64_digits[group >> 18];
-                out[used++] = base64_digits[group >> 12 & 63];
-                out[used++] = n > 1 ? base64_digits[group >> 6 & 63] : '=';
-                out[used++] = n > 2 ? base64_digits[group & 63] : '=';
+                out[used] = digits[group >> 18];
+                out[used + 1] = digits[group >> 12 & 63];
+                out[used + 2] = digits[group >> 6 & 63];
+                out[used + 3] = digits[group & 63];
+        }
+        if (left > 0) {
+                uint32_t group = (uint32_t)p[whole] << 16 | (left == 2 ? (uint32_t)p[whole + 1] << 8 : 0);
+
+                out[used++] = digits[group >> 18];
+                out[used++] = digits[group >> 12 & 63];
+                if (left == 2)
+                        out[used++] = digits[group >> 6 & 63];
+                for (size_t i = left; padded && i < 3; i++)
+                        out[used++] = '=';
         }
         out[used] = '\0';
         return used;
+}
+
+size_t s3_base64_encode(const void *in, size_t len, char *out)
+{
+        return encode_digits(base64_digits, true, in, len, out);
+}
+
+size_t s3_base64url_encode(const void *in, size_t len, char *out)
+{
+        return encode_digits(base64url_digits, false, in, len, out);
 }
 
 static int base64_value(char c)

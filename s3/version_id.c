@@ -8,18 +8,10 @@
 
 /* ---- ids ------------------------------------------------------------------------------------- */
 
-/* The alphabets of base64 and base64url differ in two digits. 24 bytes need no padding. */
-static void swap_digits(char *text, size_t len, char first, char second, char first_now, char second_now)
-{
-        for (size_t i = 0; i < len; i++)
-                text[i] = (char)(text[i] == first ? first_now : text[i] == second ? second_now : text[i]);
-}
-
 size_t s3_version_format(const struct s3_version *version, char out[S3_VERSION_TEXT])
 {
         uint64_t number = htobe64(version->number);
         uint8_t bytes[S3_VERSION_BYTES];
-        size_t len;
 
         if (version->null) {
                 memcpy(out, "null", sizeof("null"));
@@ -27,9 +19,7 @@ size_t s3_version_format(const struct s3_version *version, char out[S3_VERSION_T
         }
         memcpy(bytes, &number, sizeof(number));
         memcpy(bytes + sizeof(number), version->random, sizeof(version->random));
-        len = s3_base64_encode(bytes, sizeof(bytes), out);
-        swap_digits(out, len, '+', '/', '-', '_');
-        return len;
+        return s3_base64url_encode(bytes, sizeof(bytes), out);
 }
 
 /* Reads the bytes of an id that is not `null`. */
@@ -41,7 +31,8 @@ static bool version_bytes(struct s3_str text, uint8_t bytes[S3_VERSION_BYTES])
             memchr(text.data, '/', text.len) != NULL)
                 return false;
         memcpy(copy, text.data, sizeof(copy));
-        swap_digits(copy, sizeof(copy), '-', '_', '+', '/');
+        for (size_t i = 0; i < sizeof(copy); i++) /* 24 bytes need no padding: the alphabets differ in two digits */
+                copy[i] = (char)(copy[i] == '-' ? '+' : copy[i] == '_' ? '/' : copy[i]);
         return s3_base64_decode((struct s3_str){copy, sizeof(copy)}, bytes, S3_VERSION_BYTES) == 0;
 }
 

@@ -36,14 +36,22 @@ class Iam:
         names = "content-type;host;x-amz-date"
         canonical = f"POST\n/\n\ncontent-type:{FORM}\nhost:{self.host}\nx-amz-date:{now}\n\n{names}\n{hashlib.sha256(body).hexdigest()}"
         text = f"AWS4-HMAC-SHA256\n{now}\n{scope}\n{hashlib.sha256(canonical.encode()).hexdigest()}"
-        self.connection.request("POST", "/", body, {
+        headers = {
             "Content-Type": FORM, "X-Amz-Date": now,
-            "Authorization": f"AWS4-HMAC-SHA256 Credential={self.access}/{scope}, SignedHeaders={names}, Signature={signature(self.secret, scope, text)}"})
-        answer = self.connection.getresponse()
-        xml = answer.read().decode()
-        if answer.status != 200:
-            raise RuntimeError(f"{action}: {answer.status} {xml[:300]}")
+            "Authorization": f"AWS4-HMAC-SHA256 Credential={self.access}/{scope}, SignedHeaders={names}, Signature={signature(self.secret, scope, text)}"}
+        try:
+            status, xml = self.answer(body, headers)
+        except ConnectionError:  # it was idle for so long that the server has closed it
+            self.connection.close()
+            status, xml = self.answer(body, headers)
+        if status != 200:
+            raise RuntimeError(f"{action}: {status} {xml[:300]}")
         return xml
+
+    def answer(self, body, headers):
+        self.connection.request("POST", "/", body, headers)
+        answer = self.connection.getresponse()
+        return answer.status, answer.read().decode()
 
 
 def element(xml, name):

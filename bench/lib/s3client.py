@@ -66,7 +66,8 @@ class S3Client:
 
 def text_of(xml, name):
     """Of the first element of this name; "" where there is none."""
-    return xml.partition(f"<{name}>".encode())[2].partition(b"<")[0].decode()
+    begin = xml.find(f"<{name}>".encode()) + len(name) + 2
+    return "" if begin < len(name) + 2 else xml[begin:xml.index(b"<", begin)].decode()
 
 
 def entries_of(page):

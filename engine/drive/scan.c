@@ -25,6 +25,7 @@
 
 #define SLICE_STEPS  2000u      /* names looked at before others get their turn */
 #define ANSWER_BYTES (8u << 20) /* an answer this long ends with more = true */
+#define FIRST_BYTES  (64u << 10) /* of an answer, at most */
 #define ENTRY_ALIGN  8u
 
 /* One SCAN under way. */
@@ -62,13 +63,19 @@ static bool with_versions(const struct scan *scan)
 
 /* ---- answer ---------------------------------------------------------------------------------- */
 
+/* The first bytes of an answer: room for some entries, or many where many are asked for. */
+static size_t first_size(const struct scan *scan)
+{
+        return scan->op->scan.max >= FIRST_BYTES / 256 ? FIRST_BYTES : 4096;
+}
+
 static int grow(struct scan *scan, size_t need)
 {
         size_t size = scan->out_size;
         struct eng_buf *bigger;
 
         while (size < need)
-                size = size == 0 ? 4096 : 2 * size;
+                size = size == 0 ? first_size(scan) : 2 * size;
         if (size == scan->out_size)
                 return 0;
         bigger = eng_buf_new(size);

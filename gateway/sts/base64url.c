@@ -7,26 +7,6 @@
 #include <limits.h>
 #include <stdint.h>
 
-static const char base64url_letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-
-size_t gw_base64url_encode(const void *in, size_t len, char *out)
-{
-        const uint8_t *bytes = in;
-        uint32_t bits = 0;
-        unsigned count = 0;
-        size_t used = 0;
-
-        for (size_t i = 0; i < len; i++) {
-                bits = bits << 8 | bytes[i];
-                for (count += 8; count >= 6; count -= 6)
-                        out[used++] = base64url_letters[bits >> (count - 6) & 63];
-        }
-        if (count > 0)
-                out[used++] = base64url_letters[bits << (6 - count) & 63];
-        out[used] = '\0';
-        return used;
-}
-
 static int base64url_value(char c)
 {
         if (c >= 'A' && c <= 'Z')

@@ -7,6 +7,7 @@
  */
 #include "gateway/sts/temporary.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -140,10 +141,11 @@ int gw_temporary_seal(const struct gw_sealer *sealer, const struct gw_temporary 
                 return -ENOKEY;
         if (gw_temporary_packed(what) > GW_TOKEN_PACKED_MAX)
                 return -E2BIG;
+        assert(what->kind == GW_SESSION_OF_KEY || what->kind == GW_SESSION_OF_ROLE);
         token_fill(&to, what);
         rv = to.full ? -E2BIG : sealer->seal_token(sealer->arg, what->access_key, to.bytes, to.len, sealed);
         if (rv == 0)
-                gw_base64url_encode(sealed, to.len + GW_TOKEN_MORE, out);
+                s3_base64url_encode(sealed, to.len + GW_TOKEN_MORE, out);
         explicit_bzero(to.bytes, sizeof(to.bytes));
         return rv;
 }
@@ -306,12 +308,14 @@ int gw_temporary_open(const struct gw_sealer *sealer, const char *access_key, st
 
 struct gw_temporary *gw_temporary_get(struct gw_temporary *temporary)
 {
+        assert(atomic_load(&temporary->references) > 0);
         atomic_fetch_add(&temporary->references, 1);
         return temporary;
 }
 
 void gw_temporary_put(struct gw_temporary *temporary)
 {
+        assert(temporary == NULL || atomic_load(&temporary->references) > 0);
         if (temporary == NULL || atomic_fetch_sub(&temporary->references, 1) != 1)
                 return;
         acc_policy_free(temporary->policy);

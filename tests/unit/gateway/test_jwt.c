@@ -20,6 +20,7 @@
 
 #include "gateway/sts/base64url.h"
 #include "gateway/sts/jwt.h"
+#include "s3.h"
 
 #define ISSUER "https://id.example.com"
 #define NOW    1000000
@@ -35,7 +36,7 @@ static struct gw_jwks *set;
 
 static void add_part(const void *bytes, size_t len)
 {
-        gw_base64url_encode(bytes, len, token + strlen(token));
+        s3_base64url_encode(bytes, len, token + strlen(token));
 }
 
 /* The signature of what there is of the token. digest NULL: of the text itself (EdDSA). half: of curves. */
@@ -88,7 +89,7 @@ static void print_number(EVP_PKEY *key, const char *param, const char *name)
         char text[2048];
 
         assert_int_equal(EVP_PKEY_get_bn_param(key, param, &n), 1);
-        gw_base64url_encode(bytes, (size_t)BN_bn2bin(n, bytes), text);
+        s3_base64url_encode(bytes, (size_t)BN_bn2bin(n, bytes), text);
         BN_free(n);
         sprintf(set_text + strlen(set_text), ",\"%s\":\"%s\"", name, text);
 }
@@ -109,10 +110,10 @@ static void add_point(EVP_PKEY *key, const char *crv, const char *kid, size_t ha
 
         assert_int_equal(EVP_PKEY_get_octet_string_param(key, "pub", point, sizeof(point), &len), 1);
         if (half > 0) {
-                gw_base64url_encode(point + 1, half, x);
-                gw_base64url_encode(point + 1 + half, half, y);
+                s3_base64url_encode(point + 1, half, x);
+                s3_base64url_encode(point + 1 + half, half, y);
         } else {
-                gw_base64url_encode(point, len, x);
+                s3_base64url_encode(point, len, x);
                 y[0] = '\0';
         }
         sprintf(set_text + strlen(set_text), "%s{\"kty\":\"%s\",\"crv\":\"%s\",\"kid\":\"%s\",\"x\":\"%s\",\"y\":\"%s\"}",
