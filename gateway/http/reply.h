@@ -33,7 +33,6 @@ struct gw_answer {
         uint64_t size;
         uint64_t booked;                /* of the memory of all answers (budget.h) */
         ssize_t (*reader)(void *cls, uint64_t pos, char *buf, size_t max); /* of a stream; cls is the request */
-        bool has_type;
         struct gw_answer_header *headers; /* in the arena */
         unsigned header_count, header_room;
 };

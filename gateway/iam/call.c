@@ -5,6 +5,7 @@
 #include "gateway/iam/call.h"
 
 #include <arpa/inet.h>
+#include <assert.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <openssl/rand.h>
@@ -61,6 +62,7 @@ static unsigned iam_status(const char *code)
         for (unsigned i = 0; i < sizeof(iam_errors) / sizeof(iam_errors[0]); i++)
                 if (strcmp(iam_errors[i].code, code) == 0)
                         return iam_errors[i].status;
+        assert(!"a code that is not in the table");
         return 500;
 }
 
@@ -185,6 +187,7 @@ static struct iam_element element_of(const struct iam_call *call, const char *su
 
 void iam_answer_begin(struct iam_call *call, struct s3_xml *xml, bool result)
 {
+        assert(call->action != NULL && call->req->answer.status == 0);
         s3_xml_init(xml, ANSWER_MAX);
         s3_xml_raw(xml, S3_STR("<"));
         s3_xml_raw(xml, s3_str_of(element_of(call, "Response").text));
@@ -308,6 +311,7 @@ struct gw_entity *iam_edit(struct iam_call *call, const struct gw_entity *entity
                 refuse_canned(call);
                 return NULL;
         }
+        assert(entity->who.kind == call->who.kind);
         copy = gw_alloc(call->req, sizeof(*copy));
         if (copy != NULL)
                 *copy = *entity;

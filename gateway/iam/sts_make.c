@@ -2,6 +2,7 @@
  * sts_make.c - makes temporary credentials: an access key, a secret, and the token that has all there is to know
  * (docs/design/sts.md). And GetSessionToken, GetCallerIdentity. On the request's loop; nothing waits.
  */
+#include <assert.h>
 #include <errno.h>
 #include <openssl/rand.h>
 #include <stdio.h>
@@ -75,6 +76,7 @@ void sts_make(struct iam_call *call, struct sts_making *making, int64_t seconds)
         struct gw_temporary *what = &making->what;
         int rv;
 
+        assert(call->making == NULL && seconds > 0);
         if (!iam_secret_can_be_told(call))
                 return;
         if (!iam_make_id(GW_TEMPORARY_PREFIX, GW_TEMPORARY_ID_LEN, what->access_key) || !make_session_secret(making)) {

@@ -3,6 +3,7 @@
  */
 #include "gateway/rights/bucket_policy.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -57,6 +58,7 @@ int gw_bucket_policy_find(struct gw_loop *loop, uint64_t bucket, struct s3_str n
         made = eng_text_form(text, bucket_policy_make, &source, bucket_policy_drop);
         if (made == NULL)
                 return -ENOMEM;
+        assert(source.compiled == NULL);
         *out = made->policy;
         return made->policy != NULL ? 0 : -EBADMSG;
 }

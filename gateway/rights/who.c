@@ -6,6 +6,7 @@
  */
 #include "gateway/rights/who.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -82,6 +83,7 @@ static bool who_is_user(struct gw_loop *loop, struct gw_who *who, const struct g
         struct gw_entity_name name = {.kind = GW_USER};
         const struct gw_policies *own;
 
+        assert(key->who.kind == GW_ACCESS_KEY && key->active);
         strcpy(name.account, key->owner);
         strcpy(name.name, key->who.of);
         if (gw_people_policies(loop, &name, &who->user, &own) != 0 ||
@@ -122,6 +124,7 @@ bool gw_who_of_key(struct gw_loop *loop, const char *access_key, bool root, stru
 
 bool gw_who_find(const struct gw_ask *ask, bool root, struct gw_who *out)
 {
+        assert(ask->loop->lp == lp_self()); /* what is found belongs to the loop */
         out->user = NULL;
         out->policies = 0;
         out->boundary = NULL;

@@ -2,6 +2,7 @@
  * who_session.c - the principal of temporary credentials, from their opened token and from what there is of their
  * role or user now (rules T8 to T16 in docs/design/sts.md). On the loop of whoever asks; nothing here waits.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,6 +14,8 @@ static bool session_policies(struct gw_loop *loop, struct gw_who *who)
 {
         const struct gw_temporary *t = who->temporary;
 
+        assert((t->policy != NULL) == (*t->policy_text != '\0')); /* a policy that limits is never lost on the way */
+        assert(who->sessions == 0 && 1 + t->arn_count <= sizeof(who->session) / sizeof(who->session[0]));
         if (t->policy != NULL)
                 who->session[who->sessions++] = t->policy;
         for (unsigned i = 0; i < t->arn_count; i++) {
@@ -58,6 +61,7 @@ bool gw_who_of_session(struct gw_loop *loop, struct gw_who *out)
 {
         const struct gw_temporary *t = out->temporary;
 
+        assert(t->kind == GW_SESSION_OF_KEY || t->kind == GW_SESSION_OF_ROLE);
         if (!gw_temporary_alive(loop, t))
                 return false;
         if (t->kind == GW_SESSION_OF_ROLE)
@@ -91,6 +95,7 @@ bool gw_who_session_key(struct gw_conditions *c, const struct acc_key *key, stru
 {
         const struct gw_temporary *t = c->who->temporary;
 
+        assert(t != NULL);
         switch (key->id) {
         case ACC_KEY_AWS_TOKEN_ISSUE_TIME:
                 s3_date_format_iso(t->issued_ms, c->issued);

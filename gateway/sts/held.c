@@ -11,6 +11,7 @@
 
 #include "rdma.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -47,6 +48,7 @@ int gw_sts_start(struct gw_gateway *gw)
 
 static void held_remove(struct gw_held *held, struct held_one *one)
 {
+        assert(held->count > 0);
         LIST_REMOVE(one, chain);
         held->count--;
         gw_temporary_put(one->temporary);
@@ -72,6 +74,7 @@ void gw_sts_free(struct gw_gateway *gw)
         if (gw->held == NULL)
                 return;
         held_prune(gw->held, INT64_MAX);
+        assert(gw->held->count == 0);
         pthread_mutex_destroy(&gw->held->lock);
         free(gw->held);
         gw->held = NULL;
