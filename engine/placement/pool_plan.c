@@ -143,14 +143,14 @@ static int plan_work_make(struct plan_work *w, struct eng_plan *plan)
 
 /* ---- slots ----------------------------------------------------------------------------------- */
 
-/* A drive gets a slot, or loses one: as > 0 or not. */
-static void plan_count(struct plan_work *w, uint32_t drive, int as)
+/* A drive gets a slot of the pool, or loses one: as > 0 or not. in_slots: of all pools, too. */
+static void plan_count(struct plan_work *w, uint32_t drive, int as, bool in_slots)
 {
         struct plan_load *of[] = {&w->drives[drive], &w->nodes[w->plan->drives[drive].node], &w->racks[plan_rack(w->plan, drive)]};
         unsigned i;
 
         for (i = 0; i < 3; i++) {
-                of[i]->slots += (uint32_t)as;
+                of[i]->slots += in_slots ? (uint32_t)as : 0;
                 of[i]->mine += (uint32_t)as;
                 of[i]->free -= plan_takes(w->plan, drive) ? (uint32_t)as : 0;
         }
@@ -177,12 +177,8 @@ static void plan_look_at(struct plan_work *w, uint32_t pool)
         for (i = 0; i < plan->width; i++) {
                 uint32_t drive = plan->slots[pool * plan->width + i];
 
-                if (drive == ENG_PLAN_NONE)
-                        continue;
-                w->drives[drive].slots--; /* they are counted already */
-                w->nodes[plan->drives[drive].node].slots--;
-                w->racks[plan_rack(plan, drive)].slots--;
-                plan_count(w, drive, 1);
+                if (drive != ENG_PLAN_NONE)
+                        plan_count(w, drive, 1, false); /* among all slots it is counted already */
         }
 }
 
@@ -267,8 +263,8 @@ static void plan_fill(struct plan_work *w)
                                 continue;
                         }
                         if (old != ENG_PLAN_NONE)
-                                plan_count(w, old, -1);
-                        plan_count(w, slots[i], 1);
+                                plan_count(w, old, -1, true);
+                        plan_count(w, slots[i], 1, true);
                         plan->moved += old != ENG_PLAN_NONE;
                 }
         }
@@ -317,8 +313,8 @@ static bool plan_move_one(struct plan_work *w, uint32_t from, uint32_t to)
                 return false;
         plan->slots[best] = to;
         plan->moved++;
-        plan_count(w, from, -1);
-        plan_count(w, to, 1);
+        plan_count(w, from, -1, true);
+        plan_count(w, to, 1, true);
         return true;
 }
 
@@ -476,7 +472,7 @@ static void plan_count_all(struct plan_work *w)
 
         for (i = 0; i < w->plan->pool_count * w->plan->width; i++)
                 if (w->plan->slots[i] != ENG_PLAN_NONE)
-                        plan_count(w, w->plan->slots[i], 1);
+                        plan_count(w, w->plan->slots[i], 1, true);
 }
 
 int eng_plan_pools(struct eng_plan *plan)
