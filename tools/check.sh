@@ -8,14 +8,15 @@
 #   unit          unit tests, release build              integration   pytest against the release daemon, stores of older builds too
 #                 (unit tests keep their files in /dev/shm where there is room: nothing is flushed there; the other stages' are on disk)
 #                 Where asan is among the stages, these two run what it leaves out, and a few more: a test runs once, in the build that sees most.
-#   crash         SIGKILL histories, about a minute      power         power cuts on a file system that forgets, about a minute
-#   sim           simulated histories (SIM_SEEDS, SIM_DRIVE_SEEDS), some twice, some under ASan
-#   rdma          server and client on real verbs, in a QEMU guest with Soft-RoCE
 #   asan          unit and integration without what tests other programs or takes long, ASan and UBSan
 #   tsan          unit tests and a smoke test, TSan      tidy          make tidy without clang-tidy, beside the others from the unit tests on
 #   fuzz          each fuzz target with seeds that were changed at random, ASan and UBSan (libFuzzer: make fuzz, make check-long)
+#   rdma          server and client on real verbs, in a QEMU guest with Soft-RoCE
+#   sim           simulated histories (SIM_SEEDS, SIM_DRIVE_SEEDS), some twice, some under ASan
+#   crash         SIGKILL histories, about a minute      power         power cuts on a file system that forgets, about a minute
 # The last line is the sum: 'N passed, N failed', with ', N skipped' where something was. Exit status 1 if anything failed or nothing ran.
-# What processors can do meanwhile is done beside the release build's tests, which mostly wait: the guest of rdma, the other builds, tidy, the simulators.
+# Two processes work at a time. What needs little of the machine at once goes on by itself, one after the other (`lane`): rdma's guest, the
+# simulators, crash, power. Beside it are the stages of unit tests and integration; and, with what these leave, the other builds and tidy.
 # BUILD_ROOT (default build) is where builds go; CRASH_SECONDS, POWER_POINTS and FUZZ_RUNS bound those three.
 # CHECK_SECONDS (default: no limit) bounds the whole: what has not begun by then is skipped, and named as that, so that a machine that is
 # slow today gives an answer about what matters most, in time. What is skipped of unit (release), integration (release), crash, rdma and the
@@ -24,20 +25,24 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 
 BUILD_ROOT=${BUILD_ROOT:-build}
-CRASH_SECONDS=${CRASH_SECONDS:-60}
-POWER_POINTS=${POWER_POINTS:-105}
+CRASH_SECONDS=${CRASH_SECONDS:-45}
+POWER_POINTS=${POWER_POINTS:-75}
 FUZZ_RUNS=${FUZZ_RUNS:-30000}
-SIM_SEEDS=${SIM_SEEDS:-2000}
-SIM_DRIVE_SEEDS=${SIM_DRIVE_SEEDS:-600}
+SIM_SEEDS=${SIM_SEEDS:-1500}
+SIM_DRIVE_SEEDS=${SIM_DRIVE_SEEDS:-400}
 CHECK_SECONDS=${CHECK_SECONDS:-1000000}
 JOBS=${JOBS:-$(nproc)}
-# Of the unit tests, these take longest under TSan, and are about what disks give back more than about threads: make check-long runs them so.
+# Of the unit tests, these take longest under TSan, and are about what disks give back, about formats or plans, more than about threads: make
+# check-long runs them so.
 TSAN_WITHOUT=${TSAN_WITHOUT-test_unreadable_store test_index_rot test_full test_reclaim_property test_lost test_version_list test_words \
 test_rebalance test_index_absent test_hot_add test_verify test_reclaim_segment test_pages_store test_scrub test_fds test_lock_clock test_old_rows \
-test_agree test_rebuild_lost test_heal test_catch_up test_down test_ops}
+test_agree test_rebuild_lost test_heal test_catch_up test_down test_ops test_pool_plan test_place test_versions test_executor_ends test_model \
+test_put_buffer test_link_faults test_replay test_tear test_wire test_upgrade test_reconcile test_log_end test_session_sweep test_force test_groups \
+test_bucket_text test_added test_orphans test_bench_library test_people test_scrub_log test_scrub_segment test_rebuild test_index_names \
+test_index_damage test_reclaim_log test_every_call test_initiator_sweep}
 # These take longest under ASan. check-long runs them so.
 ASAN_UNITS_WITHOUT=${ASAN_UNITS_WITHOUT-test_unreadable_store test_rebalance test_reclaim_property test_lost test_words test_version_list \
-test_old_rows test_full test_hot_add}
+test_old_rows test_full test_hot_add test_heal test_index_rot test_catch_up test_scrub test_agree test_fds test_pages_store test_pool_plan test_rebuild_lost}
 # Which of integration's tests run under ASan: not those that fill disks or take long for what they find. make check-long runs the former so.
 ASAN_TESTS=${ASAN_TESTS-not slow and not long and not client and not single}
 # The files whose tests all are `client`, and which take four seconds of each worker's processor to be looked into.
@@ -58,13 +63,12 @@ COUNTS=$WORK/counts
 STARTED=$SECONDS
 busy() { awk '$1 == "cpu" {print int(($2 + $3 + $4 + $7 + $8) / 100)}' /proc/stat; } # processor time of the whole machine, seconds
 STARTED_BUSY=$(busy)
-guest= beside= sims= # processes of the stage rdma, of what is built and looked at beside the others, of the simulators: empty before they were begun
+beside= lane= # processes of what is built and looked at beside the others, and of the lane: empty before they were begun
 in_memory= # folder of tests in memory
 trap 'stop_all; rm -rf "$WORK" $in_memory' EXIT
 stop_all() {
-        case "$guest" in [0-9]*) kill "$guest" 2>/dev/null ;; esac
         case "$beside" in [0-9]*) kill -- "-$beside" 2>/dev/null ;; esac
-        case "$sims" in [0-9]*) kill -- "-$sims" 2>/dev/null ;; esac
+        case "$lane" in [0-9]*) kill -- "-$lane" 2>/dev/null ;; esac
 }
 : >"$COUNTS"
 
@@ -103,13 +107,15 @@ time_for() {
 
 # build BUILD TARGET...: its output only when it fails.
 build() {
-        local kind=$1
+        local kind=$1 log
         shift
         await_build "$kind"
-        if make -s -j"$JOBS" BUILD="$kind" O="$BUILD_ROOT/$kind" "$@" >"$WORK/make.log" 2>&1; then
+        log=$(mktemp "$WORK/make.XXXXXX")
+        # the lane builds, too, though there should be nothing left for it
+        if flock "$WORK/making" make -s -j"$JOBS" BUILD="$kind" O="$BUILD_ROOT/$kind" "$@" >"$log" 2>&1; then
                 return 0
         fi
-        tail -60 "$WORK/make.log"
+        tail -60 "$log"
         failed_one "build $kind: make $*"
         return 1
 }
@@ -185,7 +191,7 @@ run_pytest() {
 # pytests BUILD NAME WORKERS ARG...: pytest against the programs of that build, counted from its report, so many tests at a time. What failed runs
 # once more, alone: what passes then is not counted as failed, but it is named.
 pytests() {
-        local kind=$1 name=$2 workers=$3 xml=$WORK/junit.xml rc first again passed failed skipped passed2 late=
+        local kind=$1 name=$2 workers=$3 xml=$WORK/junit-$2-$1.xml rc first again passed failed skipped passed2 late=
         local seed=${SEED:-$((RANDOM << 15 | RANDOM))}
         shift 3
         time_for 60 "$name ($kind)" || return
@@ -237,40 +243,48 @@ stage_integration() {
         if $with_asan; then tests=$BESIDE_ASAN; fi
         python_package || return
         build release programs bench-bin fake-rdma || return
-        rdma_begin
+        lane_begin
         pytests release integration $((JOBS * 3)) tests/integration tests/formats -m "$tests" # they wait for flushes, limits and connections
 }
-stage_crash() {
-        sims_begin
-        CRASH_SECONDS=$CRASH_SECONDS pytests release crash 0 tests/crash
+# The lane's stages say what they say when they are asked for.
+stage_rdma() { lane_stage rdma; }
+stage_sim() { lane_stage sim; }
+stage_crash() { lane_stage crash; }
+stage_power() { lane_stage power; }
+lane_begin() {
+        [ -z "$lane" ] || return
+        lane=nothing
+        if $with_rdma && $deps && ! tools/deps.sh --qemu; then # while nothing else asks the packages
+                failed_one "rdma: deps"
+                with_rdma=false
+        fi
+        set -m # a group of its own, so that it can be ended as a whole
+        for lane_of in $with_rdma:rdma $with_sim:sim $with_crash:crash $with_power:power; do
+                case $lane_of in true:*) "lane_${lane_of#*:}" >"$WORK/lane.${lane_of#*:}" 2>&1; touch "$WORK/lane.${lane_of#*:}.over" ;; esac
+        done &
+        lane=$!
+        set +m
 }
-stage_power() {
+lane_stage() {
+        lane_begin
+        while [ ! -e "$WORK/lane.$1.over" ] && kill -0 "$lane" 2>/dev/null; do
+                sleep 1
+        done
+        [ -e "$WORK/lane.$1.over" ] || failed_one "$1 did not come to its end"
+        cat "$WORK/lane.$1"
+}
+lane_crash() { CRASH_SECONDS=$CRASH_SECONDS pytests release crash 0 tests/crash; }
+lane_power() {
         build release power-bin || return
         POWER_POINTS=$POWER_POINTS pytests release power 0 tests/power
 }
-# Real verbs in a guest: what can't boot, or does not come to its end, has failed. The guest waits much and keeps one core busy at most, so it
-# begins beside the stage before its own, when nothing is built any more that it reads.
-rdma_begin() {
-        if ! $with_rdma || [ -n "$guest" ]; then
-                return
-        fi
-        guest=skipped
-        time_for 600 rdma || return
-        if $deps && ! tools/deps.sh --qemu; then
-                failed_one "rdma: deps"
-                return
-        fi
-        build release programs wheel rdma-bin || return
-        MILLRACE_BUILD=$BUILD_ROOT/release /usr/bin/python3 tests/rdma/run.py --seconds 1000 --junit "$WORK/rdma.xml" $RDMA_TESTS >"$WORK/rdma.log" 2>&1 &
-        guest=$!
-}
-stage_rdma() {
+# Real verbs in a guest: what can't boot, or does not come to its end, has failed. The guest waits much and keeps one core busy at most.
+lane_rdma() {
         local xml=$WORK/rdma.xml log=$WORK/rdma.log rc counts failed
-        rdma_begin
-        [ "$guest" != skipped ] || return
-        wait "$guest"
+        time_for 600 rdma || return
+        build release programs wheel rdma-bin || return
+        MILLRACE_BUILD=$BUILD_ROOT/release /usr/bin/python3 tests/rdma/run.py --seconds 1000 --junit "$xml" $RDMA_TESTS >"$log" 2>&1
         rc=$?
-        guest=skipped
         if ! counts=$(/usr/bin/python3 tools/junit_counts.py "$xml"); then
                 tail -100 "$log"
                 failed_one "rdma: the guest left no report"
@@ -355,32 +369,14 @@ histories() {
                 $1 == head {print ($4 == 0), $4, 0, name
                             if ($2 < wanted) print 0, 1, 0, name ": " $2 " of " wanted " histories, no time left"}' "$out" >>"$COUNTS"
 }
-all_histories() {
+lane_sim() {
+        build release sim-bin || return
         histories sim release "$SIM_SEEDS"
         histories sim release $((SIM_SEEDS / 20)) --twice
-        histories sim asan $((SIM_SEEDS / 8))
+        histories sim asan $((SIM_SEEDS / 10))
         histories simdrive release "$SIM_DRIVE_SEEDS"
         histories simdrive release $((SIM_DRIVE_SEEDS / 20)) --twice
         histories simdrive asan $((SIM_DRIVE_SEEDS / 10))
-}
-# They keep one core busy, and begin beside the stages that mostly wait.
-sims_begin() {
-        if ! $with_sim || [ -n "$sims" ]; then
-                return
-        fi
-        sims=failed
-        build release sim-bin || return
-        set -m # a group of its own, so that it can be ended as a whole
-        all_histories >"$WORK/sims.log" 2>&1 &
-        sims=$!
-        set +m
-}
-stage_sim() {
-        sims_begin
-        [ "$sims" != failed ] || return
-        wait "$sims"
-        sims=over
-        cat "$WORK/sims.log"
 }
 
 deps=true
@@ -392,14 +388,14 @@ for arg in "$@"; do
         *) echo "check.sh: unknown stage '$arg'" >&2; exit 2 ;;
         esac
 done
-[ ${#stages[@]} -gt 0 ] || stages=(layers unit integration crash power rdma sim asan tsan tidy fuzz)
+[ ${#stages[@]} -gt 0 ] || stages=(layers unit integration asan tsan tidy fuzz rdma sim crash power)
 
 if $deps; then
         say deps
         tools/deps.sh || { echo "deps failed"; exit 1; }
 fi
 with() { case " ${stages[*]} " in *" $1 "*) echo true ;; *) echo false ;; esac; }
-with_rdma=$(with rdma) with_integration=$(with integration) with_tidy=$(with tidy) with_asan=$(with asan) with_tsan=$(with tsan) with_sim=$(with sim)
+with_rdma=$(with rdma) with_integration=$(with integration) with_tidy=$(with tidy) with_asan=$(with asan) with_tsan=$(with tsan) with_sim=$(with sim) with_crash=$(with crash) with_power=$(with power)
 for stage in "${stages[@]}"; do
         say "$stage"
         "stage_$stage"

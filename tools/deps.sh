@@ -106,7 +106,7 @@ install_torch() {
                 return 0
         fi
         echo "installing PyTorch into $VENV"
-        $VENV/bin/pip install -q --no-deps --disable-pip-version-check --only-binary :all: -r tools/requirements-torch.txt
+        $VENV/bin/pip install -q --no-deps --no-compile --disable-pip-version-check --only-binary :all: -r tools/requirements-torch.txt # most of it is never imported
         echo "$want" >$stamp
 }
 

@@ -13,7 +13,7 @@ KIB, MIB = 1 << 10, 1 << 20
 SMALL = {"segment_size": "16MiB", "log_file_size": "4MiB", "memtable_size": "2MiB", "cache": "0"}
 
 
-def run_history(faults, seconds=2.0, kill=True, costs=0, **layout):
+def run_history(faults, seconds=1.0, kill=True, costs=0, **layout):
     """A mixed load over drives with these faults, until they have cost so many drives, then every object by content; then the same after a crash,
     without the faults."""
     layout = layout or dict(drives=4, ec="2+2")

@@ -151,7 +151,7 @@ def test_each_point_of_an_object(site, size):
         Uploader(site).holds(name, data)
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", [size if size < 20 * MIB else pytest.param(size, marks=pytest.mark.long) for size in SIZES])
 def test_each_point_of_a_part(site, size):
     """Over a part that is there: the upload keeps it, and is completed with what it has at last."""
     rng, target = random.Random(SEED - size), f"/sweep/parts-{size}"
@@ -182,7 +182,7 @@ def finish(site, path, upload, parts):
     assert body == b"".join(parts[number] for number in sorted(parts))
 
 
-@pytest.mark.parametrize("seed", [SEED, SEED + 1, SEED + 2])
+@pytest.mark.parametrize("seed", [SEED, *(pytest.param(SEED + more, marks=pytest.mark.long) for more in (1, 2))])
 def test_at_random(site, seed):
     """Several sessions at once, of which READs fail now and then; a session that uploads nothing is served all the while."""
     stop, served = threading.Event(), [0]

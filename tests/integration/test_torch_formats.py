@@ -214,7 +214,7 @@ def label(sample):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+@pytest.mark.parametrize("method", [pytest.param("fork", marks=pytest.mark.long), pytest.param("forkserver", marks=pytest.mark.long), "spawn"])
 def test_shards_are_unpacked_by_workers_of_each_start_method(client, shards, method):
     dataset = millrace.webdataset.dataset(shards, client=client, shardshuffle=False).map(label)
     assert [sample for sample in dataset] == list(range(30))

@@ -247,7 +247,7 @@ SLOW = "sleep 2; say 9 0 1 0"  # of 61 seconds too few are left then for another
 
 
 @pytest.mark.parametrize("stages, status, last", [
-    (["crash", "power"], 0, "8 passed, 0 failed, 2 skipped"), (["power", "crash"], 1, "8 passed, 1 failed, 1 skipped"),
+    (["power", "crash"], 0, "8 passed, 0 failed, 2 skipped"),  # in the lane's order, whatever theirs
     (["power", "unit"], 1, "8 passed, 1 failed, 1 skipped"), (["power", "rdma"], 1, "8 passed, 1 failed, 1 skipped"),
     (["power", "integration"], 1, "8 passed, 1 failed, 1 skipped"),
     (["power", "sim"], 1, "8 passed, 6 failed, 1 skipped"), (["power", "asan"], 1, "8 passed, 2 failed, 1 skipped"),
@@ -255,6 +255,10 @@ SLOW = "sleep 2; say 9 0 1 0"  # of 61 seconds too few are left then for another
 def test_check_fails_without_the_stages_that_matter(tmp_path, stages, status, last):
     got = check(tmp_path, SLOW, *stages, seconds=61)
     assert got[:2] == (status, last), got[2]
+
+
+def test_check_fails_without_kills(tmp_path):
+    assert check(tmp_path, SLOW, "crash", "power", seconds=59)[:2] == (1, "0 passed, 1 failed, 1 skipped")
 
 
 @pytest.mark.parametrize("tidy_ends, status, last", [(0, 0, "20 passed, 0 failed"), (1, 1, "19 passed, 1 failed")])
@@ -283,7 +287,7 @@ def test_check_fails_when_the_simulator_had_no_time_for_all_histories(tmp_path):
         for name in ("sim", "simdrive"):
             program(tmp_path / "build" / flavour, name, f'echo "{name}: 100 histories, 0 failed, 1.0 s, 1 histories/min"')
     got = check(tmp_path, "true", "sim")
-    assert got[0] == 1 and "sim (release): 100 of 2000 histories, no time left" in got[2] and got[1] == "6 passed, 3 failed", got[2]
+    assert got[0] == 1 and "sim (release): 100 of 1500 histories, no time left" in got[2] and got[1] == "6 passed, 3 failed", got[2]
 
 
 def test_mutations_that_invariants_name(tmp_path):
