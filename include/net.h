@@ -152,8 +152,8 @@ struct net_generation {
 struct net_limits {
         unsigned guests;            /* connections that have not shown who they are [64] */
         unsigned guests_of_address; /* of them from one address [16] */
-        unsigned requests;          /* unanswered on one connection [1024] */
-        unsigned calls;             /* that wait for one link, beyond those on their way [8192] */
+        unsigned requests;          /* unanswered on one connection, of one lane at most as many as are free [1024] */
+        unsigned calls;             /* that wait for one link, beyond those on their way; of one lane the same [8192] */
         uint32_t lane_bytes;        /* unanswered on one lane of a connection: bodies, bulk and room [8 MiB] */
         uint64_t body_bytes;        /* memory for bodies of requests, of all connections [256 MiB] */
         unsigned handshake_ms;      /* from connecting to WELCOME [5,000] */

@@ -196,7 +196,8 @@ enum net_link_state {
 };
 
 struct net_lane {
-        uint32_t bytes; /* unanswered */
+        uint32_t bytes;          /* unanswered */
+        unsigned calls, waiting; /* unanswered; and not sent yet */
         struct net_call *first, *last;
         struct net_lane *next_active;
         bool active; /* in the list of those with calls that wait */
@@ -212,7 +213,7 @@ struct net_link {
         uint64_t backoff_ns, opened;
         struct net_quiet quiet;
         struct lp_timer rest;
-        unsigned waiting; /* calls in lanes */
+        unsigned waiting; /* of all lanes */
         struct net_lane lanes[NET_LANES];
         struct net_lane *active_first, *active_last;
         /* a bulk link asks the control link's loop */

@@ -3,7 +3,9 @@
  *
  * A lane is something at the peer that can be slow by itself, such as one drive. What is unanswered
  * on it is bounded by the bytes that the peer granted for a lane, so that a slow one holds up
- * nobody but its own callers; lanes take turns. Credit comes back with the answer, not with the
+ * nobody but its own callers; lanes take turns. Of the number of calls that may be unanswered, and
+ * that may wait, a lane takes no more than it leaves free: of n lanes that hang, each has as much
+ * as is left for the others. Credit comes back with the answer, not with the
  * deadline: the peer works on a call that timed out here as long as it has not answered. So each
  * call that was given to the connection has an entry there until its answer comes, with or without
  * the call, and an answer without an entry is a wrong frame.
@@ -106,6 +108,7 @@ static void lane_append(struct net_link *link, struct net_call *call)
         else
                 lane->first = call;
         lane->last = call;
+        lane->waiting++;
         link->waiting++;
         lane_activate(link, lane);
 }
@@ -123,6 +126,7 @@ static void lane_remove(struct net_link *link, struct net_call *call)
         else
                 lane->last = call->prev;
         call->next = call->prev = NULL;
+        lane->waiting--;
         link->waiting--;
 }
 
@@ -157,6 +161,7 @@ static void entry_free(struct net_link *link, struct net_conn *conn, struct net_
         struct net_lane *lane = &link->lanes[entry->lane];
 
         lane->bytes -= entry->cost;
+        lane->calls--;
         entry->id = 0;
         entry->call = NULL;
         entry->next_free = (uint16_t)conn->to.free_entry;
@@ -185,7 +190,7 @@ void net_calls_lost(struct net_link *link, struct net_conn *conn)
         conn->to.entries = NULL;
         conn->to.entry_count = 0;
         for (i = 0; i < NET_LANES; i++)
-                link->lanes[i].bytes = 0;
+                link->lanes[i].bytes = link->lanes[i].calls = 0;
 }
 
 /* ---- sending --------------------------------------------------------------------------------- */
@@ -234,6 +239,7 @@ static void call_start(struct net_link *link, struct net_conn *conn, struct net_
         conn->to.outstanding++;
         *entry = (struct net_entry){.id = head.id, .call = call, .cost = call->cost, .lane = call->lane};
         link->lanes[call->lane].bytes += call->cost;
+        link->lanes[call->lane].calls++;
         call->entry = index;
         call->state = CALL_SENDING;
         memcpy(head.trace, call->trace, NET_TRACE_LEN);
@@ -251,18 +257,31 @@ static bool lane_has_credit(const struct net_lane *lane, const struct net_conn *
         return lane->bytes == 0 || (lane->bytes < conn->to.lane_bytes && cost <= conn->to.lane_bytes - lane->bytes);
 }
 
+/* What is granted by number is granted to all lanes together. */
+static bool lane_has_its_share(const struct net_lane *lane, const struct net_conn *conn)
+{
+        return lane->calls >= conn->to.entry_count - conn->to.outstanding;
+}
+
 void net_calls_pump(struct net_link *link)
 {
         struct net_conn *conn = link->conn;
-        struct net_lane *lane;
+        struct net_lane *lane, *passed = NULL; /* passed: the first of those that were passed over in a row */
         struct net_call *call;
 
         if (link->state != NET_LINK_OPEN)
                 return;
-        while (link->active_first != NULL && conn->to.outstanding < conn->to.entry_count) {
+        while (link->active_first != NULL && link->active_first != passed &&
+               conn->to.outstanding < conn->to.entry_count) {
                 lane = lane_take_turn(link);
                 if (lane->first == NULL || !lane_has_credit(lane, conn))
                         continue; /* active again when credit comes back */
+                if (lane_has_its_share(lane, conn)) {
+                        lane_activate(link, lane);
+                        passed = passed != NULL ? passed : lane;
+                        continue;
+                }
+                passed = NULL;
                 call = lane->first;
                 lane_remove(link, call);
                 if (call->body_len > conn->to.body_max)
@@ -284,6 +303,7 @@ static void call_expired(struct lp_timer *timer)
         switch (call->state) {
         case CALL_WAITING:
                 lane_remove(link, call);
+                lane_activate(link, &link->lanes[call->lane]); /* the next one may fit */
                 break;
         case CALL_SENDING:
                 if (call->out.begun) {
@@ -326,7 +346,7 @@ void net_calls_submit(struct net_link *link, struct net_call *call)
                 call_end(call, NET_UNREACHABLE, -ENOTCONN);
                 return;
         }
-        if (link->waiting >= at->net->options.limits.calls) {
+        if (link->lanes[call->lane].waiting >= at->net->options.limits.calls - link->waiting) {
                 call_end(call, NET_UNREACHABLE, -EBUSY);
                 return;
         }
