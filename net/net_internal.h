@@ -129,7 +129,7 @@ struct net_conn {
         /* sending */
         struct net_out *out_first, *out_last;
         uint64_t out_at;    /* bytes of the first that were sent */
-        uint64_t out_since; /* when its first byte was */
+        uint64_t out_since; /* when its first byte was; or when its call became late */
         struct net_out beat, greeting;
         uint64_t ping;
         uint8_t greeting_bytes[NET_HELLO_SIZE];

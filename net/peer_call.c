@@ -308,6 +308,7 @@ static void call_expired(struct lp_timer *timer)
         case CALL_SENDING:
                 if (call->out.begun) {
                         call->state = CALL_LATE;
+                        conn->out_since = lp_now(conn->at->lp); /* its time to end begins */
                         return;
                 }
                 net_conn_unsend(conn, &call->out);

@@ -911,7 +911,7 @@ static void test_deadline_in_the_middle_of_a_frame(void **state)
                         end->other->held = false;
                         mem_settle();
                 } else {
-                        mem_pass(7300);
+                        mem_pass(9300);
                 }
                 assert_true(mem.done);
                 assert_int_equal(mem.call.outcome, NET_TIMED_OUT);

@@ -156,6 +156,45 @@ static void test_the_next_of_a_lane_when_the_first_times_out(void **state)
         mem_release(&two);
 }
 
+/* ---- deadlines ------------------------------------------------------------------------------- */
+
+/* The peer has no memory for a request, whose deadline comes in the middle of it: it has 10 s from there, and the link's others live. */
+static void deadline_behind_a_wait(bool released)
+{
+        uint8_t *bulk = calloc(1, NET_BULK_MAX);
+        struct lane_calls others;
+        struct mem_call mem = {.call = {.peer = to_two,
+                                        .link = NET_LOG,
+                                        .operation = OP_WAIT,
+                                        .lane = 1,
+                                        .deadline = mem_now + 15000 * NET_MS,
+                                        .bulk = {{bulk, NET_BULK_MAX}},
+                                        .bulk_count = 1}};
+
+        lane_calls_begin(&others, 3, 0, OP_HOLD);
+        mem_call(&one, &mem);
+        assert_true(mem.call.out.begun && !mem.done);
+        mem_pass(24500);
+        assert_int_equal(mem_stats(&one).lost, 0);
+        assert_false(mem.done);
+        if (released)
+                mem_release(&two);
+        else
+                mem_pass(800);
+        assert_true(mem.done);
+        assert_int_equal(mem.call.outcome, NET_TIMED_OUT);
+        assert_int_equal(mem_stats(&one).lost, released ? 0 : 1);
+        assert_int_equal(lane_calls_ended(&others, released ? NET_ANSWERED : NET_UNKNOWN), 3);
+        free(bulk);
+}
+
+static void test_deadline_of_a_request_that_waits_for_memory(void **state)
+{
+        deadline_behind_a_wait(true);
+        mem_pass(1000);
+        deadline_behind_a_wait(false);
+}
+
 #define CASE(test, start) cmocka_unit_test_setup_teardown(test, start, pair_stop)
 
 int main(void)
@@ -165,6 +204,7 @@ int main(void)
                 CASE(test_a_share_grows_with_what_is_free, pair_start_few),
                 CASE(test_calls_that_wait_for_a_lane_that_hangs, pair_start_few),
                 CASE(test_the_next_of_a_lane_when_the_first_times_out, pair_start),
+                CASE(test_deadline_of_a_request_that_waits_for_memory, pair_start),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
