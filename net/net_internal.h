@@ -145,6 +145,7 @@ struct net_conn {
                 } to;
                 struct { /* inbound */
                         unsigned requests;
+                        uint64_t bytes; /* of memory of its requests */
                         uint32_t lanes[NET_LANES];
                         struct net_request *request; /* being received */
                         bool asked;                  /* bulk() was called for it */

@@ -195,6 +195,51 @@ static void test_deadline_of_a_request_that_waits_for_memory(void **state)
         deadline_behind_a_wait(false);
 }
 
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static void four_bodies(struct net_options *options)
+{
+        options->limits.body_bytes = (sizeof(struct net_request) + NET_BODY_MAX) * 4;
+}
+
+static int pair_start_four_bodies(void **state)
+{
+        pair_start_with(four_bodies);
+        return 0;
+}
+
+/* One connection does not take all memory for bodies: the control connection's requests find some. */
+static void test_bodies_of_one_connection_leave_memory_to_others(void **state)
+{
+        static uint8_t body[NET_BODY_MAX];
+        struct mem_call calls[6], large;
+        unsigned i, turns;
+
+        for (i = 0; i < 6; i++) {
+                calls[i] = (struct mem_call){.call = {.peer = to_two,
+                                                      .link = NET_LOG,
+                                                      .operation = OP_HOLD,
+                                                      .lane = (uint16_t)i,
+                                                      .body = body,
+                                                      .body_len = sizeof(body)}};
+                mem_call(&one, &calls[i]);
+        }
+        assert_int_equal(two.node.held_count, 2); /* of four: as much as is free */
+        large = calls[0];
+        large.call.link = NET_CONTROL;
+        large.call.operation = OP_ECHO;
+        mem_call(&one, &large);
+        assert_true(large.done);
+        assert_int_equal(large.call.outcome, NET_ANSWERED);
+        for (turns = 0; turns < 10; turns++) {
+                mem_release(&two);
+                mem_pass(200);
+        }
+        for (i = 0; i < 6; i++)
+                assert_true(calls[i].done && calls[i].call.outcome == NET_ANSWERED);
+        assert_int_equal(mem_stats(&two).body_memory, 0);
+}
+
 #define CASE(test, start) cmocka_unit_test_setup_teardown(test, start, pair_stop)
 
 int main(void)
@@ -205,6 +250,7 @@ int main(void)
                 CASE(test_calls_that_wait_for_a_lane_that_hangs, pair_start_few),
                 CASE(test_the_next_of_a_lane_when_the_first_times_out, pair_start),
                 CASE(test_deadline_of_a_request_that_waits_for_memory, pair_start),
+                CASE(test_bodies_of_one_connection_leave_memory_to_others, pair_start_four_bodies),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
