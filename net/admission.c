@@ -8,8 +8,8 @@
  *
  * Admission. A connection that says a HELLO that is right is not read from any more; it becomes a
  * message, which visits all loops and is admitted by the loop of its link. On its way it closes
- * what is older: connections of older boots of that node on every loop, and the older one of the
- * same link. So before the first request of the newer connection is read, no loop reads from an
+ * what is older: connections of and to older boots of that node on every loop, and the older one of
+ * the same link. So before the first request of the newer connection is read, no loop reads from an
  * older one, and old bytes that come late find their connection closed. (Rule R11 of the page.)
  *
  *   first loop        control's loop      every loop, in order     link's loop        first loop
@@ -204,7 +204,7 @@ static void admission_end(struct net_tour *tour, struct net_loop *last)
         lp_post((admitted ? net_owner(conn->peer, conn->link) : &tour->net->loops[0])->lp, &tour->msg);
 }
 
-/* Connections of older boots, of which the peer's part on this loop knows. */
+/* Connections of and to older boots, of which the peer's part on this loop knows. */
 static void admission_new_boot(struct net_conn *conn, struct net_part *part, struct net_loop *at)
 {
         unsigned link;
@@ -215,8 +215,10 @@ static void admission_new_boot(struct net_conn *conn, struct net_part *part, str
         net_inbound_end(conn->peer, at, "a newer process of the node has connected");
         part->boot = conn->boot;
         for (link = 0; link < NET_LINKS; link++)
-                if (net_owner(conn->peer, link) == at)
+                if (net_owner(conn->peer, link) == at) {
                         conn->peer->inbound[link].seen = 0;
+                        net_link_newer_boot(&conn->peer->links[link], conn->boot);
+                }
 }
 
 static void admission_visit(struct net_tour *tour, struct net_loop *at)

@@ -1,0 +1,77 @@
+/*
+ * test_admission.c - HELLOs that meet a change of what is known of their node; over a transport in
+ * memory.
+ */
+#include "tests/unit/net/memory_net.h"
+
+static struct mem_node one, two;
+static struct net_peer *to_two, *to_one;
+
+static int nodes_start(void **state)
+{
+        struct net_options options = node_options(1, 5);
+
+        mem_node_start(&one, &options);
+        options = node_options(2, 6);
+        mem_node_start(&two, &options);
+        to_two = mem_knows(&one, 2);
+        to_one = mem_knows(&two, 1);
+        return 0;
+}
+
+static int nodes_stop(void **state)
+{
+        mem_node_stop(&one);
+        mem_node_stop(&two);
+        return 0;
+}
+
+/* ---- a newer process ------------------------------------------------------------------------- */
+
+/* R11: HELLO of a newer process ends the connections to the older one, too, on all loops, before anything more of it is read. */
+static void test_connections_to_an_older_process_end(void **state)
+{
+        struct mem_call mem = {.call = {.peer = to_one, .link = NET_LOG, .operation = OP_HOLD}};
+        struct net_wire_hello hello = raw_hello(NET_CONTROL, 9, 1);
+        struct mem_end *newer;
+        unsigned link;
+
+        for (link = 0; link < NET_LINKS; link++)
+                assert_int_equal(mem_echo(&two, to_one, link), NET_ANSWERED);
+        mem_call(&two, &mem);
+        assert_false(mem.done);
+        newer = raw_greet(&two, &hello, NULL);
+        assert_int_equal(raw_heard(newer, NULL), NET_FRAME_WELCOME);
+        assert_true(mem.done);
+        assert_int_equal(mem.call.outcome, NET_UNKNOWN);
+        for (link = 0; link < NET_LINKS; link++)
+                assert_int_equal(mem_echo(&two, to_one, link), NET_UNREACHABLE);
+        mem_pass(2000); /* and it is not believed when it answers again */
+        assert_int_equal(mem_echo(&two, to_one, NET_LOG), NET_UNREACHABLE);
+        assert_true(node_said(&two.node, "the node runs twice, or an old process of it answers"));
+        mem_close(&newer->base);
+        mem_settle();
+}
+
+/* The newer one was met by calling it: the other connections, to the older one, end within a tick. */
+static void test_a_newer_process_answers(void **state)
+{
+        assert_int_equal(mem_echo(&two, to_one, NET_LOG), NET_ANSWERED);
+        assert_int_equal(mem_echo(&two, to_one, NET_BULK_0), NET_ANSWERED);
+        net_peer_raise_boot(to_one, 9); /* as its WELCOME does */
+        mem_pass(110);
+        assert_int_equal(mem_stats(&two).lost, 2);
+        assert_int_equal(mem_echo(&two, to_one, NET_LOG), NET_UNREACHABLE);
+}
+
+#define CASE(test) cmocka_unit_test_setup_teardown(test, nodes_start, nodes_stop)
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                CASE(test_connections_to_an_older_process_end),
+                CASE(test_a_newer_process_answers),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
