@@ -144,13 +144,16 @@ static void admission_home(struct lp_msg *msg)
                 guest_refuse(conn);
 }
 
-/* The link's loop: this connection is the newest that was admitted here, and the peer is known still. */
+/*
+ * The link's loop: this connection is the newest that was admitted here, and the peer is known still.
+ * If it was removed and is known again, this is a connection of what was removed.
+ */
 static bool admission_stands(const struct net_conn *conn, const struct net_loop *at)
 {
         const struct net_part *part = net_part_of(conn->peer, at);
 
-        return !at->stopped && part->known != NULL && part->boot == conn->boot &&
-               conn->peer->inbound[conn->link].seen == conn->sequence;
+        return !at->stopped && part->known != NULL && part->removals == conn->removals &&
+               part->boot == conn->boot && conn->peer->inbound[conn->link].seen == conn->sequence;
 }
 
 static void inbound_begin(struct net_conn *conn)
@@ -352,6 +355,7 @@ static int guest_frame(struct net_conn *conn)
                 guest_refuse(conn);
                 return 0;
         }
+        conn->removals = part->removals;
         conn->hello_body = conn->body;
         conn->hello_len = conn->head.body_len;
         conn->body = NULL;

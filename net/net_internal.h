@@ -154,6 +154,7 @@ struct net_conn {
         };
         /* being admitted */
         struct net_tour tour;
+        unsigned removals; /* of its peer, when it was judged */
         struct net_wire_hello hello;
         uint8_t hello_mac[NET_MAC_LEN];
         uint8_t *hello_body;
@@ -246,6 +247,7 @@ bool net_call_is_late(const struct net_out *out);
 struct net_part {
         const struct net_peer_options *known; /* NULL: removed */
         uint64_t boot;                        /* the highest of its connections */
+        unsigned removals;                    /* so often it was removed */
         struct net_quiet quiet;
 };
 

@@ -88,6 +88,7 @@ static void change_visit(struct net_tour *tour, struct net_loop *at)
         part->known = change->known;
         if (change->known != NULL)
                 return;
+        part->removals++;
         net_inbound_end(change->peer, at, "the node was removed");
         for (link = 0; link < NET_LINKS; link++)
                 if (net_owner(change->peer, link) == at)

@@ -1,11 +1,11 @@
 /*
- * test_admission.c - HELLOs that meet a change of what is known of their node; over a transport in
- * memory.
+ * test_admission.c - HELLOs that meet a change of what is known of their node: a newer process of
+ * it, and its removal; over a transport in memory.
  */
 #include "tests/unit/net/memory_net.h"
 
 static struct mem_node one, two;
-static struct net_peer *to_two, *to_one;
+static struct net_peer *to_one;
 
 static int nodes_start(void **state)
 {
@@ -14,7 +14,7 @@ static int nodes_start(void **state)
         mem_node_start(&one, &options);
         options = node_options(2, 6);
         mem_node_start(&two, &options);
-        to_two = mem_knows(&one, 2);
+        mem_knows(&one, 2);
         to_one = mem_knows(&two, 1);
         return 0;
 }
@@ -64,6 +64,42 @@ static void test_a_newer_process_answers(void **state)
         assert_int_equal(mem_echo(&two, to_one, NET_LOG), NET_UNREACHABLE);
 }
 
+/* ---- removal --------------------------------------------------------------------------------- */
+
+/* The node is removed, and another one set under its number, while a HELLO of it is on its way. */
+static void removed_while_it_is_admitted(enum net_link_number link, bool set_again)
+{
+        static uint64_t sequence;
+        struct mem_end *end = mem_dial_raw(&two, "node-1", true);
+        struct net_wire_hello hello = raw_hello(link, 5, ++sequence);
+        struct net_peer_options options = {.node = 1, .name = "node-9", .address = "node-9"};
+        uint8_t bytes[NET_HELLO_SIZE];
+
+        net_hello_write(&hello, NULL, bytes);
+        raw_send(end, bytes, sizeof(bytes));
+        mem_event(end->other); /* judged by what was known */
+        assert_int_equal(net_peer_remove(to_one), 0);
+        if (set_again)
+                assert_int_equal(net_peer_set(two.node.net, &options, NULL), 0);
+        mem_settle();
+        assert_int_equal(raw_heard(end, NULL), 0);
+        assert_null(end->other);
+        assert_int_equal(mem_stats(&two).accepted, 0);
+        assert_int_equal(mem_stats(&two).guests, 0);
+        mem_close(&end->base);
+        mem_knows(&two, 1);
+}
+
+static void test_removed_while_it_is_admitted(void **state)
+{
+        unsigned link;
+
+        for (link = 0; link < NET_LINKS; link++) {
+                removed_while_it_is_admitted(link, false);
+                removed_while_it_is_admitted(link, true);
+        }
+}
+
 #define CASE(test) cmocka_unit_test_setup_teardown(test, nodes_start, nodes_stop)
 
 int main(void)
@@ -71,6 +107,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 CASE(test_connections_to_an_older_process_end),
                 CASE(test_a_newer_process_answers),
+                CASE(test_removed_while_it_is_admitted),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
