@@ -206,7 +206,8 @@ struct net_peer_options {
 
 /*
  * Any thread, one at a time. Makes a peer known, or changes what is known; connections stay. The
- * pointer stays good until net_free(). -EINVAL: this node itself, or a text is empty or too long.
+ * pointer stays good until net_free(). -EINVAL: this node itself, a text is empty or too long, or the
+ * name begins with a dot.
  * -ENOSPC: NET_PEERS_MAX. -ENOMEM.
  */
 int net_peer_set(struct net *net, const struct net_peer_options *options, struct net_peer **out);

@@ -517,6 +517,8 @@ static void test_bad_options(void **state)
         assert_int_equal(net_peer_set(a.net, &peer, NULL), -EINVAL);
         memset(peer.name, 'x', sizeof(peer.name));
         assert_int_equal(net_peer_set(a.net, &peer, NULL), -EINVAL);
+        strcpy(peer.name, ".nodes.example"); /* any certificate below it would do */
+        assert_int_equal(net_peer_set(a.net, &peer, NULL), -EINVAL);
         assert_null(net_peer_find(a.net, 9));
         assert_ptr_equal(net_peer_find(a.net, 2), to_b);
         assert_int_equal(net_peer_node(to_b), 2);
