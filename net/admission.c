@@ -38,23 +38,27 @@ static bool same_host(const char *a, const char *b)
         return len == host_len(b) && memcmp(a, b, len) == 0;
 }
 
-/* Makes room for one more, if that may have it: among too many of all the oldest goes, which is hardly one of a node. */
+/* Makes room for one more. Among too many, of an address or of all, the oldest goes, which is hardly one of a node. */
 static bool guest_fits(struct net_loop *at, const struct net_stream *stream)
 {
         const struct net_limits *limits = &at->net->options.limits;
-        struct net_conn *conn, *oldest = NULL;
+        struct net_conn *conn, *oldest = NULL, *oldest_of_address = NULL;
         unsigned of_address = 0;
 
         for (conn = at->conns; conn != NULL; conn = conn->next) {
                 if (conn->role != &net_role_guest || conn->state == NET_CONN_ADMISSION)
                         continue;
-                of_address += same_host(conn->stream->remote, stream->remote);
                 if (oldest == NULL || conn->began <= oldest->began)
                         oldest = conn;
+                if (!same_host(conn->stream->remote, stream->remote))
+                        continue;
+                of_address++;
+                if (oldest_of_address == NULL || conn->began <= oldest_of_address->began)
+                        oldest_of_address = conn;
         }
         if (of_address >= limits->guests_of_address)
-                return false;
-        if (atomic_load(&at->net->guests) < limits->guests)
+                oldest = oldest_of_address;
+        else if (atomic_load(&at->net->guests) < limits->guests)
                 return true;
         if (oldest == NULL)
                 return false;
@@ -152,8 +156,8 @@ static bool admission_stands(const struct net_conn *conn, const struct net_loop 
 {
         const struct net_part *part = net_part_of(conn->peer, at);
 
-        return !at->stopped && part->known != NULL && part->removals == conn->removals &&
-               part->boot == conn->boot && conn->peer->inbound[conn->link].seen == conn->sequence;
+        return !at->stopped && part->known != NULL && part->removals == conn->removals && part->boot == conn->boot &&
+               conn->peer->inbound[conn->link].seen == conn->sequence;
 }
 
 static void inbound_begin(struct net_conn *conn)

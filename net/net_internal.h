@@ -227,8 +227,8 @@ struct net_link {
 };
 
 void net_link_init(struct net_link *link, struct net_peer *peer, enum net_link_number number);
-void net_link_open(struct net_link *link);                 /* where it is idle */
-void net_link_end(struct net_link *link, const char *why); /* for good, until it is wanted again */
+void net_link_open(struct net_link *link);                      /* where it is idle */
+void net_link_end(struct net_link *link, const char *why);      /* for good, until it is wanted again */
 void net_link_newer_boot(struct net_link *link, uint64_t boot); /* ends a connection to an older process */
 void net_calls_submit(struct net_link *link, struct net_call *call);
 void net_calls_pump(struct net_link *link);

@@ -198,6 +198,7 @@ NAMED = [
     ("connections of a node's older process stay open (R11)", "net/admission.c", "        net_inbound_end(conn->peer, at, \"a newer process of the node has connected\");\n", "",
      ("unit test_link_faults",)),
     ("connections to a node's older process stay open (R11)", "net/admission.c", "                        net_link_newer_boot(&conn->peer->links[link], conn->boot);\n", "", ("unit test_admission",)),
+    ("who holds connections open keeps a node of the same address out", "net/admission.c", "                oldest = oldest_of_address;\n", "                oldest = NULL;\n", ("unit test_link_faults",)),
     ("who was removed while it connected stays", "net/admission.c", "part->known != NULL && part->removals == conn->removals &&", "part->known != NULL &&", ("unit test_admission",)),
     ("a HELLO that comes late ends the newer connection (R11)", "net/admission.c", "if (conn->sequence <= inbound->seen) {", "if (inbound->seen == UINT64_MAX) {", ("unit test_link_faults",)),
     ("an older process of a node is admitted", "net/admission.c", "if (conn->boot < part->boot) {", "if (part->boot == UINT64_MAX) {", ("unit test_link_faults",)),
