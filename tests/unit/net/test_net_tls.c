@@ -283,6 +283,7 @@ static void test_certificates_that_are_not_made(void **state)
         assert_int_equal(net_cert_make_ca(fixture_folder, "test", 1, why, sizeof(why)), -EEXIST);
         assert_int_equal(net_cert_make_node(fixture_folder, "node-1", 1, why, sizeof(why)), -EEXIST);
         assert_int_equal(net_cert_make_node("/nowhere", "node-1", 1, why, sizeof(why)), -EINVAL);
+        assert_non_null(strstr(why, "/nowhere/ca.crt: No such file or directory"));
         assert_int_equal(net_cert_make_ca("/nowhere", "test", 1, why, sizeof(why)), -ENOENT);
         assert_non_null(strstr(why, "/nowhere/ca.key: No such file or directory"));
         /* one of the two is there: the other is not left */
