@@ -76,7 +76,8 @@ struct net_answer {
         uint32_t body_len;
         struct iovec bulk[NET_PIECES]; /* its lengths together at most the request's room */
         unsigned bulk_count;
-        bool crc_known; /* bulk_crc is the CRC32C of all of bulk */
+        /* bulk_crc is the CRC32C of all of bulk, as it is in memory now: a wrong one ends the connection at the other end. */
+        bool crc_known;
         uint32_t bulk_crc;
 };
 
@@ -252,7 +253,7 @@ struct net_call {
         uint32_t body_len;
         struct iovec bulk[NET_PIECES];
         unsigned bulk_count;
-        bool crc_known; /* bulk_crc is the CRC32C of all of bulk: it is not computed again */
+        bool crc_known; /* bulk_crc is the CRC32C of all of bulk, as above: it is not computed again */
         uint32_t bulk_crc;
         struct iovec room[NET_PIECES]; /* where bulk of the answer goes */
         unsigned room_count;
