@@ -153,10 +153,10 @@ struct net_generation {
 struct net_limits {
         unsigned guests;            /* connections that have not shown who they are [64] */
         unsigned guests_of_address; /* of them from one address [16] */
-        unsigned requests;          /* unanswered on one connection, of one lane at most as many as are free [1024] */
-        unsigned calls;             /* that wait for one link, beyond those on their way; of one lane the same [8192] */
+        unsigned requests;          /* unanswered on one connection; half are the lanes' own, in equal parts [1024] */
+        unsigned calls;             /* that wait for one link, beyond those on their way; half are the lanes' own [8192] */
         uint32_t lane_bytes;        /* unanswered on one lane of a connection: bodies, bulk and room [8 MiB] */
-        uint64_t body_bytes;        /* memory for bodies of requests, of one connection as much as is free [256 MiB] */
+        uint64_t body_bytes;        /* for bodies of requests; of a connection as much as is free, and always one [256 MiB] */
         unsigned handshake_ms;      /* from connecting to WELCOME [5,000] */
         unsigned frame_ms;          /* from a frame's first byte to its last, either way [10,000] */
         unsigned silence_ms;        /* nothing is heard: the connection is lost [5,000] */

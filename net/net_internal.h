@@ -215,7 +215,8 @@ struct net_link {
         uint64_t backoff_ns, opened;
         struct net_quiet quiet;
         struct lp_timer rest;
-        unsigned waiting; /* of all lanes */
+        unsigned waiting;                      /* of all lanes */
+        unsigned calls_shared, waiting_shared; /* of them, what is beyond each lane's own */
         struct net_lane lanes[NET_LANES];
         struct net_lane *active_first, *active_last;
         /* a bulk link asks the control link's loop */

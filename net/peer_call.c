@@ -4,9 +4,9 @@
  * A lane is something at the peer that can be slow by itself, such as one drive. What is unanswered
  * on it is bounded by the bytes that the peer granted for a lane, so that a slow one holds up
  * nobody but its own callers; lanes take turns. Of the number of calls that may be unanswered, and
- * that may wait, a lane takes no more than it leaves free: of n lanes that hang, each has as much
- * as is left for the others. Credit comes back with the answer, not with the
- * deadline: the peer works on a call that timed out here as long as it has not answered. So each
+ * that may wait, one half belongs to the lanes in equal parts, and of the other a lane takes no more
+ * than it leaves free: so lanes that hang, however many, never stop another. Credit comes back with
+ * the answer, not with the deadline: the peer works on a call that timed out here as long as it has not answered. So each
  * call that was given to the connection has an entry there until its answer comes, with or without
  * the call, and an answer without an entry is a wrong frame.
  *
@@ -73,6 +73,36 @@ static void call_end(struct net_call *call, enum net_outcome outcome, int32_t st
 
 /* ---- lanes ----------------------------------------------------------------------------------- */
 
+/* What each lane has for itself of so many that all lanes may have. */
+static unsigned lane_own(unsigned most)
+{
+        return most / 2 / NET_LANES;
+}
+
+/* A lane has so many already of what is bounded for all: whether it may have another one. */
+static bool lane_may_have_more(unsigned has, unsigned shared, unsigned most)
+{
+        unsigned own = lane_own(most);
+
+        return has < own || has - own < most - own * NET_LANES - shared;
+}
+
+/* One more, or one less, of what a lane has: counts those that are beyond its own. */
+static void lane_adds(unsigned *has, unsigned *shared, unsigned most)
+{
+        *shared += (*has)++ >= lane_own(most);
+}
+
+static void lane_drops(unsigned *has, unsigned *shared, unsigned most)
+{
+        *shared -= --*has >= lane_own(most);
+}
+
+static unsigned link_waits_most(const struct net_link *link)
+{
+        return link->peer->net->options.limits.calls;
+}
+
 static void lane_activate(struct net_link *link, struct net_lane *lane)
 {
         if (lane->active || lane->first == NULL)
@@ -108,7 +138,7 @@ static void lane_append(struct net_link *link, struct net_call *call)
         else
                 lane->first = call;
         lane->last = call;
-        lane->waiting++;
+        lane_adds(&lane->waiting, &link->waiting_shared, link_waits_most(link));
         link->waiting++;
         lane_activate(link, lane);
 }
@@ -126,7 +156,7 @@ static void lane_remove(struct net_link *link, struct net_call *call)
         else
                 lane->last = call->prev;
         call->next = call->prev = NULL;
-        lane->waiting--;
+        lane_drops(&lane->waiting, &link->waiting_shared, link_waits_most(link));
         link->waiting--;
 }
 
@@ -161,7 +191,7 @@ static void entry_free(struct net_link *link, struct net_conn *conn, struct net_
         struct net_lane *lane = &link->lanes[entry->lane];
 
         lane->bytes -= entry->cost;
-        lane->calls--;
+        lane_drops(&lane->calls, &link->calls_shared, conn->to.entry_count);
         entry->id = 0;
         entry->call = NULL;
         entry->next_free = (uint16_t)conn->to.free_entry;
@@ -191,6 +221,7 @@ void net_calls_lost(struct net_link *link, struct net_conn *conn)
         conn->to.entry_count = 0;
         for (i = 0; i < NET_LANES; i++)
                 link->lanes[i].bytes = link->lanes[i].calls = 0;
+        link->calls_shared = 0;
 }
 
 /* ---- sending --------------------------------------------------------------------------------- */
@@ -239,7 +270,7 @@ static void call_start(struct net_link *link, struct net_conn *conn, struct net_
         conn->to.outstanding++;
         *entry = (struct net_entry){.id = head.id, .call = call, .cost = call->cost, .lane = call->lane};
         link->lanes[call->lane].bytes += call->cost;
-        link->lanes[call->lane].calls++;
+        lane_adds(&link->lanes[call->lane].calls, &link->calls_shared, conn->to.entry_count);
         call->entry = index;
         call->state = CALL_SENDING;
         memcpy(head.trace, call->trace, NET_TRACE_LEN);
@@ -257,12 +288,6 @@ static bool lane_has_credit(const struct net_lane *lane, const struct net_conn *
         return lane->bytes == 0 || (lane->bytes < conn->to.lane_bytes && cost <= conn->to.lane_bytes - lane->bytes);
 }
 
-/* What is granted by number is granted to all lanes together. */
-static bool lane_has_its_share(const struct net_lane *lane, const struct net_conn *conn)
-{
-        return lane->calls >= conn->to.entry_count - conn->to.outstanding;
-}
-
 void net_calls_pump(struct net_link *link)
 {
         struct net_conn *conn = link->conn;
@@ -276,7 +301,7 @@ void net_calls_pump(struct net_link *link)
                 lane = lane_take_turn(link);
                 if (lane->first == NULL || !lane_has_credit(lane, conn))
                         continue; /* active again when credit comes back */
-                if (lane_has_its_share(lane, conn)) {
+                if (!lane_may_have_more(lane->calls, link->calls_shared, conn->to.entry_count)) {
                         lane_activate(link, lane);
                         passed = passed != NULL ? passed : lane;
                         continue;
@@ -347,7 +372,7 @@ void net_calls_submit(struct net_link *link, struct net_call *call)
                 call_end(call, NET_UNREACHABLE, -ENOTCONN);
                 return;
         }
-        if (link->lanes[call->lane].waiting >= at->net->options.limits.calls - link->waiting) {
+        if (!lane_may_have_more(link->lanes[call->lane].waiting, link->waiting_shared, link_waits_most(link))) {
                 call_end(call, NET_UNREACHABLE, -EBUSY);
                 return;
         }

@@ -57,6 +57,18 @@ static int pair_start_few(void **state)
         return 0;
 }
 
+static void more_calls(struct net_options *options)
+{
+        options->limits.requests = 512;
+        options->limits.calls = 4096;
+}
+
+static int pair_start_more(void **state)
+{
+        pair_start_with(more_calls);
+        return 0;
+}
+
 static void as_ever(struct net_options *options)
 {
 }
@@ -126,6 +138,32 @@ static void test_calls_that_wait_for_a_lane_that_hangs(void **state)
         for (i = 0; i < 10; i++)
                 mem_release(&two);
         assert_int_equal(lane_calls_ended(&hang, NET_ANSWERED), 30);
+}
+
+/* However many hang, one after the other: those that are left are answered. */
+static void test_many_lanes_that_hang(void **state)
+{
+        static struct lane_calls lanes[14];
+        unsigned i, held, turns;
+
+        for (i = 0; i < 14; i++)
+                lane_calls_begin(&lanes[i], 100, (uint16_t)(i + 1), OP_HOLD);
+        held = two.node.held_count;
+        assert_in_range(held, 256, 511);
+        for (i = 0; i < 14; i++) {
+                struct lane_calls next;
+
+                lane_calls_begin(&next, 1, (uint16_t)(NET_LANES - 1 - i), OP_ECHO);
+                assert_int_equal(lane_calls_ended(&next, NET_ANSWERED), 1);
+        }
+        assert_int_equal(mem_echo(&one, to_two, NET_LOG), NET_ANSWERED);
+        assert_int_equal(two.node.held_count, held);
+        for (turns = 0; turns < 50 && two.node.held_count > 0; turns++)
+                mem_release(&two);
+        for (i = 0; i < 14; i++)
+                assert_int_equal(lane_calls_ended(&lanes[i], NET_ANSWERED), 100);
+        assert_int_equal(to_two->links[NET_LOG].calls_shared, 0);
+        assert_int_equal(to_two->links[NET_LOG].waiting_shared, 0);
 }
 
 /* The first of a lane does not fit, and its deadline comes: the next one, which does, goes. */
@@ -248,6 +286,7 @@ int main(void)
                 CASE(test_small_calls_of_a_lane_that_hangs, pair_start_few),
                 CASE(test_a_share_grows_with_what_is_free, pair_start_few),
                 CASE(test_calls_that_wait_for_a_lane_that_hangs, pair_start_few),
+                CASE(test_many_lanes_that_hang, pair_start_more),
                 CASE(test_the_next_of_a_lane_when_the_first_times_out, pair_start),
                 CASE(test_deadline_of_a_request_that_waits_for_memory, pair_start),
                 CASE(test_bodies_of_one_connection_leave_memory_to_others, pair_start_four_bodies),
