@@ -233,11 +233,13 @@ static void admission_visit(struct net_tour *tour, struct net_loop *at)
         struct net_conn *conn = container_of(tour, struct net_conn, tour);
         struct net_part *part = net_part_of(conn->peer, at);
         struct net_inbound *inbound = &conn->peer->inbound[conn->link];
+        uint64_t newest = atomic_load(&conn->peer->boot); /* that has answered us, or was admitted */
 
         if (!admission_goes_on(conn))
                 return;
-        if (conn->boot < part->boot) {
-                refusal_set(conn, NET_REASON_DUPLICATE, conn->boot, part->boot);
+        newest = newest > part->boot ? newest : part->boot;
+        if (conn->boot < newest) {
+                refusal_set(conn, NET_REASON_DUPLICATE, conn->boot, newest);
                 return;
         }
         if (conn->boot > part->boot)

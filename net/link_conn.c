@@ -394,7 +394,7 @@ static void conn_tick_open(struct net_conn *conn, uint64_t now, const struct net
                 net_conn_close(conn, inbound ? "it does not take its answers" : "it does not take a request");
         } else if (!conn->stalled && now - conn->heard > silence_ns * (inbound ? NET_DEAF : 1)) {
                 net_conn_close(conn, "nothing was heard of it");
-        } else if (!inbound && is_old) { /* another link met it */
+        } else if (is_old) { /* another link met it */
                 net_conn_close(conn, "a newer process of the node runs");
         } else if (inbound && now - conn->said >= NET_BEAT_NS) {
                 conn_beat(conn, NET_FRAME_PONG, 0);

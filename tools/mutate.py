@@ -201,7 +201,7 @@ NAMED = [
     ("who holds connections open keeps a node of the same address out", "net/admission.c", "                oldest = oldest_of_address;\n", "                oldest = NULL;\n", ("unit test_link_faults",)),
     ("who was removed while it connected stays", "net/admission.c", "part->known != NULL && part->removals == conn->removals &&", "part->known != NULL &&", ("unit test_admission",)),
     ("a HELLO that comes late ends the newer connection (R11)", "net/admission.c", "if (conn->sequence <= inbound->seen) {", "if (inbound->seen == UINT64_MAX) {", ("unit test_link_faults",)),
-    ("an older process of a node is admitted", "net/admission.c", "if (conn->boot < part->boot) {", "if (part->boot == UINT64_MAX) {", ("unit test_link_faults",)),
+    ("an older process of a node is admitted", "net/admission.c", "if (conn->boot < newest) {", "if (newest == UINT64_MAX) {", ("unit test_link_faults",)),
     ("a plain connection proves nothing", "net/admission.c", "net_hello_proves(conn->hello_body, conn->hello_len, control->secret)) {", "conn->hello_len > 0) {", ("unit test_link_faults",)),
     ("whoever answers on a plain connection proves nothing", "net/link.c", "if (plain && !net_welcome_proves(", "if (plain && conn == NULL && !net_welcome_proves(", ("unit test_link_faults",)),
     ("a node may say that it is another", "net/admission.c", "else if (!stream->ops->is_named(conn->stream, part->known->name))", "else if (stream == NULL)", ("unit test_link_faults",)),

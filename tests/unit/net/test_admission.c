@@ -53,15 +53,32 @@ static void test_connections_to_an_older_process_end(void **state)
         mem_settle();
 }
 
-/* The newer one was met by calling it: the other connections, to the older one, end within a tick. */
+/* The newer one was met by calling it: connections of and to the older one end within a tick, and it is not let in again. */
 static void test_a_newer_process_answers(void **state)
 {
+        struct net_wire_hello hello = raw_hello(NET_CONTROL, 5, 1);
+        struct mem_end *older = raw_greet(&two, &hello, NULL), *again;
+        enum net_reason reason = NET_REASON_NONE;
+
+        assert_int_equal(raw_heard(older, NULL), NET_FRAME_WELCOME);
         assert_int_equal(mem_echo(&two, to_one, NET_LOG), NET_ANSWERED);
         assert_int_equal(mem_echo(&two, to_one, NET_BULK_0), NET_ANSWERED);
         net_peer_raise_boot(to_one, 9); /* as its WELCOME does */
         mem_pass(110);
-        assert_int_equal(mem_stats(&two).lost, 2);
+        assert_null(older->other);
+        assert_int_equal(mem_stats(&two).lost, 3);
         assert_int_equal(mem_echo(&two, to_one, NET_LOG), NET_UNREACHABLE);
+        hello = raw_hello(NET_CONTROL, 5, 2);
+        again = raw_greet(&two, &hello, NULL);
+        assert_int_equal(raw_heard(again, &reason), NET_FRAME_REFUSED);
+        assert_int_equal(reason, NET_REASON_DUPLICATE);
+        hello = raw_hello(NET_CONTROL, 9, 1);
+        mem_close(&again->base);
+        again = raw_greet(&two, &hello, NULL);
+        assert_int_equal(raw_heard(again, NULL), NET_FRAME_WELCOME);
+        mem_close(&again->base);
+        mem_close(&older->base);
+        mem_settle();
 }
 
 /* ---- removal --------------------------------------------------------------------------------- */
