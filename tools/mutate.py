@@ -214,6 +214,8 @@ NAMED = [
     ("calls that wait for a drive that hangs leave no room for others", "net/peer_call.c", "if (!lane_may_have_more(link->lanes[call->lane].waiting, link->waiting_shared, link_waits_most(link))) {", "if (link->waiting >= link_waits_most(link)) {", ("unit test_peer_call",)),
     ("bodies of one connection take all memory for bodies", "net/peer_request.c", "+ size + conn->from.bytes <=", "+ size <=", ("unit test_peer_call",)),
     ("what a socket took before it failed was not sent", "net/tls.c", "        if (sum > 0)\n                return (ssize_t)sum; /*", "        if (sum > 0 && rv == 0)\n                return (ssize_t)sum; /*", ("unit test_net_tls",)),
+    ("a connection finds no memory when others hold all of it", "net/peer_request.c", "            conn->from.bytes == 0)", "            conn == NULL)", ("unit test_peer_call",)),
+    ("a call whose deadline comes behind a wait ends its connection", "net/peer_call.c", "                        conn->out_since = lp_now(conn->at->lp); /* its time to end begins */\n", "", ("unit test_peer_call",)),
     ("who writes slowly holds a buffer for ever (R12)", "net/link_conn.c", "if (conn->frame_since != 0 && !conn->stalled && now", "if (conn->frame_since == 1 && now", ("unit test_link_faults",)),
     ("who reads slowly holds buffers for ever (R12)", "net/link_conn.c", "if (conn_is_stuck(conn) && now", "if (conn_is_stuck(conn) && frame_ns == 0 && now", ("unit test_link_faults",)),
     ("a request that was lost keeps its memory (R12)", "net/peer_request.c", "        if (conn->from.asked)\n", "        if (conn->from.asked && request == NULL)\n", ("unit test_link_faults",)),

@@ -278,6 +278,44 @@ static void test_bodies_of_one_connection_leave_memory_to_others(void **state)
         assert_int_equal(mem_stats(&two).body_memory, 0);
 }
 
+static void one_body(struct net_options *options)
+{
+        options->limits.body_bytes = sizeof(struct net_request) + NET_BODY_MAX;
+}
+
+static int pair_start_one_body(void **state)
+{
+        pair_start_with(one_body);
+        return 0;
+}
+
+/* All memory is held by a request that is not answered: each other connection may have one all the same. */
+static void test_each_connection_may_have_a_request(void **state)
+{
+        static uint8_t body[NET_BODY_MAX];
+        struct mem_call holds = {.call = {.peer = to_two,
+                                          .link = NET_LOG,
+                                          .operation = OP_HOLD,
+                                          .body = body,
+                                          .body_len = sizeof(body)}},
+                        other = holds;
+
+        mem_call(&one, &holds);
+        assert_int_equal(two.node.held_count, 1);
+        other.call.operation = OP_ECHO;
+        for (other.call.link = NET_CONTROL; other.call.link < NET_LINKS; other.call.link++)
+                if (other.call.link != NET_LOG) {
+                        mem_call(&one, &other);
+                        assert_true(other.done && other.call.outcome == NET_ANSWERED);
+                }
+        other.call.link = NET_LOG;
+        mem_call(&one, &other);
+        assert_false(other.done);
+        mem_release(&two);
+        mem_pass(200);
+        assert_true(holds.done && other.done && other.call.outcome == NET_ANSWERED);
+}
+
 #define CASE(test, start) cmocka_unit_test_setup_teardown(test, start, pair_stop)
 
 int main(void)
@@ -290,6 +328,7 @@ int main(void)
                 CASE(test_the_next_of_a_lane_when_the_first_times_out, pair_start),
                 CASE(test_deadline_of_a_request_that_waits_for_memory, pair_start),
                 CASE(test_bodies_of_one_connection_leave_memory_to_others, pair_start_four_bodies),
+                CASE(test_each_connection_may_have_a_request, pair_start_one_body),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
