@@ -76,7 +76,8 @@ struct net_answer {
         uint32_t body_len;
         struct iovec bulk[NET_PIECES]; /* its lengths together at most the request's room */
         unsigned bulk_count;
-        bool crc_known; /* bulk_crc is the CRC32C of all of bulk */
+        /* bulk_crc is the CRC32C of all of bulk, as it is in memory now: a wrong one ends the connection at the other end. */
+        bool crc_known;
         uint32_t bulk_crc;
 };
 
@@ -152,10 +153,10 @@ struct net_generation {
 struct net_limits {
         unsigned guests;            /* connections that have not shown who they are [64] */
         unsigned guests_of_address; /* of them from one address [16] */
-        unsigned requests;          /* unanswered on one connection [1024] */
-        unsigned calls;             /* that wait for one link, beyond those on their way [8192] */
+        unsigned requests;          /* unanswered on one connection; half are the lanes' own, in equal parts [1024] */
+        unsigned calls;             /* that wait for one link, beyond those on their way; half are the lanes' own [8192] */
         uint32_t lane_bytes;        /* unanswered on one lane of a connection: bodies, bulk and room [8 MiB] */
-        uint64_t body_bytes;        /* memory for bodies of requests, of all connections [256 MiB] */
+        uint64_t body_bytes;        /* for bodies of requests; of a connection as much as is free, and always one [256 MiB] */
         unsigned handshake_ms;      /* from connecting to WELCOME [5,000] */
         unsigned frame_ms;          /* from a frame's first byte to its last, either way [10,000] */
         unsigned silence_ms;        /* nothing is heard: the connection is lost [5,000] */
@@ -206,7 +207,8 @@ struct net_peer_options {
 
 /*
  * Any thread, one at a time. Makes a peer known, or changes what is known; connections stay. The
- * pointer stays good until net_free(). -EINVAL: this node itself, or a text is empty or too long.
+ * pointer stays good until net_free(). -EINVAL: this node itself, a text is empty or too long, or the
+ * name begins with a dot.
  * -ENOSPC: NET_PEERS_MAX. -ENOMEM.
  */
 int net_peer_set(struct net *net, const struct net_peer_options *options, struct net_peer **out);
@@ -251,7 +253,7 @@ struct net_call {
         uint32_t body_len;
         struct iovec bulk[NET_PIECES];
         unsigned bulk_count;
-        bool crc_known; /* bulk_crc is the CRC32C of all of bulk: it is not computed again */
+        bool crc_known; /* bulk_crc is the CRC32C of all of bulk, as above: it is not computed again */
         uint32_t bulk_crc;
         struct iovec room[NET_PIECES]; /* where bulk of the answer goes */
         unsigned room_count;

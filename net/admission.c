@@ -8,8 +8,8 @@
  *
  * Admission. A connection that says a HELLO that is right is not read from any more; it becomes a
  * message, which visits all loops and is admitted by the loop of its link. On its way it closes
- * what is older: connections of older boots of that node on every loop, and the older one of the
- * same link. So before the first request of the newer connection is read, no loop reads from an
+ * what is older: connections of and to older boots of that node on every loop, and the older one of
+ * the same link. So before the first request of the newer connection is read, no loop reads from an
  * older one, and old bytes that come late find their connection closed. (Rule R11 of the page.)
  *
  *   first loop        control's loop      every loop, in order     link's loop        first loop
@@ -38,23 +38,27 @@ static bool same_host(const char *a, const char *b)
         return len == host_len(b) && memcmp(a, b, len) == 0;
 }
 
-/* Makes room for one more, if that may have it: among too many of all the oldest goes, which is hardly one of a node. */
+/* Makes room for one more. Among too many, of an address or of all, the oldest goes, which is hardly one of a node. */
 static bool guest_fits(struct net_loop *at, const struct net_stream *stream)
 {
         const struct net_limits *limits = &at->net->options.limits;
-        struct net_conn *conn, *oldest = NULL;
+        struct net_conn *conn, *oldest = NULL, *oldest_of_address = NULL;
         unsigned of_address = 0;
 
         for (conn = at->conns; conn != NULL; conn = conn->next) {
                 if (conn->role != &net_role_guest || conn->state == NET_CONN_ADMISSION)
                         continue;
-                of_address += same_host(conn->stream->remote, stream->remote);
                 if (oldest == NULL || conn->began <= oldest->began)
                         oldest = conn;
+                if (!same_host(conn->stream->remote, stream->remote))
+                        continue;
+                of_address++;
+                if (oldest_of_address == NULL || conn->began <= oldest_of_address->began)
+                        oldest_of_address = conn;
         }
         if (of_address >= limits->guests_of_address)
-                return false;
-        if (atomic_load(&at->net->guests) < limits->guests)
+                oldest = oldest_of_address;
+        else if (atomic_load(&at->net->guests) < limits->guests)
                 return true;
         if (oldest == NULL)
                 return false;
@@ -144,12 +148,15 @@ static void admission_home(struct lp_msg *msg)
                 guest_refuse(conn);
 }
 
-/* The link's loop: this connection is the newest that was admitted here, and the peer is known still. */
+/*
+ * The link's loop: this connection is the newest that was admitted here, and the peer is known still.
+ * If it was removed and is known again, this is a connection of what was removed.
+ */
 static bool admission_stands(const struct net_conn *conn, const struct net_loop *at)
 {
         const struct net_part *part = net_part_of(conn->peer, at);
 
-        return !at->stopped && part->known != NULL && part->boot == conn->boot &&
+        return !at->stopped && part->known != NULL && part->removals == conn->removals && part->boot == conn->boot &&
                conn->peer->inbound[conn->link].seen == conn->sequence;
 }
 
@@ -204,7 +211,7 @@ static void admission_end(struct net_tour *tour, struct net_loop *last)
         lp_post((admitted ? net_owner(conn->peer, conn->link) : &tour->net->loops[0])->lp, &tour->msg);
 }
 
-/* Connections of older boots, of which the peer's part on this loop knows. */
+/* Connections of and to older boots, of which the peer's part on this loop knows. */
 static void admission_new_boot(struct net_conn *conn, struct net_part *part, struct net_loop *at)
 {
         unsigned link;
@@ -215,8 +222,10 @@ static void admission_new_boot(struct net_conn *conn, struct net_part *part, str
         net_inbound_end(conn->peer, at, "a newer process of the node has connected");
         part->boot = conn->boot;
         for (link = 0; link < NET_LINKS; link++)
-                if (net_owner(conn->peer, link) == at)
+                if (net_owner(conn->peer, link) == at) {
                         conn->peer->inbound[link].seen = 0;
+                        net_link_newer_boot(&conn->peer->links[link], conn->boot);
+                }
 }
 
 static void admission_visit(struct net_tour *tour, struct net_loop *at)
@@ -224,11 +233,13 @@ static void admission_visit(struct net_tour *tour, struct net_loop *at)
         struct net_conn *conn = container_of(tour, struct net_conn, tour);
         struct net_part *part = net_part_of(conn->peer, at);
         struct net_inbound *inbound = &conn->peer->inbound[conn->link];
+        uint64_t newest = atomic_load(&conn->peer->boot); /* that has answered us, or was admitted */
 
         if (!admission_goes_on(conn))
                 return;
-        if (conn->boot < part->boot) {
-                refusal_set(conn, NET_REASON_DUPLICATE, conn->boot, part->boot);
+        newest = newest > part->boot ? newest : part->boot;
+        if (conn->boot < newest) {
+                refusal_set(conn, NET_REASON_DUPLICATE, conn->boot, newest);
                 return;
         }
         if (conn->boot > part->boot)
@@ -350,6 +361,7 @@ static int guest_frame(struct net_conn *conn)
                 guest_refuse(conn);
                 return 0;
         }
+        conn->removals = part->removals;
         conn->hello_body = conn->body;
         conn->hello_len = conn->head.body_len;
         conn->body = NULL;

@@ -205,19 +205,30 @@ static bool name_fits(const char *name, bool *is_address)
         return name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.")] == '\0';
 }
 
-static int ca_read(const char *folder, X509 **cert, EVP_PKEY **key, char *why, size_t why_size)
+static int ca_open(const char *folder, const char *ending, FILE **out, char *why, size_t why_size)
 {
         char path[PATH_MAX];
+        int rv = path_of(folder, "ca", ending, path);
+
+        if (rv == 0 && (*out = fopen(path, "re")) == NULL)
+                rv = -errno;
+        if (rv != 0)
+                cert_failed(why, why_size, rv, path);
+        return rv != 0 ? -EINVAL : 0;
+}
+
+static int ca_read(const char *folder, X509 **cert, EVP_PKEY **key, char *why, size_t why_size)
+{
         FILE *file;
 
         *cert = NULL;
         *key = NULL;
-        if (path_of(folder, "ca", ".crt", path) != 0 || (file = fopen(path, "re")) == NULL)
-                return cert_failed(why, why_size, -EINVAL, path);
+        if (ca_open(folder, ".crt", &file, why, why_size) != 0)
+                return -EINVAL;
         *cert = PEM_read_X509(file, NULL, NULL, NULL);
         fclose(file);
-        if (path_of(folder, "ca", ".key", path) != 0 || (file = fopen(path, "re")) == NULL)
-                return cert_failed(why, why_size, -EINVAL, path);
+        if (ca_open(folder, ".key", &file, why, why_size) != 0)
+                return -EINVAL;
         *key = PEM_read_PrivateKey(file, NULL, NULL, NULL);
         fclose(file);
         if (*cert == NULL || *key == NULL || X509_check_private_key(*cert, *key) != 1)

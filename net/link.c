@@ -200,6 +200,12 @@ void net_link_end(struct net_link *link, const char *why)
         link_tell_all(link);
 }
 
+void net_link_newer_boot(struct net_link *link, uint64_t boot)
+{
+        if (link->state == NET_LINK_OPEN && link->conn->boot < boot)
+                net_conn_close(link->conn, "a newer process of the node runs");
+}
+
 void net_link_init(struct net_link *link, struct net_peer *peer, enum net_link_number number)
 {
         link->peer = peer;

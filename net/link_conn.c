@@ -385,7 +385,7 @@ static bool conn_is_stuck(const struct net_conn *conn)
 
 static void conn_tick_open(struct net_conn *conn, uint64_t now, const struct net_limits *limits)
 {
-        bool inbound = conn->role == &net_role_inbound;
+        bool inbound = conn->role == &net_role_inbound, is_old = conn->boot < atomic_load(&conn->peer->boot);
         uint64_t frame_ns = limits->frame_ms * NET_MS, silence_ns = limits->silence_ms * NET_MS;
 
         if (conn->frame_since != 0 && !conn->stalled && now - conn->frame_since > frame_ns) {
@@ -394,6 +394,8 @@ static void conn_tick_open(struct net_conn *conn, uint64_t now, const struct net
                 net_conn_close(conn, inbound ? "it does not take its answers" : "it does not take a request");
         } else if (!conn->stalled && now - conn->heard > silence_ns * (inbound ? NET_DEAF : 1)) {
                 net_conn_close(conn, "nothing was heard of it");
+        } else if (is_old) { /* another link met it */
+                net_conn_close(conn, "a newer process of the node runs");
         } else if (inbound && now - conn->said >= NET_BEAT_NS) {
                 conn_beat(conn, NET_FRAME_PONG, 0);
         } else if (!inbound && now - conn->ping >= NET_BEAT_NS &&

@@ -129,7 +129,7 @@ struct net_conn {
         /* sending */
         struct net_out *out_first, *out_last;
         uint64_t out_at;    /* bytes of the first that were sent */
-        uint64_t out_since; /* when its first byte was */
+        uint64_t out_since; /* when its first byte was; or when its call became late */
         struct net_out beat, greeting;
         uint64_t ping;
         uint8_t greeting_bytes[NET_HELLO_SIZE];
@@ -145,6 +145,7 @@ struct net_conn {
                 } to;
                 struct { /* inbound */
                         unsigned requests;
+                        uint64_t bytes; /* of memory of its requests */
                         uint32_t lanes[NET_LANES];
                         struct net_request *request; /* being received */
                         bool asked;                  /* bulk() was called for it */
@@ -153,6 +154,7 @@ struct net_conn {
         };
         /* being admitted */
         struct net_tour tour;
+        unsigned removals; /* of its peer, when it was judged */
         struct net_wire_hello hello;
         uint8_t hello_mac[NET_MAC_LEN];
         uint8_t *hello_body;
@@ -196,7 +198,8 @@ enum net_link_state {
 };
 
 struct net_lane {
-        uint32_t bytes; /* unanswered */
+        uint32_t bytes;          /* unanswered */
+        unsigned calls, waiting; /* unanswered; and not sent yet */
         struct net_call *first, *last;
         struct net_lane *next_active;
         bool active; /* in the list of those with calls that wait */
@@ -212,7 +215,8 @@ struct net_link {
         uint64_t backoff_ns, opened;
         struct net_quiet quiet;
         struct lp_timer rest;
-        unsigned waiting; /* calls in lanes */
+        unsigned waiting;                      /* of all lanes */
+        unsigned calls_shared, waiting_shared; /* of them, what is beyond each lane's own */
         struct net_lane lanes[NET_LANES];
         struct net_lane *active_first, *active_last;
         /* a bulk link asks the control link's loop */
@@ -224,8 +228,9 @@ struct net_link {
 };
 
 void net_link_init(struct net_link *link, struct net_peer *peer, enum net_link_number number);
-void net_link_open(struct net_link *link);                 /* where it is idle */
-void net_link_end(struct net_link *link, const char *why); /* for good, until it is wanted again */
+void net_link_open(struct net_link *link);                      /* where it is idle */
+void net_link_end(struct net_link *link, const char *why);      /* for good, until it is wanted again */
+void net_link_newer_boot(struct net_link *link, uint64_t boot); /* ends a connection to an older process */
 void net_calls_submit(struct net_link *link, struct net_call *call);
 void net_calls_pump(struct net_link *link);
 /* All that wait in lanes end so. */
@@ -243,6 +248,7 @@ bool net_call_is_late(const struct net_out *out);
 struct net_part {
         const struct net_peer_options *known; /* NULL: removed */
         uint64_t boot;                        /* the highest of its connections */
+        unsigned removals;                    /* so often it was removed */
         struct net_quiet quiet;
 };
 

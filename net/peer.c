@@ -88,6 +88,7 @@ static void change_visit(struct net_tour *tour, struct net_loop *at)
         part->known = change->known;
         if (change->known != NULL)
                 return;
+        part->removals++;
         net_inbound_end(change->peer, at, "the node was removed");
         for (link = 0; link < NET_LINKS; link++)
                 if (net_owner(change->peer, link) == at)
@@ -134,12 +135,18 @@ static bool text_fits(const char *text, size_t size)
         return len > 0 && len < size;
 }
 
+/* OpenSSL takes a name that begins with a dot for all names that end in it. */
+static bool name_is_one(const char *name)
+{
+        return text_fits(name, NET_NAME_MAX) && name[0] != '.';
+}
+
 int net_peer_set(struct net *net, const struct net_peer_options *options, struct net_peer **out)
 {
         struct net_peer *peer = net_peer_find(net, options->node);
         int rv = 0;
 
-        if (options->node == net->self.node || !text_fits(options->name, NET_NAME_MAX) ||
+        if (options->node == net->self.node || !name_is_one(options->name) ||
             !text_fits(options->address, NET_ADDRESS_MAX))
                 return -EINVAL;
         if (peer == NULL)

@@ -3,8 +3,10 @@
  *
  * A lane is something at the peer that can be slow by itself, such as one drive. What is unanswered
  * on it is bounded by the bytes that the peer granted for a lane, so that a slow one holds up
- * nobody but its own callers; lanes take turns. Credit comes back with the answer, not with the
- * deadline: the peer works on a call that timed out here as long as it has not answered. So each
+ * nobody but its own callers; lanes take turns. Of the number of calls that may be unanswered, and
+ * that may wait, one half belongs to the lanes in equal parts, and of the other a lane takes no more
+ * than it leaves free: so lanes that hang, however many, never stop another. Credit comes back with
+ * the answer, not with the deadline: the peer works on a call that timed out here as long as it has not answered. So each
  * call that was given to the connection has an entry there until its answer comes, with or without
  * the call, and an answer without an entry is a wrong frame.
  *
@@ -71,6 +73,36 @@ static void call_end(struct net_call *call, enum net_outcome outcome, int32_t st
 
 /* ---- lanes ----------------------------------------------------------------------------------- */
 
+/* What each lane has for itself of so many that all lanes may have. */
+static unsigned lane_own(unsigned most)
+{
+        return most / 2 / NET_LANES;
+}
+
+/* A lane has so many already of what is bounded for all: whether it may have another one. */
+static bool lane_may_have_more(unsigned has, unsigned shared, unsigned most)
+{
+        unsigned own = lane_own(most);
+
+        return has < own || has - own < most - own * NET_LANES - shared;
+}
+
+/* One more, or one less, of what a lane has: counts those that are beyond its own. */
+static void lane_adds(unsigned *has, unsigned *shared, unsigned most)
+{
+        *shared += (*has)++ >= lane_own(most);
+}
+
+static void lane_drops(unsigned *has, unsigned *shared, unsigned most)
+{
+        *shared -= --*has >= lane_own(most);
+}
+
+static unsigned link_waits_most(const struct net_link *link)
+{
+        return link->peer->net->options.limits.calls;
+}
+
 static void lane_activate(struct net_link *link, struct net_lane *lane)
 {
         if (lane->active || lane->first == NULL)
@@ -106,6 +138,7 @@ static void lane_append(struct net_link *link, struct net_call *call)
         else
                 lane->first = call;
         lane->last = call;
+        lane_adds(&lane->waiting, &link->waiting_shared, link_waits_most(link));
         link->waiting++;
         lane_activate(link, lane);
 }
@@ -123,6 +156,7 @@ static void lane_remove(struct net_link *link, struct net_call *call)
         else
                 lane->last = call->prev;
         call->next = call->prev = NULL;
+        lane_drops(&lane->waiting, &link->waiting_shared, link_waits_most(link));
         link->waiting--;
 }
 
@@ -157,6 +191,7 @@ static void entry_free(struct net_link *link, struct net_conn *conn, struct net_
         struct net_lane *lane = &link->lanes[entry->lane];
 
         lane->bytes -= entry->cost;
+        lane_drops(&lane->calls, &link->calls_shared, conn->to.entry_count);
         entry->id = 0;
         entry->call = NULL;
         entry->next_free = (uint16_t)conn->to.free_entry;
@@ -185,7 +220,8 @@ void net_calls_lost(struct net_link *link, struct net_conn *conn)
         conn->to.entries = NULL;
         conn->to.entry_count = 0;
         for (i = 0; i < NET_LANES; i++)
-                link->lanes[i].bytes = 0;
+                link->lanes[i].bytes = link->lanes[i].calls = 0;
+        link->calls_shared = 0;
 }
 
 /* ---- sending --------------------------------------------------------------------------------- */
@@ -234,6 +270,7 @@ static void call_start(struct net_link *link, struct net_conn *conn, struct net_
         conn->to.outstanding++;
         *entry = (struct net_entry){.id = head.id, .call = call, .cost = call->cost, .lane = call->lane};
         link->lanes[call->lane].bytes += call->cost;
+        lane_adds(&link->lanes[call->lane].calls, &link->calls_shared, conn->to.entry_count);
         call->entry = index;
         call->state = CALL_SENDING;
         memcpy(head.trace, call->trace, NET_TRACE_LEN);
@@ -254,15 +291,22 @@ static bool lane_has_credit(const struct net_lane *lane, const struct net_conn *
 void net_calls_pump(struct net_link *link)
 {
         struct net_conn *conn = link->conn;
-        struct net_lane *lane;
+        struct net_lane *lane, *passed = NULL; /* passed: the first of those that were passed over in a row */
         struct net_call *call;
 
         if (link->state != NET_LINK_OPEN)
                 return;
-        while (link->active_first != NULL && conn->to.outstanding < conn->to.entry_count) {
+        while (link->active_first != NULL && link->active_first != passed &&
+               conn->to.outstanding < conn->to.entry_count) {
                 lane = lane_take_turn(link);
                 if (lane->first == NULL || !lane_has_credit(lane, conn))
                         continue; /* active again when credit comes back */
+                if (!lane_may_have_more(lane->calls, link->calls_shared, conn->to.entry_count)) {
+                        lane_activate(link, lane);
+                        passed = passed != NULL ? passed : lane;
+                        continue;
+                }
+                passed = NULL;
                 call = lane->first;
                 lane_remove(link, call);
                 if (call->body_len > conn->to.body_max)
@@ -284,10 +328,12 @@ static void call_expired(struct lp_timer *timer)
         switch (call->state) {
         case CALL_WAITING:
                 lane_remove(link, call);
+                lane_activate(link, &link->lanes[call->lane]); /* the next one may fit */
                 break;
         case CALL_SENDING:
                 if (call->out.begun) {
                         call->state = CALL_LATE;
+                        conn->out_since = lp_now(conn->at->lp); /* its time to end begins */
                         return;
                 }
                 net_conn_unsend(conn, &call->out);
@@ -326,7 +372,7 @@ void net_calls_submit(struct net_link *link, struct net_call *call)
                 call_end(call, NET_UNREACHABLE, -ENOTCONN);
                 return;
         }
-        if (link->waiting >= at->net->options.limits.calls) {
+        if (!lane_may_have_more(link->lanes[call->lane].waiting, link->waiting_shared, link_waits_most(link))) {
                 call_end(call, NET_UNREACHABLE, -EBUSY);
                 return;
         }

@@ -2,8 +2,9 @@
  * peer_request.c - requests of peers on an inbound connection, and their answers.
  *
  * Called on the loop of the connection. A request is one piece of memory with its body, counted
- * against a limit of the process; where that is reached, or the handler has no memory for the bulk,
- * the connection is not read from. What a peer may have unanswered was granted to it by WELCOME; one
+ * against a limit of the process, of which a connection has no more than it leaves free, but always one:
+ * those of others that are not answered never keep it from being read. Where the limit is reached, or the handler
+ * has no memory for the bulk, the connection is not read from. What a peer may have unanswered was granted to it by WELCOME; one
  * that sends more ends its connection. A request outlives its connection: the answer is dropped then.
  */
 #include "net/net_internal.h"
@@ -23,6 +24,7 @@ static void request_free(struct net_request *request)
         struct net *net = conn->at->net;
 
         atomic_fetch_sub(&net->body_used, request_memory(request));
+        conn->from.bytes -= request_memory(request);
         free(request);
         net_conn_drop(conn);
         atomic_fetch_sub(&net->alive, 1);
@@ -37,13 +39,15 @@ static struct net_request *peer_request_new(struct net_conn *conn)
         uint64_t size = sizeof(struct net_request) + conn->head.body_len;
         struct net_request *request = NULL;
 
-        if (atomic_fetch_add(&net->body_used, size) + size <= net->options.limits.body_bytes)
+        if (atomic_fetch_add(&net->body_used, size) + size + conn->from.bytes <= net->options.limits.body_bytes ||
+            conn->from.bytes == 0)
                 request = malloc(size);
         if (request == NULL) {
                 atomic_fetch_sub(&net->body_used, size);
                 return NULL;
         }
         memset(request, 0, sizeof(*request));
+        conn->from.bytes += size;
         atomic_fetch_add(&net->alive, 1);
         net_conn_hold(conn);
         return request;

@@ -259,8 +259,8 @@ static ssize_t tcp_send(struct net_stream *base, const struct iovec *pieces, uns
         if (stream->ssl != NULL) {
                 sent = net_tls_send(stream, pieces, count);
                 if (stream->out_len > 0 && tcp_watch_wanted(stream) != 0)
-                        return -ENOMEM;
-                return sent;
+                        stream->out_failed = -ENOMEM; /* the next call tells, where this one has sent something */
+                return sent == -EAGAIN && stream->out_failed != 0 ? stream->out_failed : sent;
         }
         sent = sendmsg(stream->watch.fd, &message, MSG_NOSIGNAL);
         return sent >= 0 ? sent : errno == EINTR ? -EAGAIN : -errno;

@@ -33,6 +33,7 @@ struct tcp_stream {
         /* Encrypted bytes that the socket has not taken: at out + out_at, out_len of them. */
         char *out;
         size_t out_at, out_len;
+        int out_failed; /* they do not leave any more, for this reason */
 };
 
 /* A line for people about the last failure, in stream->why. Returns rv. */

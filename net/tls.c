@@ -62,12 +62,16 @@ int net_tls_flush(struct tcp_stream *stream)
 {
         ssize_t sent;
 
+        if (stream->out_failed != 0)
+                return stream->out_failed;
         while (stream->out_len > 0) {
                 sent = send(stream->watch.fd, stream->out + stream->out_at, stream->out_len, MSG_NOSIGNAL);
                 if (sent < 0 && errno == EINTR)
                         continue;
+                if (sent < 0 && errno == EAGAIN)
+                        return 0;
                 if (sent < 0)
-                        return errno == EAGAIN ? 0 : -errno;
+                        return stream->out_failed = -errno;
                 stream->out_at += (size_t)sent;
                 stream->out_len -= (size_t)sent;
         }
@@ -266,9 +270,9 @@ ssize_t net_tls_send(struct tcp_stream *stream, const struct iovec *pieces, unsi
                 sum += written;
         }
         rv = net_tls_flush(stream);
-        if (rv != 0)
-                return rv;
-        return sum > 0 ? (ssize_t)sum : -EAGAIN;
+        if (sum > 0)
+                return (ssize_t)sum; /* if that failed, some of them may have left: the next call tells */
+        return rv != 0 ? rv : -EAGAIN;
 }
 
 /* ---- who it is ------------------------------------------------------------------------------- */

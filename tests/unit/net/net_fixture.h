@@ -32,6 +32,7 @@
 
 #define NODE_LOOPS 3u
 #define NODES_MOST 4u
+#define HELD_MOST  1024u
 
 enum {
         OP_ECHO = 1, /* body and bulk come back */
@@ -56,7 +57,7 @@ struct node {
         int listen_result;
         /* guarded by lock: what the handler holds, and what it said */
         pthread_mutex_t lock;
-        struct net_request *held[64];
+        struct net_request *held[HELD_MOST];
         unsigned held_count, requests, lost, waiting;
         char lines[65536];
 };
@@ -173,7 +174,7 @@ static inline void node_request(void *arg, struct net_request *request)
         pthread_mutex_lock(&node->lock);
         node->requests++;
         if (hold) {
-                MUST(node->held_count < 64);
+                MUST(node->held_count < HELD_MOST);
                 node->held[node->held_count++] = request;
         }
         pthread_mutex_unlock(&node->lock);
@@ -281,7 +282,7 @@ static inline void release_one(void *arg)
 /* All that is held goes on. */
 static inline void node_release(struct node *node)
 {
-        struct net_request *held[64];
+        struct net_request *held[HELD_MOST];
         unsigned count, i;
 
         pthread_mutex_lock(&node->lock);

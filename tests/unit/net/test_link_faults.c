@@ -441,14 +441,12 @@ static void test_strangers_are_bounded(void **state)
         for (i = 0; i < 100; i++)
                 open += ends[i]->other != NULL;
         assert_int_equal(open, 16);
-        assert_int_equal(mem_echo(&one, to_two, NET_LOG),
-                         NET_UNREACHABLE); /* the test's nodes have that address, too */
+        assert_non_null(ends[99]->other);                                /* the oldest went */
+        assert_int_equal(mem_echo(&one, to_two, NET_LOG), NET_ANSWERED); /* a node has that address, too */
         mem_pass(5200);
         assert_int_equal(mem_stats(&two).guests, 0); /* they had their time */
         for (i = 0; i < 100; i++)
                 raw_close(ends[i]);
-        mem_pass(1000);
-        assert_int_equal(mem_echo(&one, to_two, NET_LOG), NET_ANSWERED);
 }
 
 static void test_the_oldest_stranger_goes(void **state)
@@ -911,7 +909,7 @@ static void test_deadline_in_the_middle_of_a_frame(void **state)
                         end->other->held = false;
                         mem_settle();
                 } else {
-                        mem_pass(7300);
+                        mem_pass(9300);
                 }
                 assert_true(mem.done);
                 assert_int_equal(mem.call.outcome, NET_TIMED_OUT);

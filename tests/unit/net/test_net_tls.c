@@ -9,8 +9,10 @@
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
+#include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 static struct node a, b;
 static struct net_peer *to_b;
@@ -281,6 +283,7 @@ static void test_certificates_that_are_not_made(void **state)
         assert_int_equal(net_cert_make_ca(fixture_folder, "test", 1, why, sizeof(why)), -EEXIST);
         assert_int_equal(net_cert_make_node(fixture_folder, "node-1", 1, why, sizeof(why)), -EEXIST);
         assert_int_equal(net_cert_make_node("/nowhere", "node-1", 1, why, sizeof(why)), -EINVAL);
+        assert_non_null(strstr(why, "/nowhere/ca.crt: No such file or directory"));
         assert_int_equal(net_cert_make_ca("/nowhere", "test", 1, why, sizeof(why)), -ENOENT);
         assert_non_null(strstr(why, "/nowhere/ca.key: No such file or directory"));
         /* one of the two is there: the other is not left */
@@ -336,6 +339,94 @@ static void test_addresses_that_cannot_be_listened_at(void **state)
         net_tcp_free(transport);
 }
 
+/* ---- a socket that breaks -------------------------------------------------------------------- */
+
+enum { PART = 20000, LARGE = 100000 };
+
+/* Of this thread: the next large send() takes a part, the one after it fails, and then nothing can be watched once more. */
+static _Thread_local enum { SENDS, TAKES_A_PART, FAILS, CANNOT_BE_WATCHED } socket_state;
+static _Thread_local int socket_error;
+
+ssize_t send(int fd, const void *bytes, size_t len, int flags)
+{
+        if (socket_state == FAILS) {
+                socket_state = socket_error == EAGAIN ? CANNOT_BE_WATCHED : SENDS;
+                errno = socket_error;
+                return -1;
+        }
+        if (socket_state == TAKES_A_PART && len > PART) {
+                socket_state = FAILS;
+                len = PART;
+        }
+        return syscall(SYS_sendto, fd, bytes, len, flags, NULL, 0);
+}
+
+int epoll_ctl(int epoll, int what, int fd, struct epoll_event *event)
+{
+        if (socket_state == CANNOT_BE_WATCHED && what == EPOLL_CTL_ADD) {
+                socket_state = SENDS;
+                errno = ENOMEM;
+                return -1;
+        }
+        return (int)syscall(SYS_epoll_ctl, epoll, what, fd, event);
+}
+
+static int breaks_with;
+
+static void calls_over_a_breaking_socket(void *arg)
+{
+        struct waited_call **calls = arg;
+
+        socket_error = breaks_with;
+        socket_state = TAKES_A_PART;
+        waited_call_start(calls[0]);
+        waited_call_start(calls[1]);
+}
+
+/*
+ * Two requests are encrypted and sent together. The socket takes the first, which the peer does, and a part of the
+ * second; then it fails: neither is unreachable, which would mean that it may be done again.
+ */
+static void socket_breaks_behind_a_request(int error)
+{
+        struct waited_call *calls[2];
+        uint8_t *bulk = calloc(1, LARGE);
+        unsigned i;
+
+        start_a(fixture_transport("ca", "node-1"));
+        assert_int_equal(call_once(&a, to_b, NET_LOG), NET_ANSWERED);
+        for (i = 0; i < 2; i++) {
+                calls[i] = calloc(1, sizeof(*calls[i]));
+                calls[i]->call = (struct net_call){
+                        .peer = to_b, .link = NET_LOG, .operation = OP_HOLD, .done = waited_call_done};
+                sem_init(&calls[i]->done, 0, 0);
+        }
+        calls[1]->call.bulk[0] = (struct iovec){bulk, LARGE};
+        calls[1]->call.bulk_count = 1;
+        breaks_with = error;
+        on_loop(net_owner(to_b, NET_LOG)->lp, calls_over_a_breaking_socket, calls);
+        for (i = 0; i < 2; i++) {
+                assert_int_equal(call_wait(calls[i]), NET_UNKNOWN);
+                assert_true(calls[i]->call.sent);
+                call_free(calls[i]);
+        }
+        WAIT_UNTIL(node_number(&b, &b.held_count) == 1);
+        assert_int_equal(node_number(&b, &b.held_count), 1); /* the first one was done */
+        node_release(&b);
+        node_stop(&a);
+        free(bulk);
+}
+
+static void test_a_socket_that_breaks_behind_a_request(void **state)
+{
+        socket_breaks_behind_a_request(ECONNRESET);
+}
+
+static void test_no_memory_to_wait_for_a_socket(void **state)
+{
+        socket_breaks_behind_a_request(EAGAIN);
+}
+
 #define CASE(test) cmocka_unit_test_setup_teardown(test, start_b, stop_b)
 
 int main(void)
@@ -354,6 +445,8 @@ int main(void)
                 CASE(test_rubbish),
                 CASE(test_silent_strangers),
                 CASE(test_no_descriptors),
+                CASE(test_a_socket_that_breaks_behind_a_request),
+                CASE(test_no_memory_to_wait_for_a_socket),
         };
 
         return cmocka_run_group_tests(tests, fixture_certificates, fixture_no_certificates);
