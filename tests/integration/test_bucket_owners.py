@@ -64,3 +64,19 @@ def test_a_bucket_that_is_not_finished_is_taken_away_alone(owners):
             makes.result()
             assert status_of(second.head_bucket(Bucket="wanted")) == 200
             second.delete_bucket(Bucket="wanted")
+
+
+def test_health_checks_are_not_for_another_account_to_answer(owners):
+    first, second, endpoint = owners
+    checks = [f"{endpoint}/minio/health/{check}" for check in ("live", "ready", "cluster", "cluster/read")]
+
+    def answers():
+        return {requests.get(check, timeout=60).status_code for check in checks}
+
+    second.create_bucket(Bucket="minio")
+    assert answers() == {200}
+    second.delete_bucket(Bucket="minio")
+    first.create_bucket(Bucket="minio")
+    assert answers() == {403}  # keys of the bucket
+    first.delete_bucket(Bucket="minio")
+    assert answers() == {200}
