@@ -111,6 +111,14 @@ static void versions_and_headers_have_rights_of_their_own(void **state)
                 {"DELETE", "/bucket/key?versionId=null", {S3_STR("x-amz-bypass-governance-retention"), S3_STR("true")}, "s3:BypassGovernanceRetention", "s3:DeleteObject"},
                 {"DELETE", "/bucket/key", {S3_STR("x-amz-bypass-governance-retention"), S3_STR("False")}, "s3:DeleteObject", "s3:BypassGovernanceRetention"},
                 {"PUT", "/bucket/key?retention", {S3_STR("x-amz-bypass-governance-retention"), S3_STR("true")}, "s3:BypassGovernanceRetention", "s3:PutObject"},
+                {"PUT", "/bucket/key", {S3_STR("If-Match"), S3_STR("\"0123456789abcdef0123456789abcdef\"")}, "s3:GetObject", "s3:GetObjectVersion"},
+                {"PUT", "/bucket/key", {S3_STR("If-Match"), S3_STR("*")}, "s3:PutObject", "s3:GetObject"},
+                {"PUT", "/bucket/key", {S3_STR("If-None-Match"), S3_STR("*")}, "s3:PutObject", "s3:GetObject"},
+                {"POST", "/bucket/key?uploadId=" ID, {S3_STR("If-Match"), S3_STR("0123456789abcdef0123456789abcdef")}, "s3:GetObject", "s3:GetObjectVersion"},
+                {"DELETE", "/bucket/key", {S3_STR("If-Match"), S3_STR("x")}, "s3:GetObject", "s3:GetObjectVersion"},
+                {"DELETE", "/bucket/key?versionId=null", {S3_STR("If-Match"), S3_STR("x")}, "s3:GetObjectVersion", "s3:GetObject"},
+                {"DELETE", "/bucket/key", {S3_STR("If-Match"), S3_STR("*")}, "s3:DeleteObject", "s3:GetObject"},
+                {"DELETE", "/bucket/key", {S3_STR("x-amz-if-match-size"), S3_STR("0")}, "s3:GetObject", "s3:GetObjectVersion"},
                 {"PUT", "/another", {S3_STR("x-amz-bucket-object-lock-enabled"), S3_STR("true")}, "s3:PutBucketObjectLockConfiguration", "s3:PutBucketAcl"},
         };
 
@@ -227,6 +235,26 @@ static void deletes_tell_versions_apart(void **state)
         delete_keys(body, &a);
         has(&a, "<Error><Key>a</Key><Code>AccessDenied</Code>");
         has(&a, "<Deleted><Key>b</Key><VersionId>null</VersionId></Deleted>");
+        answer_free(&a);
+}
+
+/* A condition of a key tells what is there: it needs the right to read (P23). */
+static void conditions_of_keys_need_the_right_to_read(void **state)
+{
+        static const char body[] = "<Delete><Object><Key>a</Key><ETag>\"x\"</ETag></Object><Object><Key>b</Key><Size>1</Size></Object>"
+                                   "<Object><Key>c</Key><ETag>*</ETag></Object></Delete>";
+        struct answer a;
+
+        site_may = is_not_forbidden;
+        forbidden = "s3:GetObject";
+        delete_keys(body, &a);
+        has(&a, "<Error><Key>a</Key><Code>AccessDenied</Code>");
+        has(&a, "<Error><Key>b</Key><Code>AccessDenied</Code>");
+        has_not(&a, "<Key>c</Key><Code>AccessDenied</Code>");
+        answer_free(&a);
+        forbidden = "s3:GetObjectVersion";
+        delete_keys(body, &a);
+        has_not(&a, "AccessDenied");
         answer_free(&a);
 }
 
@@ -997,6 +1025,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(copies_of_versions_ask_for_versions, site_setup, site_teardown),
                 cmocka_unit_test_setup_teardown(deletes_ask_for_each_key, site_setup, site_teardown),
                 cmocka_unit_test_setup_teardown(deletes_tell_versions_apart, site_setup, site_teardown),
+                cmocka_unit_test_setup_teardown(conditions_of_keys_need_the_right_to_read, site_setup, site_teardown),
                 cmocka_unit_test_setup_teardown(read_only_refuses_what_changes, site_setup, site_teardown),
                 cmocka_unit_test_setup_teardown(read_only_comes_between_keys, site_setup, site_teardown),
                 cmocka_unit_test_setup_teardown(a_user_may_nothing, user_setup, user_teardown),
