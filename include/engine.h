@@ -358,9 +358,9 @@ void eng_bucket_create(struct eng_store *store, struct eng_str name, const struc
 void eng_bucket_rules_set(struct eng_store *store, uint64_t bucket, const struct eng_bucket_rules *rules, eng_done done, void *arg);
 /*
  * -EBUSY if it holds an object. Unfinished uploads do not keep it: they are ended with it, as AWS
- * does.
+ * does. id: the one that is meant. Another one that has the name by then is left alone (-ENOENT); 0: whichever has it.
  */
-void eng_bucket_delete(struct eng_store *store, struct eng_str name, eng_done done, void *arg);
+void eng_bucket_delete(struct eng_store *store, struct eng_str name, uint64_t id, eng_done done, void *arg);
 
 /* ---- texts of buckets ------------------------------------------------------------------------ */
 

@@ -37,6 +37,7 @@ enum s3_inventory_field {
 /* Slices of the configuration. */
 struct s3_inventory {
         struct s3_str id, prefix, bucket, to_prefix; /* bucket: the name of the destination */
+        struct s3_str account; /* that must own the destination; absent: any may */
         bool enabled, all_versions, weekly, parquet; /* parquet: and not CSV */
         uint32_t fields; /* a bit for each */
 };

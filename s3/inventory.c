@@ -66,6 +66,7 @@ int s3_inventory_read(const struct s3_config *config, struct s3_inventory *out)
                 .id = s3_config_text_of(config, 0, "Id"),
                 .bucket = s3_config_text_of(config, to, "Bucket"),
                 .to_prefix = s3_config_text_of(config, to, "Prefix"),
+                .account = s3_config_text_of(config, to, "AccountId"),
                 .enabled = s3_str_eq_nocase(s3_config_text_of(config, 0, "IsEnabled"), S3_STR("true")),
                 .all_versions = s3_str_eq(s3_config_text_of(config, 0, "IncludedObjectVersions"), S3_STR("All")),
                 .weekly = s3_str_eq(s3_config_text_of(config, s3_config_first(config, 0, "Schedule"), "Frequency"),

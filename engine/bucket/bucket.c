@@ -99,6 +99,7 @@ void eng_config_free(struct eng_loop *el)
 struct request {
         struct eng_change change;      /* first */
         struct eng_bucket bucket;
+        uint64_t meant;                /* of a deletion: the id of the bucket; 0: whichever has the name */
         bool closing;                  /* what the broadcast under way sets */
         atomic_uint busy;              /* changes of the bucket still in flight, summed by a broadcast */
         struct lp_timer drain;
@@ -384,10 +385,18 @@ static void closed(struct eng_store *store, void *arg)
         drain(arg);
 }
 
+/* NULL: it is gone, whoever has its name now. */
+static const struct eng_config_bucket *bucket_meant(struct request *req)
+{
+        const struct eng_config_bucket *b = eng_bucket_find(req->change.store->coord_loop, request_name(req));
+
+        return b != NULL && (req->meant == 0 || b->bucket.id == req->meant) ? b : NULL;
+}
+
 static void begin_delete(struct eng_change *change)
 {
         struct request *req = (struct request *)change;
-        struct eng_config_bucket *b = eng_bucket_find(change->store->coord_loop, request_name(req));
+        const struct eng_config_bucket *b = bucket_meant(req);
 
         if (b == NULL) {
                 eng_change_finish(change, -ENOENT);
@@ -416,12 +425,13 @@ static void looked_first(struct eng_bucket_look *look, int rv)
 static void look_first(struct eng_change *change)
 {
         struct request *req = (struct request *)change;
-        const struct eng_config_bucket *b = eng_bucket_find(change->store->coord_loop, request_name(req));
+        const struct eng_config_bucket *b = bucket_meant(req);
 
         if (b == NULL) {
                 eng_change_refuse(change, -ENOENT);
                 return;
         }
+        req->meant = b->bucket.id; /* from now on, so that none is deleted that was not looked into */
         req->bucket = b->bucket;
         look_into(req, looked_first);
 }
@@ -468,7 +478,7 @@ void eng_bucket_create(struct eng_store *store, struct eng_str name, const struc
         eng_change_send(&req->change, store, done, arg);
 }
 
-void eng_bucket_delete(struct eng_store *store, struct eng_str name, eng_done done, void *arg)
+void eng_bucket_delete(struct eng_store *store, struct eng_str name, uint64_t id, eng_done done, void *arg)
 {
         bool fit = name.len >= 1 && name.len <= ENG_BUCKET_NAME_MAX;
         struct request *req = fit ? request_new(name) : NULL;
@@ -477,6 +487,7 @@ void eng_bucket_delete(struct eng_store *store, struct eng_str name, eng_done do
                 bucket_early(store, fit ? -ENOMEM : -EINVAL, done, arg);
                 return;
         }
+        req->meant = id;
         req->change.look = look_first;
         req->change.begin = begin_delete;
         eng_change_send(&req->change, store, done, arg);

@@ -45,6 +45,7 @@ struct gw_right {
         const char *permission; /* as IAM names it; NULL ends a list */
         const char *of_version; /* instead, where the request names a version; NULL: the same */
         bool flag;              /* the header is true or false, and asks for nothing where it is false */
+        bool any;               /* it asks for nothing where it is "*", which any object fits */
 };
 
 /* One S3 operation. */

@@ -386,12 +386,12 @@ static void iam_changed(void *arg, int rv)
 
         if (!gw_back(call->req))
                 return;
-        if (rv == -ESTALE && ++call->attempts < ATTEMPTS_MAX)
-                call->action->run(call);
-        else if (rv != 0)
-                iam_refuse(call, rv);
-        else
+        if (rv == 0)
                 iam_answer(call, call->show);
+        else if (rv != -ESTALE || ++call->attempts >= ATTEMPTS_MAX)
+                iam_refuse(call, rv);
+        else if (iam_allowed(call)) /* it is another one now, by its tags, for example */
+                call->action->run(call);
 }
 
 static void iam_asked(struct iam_call *call, int rv)

@@ -68,6 +68,10 @@ struct gw_entity_name iam_who(const struct iam_call *call, unsigned kind, const 
 bool iam_resource(struct iam_call *call, char out[IAM_RESOURCE_SIZE]);
 /* The same that it would have with the new name or path of an Update... */
 bool iam_new_resource(struct iam_call *call, char out[IAM_RESOURCE_SIZE]);
+/* An ARN of the form as its entity spells it; as it stands there where there is none. False: it is too long. */
+bool iam_spelled_arn(struct iam_call *call, const char *arn, char out[IAM_RESOURCE_SIZE]);
+/* May whoever asks do what the action is, as things are now? False: refused. */
+bool iam_allowed(struct iam_call *call);
 /* As gw_permit(), with tags of the resource and of the request as keys of conditions. 0; -EACCES; -ENOMEM. */
 int iam_permitted(struct iam_call *call, const char *permission, const char *resource, char *why);
 
@@ -116,7 +120,7 @@ void iam_create(struct iam_call *call, const struct gw_entity *entity, iam_show 
 /* With the name, path and tags of the form, and an id of its own; what is made is shown. */
 #define IAM_ID_LEN 21u
 void iam_create_named(struct iam_call *call, struct gw_entity *entity, unsigned kind, const char *prefix);
-/* If it was changed since it was found, the action runs again. */
+/* If it was changed since it was found, it is asked for and run again: what was permitted was about what it was. */
 void iam_replace(struct iam_call *call, const struct gw_entity *entity, iam_show show);
 /* The same with another name and path, where they are given (NULL: as it is). */
 void iam_replace_named(struct iam_call *call, const struct gw_entity *entity, const char *name, const char *path);

@@ -345,6 +345,34 @@ static bool session_may(struct iam_call *call)
         return false;
 }
 
+/* As is_allowed_at(). verb and what: of the permission's name. */
+static bool is_allowed_to(struct iam_call *call, const char *verb, const char *what, bool anew)
+{
+        const char *permission = gw_printf(call->req, "iam:%s%s", verb, what);
+
+        if (permission == NULL)
+                iam_refuse(call, -ENOMEM);
+        return permission != NULL && is_allowed_at(call, permission, anew);
+}
+
+/* Tags that something is made with need the right to tag it, as in AWS. */
+static bool is_allowed_to_tag(struct iam_call *call)
+{
+        const char create[] = "Create", *name = call->action->name;
+
+        return call->in.tag_count == 0 || strncmp(name, create, sizeof(create) - 1) != 0 ||
+               is_allowed_to(call, "Tag", name + sizeof(create) - 1, false);
+}
+
+bool iam_allowed(struct iam_call *call)
+{
+        bool renames = call->in.value[IAM_P_NEW_PATH] != NULL || call->in.value[IAM_P_NEW_USER] != NULL ||
+                       call->in.value[IAM_P_NEW_GROUP] != NULL;
+
+        return is_allowed_to(call, "", call->action->name, false) && is_allowed_to_tag(call) &&
+               (!renames || is_allowed_to(call, "", call->action->name, true));
+}
+
 /* GetCallerIdentity and GetSessionToken need no right, as AWS says; roles have a policy of their own. */
 static bool is_allowed(struct iam_call *call)
 {
@@ -362,10 +390,7 @@ static bool is_allowed(struct iam_call *call)
                 req->changing = true;
                 atomic_fetch_add(&req->loop->stats.changes_active, 1);
         }
-        return is_allowed_at(call, permission, false) &&
-               ((call->in.value[IAM_P_NEW_PATH] == NULL && call->in.value[IAM_P_NEW_USER] == NULL &&
-                 call->in.value[IAM_P_NEW_GROUP] == NULL) ||
-                is_allowed_at(call, permission, true));
+        return iam_allowed(call);
 }
 
 /* The form says a known action of this version, with parameters as they must be. */

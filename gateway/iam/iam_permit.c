@@ -5,6 +5,9 @@
  *   aws:ResourceTag/KEY, iam:ResourceTag/KEY   of the user, role, policy or provider that the action is about; what the
  *                                              action makes has none yet
  *   aws:RequestTag/KEY, aws:TagKeys            that a Create... or Tag... gives; of Untag... the keys
+ *   iam:PolicyARN                              of the policy that is attached or detached
+ *   iam:PermissionsBoundary                    that a Create... or Put...PermissionsBoundary gives; of what else changes
+ *                                              policies of a user or role, the one that it has
  */
 #include "gateway/iam/call.h"
 
@@ -16,9 +19,10 @@
 
 /* In the request's arena: values stay until the decision is made. */
 struct iam_keys {
-        const struct iam_call *call;
+        struct iam_call *call;
         const struct gw_entity *about; /* NULL: it has no tags */
-        struct s3_str request_tag[IAM_TAGS_MAX], tag_key[IAM_TAGS_MAX], resource_tag[GW_ENTITY_SET_MAX];
+        struct s3_str request_tag[IAM_TAGS_MAX], tag_key[IAM_TAGS_MAX], resource_tag[GW_ENTITY_SET_MAX], one[2];
+        char arn[2][IAM_RESOURCE_SIZE];
 };
 
 /* What an action makes is not there yet, whoever has the name. */
@@ -68,6 +72,41 @@ static bool keys_names(struct iam_keys *keys, struct acc_values *out)
         return true;
 }
 
+/* A policy's ARN as it spells itself. "" and NULL: absent. */
+static bool keys_arn(struct iam_keys *keys, unsigned place, const char *arn, struct acc_values *out)
+{
+        *out = (struct acc_values){NULL, 0, ACC_KNOWN};
+        if (arn == NULL || *arn == '\0' || !iam_spelled_arn(keys->call, arn, keys->arn[place]))
+                return true;
+        keys->one[place] = s3_str_of(keys->arn[place]);
+        *out = (struct acc_values){&keys->one[place], 1, ACC_KNOWN};
+        return true;
+}
+
+/* The actions for which AWS lists iam:PolicyARN. */
+static bool keys_attaches(const struct iam_action *action)
+{
+        return action->run == iam_run_attach || action->run == iam_run_detach;
+}
+
+/* Those, beside the ones that give a boundary, for which AWS lists iam:PermissionsBoundary. */
+static bool keys_bounded(const struct iam_action *action)
+{
+        return (action->kind == GW_USER || action->kind == GW_ROLE) &&
+               (keys_attaches(action) || action->run == iam_run_put_inline || action->run == iam_run_delete_inline ||
+                action->run == iam_run_drop_boundary);
+}
+
+static bool keys_boundary(struct iam_keys *keys, struct acc_values *out)
+{
+        const struct iam_call *call = keys->call;
+        const char *arn = call->in.value[IAM_P_BOUNDARY];
+
+        if (keys_bounded(call->action))
+                arn = keys->about != NULL ? keys->about->boundary : NULL;
+        return keys_arn(keys, 1, arn, out);
+}
+
 static bool iam_keys_lookup(void *context, const struct acc_key *key, struct acc_values *out)
 {
         struct iam_keys *keys = context;
@@ -83,6 +122,10 @@ static bool iam_keys_lookup(void *context, const struct acc_key *key, struct acc
                 return keys_tag_of(in->tags, in->tag_count, key->tag, keys->request_tag, out);
         case ACC_KEY_AWS_TAG_KEYS:
                 return keys_names(keys, out);
+        case ACC_KEY_IAM_POLICY_ARN:
+                return keys_arn(keys, 0, keys_attaches(keys->call->action) ? in->value[IAM_P_ARN] : NULL, out);
+        case ACC_KEY_IAM_PERMISSIONS_BOUNDARY:
+                return keys_boundary(keys, out);
         default:
                 return false;
         }

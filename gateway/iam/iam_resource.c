@@ -48,7 +48,7 @@ static const char *resource_word(unsigned kind)
 }
 
 /* As its entity spells it: an ARN in other letters finds it, too, and a Deny of a policy is to hold all the same. */
-static bool resource_of_arn(struct iam_call *call, const char *arn, char out[IAM_RESOURCE_SIZE])
+bool iam_spelled_arn(struct iam_call *call, const char *arn, char out[IAM_RESOURCE_SIZE])
 {
         const struct gw_entity *found;
 
@@ -65,12 +65,12 @@ bool iam_resource(struct iam_call *call, char out[IAM_RESOURCE_SIZE])
         const char *name;
 
         if (kind == 0) /* the whole account, or what the action says */
-                return resource_of_arn(call, call->in.value[IAM_P_SOURCE] != NULL ? call->in.value[IAM_P_SOURCE] : "*",
+                return iam_spelled_arn(call, call->in.value[IAM_P_SOURCE] != NULL ? call->in.value[IAM_P_SOURCE] : "*",
                                        out);
         if (kind == GW_POLICY && call->in.value[IAM_P_ARN] != NULL)
-                return resource_of_arn(call, call->in.value[IAM_P_ARN], out);
+                return iam_spelled_arn(call, call->in.value[IAM_P_ARN], out);
         if (kind == GW_PROVIDER && call->in.value[IAM_P_PROVIDER] != NULL)
-                return resource_of_arn(call, call->in.value[IAM_P_PROVIDER], out);
+                return iam_spelled_arn(call, call->in.value[IAM_P_PROVIDER], out);
         if (kind == GW_PROVIDER && call->in.value[IAM_P_URL] != NULL) {
                 snprintf(out, IAM_RESOURCE_SIZE, "arn:aws:iam::%s:oidc-provider/%s", call->account,
                          gw_provider_place(call->in.value[IAM_P_URL]));

@@ -257,7 +257,7 @@ static bool trust_permits(struct iam_call *call, const struct gw_trust *trust, c
         return false;
 }
 
-/* One permission for the role, and one for each of what else it is to carry. */
+/* One permission for the role, and one for each of what else it is to carry, transitive tags of the session included. */
 static bool may_assume(struct iam_call *call, const struct sts_making *making, const struct acc_policy *policy,
                        const char *permission)
 {
@@ -275,7 +275,7 @@ static bool may_assume(struct iam_call *call, const struct sts_making *making, c
         keys->call = call;
         keys->making = making;
         return trust_permits(call, &trust, making, permission) &&
-               (call->in.tag_count == 0 || trust_permits(call, &trust, making, "sts:TagSession")) &&
+               (making->what.tag_count == 0 || trust_permits(call, &trust, making, "sts:TagSession")) &&
                (making->what.source == NULL || trust_permits(call, &trust, making, "sts:SetSourceIdentity"));
 }
 

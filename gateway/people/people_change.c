@@ -38,6 +38,7 @@ struct gw_change {
         struct gw_entity *entity;  /* as it is to be; NULL: deleted */
         char *text;
         size_t len;
+        struct gw_rename_place place; /* of a rename */
         gw_people_done done;
         void *arg;
         int rv;
@@ -426,7 +427,8 @@ static bool people_rename_goes_on(struct gw_change *change, int *rv)
         *rv = people->ready ? 0 : -EAGAIN; /* the index is being made again: it knows too few keys and members */
         if (*rv != 0)
                 return false;
-        *rv = gw_rename_next(people, change->kind == CHANGE_RENAME ? &change->entity->who : &change->who, &record);
+        *rv = gw_rename_next(people, change->kind == CHANGE_RENAME ? &change->entity->who : &change->who, &change->place,
+                             &record);
         if (*rv != 1)
                 return false;
         free(change->text);

@@ -79,6 +79,7 @@ struct rename_step {
         struct gw_people *people;
         const struct gw_entity *to; /* of the new name */
         struct gw_entity_name old;
+        struct gw_rename_place *place;
         struct gw_rename_record *out;
 };
 
@@ -138,11 +139,15 @@ static bool rename_in_groups(const struct rename_step *step, struct gw_pairs *gr
         return differs;
 }
 
-/* The first member whose groups have another name for it. As gw_rename_next(). */
+/*
+ * The first member whose groups have another name for it. As gw_rename_next(). Where the two names differ by case
+ * alone, members that are done stay in the list: each step goes on where the one before was.
+ */
 static int rename_member(struct rename_step *step)
 {
+        const char *after = *step->place->after != '\0' ? step->place->after : NULL;
         const struct gw_node *node =
-                gw_index_after(&step->people->index, GW_LIST_MEMBERS, step->old.account, step->old.name, NULL);
+                gw_index_after(&step->people->index, GW_LIST_MEMBERS, step->old.account, step->old.name, after);
         struct gw_entity_name who = {.kind = GW_USER};
         struct gw_pair list[GW_ENTITY_SET_MAX];
         const struct gw_entity *user;
@@ -157,8 +162,10 @@ static int rename_member(struct rename_step *step)
                 if (gw_people_find(&step->people->gw->loops[0], &who, &user, &generation) != 0)
                         continue;
                 edited = *user;
-                if (rename_in_groups(step, &edited.sets[GW_SET_GROUPS], list))
-                        return rename_write(step, &edited, generation);
+                if (!rename_in_groups(step, &edited.sets[GW_SET_GROUPS], list))
+                        continue;
+                snprintf(step->place->after, sizeof(step->place->after), "%s", node->name);
+                return rename_write(step, &edited, generation);
         }
         return 0;
 }
@@ -183,9 +190,10 @@ static int rename_old(struct rename_step *step)
         return 1;
 }
 
-int gw_rename_next(struct gw_people *people, const struct gw_entity_name *to, struct gw_rename_record *out)
+int gw_rename_next(struct gw_people *people, const struct gw_entity_name *to, struct gw_rename_place *place,
+                   struct gw_rename_record *out)
 {
-        struct rename_step step = {.people = people, .out = out};
+        struct rename_step step = {.people = people, .place = place, .out = out};
         struct gw_entity edited;
         uint64_t generation;
         int rv = gw_people_find(&people->gw->loops[0], to, &step.to, &generation);

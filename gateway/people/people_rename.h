@@ -36,7 +36,12 @@ struct gw_rename_record {
         char *text;
         size_t len;
 };
+/* How far a rename has come among the members of a group: those in front are done. Empty: it begins. */
+struct gw_rename_place {
+        char after[GW_ENTITY_NAME_MAX + 8]; /* as GW_LIST_MEMBERS has them */
+};
 /* The next one, by what there is. 1; 0: nothing is left to be done; else why it cannot be made. */
-int gw_rename_next(struct gw_people *people, const struct gw_entity_name *to, struct gw_rename_record *out);
+int gw_rename_next(struct gw_people *people, const struct gw_entity_name *to, struct gw_rename_place *place,
+                   struct gw_rename_record *out);
 
 #endif

@@ -226,6 +226,22 @@ static bool condition_copy_source(struct gw_conditions *c, struct acc_values *ou
         return true;
 }
 
+/*
+ * Whether it makes an object, or an upload and its parts, which come with no condition: so a policy can demand
+ * conditions of the former alone.
+ */
+static struct s3_str condition_creates(const struct gw_conditions *c)
+{
+        const struct gw_ask *ask = c->ask;
+        const struct gw_op *op = ask->req->op;
+        bool completes;
+
+        if (ask->implied || strcmp(ask->permission, "s3:PutObject") != 0)
+                return (struct s3_str){NULL, 0};
+        completes = op->sub != NULL && strcmp(op->sub, "uploadId") == 0 && strcmp(op->method, "POST") == 0;
+        return op->sub == NULL || completes ? S3_STR("true") : S3_STR("false");
+}
+
 /* What a listing asks for; of anything else, the same parameters say nothing. */
 static struct s3_str condition_listing(const struct gw_conditions *c, const char *name)
 {
@@ -279,9 +295,19 @@ static bool condition_of_request(struct gw_conditions *c, const struct acc_key *
                 return condition_is(c, key, condition_listing(c, "delimiter"), out);
         case ACC_KEY_S3_MAX_KEYS:
                 return condition_is(c, key, condition_listing(c, "max-keys"), out);
+        case ACC_KEY_S3_CREATION_OPERATION:
+                return condition_is(c, key, condition_creates(c), out);
+        case ACC_KEY_S3_INVENTORY_FIELDS:
+                return condition_in_document(c, "inventory") && condition_unknown(out);
         default:
                 return condition_header(c, key, out);
         }
+}
+
+/* Of a batch on an RDMA session: from where its messages come is not known. */
+static bool condition_of_batch(const struct acc_key *key, struct acc_values *out)
+{
+        return key->id == ACC_KEY_AWS_SOURCE_IP && condition_unknown(out);
 }
 
 /* The tags of the object that was found; none where nothing was. False: not known. */
@@ -363,6 +389,6 @@ bool gw_conditions_lookup(void *context, const struct acc_key *key, struct acc_v
         case ACC_KEY_S3_REMAINING_DAYS:
                 return condition_unknown(out);
         default:
-                return c->ask->req != NULL && condition_of_request(c, key, out);
+                return c->ask->req != NULL ? condition_of_request(c, key, out) : condition_of_batch(key, out);
         }
 }

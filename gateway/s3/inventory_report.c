@@ -81,12 +81,21 @@ bool gw_inventory_mark(struct gw_inventory *run)
         return inventory_dated(run, "manifest.checksum");
 }
 
+/* Another account may have made a bucket of that name since: who has said whose it is gets no report there (N9). */
+static bool inventory_owner_fits(const struct gw_inventory *run, const struct eng_bucket *destination)
+{
+        char account[GW_ACCOUNT_ID_LEN + 1];
+
+        gw_bucket_account(destination, account);
+        return run->inventory.account.len == 0 || s3_str_eq(run->inventory.account, s3_str_of(account));
+}
+
 bool gw_inventory_permitted(struct gw_inventory *run)
 {
         const struct eng_bucket *bucket;
 
         return eng_bucket_get(run->gw->store, gw_eng_str(run->inventory.bucket), &bucket) == 0 &&
-               bucket->id == run->destination &&
+               bucket->id == run->destination && inventory_owner_fits(run, bucket) &&
                gw_rights_service(run->gw_loop, INVENTORY_SERVICE, bucket, s3_str_of(run->own_name), s3_str_of(run->name));
 }
 

@@ -1,14 +1,17 @@
 /*
  * minio_health.c - see minio_health.h. On the request's loop. Nobody has to sign, and nothing is told but whether
- * requests are served: no figure, no name. A bucket "minio" goes first, so that no object is hidden by this.
+ * requests are served: no figure, no name. A bucket "minio" of the first account goes first, so that no object of the
+ * operator's is hidden by this. One of another account does not: its owner must not say who sends requests here.
  */
 #include "gateway/s3/minio_health.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "engine.h"
 #include "gateway/http/operation.h"
 #include "gateway/http/reply.h"
+#include "gateway/people/bucket_owner.h"
 
 const struct gw_op gw_health_op = {.name = "HealthCheck", .method = "GET", .no_bucket = true};
 
@@ -46,16 +49,26 @@ static bool minio_passes(const struct gw_gateway *gw, enum minio_check check)
         return passes;
 }
 
+static bool minio_is_hidden(const struct gw_request *req)
+{
+        char account[GW_ACCOUNT_ID_LEN + 1];
+        const struct eng_bucket *bucket;
+
+        if (eng_bucket_get(req->loop->gw->store, gw_eng_str(req->bucket), &bucket) != 0)
+                return false;
+        gw_bucket_account(bucket, account);
+        return strcmp(account, GW_FIRST_ACCOUNT) == 0;
+}
+
 bool gw_minio_health(struct gw_request *req)
 {
         bool get = s3_str_eq(req->method, S3_STR("GET")) || req->is_head;
-        const struct eng_bucket *bucket;
         enum minio_check check;
 
         if (!get || req->virtual_host || !s3_str_eq(req->bucket, S3_STR("minio")) || is_signed(req))
                 return false;
         check = minio_check_of(req->key);
-        if (check == MINIO_NONE || eng_bucket_get(req->loop->gw->store, gw_eng_str(req->bucket), &bucket) == 0)
+        if (check == MINIO_NONE || minio_is_hidden(req))
                 return false;
         req->op = &gw_health_op;
         gw_reply_header(req, "X-Minio-Server-Status", minio_passes(req->loop->gw, MINIO_READY) ? "online" : "offline");

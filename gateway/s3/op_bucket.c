@@ -246,11 +246,11 @@ static void create_undone(void *arg, int rv)
                 create_fail(req, *(int *)req->work);
 }
 
-/* A bucket without what was asked for is taken away again, as long as it is empty. */
+/* A bucket without what was asked for is taken away again, as long as it is empty; not one that has its name since. */
 static void create_undo(struct gw_request *req, int rv)
 {
         *(int *)req->work = rv;
-        eng_bucket_delete(req->loop->gw->store, gw_eng_str(req->bucket), create_undone, req);
+        eng_bucket_delete(req->loop->gw->store, gw_eng_str(req->bucket), req->bucket_id, create_undone, req);
 }
 
 static void create_tags_set(void *arg, int rv)
@@ -450,7 +450,7 @@ static void bucket_deleted(void *arg, int rv)
 
 void gw_run_bucket_delete(struct gw_request *req)
 {
-        eng_bucket_delete(req->loop->gw->store, gw_eng_str(req->bucket), bucket_deleted, req);
+        eng_bucket_delete(req->loop->gw->store, gw_eng_str(req->bucket), req->bucket_id, bucket_deleted, req);
 }
 
 void gw_run_bucket_location(struct gw_request *req)

@@ -176,6 +176,17 @@ static bool item_read(struct item *item, const struct s3_delete_object *object, 
         return true;
 }
 
+/* The key, and what its condition would tell. */
+static bool item_permitted(struct gw_request *req, const struct s3_delete_object *object)
+{
+        bool any = object->etag.data == NULL || s3_str_eq(object->etag, S3_STR("*"));
+
+        if (!gw_rights_permit(req, object->key, object->version_id))
+                return false;
+        return (any && !object->has_time && !object->has_size) ||
+               gw_rights_permit_match(req, object->key, object->version_id);
+}
+
 static void begin_some(struct gw_request *req);
 
 static void item_deleted(void *arg, int rv, const struct eng_deleted *deleted)
@@ -213,7 +224,7 @@ static void begin_some(struct gw_request *req)
 
                 if (req->peer_gone)
                         item->error = S3_ERR_REQUEST_TIMEOUT; /* nobody will read it */
-                else if (!gw_rights_permit(req, object->key, object->version_id))
+                else if (!item_permitted(req, object))
                         item->error = S3_ERR_ACCESS_DENIED;
                 else if (item_read(item, object, &version, &params.condition)) {
                         params.version = gw_version_asked(&version);

@@ -12,7 +12,8 @@ static bool right_is_needed(const struct gw_request *req, const struct gw_right 
         if (right->header == NULL)
                 return true;
         value = s3_str_trim(gw_header(req, right->header));
-        return value.len > 0 && !(right->flag && s3_str_eq_nocase(value, S3_STR("false")));
+        return value.len > 0 && !(right->flag && s3_str_eq_nocase(value, S3_STR("false"))) &&
+               !(right->any && s3_str_eq(value, S3_STR("*")));
 }
 
 /* What asks once for each right that the request needs. */
@@ -62,6 +63,20 @@ bool gw_rights_permit(struct gw_request *req, struct s3_str key, struct s3_str v
         struct gw_ask ask = {.bucket = req->bucket, .bucket_id = req->bucket_id, .key = key, .version_id = version_id};
 
         return rights_ask(req, &ask, rights_ask_final) != GW_REFUSED;
+}
+
+bool gw_rights_permit_match(struct gw_request *req, struct s3_str key, struct s3_str version_id)
+{
+        struct gw_ask ask = {.loop = req->loop,
+                             .access_key = req->access_key,
+                             .req = req,
+                             .bucket = req->bucket,
+                             .bucket_id = req->bucket_id,
+                             .key = key,
+                             .version_id = version_id,
+                             .implied = true};
+
+        return rights_ask_one(req, &ask, rights_ask_final, "s3:GetObject", "s3:GetObjectVersion") != GW_REFUSED;
 }
 
 bool gw_rights_permit_request(struct gw_request *req, const struct eng_bucket *bucket)

@@ -12,6 +12,8 @@
  * asked as well.
  */
 bool gw_rights_permit(struct gw_request *req, struct s3_str key, struct s3_str version_id);
+/* May the user learn what of it fits a condition, as its ETag (P23)? */
+bool gw_rights_permit_match(struct gw_request *req, struct s3_str key, struct s3_str version_id);
 /*
  * The same of what the request's path names. Of a reserved path, which is in no bucket, handlers ask
  * for each thing that they reach; and so they do for each key of a body. bucket: that of the path, NULL where there

@@ -35,8 +35,12 @@
 
 #define RIGHT(of_header, right, ...) {.header = (of_header), .permission = (right), __VA_ARGS__}
 
+/* Whether it is done tells what is there (P23). */
+#define RIGHTS_OF_MATCH RIGHT("If-Match", "s3:GetObject", .of_version = "s3:GetObjectVersion", .any = true)
+
 /* Rights for what headers of a write ask, as AWS lists them. */
 static const struct gw_right rights_of_write[] = {
+        RIGHTS_OF_MATCH,
         RIGHT("x-amz-tagging", "s3:PutObjectTagging"),
         RIGHT("x-amz-object-lock-mode", "s3:PutObjectRetention"),
         RIGHT("x-amz-object-lock-retain-until-date", "s3:PutObjectRetention"),
@@ -63,6 +67,17 @@ static const struct gw_right rights_of_bucket[] = {
 };
 static const struct gw_right rights_of_bypass[] = {
         RIGHT("x-amz-bypass-governance-retention", "s3:BypassGovernanceRetention", .flag = true),
+        RIGHT(NULL, NULL),
+};
+static const struct gw_right rights_of_delete[] = {
+        RIGHTS_OF_MATCH,
+        RIGHT("x-amz-if-match-last-modified-time", "s3:GetObject", .of_version = "s3:GetObjectVersion"),
+        RIGHT("x-amz-if-match-size", "s3:GetObject", .of_version = "s3:GetObjectVersion"),
+        RIGHT("x-amz-bypass-governance-retention", "s3:BypassGovernanceRetention", .flag = true),
+        RIGHT(NULL, NULL),
+};
+static const struct gw_right rights_of_complete[] = {
+        RIGHTS_OF_MATCH,
         RIGHT(NULL, NULL),
 };
 static const struct gw_right rights_of_attributes[] = {
@@ -181,12 +196,12 @@ const struct gw_op gw_ops[] = {
         OP("CreateMultipartUpload", "POST", GW_OBJECT, "uploads", "s3:PutObject", gw_run_upload_create,
            .more = rights_of_write),
         OP("CompleteMultipartUpload", "POST", GW_OBJECT, "uploadId", "s3:PutObject", gw_run_complete,
-           .begin = gw_begin_complete, .body = GW_BODY_XML, .sums_of_result = true),
+           .begin = gw_begin_complete, .body = GW_BODY_XML, .sums_of_result = true, .more = rights_of_complete),
         OP("AbortMultipartUpload", "DELETE", GW_OBJECT, "uploadId", "s3:AbortMultipartUpload", gw_run_upload_abort),
         OP("DeleteObjectTagging", "DELETE", GW_OBJECT, "tagging", "s3:DeleteObjectTagging", gw_run_object_tagging_delete,
            .of_version = "s3:DeleteObjectVersionTagging", .object_decides = true),
         OP("DeleteObject", "DELETE", GW_OBJECT, NULL, "s3:DeleteObject", gw_run_delete,
-           .of_version = "s3:DeleteObjectVersion", .more = rights_of_bypass),
+           .of_version = "s3:DeleteObjectVersion", .more = rights_of_delete),
 
         /* The permission is that of each entry, and of each request on the session. */
         OP("GetBatch", "POST", GW_RESERVED, NULL, "s3:GetObject", gw_run_batch, .path = "v1/batch",

@@ -90,3 +90,18 @@ def test_a_deny_binds_root_but_for_the_policy(s3, bucket):
     assert json.loads(s3.get_bucket_policy(Bucket=bucket)["Policy"])["Statement"][0]["Effect"] == "Deny"
     s3.delete_bucket_policy(Bucket=bucket)
     assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == b"text"
+
+
+def test_conditional_writes_are_demanded(s3, bucket):
+    """As AWS's user guide has it: what makes an object needs a condition; uploads in parts, which have none, are exempt."""
+    s3.put_bucket_policy(Bucket=bucket, Policy=policy(statement("Deny", "s3:PutObject", f"{bucket}/*", Condition={
+        "Null": {"s3:if-none-match": "true"}, "Bool": {"s3:ObjectCreationOperation": "true"}})))
+    refused("AccessDenied", 403, s3.put_object, Bucket=bucket, Key="k", Body=b"x")
+    s3.put_object(Bucket=bucket, Key="k", Body=b"x", IfNoneMatch="*")
+    refused("AccessDenied", 403, s3.copy_object, Bucket=bucket, Key="copy", CopySource=f"{bucket}/k")
+    upload = {"Bucket": bucket, "Key": "parts", "UploadId": s3.create_multipart_upload(Bucket=bucket, Key="parts")["UploadId"]}
+    s3.upload_part_copy(**upload, PartNumber=1, CopySource=f"{bucket}/k")
+    parts = {"Parts": [{"PartNumber": 2, "ETag": s3.upload_part(**upload, PartNumber=2, Body=b"x")["ETag"]}]}
+    refused("AccessDenied", 403, s3.complete_multipart_upload, **upload, MultipartUpload=parts)
+    s3.complete_multipart_upload(**upload, MultipartUpload=parts, IfNoneMatch="*")
+    s3.delete_bucket_policy(Bucket=bucket)

@@ -1,4 +1,5 @@
-"""Conditions on tags in IAM's own actions: aws:ResourceTag, iam:ResourceTag, aws:RequestTag, aws:TagKeys."""
+"""Conditions in IAM's own actions: aws:ResourceTag, iam:ResourceTag, aws:RequestTag, aws:TagKeys, iam:PolicyARN, iam:PermissionsBoundary."""
+import concurrent.futures
 import json
 
 import pytest
@@ -75,7 +76,7 @@ def test_a_denial_by_tag(daemon, iam):
 
 
 def test_tags_of_the_request(daemon, iam):
-    client = manager(daemon, iam, statement(["iam:CreateUser", "iam:CreateRole", "iam:TagUser"], {"StringEquals": {"aws:RequestTag/team": "red"}}))
+    client = manager(daemon, iam, statement(["iam:CreateUser", "iam:CreateRole", "iam:TagUser", "iam:TagRole"], {"StringEquals": {"aws:RequestTag/team": "red"}}))
     client.create_user(UserName="a", Tags=RED)
     client.create_role(RoleName="a", AssumeRolePolicyDocument=TRUST, Tags=RED + [{"Key": "more", "Value": "1"}])
     for tags in (BLUE, [], [{"Key": "more", "Value": "red"}]):
@@ -83,6 +84,95 @@ def test_tags_of_the_request(daemon, iam):
         refused("AccessDenied", 403, client.create_role, RoleName="b", AssumeRolePolicyDocument=TRUST, Tags=tags)
     client.tag_user(UserName="a", Tags=RED)
     refused("AccessDenied", 403, client.tag_user, UserName="a", Tags=BLUE)
+
+
+def test_what_is_made_with_tags_needs_the_right_to_tag_it(daemon, iam):
+    client = manager(daemon, iam, statement(["iam:CreateUser", "iam:CreateRole", "iam:CreatePolicy"]))
+    client.create_user(UserName="plain")
+    for call, arguments in ((client.create_user, {"UserName": "u"}), (client.create_role, {"RoleName": "r", "AssumeRolePolicyDocument": TRUST}),
+                            (client.create_policy, {"PolicyName": "p", "PolicyDocument": policy()})):
+        refused("AccessDenied", 403, call, Tags=RED, **arguments)
+    refused("NoSuchEntity", 404, iam.get_user, UserName="u")
+    iam.put_user_policy(UserName="manager", PolicyName="more", PolicyDocument=json.dumps({"Version": "2012-10-17", "Statement": [
+        statement(["iam:TagUser", "iam:TagPolicy"], {"StringEquals": {"aws:RequestTag/team": "red"}})]}))
+    client.create_user(UserName="u", Tags=RED)
+    client.create_policy(PolicyName="p", PolicyDocument=policy(), Tags=RED)
+    refused("AccessDenied", 403, client.create_user, UserName="v", Tags=BLUE)
+    refused("AccessDenied", 403, client.create_role, RoleName="r", AssumeRolePolicyDocument=TRUST, Tags=RED)
+
+
+ADMIN, READ_ONLY = "arn:aws:iam::aws:policy/AdministratorAccess", "arn:aws:iam::aws:policy/AmazonS3ReadOnlyAccess"
+
+
+def test_policies_that_may_not_be_attached(daemon, iam):
+    strong = iam.create_policy(PolicyName="Strong", PolicyDocument=policy())["Policy"]["Arn"]
+    client = manager(daemon, iam, statement("iam:*"), statement(["iam:Attach*", "iam:Detach*"], {"ArnEquals": {"iam:PolicyARN": [ADMIN, strong]}}, "Deny"))
+    iam.create_group(GroupName="g")
+    iam.create_role(RoleName="r", AssumeRolePolicyDocument=TRUST)
+    for arn in (ADMIN, strong, strong.replace("Strong", "STRONG")):
+        refused("AccessDenied", 403, client.attach_user_policy, UserName="manager", PolicyArn=arn)
+        refused("AccessDenied", 403, client.attach_group_policy, GroupName="g", PolicyArn=arn)
+        refused("AccessDenied", 403, client.attach_role_policy, RoleName="r", PolicyArn=arn)
+    client.attach_user_policy(UserName="manager", PolicyArn=READ_ONLY)
+    iam.attach_role_policy(RoleName="r", PolicyArn=strong)
+    refused("AccessDenied", 403, client.detach_role_policy, RoleName="r", PolicyArn=strong)
+    iam.detach_role_policy(RoleName="r", PolicyArn=strong)
+
+
+def test_policies_that_alone_may_be_attached(daemon, iam):
+    client = manager(daemon, iam, statement("iam:AttachUserPolicy", {"ArnEquals": {"iam:PolicyARN": READ_ONLY}}))
+    client.attach_user_policy(UserName="manager", PolicyArn=READ_ONLY)
+    refused("AccessDenied", 403, client.attach_user_policy, UserName="manager", PolicyArn=ADMIN)
+
+
+def test_boundaries_are_passed_on(daemon, iam):
+    """AWS's way to let somebody make users who have no more rights than a boundary."""
+    most = iam.create_policy(PolicyName="most", PolicyDocument=policy())["Policy"]["Arn"]
+    bounded = {"StringEquals": {"iam:PermissionsBoundary": most}}
+    client = manager(daemon, iam, statement(["iam:CreateUser", "iam:PutUserPolicy", "iam:DeleteUserPolicy", "iam:AttachUserPolicy", "iam:DetachUserPolicy",
+                                             "iam:PutUserPermissionsBoundary"], bounded),
+                     statement("iam:DeleteUserPermissionsBoundary"), statement("iam:DeleteUserPermissionsBoundary", bounded, "Deny"))
+    for arguments in ({}, {"PermissionsBoundary": READ_ONLY}):
+        refused("AccessDenied", 403, client.create_user, UserName="made", **arguments)
+    client.create_user(UserName="made", PermissionsBoundary=most)
+    client.put_user_policy(UserName="made", PolicyName="p", PolicyDocument=policy())
+    client.attach_user_policy(UserName="made", PolicyArn=ADMIN)
+    client.detach_user_policy(UserName="made", PolicyArn=ADMIN)
+    client.delete_user_policy(UserName="made", PolicyName="p")
+    refused("AccessDenied", 403, client.put_user_permissions_boundary, UserName="made", PermissionsBoundary=READ_ONLY)
+    refused("AccessDenied", 403, client.delete_user_permissions_boundary, UserName="made")
+    iam.create_user(UserName="free")
+    for call, arguments in ((client.put_user_policy, {"PolicyName": "p", "PolicyDocument": policy()}), (client.attach_user_policy, {"PolicyArn": ADMIN})):
+        refused("AccessDenied", 403, call, UserName="free", **arguments)
+        refused("AccessDenied", 403, call, UserName="manager", **arguments)
+    client.put_user_permissions_boundary(UserName="free", PermissionsBoundary=most)
+    client.put_user_policy(UserName="free", PolicyName="p", PolicyDocument=policy())
+
+
+def test_a_tag_that_changes_while_a_change_waits(daemon, iam):
+    """A change that was permitted by a tag, and is tried again since the user was changed meanwhile, is asked for again."""
+    client = manager(daemon, iam, statement("iam:TagUser", {"StringEquals": {"aws:ResourceTag/team": "red"}}))
+    iam.create_user(UserName="u")
+
+    def mark():
+        try:
+            client.tag_user(UserName="u", Tags=[{"Key": "mark", "Value": ""}])
+        except client.exceptions.ClientError as error:
+            assert error.response["Error"]["Code"] == "AccessDenied"
+
+    def marked():
+        return "mark" in [tag["Key"] for tag in iam.list_user_tags(UserName="u")["Tags"]]
+
+    with concurrent.futures.ThreadPoolExecutor(4) as threads:
+        for _ in range(60):
+            iam.tag_user(UserName="u", Tags=RED)
+            iam.untag_user(UserName="u", TagKeys=["mark"])
+            waiting = [threads.submit(mark) for _ in range(4)]
+            iam.tag_user(UserName="u", Tags=BLUE)
+            before = marked()
+            for one in waiting:
+                one.result()
+            assert marked() == before  # nothing of this user was hers to change any more
 
 
 def test_keys_of_tags(daemon, iam):

@@ -36,9 +36,11 @@ def let_in(site, service="s3.amazonaws.com", source="source", keys="*"):
          "Condition": {"ArnLike": {"aws:SourceArn": f"arn:aws:s3:::{source}"}, "StringEquals": {"s3:x-amz-acl": "bucket-owner-full-control"}}}]}))
 
 
-def configure(site, name, versions="Current", fields=(), prefix=None, form="CSV", frequency="Daily", enabled=True):
+def configure(site, name, versions="Current", fields=(), prefix=None, form="CSV", frequency="Daily", enabled=True, account=None):
     value = {"Id": name, "IsEnabled": enabled, "IncludedObjectVersions": versions, "Schedule": {"Frequency": frequency},
              "Destination": {"S3BucketDestination": {"Bucket": "arn:aws:s3:::reports", "Format": form, "Prefix": "inv"}}}
+    if account:
+        value["Destination"]["S3BucketDestination"]["AccountId"] = account
     if fields:
         value["OptionalFields"] = list(fields)
     if prefix:
@@ -166,6 +168,17 @@ def test_parquet(site):
     assert not rows[2]["is_latest"] and all(row["size"] == 3 and row["object_lock_mode"] is None for row in rows[3:])
     key = manifest["files"][0]["key"]
     assert site.s3.head_object(Bucket="reports", Key=key)["ContentType"] == "application/vnd.apache.parquet"
+
+
+def test_the_owner_of_the_destination(site):
+    """A bucket of another account may have the destination's name by then, with a policy that takes reports."""
+    let_in(site)
+    site.s3.put_object(Bucket="source", Key="k", Body=b"", ChecksumAlgorithm="CRC32")
+    configure(site, "theirs", account="111111111111")
+    site.wait_until(lambda: site.metrics()["millrace_inventory_refused_total"] > 0, 60, "to refuse")
+    assert keys(site) == []
+    configure(site, "ours", account="000000000001")
+    assert [row["Key"] for row in report(site, "ours")[1]] == ["k"] and not [key for key in keys(site) if "/theirs/" in key]
 
 
 def test_what_is_refused(site):

@@ -228,6 +228,9 @@ def test_tags_and_source_identities_go_with_a_session(world):
     fails(lambda: world.assume("tagged", keys=keys, SourceIdentity="dave"), 403, "AccessDenied")
     fails(lambda: world.assume("tagged", keys=keys, Tags=[{"Key": "team", "Value": "red"}]), 400, "ValidationError")
     fails(lambda: world.assume("reader", Tags=[{"Key": "a", "Value": "b"}]), 403, "AccessDenied")  # its trust policy has no sts:TagSession
+    world.role("untagged", statement(), who=trust(action=["sts:AssumeRole", "sts:SetSourceIdentity"]))
+    world.assume("untagged", keys=world.assume("tagged", Tags=[{"Key": "Team", "Value": "blue"}], SourceIdentity="carol"))
+    fails(lambda: world.assume("untagged", keys=keys), 403, "AccessDenied")  # nor does it take transitive tags
 
 
 def test_sessions_end(world):

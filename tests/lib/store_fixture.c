@@ -458,12 +458,17 @@ int sf_text(struct sf *sf, unsigned loop, uint64_t bucket, unsigned kind, struct
 
 static void start_bucket_delete(struct call *c)
 {
-        eng_bucket_delete(c->sf->store, str(c->name), plain_done, c);
+        eng_bucket_delete(c->sf->store, str(c->name), c->bucket, plain_done, c);
 }
 
 int sf_bucket_delete(struct sf *sf, const char *name)
 {
-        struct call c = {.name = name};
+        return sf_bucket_delete_id(sf, name, 0);
+}
+
+int sf_bucket_delete_id(struct sf *sf, const char *name, uint64_t id)
+{
+        struct call c = {.name = name, .bucket = id};
 
         return run(sf, sf->loop_count - 1, &c, start_bucket_delete);
 }

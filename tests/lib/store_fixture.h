@@ -81,6 +81,7 @@ int sf_text_delete(struct sf *sf, unsigned loop, uint64_t bucket, unsigned kind,
 /* As a loop has it; the caller lets go of it. */
 int sf_text(struct sf *sf, unsigned loop, uint64_t bucket, unsigned kind, struct eng_text **out);
 int sf_bucket_delete(struct sf *sf, const char *name);
+int sf_bucket_delete_id(struct sf *sf, const char *name, uint64_t id);
 /* Bytes of an object are made from a seed so that tests need not keep them. */
 void sf_fill(uint8_t *out, uint64_t seed, uint64_t offset, size_t len);
 /* size_known false: as a stream of unknown length. */

@@ -366,7 +366,7 @@ void bucket_delete(struct client *c)
         world.buckets[c->bucket].closing = true;
         c->op = client_asks(c, world.buckets[c->bucket].reg, H_DELETE, 0);
         ask_seals(c);
-        eng_bucket_delete(world.store, bucket_name(c), bucket_deleted, c);
+        eng_bucket_delete(world.store, bucket_name(c), 0, bucket_deleted, c);
 }
 
 void bucket_look(struct client *c)

@@ -474,7 +474,7 @@ static void deletion_begins(struct lp_msg *msg)
 {
         struct deletion *d = (struct deletion *)msg;
 
-        eng_bucket_delete(d->sf->store, (struct eng_str){"bucket", 6}, deletion_answered, d);
+        eng_bucket_delete(d->sf->store, (struct eng_str){"bucket", 6}, 0, deletion_answered, d);
         atomic_store(&d->begun, true);
 }
 

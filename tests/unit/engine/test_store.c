@@ -358,7 +358,11 @@ static void test_buckets(void **state)
         assert_int_equal(sf_bucket(&sf, "bucket", &again), 0);
         assert_int_not_equal(again, bucket);
         restart(&sf);
+        assert_int_equal(sf_bucket_delete_id(&sf, "bucket", bucket), -ENOENT); /* another one has the name */
         assert_int_equal(sf_put(&sf, 0, again, "a", 1, 10, true, NULL), 0);
+        assert_int_equal(sf_bucket_delete_id(&sf, "bucket", again), -EBUSY);
+        assert_int_equal(sf_delete(&sf, 0, again, "a", &existed), 0);
+        assert_int_equal(sf_bucket_delete_id(&sf, "bucket", again), 0);
         end(&sf);
 }
 

@@ -127,6 +127,7 @@ static struct {
         fake_version_page *version_page; /* NULL: entries, as of objects */
         struct fake_deletion deletions[8];
         unsigned deletion_count, upload_lists;
+        uint64_t bucket_deleted;        /* the bucket that was to be deleted last */
         /* figures */
         unsigned puts_open, gets_open, kept, aborts, commits;
         uint8_t next_id;
@@ -415,8 +416,9 @@ void eng_bucket_create(struct eng_store *store, struct eng_str name, const struc
         post_done(done, arg, 0);
 }
 
-void eng_bucket_delete(struct eng_store *store, struct eng_str name, eng_done done, void *arg)
+void eng_bucket_delete(struct eng_store *store, struct eng_str name, uint64_t id, eng_done done, void *arg)
 {
+        fake.bucket_deleted = id;
         post_done(done, arg, -EBUSY);
 }
 

@@ -39,6 +39,22 @@ static void headers_that_would_make_another_bucket(void **state)
         close(fd);
 }
 
+/* A bucket that has the name by then may be somebody else's: the one that the gate let in is meant, or the one that was made. */
+static void buckets_are_deleted_by_their_ids(void **state)
+{
+        static const struct s3_header writer = {S3_STR("x-amz-object-ownership"), S3_STR("ObjectWriter")};
+        int fd = dial();
+
+        fake.buckets[0].id = 77;
+        refused(fd, "DELETE", "/bucket", NULL, 409, "BucketNotEmpty");
+        assert_int_equal(fake.bucket_deleted, 77);
+        fake.update_rv = -EIDRM; /* somebody has deleted it before it got its ownership */
+        ask(fd, "PUT", "/another", &writer, 1, NULL, NULL);
+        expect(fd, 404, "NoSuchBucket");
+        assert_int_equal(fake.bucket_deleted, 2);
+        close(fd);
+}
+
 #define LOCATION(region) "<CreateBucketConfiguration><LocationConstraint>" region "</LocationConstraint></CreateBucketConfiguration>"
 
 /* Only us-east-1 lets its owner create a bucket again, and only it has no name. */
@@ -331,6 +347,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 ONE(an_engine_that_is_not_ready_does_not_look_empty),
                 ONE(headers_that_would_make_another_bucket),
+                ONE(buckets_are_deleted_by_their_ids),
                 cmocka_unit_test(a_region_that_has_a_name),
                 ONE(pages_of_objects),
                 ONE(listings_that_fail),

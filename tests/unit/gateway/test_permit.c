@@ -4,6 +4,7 @@
  * request's path does not name asks for each (also test_get_batch.c, test_executor.c,
  * test_transfer_put.c).
  */
+#include "gateway/http/permit.h"
 #include "gateway/s3/meta.h"
 #include "gateway/s3/route.h"
 #include "tests/unit/gateway/people_fixture.h"
@@ -110,6 +111,14 @@ static void versions_and_headers_have_rights_of_their_own(void **state)
                 {"DELETE", "/bucket/key?versionId=null", {S3_STR("x-amz-bypass-governance-retention"), S3_STR("true")}, "s3:BypassGovernanceRetention", "s3:DeleteObject"},
                 {"DELETE", "/bucket/key", {S3_STR("x-amz-bypass-governance-retention"), S3_STR("False")}, "s3:DeleteObject", "s3:BypassGovernanceRetention"},
                 {"PUT", "/bucket/key?retention", {S3_STR("x-amz-bypass-governance-retention"), S3_STR("true")}, "s3:BypassGovernanceRetention", "s3:PutObject"},
+                {"PUT", "/bucket/key", {S3_STR("If-Match"), S3_STR("\"0123456789abcdef0123456789abcdef\"")}, "s3:GetObject", "s3:GetObjectVersion"},
+                {"PUT", "/bucket/key", {S3_STR("If-Match"), S3_STR("*")}, "s3:PutObject", "s3:GetObject"},
+                {"PUT", "/bucket/key", {S3_STR("If-None-Match"), S3_STR("*")}, "s3:PutObject", "s3:GetObject"},
+                {"POST", "/bucket/key?uploadId=" ID, {S3_STR("If-Match"), S3_STR("0123456789abcdef0123456789abcdef")}, "s3:GetObject", "s3:GetObjectVersion"},
+                {"DELETE", "/bucket/key", {S3_STR("If-Match"), S3_STR("x")}, "s3:GetObject", "s3:GetObjectVersion"},
+                {"DELETE", "/bucket/key?versionId=null", {S3_STR("If-Match"), S3_STR("x")}, "s3:GetObjectVersion", "s3:GetObject"},
+                {"DELETE", "/bucket/key", {S3_STR("If-Match"), S3_STR("*")}, "s3:DeleteObject", "s3:GetObject"},
+                {"DELETE", "/bucket/key", {S3_STR("x-amz-if-match-size"), S3_STR("0")}, "s3:GetObject", "s3:GetObjectVersion"},
                 {"PUT", "/another", {S3_STR("x-amz-bucket-object-lock-enabled"), S3_STR("true")}, "s3:PutBucketObjectLockConfiguration", "s3:PutBucketAcl"},
         };
 
@@ -226,6 +235,26 @@ static void deletes_tell_versions_apart(void **state)
         delete_keys(body, &a);
         has(&a, "<Error><Key>a</Key><Code>AccessDenied</Code>");
         has(&a, "<Deleted><Key>b</Key><VersionId>null</VersionId></Deleted>");
+        answer_free(&a);
+}
+
+/* A condition of a key tells what is there: it needs the right to read (P23). */
+static void conditions_of_keys_need_the_right_to_read(void **state)
+{
+        static const char body[] = "<Delete><Object><Key>a</Key><ETag>\"x\"</ETag></Object><Object><Key>b</Key><Size>1</Size></Object>"
+                                   "<Object><Key>c</Key><ETag>*</ETag></Object></Delete>";
+        struct answer a;
+
+        site_may = is_not_forbidden;
+        forbidden = "s3:GetObject";
+        delete_keys(body, &a);
+        has(&a, "<Error><Key>a</Key><Code>AccessDenied</Code>");
+        has(&a, "<Error><Key>b</Key><Code>AccessDenied</Code>");
+        has_not(&a, "<Key>c</Key><Code>AccessDenied</Code>");
+        answer_free(&a);
+        forbidden = "s3:GetObjectVersion";
+        delete_keys(body, &a);
+        has_not(&a, "AccessDenied");
         answer_free(&a);
 }
 
@@ -553,6 +582,12 @@ static void conditions_know_the_request(void **state)
                 {IF("StringEquals", "s3:VersionId", "null"), "DELETE", "/bucket/k?versionId=null", "/bucket/k?versionId=abc", {.name = S3_STR("")}},
                 {IF("StringEquals", "s3:x-amz-acl", "private"), "PUT", "/bucket/k", "/bucket/k", {S3_STR("x-amz-acl"), S3_STR("private")}},
                 {IF("StringEquals", "s3:x-amz-storage-class", "STANDARD"), "PUT", "/bucket/k", "/bucket/k", {S3_STR("x-amz-storage-class"), S3_STR("STANDARD")}},
+                {IF("Bool", "s3:ObjectCreationOperation", "true"), "PUT", "/bucket/k", "/bucket/k?partNumber=1&uploadId=" ID, {.name = S3_STR("")}},
+                {IF("Bool", "s3:ObjectCreationOperation", "true"), "POST", "/bucket/k?uploadId=" ID, "/bucket/k?uploads", {.name = S3_STR("")}},
+                {IF("Bool", "s3:ObjectCreationOperation", "false"), "POST", "/bucket/k?uploads", "/bucket/k?uploadId=" ID, {.name = S3_STR("")}},
+                {IF("Bool", "s3:ObjectCreationOperation", "true"), "PUT", NULL, "/bucket/k?tagging", {.name = S3_STR("")}},
+                {IF("ForAllValues:StringEquals", "s3:InventoryAccessibleOptionalFields", "Size"), "GET", "/bucket?inventory&id=a", NULL, {.name = S3_STR("")}},
+                {IF("ForAllValues:StringEquals", "s3:InventoryAccessibleOptionalFields", "Size"), "PUT", NULL, "/bucket?inventory&id=a", {.name = S3_STR("")}},
                 {IF("StringEquals", "s3:RequestObjectTag/a", "1"), "PUT", "/bucket/k", "/bucket/k", {S3_STR("x-amz-tagging"), S3_STR("a=1&b=2")}},
                 {IF("ForAnyValue:StringEquals", "s3:RequestObjectTagKeys", "b"), "PUT", "/bucket/k", "/bucket/k", {S3_STR("x-amz-tagging"), S3_STR("a=1&b=2")}},
                 {IF("StringEquals", "s3:ExistingObjectTag/a", "1"), "GET", "/bucket/k", "/bucket/none", {.name = S3_STR("")}},
@@ -571,6 +606,60 @@ static void conditions_know_the_request(void **state)
                 if (cases[i].no != NULL && send_as_is(cases[i].method, cases[i].no, NULL, NULL) != 403)
                         fail_msg("%s lets through", policy);
         }
+}
+
+/* An entry of a batch on an RDMA session: nothing of a request is there. */
+struct batch_entry {
+        struct lp_msg msg; /* first */
+        bool permitted;
+        atomic_bool answered;
+};
+
+static void ask_of_batch(struct lp_msg *msg)
+{
+        struct batch_entry *entry = (struct batch_entry *)msg;
+        struct gw_ask ask = {.loop = &site.gw->loops[0],
+                             .access_key = USER_KEY,
+                             .permission = "s3:GetObject",
+                             .bucket = S3_STR("bucket"),
+                             .key = S3_STR("k"),
+                             .implied = true};
+
+        entry->permitted = gw_permit(&ask, NULL);
+        atomic_store(&entry->answered, true);
+}
+
+static bool batch_permits(void)
+{
+        struct batch_entry entry = {.msg.run = ask_of_batch};
+
+        lp_post(site.gw->loops[0].lp, &entry.msg);
+        EVENTUALLY(atomic_load(&entry.answered));
+        return entry.permitted;
+}
+
+/* Where a batch comes from is not known, so a policy about addresses keeps it out, whichever way it says so (P9). */
+static void addresses_of_batches_are_unknown(void **state)
+{
+        static const char *const denies[] = {
+                POLICY(TO_ALL("Deny", "s3:GetObject", "bucket/*", IF("IpAddress", "aws:SourceIp", "10.0.0.0/8"))),
+                POLICY(TO_ALL("Deny", "s3:GetObject", "bucket/*", IF("NotIpAddress", "aws:SourceIp", "127.0.0.0/8"))),
+                POLICY(TO_ALL("Deny", "s3:GetObject", "bucket/*", IF("IpAddressIfExists", "aws:SourceIp", "10.0.0.0/8"))),
+        };
+
+        be_root();
+        assert_int_equal(send_as_is("PUT", "/bucket/k", NULL, "text"), 200);
+        be_user(POLICY(ALLOW("\"s3:*\"", "\"*\"")), NULL, NULL, false);
+        assert_true(batch_permits());
+        for (size_t i = 0; i < sizeof(denies) / sizeof(denies[0]); i++) {
+                bucket_policy(denies[i]);
+                assert_false(batch_permits());
+                assert_int_equal(send_as_is("GET", "/bucket/k", NULL, NULL), 200);
+        }
+        bucket_policy("");
+        be_user(POLICY("{\"Effect\":\"Allow\",\"Action\":\"s3:*\",\"Resource\":\"*\"" IF("NotIpAddress", "aws:SourceIp", "10.0.0.0/8") "}"), NULL, NULL, false);
+        assert_false(batch_permits());
+        assert_int_equal(send_as_is("GET", "/bucket/k", NULL, NULL), 200);
 }
 
 /* What is not known at the gate holds for a Deny, unless the object's tags are looked at once it is found (P11, P20). */
@@ -936,6 +1025,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(copies_of_versions_ask_for_versions, site_setup, site_teardown),
                 cmocka_unit_test_setup_teardown(deletes_ask_for_each_key, site_setup, site_teardown),
                 cmocka_unit_test_setup_teardown(deletes_tell_versions_apart, site_setup, site_teardown),
+                cmocka_unit_test_setup_teardown(conditions_of_keys_need_the_right_to_read, site_setup, site_teardown),
                 cmocka_unit_test_setup_teardown(read_only_refuses_what_changes, site_setup, site_teardown),
                 cmocka_unit_test_setup_teardown(read_only_comes_between_keys, site_setup, site_teardown),
                 cmocka_unit_test_setup_teardown(a_user_may_nothing, user_setup, user_teardown),
@@ -945,6 +1035,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(strangers_need_a_bucket_policy, user_setup, user_teardown),
                 cmocka_unit_test_setup_teardown(keys_and_sources_are_decided_one_by_one, user_setup, user_teardown),
                 cmocka_unit_test_setup_teardown(conditions_know_the_request, user_setup, user_teardown),
+                cmocka_unit_test_setup_teardown(addresses_of_batches_are_unknown, user_setup, user_teardown),
                 cmocka_unit_test_setup_teardown(unknown_keys_deny, user_setup, user_teardown),
                 cmocka_unit_test_setup_teardown(unknown_variables_deny, user_setup, user_teardown),
                 cmocka_unit_test_setup_teardown(bucket_policies_are_kept, user_setup, user_teardown),

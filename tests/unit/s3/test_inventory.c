@@ -9,7 +9,7 @@
         "<InventoryConfiguration><Id>i</Id><IsEnabled>true</IsEnabled><IncludedObjectVersions>" versions               \
         "</IncludedObjectVersions><Schedule><Frequency>" frequency                                                     \
         "</Frequency></Schedule><Destination><S3BucketDestination><Bucket>arn:aws:s3:::reports</Bucket><Format>" format     \
-        "</Format><Prefix>p</Prefix></S3BucketDestination></Destination>" more "</InventoryConfiguration>"
+        "</Format><AccountId>000000000001</AccountId><Prefix>p</Prefix></S3BucketDestination></Destination>" more "</InventoryConfiguration>"
 #define FIELD(name) "<Field>" name "</Field>"
 #define DAY         86400000ll
 
@@ -41,7 +41,7 @@ static void test_configurations(void **state)
                          0);
         assert_true(inventory.enabled && inventory.all_versions && inventory.weekly);
         assert_true(s3_str_eq(inventory.bucket, S3_STR("reports")) && s3_str_eq(inventory.prefix, S3_STR("a/")) &&
-                    s3_str_eq(inventory.to_prefix, S3_STR("p")));
+                    s3_str_eq(inventory.to_prefix, S3_STR("p")) && s3_str_eq(inventory.account, S3_STR("000000000001")));
         s3_inventory_file_schema(&inventory, columns); /* in AWS's order, not in that of the document */
         assert_string_equal(columns, "Bucket, Key, VersionId, IsLatest, IsDeleteMarker, Size, ETag");
         assert_int_equal(read_config(CONFIG("Current", "Daily", "ORC", "")), -ENOTSUP);
