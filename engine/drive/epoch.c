@@ -51,6 +51,13 @@ static unsigned rank(const struct eng_epochs *epochs, uint64_t number)
         return i;
 }
 
+uint64_t eng_epochs_fence(const struct eng_local *l)
+{
+        uint64_t newest = atomic_load(&l->epochs.number), fence = atomic_load(&l->epochs.fence);
+
+        return newest > fence ? newest : fence;
+}
+
 int eng_epochs_add(struct eng_local *l, struct eng_buf *body, uint64_t file)
 {
         struct eng_epochs *epochs = &l->epochs;

@@ -864,6 +864,41 @@ static void test_epochs(void **state)
         fx_destroy(&fx);
 }
 
+/*
+ * From the moment that a record is taken on which voids what waits, what senders of older epochs have
+ * sent is refused: the drive holds nothing of theirs that the comparison, which comes then, could miss.
+ */
+static void test_fence(void **state)
+{
+        static struct fx_body put;
+        uint8_t name[FMT_NAME_MAX];
+        struct fx_op ops[5], late;
+        unsigned i;
+        struct fx fx;
+
+        fx_make(&fx, 1);
+        assert_int_equal(fx_open(&fx), 0);
+        fx_body_put(&put, name, fx_name(name, "late"), 1, 1, "x", 1);
+        fx_fill_append(&ops[0], &put, 1, 1, 0); /* before it */
+        ops[1] = (struct fx_op){.op = {.kind = ENG_OP_APPEND, .flags = ENG_OP_RESERVE, .append = {.type = FMT_RECORD_VOID}}};
+        fx_fill_append(&ops[2], &put, 1, 2, 0);
+        ops[3] = (struct fx_op){.op = {.kind = ENG_OP_COMMIT, .commit = {.pg = 1, .seq = 1}}};
+        fx_fill_append(&ops[4], &put, 1, 3, 0);
+        for (i = 0; i < 5; i++)
+                ops[i].op.epoch = i == 1 || i == 4 ? FX_EPOCH + 1 : FX_EPOCH;
+        fx_start_group(&fx, ops, 5);
+        for (i = 0; i < 5; i++)
+                assert_int_equal(fx_wait(&ops[i]), i == 2 || i == 3 ? -ESTALE : 0);
+        for (i = 0; i < 5; i++)
+                if (i != 1 && i != 3)
+                        eng_buf_unref(ops[i].op.append.body);
+        fx_fill_append(&late, &put, 1, 9, 0); /* and when it is durable */
+        late.op.epoch = FX_EPOCH;
+        assert_int_equal(fx_run(&fx, &late), -ESTALE);
+        eng_buf_unref(late.op.append.body);
+        fx_destroy(&fx);
+}
+
 #define UNKNOWN (1u << 31) /* a bit of an epoch's tail that no build knows yet */
 
 static void append_epoch(struct fx *fx, uint32_t must)
@@ -989,6 +1024,7 @@ int main(void)
                 cmocka_unit_test(test_freeing),
                 cmocka_unit_test(test_gap_behind_what_waits),
                 cmocka_unit_test(test_epochs),
+                cmocka_unit_test(test_fence),
                 cmocka_unit_test(test_newer_epoch),
         };
 
