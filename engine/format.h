@@ -29,7 +29,7 @@
 #include <stdint.h>
 
 #define FMT_LAYOUT_VERSION 2u         /* docs/format.md says what a store of layout 1 becomes */
-#define FMT_FEATURES ((uint64_t)FMT_FEATURE_VERSIONS) /* bits of FORMAT's line 'features' that this build knows */
+#define FMT_FEATURES ((uint64_t)(FMT_FEATURE_VERSIONS | FMT_FEATURE_SITES)) /* bits of FORMAT's line 'features' that this build knows */
 #define FMT_BLOCK 4096u                /* unit of alignment of batches and frames */
 #define FMT_RECORD_ALIGN 64u
 #define FMT_BODY_MAX (1792u << 10)     /* bytes of one record's body */
@@ -46,7 +46,8 @@
  * does not know it would misread (docs/design/bucket-rules.md has the order of events).
  */
 enum fmt_feature {
-        FMT_FEATURE_VERSIONS = 1       /* fields and states of values, names of versions, rules and texts of buckets */
+        FMT_FEATURE_VERSIONS = 1,      /* fields and states of values, names of versions, rules and texts of buckets */
+        FMT_FEATURE_SITES = 2          /* epochs with nodes and racks (FMT_EPOCH_MUST_SITES): older builds take such a record for a damaged one */
 };
 
 #define FMT_LOG_MAGIC 0x474c524du      /* "MRLG" */
@@ -681,6 +682,7 @@ FMT_STORED(FMT_FIELD_HOLD, 10);
 FMT_STORED(FMT_FIELD_ACL, 11);
 
 FMT_STORED(FMT_FEATURE_VERSIONS, 1);
+FMT_STORED(FMT_FEATURE_SITES, 2);
 
 FMT_STORED(FMT_VERSIONING_NEVER, 0);
 FMT_STORED(FMT_VERSIONING_ENABLED, 1);

@@ -542,6 +542,12 @@ static inline bool eng_takes_shards(const struct eng_store *store, const struct 
         return __builtin_popcountll(view->in) >= (int)(store->m == 0 ? store->k : store->k + 1);
 }
 
+/* Epochs that have such a slot must be understood: all drives have FMT_FEATURE_SITES before them. */
+static inline bool eng_site_given(const struct eng_site *site)
+{
+        return site->node != 0 || site->rack != 0;
+}
+
 /* A new object id, unique for ever: epoch, loop, node, counter (object_id.c). */
 void eng_new_id(struct eng_loop *el, uint8_t id[FMT_ID]);
 /* The counter that stands in an id. */

@@ -311,7 +311,7 @@ static int append_admit(struct eng_local *l, const struct eng_op *op)
 
         if (rv != 0)
                 return rv;
-        if (op->epoch < atomic_load(&l->epochs.number))
+        if (op->epoch < eng_epochs_fence(l))
                 return -ESTALE;
         if (eng_local_full(l, op->flags))
                 return -ENOSPC;
@@ -362,6 +362,8 @@ void eng_append_op(struct eng_local *l, struct eng_op *op)
                 eng_local_answer(op, -EAGAIN);
                 return;
         }
+        if (op->append.type == FMT_RECORD_VOID)
+                atomic_store(&l->epochs.fence, op->epoch); /* not below it: it was admitted */
         eng_append_describe(append, op);
         append->cached = (op->flags & ENG_OP_CACHE) != 0;
         append->op = op;
@@ -394,7 +396,7 @@ void eng_commit_op(struct eng_local *l, struct eng_op *op)
         struct eng_log_pg *pg;
         int rv;
 
-        if (op->epoch < atomic_load(&l->epochs.number)) {
+        if (op->epoch < eng_epochs_fence(l)) {
                 eng_local_answer(op, -ESTALE);
                 return;
         }

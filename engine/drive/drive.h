@@ -13,8 +13,8 @@
  * - Answers are values: nothing in them points into the drive. Result buffers are struct eng_buf,
  *   released by the caller.
  * - Every operation carries the epoch of its sender. A drive refuses APPEND, COMMIT and WRITE of an
- *   epoch older than the newest it has durably seen with -ESTALE; and, from the moment it takes an
- *   EPOCH or VOID record on, of one older than that record's.
+ *   epoch older than the newest it has durably seen with -ESTALE; and, from the moment it takes a
+ *   VOID record on until it is closed, of one older than that record's.
  * - Operations for one pg from one loop arrive in order.
  * - result: 0 or a negative errno. -ENOENT (LOOKUP, READ, RECORD: nothing of that name), -EIO (the
  *   drive has failed, or failed now: every later operation answers -EIO too, I8), -EBADMSG (READ,

@@ -51,15 +51,23 @@ static unsigned rank(const struct eng_epochs *epochs, uint64_t number)
         return i;
 }
 
+uint64_t eng_epochs_fence(const struct eng_local *l)
+{
+        uint64_t newest = atomic_load(&l->epochs.number), fence = atomic_load(&l->epochs.fence);
+
+        return newest > fence ? newest : fence;
+}
+
 int eng_epochs_add(struct eng_local *l, struct eng_buf *body, uint64_t file)
 {
         struct eng_epochs *epochs = &l->epochs;
         struct fmt_index_epoch *known;
         struct fmt_epoch epoch;
         unsigned at;
+        int rv = eng_rec_check_epoch(body->data, body->len);
 
-        if (eng_rec_check_epoch(body->data, body->len) != 0)
-                return -EBADMSG;
+        if (rv != 0)
+                return rv;
         memcpy(&epoch, body->data, sizeof(epoch));
         known = epoch_find(epochs, epoch.id);
         if (known != NULL) {
@@ -161,8 +169,9 @@ int eng_epochs_load(struct eng_local *l, struct eng_index_txn *txn)
         rv = eng_index_meta_get(txn, ENG_INDEX_EPOCH, body, sizeof(body), &len);
         if (rv == -ENOENT)
                 return 0;
-        if (rv != 0 || eng_rec_check_epoch(body, len) != 0)
-                return -EBADMSG;
+        rv = rv != 0 ? -EBADMSG : eng_rec_check_epoch(body, len);
+        if (rv != 0)
+                return rv;
         l->epochs.newest = eng_buf_new(len);
         if (l->epochs.newest == NULL)
                 return -ENOMEM;

@@ -231,10 +231,13 @@ void eng_log_fail(struct eng_local *l);
 struct eng_epochs {
         struct eng_buf *newest;      /* body; NULL: none yet */
         atomic_uint_fast64_t number; /* of the newest; read by any loop */
+        atomic_uint_fast64_t fence;  /* read by any loop: of the sender of the last VOID record that was taken on; 0: none was, since the drive was opened */
         unsigned count;              /* of known, newest first, the newest itself included */
         struct fmt_index_epoch known[ENG_EPOCH_HISTORY + 1]; /* as the index has it */
         bool dirty; /* differs from the index */
 };
+/* What senders of older epochs ask is refused. Any loop. */
+uint64_t eng_epochs_fence(const struct eng_local *l);
 /* A durable EPOCH record, or a copy of one. Takes a reference of its own. */
 int eng_epochs_add(struct eng_local *l, struct eng_buf *body, uint64_t file);
 /* From and to the index's meta. load: 0 also when there is nothing. */

@@ -180,6 +180,8 @@ int eng_open_load(struct eng_local *l, struct eng_error *error)
                 eng_index_read_end(l->reader);
         }
         eng_local_index_error(l, rv); /* the next try rebuilds it */
+        if (rv == -EPROTONOSUPPORT)
+                return eng_error_set(error, rv, "%s: its newest epoch has what this build does not know: written by a newer version", l->path);
         return rv == 0 ? 0 : eng_error_set(error, rv, "%s/index cannot be read: %s", l->path, strerror(-rv));
 }
 

@@ -201,7 +201,7 @@ int eng_rec_check_stored_copy(const uint8_t *body, size_t len, uint32_t inline_l
 
 /*
  * What a later version wrote behind the fields known here is skipped, unless it says that it must
- * be understood.
+ * be understood: that is no damage, and the drive is refused.
  */
 static int check_epoch_tail(const uint8_t *at, size_t len)
 {
@@ -210,7 +210,9 @@ static int check_epoch_tail(const uint8_t *at, size_t len)
         if (len < sizeof(tail) || len > FMT_EPOCH_TAIL_MAX)
                 return -EBADMSG;
         memcpy(&tail, at, sizeof(tail));
-        return tail.size == len && len % 8 == 0 && (tail.must & ~FMT_EPOCH_MUST_KNOWN) == 0 ? 0 : -EBADMSG;
+        if (tail.size != len || len % 8 != 0)
+                return -EBADMSG;
+        return (tail.must & ~FMT_EPOCH_MUST_KNOWN) == 0 ? 0 : -EPROTONOSUPPORT;
 }
 
 int eng_rec_check_epoch(const void *body, size_t len)

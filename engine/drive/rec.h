@@ -64,7 +64,10 @@ int eng_rec_check_copy(const uint8_t *body, size_t len, uint32_t inline_len);
  */
 int eng_rec_check_stored(const uint8_t *body, size_t len, uint32_t inline_len);
 int eng_rec_check_stored_copy(const uint8_t *body, size_t len, uint32_t inline_len);
-/* Body of an EPOCH record: long enough for what it says. -EBADMSG. */
+/*
+ * Body of an EPOCH record: long enough for what it says. -EBADMSG; -EPROTONOSUPPORT: a newer build
+ * wrote it, and says that it must be understood.
+ */
 int eng_rec_check_epoch(const void *body, size_t len);
 
 /*

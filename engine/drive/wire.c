@@ -4,6 +4,8 @@
  */
 #include "engine/drive/wire.h"
 
+#include "engine/drive/rec.h"
+
 #include <assert.h>
 #include <endian.h>
 #include <errno.h>
@@ -488,6 +490,43 @@ static bool value_is_whole(size_t len)
         return len >= sizeof(struct fmt_value);
 }
 
+/*
+ * Where the names of a page may begin. A prefix stands for names that begin with it, of which one is
+ * not below `from`; with `after` its names are all behind.
+ */
+static bool entry_follows(const struct eng_op *asked, const uint8_t *name, size_t len, bool is_prefix)
+{
+        const size_t from_len = asked->scan.from_len;
+        int order = eng_name_compare(name, len, asked->scan.from, from_len);
+
+        if (order > 0 || (order == 0 && !asked->scan.after))
+                return true;
+        return is_prefix && !asked->scan.after && len <= from_len && memcmp(name, asked->scan.from, len) == 0;
+}
+
+/*
+ * In order, and of what was asked: whoever goes on behind the last one comes to an end, and a prefix,
+ * which has no value, comes to nobody who asked for none.
+ */
+static bool entries_are_in_order(const struct eng_op *asked, const struct eng_buf *buf)
+{
+        const uint8_t *last = NULL, *name;
+        struct eng_scan_entry e;
+        size_t at = 0, last_len = 0;
+
+        for (; buf != NULL && at < buf->len; at += e.size, last = name, last_len = e.name_len) {
+                memcpy(&e, buf->data + at, sizeof(e));
+                name = buf->data + at + sizeof(e);
+                if (e.flags != 0 && asked->scan.delimiter == NULL)
+                        return false;
+                if (last == NULL ? !entry_follows(asked, name, e.name_len, e.flags != 0) : eng_name_compare(name, e.name_len, last, last_len) <= 0)
+                        return false;
+                if (asked->scan.to != NULL && eng_name_compare(name, e.name_len, asked->scan.to, asked->scan.to_len) >= 0)
+                        return false;
+        }
+        return true;
+}
+
 static bool entries_are_whole(const struct eng_buf *buf, uint32_t count)
 {
         struct eng_scan_entry e;
@@ -533,12 +572,14 @@ static bool answer_is_whole(const struct eng_op *asked, const struct eng_op *got
 {
         switch (got->kind) {
         case ENG_OP_RECORD:
-                return got->append.body != NULL && got->append.body->len <= FMT_BODY_MAX && got->append.inline_len <= got->append.body->len;
+                return got->append.pg == asked->append.pg && got->append.seq == asked->append.seq && got->append.type == FMT_RECORD_PG &&
+                       got->append.body != NULL && got->append.body->len <= FMT_BODY_MAX && got->append.inline_len <= got->append.body->len;
         case ENG_OP_LOOKUP:
                 return (got->lookup.value == NULL && got->result != 0 && got->lookup.bytes == NULL) ||
                        (got->lookup.value != NULL && value_is_whole(got->lookup.value->len));
         case ENG_OP_SCAN:
-                return got->scan.entries != NULL && entries_are_whole(got->scan.entries, got->scan.count);
+                return got->scan.entries != NULL && got->scan.count <= asked->scan.max && (got->scan.count > 0 || !got->scan.more) &&
+                       entries_are_whole(got->scan.entries, got->scan.count) && entries_are_in_order(asked, got->scan.entries);
         case ENG_OP_TAIL:
                 return got->tail.entries != NULL && array_is_whole(got->tail.entries, got->tail.count, sizeof(struct eng_memtable_entry));
         case ENG_OP_IDS:

@@ -222,7 +222,7 @@ static int write_admit(struct eng_local *l, const struct eng_op *op)
 {
         if (!write_valid(op))
                 return -EINVAL;
-        if (op->epoch < atomic_load(&l->epochs.number))
+        if (op->epoch < eng_epochs_fence(l))
                 return -ESTALE;
         if (eng_local_full(l, op->flags))
                 return -ENOSPC;

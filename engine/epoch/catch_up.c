@@ -518,9 +518,17 @@ static bool catch_up_must_wait(struct eng_catch_up *catch_up, unsigned *rows)
         return true;
 }
 
-/* Names of some drive could not be read: what was begun goes on, and the walk a little later. */
+/*
+ * Names of some drive could not be read: what was begun goes on, and the walk a little later. If it
+ * was the drive that catches up, and it cannot be reached, it is down.
+ */
 static void catch_up_names_unread(struct eng_catch_up *catch_up)
 {
+        unsigned slot = catch_up->slot;
+        int rv = catch_up->walk->failed & eng_bit(slot) ? catch_up->walk->source[slot]->op.result : 0;
+
+        if (rv == -EHOSTUNREACH)
+                eng_drive_erred(catch_up->store, slot, catch_up->store->members[slot].drive, rv, "its names could not be read");
         catch_up->avoid |= catch_up->walk->failed & ~eng_bit(catch_up->slot);
         catch_up->walking = false;
         retry_later(catch_up);

@@ -40,7 +40,7 @@ static uint32_t must_know(const struct eng_store *store)
         unsigned i;
 
         for (i = 0; i < store->drive_count; i++)
-                if (store->members[i].site.node != 0 || store->members[i].site.rack != 0)
+                if (eng_site_given(&store->members[i].site))
                         return FMT_EPOCH_MUST_SITES;
         return 0;
 }

@@ -522,6 +522,8 @@ static const char *hot_add_refusal(const struct eng_store *store, const struct r
         if (q->add && q->slot == ENG_DRIVES_MAX)
                 return "all slots have been used";
         *rv = -EINVAL;
+        if (q->add && eng_site_given(&store->options.site) && (c->features & FMT_FEATURE_SITES) == 0)
+                return "the store is one machine's: it was not formatted for nodes";
         if (q->slot >= store->drive_count && !q->add)
                 return "there is no such slot";
         if (q->replace && q->path[0] == 0)

@@ -139,6 +139,8 @@ static void agree_written(struct eng_op *op)
 
         assert(agree->txn.state == ENG_TXN_PREPARE);
         eng_buf_unref(op->append.body);
+        if (op->result == -EHOSTUNREACH) /* it may come later: of an epoch that is over then */
+                eng_drive_erred(agree->txn.store, agree->slot, agree->drive, op->result, "a copy of a name did not reach it");
         if (op->result != 0) {
                 eng_txn_finish(&agree->txn, op->result);
                 return;
@@ -169,7 +171,6 @@ static void agree_write(struct eng_agree *agree)
         struct eng_op *op = &agree->op;
         uint64_t seq = txn->store->pgs[txn->pg].next_seq - 1;
         struct eng_body body;
-        unsigned slot;
         int rv;
 
         assert((agree->change & ~agree->asked) == 0);
@@ -177,14 +178,15 @@ static void agree_write(struct eng_agree *agree)
                 agree_written_all(agree);
                 return;
         }
-        slot = (unsigned)__builtin_ctzll(agree->change);
-        agree->change &= ~eng_bit(slot);
+        agree->slot = (unsigned)__builtin_ctzll(agree->change);
+        agree->drive = txn->store->members[agree->slot].drive;
+        agree->change &= ~eng_bit(agree->slot);
         rv = agree_body(agree, seq, &body);
         if (rv != 0) {
                 eng_txn_finish(txn, rv);
                 return;
         }
-        eng_copy_append(txn, op, slot, body.buf, agree->keep && agree->bytes != NULL ? agree->bytes->len : 0, seq, agree_written);
+        eng_copy_append(txn, op, agree->slot, body.buf, agree->keep && agree->bytes != NULL ? agree->bytes->len : 0, seq, agree_written);
 }
 
 /* ---- comparing ------------------------------------------------------------------------------- */

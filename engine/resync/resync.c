@@ -49,11 +49,22 @@ void eng_copy_append(struct eng_txn *txn, struct eng_op *op, unsigned slot, stru
         eng_drive_submit(txn->store->members[slot].drive, op);
 }
 
+/*
+ * It cannot be reached: then it is down. Clients' changes would notice, but there may be none; and a
+ * copy that comes to it later is to be of an epoch that is over.
+ */
+static void resync_answered(const struct eng_resync *resync, int rv)
+{
+        if (rv == -EHOSTUNREACH)
+                eng_drive_erred(resync->txn.store, resync->slot, resync->drive, rv, "a name could not be compared with, or copied to it");
+}
+
 static void copied(struct eng_op *op)
 {
         struct eng_resync *resync = container_of(op, struct eng_resync, op);
 
         assert(resync->txn.state == ENG_TXN_PREPARE);
+        resync_answered(resync, op->result);
         eng_buf_unref(op->append.body);
         resync->copied = op->result == 0;
         eng_txn_finish(&resync->txn, op->result);
@@ -94,6 +105,7 @@ static void resync_append_copy(struct eng_resync *resync)
         else
                 eng_body_delete(&body, &resync->name);
         body.buf->len = (uint32_t)body.len;
+        resync->drive = txn->store->members[resync->slot].drive;
         eng_copy_append(txn, op, resync->slot, body.buf, inline_len, seq, copied);
 }
 
@@ -104,6 +116,7 @@ static void have_both(struct eng_op *op)
         const struct eng_buf *theirs = op->result == 0 ? op->lookup.value : NULL;
         bool same = (theirs == NULL) == (txn->old == NULL);
 
+        resync_answered(resync, op->result);
         if (op->result != 0 && op->result != -ENOENT && op->result != -EBADMSG) {
                 eng_txn_finish(txn, op->result);
                 return;
@@ -129,6 +142,7 @@ static void have_unread(struct eng_op *op)
         bool same = op->result == 0;
 
         assert(ours != NULL);
+        resync_answered(resync, op->result);
         same = same && eng_value_alike(theirs->data, theirs->len, ours->data, ours->len);
         release_op(resync);
         eng_txn_finish(&resync->txn, same ? 0 : -EIO);
@@ -140,7 +154,8 @@ static void ask_drive(struct eng_resync *resync, unsigned flags, void (*answered
         struct eng_op *op = &resync->op;
 
         eng_op_lookup(op, &resync->name, flags, txn->at->view.epoch, answered);
-        eng_drive_submit(txn->store->members[resync->slot].drive, op);
+        resync->drive = txn->store->members[resync->slot].drive;
+        eng_drive_submit(resync->drive, op);
 }
 
 /*

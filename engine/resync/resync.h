@@ -22,6 +22,7 @@ struct eng_resync {
         void *arg;
         /* owner: primary loop */
         struct eng_op op;
+        struct eng_drive *drive;       /* that op is asked of, in slot */
 };
 /* -EBADMSG: no name of ours. */
 int eng_resync_start(struct eng_store *store, struct eng_resync *resync);
@@ -46,7 +47,8 @@ struct eng_agree {
         unsigned repaired;             /* copies written */
         /* owner: primary loop */
         struct eng_op op;
-        unsigned slot;                 /* being asked */
+        unsigned slot;                 /* being asked, or written to */
+        struct eng_drive *drive;       /* that is written to */
         eng_mask asked, same, other, absent, damaged, change;
         bool keep;                     /* the name is to be there */
         bool head_asked, head_denies;  /* of a version: its key's head was looked up; it says that there is no such version */

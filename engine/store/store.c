@@ -272,6 +272,8 @@ static int format_all(struct eng_store *store, struct eng_error *error)
                 lp_random(store->members[i].id, FMT_ID);
                 memcpy(store->members[i].place_id, store->members[i].id, FMT_ID);
                 store->members[i].site = o->sites != NULL ? o->sites[i] : o->site;
+                if (eng_site_given(&store->members[i].site))
+                        identity.features |= FMT_FEATURE_SITES;
         }
         lp_random(epoch_id, FMT_ID);
         epoch = eng_epoch_body(store, 1, epoch_id, none,

@@ -69,6 +69,10 @@ static void take_answer(enum eng_op_kind kind, size_t len, struct eng_buf *buf)
         }
         if (kind == ENG_OP_IDS)
                 op.ids.max = ENG_IDS_MAX;
+        if (kind == ENG_OP_SCAN) {
+                op.scan.from = op.scan.delimiter = slot;
+                op.scan.max = UINT32_MAX;
+        }
         if (kind == ENG_OP_OWNED)
                 op.owned.count = 1;
         if (eng_wire_get_answer(body, len, buf, buf->len, &op) != 0)

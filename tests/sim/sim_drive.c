@@ -47,6 +47,7 @@ struct sim_drive {
         uint64_t cut_until; /* nothing comes to it, or from it, but late */
         struct late *late;  /* what was answered, and is still to come */
         uint64_t epoch; /* newest that is durable here */
+        uint64_t fence; /* of the sender of the last VOID record that was taken on */
         struct eng_pgs pgs;
         struct sim_names names;
         uint32_t generation;   /* of the index batch to come */
@@ -289,6 +290,12 @@ static void kick(struct sim_drive *d)
         sim_at(latency(d, 60 * SIM_US), d->drive.owner, batch_written, d);
 }
 
+/* Of a sender that the drive has been told to take nothing from any more. */
+static bool is_fenced(const struct sim_drive *d, const struct eng_op *op)
+{
+        return op->epoch < d->epoch || op->epoch < d->fence;
+}
+
 static void op_append(struct sim_drive *d, struct eng_op *op)
 {
         struct eng_append *append;
@@ -297,10 +304,12 @@ static void op_append(struct sim_drive *d, struct eng_op *op)
         if (eng_append_check(op) != 0 ||
             (op->append.body != NULL && era_crc32c(0, op->append.body->data, op->append.body->len) != op->append.body_crc))
                 sim_fail("a record of type %u makes no sense", op->append.type);
-        if (op->epoch < d->epoch || eng_append_have(&d->pgs, op)) {
-                answer(op, op->epoch < d->epoch ? -ESTALE : 0);
+        if (is_fenced(d, op) || eng_append_have(&d->pgs, op)) {
+                answer(op, is_fenced(d, op) ? -ESTALE : 0);
                 return;
         }
+        if (op->append.type == FMT_RECORD_VOID)
+                d->fence = op->epoch;
         if (op->append.type == FMT_RECORD_VOID)
                 body = eng_pgs_void_body(&d->pgs);
         else if (op->append.body != NULL)
@@ -323,7 +332,7 @@ static void op_commit(struct sim_drive *d, struct eng_op *op)
 {
         struct eng_log_pg *pg;
 
-        if (op->epoch < d->epoch) {
+        if (is_fenced(d, op)) {
                 answer(op, -ESTALE);
                 return;
         }
@@ -512,8 +521,8 @@ static void op_write(struct sim_drive *d, struct eng_op *op)
         if (op->write.payload_len == 0 || op->write.payload_len > FMT_UNIT_MAX ||
             op->write.payload_len % FMT_BLOCK != 0)
                 sim_fail("a WRITE of %u bytes", op->write.payload_len);
-        if (op->epoch < d->epoch || (d->disk->full && (op->flags & ENG_OP_RESERVE) == 0)) {
-                answer(op, op->epoch < d->epoch ? -ESTALE : -ENOSPC);
+        if (is_fenced(d, op) || (d->disk->full && (op->flags & ENG_OP_RESERVE) == 0)) {
+                answer(op, is_fenced(d, op) ? -ESTALE : -ENOSPC);
                 return;
         }
         sim_figures.writes++;

@@ -117,11 +117,64 @@ static void test_fails_meanwhile(void **state)
         sf_remove(&sf);
 }
 
+static bool missing(const struct eng_health *h, void *arg)
+{
+        return h->ready && h->drives[CUT].state == ENG_DRIVE_MISSING;
+}
+
+/*
+ * A drive that was out catches up, and nobody writes meanwhile: whatever of that does not reach it says
+ * that it is down, and it is taken back. Else a drive that does not answer for some seconds would be
+ * left alone as one that cannot be brought up to date; and a copy that comes late would come within the
+ * epoch that it is of, behind a change of the name that was made since.
+ */
+static void catches_up_unreached(const char *filter)
+{
+        struct so_expected expected;
+        struct eng_verify_report report;
+        uint64_t bucket;
+        struct sf sf;
+
+        so_begin(&sf, DRIVES, &bucket, &expected);
+        sf_close(&sf);
+        sf_give(&sf, eng_all_slots(DRIVES) & ~eng_bit(CUT));
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_wait_ready(&sf, 60));
+        so_change(&sf, bucket, &expected, 0, 3);
+        sf_close(&sf);
+        sf_give(&sf, eng_all_slots(DRIVES));
+        sf.options.faults = filter;
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_wait_health(&sf, missing, NULL, 60));
+        assert_true(sf_wait_health(&sf, so_whole, NULL, 120));
+        so_check(&sf, bucket, &expected);
+        so_verify(&sf, &report);
+        sf_close(&sf);
+        sf_remove(&sf);
+}
+
+static void test_names_unread(void **state)
+{
+        catches_up_unreached("unreach:op=scan,slot=2,ms=15000");
+}
+
+static void test_lookups_lost(void **state)
+{
+        catches_up_unreached("unreach:op=lookup,slot=2,ms=15000");
+}
+
+/* The first appends tell it that it is stale, and of the epoch in which it joins. */
+static void test_copies_lost(void **state)
+{
+        catches_up_unreached("unreach:op=append,slot=2,after=6,ms=2000");
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_append), cmocka_unit_test(test_commit), cmocka_unit_test(test_write),           cmocka_unit_test(test_sync),
                 cmocka_unit_test(test_start),  cmocka_unit_test(test_again_and_again), cmocka_unit_test(test_fails_meanwhile),
+                cmocka_unit_test(test_names_unread), cmocka_unit_test(test_lookups_lost), cmocka_unit_test(test_copies_lost),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

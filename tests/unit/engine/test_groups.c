@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -310,6 +311,7 @@ static void check_epochs(struct sf *sf, const struct eng_site *sites)
 
                 memcpy(&tail, m->epoch + FMT_EPOCH_PLACED(eng_epoch_of(m)->drives), sizeof(tail));
                 assert_int_equal(tail.must, sites == NULL ? 0 : FMT_EPOCH_MUST_SITES);
+                assert_int_equal(m->identity.features, sites == NULL ? 0 : FMT_FEATURE_SITES); /* builds that do not know it refuse the drive */
                 for (slot = 0; slot < eng_epoch_of(m)->drives; slot++) {
                         assert_int_equal(eng_epoch_drives(m)[slot].node, sites == NULL ? 0 : sites[slot].node);
                         assert_int_equal(eng_epoch_drives(m)[slot].rack, sites == NULL ? 0 : sites[slot].rack);
@@ -335,6 +337,29 @@ static void test_epochs_say_so(void **state)
                 sf_close(&sf);
                 sf_remove(&sf);
         }
+}
+
+/* A store that was formatted for one machine takes no drive on a node: older builds would take its epochs for damage. */
+static void test_no_node_beside_one_machine(void **state)
+{
+        struct eng_hot_add_report report = {.running = true};
+        uint64_t bucket, number;
+        unsigned i;
+        struct sf sf;
+
+        make_store(&sf, 6, 2, 1, NULL, &bucket);
+        sf.options.site = (struct eng_site){2, 1};
+        sf.options.boot = 1;
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_wait_health(&sf, writable, NULL, 60));
+        assert_int_equal(eng_drive_add(sf.store, "/not/looked/at", &number), 0);
+        for (i = 0; i < 6000 && report.running; i++) {
+                usleep(10000);
+                assert_int_equal(eng_hot_add_read(sf.store, number, &report), 0);
+        }
+        assert_int_equal(report.rv, -EINVAL);
+        sf_close(&sf);
+        sf_remove(&sf);
 }
 
 static bool is_removed(const struct eng_health *h, void *arg)
@@ -409,7 +434,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_every_set),      cmocka_unit_test(test_nothing_is_lost),       cmocka_unit_test(test_one_machine),
                 cmocka_unit_test(test_a_node_is_lost), cmocka_unit_test(test_groups_for_themselves), cmocka_unit_test(test_no_code),
-                cmocka_unit_test(test_epochs_say_so), cmocka_unit_test(test_repairs_keep_apart),
+                cmocka_unit_test(test_epochs_say_so), cmocka_unit_test(test_repairs_keep_apart), cmocka_unit_test(test_no_node_beside_one_machine),
         };
         const char *given = getenv("SEED");
 

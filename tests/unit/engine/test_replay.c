@@ -8,6 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "ec.h"
+#include "engine/drive/identity.h"
+#include "engine/drive/index.h"
 #include "engine/drive/rec.h"
 #include "tests/lib/drive_fixture.h"
 #include "tests/lib/wait.h"
@@ -861,6 +864,146 @@ static void test_epochs(void **state)
         fx_destroy(&fx);
 }
 
+/*
+ * From the moment that a record is taken on which voids what waits, what senders of older epochs have
+ * sent is refused: the drive holds nothing of theirs that the comparison, which comes then, could miss.
+ */
+static void test_fence(void **state)
+{
+        static struct fx_body put;
+        uint8_t name[FMT_NAME_MAX];
+        struct fx_op ops[5], late;
+        unsigned i;
+        struct fx fx;
+
+        fx_make(&fx, 1);
+        assert_int_equal(fx_open(&fx), 0);
+        fx_body_put(&put, name, fx_name(name, "late"), 1, 1, "x", 1);
+        fx_fill_append(&ops[0], &put, 1, 1, 0); /* before it */
+        ops[1] = (struct fx_op){.op = {.kind = ENG_OP_APPEND, .flags = ENG_OP_RESERVE, .append = {.type = FMT_RECORD_VOID}}};
+        fx_fill_append(&ops[2], &put, 1, 2, 0);
+        ops[3] = (struct fx_op){.op = {.kind = ENG_OP_COMMIT, .commit = {.pg = 1, .seq = 1}}};
+        fx_fill_append(&ops[4], &put, 1, 3, 0);
+        for (i = 0; i < 5; i++)
+                ops[i].op.epoch = i == 1 || i == 4 ? FX_EPOCH + 1 : FX_EPOCH;
+        fx_start_group(&fx, ops, 5);
+        for (i = 0; i < 5; i++)
+                assert_int_equal(fx_wait(&ops[i]), i == 2 || i == 3 ? -ESTALE : 0);
+        for (i = 0; i < 5; i++)
+                if (i != 1 && i != 3)
+                        eng_buf_unref(ops[i].op.append.body);
+        fx_fill_append(&late, &put, 1, 9, 0); /* and when it is durable */
+        late.op.epoch = FX_EPOCH;
+        assert_int_equal(fx_run(&fx, &late), -ESTALE);
+        eng_buf_unref(late.op.append.body);
+        fx_destroy(&fx);
+}
+
+#define UNKNOWN (1u << 31) /* a bit of an epoch's tail that no build knows yet */
+
+static void append_epoch(struct fx *fx, uint32_t must)
+{
+        struct fmt_epoch epoch = {.number = FX_EPOCH + 1, .id = {2}, .parent = {1}, .pg_count = 16, .k = 1};
+        struct fmt_epoch_tail tail = {.size = sizeof(tail), .must = must};
+        struct fx_body body = {.len = FMT_EPOCH_PLACED(0) + sizeof(tail)};
+        struct fx_op op;
+
+        memcpy(body.bytes, &epoch, sizeof(epoch));
+        memcpy(body.bytes + FMT_EPOCH_PLACED(0), &tail, sizeof(tail));
+        fx_fill_append(&op, &body, 0, 0, 0);
+        op.op.append.type = FMT_RECORD_EPOCH;
+        op.op.epoch = epoch.number;
+        assert_int_equal(fx_run(fx, &op), 0);
+        eng_buf_unref(op.op.append.body);
+}
+
+/* The record of the epoch, which is the last of the log, as a newer build would have written it. */
+static void patch_log(const struct fx *fx)
+{
+        struct fmt_record rec = {0}, found;
+        uint64_t at, last = 0;
+        uint8_t body[512];
+        uint32_t must = UNKNOWN;
+        char path[256];
+        FILE *file;
+
+        log_path(fx, 1, path, sizeof(path));
+        file = fopen(path, "r+");
+        assert_non_null(file);
+        for (at = FMT_BLOCK; fseek(file, (long)at, SEEK_SET) == 0 && fread(&found, sizeof(found), 1, file) == 1; at += FMT_RECORD_ALIGN)
+                if (found.magic == FMT_RECORD_MAGIC && found.position == at && found.type == FMT_RECORD_EPOCH) {
+                        rec = found;
+                        last = at;
+                }
+        assert_true(last != 0 && rec.body_len == FMT_EPOCH_PLACED(0) + sizeof(struct fmt_epoch_tail) && rec.body_len <= sizeof(body));
+        assert_int_equal(fseek(file, (long)(last + sizeof(rec)), SEEK_SET), 0);
+        assert_int_equal(fread(body, rec.body_len, 1, file), 1);
+        memcpy(body + FMT_EPOCH_PLACED(0) + offsetof(struct fmt_epoch_tail, must), &must, sizeof(must));
+        rec.body_crc = era_crc32c(0, body, rec.body_len);
+        eng_rec_seal(&rec);
+        assert_int_equal(fseek(file, (long)last, SEEK_SET), 0);
+        assert_int_equal(fwrite(&rec, sizeof(rec), 1, file), 1);
+        assert_int_equal(fwrite(body, rec.body_len, 1, file), 1);
+        fclose(file);
+}
+
+/* The same of the index's row. */
+static void patch_index(const struct fx *fx, uint32_t must)
+{
+        struct eng_index_options options = {.path = NULL};
+        uint8_t body[FMT_EPOCH_MAX(ENG_DRIVES_MAX)];
+        enum eng_folder_state state;
+        struct eng_identity identity;
+        struct eng_index_txn *txn;
+        struct eng_index *index;
+        struct eng_error error;
+        char path[256];
+        size_t len;
+
+        snprintf(path, sizeof(path), "%s/index", fx->path);
+        options.path = path;
+        assert_int_equal(eng_folder_probe(fx->path, &state, &identity, &error), 0);
+        memcpy(options.drive_id, identity.drive_id, FMT_ID);
+        assert_int_equal(eng_index_open(&options, &index), 0);
+        assert_int_equal(eng_index_write_begin(index, &txn), 0);
+        assert_int_equal(eng_index_meta_get(txn, ENG_INDEX_EPOCH, body, sizeof(body), &len), 0);
+        memcpy(body + FMT_EPOCH_PLACED(0) + offsetof(struct fmt_epoch_tail, must), &must, sizeof(must));
+        assert_int_equal(eng_index_meta_put(txn, ENG_INDEX_EPOCH, body, len), 0);
+        assert_int_equal(eng_index_write_commit(txn), 0);
+        eng_index_close(index);
+}
+
+/*
+ * An epoch that says that it must be understood, by a bit that this build does not know: the drive is
+ * refused, and stays as it is. Were it taken for damage, the drive would go on with the epoch before it.
+ */
+static void test_newer_epoch(void **state)
+{
+        struct fx fx;
+
+        fx_make(&fx, 1);
+        assert_int_equal(fx_open(&fx), 0);
+        assert_int_equal(fx_put(&fx, "key", "x", 1), 0);
+        append_epoch(&fx, FMT_EPOCH_MUST_SITES);
+        fx_snapshot(&fx, "appended");
+        fx_close(&fx);
+        patch_index(&fx, UNKNOWN);
+        assert_int_equal(fx_open(&fx), -EPROTONOSUPPORT);
+        assert_non_null(strstr(fx.error.text, "newer"));
+        fx_close(&fx);
+        patch_index(&fx, FMT_EPOCH_MUST_SITES);
+        assert_int_equal(fx_open(&fx), 0);
+        assert_true(fx_has(&fx, "key", "x", 1));
+        fx_close(&fx);
+
+        fx_restore(&fx, "appended");
+        patch_log(&fx);
+        drop_index(&fx);
+        assert_int_equal(fx_open(&fx), -EPROTONOSUPPORT);
+        assert_non_null(strstr(fx.error.text, "newer"));
+        fx_destroy(&fx);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -881,6 +1024,8 @@ int main(void)
                 cmocka_unit_test(test_freeing),
                 cmocka_unit_test(test_gap_behind_what_waits),
                 cmocka_unit_test(test_epochs),
+                cmocka_unit_test(test_fence),
+                cmocka_unit_test(test_newer_epoch),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

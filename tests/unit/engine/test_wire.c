@@ -285,10 +285,11 @@ static struct eng_buf *entries_of(unsigned count)
 
         memset(buf->data, 0, buf->len);
         for (i = 0; i < count; i++) {
-                struct eng_scan_entry e = {.size = 256, .name_len = (uint16_t)(draw() % 100), .flags = (uint16_t)(i % 3 == 0)};
+                struct eng_scan_entry e = {.size = 256, .name_len = (uint16_t)(1 + draw() % 100), .flags = (uint16_t)(i % 3 == 0)};
 
                 e.value_len = e.flags == 0 ? sizeof(struct fmt_value) : 0;
                 memcpy(buf->data + (size_t)i * 256, &e, sizeof(e));
+                buf->data[(size_t)i * 256 + sizeof(e)] = (uint8_t)(i + 1); /* in order */
         }
         return buf;
 }
@@ -302,7 +303,7 @@ static void answer_of(struct eng_op *op)
         case ENG_OP_RECORD:
                 op->append.body = buf_of(1 + draw() % 5000);
                 op->append.inline_len = (uint32_t)(draw() % (op->append.body->len + 1));
-                op->append.seq = draw();
+                op->append.type = FMT_RECORD_PG;
                 break;
         case ENG_OP_LOOKUP:
                 op->result = draw() % 4 == 0 ? -EBADMSG : 0;
@@ -311,7 +312,7 @@ static void answer_of(struct eng_op *op)
                 break;
         case ENG_OP_SCAN:
                 op->scan.count = (uint32_t)(draw() % 20);
-                op->scan.more = draw() % 2;
+                op->scan.more = op->scan.count > 0 && draw() % 2;
                 op->scan.entries = entries_of(op->scan.count);
                 break;
         case ENG_OP_READ:
@@ -411,6 +412,12 @@ static void test_answers(void **state)
                         request_of((enum eng_op_kind)kind, &asked);
                         if (kind == ENG_OP_APPEND)
                                 asked.append.body = memory.body;
+                        if (kind == ENG_OP_SCAN) { /* what entries_of() may be the answer to */
+                                asked.scan.from_len = 0;
+                                asked.scan.to = NULL;
+                                asked.scan.delimiter = memory.delimiter;
+                                asked.scan.max = 20;
+                        }
                         answered = asked;
                         answer_of(&answered);
                         len = eng_wire_put_answer(&answered, body, &parts);
@@ -474,7 +481,7 @@ static void test_pages(void **state)
         };
         uint8_t body[ENG_WIRE_BODY_MAX];
         struct eng_wire_parts parts;
-        struct eng_op asked = {.kind = ENG_OP_SCAN}, got;
+        struct eng_op asked = {.kind = ENG_OP_SCAN, .scan = {.from = memory.name, .delimiter = memory.delimiter, .max = 2}}, got;
         size_t i;
         int len;
 
@@ -492,6 +499,106 @@ static void test_pages(void **state)
                         eng_buf_unref(got.scan.entries);
                 eng_buf_unref(answered.scan.entries);
         }
+}
+
+/* Two entries, each a name or (ending in '/') a prefix; NULL: none. */
+static int answer_page(struct eng_op asked, const char *first, const char *second, bool more)
+{
+        const char *names[] = {first, second};
+        uint8_t body[ENG_WIRE_BODY_MAX];
+        struct eng_op answered = asked;
+        struct eng_wire_parts parts;
+        unsigned i, n = (first != NULL) + (second != NULL);
+        int len, rv;
+
+        answered.scan.entries = eng_buf_new(256 * n);
+        memset(answered.scan.entries->data, 0, 256 * n);
+        for (i = 0; i < n; i++) {
+                size_t name_len = strlen(names[i]);
+                struct eng_scan_entry e = {.size = 256, .name_len = (uint16_t)name_len, .flags = names[i][name_len - 1] == '/'};
+
+                e.value_len = e.flags == 0 ? sizeof(struct fmt_value) : 0;
+                memcpy(answered.scan.entries->data + 256 * i, &e, sizeof(e));
+                memcpy(answered.scan.entries->data + 256 * i + sizeof(e), names[i], name_len);
+        }
+        answered.scan.count = n;
+        answered.scan.more = more;
+        len = eng_wire_put_answer(&answered, body, &parts);
+        rv = eng_wire_get_answer(body, (size_t)len, answered.scan.entries, answered.scan.entries->len, &asked);
+        if (rv == 0)
+                eng_buf_unref(asked.scan.entries);
+        eng_buf_unref(answered.scan.entries);
+        return rv;
+}
+
+/*
+ * A page that is whole, and no answer to what was asked: whoever goes on behind its last name would
+ * never come to an end, or take a prefix for a name with a value.
+ */
+static void test_pages_of_something_else(void **state)
+{
+        static const struct {
+                const char *from, *to, *first, *second;
+                uint32_t max;
+                bool after, delimiter, more;
+                int rv;
+        } cases[] = {
+                {"b", "x", "b", "c", 2, false, false, true, 0},
+                {"b", "x", "b", "c", 2, true, false, true, -EBADMSG},      /* it has been given */
+                {"b", "x", "a", "c", 2, false, false, true, -EBADMSG},     /* before all that was asked for */
+                {"b", "x", "c", "x", 2, false, false, true, -EBADMSG},     /* behind it */
+                {"b", NULL, "c", "x", 2, false, false, true, 0},
+                {"b", "x", "d", "c", 2, false, false, true, -EBADMSG},     /* not in order */
+                {"b", "x", "c", "c", 2, false, false, true, -EBADMSG},
+                {"b", "x", "c", "d", 1, false, false, true, -EBADMSG},     /* too many */
+                {"b", "x", NULL, NULL, 2, false, false, true, -EBADMSG},   /* more, behind nothing */
+                {"b", "x", NULL, NULL, 2, false, false, false, 0},
+                {"b", "x", "c/", "d", 2, false, false, true, -EBADMSG},    /* a prefix that nobody asked for */
+                {"b", "x", "c/", "d", 2, false, true, true, 0},
+                {"b/k", "x", "b/", "d", 2, false, true, true, 0},          /* of b/k, or of what follows */
+                {"b/k", "x", "b/", "d", 2, true, true, true, -EBADMSG},    /* it was given with b/k */
+                {"b0", "x", "b/", "d", 2, false, true, true, -EBADMSG},    /* all of its names come before */
+        };
+        size_t i;
+
+        for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                struct eng_op asked = {.kind = ENG_OP_SCAN};
+
+                asked.scan.from = (const uint8_t *)cases[i].from;
+                asked.scan.from_len = (uint16_t)strlen(cases[i].from);
+                asked.scan.to = (const uint8_t *)cases[i].to;
+                asked.scan.to_len = cases[i].to == NULL ? 0 : (uint16_t)strlen(cases[i].to);
+                asked.scan.after = cases[i].after;
+                asked.scan.delimiter = cases[i].delimiter ? (const uint8_t *)"/" : NULL;
+                asked.scan.delimiter_len = cases[i].delimiter;
+                asked.scan.max = cases[i].max;
+                assert_int_equal(answer_page(asked, cases[i].first, cases[i].second, cases[i].more), cases[i].rv);
+        }
+}
+
+/* A record is the one that was asked for: it is given to another drive under that number. */
+static void test_another_record(void **state)
+{
+        uint8_t body[ENG_WIRE_BODY_MAX];
+        struct eng_wire_parts parts;
+        struct eng_op asked = {.kind = ENG_OP_RECORD, .append = {.pg = 5, .seq = 9}}, answered, got;
+        struct eng_buf *bytes = buf_of(100);
+        unsigned i;
+        int len;
+
+        for (i = 0; i < 4; i++) {
+                answered = asked;
+                answered.append.body = bytes;
+                answered.append.type = i == 1 ? FMT_RECORD_EPOCH : FMT_RECORD_PG;
+                answered.append.pg += i == 2;
+                answered.append.seq += i == 3;
+                len = eng_wire_put_answer(&answered, body, &parts);
+                got = asked;
+                assert_int_equal(eng_wire_get_answer(body, (size_t)len, bytes, bytes->len, &got), i == 0 ? 0 : -EBADMSG);
+                if (i == 0)
+                        eng_buf_unref(got.append.body);
+        }
+        eng_buf_unref(bytes);
 }
 
 static void test_errors(void **state)
@@ -527,6 +634,8 @@ int main(void)
                 cmocka_unit_test(test_bodies_that_are_not_whole),
                 cmocka_unit_test(test_answers),
                 cmocka_unit_test(test_pages),
+                cmocka_unit_test(test_pages_of_something_else),
+                cmocka_unit_test(test_another_record),
                 cmocka_unit_test(test_errors),
         };
         const char *given = getenv("SEED");
