@@ -248,9 +248,9 @@ static void wire_request(struct wire *w, struct eng_op *op)
         }
 }
 
-#define WIRE_FLAGS 0x1ffu /* all that drive.h has */
+#define WIRE_FLAGS 0x3ffu /* all that drive.h has */
 _Static_assert((WIRE_FLAGS & (ENG_OP_RESERVE | ENG_OP_WANT_INLINE | ENG_OP_WANT_ATTRS | ENG_OP_WANT_PARTS | ENG_OP_WANT_CRC | ENG_OP_CACHE |
-                              ENG_OP_WANT_RECORD | ENG_OP_VERSIONS | ENG_OP_NO_MARKERS)) == WIRE_FLAGS,
+                              ENG_OP_WANT_RECORD | ENG_OP_VERSIONS | ENG_OP_NO_MARKERS | ENG_OP_ANEW)) == WIRE_FLAGS,
                "flags");
 
 static void wire_head(struct wire *w, struct eng_op *op)
@@ -596,6 +596,12 @@ static void drop_bufs(struct eng_op *op)
                 eng_buf_unref(*bufs[i]);
                 *bufs[i] = NULL;
         }
+}
+
+void eng_wire_drop_answer(struct eng_op *op)
+{
+        if (answers_more(op, op->result))
+                drop_bufs(op);
 }
 
 int eng_wire_get_answer(const uint8_t *body, size_t len, struct eng_buf *buf, size_t bulk_len, struct eng_op *op)

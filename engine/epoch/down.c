@@ -88,7 +88,7 @@ static void down_ask(struct eng_down *all, unsigned slot)
         uint64_t lacks = c->features & ~all->store->members[slot].identity.features;
 
         look->op = (struct eng_op){.kind = lacks != 0 ? ENG_OP_FEATURES : ENG_OP_HELD,
-                                   .flags = ENG_OP_RESERVE,
+                                   .flags = ENG_OP_RESERVE | ENG_OP_ANEW, /* nothing is expected of it any more: may_return() */
                                    .epoch = c->view.epoch,
                                    .done = down_answered};
         if (lacks != 0)
