@@ -99,8 +99,9 @@ int rem_client_new(const struct rem_client_options *options, struct rem_client *
 void rem_client_free(struct rem_client *client);
 /*
  * For eng_options.opener: drives whose paths are "remote:NODE/POOL/SLOT", of nodes that net_peer_set()
- * has made known. Lives as long as the client. A drive is closed when net_stop() has stopped; its
- * opening fails with -EAGAIN while its node does not answer.
+ * has made known. Lives as long as the client. A drive is closed when the loops of the store have
+ * stopped, and those of the net go on, or net_stop() has stopped; its opening fails with -EAGAIN while
+ * its node does not answer.
  */
 const struct eng_drive_opener *rem_client_opener(struct rem_client *client);
 

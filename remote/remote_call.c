@@ -110,7 +110,7 @@ static void remote_call_send(struct remote_call *c)
         c->call.link = !rem_is_bulk(op->kind) ? NET_LOG : (d->lane & 1) == 0 ? NET_BULK_0 : NET_BULK_1;
         c->call.lane = (uint16_t)(2 * d->lane + (op->kind == ENG_OP_APPEND || op->kind == ENG_OP_WRITE ? 0 : 1));
         c->call.done = remote_called;
-        net_call(&c->call);
+        remote_net_call(d, &c->call);
 }
 
 static void call_wait_over(struct lp_timer *timer)
@@ -329,6 +329,8 @@ static void remote_called(struct net_call *call)
         bool waits = call->outcome == NET_UNREACHABLE && call->status == -EBUSY;
 
         assert(lp_self() == c->drive->drive.owner);
+        if (!remote_net_ended(c->drive))
+                return;
         if (call->outcome != NET_ANSWERED)
                 remote_call_end(c, waits && (rem_is_question(c->op->kind) || c->op->kind == ENG_OP_READ) ? -EAGAIN : -EHOSTUNREACH);
         else if (call->status != (int32_t)REM_DONE)

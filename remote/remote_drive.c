@@ -74,6 +74,18 @@ void remote_head(struct remote_drive *d, struct rem_head *out)
         memcpy(out->drive_id, d->drive_id, FMT_ID);
 }
 
+void remote_net_call(struct remote_drive *d, struct net_call *call)
+{
+        atomic_fetch_add(&d->in_net, 1);
+        net_call(call);
+}
+
+bool remote_net_ended(struct remote_drive *d)
+{
+        atomic_fetch_sub(&d->in_net, 1);
+        return !d->closed;
+}
+
 /* ---- what answers tell ----------------------------------------------------------------------- */
 
 void remote_take_prefix(struct remote_drive *d, const struct rem_prefix *prefix)
@@ -145,9 +157,10 @@ static bool remote_ends(struct eng_drive *drive, unsigned seconds)
         return true; /* it has no threads */
 }
 
+/* The loops of a net that is not this store's own go on, and give every call its end. */
 static bool remote_awaits_file(struct eng_drive *drive)
 {
-        return false;
+        return atomic_load(&remote_of(drive)->in_net) > 0;
 }
 
 static bool remote_vanished(struct eng_drive *drive)
@@ -183,17 +196,20 @@ static void remote_info(struct eng_drive *drive, struct eng_drive_info *out)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-/* What is under way is not answered: whoever closed the drive has given it up. */
+/* What is under way is not answered: whoever closed the drive has given it up. What net/ has yet stays. */
 static void remote_close(struct eng_drive *drive)
 {
         struct remote_drive *d = remote_of(drive);
-        struct remote_call *c;
+        struct remote_call *c, *next;
 
-        while ((c = LIST_FIRST(&d->out)) != NULL) {
+        LIST_FOREACH (c, &d->out, link)
                 lp_timer_stop(drive->owner, &c->again);
-                remote_call_free(c);
-        }
         lp_timer_stop(drive->owner, &d->watch_again);
+        d->closed = true;
+        if (atomic_load(&d->in_net) > 0)
+                return;
+        LIST_FOREACH_SAFE (c, &d->out, link, next)
+                remote_call_free(c);
         pthread_mutex_destroy(&d->lock);
         free((void *)d->facts);
         free(d->watch_room);

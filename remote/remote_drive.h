@@ -100,7 +100,9 @@ struct remote_drive {
         const struct rem_facts *facts;    /* of its opening */
         /* any thread */
         atomic_bool exhausted, unreliable, stalled, vanished, index_damaged, failed, given_up;
-        atomic_uint calls; /* not answered yet */
+        atomic_uint calls;  /* operations that are not answered yet */
+        atomic_uint in_net; /* calls of net/ that have not ended */
+        bool closed;        /* with such calls: nothing of them is told any more */
         pthread_mutex_t lock;
         struct eng_drive_info info; /* under lock */
         /* owner */
@@ -131,6 +133,9 @@ static inline void remote_count(struct rem_client *client, enum rem_counter coun
 /* remote_drive.c: a drive of what an opening was told (in use from then on), whose WATCH begins on its owner loop. -ENOMEM. */
 int remote_drive_new(const struct rem_opening *opening, const struct eng_local_options *options, struct eng_drive **out);
 void remote_head(struct remote_drive *d, struct rem_head *out);
+/* net_call(), which ends by remote_net_ended(): false: the drive was closed. */
+void remote_net_call(struct remote_drive *d, struct net_call *call);
+bool remote_net_ended(struct remote_drive *d);
 /* Owner: what every answer has. */
 void remote_take_prefix(struct remote_drive *d, const struct rem_prefix *prefix);
 /* Owner: the operation ends. */

@@ -126,6 +126,8 @@ static void watch_called(struct net_call *call)
         int rv = -EHOSTUNREACH;
 
         assert(lp_self() == d->drive.owner);
+        if (!remote_net_ended(d))
+                return;
         if (call->outcome == NET_ANSWERED && call->status == (int32_t)REM_DONE)
                 rv = watch_answer(d, &values);
         else if (call->outcome == NET_ANSWERED && call->status != (int32_t)REM_NO_MEMORY && call->status != (int32_t)REM_BUSY)
@@ -163,5 +165,5 @@ void remote_watch_send(struct remote_drive *d)
         d->watch.room[0] = (struct iovec){d->watch_room, REM_ROOM_MOST};
         d->watch.room_count = 1;
         d->watch.done = watch_called;
-        net_call(&d->watch);
+        remote_net_call(d, &d->watch);
 }
