@@ -316,10 +316,8 @@ static void call_refused(struct remote_call *c, enum rem_status status)
                         remote_call_end(c, question ? -EAGAIN : -EHOSTUNREACH);
                 return;
         }
-        if (status != REM_NO_MEMORY) {
-                remote_count(c->drive->client, status < REM_STATUSES ? REM_COUNT_refused : REM_COUNT_lies);
+        if (status != REM_NO_MEMORY)
                 remote_refused(c->drive, c->session, status);
-        }
         remote_call_end(c, status == REM_NO_MEMORY && question ? -EAGAIN : -EHOSTUNREACH);
 }
 

@@ -107,6 +107,7 @@ void remote_refused(struct remote_drive *d, uint64_t session, enum rem_status st
                                                       [REM_GAP] = "a COMMIT was lost on its way"};
 
         assert(lp_self() == d->drive.owner);
+        remote_count(d->client, status < REM_STATUSES ? REM_COUNT_refused : REM_COUNT_lies);
         if (session != d->session || d->told == session || atomic_load(&d->given_up))
                 return; /* a newer one was begun meanwhile */
         d->told = session;

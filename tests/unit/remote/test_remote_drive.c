@@ -271,6 +271,7 @@ static void test_same_answers(void **state)
 
         test_names(state);
         add_pending();
+        assert_true(fx_wait_indexed(&fx)); /* a row of the index has a checksum */
         for (i = 0; i < 400; i++) {
                 struct eng_op op = {.kind = (enum eng_op_kind)(draw() % ENG_OP_KINDS), .epoch = FX_EPOCH};
 
