@@ -217,18 +217,19 @@ static void remote_close(struct eng_drive *drive)
         free(d);
 }
 
+/* What answers told, what the opening told, and what is under way. */
 static const struct eng_drive_ops remote_ops = {
         .submit = remote_submit,
         .close = remote_close,
-        .epoch = remote_epoch,
-        .log_lost = remote_log_lost,
-        .let_go = remote_let_go,
-        .ends = remote_ends,
-        .awaits_file = remote_awaits_file,
+        .info = remote_info,
         .vanished = remote_vanished,
         .index_damaged = remote_index_damaged,
         .damage = remote_damage,
-        .info = remote_info,
+        .epoch = remote_epoch,
+        .log_lost = remote_log_lost,
+        .let_go = remote_let_go,
+        .awaits_file = remote_awaits_file,
+        .ends = remote_ends,
 };
 
 static void remote_start(struct lp_msg *msg)
