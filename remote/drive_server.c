@@ -35,6 +35,12 @@ void rem_server_free(struct rem_server *server)
                 return;
         for (i = 0; i < REM_DRIVES_MAX; i++)
                 assert(atomic_load(&server->served[i]) == NULL);
+        while (server->retired != NULL) {
+                struct rem_served *served = server->retired;
+
+                server->retired = served->next;
+                free(served);
+        }
         pthread_mutex_destroy(&server->lock);
         free(server);
 }
@@ -190,19 +196,25 @@ void rem_served_withdraw(struct rem_served *served, void (*gone)(void *arg), voi
 
 void rem_served_free(struct rem_served *served)
 {
+        struct rem_server *server;
         unsigned i;
 
         if (served == NULL)
                 return;
-        for (i = 0; i < REM_DRIVES_MAX; i++)
-                if (atomic_load(&served->server->served[i]) == served)
-                        atomic_store(&served->server->served[i], NULL);
+        server = served->server;
         served_reports_free(served);
         if (!served->scratch_out) /* else the kernel may have it yet (I7) */
                 free(served->scratch);
-        free(served);
+        pthread_mutex_lock(&server->lock);
+        for (i = 0; i < REM_DRIVES_MAX; i++)
+                if (atomic_load(&server->served[i]) == served)
+                        atomic_store(&server->served[i], NULL);
+        served->next = server->retired;
+        server->retired = served;
+        pthread_mutex_unlock(&server->lock);
 }
 
+/* It may be withdrawn meanwhile, and gone: served_get() tells. */
 static struct rem_served *server_find(struct rem_server *server, const struct rem_head *head)
 {
         unsigned i;

@@ -25,7 +25,8 @@
 
 struct rem_server {
         struct rem_served *_Atomic served[REM_DRIVES_MAX];
-        pthread_mutex_t lock; /* drives are published one at a time */
+        pthread_mutex_t lock;        /* drives are published one at a time */
+        struct rem_served *retired;  /* under lock: freed with the server, since a loop may still look at one */
         atomic_bool stopped;
 };
 
@@ -37,6 +38,7 @@ struct rem_report {
 
 struct rem_served {
         struct rem_server *server;
+        struct rem_served *next; /* retired */
         uint32_t pool;
         unsigned slot;
         struct lp_loop *owner;
