@@ -56,7 +56,8 @@ void rem_server_free(struct rem_server *server);
  * A drive to be served, as a slot of a pool; nobody is served yet. owner: the loop of the drive. Any
  * thread. -ENOMEM, -EINVAL.
  */
-int rem_served_new(struct rem_server *server, uint32_t pool, unsigned slot, struct lp_loop *owner, struct rem_served **out);
+int rem_served_new(struct rem_server *server, uint32_t pool, unsigned slot, struct lp_loop *owner,
+                   struct rem_served **out);
 /*
  * Opens a folder and serves it from then on. Its callbacks are filled in here, its slot and owner,
  * too. As eng_local_open(): blocking. -EEXIST: the slot of the pool is served already; -ENOSPC:
@@ -100,13 +101,14 @@ void rem_client_free(struct rem_client *client);
 /*
  * For eng_options.opener: drives whose paths are "remote:NODE/POOL/SLOT", of nodes that net_peer_set()
  * has made known. Lives as long as the client. A drive is closed when the loops of the store have
- * stopped, and those of the net go on, or net_stop() has stopped; its opening fails with -EAGAIN while
- * its node does not answer.
+ * stopped, and those of the net go on, or net_stop() has stopped; loops that the net's still run beside
+ * are freed when each of these has had a turn since. An opening fails with -EAGAIN while its node does
+ * not answer.
  */
 const struct eng_drive_opener *rem_client_opener(struct rem_client *client);
 
 /* Name, help: counts of all drives of a client. Any thread; each number by itself. */
-#define REM_COUNTERS(X)                                                                                                 \
+#define REM_COUNTERS(X)                                                                                                \
         X(unreachable, "Operations that were answered with EHOSTUNREACH.")                                             \
         X(refused, "Operations that a drive server refused: another incarnation, an old session, a lost COMMIT.")      \
         X(lies, "Answers of drive servers that made no sense.")                                                        \

@@ -68,7 +68,8 @@ void rem_server_stop(struct rem_server *server)
         pthread_mutex_unlock(&server->lock);
 }
 
-int rem_served_new(struct rem_server *server, uint32_t pool, unsigned slot, struct lp_loop *owner, struct rem_served **out)
+int rem_served_new(struct rem_server *server, uint32_t pool, unsigned slot, struct lp_loop *owner,
+                   struct rem_served **out)
 {
         struct rem_served *served;
 
@@ -139,7 +140,8 @@ int rem_served_open(struct rem_served *served, const struct eng_local_options *o
         rv = rem_served_publish(served, drive, &local.identity);
         if (rv != 0) { /* of a slot that is served already: it is the caller's to close, and to free */
                 served->drive = drive;
-                eng_error_set(error, rv, "%s: slot %u of pool %u cannot be served", options->path, served->slot, served->pool);
+                eng_error_set(error, rv, "%s: slot %u of pool %u cannot be served", options->path, served->slot,
+                              served->pool);
         }
         return rv;
 }
@@ -304,7 +306,8 @@ static enum rem_status server_look(struct rem_server *server, const struct net_r
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-static enum rem_status request_begin(struct rem_server *server, struct net_request *request, struct served_request **out)
+static enum rem_status request_begin(struct rem_server *server, struct net_request *request,
+                                     struct served_request **out)
 {
         struct rem_served *served;
         struct served_request *r;

@@ -18,15 +18,15 @@
 
 #include "remote/remote_wire.h"
 
-#define REM_LOOPS_MAX    1024u       /* numbers of loops, below */
-#define REM_REPORT_BYTES (4u << 20)  /* of superseded values that wait for WATCH */
+#define REM_LOOPS_MAX    1024u      /* numbers of loops, below */
+#define REM_REPORT_BYTES (4u << 20) /* of superseded values that wait for WATCH */
 #define REM_WATCH_NS     (1000ull * 1000 * 1000)
-#define REM_SMALL_ANSWER 512u        /* bytes of the body of an operation's answer */
+#define REM_SMALL_ANSWER 512u /* bytes of the body of an operation's answer */
 
 struct rem_server {
         struct rem_served *_Atomic served[REM_DRIVES_MAX];
-        pthread_mutex_t lock;        /* drives are published one at a time */
-        struct rem_served *retired;  /* under lock: freed with the server, since a loop may still look at one */
+        pthread_mutex_t lock;       /* drives are published one at a time */
+        struct rem_served *retired; /* under lock: freed with the server, since a loop may still look at one */
         atomic_bool stopped;
 };
 

@@ -50,7 +50,8 @@ static int remote_call_room(struct remote_call *c)
 
         call->room_count = 0;
         if (op->kind == ENG_OP_READ) {
-                call->room[0] = (struct iovec){(uint8_t *)op->read.slot + LP_SLOT_HEADER + op->read.offset, op->read.len};
+                call->room[0] =
+                        (struct iovec){(uint8_t *)op->read.slot + LP_SLOT_HEADER + op->read.offset, op->read.len};
                 call->room_count = 1;
                 return 0;
         }
@@ -205,7 +206,8 @@ static int call_piece(struct remote_call *c, const struct rem_prefix *prefix)
 
         if (!rem_is_question(c->op->kind) || prefix->total > ENG_WIRE_BULK_MAX)
                 return -EBADMSG;
-        if (c->whole != NULL && (prefix->total != c->whole->len || prefix->total_crc != c->whole_crc)) { /* it has changed */
+        if (c->whole != NULL &&
+            (prefix->total != c->whole->len || prefix->total_crc != c->whole_crc)) { /* it has changed */
                 if (++c->begun >= REM_PIECES_AGAIN)
                         return -EAGAIN;
                 eng_buf_unref(c->whole);
@@ -282,7 +284,8 @@ static void call_says(struct remote_call *c)
         struct rem_prefix prefix;
         int rv = -EBADMSG;
 
-        if (remote_prefix_read(&c->call, &prefix) && (c->begins || prefix.incarnation == d->incarnation || c->session != d->session)) {
+        if (remote_prefix_read(&c->call, &prefix) &&
+            (c->begins || prefix.incarnation == d->incarnation || c->session != d->session)) {
                 if (c->begins && c->session == d->session && d->incarnation != prefix.incarnation) {
                         d->incarnation = prefix.incarnation;
                         d->next_value = 0; /* it counts its own */
@@ -330,7 +333,9 @@ static void remote_called(struct net_call *call)
         if (!remote_net_ended(c->drive))
                 return;
         if (call->outcome != NET_ANSWERED)
-                remote_call_end(c, waits && (rem_is_question(c->op->kind) || c->op->kind == ENG_OP_READ) ? -EAGAIN : -EHOSTUNREACH);
+                remote_call_end(c, waits && (rem_is_question(c->op->kind) || c->op->kind == ENG_OP_READ)
+                                           ? -EAGAIN
+                                           : -EHOSTUNREACH);
         else if (call->status != (int32_t)REM_DONE)
                 call_refused(c, (enum rem_status)(uint32_t)call->status);
         else

@@ -112,7 +112,9 @@ void remote_refused(struct remote_drive *d, uint64_t session, enum rem_status st
                 return; /* a newer one was begun meanwhile */
         d->told = session;
         if (d->options.unreachable != NULL)
-                d->options.unreachable(d->options.arg, &d->drive, status < REM_STATUSES && why[status] != NULL ? why[status] : "it makes no sense");
+                d->options.unreachable(d->options.arg, &d->drive,
+                                       status < REM_STATUSES && why[status] != NULL ? why[status]
+                                                                                    : "it makes no sense");
 }
 
 void remote_has_failed(struct remote_drive *d, const char *text)

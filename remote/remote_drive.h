@@ -17,14 +17,14 @@
 
 #include "remote/remote_wire.h"
 
-#define REM_BUSY_NS     (2ull * 1000 * 1000)          /* before the first time that it is sent again; doubles ... */
-#define REM_BUSY_DOUBLE 5u                            /* ... so many times */
-#define REM_BUSY_MOST   (10ull * 1000 * 1000 * 1000)
-#define REM_PIECES_AGAIN 4u                           /* beginnings of an answer that changes from piece to piece */
-#define REM_ROOM_MOST   NET_BULK_MAX
+#define REM_BUSY_NS      (2ull * 1000 * 1000) /* before the first time that it is sent again; doubles ... */
+#define REM_BUSY_DOUBLE  5u                   /* ... so many times */
+#define REM_BUSY_MOST    (10ull * 1000 * 1000 * 1000)
+#define REM_PIECES_AGAIN 4u /* beginnings of an answer that changes from piece to piece */
+#define REM_ROOM_MOST    NET_BULK_MAX
 /* A SCAN's page and one entry more are one answer. */
-#define REM_SCAN_MOST   (REM_ROOM_MOST - FMT_BODY_MAX - FMT_NAME_MAX - (uint32_t)sizeof(struct eng_scan_entry) - 8u)
-#define REM_LANES       (NET_LANES / 2u)
+#define REM_SCAN_MOST (REM_ROOM_MOST - FMT_BODY_MAX - FMT_NAME_MAX - (uint32_t)sizeof(struct eng_scan_entry) - 8u)
+#define REM_LANES     (NET_LANES / 2u)
 
 enum rem_counter {
 #define REM_COUNTER_ENUM(name, help) REM_COUNT_##name,
@@ -107,14 +107,14 @@ struct remote_drive {
         struct eng_drive_info info; /* under lock */
         /* owner */
         uint64_t incarnation, session, commits;
-        uint64_t told;             /* the session that the store was told is of no more use */
+        uint64_t told; /* the session that the store was told is of no more use */
         bool failed_told, full_told, watching;
         LIST_HEAD(, remote_call) out;
         struct lp_msg start_msg;
         struct net_call watch;
         uint64_t watch_session;
         struct lp_timer watch_again;
-        uint64_t next_value;       /* the number of the first superseded value that has not come */
+        uint64_t next_value; /* the number of the first superseded value that has not come */
         uint8_t *watch_room;
         uint8_t watch_body[sizeof(struct rem_head) + sizeof(uint64_t)];
         uint8_t scratch[ENG_WIRE_BODY_MAX];
@@ -131,7 +131,8 @@ static inline void remote_count(struct rem_client *client, enum rem_counter coun
 }
 
 /* remote_drive.c: a drive of what an opening was told (in use from then on), whose WATCH begins on its owner loop. -ENOMEM. */
-int remote_drive_new(const struct rem_opening *opening, const struct eng_local_options *options, struct eng_drive **out);
+int remote_drive_new(const struct rem_opening *opening, const struct eng_local_options *options,
+                     struct eng_drive **out);
 void remote_head(struct remote_drive *d, struct rem_head *out);
 /* net_call(), which ends by remote_net_ended(): false: the drive was closed. */
 void remote_net_call(struct remote_drive *d, struct net_call *call);

@@ -46,8 +46,8 @@ bool rem_place_read(const char *path, struct rem_place *out)
         if (!rem_is_remote(path))
                 return false;
         path += sizeof(PREFIX) - 1;
-        if (!place_number(&path, UINT16_MAX, &node) || *path++ != '/' || !place_number(&path, UINT32_MAX, &pool) || *path++ != '/' ||
-            !place_number(&path, ENG_DRIVES_MAX - 1, &slot) || *path != '\0')
+        if (!place_number(&path, UINT16_MAX, &node) || *path++ != '/' || !place_number(&path, UINT32_MAX, &pool) ||
+            *path++ != '/' || !place_number(&path, ENG_DRIVES_MAX - 1, &slot) || *path != '\0')
                 return false;
         *out = (struct rem_place){.node = (uint16_t)node, .slot = (uint16_t)slot, .pool = (uint32_t)pool};
         return true;
@@ -59,7 +59,8 @@ static int opening_result(struct rem_opening *o)
 {
         const struct net_call *call = &o->call;
 
-        if (call->outcome != NET_ANSWERED || call->status == (int32_t)REM_BUSY || call->status == (int32_t)REM_NO_MEMORY)
+        if (call->outcome != NET_ANSWERED || call->status == (int32_t)REM_BUSY ||
+            call->status == (int32_t)REM_NO_MEMORY)
                 return -EAGAIN;
         if (call->status == (int32_t)REM_UNKNOWN_DRIVE)
                 return -ENODEV;
@@ -149,7 +150,8 @@ static int opening_say(const char *path, int rv, struct eng_error *error)
         else if (rv == -ENODEV)
                 snprintf(error->text, sizeof(error->text), "%s: its node does not serve that drive", path);
         else
-                snprintf(error->text, sizeof(error->text), "%s: its node has refused, or makes no sense: %s", path, strerror(-rv));
+                snprintf(error->text, sizeof(error->text), "%s: its node has refused, or makes no sense: %s", path,
+                         strerror(-rv));
         return rv;
 }
 
@@ -160,7 +162,8 @@ struct opener {
         struct rem_client *client;
 };
 
-static struct rem_opening *opening_new(const struct eng_drive_opener *opener, const char *path, struct eng_error *error, int *rv)
+static struct rem_opening *opening_new(const struct eng_drive_opener *opener, const char *path, struct eng_error *error,
+                                       int *rv)
 {
         struct rem_opening *o = calloc(1, sizeof(*o));
 
@@ -178,8 +181,8 @@ static struct rem_opening *opening_new(const struct eng_drive_opener *opener, co
         return NULL;
 }
 
-static int opener_probe(const struct eng_drive_opener *opener, const char *path, enum eng_folder_state *state, struct eng_identity *identity,
-                        struct eng_error *error)
+static int opener_probe(const struct eng_drive_opener *opener, const char *path, enum eng_folder_state *state,
+                        struct eng_identity *identity, struct eng_error *error)
 {
         struct rem_opening *o;
         int rv;
@@ -198,8 +201,8 @@ static int opener_probe(const struct eng_drive_opener *opener, const char *path,
         return rv == 0 ? 0 : opening_say(path, rv, error);
 }
 
-static int opener_open(const struct eng_drive_opener *opener, const struct eng_local_options *options, struct eng_drive **out,
-                       struct eng_error *error)
+static int opener_open(const struct eng_drive_opener *opener, const struct eng_local_options *options,
+                       struct eng_drive **out, struct eng_error *error)
 {
         struct rem_opening *o;
         int rv;
@@ -230,7 +233,8 @@ int rem_client_new(const struct rem_client_options *options, struct rem_client *
                 free(opener);
                 return -ENOMEM;
         }
-        *opener = (struct opener){.base = {.is_remote = rem_is_remote, .probe = opener_probe, .open = opener_open}, .client = client};
+        *opener = (struct opener){.base = {.is_remote = rem_is_remote, .probe = opener_probe, .open = opener_open},
+                                  .client = client};
         client->net = options->net;
         client->loop = options->loop;
         client->wait_ns = options->wait_ms == 0 ? WAIT_NS : options->wait_ms * 1000ull * 1000;
@@ -254,7 +258,8 @@ const struct eng_drive_opener *rem_client_opener(struct rem_client *client)
 
 void rem_stats_read(const struct rem_client *client, struct rem_stats *out)
 {
-#define REM_COUNTER_READ(name, help) out->name = atomic_load_explicit(&client->counts[REM_COUNT_##name], memory_order_relaxed);
+#define REM_COUNTER_READ(name, help)                                                                                   \
+        out->name = atomic_load_explicit(&client->counts[REM_COUNT_##name], memory_order_relaxed);
         REM_COUNTERS(REM_COUNTER_READ)
 #undef REM_COUNTER_READ
 }

@@ -130,7 +130,8 @@ static void watch_called(struct net_call *call)
                 return;
         if (call->outcome == NET_ANSWERED && call->status == (int32_t)REM_DONE)
                 rv = watch_answer(d, &values);
-        else if (call->outcome == NET_ANSWERED && call->status != (int32_t)REM_NO_MEMORY && call->status != (int32_t)REM_BUSY)
+        else if (call->outcome == NET_ANSWERED && call->status != (int32_t)REM_NO_MEMORY &&
+                 call->status != (int32_t)REM_BUSY)
                 remote_refused(d, d->watch_session, (enum rem_status)(uint32_t)call->status);
         if (rv == -EBADMSG)
                 remote_count(d->client, REM_COUNT_lies);

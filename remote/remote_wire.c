@@ -12,7 +12,8 @@
 #include "engine/drive/rec.h"
 
 _Static_assert(__BYTE_ORDER == __LITTLE_ENDIAN, "structs go as they are");
-_Static_assert(sizeof(struct rem_prefix) + REM_INFO_MAX <= NET_BODY_MAX && sizeof(struct rem_past) == 8 + 2 * FMT_ID, "info");
+_Static_assert(sizeof(struct rem_prefix) + REM_INFO_MAX <= NET_BODY_MAX && sizeof(struct rem_past) == 8 + 2 * FMT_ID,
+               "info");
 _Static_assert(sizeof(struct rem_head) + ENG_WIRE_BODY_MAX <= NET_BODY_MAX, "operation");
 
 size_t rem_facts_write(const struct rem_facts *facts, uint8_t out[REM_INFO_MAX])
@@ -55,8 +56,9 @@ int rem_facts_read(const uint8_t *bytes, size_t len, struct rem_facts *out)
         if (len < sizeof(info))
                 return -EBADMSG;
         memcpy(&info, bytes, sizeof(info));
-        if (info.epoch_len < sizeof(struct fmt_epoch) || info.epoch_len > REM_EPOCH_MAX || info.history > ENG_EPOCH_HISTORY ||
-            info.damage_len >= REM_DAMAGE_MAX || info.log_lost > 1 || info.slot >= ENG_DRIVES_MAX ||
+        if (info.epoch_len < sizeof(struct fmt_epoch) || info.epoch_len > REM_EPOCH_MAX ||
+            info.history > ENG_EPOCH_HISTORY || info.damage_len >= REM_DAMAGE_MAX || info.log_lost > 1 ||
+            info.slot >= ENG_DRIVES_MAX ||
             len != sizeof(info) + info.epoch_len + info.history * sizeof(past) + info.damage_len)
                 return -EBADMSG;
         memcpy(out->identity.store_id, info.store_id, FMT_ID);
@@ -104,7 +106,8 @@ int rem_state_read(const uint8_t *bytes, size_t len, struct rem_state *state, st
         if (len < sizeof(*state))
                 return -EBADMSG;
         memcpy(state, bytes, sizeof(*state));
-        if (state->failed > 1 || state->starved > 1 || state->reason_len >= REM_REASON_MAX || len != sizeof(*state) + state->reason_len)
+        if (state->failed > 1 || state->starved > 1 || state->reason_len >= REM_REASON_MAX ||
+            len != sizeof(*state) + state->reason_len)
                 return -EBADMSG;
         info->state = state->failed ? ENG_DRIVE_FAILED : ENG_DRIVE_IN;
         info->starved = state->starved;

@@ -40,12 +40,13 @@ struct rem_head {
         uint16_t slot, flags;
         uint8_t drive_id[FMT_ID]; /* zeroes: any; of INFO alone */
         uint64_t incarnation, session;
-        uint64_t commits;         /* sent in this session, this one included */
-        uint64_t term[2];         /* generation, revision: 0 until there are terms */
-        uint32_t offset;          /* of the answer's bulk */
+        uint64_t commits; /* sent in this session, this one included */
+        uint64_t term[2]; /* generation, revision: 0 until there are terms */
+        uint32_t offset;  /* of the answer's bulk */
         uint32_t zero;
 };
-_Static_assert(sizeof(struct rem_head) == 72 && sizeof(struct rem_head) % 8 == 0, "what follows begins at a multiple of 8");
+_Static_assert(sizeof(struct rem_head) == 72 && sizeof(struct rem_head) % 8 == 0,
+               "what follows begins at a multiple of 8");
 
 #define REM_EXHAUSTED     1u
 #define REM_UNRELIABLE    2u
@@ -81,7 +82,8 @@ struct rem_past {
 
 #define REM_EPOCH_MAX  FMT_EPOCH_MAX(ENG_DRIVES_MAX)
 #define REM_DAMAGE_MAX 256u /* with the final 0 */
-#define REM_INFO_MAX   (sizeof(struct rem_info) + REM_EPOCH_MAX + ENG_EPOCH_HISTORY * sizeof(struct rem_past) + REM_DAMAGE_MAX)
+#define REM_INFO_MAX                                                                                                   \
+        (sizeof(struct rem_info) + REM_EPOCH_MAX + ENG_EPOCH_HISTORY * sizeof(struct rem_past) + REM_DAMAGE_MAX)
 
 /* What an opening is told. */
 struct rem_facts {
@@ -98,11 +100,12 @@ size_t rem_facts_write(const struct rem_facts *facts, uint8_t out[REM_INFO_MAX])
 int rem_facts_read(const uint8_t *bytes, size_t len, struct rem_facts *out);
 
 /* The numbers of struct eng_drive_info that are sent. */
-#define REM_NUMBERS(X)                                                                                                  \
-        X(reserve_bytes) X(total_bytes) X(free_bytes) X(log_bytes) X(data_bytes) X(index_bytes) X(ops) X(errors)       \
-        X(queue) X(memtable_bytes) X(appends) X(batches) X(syncs) X(read_bytes) X(written_bytes) X(cache_bytes)        \
-        X(cache_hits) X(cache_misses) X(log_live_bytes) X(data_live_bytes) X(reclaim_copied) X(reclaim_freed)          \
-        X(index_reads) X(reclaim_damaged) X(read_errors) X(unknown_owners)
+#define REM_NUMBERS(X)                                                                                                 \
+        X(reserve_bytes)                                                                                               \
+        X(total_bytes) X(free_bytes) X(log_bytes) X(data_bytes) X(index_bytes) X(ops) X(errors) X(queue)               \
+                X(memtable_bytes) X(appends) X(batches) X(syncs) X(read_bytes) X(written_bytes) X(cache_bytes)         \
+                        X(cache_hits) X(cache_misses) X(log_live_bytes) X(data_live_bytes) X(reclaim_copied)           \
+                                X(reclaim_freed) X(index_reads) X(reclaim_damaged) X(read_errors) X(unknown_owners)
 
 struct rem_state {
         uint64_t first;  /* number of the first value in the bulk */
@@ -130,8 +133,8 @@ static inline bool rem_is_bulk(enum eng_op_kind kind)
 /* It is done again for the rest of an answer: it changes nothing. */
 static inline bool rem_is_question(enum eng_op_kind kind)
 {
-        return kind == ENG_OP_LOOKUP || kind == ENG_OP_SCAN || kind == ENG_OP_RECORD || kind == ENG_OP_TAIL || kind == ENG_OP_IDS ||
-               kind == ENG_OP_OWNED;
+        return kind == ENG_OP_LOOKUP || kind == ENG_OP_SCAN || kind == ENG_OP_RECORD || kind == ENG_OP_TAIL ||
+               kind == ENG_OP_IDS || kind == ENG_OP_OWNED;
 }
 
 #endif

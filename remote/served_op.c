@@ -73,7 +73,8 @@ static bool peer_slot_reserve(struct served_request *r)
 
 static void peer_slot_end(struct served_request *r)
 {
-        bool left = r->slot != NULL && op_kind(r) == ENG_OP_READ && r->op.kind == ENG_OP_READ && r->op.read.slot == NULL;
+        bool left =
+                r->slot != NULL && op_kind(r) == ENG_OP_READ && r->op.kind == ENG_OP_READ && r->op.read.slot == NULL;
 
         if (!r->counted)
                 return;
@@ -178,8 +179,8 @@ static void op_say(struct served_request *r)
         r->answer.body = r->small;
         r->answer.body_len = (uint32_t)(sizeof(prefix) + (size_t)len);
         answer_slice(&r->answer, &parts, r->head.offset, r->request->room);
-        r->answer.crc_known = r->op.kind == ENG_OP_READ && (r->op.flags & ENG_OP_WANT_CRC) != 0 && r->answer.bulk_count == 1 &&
-                              r->answer.bulk[0].iov_len == total;
+        r->answer.crc_known = r->op.kind == ENG_OP_READ && (r->op.flags & ENG_OP_WANT_CRC) != 0 &&
+                              r->answer.bulk_count == 1 && r->answer.bulk[0].iov_len == total;
         r->answer.bulk_crc = r->op.read.crc;
         if (!r->answer.crc_known)
                 r->answer.bulk_crc = 0;

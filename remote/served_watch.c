@@ -179,7 +179,8 @@ static void watch_say(struct served_request *r)
         r->values = pack_reports(served, r->request->room, &values);
         memcpy(r->small, &prefix, sizeof(prefix));
         r->answer.body = r->small;
-        r->answer.body_len = (uint32_t)(sizeof(prefix) + rem_state_write(&info, served->report_first, values, r->small + sizeof(prefix)));
+        r->answer.body_len = (uint32_t)(sizeof(prefix) + rem_state_write(&info, served->report_first, values,
+                                                                         r->small + sizeof(prefix)));
         if (r->values != NULL) {
                 r->answer.bulk[0] = (struct iovec){r->values->data, r->values->len};
                 r->answer.bulk_count = 1;

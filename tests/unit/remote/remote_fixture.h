@@ -21,12 +21,13 @@ struct toy {
         struct eng_identity identity;
         bool holds[ENG_OP_KINDS];
         struct eng_op *held[512];
-        unsigned held_count, done[ENG_OP_KINDS], seen[4096]; /* seen: how often an APPEND, COMMIT or WRITE of this number was done */
-        int result;                                         /* of all */
-        size_t value_len;                                   /* of LOOKUP's and TAIL's answers */
-        uint64_t salt;                                      /* of them */
-        unsigned restless;                                  /* it changes so many times more, behind a TAIL */
-        uint64_t committed;                                 /* the highest number of a COMMIT */
+        unsigned held_count, done[ENG_OP_KINDS],
+                seen[4096]; /* seen: how often an APPEND, COMMIT or WRITE of this number was done */
+        int result;         /* of all */
+        size_t value_len;   /* of LOOKUP's and TAIL's answers */
+        uint64_t salt;      /* of them */
+        unsigned restless;  /* it changes so many times more, behind a TAIL */
+        uint64_t committed; /* the highest number of a COMMIT */
         atomic_bool exhausted;
 };
 
@@ -200,7 +201,8 @@ static inline void toy_release(struct toy *toy)
         mem_settle();
 }
 
-static inline int toy_epoch(struct eng_drive *drive, void *out, size_t cap, size_t *len, struct eng_epoch_history *history)
+static inline int toy_epoch(struct eng_drive *drive, void *out, size_t cap, size_t *len,
+                            struct eng_epoch_history *history)
 {
         struct fmt_epoch epoch = {.number = 9, .pg_count = 16, .k = 1};
 
@@ -370,7 +372,8 @@ static inline void rf_start_with(struct rf *rf, const struct net_handler *handle
         MUST(rem_server_new(&rf->server) == 0);
         mem_node_start(&rf->a, &options);
         options = node_options(2, 6);
-        options.handler = (struct net_handler){.bulk = rem_server_bulk, .request = rem_server_request, .lost = rem_server_lost};
+        options.handler =
+                (struct net_handler){.bulk = rem_server_bulk, .request = rem_server_request, .lost = rem_server_lost};
         options.handler_arg = rf->server;
         if (handler != NULL) {
                 options.handler = *handler;
@@ -382,7 +385,8 @@ static inline void rf_start_with(struct rf *rf, const struct net_handler *handle
         fixture_peer_slots = 0;
         rf->to_b = mem_knows(&rf->a, 2);
         mem_knows(&rf->b, 1);
-        MUST(rem_client_new(&(struct rem_client_options){.net = rf->a.node.net, .loop = rf->a.loops[0]}, &rf->client) == 0);
+        MUST(rem_client_new(&(struct rem_client_options){.net = rf->a.node.net, .loop = rf->a.loops[0]}, &rf->client) ==
+             0);
         for (i = 0; i < RF_DRIVES; i++) {
                 toy_make(&rf->toys[i], i, rf->b.loops[(i + 1) % MEM_LOOPS]);
                 rf_serve(rf, i);
@@ -542,9 +546,11 @@ static inline void ask_check(const struct rf *rf, const struct toy *toy, const s
         MUST(ask->times == 1 && op->result == 0);
         switch (op->kind) {
         case ENG_OP_LOOKUP:
-                MUST(op->lookup.value->len == toy->value_len && toy_filled(op->lookup.value->data, toy->value_len, toy->salt));
+                MUST(op->lookup.value->len == toy->value_len &&
+                     toy_filled(op->lookup.value->data, toy->value_len, toy->salt));
                 MUST((op->lookup.bytes != NULL) == ((op->flags & ENG_OP_WANT_INLINE) != 0));
-                MUST(op->lookup.bytes == NULL || (op->lookup.bytes->len == 100 && toy_filled(op->lookup.bytes->data, 100, toy->committed)));
+                MUST(op->lookup.bytes == NULL ||
+                     (op->lookup.bytes->len == 100 && toy_filled(op->lookup.bytes->data, 100, toy->committed)));
                 break;
         case ENG_OP_SCAN:
                 MUST(op->scan.count == 7 && op->scan.entries != NULL);
@@ -555,7 +561,8 @@ static inline void ask_check(const struct rf *rf, const struct toy *toy, const s
                 MUST(op->read.crc == era_crc32c(0, slot + 3, RF_UNIT - 10));
                 break;
         case ENG_OP_RECORD:
-                MUST(op->append.body->len == 1000 && toy_filled(op->append.body->data, 1000, op->append.seq) && op->append.inline_len == 10);
+                MUST(op->append.body->len == 1000 && toy_filled(op->append.body->data, 1000, op->append.seq) &&
+                     op->append.inline_len == 10);
                 break;
         case ENG_OP_TAIL:
                 MUST(op->tail.count == toy->value_len / sizeof(struct eng_memtable_entry));

@@ -26,7 +26,8 @@ static inline void rn_start(struct rn *rn, unsigned peer_slots)
         node_start(&rn->a, &options);
         MUST(rem_server_new(&rn->server) == 0);
         options = node_options(2, 6);
-        options.handler = (struct net_handler){.bulk = rem_server_bulk, .request = rem_server_request, .lost = rem_server_lost};
+        options.handler =
+                (struct net_handler){.bulk = rem_server_bulk, .request = rem_server_request, .lost = rem_server_lost};
         options.handler_arg = rn->server;
         fixture_peer_slots = peer_slots;
         node_start(&rn->b, &options);

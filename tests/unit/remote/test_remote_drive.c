@@ -141,7 +141,8 @@ static void fill_write(struct fx_op *op, unsigned object, unsigned stripe, uint8
         op->op.write.payload = slot + LP_SLOT_HEADER;
 }
 
-static void fill_read(struct fx_op *op, unsigned object, unsigned stripe, uint8_t *slot, uint32_t offset, uint32_t len, uint32_t payload)
+static void fill_read(struct fx_op *op, unsigned object, unsigned stripe, uint8_t *slot, uint32_t offset, uint32_t len,
+                      uint32_t payload)
 {
         memset(op, 0, sizeof(*op));
         op->op.kind = ENG_OP_READ;
@@ -177,14 +178,16 @@ static void test_shards(void **state)
                 stripe = (unsigned)(draw() % 24);
                 payload = writes[stripe].op.write.payload_len;
                 offset = (uint32_t)(draw() % payload);
-                fill_read(&reads[i], 500, stripe, read_slots[i], offset, 1 + (uint32_t)(draw() % (payload - offset)), payload);
+                fill_read(&reads[i], 500, stripe, read_slots[i], offset, 1 + (uint32_t)(draw() % (payload - offset)),
+                          payload);
                 fx_start(&fx, 0, &reads[i]);
         }
         for (i = 0; i < 24; i++) {
                 const struct eng_op *op = &reads[i].op;
-                size_t at = LP_SLOT_HEADER + op->read.offset;
+                size_t at;
 
                 assert_int_equal(fx_wait(&reads[i]), 0);
+                at = LP_SLOT_HEADER + op->read.offset;
                 assert_memory_equal(read_slots[i] + at, slots[op->read.stripe] + at, op->read.len);
                 assert_int_equal(op->read.crc, era_crc32c(0, slots[op->read.stripe] + at, op->read.len));
         }
@@ -283,7 +286,8 @@ static void test_same_answers(void **state)
                         op.lookup.name_len = (uint16_t)fx_name(full, name);
                         break;
                 case ENG_OP_SCAN:
-                        op.flags = (draw() % 2 == 0 ? ENG_OP_WANT_ATTRS : 0) | (draw() % 2 == 0 ? ENG_OP_WANT_PARTS : 0);
+                        op.flags =
+                                (draw() % 2 == 0 ? ENG_OP_WANT_ATTRS : 0) | (draw() % 2 == 0 ? ENG_OP_WANT_PARTS : 0);
                         op.scan.from = from;
                         op.scan.from_len = (uint16_t)fx_name(from, name);
                         op.scan.after = draw() % 2 == 0;
@@ -384,8 +388,9 @@ static void test_away_and_back(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_names),         cmocka_unit_test(test_long_value),    cmocka_unit_test(test_shards),
-                cmocka_unit_test(test_same_answers),  cmocka_unit_test(test_same_refusals), cmocka_unit_test(test_away_and_back),
+                cmocka_unit_test(test_names),         cmocka_unit_test(test_long_value),
+                cmocka_unit_test(test_shards),        cmocka_unit_test(test_same_answers),
+                cmocka_unit_test(test_same_refusals), cmocka_unit_test(test_away_and_back),
         };
 
         return cmocka_run_group_tests(tests, start, stop);

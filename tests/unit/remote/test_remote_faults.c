@@ -86,8 +86,9 @@ static void test_opening(void **state)
         assert_string_equal(eng_drive_damage(rf.drives[0]), "a little");
         assert_false(eng_drive_log_lost(rf.drives[0]));
         assert_true(rem_place_read("remote:7/9/63", &place) && place.node == 7 && place.pool == 9 && place.slot == 63);
-        assert_false(rem_place_read("remote:7/9/64", &place) || rem_place_read("remote:7/9/", &place) || rem_place_read("remote:7/9/1x", &place) ||
-                     rem_place_read("/srv/1", &place) || rem_place_read("remote:70000/1/1", &place));
+        assert_false(rem_place_read("remote:7/9/64", &place) || rem_place_read("remote:7/9/", &place) ||
+                     rem_place_read("remote:7/9/1x", &place) || rem_place_read("/srv/1", &place) ||
+                     rem_place_read("remote:70000/1/1", &place));
         rf_stop(&rf);
 }
 
@@ -205,7 +206,8 @@ static void test_cut_everywhere(void **state)
 
                         memset(rf.toys[0].seen, 0, sizeof(rf.toys[0].seen));
                         mem_chunk = rem_is_bulk((enum eng_op_kind)kind) && chunk == 2 ? 3001 : chunks[chunk];
-                        for (at = 1; cut_once(&rf, (enum eng_op_kind)kind, number++, at) && at < 400; at += chunk == 0 ? 1 : 3)
+                        for (at = 1; cut_once(&rf, (enum eng_op_kind)kind, number++, at) && at < 400;
+                             at += chunk == 0 ? 1 : 3)
                                 rf_begin_again(&rf, 0);
                         assert_true(at > 1);
                         assert_true(rf_has_no_slots(&rf));
@@ -388,9 +390,14 @@ static struct raw raw_of(struct rf *rf, enum eng_op_kind kind)
 /* The status that it is answered with. from NULL: the first node. */
 static int raw_ask(struct rf *rf, struct mem_node *from, struct net_peer *peer, const struct raw *raw)
 {
-        struct rem_head head = {.pool = RF_POOL, .slot = raw->slot, .incarnation = raw->incarnation, .session = raw->session, .commits = raw->commits};
+        struct rem_head head = {.pool = RF_POOL,
+                                .slot = raw->slot,
+                                .incarnation = raw->incarnation,
+                                .session = raw->session,
+                                .commits = raw->commits};
         uint8_t body[sizeof(head) + ENG_WIRE_BODY_MAX];
-        struct mem_call mem = {.call = {.peer = peer != NULL ? peer : rf->to_b, .link = raw->link, .operation = REM_OP, .body = body}};
+        struct mem_call mem = {
+                .call = {.peer = peer != NULL ? peer : rf->to_b, .link = raw->link, .operation = REM_OP, .body = body}};
         struct eng_wire_parts parts;
         struct ask ask;
         int len;
@@ -505,7 +512,8 @@ static void test_another_drive(void **state)
         raw = raw_of(&rf, ENG_OP_LOOKUP);
         raw.link = NET_BULK_1;
         assert_int_equal(raw_ask(&rf, NULL, NULL, &raw), REM_BAD);
-        assert_int_equal(rf.toys[0].done[ENG_OP_WRITE] + rf.toys[0].done[ENG_OP_APPEND] + rf.toys[0].done[ENG_OP_LOOKUP], 0);
+        assert_int_equal(
+                rf.toys[0].done[ENG_OP_WRITE] + rf.toys[0].done[ENG_OP_APPEND] + rf.toys[0].done[ENG_OP_LOOKUP], 0);
         raw = raw_of(&rf, ENG_OP_WRITE);
         assert_int_equal(raw_ask(&rf, NULL, NULL, &raw), REM_DONE);
         rf_stop(&rf);
@@ -521,7 +529,8 @@ static void test_random_requests(void **state)
         for (i = 0; i < 3000; i++) {
                 struct rem_head head;
                 uint8_t body[sizeof(struct rem_head) + ENG_WIRE_BODY_MAX], bulk[5000];
-                struct mem_call mem = {.call = {.peer = rf.to_b, .link = (enum net_link_number)(draw() % NET_LINKS), .body = body}};
+                struct mem_call mem = {
+                        .call = {.peer = rf.to_b, .link = (enum net_link_number)(draw() % NET_LINKS), .body = body}};
                 struct eng_wire_parts parts;
                 struct ask ask;
                 int len;
@@ -685,7 +694,8 @@ static void test_never_a_buffer(void **state)
 /* 14: longer than the room that is given, and than any frame. */
 static void test_long_answer(void **state)
 {
-        static const size_t lens[] = {200, 4095, 4096, 4097, 300000, (2u << 20) - 64, 2u << 20, (2u << 20) + 56, 5u << 20, (16u << 20) - 64};
+        static const size_t lens[] = {
+                200, 4095, 4096, 4097, 300000, (2u << 20) - 64, 2u << 20, (2u << 20) + 56, 5u << 20, (16u << 20) - 64};
         struct rem_stats stats;
         unsigned i;
         struct rf rf;
@@ -862,8 +872,10 @@ static void liar_request(void *arg, struct net_request *request)
 {
         struct rem_prefix prefix = {.incarnation = 1 + draw() % 2, .flags = (uint32_t)(draw() % 40)};
         struct net_answer answer = {.body = lie, .body_len = (uint32_t)(draw() % 300)};
-        uint32_t bulk = draw() % 2 == 0 || request->room == 0 ? 0 : (uint32_t)(draw() % (request->room < 3000 ? request->room + 1 : 3000));
-        uint32_t result = draw() % 3 == 0 ? (uint32_t)-(int)(draw() % 200) : 0;
+        uint32_t bulk = draw() % 2 == 0 || request->room == 0
+                                ? 0
+                                : (uint32_t)(draw() % (request->room < 3000 ? request->room + 1 : 3000));
+        uint32_t result = draw() % 3 == 0 ? (uint32_t) - (int)(draw() % 200) : 0;
         unsigned i;
 
         for (i = 0; i < sizeof(lie); i++)
@@ -892,7 +904,10 @@ static void test_liar(void **state)
 {
         static const struct net_handler liar = {.bulk = liar_bulk, .request = liar_request, .lost = liar_lost};
         struct rem_opening opening = {.facts.identity.slot = 0, .prefix.incarnation = 1};
-        struct eng_local_options options = {.path = "remote:2/3/0", .failed = rf_failed, .superseded = rf_superseded, .unreachable = rf_unreachable};
+        struct eng_local_options options = {.path = "remote:2/3/0",
+                                            .failed = rf_failed,
+                                            .superseded = rf_superseded,
+                                            .unreachable = rf_unreachable};
         struct rem_stats stats;
         unsigned i, lies = 0;
         struct rf rf;
@@ -950,7 +965,9 @@ static void random_history(unsigned rounds)
                         toy->holds[i] = draw() % 5 == 0;
                 mem_chunk = draw() % 3 == 0 ? 100 + draw() % 5000 : SIZE_MAX;
                 for (i = 0; i < n; i++) {
-                        enum eng_op_kind kind = draw() % 3 == 0 ? (enum eng_op_kind)(draw() % ENG_OP_KINDS) : draw() % 2 == 0 ? ENG_OP_COMMIT : ENG_OP_LOOKUP;
+                        enum eng_op_kind kind = draw() % 3 == 0   ? (enum eng_op_kind)(draw() % ENG_OP_KINDS)
+                                                : draw() % 2 == 0 ? ENG_OP_COMMIT
+                                                                  : ENG_OP_LOOKUP;
 
                         ask_make(&asks[i], kind, number++ % 4000);
                         acknowledged[i] = highest;
@@ -973,7 +990,8 @@ static void random_history(unsigned rounds)
                         const struct eng_op *op = &asks[i].op;
 
                         assert_int_equal(asks[i].times, 1);
-                        assert_true(op->result == 0 || op->result == -EHOSTUNREACH || (op->result == -EAGAIN && op->kind != ENG_OP_COMMIT && op->kind != ENG_OP_APPEND));
+                        assert_true(op->result == 0 || op->result == -EHOSTUNREACH ||
+                                    (op->result == -EAGAIN && op->kind != ENG_OP_COMMIT && op->kind != ENG_OP_APPEND));
                         if (op->kind == ENG_OP_LOOKUP && op->result == 0)
                                 assert_true(toy->committed >= acknowledged[i]);
                         ask_free(&asks[i]);

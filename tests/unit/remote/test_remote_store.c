@@ -21,12 +21,16 @@ static uint64_t bucket;
 
 static bool one_is_out(const struct eng_health *h, void *arg)
 {
-        return h->ready && h->writable && h->drives[FIRST].state != ENG_DRIVE_IN && h->drives[SECOND].state != ENG_DRIVE_IN;
+        return h->ready && h->writable && h->drives[FIRST].state != ENG_DRIVE_IN &&
+               h->drives[SECOND].state != ENG_DRIVE_IN;
 }
 
 static void serve(unsigned slot)
 {
-        struct eng_local_options options = {.path = sf.path[slot], .log_file_bytes = 4 << 20, .segment_bytes = 16 << 20, .full_reserve_bytes = 1 << 20};
+        struct eng_local_options options = {.path = sf.path[slot],
+                                            .log_file_bytes = 4 << 20,
+                                            .segment_bytes = 16 << 20,
+                                            .full_reserve_bytes = 1 << 20};
         enum eng_folder_state state;
         struct eng_error error;
 
@@ -78,6 +82,12 @@ static void open_remote(void)
         assert_true(sf_wait_ready(&sf, 60));
 }
 
+/* A loop of net/ that has given a call its end may be inside lp_post() yet. */
+static void net_is_quiet(void)
+{
+        node_all_know(&nodes.a);
+}
+
 /* The store with local drives alone has the objects; then two drives move to the other node. */
 static int start(void **state)
 {
@@ -87,6 +97,7 @@ static int start(void **state)
         rn_start(&nodes, 8);
         serve(FIRST);
         serve(SECOND);
+        sf.closed = net_is_quiet;
         open_remote();
         return 0;
 }
@@ -100,6 +111,7 @@ static int stop(void **state)
         sf.paths[FIRST] = sf.path[FIRST];
         sf.paths[SECOND] = sf.path[SECOND];
         sf.options.opener = NULL;
+        sf.closed = NULL;
         MUST(sf_open(&sf, false) == 0);
         MUST(sf_wait_health(&sf, so_whole, NULL, 60));
         so_check(&sf, bucket, &expected);
@@ -210,8 +222,8 @@ static void test_start_without_the_node(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_objects), cmocka_unit_test(test_cut),
-                cmocka_unit_test(test_flapping), cmocka_unit_test(test_restart),
+                cmocka_unit_test(test_objects),         cmocka_unit_test(test_cut),
+                cmocka_unit_test(test_flapping),        cmocka_unit_test(test_restart),
                 cmocka_unit_test(test_leader_restarts), cmocka_unit_test(test_start_without_the_node),
         };
 
