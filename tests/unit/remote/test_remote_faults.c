@@ -866,7 +866,30 @@ static void test_no_memory(void **state)
 
 /* ---- a peer that lies ------------------------------------------------------------------------ */
 
-static uint8_t lie[4096];
+static uint8_t lie[sizeof(struct rem_prefix) + REM_INFO_MAX];
+
+/* What an opening, or WATCH, is told, with a few bytes changed; its length. */
+static size_t nearly_true(uint32_t operation, uint8_t *out)
+{
+        static struct rem_facts facts;
+        struct fmt_epoch epoch = {.number = 9, .pg_count = 16, .k = 1};
+        struct eng_drive_info info = {.free_bytes = draw(), .starved = draw() % 2 == 0};
+        size_t len, i;
+
+        if (operation == REM_INFO) {
+                facts.epoch_len = sizeof(epoch);
+                memcpy(facts.epoch, &epoch, sizeof(epoch));
+                facts.history.count = (unsigned)(draw() % 5);
+                snprintf(facts.damage, sizeof(facts.damage), "%.*s", (int)(draw() % 20), "something is damaged");
+                len = rem_facts_write(&facts, out);
+        } else {
+                snprintf(info.reason, sizeof(info.reason), "%.*s", (int)(draw() % 20), "something has failed");
+                len = rem_state_write(&info, draw() % 3, (uint32_t)(draw() % 5), out);
+        }
+        for (i = draw() % 3; i > 0; i--)
+                out[draw() % len] ^= (uint8_t)(1u << draw() % 8);
+        return draw() % 5 == 0 ? draw() % len : len;
+}
 
 static void liar_request(void *arg, struct net_request *request)
 {
@@ -884,6 +907,8 @@ static void liar_request(void *arg, struct net_request *request)
         prefix.zero = draw() % 20 == 0;
         memcpy(lie, &prefix, sizeof(prefix));
         memcpy(lie + sizeof(prefix), &result, sizeof(result));
+        if (request->operation != REM_OP && draw() % 4 != 0)
+                answer.body_len = (uint32_t)(sizeof(prefix) + nearly_true(request->operation, lie + sizeof(prefix)));
         answer.status = draw() % 4 != 0 ? 0 : (int32_t)(draw() % 12) - 1;
         answer.bulk[0] = (struct iovec){lie, bulk};
         answer.bulk_count = bulk > 0;
@@ -909,7 +934,7 @@ static void test_liar(void **state)
                                             .superseded = rf_superseded,
                                             .unreachable = rf_unreachable};
         struct rem_stats stats;
-        unsigned i, lies = 0;
+        unsigned i, lies = 0, opened = 0;
         struct rf rf;
 
         rf_start_with(&rf, &liar, 0);
@@ -934,9 +959,13 @@ static void test_liar(void **state)
                 assert_true(ask.op.result <= 0);
                 lies += ask.op.result == -EHOSTUNREACH;
                 ask_free(&ask);
+                if (i % 8 == 0) { /* WATCH, and an opening */
+                        mem_pass(20 + (unsigned)(draw() % 300));
+                        opened += rf_ask(&rf, 0, draw() % 2 == 0, &opening) == 0;
+                }
         }
         rem_stats_read(rf.client, &stats);
-        assert_true(stats.lies > 500 && lies > 1000);
+        assert_true(stats.lies > 500 && lies > 1000 && opened > 20 && opened < 700);
         rf_stop(&rf);
 }
 
