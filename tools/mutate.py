@@ -73,6 +73,7 @@ NAMED = [
     ("ids of a node's boots are compared by epoch", "engine/base/object_id.c", "out->run = out->node == 0 ? be32toh(epoch) : counter >> COUNT_BITS;", "out->run = be32toh(epoch);", ("unit test_object_id",)),
     ("ids of other nodes are past", "engine/base/object_id.c", "return made->node == o->site.node && made->run < o->boot;", "return made->run < o->boot;", ("unit test_object_id",)),
     ("an entry of a page may end behind it", "engine/drive/wire.c", "e.size > buf->len - at || ", "", ("unit test_wire",)),
+    ("what was written to a drive before it was down counts until it is back", "engine/epoch/coord.c", "        eng_down_write_off(c);\n", "", ("unit test_remote_store",)),
     ("what follows a lost COMMIT is done", "remote/served_op.c", "(r->op.kind != ENG_OP_COMMIT && r->head.commits == served->commits)", "r->op.kind != ENG_OP_COMMIT", ("unit test_remote_faults",)),
     ("a COMMIT behind a lost one counts", "remote/served_op.c", "r->head.commits == served->commits + 1", "r->head.commits > served->commits", ("unit test_remote_faults",)),
     ("an operation for an earlier incarnation is done", "remote/drive_server.c", "if (!begins && head->incarnation != served->incarnation)", "if (!begins && head->incarnation == 0)", ("unit test_remote_faults",)),

@@ -41,6 +41,20 @@ static bool may_return(const struct eng_store *store, unsigned slot)
                ((c->view.in | c->view.joining) & eng_bit(slot)) == 0;
 }
 
+/*
+ * Every loop is told before the drive is asked again: its process may begin anew, and then answers a
+ * SYNC though what it had WRITTEN is gone.
+ */
+void eng_down_write_off(struct eng_coord *c)
+{
+        eng_mask out = c->down & ~(c->next_in | c->next_joining);
+        unsigned i;
+
+        for (i = 0; i < ENG_DRIVES_MAX; i++)
+                if (out & eng_bit(i))
+                        c->view.since[i] = c->view.epoch;
+}
+
 static void down_returns(struct eng_store *store, unsigned slot)
 {
         struct eng_coord *c = store->coord;

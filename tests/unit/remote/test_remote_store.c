@@ -156,6 +156,7 @@ static void test_cut(void **state)
                 so_change(&sf, bucket, &expected, round, 4);
         assert_true(sf_wait_health(&sf, one_is_out, NULL, 60));
         assert_true(sf_view(&sf).epoch > epoch);
+        assert_true(sf_view(&sf).since[FIRST] > epoch && sf_view(&sf).since[SECOND] > epoch); /* before they are back */
         so_check(&sf, bucket, &expected);
         rn_cut(&nodes, false);
         whole();
