@@ -15,8 +15,8 @@ endif
 
 # ---- what is built --------------------------------------------------------------------------------------------
 # A folder may include include/*.h and its own headers, nothing else (tools/layers.py checks it).
-FOLDERS := ec loop s3 access rdma net engine gateway server client load cli
-LIBS_IN_LINK_ORDER := server gateway engine cli load client access s3 rdma net loop ec
+FOLDERS := ec loop s3 access rdma net engine remote gateway server client load cli
+LIBS_IN_LINK_ORDER := server gateway remote engine cli load client access s3 rdma net loop ec
 SRC_ec := $(wildcard ec/*.c)
 SRC_loop := $(wildcard loop/*.c)
 SRC_s3 := $(wildcard s3/*.c)
@@ -24,6 +24,7 @@ SRC_access := $(wildcard access/*.c)
 SRC_rdma := $(wildcard rdma/*.c)
 SRC_net := $(wildcard net/*.c)
 SRC_engine := $(wildcard engine/*/*.c) third_party/lmdb/mdb.c third_party/lmdb/midl.c
+SRC_remote := $(wildcard remote/*.c)
 SRC_gateway := $(wildcard gateway/*/*.c)
 SRC_server := $(filter-out server/millraced_main.c,$(wildcard server/*.c))
 SRC_client := $(wildcard client/*/*.c)
@@ -169,6 +170,7 @@ CALL_FAULTS_WRAP := $(foreach f,open openat fdopendir fstat fstatat stat statx f
 	posix_fallocate fsync fdatasync unlinkat renameat renameat2 mkdirat mmap pthread_create lp_read lp_write lp_fdatasync,-Wl,--wrap=$(f))
 $(O)/unit/engine/test_every_call: LINK += $(CALL_FAULTS_WRAP)
 $(O)/unit/engine/test_recover: LINK += -Wl,--wrap=malloc
+$(O)/unit/remote/test_remote_faults: LINK += -Wl,--wrap=malloc -Wl,--wrap=calloc
 $(BENCH_BIN): $(O)/bench/%: $(O)/obj/bench/%.o $(LIBS) $(LINKED_WITH)
 	@mkdir -p $(@D)
 	$(LINK) -o $@ $(filter %.o,$^) -Wl,--start-group $(LIBS) -Wl,--end-group $(LIBRARIES) $(LDLIBS)

@@ -36,6 +36,7 @@
 #define ENG_DRIVE_WAIT_MS 15000u
 
 struct eng_store;
+struct eng_drive_opener;
 
 /* A string that need not end in NUL; owned by whoever the context says. */
 struct eng_str {
@@ -56,7 +57,8 @@ struct eng_site {
 };
 
 struct eng_options {
-        const char *const *drives;    /* folders */
+        const char *const *drives;    /* folders; or what opener knows */
+        const struct eng_drive_opener *opener; /* of drives of other nodes (remote.h), until the store is closed; NULL: there are none */
         unsigned drive_count;
         bool format;                  /* make a new store if all folders are empty */
         bool upgrade;                 /* a store of an older layout becomes one of this build's, for good (docs/format.md); else it is refused */

@@ -280,7 +280,7 @@ struct net_call {
 };
 
 /*
- * Sends a request to a peer, and opens the link for it if that is closed. While a link rests after
+ * Any loop, one of those of net_new() or not. Sends a request to a peer, and opens the link for it if that is closed. While a link rests after
  * a failure its calls are unreachable at once. A call whose deadline comes while it is half sent,
  * or its answer is half there, ends when that has ended, frame_ms later at most. Late answers are dropped.
  */

@@ -22,7 +22,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-SEARCHED = ("engine", "server", "loop")
+SEARCHED = ("engine", "remote", "server", "loop")
 FLUSH = re.compile(r"(?<![\w.>])(fsync|fdatasync|folder_sync|index_sync_folder)\(((?:[^()]|\([^()]*\))*)\)")
 DSYNC = re.compile(r"\bRWF_DSYNC\b")
 RING_FLUSH = "io_uring_prep_fsync(sqe, io->fd, IORING_FSYNC_DATASYNC)"
@@ -75,6 +75,17 @@ NAMED = [
     ("ids of a node's boots are compared by epoch", "engine/base/object_id.c", "out->run = out->node == 0 ? be32toh(epoch) : counter >> COUNT_BITS;", "out->run = be32toh(epoch);", ("unit test_object_id",)),
     ("ids of other nodes are past", "engine/base/object_id.c", "return made->node == o->site.node && made->run < o->boot;", "return made->run < o->boot;", ("unit test_object_id",)),
     ("an entry of a page may end behind it", "engine/drive/wire.c", "e.size > buf->len - at || ", "", ("unit test_wire",)),
+    ("what was written to a drive before it was down counts until it is back", "engine/epoch/coord.c", "        eng_down_write_off(c);\n", "", ("unit test_remote_store",)),
+    ("what follows a lost COMMIT is done", "remote/served_op.c", "(r->op.kind != ENG_OP_COMMIT && r->head.commits == served->commits)", "r->op.kind != ENG_OP_COMMIT", ("unit test_remote_faults",)),
+    ("a COMMIT behind a lost one counts", "remote/served_op.c", "r->head.commits == served->commits + 1", "r->head.commits > served->commits", ("unit test_remote_faults",)),
+    ("an operation for an earlier incarnation is done", "remote/drive_server.c", "if (!begins && head->incarnation != served->incarnation)", "if (!begins && head->incarnation == 0)", ("unit test_remote_faults",)),
+    ("an older session goes on", "remote/drive_server.c", "return same && r->head.session == served->session ?", "return same && r->head.session != 0 ?", ("unit test_remote_faults",)),
+    ("an older session may be begun", "remote/drive_server.c", "if (same && r->head.session <= served->session)", "if (same && r->head.session == 0)", ("unit test_remote_faults",)),
+    ("operations for a drive that was replaced are done", "remote/drive_server.c", "(memcmp(head->drive_id, served->identity.drive_id, FMT_ID) != 0 &&", "(head->drive_id[0] == 255 &&", ("unit test_remote_faults",)),
+    ("COMMITs wait for the credit of APPENDs", "remote/remote_call.c", "(op->kind == ENG_OP_APPEND || op->kind == ENG_OP_WRITE ? 0 : 1)", "(op->kind == ENG_OP_WRITE ? 0 : 1)", ("unit test_remote_faults",)),
+    ("a slow drive may have every buffer for peers", "remote/served_op.c", "(share > 1 ? share / 2 : share)", "share", ("unit test_remote_faults",)),
+    ("superseded values are forgotten as they are sent", "remote/served_watch.c", "served->report_first < next)", "next > 0)", ("unit test_remote_faults",)),
+    ("pieces of two answers make one", "remote/remote_call.c", "prefix->total != c->whole->len || prefix->total_crc != c->whole_crc", "prefix->total != c->whole->len", ("unit test_remote_faults",)),
     ("a short write to the log passes", "engine/drive/log.c", "res < 0 || (uint32_t)res != log->write_len || eng", "res < 0 || eng", ("unit test_log test_local", UNIT, FAULTS)),
     ("a record read back is not summed", "engine/drive/recread.c", "era_crc32c(0, r->record + sizeof(rec), rec.body_len) != rec.body_crc", "false", ("unit test_recread", UNIT, FAULTS)),
     ("a record's header is not summed", "engine/drive/rec.c", "rec->header_crc == rec_crc(rec) && ", "", ("unit test_log test_replay test_tear", UNIT, POWER)),

@@ -68,6 +68,8 @@ enum eng_op_kind {
 
 #define ENG_OP_VERSIONS 128u   /* SCAN of names of versions: plain objects, too, each by the name of the version that it is; values without attrs, and with no field but VERSION */
 #define ENG_OP_NO_MARKERS 256u /* SCAN: delete markers, and heads of keys whose newest version is one, are left out */
+#define ENG_OP_ANEW 512u       /* the sender has given up all that it asked of the drive before, answered or not: from here on a remote drive whose
+                                  node has begun anew, or which has lost something on its way, takes operations again */
 #define ENG_OP_WANT_RECORD 64u /* LOOKUP: -EBADMSG also where just its record in the log is known to be damaged */
 
 #define ENG_HELD_MAX 256u
@@ -299,7 +301,7 @@ struct eng_drive_ops {
         /*
          * Newest EPOCH record body the drive holds (copied into out, at most cap bytes; *len its
          * length), and the ids of the epochs before it, newest first. On the thread that opened it,
-         * before any operation. -ENOBUFS: cap is too small.
+         * before any operation, or on the owner loop. -ENOBUFS: cap is too small.
          */
         int (*epoch)(struct eng_drive *drive, void *out, size_t cap, size_t *len, struct eng_epoch_history *history);
         /*
@@ -508,6 +510,11 @@ struct eng_local_options {
          * took its place (attrs were rewritten, the shards live on).
          */
         void (*superseded)(void *arg, struct eng_drive *drive, struct eng_buf *const values[], unsigned n);
+        /*
+         * Called on the owner loop, of a remote drive: its node will refuse all that is asked from
+         * now on with -EHOSTUNREACH, until an operation with ENG_OP_ANEW. NULL: nobody wants to know.
+         */
+        void (*unreachable)(void *arg, struct eng_drive *drive, const char *text);
         void *arg;
 };
 
@@ -519,6 +526,33 @@ struct eng_local_options {
  * has the text.
  */
 int eng_local_open(const struct eng_local_options *options, struct eng_drive **out, struct eng_error *error);
+/*
+ * How drives are found and opened that are no folders of this machine (remote.h). Both are blocking,
+ * on a thread that is no loop. -EAGAIN: their node does not answer now.
+ */
+struct eng_drive_opener {
+        bool (*is_remote)(const char *path);
+        int (*probe)(const struct eng_drive_opener *opener, const char *path, enum eng_folder_state *state,
+                     struct eng_identity *identity, struct eng_error *error);
+        int (*open)(const struct eng_drive_opener *opener, const struct eng_local_options *options, struct eng_drive **out,
+                    struct eng_error *error);
+};
+/* opener NULL: all are folders. */
+static inline bool eng_drive_is_remote(const struct eng_drive_opener *opener, const char *path)
+{
+        return opener != NULL && opener->is_remote(path);
+}
+static inline int eng_drive_probe(const struct eng_drive_opener *opener, const char *path, enum eng_folder_state *state,
+                                  struct eng_identity *identity, struct eng_error *error)
+{
+        return eng_drive_is_remote(opener, path) ? opener->probe(opener, path, state, identity, error)
+                                                 : eng_folder_probe(path, state, identity, error);
+}
+static inline int eng_drive_open(const struct eng_drive_opener *opener, const struct eng_local_options *options, struct eng_drive **out,
+                                 struct eng_error *error)
+{
+        return eng_drive_is_remote(opener, options->path) ? opener->open(opener, options, out, error) : eng_local_open(options, out, error);
+}
 /* Joins a thread that ends within that time. */
 bool eng_thread_ends(pthread_t thread, unsigned seconds);
 

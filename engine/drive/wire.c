@@ -250,9 +250,9 @@ static void wire_request(struct wire *w, struct eng_op *op)
         }
 }
 
-#define WIRE_FLAGS 0x1ffu /* all that drive.h has */
+#define WIRE_FLAGS 0x3ffu /* all that drive.h has */
 _Static_assert((WIRE_FLAGS & (ENG_OP_RESERVE | ENG_OP_WANT_INLINE | ENG_OP_WANT_ATTRS | ENG_OP_WANT_PARTS | ENG_OP_WANT_CRC | ENG_OP_CACHE |
-                              ENG_OP_WANT_RECORD | ENG_OP_VERSIONS | ENG_OP_NO_MARKERS)) == WIRE_FLAGS,
+                              ENG_OP_WANT_RECORD | ENG_OP_VERSIONS | ENG_OP_NO_MARKERS | ENG_OP_ANEW)) == WIRE_FLAGS,
                "flags");
 
 static void wire_head(struct wire *w, struct eng_op *op)
@@ -276,10 +276,10 @@ static void add_part(struct eng_wire_parts *parts, const void *bytes, size_t len
         parts->part[parts->count++].len = len;
 }
 
-static void add_buf(struct eng_wire_parts *parts, const struct eng_buf *buf)
+static void add_buf(struct eng_wire_parts *parts, const struct eng_buf *buf, uint32_t len)
 {
-        if (buf != NULL && buf->len > 0)
-                add_part(parts, buf->data, buf->len);
+        if (buf != NULL && len > 0)
+                add_part(parts, buf->data, len);
 }
 
 int eng_wire_put_request(const struct eng_op *op, uint8_t body[ENG_WIRE_BODY_MAX], struct eng_wire_parts *bulk)
@@ -295,7 +295,7 @@ int eng_wire_put_request(const struct eng_op *op, uint8_t body[ENG_WIRE_BODY_MAX
         wire_head(&w, &copy);
         wire_request(&w, &copy);
         if (op->kind == ENG_OP_APPEND)
-                add_buf(bulk, op->append.body);
+                add_buf(bulk, op->append.body, op->append.body == NULL ? 0 : op->append.body->len);
         else if (op->kind == ENG_OP_WRITE)
                 add_part(bulk, op->write.payload, op->write.payload_len);
         return w.bad ? -EMSGSIZE : (int)w.at;
@@ -464,8 +464,9 @@ int eng_wire_put_answer(const struct eng_op *op, uint8_t body[ENG_WIRE_BODY_MAX]
                 if (bufs[i] == NULL || *bufs[i] == NULL)
                         continue;
                 there[i] = true;
-                len[i] = (*bufs[i])->len;
-                add_buf(bulk, *bufs[i]);
+                len[i] = op->kind == ENG_OP_IDS ? op->ids.count * (uint32_t)sizeof(struct eng_held_id) /* it had room for more */
+                                                : (*bufs[i])->len;
+                add_buf(bulk, *bufs[i], len[i]);
         }
         if (op->kind == ENG_OP_READ)
                 add_part(bulk, (const uint8_t *)op->read.slot + LP_SLOT_HEADER + op->read.offset, op->read.len);
@@ -584,7 +585,7 @@ static bool answer_is_whole(const struct eng_op *asked, const struct eng_op *got
                 return got->tail.entries != NULL && array_is_whole(got->tail.entries, got->tail.count, sizeof(struct eng_memtable_entry));
         case ENG_OP_IDS:
                 return got->ids.count <= asked->ids.max && (got->ids.ids == NULL) == (got->ids.count == 0) &&
-                       (got->ids.ids == NULL || got->ids.ids->len >= got->ids.count * sizeof(struct eng_held_id));
+                       (got->ids.ids == NULL || got->ids.ids->len == got->ids.count * sizeof(struct eng_held_id));
         case ENG_OP_OWNED:
                 return asked->owned.count == 0 ? got->owned.bits == NULL
                                                : got->owned.bits != NULL && got->owned.bits->len == ENG_OWNED_MAX / 8;
@@ -637,6 +638,12 @@ static void drop_bufs(struct eng_op *op)
                 eng_buf_unref(*bufs[i]);
                 *bufs[i] = NULL;
         }
+}
+
+void eng_wire_drop_answer(struct eng_op *op)
+{
+        if (answers_more(op, op->result))
+                drop_bufs(op);
 }
 
 int eng_wire_get_answer(const uint8_t *body, size_t len, struct eng_buf *buf, size_t bulk_len, struct eng_op *op)

@@ -61,5 +61,7 @@ enum eng_wire_bulk eng_wire_answer_needs(const struct eng_op *asked);
  * (nothing is to be given back), -ENOMEM.
  */
 int eng_wire_get_answer(const uint8_t *body, size_t len, struct eng_buf *buf, size_t bulk_len, struct eng_op *op);
+/* Releases the buffers of an answer that nobody takes. */
+void eng_wire_drop_answer(struct eng_op *op);
 
 #endif

@@ -323,6 +323,7 @@ static void epoch_durable(struct eng_store *store, eng_mask failed)
                 return;
         }
         c->view.epoch++;
+        eng_down_write_off(c);
         c->in_force = c->view.epoch;
         memcpy(c->in_force_id, c->epoch_id, FMT_ID);
         lp_trace(LP_TRACE_EPOCH, c->view.epoch, c->next_in);

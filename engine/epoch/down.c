@@ -41,6 +41,20 @@ static bool may_return(const struct eng_store *store, unsigned slot)
                ((c->view.in | c->view.joining) & eng_bit(slot)) == 0;
 }
 
+/*
+ * Every loop is told before the drive is asked again: its process may begin anew, and then answers a
+ * SYNC though what it had WRITTEN is gone.
+ */
+void eng_down_write_off(struct eng_coord *c)
+{
+        eng_mask out = c->down & ~(c->next_in | c->next_joining);
+        unsigned i;
+
+        for (i = 0; i < ENG_DRIVES_MAX; i++)
+                if (out & eng_bit(i))
+                        c->view.since[i] = c->view.epoch;
+}
+
 static void down_returns(struct eng_store *store, unsigned slot)
 {
         struct eng_coord *c = store->coord;
@@ -88,7 +102,7 @@ static void down_ask(struct eng_down *all, unsigned slot)
         uint64_t lacks = c->features & ~all->store->members[slot].identity.features;
 
         look->op = (struct eng_op){.kind = lacks != 0 ? ENG_OP_FEATURES : ENG_OP_HELD,
-                                   .flags = ENG_OP_RESERVE,
+                                   .flags = ENG_OP_RESERVE | ENG_OP_ANEW, /* nothing is expected of it any more: may_return() */
                                    .epoch = c->view.epoch,
                                    .done = down_answered};
         if (lacks != 0)

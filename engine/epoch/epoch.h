@@ -63,6 +63,8 @@ void eng_force_ended(struct eng_store *store, int rv, const char *text);
 void eng_down_look(struct eng_store *store);
 /* When no drive has an operation any more. */
 void eng_down_free(struct eng_store *store);
+/* An epoch begins: what uploads wrote to drives that are down, and not in it, does not count from here on. */
+void eng_down_write_off(struct eng_coord *c);
 
 /* ---- drives that come while the store serves (hot_add.c) ------------------------------------- */
 

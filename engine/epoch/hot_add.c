@@ -133,7 +133,7 @@ static int hot_add_find_known(struct eng_hot_add *a)
         int slot;
 
         for (i = 0; i < a->path_count; i++) {
-                if (eng_folder_probe(a->paths[i], &state, &identity, &a->error) != 0)
+                if (eng_drive_probe(a->store->options.opener, a->paths[i], &state, &identity, &a->error) != 0)
                         continue;
                 slot = state == ENG_FOLDER_DRIVE ? slot_of(a, &identity) : -1;
                 if (slot < 0) {

@@ -57,6 +57,11 @@ static void drive_failed(void *arg, struct eng_drive *drive, const char *text)
         eng_drive_failed(arg, drive->slot, drive, text);
 }
 
+static void drive_unreachable(void *arg, struct eng_drive *drive, const char *text)
+{
+        eng_drive_erred(arg, drive->slot, drive, -EHOSTUNREACH, text);
+}
+
 /* At once: before health is looked at again, more could be put than the log has room for. */
 static void drive_full(void *arg, struct eng_drive *drive)
 {
@@ -82,6 +87,7 @@ int eng_member_open(struct eng_store *store, struct eng_member *m, struct eng_er
                 .times = eng_drive_times_of(store, m->identity.slot),
                 .failed = drive_failed,
                 .full = drive_full,
+                .unreachable = drive_unreachable,
                 .superseded = eng_deferred_superseded,
                 .arg = store,
         };
@@ -93,7 +99,7 @@ int eng_member_open(struct eng_store *store, struct eng_member *m, struct eng_er
         m->epoch = malloc(cap); /* first: what is not open yet is tried again, what is open would be of no use until the store closes */
         if (m->epoch == NULL)
                 return eng_error_set(error, -ENOMEM, "%s: no memory to open it", m->path);
-        rv = eng_local_open(&local, &drive, error);
+        rv = eng_drive_open(opt->opener, &local, &drive, error);
         m->local = drive;
         if (rv != 0) {
                 free(m->epoch);

@@ -47,6 +47,7 @@ struct probe {
 struct looking {
         pthread_t thread;
         bool begun;
+        const struct eng_drive_opener *opener;
         char path[ENG_PATH_MAX];
         struct probe found;
 };
@@ -58,7 +59,7 @@ static void *store_look_at(void *arg)
         unsigned i;
 
         for (i = 0; i < AGAIN_MOST; i++) { /* what the machine lacks says nothing of the folder */
-                l->found.rv = eng_folder_probe(l->path, &l->found.state, &l->found.identity, &l->found.error);
+                l->found.rv = eng_drive_probe(l->opener, l->path, &l->found.state, &l->found.identity, &l->found.error);
                 if (!eng_io_again(l->found.rv))
                         break;
                 usleep(AGAIN_US);
@@ -71,12 +72,13 @@ static void *store_look_at(void *arg)
         return NULL;
 }
 
-static struct looking *begin_looking(const char *path)
+static struct looking *begin_looking(const struct eng_drive_opener *opener, const char *path)
 {
         struct looking *l = calloc(1, sizeof(*l));
 
         if (l == NULL)
                 return NULL;
+        l->opener = opener;
         snprintf(l->path, sizeof(l->path), "%s", path);
         l->found.state = ENG_FOLDER_ABSENT;
         l->begun = pthread_create(&l->thread, NULL, store_look_at, l) == 0;
@@ -108,7 +110,7 @@ static int store_look_at_all(struct eng_store *store, struct probe *probes)
         int rv = 0;
 
         for (n = 0; n < o->drive_count && rv == 0; n++) {
-                looking[n] = begin_looking(o->drives[n]);
+                looking[n] = begin_looking(o->opener, o->drives[n]);
                 if (looking[n] == NULL) {
                         rv = -ENOMEM;
                         break;
@@ -347,7 +349,7 @@ static int take_drive(struct eng_store *store, const char *path, const struct pr
                         return eng_error_set(error, -EEXIST, "%s: is a copy of drive %s", path, store->unplaced[i].path);
         snprintf(m->path, sizeof(m->path), "%s", path);
         m->identity = p->identity;
-        rv = try_lock(path, error);
+        rv = eng_drive_is_remote(store->options.opener, path) ? 0 : try_lock(path, error); /* its node has locked it */
         if (eng_io_again(rv) || eng_io_full(rv))
                 rv = 0; /* it has not said that it is no drive; its opening locks it for good, and is tried until it can */
         if (rv != 0 && rv != -EBUSY) { /* what cannot be locked is no drive: another one tells which store this is */

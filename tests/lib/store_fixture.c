@@ -183,10 +183,13 @@ void sf_close(struct sf *sf)
                 lp_loop_stop(sf->loops[i]);
         for (i = 0; i < all_loops(sf); i++)
                 pthread_join(sf->threads[i], NULL);
-        if (eng_store_close(sf->store))
+        if (eng_store_close(sf->store)) {
+                if (sf->closed != NULL)
+                        sf->closed();
                 free_loops(sf);
-        else
+        } else {
                 fprintf(stderr, "the store was left open: a drive, or a file of one, is still being opened\n"); /* a thread may come back to it */
+        }
         sf->store = NULL;
 }
 

@@ -38,6 +38,9 @@ static struct mem_end *mem_ends[MEM_ENDS];
 static struct mem_node *mem_nodes[8];
 static unsigned mem_node_count;
 static uint64_t mem_now;
+/* For cuts at every place: bytes that are shown to a reader at once; events so far, and the one at which its connection is reset (0: none). */
+static size_t mem_chunk = SIZE_MAX;
+static unsigned mem_event_count, mem_cut_at;
 
 /* ---- streams --------------------------------------------------------------------------------- */
 
@@ -121,7 +124,8 @@ static ssize_t mem_receive(struct net_stream *stream, const struct iovec *pieces
         if (!mem_readable(end))
                 return -EAGAIN;
         for (i = 0; i < count; i++) {
-                size_t n = pieces[i].iov_len < end->len - sum ? pieces[i].iov_len : end->len - sum;
+                size_t left = end->len - sum < mem_chunk - sum ? end->len - sum : mem_chunk - sum;
+                size_t n = pieces[i].iov_len < left ? pieces[i].iov_len : left;
 
                 if (n > 0)
                         memcpy(pieces[i].iov_base, end->bytes + sum, n);
@@ -264,10 +268,23 @@ static bool mem_event(struct mem_end *end)
                 return false;
         if (end->shaken && !(end->receives && mem_readable(end)) && !sends)
                 return false;
+        if (++mem_event_count == mem_cut_at)
+                mem_reset(end);
         outer = lp_become(end->base.loop);
         end->base.ready(&end->base);
         lp_become(outer);
         return true;
+}
+
+/* Messages, and slots for those whose turn has come. */
+static bool mem_turn(struct lp_loop *loop)
+{
+        struct lp_loop *outer = lp_become(loop);
+        bool more = lp_loop_drain(loop) > 0 || lp_arena_grant_due(loop);
+
+        lp_arena_grant(loop);
+        lp_become(outer);
+        return more;
 }
 
 /* Until nothing more happens without time. */
@@ -281,7 +298,7 @@ static void mem_settle(void)
                 more = false;
                 for (i = 0; i < mem_node_count; i++)
                         for (j = 0; j < MEM_LOOPS; j++)
-                                more |= lp_loop_drain(mem_nodes[i]->loops[j]) > 0;
+                                more |= mem_turn(mem_nodes[i]->loops[j]);
                 for (i = 0; i < MEM_ENDS; i++)
                         if (mem_ends[i] != NULL)
                                 more |= mem_event(mem_ends[i]);
@@ -320,7 +337,7 @@ static void mem_node_start(struct mem_node *node, struct net_options *options)
         snprintf(node->name, sizeof(node->name), "node-%u", options->node);
         node->transport.ops = &mem_ops;
         for (i = 0; i < MEM_LOOPS; i++) {
-                struct lp_config config = {.index = i};
+                struct lp_config config = {.index = i, .peer_slots = fixture_peer_slots};
 
                 MUST(lp_loop_new(&config, &node->loops[i]) == 0);
                 node->loops[i]->running = true; /* its clock is ours */
@@ -330,8 +347,11 @@ static void mem_node_start(struct mem_node *node, struct net_options *options)
         options->loops = node->loops;
         options->loop_count = MEM_LOOPS;
         options->transport = &node->transport;
-        options->handler = (struct net_handler){.bulk = node_bulk, .request = node_request, .lost = node_lost};
-        options->handler_arg = options->log_arg = &node->node;
+        options->log_arg = &node->node;
+        if (options->handler.bulk == NULL) {
+                options->handler = (struct net_handler){.bulk = node_bulk, .request = node_request, .lost = node_lost};
+                options->handler_arg = &node->node;
+        }
         options->log = node_log;
         MUST(net_new(options, &node->node.net) == 0);
         net_start(node->node.net, NULL, NULL);
@@ -358,17 +378,21 @@ static void mem_release(struct mem_node *node)
         mem_settle();
 }
 
-/* The last one to stop stops the network. */
-static inline void mem_node_stop(struct mem_node *node)
+/* Its net has stopped; its loops are there yet. */
+static void mem_node_halt(struct mem_node *node)
 {
-        unsigned i;
-
         net_stop(node->node.net, mem_has_stopped, node);
         mem_settle();
         mem_release(node);
         mem_pass(50);
         MUST(node->stopped);
         MUST(atomic_load(&node->node.net->alive) == 0);
+}
+
+static void mem_node_free(struct mem_node *node)
+{
+        unsigned i;
+
         net_free(node->node.net);
         for (i = 0; mem_nodes[i] != node; i++)
                 ;
@@ -378,6 +402,13 @@ static inline void mem_node_stop(struct mem_node *node)
                 lp_loop_free(node->loops[i]);
         }
         pthread_mutex_destroy(&node->node.lock);
+}
+
+/* The last one to stop stops the network. */
+static inline void mem_node_stop(struct mem_node *node)
+{
+        mem_node_halt(node);
+        mem_node_free(node);
 }
 
 static struct net_peer *mem_knows(struct mem_node *node, uint16_t number)

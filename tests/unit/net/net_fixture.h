@@ -356,7 +356,8 @@ static inline void node_start_with(struct node *node, struct net_options *option
         options->transport = transport;
         if (options->handler.bulk == NULL)
                 options->handler = (struct net_handler){.bulk = node_bulk, .request = node_request, .lost = node_lost};
-        options->handler_arg = node;
+        if (options->handler_arg == NULL)
+                options->handler_arg = node;
         options->log = node_log;
         options->log_arg = node;
         MUST(net_new(options, &node->net) == 0);

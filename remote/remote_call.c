@@ -1,0 +1,343 @@
+/*
+ * remote_call.c - an operation of a remote drive, from its submission to its answer.
+ *
+ * Everything is on the owner loop of the drive, and goes out in one order there: so COMMITs have
+ * numbers, and what was submitted behind one has seen it. What was sent and not answered is never
+ * sent again; what the drive server has refused for want of a buffer is, and the rest of an answer is
+ * asked for.
+ */
+#include "remote/remote_drive.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ec.h"
+
+static void remote_called(struct net_call *call);
+
+/* ---- room ------------------------------------------------------------------------------------ */
+
+/* What answers mostly need; the rest of longer ones is asked for. */
+static uint32_t room_of(const struct eng_op *op)
+{
+        switch (op->kind) {
+        case ENG_OP_LOOKUP:
+                return (op->flags & ENG_OP_WANT_INLINE) != 0 ? 36u << 10 : 4u << 10;
+        case ENG_OP_SCAN:
+                return REM_SCAN_MOST + (64u << 10);
+        case ENG_OP_RECORD:
+                return 64u << 10;
+        case ENG_OP_TAIL:
+                return 320u << 10;
+        case ENG_OP_IDS:
+                return op->ids.max * (uint32_t)sizeof(struct eng_held_id);
+        case ENG_OP_OWNED:
+                return ENG_OWNED_MAX / 8;
+        case ENG_OP_SCRUB:
+                return REM_ROOM_MOST; /* it is done once */
+        default:
+                return 0;
+        }
+}
+
+static int remote_call_room(struct remote_call *c)
+{
+        struct eng_op *op = c->op;
+        struct net_call *call = &c->call;
+        uint32_t room;
+
+        call->room_count = 0;
+        if (op->kind == ENG_OP_READ) {
+                call->room[0] =
+                        (struct iovec){(uint8_t *)op->read.slot + LP_SLOT_HEADER + op->read.offset, op->read.len};
+                call->room_count = 1;
+                return 0;
+        }
+        if (c->whole != NULL) { /* the rest */
+                room = c->whole->len - c->have;
+                call->room[0] = (struct iovec){c->whole->data + c->have, room < REM_ROOM_MOST ? room : REM_ROOM_MOST};
+                call->room_count = 1;
+                return 0;
+        }
+        room = room_of(op);
+        if (room == 0)
+                return 0;
+        if (c->room == NULL)
+                c->room = eng_buf_new(room);
+        if (c->room == NULL)
+                return -ENOMEM;
+        c->room->len = room;
+        call->room[0] = (struct iovec){c->room->data, room};
+        call->room_count = 1;
+        return 0;
+}
+
+/* ---- sending --------------------------------------------------------------------------------- */
+
+void remote_call_free(struct remote_call *c)
+{
+        LIST_REMOVE(c, link);
+        eng_buf_unref(c->room);
+        eng_buf_unref(c->whole);
+        free(c);
+}
+
+static void remote_call_end(struct remote_call *c, int rv)
+{
+        struct remote_drive *d = c->drive;
+        struct eng_op *op = c->op;
+
+        remote_call_free(c);
+        remote_answer(d, op, rv);
+}
+
+static void remote_call_send(struct remote_call *c)
+{
+        struct remote_drive *d = c->drive;
+        struct eng_op *op = c->op;
+        struct rem_head head;
+
+        assert(lp_self() == d->drive.owner);
+        if (remote_call_room(c) != 0) {
+                remote_call_end(c, op->kind == ENG_OP_APPEND || op->kind == ENG_OP_COMMIT ? -EHOSTUNREACH : -EAGAIN);
+                return;
+        }
+        remote_head(d, &head);
+        head.offset = c->have;
+        c->session = head.session;
+        memcpy(c->body, &head, sizeof(head));
+        c->call.link = !rem_is_bulk(op->kind) ? NET_LOG : (d->lane & 1) == 0 ? NET_BULK_0 : NET_BULK_1;
+        c->call.lane = (uint16_t)(2 * d->lane + (op->kind == ENG_OP_APPEND || op->kind == ENG_OP_WRITE ? 0 : 1));
+        c->call.done = remote_called;
+        remote_net_call(d, &c->call);
+}
+
+static void call_wait_over(struct lp_timer *timer)
+{
+        remote_call_send(container_of(timer, struct remote_call, again));
+}
+
+/* It was not begun there. False: for too long. */
+static bool remote_call_again(struct remote_call *c)
+{
+        struct lp_loop *loop = c->drive->drive.owner;
+        unsigned doubled = c->tries < REM_BUSY_DOUBLE ? c->tries : REM_BUSY_DOUBLE;
+
+        remote_count(c->drive->client, REM_COUNT_busy);
+        if (c->until == 0)
+                c->until = lp_now(loop) + REM_BUSY_MOST;
+        if (lp_now(loop) >= c->until || atomic_load(&c->drive->given_up))
+                return false;
+        c->tries++;
+        c->again.expired = call_wait_over;
+        lp_timer_start(loop, &c->again, REM_BUSY_NS << doubled);
+        return true;
+}
+
+/* Bytes of the operation into d->scratch; negative: it cannot be sent. */
+static int call_encode(struct remote_drive *d, const struct eng_op *op, struct eng_wire_parts *bulk)
+{
+        struct eng_op sent = *op;
+
+        if (op->kind == ENG_OP_SCAN && (op->scan.most == 0 || op->scan.most > REM_SCAN_MOST))
+                sent.scan.most = REM_SCAN_MOST; /* its page ends earlier, and says that there is more */
+        return eng_wire_put_request(&sent, d->scratch, bulk);
+}
+
+void remote_call_submit(struct remote_drive *d, struct eng_op *op)
+{
+        struct eng_wire_parts bulk;
+        struct remote_call *c;
+        int len;
+        unsigned i;
+
+        if (op->kind == ENG_OP_COMMIT)
+                d->commits++; /* also where it is not sent: then nothing behind it is taken */
+        if ((op->flags & ENG_OP_ANEW) != 0) {
+                d->session = atomic_fetch_add(&d->client->sessions, 1) + 1;
+                d->commits = op->kind == ENG_OP_COMMIT;
+                remote_count(d->client, REM_COUNT_begins);
+        }
+        len = call_encode(d, op, &bulk);
+        if (len < 0) {
+                remote_answer(d, op, -EINVAL);
+                return;
+        }
+        c = calloc(1, sizeof(*c) + sizeof(struct rem_head) + (size_t)len);
+        if (c == NULL) {
+                remote_answer(d, op, op->kind == ENG_OP_APPEND || op->kind == ENG_OP_COMMIT ? -EHOSTUNREACH : -EAGAIN);
+                return;
+        }
+        c->drive = d;
+        c->op = op;
+        c->begins = (op->flags & ENG_OP_ANEW) != 0;
+        LIST_INSERT_HEAD(&d->out, c, link);
+        memcpy(c->body + sizeof(struct rem_head), d->scratch, (size_t)len);
+        c->call.peer = d->peer;
+        c->call.operation = REM_OP;
+        c->call.body = c->body;
+        c->call.body_len = (uint32_t)(sizeof(struct rem_head) + (size_t)len);
+        for (i = 0; i < bulk.count; i++)
+                c->call.bulk[i] = (struct iovec){(void *)bulk.part[i].bytes, bulk.part[i].len};
+        c->call.bulk_count = bulk.count;
+        if (op->kind == ENG_OP_APPEND && bulk.count == 1) { /* summed by whoever made the record */
+                c->call.crc_known = true;
+                c->call.bulk_crc = op->append.body_crc;
+        }
+        remote_call_send(c);
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+bool remote_prefix_read(const struct net_call *call, struct rem_prefix *out)
+{
+        if (call->answer_len < sizeof(*out))
+                return false;
+        memcpy(out, call->answer, sizeof(*out));
+        return out->incarnation != 0 && (out->flags & ~REM_FLAGS) == 0 && out->zero == 0;
+}
+
+/* More than fits into its room has come to `have` bytes of a whole. 1: it is there; 0: the rest is asked for; an error. */
+static int call_piece(struct remote_call *c, const struct rem_prefix *prefix)
+{
+        uint32_t came = c->call.answer_bulk;
+
+        if (!rem_is_question(c->op->kind) || prefix->total > ENG_WIRE_BULK_MAX)
+                return -EBADMSG;
+        if (c->whole != NULL &&
+            (prefix->total != c->whole->len || prefix->total_crc != c->whole_crc)) { /* it has changed */
+                if (++c->begun >= REM_PIECES_AGAIN)
+                        return -EAGAIN;
+                eng_buf_unref(c->whole);
+                c->whole = NULL;
+                c->have = 0;
+                remote_call_send(c);
+                return 0;
+        }
+        if (c->whole == NULL && (came == 0 || came >= prefix->total))
+                return -EBADMSG;
+        if (c->whole == NULL) {
+                remote_count(c->drive->client, REM_COUNT_pieces);
+                c->whole = eng_buf_new(prefix->total);
+                if (c->whole == NULL)
+                        return -ENOMEM;
+                c->whole_crc = prefix->total_crc;
+                memcpy(c->whole->data, c->room->data, came);
+        }
+        if (came == 0 || came > c->whole->len - c->have)
+                return -EBADMSG;
+        c->have += came;
+        if (c->have == c->whole->len)
+                return era_crc32c(0, c->whole->data, c->whole->len) == c->whole_crc ? 1 : -EBADMSG;
+        remote_call_send(c);
+        return 0;
+}
+
+/* The bulk of an answer as a buffer of its length, which does not keep much more memory than it has bytes. */
+static int call_fit(struct remote_call *c, uint32_t len, struct eng_buf **out)
+{
+        *out = NULL;
+        if (len == 0 || c->room == NULL)
+                return 0;
+        if (len >= c->room->len / 2) {
+                c->room->len = len;
+                *out = eng_buf_ref(c->room);
+                return 0;
+        }
+        *out = eng_buf_new(len);
+        if (*out == NULL)
+                return -ENOMEM;
+        memcpy((*out)->data, c->room->data, len);
+        return 0;
+}
+
+static int remote_call_take(struct remote_call *c, const struct rem_prefix *prefix)
+{
+        const uint8_t *body = c->call.answer + sizeof(*prefix);
+        size_t len = c->call.answer_len - sizeof(*prefix);
+        uint32_t bulk_len = c->call.answer_bulk;
+        struct eng_buf *buf;
+        int rv;
+
+        if (c->op->kind != ENG_OP_READ && (c->whole != NULL || prefix->total != bulk_len)) {
+                rv = call_piece(c, prefix);
+                if (rv <= 0)
+                        return rv == 0 ? 1 : rv;
+                buf = eng_buf_ref(c->whole);
+                bulk_len = buf->len;
+        } else {
+                rv = call_fit(c, bulk_len, &buf);
+                if (rv != 0)
+                        return rv;
+        }
+        rv = eng_wire_get_answer(body, len, buf, bulk_len, c->op);
+        eng_buf_unref(buf);
+        return rv;
+}
+
+static void call_says(struct remote_call *c)
+{
+        struct remote_drive *d = c->drive;
+        struct eng_op *op = c->op;
+        struct rem_prefix prefix;
+        int rv = -EBADMSG;
+
+        if (remote_prefix_read(&c->call, &prefix) &&
+            (c->begins || prefix.incarnation == d->incarnation || c->session != d->session)) {
+                if (c->begins && c->session == d->session && d->incarnation != prefix.incarnation) {
+                        d->incarnation = prefix.incarnation;
+                        d->next_value = 0; /* it counts its own */
+                }
+                remote_take_prefix(d, &prefix);
+                rv = remote_call_take(c, &prefix);
+        }
+        if (rv == 1)
+                return; /* the rest of it was asked for */
+        if (rv == -ENOMEM || rv == -EAGAIN) {
+                remote_call_end(c, op->kind == ENG_OP_APPEND || op->kind == ENG_OP_COMMIT ? -EHOSTUNREACH : -EAGAIN);
+                return;
+        }
+        if (rv != 0) {
+                remote_count(d->client, REM_COUNT_lies);
+                remote_call_end(c, -EHOSTUNREACH);
+                return;
+        }
+        if (op->result == -EIO)
+                remote_has_failed(d, "its node says that it has failed");
+        remote_call_end(c, op->result);
+}
+
+/* The drive server has not asked the drive. */
+static void call_refused(struct remote_call *c, enum rem_status status)
+{
+        bool question = c->op->kind != ENG_OP_APPEND && c->op->kind != ENG_OP_COMMIT;
+
+        if (status == REM_BUSY) {
+                if (!remote_call_again(c))
+                        remote_call_end(c, question ? -EAGAIN : -EHOSTUNREACH);
+                return;
+        }
+        if (status != REM_NO_MEMORY)
+                remote_refused(c->drive, c->session, status);
+        remote_call_end(c, status == REM_NO_MEMORY && question ? -EAGAIN : -EHOSTUNREACH);
+}
+
+static void remote_called(struct net_call *call)
+{
+        struct remote_call *c = container_of(call, struct remote_call, call);
+        bool waits = call->outcome == NET_UNREACHABLE && call->status == -EBUSY;
+
+        assert(lp_self() == c->drive->drive.owner);
+        if (!remote_net_ended(c->drive))
+                return;
+        if (call->outcome != NET_ANSWERED)
+                remote_call_end(c, waits && (rem_is_question(c->op->kind) || c->op->kind == ENG_OP_READ)
+                                           ? -EAGAIN
+                                           : -EHOSTUNREACH);
+        else if (call->status != (int32_t)REM_DONE)
+                call_refused(c, (enum rem_status)(uint32_t)call->status);
+        else
+                call_says(c);
+}

@@ -1,0 +1,158 @@
+/*
+ * remote_drive.h - what the files of remote drives share with one another; nobody else includes it
+ * (its tests do).
+ *
+ *   remote_open.c    clients, paths, the question of an opening
+ *   remote_drive.c   struct eng_drive_ops: submitting, closing, what the engine asks beside operations
+ *   remote_call.c    one operation on its way: sent, sent again, answered
+ *   remote_watch.c   WATCH: statistics, superseded values, failure
+ */
+#ifndef MILLRACE_REMOTE_REMOTE_DRIVE_H
+#define MILLRACE_REMOTE_REMOTE_DRIVE_H
+
+#include <bsd/sys/queue.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+
+#include "remote/remote_wire.h"
+
+#define REM_BUSY_NS      (2ull * 1000 * 1000) /* before the first time that it is sent again; doubles ... */
+#define REM_BUSY_DOUBLE  5u                   /* ... so many times */
+#define REM_BUSY_MOST    (10ull * 1000 * 1000 * 1000)
+#define REM_PIECES_AGAIN 4u /* beginnings of an answer that changes from piece to piece */
+#define REM_ROOM_MOST    NET_BULK_MAX
+/* A SCAN's page and one entry more are one answer. */
+#define REM_SCAN_MOST (REM_ROOM_MOST - FMT_BODY_MAX - FMT_NAME_MAX - (uint32_t)sizeof(struct eng_scan_entry) - 8u)
+#define REM_LANES     (NET_LANES / 2u)
+
+enum rem_counter {
+#define REM_COUNTER_ENUM(name, help) REM_COUNT_##name,
+        REM_COUNTERS(REM_COUNTER_ENUM)
+#undef REM_COUNTER_ENUM
+                REM_COUNTS
+};
+
+struct rem_client {
+        struct net *net;
+        struct lp_loop *loop;
+        uint64_t wait_ns;
+        const struct eng_drive_opener *opener;
+        /* any thread */
+        _Atomic uint64_t sessions; /* numbers that were given */
+        _Atomic uint64_t counts[REM_COUNTS];
+};
+
+/* Where a drive is. */
+struct rem_place {
+        uint16_t node, slot;
+        uint32_t pool;
+};
+/* "remote:NODE/POOL/SLOT". */
+bool rem_place_read(const char *path, struct rem_place *out);
+
+/* The question of an opening. Zero it, fill the first part; on client->loop. */
+struct rem_opening {
+        struct rem_client *client;
+        struct rem_place place;
+        uint8_t drive_id[FMT_ID]; /* zeroes: any */
+        bool begin;
+        uint64_t session, features;
+        void (*done)(struct rem_opening *opening); /* once, there; never inside rem_opening_ask() */
+        /* the answer: 0; -EAGAIN: it does not answer, or has no memory; -ENODEV: the drive is not there; -EBADMSG */
+        int rv;
+        struct rem_facts facts;
+        struct rem_prefix prefix;
+        /* private */
+        struct net_call call;
+        uint8_t body[sizeof(struct rem_head) + sizeof(uint64_t)];
+        struct lp_msg msg;
+        sem_t ended;
+};
+void rem_opening_ask(struct rem_opening *opening);
+
+/* One operation on its way. owner: the owner loop of its drive */
+struct remote_call {
+        struct net_call call; /* first */
+        struct remote_drive *drive;
+        struct eng_op *op;
+        LIST_ENTRY(remote_call) link;
+        struct lp_timer again;
+        uint64_t until; /* lp_now(): it is sent again; 0: it never was */
+        unsigned tries, begun;
+        uint64_t session;
+        bool begins;
+        struct eng_buf *room;  /* where the answer's bulk goes; NULL: the caller's slot, or none */
+        struct eng_buf *whole; /* of an answer in pieces */
+        uint32_t have, whole_crc;
+        uint32_t body_len;
+        uint8_t body[]; /* a head, and the operation */
+};
+
+struct remote_drive {
+        struct eng_drive drive; /* first */
+        struct rem_client *client;
+        struct net_peer *peer;
+        struct rem_place place;
+        unsigned lane;
+        uint8_t drive_id[FMT_ID];
+        struct eng_local_options options; /* whom it tells; times */
+        const struct rem_facts *facts;    /* of its opening */
+        /* any thread */
+        atomic_bool exhausted, unreliable, stalled, vanished, index_damaged, failed, given_up;
+        atomic_uint calls;  /* operations that are not answered yet */
+        atomic_uint in_net; /* calls of net/ that have not ended */
+        bool closed;        /* with such calls: nothing of them is told any more */
+        pthread_mutex_t lock;
+        struct eng_drive_info info; /* under lock */
+        /* owner */
+        uint64_t incarnation, session, commits;
+        uint64_t told; /* the session that the store was told is of no more use */
+        bool failed_told, full_told, watching;
+        LIST_HEAD(, remote_call) out;
+        struct lp_msg start_msg;
+        struct net_call watch;
+        uint64_t watch_session;
+        struct lp_timer watch_again;
+        uint64_t next_value; /* the number of the first superseded value that has not come */
+        uint8_t *watch_room;
+        uint8_t watch_body[sizeof(struct rem_head) + sizeof(uint64_t)];
+        uint8_t scratch[ENG_WIRE_BODY_MAX];
+};
+
+static inline struct remote_drive *remote_of(struct eng_drive *drive)
+{
+        return (struct remote_drive *)drive;
+}
+
+static inline void remote_count(struct rem_client *client, enum rem_counter counter)
+{
+        atomic_fetch_add_explicit(&client->counts[counter], 1, memory_order_relaxed);
+}
+
+/* remote_drive.c: a drive of what an opening was told (in use from then on), whose WATCH begins on its owner loop. -ENOMEM. */
+int remote_drive_new(const struct rem_opening *opening, const struct eng_local_options *options,
+                     struct eng_drive **out);
+void remote_head(struct remote_drive *d, struct rem_head *out);
+/* net_call(), which ends by remote_net_ended(): false: the drive was closed. */
+void remote_net_call(struct remote_drive *d, struct net_call *call);
+bool remote_net_ended(struct remote_drive *d);
+/* Owner: what every answer has. */
+void remote_take_prefix(struct remote_drive *d, const struct rem_prefix *prefix);
+/* Owner: the operation ends. */
+void remote_answer(struct remote_drive *d, struct eng_op *op, int rv);
+/* Owner: the drive server refuses this session: nothing goes to it before the store begins another. */
+void remote_refused(struct remote_drive *d, uint64_t session, enum rem_status status);
+/* Owner: it has failed. */
+void remote_has_failed(struct remote_drive *d, const char *text);
+
+/* remote_call.c: owner */
+void remote_call_submit(struct remote_drive *d, struct eng_op *op);
+void remote_call_free(struct remote_call *c);
+/* True: a prefix, and what follows it. */
+bool remote_prefix_read(const struct net_call *call, struct rem_prefix *out);
+
+/* remote_watch.c: owner */
+void remote_watch_send(struct remote_drive *d);
+
+#endif

@@ -1,0 +1,140 @@
+/*
+ * remote_wire.h - what remote drives and drive servers say to one another, beside the operations
+ * themselves (engine/drive/wire.h). Functions over values; any thread. Little-endian.
+ *
+ *   request   OP     head, body of the operation          bulk: the operation's
+ *             INFO   head, features that the drive is to have, u64
+ *             WATCH  head, number of the first superseded value that has not come, u64
+ *   answer    status (enum rem_status); of REM_DONE:
+ *             OP     prefix, body of the answer           bulk: from offset on, as far as there is room
+ *             INFO   prefix, struct rem_info, epoch, history, text of the damage
+ *             WATCH  prefix, struct rem_state, reason     bulk: superseded values, | length u32 | value | of each
+ */
+#ifndef MILLRACE_REMOTE_WIRE_H
+#define MILLRACE_REMOTE_WIRE_H
+
+#include "engine/drive/drive.h"
+#include "engine/drive/wire.h"
+#include "remote.h"
+
+enum rem_operation { REM_OP = REM_OPERATIONS, REM_INFO, REM_WATCH };
+
+enum rem_status {
+        REM_DONE,              /* the drive has answered */
+        REM_BAD,               /* it makes no sense */
+        REM_UNKNOWN_DRIVE,     /* no such slot is served, or another drive is there */
+        REM_OTHER_INCARNATION, /* what it stands on may be gone */
+        REM_DEPOSED,           /* of an older term */
+        REM_OLD_SESSION,       /* a newer one was begun */
+        REM_GAP,               /* a COMMIT before it did not come */
+        REM_BUSY,              /* there is no buffer now: nothing was begun */
+        REM_NO_MEMORY,         /* nothing was begun */
+        REM_STATUSES
+};
+
+#define REM_BEGIN 1u /* head.flags of INFO: begins a session */
+
+/* Before the body of every request. */
+struct rem_head {
+        uint32_t pool;
+        uint16_t slot, flags;
+        uint8_t drive_id[FMT_ID]; /* zeroes: any; of INFO alone */
+        uint64_t incarnation, session;
+        uint64_t commits; /* sent in this session, this one included */
+        uint64_t term[2]; /* generation, revision: 0 until there are terms */
+        uint32_t offset;  /* of the answer's bulk */
+        uint32_t zero;
+};
+_Static_assert(sizeof(struct rem_head) == 72 && sizeof(struct rem_head) % 8 == 0,
+               "what follows begins at a multiple of 8");
+
+#define REM_EXHAUSTED     1u
+#define REM_UNRELIABLE    2u
+#define REM_STALLED       4u
+#define REM_VANISHED      8u
+#define REM_INDEX_DAMAGED 16u
+#define REM_FLAGS         31u
+
+/* Before the body of every answer. */
+struct rem_prefix {
+        uint64_t incarnation;
+        uint32_t flags;     /* of the drive, now */
+        uint32_t total;     /* bytes of bulk in all */
+        uint32_t total_crc; /* CRC32C of all of them, where they are more than came; else 0 */
+        uint32_t zero;
+};
+_Static_assert(sizeof(struct rem_prefix) == 24, "prefix");
+
+struct rem_info {
+        uint8_t store_id[FMT_ID], drive_id[FMT_ID];
+        int64_t created_ms;
+        uint64_t features;
+        uint32_t slot, layout, epoch_len;
+        uint16_t history, damage_len;
+        uint8_t log_lost, zero[7];
+};
+_Static_assert(sizeof(struct rem_info) == 72, "info");
+
+struct rem_past {
+        uint64_t number;
+        uint8_t id[FMT_ID], parent[FMT_ID];
+};
+
+#define REM_EPOCH_MAX  FMT_EPOCH_MAX(ENG_DRIVES_MAX)
+#define REM_DAMAGE_MAX 256u /* with the final 0 */
+#define REM_INFO_MAX                                                                                                   \
+        (sizeof(struct rem_info) + REM_EPOCH_MAX + ENG_EPOCH_HISTORY * sizeof(struct rem_past) + REM_DAMAGE_MAX)
+
+/* What an opening is told. */
+struct rem_facts {
+        struct eng_identity identity;
+        bool log_lost;
+        char damage[REM_DAMAGE_MAX]; /* "": none */
+        size_t epoch_len;
+        uint8_t epoch[REM_EPOCH_MAX];
+        struct eng_epoch_history history;
+};
+/* Returns the length. */
+size_t rem_facts_write(const struct rem_facts *facts, uint8_t out[REM_INFO_MAX]);
+/* -EBADMSG. */
+int rem_facts_read(const uint8_t *bytes, size_t len, struct rem_facts *out);
+
+/* The numbers of struct eng_drive_info that are sent. */
+#define REM_NUMBERS(X)                                                                                                 \
+        X(reserve_bytes)                                                                                               \
+        X(total_bytes) X(free_bytes) X(log_bytes) X(data_bytes) X(index_bytes) X(ops) X(errors) X(queue)               \
+                X(memtable_bytes) X(appends) X(batches) X(syncs) X(read_bytes) X(written_bytes) X(cache_bytes)         \
+                        X(cache_hits) X(cache_misses) X(log_live_bytes) X(data_live_bytes) X(reclaim_copied)           \
+                                X(reclaim_freed) X(index_reads) X(reclaim_damaged) X(read_errors) X(unknown_owners)
+
+struct rem_state {
+        uint64_t first;  /* number of the first value in the bulk */
+        uint32_t values; /* in it */
+        uint8_t failed, starved;
+        uint16_t reason_len;
+#define REM_NUMBER_FIELD(name) uint64_t name;
+        REM_NUMBERS(REM_NUMBER_FIELD)
+#undef REM_NUMBER_FIELD
+};
+
+#define REM_REASON_MAX sizeof(((struct eng_drive_info *)0)->reason)
+#define REM_STATE_MAX  (sizeof(struct rem_state) + REM_REASON_MAX)
+/* first and values are the caller's. Returns the length. */
+size_t rem_state_write(const struct eng_drive_info *info, uint64_t first, uint32_t values, uint8_t out[REM_STATE_MAX]);
+/* Fills what was sent, and leaves the rest of info. -EBADMSG. */
+int rem_state_read(const uint8_t *bytes, size_t len, struct rem_state *state, struct eng_drive_info *info);
+
+/* True: READ and WRITE, whose bulk lies in a slot, and which go by the bulk connections. */
+static inline bool rem_is_bulk(enum eng_op_kind kind)
+{
+        return kind == ENG_OP_READ || kind == ENG_OP_WRITE;
+}
+
+/* It is done again for the rest of an answer: it changes nothing. */
+static inline bool rem_is_question(enum eng_op_kind kind)
+{
+        return kind == ENG_OP_LOOKUP || kind == ENG_OP_SCAN || kind == ENG_OP_RECORD || kind == ENG_OP_TAIL ||
+               kind == ENG_OP_IDS || kind == ENG_OP_OWNED;
+}
+
+#endif

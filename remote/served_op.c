@@ -1,0 +1,298 @@
+/*
+ * served_op.c - operations of remote drives: their memory, the way to the drive, their answers.
+ *
+ * READ and WRITE are submitted on the loop of their connection, whose peer slots they use. A slot is
+ * the request's from its reservation to its answer's last byte; one of a READ that a failed drive
+ * still fills comes back by read_left(). All other operations go to the owner loop of the drive,
+ * where they are let in one after the other, as they came.
+ */
+#include "remote/drive_server.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ec.h"
+
+static const uint8_t *op_body(const struct served_request *r)
+{
+        return r->request->body + sizeof(struct rem_head);
+}
+
+static size_t op_body_len(const struct served_request *r)
+{
+        return r->request->body_len - sizeof(struct rem_head);
+}
+
+static enum eng_op_kind op_kind(const struct served_request *r)
+{
+        return (enum eng_op_kind)op_body(r)[0];
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static unsigned *slots_of(const struct served_request *r)
+{
+        unsigned index = lp_index(r->at);
+
+        assert(lp_self() == r->at && index < REM_LOOPS_MAX);
+        return &r->served->slots[index];
+}
+
+static void peer_slot_granted(struct lp_reserve *reserve)
+{
+        struct served_request *r = container_of(reserve, struct served_request, reserve);
+
+        r->granted = true;
+        if (op_kind(r) == ENG_OP_WRITE)
+                net_request_resume(r->request);
+        else
+                served_op(r);
+}
+
+/* True: it has one, or waits in line for one. False: the drive has its share, or the line is full. */
+static bool peer_slot_reserve(struct served_request *r)
+{
+        unsigned share = lp_share_slots(r->at, LP_SHARE_PEER), *slots = slots_of(r);
+        int rv;
+
+        if (r->counted)
+                return true;
+        if (*slots >= (share > 1 ? share / 2 : share))
+                return false;
+        r->reserve = (struct lp_reserve){.count = 1, .share = LP_SHARE_PEER, .granted = peer_slot_granted};
+        rv = lp_reserve(r->at, &r->reserve);
+        if (rv != 0 && rv != -EAGAIN)
+                return false;
+        r->granted = rv == 0;
+        r->counted = true;
+        (*slots)++;
+        return true;
+}
+
+static void peer_slot_end(struct served_request *r)
+{
+        bool left =
+                r->slot != NULL && op_kind(r) == ENG_OP_READ && r->op.kind == ENG_OP_READ && r->op.read.slot == NULL;
+
+        if (!r->counted)
+                return;
+        --*slots_of(r);
+        if (!r->granted) {
+                lp_reserve_cancel(r->at, &r->reserve);
+        } else if (!left) { /* else read_left() gives it back */
+                if (r->slot != NULL)
+                        lp_slot_put(r->at, r->slot);
+                lp_unreserve(r->at, LP_SHARE_PEER, 1);
+        }
+}
+
+/* The drive has failed, its answer is given, and now the kernel is done with the slot. */
+static void read_left(struct lp_loop *home, void *slot)
+{
+        lp_slot_put(home, slot);
+        lp_unreserve(home, LP_SHARE_PEER, 1);
+}
+
+void served_op_end(struct served_request *r)
+{
+        if (r->answers)
+                eng_wire_drop_answer(&r->op);
+        peer_slot_end(r);
+        eng_buf_unref(r->body);
+}
+
+static enum net_bulk take(struct served_request *r, void *memory)
+{
+        r->request->bulk[0] = (struct iovec){memory, r->request->bulk_len};
+        r->request->bulk_count = 1;
+        return NET_BULK_TAKE;
+}
+
+enum net_bulk served_op_bulk(struct served_request *r, enum rem_status *refused)
+{
+        uint32_t len = r->request->bulk_len;
+        enum eng_wire_bulk bulk;
+        bool slot;
+
+        *refused = REM_BAD;
+        if (eng_wire_request_needs(op_body(r), op_body_len(r), &bulk, &slot) != 0 || bulk == ENG_WIRE_BULK_NONE ||
+            len > (bulk == ENG_WIRE_BULK_SLOT ? LP_SLOT_UNIT : FMT_BODY_MAX))
+                return NET_BULK_DISCARD;
+        if (bulk == ENG_WIRE_BULK_BUF) {
+                *refused = REM_NO_MEMORY;
+                r->body = eng_buf_new(len);
+                return r->body == NULL ? NET_BULK_DISCARD : take(r, r->body->data);
+        }
+        *refused = REM_BUSY;
+        if (!peer_slot_reserve(r))
+                return NET_BULK_DISCARD;
+        if (!r->granted)
+                return NET_BULK_WAIT;
+        r->slot = lp_slot_get(r->at);
+        return take(r, (uint8_t *)r->slot + LP_SLOT_HEADER);
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+/* From `offset` on, as far as there is room. */
+static void answer_slice(struct net_answer *answer, const struct eng_wire_parts *parts, uint32_t offset, uint32_t room)
+{
+        unsigned i;
+
+        for (i = 0; i < parts->count; i++) {
+                size_t skip = offset < parts->part[i].len ? offset : parts->part[i].len;
+                size_t len = parts->part[i].len - skip < room ? parts->part[i].len - skip : room;
+
+                offset -= (uint32_t)skip;
+                room -= (uint32_t)len;
+                if (len > 0)
+                        answer->bulk[answer->bulk_count++] = (struct iovec){(void *)(parts->part[i].bytes + skip), len};
+        }
+}
+
+static void op_say(struct served_request *r)
+{
+        uint8_t body[ENG_WIRE_BODY_MAX];
+        struct eng_wire_parts parts;
+        struct rem_prefix prefix;
+        size_t total = 0;
+        unsigned i;
+        int len = eng_wire_put_answer(&r->op, body, &parts);
+
+        if (len < 0 && r->op.result == 0) { /* longer than any that is sent */
+                eng_wire_drop_answer(&r->op);
+                r->op.result = -EAGAIN;
+                len = eng_wire_put_answer(&r->op, body, &parts);
+        }
+        assert(len > 0 && (size_t)len + sizeof(prefix) <= sizeof(r->small));
+        for (i = 0; i < parts.count; i++)
+                total += parts.part[i].len;
+        served_prefix(r->served, &prefix);
+        prefix.total = (uint32_t)total;
+        if (total > r->request->room || r->head.offset > 0)
+                for (i = 0; i < parts.count; i++)
+                        prefix.total_crc = era_crc32c(prefix.total_crc, parts.part[i].bytes, parts.part[i].len);
+        memcpy(r->small, &prefix, sizeof(prefix));
+        memcpy(r->small + sizeof(prefix), body, (size_t)len);
+        r->answer.body = r->small;
+        r->answer.body_len = (uint32_t)(sizeof(prefix) + (size_t)len);
+        answer_slice(&r->answer, &parts, r->head.offset, r->request->room);
+        r->answer.crc_known = r->op.kind == ENG_OP_READ && (r->op.flags & ENG_OP_WANT_CRC) != 0 &&
+                              r->answer.bulk_count == 1 && r->answer.bulk[0].iov_len == total;
+        r->answer.bulk_crc = r->op.read.crc;
+        if (!r->answer.crc_known)
+                r->answer.bulk_crc = 0;
+}
+
+static void served_op_done(struct eng_op *op)
+{
+        struct served_request *r = container_of(op, struct served_request, op);
+
+        r->answers = true;
+        if (op->kind == ENG_OP_SCRUB)
+                r->served->scratch_out = false;
+        r->status = REM_DONE;
+        op_say(r);
+        served_answer(r);
+}
+
+/* ---- the way to the drive -------------------------------------------------------------------- */
+
+static int op_decode(struct served_request *r, void *slot)
+{
+        int rv = eng_wire_get_request(op_body(r), op_body_len(r), r->body, slot, r->request->bulk_len, &r->op);
+
+        if (rv == 0 && r->op.kind == ENG_OP_READ && r->op.read.len > LP_SLOT_UNIT)
+                rv = -EBADMSG;
+        if (rv == 0 && r->head.offset > 0 && !rem_is_question(r->op.kind))
+                rv = -EBADMSG;
+        return rv;
+}
+
+static void op_submit(struct served_request *r)
+{
+        r->op.done = served_op_done;
+        eng_drive_submit(r->served->drive, &r->op);
+}
+
+/* On the connection's loop. */
+static void server_bulk_op(struct served_request *r)
+{
+        if (op_kind(r) == ENG_OP_READ && r->slot == NULL) {
+                if (!peer_slot_reserve(r)) {
+                        served_refuse(r, REM_BUSY);
+                        return;
+                }
+                if (!r->granted)
+                        return; /* peer_slot_granted() */
+                r->slot = lp_slot_get(r->at);
+        }
+        if (op_decode(r, r->slot) != 0) {
+                memset(&r->op, 0, sizeof(r->op)); /* the slot is no operation's */
+                served_refuse(r, REM_BAD);
+                return;
+        }
+        if (r->op.kind == ENG_OP_READ)
+                r->op.read.left = read_left;
+        op_submit(r);
+}
+
+/* One SCRUB at a time needs a slot that is no peer's: nobody waits for it. */
+static bool take_scratch(struct rem_served *served)
+{
+        if (served->scratch == NULL)
+                served->scratch = aligned_alloc(FMT_BLOCK, LP_SLOT_SIZE);
+        if (served->scratch == NULL || served->scratch_out)
+                return false;
+        served->scratch_out = true;
+        return true;
+}
+
+/* A COMMIT is the next one; everything else but an APPEND, which may be overtaken, has seen the last. */
+static bool commits_match(struct rem_served *served, const struct served_request *r)
+{
+        if (r->op.kind == ENG_OP_COMMIT && r->head.commits == served->commits + 1) {
+                served->commits++;
+                return true;
+        }
+        return r->op.kind == ENG_OP_APPEND || (r->op.kind != ENG_OP_COMMIT && r->head.commits == served->commits);
+}
+
+static void op_on_owner(struct lp_msg *msg)
+{
+        struct served_request *r = container_of(msg, struct served_request, msg);
+        struct rem_served *served = r->served;
+        enum rem_status status;
+
+        assert(lp_self() == served->owner);
+        if (op_decode(r, served) != 0) { /* a slot, of SCRUB, is given below */
+                served_refuse(r, REM_BAD);
+                return;
+        }
+        status = served_admit(served, r, (r->op.flags & ENG_OP_ANEW) != 0);
+        if (status == REM_DONE && !commits_match(served, r))
+                status = REM_GAP;
+        if (status == REM_DONE && r->op.kind == ENG_OP_SCRUB && !take_scratch(served))
+                status = REM_BUSY;
+        if (status != REM_DONE) {
+                served_refuse(r, status);
+                return;
+        }
+        if (r->op.kind == ENG_OP_SCRUB) {
+                r->op.scrub.slot = served->scratch;
+                r->op.scrub.left = NULL;
+        }
+        op_submit(r);
+}
+
+void served_op(struct served_request *r)
+{
+        if (rem_is_bulk(op_kind(r))) {
+                server_bulk_op(r);
+                return;
+        }
+        r->msg.run = op_on_owner;
+        lp_post(r->served->owner, &r->msg);
+}

@@ -1,0 +1,397 @@
+/*
+ * test_remote_drive.c - a real local drive behind a drive server, over TCP and TLS: what is asked of
+ * the remote drive has the answers of the local one, byte for byte.
+ */
+#include "tests/unit/remote/remote_nodes.h"
+
+#include <time.h>
+
+#include "engine/drive/wire.h"
+#include "tests/lib/drive_fixture.h"
+
+static struct rn nodes;
+static struct fx fx;
+static struct rem_served *served;
+static struct eng_drive *remote;
+static unsigned unreachable;
+static uint64_t seed;
+
+static uint64_t draw(void)
+{
+        seed = eng_hash(&seed, sizeof(seed), 1);
+        return seed;
+}
+
+static void is_unreachable(void *arg, struct eng_drive *drive, const char *text)
+{
+        __atomic_add_fetch(&unreachable, 1, __ATOMIC_SEQ_CST);
+}
+
+static int start(void **state)
+{
+        const char *given = getenv("SEED");
+        const struct eng_drive_opener *opener;
+        struct eng_local_options options = {.path = "remote:2/1/0", .unreachable = is_unreachable};
+        enum eng_folder_state folder;
+        struct eng_identity identity;
+
+        seed = given != NULL ? strtoull(given, NULL, 10) : (uint64_t)time(NULL);
+        printf("SEED=%llu\n", (unsigned long long)seed);
+        fixture_certificates(state);
+        rn_start(&nodes, 4);
+        fx_make(&fx, 1);
+        MUST(fx_open(&fx) == 0);
+        MUST(rem_served_new(nodes.server, RN_POOL, 0, fx.loops[0], &served) == 0);
+        MUST(rem_served_publish(served, fx.local, &fx.options.identity) == 0);
+        opener = rem_client_opener(nodes.client);
+        MUST(opener->is_remote(options.path) && !opener->is_remote(fx.path));
+        MUST(opener->probe(opener, options.path, &folder, &identity, &fx.error) == 0);
+        MUST(folder == ENG_FOLDER_DRIVE && memcmp(&identity.drive_id, &fx.options.identity.drive_id, FMT_ID) == 0);
+        options.identity = identity;
+        options.owner = fx.loops[0];
+        MUST(opener->open(opener, &options, &remote, &fx.error) == 0);
+        fx.drive = remote;
+        return 0;
+}
+
+static void let_go(void *arg)
+{
+        *(bool *)arg = eng_drive_let_go(remote);
+}
+
+static void close_rest(void *arg)
+{
+        remote->ops->close(remote);
+        rem_served_free(served);
+        fx.drive = fx.local;
+        fx_destroy(&fx);
+}
+
+static int stop(void **state)
+{
+        bool quiet = false;
+
+        WAIT_UNTIL((fx_call(&fx, 0, let_go, &quiet), quiet));
+        MUST(quiet);
+        rn_stop(&nodes, close_rest, NULL);
+        return fixture_no_certificates(state);
+}
+
+/* ---- what the fixture of local drives does --------------------------------------------------- */
+
+static void test_names(void **state)
+{
+        char name[32], bytes[200];
+        unsigned i;
+
+        for (i = 0; i < 100; i++) {
+                snprintf(name, sizeof(name), "key-%03u", i);
+                snprintf(bytes, sizeof(bytes), "value of %u", i);
+                assert_int_equal(fx_put(&fx, name, bytes, strlen(bytes)), 0);
+        }
+        for (i = 0; i < 100; i += 3) {
+                snprintf(name, sizeof(name), "key-%03u", i);
+                assert_int_equal(fx_delete(&fx, name), 0);
+        }
+        for (i = 0; i < 100; i++) {
+                snprintf(name, sizeof(name), "key-%03u", i);
+                snprintf(bytes, sizeof(bytes), "value of %u", i);
+                if (i % 3 == 0)
+                        assert_int_equal(fx_lookup_rv(&fx, name), -ENOENT);
+                else
+                        assert_true(fx_has(&fx, name, bytes, strlen(bytes)));
+        }
+}
+
+/* A record and a value that are longer than the room that is given first. */
+static void test_long_value(void **state)
+{
+        static uint8_t bytes[ENG_INLINE_MAX];
+        unsigned i;
+
+        for (i = 0; i < sizeof(bytes); i++)
+                bytes[i] = (uint8_t)draw();
+        assert_int_equal(fx_put(&fx, "long", bytes, sizeof(bytes)), 0);
+        assert_true(fx_has(&fx, "long", bytes, sizeof(bytes)));
+}
+
+/* ---- shards ---------------------------------------------------------------------------------- */
+
+static uint8_t *new_slot(unsigned salt)
+{
+        uint8_t *slot = aligned_alloc(FMT_BLOCK, LP_SLOT_SIZE);
+        unsigned i;
+
+        for (i = 0; i < LP_SLOT_SIZE; i++)
+                slot[i] = (uint8_t)((i + salt) * 2654435761u >> 20);
+        return slot;
+}
+
+static void fill_write(struct fx_op *op, unsigned object, unsigned stripe, uint8_t *slot, uint32_t len)
+{
+        memset(op, 0, sizeof(*op));
+        op->op.kind = ENG_OP_WRITE;
+        fx_id(op->op.write.object_id, object);
+        op->op.write.stripe = stripe;
+        op->op.write.k = 2;
+        op->op.write.m = 1;
+        op->op.write.payload_len = len;
+        op->op.write.key_hash = 99;
+        op->op.write.slot = slot;
+        op->op.write.payload = slot + LP_SLOT_HEADER;
+}
+
+static void fill_read(struct fx_op *op, unsigned object, unsigned stripe, uint8_t *slot, uint32_t offset, uint32_t len,
+                      uint32_t payload)
+{
+        memset(op, 0, sizeof(*op));
+        op->op.kind = ENG_OP_READ;
+        op->op.flags = ENG_OP_WANT_CRC;
+        fx_id(op->op.read.object_id, object);
+        op->op.read.stripe = stripe;
+        op->op.read.offset = offset;
+        op->op.read.len = len;
+        op->op.read.payload_len = payload;
+        op->op.read.slot = slot;
+}
+
+/* More at once than there are buffers for; read back in pieces of all lengths. */
+static void test_shards(void **state)
+{
+        static struct fx_op writes[24], reads[24];
+        struct fx_op sync = {.op = {.kind = ENG_OP_SYNC}};
+        uint8_t *slots[24], *read_slots[24];
+        unsigned i, stripe;
+
+        for (i = 0; i < 24; i++) {
+                slots[i] = new_slot(i);
+                read_slots[i] = new_slot(1000);
+                fill_write(&writes[i], 500, i, slots[i], i % 3 == 0 ? LP_SLOT_UNIT : (1 + i) * FMT_BLOCK);
+                fx_start(&fx, 0, &writes[i]);
+        }
+        for (i = 0; i < 24; i++)
+                assert_int_equal(fx_wait(&writes[i]), 0);
+        assert_int_equal(fx_run(&fx, &sync), 0);
+        for (i = 0; i < 24; i++) {
+                uint32_t payload, offset;
+
+                stripe = (unsigned)(draw() % 24);
+                payload = writes[stripe].op.write.payload_len;
+                offset = (uint32_t)(draw() % payload);
+                fill_read(&reads[i], 500, stripe, read_slots[i], offset, 1 + (uint32_t)(draw() % (payload - offset)),
+                          payload);
+                fx_start(&fx, 0, &reads[i]);
+        }
+        for (i = 0; i < 24; i++) {
+                const struct eng_op *op = &reads[i].op;
+                size_t at;
+
+                assert_int_equal(fx_wait(&reads[i]), 0);
+                at = LP_SLOT_HEADER + op->read.offset;
+                assert_memory_equal(read_slots[i] + at, slots[op->read.stripe] + at, op->read.len);
+                assert_int_equal(op->read.crc, era_crc32c(0, slots[op->read.stripe] + at, op->read.len));
+        }
+        for (i = 0; i < 24; i++) {
+                free(slots[i]);
+                free(read_slots[i]);
+        }
+}
+
+/* ---- the same question of both --------------------------------------------------------------- */
+
+static bool same_buf(const struct eng_buf *a, const struct eng_buf *b)
+{
+        return (a == NULL) == (b == NULL) && (a == NULL || (a->len == b->len && memcmp(a->data, b->data, a->len) == 0));
+}
+
+/* An answer as bytes: its fields, and its bulk. */
+static void compare(const struct eng_op *a, const struct eng_op *b)
+{
+        static uint8_t x[ENG_WIRE_BODY_MAX], y[ENG_WIRE_BODY_MAX];
+        struct eng_wire_parts parts_a, parts_b;
+        int len = eng_wire_put_answer(a, x, &parts_a);
+        unsigned i;
+
+        assert_int_equal(a->result, b->result);
+        assert_int_equal(eng_wire_put_answer(b, y, &parts_b), len);
+        assert_memory_equal(x, y, (size_t)len);
+        assert_int_equal(parts_a.count, parts_b.count);
+        for (i = 0; i < parts_a.count; i++) {
+                assert_int_equal(parts_a.part[i].len, parts_b.part[i].len);
+                assert_memory_equal(parts_a.part[i].bytes, parts_b.part[i].bytes, parts_a.part[i].len);
+        }
+        if (a->kind == ENG_OP_LOOKUP && a->result == 0)
+                assert_true(same_buf(a->lookup.value, b->lookup.value) && same_buf(a->lookup.bytes, b->lookup.bytes));
+}
+
+/* op: to be asked of both; slots: of READ and SCRUB. */
+static int ask_both(const struct eng_op *op, uint8_t *slots[2])
+{
+        struct fx_op asked[2];
+        unsigned i;
+        int rv;
+
+        for (i = 0; i < 2; i++) {
+                memset(&asked[i], 0, sizeof(asked[i]));
+                asked[i].op = *op;
+                if (op->kind == ENG_OP_READ)
+                        asked[i].op.read.slot = slots[i];
+                if (op->kind == ENG_OP_SCRUB)
+                        asked[i].op.scrub.slot = slots[i];
+                fx.drive = i == 0 ? fx.local : remote;
+                fx_start(&fx, 0, &asked[i]);
+                fx_wait(&asked[i]);
+        }
+        fx.drive = remote;
+        rv = asked[0].op.result;
+        compare(&asked[0].op, &asked[1].op);
+        for (i = 0; i < 2; i++)
+                eng_wire_drop_answer(&asked[i].op);
+        return rv;
+}
+
+/* Pending records, which TAIL and RECORD tell of. */
+static void add_pending(void)
+{
+        static struct fx_body body;
+        uint8_t full[FMT_NAME_MAX];
+        unsigned i;
+
+        for (i = 1; i <= 5; i++) {
+                body.len = body.inline_len = 0;
+                fx_body_put(&body, full, fx_name(full, "pending"), 900 + i, 2, "some bytes", 10);
+                assert_int_equal(fx_append(&fx, &body, 2, i, 0), 0);
+        }
+}
+
+static void test_same_answers(void **state)
+{
+        static const uint8_t ids[4][FMT_ID];
+        uint8_t full[FMT_NAME_MAX], from[FMT_NAME_MAX], *slots[2] = {new_slot(1), new_slot(2)};
+        uint64_t pgs[1] = {2};
+        unsigned i, found = 0;
+        char name[32];
+
+        test_names(state);
+        add_pending();
+        assert_true(fx_wait_indexed(&fx)); /* a row of the index has a checksum */
+        for (i = 0; i < 400; i++) {
+                struct eng_op op = {.kind = (enum eng_op_kind)(draw() % ENG_OP_KINDS), .epoch = FX_EPOCH};
+
+                snprintf(name, sizeof(name), "key-%03u", (unsigned)(draw() % 101));
+                switch (op.kind) {
+                case ENG_OP_LOOKUP:
+                        op.flags = draw() % 2 == 0 ? ENG_OP_WANT_INLINE : 0;
+                        op.lookup.name = full;
+                        op.lookup.name_len = (uint16_t)fx_name(full, name);
+                        break;
+                case ENG_OP_SCAN:
+                        op.flags =
+                                (draw() % 2 == 0 ? ENG_OP_WANT_ATTRS : 0) | (draw() % 2 == 0 ? ENG_OP_WANT_PARTS : 0);
+                        op.scan.from = from;
+                        op.scan.from_len = (uint16_t)fx_name(from, name);
+                        op.scan.after = draw() % 2 == 0;
+                        op.scan.max = 1 + (uint32_t)(draw() % 200);
+                        op.scan.most = draw() % 2 == 0 ? 0 : (uint32_t)(draw() % 20000);
+                        op.scan.pgs = draw() % 2 == 0 ? NULL : pgs;
+                        op.scan.pg_words = 1;
+                        break;
+                case ENG_OP_READ:
+                        fx_id(op.read.object_id, draw() % 4 == 0 ? 501 : 500);
+                        op.read.stripe = (uint32_t)(draw() % 30);
+                        op.read.payload_len = (draw() % 3 == 0 ? 1 : 1 + op.read.stripe) * FMT_BLOCK;
+                        op.read.len = (uint32_t)(draw() % op.read.payload_len);
+                        break;
+                case ENG_OP_RECORD:
+                        op.append.pg = (uint32_t)(draw() % 3);
+                        op.append.seq = draw() % 7;
+                        break;
+                case ENG_OP_HELD:
+                        fx_id(op.held.object_id, 500);
+                        op.held.stripe = (uint32_t)(draw() % 30);
+                        op.held.count = 1 + (uint32_t)(draw() % ENG_HELD_MAX);
+                        break;
+                case ENG_OP_IDS:
+                        op.ids.max = 1 + (uint32_t)(draw() % 10);
+                        break;
+                case ENG_OP_OWNED:
+                        op.owned.ids = ids;
+                        op.owned.count = 0;
+                        break;
+                case ENG_OP_SCRUB:
+                        op.scrub.what = ENG_SCRUB_LOAD;
+                        break;
+                case ENG_OP_TAIL:
+                case ENG_OP_SYNC:
+                        break;
+                default:
+                        continue; /* changes are elsewhere */
+                }
+                found += ask_both(&op, slots) == 0;
+        }
+        assert_true(found > 100);
+        free(slots[0]);
+        free(slots[1]);
+}
+
+/* Errors of changes: nonsense, an old epoch. */
+static void test_same_refusals(void **state)
+{
+        static struct fx_body body;
+        uint8_t full[FMT_NAME_MAX], *slot = new_slot(1);
+        struct fx_op op;
+
+        body.len = body.inline_len = 0;
+        fx_body_put(&body, full, fx_name(full, "refused"), 77, 3, "x", 1);
+        fx_fill_append(&op, &body, 3, 1, 0);
+        op.op.epoch = FX_EPOCH - 1;
+        assert_int_equal(fx_run(&fx, &op), -ESTALE);
+        eng_buf_unref(op.op.append.body);
+        fx_fill_append(&op, &body, 3, 1, 0);
+        op.op.append.type = 77;
+        assert_int_equal(fx_run(&fx, &op), -EINVAL);
+        eng_buf_unref(op.op.append.body);
+        fill_write(&op, 600, 0, slot, 4096);
+        op.op.epoch = FX_EPOCH - 1;
+        assert_int_equal(fx_run(&fx, &op), -ESTALE);
+        fill_write(&op, 600, 0, slot, 1000);
+        assert_int_equal(fx_run(&fx, &op), -EINVAL);
+        op = (struct fx_op){.op = {.kind = ENG_OP_COMMIT, .epoch = FX_EPOCH - 1, .commit = {.pg = 3, .seq = 1}}};
+        assert_int_equal(fx_run(&fx, &op), -ESTALE);
+        op = (struct fx_op){.op = {.kind = ENG_OP_FEATURES}};
+        assert_int_equal(fx_run(&fx, &op), 0);
+        op = (struct fx_op){.op = {.kind = ENG_OP_DISCARD}};
+        fx_id(op.op.discard.object_id, 500);
+        assert_int_equal(fx_run(&fx, &op), 0);
+        fill_read(&op, 500, 0, slot, 0, 10, LP_SLOT_UNIT);
+        assert_int_equal(fx_run(&fx, &op), -ENOENT);
+        free(slot);
+}
+
+/* The node is away, and back: what was begun is answered, and questions go on by themselves. */
+static void test_away_and_back(void **state)
+{
+        struct fx_op held = {.op = {.kind = ENG_OP_HELD, .flags = ENG_OP_ANEW}};
+
+        rn_cut(&nodes, true);
+        assert_int_equal(fx_lookup_rv(&fx, "key-001"), -EHOSTUNREACH);
+        assert_int_equal(fx_commit(&fx, 1, 1), -EHOSTUNREACH);
+        rn_cut(&nodes, false);
+        held.op.held.count = 1;
+        WAIT_UNTIL(fx_run(&fx, &held) == 0);
+        assert_int_equal(held.op.result, 0);
+        assert_int_equal(fx_lookup_rv(&fx, "key-001"), 0);
+        assert_int_equal(fx_put(&fx, "after", "x", 1), 0);
+        assert_true(fx_has(&fx, "after", "x", 1));
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_names),         cmocka_unit_test(test_long_value),
+                cmocka_unit_test(test_shards),        cmocka_unit_test(test_same_answers),
+                cmocka_unit_test(test_same_refusals), cmocka_unit_test(test_away_and_back),
+        };
+
+        return cmocka_run_group_tests(tests, start, stop);
+}

@@ -1,0 +1,1088 @@
+/*
+ * test_remote_faults.c - remote drives over a network in memory, and drives in memory behind the
+ * drive server: cut connections, restarts, late and lost operations, slow drives, peers that lie,
+ * no memory. The numbers in comments are those of docs/design/remote-drives.md.
+ *
+ * Linked with malloc() and calloc() wrapped, so that each allocation can fail.
+ */
+#include "tests/unit/remote/remote_fixture.h"
+
+#include <time.h>
+
+/* ---- memory that fails ----------------------------------------------------------------------- */
+
+static unsigned long fail_at, allocations; /* fail_at 0: none fails */
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+
+static bool fails_now(void)
+{
+        return fail_at != 0 && ++allocations == fail_at;
+}
+
+void *__wrap_malloc(size_t size)
+{
+        return fails_now() ? NULL : __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+        return fails_now() ? NULL : __real_calloc(count, size);
+}
+
+static uint64_t seed;
+
+static uint64_t draw(void)
+{
+        seed = eng_hash(&seed, sizeof(seed), 1);
+        return seed;
+}
+
+/* ---- the ordinary ---------------------------------------------------------------------------- */
+
+static void test_every_kind(void **state)
+{
+        struct rf rf;
+        unsigned kind, i;
+
+        rf_start(&rf);
+        for (i = 0; i < RF_DRIVES; i++)
+                for (kind = 0; kind < ENG_OP_KINDS; kind++) {
+                        assert_int_equal(rf_do(&rf, i, (enum eng_op_kind)kind, 1 + kind, 0), 0);
+                        assert_int_equal(rf.toys[i].done[kind], 1);
+                }
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_LOOKUP, 0, 0), 0);
+        rf.toys[0].result = -ENOENT;
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_LOOKUP, 0, 0), -ENOENT);
+        rf.toys[0].result = -ENOSPC;
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_WRITE, 1, 0), -ENOSPC);
+        rf.toys[0].result = -ESTALE;
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_APPEND, 1, 0), -ESTALE);
+        assert_int_equal(rf.unreachable + rf.failed, 0);
+        rf_stop(&rf);
+}
+
+static void test_opening(void **state)
+{
+        struct rem_opening opening;
+        struct eng_epoch_history history;
+        uint8_t epoch[REM_EPOCH_MAX];
+        struct rem_place place;
+        size_t len;
+        struct rf rf;
+
+        rf_start(&rf);
+        assert_int_equal(rf_ask(&rf, 1, false, &opening), 0);
+        assert_memory_equal(opening.facts.identity.drive_id, rf.toys[1].identity.drive_id, FMT_ID);
+        assert_int_equal(opening.facts.identity.slot, 1);
+        assert_int_equal(rf_ask(&rf, 5, false, &opening), -ENODEV);
+        assert_int_equal(eng_drive_epoch(rf.drives[0], epoch, sizeof(epoch), &len, &history), 0);
+        assert_int_equal(((struct fmt_epoch *)(void *)epoch)->number, 9);
+        assert_int_equal(history.count, 1);
+        assert_int_equal(eng_drive_epoch(rf.drives[0], epoch, 10, &len, &history), -ENOBUFS);
+        assert_string_equal(eng_drive_damage(rf.drives[0]), "a little");
+        assert_false(eng_drive_log_lost(rf.drives[0]));
+        assert_true(rem_place_read("remote:7/9/63", &place) && place.node == 7 && place.pool == 9 && place.slot == 63);
+        assert_false(rem_place_read("remote:7/9/64", &place) || rem_place_read("remote:7/9/", &place) ||
+                     rem_place_read("remote:7/9/1x", &place) || rem_place_read("/srv/1", &place) ||
+                     rem_place_read("remote:70000/1/1", &place));
+        rf_stop(&rf);
+}
+
+/* What the drive server says by itself. */
+static void test_watch(void **state)
+{
+        struct eng_drive_info info;
+        struct rf rf;
+
+        rf_start(&rf);
+        mem_pass(1500);
+        eng_drive_info(rf.drives[0], &info);
+        assert_int_equal(info.free_bytes, 4711);
+        assert_int_equal(info.state, ENG_DRIVE_IN);
+        assert_false(eng_drive_exhausted(rf.drives[0]));
+        atomic_store(&rf.toys[0].exhausted, true);
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_SYNC, 0, 0), 0); /* any answer says so */
+        assert_true(eng_drive_exhausted(rf.drives[0]));
+        assert_false(eng_drive_exhausted(rf.drives[1]));
+        rf.toys[0].result = -EIO;
+        mem_pass(1500);
+        assert_int_equal(rf.failed, 1);
+        assert_string_equal(rf.text, "it burns");
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_SYNC, 0, 0), -EIO);
+        mem_pass(3000);
+        assert_int_equal(rf.failed, 1); /* it is told once */
+        eng_drive_info(rf.drives[0], &info);
+        assert_int_equal(info.state, ENG_DRIVE_FAILED);
+        rf_stop(&rf);
+}
+
+static void say_superseded(struct rf *rf, unsigned from, unsigned n)
+{
+        struct lp_loop *outer = lp_become(rf->served[0]->owner);
+        struct fmt_value value = {.space = FMT_SPACE_OBJECT};
+        unsigned i;
+
+        for (i = 0; i < n; i++) {
+                struct eng_buf *buf = eng_buf_new(sizeof(value));
+
+                value.seq = from + i;
+                memcpy(buf->data, &value, sizeof(value));
+                rem_served_superseded(rf->served[0], &rf->toys[0].base, &buf, 1);
+                eng_buf_unref(buf);
+        }
+        lp_become(outer);
+}
+
+/* 16 */
+static void test_superseded(void **state)
+{
+        unsigned round;
+        struct rf rf;
+
+        rf_start(&rf);
+        say_superseded(&rf, 0, 100);
+        mem_settle();
+        mem_pass(100);
+        assert_int_equal(rf.superseded, 100);
+        for (round = 1; round <= 20; round++) { /* answers that are lost: all come, each once */
+                say_superseded(&rf, 100 * round, 3);
+                mem_cut_at = mem_event_count + round;
+                mem_pass(3000);
+                mem_cut_at = 0;
+                mem_pass(5000);
+                assert_int_equal(rf.superseded, 100 + 3 * round);
+        }
+        mem_pass(2000);
+        assert_true(STAILQ_EMPTY(&rf.served[0]->reports));
+        say_superseded(&rf, 0, 1);
+        rf_stop(&rf);
+}
+
+/* ---- connections that end -------------------------------------------------------------------- */
+
+/* One op that is cut at an event; whether it was. */
+static bool cut_once(struct rf *rf, enum eng_op_kind kind, uint64_t number, unsigned at)
+{
+        struct toy *toy = &rf->toys[0];
+        struct ask ask;
+        unsigned before = toy->done[kind];
+        bool was;
+
+        ask_make(&ask, kind, number);
+        mem_cut_at = mem_event_count + at;
+        ask_submit(rf, rf->drives[0], at % MEM_LOOPS, &ask);
+        mem_settle();
+        was = mem_event_count >= mem_cut_at;
+        mem_cut_at = 0;
+        if (ask.times == 0)
+                mem_pass(12000);
+        assert_int_equal(ask.times, 1);
+        if (ask.op.result == 0)
+                ask_check(rf, toy, &ask);
+        else
+                assert_true(ask.op.result == -EHOSTUNREACH);
+        assert_true(toy->done[kind] - before <= 1);
+        assert_true(ask.op.result != 0 || toy->done[kind] - before == 1);
+        assert_true(number >= 4096 || toy->seen[number] <= 1);
+        ask_free(&ask);
+        return was;
+}
+
+/* 10, 11: every kind, the connection cut at every event of it, and in the middle of frames. */
+static void test_cut_everywhere(void **state)
+{
+        static const size_t chunks[] = {SIZE_MAX, 3000, 60};
+        unsigned kind, at, chunk;
+        struct rf rf;
+
+        rf_start(&rf);
+        for (chunk = 0; chunk < 3; chunk++)
+                for (kind = 0; kind < ENG_OP_KINDS; kind++) {
+                        uint64_t number = 1;
+
+                        memset(rf.toys[0].seen, 0, sizeof(rf.toys[0].seen));
+                        mem_chunk = rem_is_bulk((enum eng_op_kind)kind) && chunk == 2 ? 3001 : chunks[chunk];
+                        for (at = 1; cut_once(&rf, (enum eng_op_kind)kind, number++, at) && at < 400;
+                             at += chunk == 0 ? 1 : 3)
+                                rf_begin_again(&rf, 0);
+                        assert_true(at > 1);
+                        assert_true(rf_has_no_slots(&rf));
+                }
+        mem_chunk = SIZE_MAX;
+        rf_begin_again(&rf, 0);
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_LOOKUP, 0, 0), 0);
+        rf_stop(&rf);
+}
+
+/* The drive works while the connection ends: its answer is of nobody. */
+static void test_cut_while_the_drive_works(void **state)
+{
+        struct ask asks[ENG_OP_KINDS];
+        unsigned kind;
+        struct rf rf;
+
+        rf_start(&rf);
+        for (kind = 0; kind < ENG_OP_KINDS; kind++) {
+                rf.toys[0].holds[kind] = true;
+                ask_make(&asks[kind], (enum eng_op_kind)kind, 1 + kind);
+                ask_submit(&rf, rf.drives[0], 0, &asks[kind]);
+        }
+        mem_settle();
+        assert_int_equal(rf.toys[0].held_count, ENG_OP_KINDS);
+        rf_cut(&rf, NET_LOG);
+        rf_cut(&rf, NET_BULK_0);
+        rf_cut(&rf, NET_BULK_1);
+        for (kind = 0; kind < ENG_OP_KINDS; kind++) {
+                assert_int_equal(asks[kind].times, 1);
+                assert_int_equal(asks[kind].op.result, -EHOSTUNREACH);
+                ask_free(&asks[kind]);
+        }
+        toy_release(&rf.toys[0]);
+        for (kind = 0; kind < ENG_OP_KINDS; kind++)
+                assert_int_equal(rf.toys[0].done[kind], 1);
+        assert_true(rf_has_no_slots(&rf));
+        rf_begin_again(&rf, 0);
+        rf_stop(&rf);
+}
+
+/* 1: a COMMIT is lost; a LOOKUP that is asked when there is a connection again does not pass it. */
+static void test_lost_commit(void **state)
+{
+        struct ask commit, before, behind;
+        struct mem_end *end;
+        struct rf rf;
+
+        rf_start(&rf);
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_COMMIT, 1, 0), 0);
+        end = mem_of(rf.to_b->links[NET_LOG].conn->stream);
+        end->other->held = true; /* the node does not read */
+        ask_make(&before, ENG_OP_LOOKUP, 0);
+        ask_make(&commit, ENG_OP_COMMIT, 2);
+        ask_make(&behind, ENG_OP_LOOKUP, 0);
+        ask_submit(&rf, rf.drives[0], 0, &commit);
+        mem_settle();
+        rf_cut(&rf, NET_LOG);
+        assert_int_equal(commit.times, 1);
+        assert_int_equal(commit.op.result, -EHOSTUNREACH);
+        mem_pass(5000);
+        ask_submit(&rf, rf.drives[0], 0, &behind); /* the engine does not know of it yet */
+        mem_pass(1000);
+        assert_int_equal(behind.times, 1);
+        assert_int_equal(behind.op.result, -EHOSTUNREACH);
+        assert_int_equal(rf.toys[0].committed, 1);
+        assert_int_equal(rf.unreachable, 1);
+        assert_non_null(strstr(rf.text, "COMMIT"));
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_COMMIT, 3, 0), -EHOSTUNREACH); /* nor does a later one count */
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_SYNC, 0, 0), -EHOSTUNREACH);
+        rf_begin_again(&rf, 0);
+        ask_submit(&rf, rf.drives[0], 0, &before);
+        mem_settle();
+        assert_int_equal(before.op.result, 0);
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_COMMIT, 4, 0), 0);
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_LOOKUP, 0, 0), 0);
+        ask_free(&before);
+        ask_free(&commit);
+        ask_free(&behind);
+        rf_stop(&rf);
+}
+
+/* A lost LOOKUP changes nothing: the next one is answered as soon as the node is reached again. */
+static void test_lost_question(void **state)
+{
+        struct rf rf;
+
+        rf_start(&rf);
+        rf.toys[0].holds[ENG_OP_LOOKUP] = true;
+        mem_cut_at = mem_event_count + 2;
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_LOOKUP, 0, 0), -EHOSTUNREACH);
+        mem_cut_at = 0;
+        toy_release(&rf.toys[0]);
+        mem_pass(5000);
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_LOOKUP, 0, 0), 0);
+        assert_int_equal(rf.unreachable, 0);
+        rf_stop(&rf);
+}
+
+/* ---- incarnations ---------------------------------------------------------------------------- */
+
+/* 2 */
+static void test_restart_between_write_and_sync(void **state)
+{
+        struct rf rf;
+
+        rf_start(&rf);
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_WRITE, 1, 0), 0);
+        rf_restart_drive(&rf, 0);
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_SYNC, 0, 0), -EHOSTUNREACH);
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_WRITE, 2, 0), -EHOSTUNREACH);
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_READ, 1, 0), -EHOSTUNREACH);
+        assert_int_equal(rf.toys[0].done[ENG_OP_SYNC], 0);
+        assert_int_equal(rf.unreachable, 1);
+        rf_begin_again(&rf, 0);
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_WRITE, 3, 0), 0);
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_SYNC, 0, 0), 0);
+        assert_int_equal(rf_do(&rf, 1, ENG_OP_SYNC, 0, 0), 0);
+        rf_stop(&rf);
+}
+
+/* 3: what reads, or says that it is there, does not make it known again. */
+static void test_restart_seen_by_a_read(void **state)
+{
+        struct rf rf;
+
+        rf_start(&rf);
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_WRITE, 1, 0), 0);
+        rf_restart_drive(&rf, 0);
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_LOOKUP, 0, 0), -EHOSTUNREACH);
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_HELD, 0, 0), -EHOSTUNREACH);
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_SYNC, 0, 0), -EHOSTUNREACH);
+        mem_pass(3000);
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_SYNC, 0, 0), -EHOSTUNREACH);
+        rf_stop(&rf);
+}
+
+/* The restart is noticed although nothing is asked. */
+static void test_restart_is_told(void **state)
+{
+        struct rf rf;
+
+        rf_start(&rf);
+        mem_pass(1500);
+        rf_restart_drive(&rf, 0);
+        mem_pass(3000);
+        assert_int_equal(rf.unreachable, 1);
+        rf_begin_again(&rf, 0);
+        mem_pass(3000);
+        assert_int_equal(rf.unreachable, 1);
+        say_superseded(&rf, 0, 5); /* which the new one counts anew */
+        mem_pass(2000);
+        assert_int_equal(rf.superseded, 5);
+        rf_stop(&rf);
+}
+
+/* ---- sessions -------------------------------------------------------------------------------- */
+
+/* Fields of a message that a remote drive would not send. */
+struct raw {
+        uint64_t session, commits, incarnation;
+        unsigned flags; /* of the operation */
+        enum net_link_number link;
+        uint8_t drive_id, kind;
+        uint16_t slot;
+};
+
+static struct raw raw_of(struct rf *rf, enum eng_op_kind kind)
+{
+        struct remote_drive *d = remote_of(rf->drives[0]);
+
+        return (struct raw){.session = d->session,
+                            .commits = d->commits,
+                            .incarnation = d->incarnation,
+                            .link = rem_is_bulk(kind) ? NET_BULK_0 : NET_LOG,
+                            .drive_id = 0x60,
+                            .kind = (uint8_t)kind};
+}
+
+/* The status that it is answered with. from NULL: the first node. */
+static int raw_ask(struct rf *rf, struct mem_node *from, struct net_peer *peer, const struct raw *raw)
+{
+        struct rem_head head = {.pool = RF_POOL,
+                                .slot = raw->slot,
+                                .incarnation = raw->incarnation,
+                                .session = raw->session,
+                                .commits = raw->commits};
+        uint8_t body[sizeof(head) + ENG_WIRE_BODY_MAX];
+        struct mem_call mem = {
+                .call = {.peer = peer != NULL ? peer : rf->to_b, .link = raw->link, .operation = REM_OP, .body = body}};
+        struct eng_wire_parts parts;
+        struct ask ask;
+        int len;
+
+        memset(head.drive_id, raw->drive_id, FMT_ID);
+        memcpy(body, &head, sizeof(head));
+        ask_make(&ask, (enum eng_op_kind)raw->kind, 1);
+        ask.op.flags |= raw->flags;
+        len = eng_wire_put_request(&ask.op, body + sizeof(head), &parts);
+        assert_true(len > 0);
+        mem.call.body_len = (uint32_t)(sizeof(head) + (size_t)len);
+        if (parts.count > 0) {
+                mem.call.bulk[0] = (struct iovec){(void *)parts.part[0].bytes, parts.part[0].len};
+                mem.call.bulk_count = 1;
+        }
+        mem_call(from != NULL ? from : &rf->a, &mem);
+        if (!mem.done)
+                mem_pass(12000);
+        assert_true(mem.done);
+        assert_int_equal(mem.call.outcome, NET_ANSWERED);
+        ask_free(&ask);
+        return mem.call.status;
+}
+
+/* 4: of what the old session has sent, only that is done which the server had taken before the new one began. */
+static void test_late_session(void **state)
+{
+        struct ask asks[3];
+        struct raw late;
+        unsigned i;
+        struct rf rf;
+
+        rf_start_with(&rf, NULL, 8000); /* credit for one APPEND at a time */
+        rf_open(&rf, 0);
+        rf.toys[0].holds[ENG_OP_APPEND] = true;
+        for (i = 0; i < 3; i++) {
+                ask_make(&asks[i], ENG_OP_APPEND, 10 + i);
+                ask_submit(&rf, rf.drives[0], 0, &asks[i]);
+        }
+        mem_settle();
+        assert_int_equal(rf.toys[0].held_count, 1);
+        late = raw_of(&rf, ENG_OP_APPEND);
+        rf_cut(&rf, NET_LOG);
+        for (i = 0; i < 3; i++) {
+                assert_int_equal(asks[i].times, 1);
+                assert_int_equal(asks[i].op.result, -EHOSTUNREACH);
+                ask_free(&asks[i]);
+        }
+        rf_begin_again(&rf, 0);
+        assert_int_equal(raw_ask(&rf, NULL, NULL, &late), REM_OLD_SESSION);
+        toy_release(&rf.toys[0]);
+        assert_int_equal(rf.toys[0].done[ENG_OP_APPEND], 1);
+        assert_int_equal(rf.toys[0].seen[10], 1);
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_APPEND, 4, 0), 0);
+        rf_stop(&rf);
+}
+
+/* 5: begins that come late; and everything else of sessions that the server checks. */
+static void test_late_begin(void **state)
+{
+        struct raw raw;
+        struct rf rf;
+
+        rf_start(&rf);
+        rf_begin_again(&rf, 0);
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_COMMIT, 1, 0), 0);
+        raw = raw_of(&rf, ENG_OP_HELD);
+        assert_int_equal(raw_ask(&rf, NULL, NULL, &raw), REM_DONE);
+        raw.flags = ENG_OP_ANEW; /* the same once more, and an older one */
+        assert_int_equal(raw_ask(&rf, NULL, NULL, &raw), REM_OLD_SESSION);
+        raw.session--;
+        assert_int_equal(raw_ask(&rf, NULL, NULL, &raw), REM_OLD_SESSION);
+        raw.flags = 0;
+        assert_int_equal(raw_ask(&rf, NULL, NULL, &raw), REM_OLD_SESSION);
+        raw.session += 2; /* one that was not begun */
+        assert_int_equal(raw_ask(&rf, NULL, NULL, &raw), REM_OLD_SESSION);
+        raw = raw_of(&rf, ENG_OP_COMMIT);
+        assert_int_equal(raw_ask(&rf, NULL, NULL, &raw), REM_GAP); /* the last one again */
+        raw.commits += 2;
+        assert_int_equal(raw_ask(&rf, NULL, NULL, &raw), REM_GAP);
+        raw = raw_of(&rf, ENG_OP_LOOKUP);
+        raw.commits++;
+        assert_int_equal(raw_ask(&rf, NULL, NULL, &raw), REM_GAP);
+        assert_int_equal(rf.toys[0].done[ENG_OP_COMMIT], 1);
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_LOOKUP, 0, 0), 0); /* none of this did any harm */
+        rf_stop(&rf);
+}
+
+/* 6: the wrong drive, connection or form. */
+static void test_another_drive(void **state)
+{
+        struct raw raw;
+        struct rf rf;
+
+        rf_start(&rf);
+        raw = raw_of(&rf, ENG_OP_APPEND);
+        raw.drive_id++;
+        assert_int_equal(raw_ask(&rf, NULL, NULL, &raw), REM_UNKNOWN_DRIVE);
+        raw = raw_of(&rf, ENG_OP_WRITE);
+        raw.slot = 7;
+        assert_int_equal(raw_ask(&rf, NULL, NULL, &raw), REM_UNKNOWN_DRIVE);
+        raw.slot = 64;
+        assert_int_equal(raw_ask(&rf, NULL, NULL, &raw), REM_BAD);
+        raw = raw_of(&rf, ENG_OP_WRITE);
+        raw.incarnation++;
+        assert_int_equal(raw_ask(&rf, NULL, NULL, &raw), REM_OTHER_INCARNATION);
+        raw.flags = ENG_OP_ANEW; /* a WRITE begins nothing */
+        assert_int_equal(raw_ask(&rf, NULL, NULL, &raw), REM_OTHER_INCARNATION);
+        raw = raw_of(&rf, ENG_OP_WRITE);
+        raw.link = NET_LOG;
+        assert_int_equal(raw_ask(&rf, NULL, NULL, &raw), REM_BAD);
+        raw = raw_of(&rf, ENG_OP_LOOKUP);
+        raw.link = NET_BULK_1;
+        assert_int_equal(raw_ask(&rf, NULL, NULL, &raw), REM_BAD);
+        assert_int_equal(
+                rf.toys[0].done[ENG_OP_WRITE] + rf.toys[0].done[ENG_OP_APPEND] + rf.toys[0].done[ENG_OP_LOOKUP], 0);
+        raw = raw_of(&rf, ENG_OP_WRITE);
+        assert_int_equal(raw_ask(&rf, NULL, NULL, &raw), REM_DONE);
+        rf_stop(&rf);
+}
+
+/* Requests of random bytes, and ones that were changed: refused, or done; nothing is left of them. */
+static void test_random_requests(void **state)
+{
+        struct rf rf;
+        unsigned i, j;
+
+        rf_start(&rf);
+        for (i = 0; i < 3000; i++) {
+                struct rem_head head;
+                uint8_t body[sizeof(struct rem_head) + ENG_WIRE_BODY_MAX], bulk[5000];
+                struct mem_call mem = {
+                        .call = {.peer = rf.to_b, .link = (enum net_link_number)(draw() % NET_LINKS), .body = body}};
+                struct eng_wire_parts parts;
+                struct ask ask;
+                int len;
+
+                ask_make(&ask, (enum eng_op_kind)(draw() % ENG_OP_KINDS), 1);
+                if (ask.op.kind == ENG_OP_SCAN)
+                        ask.op.scan.max = (uint32_t)(draw() % 1000);
+                remote_head(remote_of(rf.drives[0]), &head);
+                memcpy(body, &head, sizeof(head));
+                len = eng_wire_put_request(&ask.op, body + sizeof(head), &parts);
+                assert_true(len > 0);
+                for (j = 0; j < draw() % 4; j++)
+                        body[draw() % (sizeof(head) + (size_t)len)] ^= (uint8_t)(1u << draw() % 8);
+                mem.call.operation = REM_OPERATIONS + (uint32_t)(draw() % 4);
+                mem.call.body_len = draw() % 4 == 0 ? (uint32_t)(draw() % 400) : (uint32_t)(sizeof(head) + (size_t)len);
+                memset(bulk, 1, sizeof(bulk));
+                if (draw() % 3 == 0) {
+                        mem.call.bulk[0] = (struct iovec){bulk, 1 + draw() % sizeof(bulk)};
+                        mem.call.bulk_count = 1;
+                }
+                if (draw() % 2 == 0) {
+                        mem.call.room[0] = (struct iovec){bulk, draw() % sizeof(bulk)};
+                        mem.call.room_count = 1;
+                }
+                mem_call(&rf.a, &mem);
+                if (!mem.done)
+                        mem_pass(2000);
+                assert_true(mem.done);
+                ask_free(&ask);
+        }
+        assert_true(rf_has_no_slots(&rf));
+        rf_begin_again(&rf, 0);
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_WRITE, 1, 0), 0);
+        rf_stop(&rf);
+}
+
+/* 15: another node begins; the first one hears of it, and nothing of it is done any more. */
+static void test_two_clients(void **state)
+{
+        struct net_options options = node_options(3, 7);
+        struct net_peer *from_c;
+        struct mem_node c;
+        struct raw raw;
+        struct rf rf;
+
+        rf_start(&rf);
+        mem_node_start(&c, &options);
+        from_c = mem_knows(&c, 2);
+        mem_knows(&rf.b, 3);
+        raw = raw_of(&rf, ENG_OP_APPEND);
+        assert_int_equal(raw_ask(&rf, &c, from_c, &raw), REM_OLD_SESSION);
+        raw = raw_of(&rf, ENG_OP_HELD);
+        raw.flags = ENG_OP_ANEW;
+        raw.session = 1;
+        assert_int_equal(raw_ask(&rf, &c, from_c, &raw), REM_DONE);
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_APPEND, 1, 0), -EHOSTUNREACH);
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_COMMIT, 1, 0), -EHOSTUNREACH);
+        assert_int_equal(rf.toys[0].done[ENG_OP_APPEND] + rf.toys[0].done[ENG_OP_COMMIT], 0);
+        assert_int_equal(rf.unreachable, 1);
+        mem_node_stop(&c);
+        rf_stop(&rf);
+}
+
+/* ---- buffers and credits --------------------------------------------------------------------- */
+
+/* 7 */
+static void test_commit_passes_waiting_appends(void **state)
+{
+        struct ask asks[6];
+        unsigned i;
+        struct rf rf;
+
+        rf_start_with(&rf, NULL, 12000);
+        rf_open(&rf, 0);
+        rf.toys[0].holds[ENG_OP_APPEND] = true;
+        for (i = 0; i < 6; i++) {
+                ask_make(&asks[i], ENG_OP_APPEND, 10 + i);
+                ask_submit(&rf, rf.drives[0], 0, &asks[i]);
+        }
+        mem_settle();
+        assert_int_equal(rf.toys[0].held_count, 2); /* the others have no credit */
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_COMMIT, 1, 0), 0);
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_COMMIT, 2, 0), 0);
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_LOOKUP, 0, 0), 0);
+        toy_release(&rf.toys[0]);
+        for (i = 0; i < 6; i++) {
+                assert_int_equal(asks[i].times, 1);
+                assert_int_equal(asks[i].op.result, 0);
+                assert_int_equal(rf.toys[0].seen[10 + i], 1);
+                ask_free(&asks[i]);
+        }
+        rf_stop(&rf);
+}
+
+/* 8: of WRITEs, and of READs. There are four slots on a loop. */
+static void slow_drive(enum eng_op_kind kind)
+{
+        struct ask asks[10];
+        struct rem_stats stats;
+        unsigned i, answered = 0;
+        struct rf rf;
+
+        rf_start(&rf);
+        rf.toys[0].holds[kind] = true;
+        for (i = 0; i < 10; i++) {
+                ask_make(&asks[i], kind, 1 + i);
+                ask_submit(&rf, rf.drives[0], i % MEM_LOOPS, &asks[i]);
+        }
+        mem_pass(300);
+        assert_int_equal(rf.toys[0].held_count, 2);
+        remote_of(rf.drives[1])->lane = 2; /* on the same connection */
+        for (i = 0; i < 5; i++) {
+                assert_int_equal(rf_do(&rf, 1, ENG_OP_WRITE, 20 + i, 0), 0);
+                assert_int_equal(rf_do(&rf, 1, ENG_OP_READ, 20 + i, 0), 0);
+        }
+        for (i = 0; i < 10; i++)
+                answered += asks[i].times;
+        assert_int_equal(answered, 0);
+        toy_release(&rf.toys[0]);
+        mem_pass(2000);
+        for (i = 0; i < 10; i++) { /* what was refused was sent again, and done once */
+                ask_check(&rf, &rf.toys[0], &asks[i]);
+                ask_free(&asks[i]);
+        }
+        assert_int_equal(rf.toys[0].done[kind], 10);
+        rem_stats_read(rf.client, &stats);
+        assert_true(stats.busy >= 8);
+        rf_stop(&rf);
+}
+
+static void test_slow_drive(void **state)
+{
+        slow_drive(ENG_OP_WRITE);
+        slow_drive(ENG_OP_READ);
+}
+
+/* A drive that is slow for ever: the operations that have no buffer are answered in the end. */
+static void test_never_a_buffer(void **state)
+{
+        struct ask asks[3];
+        unsigned i;
+        struct rf rf;
+
+        rf_start(&rf);
+        rf.toys[0].holds[ENG_OP_WRITE] = true;
+        for (i = 0; i < 3; i++) {
+                ask_make(&asks[i], ENG_OP_WRITE, 1 + i);
+                ask_submit(&rf, rf.drives[0], 0, &asks[i]);
+        }
+        mem_pass(15000);
+        for (i = 0; i < 3; i++)
+                if (asks[i].times == 1)
+                        assert_int_equal(asks[i].op.result, -EAGAIN);
+        assert_int_equal(asks[0].times + asks[1].times + asks[2].times, 1);
+        toy_release(&rf.toys[0]);
+        for (i = 0; i < 3; i++)
+                ask_free(&asks[i]);
+        rf_stop(&rf);
+}
+
+/* 14: longer than the room that is given, and than any frame. */
+static void test_long_answer(void **state)
+{
+        static const size_t lens[] = {
+                200, 4095, 4096, 4097, 300000, (2u << 20) - 64, 2u << 20, (2u << 20) + 56, 5u << 20, (16u << 20) - 64};
+        struct rem_stats stats;
+        unsigned i;
+        struct rf rf;
+
+        rf_start(&rf);
+        for (i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
+                rf.toys[0].value_len = lens[i] / 8 * 8;
+                rf.toys[0].value_len -= rf.toys[0].value_len % sizeof(struct eng_memtable_entry);
+                rf.toys[0].salt = i;
+                assert_int_equal(rf_do(&rf, 0, ENG_OP_TAIL, 0, 0), 0);
+                if (lens[i] <= FMT_BODY_MAX)
+                        assert_int_equal(rf_do(&rf, 0, ENG_OP_LOOKUP, 0, 0), 0);
+        }
+        rem_stats_read(rf.client, &stats);
+        assert_true(stats.pieces >= 5);
+        rf.toys[0].value_len = 17u << 20;
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_TAIL, 0, 0), -EAGAIN);
+        /* one that changes from piece to piece */
+        rf.toys[0].value_len = (3u << 20) / sizeof(struct eng_memtable_entry) * sizeof(struct eng_memtable_entry);
+        rf.toys[0].restless = 3;
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_TAIL, 0, 0), 0);
+        rf.toys[0].restless = 1000;
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_TAIL, 0, 0), -EAGAIN);
+        rf_stop(&rf);
+}
+
+/* ---- ends ------------------------------------------------------------------------------------ */
+
+/* 17 */
+static void test_withdraw(void **state)
+{
+        struct ask asks[3];
+        unsigned i;
+        struct rf rf;
+
+        rf_start(&rf);
+        for (i = 0; i < 3; i++) {
+                enum eng_op_kind kind = i == 0 ? ENG_OP_APPEND : i == 1 ? ENG_OP_WRITE : ENG_OP_LOOKUP;
+
+                rf.toys[0].holds[kind] = true;
+                ask_make(&asks[i], kind, 1 + i);
+                ask_submit(&rf, rf.drives[0], 0, &asks[i]);
+        }
+        mem_settle();
+        rem_served_withdraw(rf.served[0], rf_gone, &rf);
+        mem_settle();
+        assert_int_equal(rf.gone, 0);
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_SYNC, 0, 0), -EHOSTUNREACH);
+        toy_release(&rf.toys[0]);
+        for (i = 0; i < 3; i++) {
+                assert_int_equal(asks[i].op.result, 0); /* begun before */
+                ask_free(&asks[i]);
+        }
+        mem_settle();
+        assert_int_equal(rf.gone, 1);
+        rem_served_free(rf.served[0]);
+        rf.served[0] = NULL;
+        mem_pass(2000);
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_HELD, 0, ENG_OP_ANEW), -EHOSTUNREACH);
+        rf_serve(&rf, 0);
+        rf_begin_again(&rf, 0);
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_LOOKUP, 0, 0), 0);
+        rf_stop(&rf);
+}
+
+/* The store gives it up: -EIO from then on, and it is quiet when what is under way is back. */
+static void test_let_go(void **state)
+{
+        struct lp_loop *outer;
+        struct ask ask;
+        struct rf rf;
+
+        rf_start(&rf);
+        rf.toys[0].holds[ENG_OP_APPEND] = true;
+        ask_make(&ask, ENG_OP_APPEND, 1);
+        ask_submit(&rf, rf.drives[0], 0, &ask);
+        mem_settle();
+        outer = lp_become(rf.a.loops[1]);
+        assert_false(eng_drive_let_go(rf.drives[0]));
+        lp_become(outer);
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_SYNC, 0, 0), -EIO);
+        toy_release(&rf.toys[0]);
+        assert_int_equal(ask.times, 1);
+        ask_free(&ask);
+        mem_pass(2000);
+        outer = lp_become(rf.a.loops[1]);
+        assert_true(eng_drive_let_go(rf.drives[0]));
+        lp_become(outer);
+        rf.drives[0]->ops->close(rf.drives[0]);
+        rf_open(&rf, 0); /* once more, in the same process */
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_APPEND, 2, 0), 0);
+        rf_stop(&rf);
+}
+
+/* Everything of both nodes ends in the middle of operations of all kinds, at every event. */
+static void test_stop_under_way(void **state)
+{
+        struct ask asks[2 * ENG_OP_KINDS];
+        unsigned i, turns;
+
+        for (turns = 0; turns < 60; turns += 3) {
+                struct rf rf;
+
+                rf_start(&rf);
+                for (i = 0; i < 2 * ENG_OP_KINDS; i++) {
+                        rf.toys[0].holds[i % ENG_OP_KINDS] = i % 3 == 0;
+                        ask_make(&asks[i], (enum eng_op_kind)(i % ENG_OP_KINDS), 1 + i);
+                        ask_submit(&rf, rf.drives[0], i % MEM_LOOPS, &asks[i]);
+                }
+                mem_cut_at = mem_event_count + turns;
+                if (turns % 2 == 0)
+                        mem_settle();
+                rf_stop(&rf);
+                for (i = 0; i < 2 * ENG_OP_KINDS; i++) {
+                        assert_int_equal(asks[i].times, 1);
+                        ask_free(&asks[i]);
+                }
+        }
+}
+
+/* ---- no memory ------------------------------------------------------------------------------- */
+
+/* 12: each allocation of an operation fails once: it is answered, nothing is left, and the next one goes well. */
+static void test_no_memory(void **state)
+{
+        unsigned kind;
+        struct rf rf;
+
+        rf_start(&rf);
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_READ, 1, 0), 0); /* its connections are there */
+        for (kind = 0; kind < ENG_OP_KINDS; kind++) {
+                uint64_t number = 1;
+                bool failed = true;
+                unsigned long at;
+
+                memset(rf.toys[0].seen, 0, sizeof(rf.toys[0].seen));
+                for (at = 1; failed && at < 100; at++, number++) {
+                        struct ask ask;
+
+                        ask_make(&ask, (enum eng_op_kind)kind, number);
+                        ask_submit(&rf, rf.drives[0], 0, &ask);
+                        allocations = 0;
+                        fail_at = at;
+                        mem_settle();
+                        failed = allocations >= at;
+                        fail_at = 0;
+                        if (ask.times == 0)
+                                mem_pass(12000);
+                        assert_int_equal(ask.times, 1);
+                        if (ask.op.result == 0)
+                                ask_check(&rf, &rf.toys[0], &ask);
+                        else if (kind == ENG_OP_APPEND || kind == ENG_OP_COMMIT)
+                                assert_int_equal(ask.op.result, -EHOSTUNREACH);
+                        else
+                                assert_true(ask.op.result == -EAGAIN || ask.op.result == -EHOSTUNREACH);
+                        assert_true(rf.toys[0].seen[number] <= 1);
+                        assert_true(failed || ask.op.result == 0);
+                        ask_free(&ask);
+                        rf_begin_again(&rf, 0);
+                        mem_pass(2000); /* the other connections are there again */
+                }
+                assert_true(at > 2 && at < 100);
+        }
+        assert_true(rf_has_no_slots(&rf));
+        assert_int_equal(rf.failed, 0);
+        rf_stop(&rf);
+}
+
+/* ---- a peer that lies ------------------------------------------------------------------------ */
+
+static uint8_t lie[sizeof(struct rem_prefix) + REM_INFO_MAX];
+
+/* What an opening, or WATCH, is told, with a few bytes changed; its length. */
+static size_t nearly_true(uint32_t operation, uint8_t *out)
+{
+        static struct rem_facts facts;
+        struct fmt_epoch epoch = {.number = 9, .pg_count = 16, .k = 1};
+        struct eng_drive_info info = {.free_bytes = draw(), .starved = draw() % 2 == 0};
+        size_t len, i;
+
+        if (operation == REM_INFO) {
+                facts.epoch_len = sizeof(epoch);
+                memcpy(facts.epoch, &epoch, sizeof(epoch));
+                facts.history.count = (unsigned)(draw() % 5);
+                snprintf(facts.damage, sizeof(facts.damage), "%.*s", (int)(draw() % 20), "something is damaged");
+                len = rem_facts_write(&facts, out);
+        } else {
+                snprintf(info.reason, sizeof(info.reason), "%.*s", (int)(draw() % 20), "something has failed");
+                len = rem_state_write(&info, draw() % 3, (uint32_t)(draw() % 5), out);
+        }
+        for (i = draw() % 3; i > 0; i--)
+                out[draw() % len] ^= (uint8_t)(1u << draw() % 8);
+        return draw() % 5 == 0 ? draw() % len : len;
+}
+
+static void liar_request(void *arg, struct net_request *request)
+{
+        struct rem_prefix prefix = {.incarnation = 1 + draw() % 2, .flags = (uint32_t)(draw() % 40)};
+        struct net_answer answer = {.body = lie, .body_len = (uint32_t)(draw() % 300)};
+        uint32_t bulk = draw() % 2 == 0 || request->room == 0
+                                ? 0
+                                : (uint32_t)(draw() % (request->room < 3000 ? request->room + 1 : 3000));
+        uint32_t result = draw() % 3 == 0 ? (uint32_t) - (int)(draw() % 200) : 0;
+        unsigned i;
+
+        for (i = 0; i < sizeof(lie); i++)
+                lie[i] = draw() % 3 == 0 ? (uint8_t)draw() : draw() % 2 == 0 ? 1 : 0;
+        prefix.total = draw() % 2 == 0 ? bulk : (uint32_t)draw() >> draw() % 32;
+        prefix.zero = draw() % 20 == 0;
+        memcpy(lie, &prefix, sizeof(prefix));
+        memcpy(lie + sizeof(prefix), &result, sizeof(result));
+        if (request->operation != REM_OP && draw() % 4 != 0)
+                answer.body_len = (uint32_t)(sizeof(prefix) + nearly_true(request->operation, lie + sizeof(prefix)));
+        answer.status = draw() % 4 != 0 ? 0 : (int32_t)(draw() % 12) - 1;
+        answer.bulk[0] = (struct iovec){lie, bulk};
+        answer.bulk_count = bulk > 0;
+        net_reply(request, &answer);
+}
+
+static enum net_bulk liar_bulk(void *arg, struct net_request *request)
+{
+        return NET_BULK_DISCARD;
+}
+
+static void liar_lost(void *arg, struct net_request *request)
+{
+}
+
+/* 13 */
+static void test_liar(void **state)
+{
+        static const struct net_handler liar = {.bulk = liar_bulk, .request = liar_request, .lost = liar_lost};
+        struct rem_opening opening = {.facts.identity.slot = 0, .prefix.incarnation = 1};
+        struct eng_local_options options = {.path = "remote:2/3/0",
+                                            .failed = rf_failed,
+                                            .superseded = rf_superseded,
+                                            .unreachable = rf_unreachable};
+        struct rem_stats stats;
+        unsigned i, lies = 0, opened = 0;
+        struct rf rf;
+
+        rf_start_with(&rf, &liar, 0);
+        assert_true(rf_ask(&rf, 0, true, &opening) != 0 || opening.facts.epoch_len > 0);
+        opening.prefix.incarnation = 1;
+        opening.call.peer = rf.to_b;
+        opening.facts.identity.slot = 0;
+        options.owner = rf.a.loops[1];
+        options.arg = &rf;
+        assert_int_equal(remote_drive_new(&opening, &options, &rf.drives[0]), 0);
+        for (i = 0; i < 6000; i++) {
+                struct ask ask;
+
+                ask_make(&ask, (enum eng_op_kind)(i % ENG_OP_KINDS), 1);
+                if (draw() % 20 == 0)
+                        ask.op.flags |= ENG_OP_ANEW;
+                ask_submit(&rf, rf.drives[0], 0, &ask);
+                mem_settle();
+                if (ask.times == 0)
+                        mem_pass(20000);
+                assert_int_equal(ask.times, 1);
+                assert_true(ask.op.result <= 0);
+                lies += ask.op.result == -EHOSTUNREACH;
+                ask_free(&ask);
+                if (i % 8 == 0) { /* WATCH, and an opening */
+                        mem_pass(20 + (unsigned)(draw() % 300));
+                        opened += rf_ask(&rf, 0, draw() % 2 == 0, &opening) == 0;
+                }
+        }
+        rem_stats_read(rf.client, &stats);
+        assert_true(stats.lies > 500 && lies > 1000 && opened > 20 && opened < 700);
+        rf_stop(&rf);
+}
+
+/* ---- all at once ----------------------------------------------------------------------------- */
+
+#define MANY 60u
+
+/*
+ * Operations in random order, cut, held and released at random, with restarts and new sessions: each
+ * is answered once, nothing is done twice, and no LOOKUP misses a COMMIT that was answered before.
+ */
+static void random_history(unsigned rounds)
+{
+        static struct ask asks[MANY];
+        static uint64_t acknowledged[MANY]; /* the highest COMMIT that was answered when it was submitted */
+        unsigned i, round, n;
+        uint64_t number = 1, highest = 0;
+        struct rf rf;
+
+        rf_start(&rf);
+        for (round = 0; round < rounds; round++) {
+                struct toy *toy = &rf.toys[0];
+
+                n = 1 + (unsigned)(draw() % MANY);
+                for (i = 0; i < ENG_OP_KINDS; i++)
+                        toy->holds[i] = draw() % 5 == 0;
+                mem_chunk = draw() % 3 == 0 ? 100 + draw() % 5000 : SIZE_MAX;
+                for (i = 0; i < n; i++) {
+                        enum eng_op_kind kind = draw() % 3 == 0   ? (enum eng_op_kind)(draw() % ENG_OP_KINDS)
+                                                : draw() % 2 == 0 ? ENG_OP_COMMIT
+                                                                  : ENG_OP_LOOKUP;
+
+                        ask_make(&asks[i], kind, number++ % 4000);
+                        acknowledged[i] = highest;
+                        ask_submit(&rf, rf.drives[0], (unsigned)(draw() % MEM_LOOPS), &asks[i]);
+                        if (draw() % 4 == 0)
+                                mem_settle();
+                        if (kind == ENG_OP_COMMIT && asks[i].times == 1 && asks[i].op.result == 0)
+                                highest = asks[i].op.commit.seq;
+                }
+                mem_cut_at = draw() % 2 == 0 ? mem_event_count + 1 + (unsigned)(draw() % 60) : 0;
+                mem_settle();
+                if (draw() % 4 == 0)
+                        mem_pass((unsigned)(draw() % 300));
+                toy_release(toy);
+                if (draw() % 8 == 0)
+                        rf_restart_drive(&rf, 0);
+                mem_cut_at = 0;
+                mem_pass(15000);
+                for (i = 0; i < n; i++) {
+                        const struct eng_op *op = &asks[i].op;
+
+                        assert_int_equal(asks[i].times, 1);
+                        assert_true(op->result == 0 || op->result == -EHOSTUNREACH ||
+                                    (op->result == -EAGAIN && op->kind != ENG_OP_COMMIT && op->kind != ENG_OP_APPEND));
+                        if (op->kind == ENG_OP_LOOKUP && op->result == 0)
+                                assert_true(toy->committed >= acknowledged[i]);
+                        ask_free(&asks[i]);
+                }
+                for (i = 1; i < 4000; i++)
+                        assert_true(toy->seen[i] <= 1);
+                if (number > 3900) {
+                        memset(toy->seen, 0, sizeof(toy->seen));
+                        number = 1;
+                        highest = toy->committed = 0;
+                }
+                assert_true(rf_has_no_slots(&rf));
+                rf_begin_again(&rf, 0);
+        }
+        rf_stop(&rf);
+}
+
+static void test_random(void **state)
+{
+        random_history(150);
+}
+
+static int print_seed(void **state)
+{
+        const char *given = getenv("SEED");
+
+        seed = given != NULL ? strtoull(given, NULL, 10) : (uint64_t)time(NULL);
+        printf("SEED=%llu\n", (unsigned long long)seed);
+        return 0;
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_every_kind),
+                cmocka_unit_test(test_opening),
+                cmocka_unit_test(test_watch),
+                cmocka_unit_test(test_superseded),
+                cmocka_unit_test(test_cut_everywhere),
+                cmocka_unit_test(test_cut_while_the_drive_works),
+                cmocka_unit_test(test_lost_commit),
+                cmocka_unit_test(test_lost_question),
+                cmocka_unit_test(test_restart_between_write_and_sync),
+                cmocka_unit_test(test_restart_seen_by_a_read),
+                cmocka_unit_test(test_restart_is_told),
+                cmocka_unit_test(test_late_session),
+                cmocka_unit_test(test_late_begin),
+                cmocka_unit_test(test_another_drive),
+                cmocka_unit_test(test_random_requests),
+                cmocka_unit_test(test_two_clients),
+                cmocka_unit_test(test_commit_passes_waiting_appends),
+                cmocka_unit_test(test_slow_drive),
+                cmocka_unit_test(test_never_a_buffer),
+                cmocka_unit_test(test_long_answer),
+                cmocka_unit_test(test_withdraw),
+                cmocka_unit_test(test_let_go),
+                cmocka_unit_test(test_stop_under_way),
+                cmocka_unit_test(test_no_memory),
+                cmocka_unit_test(test_liar),
+                cmocka_unit_test(test_random),
+        };
+
+        cmocka_set_test_filter(getenv("ONLY")); /* NULL: all */
+        return cmocka_run_group_tests(tests, print_seed, NULL);
+}
