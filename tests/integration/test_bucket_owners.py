@@ -57,7 +57,7 @@ def test_a_bucket_that_is_not_finished_is_taken_away_alone(owners):
             begun = threads.submit(code_of, first.create_bucket, Bucket="wanted", **more)
             deletions = [threads.submit(code_of, first.delete_bucket, Bucket="wanted") for _ in range(DELETIONS)]
             makes = threads.submit(make_until, second, "wanted")
-            assert begun.result() in ("", "NoSuchBucket", "BucketAlreadyExists")
+            assert begun.result() in ("", "NoSuchBucket", "BucketAlreadyExists", "AccessDenied")  # the last for tags of what is another's by then
             for one in deletions:
                 one.result()
             code_of(first.delete_bucket, Bucket="wanted")  # where none of them came in time

@@ -125,6 +125,7 @@ static inline int toy_do(struct toy *toy, struct eng_op *op)
                         toy->salt++;
                 return op->tail.entries == NULL ? -EAGAIN : 0;
         case ENG_OP_RECORD:
+                op->append.type = FMT_RECORD_PG;
                 op->append.body = toy_buf(1000, op->append.seq);
                 op->append.inline_len = 10;
                 return op->append.body == NULL ? -EAGAIN : 0;
