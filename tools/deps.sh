@@ -106,7 +106,9 @@ install_torch() {
                 return 0
         fi
         echo "installing PyTorch into $VENV"
-        $VENV/bin/pip install -q --no-deps --no-compile --disable-pip-version-check --only-binary :all: -r tools/requirements-torch.txt # most of it is never imported
+        # Most of it is never imported: what is, is compiled here, and not by all workers of the tests at once.
+        $VENV/bin/pip install -q --no-deps --no-compile --disable-pip-version-check --only-binary :all: -r tools/requirements-torch.txt
+        $VENV/bin/python -c 'import pyarrow.parquet, safetensors.torch, torch.distributed.checkpoint, torch.utils.data, webdataset'
         echo "$want" >$stamp
 }
 
