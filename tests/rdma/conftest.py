@@ -40,6 +40,9 @@ def pytest_addoption(parser):
 
 
 WITH_EACH_WAY = ("test_whole[units-", "test_many_objects[")
+# What the tests of integration/ say over the transport without hardware, or another test here.
+ELSEWHERE = {"test_a_daemon_without_a_device", "test_without_a_device_all_else_works", "test_threads", "test_objects_of_all_sizes",
+             "test_batches_over_http_that_are_refused", "test_an_interface_that_was_down_for_a_moment"}
 
 
 def left_to_long_runs(item):
@@ -47,7 +50,7 @@ def left_to_long_runs(item):
     words = set(item.name.rstrip("]").replace("[", "-").split("-"))
     if words & {"window1", "region"}:
         return not item.name.startswith(WITH_EACH_WAY)
-    return bool(words & {"tcp", "auto", "test_bench"})
+    return bool(words & {"tcp", "auto", "test_bench", *ELSEWHERE})
 
 
 def pytest_collection_modifyitems(config, items):
