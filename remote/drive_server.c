@@ -172,6 +172,16 @@ static bool served_get(struct rem_served *served)
         return false;
 }
 
+/* Under the lock. */
+static void server_forget(struct rem_server *server, const struct rem_served *served)
+{
+        unsigned i;
+
+        for (i = 0; i < REM_DRIVES_MAX; i++)
+                if (atomic_load(&server->served[i]) == served)
+                        atomic_store(&server->served[i], NULL);
+}
+
 static void served_withdrawn(struct lp_msg *msg)
 {
         struct rem_served *served = container_of(msg, struct rem_served, gone_msg);
@@ -183,14 +193,11 @@ static void served_withdrawn(struct lp_msg *msg)
 void rem_served_withdraw(struct rem_served *served, void (*gone)(void *arg), void *arg)
 {
         struct rem_server *server = served->server;
-        unsigned i;
 
         served->gone = gone;
         served->gone_arg = arg;
         pthread_mutex_lock(&server->lock);
-        for (i = 0; i < REM_DRIVES_MAX; i++)
-                if (atomic_load(&server->served[i]) == served)
-                        atomic_store(&server->served[i], NULL);
+        server_forget(server, served);
         pthread_mutex_unlock(&server->lock);
         served->gone_msg.run = served_withdrawn;
         lp_post(served->owner, &served->gone_msg);
@@ -199,7 +206,6 @@ void rem_served_withdraw(struct rem_served *served, void (*gone)(void *arg), voi
 void rem_served_free(struct rem_served *served)
 {
         struct rem_server *server;
-        unsigned i;
 
         if (served == NULL)
                 return;
@@ -208,9 +214,7 @@ void rem_served_free(struct rem_served *served)
         if (!served->scratch_out) /* else the kernel may have it yet (I7) */
                 free(served->scratch);
         pthread_mutex_lock(&server->lock);
-        for (i = 0; i < REM_DRIVES_MAX; i++)
-                if (atomic_load(&server->served[i]) == served)
-                        atomic_store(&server->served[i], NULL);
+        server_forget(server, served);
         served->next = server->retired;
         server->retired = served;
         pthread_mutex_unlock(&server->lock);

@@ -76,6 +76,12 @@ static int remote_call_room(struct remote_call *c)
 
 /* ---- sending --------------------------------------------------------------------------------- */
 
+/* What is answered where it was not begun: an error of APPEND or COMMIT would fail the drive for good. */
+static int call_not_begun(const struct eng_op *op)
+{
+        return op->kind == ENG_OP_APPEND || op->kind == ENG_OP_COMMIT ? -EHOSTUNREACH : -EAGAIN;
+}
+
 void remote_call_free(struct remote_call *c)
 {
         LIST_REMOVE(c, link);
@@ -101,7 +107,7 @@ static void remote_call_send(struct remote_call *c)
 
         assert(lp_self() == d->drive.owner);
         if (remote_call_room(c) != 0) {
-                remote_call_end(c, op->kind == ENG_OP_APPEND || op->kind == ENG_OP_COMMIT ? -EHOSTUNREACH : -EAGAIN);
+                remote_call_end(c, call_not_begun(op));
                 return;
         }
         remote_head(d, &head);
@@ -167,7 +173,7 @@ void remote_call_submit(struct remote_drive *d, struct eng_op *op)
         }
         c = calloc(1, sizeof(*c) + sizeof(struct rem_head) + (size_t)len);
         if (c == NULL) {
-                remote_answer(d, op, op->kind == ENG_OP_APPEND || op->kind == ENG_OP_COMMIT ? -EHOSTUNREACH : -EAGAIN);
+                remote_answer(d, op, call_not_begun(op));
                 return;
         }
         c->drive = d;
@@ -296,7 +302,7 @@ static void call_says(struct remote_call *c)
         if (rv == 1)
                 return; /* the rest of it was asked for */
         if (rv == -ENOMEM || rv == -EAGAIN) {
-                remote_call_end(c, op->kind == ENG_OP_APPEND || op->kind == ENG_OP_COMMIT ? -EHOSTUNREACH : -EAGAIN);
+                remote_call_end(c, call_not_begun(op));
                 return;
         }
         if (rv != 0) {
@@ -312,16 +318,14 @@ static void call_says(struct remote_call *c)
 /* The drive server has not asked the drive. */
 static void call_refused(struct remote_call *c, enum rem_status status)
 {
-        bool question = c->op->kind != ENG_OP_APPEND && c->op->kind != ENG_OP_COMMIT;
-
         if (status == REM_BUSY) {
                 if (!remote_call_again(c))
-                        remote_call_end(c, question ? -EAGAIN : -EHOSTUNREACH);
+                        remote_call_end(c, call_not_begun(c->op));
                 return;
         }
         if (status != REM_NO_MEMORY)
                 remote_refused(c->drive, c->session, status);
-        remote_call_end(c, status == REM_NO_MEMORY && question ? -EAGAIN : -EHOSTUNREACH);
+        remote_call_end(c, status == REM_NO_MEMORY ? call_not_begun(c->op) : -EHOSTUNREACH);
 }
 
 static void remote_called(struct net_call *call)

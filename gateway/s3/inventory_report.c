@@ -81,7 +81,7 @@ bool gw_inventory_mark(struct gw_inventory *run)
         return inventory_dated(run, "manifest.checksum");
 }
 
-/* Another account may have made a bucket of that name since: who has said whose it is gets no report there (N9). */
+/* Another account may have made a bucket of that name since. Where the configuration names the owner, no report goes there (N9). */
 static bool inventory_owner_fits(const struct gw_inventory *run, const struct eng_bucket *destination)
 {
         char account[GW_ACCOUNT_ID_LEN + 1];
