@@ -52,6 +52,7 @@ struct load_settings {
         double rate; /* > 0: open loop: so many begin a second, and a latency counts from when its operation was due */
         unsigned connections, max_keys, get_share;  /* get_share: GETs of a hundred operations of LOAD_MIXED */
         bool verify, once, random_names;            /* once: no key is read twice */
+        bool sign_headers;                          /* taken for 15 minutes, as SDKs sign; else by presigned URLs */
         char host[256], port[16], host_header[280]; /* of endpoint, by load_settings_complete() */
         bool tls;
 };

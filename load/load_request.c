@@ -44,7 +44,7 @@ static void request(struct load_run *run, struct load_conn *conn, const char *me
         }
         if (strcmp(method, "PUT") == 0 || strcmp(method, "POST") == 0)
                 snprintf(length, sizeof(length), "Content-Length: %llu\r\n", (unsigned long long)body_len);
-        n = snprintf(conn->head, sizeof(conn->head), "%s %s HTTP/1.1\r\nHost: %s\r\n%s%s\r\n", method, target,
+        n = snprintf(conn->head, sizeof(conn->head), "%s %s\r\nHost: %s\r\n%s%s\r\n", method, target,
                      run->settings->host_header, length, range);
         conn->head_len = (size_t)n;
         conn->body_len = body_len;

@@ -1,9 +1,10 @@
 /*
- * target.c - what requests ask for, signed. Called by load_request.c and run.c on the running
+ * target.c - what requests ask for, signed, by URL or by headers. Called by load_request.c and run.c on the running
  * thread.
  */
 #include "load/target.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -44,6 +45,48 @@ static int load_target_path_of(const struct load_settings *settings, uint64_t ke
         return n < 0 ? n : 0;
 }
 
+/* The request's headers but host, and its signature, as lines behind its first one. */
+static int sign_by_headers(const struct load_signer *signer, struct s3_request *request, const char *token,
+                           char out[LOAD_TARGET_MAX])
+{
+        char date[S3_DATE_AMZ_SIZE], authorization[1024];
+        struct s3_header headers[] = {
+                request->headers[0],
+                {S3_STR("x-amz-content-sha256"), S3_STR(S3_UNSIGNED_PAYLOAD)},
+                {S3_STR("x-amz-date"), {date, S3_DATE_AMZ_SIZE - 1}},
+                {S3_STR("x-amz-security-token"), s3_str_of(token)},
+        };
+        int n, rv;
+
+        s3_date_format_amz(signer->time_ms, date);
+        request->headers = headers;
+        request->header_count = token[0] != '\0' ? 4 : 3;
+        rv = s3_sign_headers(request, &signer->signer, authorization, sizeof(authorization), NULL);
+        if (rv < 0)
+                return rv;
+        n = snprintf(out, LOAD_TARGET_MAX,
+                     "%.*s%s%.*s HTTP/1.1\r\nx-amz-content-sha256: " S3_UNSIGNED_PAYLOAD
+                     "\r\nx-amz-date: %s\r\nAuthorization: %s%s%s",
+                     (int)request->path.len, request->path.data, request->query.len > 0 ? "?" : "",
+                     (int)request->query.len, request->query.data != NULL ? request->query.data : "", date,
+                     authorization, token[0] != '\0' ? "\r\nx-amz-security-token: " : "", token);
+        return n < LOAD_TARGET_MAX ? n : -ENOBUFS;
+}
+
+static int sign_by_url(const struct load_signer *signer, const struct s3_request *request, const char *token,
+                       char out[LOAD_TARGET_MAX])
+{
+        static const char version[] = " HTTP/1.1";
+        int rv = s3_presign(request, &signer->signer, signer->time_ms, EXPIRES_S,
+                            token[0] != '\0' ? s3_str_of(token) : (struct s3_str){NULL, 0}, out,
+                            LOAD_TARGET_MAX - sizeof(version));
+
+        if (rv < 0)
+                return rv;
+        memcpy(out + rv, version, sizeof(version));
+        return rv + (int)sizeof(version) - 1;
+}
+
 int load_sign(const struct load_signer *signer, const char *method, uint64_t key, const char *query,
               char out[LOAD_TARGET_MAX])
 {
@@ -55,15 +98,14 @@ int load_sign(const struct load_signer *signer, const char *method, uint64_t key
                 .headers = &host,
                 .header_count = 1,
         };
-        const char *token = signer->settings->session_token;
+        const char *token = signer->settings->session_token != NULL ? signer->settings->session_token : "";
         int rv = load_target_path_of(signer->settings, key, path, sizeof(path));
 
         if (rv != 0)
                 return rv;
         request.path = s3_str_of(path);
-        return s3_presign(&request, &signer->signer, signer->time_ms, EXPIRES_S,
-                          token != NULL && token[0] != '\0' ? s3_str_of(token) : (struct s3_str){NULL, 0}, out,
-                          LOAD_TARGET_MAX);
+        return signer->settings->sign_headers ? sign_by_headers(signer, &request, token, out)
+                                              : sign_by_url(signer, &request, token, out);
 }
 
 void load_list_query(const struct load_settings *settings, uint64_t which, uint64_t of, char *out, size_t size)

@@ -1,6 +1,6 @@
 /*
- * target.h - request targets of presigned URLs; signing one takes a few microseconds with the day's
- * key at hand. Private to this folder.
+ * target.h - first lines of signed requests; signing one takes a few microseconds with the day's key
+ * at hand. Private to this folder.
  */
 #ifndef LOAD_TARGET_H
 #define LOAD_TARGET_H
@@ -19,8 +19,9 @@ struct load_signer {
 
 void load_signer_init(struct load_signer *signer, const struct load_settings *settings, int64_t now_ms);
 /*
- * The target of one request, NUL-terminated. key UINT64_MAX: the bucket alone. query may be "". Its
- * length or a negative errno.
+ * One request from its target on, up to its Host, NUL-terminated: "TARGET HTTP/1.1" of a presigned
+ * URL, or, where the settings have sign_headers, lines of headers behind it. key UINT64_MAX: the
+ * bucket alone. query may be "". Its length or a negative errno.
  */
 int load_sign(const struct load_signer *signer, const char *method, uint64_t key, const char *query,
               char out[LOAD_TARGET_MAX]);

@@ -38,6 +38,7 @@ static const char load_usage[] =
         "  --keys N          how many keys there are to get, head or list (default: count)\n"
         "  --once            get each key no more than once, in a fixed shuffled order\n"
         "  --random-names    names of 16 digits in no order, instead of counted ones\n"
+        "  --sign-headers    sign by headers, which are taken for 15 minutes (default: presigned URLs)\n"
         "  --start N         first key's number for put, delete, multipart (default 0) and mixed (default: keys)\n"
         "  --get-share N     GETs of a hundred operations of mixed; the others are PUTs (default 70)\n"
         "  --range SIZE      of a range (default 4K)\n"
@@ -95,6 +96,7 @@ enum load_option_kind { LOAD_TEXT, LOAD_SIZE, LOAD_NUMBER, LOAD_REAL, LOAD_FLAG 
         X("rate", LOAD_REAL, settings.rate)                                                                            \
         X("once", LOAD_FLAG, settings.once)                                                                            \
         X("random-names", LOAD_FLAG, settings.random_names)                                                            \
+        X("sign-headers", LOAD_FLAG, settings.sign_headers)                                                            \
         X("verify", LOAD_FLAG, settings.verify)                                                                        \
         X("json", LOAD_FLAG, json_only)
 

@@ -486,6 +486,13 @@ static void targets_are_signed(void **state)
         assert_true(load_sign(&signer, "GET", 42, "", target) > 0);
         assert_int_equal(strncmp(target, "/load/a%2Bb/", 12), 0);
         assert_int_equal(strcspn(target + 12, "?"), 16);
+        o->sign_headers = true;
+        o->session_token = "token";
+        assert_true(load_sign(&signer, "GET", 42, "a=b", target) > 0);
+        assert_non_null(strstr(target, "?a=b HTTP/1.1\r\nx-amz-content-sha256: UNSIGNED-PAYLOAD\r\n"
+                                       "x-amz-date: 20130524T000000Z\r\nAuthorization: AWS4-HMAC-SHA256 "));
+        assert_non_null(strstr(target, "\r\nx-amz-security-token: token"));
+        assert_null(strstr(target, "X-Amz-"));
         o->keys = 900;
         load_list_query(o, 63, 64, query, sizeof(query));
         assert_null(strstr(query, "start-after"));
