@@ -9,6 +9,7 @@
 #include "gateway/http/budget.h"
 #include "gateway/http/http_request.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -26,6 +27,7 @@ static struct s3_sums *take_sums(struct gw_digests *d, unsigned mask)
 {
         struct s3_sums *sums = d->sums[mask];
 
+        assert(mask < 1u << S3_CHECKSUM_KINDS && (sums == NULL || s3_sums_mask(sums) == mask));
         d->sums[mask] = NULL;
         if (sums != NULL)
                 return sums;
@@ -39,6 +41,7 @@ static void give_sums(struct gw_digests *d, struct s3_sums *sums)
         if (sums == NULL)
                 return;
         mask = s3_sums_mask(sums);
+        assert(mask < 1u << S3_CHECKSUM_KINDS && d->sums[mask] != sums);
         if (d->sums[mask] != NULL) {
                 s3_sums_free(sums);
                 return;
@@ -74,6 +77,7 @@ static enum s3_error book(struct gw_request *req, size_t len)
 
 static void unbook(struct gw_request *req)
 {
+        assert(atomic_load_explicit(&req->loop->gw->upload_memory, memory_order_relaxed) >= req->body->booked);
         atomic_fetch_sub_explicit(&req->loop->gw->upload_memory, req->body->booked, memory_order_relaxed);
         req->body->booked = 0;
 }
@@ -362,6 +366,7 @@ static enum s3_error body_keep(struct gw_request *req, const char *data, size_t 
         enum s3_error error;
         char *grown;
 
+        assert(body->received <= room);
         if (need > GW_KEPT_MAX)
                 return S3_ERR_MAX_MESSAGE_LENGTH;
         error = book(req, len);
@@ -408,6 +413,7 @@ static enum s3_error body_deliver(struct gw_request *req, const char *data, size
                 return S3_ERR_INCOMPLETE_BODY; /* more than was announced */
         if (n < 0)
                 return gw_error_of((int)n, GW_ABOUT_WRITE);
+        assert((size_t)n <= len);
         *taken = (size_t)n;
         return S3_OK;
 }
@@ -455,6 +461,7 @@ static enum s3_error feed_pending(struct gw_request *req, struct s3_str *in)
 
         if (error != S3_OK)
                 return error;
+        assert(taken <= n);
         body->pending -= taken;
         in->data += taken;
         in->len -= taken;
@@ -563,6 +570,7 @@ enum s3_error gw_body_feed(struct gw_request *req, const char *data, size_t *len
         struct gw_body *body = req->body;
         enum s3_error error = S3_OK;
 
+        assert(body->pending == 0 || body->chunked != NULL);
         if (body->form != NULL) {
                 error = feed_form(req, &in);
                 *len = in.len;

@@ -6,6 +6,7 @@
  * ends connections on which nothing moves; here is what it can't see: suspended connections, total
  * times, and rates while others wait for buffers (I9).
  */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sockios.h>
@@ -58,6 +59,7 @@ void gw_conn_cut(struct gw_conn *conn)
 
 static void linger_end(struct gw_linger *linger)
 {
+        assert(linger->loop->linger_count > 0);
         lp_watch_remove(linger->loop->lp, &linger->watch);
         close(linger->watch.fd);
         LIST_REMOVE(linger, entry);
@@ -87,6 +89,7 @@ static struct gw_linger *oldest_linger(const struct gw_loop *loop)
 {
         struct gw_linger *linger = LIST_FIRST(&loop->lingers);
 
+        assert(linger != NULL);
         while (LIST_NEXT(linger, entry) != NULL)
                 linger = LIST_NEXT(linger, entry);
         return linger;
