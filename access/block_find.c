@@ -7,6 +7,8 @@
  * for each byte of the text carries over from one such column to the next. So a search takes one
  * step for each byte of the text and each 64 positions, whatever the texts are (A6).
  */
+#include <assert.h>
+
 #include "compiled.h"
 
 #define COLUMN 64u
@@ -64,10 +66,12 @@ static void walk_column(struct block_walk *walk, struct block_column *column)
  */
 static size_t column_run(const struct block_column *column, struct s3_str text, bool first, uint8_t *carry)
 {
-        uint64_t state = 0, last = 1ull << (column->count - 1);
+        uint64_t state = 0, last;
         bool in = first; /* may position 0 begin at this byte? */
         size_t ended = 0;
 
+        assert(column->count > 0 && column->count <= COLUMN);
+        last = 1ull << (column->count - 1);
         for (size_t t = 0; t < text.len; t++) {
                 bool carried = (carry[t / 8] >> (t % 8) & 1) != 0;
                 unsigned char c = (unsigned char)text.data[t];
