@@ -75,7 +75,8 @@ def test_users(tmp_path):
                            "--json", tmp_path / "users.json"], capture_output=True, text=True, timeout=100 * PATIENCE, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads((tmp_path / "users.json").read_text())
-    assert set(found["gets"]) == {"root, bucket without policy", "root", "user", "session of the user", "role"} and found["former"] == 0
+    assert set(found["gets"]) == {"root, bucket without policy", "root", "user", "session of the user", "role",
+                                  "root, presigned, bucket without policy"} and found["former"] == 0
 
 
 def test_versions_that_make_no_sense(tmp_path):
