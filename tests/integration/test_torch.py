@@ -14,6 +14,7 @@ from millrace.torch import Deal, Loader, MapDataset, Samples, StreamDataset, Tai
 from millrace.torch.fetch import Ahead, Fetcher
 from millrace.torch.order import sequence
 from tests.integration.test_python import client_of
+from tests.support.forks import forkserver
 
 pytestmark = [pytest.mark.daemon, pytest.mark.client]
 RECORD = 1000
@@ -288,7 +289,7 @@ def test_an_object_that_grows_is_not_cut_off(client, bucket, rng, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["fork", pytest.param("forkserver", marks=pytest.mark.long), "spawn"])
+@pytest.mark.parametrize("method", ["fork", forkserver, pytest.param("spawn", marks=pytest.mark.long)], ids=["fork", "forkserver", "spawn"])
 def test_workers_of_each_start_method(client, records, method):
     assert client.exists(records.get(0).bucket, "r/a")  # the parent's client is open when workers begin
     rest = {"num_workers": 2, "multiprocessing_context": method}

@@ -1,6 +1,5 @@
 """What PyTorch programs store, by millrace: torch.distributed.checkpoint, torch.save, WebDataset, safetensors, Parquet."""
 import io
-import multiprocessing
 import tarfile
 
 import fsspec
@@ -18,6 +17,7 @@ import millrace
 import millrace.webdataset
 from millrace.torch import Reader, Writer
 from tests.integration.test_python import client_of
+from tests.support.forks import forkserver
 
 pytestmark = [pytest.mark.daemon, pytest.mark.client]
 MIB = 1 << 20
@@ -143,13 +143,12 @@ def rank_saves_or_loads(rank, world, folder, client, at, rows, pipe):
 
 @pytest.mark.slow
 def test_checkpoints_of_one_world_are_read_by_another(client, bucket, tmp_path):
-    context = multiprocessing.get_context("spawn")
     for world in (2, 3):  # 10 rows: 5 and 5, then 4, 4 and 2
         pipes, ranks = [], []
         for rank in range(world):
-            here, there = context.Pipe()
-            ranks.append(context.Process(target=rank_saves_or_loads,
-                                         args=(rank, world, str(tmp_path), client, f"millrace://{bucket}/sharded", 10, there)))
+            here, there = forkserver.Pipe()
+            ranks.append(forkserver.Process(target=rank_saves_or_loads,
+                                            args=(rank, world, str(tmp_path), client, f"millrace://{bucket}/sharded", 10, there)))
             pipes.append(here)
             ranks[-1].start()
         assert [pipe.poll(90) and pipe.recv() for pipe in pipes] == [True] * world
@@ -214,7 +213,7 @@ def label(sample):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", [pytest.param("fork", marks=pytest.mark.long), pytest.param("forkserver", marks=pytest.mark.long), "spawn"])
+@pytest.mark.parametrize("method", [pytest.param("fork", marks=pytest.mark.long), forkserver, pytest.param("spawn", marks=pytest.mark.long)], ids=["fork", "forkserver", "spawn"])
 def test_shards_are_unpacked_by_workers_of_each_start_method(client, shards, method):
     dataset = millrace.webdataset.dataset(shards, client=client, shardshuffle=False).map(label)
     assert [sample for sample in dataset] == list(range(30))
