@@ -28,6 +28,7 @@ static struct people_refusal people_refusal_of(int rv)
                 {-E2BIG, 400, "BadEntry", "the entry is too long"},
                 {-ENOENT, 409, "NoSuchEntity", "it is not there, or names somebody who is not"},
                 {-EEXIST, 409, "EntityAlreadyExists", "it is there already"},
+                {-ENOTUNIQ, 409, "EntityAlreadyExists", "somebody has its id: under another name, or in another account"},
                 {-EBUSY, 409, "DeleteConflict", "delete what belongs to it first"},
                 {-EDQUOT, 409, "LimitExceeded", "there are as many as there can be"},
                 {-ENOSPC, 409, "LimitExceeded", "there are as many as there can be"},

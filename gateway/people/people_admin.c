@@ -173,8 +173,10 @@ static int admin_people_compare(struct admin_people_call *call)
         int rv = eng_text_get(call->gw->store, gw_entity_number(&call->entity->who), call->entity->who.kind, &there);
 
         call->result = GW_PEOPLE_NEW;
+        if (rv == -ENOENT)
+                return gw_people_id_refusal(call->gw->people, call->entity);
         if (rv != 0)
-                return rv == -ENOENT ? 0 : rv;
+                return rv;
         bytes = eng_text_bytes(there);
         call->result = bytes.len == call->len && memcmp(bytes.data, call->texts, call->len) == 0 ? GW_PEOPLE_SAME
                                                                                                : GW_PEOPLE_DIFFERS;

@@ -181,23 +181,17 @@ static int key_refusal(struct gw_people *people, const struct gw_change *change)
         return count < KEYS_OF_USER_MAX ? 0 : -EDQUOT;
 }
 
-/* Another account has that canonical id: what ACLs grant to the one, the other would have. */
-static bool canonical_id_taken(struct gw_people *people, const struct gw_change *change)
+/*
+ * Somebody has the id, whatever his name, kind and account (D23): what policies say of it, what ACLs grant to
+ * it and what tokens were made for it would be the new one's, too.
+ */
+int gw_people_id_refusal(struct gw_people *people, const struct gw_entity *entity)
 {
-        struct gw_entity_name who = {.kind = GW_ACCOUNT};
-        const struct gw_entity *there;
-        const struct gw_node *node;
-
-        if (strcasecmp(change->entity->id, people->gw->owner_id) == 0)
-                return true;
-        for (node = gw_index_after(&people->index, GW_ACCOUNT, "", "", NULL); node != NULL;
-             node = gw_index_next(node)) {
-                snprintf(who.name, sizeof(who.name), "%s", node->name);
-                if (gw_people_find(first_loop(change), &who, &there, NULL) == 0 &&
-                    strcasecmp(there->id, change->entity->id) == 0)
-                        return true;
-        }
-        return false;
+        if (*entity->id == '\0')
+                return 0;
+        return strcasecmp(entity->id, people->gw->owner_id) == 0 || gw_index_has_id(&people->index, entity->id)
+                       ? -ENOTUNIQ
+                       : 0;
 }
 
 /* Nobody is called so, nor has the number of the name. */
@@ -224,8 +218,9 @@ static int create_refusal(struct gw_people *people, const struct gw_change *chan
                 return rv;
         if (kind == GW_ACCOUNT && strcmp(change->who.name, GW_FIRST_ACCOUNT) == 0)
                 return -EEXIST;
-        if (kind == GW_ACCOUNT && canonical_id_taken(people, change))
-                return -EEXIST;
+        rv = gw_people_id_refusal(people, change->entity);
+        if (rv != 0)
+                return rv;
         if (kind == GW_ACCESS_KEY)
                 return key_refusal(people, change);
         if (kind != GW_ACCOUNT && !gw_people_has_account(first_loop(change), change->who.account))

@@ -1,6 +1,6 @@
 /*
- * people_index.c - the names of all entities in order, and who refers to whom: users that are in a group,
- * entities that a policy is attached to. Trees, so that no change rebuilds anything. First loop.
+ * people_index.c - the names of all entities in order, their ids, and who refers to whom: users that are in
+ * a group, entities that a policy is attached to. Trees, so that no change rebuilds anything. First loop.
  *
  * An access key stands with its user, in the account that it belongs to.
  */
@@ -34,13 +34,22 @@ static int compare_numbers(const struct gw_node *a, const struct gw_node *b)
         return a->number < b->number ? -1 : a->number > b->number;
 }
 
+static int compare_ids(const struct gw_node *a, const struct gw_node *b)
+{
+        int c = strcasecmp(a->id, b->id);
+
+        return c != 0 ? c : compare_numbers(a, b);
+}
+
 RB_GENERATE_INTERNAL(gw_names, gw_node, by_name, compare_names, __attribute__((unused)) static)
 RB_GENERATE_INTERNAL(gw_numbers, gw_node, by_number, compare_numbers, __attribute__((unused)) static)
+RB_GENERATE_INTERNAL(gw_ids, gw_node, by_id, compare_ids, __attribute__((unused)) static)
 
 void gw_index_init(struct gw_people_index *index)
 {
         RB_INIT(&index->names);
         RB_INIT(&index->numbers);
+        RB_INIT(&index->ids);
 }
 
 void gw_index_free(struct gw_people_index *index)
@@ -52,12 +61,15 @@ void gw_index_free(struct gw_people_index *index)
                 free(node);
         }
         RB_INIT(&index->numbers);
+        RB_INIT(&index->ids);
 }
 
-static struct gw_node *node_new(unsigned kind, const char *account, const char *of, const char *name, const char *path)
+static struct gw_node *node_new(unsigned kind, const char *account, const char *of, const char *name, const char *path,
+                                const char *id)
 {
         size_t a = strlen(account) + 1, o = strlen(of) + 1, n = strlen(name) + 1, p = strlen(path) + 1;
-        struct gw_node *node = calloc(1, sizeof(*node) + a + o + n + p);
+        size_t i = strlen(id) + 1;
+        struct gw_node *node = calloc(1, sizeof(*node) + a + o + n + p + i);
 
         if (node == NULL)
                 return NULL;
@@ -66,6 +78,7 @@ static struct gw_node *node_new(unsigned kind, const char *account, const char *
         node->of = memcpy(node->bytes + a, of, o);
         node->name = memcpy(node->bytes + a + o, name, n);
         node->path = memcpy(node->bytes + a + o + n, path, p);
+        node->id = memcpy(node->bytes + a + o + n + p, id, i);
         return node;
 }
 
@@ -90,7 +103,7 @@ static bool count_one(struct gw_people_index *index, unsigned kind, const char *
         struct gw_node *node = index_count_of(index, kind, account);
 
         if (node == NULL) {
-                node = node_new(INDEX_COUNTS + kind, account, "", "", "");
+                node = node_new(INDEX_COUNTS + kind, account, "", "", "", "");
                 if (node == NULL)
                         return false;
                 RB_INSERT(gw_names, &index->names, node);
@@ -123,6 +136,8 @@ static void index_drop(struct gw_people_index *index, struct gw_node *node)
         }
         RB_REMOVE(gw_names, &index->names, node);
         RB_REMOVE(gw_numbers, &index->numbers, node);
+        if (*node->id != '\0')
+                RB_REMOVE(gw_ids, &index->ids, node);
         count_one_less(index, node->kind, node->account);
         free(node);
 }
@@ -158,7 +173,7 @@ static bool index_refer(struct gw_people_index *index, struct gw_node *node, uns
                  : node->kind == GW_GROUP ? "group"
                                           : "role",
                  node->name);
-        reference = node_new(kind, node->account, of, name, node->path);
+        reference = node_new(kind, node->account, of, name, node->path, "");
         if (reference == NULL)
                 return false;
         if (RB_INSERT(gw_names, &index->names, reference) != NULL) {
@@ -193,7 +208,7 @@ int gw_index_put(struct gw_people_index *index, const struct gw_entity *entity)
         struct gw_node *node;
 
         gw_index_remove(index, who->kind, number);
-        node = node_new(who->kind, account, who->of, who->name, entity->path);
+        node = node_new(who->kind, account, who->of, who->name, entity->path, entity->id);
         if (node == NULL)
                 return -ENOMEM;
         node->number = number;
@@ -203,10 +218,20 @@ int gw_index_put(struct gw_people_index *index, const struct gw_entity *entity)
         }
         RB_INSERT(gw_numbers, &index->numbers, node);
         RB_INSERT(gw_names, &index->names, node);
+        if (*node->id != '\0')
+                RB_INSERT(gw_ids, &index->ids, node);
         if (index_refer_all(index, node, entity))
                 return 0;
         index_drop(index, node);
         return -ENOMEM;
+}
+
+bool gw_index_has_id(struct gw_people_index *index, const char *id)
+{
+        struct gw_node key = {.id = id};
+        const struct gw_node *node = RB_NFIND(gw_ids, &index->ids, &key);
+
+        return node != NULL && strcasecmp(node->id, id) == 0;
 }
 
 /* ---- in order -------------------------------------------------------------------------------- */

@@ -12,19 +12,22 @@
 struct gw_node {
         RB_ENTRY(gw_node) by_name;
         RB_ENTRY(gw_node) by_number; /* of a name */
+        RB_ENTRY(gw_node) by_id;     /* of a name that has an id */
         struct gw_node *next;        /* of a name: its references; of those: the next one of the same entity */
         uint64_t number;             /* of a name: that of its entry */
         unsigned kind, count;
-        const char *account, *of, *name, *path; /* in bytes */
+        const char *account, *of, *name, *path, *id; /* in bytes */
         char bytes[];
 };
 RB_HEAD(gw_names, gw_node);
 RB_HEAD(gw_numbers, gw_node);
+RB_HEAD(gw_ids, gw_node);
 
 /* owner: first loop */
 struct gw_people_index {
         struct gw_names names;
         struct gw_numbers numbers;
+        struct gw_ids ids; /* while somebody is being renamed, and of files from before D23, two can have one */
 };
 
 void gw_index_init(struct gw_people_index *index);
@@ -34,6 +37,8 @@ int gw_index_put(struct gw_people_index *index, const struct gw_entity *entity);
 void gw_index_remove(struct gw_people_index *index, unsigned kind, uint64_t number);
 /* What is known of an entry; NULL: nothing. */
 const struct gw_node *gw_index_number(struct gw_people_index *index, unsigned kind, uint64_t number);
+/* Whether an entity of any kind, in any account, has this id. */
+bool gw_index_has_id(struct gw_people_index *index, const char *id);
 /* The first name or reference of this kind behind `after` (NULL: the first of all); NULL: there is none. */
 const struct gw_node *gw_index_after(struct gw_people_index *index, unsigned kind, const char *account, const char *of,
                                      const char *after);

@@ -31,6 +31,8 @@ struct gw_people *gw_people_ready(struct gw_gateway *gw);
  * it frees people then, if gw is NULL.
  */
 bool gw_people_drop_changes(struct gw_people *people);
+/* 0, or why no entity with this one's id may be made: -ENOTUNIQ. The index must be whole. First loop. */
+int gw_people_id_refusal(struct gw_people *people, const struct gw_entity *entity);
 /* The index is whole: renames that were cut off go on, unless the store is read-only. First loop. */
 void gw_people_renames_go(struct gw_people *people);
 /* policies_compile.c. NULL: no memory. */

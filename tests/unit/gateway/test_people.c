@@ -3,6 +3,7 @@
  * them; races have one winner; lists come in order, page by page; all is there after a restart; a key that
  * is switched off signs nothing. And texts of entities, whatever they say.
  */
+#include <ctype.h>
 #include <errno.h>
 #include <semaphore.h>
 #include <setjmp.h>
@@ -319,11 +320,15 @@ static bool signs(struct world *w, const char *access_key, const char *secret)
 
 static struct gw_entity entity_of(unsigned kind, const char *account, const char *name)
 {
-        struct gw_entity e = {.path = "/", .id = "AIDAEXAMPLE", .created_ms = 1767225600000};
+        static char ids[512][24]; /* made of the name: no two entities have one */
+        static unsigned count;
+        char *id = ids[count++ % 512];
+        struct gw_entity e = {.path = "/", .id = id, .created_ms = 1767225600000};
 
         e.who.kind = kind;
         strcpy(e.who.account, account);
         strcpy(e.who.name, name);
+        snprintf(id, sizeof(ids[0]), "ID%016llX", (unsigned long long)gw_entity_number(&e.who));
         if (kind == GW_ACCOUNT || kind == GW_ACCESS_KEY)
                 e.path = "";
         return e;
@@ -496,8 +501,6 @@ static void test_accounts(void **state)
 
         make_people(&w);
         assert_int_equal(create(&w, &account), 0);
-        account = entity_of(GW_ACCOUNT, "", "000000000003");
-        assert_int_equal(create(&w, &account), -EEXIST); /* with the canonical id of that one */
         assert_int_equal(create(&w, &user), 0);
         user = entity_of(GW_USER, ACCOUNT, "alice"); /* another one */
         assert_int_equal(create(&w, &user), 0);
@@ -688,6 +691,48 @@ static void make_staff(struct world *w)
         assert_int_equal(create(w, &one) | create(w, &two), 0);
 }
 
+/* No second entity has an id, whatever its name, kind and account, and however the first came to its name. */
+static void test_an_id_is_of_one(void **state)
+{
+        struct gw_pair read = {.name = "v1", .text = "{}", .ms = 1};
+        struct gw_entity of_kind[] = {entity_of(GW_USER, ACCOUNT, "alice"), entity_of(GW_GROUP, ACCOUNT, "staff"),
+                                      entity_of(GW_ROLE, ACCOUNT, "role"), policy_of("Read", &read, 1),
+                                      entity_of(GW_ACCOUNT, "", "000000000002")};
+        unsigned kinds = sizeof(of_kind) / sizeof(of_kind[0]);
+        struct gw_entity other, key = key_of("alice", AKID, AKID "/secret");
+        char lower[24];
+        struct world w;
+
+        make_people(&w);
+        for (unsigned i = 0; i < kinds; i++)
+                assert_int_equal(create(&w, &of_kind[i]), 0);
+        for (unsigned i = 0; i < kinds * kinds; i++) {
+                other = of_kind[i % kinds];
+                strcpy(other.who.name, other.who.kind == GW_ACCOUNT ? "000000000003" : "other");
+                other.id = of_kind[i / kinds].id;
+                assert_int_equal(create(&w, &other), -ENOTUNIQ);
+        }
+        other = entity_of(GW_USER, "000000000002", "alice");
+        for (unsigned i = 0; i < sizeof(lower); i++)
+                lower[i] = (char)tolower(of_kind[0].id[i]);
+        other.id = lower;
+        assert_int_equal(create(&w, &other), -ENOTUNIQ);
+        assert_int_equal(create(&w, &key), 0);
+        assert_int_equal(rename_to(&w, GW_USER, "alice", "bob"), 0);
+        for (int i = 0; i < 2; i++) { /* what a file from before the rename has; and once the index was made anew */
+                assert_int_equal(create(&w, &of_kind[0]), -ENOTUNIQ);
+                close_people(&w);
+                open_people(&w, false);
+        }
+        assert_int_equal(delete (&w, GW_ACCESS_KEY, "", AKID), 0);
+        assert_int_equal(delete (&w, GW_USER, ACCOUNT, "bob"), 0);
+        assert_int_equal(create(&w, &of_kind[0]), 0); /* the id is nobody's */
+        other = entity_of(GW_ACCOUNT, "", "000000000003");
+        strcpy(w.gw->owner_id, other.id); /* the first account's, which has no entry */
+        assert_int_equal(create(&w, &other), -ENOTUNIQ);
+        remove_people(&w);
+}
+
 static void test_renames(void **state)
 {
         struct gw_entity alice = entity_of(GW_USER, ACCOUNT, "alice"), *found;
@@ -716,6 +761,7 @@ static void test_renames(void **state)
         assert_int_equal(atomic_load(&gone), 0); /* sessions that the keys opened go on */
         assert_int_equal(count_listed(&w, GW_USER, ""), 2);
         assert_int_equal(count_listed(&w, GW_LIST_MEMBERS, "staff"), 2);
+        alice.id = "AIDANEW";
         assert_int_equal(create(&w, &alice), 0); /* the name is free, and has no keys */
         assert_int_equal(count_listed(&w, GW_ACCESS_KEY, "alice"), 0);
         assert_int_equal(rename_to(&w, GW_USER, "Carol", "CAROL"), 0); /* one entry all the time */
@@ -964,7 +1010,7 @@ static void test_references(void **state)
         found->path = "/";
         found->id = "ANPAOTHER";
         assert_int_equal(change(&w, found, generation), -EINVAL);
-        found->id = "AIDAEXAMPLE";
+        found->id = policy.id;
         found->sets[GW_SET_VERSIONS].count = 1;
         assert_int_equal(change(&w, found, generation), 0);
         free(found);
@@ -1302,6 +1348,7 @@ int main(void)
                 cmocka_unit_test(test_providers),
                 cmocka_unit_test(test_texts),          cmocka_unit_test(test_arns),
                 cmocka_unit_test(test_users_and_keys), cmocka_unit_test(test_accounts),
+                cmocka_unit_test(test_an_id_is_of_one),
                 cmocka_unit_test(test_same_number),    cmocka_unit_test(test_races),
                 cmocka_unit_test(test_references),     cmocka_unit_test(test_quotas),
                 cmocka_unit_test(test_key_of_a_dash),  cmocka_unit_test(test_unreadable_user_with_key),
