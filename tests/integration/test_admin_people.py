@@ -2,6 +2,7 @@
 import json
 import os
 import pty
+import re
 import subprocess
 
 import pytest
@@ -156,6 +157,13 @@ def test_a_store_made_again_from_its_export(tmp_path):
         assert root.get_bucket_cors(Bucket="one")["CORSRules"][0]["AllowedMethods"] == ["GET"]
         assert client_of(second, "iam").get_user(UserName="alice")["User"]["Path"] == "/"
 
+        client_of(second, "iam").update_user(UserName="alice", NewUserName="alicia")  # she has the id that the file's alice has
+        said = cli(second, "admin", "config", "import", str(exported), status=1)
+        assert "nothing was changed" in said and "alice: somebody has its id" in said
+        assert "alice: somebody has its id" in cli(second, "admin", "config", "import", "--merge", str(exported), status=1)
+        users = client_of(second, "iam").list_users()["Users"]
+        assert [u["UserName"] for u in users if u["UserId"] == user_id] == ["alicia"]
+
         (tmp_path / "other.json").write_text('{"a": 1}\n')
         assert "not a file" in cli(second, "admin", "config", "import", str(tmp_path / "other.json"), status=1)
         again.write_text(secret.replace("1 user ", "1 person "))
@@ -238,6 +246,11 @@ def config_file(path, entries):
     path.write_text('{"millrace_config": 1, "exported": "x",\n"entries": [\n' + ",\n".join(json.dumps(e) for e in entries) + '\n],\n"buckets": [\n\n]}\n')
 
 
+def called(text, old, new):
+    """An entry with another name, and an id of its own."""
+    return re.sub(r'("id":"A[A-Z]{3})[A-Z0-9]+"', rf'\g<1>{new.upper():A>16}"', text.replace(f"- {old}", f"- {new}"))
+
+
 def people(daemon, body, query=()):
     raw = RawClient(daemon.host, daemon.admin_port, daemon.access_key, daemon.secret_key)
     answer = raw.request("POST", "/admin/v1/people", body=body if isinstance(body, bytes) else json.dumps(body).encode(), query=query)
@@ -250,14 +263,14 @@ def test_lists_of_entries(daemon, tmp_path):
     iam.create_user(UserName="pattern")
     cli(daemon, "admin", "config", "export", str(tmp_path / "c.json"))
     pattern = next(json.loads(line.rstrip(",")) for line in (tmp_path / "c.json").read_text().splitlines() if "- pattern" in line)
-    renamed = lambda name: pattern.replace("- pattern", f"- {name}")  # noqa: E731
-    orphan = pattern.replace("- pattern", "- orphan").replace("{", '{"groups":{"nobody":""},', 1)
-    entries = [renamed("a"), pattern, "no entry", renamed("b"), orphan, 7, "x\0y", renamed("a")]
+    renamed = lambda name: called(pattern, "pattern", name)  # noqa: E731
+    orphan = renamed("orphan").replace("{", '{"groups":{"nobody":""},', 1)
+    entries = [renamed("a"), pattern, "no entry", renamed("b"), orphan, 7, "x\0y", renamed("a"), pattern.replace("- pattern", "- again")]
     status, answer = people(daemon, entries, query=[("only", "look")])
     assert status == 200 and [r.get("result", r.get("error")) for r in answer["results"]][:5] == ["new", "same", "BadEntry", "new", "new"]
     assert {u["UserName"] for u in iam.list_users()["Users"]} == {"pattern"}
     status, answer = people(daemon, entries)
-    assert [r.get("result", r.get("error")) for r in answer["results"]] == ["new", "same", "BadEntry", "new", "NoSuchEntity", "BadEntry", "BadEntry", "same"]
+    assert [r.get("result", r.get("error")) for r in answer["results"]] == ["new", "same", "BadEntry", "new", "NoSuchEntity", "BadEntry", "BadEntry", "same", "EntityAlreadyExists"]
     assert {u["UserName"] for u in iam.list_users()["Users"]} == {"pattern", "a", "b"}
     assert people(daemon, []) == (200, {"results": []})
     for wrong in (b"[", b'["a"', [pattern] * 101):
@@ -279,9 +292,9 @@ def test_an_import_of_more_than_the_listener_takes_calls(tmp_path):
         cli(daemon, "admin", "config", "export", str(tmp_path / "pattern.json"))
         lines = [json.loads(line.rstrip(",")) for line in (tmp_path / "pattern.json").read_text().splitlines() if line.startswith('"1 ')]
         user, long = next(t for t in lines if "- pattern" in t), next(t for t in lines if "- long" in t)
-        entries = [user.replace("- pattern", f"- u{n:05}") for n in range(13_000)]
+        entries = [called(user, "pattern", f"u{n:05}") for n in range(13_000)]
         for n in range(5):
-            entries.insert(n * 1000, long.replace("- long", f"- long{n}"))
+            entries.insert(n * 1000, called(long, "long", f"long{n}"))
         config_file(tmp_path / "many.json", entries)
         out = cli(daemon, "admin", "config", "import", str(tmp_path / "many.json"))
         assert out.startswith("13005 made, 0 entries were there, 0 kept as they were, 0 failed"), out[:500]
