@@ -34,7 +34,7 @@ static int compare_numbers(const struct gw_node *a, const struct gw_node *b)
         return a->number < b->number ? -1 : a->number > b->number;
 }
 
-static int compare_ids(const struct gw_node *a, const struct gw_node *b)
+static int compare_entity_ids(const struct gw_node *a, const struct gw_node *b)
 {
         int c = strcasecmp(a->id, b->id);
 
@@ -43,7 +43,7 @@ static int compare_ids(const struct gw_node *a, const struct gw_node *b)
 
 RB_GENERATE_INTERNAL(gw_names, gw_node, by_name, compare_names, __attribute__((unused)) static)
 RB_GENERATE_INTERNAL(gw_numbers, gw_node, by_number, compare_numbers, __attribute__((unused)) static)
-RB_GENERATE_INTERNAL(gw_ids, gw_node, by_id, compare_ids, __attribute__((unused)) static)
+RB_GENERATE_INTERNAL(gw_ids, gw_node, by_id, compare_entity_ids, __attribute__((unused)) static)
 
 void gw_index_init(struct gw_people_index *index)
 {
