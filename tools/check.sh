@@ -39,10 +39,11 @@ test_rebalance test_index_absent test_hot_add test_verify test_reclaim_segment t
 test_agree test_rebuild_lost test_heal test_catch_up test_down test_ops test_pool_plan test_place test_versions test_executor_ends test_model \
 test_put_buffer test_link_faults test_replay test_tear test_wire test_upgrade test_reconcile test_log_end test_session_sweep test_force test_groups \
 test_bucket_text test_added test_orphans test_bench_library test_people test_scrub_log test_scrub_segment test_rebuild test_index_names \
-test_index_damage test_reclaim_log test_every_call test_initiator_sweep test_remote_store}
+test_index_damage test_reclaim_log test_every_call test_initiator_sweep test_remote_store test_remote_faults test_entries}
 # These take longest under ASan. check-long runs them so.
 ASAN_UNITS_WITHOUT=${ASAN_UNITS_WITHOUT-test_unreadable_store test_rebalance test_reclaim_property test_lost test_words test_version_list \
-test_old_rows test_full test_hot_add test_heal test_index_rot test_catch_up test_scrub test_agree test_fds test_pages_store test_pool_plan test_rebuild_lost}
+test_old_rows test_full test_hot_add test_heal test_index_rot test_catch_up test_scrub test_agree test_fds test_pages_store test_pool_plan test_rebuild_lost \
+test_down}
 # Which of integration's tests run under ASan: not those that fill disks or take long for what they find. make check-long runs the former so.
 ASAN_TESTS=${ASAN_TESTS-not slow and not long and not client and not single}
 # The files whose tests all are `client`, and which take four seconds of each worker's processor to be looked into.
