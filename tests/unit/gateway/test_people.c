@@ -1310,6 +1310,32 @@ static void test_texts(void **state)
         free(e);
 }
 
+/* Whatever was asked before. They are stored: the first one is "129 000000000001 alice", by another program. */
+static void test_numbers(void **state)
+{
+        enum { NAMES = 600 };
+        static struct gw_entity_name names[NAMES];
+        uint64_t numbers[NAMES];
+        struct gw_entity_name none = {0}, upper = {.kind = GW_USER, .account = ACCOUNT, .name = "ALICE"};
+
+        assert_true(gw_entity_number(&none) != 0);
+        for (unsigned i = 0; i < NAMES; i++) {
+                names[i].kind = i % 2 == 0 ? GW_USER : GW_GROUP;
+                snprintf(names[i].account, sizeof(names[i].account), "%012u", 1 + i / 2 % 3);
+                snprintf(names[i].name, sizeof(names[i].name), "%s%.0u", "alice", i / 6);
+                numbers[i] = gw_entity_number(&names[i]);
+        }
+        for (unsigned i = 0; i < NAMES; i++)
+                for (unsigned k = 0; k < i; k++)
+                        assert_true(numbers[i] != numbers[k]);
+        for (unsigned i = 0; i < 20 * NAMES; i++) {
+                unsigned at = i * 7919u % NAMES;
+
+                assert_true(gw_entity_number(&names[at]) == numbers[at]);
+        }
+        assert_true(gw_entity_number(&upper) == numbers[0] && numbers[0] == 12800444559555607113ull);
+}
+
 static void test_arns(void **state)
 {
         static const char *const bad[] = {"",
@@ -1347,6 +1373,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_providers),
                 cmocka_unit_test(test_texts),          cmocka_unit_test(test_arns),
+                cmocka_unit_test(test_numbers),
                 cmocka_unit_test(test_users_and_keys), cmocka_unit_test(test_accounts),
                 cmocka_unit_test(test_an_id_is_of_one),
                 cmocka_unit_test(test_same_number),    cmocka_unit_test(test_races),
