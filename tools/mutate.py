@@ -179,6 +179,7 @@ NAMED = [
     ("a star for several parts of an ARN means nothing", "access/pattern_match.c", "if (arn->whole != NULL && arn_whole", "if (arn->whole != NULL && request != NULL && parts == NULL && arn_whole", ("unit test_policy_match",)),
     ("what is missing is told to everybody", "gateway/s3/request_rights.c", "return gw_permit(&ask, NULL) ? error : S3_ERR_ACCESS_DENIED;", "return gw_permit(&ask, NULL) ? error : error;", ("unit test_permit",)),
     ("a condition on what is not known allows", "access/condition_match.c", "return deny == (values.unknown == ACC_UNKNOWN);", "return true;", ("unit test_permit",)),
+    ("an entity is deleted that is another than the one seen", "gateway/people/people_change.c", "if (rv == 0 && change->generation != 0 && change->generation != generation)\n                return -ESTALE;\n        if (rv == -EIO", "if (rv == -EIO", ("unit test_people",)),
     ("a second entity gets an id that somebody has", "gateway/people/people_change.c", "|| gw_index_has_id(&people->index, entity->id)", "", ("unit test_people",)),
     ("a policy that is a boundary can be deleted", "gateway/people/people_change.c", "has_any(people, GW_LIST_ATTACHED, policy->who.account, arn) ||\n               has_any(people, GW_LIST_BOUNDED, policy->who.account, arn);", "has_any(people, GW_LIST_ATTACHED, policy->who.account, arn);", ("unit test_people",)),
     ("the first account's root gets keys that can be taken away", "gateway/people/people_change.c", "return -EPERM; /* the settings have it */", "(void)node;", ("unit test_people",)),

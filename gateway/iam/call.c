@@ -448,12 +448,17 @@ void iam_replace_named(struct iam_call *call, const struct gw_entity *entity, co
 
 void iam_delete(struct iam_call *call, const struct gw_entity_name *who)
 {
+        const struct gw_entity *there;
+        uint64_t generation;
+
         call->show = NULL;
         if (call->canned != NULL) {
                 refuse_canned(call);
                 return;
         }
-        iam_asked(call, gw_people_delete(call->req->loop, who, iam_changed, call));
+        if (gw_people_find(call->req->loop, who, &there, &generation) != 0)
+                generation = 0; /* it cannot be read, or the answer will be that it is not there */
+        iam_asked(call, gw_people_delete(call->req->loop, who, generation, iam_changed, call));
 }
 
 /* ---- lists ----------------------------------------------------------------------------------- */

@@ -77,7 +77,9 @@ int gw_people_create(struct gw_loop *loop, const struct gw_entity *entity, gw_pe
 /* In place of what there is of this name, which is of this generation. */
 int gw_people_change(struct gw_loop *loop, const struct gw_entity *entity, uint64_t generation, gw_people_done done,
                      void *arg);
-int gw_people_delete(struct gw_loop *loop, const struct gw_entity_name *who, gw_people_done done, void *arg);
+/* What there is of this name, if it is of this generation; 0: whatever it is, also what cannot be read. */
+int gw_people_delete(struct gw_loop *loop, const struct gw_entity_name *who, uint64_t generation, gw_people_done done,
+                     void *arg);
 /*
  * A user or group that is called `from`, and of this generation, is to be as the entity says, whose name is another
  * one; keys and members follow (D19). As the others, and -EEXIST: somebody has that name.

@@ -328,11 +328,11 @@ static void account_delete_next(void *arg, int rv)
         key = gw_index_after(&people->index, GW_ACCESS_KEY, call->account.id, "", NULL);
         if (key != NULL) {
                 snprintf(who.name, sizeof(who.name), "%s", key->name);
-                rv = gw_people_delete(&call->gw->loops[0], &who, account_delete_next, call);
+                rv = gw_people_delete(&call->gw->loops[0], &who, 0, account_delete_next, call);
         } else {
                 who.kind = GW_ACCOUNT;
                 strcpy(who.name, call->account.id);
-                rv = gw_people_delete(&call->gw->loops[0], &who, admin_people_done, call);
+                rv = gw_people_delete(&call->gw->loops[0], &who, 0, admin_people_done, call);
         }
         if (rv != 0)
                 admin_people_answer(call, rv);

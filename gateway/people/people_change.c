@@ -330,11 +330,14 @@ static bool is_in_use(struct gw_people *people, const struct gw_entity *there)
 static int delete_refusal(struct gw_people *people, const struct gw_change *change)
 {
         const struct gw_entity *there;
+        uint64_t generation;
         int rv;
 
         if (change->who.kind == GW_ACCOUNT && strcmp(change->who.name, GW_FIRST_ACCOUNT) == 0)
                 return -EPERM;
-        rv = gw_people_find(first_loop(change), &change->who, &there, NULL);
+        rv = gw_people_find(first_loop(change), &change->who, &there, &generation);
+        if (rv == 0 && change->generation != 0 && change->generation != generation)
+                return -ESTALE;
         if (rv == -EIO && change->who.kind == GW_POLICY && /* of what cannot be read the path is not known */
             gw_index_names_policy(&people->index, change->who.account, change->who.name))
                 return -EBUSY;
@@ -615,9 +618,10 @@ int gw_people_change(struct gw_loop *loop, const struct gw_entity *entity, uint6
         return people_change_send(loop, CHANGE_REPLACE, &entity->who, entity, generation, done, arg);
 }
 
-int gw_people_delete(struct gw_loop *loop, const struct gw_entity_name *who, gw_people_done done, void *arg)
+int gw_people_delete(struct gw_loop *loop, const struct gw_entity_name *who, uint64_t generation, gw_people_done done,
+                     void *arg)
 {
-        return people_change_send(loop, CHANGE_DELETE, who, NULL, 0, done, arg);
+        return people_change_send(loop, CHANGE_DELETE, who, NULL, generation, done, arg);
 }
 
 int gw_people_rename(struct gw_loop *loop, const struct gw_entity *entity, const char *from, uint64_t generation,

@@ -184,7 +184,7 @@ static void run_change(struct lp_msg *msg)
 static void run_delete(struct lp_msg *msg)
 {
         struct call *c = (struct call *)msg;
-        int rv = gw_people_delete(c->loop, c->who, call_done, c);
+        int rv = gw_people_delete(c->loop, c->who, c->generation, call_done, c);
 
         if (rv != 0)
                 call_done(c, rv);
@@ -263,10 +263,10 @@ static int change(struct world *w, const struct gw_entity *entity, uint64_t gene
         return call_end(&c);
 }
 
-static int delete (struct world *w, unsigned kind, const char *account, const char *name)
+static int delete_seen(struct world *w, unsigned kind, const char *account, const char *name, uint64_t generation)
 {
         struct gw_entity_name who = {.kind = kind};
-        struct call c = {.loop = &w->gw->loops[0], .who = &who};
+        struct call c = {.loop = &w->gw->loops[0], .who = &who, .generation = generation};
 
         strcpy(who.account, account);
         strcpy(who.name, name);
@@ -274,6 +274,11 @@ static int delete (struct world *w, unsigned kind, const char *account, const ch
                 call_begin(&c, run_delete);
         while (call_end(&c) == -EAGAIN);
         return c.rv;
+}
+
+static int delete (struct world *w, unsigned kind, const char *account, const char *name)
+{
+        return delete_seen(w, kind, account, name, 0);
 }
 
 /* On each loop the same. The copy is the caller's. */
@@ -1310,6 +1315,28 @@ static void test_texts(void **state)
         free(e);
 }
 
+/* What was decided for one entity is not done to the next one of its name, nor to what it has become. */
+static void test_deletes_what_was_seen(void **state)
+{
+        struct gw_entity alice = entity_of(GW_USER, ACCOUNT, "alice"), *found;
+        uint64_t first, second;
+        struct world w;
+
+        make_people(&w);
+        assert_int_equal(create(&w, &alice), 0);
+        assert_int_equal(find(&w, GW_USER, ACCOUNT, "alice", &found, &first), 0);
+        assert_int_equal(change(&w, found, first), 0);
+        free(found);
+        assert_int_equal(delete_seen(&w, GW_USER, ACCOUNT, "alice", first), -ESTALE);
+        assert_int_equal(find(&w, GW_USER, ACCOUNT, "alice", NULL, &second), 0);
+        assert_int_equal(delete_seen(&w, GW_USER, ACCOUNT, "alice", second), 0);
+        assert_int_equal(delete_seen(&w, GW_USER, ACCOUNT, "alice", second), -ENOENT);
+        assert_int_equal(create(&w, &alice), 0);
+        assert_int_equal(delete_seen(&w, GW_USER, ACCOUNT, "alice", second), -ESTALE);
+        assert_int_equal(delete (&w, GW_USER, ACCOUNT, "alice"), 0);
+        remove_people(&w);
+}
+
 /* Whatever was asked before. They are stored: the first one is "129 000000000001 alice", by another program. */
 static void test_numbers(void **state)
 {
@@ -1373,7 +1400,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_providers),
                 cmocka_unit_test(test_texts),          cmocka_unit_test(test_arns),
-                cmocka_unit_test(test_numbers),
+                cmocka_unit_test(test_numbers),        cmocka_unit_test(test_deletes_what_was_seen),
                 cmocka_unit_test(test_users_and_keys), cmocka_unit_test(test_accounts),
                 cmocka_unit_test(test_an_id_is_of_one),
                 cmocka_unit_test(test_same_number),    cmocka_unit_test(test_races),
