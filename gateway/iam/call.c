@@ -261,6 +261,11 @@ const struct gw_entity *iam_find(struct iam_call *call, unsigned kind, const cha
 
 const struct gw_entity *iam_find_policy(struct iam_call *call, const char *arn)
 {
+        return iam_find_policy_of(call, call->account, arn);
+}
+
+const struct gw_entity *iam_find_policy_of(struct iam_call *call, const char *account, const char *arn)
+{
         const struct gw_entity *policy;
         struct gw_entity_name who;
         int rv = gw_entity_of_arn(arn, &who);
@@ -272,7 +277,7 @@ const struct gw_entity *iam_find_policy(struct iam_call *call, const char *arn)
                 iam_fail(call, "ValidationError", gw_printf(call->req, "ARN %s is not valid.", arn));
                 return NULL;
         }
-        if (rv == 0 && who.kind == GW_POLICY && strcmp(who.account, call->account) == 0)
+        if (rv == 0 && who.kind == GW_POLICY && strcmp(who.account, account) == 0)
                 rv = gw_people_find_arn(call->req->loop, arn, &policy, &call->generation);
         else
                 rv = -ENOENT;

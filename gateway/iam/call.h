@@ -94,6 +94,8 @@ void iam_fail_request(struct gw_request *req, bool sts, const char *code, const 
 const struct gw_entity *iam_find(struct iam_call *call, unsigned kind, const char *name);
 /* A managed policy of the account of whoever asks, or one that is always there: iam_edit() and iam_delete() refuse that. */
 const struct gw_entity *iam_find_policy(struct iam_call *call, const char *arn);
+/* The same of this account. */
+const struct gw_entity *iam_find_policy_of(struct iam_call *call, const char *account, const char *arn);
 /* The provider that the form names, of the account of whoever asks; it may not be there. False: refused already. */
 bool iam_provider_who(struct iam_call *call);
 /* NULL: refused already. */

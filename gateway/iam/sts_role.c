@@ -41,7 +41,7 @@ static bool take_arns(struct iam_call *call, struct gw_temporary *what)
                         iam_fail(call, "ValidationError", "PolicyArns has at most 10 members, each with an arn.");
                         return false;
                 }
-                if (iam_find_policy(call, pair->value) == NULL)
+                if (iam_find_policy_of(call, what->account, pair->value) == NULL)
                         return false;
                 what->arn[what->arn_count++] = pair->value;
         }

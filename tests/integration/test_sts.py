@@ -7,6 +7,7 @@ import urllib.request
 import botocore.config
 import pytest
 
+from tests.integration.test_switches import cli
 from tests.support.clock import Clock
 from tests.support.boto import boto
 from tests.support.daemon import REGION, Daemon
@@ -193,6 +194,18 @@ def test_session_policies_limit(world):
     fails(lambda: wide.get_object(Bucket="data", Key="a"), 403, "AccessDenied")  # gives nothing that the role has not
     world.iam.put_role_permissions_boundary(RoleName="narrow", PermissionsBoundary="arn:aws:iam::aws:policy/readonly")
     fails(wide.list_buckets, 403, "AccessDenied")  # the role's boundary of now
+
+
+def test_session_policies_are_of_the_role_s_account(world):
+    made = dict(line.split("\t") for line in cli(world.daemon, "admin", "account", "create", "other").splitlines())
+    theirs = client_of(world.daemon, "iam", {"AccessKeyId": made["AccessKeyId"], "SecretAccessKey": made["SecretAccessKey"]})
+    theirs.create_role(RoleName="guest", AssumeRolePolicyDocument=trust())
+    guest, reads = f"arn:aws:iam::{made['Account']}:role/guest", document(statement(action="s3:Get*"))
+    arns = [iam.create_policy(PolicyName="reads", PolicyDocument=reads)["Policy"]["Arn"] for iam in (theirs, world.iam)]
+    sts = client_of(world.daemon, "sts", world.alice)
+    sts.assume_role(RoleArn=guest, RoleSessionName="one", PolicyArns=[{"arn": arns[0]}])
+    fails(lambda: sts.assume_role(RoleArn=guest, RoleSessionName="one", PolicyArns=[{"arn": arns[1]}]), 404, "NoSuchEntity")
+    world.assume(PolicyArns=[{"arn": arns[1]}])
 
 
 def test_bucket_policies_name_roles_and_sessions(world):
