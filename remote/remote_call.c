@@ -162,9 +162,8 @@ void remote_call_submit(struct remote_drive *d, struct eng_op *op)
         if (op->kind == ENG_OP_COMMIT)
                 d->commits++; /* also where it is not sent: then nothing behind it is taken */
         if ((op->flags & ENG_OP_ANEW) != 0) {
-                d->session = atomic_fetch_add(&d->client->sessions, 1) + 1;
+                d->session = remote_session_new(d->client);
                 d->commits = op->kind == ENG_OP_COMMIT;
-                remote_count(d->client, REM_COUNT_begins);
         }
         len = call_encode(d, op, &bulk);
         if (len < 0) {

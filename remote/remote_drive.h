@@ -39,7 +39,6 @@ struct rem_client {
         uint64_t wait_ns;
         const struct eng_drive_opener *opener;
         /* any thread */
-        _Atomic uint64_t sessions; /* numbers that were given */
         _Atomic uint64_t counts[REM_COUNTS];
 };
 
@@ -70,6 +69,8 @@ struct rem_opening {
         sem_t ended;
 };
 void rem_opening_ask(struct rem_opening *opening);
+/* Any thread. The number of a session: above all that this process, of whatever client, has given before. */
+uint64_t remote_session_new(struct rem_client *client);
 
 /* One operation on its way. owner: the owner loop of its drive */
 struct remote_call {

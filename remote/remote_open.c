@@ -55,6 +55,15 @@ bool rem_place_read(const char *path, struct rem_place *out)
 
 /* ---- the question ---------------------------------------------------------------------------- */
 
+/* A drive server compares them by node and boot, and so by process: clients come and go. */
+static _Atomic uint64_t sessions_given;
+
+uint64_t remote_session_new(struct rem_client *client)
+{
+        remote_count(client, REM_COUNT_begins);
+        return atomic_fetch_add(&sessions_given, 1) + 1;
+}
+
 static int opening_result(struct rem_opening *o)
 {
         const struct net_call *call = &o->call;
@@ -96,10 +105,8 @@ void rem_opening_ask(struct rem_opening *o)
         struct rem_client *client = o->client;
         struct rem_head head = {.pool = o->place.pool, .slot = o->place.slot, .flags = o->begin ? REM_BEGIN : 0};
 
-        if (o->begin) {
-                o->session = atomic_fetch_add(&client->sessions, 1) + 1;
-                remote_count(client, REM_COUNT_begins);
-        }
+        if (o->begin)
+                o->session = remote_session_new(client);
         head.session = o->session;
         memcpy(head.drive_id, o->drive_id, FMT_ID);
         memcpy(o->body, &head, sizeof(head));

@@ -486,6 +486,34 @@ static void test_late_begin(void **state)
         rf_stop(&rf);
 }
 
+/* 5: a store ends, and another begins in the same process, with a client of its own. */
+static void test_another_client(void **state)
+{
+        struct rem_opening opening;
+        struct lp_loop *outer;
+        unsigned i;
+        struct rf rf;
+
+        rf_start(&rf);
+        rf_begin_again(&rf, 0);
+        outer = lp_become(rf.a.loops[1]);
+        for (i = 0; i < RF_DRIVES; i++)
+                eng_drive_let_go(rf.drives[i]);
+        lp_become(outer);
+        mem_pass(2000); /* their WATCHes are back */
+        for (i = 0; i < RF_DRIVES; i++)
+                rf.drives[i]->ops->close(rf.drives[i]);
+        rem_client_free(rf.client);
+        assert_int_equal(
+                rem_client_new(&(struct rem_client_options){.net = rf.a.node.net, .loop = rf.a.loops[0]}, &rf.client),
+                0);
+        assert_int_equal(rf_ask(&rf, 0, true, &opening), 0);
+        for (i = 0; i < RF_DRIVES; i++)
+                rf_open(&rf, i);
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_APPEND, 1, 0), 0);
+        rf_stop(&rf);
+}
+
 /* 6: the wrong drive, connection or form. */
 static void test_another_drive(void **state)
 {
@@ -1068,6 +1096,7 @@ int main(void)
                 cmocka_unit_test(test_restart_is_told),
                 cmocka_unit_test(test_late_session),
                 cmocka_unit_test(test_late_begin),
+                cmocka_unit_test(test_another_client),
                 cmocka_unit_test(test_another_drive),
                 cmocka_unit_test(test_random_requests),
                 cmocka_unit_test(test_two_clients),
