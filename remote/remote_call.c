@@ -113,6 +113,8 @@ static void remote_call_send(struct remote_call *c)
         remote_head(d, &head);
         head.offset = c->have;
         c->session = head.session;
+        c->begun = d->begun;
+        c->incarnation = head.incarnation;
         memcpy(c->body, &head, sizeof(head));
         c->call.link = !rem_is_bulk(op->kind) ? NET_LOG : (d->lane & 1) == 0 ? NET_BULK_0 : NET_BULK_1;
         c->call.lane = (uint16_t)(2 * d->lane + (op->kind == ENG_OP_APPEND || op->kind == ENG_OP_WRITE ? 0 : 1));
@@ -213,7 +215,7 @@ static int call_piece(struct remote_call *c, const struct rem_prefix *prefix)
                 return -EBADMSG;
         if (c->whole != NULL &&
             (prefix->total != c->whole->len || prefix->total_crc != c->whole_crc)) { /* it has changed */
-                if (++c->begun >= REM_PIECES_AGAIN)
+                if (++c->afresh >= REM_PIECES_AGAIN)
                         return -EAGAIN;
                 eng_buf_unref(c->whole);
                 c->whole = NULL;
@@ -282,6 +284,16 @@ static int remote_call_take(struct remote_call *c, const struct rem_prefix *pref
         return rv;
 }
 
+static void call_has_begun(struct remote_call *c, uint64_t incarnation)
+{
+        struct remote_drive *d = c->drive;
+
+        d->begun = c->session;
+        if (d->incarnation != incarnation)
+                d->next_value = 0; /* it counts its own */
+        d->incarnation = incarnation;
+}
+
 static void call_says(struct remote_call *c)
 {
         struct remote_drive *d = c->drive;
@@ -289,13 +301,11 @@ static void call_says(struct remote_call *c)
         struct rem_prefix prefix;
         int rv = -EBADMSG;
 
-        if (remote_prefix_read(&c->call, &prefix) &&
-            (c->begins || prefix.incarnation == d->incarnation || c->session != d->session)) {
-                if (c->begins && c->session == d->session && d->incarnation != prefix.incarnation) {
-                        d->incarnation = prefix.incarnation;
-                        d->next_value = 0; /* it counts its own */
-                }
-                remote_take_prefix(d, &prefix);
+        if (remote_prefix_read(&c->call, &prefix) && (c->begins || prefix.incarnation == c->incarnation)) {
+                if (c->begins && c->session == d->session)
+                        call_has_begun(c, prefix.incarnation);
+                if (prefix.incarnation == d->incarnation)
+                        remote_take_prefix(d, &prefix);
                 rv = remote_call_take(c, &prefix);
         }
         if (rv == 1)
@@ -309,7 +319,7 @@ static void call_says(struct remote_call *c)
                 remote_call_end(c, -EHOSTUNREACH);
                 return;
         }
-        if (op->result == -EIO)
+        if (op->result == -EIO && prefix.incarnation == d->incarnation) /* else another one had */
                 remote_has_failed(d, "its node says that it has failed");
         remote_call_end(c, op->result);
 }
@@ -323,7 +333,7 @@ static void call_refused(struct remote_call *c, enum rem_status status)
                 return;
         }
         if (status != REM_NO_MEMORY)
-                remote_refused(c->drive, c->session, status);
+                remote_refused(c->drive, c->begun, status);
         remote_call_end(c, status == REM_NO_MEMORY ? call_not_begun(c->op) : -EHOSTUNREACH);
 }
 

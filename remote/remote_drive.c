@@ -97,7 +97,7 @@ void remote_take_prefix(struct remote_drive *d, const struct rem_prefix *prefix)
         atomic_store(&d->index_damaged, (prefix->flags & REM_INDEX_DAMAGED) != 0);
 }
 
-void remote_refused(struct remote_drive *d, uint64_t session, enum rem_status status)
+void remote_refused(struct remote_drive *d, uint64_t begun, enum rem_status status)
 {
         static const char *const why[REM_STATUSES] = {[REM_BAD] = "its node does not understand this one",
                                                       [REM_UNKNOWN_DRIVE] = "its node does not serve it",
@@ -108,9 +108,9 @@ void remote_refused(struct remote_drive *d, uint64_t session, enum rem_status st
 
         assert(lp_self() == d->drive.owner);
         remote_count(d->client, status < REM_STATUSES ? REM_COUNT_refused : REM_COUNT_lies);
-        if (session != d->session || d->told == session || atomic_load(&d->given_up))
-                return; /* a newer one was begun meanwhile */
-        d->told = session;
+        if (begun != d->begun || d->told == begun || atomic_load(&d->given_up))
+                return;
+        d->told = begun;
         if (d->options.unreachable != NULL)
                 d->options.unreachable(d->options.arg, &d->drive,
                                        status < REM_STATUSES && why[status] != NULL ? why[status]
@@ -273,7 +273,7 @@ int remote_drive_new(const struct rem_opening *opening, const struct eng_local_o
         memcpy(d->drive_id, facts->identity.drive_id, FMT_ID);
         d->options = *options;
         d->incarnation = opening->prefix.incarnation;
-        d->session = opening->session;
+        d->session = d->begun = opening->session;
         d->next_value = 0;
         d->watching = true;
         pthread_mutex_init(&d->lock, NULL);

@@ -80,8 +80,8 @@ struct remote_call {
         LIST_ENTRY(remote_call) link;
         struct lp_timer again;
         uint64_t until; /* lp_now(): it is sent again; 0: it never was */
-        unsigned tries, begun;
-        uint64_t session;
+        unsigned tries, afresh; /* afresh: beginnings of an answer in pieces */
+        uint64_t session, begun, incarnation; /* of the drive when it was sent */
         bool begins;
         struct eng_buf *room;  /* where the answer's bulk goes; NULL: the caller's slot, or none */
         struct eng_buf *whole; /* of an answer in pieces */
@@ -108,12 +108,13 @@ struct remote_drive {
         struct eng_drive_info info; /* under lock */
         /* owner */
         uint64_t incarnation, session, commits;
-        uint64_t told; /* the session that the store was told is of no more use */
+        uint64_t begun; /* the last session whose begin was answered */
+        uint64_t told;  /* the one of those that the store was told is of no more use */
         bool failed_told, full_told, watching;
         LIST_HEAD(, remote_call) out;
         struct lp_msg start_msg;
         struct net_call watch;
-        uint64_t watch_session;
+        uint64_t watch_begun; /* as it was sent */
         struct lp_timer watch_again;
         uint64_t next_value; /* the number of the first superseded value that has not come */
         uint8_t *watch_room;
@@ -142,8 +143,11 @@ bool remote_net_ended(struct remote_drive *d);
 void remote_take_prefix(struct remote_drive *d, const struct rem_prefix *prefix);
 /* Owner: the operation ends. */
 void remote_answer(struct remote_drive *d, struct eng_op *op, int rv);
-/* Owner: the drive server refuses this session: nothing goes to it before the store begins another. */
-void remote_refused(struct remote_drive *d, uint64_t session, enum rem_status status);
+/*
+ * Owner: the drive server refuses what was sent when this session was the last begun: nothing goes to it before the
+ * store begins another. If one has been begun since, it says nothing of that.
+ */
+void remote_refused(struct remote_drive *d, uint64_t begun, enum rem_status status);
 /* Owner: it has failed. */
 void remote_has_failed(struct remote_drive *d, const char *text);
 

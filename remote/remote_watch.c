@@ -132,7 +132,7 @@ static void watch_called(struct net_call *call)
                 rv = watch_answer(d, &values);
         else if (call->outcome == NET_ANSWERED && call->status != (int32_t)REM_NO_MEMORY &&
                  call->status != (int32_t)REM_BUSY)
-                remote_refused(d, d->watch_session, (enum rem_status)(uint32_t)call->status);
+                remote_refused(d, d->watch_begun, (enum rem_status)(uint32_t)call->status);
         if (rv == -EBADMSG)
                 remote_count(d->client, REM_COUNT_lies);
         watch_wait(d, rv == 0 && values > 0 ? 0 : rv == 0 ? WATCH_SOON_NS : WATCH_LATER_NS);
@@ -153,7 +153,7 @@ void remote_watch_send(struct remote_drive *d)
                 return;
         }
         remote_head(d, &head);
-        d->watch_session = head.session;
+        d->watch_begun = d->begun;
         memcpy(d->watch_body, &head, sizeof(head));
         memcpy(d->watch_body + sizeof(head), &d->next_value, sizeof(d->next_value));
         memset(&d->watch, 0, sizeof(d->watch));

@@ -364,6 +364,100 @@ static void test_restart_is_told(void **state)
         rf_stop(&rf);
 }
 
+/* 19: a WATCH passes a begin that is on its way, and is refused: that says nothing of the session which begins then. */
+static void test_refused_before_the_begin(void **state)
+{
+        struct mem_end *end;
+        struct ask ask;
+        struct rf rf;
+
+        rf_start(&rf);
+        rf_begin_again(&rf, 0);
+        end = mem_of(rf.to_b->links[NET_LOG].conn->stream)->other;
+        end->held = true;
+        ask_make(&ask, ENG_OP_HELD, 0);
+        ask.op.flags |= ENG_OP_ANEW;
+        ask_submit(&rf, rf.drives[0], 0, &ask);
+        mem_pass(2000); /* of the session that has not come */
+        assert_int_equal(ask.times, 0);
+        end->held = false;
+        mem_settle();
+        assert_int_equal(ask.times, 1);
+        assert_int_equal(ask.op.result, 0);
+        ask_free(&ask);
+        rf.unreachable = 0;
+        mem_pass(3000);
+        assert_int_equal(rf.unreachable, 0);
+        rf_restart_drive(&rf, 0);
+        mem_pass(3000);
+        assert_int_equal(rf.unreachable, 1); /* it is told, though nothing is asked */
+        rf_stop(&rf);
+}
+
+/* 19: what was refused before, and comes late, by a slower connection. */
+static void test_late_refusal(void **state)
+{
+        struct mem_end *log, *bulk;
+        struct ask begin, read;
+        struct rf rf;
+
+        rf_start(&rf);
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_READ, 1, 0), 0);
+        log = mem_of(rf.to_b->links[NET_LOG].conn->stream)->other;
+        bulk = mem_of(rf.to_b->links[NET_BULK_0].conn->stream);
+        rf_restart_drive(&rf, 0);
+        log->held = bulk->held = true;
+        ask_make(&begin, ENG_OP_HELD, 0);
+        begin.op.flags |= ENG_OP_ANEW;
+        ask_submit(&rf, rf.drives[0], 0, &begin);
+        mem_settle();
+        ask_make(&read, ENG_OP_READ, 1); /* in the new session, of the old incarnation */
+        ask_submit(&rf, rf.drives[0], 0, &read);
+        mem_settle();
+        log->held = false;
+        mem_settle();
+        assert_int_equal(begin.times, 1);
+        assert_int_equal(begin.op.result, 0);
+        assert_int_equal(read.times, 0);
+        rf.unreachable = 0;
+        bulk->held = false;
+        mem_settle();
+        assert_int_equal(read.times, 1);
+        assert_int_equal(read.op.result, -EHOSTUNREACH);
+        assert_int_equal(rf.unreachable, 0);
+        ask_free(&begin);
+        ask_free(&read);
+        rf_stop(&rf);
+}
+
+/* 19: the drive had failed, and was opened anew; the answer of before comes late. */
+static void test_late_failure(void **state)
+{
+        struct mem_end *end;
+        struct ask ask;
+        struct rf rf;
+
+        rf_start(&rf);
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_READ, 1, 0), 0);
+        end = mem_of(rf.to_b->links[NET_BULK_0].conn->stream);
+        end->held = true;
+        rf.toys[0].result = -EIO;
+        ask_make(&ask, ENG_OP_READ, 1);
+        ask_submit(&rf, rf.drives[0], 0, &ask);
+        mem_settle();
+        rf.toys[0].result = 0;
+        rf_restart_drive(&rf, 0);
+        rf_begin_again(&rf, 0);
+        end->held = false;
+        mem_settle();
+        assert_int_equal(ask.times, 1);
+        assert_int_equal(ask.op.result, -EIO);
+        assert_int_equal(rf.failed, 0);
+        ask_free(&ask);
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_WRITE, 2, 0), 0);
+        rf_stop(&rf);
+}
+
 /* ---- sessions -------------------------------------------------------------------------------- */
 
 /* Fields of a message that a remote drive would not send. */
@@ -1094,6 +1188,9 @@ int main(void)
                 cmocka_unit_test(test_restart_between_write_and_sync),
                 cmocka_unit_test(test_restart_seen_by_a_read),
                 cmocka_unit_test(test_restart_is_told),
+                cmocka_unit_test(test_refused_before_the_begin),
+                cmocka_unit_test(test_late_refusal),
+                cmocka_unit_test(test_late_failure),
                 cmocka_unit_test(test_late_session),
                 cmocka_unit_test(test_late_begin),
                 cmocka_unit_test(test_another_client),
