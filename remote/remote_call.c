@@ -122,9 +122,24 @@ static void remote_call_send(struct remote_call *c)
         remote_net_call(d, &c->call);
 }
 
+/*
+ * Once more, or the rest of an answer. -EAGAIN: the store has begun anew since, and given up what it had asked before;
+ * what is done now would be done by an incarnation, or behind operations, that it was not meant for.
+ */
+static int remote_call_resend(struct remote_call *c)
+{
+        if (c->session != c->drive->session || c->begun != c->drive->begun)
+                return -EAGAIN;
+        remote_call_send(c);
+        return 0;
+}
+
 static void call_wait_over(struct lp_timer *timer)
 {
-        remote_call_send(container_of(timer, struct remote_call, again));
+        struct remote_call *c = container_of(timer, struct remote_call, again);
+
+        if (remote_call_resend(c) != 0)
+                remote_call_end(c, call_not_begun(c->op));
 }
 
 /* It was not begun there. False: for too long. */
@@ -220,8 +235,7 @@ static int call_piece(struct remote_call *c, const struct rem_prefix *prefix)
                 eng_buf_unref(c->whole);
                 c->whole = NULL;
                 c->have = 0;
-                remote_call_send(c);
-                return 0;
+                return remote_call_resend(c);
         }
         if (c->whole == NULL && (came == 0 || came >= prefix->total))
                 return -EBADMSG;
@@ -238,8 +252,7 @@ static int call_piece(struct remote_call *c, const struct rem_prefix *prefix)
         c->have += came;
         if (c->have == c->whole->len)
                 return era_crc32c(0, c->whole->data, c->whole->len) == c->whole_crc ? 1 : -EBADMSG;
-        remote_call_send(c);
-        return 0;
+        return remote_call_resend(c);
 }
 
 /* The bulk of an answer as a buffer of its length, which does not keep much more memory than it has bytes. */
@@ -327,7 +340,7 @@ static void call_says(struct remote_call *c)
 /* The drive server has not asked the drive. */
 static void call_refused(struct remote_call *c, enum rem_status status)
 {
-        if (status == REM_BUSY) {
+        if (status == REM_BUSY && rem_may_wait(c->op->kind)) {
                 if (!remote_call_again(c))
                         remote_call_end(c, call_not_begun(c->op));
                 return;

@@ -130,6 +130,12 @@ static inline bool rem_is_bulk(enum eng_op_kind kind)
         return kind == ENG_OP_READ || kind == ENG_OP_WRITE;
 }
 
+/* It needs a buffer there that others may have: REM_BUSY, and it is sent again. Nothing else is ever sent twice. */
+static inline bool rem_may_wait(enum eng_op_kind kind)
+{
+        return rem_is_bulk(kind) || kind == ENG_OP_SCRUB;
+}
+
 /* It is done again for the rest of an answer: it changes nothing. */
 static inline bool rem_is_question(enum eng_op_kind kind)
 {

@@ -33,6 +33,15 @@ void *__wrap_calloc(size_t count, size_t size)
         return fails_now() ? NULL : __real_calloc(count, size);
 }
 
+static enum net_bulk liar_bulk(void *arg, struct net_request *request)
+{
+        return NET_BULK_DISCARD;
+}
+
+static void liar_lost(void *arg, struct net_request *request)
+{
+}
+
 static uint64_t seed;
 
 static uint64_t draw(void)
@@ -813,6 +822,75 @@ static void test_never_a_buffer(void **state)
         rf_stop(&rf);
 }
 
+/* 20: it waits for a buffer while the store gives the drive up and begins anew. */
+static void test_busy_over_a_begin(void **state)
+{
+        struct ask asks[3];
+        unsigned i;
+        struct rf rf;
+
+        rf_start(&rf);
+        rf.toys[0].holds[ENG_OP_WRITE] = true;
+        for (i = 0; i < 3; i++) {
+                ask_make(&asks[i], ENG_OP_WRITE, 1 + i);
+                ask_submit(&rf, rf.drives[0], 0, &asks[i]);
+        }
+        mem_settle();
+        assert_int_equal(rf.toys[0].held_count, 2);
+        rf_restart_drive(&rf, 0);
+        rf_begin_again(&rf, 0);
+        mem_pass(2000);
+        assert_int_equal(asks[2].times, 1);
+        assert_int_equal(asks[2].op.result, -EAGAIN);
+        assert_int_equal(rf.toys[0].seen[3], 0);
+        for (i = 0; i < 3; i++)
+                ask_free(&asks[i]);
+        rf_stop(&rf);
+}
+
+static unsigned busy_requests;
+
+static void busy_request(void *arg, struct net_request *request)
+{
+        struct net_answer answer = {.status = REM_BUSY};
+
+        busy_requests += request->operation == REM_OP;
+        net_reply(request, &answer);
+}
+
+/* Not a handler of a drive server: its opening is made up. */
+static void open_made_up(struct rf *rf)
+{
+        struct rem_opening opening = {.client = rf->client, .prefix.incarnation = 1, .session = 1, .call.peer = rf->to_b};
+        struct eng_local_options options = {.path = "remote:2/3/0",
+                                            .owner = rf->a.loops[1],
+                                            .failed = rf_failed,
+                                            .superseded = rf_superseded,
+                                            .unreachable = rf_unreachable,
+                                            .arg = rf};
+
+        assert_int_equal(remote_drive_new(&opening, &options, &rf->drives[0]), 0);
+}
+
+/* 20: what waits for no buffer there is not sent twice, whatever the peer says. */
+static void test_busy_for_no_reason(void **state)
+{
+        static const struct net_handler busy = {.bulk = liar_bulk, .request = busy_request, .lost = liar_lost};
+        unsigned kind;
+        struct rf rf;
+
+        rf_start_with(&rf, &busy, 0);
+        open_made_up(&rf);
+        for (kind = 0; kind < ENG_OP_KINDS; kind++) {
+                bool waits = kind == ENG_OP_READ || kind == ENG_OP_WRITE || kind == ENG_OP_SCRUB;
+
+                busy_requests = 0;
+                assert_int_equal(rf_do(&rf, 0, (enum eng_op_kind)kind, 1, 0), waits ? -EAGAIN : -EHOSTUNREACH);
+                assert_true(waits ? busy_requests > 10 : busy_requests == 1);
+        }
+        rf_stop(&rf);
+}
+
 /* 14: longer than the room that is given, and than any frame. */
 static void test_long_answer(void **state)
 {
@@ -1037,15 +1115,6 @@ static void liar_request(void *arg, struct net_request *request)
         net_reply(request, &answer);
 }
 
-static enum net_bulk liar_bulk(void *arg, struct net_request *request)
-{
-        return NET_BULK_DISCARD;
-}
-
-static void liar_lost(void *arg, struct net_request *request)
-{
-}
-
 /* 13 */
 static void test_liar(void **state)
 {
@@ -1200,6 +1269,8 @@ int main(void)
                 cmocka_unit_test(test_commit_passes_waiting_appends),
                 cmocka_unit_test(test_slow_drive),
                 cmocka_unit_test(test_never_a_buffer),
+                cmocka_unit_test(test_busy_over_a_begin),
+                cmocka_unit_test(test_busy_for_no_reason),
                 cmocka_unit_test(test_long_answer),
                 cmocka_unit_test(test_withdraw),
                 cmocka_unit_test(test_let_go),
