@@ -273,6 +273,19 @@ static int call_fit(struct remote_call *c, uint32_t len, struct eng_buf **out)
         return 0;
 }
 
+/* The checksum that an answer names is that of its bytes, which others go on with. */
+static bool checksum_is_right(const struct remote_call *c)
+{
+        const struct eng_op *op = c->op;
+
+        if (op->result != 0)
+                return true;
+        if (op->kind == ENG_OP_READ)
+                return (op->flags & ENG_OP_WANT_CRC) == 0 || op->read.crc == (op->read.len == 0 ? 0 : c->call.answer_crc);
+        return op->kind != ENG_OP_RECORD ||
+               op->append.body_crc == era_crc32c(0, op->append.body->data, op->append.body->len);
+}
+
 static int remote_call_take(struct remote_call *c, const struct rem_prefix *prefix)
 {
         const uint8_t *body = c->call.answer + sizeof(*prefix);
@@ -294,6 +307,10 @@ static int remote_call_take(struct remote_call *c, const struct rem_prefix *pref
         }
         rv = eng_wire_get_answer(body, len, buf, bulk_len, c->op);
         eng_buf_unref(buf);
+        if (rv == 0 && !checksum_is_right(c)) {
+                eng_wire_drop_answer(c->op);
+                rv = -EBADMSG;
+        }
         return rv;
 }
 

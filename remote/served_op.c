@@ -206,6 +206,9 @@ static int op_decode(struct served_request *r, void *slot)
 
         if (rv == 0 && r->op.kind == ENG_OP_READ && r->op.read.len > LP_SLOT_UNIT)
                 rv = -EBADMSG;
+        if (rv == 0 && r->op.kind == ENG_OP_APPEND && r->body != NULL &&
+            r->op.append.body_crc != era_crc32c(0, r->body->data, r->body->len))
+                rv = -EBADMSG; /* the log would end there when it is read */
         if (rv == 0 && r->head.offset > 0 && !rem_is_question(r->op.kind))
                 rv = -EBADMSG;
         return rv;

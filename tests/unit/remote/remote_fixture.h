@@ -128,6 +128,8 @@ static inline int toy_do(struct toy *toy, struct eng_op *op)
                 op->append.type = FMT_RECORD_PG;
                 op->append.body = toy_buf(1000, op->append.seq);
                 op->append.inline_len = 10;
+                if (op->append.body != NULL)
+                        op->append.body_crc = era_crc32c(0, op->append.body->data, 1000);
                 return op->append.body == NULL ? -EAGAIN : 0;
         case ENG_OP_IDS:
                 count = op->ids.max < 5 ? op->ids.max : 5;

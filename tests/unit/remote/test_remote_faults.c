@@ -476,6 +476,7 @@ struct raw {
         enum net_link_number link;
         uint8_t drive_id, kind;
         uint16_t slot;
+        bool wrong_crc; /* of an APPEND */
 };
 
 static struct raw raw_of(struct rf *rf, enum eng_op_kind kind)
@@ -509,6 +510,8 @@ static int raw_ask(struct rf *rf, struct mem_node *from, struct net_peer *peer, 
         memcpy(body, &head, sizeof(head));
         ask_make(&ask, (enum eng_op_kind)raw->kind, 1);
         ask.op.flags |= raw->flags;
+        if (raw->wrong_crc)
+                ask.op.append.body_crc ^= 4;
         len = eng_wire_put_request(&ask.op, body + sizeof(head), &parts);
         assert_true(len > 0);
         mem.call.body_len = (uint32_t)(sizeof(head) + (size_t)len);
@@ -1160,6 +1163,80 @@ static void test_liar(void **state)
         rf_stop(&rf);
 }
 
+/* What checksum_request() answers. */
+static struct eng_op summed;
+static uint8_t *summed_slot;
+
+static void checksum_request(void *arg, struct net_request *request)
+{
+        static uint8_t body[sizeof(struct rem_prefix) + ENG_WIRE_BODY_MAX];
+        struct rem_prefix prefix = {.incarnation = 1};
+        struct net_answer answer = {.body = body};
+        struct eng_wire_parts parts;
+        unsigned i;
+
+        answer.body_len = sizeof(prefix) + (uint32_t)eng_wire_put_answer(&summed, body + sizeof(prefix), &parts);
+        for (i = 0; request->operation == REM_OP && i < parts.count; i++) {
+                answer.bulk[answer.bulk_count++] = (struct iovec){(void *)parts.part[i].bytes, parts.part[i].len};
+                prefix.total += (uint32_t)parts.part[i].len;
+        }
+        answer.status = request->operation == REM_OP ? REM_DONE : REM_NO_MEMORY;
+        memcpy(body, &prefix, sizeof(prefix));
+        net_reply(request, &answer);
+}
+
+/* 21: a checksum in an answer is that of the bytes beside it. */
+static void test_wrong_checksum(void **state)
+{
+        static const struct net_handler handler = {.bulk = liar_bulk, .request = checksum_request, .lost = liar_lost};
+        struct rem_stats stats;
+        struct rf rf;
+
+        rf_start_with(&rf, &handler, 0);
+        open_made_up(&rf);
+        summed_slot = calloc(1, LP_SLOT_SIZE);
+        toy_fill(summed_slot + LP_SLOT_HEADER, RF_UNIT, 1);
+        summed = (struct eng_op){.kind = ENG_OP_READ, .read = {.slot = summed_slot, .offset = 3, .len = RF_UNIT - 10}};
+        summed.read.crc = era_crc32c(0, summed_slot + LP_SLOT_HEADER + 3, RF_UNIT - 10);
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_READ, 1, 0), 0);
+        summed.read.crc ^= 4;
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_READ, 1, 0), -EHOSTUNREACH);
+        summed = (struct eng_op){.kind = ENG_OP_RECORD, .append = {.type = FMT_RECORD_PG, .seq = 1, .inline_len = 10}};
+        summed.append.body = toy_buf(1000, 1);
+        summed.append.body_crc = era_crc32c(0, summed.append.body->data, 1000);
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_RECORD, 1, 0), 0);
+        summed.append.body_crc ^= 4;
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_RECORD, 1, 0), -EHOSTUNREACH);
+        rem_stats_read(rf.client, &stats);
+        assert_int_equal(stats.lies, 2);
+        eng_buf_unref(summed.append.body);
+        free(summed_slot);
+        rf_stop(&rf);
+}
+
+/* 21: a record is not written with a checksum that is not its own: the log would end there when it is read. */
+static void test_wrong_record(void **state)
+{
+        struct raw raw;
+        struct ask ask;
+        struct rf rf;
+
+        rf_start(&rf);
+        ask_make(&ask, ENG_OP_APPEND, 1);
+        ask.op.append.body_crc ^= 4;
+        ask_submit(&rf, rf.drives[0], 0, &ask); /* the frame's checksum is wrong, too */
+        mem_pass(2000);
+        assert_int_equal(ask.op.result, -EHOSTUNREACH);
+        ask_free(&ask);
+        rf_begin_again(&rf, 0);
+        raw = raw_of(&rf, ENG_OP_APPEND);
+        raw.wrong_crc = true;
+        assert_int_equal(raw_ask(&rf, NULL, NULL, &raw), REM_BAD);
+        assert_int_equal(rf.toys[0].done[ENG_OP_APPEND], 0);
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_APPEND, 2, 0), 0);
+        rf_stop(&rf);
+}
+
 /* ---- all at once ----------------------------------------------------------------------------- */
 
 #define MANY 60u
@@ -1277,6 +1354,8 @@ int main(void)
                 cmocka_unit_test(test_stop_under_way),
                 cmocka_unit_test(test_no_memory),
                 cmocka_unit_test(test_liar),
+                cmocka_unit_test(test_wrong_checksum),
+                cmocka_unit_test(test_wrong_record),
                 cmocka_unit_test(test_random),
         };
 
