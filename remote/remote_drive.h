@@ -58,7 +58,7 @@ struct rem_opening {
         bool begin;
         uint64_t session, features;
         void (*done)(struct rem_opening *opening); /* once, there; never inside rem_opening_ask() */
-        /* the answer: 0; -EAGAIN: it does not answer, or has no memory; -ENODEV: the drive is not there; -EBADMSG */
+        /* the answer: 0; -EAGAIN: it does not answer, or has no memory; -ENODEV: the drive is not there; -EPROTONOSUPPORT; -EACCES; -EBADMSG */
         int rv;
         struct rem_facts facts;
         struct rem_prefix prefix;

@@ -79,7 +79,7 @@ static int opening_result(struct rem_opening *o)
             rem_facts_read(call->answer + sizeof(o->prefix), call->answer_len - sizeof(o->prefix), &o->facts) != 0 ||
             o->facts.identity.slot != o->place.slot)
                 return -EBADMSG;
-        return 0;
+        return rem_is_known(o->facts.identity.layout, o->facts.identity.features) ? 0 : -EPROTONOSUPPORT;
 }
 
 static void opening_called(struct net_call *call)
@@ -156,6 +156,8 @@ static int opening_say(const char *path, int rv, struct eng_error *error)
                 snprintf(error->text, sizeof(error->text), "%s: its node does not answer", path);
         else if (rv == -ENODEV)
                 snprintf(error->text, sizeof(error->text), "%s: its node does not serve that drive", path);
+        else if (rv == -EPROTONOSUPPORT)
+                snprintf(error->text, sizeof(error->text), "%s: it has a layout, or features, that this build does not know", path);
         else
                 snprintf(error->text, sizeof(error->text), "%s: its node has refused, or makes no sense: %s", path,
                          strerror(-rv));

@@ -124,6 +124,12 @@ size_t rem_state_write(const struct eng_drive_info *info, uint64_t first, uint32
 /* Fills what was sent, and leaves the rest of info. -EBADMSG. */
 int rem_state_read(const uint8_t *bytes, size_t len, struct rem_state *state, struct eng_drive_info *info);
 
+/* A drive that this build can open: as eng_folder_probe() has it. */
+static inline bool rem_is_known(unsigned layout, uint64_t features)
+{
+        return layout <= FMT_LAYOUT_VERSION && (features & ~FMT_FEATURES) == 0;
+}
+
 /* True: READ and WRITE, whose bulk lies in a slot, and which go by the bulk connections. */
 static inline bool rem_is_bulk(enum eng_op_kind kind)
 {

@@ -193,6 +193,8 @@ static void served_op_done(struct eng_op *op)
         r->answers = true;
         if (op->kind == ENG_OP_SCRUB)
                 r->served->scratch_out = false;
+        if (op->kind == ENG_OP_FEATURES && op->result == 0)
+                r->served->identity.features |= op->features.bits; /* owner */
         r->status = REM_DONE;
         op_say(r);
         served_answer(r);
@@ -209,6 +211,8 @@ static int op_decode(struct served_request *r, void *slot)
         if (rv == 0 && r->op.kind == ENG_OP_APPEND && r->body != NULL &&
             r->op.append.body_crc != era_crc32c(0, r->body->data, r->body->len))
                 rv = -EBADMSG; /* the log would end there when it is read */
+        if (rv == 0 && r->op.kind == ENG_OP_FEATURES && !rem_is_known(0, r->op.features.bits))
+                rv = -EBADMSG; /* the folder could not be opened again */
         if (rv == 0 && r->head.offset > 0 && !rem_is_question(r->op.kind))
                 rv = -EBADMSG;
         return rv;

@@ -101,6 +101,45 @@ static void test_opening(void **state)
         rf_stop(&rf);
 }
 
+/* 22: of features that the other end does not know, neither is given any. */
+static void test_features(void **state)
+{
+        const uint64_t unknown = 1ull << 40;
+        struct rem_opening opening;
+        struct lp_loop *outer;
+        struct ask ask;
+        struct rf rf;
+
+        rf_start(&rf);
+        rf.served[0]->identity.features = 0;
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_FEATURES, 0, 0), 0);
+        assert_int_equal(rf_ask(&rf, 0, false, &opening), 0);
+        assert_int_equal(opening.facts.identity.features, 1); /* whoever gave it */
+        ask_make(&ask, ENG_OP_FEATURES, 0);
+        ask.op.features.bits = unknown;
+        ask_submit(&rf, rf.drives[0], 0, &ask);
+        mem_settle();
+        assert_int_equal(ask.op.result, -EHOSTUNREACH);
+        assert_int_equal(rf.toys[0].done[ENG_OP_FEATURES], 1);
+        ask_free(&ask);
+        rf_begin_again(&rf, 0);
+        outer = lp_become(rf.a.loops[0]);
+        opening.features = unknown;
+        opening.begin = true;
+        opening.rv = 1;
+        rem_opening_ask(&opening);
+        lp_become(outer);
+        mem_settle();
+        assert_int_equal(opening.rv, -EACCES);
+        assert_int_equal(rf.toys[0].done[ENG_OP_FEATURES], 1);
+        rf.served[0]->identity.features |= unknown;
+        assert_int_equal(rf_ask(&rf, 0, false, &opening), -EPROTONOSUPPORT);
+        rf.served[0]->identity.features = 1;
+        rf.served[0]->identity.layout = FMT_LAYOUT_VERSION + 1;
+        assert_int_equal(rf_ask(&rf, 0, true, &opening), -EPROTONOSUPPORT);
+        rf_stop(&rf);
+}
+
 /* What the drive server says by itself. */
 static void test_watch(void **state)
 {
@@ -1325,6 +1364,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_every_kind),
                 cmocka_unit_test(test_opening),
+                cmocka_unit_test(test_features),
                 cmocka_unit_test(test_watch),
                 cmocka_unit_test(test_superseded),
                 cmocka_unit_test(test_cut_everywhere),
