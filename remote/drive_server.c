@@ -320,7 +320,7 @@ static enum rem_status request_begin(struct rem_server *server, struct net_reque
 
         if (status != REM_DONE)
                 return status;
-        r = calloc(1, sizeof(*r));
+        r = atomic_load(&served->refs) > REM_REQUESTS_MAX ? NULL : calloc(1, sizeof(*r));
         if (r == NULL) {
                 served_put(served);
                 return REM_NO_MEMORY;

@@ -22,8 +22,6 @@
 #define REM_BUSY_MOST    (10ull * 1000 * 1000 * 1000)
 #define REM_PIECES_AGAIN 4u /* beginnings of an answer that changes from piece to piece */
 #define REM_ROOM_MOST    NET_BULK_MAX
-/* A SCAN's page and one entry more are one answer. */
-#define REM_SCAN_MOST (REM_ROOM_MOST - FMT_BODY_MAX - FMT_NAME_MAX - (uint32_t)sizeof(struct eng_scan_entry) - 8u)
 #define REM_LANES     (NET_LANES / 2u)
 
 enum rem_counter {

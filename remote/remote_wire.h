@@ -85,6 +85,9 @@ struct rem_past {
 #define REM_INFO_MAX                                                                                                   \
         (sizeof(struct rem_info) + REM_EPOCH_MAX + ENG_EPOCH_HISTORY * sizeof(struct rem_past) + REM_DAMAGE_MAX)
 
+/* A SCAN's page and one entry more are one answer. */
+#define REM_SCAN_MOST (NET_BULK_MAX - FMT_BODY_MAX - FMT_NAME_MAX - (uint32_t)sizeof(struct eng_scan_entry) - 8u)
+
 /* What an opening is told. */
 struct rem_facts {
         struct eng_identity identity;

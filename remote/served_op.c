@@ -88,6 +88,28 @@ static void peer_slot_end(struct served_request *r)
         }
 }
 
+/*
+ * A connection has no more than the credit of its lane: but requests outlive connections, of which each brings its own,
+ * and a peer may use any lane. NULL: too much waits for the drive, or no memory.
+ */
+static struct eng_buf *append_body(struct served_request *r, uint32_t len)
+{
+        atomic_size_t *bytes = &r->served->append_bytes;
+
+        if (atomic_fetch_add(bytes, len) + len <= REM_APPEND_BYTES)
+                r->body = eng_buf_new(len);
+        if (r->body == NULL)
+                atomic_fetch_sub(bytes, len);
+        return r->body;
+}
+
+static void append_body_end(struct served_request *r)
+{
+        if (r->body != NULL)
+                atomic_fetch_sub(&r->served->append_bytes, r->body->len);
+        eng_buf_unref(r->body);
+}
+
 /* The drive has failed, its answer is given, and now the kernel is done with the slot. */
 static void read_left(struct lp_loop *home, void *slot)
 {
@@ -100,7 +122,7 @@ void served_op_end(struct served_request *r)
         if (r->answers)
                 eng_wire_drop_answer(&r->op);
         peer_slot_end(r);
-        eng_buf_unref(r->body);
+        append_body_end(r);
 }
 
 static enum net_bulk take(struct served_request *r, void *memory)
@@ -122,8 +144,7 @@ enum net_bulk served_op_bulk(struct served_request *r, enum rem_status *refused)
                 return NET_BULK_DISCARD;
         if (bulk == ENG_WIRE_BULK_BUF) {
                 *refused = REM_NO_MEMORY;
-                r->body = eng_buf_new(len);
-                return r->body == NULL ? NET_BULK_DISCARD : take(r, r->body->data);
+                return append_body(r, len) == NULL ? NET_BULK_DISCARD : take(r, r->body->data);
         }
         *refused = REM_BUSY;
         if (!peer_slot_reserve(r))
@@ -211,6 +232,8 @@ static int op_decode(struct served_request *r, void *slot)
         if (rv == 0 && r->op.kind == ENG_OP_APPEND && r->body != NULL &&
             r->op.append.body_crc != era_crc32c(0, r->body->data, r->body->len))
                 rv = -EBADMSG; /* the log would end there when it is read */
+        if (rv == 0 && r->op.kind == ENG_OP_SCAN && (r->op.scan.most == 0 || r->op.scan.most > REM_SCAN_MOST))
+                r->op.scan.most = REM_SCAN_MOST;
         if (rv == 0 && r->op.kind == ENG_OP_FEATURES && !rem_is_known(0, r->op.features.bits))
                 rv = -EBADMSG; /* the folder could not be opened again */
         if (rv == 0 && r->head.offset > 0 && !rem_is_question(r->op.kind))

@@ -27,6 +27,7 @@ struct toy {
         size_t value_len;   /* of LOOKUP's and TAIL's answers */
         uint64_t salt;      /* of them */
         unsigned restless;  /* it changes so many times more, behind a TAIL */
+        uint32_t page;      /* the length that a SCAN may have */
         uint64_t committed; /* the highest number of a COMMIT */
         atomic_bool exhausted;
 };
@@ -115,6 +116,7 @@ static inline int toy_do(struct toy *toy, struct eng_op *op)
                 }
                 return 0;
         case ENG_OP_SCAN:
+                toy->page = op->scan.most;
                 op->scan.entries = toy_entries(op->scan.max);
                 op->scan.count = op->scan.max;
                 return op->scan.entries == NULL ? -EAGAIN : 0;

@@ -840,6 +840,62 @@ static void test_slow_drive(void **state)
         slow_drive(ENG_OP_READ);
 }
 
+/* 23: a drive that hangs, and connections that come and go: each brings new credit, and what they left is there yet. */
+static void test_left_by_connections(void **state)
+{
+        static struct ask asks[5][7];
+        unsigned i, round;
+        struct rf rf;
+
+        rf_start(&rf);
+        rf.toys[0].holds[ENG_OP_APPEND] = true;
+        for (round = 0; round < 5; round++) {
+                for (i = 0; i < 7; i++) {
+                        struct ask *ask = &asks[round][i];
+
+                        ask_make(ask, ENG_OP_APPEND, 1 + 7 * round + i);
+                        eng_buf_unref(ask->body);
+                        ask->op.append.body = ask->body = toy_buf(1u << 20, ask->op.append.seq);
+                        ask->op.append.body_crc = era_crc32c(0, ask->body->data, ask->body->len);
+                        ask_submit(&rf, rf.drives[0], 0, ask);
+                }
+                mem_settle();
+                rf_cut(&rf, NET_LOG);
+                for (i = 0; i < 7; i++) {
+                        assert_int_equal(asks[round][i].times, 1);
+                        assert_int_equal(asks[round][i].op.result, -EHOSTUNREACH);
+                }
+                rf_begin_again(&rf, 0);
+        }
+        assert_int_equal(rf.toys[0].held_count, REM_APPEND_BYTES >> 20);
+        assert_int_equal(atomic_load(&rf.served[0]->append_bytes), REM_APPEND_BYTES);
+        toy_release(&rf.toys[0]);
+        assert_int_equal(atomic_load(&rf.served[0]->append_bytes), 0);
+        for (round = 0; round < 5; round++)
+                for (i = 0; i < 7; i++)
+                        ask_free(&asks[round][i]);
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_APPEND, 1000, 0), 0);
+        atomic_fetch_add(&rf.served[0]->refs, REM_REQUESTS_MAX); /* and of other kinds */
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_LOOKUP, 0, 0), -EAGAIN);
+        assert_int_equal(rf_do(&rf, 1, ENG_OP_LOOKUP, 0, 0), 0);
+        atomic_fetch_sub(&rf.served[0]->refs, REM_REQUESTS_MAX);
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_LOOKUP, 0, 0), 0);
+        rf_stop(&rf);
+}
+
+/* 23: a page has the length of one answer, whatever is asked for. */
+static void test_long_page(void **state)
+{
+        struct raw raw;
+        struct rf rf;
+
+        rf_start(&rf);
+        raw = raw_of(&rf, ENG_OP_SCAN); /* without a limit */
+        assert_int_equal(raw_ask(&rf, NULL, NULL, &raw), REM_DONE);
+        assert_int_equal(rf.toys[0].page, REM_SCAN_MOST);
+        rf_stop(&rf);
+}
+
 /* A drive that is slow for ever: the operations that have no buffer are answered in the end. */
 static void test_never_a_buffer(void **state)
 {
@@ -1385,6 +1441,8 @@ int main(void)
                 cmocka_unit_test(test_two_clients),
                 cmocka_unit_test(test_commit_passes_waiting_appends),
                 cmocka_unit_test(test_slow_drive),
+                cmocka_unit_test(test_left_by_connections),
+                cmocka_unit_test(test_long_page),
                 cmocka_unit_test(test_never_a_buffer),
                 cmocka_unit_test(test_busy_over_a_begin),
                 cmocka_unit_test(test_busy_for_no_reason),
