@@ -224,7 +224,7 @@ bool remote_prefix_read(const struct net_call *call, struct rem_prefix *out)
 /* More than fits into its room has come to `have` bytes of a whole. 1: it is there; 0: the rest is asked for; an error. */
 static int call_piece(struct remote_call *c, const struct rem_prefix *prefix)
 {
-        uint32_t came = c->call.answer_bulk;
+        uint32_t came = c->call.answer_bulk, room = (uint32_t)c->call.room[0].iov_len;
 
         if (!rem_is_question(c->op->kind) || prefix->total > ENG_WIRE_BULK_MAX)
                 return -EBADMSG;
@@ -237,8 +237,9 @@ static int call_piece(struct remote_call *c, const struct rem_prefix *prefix)
                 c->have = 0;
                 return remote_call_resend(c);
         }
-        if (c->whole == NULL && (came == 0 || came >= prefix->total))
-                return -EBADMSG;
+        if (came == 0 || prefix->total <= c->have ||
+            came != (prefix->total - c->have < room ? prefix->total - c->have : room))
+                return -EBADMSG; /* it is as much as there is room for */
         if (c->whole == NULL) {
                 remote_count(c->drive->client, REM_COUNT_pieces);
                 c->whole = eng_buf_new(prefix->total);
@@ -247,8 +248,6 @@ static int call_piece(struct remote_call *c, const struct rem_prefix *prefix)
                 c->whole_crc = prefix->total_crc;
                 memcpy(c->whole->data, c->room->data, came);
         }
-        if (came == 0 || came > c->whole->len - c->have)
-                return -EBADMSG;
         c->have += came;
         if (c->have == c->whole->len)
                 return era_crc32c(0, c->whole->data, c->whole->len) == c->whole_crc ? 1 : -EBADMSG;

@@ -13,6 +13,7 @@
 
 #define WATCH_SOON_NS  (10ull * 1000 * 1000)
 #define WATCH_LATER_NS (250ull * 1000 * 1000) /* it was not answered, or refused */
+#define WATCH_LATE_NS  (5000ull * 1000 * 1000) /* a drive server answers after a second */
 #define VALUES_AT_ONCE 64u
 
 static void watch_wait_over(struct lp_timer *timer)
@@ -161,6 +162,7 @@ void remote_watch_send(struct remote_drive *d)
         d->watch.link = NET_CONTROL;
         d->watch.lane = (uint16_t)(2 * d->lane);
         d->watch.operation = REM_WATCH;
+        d->watch.deadline = lp_now(d->drive.owner) + WATCH_LATE_NS;
         d->watch.body = d->watch_body;
         d->watch.body_len = sizeof(d->watch_body);
         d->watch.room[0] = (struct iovec){d->watch_room, REM_ROOM_MOST};

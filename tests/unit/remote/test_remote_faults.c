@@ -1258,6 +1258,78 @@ static void test_liar(void **state)
         rf_stop(&rf);
 }
 
+/* A byte of a long answer, again and again; WATCH is not answered. */
+static struct net_request *watches[64];
+static unsigned crumbs, watch_count;
+
+static void crumb_request(void *arg, struct net_request *request)
+{
+        struct rem_prefix prefix = {.incarnation = 1, .total = 2000};
+        struct net_answer answer = {.body = lie, .body_len = sizeof(prefix) + 4, .bulk_count = 1};
+
+        if (request->operation == REM_WATCH) {
+                assert_true(watch_count < 64);
+                watches[watch_count++] = request;
+                return;
+        }
+        crumbs++;
+        memset(lie, 0, sizeof(lie));
+        memcpy(lie, &prefix, sizeof(prefix));
+        answer.bulk[0] = (struct iovec){lie, 1};
+        net_reply(request, &answer);
+}
+
+static const struct net_handler crumb_handler = {.bulk = liar_bulk, .request = crumb_request, .lost = liar_lost};
+
+static void watch_end(struct rf *rf)
+{
+        struct net_request *request = watches[--watch_count];
+        struct net_answer answer = {.status = REM_NO_MEMORY};
+        struct lp_loop *outer = lp_become(request->conn->at->lp);
+
+        net_reply(request, &answer);
+        lp_become(outer);
+        mem_settle();
+}
+
+/* 13: pieces of an answer that fill the room that was given: else it would come byte by byte. */
+static void test_crumbs(void **state)
+{
+        struct rf rf;
+
+        rf_start_with(&rf, &crumb_handler, 0);
+        open_made_up(&rf);
+        crumbs = watch_count = 0;
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_TAIL, 0, 0), -EHOSTUNREACH);
+        assert_int_equal(crumbs, 1);
+        while (watch_count > 0)
+                watch_end(&rf);
+        rf_stop(&rf);
+}
+
+/* 24: it is asked again, and a drive that is given up becomes quiet. */
+static void test_watch_is_not_answered(void **state)
+{
+        struct lp_loop *outer;
+        struct rf rf;
+
+        rf_start_with(&rf, &crumb_handler, 0);
+        open_made_up(&rf);
+        watch_count = 0;
+        mem_pass(30000);
+        assert_true(watch_count > 2);
+        outer = lp_become(rf.a.loops[1]);
+        eng_drive_let_go(rf.drives[0]);
+        lp_become(outer);
+        mem_pass(12000);
+        outer = lp_become(rf.a.loops[1]);
+        assert_true(eng_drive_let_go(rf.drives[0]));
+        lp_become(outer);
+        while (watch_count > 0)
+                watch_end(&rf);
+        rf_stop(&rf);
+}
+
 /* What checksum_request() answers. */
 static struct eng_op summed;
 static uint8_t *summed_slot;
@@ -1452,6 +1524,8 @@ int main(void)
                 cmocka_unit_test(test_stop_under_way),
                 cmocka_unit_test(test_no_memory),
                 cmocka_unit_test(test_liar),
+                cmocka_unit_test(test_crumbs),
+                cmocka_unit_test(test_watch_is_not_answered),
                 cmocka_unit_test(test_wrong_checksum),
                 cmocka_unit_test(test_wrong_record),
                 cmocka_unit_test(test_random),
