@@ -280,7 +280,7 @@ int remote_drive_new(const struct rem_opening *opening, const struct eng_local_o
         LIST_INIT(&d->out);
         remote_name(d);
         d->options.path = d->info.path;
-        atomic_store_explicit(&d->exhausted, (opening->prefix.flags & REM_EXHAUSTED) != 0, memory_order_relaxed);
+        remote_take_prefix(d, &opening->prefix);
         d->start_msg.run = remote_start;
         lp_post(d->drive.owner, &d->start_msg);
         *out = &d->drive;

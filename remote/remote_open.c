@@ -64,6 +64,13 @@ uint64_t remote_session_new(struct rem_client *client)
         return atomic_fetch_add(&sessions_given, 1) + 1;
 }
 
+static bool is_asked_for(const struct rem_opening *o)
+{
+        static const uint8_t any[FMT_ID];
+
+        return memcmp(o->drive_id, any, FMT_ID) == 0 || memcmp(o->drive_id, o->facts.identity.drive_id, FMT_ID) == 0;
+}
+
 static int opening_result(struct rem_opening *o)
 {
         const struct net_call *call = &o->call;
@@ -77,7 +84,7 @@ static int opening_result(struct rem_opening *o)
                 return -EACCES;
         if (!remote_prefix_read(call, &o->prefix) ||
             rem_facts_read(call->answer + sizeof(o->prefix), call->answer_len - sizeof(o->prefix), &o->facts) != 0 ||
-            o->facts.identity.slot != o->place.slot)
+            o->facts.identity.slot != o->place.slot || !is_asked_for(o))
                 return -EBADMSG;
         return rem_is_known(o->facts.identity.layout, o->facts.identity.features) ? 0 : -EPROTONOSUPPORT;
 }

@@ -29,7 +29,7 @@ struct toy {
         unsigned restless;  /* it changes so many times more, behind a TAIL */
         uint32_t page;      /* the length that a SCAN may have */
         uint64_t committed; /* the highest number of a COMMIT */
-        atomic_bool exhausted;
+        atomic_bool exhausted, stalled;
 };
 
 static inline uint8_t toy_byte(uint64_t salt, size_t at)
@@ -258,7 +258,7 @@ static const struct eng_drive_ops toy_ops = {.submit = toy_submit,
 static inline void toy_make(struct toy *toy, unsigned slot, struct lp_loop *owner)
 {
         memset(toy, 0, sizeof(*toy));
-        toy->base = (struct eng_drive){.ops = &toy_ops, .slot = slot, .owner = owner, .exhausted = &toy->exhausted};
+        toy->base = (struct eng_drive){.ops = &toy_ops, .slot = slot, .owner = owner, .exhausted = &toy->exhausted, .stalled = &toy->stalled};
         toy->identity = (struct eng_identity){.slot = slot, .layout = FMT_LAYOUT_VERSION, .features = 1};
         memset(toy->identity.store_id, 0x51, FMT_ID);
         memset(toy->identity.drive_id, (int)(0x60 + slot), FMT_ID);

@@ -101,6 +101,41 @@ static void test_opening(void **state)
         rf_stop(&rf);
 }
 
+/* All that the opening tells of the drive holds from its first moment. */
+static void test_opening_of_a_bad_drive(void **state)
+{
+        struct rf rf;
+
+        rf_start_with(&rf, NULL, 0);
+        atomic_store(&rf.toys[0].exhausted, true);
+        atomic_store(&rf.toys[0].stalled, true);
+        rf_open(&rf, 0);
+        rf_open(&rf, 1);
+        assert_true(eng_drive_exhausted(rf.drives[0]) && eng_drive_stalled(rf.drives[0]));
+        assert_false(eng_drive_exhausted(rf.drives[1]) || eng_drive_stalled(rf.drives[1]));
+        rf_stop(&rf);
+}
+
+/* 6: the answer is of another drive than was asked for. */
+static void test_opening_of_another_drive(void **state)
+{
+        struct rem_opening opening;
+        struct lp_loop *outer;
+        struct rf rf;
+
+        rf_start(&rf);
+        assert_int_equal(rf_ask(&rf, 0, false, &opening), 0);
+        outer = lp_become(rf.a.loops[0]);
+        memset(opening.drive_id, 0x60, FMT_ID);
+        opening.rv = 1;
+        rem_opening_ask(&opening);
+        memset(opening.drive_id, 0x61, FMT_ID); /* as if */
+        lp_become(outer);
+        mem_settle();
+        assert_int_equal(opening.rv, -EBADMSG);
+        rf_stop(&rf);
+}
+
 /* 22: of features that the other end does not know, neither is given any. */
 static void test_features(void **state)
 {
@@ -1492,6 +1527,8 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_every_kind),
                 cmocka_unit_test(test_opening),
+                cmocka_unit_test(test_opening_of_a_bad_drive),
+                cmocka_unit_test(test_opening_of_another_drive),
                 cmocka_unit_test(test_features),
                 cmocka_unit_test(test_watch),
                 cmocka_unit_test(test_superseded),
