@@ -157,6 +157,7 @@ static void opening_wait(struct rem_opening *o)
         sem_destroy(&o->ended);
 }
 
+/* A drive that its node does not serve may be one that it is opening yet: nodes begin together. */
 static int opening_say(const char *path, int rv, struct eng_error *error)
 {
         if (rv == -EAGAIN)
@@ -168,7 +169,7 @@ static int opening_say(const char *path, int rv, struct eng_error *error)
         else
                 snprintf(error->text, sizeof(error->text), "%s: its node has refused, or makes no sense: %s", path,
                          strerror(-rv));
-        return rv;
+        return rv == -ENODEV ? -EAGAIN : rv;
 }
 
 /* ---- for the engine -------------------------------------------------------------------------- */
