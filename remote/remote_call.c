@@ -85,6 +85,8 @@ static int call_not_begun(const struct eng_op *op)
 void remote_call_free(struct remote_call *c)
 {
         LIST_REMOVE(c, link);
+        c->drive->asked -= c->asks > 0;
+        c->drive->asked_bytes -= c->asks;
         eng_buf_unref(c->room);
         eng_buf_unref(c->whole);
         free(c);
@@ -169,8 +171,15 @@ static int call_encode(struct remote_drive *d, const struct eng_op *op, struct e
         return eng_wire_put_request(&sent, d->scratch, bulk);
 }
 
+/* A question that waits keeps the room of its answer; and a COMMIT that finds no room in the line ends the session. */
+static bool question_fits(const struct remote_drive *d, uint32_t room)
+{
+        return d->asked == 0 || (d->asked < REM_ASKED_MOST && d->asked_bytes + room <= REM_ASKED_BYTES);
+}
+
 void remote_call_submit(struct remote_drive *d, struct eng_op *op)
 {
+        uint32_t asks = rem_is_question(op->kind) ? room_of(op) : 0;
         struct eng_wire_parts bulk;
         struct remote_call *c;
         int len;
@@ -183,8 +192,8 @@ void remote_call_submit(struct remote_drive *d, struct eng_op *op)
                 d->commits = op->kind == ENG_OP_COMMIT;
         }
         len = call_encode(d, op, &bulk);
-        if (len < 0) {
-                remote_answer(d, op, -EINVAL);
+        if (len < 0 || (asks > 0 && !question_fits(d, asks))) {
+                remote_answer(d, op, len < 0 ? -EINVAL : -EAGAIN);
                 return;
         }
         c = calloc(1, sizeof(*c) + sizeof(struct rem_head) + (size_t)len);
@@ -195,6 +204,9 @@ void remote_call_submit(struct remote_drive *d, struct eng_op *op)
         c->drive = d;
         c->op = op;
         c->begins = (op->flags & ENG_OP_ANEW) != 0;
+        c->asks = asks;
+        d->asked += asks > 0;
+        d->asked_bytes += asks;
         LIST_INSERT_HEAD(&d->out, c, link);
         memcpy(c->body + sizeof(struct rem_head), d->scratch, (size_t)len);
         c->call.peer = d->peer;

@@ -22,7 +22,9 @@
 #define REM_BUSY_MOST    (10ull * 1000 * 1000 * 1000)
 #define REM_PIECES_AGAIN 4u /* beginnings of an answer that changes from piece to piece */
 #define REM_ROOM_MOST    NET_BULK_MAX
-#define REM_LANES     (NET_LANES / 2u)
+#define REM_LANES       (NET_LANES / 2u)
+#define REM_ASKED_MOST  1000u        /* questions that are under way to a drive: a link has room for more, so COMMITs do */
+#define REM_ASKED_BYTES (64u << 20) /* that their answers may have */
 
 enum rem_counter {
 #define REM_COUNTER_ENUM(name, help) REM_COUNT_##name,
@@ -84,7 +86,7 @@ struct remote_call {
         struct eng_buf *room;  /* where the answer's bulk goes; NULL: the caller's slot, or none */
         struct eng_buf *whole; /* of an answer in pieces */
         uint32_t have, whole_crc;
-        uint32_t body_len;
+        uint32_t asks; /* bytes of the drive's asked_bytes; 0: no question */
         uint8_t body[]; /* a head, and the operation */
 };
 
@@ -110,6 +112,8 @@ struct remote_drive {
         uint64_t told;  /* the one of those that the store was told is of no more use */
         bool failed_told, full_told, watching;
         LIST_HEAD(, remote_call) out;
+        unsigned asked; /* of them questions */
+        size_t asked_bytes;
         struct lp_msg start_msg;
         struct net_call watch;
         uint64_t watch_begun; /* as it was sent */

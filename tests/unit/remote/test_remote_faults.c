@@ -875,6 +875,41 @@ static void test_slow_drive(void **state)
         slow_drive(ENG_OP_READ);
 }
 
+/* 26: more is asked of a drive that is slow than can wait: a COMMIT has room all the same, and memory an end. */
+static void test_commit_among_questions(void **state)
+{
+        static struct ask asks[3000];
+        struct ask commit;
+        unsigned i, again = 0;
+        struct rf rf;
+
+        rf_start(&rf);
+        rf.toys[0].holds[ENG_OP_LOOKUP] = true;
+        for (i = 0; i < 3000; i++) {
+                ask_make(&asks[i], ENG_OP_LOOKUP, 0);
+                ask_submit(&rf, rf.drives[0], i % MEM_LOOPS, &asks[i]);
+        }
+        mem_settle();
+        ask_make(&commit, ENG_OP_COMMIT, 1);
+        ask_submit(&rf, rf.drives[0], 0, &commit);
+        mem_settle();
+        assert_int_equal(commit.times, 0); /* it waits its turn */
+        assert_true(remote_of(rf.drives[0])->asked_bytes <= REM_ASKED_BYTES);
+        toy_release(&rf.toys[0]);
+        assert_int_equal(commit.op.result, 0);
+        ask_free(&commit);
+        for (i = 0; i < 3000; i++) {
+                assert_int_equal(asks[i].times, 1);
+                again += asks[i].op.result == -EAGAIN;
+                assert_true(asks[i].op.result == 0 || asks[i].op.result == -EAGAIN);
+                ask_free(&asks[i]);
+        }
+        assert_int_equal(again, 3000 - REM_ASKED_MOST);
+        assert_int_equal(remote_of(rf.drives[0])->asked_bytes, 0);
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_LOOKUP, 0, 0), 0);
+        rf_stop(&rf);
+}
+
 /* 23: a drive that hangs, and connections that come and go: each brings new credit, and what they left is there yet. */
 static void test_left_by_connections(void **state)
 {
@@ -1550,6 +1585,7 @@ int main(void)
                 cmocka_unit_test(test_two_clients),
                 cmocka_unit_test(test_commit_passes_waiting_appends),
                 cmocka_unit_test(test_slow_drive),
+                cmocka_unit_test(test_commit_among_questions),
                 cmocka_unit_test(test_left_by_connections),
                 cmocka_unit_test(test_long_page),
                 cmocka_unit_test(test_never_a_buffer),
