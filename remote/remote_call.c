@@ -292,7 +292,8 @@ static bool checksum_is_right(const struct remote_call *c)
         if (op->result != 0)
                 return true;
         if (op->kind == ENG_OP_READ)
-                return (op->flags & ENG_OP_WANT_CRC) == 0 || op->read.crc == (op->read.len == 0 ? 0 : c->call.answer_crc);
+                return (op->flags & ENG_OP_WANT_CRC) == 0 ||
+                       op->read.crc == (op->read.len == 0 ? 0 : c->call.answer_crc);
         return op->kind != ENG_OP_RECORD ||
                op->append.body_crc == era_crc32c(0, op->append.body->data, op->append.body->len);
 }

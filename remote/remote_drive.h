@@ -22,9 +22,9 @@
 #define REM_BUSY_MOST    (10ull * 1000 * 1000 * 1000)
 #define REM_PIECES_AGAIN 4u /* beginnings of an answer that changes from piece to piece */
 #define REM_ROOM_MOST    NET_BULK_MAX
-#define REM_LANES       (NET_LANES / 2u)
-#define REM_ASKED_MOST  1000u        /* questions that are under way to a drive: a link has room for more, so COMMITs do */
-#define REM_ASKED_BYTES (64u << 20) /* that their answers may have */
+#define REM_LANES        (NET_LANES / 2u)
+#define REM_ASKED_MOST   1000u /* questions that are under way to a drive: a link has room for more, so COMMITs do */
+#define REM_ASKED_BYTES  (64u << 20) /* that their answers may have */
 
 enum rem_counter {
 #define REM_COUNTER_ENUM(name, help) REM_COUNT_##name,
@@ -79,14 +79,14 @@ struct remote_call {
         struct eng_op *op;
         LIST_ENTRY(remote_call) link;
         struct lp_timer again;
-        uint64_t until; /* lp_now(): it is sent again; 0: it never was */
-        unsigned tries, afresh; /* afresh: beginnings of an answer in pieces */
+        uint64_t until;                       /* lp_now(): it is sent again; 0: it never was */
+        unsigned tries, afresh;               /* afresh: beginnings of an answer in pieces */
         uint64_t session, begun, incarnation; /* of the drive when it was sent */
         bool begins;
         struct eng_buf *room;  /* where the answer's bulk goes; NULL: the caller's slot, or none */
         struct eng_buf *whole; /* of an answer in pieces */
         uint32_t have, whole_crc;
-        uint32_t asks; /* bytes of the drive's asked_bytes; 0: no question */
+        uint32_t asks;  /* bytes of the drive's asked_bytes; 0: no question */
         uint8_t body[]; /* a head, and the operation */
 };
 

@@ -165,7 +165,8 @@ static int opening_say(const char *path, int rv, struct eng_error *error)
         else if (rv == -ENODEV)
                 snprintf(error->text, sizeof(error->text), "%s: its node does not serve that drive", path);
         else if (rv == -EPROTONOSUPPORT)
-                snprintf(error->text, sizeof(error->text), "%s: it has a layout, or features, that this build does not know", path);
+                snprintf(error->text, sizeof(error->text),
+                         "%s: it has a layout, or features, that this build does not know", path);
         else
                 snprintf(error->text, sizeof(error->text), "%s: its node has refused, or makes no sense: %s", path,
                          strerror(-rv));

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define WATCH_SOON_NS  (10ull * 1000 * 1000)
-#define WATCH_LATER_NS (250ull * 1000 * 1000) /* it was not answered, or refused */
+#define WATCH_LATER_NS (250ull * 1000 * 1000)  /* it was not answered, or refused */
 #define WATCH_LATE_NS  (5000ull * 1000 * 1000) /* a drive server answers after a second */
 #define VALUES_AT_ONCE 64u
 

@@ -258,7 +258,8 @@ static const struct eng_drive_ops toy_ops = {.submit = toy_submit,
 static inline void toy_make(struct toy *toy, unsigned slot, struct lp_loop *owner)
 {
         memset(toy, 0, sizeof(*toy));
-        toy->base = (struct eng_drive){.ops = &toy_ops, .slot = slot, .owner = owner, .exhausted = &toy->exhausted, .stalled = &toy->stalled};
+        toy->base = (struct eng_drive){
+                .ops = &toy_ops, .slot = slot, .owner = owner, .exhausted = &toy->exhausted, .stalled = &toy->stalled};
         toy->identity = (struct eng_identity){.slot = slot, .layout = FMT_LAYOUT_VERSION, .features = 1};
         memset(toy->identity.store_id, 0x51, FMT_ID);
         memset(toy->identity.drive_id, (int)(0x60 + slot), FMT_ID);

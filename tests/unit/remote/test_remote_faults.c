@@ -1029,7 +1029,8 @@ static void busy_request(void *arg, struct net_request *request)
 /* Not a handler of a drive server: its opening is made up. */
 static void open_made_up(struct rf *rf)
 {
-        struct rem_opening opening = {.client = rf->client, .prefix.incarnation = 1, .session = 1, .call.peer = rf->to_b};
+        struct rem_opening opening = {
+                .client = rf->client, .prefix.incarnation = 1, .session = 1, .call.peer = rf->to_b};
         struct eng_local_options options = {.path = "remote:2/3/0",
                                             .owner = rf->a.loops[1],
                                             .failed = rf_failed,

@@ -269,9 +269,12 @@ static void test_start_without_the_node(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_objects),         cmocka_unit_test(test_cut),
-                cmocka_unit_test(test_flapping),        cmocka_unit_test(test_restart),
-                cmocka_unit_test(test_leader_restarts), cmocka_unit_test(test_start_before_the_drive),
+                cmocka_unit_test(test_objects),
+                cmocka_unit_test(test_cut),
+                cmocka_unit_test(test_flapping),
+                cmocka_unit_test(test_restart),
+                cmocka_unit_test(test_leader_restarts),
+                cmocka_unit_test(test_start_before_the_drive),
                 cmocka_unit_test(test_start_without_the_node),
         };
 
