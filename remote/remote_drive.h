@@ -38,6 +38,8 @@ struct rem_client {
         struct lp_loop *loop;
         uint64_t wait_ns;
         const struct eng_drive_opener *opener;
+        pthread_mutex_t lock;
+        LIST_HEAD(, remote_drive) drives; /* under lock */
         /* any thread */
         _Atomic uint64_t counts[REM_COUNTS];
 };
@@ -47,6 +49,11 @@ struct rem_place {
         uint16_t node, slot;
         uint32_t pool;
 };
+/* The lanes that are its own where no other pool's drive on the node has them. */
+static inline unsigned rem_place_lane(const struct rem_place *place)
+{
+        return (place->pool * ENG_DRIVES_MAX + place->slot) % REM_LANES;
+}
 /* "remote:NODE/POOL/SLOT". */
 bool rem_place_read(const char *path, struct rem_place *out);
 
@@ -96,6 +103,7 @@ struct remote_drive {
         struct net_peer *peer;
         struct rem_place place;
         unsigned lane;
+        LIST_ENTRY(remote_drive) link; /* of the client */
         uint8_t drive_id[FMT_ID];
         struct eng_local_options options; /* whom it tells; times */
         const struct rem_facts *facts;    /* of its opening */

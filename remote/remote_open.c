@@ -126,7 +126,7 @@ void rem_opening_ask(struct rem_opening *o)
                 return;
         }
         o->call.link = NET_LOG;
-        o->call.lane = (uint16_t)(2 * ((o->place.pool * ENG_DRIVES_MAX + o->place.slot) % REM_LANES) + 1);
+        o->call.lane = (uint16_t)(2 * rem_place_lane(&o->place) + 1);
         o->call.operation = REM_INFO;
         o->call.body = o->body;
         o->call.body_len = sizeof(o->body);
@@ -253,6 +253,7 @@ int rem_client_new(const struct rem_client_options *options, struct rem_client *
         }
         *opener = (struct opener){.base = {.is_remote = rem_is_remote, .probe = opener_probe, .open = opener_open},
                                   .client = client};
+        pthread_mutex_init(&client->lock, NULL);
         client->net = options->net;
         client->loop = options->loop;
         client->wait_ns = options->wait_ms == 0 ? WAIT_NS : options->wait_ms * 1000ull * 1000;
@@ -265,6 +266,8 @@ void rem_client_free(struct rem_client *client)
 {
         if (client == NULL)
                 return;
+        assert(LIST_EMPTY(&client->drives));
+        pthread_mutex_destroy(&client->lock);
         free((void *)client->opener);
         free(client);
 }

@@ -59,9 +59,14 @@ static void let_go(void *arg)
         *(bool *)arg = eng_drive_let_go(remote);
 }
 
-static void close_rest(void *arg)
+/* It is quiet: nothing of it is under way on any loop. */
+static void close_remote(void *arg)
 {
         remote->ops->close(remote);
+}
+
+static void close_rest(void *arg)
+{
         rem_served_free(served);
         fx.drive = fx.local;
         fx_stop(&fx);
@@ -76,6 +81,7 @@ static int stop(void **state)
 
         WAIT_UNTIL((fx_call(&fx, 0, let_go, &quiet), quiet));
         MUST(quiet);
+        fx_call(&fx, 0, close_remote, NULL);
         rn_stop(&nodes, close_rest, NULL);
         return fixture_no_certificates(state);
 }

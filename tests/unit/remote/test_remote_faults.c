@@ -910,6 +910,39 @@ static void test_commit_among_questions(void **state)
         rf_stop(&rf);
 }
 
+/* 8: drives of several pools on one node: as long as there are lanes, no two have the same. */
+static void test_lanes(void **state)
+{
+        struct eng_local_options options = {.path = "remote:2/3/0"};
+        struct eng_drive *drives[REM_LANES + 1];
+        bool seen[REM_LANES] = {false};
+        struct lp_loop *outer;
+        unsigned i;
+        struct rf rf;
+
+        rf_start(&rf); /* two have theirs */
+        for (i = 0; i < RF_DRIVES; i++)
+                seen[remote_of(rf.drives[i])->lane] = true;
+        options.owner = rf.a.loops[0];
+        for (i = 0; i < REM_LANES + 1 - RF_DRIVES; i++) {
+                struct rem_opening opening = {
+                        .client = rf.client, .prefix.incarnation = 1, .session = 1, .call.peer = rf.to_b};
+
+                opening.place = (struct rem_place){.node = 2, .pool = RF_POOL + 2 * (i + 1), .slot = 0};
+                assert_int_equal(remote_drive_new(&opening, &options, &drives[i]), 0);
+                assert_true(i == REM_LANES - RF_DRIVES || !seen[remote_of(drives[i])->lane]);
+                seen[remote_of(drives[i])->lane] = true;
+        }
+        outer = lp_become(rf.a.loops[0]);
+        for (i = 0; i < REM_LANES + 1 - RF_DRIVES; i++)
+                eng_drive_let_go(drives[i]);
+        lp_become(outer);
+        mem_pass(3000);
+        for (i = 0; i < REM_LANES + 1 - RF_DRIVES; i++)
+                drives[i]->ops->close(drives[i]);
+        rf_stop(&rf);
+}
+
 /* 23: a drive that hangs, and connections that come and go: each brings new credit, and what they left is there yet. */
 static void test_left_by_connections(void **state)
 {
@@ -1586,6 +1619,7 @@ int main(void)
                 cmocka_unit_test(test_two_clients),
                 cmocka_unit_test(test_commit_passes_waiting_appends),
                 cmocka_unit_test(test_slow_drive),
+                cmocka_unit_test(test_lanes),
                 cmocka_unit_test(test_commit_among_questions),
                 cmocka_unit_test(test_left_by_connections),
                 cmocka_unit_test(test_long_page),
