@@ -78,9 +78,7 @@ struct served_request {
         struct rem_head head;
         struct lp_msg msg;
         /* at */
-        struct lp_reserve reserve;
-        bool counted, granted;
-        void *slot;
+        void *slot;           /* of LP_SHARE_PEER; NULL: none */
         struct eng_buf *body; /* of an APPEND */
         /* what is answered */
         enum rem_status status;

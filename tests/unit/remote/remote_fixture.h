@@ -9,7 +9,7 @@
 #include "remote/remote_drive.h"
 #include "tests/unit/net/memory_net.h"
 
-#define RF_DRIVES 2u
+#define RF_DRIVES 3u
 #define RF_POOL   3u
 #define RF_UNIT   (64u << 10)
 

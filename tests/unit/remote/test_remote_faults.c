@@ -999,6 +999,42 @@ static void test_long_page(void **state)
         rf_stop(&rf);
 }
 
+/* 8: two that hang, whatever is asked of them, leave buffers to a third on the same connection. */
+static void test_two_slow_drives(void **state)
+{
+        static struct ask asks[2][10];
+        unsigned i, j;
+        struct rf rf;
+
+        rf_start(&rf);
+        for (i = 0; i < RF_DRIVES; i++)
+                remote_of(rf.drives[i])->lane = 2 * i;
+        for (i = 0; i < 2; i++)
+                for (j = 0; j < 10; j++) {
+                        enum eng_op_kind kind = j % 2 == 0 ? ENG_OP_WRITE : ENG_OP_READ;
+
+                        rf.toys[i].holds[kind] = true;
+                        ask_make(&asks[i][j], kind, 1 + j);
+                        ask_submit(&rf, rf.drives[i], 0, &asks[i][j]);
+                }
+        mem_pass(300);
+        for (i = 0; i < 5; i++) {
+                assert_int_equal(rf_do(&rf, 2, ENG_OP_WRITE, 20 + i, 0), 0);
+                assert_int_equal(rf_do(&rf, 2, ENG_OP_READ, 20 + i, 0), 0);
+        }
+        for (i = 0; i < 2; i++) {
+                assert_true(rf.toys[i].held_count > 0);
+                toy_release(&rf.toys[i]);
+        }
+        mem_pass(5000);
+        for (i = 0; i < 2; i++)
+                for (j = 0; j < 10; j++) {
+                        ask_check(&rf, &rf.toys[i], &asks[i][j]);
+                        ask_free(&asks[i][j]);
+                }
+        rf_stop(&rf);
+}
+
 /* A drive that is slow for ever: the operations that have no buffer are answered in the end. */
 static void test_never_a_buffer(void **state)
 {
@@ -1623,6 +1659,7 @@ int main(void)
                 cmocka_unit_test(test_commit_among_questions),
                 cmocka_unit_test(test_left_by_connections),
                 cmocka_unit_test(test_long_page),
+                cmocka_unit_test(test_two_slow_drives),
                 cmocka_unit_test(test_never_a_buffer),
                 cmocka_unit_test(test_busy_over_a_begin),
                 cmocka_unit_test(test_busy_for_no_reason),
