@@ -284,18 +284,69 @@ static int call_fit(struct remote_call *c, uint32_t len, struct eng_buf **out)
         return 0;
 }
 
-/* The checksum that an answer names is that of its bytes, which others go on with. */
-static bool checksum_is_right(const struct remote_call *c)
+/* As a local drive has looked at it: whoever asked goes through it by its own numbers. */
+static bool value_is_sound(const struct eng_op *op)
+{
+        const struct eng_buf *value = op->lookup.value, *bytes = op->lookup.bytes;
+        struct fmt_value head;
+        bool has_bytes;
+
+        if (value == NULL)
+                return bytes == NULL;
+        if (eng_value_check(value->data, value->len) != 0)
+                return false;
+        memcpy(&head, value->data, sizeof(head));
+        has_bytes =
+                (op->flags & ENG_OP_WANT_INLINE) != 0 && (head.flags & FMT_VALUE_INLINE) != 0 && head.inline_len > 0;
+        return op->result == 0 ? has_bytes == (bytes != NULL) && (bytes == NULL || bytes->len == head.inline_len)
+                               : bytes == NULL;
+}
+
+/* Attributes, where they were asked for, and fields, of a list of versions, lie within each value. */
+static bool page_is_sound(const struct eng_op *op)
+{
+        const struct eng_buf *entries = op->scan.entries;
+        struct eng_scan_entry e;
+        struct fmt_value head;
+        size_t at, need;
+
+        for (at = 0; at < entries->len; at += e.size) {
+                memcpy(&e, entries->data + at, sizeof(e));
+                if (e.flags != 0)
+                        continue;
+                memcpy(&head, entries->data + at + sizeof(e) + e.name_len, sizeof(head));
+                need = sizeof(head) + ((op->flags & ENG_OP_WANT_ATTRS) != 0 ? head.attrs_len : 0);
+                if ((op->flags & (ENG_OP_VERSIONS | ENG_OP_WANT_PARTS)) != 0)
+                        need = eng_value_parts_at(&head);
+                if (need > e.value_len)
+                        return false;
+        }
+        return true;
+}
+
+/*
+ * Beyond the form (wire.h): what those who asked rely on. The checksum that an answer names is that of its bytes, which
+ * they go on with.
+ */
+static bool answer_is_sound(const struct remote_call *c)
 {
         const struct eng_op *op = c->op;
 
+        if (op->kind == ENG_OP_LOOKUP)
+                return (op->result != 0 && op->result != -EBADMSG) || value_is_sound(op);
         if (op->result != 0)
                 return true;
-        if (op->kind == ENG_OP_READ)
+        switch (op->kind) {
+        case ENG_OP_READ:
                 return (op->flags & ENG_OP_WANT_CRC) == 0 ||
                        op->read.crc == (op->read.len == 0 ? 0 : c->call.answer_crc);
-        return op->kind != ENG_OP_RECORD ||
-               op->append.body_crc == era_crc32c(0, op->append.body->data, op->append.body->len);
+        case ENG_OP_RECORD:
+                return op->append.body_crc == era_crc32c(0, op->append.body->data, op->append.body->len);
+        case ENG_OP_SCAN:
+                return page_is_sound(op);
+        default:
+                return true;
+        }
 }
 
 static int remote_call_take(struct remote_call *c, const struct rem_prefix *prefix)
@@ -319,7 +370,7 @@ static int remote_call_take(struct remote_call *c, const struct rem_prefix *pref
         }
         rv = eng_wire_get_answer(body, len, buf, bulk_len, c->op);
         eng_buf_unref(buf);
-        if (rv == 0 && !checksum_is_right(c)) {
+        if (rv == 0 && !answer_is_sound(c)) {
                 eng_wire_drop_answer(c->op);
                 rv = -EBADMSG;
         }

@@ -1133,7 +1133,7 @@ static void test_busy_for_no_reason(void **state)
 static void test_long_answer(void **state)
 {
         static const size_t lens[] = {
-                200, 4095, 4096, 4097, 300000, (2u << 20) - 64, 2u << 20, (2u << 20) + 56, 5u << 20, (16u << 20) - 64};
+                300, 4095, 4096, 4097, 300000, (2u << 20) - 64, 2u << 20, (2u << 20) + 56, 5u << 20, (16u << 20) - 64};
         struct rem_stats stats;
         unsigned i;
         struct rf rf;
@@ -1492,6 +1492,41 @@ static void checksum_request(void *arg, struct net_request *request)
         net_reply(request, &answer);
 }
 
+/* 13: a value that has the length of one, and numbers of its own; and a page of such. */
+static void test_wrong_value(void **state)
+{
+        static const struct net_handler handler = {.bulk = liar_bulk, .request = checksum_request, .lost = liar_lost};
+        struct fmt_value *head;
+        struct eng_buf *value;
+        struct rf rf;
+
+        rf_start_with(&rf, &handler, 0);
+        open_made_up(&rf);
+        value = toy_value(sizeof(*head), 0);
+        head = (struct fmt_value *)(void *)value->data;
+        summed = (struct eng_op){.kind = ENG_OP_LOOKUP, .lookup = {.value = value, .bytes = toy_buf(TOY_INLINE, 0)}};
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_LOOKUP, 0, 0), 0);
+        head->inline_len = head->size = TOY_INLINE + 1; /* more than came */
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_LOOKUP, 0, 0), -EHOSTUNREACH);
+        eng_buf_unref(summed.lookup.bytes);
+        summed.lookup.bytes = NULL;
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_LOOKUP, 0, 0), -EHOSTUNREACH);
+        head->flags = 0;
+        head->inline_len = 0;
+        head->parts = UINT32_MAX; /* of which none came */
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_LOOKUP, 0, 0), -EHOSTUNREACH);
+        eng_buf_unref(value);
+        summed = (struct eng_op){.kind = ENG_OP_SCAN, .scan = {.entries = toy_entries(7), .count = 7}};
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_SCAN, 0, 0), 0);
+        memset(summed.scan.entries->data + sizeof(struct eng_scan_entry) + 5 + offsetof(struct fmt_value, attrs_len),
+               0xff, sizeof(head->attrs_len));
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_SCAN, 0, 0), 0); /* they were not asked for */
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_SCAN, 0, ENG_OP_WANT_ATTRS), -EHOSTUNREACH);
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_SCAN, 0, ENG_OP_WANT_PARTS), -EHOSTUNREACH);
+        eng_buf_unref(summed.scan.entries);
+        rf_stop(&rf);
+}
+
 /* 21: a checksum in an answer is that of the bytes beside it. */
 static void test_wrong_checksum(void **state)
 {
@@ -1671,6 +1706,7 @@ int main(void)
                 cmocka_unit_test(test_liar),
                 cmocka_unit_test(test_crumbs),
                 cmocka_unit_test(test_watch_is_not_answered),
+                cmocka_unit_test(test_wrong_value),
                 cmocka_unit_test(test_wrong_checksum),
                 cmocka_unit_test(test_wrong_record),
                 cmocka_unit_test(test_random),
