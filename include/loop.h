@@ -227,6 +227,8 @@ bool lp_reserve_contended(const struct lp_loop *loop, enum lp_share share);
 /* Somebody has waited for LP_LINE_STANDING_NS. */
 bool lp_reserve_standing(const struct lp_loop *loop, enum lp_share share);
 unsigned lp_share_slots(const struct lp_loop *loop, enum lp_share share);
+/* Of those, what nobody has reserved now. */
+unsigned lp_share_free(const struct lp_loop *loop, enum lp_share share);
 /*
  * Any thread. The memory that all slots lie in, for who registers it elsewhere too; it stays from
  * lp_loop_new() to lp_loop_free(). No slots: NULL and 0.

@@ -103,7 +103,7 @@ void rem_client_free(struct rem_client *client);
  * has made known. Lives as long as the client. A drive is closed when the loops of the store have
  * stopped, and those of the net go on, or net_stop() has stopped; loops that the net's still run beside
  * are freed when each of these has had a turn since. An opening fails with -EAGAIN while its node does
- * not answer.
+ * not answer, or does not serve the drive, which it may be opening yet.
  */
 const struct eng_drive_opener *rem_client_opener(struct rem_client *client);
 

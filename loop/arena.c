@@ -301,6 +301,11 @@ unsigned lp_share_slots(const struct lp_loop *loop, enum lp_share share)
         return loop->arena.shares[share].slots;
 }
 
+unsigned lp_share_free(const struct lp_loop *loop, enum lp_share share)
+{
+        return loop->arena.shares[share].slots - loop->arena.shares[share].reserved;
+}
+
 void lp_arena_memory(const struct lp_loop *loop, void **base, size_t *len)
 {
         *base = loop->arena.slots > 0 ? loop->arena.base : NULL;

@@ -320,7 +320,7 @@ static enum rem_status request_begin(struct rem_server *server, struct net_reque
 
         if (status != REM_DONE)
                 return status;
-        r = calloc(1, sizeof(*r));
+        r = atomic_load(&served->refs) > REM_REQUESTS_MAX ? NULL : calloc(1, sizeof(*r));
         if (r == NULL) {
                 served_put(served);
                 return REM_NO_MEMORY;
@@ -400,8 +400,8 @@ static void server_refuse(struct net_request *request, enum rem_status status)
 
 enum net_bulk rem_server_bulk(void *server, struct net_request *request)
 {
-        struct served_request *r = request->user;
-        enum rem_status status = r != NULL ? REM_DONE : request_begin(server, request, &r);
+        struct served_request *r = NULL;
+        enum rem_status status = request_begin(server, request, &r);
         enum net_bulk bulk;
 
         if (status == REM_DONE) {

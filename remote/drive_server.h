@@ -18,8 +18,10 @@
 
 #include "remote/remote_wire.h"
 
-#define REM_LOOPS_MAX    1024u      /* numbers of loops, below */
-#define REM_REPORT_BYTES (4u << 20) /* of superseded values that wait for WATCH */
+#define REM_LOOPS_MAX    1024u       /* numbers of loops, below */
+#define REM_REPORT_BYTES (4u << 20)  /* of superseded values that wait for WATCH */
+#define REM_APPEND_BYTES (16u << 20) /* of bodies that wait for the drive: of two connections */
+#define REM_REQUESTS_MAX 8192u       /* unanswered */
 #define REM_WATCH_NS     (1000ull * 1000 * 1000)
 #define REM_SMALL_ANSWER 512u /* bytes of the body of an operation's answer */
 
@@ -47,7 +49,8 @@ struct rem_served {
         struct eng_drive *drive;
         struct eng_identity identity; /* features: owner's */
         /* any thread */
-        atomic_uint refs; /* one while it is served, one for each request; 0: gone */
+        atomic_uint refs;           /* one while it is served, one for each request; 0: gone */
+        atomic_size_t append_bytes; /* that the bodies of APPENDs have */
         void (*gone)(void *arg);
         void *gone_arg;
         struct lp_msg gone_msg, stop_msg;
@@ -75,9 +78,7 @@ struct served_request {
         struct rem_head head;
         struct lp_msg msg;
         /* at */
-        struct lp_reserve reserve;
-        bool counted, granted;
-        void *slot;
+        void *slot;           /* of LP_SHARE_PEER; NULL: none */
         struct eng_buf *body; /* of an APPEND */
         /* what is answered */
         enum rem_status status;

@@ -85,6 +85,8 @@ static int call_not_begun(const struct eng_op *op)
 void remote_call_free(struct remote_call *c)
 {
         LIST_REMOVE(c, link);
+        c->drive->asked -= c->asks > 0;
+        c->drive->asked_bytes -= c->asks;
         eng_buf_unref(c->room);
         eng_buf_unref(c->whole);
         free(c);
@@ -113,6 +115,8 @@ static void remote_call_send(struct remote_call *c)
         remote_head(d, &head);
         head.offset = c->have;
         c->session = head.session;
+        c->begun = d->begun;
+        c->incarnation = head.incarnation;
         memcpy(c->body, &head, sizeof(head));
         c->call.link = !rem_is_bulk(op->kind) ? NET_LOG : (d->lane & 1) == 0 ? NET_BULK_0 : NET_BULK_1;
         c->call.lane = (uint16_t)(2 * d->lane + (op->kind == ENG_OP_APPEND || op->kind == ENG_OP_WRITE ? 0 : 1));
@@ -120,9 +124,24 @@ static void remote_call_send(struct remote_call *c)
         remote_net_call(d, &c->call);
 }
 
+/*
+ * Once more, or the rest of an answer. -EAGAIN: the store has begun anew since, and given up what it had asked before;
+ * what is done now would be done by an incarnation, or behind operations, that it was not meant for.
+ */
+static int remote_call_resend(struct remote_call *c)
+{
+        if (c->session != c->drive->session || c->begun != c->drive->begun)
+                return -EAGAIN;
+        remote_call_send(c);
+        return 0;
+}
+
 static void call_wait_over(struct lp_timer *timer)
 {
-        remote_call_send(container_of(timer, struct remote_call, again));
+        struct remote_call *c = container_of(timer, struct remote_call, again);
+
+        if (remote_call_resend(c) != 0)
+                remote_call_end(c, call_not_begun(c->op));
 }
 
 /* It was not begun there. False: for too long. */
@@ -152,8 +171,15 @@ static int call_encode(struct remote_drive *d, const struct eng_op *op, struct e
         return eng_wire_put_request(&sent, d->scratch, bulk);
 }
 
+/* A question that waits keeps the room of its answer; and a COMMIT that finds no room in the line ends the session. */
+static bool question_fits(const struct remote_drive *d, uint32_t room)
+{
+        return d->asked == 0 || (d->asked < REM_ASKED_MOST && d->asked_bytes + room <= REM_ASKED_BYTES);
+}
+
 void remote_call_submit(struct remote_drive *d, struct eng_op *op)
 {
+        uint32_t asks = rem_is_question(op->kind) ? room_of(op) : 0;
         struct eng_wire_parts bulk;
         struct remote_call *c;
         int len;
@@ -162,13 +188,12 @@ void remote_call_submit(struct remote_drive *d, struct eng_op *op)
         if (op->kind == ENG_OP_COMMIT)
                 d->commits++; /* also where it is not sent: then nothing behind it is taken */
         if ((op->flags & ENG_OP_ANEW) != 0) {
-                d->session = atomic_fetch_add(&d->client->sessions, 1) + 1;
+                d->session = remote_session_new(d->client);
                 d->commits = op->kind == ENG_OP_COMMIT;
-                remote_count(d->client, REM_COUNT_begins);
         }
         len = call_encode(d, op, &bulk);
-        if (len < 0) {
-                remote_answer(d, op, -EINVAL);
+        if (len < 0 || (asks > 0 && !question_fits(d, asks))) {
+                remote_answer(d, op, len < 0 ? -EINVAL : -EAGAIN);
                 return;
         }
         c = calloc(1, sizeof(*c) + sizeof(struct rem_head) + (size_t)len);
@@ -179,6 +204,9 @@ void remote_call_submit(struct remote_drive *d, struct eng_op *op)
         c->drive = d;
         c->op = op;
         c->begins = (op->flags & ENG_OP_ANEW) != 0;
+        c->asks = asks;
+        d->asked += asks > 0;
+        d->asked_bytes += asks;
         LIST_INSERT_HEAD(&d->out, c, link);
         memcpy(c->body + sizeof(struct rem_head), d->scratch, (size_t)len);
         c->call.peer = d->peer;
@@ -208,22 +236,22 @@ bool remote_prefix_read(const struct net_call *call, struct rem_prefix *out)
 /* More than fits into its room has come to `have` bytes of a whole. 1: it is there; 0: the rest is asked for; an error. */
 static int call_piece(struct remote_call *c, const struct rem_prefix *prefix)
 {
-        uint32_t came = c->call.answer_bulk;
+        uint32_t came = c->call.answer_bulk, room = (uint32_t)c->call.room[0].iov_len;
 
         if (!rem_is_question(c->op->kind) || prefix->total > ENG_WIRE_BULK_MAX)
                 return -EBADMSG;
         if (c->whole != NULL &&
             (prefix->total != c->whole->len || prefix->total_crc != c->whole_crc)) { /* it has changed */
-                if (++c->begun >= REM_PIECES_AGAIN)
+                if (++c->afresh >= REM_PIECES_AGAIN)
                         return -EAGAIN;
                 eng_buf_unref(c->whole);
                 c->whole = NULL;
                 c->have = 0;
-                remote_call_send(c);
-                return 0;
+                return remote_call_resend(c);
         }
-        if (c->whole == NULL && (came == 0 || came >= prefix->total))
-                return -EBADMSG;
+        if (came == 0 || prefix->total <= c->have ||
+            came != (prefix->total - c->have < room ? prefix->total - c->have : room))
+                return -EBADMSG; /* it is as much as there is room for */
         if (c->whole == NULL) {
                 remote_count(c->drive->client, REM_COUNT_pieces);
                 c->whole = eng_buf_new(prefix->total);
@@ -232,13 +260,10 @@ static int call_piece(struct remote_call *c, const struct rem_prefix *prefix)
                 c->whole_crc = prefix->total_crc;
                 memcpy(c->whole->data, c->room->data, came);
         }
-        if (came == 0 || came > c->whole->len - c->have)
-                return -EBADMSG;
         c->have += came;
         if (c->have == c->whole->len)
                 return era_crc32c(0, c->whole->data, c->whole->len) == c->whole_crc ? 1 : -EBADMSG;
-        remote_call_send(c);
-        return 0;
+        return remote_call_resend(c);
 }
 
 /* The bulk of an answer as a buffer of its length, which does not keep much more memory than it has bytes. */
@@ -257,6 +282,71 @@ static int call_fit(struct remote_call *c, uint32_t len, struct eng_buf **out)
                 return -ENOMEM;
         memcpy((*out)->data, c->room->data, len);
         return 0;
+}
+
+/* As a local drive has looked at it: whoever asked goes through it by its own numbers. */
+static bool value_is_sound(const struct eng_op *op)
+{
+        const struct eng_buf *value = op->lookup.value, *bytes = op->lookup.bytes;
+        struct fmt_value head;
+        bool has_bytes;
+
+        if (value == NULL)
+                return bytes == NULL;
+        if (eng_value_check(value->data, value->len) != 0)
+                return false;
+        memcpy(&head, value->data, sizeof(head));
+        has_bytes =
+                (op->flags & ENG_OP_WANT_INLINE) != 0 && (head.flags & FMT_VALUE_INLINE) != 0 && head.inline_len > 0;
+        return op->result == 0 ? has_bytes == (bytes != NULL) && (bytes == NULL || bytes->len == head.inline_len)
+                               : bytes == NULL;
+}
+
+/* Attributes, where they were asked for, and fields, of a list of versions, lie within each value. */
+static bool page_is_sound(const struct eng_op *op)
+{
+        const struct eng_buf *entries = op->scan.entries;
+        struct eng_scan_entry e;
+        struct fmt_value head;
+        size_t at, need;
+
+        for (at = 0; at < entries->len; at += e.size) {
+                memcpy(&e, entries->data + at, sizeof(e));
+                if (e.flags != 0)
+                        continue;
+                memcpy(&head, entries->data + at + sizeof(e) + e.name_len, sizeof(head));
+                need = sizeof(head) + ((op->flags & ENG_OP_WANT_ATTRS) != 0 ? head.attrs_len : 0);
+                if ((op->flags & (ENG_OP_VERSIONS | ENG_OP_WANT_PARTS)) != 0)
+                        need = eng_value_parts_at(&head);
+                if (need > e.value_len)
+                        return false;
+        }
+        return true;
+}
+
+/*
+ * Beyond the form (wire.h): what those who asked rely on. The checksum that an answer names is that of its bytes, which
+ * they go on with.
+ */
+static bool answer_is_sound(const struct remote_call *c)
+{
+        const struct eng_op *op = c->op;
+
+        if (op->kind == ENG_OP_LOOKUP)
+                return (op->result != 0 && op->result != -EBADMSG) || value_is_sound(op);
+        if (op->result != 0)
+                return true;
+        switch (op->kind) {
+        case ENG_OP_READ:
+                return (op->flags & ENG_OP_WANT_CRC) == 0 ||
+                       op->read.crc == (op->read.len == 0 ? 0 : c->call.answer_crc);
+        case ENG_OP_RECORD:
+                return op->append.body_crc == era_crc32c(0, op->append.body->data, op->append.body->len);
+        case ENG_OP_SCAN:
+                return page_is_sound(op);
+        default:
+                return true;
+        }
 }
 
 static int remote_call_take(struct remote_call *c, const struct rem_prefix *prefix)
@@ -280,7 +370,21 @@ static int remote_call_take(struct remote_call *c, const struct rem_prefix *pref
         }
         rv = eng_wire_get_answer(body, len, buf, bulk_len, c->op);
         eng_buf_unref(buf);
+        if (rv == 0 && !answer_is_sound(c)) {
+                eng_wire_drop_answer(c->op);
+                rv = -EBADMSG;
+        }
         return rv;
+}
+
+static void call_has_begun(struct remote_call *c, uint64_t incarnation)
+{
+        struct remote_drive *d = c->drive;
+
+        d->begun = c->session;
+        if (d->incarnation != incarnation)
+                d->next_value = 0; /* it counts its own */
+        d->incarnation = incarnation;
 }
 
 static void call_says(struct remote_call *c)
@@ -290,13 +394,11 @@ static void call_says(struct remote_call *c)
         struct rem_prefix prefix;
         int rv = -EBADMSG;
 
-        if (remote_prefix_read(&c->call, &prefix) &&
-            (c->begins || prefix.incarnation == d->incarnation || c->session != d->session)) {
-                if (c->begins && c->session == d->session && d->incarnation != prefix.incarnation) {
-                        d->incarnation = prefix.incarnation;
-                        d->next_value = 0; /* it counts its own */
-                }
-                remote_take_prefix(d, &prefix);
+        if (remote_prefix_read(&c->call, &prefix) && (c->begins || prefix.incarnation == c->incarnation)) {
+                if (c->begins && c->session == d->session)
+                        call_has_begun(c, prefix.incarnation);
+                if (prefix.incarnation == d->incarnation)
+                        remote_take_prefix(d, &prefix);
                 rv = remote_call_take(c, &prefix);
         }
         if (rv == 1)
@@ -310,7 +412,7 @@ static void call_says(struct remote_call *c)
                 remote_call_end(c, -EHOSTUNREACH);
                 return;
         }
-        if (op->result == -EIO)
+        if (op->result == -EIO && prefix.incarnation == d->incarnation) /* else another one had */
                 remote_has_failed(d, "its node says that it has failed");
         remote_call_end(c, op->result);
 }
@@ -318,13 +420,13 @@ static void call_says(struct remote_call *c)
 /* The drive server has not asked the drive. */
 static void call_refused(struct remote_call *c, enum rem_status status)
 {
-        if (status == REM_BUSY) {
+        if (status == REM_BUSY && rem_may_wait(c->op->kind)) {
                 if (!remote_call_again(c))
                         remote_call_end(c, call_not_begun(c->op));
                 return;
         }
         if (status != REM_NO_MEMORY)
-                remote_refused(c->drive, c->session, status);
+                remote_refused(c->drive, c->begun, status);
         remote_call_end(c, status == REM_NO_MEMORY ? call_not_begun(c->op) : -EHOSTUNREACH);
 }
 

@@ -97,7 +97,7 @@ void remote_take_prefix(struct remote_drive *d, const struct rem_prefix *prefix)
         atomic_store(&d->index_damaged, (prefix->flags & REM_INDEX_DAMAGED) != 0);
 }
 
-void remote_refused(struct remote_drive *d, uint64_t session, enum rem_status status)
+void remote_refused(struct remote_drive *d, uint64_t begun, enum rem_status status)
 {
         static const char *const why[REM_STATUSES] = {[REM_BAD] = "its node does not understand this one",
                                                       [REM_UNKNOWN_DRIVE] = "its node does not serve it",
@@ -108,9 +108,9 @@ void remote_refused(struct remote_drive *d, uint64_t session, enum rem_status st
 
         assert(lp_self() == d->drive.owner);
         remote_count(d->client, status < REM_STATUSES ? REM_COUNT_refused : REM_COUNT_lies);
-        if (session != d->session || d->told == session || atomic_load(&d->given_up))
-                return; /* a newer one was begun meanwhile */
-        d->told = session;
+        if (begun != d->begun || d->told == begun || atomic_load(&d->given_up))
+                return;
+        d->told = begun;
         if (d->options.unreachable != NULL)
                 d->options.unreachable(d->options.arg, &d->drive,
                                        status < REM_STATUSES && why[status] != NULL ? why[status]
@@ -208,6 +208,9 @@ static void remote_close(struct eng_drive *drive)
         LIST_FOREACH (c, &d->out, link)
                 lp_timer_stop(drive->owner, &c->again);
         lp_timer_stop(drive->owner, &d->watch_again);
+        pthread_mutex_lock(&d->client->lock);
+        LIST_REMOVE(d, link);
+        pthread_mutex_unlock(&d->client->lock);
         d->closed = true;
         if (atomic_load(&d->in_net) > 0)
                 return;
@@ -248,6 +251,24 @@ static void remote_name(struct remote_drive *d)
                 snprintf(d->info.id + 2 * i, 3, "%02x", d->drive_id[i]);
 }
 
+/* What may be slow by itself has lanes of its own on the connections to its node, as long as there are any. */
+static void remote_enter(struct remote_drive *d)
+{
+        unsigned users[REM_LANES] = {0}, i;
+        const struct remote_drive *other;
+
+        pthread_mutex_lock(&d->client->lock);
+        LIST_FOREACH (other, &d->client->drives, link)
+                if (other->place.node == d->place.node)
+                        users[other->lane]++;
+        d->lane = rem_place_lane(&d->place);
+        for (i = 0; i < REM_LANES; i++)
+                if (users[i] < users[d->lane])
+                        d->lane = i;
+        LIST_INSERT_HEAD(&d->client->drives, d, link);
+        pthread_mutex_unlock(&d->client->lock);
+}
+
 int remote_drive_new(const struct rem_opening *opening, const struct eng_local_options *options, struct eng_drive **out)
 {
         struct remote_drive *d = calloc(1, sizeof(*d));
@@ -269,18 +290,18 @@ int remote_drive_new(const struct rem_opening *opening, const struct eng_local_o
         d->client = opening->client;
         d->peer = opening->call.peer;
         d->place = opening->place;
-        d->lane = (d->place.pool * ENG_DRIVES_MAX + d->place.slot) % REM_LANES;
+        remote_enter(d);
         memcpy(d->drive_id, facts->identity.drive_id, FMT_ID);
         d->options = *options;
         d->incarnation = opening->prefix.incarnation;
-        d->session = opening->session;
+        d->session = d->begun = opening->session;
         d->next_value = 0;
         d->watching = true;
         pthread_mutex_init(&d->lock, NULL);
         LIST_INIT(&d->out);
         remote_name(d);
         d->options.path = d->info.path;
-        atomic_store_explicit(&d->exhausted, (opening->prefix.flags & REM_EXHAUSTED) != 0, memory_order_relaxed);
+        remote_take_prefix(d, &opening->prefix);
         d->start_msg.run = remote_start;
         lp_post(d->drive.owner, &d->start_msg);
         *out = &d->drive;

@@ -22,9 +22,9 @@
 #define REM_BUSY_MOST    (10ull * 1000 * 1000 * 1000)
 #define REM_PIECES_AGAIN 4u /* beginnings of an answer that changes from piece to piece */
 #define REM_ROOM_MOST    NET_BULK_MAX
-/* A SCAN's page and one entry more are one answer. */
-#define REM_SCAN_MOST (REM_ROOM_MOST - FMT_BODY_MAX - FMT_NAME_MAX - (uint32_t)sizeof(struct eng_scan_entry) - 8u)
-#define REM_LANES     (NET_LANES / 2u)
+#define REM_LANES        (NET_LANES / 2u)
+#define REM_ASKED_MOST   1000u /* questions that are under way to a drive: a link has room for more, so COMMITs do */
+#define REM_ASKED_BYTES  (64u << 20) /* that their answers may have */
 
 enum rem_counter {
 #define REM_COUNTER_ENUM(name, help) REM_COUNT_##name,
@@ -38,8 +38,9 @@ struct rem_client {
         struct lp_loop *loop;
         uint64_t wait_ns;
         const struct eng_drive_opener *opener;
+        pthread_mutex_t lock;
+        LIST_HEAD(, remote_drive) drives; /* under lock */
         /* any thread */
-        _Atomic uint64_t sessions; /* numbers that were given */
         _Atomic uint64_t counts[REM_COUNTS];
 };
 
@@ -48,6 +49,11 @@ struct rem_place {
         uint16_t node, slot;
         uint32_t pool;
 };
+/* The lanes that are its own where no other pool's drive on the node has them. */
+static inline unsigned rem_place_lane(const struct rem_place *place)
+{
+        return (place->pool * ENG_DRIVES_MAX + place->slot) % REM_LANES;
+}
 /* "remote:NODE/POOL/SLOT". */
 bool rem_place_read(const char *path, struct rem_place *out);
 
@@ -59,7 +65,7 @@ struct rem_opening {
         bool begin;
         uint64_t session, features;
         void (*done)(struct rem_opening *opening); /* once, there; never inside rem_opening_ask() */
-        /* the answer: 0; -EAGAIN: it does not answer, or has no memory; -ENODEV: the drive is not there; -EBADMSG */
+        /* the answer: 0; -EAGAIN: it does not answer, or has no memory; -ENODEV: the drive is not there; -EPROTONOSUPPORT; -EACCES; -EBADMSG */
         int rv;
         struct rem_facts facts;
         struct rem_prefix prefix;
@@ -70,6 +76,8 @@ struct rem_opening {
         sem_t ended;
 };
 void rem_opening_ask(struct rem_opening *opening);
+/* Any thread. The number of a session: above all that this process, of whatever client, has given before. */
+uint64_t remote_session_new(struct rem_client *client);
 
 /* One operation on its way. owner: the owner loop of its drive */
 struct remote_call {
@@ -78,14 +86,14 @@ struct remote_call {
         struct eng_op *op;
         LIST_ENTRY(remote_call) link;
         struct lp_timer again;
-        uint64_t until; /* lp_now(): it is sent again; 0: it never was */
-        unsigned tries, begun;
-        uint64_t session;
+        uint64_t until;                       /* lp_now(): it is sent again; 0: it never was */
+        unsigned tries, afresh;               /* afresh: beginnings of an answer in pieces */
+        uint64_t session, begun, incarnation; /* of the drive when it was sent */
         bool begins;
         struct eng_buf *room;  /* where the answer's bulk goes; NULL: the caller's slot, or none */
         struct eng_buf *whole; /* of an answer in pieces */
         uint32_t have, whole_crc;
-        uint32_t body_len;
+        uint32_t asks;  /* bytes of the drive's asked_bytes; 0: no question */
         uint8_t body[]; /* a head, and the operation */
 };
 
@@ -95,6 +103,7 @@ struct remote_drive {
         struct net_peer *peer;
         struct rem_place place;
         unsigned lane;
+        LIST_ENTRY(remote_drive) link; /* of the client */
         uint8_t drive_id[FMT_ID];
         struct eng_local_options options; /* whom it tells; times */
         const struct rem_facts *facts;    /* of its opening */
@@ -107,12 +116,15 @@ struct remote_drive {
         struct eng_drive_info info; /* under lock */
         /* owner */
         uint64_t incarnation, session, commits;
-        uint64_t told; /* the session that the store was told is of no more use */
+        uint64_t begun; /* the last session whose begin was answered */
+        uint64_t told;  /* the one of those that the store was told is of no more use */
         bool failed_told, full_told, watching;
         LIST_HEAD(, remote_call) out;
+        unsigned asked; /* of them questions */
+        size_t asked_bytes;
         struct lp_msg start_msg;
         struct net_call watch;
-        uint64_t watch_session;
+        uint64_t watch_begun; /* as it was sent */
         struct lp_timer watch_again;
         uint64_t next_value; /* the number of the first superseded value that has not come */
         uint8_t *watch_room;
@@ -141,8 +153,11 @@ bool remote_net_ended(struct remote_drive *d);
 void remote_take_prefix(struct remote_drive *d, const struct rem_prefix *prefix);
 /* Owner: the operation ends. */
 void remote_answer(struct remote_drive *d, struct eng_op *op, int rv);
-/* Owner: the drive server refuses this session: nothing goes to it before the store begins another. */
-void remote_refused(struct remote_drive *d, uint64_t session, enum rem_status status);
+/*
+ * Owner: the drive server refuses what was sent when this session was the last begun: nothing goes to it before the
+ * store begins another. If one has been begun since, it says nothing of that.
+ */
+void remote_refused(struct remote_drive *d, uint64_t begun, enum rem_status status);
 /* Owner: it has failed. */
 void remote_has_failed(struct remote_drive *d, const char *text);
 

@@ -55,6 +55,22 @@ bool rem_place_read(const char *path, struct rem_place *out)
 
 /* ---- the question ---------------------------------------------------------------------------- */
 
+/* A drive server compares them by node and boot, and so by process: clients come and go. */
+static _Atomic uint64_t sessions_given;
+
+uint64_t remote_session_new(struct rem_client *client)
+{
+        remote_count(client, REM_COUNT_begins);
+        return atomic_fetch_add(&sessions_given, 1) + 1;
+}
+
+static bool is_asked_for(const struct rem_opening *o)
+{
+        static const uint8_t any[FMT_ID];
+
+        return memcmp(o->drive_id, any, FMT_ID) == 0 || memcmp(o->drive_id, o->facts.identity.drive_id, FMT_ID) == 0;
+}
+
 static int opening_result(struct rem_opening *o)
 {
         const struct net_call *call = &o->call;
@@ -68,9 +84,9 @@ static int opening_result(struct rem_opening *o)
                 return -EACCES;
         if (!remote_prefix_read(call, &o->prefix) ||
             rem_facts_read(call->answer + sizeof(o->prefix), call->answer_len - sizeof(o->prefix), &o->facts) != 0 ||
-            o->facts.identity.slot != o->place.slot)
+            o->facts.identity.slot != o->place.slot || !is_asked_for(o))
                 return -EBADMSG;
-        return 0;
+        return rem_is_known(o->facts.identity.layout, o->facts.identity.features) ? 0 : -EPROTONOSUPPORT;
 }
 
 static void opening_called(struct net_call *call)
@@ -96,10 +112,8 @@ void rem_opening_ask(struct rem_opening *o)
         struct rem_client *client = o->client;
         struct rem_head head = {.pool = o->place.pool, .slot = o->place.slot, .flags = o->begin ? REM_BEGIN : 0};
 
-        if (o->begin) {
-                o->session = atomic_fetch_add(&client->sessions, 1) + 1;
-                remote_count(client, REM_COUNT_begins);
-        }
+        if (o->begin)
+                o->session = remote_session_new(client);
         head.session = o->session;
         memcpy(head.drive_id, o->drive_id, FMT_ID);
         memcpy(o->body, &head, sizeof(head));
@@ -112,7 +126,7 @@ void rem_opening_ask(struct rem_opening *o)
                 return;
         }
         o->call.link = NET_LOG;
-        o->call.lane = (uint16_t)(2 * ((o->place.pool * ENG_DRIVES_MAX + o->place.slot) % REM_LANES) + 1);
+        o->call.lane = (uint16_t)(2 * rem_place_lane(&o->place) + 1);
         o->call.operation = REM_INFO;
         o->call.body = o->body;
         o->call.body_len = sizeof(o->body);
@@ -143,16 +157,20 @@ static void opening_wait(struct rem_opening *o)
         sem_destroy(&o->ended);
 }
 
+/* A drive that its node does not serve may be one that it is opening yet: nodes begin together. */
 static int opening_say(const char *path, int rv, struct eng_error *error)
 {
         if (rv == -EAGAIN)
                 snprintf(error->text, sizeof(error->text), "%s: its node does not answer", path);
         else if (rv == -ENODEV)
                 snprintf(error->text, sizeof(error->text), "%s: its node does not serve that drive", path);
+        else if (rv == -EPROTONOSUPPORT)
+                snprintf(error->text, sizeof(error->text),
+                         "%s: it has a layout, or features, that this build does not know", path);
         else
                 snprintf(error->text, sizeof(error->text), "%s: its node has refused, or makes no sense: %s", path,
                          strerror(-rv));
-        return rv;
+        return rv == -ENODEV ? -EAGAIN : rv;
 }
 
 /* ---- for the engine -------------------------------------------------------------------------- */
@@ -235,6 +253,7 @@ int rem_client_new(const struct rem_client_options *options, struct rem_client *
         }
         *opener = (struct opener){.base = {.is_remote = rem_is_remote, .probe = opener_probe, .open = opener_open},
                                   .client = client};
+        pthread_mutex_init(&client->lock, NULL);
         client->net = options->net;
         client->loop = options->loop;
         client->wait_ns = options->wait_ms == 0 ? WAIT_NS : options->wait_ms * 1000ull * 1000;
@@ -247,6 +266,8 @@ void rem_client_free(struct rem_client *client)
 {
         if (client == NULL)
                 return;
+        assert(LIST_EMPTY(&client->drives));
+        pthread_mutex_destroy(&client->lock);
         free((void *)client->opener);
         free(client);
 }

@@ -12,7 +12,8 @@
 #include <string.h>
 
 #define WATCH_SOON_NS  (10ull * 1000 * 1000)
-#define WATCH_LATER_NS (250ull * 1000 * 1000) /* it was not answered, or refused */
+#define WATCH_LATER_NS (250ull * 1000 * 1000)  /* it was not answered, or refused */
+#define WATCH_LATE_NS  (5000ull * 1000 * 1000) /* a drive server answers after a second */
 #define VALUES_AT_ONCE 64u
 
 static void watch_wait_over(struct lp_timer *timer)
@@ -132,7 +133,7 @@ static void watch_called(struct net_call *call)
                 rv = watch_answer(d, &values);
         else if (call->outcome == NET_ANSWERED && call->status != (int32_t)REM_NO_MEMORY &&
                  call->status != (int32_t)REM_BUSY)
-                remote_refused(d, d->watch_session, (enum rem_status)(uint32_t)call->status);
+                remote_refused(d, d->watch_begun, (enum rem_status)(uint32_t)call->status);
         if (rv == -EBADMSG)
                 remote_count(d->client, REM_COUNT_lies);
         watch_wait(d, rv == 0 && values > 0 ? 0 : rv == 0 ? WATCH_SOON_NS : WATCH_LATER_NS);
@@ -153,7 +154,7 @@ void remote_watch_send(struct remote_drive *d)
                 return;
         }
         remote_head(d, &head);
-        d->watch_session = head.session;
+        d->watch_begun = d->begun;
         memcpy(d->watch_body, &head, sizeof(head));
         memcpy(d->watch_body + sizeof(head), &d->next_value, sizeof(d->next_value));
         memset(&d->watch, 0, sizeof(d->watch));
@@ -161,6 +162,7 @@ void remote_watch_send(struct remote_drive *d)
         d->watch.link = NET_CONTROL;
         d->watch.lane = (uint16_t)(2 * d->lane);
         d->watch.operation = REM_WATCH;
+        d->watch.deadline = lp_now(d->drive.owner) + WATCH_LATE_NS;
         d->watch.body = d->watch_body;
         d->watch.body_len = sizeof(d->watch_body);
         d->watch.room[0] = (struct iovec){d->watch_room, REM_ROOM_MOST};

@@ -85,6 +85,9 @@ struct rem_past {
 #define REM_INFO_MAX                                                                                                   \
         (sizeof(struct rem_info) + REM_EPOCH_MAX + ENG_EPOCH_HISTORY * sizeof(struct rem_past) + REM_DAMAGE_MAX)
 
+/* A SCAN's page and one entry more are one answer. */
+#define REM_SCAN_MOST (NET_BULK_MAX - FMT_BODY_MAX - FMT_NAME_MAX - (uint32_t)sizeof(struct eng_scan_entry) - 8u)
+
 /* What an opening is told. */
 struct rem_facts {
         struct eng_identity identity;
@@ -102,10 +105,14 @@ int rem_facts_read(const uint8_t *bytes, size_t len, struct rem_facts *out);
 /* The numbers of struct eng_drive_info that are sent. */
 #define REM_NUMBERS(X)                                                                                                 \
         X(reserve_bytes)                                                                                               \
-        X(total_bytes) X(free_bytes) X(log_bytes) X(data_bytes) X(index_bytes) X(ops) X(errors) X(queue)               \
-                X(memtable_bytes) X(appends) X(batches) X(syncs) X(read_bytes) X(written_bytes) X(cache_bytes)         \
-                        X(cache_hits) X(cache_misses) X(log_live_bytes) X(data_live_bytes) X(reclaim_copied)           \
-                                X(reclaim_freed) X(index_reads) X(reclaim_damaged) X(read_errors) X(unknown_owners)
+        X(total_bytes)                                                                                                 \
+        X(free_bytes)                                                                                                  \
+        X(log_bytes)                                                                                                   \
+        X(data_bytes)                                                                                                  \
+        X(index_bytes) X(ops) X(errors) X(queue) X(memtable_bytes) X(appends) X(batches) X(syncs) X(read_bytes)        \
+                X(written_bytes) X(cache_bytes) X(cache_hits) X(cache_misses) X(log_live_bytes) X(data_live_bytes)     \
+                        X(reclaim_copied) X(reclaim_freed) X(index_reads) X(reclaim_damaged) X(read_errors)            \
+                                X(unknown_owners)
 
 struct rem_state {
         uint64_t first;  /* number of the first value in the bulk */
@@ -124,10 +131,22 @@ size_t rem_state_write(const struct eng_drive_info *info, uint64_t first, uint32
 /* Fills what was sent, and leaves the rest of info. -EBADMSG. */
 int rem_state_read(const uint8_t *bytes, size_t len, struct rem_state *state, struct eng_drive_info *info);
 
+/* A drive that this build can open: as eng_folder_probe() has it. */
+static inline bool rem_is_known(unsigned layout, uint64_t features)
+{
+        return layout <= FMT_LAYOUT_VERSION && (features & ~FMT_FEATURES) == 0;
+}
+
 /* True: READ and WRITE, whose bulk lies in a slot, and which go by the bulk connections. */
 static inline bool rem_is_bulk(enum eng_op_kind kind)
 {
         return kind == ENG_OP_READ || kind == ENG_OP_WRITE;
+}
+
+/* It needs a buffer there that others may have: REM_BUSY, and it is sent again. Nothing else is ever sent twice. */
+static inline bool rem_may_wait(enum eng_op_kind kind)
+{
+        return rem_is_bulk(kind) || kind == ENG_OP_SCRUB;
 }
 
 /* It is done again for the rest of an answer: it changes nothing. */

@@ -40,52 +40,60 @@ static unsigned *slots_of(const struct served_request *r)
         return &r->served->slots[index];
 }
 
-static void peer_slot_granted(struct lp_reserve *reserve)
+/*
+ * False: the drive has as many as it leaves free, half of them where it is alone. So any number of drives that hang
+ * leave some, and nobody waits in line, least of all a connection, which has requests for other drives, too.
+ */
+static bool peer_slot_get(struct served_request *r)
 {
-        struct served_request *r = container_of(reserve, struct served_request, reserve);
+        struct lp_reserve reserve = {.count = 1, .share = LP_SHARE_PEER};
+        unsigned *slots = slots_of(r);
 
-        r->granted = true;
-        if (op_kind(r) == ENG_OP_WRITE)
-                net_request_resume(r->request);
-        else
-                served_op(r);
-}
-
-/* True: it has one, or waits in line for one. False: the drive has its share, or the line is full. */
-static bool peer_slot_reserve(struct served_request *r)
-{
-        unsigned share = lp_share_slots(r->at, LP_SHARE_PEER), *slots = slots_of(r);
-        int rv;
-
-        if (r->counted)
-                return true;
-        if (*slots >= (share > 1 ? share / 2 : share))
+        assert(r->slot == NULL);
+        if (*slots >= lp_share_free(r->at, LP_SHARE_PEER))
                 return false;
-        r->reserve = (struct lp_reserve){.count = 1, .share = LP_SHARE_PEER, .granted = peer_slot_granted};
-        rv = lp_reserve(r->at, &r->reserve);
-        if (rv != 0 && rv != -EAGAIN)
+        if (lp_reserve(r->at, &reserve) != 0) {
+                lp_reserve_cancel(r->at, &reserve);
                 return false;
-        r->granted = rv == 0;
-        r->counted = true;
+        }
         (*slots)++;
+        r->slot = lp_slot_get(r->at);
         return true;
 }
 
 static void peer_slot_end(struct served_request *r)
 {
-        bool left =
-                r->slot != NULL && op_kind(r) == ENG_OP_READ && r->op.kind == ENG_OP_READ && r->op.read.slot == NULL;
+        bool left = op_kind(r) == ENG_OP_READ && r->op.kind == ENG_OP_READ && r->op.read.slot == NULL;
 
-        if (!r->counted)
+        if (r->slot == NULL)
                 return;
         --*slots_of(r);
-        if (!r->granted) {
-                lp_reserve_cancel(r->at, &r->reserve);
-        } else if (!left) { /* else read_left() gives it back */
-                if (r->slot != NULL)
-                        lp_slot_put(r->at, r->slot);
-                lp_unreserve(r->at, LP_SHARE_PEER, 1);
-        }
+        if (left)
+                return; /* read_left() gives it back */
+        lp_slot_put(r->at, r->slot);
+        lp_unreserve(r->at, LP_SHARE_PEER, 1);
+}
+
+/*
+ * A connection has no more than the credit of its lane: but requests outlive connections, of which each brings its own,
+ * and a peer may use any lane. NULL: too much waits for the drive, or no memory.
+ */
+static struct eng_buf *append_body(struct served_request *r, uint32_t len)
+{
+        atomic_size_t *bytes = &r->served->append_bytes;
+
+        if (atomic_fetch_add(bytes, len) + len <= REM_APPEND_BYTES)
+                r->body = eng_buf_new(len);
+        if (r->body == NULL)
+                atomic_fetch_sub(bytes, len);
+        return r->body;
+}
+
+static void append_body_end(struct served_request *r)
+{
+        if (r->body != NULL)
+                atomic_fetch_sub(&r->served->append_bytes, r->body->len);
+        eng_buf_unref(r->body);
 }
 
 /* The drive has failed, its answer is given, and now the kernel is done with the slot. */
@@ -100,7 +108,7 @@ void served_op_end(struct served_request *r)
         if (r->answers)
                 eng_wire_drop_answer(&r->op);
         peer_slot_end(r);
-        eng_buf_unref(r->body);
+        append_body_end(r);
 }
 
 static enum net_bulk take(struct served_request *r, void *memory)
@@ -122,15 +130,11 @@ enum net_bulk served_op_bulk(struct served_request *r, enum rem_status *refused)
                 return NET_BULK_DISCARD;
         if (bulk == ENG_WIRE_BULK_BUF) {
                 *refused = REM_NO_MEMORY;
-                r->body = eng_buf_new(len);
-                return r->body == NULL ? NET_BULK_DISCARD : take(r, r->body->data);
+                return append_body(r, len) == NULL ? NET_BULK_DISCARD : take(r, r->body->data);
         }
         *refused = REM_BUSY;
-        if (!peer_slot_reserve(r))
+        if (!peer_slot_get(r))
                 return NET_BULK_DISCARD;
-        if (!r->granted)
-                return NET_BULK_WAIT;
-        r->slot = lp_slot_get(r->at);
         return take(r, (uint8_t *)r->slot + LP_SLOT_HEADER);
 }
 
@@ -193,6 +197,8 @@ static void served_op_done(struct eng_op *op)
         r->answers = true;
         if (op->kind == ENG_OP_SCRUB)
                 r->served->scratch_out = false;
+        if (op->kind == ENG_OP_FEATURES && op->result == 0)
+                r->served->identity.features |= op->features.bits; /* owner */
         r->status = REM_DONE;
         op_say(r);
         served_answer(r);
@@ -206,6 +212,13 @@ static int op_decode(struct served_request *r, void *slot)
 
         if (rv == 0 && r->op.kind == ENG_OP_READ && r->op.read.len > LP_SLOT_UNIT)
                 rv = -EBADMSG;
+        if (rv == 0 && r->op.kind == ENG_OP_APPEND && r->body != NULL &&
+            r->op.append.body_crc != era_crc32c(0, r->body->data, r->body->len))
+                rv = -EBADMSG; /* the log would end there when it is read */
+        if (rv == 0 && r->op.kind == ENG_OP_SCAN && (r->op.scan.most == 0 || r->op.scan.most > REM_SCAN_MOST))
+                r->op.scan.most = REM_SCAN_MOST;
+        if (rv == 0 && r->op.kind == ENG_OP_FEATURES && !rem_is_known(0, r->op.features.bits))
+                rv = -EBADMSG; /* the folder could not be opened again */
         if (rv == 0 && r->head.offset > 0 && !rem_is_question(r->op.kind))
                 rv = -EBADMSG;
         return rv;
@@ -220,14 +233,9 @@ static void op_submit(struct served_request *r)
 /* On the connection's loop. */
 static void server_bulk_op(struct served_request *r)
 {
-        if (op_kind(r) == ENG_OP_READ && r->slot == NULL) {
-                if (!peer_slot_reserve(r)) {
-                        served_refuse(r, REM_BUSY);
-                        return;
-                }
-                if (!r->granted)
-                        return; /* peer_slot_granted() */
-                r->slot = lp_slot_get(r->at);
+        if (op_kind(r) == ENG_OP_READ && !peer_slot_get(r)) {
+                served_refuse(r, REM_BUSY);
+                return;
         }
         if (op_decode(r, r->slot) != 0) {
                 memset(&r->op, 0, sizeof(r->op)); /* the slot is no operation's */

@@ -74,7 +74,7 @@ void served_info(struct lp_msg *msg)
         struct served_request *r = container_of(msg, struct served_request, msg);
         struct rem_served *served = r->served;
         uint64_t features;
-        enum rem_status status = read_u64(r, &features) ? REM_DONE : REM_BAD;
+        enum rem_status status = read_u64(r, &features) && rem_is_known(0, features) ? REM_DONE : REM_BAD;
 
         if (status == REM_DONE && (r->head.flags & REM_BEGIN) != 0)
                 status = served_admit(served, r, true);

@@ -83,7 +83,7 @@ NAMED = [
     ("an older session may be begun", "remote/drive_server.c", "if (same && r->head.session <= served->session)", "if (same && r->head.session == 0)", ("unit test_remote_faults",)),
     ("operations for a drive that was replaced are done", "remote/drive_server.c", "(memcmp(head->drive_id, served->identity.drive_id, FMT_ID) != 0 &&", "(head->drive_id[0] == 255 &&", ("unit test_remote_faults",)),
     ("COMMITs wait for the credit of APPENDs", "remote/remote_call.c", "(op->kind == ENG_OP_APPEND || op->kind == ENG_OP_WRITE ? 0 : 1)", "(op->kind == ENG_OP_WRITE ? 0 : 1)", ("unit test_remote_faults",)),
-    ("a slow drive may have every buffer for peers", "remote/served_op.c", "(share > 1 ? share / 2 : share)", "share", ("unit test_remote_faults",)),
+    ("a slow drive may have every buffer for peers", "remote/served_op.c", "*slots >= lp_share_free(r->at, LP_SHARE_PEER)", "lp_share_free(r->at, LP_SHARE_PEER) == 0", ("unit test_remote_faults",)),
     ("superseded values are forgotten as they are sent", "remote/served_watch.c", "served->report_first < next)", "next > 0)", ("unit test_remote_faults",)),
     ("pieces of two answers make one", "remote/remote_call.c", "prefix->total != c->whole->len || prefix->total_crc != c->whole_crc", "prefix->total != c->whole->len", ("unit test_remote_faults",)),
     ("a short write to the log passes", "engine/drive/log.c", "res < 0 || (uint32_t)res != log->write_len || eng", "res < 0 || eng", ("unit test_log test_local", UNIT, FAULTS)),

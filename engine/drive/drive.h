@@ -527,8 +527,8 @@ struct eng_local_options {
  */
 int eng_local_open(const struct eng_local_options *options, struct eng_drive **out, struct eng_error *error);
 /*
- * How drives are found and opened that are no folders of this machine (remote.h). Both are blocking,
- * on a thread that is no loop. -EAGAIN: their node does not answer now.
+ * How drives are found and opened that are no folders of this machine (remote.h). Both are blocking, for
+ * some seconds at most, on a thread that is no loop. -EAGAIN: their node does not answer now.
  */
 struct eng_drive_opener {
         bool (*is_remote)(const char *path);

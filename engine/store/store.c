@@ -42,11 +42,13 @@ struct probe {
 
 /*
  * A look at one folder, by a thread: that of a device that does not answer may never return. Then
- * all this is left to it.
+ * all this is left to it. One at a drive of another node ends by itself, and is waited for: the
+ * opener lives no longer than the store.
  */
 struct looking {
         pthread_t thread;
         bool begun;
+        atomic_bool enough;            /* it looks no further */
         const struct eng_drive_opener *opener;
         char path[ENG_PATH_MAX];
         struct probe found;
@@ -60,7 +62,7 @@ static void *store_look_at(void *arg)
 
         for (i = 0; i < AGAIN_MOST; i++) { /* what the machine lacks says nothing of the folder */
                 l->found.rv = eng_drive_probe(l->opener, l->path, &l->found.state, &l->found.identity, &l->found.error);
-                if (!eng_io_again(l->found.rv))
+                if (!eng_io_again(l->found.rv) || atomic_load(&l->enough))
                         break;
                 usleep(AGAIN_US);
         }
@@ -87,17 +89,28 @@ static struct looking *begin_looking(const struct eng_drive_opener *opener, cons
         return l;
 }
 
-static void end_looking(struct looking *l, unsigned seconds, struct probe *out)
+static bool looking_ends(const struct looking *l, unsigned seconds)
 {
-        if (l->begun && !eng_thread_ends(l->thread, seconds)) {
-                pthread_detach(l->thread);
-                memset(out, 0, sizeof(*out));
-                out->state = ENG_FOLDER_ABSENT;
-                out->rv = eng_error_set(&out->error, -ETIMEDOUT, "%s does not answer", l->path);
+        return !l->begun || eng_thread_ends(l->thread, seconds);
+}
+
+/* in_time: its thread has ended. Else it has been told to look no further. */
+static void end_looking(struct looking *l, bool in_time, struct probe *out)
+{
+        if (in_time) {
+                *out = l->found;
+                free(l);
                 return;
         }
-        *out = l->found;
-        free(l);
+        memset(out, 0, sizeof(*out));
+        out->state = ENG_FOLDER_ABSENT;
+        out->rv = eng_error_set(&out->error, -ETIMEDOUT, "%s does not answer", l->path);
+        if (eng_drive_is_remote(l->opener, l->path)) {
+                pthread_join(l->thread, NULL);
+                free(l);
+        } else {
+                pthread_detach(l->thread);
+        }
 }
 
 /* All side by side: those that do not answer are awaited once, not one after the other. */
@@ -106,7 +119,7 @@ static int store_look_at_all(struct eng_store *store, struct probe *probes)
         const struct eng_options *o = &store->options;
         struct looking *looking[ENG_DRIVES_MAX];
         uint64_t wait_ms = o->drive_wait_ms == 0 ? ENG_DRIVE_WAIT_MS : o->drive_wait_ms;
-        unsigned i, n, wait_s = (unsigned)((wait_ms + 999) / 1000);
+        unsigned i, j, n, wait_s = (unsigned)((wait_ms + 999) / 1000);
         int rv = 0;
 
         for (n = 0; n < o->drive_count && rv == 0; n++) {
@@ -117,10 +130,12 @@ static int store_look_at_all(struct eng_store *store, struct probe *probes)
                 }
         }
         for (i = 0; i < n; i++) {
-                end_looking(looking[i], wait_s, &probes[i]);
-                store->hangs[i] = probes[i].rv == -ETIMEDOUT;
+                store->hangs[i] = !looking_ends(looking[i], wait_s);
+                for (j = i; store->hangs[i] && j < n; j++)
+                        atomic_store(&looking[j]->enough, true);
                 if (store->hangs[i])
                         wait_s = 0;
+                end_looking(looking[i], !store->hangs[i], &probes[i]);
         }
         return rv;
 }

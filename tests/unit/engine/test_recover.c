@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -263,6 +264,47 @@ static void test_a_member_with_a_damaged_log(void **state)
         sf_remove(&sf);
 }
 
+static atomic_uint looking, looks;
+
+static bool slow_is_remote(const char *path)
+{
+        return strncmp(path, "remote:", 7) == 0;
+}
+
+static int slow_probe(const struct eng_drive_opener *opener, const char *path, enum eng_folder_state *state,
+                      struct eng_identity *identity, struct eng_error *error)
+{
+        atomic_fetch_add(&looking, 1);
+        atomic_fetch_add(&looks, 1);
+        usleep(400000);
+        atomic_fetch_sub(&looking, 1);
+        return -EAGAIN;
+}
+
+/*
+ * A node does not answer while the store is opened: nobody looks any more when that has ended, since what the look
+ * needs (the opener, its loop) may go with the store.
+ */
+static void test_a_look_at_a_node_that_does_not_answer(void **state)
+{
+        static const struct eng_drive_opener slow = {.is_remote = slow_is_remote, .probe = slow_probe};
+        struct sf sf;
+
+        sf_make(&sf, 4, 1);
+        assert_int_equal(sf_open(&sf, true), 0);
+        assert_true(sf_wait_ready(&sf, 60));
+        sf_close(&sf);
+        sf.paths[2] = "remote:2/1/2";
+        sf.paths[3] = "remote:2/1/3";
+        sf.options.opener = &slow;
+        sf.options.drive_wait_ms = 1000;
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(atomic_load(&looks) >= 4);
+        assert_int_equal(atomic_load(&looking), 0);
+        sf_close(&sf);
+        sf_remove(&sf);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -270,6 +312,7 @@ int main(void)
                 cmocka_unit_test(test_a_member_taken_in_before_an_epoch_that_was_not_in_force),
                 cmocka_unit_test(test_memory_is_lacking_for_an_epoch),
                 cmocka_unit_test(test_a_member_with_a_damaged_log),
+                cmocka_unit_test(test_a_look_at_a_node_that_does_not_answer),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

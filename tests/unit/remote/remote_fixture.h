@@ -9,7 +9,7 @@
 #include "remote/remote_drive.h"
 #include "tests/unit/net/memory_net.h"
 
-#define RF_DRIVES 2u
+#define RF_DRIVES 3u
 #define RF_POOL   3u
 #define RF_UNIT   (64u << 10)
 
@@ -27,8 +27,9 @@ struct toy {
         size_t value_len;   /* of LOOKUP's and TAIL's answers */
         uint64_t salt;      /* of them */
         unsigned restless;  /* it changes so many times more, behind a TAIL */
+        uint32_t page;      /* the length that a SCAN may have */
         uint64_t committed; /* the highest number of a COMMIT */
-        atomic_bool exhausted;
+        atomic_bool exhausted, stalled;
 };
 
 static inline uint8_t toy_byte(uint64_t salt, size_t at)
@@ -63,6 +64,31 @@ static inline struct eng_buf *toy_buf(size_t len, uint64_t salt)
         return buf;
 }
 
+#define TOY_INLINE 100u
+
+/* A value of this length: with bytes if it is no longer than its head, else with parts that are empty but for attributes. */
+static inline struct eng_buf *toy_value(size_t len, uint64_t salt)
+{
+        struct fmt_value head = {.space = FMT_SPACE_OBJECT};
+        struct fmt_part part = {.k = 1, .runs = 1, .number = FMT_PART_NARROW};
+        struct eng_buf *buf = toy_buf(len, salt);
+        const size_t least = sizeof(part) + 1;
+        size_t at = sizeof(head), take;
+
+        for (; buf != NULL && at < len; at += take, head.parts++) {
+                take = len - at < 4000 ? len - at : len - at < 8000 ? (len - at) / 2 : 4000;
+                part.attrs_len = (uint16_t)(take - least);
+                memcpy(buf->data + at, &part, sizeof(part));
+        }
+        if (head.parts == 0) {
+                head.flags = FMT_VALUE_INLINE;
+                head.size = head.inline_len = TOY_INLINE;
+        }
+        if (buf != NULL)
+                memcpy(buf->data, &head, sizeof(head));
+        return buf;
+}
+
 static inline struct eng_buf *toy_entries(uint32_t count)
 {
         size_t size = sizeof(struct eng_scan_entry) + 8 + sizeof(struct fmt_value);
@@ -77,6 +103,11 @@ static inline struct eng_buf *toy_entries(uint32_t count)
                 buf->data[i * size + sizeof(entry) + 4] = (uint8_t)i;
         }
         return buf;
+}
+
+static inline bool toy_has_bytes(const struct toy *toy, const struct eng_op *op)
+{
+        return (op->flags & ENG_OP_WANT_INLINE) != 0 && toy->value_len == sizeof(struct fmt_value);
 }
 
 /* What it answers, of an op that it does. */
@@ -106,15 +137,16 @@ static inline int toy_do(struct toy *toy, struct eng_op *op)
                 op->read.crc = era_crc32c(0, (uint8_t *)op->read.slot + LP_SLOT_HEADER + op->read.offset, op->read.len);
                 break;
         case ENG_OP_LOOKUP:
-                op->lookup.value = toy_buf(toy->value_len, toy->salt);
-                op->lookup.bytes = (op->flags & ENG_OP_WANT_INLINE) != 0 ? toy_buf(100, toy->committed) : NULL;
-                if (op->lookup.value == NULL || ((op->flags & ENG_OP_WANT_INLINE) != 0 && op->lookup.bytes == NULL)) {
+                op->lookup.value = toy_value(toy->value_len, toy->salt);
+                op->lookup.bytes = toy_has_bytes(toy, op) ? toy_buf(TOY_INLINE, toy->committed) : NULL;
+                if (op->lookup.value == NULL || toy_has_bytes(toy, op) != (op->lookup.bytes != NULL)) {
                         eng_buf_unref(op->lookup.value);
                         eng_buf_unref(op->lookup.bytes);
                         return -EAGAIN;
                 }
                 return 0;
         case ENG_OP_SCAN:
+                toy->page = op->scan.most;
                 op->scan.entries = toy_entries(op->scan.max);
                 op->scan.count = op->scan.max;
                 return op->scan.entries == NULL ? -EAGAIN : 0;
@@ -128,6 +160,8 @@ static inline int toy_do(struct toy *toy, struct eng_op *op)
                 op->append.type = FMT_RECORD_PG;
                 op->append.body = toy_buf(1000, op->append.seq);
                 op->append.inline_len = 10;
+                if (op->append.body != NULL)
+                        op->append.body_crc = era_crc32c(0, op->append.body->data, 1000);
                 return op->append.body == NULL ? -EAGAIN : 0;
         case ENG_OP_IDS:
                 count = op->ids.max < 5 ? op->ids.max : 5;
@@ -254,7 +288,8 @@ static const struct eng_drive_ops toy_ops = {.submit = toy_submit,
 static inline void toy_make(struct toy *toy, unsigned slot, struct lp_loop *owner)
 {
         memset(toy, 0, sizeof(*toy));
-        toy->base = (struct eng_drive){.ops = &toy_ops, .slot = slot, .owner = owner, .exhausted = &toy->exhausted};
+        toy->base = (struct eng_drive){
+                .ops = &toy_ops, .slot = slot, .owner = owner, .exhausted = &toy->exhausted, .stalled = &toy->stalled};
         toy->identity = (struct eng_identity){.slot = slot, .layout = FMT_LAYOUT_VERSION, .features = 1};
         memset(toy->identity.store_id, 0x51, FMT_ID);
         memset(toy->identity.drive_id, (int)(0x60 + slot), FMT_ID);
@@ -542,16 +577,19 @@ static inline void ask_check(const struct rf *rf, const struct toy *toy, const s
 {
         const struct eng_op *op = &ask->op;
         uint8_t *slot = ask->slot == NULL ? NULL : ask->slot + LP_SLOT_HEADER;
+        struct eng_buf *value;
         unsigned i;
 
         MUST(ask->times == 1 && op->result == 0);
         switch (op->kind) {
         case ENG_OP_LOOKUP:
-                MUST(op->lookup.value->len == toy->value_len &&
-                     toy_filled(op->lookup.value->data, toy->value_len, toy->salt));
-                MUST((op->lookup.bytes != NULL) == ((op->flags & ENG_OP_WANT_INLINE) != 0));
-                MUST(op->lookup.bytes == NULL ||
-                     (op->lookup.bytes->len == 100 && toy_filled(op->lookup.bytes->data, 100, toy->committed)));
+                value = toy_value(toy->value_len, toy->salt);
+                MUST(op->lookup.value->len == value->len &&
+                     memcmp(op->lookup.value->data, value->data, value->len) == 0);
+                eng_buf_unref(value);
+                MUST((op->lookup.bytes != NULL) == toy_has_bytes(toy, op));
+                MUST(op->lookup.bytes == NULL || (op->lookup.bytes->len == TOY_INLINE &&
+                                                  toy_filled(op->lookup.bytes->data, TOY_INLINE, toy->committed)));
                 break;
         case ENG_OP_SCAN:
                 MUST(op->scan.count == 7 && op->scan.entries != NULL);

@@ -59,11 +59,19 @@ static void let_go(void *arg)
         *(bool *)arg = eng_drive_let_go(remote);
 }
 
-static void close_rest(void *arg)
+/* It is quiet: nothing of it is under way on any loop. */
+static void close_remote(void *arg)
 {
         remote->ops->close(remote);
+}
+
+static void close_rest(void *arg)
+{
         rem_served_free(served);
         fx.drive = fx.local;
+        fx_stop(&fx);
+        fx_close(&fx);
+        MUST(fx_open(&fx) == 0 && !eng_drive_log_lost(fx.local) && eng_drive_damage(fx.local) == NULL); /* nor left */
         fx_destroy(&fx);
 }
 
@@ -73,6 +81,7 @@ static int stop(void **state)
 
         WAIT_UNTIL((fx_call(&fx, 0, let_go, &quiet), quiet));
         MUST(quiet);
+        fx_call(&fx, 0, close_remote, NULL);
         rn_stop(&nodes, close_rest, NULL);
         return fixture_no_certificates(state);
 }
@@ -385,12 +394,241 @@ static void test_away_and_back(void **state)
         assert_true(fx_has(&fx, "after", "x", 1));
 }
 
+/* ---- what makes no sense --------------------------------------------------------------------- */
+
+#define ABSURD 4u /* at once */
+
+static uint64_t draw_number(void)
+{
+        static const uint64_t odd[] = {
+                0,         1, 2, 15, 16, 17, 4095, 4096, 4097, 1u << 20, UINT32_MAX - 1, UINT32_MAX, UINT64_MAX / 2,
+                UINT64_MAX};
+
+        return draw() % 2 == 0 ? odd[draw() % (sizeof(odd) / sizeof(odd[0]))] : draw() >> draw() % 64;
+}
+
+static uint16_t draw_name(uint8_t out[FMT_NAME_MAX])
+{
+        char name[32];
+        uint16_t len = (uint16_t)(draw() % 3 == 0 ? draw() % FMT_NAME_MAX : draw() % 20), i;
+
+        if (draw() % 2 == 0) {
+                snprintf(name, sizeof(name), "key-%03u", (unsigned)(draw() % 101));
+                return (uint16_t)fx_name(out, name);
+        }
+        for (i = 0; i < len; i++)
+                out[i] = draw() % 2 == 0 ? (uint8_t)draw() : (uint8_t)(draw() % 6);
+        return len;
+}
+
+static struct eng_buf *draw_record(uint32_t *inline_len)
+{
+        static struct fx_body body;
+        uint8_t full[FMT_NAME_MAX];
+        struct eng_buf *buf;
+
+        body.len = body.inline_len = 0;
+        fx_body_put(&body, full, fx_name(full, "absurd"), draw_number(), (uint32_t)draw_number(), "bytes", 5);
+        buf = fx_body_buf(&body);
+        *inline_len = body.inline_len;
+        if (draw() % 3 == 0)
+                buf->data[draw() % buf->len] ^= (uint8_t)(1u << draw() % 8);
+        return buf;
+}
+
+/* What an operation points to, while it is under way. */
+static struct {
+        uint8_t names[3][FMT_NAME_MAX], ids[ENG_OWNED_MAX][FMT_ID];
+        uint64_t pgs[512];
+} absurdities[ABSURD];
+
+/* Not of an epoch: it would refuse what comes behind it. */
+static void absurd_record(struct eng_op *op)
+{
+        if (op->kind == ENG_OP_APPEND) {
+                op->append.type = (uint16_t)(draw() % 12);
+                if (op->append.type == FMT_RECORD_EPOCH)
+                        op->append.type = FMT_RECORD_PG;
+                if (draw() % 8 != 0) {
+                        op->append.body = draw_record(&op->append.inline_len);
+                        op->append.body_crc = era_crc32c(0, op->append.body->data, op->append.body->len);
+                }
+                if (draw() % 4 == 0)
+                        op->append.inline_len = (uint32_t)draw_number();
+        }
+        op->append.pg = (uint32_t)draw_number();
+        op->append.seq = draw_number();
+        op->append.committed = draw_number();
+        op->append.time_ms = draw_number();
+        op->append.record_epoch = draw_number();
+}
+
+static void absurd_scan(unsigned which, struct eng_op *op)
+{
+        uint8_t(*names)[FMT_NAME_MAX] = absurdities[which].names;
+        unsigned i;
+
+        for (i = 0; i < 512; i++)
+                absurdities[which].pgs[i] = draw();
+        op->scan.from = names[0];
+        op->scan.from_len = draw_name(names[0]);
+        op->scan.after = draw() % 2 == 0;
+        op->scan.prefix_len = (uint16_t)draw_number();
+        op->scan.max = (uint32_t)draw_number();
+        op->scan.most = (uint32_t)draw_number();
+        op->scan.pgs = draw() % 2 == 0 ? NULL : absurdities[which].pgs;
+        op->scan.pg_words = 1 + (uint32_t)(draw() % 512);
+        if (draw() % 2 == 0) {
+                op->scan.to = names[1];
+                op->scan.to_len = draw_name(names[1]);
+        }
+        if (draw() % 2 == 0) {
+                op->scan.delimiter = names[2];
+                op->scan.delimiter_len = draw_name(names[2]) % (draw() % 2 == 0 ? 3 : FMT_NAME_MAX);
+        }
+}
+
+static void absurd_shard(struct fx_op *asked, uint8_t *slot)
+{
+        struct eng_op *op = &asked->op;
+        uint32_t len = (uint32_t)(draw() % (FMT_UNIT_MAX + 1));
+
+        len = draw() % 2 == 0 ? len : len / FMT_BLOCK * FMT_BLOCK;
+        if (op->kind == ENG_OP_WRITE) {
+                fill_write(asked, (unsigned)(draw() % 1000), (unsigned)draw_number(), slot, len);
+                op->write.shard = (uint8_t)draw();
+                op->write.k = (uint8_t)draw();
+                op->write.m = (uint8_t)draw();
+                return;
+        }
+        len = draw() % 2 == 0 ? len : (1 + (uint32_t)(draw() % 24)) * FMT_BLOCK;
+        fill_read(asked, draw() % 2 == 0 ? 500 : (unsigned)draw(), (unsigned)(draw() % 30), slot, 0, 0, len);
+        op->read.offset = (uint32_t)(draw() % (len + 1));
+        op->read.len = (uint32_t)(draw() % (len - op->read.offset + 1));
+        op->read.shard = draw() % 4 == 0 ? (uint8_t)draw() : 0;
+}
+
+/* A state that goes on from one to the next. */
+static void absurd_scrub(struct eng_op *op, uint8_t *slot)
+{
+        static union {
+                struct fmt_drive_scrub state;
+                uint64_t words[sizeof(struct fmt_drive_scrub) / sizeof(uint64_t)];
+        } scrub;
+        unsigned i;
+
+        op->scrub.what = (enum eng_scrub_what)(draw() % (ENG_SCRUB_READ + 1));
+        op->scrub.most = (uint32_t)(draw() % (ENG_SCRUB_STRETCH + 1));
+        op->scrub.yield = draw() % 2 == 0;
+        op->scrub.slot = slot;
+        for (i = 0; i < sizeof(scrub.words) / sizeof(scrub.words[0]); i++)
+                if (draw() % 4 == 0)
+                        scrub.words[i] = draw_number();
+        if (draw() % 2 == 0) {
+                scrub.state.segment = draw() % 6 | (draw() % 2) << 63;
+                scrub.state.position = draw() % 2 == 0 ? FMT_BLOCK * (draw() % 40) : draw() % 200000;
+                scrub.state.last = draw() % 10 | (draw() % 2) << 63;
+                scrub.state.generation = draw() % 2 == 0 ? 0 : scrub.state.generation;
+        }
+        op->scrub.state = scrub.state;
+}
+
+static void absurd(unsigned which, struct fx_op *asked, uint8_t *slot)
+{
+        struct eng_op *op = &asked->op;
+
+        memset(asked, 0, sizeof(*asked));
+        op->kind = (enum eng_op_kind)(draw() % ENG_OP_KINDS);
+        switch (op->kind) {
+        case ENG_OP_APPEND:
+        case ENG_OP_RECORD:
+                absurd_record(op);
+                break;
+        case ENG_OP_COMMIT:
+                op->commit.pg = (uint32_t)draw_number();
+                op->commit.seq = draw_number();
+                break;
+        case ENG_OP_LOOKUP:
+                op->lookup.name = absurdities[which].names[0];
+                op->lookup.name_len = draw_name(absurdities[which].names[0]);
+                break;
+        case ENG_OP_SCAN:
+                absurd_scan(which, op);
+                break;
+        case ENG_OP_WRITE:
+        case ENG_OP_READ:
+                absurd_shard(asked, slot);
+                break;
+        case ENG_OP_DISCARD:
+                fx_id(op->discard.object_id, draw() % 1000 + 501);
+                break;
+        case ENG_OP_HELD:
+                fx_id(op->held.object_id, 500);
+                op->held.stripe = (uint32_t)draw_number();
+                op->held.count = (uint32_t)(draw() % (ENG_HELD_MAX + 1));
+                op->held.shard = (uint8_t)draw();
+                break;
+        case ENG_OP_IDS:
+                memset(op->ids.after, (int)draw(), FMT_ID);
+                op->ids.max = 1 + (uint32_t)(draw() % ENG_IDS_MAX);
+                break;
+        case ENG_OP_OWNED:
+                op->owned.ids = (const uint8_t(*)[FMT_ID])absurdities[which].ids;
+                op->owned.count = (uint32_t)(draw() % (ENG_OWNED_MAX + 1));
+                op->owned.mark = draw_number();
+                break;
+        case ENG_OP_SCRUB:
+                absurd_scrub(op, slot);
+                break;
+        case ENG_OP_FEATURES:
+                op->features.bits = draw() % (FMT_FEATURES + 1);
+                break;
+        default:
+                break;
+        }
+        op->epoch = draw() % 2 == 0 ? FX_EPOCH : draw_number();
+        op->flags = (unsigned)draw() % ENG_OP_ANEW;
+}
+
+/* Whatever a peer asks for, as far as it has the form of an operation: the drive answers, and goes on. */
+static void test_absurd(void **state)
+{
+        static struct fx_op ops[ABSURD];
+        struct fx_op held = {.op = {.kind = ENG_OP_HELD, .flags = ENG_OP_ANEW, .held = {.count = 1}}};
+        uint8_t *slots[ABSURD];
+        unsigned i, j;
+
+        for (j = 0; j < ABSURD; j++)
+                slots[j] = new_slot(j);
+        for (i = 0; i < 500; i++) {
+                for (j = 0; j < ABSURD; j++) {
+                        absurd(j, &ops[j], slots[j]);
+                        fx_start(&fx, 0, &ops[j]);
+                }
+                for (j = 0; j < ABSURD; j++) {
+                        int rv = fx_wait(&ops[j]);
+
+                        assert_true(rv <= 0 && rv != -EIO);
+                        if (ops[j].op.kind == ENG_OP_APPEND)
+                                eng_buf_unref(ops[j].op.append.body);
+                        else
+                                eng_wire_drop_answer(&ops[j].op);
+                }
+        }
+        for (j = 0; j < ABSURD; j++)
+                free(slots[j]);
+        assert_int_equal(fx_run(&fx, &held), 0); /* one that was refused has ended the session */
+        assert_int_equal(fx_lookup_rv(&fx, "key-001"), 0);
+        assert_int_equal(fx_put(&fx, "afterwards", "x", 1), 0);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_names),         cmocka_unit_test(test_long_value),
                 cmocka_unit_test(test_shards),        cmocka_unit_test(test_same_answers),
                 cmocka_unit_test(test_same_refusals), cmocka_unit_test(test_away_and_back),
+                cmocka_unit_test(test_absurd),
         };
 
         return cmocka_run_group_tests(tests, start, stop);

@@ -33,6 +33,15 @@ void *__wrap_calloc(size_t count, size_t size)
         return fails_now() ? NULL : __real_calloc(count, size);
 }
 
+static enum net_bulk liar_bulk(void *arg, struct net_request *request)
+{
+        return NET_BULK_DISCARD;
+}
+
+static void liar_lost(void *arg, struct net_request *request)
+{
+}
+
 static uint64_t seed;
 
 static uint64_t draw(void)
@@ -89,6 +98,80 @@ static void test_opening(void **state)
         assert_false(rem_place_read("remote:7/9/64", &place) || rem_place_read("remote:7/9/", &place) ||
                      rem_place_read("remote:7/9/1x", &place) || rem_place_read("/srv/1", &place) ||
                      rem_place_read("remote:70000/1/1", &place));
+        rf_stop(&rf);
+}
+
+/* All that the opening tells of the drive holds from its first moment. */
+static void test_opening_of_a_bad_drive(void **state)
+{
+        struct rf rf;
+
+        rf_start_with(&rf, NULL, 0);
+        atomic_store(&rf.toys[0].exhausted, true);
+        atomic_store(&rf.toys[0].stalled, true);
+        rf_open(&rf, 0);
+        rf_open(&rf, 1);
+        assert_true(eng_drive_exhausted(rf.drives[0]) && eng_drive_stalled(rf.drives[0]));
+        assert_false(eng_drive_exhausted(rf.drives[1]) || eng_drive_stalled(rf.drives[1]));
+        rf_stop(&rf);
+}
+
+/* 6: the answer is of another drive than was asked for. */
+static void test_opening_of_another_drive(void **state)
+{
+        struct rem_opening opening;
+        struct lp_loop *outer;
+        struct rf rf;
+
+        rf_start(&rf);
+        assert_int_equal(rf_ask(&rf, 0, false, &opening), 0);
+        outer = lp_become(rf.a.loops[0]);
+        memset(opening.drive_id, 0x60, FMT_ID);
+        opening.rv = 1;
+        rem_opening_ask(&opening);
+        memset(opening.drive_id, 0x61, FMT_ID); /* as if */
+        lp_become(outer);
+        mem_settle();
+        assert_int_equal(opening.rv, -EBADMSG);
+        rf_stop(&rf);
+}
+
+/* 22: of features that the other end does not know, neither is given any. */
+static void test_features(void **state)
+{
+        const uint64_t unknown = 1ull << 40;
+        struct rem_opening opening;
+        struct lp_loop *outer;
+        struct ask ask;
+        struct rf rf;
+
+        rf_start(&rf);
+        rf.served[0]->identity.features = 0;
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_FEATURES, 0, 0), 0);
+        assert_int_equal(rf_ask(&rf, 0, false, &opening), 0);
+        assert_int_equal(opening.facts.identity.features, 1); /* whoever gave it */
+        ask_make(&ask, ENG_OP_FEATURES, 0);
+        ask.op.features.bits = unknown;
+        ask_submit(&rf, rf.drives[0], 0, &ask);
+        mem_settle();
+        assert_int_equal(ask.op.result, -EHOSTUNREACH);
+        assert_int_equal(rf.toys[0].done[ENG_OP_FEATURES], 1);
+        ask_free(&ask);
+        rf_begin_again(&rf, 0);
+        outer = lp_become(rf.a.loops[0]);
+        opening.features = unknown;
+        opening.begin = true;
+        opening.rv = 1;
+        rem_opening_ask(&opening);
+        lp_become(outer);
+        mem_settle();
+        assert_int_equal(opening.rv, -EACCES);
+        assert_int_equal(rf.toys[0].done[ENG_OP_FEATURES], 1);
+        rf.served[0]->identity.features |= unknown;
+        assert_int_equal(rf_ask(&rf, 0, false, &opening), -EPROTONOSUPPORT);
+        rf.served[0]->identity.features = 1;
+        rf.served[0]->identity.layout = FMT_LAYOUT_VERSION + 1;
+        assert_int_equal(rf_ask(&rf, 0, true, &opening), -EPROTONOSUPPORT);
         rf_stop(&rf);
 }
 
@@ -364,6 +447,100 @@ static void test_restart_is_told(void **state)
         rf_stop(&rf);
 }
 
+/* 19: a WATCH passes a begin that is on its way, and is refused: that says nothing of the session which begins then. */
+static void test_refused_before_the_begin(void **state)
+{
+        struct mem_end *end;
+        struct ask ask;
+        struct rf rf;
+
+        rf_start(&rf);
+        rf_begin_again(&rf, 0);
+        end = mem_of(rf.to_b->links[NET_LOG].conn->stream)->other;
+        end->held = true;
+        ask_make(&ask, ENG_OP_HELD, 0);
+        ask.op.flags |= ENG_OP_ANEW;
+        ask_submit(&rf, rf.drives[0], 0, &ask);
+        mem_pass(2000); /* of the session that has not come */
+        assert_int_equal(ask.times, 0);
+        end->held = false;
+        mem_settle();
+        assert_int_equal(ask.times, 1);
+        assert_int_equal(ask.op.result, 0);
+        ask_free(&ask);
+        rf.unreachable = 0;
+        mem_pass(3000);
+        assert_int_equal(rf.unreachable, 0);
+        rf_restart_drive(&rf, 0);
+        mem_pass(3000);
+        assert_int_equal(rf.unreachable, 1); /* it is told, though nothing is asked */
+        rf_stop(&rf);
+}
+
+/* 19: what was refused before, and comes late, by a slower connection. */
+static void test_late_refusal(void **state)
+{
+        struct mem_end *log, *bulk;
+        struct ask begin, read;
+        struct rf rf;
+
+        rf_start(&rf);
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_READ, 1, 0), 0);
+        log = mem_of(rf.to_b->links[NET_LOG].conn->stream)->other;
+        bulk = mem_of(rf.to_b->links[NET_BULK_0].conn->stream);
+        rf_restart_drive(&rf, 0);
+        log->held = bulk->held = true;
+        ask_make(&begin, ENG_OP_HELD, 0);
+        begin.op.flags |= ENG_OP_ANEW;
+        ask_submit(&rf, rf.drives[0], 0, &begin);
+        mem_settle();
+        ask_make(&read, ENG_OP_READ, 1); /* in the new session, of the old incarnation */
+        ask_submit(&rf, rf.drives[0], 0, &read);
+        mem_settle();
+        log->held = false;
+        mem_settle();
+        assert_int_equal(begin.times, 1);
+        assert_int_equal(begin.op.result, 0);
+        assert_int_equal(read.times, 0);
+        rf.unreachable = 0;
+        bulk->held = false;
+        mem_settle();
+        assert_int_equal(read.times, 1);
+        assert_int_equal(read.op.result, -EHOSTUNREACH);
+        assert_int_equal(rf.unreachable, 0);
+        ask_free(&begin);
+        ask_free(&read);
+        rf_stop(&rf);
+}
+
+/* 19: the drive had failed, and was opened anew; the answer of before comes late. */
+static void test_late_failure(void **state)
+{
+        struct mem_end *end;
+        struct ask ask;
+        struct rf rf;
+
+        rf_start(&rf);
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_READ, 1, 0), 0);
+        end = mem_of(rf.to_b->links[NET_BULK_0].conn->stream);
+        end->held = true;
+        rf.toys[0].result = -EIO;
+        ask_make(&ask, ENG_OP_READ, 1);
+        ask_submit(&rf, rf.drives[0], 0, &ask);
+        mem_settle();
+        rf.toys[0].result = 0;
+        rf_restart_drive(&rf, 0);
+        rf_begin_again(&rf, 0);
+        end->held = false;
+        mem_settle();
+        assert_int_equal(ask.times, 1);
+        assert_int_equal(ask.op.result, -EIO);
+        assert_int_equal(rf.failed, 0);
+        ask_free(&ask);
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_WRITE, 2, 0), 0);
+        rf_stop(&rf);
+}
+
 /* ---- sessions -------------------------------------------------------------------------------- */
 
 /* Fields of a message that a remote drive would not send. */
@@ -373,6 +550,7 @@ struct raw {
         enum net_link_number link;
         uint8_t drive_id, kind;
         uint16_t slot;
+        bool wrong_crc; /* of an APPEND */
 };
 
 static struct raw raw_of(struct rf *rf, enum eng_op_kind kind)
@@ -406,6 +584,8 @@ static int raw_ask(struct rf *rf, struct mem_node *from, struct net_peer *peer, 
         memcpy(body, &head, sizeof(head));
         ask_make(&ask, (enum eng_op_kind)raw->kind, 1);
         ask.op.flags |= raw->flags;
+        if (raw->wrong_crc)
+                ask.op.append.body_crc ^= 4;
         len = eng_wire_put_request(&ask.op, body + sizeof(head), &parts);
         assert_true(len > 0);
         mem.call.body_len = (uint32_t)(sizeof(head) + (size_t)len);
@@ -483,6 +663,34 @@ static void test_late_begin(void **state)
         assert_int_equal(raw_ask(&rf, NULL, NULL, &raw), REM_GAP);
         assert_int_equal(rf.toys[0].done[ENG_OP_COMMIT], 1);
         assert_int_equal(rf_do(&rf, 0, ENG_OP_LOOKUP, 0, 0), 0); /* none of this did any harm */
+        rf_stop(&rf);
+}
+
+/* 5: a store ends, and another begins in the same process, with a client of its own. */
+static void test_another_client(void **state)
+{
+        struct rem_opening opening;
+        struct lp_loop *outer;
+        unsigned i;
+        struct rf rf;
+
+        rf_start(&rf);
+        rf_begin_again(&rf, 0);
+        outer = lp_become(rf.a.loops[1]);
+        for (i = 0; i < RF_DRIVES; i++)
+                eng_drive_let_go(rf.drives[i]);
+        lp_become(outer);
+        mem_pass(2000); /* their WATCHes are back */
+        for (i = 0; i < RF_DRIVES; i++)
+                rf.drives[i]->ops->close(rf.drives[i]);
+        rem_client_free(rf.client);
+        assert_int_equal(
+                rem_client_new(&(struct rem_client_options){.net = rf.a.node.net, .loop = rf.a.loops[0]}, &rf.client),
+                0);
+        assert_int_equal(rf_ask(&rf, 0, true, &opening), 0);
+        for (i = 0; i < RF_DRIVES; i++)
+                rf_open(&rf, i);
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_APPEND, 1, 0), 0);
         rf_stop(&rf);
 }
 
@@ -667,6 +875,166 @@ static void test_slow_drive(void **state)
         slow_drive(ENG_OP_READ);
 }
 
+/* 26: more is asked of a drive that is slow than can wait: a COMMIT has room all the same, and memory an end. */
+static void test_commit_among_questions(void **state)
+{
+        static struct ask asks[3000];
+        struct ask commit;
+        unsigned i, again = 0;
+        struct rf rf;
+
+        rf_start(&rf);
+        rf.toys[0].holds[ENG_OP_LOOKUP] = true;
+        for (i = 0; i < 3000; i++) {
+                ask_make(&asks[i], ENG_OP_LOOKUP, 0);
+                ask_submit(&rf, rf.drives[0], i % MEM_LOOPS, &asks[i]);
+        }
+        mem_settle();
+        ask_make(&commit, ENG_OP_COMMIT, 1);
+        ask_submit(&rf, rf.drives[0], 0, &commit);
+        mem_settle();
+        assert_int_equal(commit.times, 0); /* it waits its turn */
+        assert_true(remote_of(rf.drives[0])->asked_bytes <= REM_ASKED_BYTES);
+        toy_release(&rf.toys[0]);
+        assert_int_equal(commit.op.result, 0);
+        ask_free(&commit);
+        for (i = 0; i < 3000; i++) {
+                assert_int_equal(asks[i].times, 1);
+                again += asks[i].op.result == -EAGAIN;
+                assert_true(asks[i].op.result == 0 || asks[i].op.result == -EAGAIN);
+                ask_free(&asks[i]);
+        }
+        assert_int_equal(again, 3000 - REM_ASKED_MOST);
+        assert_int_equal(remote_of(rf.drives[0])->asked_bytes, 0);
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_LOOKUP, 0, 0), 0);
+        rf_stop(&rf);
+}
+
+/* 8: drives of several pools on one node: as long as there are lanes, no two have the same. */
+static void test_lanes(void **state)
+{
+        struct eng_local_options options = {.path = "remote:2/3/0"};
+        struct eng_drive *drives[REM_LANES + 1];
+        bool seen[REM_LANES] = {false};
+        struct lp_loop *outer;
+        unsigned i;
+        struct rf rf;
+
+        rf_start(&rf); /* two have theirs */
+        for (i = 0; i < RF_DRIVES; i++)
+                seen[remote_of(rf.drives[i])->lane] = true;
+        options.owner = rf.a.loops[0];
+        for (i = 0; i < REM_LANES + 1 - RF_DRIVES; i++) {
+                struct rem_opening opening = {
+                        .client = rf.client, .prefix.incarnation = 1, .session = 1, .call.peer = rf.to_b};
+
+                opening.place = (struct rem_place){.node = 2, .pool = RF_POOL + 2 * (i + 1), .slot = 0};
+                assert_int_equal(remote_drive_new(&opening, &options, &drives[i]), 0);
+                assert_true(i == REM_LANES - RF_DRIVES || !seen[remote_of(drives[i])->lane]);
+                seen[remote_of(drives[i])->lane] = true;
+        }
+        outer = lp_become(rf.a.loops[0]);
+        for (i = 0; i < REM_LANES + 1 - RF_DRIVES; i++)
+                eng_drive_let_go(drives[i]);
+        lp_become(outer);
+        mem_pass(3000);
+        for (i = 0; i < REM_LANES + 1 - RF_DRIVES; i++)
+                drives[i]->ops->close(drives[i]);
+        rf_stop(&rf);
+}
+
+/* 23: a drive that hangs, and connections that come and go: each brings new credit, and what they left is there yet. */
+static void test_left_by_connections(void **state)
+{
+        static struct ask asks[5][7];
+        unsigned i, round;
+        struct rf rf;
+
+        rf_start(&rf);
+        rf.toys[0].holds[ENG_OP_APPEND] = true;
+        for (round = 0; round < 5; round++) {
+                for (i = 0; i < 7; i++) {
+                        struct ask *ask = &asks[round][i];
+
+                        ask_make(ask, ENG_OP_APPEND, 1 + 7 * round + i);
+                        eng_buf_unref(ask->body);
+                        ask->op.append.body = ask->body = toy_buf(1u << 20, ask->op.append.seq);
+                        ask->op.append.body_crc = era_crc32c(0, ask->body->data, ask->body->len);
+                        ask_submit(&rf, rf.drives[0], 0, ask);
+                }
+                mem_settle();
+                rf_cut(&rf, NET_LOG);
+                for (i = 0; i < 7; i++) {
+                        assert_int_equal(asks[round][i].times, 1);
+                        assert_int_equal(asks[round][i].op.result, -EHOSTUNREACH);
+                }
+                rf_begin_again(&rf, 0);
+        }
+        assert_int_equal(rf.toys[0].held_count, REM_APPEND_BYTES >> 20);
+        assert_int_equal(atomic_load(&rf.served[0]->append_bytes), REM_APPEND_BYTES);
+        toy_release(&rf.toys[0]);
+        assert_int_equal(atomic_load(&rf.served[0]->append_bytes), 0);
+        for (round = 0; round < 5; round++)
+                for (i = 0; i < 7; i++)
+                        ask_free(&asks[round][i]);
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_APPEND, 1000, 0), 0);
+        atomic_fetch_add(&rf.served[0]->refs, REM_REQUESTS_MAX); /* and of other kinds */
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_LOOKUP, 0, 0), -EAGAIN);
+        assert_int_equal(rf_do(&rf, 1, ENG_OP_LOOKUP, 0, 0), 0);
+        atomic_fetch_sub(&rf.served[0]->refs, REM_REQUESTS_MAX);
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_LOOKUP, 0, 0), 0);
+        rf_stop(&rf);
+}
+
+/* 23: a page has the length of one answer, whatever is asked for. */
+static void test_long_page(void **state)
+{
+        struct raw raw;
+        struct rf rf;
+
+        rf_start(&rf);
+        raw = raw_of(&rf, ENG_OP_SCAN); /* without a limit */
+        assert_int_equal(raw_ask(&rf, NULL, NULL, &raw), REM_DONE);
+        assert_int_equal(rf.toys[0].page, REM_SCAN_MOST);
+        rf_stop(&rf);
+}
+
+/* 8: two that hang, whatever is asked of them, leave buffers to a third on the same connection. */
+static void test_two_slow_drives(void **state)
+{
+        static struct ask asks[2][10];
+        unsigned i, j;
+        struct rf rf;
+
+        rf_start(&rf);
+        for (i = 0; i < RF_DRIVES; i++)
+                remote_of(rf.drives[i])->lane = 2 * i;
+        for (i = 0; i < 2; i++)
+                for (j = 0; j < 10; j++) {
+                        enum eng_op_kind kind = j % 2 == 0 ? ENG_OP_WRITE : ENG_OP_READ;
+
+                        rf.toys[i].holds[kind] = true;
+                        ask_make(&asks[i][j], kind, 1 + j);
+                        ask_submit(&rf, rf.drives[i], 0, &asks[i][j]);
+                }
+        mem_pass(300);
+        for (i = 0; i < 5; i++) {
+                assert_int_equal(rf_do(&rf, 2, ENG_OP_WRITE, 20 + i, 0), 0);
+                assert_int_equal(rf_do(&rf, 2, ENG_OP_READ, 20 + i, 0), 0);
+        }
+        for (i = 0; i < 2; i++) {
+                assert_true(rf.toys[i].held_count > 0);
+                toy_release(&rf.toys[i]);
+        }
+        mem_pass(5000);
+        for (i = 0; i < 2; i++)
+                for (j = 0; j < 10; j++) {
+                        ask_check(&rf, &rf.toys[i], &asks[i][j]);
+                        ask_free(&asks[i][j]);
+                }
+        rf_stop(&rf);
+}
+
 /* A drive that is slow for ever: the operations that have no buffer are answered in the end. */
 static void test_never_a_buffer(void **state)
 {
@@ -691,11 +1059,81 @@ static void test_never_a_buffer(void **state)
         rf_stop(&rf);
 }
 
+/* 20: it waits for a buffer while the store gives the drive up and begins anew. */
+static void test_busy_over_a_begin(void **state)
+{
+        struct ask asks[3];
+        unsigned i;
+        struct rf rf;
+
+        rf_start(&rf);
+        rf.toys[0].holds[ENG_OP_WRITE] = true;
+        for (i = 0; i < 3; i++) {
+                ask_make(&asks[i], ENG_OP_WRITE, 1 + i);
+                ask_submit(&rf, rf.drives[0], 0, &asks[i]);
+        }
+        mem_settle();
+        assert_int_equal(rf.toys[0].held_count, 2);
+        rf_restart_drive(&rf, 0);
+        rf_begin_again(&rf, 0);
+        mem_pass(2000);
+        assert_int_equal(asks[2].times, 1);
+        assert_int_equal(asks[2].op.result, -EAGAIN);
+        assert_int_equal(rf.toys[0].seen[3], 0);
+        for (i = 0; i < 3; i++)
+                ask_free(&asks[i]);
+        rf_stop(&rf);
+}
+
+static unsigned busy_requests;
+
+static void busy_request(void *arg, struct net_request *request)
+{
+        struct net_answer answer = {.status = REM_BUSY};
+
+        busy_requests += request->operation == REM_OP;
+        net_reply(request, &answer);
+}
+
+/* Not a handler of a drive server: its opening is made up. */
+static void open_made_up(struct rf *rf)
+{
+        struct rem_opening opening = {
+                .client = rf->client, .prefix.incarnation = 1, .session = 1, .call.peer = rf->to_b};
+        struct eng_local_options options = {.path = "remote:2/3/0",
+                                            .owner = rf->a.loops[1],
+                                            .failed = rf_failed,
+                                            .superseded = rf_superseded,
+                                            .unreachable = rf_unreachable,
+                                            .arg = rf};
+
+        assert_int_equal(remote_drive_new(&opening, &options, &rf->drives[0]), 0);
+}
+
+/* 20: what waits for no buffer there is not sent twice, whatever the peer says. */
+static void test_busy_for_no_reason(void **state)
+{
+        static const struct net_handler busy = {.bulk = liar_bulk, .request = busy_request, .lost = liar_lost};
+        unsigned kind;
+        struct rf rf;
+
+        rf_start_with(&rf, &busy, 0);
+        open_made_up(&rf);
+        for (kind = 0; kind < ENG_OP_KINDS; kind++) {
+                bool waits = kind == ENG_OP_READ || kind == ENG_OP_WRITE || kind == ENG_OP_SCRUB;
+
+                busy_requests = 0;
+                assert_int_equal(rf_do(&rf, 0, (enum eng_op_kind)kind, 1, 0), waits ? -EAGAIN : -EHOSTUNREACH);
+                assert_true(waits ? busy_requests > 10 : busy_requests == 1);
+        }
+        rf_stop(&rf);
+}
+
 /* 14: longer than the room that is given, and than any frame. */
 static void test_long_answer(void **state)
 {
         static const size_t lens[] = {
-                200, 4095, 4096, 4097, 300000, (2u << 20) - 64, 2u << 20, (2u << 20) + 56, 5u << 20, (16u << 20) - 64};
+                300, 4095, 4096, 4097, 300000, (2u << 20) - 64, 2u << 20, (2u << 20) + 56, 5u << 20, (16u << 20) - 64};
         struct rem_stats stats;
         unsigned i;
         struct rf rf;
@@ -915,15 +1353,6 @@ static void liar_request(void *arg, struct net_request *request)
         net_reply(request, &answer);
 }
 
-static enum net_bulk liar_bulk(void *arg, struct net_request *request)
-{
-        return NET_BULK_DISCARD;
-}
-
-static void liar_lost(void *arg, struct net_request *request)
-{
-}
-
 /* 13 */
 static void test_liar(void **state)
 {
@@ -966,6 +1395,187 @@ static void test_liar(void **state)
         }
         rem_stats_read(rf.client, &stats);
         assert_true(stats.lies > 500 && lies > 1000 && opened > 20 && opened < 700);
+        rf_stop(&rf);
+}
+
+/* A byte of a long answer, again and again; WATCH is not answered. */
+static struct net_request *watches[64];
+static unsigned crumbs, watch_count;
+
+static void crumb_request(void *arg, struct net_request *request)
+{
+        struct rem_prefix prefix = {.incarnation = 1, .total = 2000};
+        struct net_answer answer = {.body = lie, .body_len = sizeof(prefix) + 4, .bulk_count = 1};
+
+        if (request->operation == REM_WATCH) {
+                assert_true(watch_count < 64);
+                watches[watch_count++] = request;
+                return;
+        }
+        crumbs++;
+        memset(lie, 0, sizeof(lie));
+        memcpy(lie, &prefix, sizeof(prefix));
+        answer.bulk[0] = (struct iovec){lie, 1};
+        net_reply(request, &answer);
+}
+
+static const struct net_handler crumb_handler = {.bulk = liar_bulk, .request = crumb_request, .lost = liar_lost};
+
+static void watch_end(struct rf *rf)
+{
+        struct net_request *request = watches[--watch_count];
+        struct net_answer answer = {.status = REM_NO_MEMORY};
+        struct lp_loop *outer = lp_become(request->conn->at->lp);
+
+        net_reply(request, &answer);
+        lp_become(outer);
+        mem_settle();
+}
+
+/* 13: pieces of an answer that fill the room that was given: else it would come byte by byte. */
+static void test_crumbs(void **state)
+{
+        struct rf rf;
+
+        rf_start_with(&rf, &crumb_handler, 0);
+        open_made_up(&rf);
+        crumbs = watch_count = 0;
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_TAIL, 0, 0), -EHOSTUNREACH);
+        assert_int_equal(crumbs, 1);
+        while (watch_count > 0)
+                watch_end(&rf);
+        rf_stop(&rf);
+}
+
+/* 24: it is asked again, and a drive that is given up becomes quiet. */
+static void test_watch_is_not_answered(void **state)
+{
+        struct lp_loop *outer;
+        struct rf rf;
+
+        rf_start_with(&rf, &crumb_handler, 0);
+        open_made_up(&rf);
+        watch_count = 0;
+        mem_pass(30000);
+        assert_true(watch_count > 2);
+        outer = lp_become(rf.a.loops[1]);
+        eng_drive_let_go(rf.drives[0]);
+        lp_become(outer);
+        mem_pass(12000);
+        outer = lp_become(rf.a.loops[1]);
+        assert_true(eng_drive_let_go(rf.drives[0]));
+        lp_become(outer);
+        while (watch_count > 0)
+                watch_end(&rf);
+        rf_stop(&rf);
+}
+
+/* What checksum_request() answers. */
+static struct eng_op summed;
+static uint8_t *summed_slot;
+
+static void checksum_request(void *arg, struct net_request *request)
+{
+        static uint8_t body[sizeof(struct rem_prefix) + ENG_WIRE_BODY_MAX];
+        struct rem_prefix prefix = {.incarnation = 1};
+        struct net_answer answer = {.body = body};
+        struct eng_wire_parts parts;
+        unsigned i;
+
+        answer.body_len = sizeof(prefix) + (uint32_t)eng_wire_put_answer(&summed, body + sizeof(prefix), &parts);
+        for (i = 0; request->operation == REM_OP && i < parts.count; i++) {
+                answer.bulk[answer.bulk_count++] = (struct iovec){(void *)parts.part[i].bytes, parts.part[i].len};
+                prefix.total += (uint32_t)parts.part[i].len;
+        }
+        answer.status = request->operation == REM_OP ? REM_DONE : REM_NO_MEMORY;
+        memcpy(body, &prefix, sizeof(prefix));
+        net_reply(request, &answer);
+}
+
+/* 13: a value that has the length of one, and numbers of its own; and a page of such. */
+static void test_wrong_value(void **state)
+{
+        static const struct net_handler handler = {.bulk = liar_bulk, .request = checksum_request, .lost = liar_lost};
+        struct fmt_value *head;
+        struct eng_buf *value;
+        struct rf rf;
+
+        rf_start_with(&rf, &handler, 0);
+        open_made_up(&rf);
+        value = toy_value(sizeof(*head), 0);
+        head = (struct fmt_value *)(void *)value->data;
+        summed = (struct eng_op){.kind = ENG_OP_LOOKUP, .lookup = {.value = value, .bytes = toy_buf(TOY_INLINE, 0)}};
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_LOOKUP, 0, 0), 0);
+        head->inline_len = head->size = TOY_INLINE + 1; /* more than came */
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_LOOKUP, 0, 0), -EHOSTUNREACH);
+        eng_buf_unref(summed.lookup.bytes);
+        summed.lookup.bytes = NULL;
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_LOOKUP, 0, 0), -EHOSTUNREACH);
+        head->flags = 0;
+        head->inline_len = 0;
+        head->parts = UINT32_MAX; /* of which none came */
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_LOOKUP, 0, 0), -EHOSTUNREACH);
+        eng_buf_unref(value);
+        summed = (struct eng_op){.kind = ENG_OP_SCAN, .scan = {.entries = toy_entries(7), .count = 7}};
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_SCAN, 0, 0), 0);
+        memset(summed.scan.entries->data + sizeof(struct eng_scan_entry) + 5 + offsetof(struct fmt_value, attrs_len),
+               0xff, sizeof(head->attrs_len));
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_SCAN, 0, 0), 0); /* they were not asked for */
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_SCAN, 0, ENG_OP_WANT_ATTRS), -EHOSTUNREACH);
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_SCAN, 0, ENG_OP_WANT_PARTS), -EHOSTUNREACH);
+        eng_buf_unref(summed.scan.entries);
+        rf_stop(&rf);
+}
+
+/* 21: a checksum in an answer is that of the bytes beside it. */
+static void test_wrong_checksum(void **state)
+{
+        static const struct net_handler handler = {.bulk = liar_bulk, .request = checksum_request, .lost = liar_lost};
+        struct rem_stats stats;
+        struct rf rf;
+
+        rf_start_with(&rf, &handler, 0);
+        open_made_up(&rf);
+        summed_slot = calloc(1, LP_SLOT_SIZE);
+        toy_fill(summed_slot + LP_SLOT_HEADER, RF_UNIT, 1);
+        summed = (struct eng_op){.kind = ENG_OP_READ, .read = {.slot = summed_slot, .offset = 3, .len = RF_UNIT - 10}};
+        summed.read.crc = era_crc32c(0, summed_slot + LP_SLOT_HEADER + 3, RF_UNIT - 10);
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_READ, 1, 0), 0);
+        summed.read.crc ^= 4;
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_READ, 1, 0), -EHOSTUNREACH);
+        summed = (struct eng_op){.kind = ENG_OP_RECORD, .append = {.type = FMT_RECORD_PG, .seq = 1, .inline_len = 10}};
+        summed.append.body = toy_buf(1000, 1);
+        summed.append.body_crc = era_crc32c(0, summed.append.body->data, 1000);
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_RECORD, 1, 0), 0);
+        summed.append.body_crc ^= 4;
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_RECORD, 1, 0), -EHOSTUNREACH);
+        rem_stats_read(rf.client, &stats);
+        assert_int_equal(stats.lies, 2);
+        eng_buf_unref(summed.append.body);
+        free(summed_slot);
+        rf_stop(&rf);
+}
+
+/* 21: a record is not written with a checksum that is not its own: the log would end there when it is read. */
+static void test_wrong_record(void **state)
+{
+        struct raw raw;
+        struct ask ask;
+        struct rf rf;
+
+        rf_start(&rf);
+        ask_make(&ask, ENG_OP_APPEND, 1);
+        ask.op.append.body_crc ^= 4;
+        ask_submit(&rf, rf.drives[0], 0, &ask); /* the frame's checksum is wrong, too */
+        mem_pass(2000);
+        assert_int_equal(ask.op.result, -EHOSTUNREACH);
+        ask_free(&ask);
+        rf_begin_again(&rf, 0);
+        raw = raw_of(&rf, ENG_OP_APPEND);
+        raw.wrong_crc = true;
+        assert_int_equal(raw_ask(&rf, NULL, NULL, &raw), REM_BAD);
+        assert_int_equal(rf.toys[0].done[ENG_OP_APPEND], 0);
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_APPEND, 2, 0), 0);
         rf_stop(&rf);
 }
 
@@ -1057,6 +1667,9 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_every_kind),
                 cmocka_unit_test(test_opening),
+                cmocka_unit_test(test_opening_of_a_bad_drive),
+                cmocka_unit_test(test_opening_of_another_drive),
+                cmocka_unit_test(test_features),
                 cmocka_unit_test(test_watch),
                 cmocka_unit_test(test_superseded),
                 cmocka_unit_test(test_cut_everywhere),
@@ -1066,20 +1679,36 @@ int main(void)
                 cmocka_unit_test(test_restart_between_write_and_sync),
                 cmocka_unit_test(test_restart_seen_by_a_read),
                 cmocka_unit_test(test_restart_is_told),
+                cmocka_unit_test(test_refused_before_the_begin),
+                cmocka_unit_test(test_late_refusal),
+                cmocka_unit_test(test_late_failure),
                 cmocka_unit_test(test_late_session),
                 cmocka_unit_test(test_late_begin),
+                cmocka_unit_test(test_another_client),
                 cmocka_unit_test(test_another_drive),
                 cmocka_unit_test(test_random_requests),
                 cmocka_unit_test(test_two_clients),
                 cmocka_unit_test(test_commit_passes_waiting_appends),
                 cmocka_unit_test(test_slow_drive),
+                cmocka_unit_test(test_lanes),
+                cmocka_unit_test(test_commit_among_questions),
+                cmocka_unit_test(test_left_by_connections),
+                cmocka_unit_test(test_long_page),
+                cmocka_unit_test(test_two_slow_drives),
                 cmocka_unit_test(test_never_a_buffer),
+                cmocka_unit_test(test_busy_over_a_begin),
+                cmocka_unit_test(test_busy_for_no_reason),
                 cmocka_unit_test(test_long_answer),
                 cmocka_unit_test(test_withdraw),
                 cmocka_unit_test(test_let_go),
                 cmocka_unit_test(test_stop_under_way),
                 cmocka_unit_test(test_no_memory),
                 cmocka_unit_test(test_liar),
+                cmocka_unit_test(test_crumbs),
+                cmocka_unit_test(test_watch_is_not_answered),
+                cmocka_unit_test(test_wrong_value),
+                cmocka_unit_test(test_wrong_checksum),
+                cmocka_unit_test(test_wrong_record),
                 cmocka_unit_test(test_random),
         };
 

@@ -16,8 +16,9 @@ static struct rn nodes;
 static struct sf sf;
 static struct so_expected expected;
 static struct rem_served *served[8];
-static unsigned served_count;
+static unsigned served_slot[8], served_count;
 static uint64_t bucket;
+static unsigned early_looks; /* the thread that looks at the first one, then the test */
 
 static bool one_is_out(const struct eng_health *h, void *arg)
 {
@@ -36,6 +37,7 @@ static void serve(unsigned slot)
 
         MUST(served_count < 8);
         MUST(eng_folder_probe(sf.path[slot], &state, &options.identity, &error) == 0 && state == ENG_FOLDER_DRIVE);
+        served_slot[served_count] = slot;
         MUST(rem_served_new(nodes.server, RN_POOL, slot, nodes.b.lp[slot % NODE_LOOPS], &served[served_count]) == 0);
         MUST(rem_served_open(served[served_count++], &options, &error) == 0);
 }
@@ -47,14 +49,21 @@ static void let_go(void *arg)
         *(unsigned *)arg = eng_drive_let_go(drive) ? UINT32_MAX : *(unsigned *)arg;
 }
 
-/* The folder is closed and opened again: another incarnation. */
-static void serve_anew(unsigned slot, unsigned number)
+static void serve_no_more(unsigned slot)
 {
-        unsigned arg = number;
+        unsigned arg = served_count - 1;
 
-        rn_withdraw(served[number]);
+        while (served_slot[arg] != slot)
+                arg--;
+        rn_withdraw(served[arg]);
         WAIT_UNTIL((on_loop(nodes.b.lp[slot % NODE_LOOPS], let_go, &arg), arg == UINT32_MAX));
         MUST(arg == UINT32_MAX);
+}
+
+/* The folder is closed and opened again: another incarnation. */
+static void serve_anew(unsigned slot)
+{
+        serve_no_more(slot);
         serve(slot);
 }
 
@@ -182,9 +191,9 @@ static void test_restart(void **state)
 {
         struct rem_stats stats;
 
-        serve_anew(FIRST, 0);
+        serve_anew(FIRST);
         so_change(&sf, bucket, &expected, 0, 2);
-        serve_anew(SECOND, 1);
+        serve_anew(SECOND);
         so_change(&sf, bucket, &expected, 1, 2);
         whole();
         rem_stats_read(nodes.client, &stats);
@@ -201,6 +210,43 @@ static void test_leader_restarts(void **state)
         so_check(&sf, bucket, &expected);
         so_change(&sf, bucket, &expected, 2, 3);
         whole();
+}
+
+/* A node that begins at the same time as the store, and opens its folder a little later. */
+static int probe_early(const struct eng_drive_opener *opener, const char *path, enum eng_folder_state *state,
+                       struct eng_identity *identity, struct eng_error *error)
+{
+        const struct eng_drive_opener *real = rem_client_opener(nodes.client);
+        int rv = real->probe(real, path, state, identity, error);
+
+        if (rv != 0 && strcmp(path, sf.paths[FIRST]) == 0 && ++early_looks == 5)
+                serve(FIRST);
+        return rv;
+}
+
+static int open_early(const struct eng_drive_opener *opener, const struct eng_local_options *options,
+                      struct eng_drive **out, struct eng_error *error)
+{
+        const struct eng_drive_opener *real = rem_client_opener(nodes.client);
+
+        return real->open(real, options, out, error);
+}
+
+static void test_start_before_the_drive(void **state)
+{
+        struct eng_drive_opener early = {
+                .is_remote = rem_client_opener(nodes.client)->is_remote, .probe = probe_early, .open = open_early};
+
+        sf_close(&sf);
+        serve_no_more(FIRST);
+        early_looks = 0;
+        sf.options.opener = &early;
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_int_equal(early_looks, 5);
+        assert_true(sf_wait_ready(&sf, 60));
+        whole();
+        sf_close(&sf);
+        open_remote();
 }
 
 /* It ends, starts and ends again while the node is away; the next start takes its drives in. */
@@ -223,10 +269,15 @@ static void test_start_without_the_node(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_objects),         cmocka_unit_test(test_cut),
-                cmocka_unit_test(test_flapping),        cmocka_unit_test(test_restart),
-                cmocka_unit_test(test_leader_restarts), cmocka_unit_test(test_start_without_the_node),
+                cmocka_unit_test(test_objects),
+                cmocka_unit_test(test_cut),
+                cmocka_unit_test(test_flapping),
+                cmocka_unit_test(test_restart),
+                cmocka_unit_test(test_leader_restarts),
+                cmocka_unit_test(test_start_before_the_drive),
+                cmocka_unit_test(test_start_without_the_node),
         };
 
+        cmocka_set_test_filter(getenv("ONLY")); /* NULL: all */
         return cmocka_run_group_tests(tests, start, stop);
 }
