@@ -936,6 +936,19 @@ void eng_recover_answers(struct eng_store *store)
         eng_recover_again(store);
 }
 
+/* Opened, and never handed over. */
+static void take_rest(struct eng_store *store)
+{
+        struct recovery *r = store->coord->recovery;
+        unsigned i;
+
+        for (i = 0; r != NULL && i < ENG_DRIVES_MAX; i++)
+                if (r->opening[i].late) {
+                        r->opening[i].late = false;
+                        memcpy(r->opening[i].member, &r->opening[i].own, sizeof(r->opening[i].own));
+                }
+}
+
 void eng_recover_stop(struct eng_store *store)
 {
         struct recovery *r = store->coord->recovery;
@@ -956,17 +969,7 @@ void eng_recover_stop(struct eng_store *store)
         }
         if (r != NULL)
                 lp_timer_stop(store->coord_loop->loop, &r->wait_timer);
-}
-
-/* Opened, and never handed over. */
-static void take_rest(struct eng_store *store)
-{
-        struct recovery *r = store->coord->recovery;
-        unsigned i;
-
-        for (i = 0; r != NULL && i < ENG_DRIVES_MAX; i++)
-                if (r->opening[i].late)
-                        memcpy(r->opening[i].member, &r->opening[i].own, sizeof(r->opening[i].own));
+        take_rest(store);
 }
 
 void eng_recover_free(struct eng_store *store)
@@ -974,7 +977,6 @@ void eng_recover_free(struct eng_store *store)
         unsigned i;
 
         eng_reconcile_free(store);
-        take_rest(store);
         eng_lost_free(store);
         eng_config_load_free(store);
         for (i = 0; i < store->unplaced_count; i++) {

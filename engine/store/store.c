@@ -654,12 +654,13 @@ static uint64_t drain_once(struct eng_store *store)
         return done;
 }
 
+/* All that are open, and are to be closed: in a slot or not, those that were given up, too. */
 static bool awaits_file(struct eng_store *store)
 {
         unsigned i;
 
-        for (i = 0; i < ENG_DRIVES_MAX; i++)
-                if (store->members[i].local != NULL && eng_drive_awaits_file(store->members[i].local))
+        for (i = 0; i < store->unplaced_count; i++)
+                if (store->unplaced[i].local != NULL && eng_drive_awaits_file(store->unplaced[i].local))
                         return true;
         return false;
 }

@@ -305,6 +305,80 @@ static void test_a_look_at_a_node_that_does_not_answer(void **state)
         sf_remove(&sf);
 }
 
+/* A drive of another node for which something is under way yet when the store is closed: a folder's, looked at. */
+static const struct eng_drive_ops *real_ops;
+static char awaited_folder[192], away_folder[192];
+static unsigned awaited; /* the closing thread */
+static bool awaited_closed;
+
+static bool awaits_a_call(struct eng_drive *drive)
+{
+        return ++awaited < 5;
+}
+
+static void close_awaited(struct eng_drive *drive)
+{
+        awaited_closed = true;
+        assert_true(awaited >= 5);
+        real_ops->close(drive);
+}
+
+static int awaited_probe(const struct eng_drive_opener *opener, const char *path, enum eng_folder_state *state,
+                         struct eng_identity *identity, struct eng_error *error)
+{
+        return eng_folder_probe(strcmp(path, "remote:2/1/1") == 0 ? awaited_folder : away_folder, state, identity, error);
+}
+
+static int awaited_open(const struct eng_drive_opener *opener, const struct eng_local_options *options,
+                        struct eng_drive **out, struct eng_error *error)
+{
+        static struct eng_drive_ops ops;
+        struct eng_local_options local = *options;
+        int rv;
+
+        if (strcmp(options->path, "remote:2/1/1") != 0)
+                return -EAGAIN;
+        local.path = awaited_folder;
+        rv = eng_local_open(&local, out, error);
+        if (rv != 0)
+                return rv;
+        real_ops = (*out)->ops;
+        ops = *real_ops;
+        ops.awaits_file = awaits_a_call;
+        ops.close = close_awaited;
+        (*out)->ops = &ops;
+        return 0;
+}
+
+static bool has_opened(const struct eng_health *h, void *arg)
+{
+        return real_ops != NULL;
+}
+
+/* A store is closed while a drive is being opened: those that are open have no slot yet, and are waited for all the same. */
+static void test_closed_before_the_drives_are_chosen(void **state)
+{
+        static const struct eng_drive_opener opener = {
+                .is_remote = slow_is_remote, .probe = awaited_probe, .open = awaited_open};
+        struct sf sf;
+
+        sf_make(&sf, 4, 1);
+        assert_int_equal(sf_open(&sf, true), 0);
+        assert_true(sf_wait_ready(&sf, 60));
+        sf_close(&sf);
+        strcpy(awaited_folder, sf.path[1]);
+        strcpy(away_folder, sf.path[2]);
+        sf.paths[1] = "remote:2/1/1";
+        sf.paths[2] = "remote:2/1/2";
+        sf.options.drive_wait_ms = 1000 * 1000;
+        sf.options.opener = &opener;
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_wait_health(&sf, has_opened, NULL, 60));
+        sf_close(&sf);
+        assert_true(awaited_closed);
+        sf_remove(&sf);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -313,6 +387,7 @@ int main(void)
                 cmocka_unit_test(test_memory_is_lacking_for_an_epoch),
                 cmocka_unit_test(test_a_member_with_a_damaged_log),
                 cmocka_unit_test(test_a_look_at_a_node_that_does_not_answer),
+                cmocka_unit_test(test_closed_before_the_drives_are_chosen),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

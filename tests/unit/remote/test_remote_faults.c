@@ -477,10 +477,10 @@ static void test_refused_before_the_begin(void **state)
         rf_stop(&rf);
 }
 
-/* 19: what was refused before, and comes late, by a slower connection. */
+/* 19: what was refused before, and comes late, by slower connections: of another incarnation, and of no such drive. */
 static void test_late_refusal(void **state)
 {
-        struct mem_end *log, *bulk;
+        struct mem_end *log, *bulk, *control;
         struct ask begin, read;
         struct rf rf;
 
@@ -488,8 +488,9 @@ static void test_late_refusal(void **state)
         assert_int_equal(rf_do(&rf, 0, ENG_OP_READ, 1, 0), 0);
         log = mem_of(rf.to_b->links[NET_LOG].conn->stream)->other;
         bulk = mem_of(rf.to_b->links[NET_BULK_0].conn->stream);
+        control = mem_of(rf.to_b->links[NET_CONTROL].conn->stream);
+        log->held = bulk->held = control->held = true;
         rf_restart_drive(&rf, 0);
-        log->held = bulk->held = true;
         ask_make(&begin, ENG_OP_HELD, 0);
         begin.op.flags |= ENG_OP_ANEW;
         ask_submit(&rf, rf.drives[0], 0, &begin);
@@ -502,8 +503,7 @@ static void test_late_refusal(void **state)
         assert_int_equal(begin.times, 1);
         assert_int_equal(begin.op.result, 0);
         assert_int_equal(read.times, 0);
-        rf.unreachable = 0;
-        bulk->held = false;
+        bulk->held = control->held = false;
         mem_settle();
         assert_int_equal(read.times, 1);
         assert_int_equal(read.op.result, -EHOSTUNREACH);
