@@ -92,13 +92,20 @@ void remote_call_free(struct remote_call *c)
         free(c);
 }
 
+static void others_go_on(struct remote_drive *d);
+
 static void remote_call_end(struct remote_call *c, int rv)
 {
         struct remote_drive *d = c->drive;
         struct eng_op *op = c->op;
+        bool other = c->other;
 
         remote_call_free(c);
         remote_answer(d, op, rv);
+        if (other) {
+                d->others--;
+                others_go_on(d);
+        }
 }
 
 static void remote_call_send(struct remote_call *c)
@@ -142,6 +149,54 @@ static void call_wait_over(struct lp_timer *timer)
 
         if (remote_call_resend(c) != 0)
                 remote_call_end(c, call_not_begun(c->op));
+}
+
+/*
+ * What comes in thousands, such as the DISCARDs of an object's parts, and need not be done before what comes behind it:
+ * a COMMIT that found the link's line full of them would end the session.
+ */
+static bool may_wait_here(const struct eng_op *op)
+{
+        switch (op->kind) {
+        case ENG_OP_DISCARD:
+        case ENG_OP_SYNC:
+        case ENG_OP_HELD:
+        case ENG_OP_SCRUB:
+        case ENG_OP_FEATURES:
+                return (op->flags & ENG_OP_ANEW) == 0;
+        default:
+                return false;
+        }
+}
+
+static void others_go_on(struct remote_drive *d)
+{
+        struct remote_call *c;
+
+        while (d->others < REM_OTHERS_MOST && (c = TAILQ_FIRST(&d->waits)) != NULL) {
+                TAILQ_REMOVE(&d->waits, c, line);
+                c->other = true;
+                d->others++;
+                if (remote_call_resend(c) == 0)
+                        continue;
+                c->other = false; /* its end does not come back here */
+                d->others--;
+                remote_call_end(c, call_not_begun(c->op));
+        }
+}
+
+static void remote_call_first(struct remote_call *c)
+{
+        struct remote_drive *d = c->drive;
+
+        if (!may_wait_here(c->op)) {
+                remote_call_send(c);
+                return;
+        }
+        c->session = d->session;
+        c->begun = d->begun;
+        TAILQ_INSERT_TAIL(&d->waits, c, line);
+        others_go_on(d);
 }
 
 /* It was not begun there. False: for too long. */
@@ -220,7 +275,7 @@ void remote_call_submit(struct remote_drive *d, struct eng_op *op)
                 c->call.crc_known = true;
                 c->call.bulk_crc = op->append.body_crc;
         }
-        remote_call_send(c);
+        remote_call_first(c);
 }
 
 /* ---- answers --------------------------------------------------------------------------------- */

@@ -299,6 +299,7 @@ int remote_drive_new(const struct rem_opening *opening, const struct eng_local_o
         d->watching = true;
         pthread_mutex_init(&d->lock, NULL);
         LIST_INIT(&d->out);
+        TAILQ_INIT(&d->waits);
         remote_name(d);
         d->options.path = d->info.path;
         remote_take_prefix(d, &opening->prefix);

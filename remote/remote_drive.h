@@ -24,6 +24,7 @@
 #define REM_ROOM_MOST    NET_BULK_MAX
 #define REM_LANES        (NET_LANES / 2u)
 #define REM_ASKED_MOST   1000u /* questions that are under way to a drive: a link has room for more, so COMMITs do */
+#define REM_OTHERS_MOST  500u  /* operations of other kinds, but COMMIT; more wait here */
 #define REM_ASKED_BYTES  (64u << 20) /* that their answers may have */
 
 enum rem_counter {
@@ -93,7 +94,9 @@ struct remote_call {
         struct eng_buf *room;  /* where the answer's bulk goes; NULL: the caller's slot, or none */
         struct eng_buf *whole; /* of an answer in pieces */
         uint32_t have, whole_crc;
-        uint32_t asks;  /* bytes of the drive's asked_bytes; 0: no question */
+        uint32_t asks; /* bytes of the drive's asked_bytes; 0: no question */
+        bool other;    /* one of the drive's others */
+        TAILQ_ENTRY(remote_call) line;
         uint8_t body[]; /* a head, and the operation */
 };
 
@@ -122,6 +125,8 @@ struct remote_drive {
         LIST_HEAD(, remote_call) out;
         unsigned asked; /* of them questions */
         size_t asked_bytes;
+        unsigned others;                 /* of them what may wait here: it is sent, and not answered yet */
+        TAILQ_HEAD(, remote_call) waits; /* of that what is not sent yet */
         struct lp_msg start_msg;
         struct net_call watch;
         uint64_t watch_begun; /* as it was sent */

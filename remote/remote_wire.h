@@ -109,10 +109,10 @@ int rem_facts_read(const uint8_t *bytes, size_t len, struct rem_facts *out);
         X(free_bytes)                                                                                                  \
         X(log_bytes)                                                                                                   \
         X(data_bytes)                                                                                                  \
-        X(index_bytes) X(ops) X(errors) X(queue) X(memtable_bytes) X(appends) X(batches) X(syncs) X(read_bytes)        \
-                X(written_bytes) X(cache_bytes) X(cache_hits) X(cache_misses) X(log_live_bytes) X(data_live_bytes)     \
-                        X(reclaim_copied) X(reclaim_freed) X(index_reads) X(reclaim_damaged) X(read_errors)            \
-                                X(unknown_owners)
+        X(index_bytes)                                                                                                 \
+        X(ops) X(errors) X(queue) X(memtable_bytes) X(appends) X(batches) X(syncs) X(read_bytes) X(written_bytes)      \
+                X(cache_bytes) X(cache_hits) X(cache_misses) X(log_live_bytes) X(data_live_bytes) X(reclaim_copied)    \
+                        X(reclaim_freed) X(index_reads) X(reclaim_damaged) X(read_errors) X(unknown_owners)
 
 struct rem_state {
         uint64_t first;  /* number of the first value in the bulk */

@@ -306,7 +306,7 @@ static void test_a_look_at_a_node_that_does_not_answer(void **state)
 }
 
 /* A drive of another node for which something is under way yet when the store is closed: a folder's, looked at. */
-static const struct eng_drive_ops *real_ops;
+static const struct eng_drive_ops *_Atomic real_ops;
 static char awaited_folder[192], away_folder[192];
 static unsigned awaited; /* the closing thread */
 static bool awaited_closed;
@@ -320,7 +320,7 @@ static void close_awaited(struct eng_drive *drive)
 {
         awaited_closed = true;
         assert_true(awaited >= 5);
-        real_ops->close(drive);
+        atomic_load(&real_ops)->close(drive);
 }
 
 static int awaited_probe(const struct eng_drive_opener *opener, const char *path, enum eng_folder_state *state,
@@ -342,17 +342,17 @@ static int awaited_open(const struct eng_drive_opener *opener, const struct eng_
         rv = eng_local_open(&local, out, error);
         if (rv != 0)
                 return rv;
-        real_ops = (*out)->ops;
-        ops = *real_ops;
+        ops = *(*out)->ops;
         ops.awaits_file = awaits_a_call;
         ops.close = close_awaited;
+        atomic_store(&real_ops, (*out)->ops);
         (*out)->ops = &ops;
         return 0;
 }
 
 static bool has_opened(const struct eng_health *h, void *arg)
 {
-        return real_ops != NULL;
+        return atomic_load(&real_ops) != NULL;
 }
 
 /* A store is closed while a drive is being opened: those that are open have no slot yet, and are waited for all the same. */

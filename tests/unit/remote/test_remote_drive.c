@@ -587,6 +587,8 @@ static void absurd(unsigned which, struct fx_op *asked, uint8_t *slot)
                 break;
         }
         op->epoch = draw() % 2 == 0 ? FX_EPOCH : draw_number();
+        if (op->kind == ENG_OP_APPEND && op->append.type == FMT_RECORD_VOID)
+                op->epoch = FX_EPOCH; /* nothing older is taken from there on */
         op->flags = (unsigned)draw() % ENG_OP_ANEW;
 }
 

@@ -910,6 +910,71 @@ static void test_commit_among_questions(void **state)
         rf_stop(&rf);
 }
 
+/* 26: an object of 10,000 parts is deleted: the DISCARDs wait here, and all are done; a COMMIT passes them. */
+static void test_commit_among_discards(void **state)
+{
+        static struct ask asks[10000];
+        struct ask commit, lookup;
+        unsigned i;
+        struct rf rf;
+
+        rf_start(&rf);
+        for (i = 0; i < 10000; i++) {
+                ask_make(&asks[i], i % 100 == 99 ? ENG_OP_SYNC : ENG_OP_DISCARD, 0);
+                ask_submit(&rf, rf.drives[0], i % MEM_LOOPS, &asks[i]);
+        }
+        ask_make(&commit, ENG_OP_COMMIT, 1);
+        ask_submit(&rf, rf.drives[0], 0, &commit);
+        ask_make(&lookup, ENG_OP_LOOKUP, 0);
+        ask_submit(&rf, rf.drives[0], 0, &lookup);
+        mem_settle();
+        assert_int_equal(commit.op.result, 0);
+        assert_int_equal(lookup.op.result, 0);
+        ask_check(&rf, &rf.toys[0], &lookup);
+        ask_free(&commit);
+        ask_free(&lookup);
+        for (i = 0; i < 10000; i++) {
+                assert_int_equal(asks[i].times, 1);
+                assert_int_equal(asks[i].op.result, 0);
+                ask_free(&asks[i]);
+        }
+        assert_int_equal(rf.toys[0].done[ENG_OP_DISCARD], 9900);
+        assert_int_equal(rf.unreachable, 0);
+        rf_stop(&rf);
+}
+
+/* 26, 2: a SYNC that waits here is not sent in a session that begins meanwhile. */
+static void test_wait_over_a_begin(void **state)
+{
+        static struct ask asks[REM_OTHERS_MOST + 5];
+        struct ask begin;
+        unsigned i;
+        struct rf rf;
+
+        rf_start(&rf);
+        mem_of(rf.to_b->links[NET_LOG].conn->stream)->other->held = true;
+        for (i = 0; i < REM_OTHERS_MOST + 5; i++) {
+                ask_make(&asks[i], i < REM_OTHERS_MOST ? ENG_OP_DISCARD : ENG_OP_SYNC, 0);
+                ask_submit(&rf, rf.drives[0], 0, &asks[i]);
+        }
+        mem_settle();
+        ask_make(&begin, ENG_OP_HELD, 0);
+        begin.op.flags |= ENG_OP_ANEW;
+        ask_submit(&rf, rf.drives[0], 0, &begin);
+        mem_settle();
+        rf_cut(&rf, NET_LOG);
+        assert_int_equal(begin.op.result, -EHOSTUNREACH);
+        ask_free(&begin);
+        rf_begin_again(&rf, 0);
+        for (i = 0; i < REM_OTHERS_MOST + 5; i++) {
+                assert_int_equal(asks[i].times, 1);
+                assert_int_equal(asks[i].op.result, i < REM_OTHERS_MOST ? -EHOSTUNREACH : -EAGAIN);
+                ask_free(&asks[i]);
+        }
+        assert_int_equal(rf.toys[0].done[ENG_OP_SYNC], 0);
+        rf_stop(&rf);
+}
+
 /* 8: drives of several pools on one node: as long as there are lanes, no two have the same. */
 static void test_lanes(void **state)
 {
@@ -1690,6 +1755,8 @@ int main(void)
                 cmocka_unit_test(test_two_clients),
                 cmocka_unit_test(test_commit_passes_waiting_appends),
                 cmocka_unit_test(test_slow_drive),
+                cmocka_unit_test(test_commit_among_discards),
+                cmocka_unit_test(test_wait_over_a_begin),
                 cmocka_unit_test(test_lanes),
                 cmocka_unit_test(test_commit_among_questions),
                 cmocka_unit_test(test_left_by_connections),
