@@ -596,7 +596,7 @@ static void absurd(unsigned which, struct fx_op *asked, uint8_t *slot)
 static void test_absurd(void **state)
 {
         static struct fx_op ops[ABSURD];
-        struct fx_op held = {.op = {.kind = ENG_OP_HELD, .flags = ENG_OP_ANEW, .held = {.count = 1}}};
+        struct fx_op held = {.op = {.kind = ENG_OP_HELD, .flags = ENG_OP_ANEW, .epoch = FX_EPOCH, .held = {.count = 1}}};
         uint8_t *slots[ABSURD];
         unsigned i, j;
 
