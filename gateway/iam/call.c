@@ -462,7 +462,7 @@ void iam_delete(struct iam_call *call, const struct gw_entity_name *who)
                 return;
         }
         if (gw_people_find(call->req->loop, who, &there, &generation) != 0)
-                generation = 0; /* it cannot be read, or the answer will be that it is not there */
+                generation = GW_PEOPLE_UNSEEN; /* whoever has come by then is somebody that nobody was asked about */
         iam_asked(call, gw_people_delete(call->req->loop, who, generation, iam_changed, call));
 }
 

@@ -77,7 +77,8 @@ int gw_people_create(struct gw_loop *loop, const struct gw_entity *entity, gw_pe
 /* In place of what there is of this name, which is of this generation. */
 int gw_people_change(struct gw_loop *loop, const struct gw_entity *entity, uint64_t generation, gw_people_done done,
                      void *arg);
-/* What there is of this name, if it is of this generation; 0: whatever it is, also what cannot be read. */
+/* What there is of this name, if it is of this generation; 0: whatever it is. What cannot be read is deleted in any case. */
+#define GW_PEOPLE_UNSEEN UINT64_MAX /* the generation of nothing that can be read */
 int gw_people_delete(struct gw_loop *loop, const struct gw_entity_name *who, uint64_t generation, gw_people_done done,
                      void *arg);
 /*

@@ -1323,7 +1323,9 @@ static void test_deletes_what_was_seen(void **state)
         struct world w;
 
         make_people(&w);
+        assert_int_equal(delete_seen(&w, GW_USER, ACCOUNT, "alice", GW_PEOPLE_UNSEEN), -ENOENT);
         assert_int_equal(create(&w, &alice), 0);
+        assert_int_equal(delete_seen(&w, GW_USER, ACCOUNT, "alice", GW_PEOPLE_UNSEEN), -ESTALE);
         assert_int_equal(find(&w, GW_USER, ACCOUNT, "alice", &found, &first), 0);
         assert_int_equal(change(&w, found, first), 0);
         free(found);
