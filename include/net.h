@@ -154,7 +154,7 @@ struct net_limits {
         unsigned guests;            /* connections that have not shown who they are [64] */
         unsigned guests_of_address; /* of them from one address [16] */
         unsigned requests;          /* unanswered on one connection; half are the lanes' own, in equal parts [1024] */
-        unsigned calls;             /* that wait for one link, beyond those on their way; half are the lanes' own [8192] */
+        unsigned calls;             /* that wait for one link, beyond those on their way; half are the lanes' own [2^20] */
         uint32_t lane_bytes;        /* unanswered on one lane of a connection: bodies, bulk and room [8 MiB] */
         uint64_t body_bytes;        /* for bodies of requests; of a connection as much as is free, and always one [256 MiB] */
         unsigned handshake_ms;      /* from connecting to WELCOME [5,000] */

@@ -203,7 +203,7 @@ static void limits_fill(struct net_limits *limits)
         LIMIT(guests, 64);
         LIMIT(guests_of_address, 16);
         LIMIT(requests, 1024);
-        LIMIT(calls, 8192);
+        LIMIT(calls, 1u << 20);
         LIMIT(lane_bytes, 8u << 20);
         LIMIT(body_bytes, 256ull << 20);
         LIMIT(handshake_ms, 5000);

@@ -23,9 +23,10 @@
 #define REM_PIECES_AGAIN 4u /* beginnings of an answer that changes from piece to piece */
 #define REM_ROOM_MOST    NET_BULK_MAX
 #define REM_LANES        (NET_LANES / 2u)
-#define REM_ASKED_MOST   1000u /* questions that are under way to a drive: a link has room for more, so COMMITs do */
-#define REM_OTHERS_MOST  500u  /* operations of other kinds, but COMMIT; more wait here */
-#define REM_ASKED_BYTES  (64u << 20) /* that their answers may have */
+#define REM_ASKED_MOST                                                                                                 \
+        1000u /* questions under way to a drive: with the others less than a lane of its own may have wait (net.h), so a COMMIT can */
+#define REM_OTHERS_MOST 500u        /* operations of other kinds, but COMMIT; more wait here */
+#define REM_ASKED_BYTES (64u << 20) /* that their answers may have */
 
 enum rem_counter {
 #define REM_COUNTER_ENUM(name, help) REM_COUNT_##name,

@@ -110,7 +110,8 @@ int rem_facts_read(const uint8_t *bytes, size_t len, struct rem_facts *out);
         X(log_bytes)                                                                                                   \
         X(data_bytes)                                                                                                  \
         X(index_bytes)                                                                                                 \
-        X(ops) X(errors) X(queue) X(memtable_bytes) X(appends) X(batches) X(syncs) X(read_bytes) X(written_bytes)      \
+        X(ops)                                                                                                         \
+        X(errors) X(queue) X(memtable_bytes) X(appends) X(batches) X(syncs) X(read_bytes) X(written_bytes)             \
                 X(cache_bytes) X(cache_hits) X(cache_misses) X(log_live_bytes) X(data_live_bytes) X(reclaim_copied)    \
                         X(reclaim_freed) X(index_reads) X(reclaim_damaged) X(read_errors) X(unknown_owners)
 

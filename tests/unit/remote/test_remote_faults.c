@@ -943,6 +943,54 @@ static void test_commit_among_discards(void **state)
         rf_stop(&rf);
 }
 
+/* 26: so do questions for other drives of the node, which share the connection. */
+static void test_commit_among_neighbours(void **state)
+{
+        enum { NEIGHBOURS = 20, EACH = 600 };
+        static struct ask asks[NEIGHBOURS + 1][EACH];
+        struct eng_local_options options = {.path = "remote:2/3/0"};
+        struct eng_drive *drives[NEIGHBOURS + 1];
+        struct lp_loop *outer;
+        struct ask commit;
+        unsigned i, j;
+        struct rf rf;
+
+        rf_start(&rf);
+        drives[0] = rf.drives[0];
+        options.owner = rf.a.loops[0];
+        for (i = 1; i <= NEIGHBOURS; i++) { /* of pools that the node does not serve */
+                struct rem_opening opening = {
+                        .client = rf.client, .prefix.incarnation = 1, .session = 1, .call.peer = rf.to_b};
+
+                opening.place = (struct rem_place){.node = 2, .pool = 100 + i};
+                assert_int_equal(remote_drive_new(&opening, &options, &drives[i]), 0);
+        }
+        for (j = 0; j < EACH; j++)
+                for (i = 0; i <= NEIGHBOURS; i++) {
+                        ask_make(&asks[i][j], ENG_OP_LOOKUP, 0);
+                        ask_submit(&rf, drives[i], 0, &asks[i][j]);
+                }
+        ask_make(&commit, ENG_OP_COMMIT, 1);
+        ask_submit(&rf, rf.drives[0], 0, &commit);
+        mem_pass(1000);
+        assert_int_equal(commit.op.result, 0);
+        ask_free(&commit);
+        for (i = 0; i <= NEIGHBOURS; i++)
+                for (j = 0; j < EACH; j++) {
+                        assert_int_equal(asks[i][j].times, 1);
+                        assert_int_equal(asks[i][j].op.result, i == 0 ? 0 : -EHOSTUNREACH);
+                        ask_free(&asks[i][j]);
+                }
+        outer = lp_become(rf.a.loops[0]);
+        for (i = 1; i <= NEIGHBOURS; i++)
+                eng_drive_let_go(drives[i]);
+        lp_become(outer);
+        mem_pass(3000);
+        for (i = 1; i <= NEIGHBOURS; i++)
+                drives[i]->ops->close(drives[i]);
+        rf_stop(&rf);
+}
+
 /* 26, 2: a SYNC that waits here is not sent in a session that begins meanwhile. */
 static void test_wait_over_a_begin(void **state)
 {
@@ -1756,6 +1804,7 @@ int main(void)
                 cmocka_unit_test(test_commit_passes_waiting_appends),
                 cmocka_unit_test(test_slow_drive),
                 cmocka_unit_test(test_commit_among_discards),
+                cmocka_unit_test(test_commit_among_neighbours),
                 cmocka_unit_test(test_wait_over_a_begin),
                 cmocka_unit_test(test_lanes),
                 cmocka_unit_test(test_commit_among_questions),
