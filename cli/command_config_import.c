@@ -81,11 +81,19 @@ static void say_bucket(const char *bucket, const char *what)
         printf("%s: bucket %s\n", what, cli_printable(stdout, bucket, shown, sizeof(shown)));
 }
 
+/* With --merge an id that somebody has is in nobody's way: that entry fails when its turn comes. */
+static bool answer_can_wait(const struct config_import *in, const json_t *answer)
+{
+        return in->only_look && in->call->merge && strcmp(cli_json_text(answer, "error"), "EntityAlreadyExists") == 0;
+}
+
 /* What became of an entry, as the daemon says. */
 static void entry_answered(struct config_import *in, const char *text, const json_t *answer)
 {
         const char *result = cli_json_text(answer, "result");
 
+        if (answer_can_wait(in, answer))
+                return;
         if (*result == '\0') {
                 const char *why = cli_json_text(answer, "message");
 

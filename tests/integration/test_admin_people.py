@@ -160,7 +160,9 @@ def test_a_store_made_again_from_its_export(tmp_path):
         client_of(second, "iam").update_user(UserName="alice", NewUserName="alicia")  # she has the id that the file's alice has
         said = cli(second, "admin", "config", "import", str(exported), status=1)
         assert "nothing was changed" in said and "alice: somebody has its id" in said
-        assert "alice: somebody has its id" in cli(second, "admin", "config", "import", "--merge", str(exported), status=1)
+        client_of(second, "iam").delete_role(RoleName="robot")
+        merged = cli(second, "admin", "config", "import", "--merge", str(exported), status=1)
+        assert "alice: somebody has its id" in merged and client_of(second, "iam").get_role(RoleName="robot")  # the others are made
         users = client_of(second, "iam").list_users()["Users"]
         assert [u["UserName"] for u in users if u["UserId"] == user_id] == ["alicia"]
 
