@@ -56,8 +56,49 @@ struct eng_site {
         uint16_t node, rack;
 };
 
+/*
+ * What a store has whose epochs a configuration service decides: one that is the leader of a pool of a
+ * cluster (docs/design/leaders.md). The functions, and what is pointed to, live as long as the store.
+ */
+struct eng_cluster {
+        uint8_t store_id[16];
+        const void *epoch;            /* that the service has: body of an EPOCH record, which eng_epoch_read() takes */
+        size_t epoch_len;
+        const char *const *paths;     /* of each of its slots: where its drive is reached; "": nowhere */
+        /*
+         * Coordinator: is the epoch of this body to come behind the one before? decided(p) comes on the
+         * coordinator, later, once it surely is. If it is not, the process ends. body: copied.
+         */
+        void (*propose)(void *arg, const void *body, size_t len, void (*decided)(void *p), void *p);
+        /*
+         * Any loop. The store cannot go on, or must not: the process ends at once. Where it does not
+         * (a simulator's), the store answers nothing more that it is asked.
+         */
+        void (*ended)(void *arg, const char *why);
+        void *arg;
+        uint64_t (*clock_ns)(void);   /* goes on while the machine sleeps; NULL: CLOCK_BOOTTIME */
+        const _Atomic uint64_t *lease_end; /* by that clock: until then what is read here is current */
+};
+
+/* What the body of an EPOCH record says of the drives. */
+struct eng_epoch_info {
+        uint64_t number;
+        uint8_t id[16], parent[16];
+        unsigned k, m, groups, slots;
+        uint64_t in, joining, gone;   /* slots: a bit each */
+        struct {
+                uint8_t drive_id[16];
+                struct eng_site site;
+        } slot[ENG_DRIVES_MAX];
+};
+/* Any bytes. -EBADMSG: they are no such body. */
+int eng_epoch_read(const void *body, size_t len, struct eng_epoch_info *out);
+/* Whether each group has a current member among these slots. -EBADMSG, -ENOMEM; 1: yes, 0: no. */
+int eng_epoch_serves(const void *body, size_t len, uint64_t slots);
+
 struct eng_options {
-        const char *const *drives;    /* folders; or what opener knows */
+        const struct eng_cluster *cluster; /* NULL: the drives themselves say which epoch counts */
+        const char *const *drives;    /* folders; or what opener knows. With a cluster: none */
         const struct eng_drive_opener *opener; /* of drives of other nodes (remote.h), until the store is closed; NULL: there are none */
         unsigned drive_count;
         bool format;                  /* make a new store if all folders are empty */
@@ -111,6 +152,13 @@ bool eng_store_formatted(const struct eng_store *store);
  * about to. Any thread.
  */
 void eng_store_start(struct eng_store *store);
+/*
+ * Any thread, after something was read from the store, or from what it has in memory: that is current, or
+ * was when it was read. False: another process may lead the pool and know better, so the client is told
+ * nothing of it. Objects, listings and conditions are judged so already (-EHOSTDOWN). Without a cluster
+ * always true.
+ */
+bool eng_is_current(const struct eng_store *store);
 /* Folders given that are no drives, or did not answer, and why; "": none. */
 const char *eng_store_unused(const struct eng_store *store);
 /*

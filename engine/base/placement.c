@@ -49,6 +49,8 @@ struct eng_placement *eng_placement_make(const struct eng_placement_slots *slots
         map->gone = slots->gone;
         map->group_count = slots->pg_count + 1;
         map->by_groups = on_nodes(slots);
+        map->decided = slots->decided;
+        assert(map->by_groups || !map->decided);
         map->orders = calloc((size_t)slots->pg_count * map->drives, sizeof(map->orders[0]));
         map->groups = calloc(map->group_count, sizeof(map->groups[0]));
         if (map->orders == NULL || map->groups == NULL) {
@@ -78,6 +80,7 @@ struct eng_placement *eng_placement_new(const struct eng_store *store, eng_mask 
                 .count = store->drive_count,
                 .pg_count = store->pg_count,
                 .replicas = store->meta_replicas,
+                .decided = store->options.cluster != NULL,
                 .adding = adding,
                 .leaving = leaving,
                 .gone = gone,
@@ -95,6 +98,8 @@ bool eng_placement_can_form(const struct eng_placement *map, eng_mask next, eng_
 {
         eng_mask counted = map->all & ~map->adding & ~gone;
 
+        if (map->decided)
+                return ((prev & ~next) == 0 && prev != 0) || eng_groups_current(map->groups, map->group_count, gone != 0, next);
         if (map->by_groups)
                 return eng_groups_can_form(map->groups, map->group_count, gone != 0, next, prev);
         return eng_epoch_can_form(next, prev, (unsigned)__builtin_popcountll(counted), k, m);

@@ -56,6 +56,7 @@ struct eng_placement {
         struct eng_domains domains_made;
         unsigned may_fail;             /* nodes that the placement is to survive the loss of; 0: without domains */
         bool by_groups;                /* a cluster's pool: groups say who may go on, not the number of drives */
+        bool decided;                  /* and etcd says which of two epochs counts: no majority is asked for */
         unsigned group_count;          /* pg_count + 1 */
         struct eng_group *groups;
         eng_mask gaining, losing;      /* drives that come to some group by the change; drives that go from one */
@@ -67,6 +68,7 @@ struct eng_placement_slots {
         uint8_t ids[ENG_DRIVES_MAX][FMT_ID]; /* place ids */
         struct eng_site sites[ENG_DRIVES_MAX];
         eng_mask adding, leaving, gone;
+        bool decided;
 };
 struct eng_store;
 /* NULL: no memory. */
@@ -295,6 +297,9 @@ struct eng_coord {
         bool again;                    /* and another is needed after it */
         bool read_only;                /* too few drives for an epoch at the start: no new one was made */
         eng_mask next_in, next_joining; /* of the epoch that is being made */
+        uint64_t next_number;
+        struct eng_member *decided;    /* has the epoch that etcd has (decided.c); NULL: no cluster's */
+        struct eng_decision *decision; /* decided.c's own; NULL: nothing is proposed */
         struct lp_timer epoch_timer;   /* there was no memory to make it */
         struct epoch_append *append_later; /* waits for append_timer: a drive refused its record for the moment; NULL: none */
         struct lp_timer append_timer;

@@ -22,77 +22,13 @@
 
 /* ---- epoch records --------------------------------------------------------------------------- */
 
-static uint8_t epoch_flags(const struct eng_coord *c, eng_mask drive)
-{
-        const struct eng_shape *shape = &c->next_shape;
-        eng_mask added = c->added | (c->shape.adding & ~shape->adding & ~shape->gone);
-
-        return (uint8_t)((added & drive ? FMT_EPOCH_ADDED : 0) |
-                         (c->filling & drive ? FMT_EPOCH_FILLING : 0) | (c->given_up & drive ? FMT_EPOCH_GIVEN_UP : 0) |
-                         (c->filling & c->lost_writes & drive ? FMT_EPOCH_LOST_WRITES : 0) |
-                         (shape->adding & drive ? FMT_EPOCH_ADDING : 0) |
-                         (shape->leaving & drive ? FMT_EPOCH_LEAVING : 0) | (shape->gone & drive ? FMT_EPOCH_GONE : 0) |
-                         (shape->dropping_migrated & drive ? FMT_EPOCH_DROPPING_MIGRATED : 0));
-}
-
-static uint32_t must_know(const struct eng_store *store)
-{
-        unsigned i;
-
-        for (i = 0; i < store->drive_count; i++)
-                if (eng_site_given(&store->members[i].site))
-                        return FMT_EPOCH_MUST_SITES;
-        return 0;
-}
-
-struct eng_buf *eng_epoch_body(struct eng_store *store, uint64_t number, const uint8_t id[FMT_ID],
-                               const uint8_t parent[FMT_ID], eng_mask in, eng_mask joining, eng_mask base)
-{
-        struct fmt_epoch epoch = {
-                .number = number,
-                .pg_count = store->pg_count,
-                .drives = (uint16_t)store->drive_count,
-                .k = (uint8_t)store->k,
-                .m = (uint8_t)store->m,
-        };
-        struct fmt_epoch_tail tail = {.size = sizeof(tail), .must = must_know(store), .in_force = store->coord->in_force};
-        const size_t places = sizeof(epoch) + store->drive_count * sizeof(struct fmt_epoch_drive);
-        const size_t placed = FMT_EPOCH_PLACED(store->drive_count);
-        struct eng_buf *buf = eng_buf_new(placed + sizeof(tail));
-        unsigned i;
-
-        assert(((in | joining) & ~eng_all_slots(store->drive_count)) == 0);
-        if (buf == NULL)
-                return NULL;
-        memcpy(epoch.id, id, FMT_ID);
-        memcpy(epoch.parent, parent, FMT_ID);
-        memcpy(buf->data, &epoch, sizeof(epoch));
-        memcpy(tail.in_force_id, store->coord->in_force_id, FMT_ID);
-        memcpy(buf->data + placed, &tail, sizeof(tail));
-        for (i = 0; i < store->drive_count; i++) {
-                struct fmt_epoch_drive d = {.in = FMT_EPOCH_OUT};
-
-                if (in & eng_bit(i))
-                        d.in = FMT_EPOCH_IN;
-                else if (joining & eng_bit(i))
-                        d.in = FMT_EPOCH_JOINING;
-                d.flags = epoch_flags(store->coord, eng_bit(i));
-                d.base = (base & eng_bit(i)) != 0;
-                d.node = store->members[i].site.node;
-                d.rack = store->members[i].site.rack;
-                memcpy(d.drive_id, store->members[i].id, FMT_ID);
-                memcpy(buf->data + sizeof(epoch) + i * sizeof(d), &d, sizeof(d));
-                memcpy(buf->data + places + (size_t)i * FMT_ID, store->members[i].place_id, FMT_ID);
-        }
-        return buf;
-}
-
 /* owner: coordinator */
 struct epoch_append {
         struct eng_store *store;
         struct eng_buf *body;
         void (*done)(struct eng_store *store, eng_mask failed);
         uint64_t number;
+        eng_mask to;
         unsigned left, tries;
         eng_mask failed, refused; /* refused: -EAGAIN, so it is asked again */
         struct epoch_op {
@@ -113,6 +49,7 @@ void eng_epoch_append_free(struct eng_store *store)
         if (store->coord->append_later != NULL)
                 epoch_append_free(store->coord->append_later);
         store->coord->append_later = NULL;
+        eng_decision_free(store->coord);
 }
 
 static void epoch_append_later(struct epoch_append *all);
@@ -204,6 +141,14 @@ static void epoch_append_later(struct epoch_append *all)
         lp_timer_start(all->store->coord_loop->loop, &c->append_timer, AGAIN_NS);
 }
 
+static void epoch_is_decided(struct eng_store *store)
+{
+        struct epoch_append *all = store->coord->append_later;
+
+        store->coord->append_later = NULL;
+        epoch_submit_to(all, all->to);
+}
+
 int eng_epoch_append(struct eng_store *store, uint64_t number, struct eng_buf *body, eng_mask to,
                      void (*done)(struct eng_store *store, eng_mask failed))
 {
@@ -214,9 +159,17 @@ int eng_epoch_append(struct eng_store *store, uint64_t number, struct eng_buf *b
         all->store = store;
         all->body = eng_buf_ref(body);
         all->number = number;
+        all->to = to;
         all->done = done;
-        epoch_submit_to(all, to);
-        return 0;
+        if (store->options.cluster == NULL) {
+                epoch_submit_to(all, to);
+                return 0;
+        }
+        store->coord->append_later = all;
+        if (eng_decision_ask(store, body, epoch_is_decided) == 0)
+                return 0;
+        eng_epoch_append_free(store);
+        return -ENOMEM;
 }
 
 /* ---- going on without a drive ---------------------------------------------------------------- */
@@ -265,6 +218,10 @@ static void give_up_writing(struct eng_store *store)
 
         assert(c->changing);
         drop_next_map(c);
+        if (store->options.cluster != NULL) { /* the next start waits for the drives */
+                eng_cluster_ended(store, "drives do not answer without which some placement group has no current copy");
+                return;
+        }
         c->view.writable = false;
         c->view.paused = false;
         c->view.joining = 0;
@@ -322,7 +279,7 @@ static void epoch_durable(struct eng_store *store, eng_mask failed)
                 eng_epoch_change(store);
                 return;
         }
-        c->view.epoch++;
+        c->view.epoch = c->next_number;
         eng_down_write_off(c);
         c->in_force = c->view.epoch;
         memcpy(c->in_force_id, c->epoch_id, FMT_ID);
@@ -380,15 +337,16 @@ static void loops_quiet(struct eng_store *store, void *arg)
         eng_rebalance_next(store, promoted);
         c->next_in &= ~c->next_shape.gone;
         lp_random(id, sizeof(id));
+        c->next_number = eng_epoch_next_number(store);
         body = eng_shape_map(store) != 0 ? NULL
-                                         : eng_epoch_body(store, c->view.epoch + 1, id, c->epoch_id, c->next_in,
+                                         : eng_epoch_body(store, c->next_number, id, c->epoch_id, c->next_in,
                                                           c->next_joining, c->view.in);
         if (body != NULL)
-                rv = eng_epoch_append(store, c->view.epoch + 1, body, c->next_in | c->next_joining, epoch_durable);
+                rv = eng_epoch_append(store, c->next_number, body, c->next_in | c->next_joining, epoch_durable);
         eng_buf_unref(body);
         if (rv != 0)
                 begin_later(store);
-        else
+        else if (store->options.cluster == NULL) /* else when it is decided */
                 memcpy(c->epoch_id, id, FMT_ID);
 }
 

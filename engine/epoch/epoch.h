@@ -25,16 +25,40 @@ void eng_recover_answers(struct eng_store *store);
  * none.
  */
 struct eng_member *eng_recover_take_late(struct eng_store *store);
+/* ---- bodies of EPOCH records (epoch_body.c; also engine.h) ---- */
+
 /* Encodes an epoch record body of these members. NULL: no memory. */
 struct eng_buf *eng_epoch_body(struct eng_store *store, uint64_t number, const uint8_t id[FMT_ID],
                                const uint8_t parent[FMT_ID], eng_mask in, eng_mask joining, eng_mask base);
+/* What placement hashes of a slot, as the epoch of a member has it. */
+const uint8_t *eng_epoch_place_id(const struct eng_member *of, unsigned slot);
+/* The placement by an epoch that is not the store's yet. decided: by etcd. NULL: no memory. */
+struct eng_placement *eng_epoch_placement(const struct eng_member *of, bool decided);
+
+/* ---- epochs that etcd decides (decided.c) ---- */
+
+/* Before the loops: which drives there are, by the epoch that was given. Looks at none of them. */
+int eng_decided_recognise(struct eng_store *store, struct eng_error *error);
+/* A drive holds an epoch that etcd does not have (R2): text says which. */
+bool eng_decided_denied(const struct eng_store *store, char *text, size_t size);
+/* Proposes an epoch: then(), once it is etcd's; never, if it is refused. -ENOMEM. */
+int eng_decision_ask(struct eng_store *store, struct eng_buf *body, void (*then)(struct eng_store *store));
+/* The store is closed. */
+void eng_decision_free(struct eng_coord *c);
+void eng_decided_free(struct eng_coord *c);
+/* This process does not lead any more. In the product it does not return. */
+void eng_cluster_ended(struct eng_store *store, const char *why);
+/* Of the epoch that is made next. Without a cluster, that of one that was not made durable everywhere is used again. */
+uint64_t eng_epoch_next_number(const struct eng_store *store);
+
 /*
  * Coordinator: makes an epoch of what lives now, with what catch_up.c wants (eng_catch_up_wants).
  */
 void eng_epoch_change(struct eng_store *store);
 /*
  * Appends an epoch record on all drives of the mask, for some seconds on those that answer -EAGAIN;
- * done(arg, failed) with the drives that did not take it. -ENOMEM.
+ * done(arg, failed) with the drives that did not take it. In a cluster the epoch is proposed first, and
+ * nothing is appended, or done, if etcd refuses it. -ENOMEM.
  */
 int eng_epoch_append(struct eng_store *store, uint64_t number, struct eng_buf *body, eng_mask to,
                      void (*done)(struct eng_store *store, eng_mask failed));

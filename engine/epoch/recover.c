@@ -394,6 +394,8 @@ static const struct eng_member *recover_newest(struct eng_store *store)
         const struct eng_member *best = NULL;
         unsigned i;
 
+        if (store->coord->decided != NULL)
+                return store->coord->decided;
         for (i = 0; i < store->unplaced_count; i++) {
                 const struct eng_member *m = &store->unplaced[i];
 
@@ -479,17 +481,6 @@ static void recover_take_slot(struct eng_store *store, const struct eng_member *
         pthread_mutex_unlock(&store->health_lock);
 }
 
-/* What placement hashes of a slot, as the newest epoch of a drive has it. */
-static const uint8_t *place_id_of(const struct eng_member *of, unsigned slot)
-{
-        const struct fmt_epoch *epoch = eng_epoch_of(of);
-        const struct fmt_epoch_drive *d = eng_epoch_drives(of);
-
-        if (of->epoch_len < FMT_EPOCH_PLACED(epoch->drives))
-                return d[slot].drive_id;
-        return (const uint8_t *)(d + epoch->drives) + (size_t)slot * FMT_ID;
-}
-
 /*
  * Takes the drive map from an epoch and puts the opened drives in their slots. Another may have
  * been taken before: the drive that held it has failed since, or one that was opened later holds a
@@ -512,7 +503,7 @@ static int take_map(struct eng_store *store, const struct eng_member *from)
         memset(&c->shape, 0, sizeof(c->shape));
         for (i = 0; i < epoch->drives; i++) {
                 memcpy(store->members[i].id, d[i].drive_id, FMT_ID);
-                memcpy(store->members[i].place_id, place_id_of(from, i), FMT_ID);
+                memcpy(store->members[i].place_id, eng_epoch_place_id(from, i), FMT_ID);
                 store->members[i].site = (struct eng_site){.node = d[i].node, .rack = d[i].rack};
                 take_flags(store->coord, eng_bit(i), d[i].flags);
         }
@@ -622,7 +613,7 @@ static void first_epoch_durable(struct eng_store *store, eng_mask failed)
                 choose(store);
                 return;
         }
-        c->view.epoch++;
+        c->view.epoch = c->next_number;
         memcpy(c->epoch_id, ((struct recovery *)c->recovery)->begun, FMT_ID);
         c->in_force = c->view.epoch;
         memcpy(c->in_force_id, c->epoch_id, FMT_ID);
@@ -640,9 +631,10 @@ static void begin_epoch(struct eng_store *store)
         assert(c->view.writable);
         eng_phase_set(c, ENG_PHASE_EPOCH);
         lp_random(id, FMT_ID);
-        body = eng_epoch_body(store, c->view.epoch + 1, id, c->epoch_id, c->view.in, 0, c->base);
+        c->next_number = eng_epoch_next_number(store);
+        body = eng_epoch_body(store, c->next_number, id, c->epoch_id, c->view.in, 0, c->base);
         if (body != NULL)
-                rv = eng_epoch_append(store, c->view.epoch + 1, body, c->view.in, first_epoch_durable);
+                rv = eng_epoch_append(store, c->next_number, body, c->view.in, first_epoch_durable);
         eng_buf_unref(body);
         if (rv != 0)
                 eng_recover_wait(store, "no memory to begin an epoch");
@@ -793,15 +785,26 @@ static eng_mask behind(const struct eng_store *store, const struct eng_member *c
         return mask & present;
 }
 
+/* The next epoch, behind one of `in` that may never have been in force: then it is behind one of `base`. */
+static bool enough_to_begin(const struct eng_store *store, eng_mask present, eng_mask in, eng_mask base)
+{
+        return eng_could_form(store, present, in) && (store->coord->decided != NULL || eng_is_majority(present, base));
+}
+
 static void choose(struct eng_store *store)
 {
         struct eng_coord *c = store->coord;
         const struct eng_member *chosen = recover_newest(store);
         eng_mask in, present, damaged;
+        char denied[sizeof(c->waits_for)];
 
         assert(eng_on_coordinator(store));
         assert(!c->view.ready && !c->view.paused);
         c->awaited = 0;
+        if (c->decided != NULL && eng_decided_denied(store, denied, sizeof(denied))) {
+                eng_recover_wait(store, denied);
+                return;
+        }
         if (chosen == NULL) {
                 eng_recover_wait(store, "no drive could be opened, or the drives' epochs contradict each other");
                 return;
@@ -842,22 +845,24 @@ static void choose(struct eng_store *store)
         eng_rebalance_behind(store, behind(store, chosen, present));
         c->base = base_of(store, chosen, in);
         damaged = damaged_logs(store, present);
-        if (damaged != 0 && eng_could_form(store, present & ~damaged, in) &&
-            eng_is_majority(present & ~damaged, c->base)) {
+        if (damaged != 0 && enough_to_begin(store, present & ~damaged, in, c->base)) {
                 recover_set_aside(store, damaged);
                 present &= ~damaged;
                 damaged = 0;
         }
         c->present = present;
         c->view.up = present;
-        c->view.writable = damaged == 0 && eng_could_form(store, present, in) &&
-                           eng_is_majority(present, c->base);
+        c->view.writable = damaged == 0 && enough_to_begin(store, present, in, c->base);
         c->view.in = in;
         c->awaited = c->view.writable ? 0 : recover_missed(store, present, in);
         if (!c->view.writable && may_force(store, present)) {
                 c->view.writable = true;
                 c->view.epoch += FMT_EPOCH_FORCED_STEP;
                 c->base = present;
+        }
+        if (!c->view.writable && c->decided != NULL) {
+                eng_recover_wait_for(store, c->awaited, "some placement group has no current copy without them");
+                return;
         }
         if (!c->view.writable && (present == 0 || could_go_on(store, ~opened_slots(store), in, c->base))) {
                 may_have_gone_on(store, c->awaited);
@@ -876,24 +881,6 @@ static void choose(struct eng_store *store)
         }
 }
 
-/* The placement by an epoch that is not the store's yet. NULL: no memory. */
-static struct eng_placement *placement_of(const struct eng_member *chosen)
-{
-        const struct fmt_epoch *epoch = eng_epoch_of(chosen);
-        const struct fmt_epoch_drive *d = eng_epoch_drives(chosen);
-        struct eng_placement_slots slots = {.count = epoch->drives, .pg_count = epoch->pg_count, .replicas = epoch->m + 1u};
-        unsigned i;
-
-        for (i = 0; i < epoch->drives; i++) {
-                memcpy(slots.ids[i], place_id_of(chosen, i), FMT_ID);
-                slots.sites[i] = (struct eng_site){.node = d[i].node, .rack = d[i].rack};
-                slots.adding |= d[i].flags & FMT_EPOCH_ADDING ? eng_bit(i) : 0;
-                slots.leaving |= d[i].flags & FMT_EPOCH_LEAVING ? eng_bit(i) : 0;
-                slots.gone |= d[i].flags & FMT_EPOCH_GONE ? eng_bit(i) : 0;
-        }
-        return eng_placement_make(&slots);
-}
-
 /* Whether the drives opened so far could put the next epoch in force, as choose() will see it. */
 static bool has_quorum(struct eng_store *store)
 {
@@ -906,7 +893,7 @@ static bool has_quorum(struct eng_store *store)
 
         if (chosen == NULL)
                 return false;
-        map = placement_of(chosen);
+        map = eng_epoch_placement(chosen, store->options.cluster != NULL);
         if (map == NULL)
                 return false;
         d = eng_epoch_drives(chosen);
@@ -916,7 +903,7 @@ static bool has_quorum(struct eng_store *store)
                 if (store->unplaced[i].drive != NULL && recover_is_member(chosen, store->unplaced[i].identity.drive_id, &slot))
                         present |= eng_bit(slot);
         can = eng_placement_can_form(map, present, in, 0, eng_epoch_of(chosen)->k, eng_epoch_of(chosen)->m) &&
-              eng_is_majority(present, base_of(store, chosen, in));
+              (map->decided || eng_is_majority(present, base_of(store, chosen, in)));
         eng_placement_free(map);
         return can;
 }

@@ -333,6 +333,10 @@ struct parts {
 
 static void parts_finish(struct parts *list, int rv, const struct eng_part_entry *parts, unsigned count, bool more)
 {
+        if (rv == 0 && !eng_is_current(list->lookup.store)) {
+                rv = -EHOSTDOWN;
+                count = 0;
+        }
         list->done(list->arg, rv, parts, count, more);
         eng_buf_unref(list->lookup.value);
         free(list);

@@ -175,6 +175,8 @@ static void drop_answers(struct eng_merge *merge)
 static void merge_finish(struct eng_merge *merge, int rv, bool more)
 {
         assert(merge->out == 0);
+        if (rv == 0 && !eng_is_current(merge->el->store))
+                rv = -EHOSTDOWN;
         merge->done(merge->arg, rv, merge->entries, rv == 0 ? merge->count : 0, more);
         drop_answers(merge);
         free(merge->kept);

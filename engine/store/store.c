@@ -503,6 +503,7 @@ static void free_store(struct eng_store *store)
                 eng_down_free(store);
                 eng_heal_free_late(store);
                 free(store->coord->config);
+                eng_decided_free(store->coord);
                 free_maps(store->coord);
         }
         free(store->coord);
@@ -607,7 +608,7 @@ int eng_store_open(const struct eng_options *options, struct eng_store **out, st
         store->coord->store = store;
         if (!eng_drop_make(store) || !eng_entries_make(store) || !eng_heal_make(store))
                 goto err;
-        rv = recognise(store, error);
+        rv = options->cluster != NULL ? eng_decided_recognise(store, error) : recognise(store, error);
         if (rv != 0)
                 goto err;
         memset(store->members, 0, ENG_DRIVES_MAX * sizeof(store->members[0]));

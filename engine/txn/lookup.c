@@ -107,6 +107,13 @@ static int name_other_row(struct eng_lookup *lookup, uint64_t number)
         return 0;
 }
 
+static void lookup_forget(struct eng_lookup *lookup)
+{
+        eng_buf_unref(lookup->value);
+        eng_buf_unref(lookup->bytes);
+        lookup->value = lookup->bytes = NULL;
+}
+
 /* The key's head was found: goes on with the version that is wanted. */
 static void follow_head(struct eng_lookup *lookup, const struct fmt_head *versions)
 {
@@ -115,9 +122,7 @@ static void follow_head(struct eng_lookup *lookup, const struct fmt_head *versio
 
         assert(lookup->which == ENG_LOOKUP_NEWEST || lookup->which == ENG_LOOKUP_NULL);
         lookup->head_slot = lookup->words.slot;
-        eng_buf_unref(lookup->value);
-        eng_buf_unref(lookup->bytes);
-        lookup->value = lookup->bytes = NULL;
+        lookup_forget(lookup);
         if (rv == 0 && lookup->heads++ == HEADS_MAX)
                 rv = -EAGAIN;
         if (rv != 0)
@@ -135,7 +140,7 @@ static void lookup_absent(struct eng_lookup *lookup)
         const struct eng_name version = lookup->name;
 
         if (lookup->heads == 0 || version.data[0] != FMT_SPACE_VERSION || name_other_row(lookup, 0) != 0) {
-                lookup_finish(lookup, -ENOENT);
+                lookup_finish(lookup, eng_is_current(lookup->store) ? -ENOENT : -EHOSTDOWN);
                 return;
         }
         lookup->doubted |= eng_bit(lookup->head_slot);
@@ -165,14 +170,17 @@ static void lookup_take(struct eng_lookup *lookup)
         struct fmt_head versions;
         int rv = 0;
 
+        if (!eng_is_current(lookup->store)) {
+                lookup_forget(lookup);
+                finish_at(lookup, -EHOSTDOWN);
+                return;
+        }
         if (lookup->which != ENG_LOOKUP_NAME && eng_value_head_field(lookup->value->data, lookup->value->len, &versions)) {
                 follow_head(lookup, &versions);
                 return;
         }
         if (!is_that_version(lookup)) {
-                eng_buf_unref(lookup->value);
-                eng_buf_unref(lookup->bytes);
-                lookup->value = lookup->bytes = NULL;
+                lookup_forget(lookup);
                 rv = -ENOENT;
         } else if (lookup->pin && eng_value_has_shards(eng_value_head(lookup->value->data))) {
                 rv = pin(lookup);

@@ -315,6 +315,13 @@ static void keep_found(struct eng_txn *txn, struct eng_op *op)
         txn->lookup_found++;
 }
 
+static void txn_looked_up(struct eng_txn *txn, int rv)
+{
+        if ((rv == 0 || rv == -ENOENT) && !eng_is_current(txn->store))
+                rv = -EHOSTDOWN;
+        txn->looked_up(txn, rv);
+}
+
 static void lookup_ask(struct eng_txn *txn, unsigned flags);
 
 static void lookup_done(struct eng_op *op)
@@ -336,7 +343,7 @@ static void lookup_done(struct eng_op *op)
         }
         eng_words_take(&txn->words, &txn->at->view, txn->pg, op->result);
         if (op->result == 0 && txn->lookup_found == txn->lookup_wanted)
-                txn->looked_up(txn, 0);
+                txn_looked_up(txn, 0);
         else
                 lookup_next(txn);
 }
@@ -380,12 +387,12 @@ static void lookup_next(struct eng_txn *txn)
         if (eng_words_absent(words, &txn->at->view, txn->pg)) {
                 if (txn->lookup_found > 0)
                         forget_found(txn);
-                txn->looked_up(txn, -ENOENT);
+                txn_looked_up(txn, -ENOENT);
                 return;
         }
         slot = eng_pg_reader(txn->at, txn->pg, words->asked);
         if (slot < 0) {
-                txn->looked_up(txn, lookup_result(txn));
+                txn_looked_up(txn, lookup_result(txn));
                 return;
         }
         assert((words->asked & eng_bit((unsigned)slot)) == 0);

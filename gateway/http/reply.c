@@ -315,9 +315,12 @@ static bool add_headers(const struct gw_request *req, struct MHD_Response *respo
 
 bool gw_reply_queue(struct gw_request *req)
 {
-        struct MHD_Response *response = make_response(req);
+        struct MHD_Response *response;
         bool ok;
 
+        if (!eng_is_current(req->loop->gw->store)) /* another process may lead the pool: what is said here of buckets may be old */
+                return false;
+        response = make_response(req);
         if (response == NULL)
                 return false;
         req->loop->gw->service->last_headers(req);
