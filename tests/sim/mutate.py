@@ -50,7 +50,7 @@ MUTATIONS = {
     ),
     "added-forgotten": (
         "a drive counts as added by an epoch that was never in force",
-        "engine/epoch/coord.c",
+        "engine/epoch/epoch_body.c",
         "(added & drive ? FMT_EPOCH_ADDED : 0)",
         "(added & drive ? 0 : 0)",
     ),
