@@ -67,9 +67,15 @@ struct eng_cluster {
         const char *const *paths;     /* of each of its slots: where its drive is reached; "": nowhere */
         /*
          * Coordinator: is the epoch of this body to come behind the one before? decided(p) comes on the
-         * coordinator, later, once it surely is. If it is not, the process ends. body: copied.
+         * coordinator, later, once it surely is; never, if it is not: then the process ends. Nor after
+         * the store was closed. body: copied.
          */
         void (*propose)(void *arg, const void *body, size_t len, void (*decided)(void *p), void *p);
+        /*
+         * Coordinator: the service has answered a moment ago. While it does not, only epochs that take a
+         * drive out are proposed, since changes wait until one is decided. NULL: always.
+         */
+        bool (*answers)(void *arg);
         /*
          * Any loop. The store cannot go on, or must not: the process ends at once. Where it does not
          * (a simulator's), the store answers nothing more that it is asked.
@@ -159,6 +165,11 @@ void eng_store_start(struct eng_store *store);
  * always true.
  */
 bool eng_is_current(const struct eng_store *store);
+/*
+ * Any thread. The node of a slot does not answer: what the store asked of the drive may be done or not. It
+ * goes on without the drive, and takes it in again when that answers.
+ */
+void eng_slot_silent(struct eng_store *store, unsigned slot, const char *why);
 /* Folders given that are no drives, or did not answer, and why; "": none. */
 const char *eng_store_unused(const struct eng_store *store);
 /*

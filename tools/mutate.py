@@ -22,7 +22,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-SEARCHED = ("engine", "remote", "server", "loop")
+SEARCHED = ("engine", "remote", "cluster", "server", "loop")
 FLUSH = re.compile(r"(?<![\w.>])(fsync|fdatasync|folder_sync|index_sync_folder)\(((?:[^()]|\([^()]*\))*)\)")
 DSYNC = re.compile(r"\bRWF_DSYNC\b")
 RING_FLUSH = "io_uring_prep_fsync(sqe, io->fd, IORING_FSYNC_DATASYNC)"
@@ -274,6 +274,9 @@ NAMED = [
     ("a condition is judged without a lease", "engine/txn/txn.c", "(rv == 0 || rv == -ENOENT) && !eng_is_current(txn->store)", "false", ("unit test_decided",)),
     ("a listing is said without a lease", "engine/object/merge.c", "rv == 0 && !eng_is_current(merge->el->store)", "false", ("unit test_decided",)),
     ("a cluster's store goes on when a group has no current member", "engine/epoch/coord.c", "if (store->options.cluster != NULL) { /* the next start waits for the drives */", "if (false) {", ("unit test_decided",)),
+    ("one member's word sets aside all others of a cluster", "engine/epoch/recover.c", "__builtin_popcountll(aside) < __builtin_popcountll(present) &&", "true ||", ("unit test_decided",)),
+    ("an epoch that adds a drive is proposed while etcd is silent", "engine/epoch/decided.c", "return cluster != NULL && cluster->answers != NULL &&", "return false && cluster != NULL && cluster->answers != NULL &&", ("unit test_decided",)),
+    ("a drive that takes itself out waits for etcd's answer before", "engine/epoch/decided.c", "((view->in | view->joining) & ~view->up) == 0 && !cluster", "!cluster", ("unit test_decided",)),
     ("a start goes on without a majority of the last epoch in force", "engine/epoch/recover.c", "(store->coord->decided != NULL || eng_is_majority(present, base))", "true", ("unit test_recover",)),
     ("a store opens for reading although those that are missing may have gone on", "engine/epoch/recover.c", "if (!c->view.writable && (present == 0 || could_go_on(store, ~opened_slots(store), in, c->base))) {", "if (!c->view.writable && present == 0 && could_go_on(store, ~opened_slots(store), in, c->base)) {", ("unit test_recover",)),
     ("an epoch takes in a drive while another leaves", "engine/epoch/coord.c", "if ((c->view.in & ~c->view.up) != 0) /* those that leave first", "if (c->view.in == 0) /* those that leave first", (SIM,)),

@@ -44,6 +44,10 @@ void eng_drive_erred(struct eng_store *store, unsigned slot, const struct eng_dr
         assert(slot < ENG_DRIVES_MAX);
         if (drive != atomic_load(&m->drive) && drive != atomic_load(&m->local))
                 return;
+        if (rv == -ESTALE && store->options.cluster != NULL) { /* nobody but another leader can have told it more */
+                store->options.cluster->ended(store->options.cluster->arg, text);
+                return;
+        }
         if (atomic_exchange(&m->failed, true))
                 return;
         f = calloc(1, sizeof(*f));
@@ -56,6 +60,14 @@ void eng_drive_erred(struct eng_store *store, unsigned slot, const struct eng_dr
         snprintf(f->text, sizeof(f->text), "%s", text);
         f->msg.run = failure_told;
         lp_post(store->coord_loop->loop, &f->msg);
+}
+
+void eng_slot_silent(struct eng_store *store, unsigned slot, const char *why)
+{
+        const struct eng_drive *drive = slot < ENG_DRIVES_MAX ? atomic_load(&store->members[slot].drive) : NULL;
+
+        if (drive != NULL)
+                eng_drive_erred(store, slot, drive, -EHOSTUNREACH, why);
 }
 
 void eng_upkeep_group(struct eng_store *store, uint32_t group)

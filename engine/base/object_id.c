@@ -79,6 +79,8 @@ bool eng_made_before_run(const struct eng_store *store, const struct eng_made *m
 {
         const struct eng_options *o = &store->options;
 
+        if (o->cluster != NULL) /* all clients' uploads are this process's: those of others ended with them */
+                return made->node != o->site.node || made->run != o->boot;
         if (made->node == 0)
                 return made->run < store->first_epoch;
         return made->node == o->site.node && made->run < o->boot;

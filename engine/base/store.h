@@ -295,6 +295,7 @@ struct eng_coord {
         uint8_t in_force_id[FMT_ID];
         bool changing;                 /* an epoch change is under way */
         bool again;                    /* and another is needed after it */
+        bool postponed;                /* one is needed, and etcd does not answer now (decided.c) */
         bool read_only;                /* too few drives for an epoch at the start: no new one was made */
         eng_mask next_in, next_joining; /* of the epoch that is being made */
         uint64_t next_number;

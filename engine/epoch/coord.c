@@ -361,8 +361,11 @@ void eng_epoch_change(struct eng_store *store)
                 c->again = true;
                 return;
         }
-        c->changing = true;
         c->again = false;
+        c->postponed = eng_decided_may_wait(store);
+        if (c->postponed)
+                return;
+        c->changing = true;
         if (!c->view.writable ||
             !eng_could_form(store, c->view.in & c->view.up, c->view.in)) {
                 give_up_writing(store);
@@ -574,6 +577,8 @@ static void health_tick(struct lp_timer *timer)
         struct eng_coord *c = container_of(timer, struct eng_coord, health_timer);
 
         eng_health_refresh(c->store);
+        if (c->postponed && !c->changing)
+                eng_epoch_change(c->store);
         eng_down_look(c->store);
         if (c->phase == ENG_PHASE_OPEN) /* what has begun does nothing; one that had no memory for it begins later */
                 c->store->events->serving(c->store);

@@ -79,27 +79,41 @@ int eng_decided_recognise(struct eng_store *store, struct eng_error *error)
                 decided_take_slot(store, &info, i);
         if (store->unplaced_count == 0)
                 return eng_error_set(error, -ENOENT, "none of the pool's drives can be reached");
+        store->options.drives = cluster->paths;
+        store->options.drive_count = info.slots;
         store->coord->features = DECIDED_FEATURES;
         atomic_store(&store->features, DECIDED_FEATURES);
         return 0;
 }
 
-bool eng_decided_denied(const struct eng_store *store, char *text, size_t size)
+bool eng_decided_denied_by(const struct eng_store *store, const struct eng_member *m, char *text, size_t size)
 {
         const struct fmt_epoch *etcds = eng_epoch_of(store->coord->decided);
+
+        if (m->drive == NULL || eng_epoch_of(m)->number < etcds->number ||
+            (eng_epoch_of(m)->number == etcds->number && memcmp(eng_epoch_of(m)->id, etcds->id, FMT_ID) == 0))
+                return false;
+        snprintf(text, size, "%.80s has epoch %llu, which etcd does not: etcd was restored from a backup (millrace admin cluster reseed)",
+                 m->path, (unsigned long long)eng_epoch_of(m)->number);
+        return true;
+}
+
+bool eng_decided_denied(const struct eng_store *store, char *text, size_t size)
+{
         unsigned i;
 
-        for (i = 0; i < store->unplaced_count; i++) {
-                const struct eng_member *m = &store->unplaced[i];
-
-                if (m->drive == NULL || eng_epoch_of(m)->number < etcds->number ||
-                    (eng_epoch_of(m)->number == etcds->number && memcmp(eng_epoch_of(m)->id, etcds->id, FMT_ID) == 0))
-                        continue;
-                snprintf(text, size, "%.80s has epoch %llu, which etcd does not: etcd was restored from a backup (millrace admin cluster reseed)",
-                         m->path, (unsigned long long)eng_epoch_of(m)->number);
-                return true;
-        }
+        for (i = 0; i < store->unplaced_count; i++)
+                if (eng_decided_denied_by(store, &store->unplaced[i], text, size))
+                        return true;
         return false;
+}
+
+bool eng_decided_may_wait(const struct eng_store *store)
+{
+        const struct eng_cluster *cluster = store->options.cluster;
+        const struct eng_view *view = &store->coord->view;
+
+        return cluster != NULL && cluster->answers != NULL && ((view->in | view->joining) & ~view->up) == 0 && !cluster->answers(cluster->arg);
 }
 
 /* owner: coordinator */
@@ -138,8 +152,11 @@ int eng_decision_ask(struct eng_store *store, struct eng_buf *body, void (*then)
         const struct eng_cluster *cluster = store->options.cluster;
         struct eng_coord *c = store->coord;
         struct eng_decision *decision = calloc(1, sizeof(*decision));
+        unsigned i;
 
         assert(eng_on_coordinator(store) && c->decision == NULL);
+        for (i = 0; i < store->drive_count; i++)
+                assert(store->members[i].site.node != 0); /* the next start would refuse it */
         if (decision == NULL)
                 return -ENOMEM;
         *decision = (struct eng_decision){.store = store, .body = eng_buf_ref(body), .then = then};

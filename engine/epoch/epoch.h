@@ -39,8 +39,11 @@ struct eng_placement *eng_epoch_placement(const struct eng_member *of, bool deci
 
 /* Before the loops: which drives there are, by the epoch that was given. Looks at none of them. */
 int eng_decided_recognise(struct eng_store *store, struct eng_error *error);
-/* A drive holds an epoch that etcd does not have (R2): text says which. */
+/* A drive that was opened holds an epoch that etcd does not have (R2): text says which; and this one. */
 bool eng_decided_denied(const struct eng_store *store, char *text, size_t size);
+bool eng_decided_denied_by(const struct eng_store *store, const struct eng_member *m, char *text, size_t size);
+/* The next epoch takes no drive out, and etcd does not answer: changes would wait for it. */
+bool eng_decided_may_wait(const struct eng_store *store);
 /* Proposes an epoch: then(), once it is etcd's; never, if it is refused. -ENOMEM. */
 int eng_decision_ask(struct eng_store *store, struct eng_buf *body, void (*then)(struct eng_store *store));
 /* The store is closed. */

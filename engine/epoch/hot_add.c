@@ -378,6 +378,10 @@ static void hot_add_opened(struct lp_msg *msg)
                 snprintf(a->error.text, sizeof(a->error.text), "%s is not empty: it was a drive of this store", a->member->path);
                 a->result = -ENOTEMPTY;
         }
+        if (a->result == 0 && c->decided != NULL && eng_decided_denied_by(a->store, a->member, a->error.text, sizeof(a->error.text))) {
+                eng_cluster_ended(a->store, a->error.text); /* it must not be told that it is stale: it may know better */
+                a->result = -EXDEV;
+        }
         if (a->result == 0 && !shares_history(a->store, a->member)) {
                 snprintf(a->error.text, sizeof(a->error.text), "%s has another history than the drives in use", a->member->path);
                 a->result = -EXDEV;
@@ -518,6 +522,9 @@ static const char *hot_add_refusal(const struct eng_store *store, const struct r
         *rv = -EHOSTDOWN;
         if (c->store->stopping || c->phase != ENG_PHASE_OPEN)
                 return "the store is not open";
+        *rv = -ENOTSUP;
+        if (c->decided != NULL)
+                return "drives are not added to, or replaced in, a cluster's pool yet";
         *rv = -EMFILE;
         if (q->add && q->slot == ENG_DRIVES_MAX)
                 return "all slots have been used";

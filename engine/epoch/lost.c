@@ -181,7 +181,7 @@ static void lost_epochs(struct lost_find *find)
                         continue;
                 if (m->log_lost)
                         lose(find, i, ENG_LOST_LOG);
-                else if (!(base & eng_bit(i)) && !eng_member_has_epoch(m, epoch->number, epoch->id) && !was_taken_in(m, i, tail.in_force))
+                else if (c->decided == NULL && !(base & eng_bit(i)) && !eng_member_has_epoch(m, epoch->number, epoch->id) && !was_taken_in(m, i, tail.in_force))
                         lose(find, i, ENG_LOST_CATCH_UP);
                 else if (c->in_force != 0 && !eng_member_has_epoch(m, c->in_force, c->in_force_id))
                         lose(find, i, ENG_LOST_EPOCH);

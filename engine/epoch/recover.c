@@ -138,12 +138,27 @@ static void adopt(struct opening *o)
                 recover_take_slot(o->store, o->member);
 }
 
+/* Drives are being opened that may be members: all others, where etcd says which are. */
+static bool opens_members(const struct eng_store *store)
+{
+        const struct eng_coord *c = store->coord;
+        const struct recovery *r = c->recovery;
+        unsigned i;
+
+        if (c->decided == NULL)
+                return r->opening_left > 0;
+        for (i = 0; i < store->unplaced_count; i++)
+                if (!r->opening[i].joined && eng_epoch_drives(c->decided)[store->unplaced[i].identity.slot].in == FMT_EPOCH_IN)
+                        return true;
+        return false;
+}
+
 /* Chooses when all are here, or have been awaited long enough by enough of them. */
 static void consider(struct eng_store *store)
 {
         struct recovery *r = store->coord->recovery;
 
-        if (r->chosen || (r->opening_left > 0 && !(r->waited && has_quorum(store))))
+        if (r->chosen || (opens_members(store) && !(r->waited && has_quorum(store))))
                 return;
         r->chosen = true;
         lp_timer_stop(store->coord_loop->loop, &r->wait_timer);
@@ -678,6 +693,8 @@ static eng_mask base_of(const struct eng_store *store, const struct eng_member *
         eng_mask base = 0;
         unsigned i;
 
+        if (store->coord->decided != NULL)
+                return in; /* it counts, whether it was in force or not */
         for (i = 0; i < eng_epoch_of(chosen)->drives; i++)
                 if (d[i].base != 0)
                         base |= eng_bit(i);
@@ -791,6 +808,24 @@ static bool enough_to_begin(const struct eng_store *store, eng_mask present, eng
         return eng_could_form(store, present, in) && (store->coord->decided != NULL || eng_is_majority(present, base));
 }
 
+/*
+ * Members of etcd's epoch have all that was acknowledged, so that some seem to lack it is a reason not to
+ * use them, and none to believe the others: fewer than those, or too few to be sure.
+ */
+static bool may_set_aside(const struct eng_store *store, eng_mask present, eng_mask in)
+{
+        const struct eng_placement *map = store->coord->view.map;
+        eng_mask aside = in & opened_slots(store) & ~present, failed = 0;
+        unsigned i;
+
+        for (i = 0; i < store->drive_count; i++)
+                if (atomic_load(&store->members[i].failed))
+                        failed |= eng_bit(i);
+        aside &= ~(failed | store->coord->down);
+        return aside == 0 || store->coord->forcing ||
+               (__builtin_popcountll(aside) < __builtin_popcountll(present) && eng_groups_alone(map->groups, map->group_count, present) == 0);
+}
+
 static void choose(struct eng_store *store)
 {
         struct eng_coord *c = store->coord;
@@ -854,6 +889,12 @@ static void choose(struct eng_store *store)
         c->view.up = present;
         c->view.writable = damaged == 0 && enough_to_begin(store, present, in, c->base);
         c->view.in = in;
+        if (c->decided != NULL && !may_set_aside(store, present, in)) {
+                c->view.writable = false;
+                eng_recover_wait_for(store, in & opened_slots(store) & ~present,
+                                     "they seem to have lost writes, and too few others would be left to say so");
+                return;
+        }
         c->awaited = c->view.writable ? 0 : recover_missed(store, present, in);
         if (!c->view.writable && may_force(store, present)) {
                 c->view.writable = true;

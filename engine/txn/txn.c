@@ -524,9 +524,9 @@ static void appended(struct eng_op *op)
         if (op->result != 0) {
                 eng_drive_erred(el->store, fo->slot, fo->drive, op->result, "a record could not be appended");
         } else if (txn != NULL && txn->state == ENG_TXN_APPEND && (el->view.up & eng_bit(fo->slot)) &&
-                   el->store->members[fo->slot].drive == fo->drive) {
+                   el->store->members[fo->slot].drive == fo->drive && !atomic_load(&el->store->members[fo->slot].failed)) {
                 /*
-                 * a drive that is out may still answer; to commit on its word would send the old
+                 * a drive that is out, or is about to be, may still answer; to commit on its word would send the old
                  * epoch to drives that have the new one
                  */
                 txn->waiting &= ~eng_bit(fo->slot);
@@ -648,7 +648,7 @@ static void txn_go_on(struct eng_txn *txn)
 static bool is_alone(const struct eng_txn *txn)
 {
         const struct eng_view *view = &txn->at->view;
-        eng_mask holders = txn->holders & (view->in | view->joining) & view->up;
+        eng_mask holders = txn->holders & eng_speakers(view, txn->pg) & view->up;
 
         return view->map->by_groups && txn->store->m > 0 && !txn->moves && __builtin_popcountll(holders) < 2;
 }

@@ -313,13 +313,25 @@ static bool add_headers(const struct gw_request *req, struct MHD_Response *respo
         return ok;
 }
 
+/* Another process may lead the pool: what is said here of buckets and users may be old. */
+static void unsay(struct gw_request *req)
+{
+        struct gw_answer *a = &req->answer;
+
+        if (a->status >= 500 || eng_is_current(req->loop->gw->store))
+                return;
+        a->body = GW_ANSWER_EMPTY;
+        a->status = 503;
+        a->error_code = "ServiceUnavailable";
+        a->header_count = 0;
+}
+
 bool gw_reply_queue(struct gw_request *req)
 {
         struct MHD_Response *response;
         bool ok;
 
-        if (!eng_is_current(req->loop->gw->store)) /* another process may lead the pool: what is said here of buckets may be old */
-                return false;
+        unsay(req);
         response = make_response(req);
         if (response == NULL)
                 return false;

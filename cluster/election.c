@@ -1,0 +1,91 @@
+/*
+ * election.c - who tries to lead a pool, and when.
+ */
+#include "cluster/election.h"
+
+#include <assert.h>
+#include <errno.h>
+
+static bool has_a_slot(const struct cl_election *e, const struct eng_epoch_info *info)
+{
+        unsigned i;
+
+        for (i = 0; i < info->slots; i++)
+                if (info->slot[i].site.node == e->node && (info->gone >> i & 1) == 0)
+                        return true;
+        return false;
+}
+
+/* Slots of that node by the epoch: what it says of others' is not believed. */
+static uint64_t slots_of_node(const struct eng_epoch_info *info, uint16_t node)
+{
+        uint64_t mask = 0;
+        unsigned i;
+
+        for (i = 0; i < info->slots; i++)
+                if (info->slot[i].site.node == node)
+                        mask |= 1ull << i;
+        return mask;
+}
+
+enum cl_verdict cl_election_judge(const struct cl_election *e)
+{
+        struct eng_epoch_info info;
+        uint64_t there = 0;
+        unsigned i;
+        int serves;
+
+        assert(e->count <= CL_NODES_MAX && e->stagger <= CL_STAGGER_NS);
+        if (eng_epoch_read(e->epoch, e->epoch_len, &info) != 0)
+                return CL_BAD_EPOCH;
+        if (!has_a_slot(e, &info))
+                return CL_NO_SLOT;
+        for (i = 0; i < e->count; i++) {
+                const struct cl_witness *w = &e->witnesses[i];
+
+                if (!w->answered)
+                        continue;
+                if (e->led && !w->released && w->heard_ns < CL_SILENCE_NS)
+                        return CL_HEARD;
+                there |= w->slots & slots_of_node(&info, w->node);
+        }
+        there &= info.in;
+        if (e->led && e->unchanged < CL_STANDING_NS + e->stagger && 2 * __builtin_popcountll(there) <= __builtin_popcountll(info.in))
+                return CL_TOO_FEW;
+        serves = eng_epoch_serves(e->epoch, e->epoch_len, there);
+        if (serves < 0)
+                return serves == -ENOMEM ? CL_NO_MEMORY : CL_BAD_EPOCH;
+        return serves ? CL_TRY : CL_NO_COPY;
+}
+
+const char *cl_verdict_text(enum cl_verdict verdict)
+{
+        switch (verdict) {
+        case CL_TRY:
+                return "the pool needs a leader";
+        case CL_NO_SLOT:
+                return "the pool has no drive on this node";
+        case CL_HEARD:
+                return "the pool has a leader";
+        case CL_TOO_FEW:
+                return "too few of the pool's drives answer";
+        case CL_NO_COPY:
+                return "drives do not answer without which some placement group has no current copy";
+        case CL_NO_MEMORY:
+                return "out of memory";
+        case CL_BAD_EPOCH:
+                return "the pool's epoch in etcd is damaged";
+        }
+        return "?";
+}
+
+uint64_t cl_election_rest(unsigned times)
+{
+        uint64_t rest = CL_REST_NS;
+
+        if (times == 0)
+                return 0;
+        while (--times > 0 && rest < CL_REST_MOST)
+                rest *= 2;
+        return rest < CL_REST_MOST ? rest : CL_REST_MOST;
+}

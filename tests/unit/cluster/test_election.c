@@ -1,0 +1,164 @@
+/*
+ * Who tries to lead a pool: three nodes of two slots each, two copies of each group.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cluster/election.h"
+#include "engine/format.h"
+
+#define SLOTS 6u
+#define S     1000000000ull
+
+static struct {
+        _Alignas(8) uint8_t body[FMT_EPOCH_MAX(SLOTS)];
+        struct cl_witness witness[3];
+        struct cl_election e;
+} pool;
+
+static void make_pool_of(uint8_t m)
+{
+        struct fmt_epoch epoch = {.number = 7, .pg_count = 64, .drives = SLOTS, .k = 2, .m = m};
+        unsigned i;
+
+        memset(&pool, 0, sizeof(pool));
+        memcpy(pool.body, &epoch, sizeof(epoch));
+        for (i = 0; i < SLOTS; i++) {
+                struct fmt_epoch_drive d = {.in = FMT_EPOCH_IN, .node = (uint16_t)(1 + i / 2), .drive_id = {(uint8_t)(i + 1)}};
+
+                memcpy(pool.body + sizeof(epoch) + i * sizeof(d), &d, sizeof(d));
+                pool.body[sizeof(epoch) + SLOTS * sizeof(d) + i * FMT_ID] = (uint8_t)(i + 1);
+        }
+        for (i = 0; i < 3; i++)
+                pool.witness[i] = (struct cl_witness){.node = (uint16_t)(i + 1), .answered = true, .slots = 3ull << 2 * i, .heard_ns = 3 * S};
+        pool.e = (struct cl_election){.node = 1,
+                                      .led = true,
+                                      .unchanged = 5 * S,
+                                      .epoch = pool.body,
+                                      .epoch_len = FMT_EPOCH_PLACED(SLOTS),
+                                      .witnesses = pool.witness,
+                                      .count = 3};
+}
+
+/* Two copies: on two of the nodes. */
+static void make_pool(void)
+{
+        make_pool_of(1);
+}
+
+static void set_state(unsigned slot, uint8_t in, uint8_t flags)
+{
+        struct fmt_epoch_drive *d = (struct fmt_epoch_drive *)(pool.body + sizeof(struct fmt_epoch)) + slot;
+
+        d->in = in;
+        d->flags = flags;
+}
+
+static void test_silence(void **state)
+{
+        unsigned i;
+
+        make_pool();
+        assert_int_equal(cl_election_judge(&pool.e), CL_TRY);
+        for (i = 0; i < 3; i++) {
+                make_pool();
+                pool.witness[i].heard_ns = CL_SILENCE_NS - 1; /* one has heard of it */
+                assert_int_equal(cl_election_judge(&pool.e), CL_HEARD);
+                pool.witness[i].heard_ns = CL_SILENCE_NS;
+                assert_int_equal(cl_election_judge(&pool.e), CL_TRY);
+                pool.witness[i].heard_ns = 0;
+                pool.witness[i].released = true; /* it hands over */
+                assert_int_equal(cl_election_judge(&pool.e), CL_TRY);
+                pool.witness[i].released = false;
+                pool.e.led = false; /* what was heard was of one before it */
+                assert_int_equal(cl_election_judge(&pool.e), CL_TRY);
+        }
+}
+
+/* Of two sides that both reach etcd, the one with more than half deposes the other, and not the other way round. */
+static void test_half(void **state)
+{
+        make_pool();
+        pool.witness[2].answered = false;
+        assert_int_equal(cl_election_judge(&pool.e), CL_TRY);
+        make_pool_of(2); /* a copy on each node */
+        pool.witness[1].answered = pool.witness[2].answered = false;
+        assert_int_equal(cl_election_judge(&pool.e), CL_TOO_FEW);
+        set_state(2, FMT_EPOCH_OUT, 0);
+        set_state(3, FMT_EPOCH_JOINING, 0); /* is not counted: two of four */
+        assert_int_equal(cl_election_judge(&pool.e), CL_TOO_FEW);
+        set_state(4, FMT_EPOCH_OUT, 0); /* two of three */
+        assert_int_equal(cl_election_judge(&pool.e), CL_TRY);
+        set_state(4, FMT_EPOCH_IN, 0);
+        pool.e.unchanged = CL_STANDING_NS;
+        pool.e.stagger = 1;
+        assert_int_equal(cl_election_judge(&pool.e), CL_TOO_FEW);
+        pool.e.unchanged++; /* long enough */
+        assert_int_equal(cl_election_judge(&pool.e), CL_TRY);
+        set_state(0, FMT_EPOCH_OUT, 0); /* but this is no copy of everything */
+        assert_int_equal(cl_election_judge(&pool.e), CL_NO_COPY);
+}
+
+static void test_copies(void **state)
+{
+        make_pool();
+        pool.e.unchanged = 60 * S;
+        pool.witness[1].answered = pool.witness[2].answered = false;
+        assert_int_equal(cl_election_judge(&pool.e), CL_NO_COPY);
+        pool.witness[0].slots = 0x3f; /* it says that it serves others' slots */
+        assert_int_equal(cl_election_judge(&pool.e), CL_NO_COPY);
+        make_pool();
+        pool.e.led = false;
+        pool.witness[0].answered = pool.witness[1].answered = pool.witness[2].answered = false;
+        assert_int_equal(cl_election_judge(&pool.e), CL_NO_COPY);
+        pool.e.count = 0;
+        assert_int_equal(cl_election_judge(&pool.e), CL_NO_COPY);
+}
+
+static void test_who(void **state)
+{
+        make_pool();
+        pool.e.node = 4;
+        assert_int_equal(cl_election_judge(&pool.e), CL_NO_SLOT);
+        pool.e.node = 3;
+        assert_int_equal(cl_election_judge(&pool.e), CL_TRY);
+        set_state(4, FMT_EPOCH_OUT, FMT_EPOCH_GONE);
+        assert_int_equal(cl_election_judge(&pool.e), CL_TRY);
+        set_state(5, FMT_EPOCH_OUT, FMT_EPOCH_GONE);
+        assert_int_equal(cl_election_judge(&pool.e), CL_NO_SLOT);
+        pool.e.node = 1;
+        pool.e.epoch_len--;
+        assert_int_equal(cl_election_judge(&pool.e), CL_BAD_EPOCH);
+        pool.e.epoch_len = 0;
+        assert_int_equal(cl_election_judge(&pool.e), CL_BAD_EPOCH);
+}
+
+static void test_rest(void **state)
+{
+        unsigned verdict;
+
+        assert_true(cl_election_rest(0) == 0);
+        assert_true(cl_election_rest(1) == 1 * S);
+        assert_true(cl_election_rest(2) == 2 * S);
+        assert_true(cl_election_rest(6) == 32 * S);
+        assert_true(cl_election_rest(7) == 60 * S);
+        assert_true(cl_election_rest(4000000000u) == 60 * S);
+        for (verdict = CL_TRY; verdict <= CL_BAD_EPOCH; verdict++)
+                assert_true(strlen(cl_verdict_text((enum cl_verdict)verdict)) > 5);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_silence), cmocka_unit_test(test_half), cmocka_unit_test(test_copies),
+                cmocka_unit_test(test_who),     cmocka_unit_test(test_rest),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
