@@ -1,0 +1,270 @@
+/*
+ * etcd_keys.c - values of keys in etcd, to JSON and back.
+ */
+#include "cluster/etcd_keys.h"
+
+#include <errno.h>
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine.h"
+#include "s3_json.h"
+
+_Static_assert(CL_EPOCH_MAX / 3 * 4 + 512 < CL_VALUE_MAX, "an epoch fits, with what stands beside it");
+
+bool cl_name_is_sound(const char *name)
+{
+        size_t len = strlen(name), i;
+
+        for (i = 0; i < len; i++) {
+                bool letter = (name[i] >= 'a' && name[i] <= 'z') || (name[i] >= 'A' && name[i] <= 'Z') || (name[i] >= '0' && name[i] <= '9');
+
+                if (!letter && (i == 0 || strchr("-_.", name[i]) == NULL))
+                        return false;
+        }
+        return len > 0 && len < CL_NAME_MAX;
+}
+
+size_t cl_key_name(const char *cluster, enum cl_key key, unsigned number, char out[CL_KEY_MAX])
+{
+        static const char *const forms[] = {[CL_KEY_FORMAT] = "/millrace/%s/format",
+                                            [CL_KEY_NODE] = "/millrace/%s/nodes/%u",
+                                            [CL_KEY_BOOT] = "/millrace/%s/boots/%u",
+                                            [CL_KEY_CONFIG] = "/millrace/%s/pools/%u/config",
+                                            [CL_KEY_LEADER] = "/millrace/%s/pools/%u/leader"};
+
+        return (size_t)snprintf(out, CL_KEY_MAX, forms[key], cluster, number);
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+static void hex_write(const uint8_t *bytes, size_t len, char *out)
+{
+        size_t i;
+
+        for (i = 0; i < len; i++)
+                snprintf(out + 2 * i, 3, "%02x", bytes[i]);
+}
+
+/* Takes the object. NULL: there was no memory to make it. */
+static size_t value_write(json_t *object, char out[CL_VALUE_MAX])
+{
+        size_t len = object == NULL ? 0 : json_dumpb(object, out, CL_VALUE_MAX, JSON_COMPACT);
+
+        json_decref(object);
+        return len <= CL_VALUE_MAX ? len : 0;
+}
+
+size_t cl_format_write(const struct cl_format *format, char out[CL_VALUE_MAX])
+{
+        char id[2 * CL_ID + 1], random[17];
+
+        hex_write(format->cluster_id, CL_ID, id);
+        snprintf(random, sizeof(random), "%016llx", (unsigned long long)format->random);
+        return value_write(json_pack("{s:s, s:I, s:s}", "cluster_id", id, "generation", (json_int_t)format->generation, "random", random), out);
+}
+
+static const char *const node_states[] = {[CL_NODE_IN] = "in", [CL_NODE_DRAINING] = "draining", [CL_NODE_GONE] = "gone"};
+
+size_t cl_node_write(const struct cl_node *node, char out[CL_VALUE_MAX])
+{
+        return value_write(json_pack("{s:s, s:s, s:s, s:i, s:s}", "name", node->name, "address", node->address, "s3", node->s3, "rack",
+                                     (int)node->rack, "state", node_states[node->state]),
+                           out);
+}
+
+size_t cl_boot_write(const struct cl_boot *boot, char out[CL_VALUE_MAX])
+{
+        return value_write(json_pack("{s:I}", "boot", (json_int_t)boot->boot), out);
+}
+
+size_t cl_config_write(const struct cl_config *config, char out[CL_VALUE_MAX])
+{
+        char id[2 * CL_ID + 1], epoch[CL_EPOCH_MAX / 3 * 4 + 8];
+
+        if (config->epoch_len > CL_EPOCH_MAX)
+                return 0;
+        hex_write(config->store_id, CL_ID, id);
+        EVP_EncodeBlock((unsigned char *)epoch, config->epoch, (int)config->epoch_len);
+        return value_write(json_pack("{s:s, s:I, s:s}", "store_id", id, "number", (json_int_t)config->number, "epoch", epoch), out);
+}
+
+size_t cl_owner_write(const struct cl_owner *owner, char out[CL_VALUE_MAX])
+{
+        char claim[2 * CL_ID + 1];
+
+        hex_write(owner->claim, CL_ID, claim);
+        return value_write(json_pack("{s:i, s:I, s:s}", "node", (int)owner->node, "boot", (json_int_t)owner->boot, "claim", claim), out);
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+/* An object, or NULL with *rv. */
+static json_t *value_read(const void *value, size_t len, int *rv)
+{
+        json_t *object;
+
+        *rv = -EBADMSG;
+        if (len > CL_VALUE_MAX)
+                return NULL;
+        object = s3_json_load((struct s3_str){value, len}, JSON_REJECT_DUPLICATES, NULL);
+        if (object == NULL) {
+                *rv = errno == ENOMEM ? -ENOMEM : -EBADMSG;
+                return NULL;
+        }
+        if (json_is_object(object))
+                return object;
+        json_decref(object);
+        return NULL;
+}
+
+static bool take_number(const json_t *object, const char *name, uint64_t least, uint64_t most, uint64_t *out)
+{
+        const json_t *number = json_object_get(object, name);
+        json_int_t n = json_is_integer(number) ? json_integer_value(number) : -1;
+
+        *out = (uint64_t)n;
+        return n >= 0 && *out >= least && *out <= most;
+}
+
+static bool take_text(const json_t *object, const char *name, char *out, size_t size)
+{
+        const json_t *text = json_object_get(object, name);
+
+        if (!json_is_string(text) || json_string_length(text) >= size || strlen(json_string_value(text)) != json_string_length(text))
+                return false;
+        memcpy(out, json_string_value(text), json_string_length(text) + 1);
+        return true;
+}
+
+static int key_hex_digit(char c)
+{
+        if (c >= '0' && c <= '9')
+                return c - '0';
+        return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static bool take_hex(const json_t *object, const char *name, uint8_t *out, size_t len)
+{
+        char text[2 * CL_ID + 1];
+        size_t i;
+
+        if (!take_text(object, name, text, sizeof(text)) || strlen(text) != 2 * len)
+                return false;
+        for (i = 0; i < len; i++) {
+                int high = key_hex_digit(text[2 * i]), low = key_hex_digit(text[2 * i + 1]);
+
+                if (high < 0 || low < 0)
+                        return false;
+                out[i] = (uint8_t)(high << 4 | low);
+        }
+        return true;
+}
+
+/* Reads the value into an object, judges what is said of it, and lets go of it. */
+#define VALUE_READ(value, len, out, said)                                                                                                  \
+        int rv;                                                                                                                             \
+        json_t *object;                                                                                                                     \
+                                                                                                                                            \
+        memset(out, 0, sizeof(*(out)));                                                                                                     \
+        object = value_read(value, len, &rv);                                                                                               \
+        if (object == NULL)                                                                                                                 \
+                return rv;                                                                                                                  \
+        rv = (said) ? 0 : -EBADMSG;                                                                                                         \
+        json_decref(object);                                                                                                                \
+        return rv
+
+static uint64_t big_endian(const uint8_t bytes[8])
+{
+        uint64_t n = 0;
+        unsigned i;
+
+        for (i = 0; i < 8; i++)
+                n = n << 8 | bytes[i];
+        return n;
+}
+
+int cl_format_read(const void *value, size_t len, struct cl_format *out)
+{
+        uint8_t random[8] = {0};
+
+        VALUE_READ(value, len, out,
+                   take_hex(object, "cluster_id", out->cluster_id, CL_ID) && take_number(object, "generation", 1, INT64_MAX, &out->generation) &&
+                           take_hex(object, "random", random, sizeof(random)) && ((out->random = big_endian(random)), true));
+}
+
+static bool take_state(const json_t *object, enum cl_node_state *out)
+{
+        char text[16];
+        unsigned i;
+
+        if (!take_text(object, "state", text, sizeof(text)))
+                return false;
+        for (i = 0; i < sizeof(node_states) / sizeof(node_states[0]); i++)
+                if (strcmp(text, node_states[i]) == 0) {
+                        *out = (enum cl_node_state)i;
+                        return true;
+                }
+        return false;
+}
+
+int cl_node_read(const void *value, size_t len, struct cl_node *out)
+{
+        uint64_t rack = 0;
+
+        VALUE_READ(value, len, out,
+                   take_text(object, "name", out->name, sizeof(out->name)) && cl_name_is_sound(out->name) &&
+                           take_text(object, "address", out->address, sizeof(out->address)) && out->address[0] != 0 &&
+                           take_text(object, "s3", out->s3, sizeof(out->s3)) && take_number(object, "rack", 0, UINT16_MAX, &rack) &&
+                           take_state(object, &out->state) && ((out->rack = (uint16_t)rack), true));
+}
+
+int cl_boot_read(const void *value, size_t len, struct cl_boot *out)
+{
+        VALUE_READ(value, len, out, take_number(object, "boot", 1, ENG_BOOT_MAX, &out->boot));
+}
+
+/* EVP_DecodeBlock() leaves what stands for '=' in: the text's own end says how many bytes that is. */
+static bool take_base64(const json_t *object, const char *name, uint8_t *out, size_t size, size_t *len)
+{
+        const json_t *text = json_object_get(object, name);
+        unsigned char room[CL_VALUE_MAX];
+        const char *s = json_is_string(text) ? json_string_value(text) : "";
+        size_t n = json_is_string(text) ? json_string_length(text) : 0;
+        int got;
+
+        if (n == 0 || n % 4 != 0 || n >= sizeof(room) || strlen(s) != n || strspn(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/") + 2 < n)
+                return false;
+        got = EVP_DecodeBlock(room, (const unsigned char *)s, (int)n);
+        if (got < 0)
+                return false;
+        *len = (size_t)got - (s[n - 1] == '=') - (s[n - 2] == '=');
+        if (*len > size)
+                return false;
+        memcpy(out, room, *len);
+        return true;
+}
+
+static bool config_is_sound(const struct cl_config *config)
+{
+        struct eng_epoch_info info;
+
+        return eng_epoch_read(config->epoch, config->epoch_len, &info) == 0 && info.number == config->number && info.number > 0;
+}
+
+int cl_config_read(const void *value, size_t len, struct cl_config *out)
+{
+        VALUE_READ(value, len, out,
+                   take_hex(object, "store_id", out->store_id, CL_ID) && take_number(object, "number", 1, INT64_MAX, &out->number) &&
+                           take_base64(object, "epoch", out->epoch, sizeof(out->epoch), &out->epoch_len) && config_is_sound(out));
+}
+
+int cl_owner_read(const void *value, size_t len, struct cl_owner *out)
+{
+        uint64_t node = 0;
+
+        VALUE_READ(value, len, out,
+                   take_number(object, "node", 1, CL_NODE_LAST, &node) && take_number(object, "boot", 1, ENG_BOOT_MAX, &out->boot) &&
+                           take_hex(object, "claim", out->claim, CL_ID) && ((out->node = (uint16_t)node), true));
+}

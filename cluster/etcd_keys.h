@@ -1,0 +1,75 @@
+/*
+ * etcd_keys.h - what a cluster keeps in etcd: names of keys, and their values as JSON. Functions over values;
+ * any thread. Every value is outside data.
+ *
+ *   PREFIX = /millrace/CLUSTER/
+ *   format           {"cluster_id": 32 hex digits, "generation": N, "random": 16 hex digits}
+ *   nodes/N          {"name", "address", "s3", "rack", "state": "in" | "draining" | "gone"}
+ *   boots/N          {"boot": N}
+ *   pools/P/config   {"store_id": 32 hex digits, "number": N, "epoch": base64 of the body of an EPOCH record}
+ *   pools/P/leader   {"node": N, "boot": N, "claim": 32 hex digits}
+ *
+ * Fields that a build does not know are left alone by who reads, and lost by who writes.
+ */
+#ifndef MILLRACE_CLUSTER_ETCD_KEYS_H
+#define MILLRACE_CLUSTER_ETCD_KEYS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define CL_NAME_MAX  64u  /* of a cluster, and of a node, with the final 0 */
+#define CL_KEY_MAX   128u /* with the final 0 */
+#define CL_VALUE_MAX (16u << 10)
+#define CL_EPOCH_MAX 8192u /* bytes of an epoch's body */
+#define CL_NODE_LAST 1023u
+#define CL_POOL_LAST 63u
+#define CL_ID        16u
+
+/* Letters, digits, '-', '_' and '.', from a letter or digit on. */
+bool cl_name_is_sound(const char *name);
+
+enum cl_key { CL_KEY_FORMAT, CL_KEY_NODE, CL_KEY_BOOT, CL_KEY_CONFIG, CL_KEY_LEADER };
+/* number: the node's or pool's; format has none. Returns the length. */
+size_t cl_key_name(const char *cluster, enum cl_key key, unsigned number, char out[CL_KEY_MAX]);
+
+struct cl_format {
+        uint8_t cluster_id[CL_ID];
+        uint64_t generation, random;
+};
+enum cl_node_state { CL_NODE_IN, CL_NODE_DRAINING, CL_NODE_GONE };
+struct cl_node {
+        char name[CL_NAME_MAX];
+        char address[256], s3[256]; /* "HOST:PORT" of its drive server, and of its gateway */
+        uint16_t rack;
+        enum cl_node_state state;
+};
+struct cl_boot {
+        uint64_t boot; /* below 2^24: object ids have it */
+};
+struct cl_config {
+        uint8_t store_id[CL_ID];
+        uint64_t number; /* the epoch's */
+        size_t epoch_len;
+        _Alignas(8) uint8_t epoch[CL_EPOCH_MAX];
+};
+struct cl_owner {
+        uint16_t node;
+        uint64_t boot;
+        uint8_t claim[CL_ID]; /* random: each attempt has another */
+};
+
+/* Each writes at most CL_VALUE_MAX bytes into out, and returns the length; 0: no memory. */
+size_t cl_format_write(const struct cl_format *format, char out[CL_VALUE_MAX]);
+size_t cl_node_write(const struct cl_node *node, char out[CL_VALUE_MAX]);
+size_t cl_boot_write(const struct cl_boot *boot, char out[CL_VALUE_MAX]);
+size_t cl_config_write(const struct cl_config *config, char out[CL_VALUE_MAX]);
+size_t cl_owner_write(const struct cl_owner *owner, char out[CL_VALUE_MAX]);
+/* Each: 0, -EBADMSG, or -ENOMEM. */
+int cl_format_read(const void *value, size_t len, struct cl_format *out);
+int cl_node_read(const void *value, size_t len, struct cl_node *out);
+int cl_boot_read(const void *value, size_t len, struct cl_boot *out);
+int cl_config_read(const void *value, size_t len, struct cl_config *out);
+int cl_owner_read(const void *value, size_t len, struct cl_owner *out);
+
+#endif
