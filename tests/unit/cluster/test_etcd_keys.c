@@ -104,7 +104,7 @@ static void refuse_all(const char *text, size_t len)
 
         assert_int_equal(cl_format_read(text, len, &format), -EBADMSG);
         assert_int_equal(cl_node_read(text, len, &node), -EBADMSG);
-        if (len < 8 || memcmp(text, "{\"node\"", 8) != 0) /* those have a boot */
+        if (len < 7 || memcmp(text, "{\"node\"", 7) != 0) /* those have a boot */
                 assert_int_equal(cl_boot_read(text, len, &boot), -EBADMSG);
         assert_int_equal(cl_config_read(text, len, &config), -EBADMSG);
         assert_int_equal(cl_owner_read(text, len, &owner), -EBADMSG);
