@@ -28,7 +28,7 @@ static uint64_t slots_of_node(const struct eng_epoch_info *info, uint16_t node)
         return mask;
 }
 
-enum cl_verdict cl_election_judge(const struct cl_election *e)
+enum cl_election_verdict cl_election_judge(const struct cl_election *e)
 {
         struct eng_epoch_info info;
         uint64_t there = 0;
@@ -58,7 +58,7 @@ enum cl_verdict cl_election_judge(const struct cl_election *e)
         return serves ? CL_TRY : CL_NO_COPY;
 }
 
-const char *cl_verdict_text(enum cl_verdict verdict)
+const char *cl_election_text(enum cl_election_verdict verdict)
 {
         switch (verdict) {
         case CL_TRY:

@@ -40,7 +40,7 @@ struct cl_election {
         uint64_t stagger; /* random, up to CL_STAGGER_NS: the same for all looks of one key */
 };
 
-enum cl_verdict {
+enum cl_election_verdict {
         CL_TRY,
         CL_NO_SLOT,  /* the pool has no slot on this node */
         CL_HEARD,    /* somebody has heard of the leader */
@@ -50,9 +50,9 @@ enum cl_verdict {
         CL_BAD_EPOCH /* what etcd has is no epoch */
 };
 
-enum cl_verdict cl_election_judge(const struct cl_election *e);
+enum cl_election_verdict cl_election_judge(const struct cl_election *e);
 /* In words, for logs. */
-const char *cl_verdict_text(enum cl_verdict verdict);
+const char *cl_election_text(enum cl_election_verdict verdict);
 /* How long a node rests whose leader process has ended `times` times, one after the other, before it served. */
 uint64_t cl_election_rest(unsigned times);
 

@@ -11,7 +11,7 @@
 #include "engine.h"
 #include "s3_json.h"
 
-_Static_assert(CL_EPOCH_MAX / 3 * 4 + 512 < CL_VALUE_MAX, "an epoch fits, with what stands beside it");
+_Static_assert(CL_EPOCH_MAX / 3 * 4 + 512 < CL_JSON_MAX, "an epoch fits, with what stands beside it");
 
 bool cl_name_is_sound(const char *name)
 {
@@ -26,7 +26,7 @@ bool cl_name_is_sound(const char *name)
         return len > 0 && len < CL_NAME_MAX;
 }
 
-size_t cl_key_name(const char *cluster, enum cl_key key, unsigned number, char out[CL_KEY_MAX])
+size_t cl_key_name(const char *cluster, enum cl_key_kind key, unsigned number, char out[CL_KEY_NAME_MAX])
 {
         static const char *const forms[] = {[CL_KEY_FORMAT] = "/millrace/%s/format",
                                             [CL_KEY_NODE] = "/millrace/%s/nodes/%u",
@@ -34,7 +34,7 @@ size_t cl_key_name(const char *cluster, enum cl_key key, unsigned number, char o
                                             [CL_KEY_CONFIG] = "/millrace/%s/pools/%u/config",
                                             [CL_KEY_LEADER] = "/millrace/%s/pools/%u/leader"};
 
-        return (size_t)snprintf(out, CL_KEY_MAX, forms[key], cluster, number);
+        return (size_t)snprintf(out, CL_KEY_NAME_MAX, forms[key], cluster, number);
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
@@ -48,15 +48,15 @@ static void hex_write(const uint8_t *bytes, size_t len, char *out)
 }
 
 /* Takes the object. NULL: there was no memory to make it. */
-static size_t value_write(json_t *object, char out[CL_VALUE_MAX])
+static size_t value_write(json_t *object, char out[CL_JSON_MAX])
 {
-        size_t len = object == NULL ? 0 : json_dumpb(object, out, CL_VALUE_MAX, JSON_COMPACT);
+        size_t len = object == NULL ? 0 : json_dumpb(object, out, CL_JSON_MAX, JSON_COMPACT);
 
         json_decref(object);
-        return len <= CL_VALUE_MAX ? len : 0;
+        return len <= CL_JSON_MAX ? len : 0;
 }
 
-size_t cl_format_write(const struct cl_format *format, char out[CL_VALUE_MAX])
+size_t cl_format_write(const struct cl_format *format, char out[CL_JSON_MAX])
 {
         char id[2 * CL_ID + 1], random[17];
 
@@ -67,19 +67,19 @@ size_t cl_format_write(const struct cl_format *format, char out[CL_VALUE_MAX])
 
 static const char *const node_states[] = {[CL_NODE_IN] = "in", [CL_NODE_DRAINING] = "draining", [CL_NODE_GONE] = "gone"};
 
-size_t cl_node_write(const struct cl_node *node, char out[CL_VALUE_MAX])
+size_t cl_node_write(const struct cl_node *node, char out[CL_JSON_MAX])
 {
         return value_write(json_pack("{s:s, s:s, s:s, s:i, s:s}", "name", node->name, "address", node->address, "s3", node->s3, "rack",
                                      (int)node->rack, "state", node_states[node->state]),
                            out);
 }
 
-size_t cl_boot_write(const struct cl_boot *boot, char out[CL_VALUE_MAX])
+size_t cl_boot_write(const struct cl_boot *boot, char out[CL_JSON_MAX])
 {
         return value_write(json_pack("{s:I}", "boot", (json_int_t)boot->boot), out);
 }
 
-size_t cl_config_write(const struct cl_config *config, char out[CL_VALUE_MAX])
+size_t cl_config_write(const struct cl_config *config, char out[CL_JSON_MAX])
 {
         char id[2 * CL_ID + 1], epoch[CL_EPOCH_MAX / 3 * 4 + 8];
 
@@ -90,7 +90,7 @@ size_t cl_config_write(const struct cl_config *config, char out[CL_VALUE_MAX])
         return value_write(json_pack("{s:s, s:I, s:s}", "store_id", id, "number", (json_int_t)config->number, "epoch", epoch), out);
 }
 
-size_t cl_owner_write(const struct cl_owner *owner, char out[CL_VALUE_MAX])
+size_t cl_owner_write(const struct cl_owner *owner, char out[CL_JSON_MAX])
 {
         char claim[2 * CL_ID + 1];
 
@@ -106,7 +106,7 @@ static json_t *value_read(const void *value, size_t len, int *rv)
         json_t *object;
 
         *rv = -EBADMSG;
-        if (len > CL_VALUE_MAX)
+        if (len > CL_JSON_MAX)
                 return NULL;
         object = s3_json_load((struct s3_str){value, len}, JSON_REJECT_DUPLICATES, NULL);
         if (object == NULL) {
@@ -229,7 +229,7 @@ int cl_boot_read(const void *value, size_t len, struct cl_boot *out)
 static bool take_base64(const json_t *object, const char *name, uint8_t *out, size_t size, size_t *len)
 {
         const json_t *text = json_object_get(object, name);
-        unsigned char room[CL_VALUE_MAX];
+        unsigned char room[CL_JSON_MAX];
         const char *s = json_is_string(text) ? json_string_value(text) : "";
         size_t n = json_is_string(text) ? json_string_length(text) : 0;
         int got;

@@ -19,8 +19,8 @@
 #include <stdint.h>
 
 #define CL_NAME_MAX  64u  /* of a cluster, and of a node, with the final 0 */
-#define CL_KEY_MAX   128u /* with the final 0 */
-#define CL_VALUE_MAX (16u << 10)
+#define CL_KEY_NAME_MAX   128u /* with the final 0 */
+#define CL_JSON_MAX (16u << 10)
 #define CL_EPOCH_MAX 8192u /* bytes of an epoch's body */
 #define CL_NODE_LAST 1023u
 #define CL_POOL_LAST 63u
@@ -29,9 +29,9 @@
 /* Letters, digits, '-', '_' and '.', from a letter or digit on. */
 bool cl_name_is_sound(const char *name);
 
-enum cl_key { CL_KEY_FORMAT, CL_KEY_NODE, CL_KEY_BOOT, CL_KEY_CONFIG, CL_KEY_LEADER };
+enum cl_key_kind { CL_KEY_FORMAT, CL_KEY_NODE, CL_KEY_BOOT, CL_KEY_CONFIG, CL_KEY_LEADER };
 /* number: the node's or pool's; format has none. Returns the length. */
-size_t cl_key_name(const char *cluster, enum cl_key key, unsigned number, char out[CL_KEY_MAX]);
+size_t cl_key_name(const char *cluster, enum cl_key_kind key, unsigned number, char out[CL_KEY_NAME_MAX]);
 
 struct cl_format {
         uint8_t cluster_id[CL_ID];
@@ -59,12 +59,12 @@ struct cl_owner {
         uint8_t claim[CL_ID]; /* random: each attempt has another */
 };
 
-/* Each writes at most CL_VALUE_MAX bytes into out, and returns the length; 0: no memory. */
-size_t cl_format_write(const struct cl_format *format, char out[CL_VALUE_MAX]);
-size_t cl_node_write(const struct cl_node *node, char out[CL_VALUE_MAX]);
-size_t cl_boot_write(const struct cl_boot *boot, char out[CL_VALUE_MAX]);
-size_t cl_config_write(const struct cl_config *config, char out[CL_VALUE_MAX]);
-size_t cl_owner_write(const struct cl_owner *owner, char out[CL_VALUE_MAX]);
+/* Each writes at most CL_JSON_MAX bytes into out, and returns the length; 0: no memory. */
+size_t cl_format_write(const struct cl_format *format, char out[CL_JSON_MAX]);
+size_t cl_node_write(const struct cl_node *node, char out[CL_JSON_MAX]);
+size_t cl_boot_write(const struct cl_boot *boot, char out[CL_JSON_MAX]);
+size_t cl_config_write(const struct cl_config *config, char out[CL_JSON_MAX]);
+size_t cl_owner_write(const struct cl_owner *owner, char out[CL_JSON_MAX]);
 /* Each: 0, -EBADMSG, or -ENOMEM. */
 int cl_format_read(const void *value, size_t len, struct cl_format *out);
 int cl_node_read(const void *value, size_t len, struct cl_node *out);

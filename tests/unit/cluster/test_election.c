@@ -150,7 +150,7 @@ static void test_rest(void **state)
         assert_true(cl_election_rest(7) == 60 * S);
         assert_true(cl_election_rest(4000000000u) == 60 * S);
         for (verdict = CL_TRY; verdict <= CL_BAD_EPOCH; verdict++)
-                assert_true(strlen(cl_verdict_text((enum cl_verdict)verdict)) > 5);
+                assert_true(strlen(cl_election_text((enum cl_election_verdict)verdict)) > 5);
 }
 
 int main(void)

@@ -16,7 +16,7 @@
 #include "engine.h"
 #include "engine/format.h"
 
-static char value[CL_VALUE_MAX];
+static char value[CL_JSON_MAX];
 
 static void make_config(struct cl_config *c)
 {
@@ -76,7 +76,7 @@ static void test_longest(void **state)
 
 static void test_names(void **state)
 {
-        char key[CL_KEY_MAX], name[CL_NAME_MAX + 1];
+        char key[CL_KEY_NAME_MAX], name[CL_NAME_MAX + 1];
 
         assert_int_equal(cl_key_name("c1", CL_KEY_FORMAT, 0, key), strlen("/millrace/c1/format"));
         cl_key_name("c1", CL_KEY_LEADER, 7, key);
@@ -88,7 +88,7 @@ static void test_names(void **state)
         memset(name, 'a', sizeof(name));
         name[CL_NAME_MAX - 1] = 0;
         assert_true(cl_name_is_sound(name));
-        assert_true(cl_key_name(name, CL_KEY_CONFIG, 4294967295u, key) < CL_KEY_MAX);
+        assert_true(cl_key_name(name, CL_KEY_CONFIG, 4294967295u, key) < CL_KEY_NAME_MAX);
         name[CL_NAME_MAX - 1] = 'a';
         name[CL_NAME_MAX] = 0;
         assert_false(cl_name_is_sound(name));
