@@ -47,7 +47,7 @@
  */
 enum fmt_feature {
         FMT_FEATURE_VERSIONS = 1,      /* fields and states of values, names of versions, rules and texts of buckets */
-        FMT_FEATURE_SITES = 2          /* epochs with nodes and racks (FMT_EPOCH_MUST_SITES): older builds take such a record for a damaged one */
+        FMT_FEATURE_SITES = 2,         /* epochs with nodes and racks (FMT_EPOCH_MUST_SITES): older builds take such a record for a damaged one */
         FMT_FEATURE_TERMS = 4          /* TERM records: who may write is decided by them */
 };
 

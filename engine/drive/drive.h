@@ -364,8 +364,8 @@ struct eng_drive_ops {
         /* Statistics for health and metrics. Any thread. */
         void (*info)(struct eng_drive *drive, struct eng_drive_info *out);
         /*
-         * The newest TERM record that it holds, and the cluster that it names; none: it has none. Any
-         * thread. NULL: a drive without terms.
+         * The newest TERM record that it holds, and the cluster that it names; none: it has none. As
+         * epoch(). NULL: a drive without terms.
          */
         void (*term)(struct eng_drive *drive, struct eng_term *out, uint8_t cluster[FMT_ID]);
 };
