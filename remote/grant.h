@@ -45,10 +45,11 @@ void rem_grant_withdraw(struct rem_grant *g, unsigned slot);
 
 /*
  * OPEN has come for a slot. YES: the drive is asked. Whatever is said but DEPOSED, no ping of an older term
- * renews anything from here on: so there is no moment between this and the drive's own fence. left: of WAIT.
+ * renews anything from here on: so there is no moment between this and the drive's own fence. by: the newest term that
+ * is known; of WAIT the one that the slot is bound to, for left more.
  */
 enum rem_grant_says rem_grant_open(struct rem_grant *g, unsigned slot, const struct eng_term *term, uint64_t now,
-                                   uint64_t *left);
+                                   uint64_t *left, struct eng_term *by);
 /* The drive has answered: the term is durable there. */
 void rem_grant_opened(struct rem_grant *g, unsigned slot, const struct eng_term *term);
 /* YES: granted for 1.25 T from now, which is not before the ping was received. */
