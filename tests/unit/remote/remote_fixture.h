@@ -12,6 +12,7 @@
 #define RF_DRIVES 3u
 #define RF_POOL   3u
 #define RF_UNIT   (64u << 10)
+#define RF_KINDS  ENG_OP_OPEN /* of operations: OPEN, the last, has a request of its own */
 
 /* ---- a drive in memory ----------------------------------------------------------------------- */
 
