@@ -2,10 +2,34 @@
  * test_terms.c - leaders and candidates over a network in memory: OPEN, pings, grants, sessions of
  * terms, what a leader that is deposed is told. The numbers in comments are those of
  * docs/design/remote-drives.md.
+ *
+ * Linked with malloc() and calloc() wrapped, so that each allocation can fail.
  */
 #include "tests/unit/remote/remote_fixture.h"
 
 #include <time.h>
+
+static unsigned long fail_at, allocations; /* fail_at 0: none fails */
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+
+static bool fails_now(void)
+{
+        return fail_at != 0 && ++allocations == fail_at;
+}
+
+void *__wrap_malloc(size_t size)
+{
+        return fails_now() ? NULL : __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+        return fails_now() ? NULL : __real_calloc(count, size);
+}
 
 #define SECOND (1000ull * 1000 * 1000)
 #define TERM   (3 * SECOND)
@@ -539,6 +563,41 @@ static void test_folder_comes_back(void **state)
         end(&rf, l, 1);
 }
 
+/* Each allocation fails once. What is said to be done was done, and nothing else is. */
+static void test_no_memory(void **state)
+{
+        enum rem_said said[3] = {REM_SAID_UNREACHABLE, REM_SAID_UNREACHABLE, REM_SAID_UNREACHABLE};
+        struct rem_pool_state pool;
+        struct rem_open open;
+        struct rem_ping ping;
+        struct leader l[1];
+        unsigned long at;
+        bool failed = true;
+        unsigned i;
+        struct rf rf;
+
+        begin(&rf);
+        leader_new(&rf, 5, cluster, &l[0]);
+        lead(&rf, &l[0]);
+        for (at = 1; failed && at < 200; at++) {
+                allocations = 0;
+                fail_at = at;
+                said[0] = ask_open(&rf, &l[0], 0, &open);
+                said[1] = ask_ping(&rf, &l[0], false, &ping);
+                said[2] = ask_state(&rf, RF_POOL, 2, &pool);
+                failed = allocations >= at;
+                fail_at = 0;
+                for (i = 0; i < 3; i++)
+                        assert_true(said[i] == REM_SAID_DONE || said[i] == REM_SAID_AGAIN || said[i] == REM_SAID_UNREACHABLE);
+                assert_int_equal(ping.count, said[1] == REM_SAID_DONE ? RF_DRIVES : 0);
+                mem_pass(2000); /* connections are there again */
+        }
+        assert_true(at > 4 && at < 200);
+        assert_true(said[0] == REM_SAID_DONE && said[1] == REM_SAID_DONE && said[2] == REM_SAID_DONE);
+        assert_int_equal(l[0].deposed, 0);
+        end(&rf, l, 1);
+}
+
 /* ---- what makes no sense --------------------------------------------------------------------- */
 
 struct raw {
@@ -690,6 +749,7 @@ int main(void)
                 cmocka_unit_test(test_refusals),
                 cmocka_unit_test(test_lost_answer),
                 cmocka_unit_test(test_folder_comes_back),
+                cmocka_unit_test(test_no_memory),
                 cmocka_unit_test(test_requests_that_make_no_sense),
                 cmocka_unit_test(test_liar),
         };
