@@ -29,7 +29,7 @@
 #include <stdint.h>
 
 #define FMT_LAYOUT_VERSION 2u         /* docs/format.md says what a store of layout 1 becomes */
-#define FMT_FEATURES ((uint64_t)(FMT_FEATURE_VERSIONS | FMT_FEATURE_SITES)) /* bits of FORMAT's line 'features' that this build knows */
+#define FMT_FEATURES ((uint64_t)(FMT_FEATURE_VERSIONS | FMT_FEATURE_SITES | FMT_FEATURE_TERMS)) /* bits of FORMAT's line 'features' that this build knows */
 #define FMT_BLOCK 4096u                /* unit of alignment of batches and frames */
 #define FMT_RECORD_ALIGN 64u
 #define FMT_BODY_MAX (1792u << 10)     /* bytes of one record's body */
@@ -47,7 +47,8 @@
  */
 enum fmt_feature {
         FMT_FEATURE_VERSIONS = 1,      /* fields and states of values, names of versions, rules and texts of buckets */
-        FMT_FEATURE_SITES = 2          /* epochs with nodes and racks (FMT_EPOCH_MUST_SITES): older builds take such a record for a damaged one */
+        FMT_FEATURE_SITES = 2,         /* epochs with nodes and racks (FMT_EPOCH_MUST_SITES): older builds take such a record for a damaged one */
+        FMT_FEATURE_TERMS = 4          /* TERM records: who may write is decided by them */
 };
 
 #define FMT_LOG_MAGIC 0x474c524du      /* "MRLG" */
@@ -80,7 +81,7 @@ enum fmt_record_type {
         FMT_RECORD_VOID = 6,           /* drive's own: body is fmt_void x n: the PG records before it that are void; all others before it were applied */
         FMT_RECORD_MARKS = 7,          /* drive's own: body is fmt_mark x n: how far each PG had come here. Written before log files are freed, so
                                           that no number is given twice though the record that had it is gone */
-        FMT_RECORD_TERM = 8,           /* reserved for a cluster: body is fmt_term */
+        FMT_RECORD_TERM = 8,           /* body is fmt_term: the leader that may write from here on */
         FMT_RECORD_ENDS = 9            /* drive's own, optional: body is fmt_end x n: how log files ended behind which files are gone. Stands before the
                                           FREED record that names those */
 };
@@ -116,13 +117,12 @@ struct fmt_record {
         uint8_t pad[16];
 };
 
-/* Reserved: who may write to this drive from here on (docs/format.md). */
+/* A term of a cluster's pool: terms are ordered by generation, then revision. Only in drives with FMT_FEATURE_TERMS. */
 struct fmt_term {
-        uint64_t generation, generation_random;
-        uint64_t revision;
-        uint64_t boot;
+        uint64_t generation, revision, boot;
         uint16_t node;
         uint8_t pad[6];
+        uint8_t cluster[FMT_ID];       /* that etcd had */
 };
 
 struct fmt_void {
@@ -567,7 +567,8 @@ enum fmt_index_meta {
         FMT_INDEX_META_OWNERS = 5,     /* the first bytes of fmt_index_owners_made */
         FMT_INDEX_META_UNKNOWN_OWNERS = 6, /* u64: names whose parts cannot be decoded */
         FMT_INDEX_META_SCRUB = 7,      /* | fmt_drive_scrub | fmt_rot x n | */
-        FMT_INDEX_META_REACH = 8       /* fmt_index_covered: the end of the log when this index took from it last */
+        FMT_INDEX_META_REACH = 8,      /* fmt_index_covered: the end of the log when this index took from it last */
+        FMT_INDEX_META_TERM = 9        /* fmt_index_term: the newest TERM record */
 };
 
 #define FMT_INDEX_LAYOUT 1u            /* of the index alone: what layout 2 adds is added to an index of layout 1 as it is used */
@@ -589,6 +590,11 @@ struct fmt_index_covered {
 /* An epoch whose record stands in the log. */
 struct fmt_index_epoch {
         struct fmt_epoch head;
+        uint64_t file;                 /* log file that holds its record */
+};
+
+struct fmt_index_term {
+        struct fmt_term term;
         uint64_t file;                 /* log file that holds its record */
 };
 
@@ -620,7 +626,7 @@ _Static_assert(sizeof(struct fmt_field) == 4 && sizeof(struct fmt_retention) == 
                "fields");
 _Static_assert(sizeof(struct fmt_text) == 16 && FMT_TEXT_MAX / FMT_TEXT_PIECE < 255, "texts of a bucket");
 _Static_assert(sizeof(struct fmt_lock_clock) == 16 && offsetof(struct fmt_lock_clock, budget_ms) == 8, "lock clock");
-_Static_assert(sizeof(struct fmt_term) == 40, "term");
+_Static_assert(sizeof(struct fmt_term) == 48, "term");
 _Static_assert(sizeof(struct fmt_epoch_drive) == 24, "drive of an epoch");
 _Static_assert(sizeof(struct fmt_epoch) == 48, "epoch");
 _Static_assert(sizeof(struct fmt_epoch_tail) == 32, "tail of an epoch");
@@ -632,7 +638,7 @@ _Static_assert(sizeof(struct fmt_scrub_counts) == 72 && sizeof(struct fmt_scrub)
 _Static_assert(sizeof(struct fmt_index_piece) == 16 && sizeof(struct fmt_index_segment) == 56 && sizeof(struct fmt_index_log) == 56 &&
                        sizeof(struct fmt_index_pg) == 32,
                "rows of the index");
-_Static_assert(sizeof(struct fmt_index_identity) == 32 && sizeof(struct fmt_index_covered) == 32 && sizeof(struct fmt_index_epoch) == 56 &&
+_Static_assert(sizeof(struct fmt_index_identity) == 32 && sizeof(struct fmt_index_covered) == 32 && sizeof(struct fmt_index_epoch) == 56 && sizeof(struct fmt_index_term) == 56 &&
                        sizeof(struct fmt_index_damage) == 168 && sizeof(struct fmt_index_owners_made) == 1 + FMT_NAME_MAX,
                "meta of the index");
 
@@ -683,6 +689,7 @@ FMT_STORED(FMT_FIELD_ACL, 11);
 
 FMT_STORED(FMT_FEATURE_VERSIONS, 1);
 FMT_STORED(FMT_FEATURE_SITES, 2);
+FMT_STORED(FMT_FEATURE_TERMS, 4);
 
 FMT_STORED(FMT_VERSIONING_NEVER, 0);
 FMT_STORED(FMT_VERSIONING_ENABLED, 1);
@@ -724,6 +731,7 @@ FMT_STORED(FMT_INDEX_META_OWNERS, 5);
 FMT_STORED(FMT_INDEX_META_UNKNOWN_OWNERS, 6);
 FMT_STORED(FMT_INDEX_META_SCRUB, 7);
 FMT_STORED(FMT_INDEX_META_REACH, 8);
+FMT_STORED(FMT_INDEX_META_TERM, 9);
 
 FMT_STORED(FMT_PART_NARROW, 0x8000u);
 FMT_STORED(FMT_LOG_MAGIC, 0x474c524du);

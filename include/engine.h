@@ -348,7 +348,7 @@ const char *eng_step_name(enum eng_step step);
 void eng_steps_read(const struct eng_store *store, struct lp_histogram out[ENG_STEPS]);
 
 /* Operations of a drive, from their submission until the drive answers, and what it does within. */
-#define ENG_DRIVE_STEPS 19u
+#define ENG_DRIVE_STEPS 20u
 const char *eng_drive_step_name(unsigned step);
 /* Since the start, of all drives that were in this slot. Any thread. */
 void eng_drive_steps_read(const struct eng_store *store, unsigned slot, struct lp_histogram out[ENG_DRIVE_STEPS]);

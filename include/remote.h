@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "engine.h"
+#include "engine_term.h"
 #include "loop.h"
 #include "net.h"
 
@@ -27,7 +28,7 @@ struct eng_local_options;
 
 /* Operations of requests (struct net_request) from here on are the drive server's, so many. */
 #define REM_OPERATIONS       0x100u
-#define REM_OPERATIONS_COUNT 3u
+#define REM_OPERATIONS_COUNT 7u
 static inline bool rem_is_operation(uint32_t operation)
 {
         return operation - REM_OPERATIONS < REM_OPERATIONS_COUNT;
@@ -40,6 +41,17 @@ struct rem_served;
 
 /* Any thread. -ENOMEM. */
 int rem_server_new(struct rem_server **out);
+
+#define REM_TERM_MS 3000u /* T: how long a leader may answer reads after the pings that all members answered */
+
+struct rem_server_options {
+        unsigned term_ms; /* T; 0: REM_TERM_MS. All nodes of a cluster have the same. A grant is 1.25 T */
+        /* Ns of a clock that goes on while the machine sleeps, and never back. Any thread. NULL: CLOCK_BOOTTIME. */
+        uint64_t (*now)(void *arg);
+        void *now_arg;
+};
+/* Any thread, before its first drive is published. */
+void rem_server_set(struct rem_server *server, const struct rem_server_options *options);
 /*
  * How its requests are served: for struct net_handler, with the server as the argument, or for who
  * hands it those that rem_is_operation() says are its own. On the loop of the connection.
@@ -92,6 +104,17 @@ struct rem_client_options {
         struct net *net;
         struct lp_loop *loop; /* runs while drives are opened: questions of openings are asked on it */
         unsigned wait_ms;     /* that an opening waits for an answer; 0: 5,000 */
+        /* Of the leader whose drives these are. Zeroes: none, for drives that no leader has OPENed. */
+        struct eng_term term;
+        uint8_t cluster[NET_CLUSTER_LEN]; /* that etcd has: TERM records name it (R2) */
+        /*
+         * Some drive server refused what this client sent, since it knows a newer term: `by`, or none
+         * where it did not say. Once, on any loop. What was under way then has an unknown outcome (R6).
+         */
+        void (*deposed)(void *arg, const struct eng_term *by);
+        void *deposed_arg;
+        uint64_t (*now)(void *arg); /* as struct rem_server_options: when pings were sent */
+        void *now_arg;
 };
 
 /* Any thread. -ENOMEM. */
@@ -106,6 +129,115 @@ void rem_client_free(struct rem_client *client);
  * not answer, or does not serve the drive, which it may be opening yet.
  */
 const struct eng_drive_opener *rem_client_opener(struct rem_client *client);
+
+/* ---- terms: what a leader, or a candidate, asks drive servers --------------------------------- */
+
+/*
+ * Each of these is zeroed, its first part filled in, and asked for on any loop, where done() is called
+ * once, never inside the asking; all of it stays until then. The term is the client's, but for STATE,
+ * which needs none. The client is freed after all of them were answered.
+ */
+
+enum rem_said {
+        REM_SAID_DONE,        /* OPEN: it serves this term; PING: it has granted; RELEASE: nothing is granted to this term any more */
+        REM_SAID_GRANTED,     /* OPEN: another term has a grant for left_ns more, or may have; nobody renews it any more */
+        REM_SAID_DEPOSED,     /* a newer term is known there: `newest`; or one of this order that is another's (R2) */
+        REM_SAID_NOT_OPEN,    /* PING: no drive of the pool serves this term */
+        REM_SAID_ABSENT,      /* no such drive, or nothing of the pool, is served there */
+        REM_SAID_OTHER,       /* OPEN: its newest TERM is another cluster's, of this generation or a newer one (R2) */
+        REM_SAID_AGAIN,       /* OPEN: it has no memory, or no room yet; it takes no older term any more */
+        REM_SAID_FAILED,      /* OPEN: the drive has failed */
+        REM_SAID_REFUSED,     /* it makes no sense there, or the answer does not here */
+        REM_SAID_UNREACHABLE, /* nobody knows whether it was done, is done later, or never */
+};
+
+/* One drive is to serve the client's term, and no older one from then on. */
+struct rem_open {
+        struct rem_client *client;
+        uint32_t pool;
+        uint16_t node, slot;
+        uint8_t drive_id[16]; /* zeroes: any */
+        unsigned wait_ms;     /* 0: the client's */
+        void (*done)(struct rem_open *open);
+        void *arg;
+        /* the answer */
+        enum rem_said said;
+        uint64_t left_ns;
+        struct eng_term newest;
+        /* of REM_SAID_DONE; its log holds all appends that it took of older terms, and gets no more of them */
+        uint64_t incarnation, features, epoch; /* epoch: number of its newest EPOCH record */
+        uint8_t store_id[16], found_id[16], epoch_id[16];
+        bool log_lost;
+        struct eng_term before; /* its newest TERM before this one, of `before_cluster`; none: it had none */
+        uint8_t before_cluster[NET_CLUSTER_LEN];
+        const uint8_t *epoch_body; /* until done() returns */
+        size_t epoch_len;
+        /* private */
+        struct net_call call;
+        struct lp_msg msg;
+        uint8_t body[192];
+};
+void rem_open_ask(struct rem_open *open);
+
+#define REM_SLOT_FAILED 1u
+#define REM_SLOT_FULL   2u /* it has no room for changes */
+#define REM_SLOT_OPENED 4u /* it serves the newest term that its node knows */
+
+/* A slot that a node serves. */
+struct rem_slot {
+        uint8_t drive_id[16];
+        uint64_t incarnation;
+        uint32_t slot, flags;
+        struct eng_term durable; /* its newest TERM record; none: it has none */
+        uint8_t cluster[NET_CLUSTER_LEN];
+};
+
+/* To all drives of a pool on a node: they take no other term for 1.25 T. */
+struct rem_ping {
+        struct rem_client *client;
+        uint32_t pool;
+        uint16_t node;
+        unsigned wait_ms; /* 0: the client's */
+        void (*done)(struct rem_ping *ping);
+        void *arg;
+        /* the answer */
+        enum rem_said said;
+        uint64_t sent; /* by the client's clock, before it was: what a lease begins with */
+        struct eng_term newest;
+        unsigned count; /* of REM_SAID_DONE: all slots of the pool that the node serves */
+        struct rem_slot slots[REM_SLOTS_MAX];
+        /* private */
+        struct net_call call;
+        struct lp_msg msg;
+        uint8_t body[128];
+};
+void rem_ping_ask(struct rem_ping *ping);
+/* The leader gives its grant back, which ends now. The lease is over on all its loops, and nothing is pinged any more. */
+void rem_release_ask(struct rem_ping *release);
+
+/* What a candidate wants to know of a pool on a node. */
+struct rem_pool_state {
+        struct rem_client *client;
+        uint32_t pool;
+        uint16_t node;
+        unsigned wait_ms; /* 0: the client's */
+        void (*done)(struct rem_pool_state *state);
+        void *arg;
+        /* the answer */
+        enum rem_said said;         /* REM_SAID_DONE, ABSENT, REFUSED, UNREACHABLE */
+        struct eng_term newest;     /* the newest that the node knows, whether it was OPENed or refused */
+        struct eng_term opened;     /* the newest that a drive has been OPENed by since the node's process began */
+        struct eng_term granted;    /* to whom something is granted, or may be since before the process began; none: nothing is */
+        uint64_t left_ns, heard_ns; /* of that grant; since anything came of the newest term's leader, or the process began */
+        bool released;              /* that leader has given its grant back since */
+        unsigned count;
+        struct rem_slot slots[REM_SLOTS_MAX];
+        /* private */
+        struct net_call call;
+        struct lp_msg msg;
+        uint8_t body[128];
+};
+void rem_pool_state_ask(struct rem_pool_state *state);
 
 /* Name, help: counts of all drives of a client. Any thread; each number by itself. */
 #define REM_COUNTERS(X)                                                                                                \
@@ -122,5 +254,47 @@ struct rem_stats {
 #undef REM_COUNTER_FIELD
 };
 void rem_stats_read(const struct rem_client *client, struct rem_stats *out);
+
+/* ---- the lease of a leader ------------------------------------------------------------------- */
+
+/* A slot without which there is no lease, on its node, as OPEN has answered. */
+struct rem_lease_member {
+        uint64_t incarnation;
+        uint16_t node, slot;
+};
+
+/*
+ * How long a leader may answer reads: arithmetic, no clock of its own. One for each term, of whoever
+ * pings; others are told when it ends.
+ */
+struct rem_lease {
+        uint64_t term_ns;
+        unsigned members, nodes;
+        struct rem_lease_member member[2 * REM_SLOTS_MAX]; /* of two configurations while an epoch is undecided */
+        struct {
+                uint64_t sent; /* the newest answered ping that renews */
+                uint16_t node;
+                bool renewed;
+        } node[2 * REM_SLOTS_MAX];
+};
+
+/* term_ms: T; 0: REM_TERM_MS. No member: no lease. */
+void rem_lease_init(struct rem_lease *lease, unsigned term_ms);
+/*
+ * These are the members from now on. Of a node that has a member which it did not have before, or
+ * with another incarnation, earlier pings count for nothing.
+ */
+void rem_lease_need(struct rem_lease *lease, const struct rem_lease_member *members, unsigned count);
+/*
+ * A ping that was answered with REM_SAID_DONE. One that lacks a member slot of its node, or shows
+ * another incarnation of one, renews nothing, nor does one that was sent before the newest that does.
+ */
+void rem_lease_renew(struct rem_lease *lease, uint16_t node, uint64_t sent, const struct rem_slot *slots,
+                     unsigned count);
+/*
+ * When it ends, by the clock that `sent` is of: T after the oldest of the nodes' newest renewals; 0:
+ * there is none. A value is answered if the clock is before that after it was read.
+ */
+uint64_t rem_lease_end(const struct rem_lease *lease);
 
 #endif

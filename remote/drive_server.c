@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "engine/drive/identity.h"
 
@@ -35,6 +36,7 @@ void rem_server_free(struct rem_server *server)
                 return;
         for (i = 0; i < REM_DRIVES_MAX; i++)
                 assert(atomic_load(&server->served[i]) == NULL);
+        server_pools_free(server);
         while (server->retired != NULL) {
                 struct rem_served *served = server->retired;
 
@@ -43,6 +45,22 @@ void rem_server_free(struct rem_server *server)
         }
         pthread_mutex_destroy(&server->lock);
         free(server);
+}
+
+void rem_server_set(struct rem_server *server, const struct rem_server_options *options)
+{
+        assert(atomic_load(&server->pools) == NULL);
+        server->options = *options;
+}
+
+uint64_t server_now(const struct rem_server *server)
+{
+        struct timespec now;
+
+        if (server->options.now != NULL)
+                return server->options.now(server->options.now_arg);
+        clock_gettime(CLOCK_BOOTTIME, &now);
+        return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
 }
 
 static void served_stopped(struct lp_msg *msg)
@@ -78,6 +96,11 @@ int rem_served_new(struct rem_server *server, uint32_t pool, unsigned slot, stru
         served = calloc(1, sizeof(*served));
         if (served == NULL)
                 return -ENOMEM;
+        served->in = server_pool(server, pool);
+        if (served->in == NULL) {
+                free(served);
+                return -ENOMEM;
+        }
         served->server = server;
         served->pool = pool;
         served->slot = slot;
@@ -116,6 +139,7 @@ int rem_served_publish(struct rem_served *served, struct eng_drive *drive, const
         if (rv == 0) {
                 served->drive = drive;
                 served->identity = *identity;
+                served_bind(served);
                 atomic_store(&served->refs, 1);
                 atomic_store(&server->served[empty], served);
         }
@@ -154,7 +178,7 @@ static void served_gone(struct lp_msg *msg)
         served->gone(served->gone_arg);
 }
 
-static void served_put(struct rem_served *served)
+void served_put(struct rem_served *served)
 {
         if (atomic_fetch_sub(&served->refs, 1) > 1)
                 return;
@@ -162,7 +186,7 @@ static void served_put(struct rem_served *served)
         lp_post(served->owner, &served->gone_msg);
 }
 
-static bool served_get(struct rem_served *served)
+bool served_get(struct rem_served *served)
 {
         unsigned refs = atomic_load(&served->refs);
 
@@ -198,6 +222,7 @@ void rem_served_withdraw(struct rem_served *served, void (*gone)(void *arg), voi
         served->gone_arg = arg;
         pthread_mutex_lock(&server->lock);
         server_forget(server, served);
+        served_unbind(served);
         pthread_mutex_unlock(&server->lock);
         served->gone_msg.run = served_withdrawn;
         lp_post(served->owner, &served->gone_msg);
@@ -248,13 +273,15 @@ static bool op_begins(const struct net_request *request)
         return (flags & ENG_OP_ANEW) != 0;
 }
 
-/*
- * Where the term of a message is compared with that which the drive was OPENed by, once there are
- * terms. Until then whoever begins a session has the drive, but for an old process of the same node.
- */
-static bool server_term_allows(const struct rem_served *served, const struct net_request *request)
+enum rem_status served_term_allows(const struct rem_served *served, const struct eng_term *term)
 {
-        return served->holder != request->peer || served->holder_boot <= request->boot;
+        int order = eng_term_compare(term, &served->admitted);
+
+        if (eng_term_is_none(&served->admitted) && eng_term_is_none(term))
+                return REM_DONE; /* no cluster */
+        if (order > 0 || (order == 0 && !served->is_open))
+                return REM_NOT_OPEN;
+        return order == 0 && eng_term_same(term, &served->admitted) ? REM_DONE : REM_DEPOSED;
 }
 
 enum rem_status served_admit(struct rem_served *served, const struct served_request *r, bool begins)
@@ -262,9 +289,13 @@ enum rem_status served_admit(struct rem_served *served, const struct served_requ
         const struct net_request *request = r->request;
         bool same = served->holder == request->peer && served->holder_boot == request->boot;
 
+        enum rem_status status = served_term_allows(served, &r->head.term);
+
         assert(lp_self() == served->owner);
-        if (!server_term_allows(served, request))
-                return REM_DEPOSED;
+        if (status != REM_DONE)
+                return status;
+        if (served->holder == request->peer && served->holder_boot > request->boot)
+                return REM_DEPOSED; /* an old process of the same node */
         if (begins) {
                 if (same && r->head.session <= served->session)
                         return REM_OLD_SESSION;
@@ -289,7 +320,7 @@ static enum rem_status server_look(struct rem_server *server, const struct net_r
         if (request->body_len <= sizeof(*head) || !rem_is_operation(request->operation))
                 return REM_BAD;
         memcpy(head, request->body, sizeof(*head));
-        if (head->zero != 0 || head->slot >= ENG_DRIVES_MAX ||
+        if (head->zero != 0 || head->slot >= ENG_DRIVES_MAX || !eng_term_is_sound(&head->term) ||
             (request->operation == REM_INFO ? head->flags & ~REM_BEGIN : head->flags) != 0)
                 return REM_BAD;
         if (request->operation == REM_WATCH ? request->link != NET_CONTROL
@@ -299,9 +330,10 @@ static enum rem_status server_look(struct rem_server *server, const struct net_r
                 return REM_BAD;
         served = server_find(server, head);
         if (served == NULL || (memcmp(head->drive_id, served->identity.drive_id, FMT_ID) != 0 &&
-                               (request->operation != REM_INFO || memcmp(head->drive_id, any, FMT_ID) != 0)))
+                               ((request->operation != REM_INFO && request->operation != REM_OPEN) ||
+                                memcmp(head->drive_id, any, FMT_ID) != 0)))
                 return REM_UNKNOWN_DRIVE;
-        begins = request->operation == REM_INFO || (op_begins(request) && request->link == NET_LOG);
+        begins = request->operation == REM_INFO || request->operation == REM_OPEN || (op_begins(request) && request->link == NET_LOG);
         if (!begins && head->incarnation != served->incarnation)
                 return REM_OTHER_INCARNATION;
         *out = served;
@@ -372,7 +404,25 @@ void served_answer(struct served_request *r)
 
 void served_refuse(struct served_request *r, enum rem_status status)
 {
+        if (status == REM_DEPOSED && lp_self() == r->served->owner) {
+                served_refuse_term(r, status, &r->served->admitted, 0);
+                return;
+        }
         assert(status != REM_DONE && r->answer.body_len == 0 && r->answer.bulk_count == 0);
+        r->status = status;
+        served_answer(r);
+}
+
+void served_refuse_term(struct served_request *r, enum rem_status status, const struct eng_term *newest,
+                        uint64_t left_ns)
+{
+        struct rem_refusal refusal = {.left_ns = left_ns, .newest = *newest};
+
+        _Static_assert(sizeof(refusal) <= REM_SMALL_ANSWER, "small");
+        assert(status != REM_DONE && r->answer.body_len == 0 && r->answer.bulk_count == 0);
+        memcpy(r->small, &refusal, sizeof(refusal));
+        r->answer.body = r->small;
+        r->answer.body_len = sizeof(refusal);
         r->status = status;
         served_answer(r);
 }
@@ -427,6 +477,10 @@ void rem_server_request(void *server, struct net_request *request)
         enum rem_status status = request->discarded ? (enum rem_status)(uintptr_t)request->user : REM_DONE;
         struct served_request *r = request->discarded ? NULL : request->user;
 
+        if (status == REM_DONE && r == NULL && request->operation >= REM_PING && request->operation < REM_END) {
+                server_pool_request(server, request);
+                return;
+        }
         if (status == REM_DONE && r == NULL)
                 status = request_begin(server, request, &r);
         if (status != REM_DONE) {
@@ -437,6 +491,8 @@ void rem_server_request(void *server, struct net_request *request)
                 served_op(r);
                 return;
         }
-        r->msg.run = request->operation == REM_INFO ? served_info : served_watch;
+        r->msg.run = request->operation == REM_INFO   ? served_info
+                     : request->operation == REM_OPEN ? served_open
+                                                      : served_watch;
         lp_post(r->served->owner, &r->msg);
 }

@@ -469,7 +469,16 @@ static void call_says(struct remote_call *c)
         }
         if (op->result == -EIO && prefix.incarnation == d->incarnation) /* else another one had */
                 remote_has_failed(d, "its node says that it has failed");
-        remote_call_end(c, op->result);
+        if (op->result == -ESTALE && op->deposed)
+                remote_deposed(d->client, NULL);
+        if (op->result == -ENOTCONN)
+                remote_refused(d, c->begun, REM_NOT_OPEN); /* as where its server says so */
+        remote_call_end(c, op->result == -ENOTCONN ? -EHOSTUNREACH : op->result);
+}
+
+static bool has_term(const struct remote_call *c)
+{
+        return !eng_term_is_none(&c->drive->client->options.term);
 }
 
 /* The drive server has not asked the drive. */
@@ -482,6 +491,12 @@ static void call_refused(struct remote_call *c, enum rem_status status)
         }
         if (status != REM_NO_MEMORY)
                 remote_refused(c->drive, c->begun, status);
+        if (status == REM_DEPOSED && has_term(c)) { /* R6: nobody knows what came of what was asked before */
+                c->op->deposed = true;
+                remote_deposed_by(c->drive->client, &c->call);
+                remote_call_end(c, -ESTALE);
+                return;
+        }
         remote_call_end(c, status == REM_NO_MEMORY ? call_not_begun(c->op) : -EHOSTUNREACH);
 }
 

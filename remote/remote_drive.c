@@ -70,7 +70,8 @@ void remote_head(struct remote_drive *d, struct rem_head *out)
                                  .slot = d->place.slot,
                                  .incarnation = d->incarnation,
                                  .session = d->session,
-                                 .commits = d->commits};
+                                 .commits = d->commits,
+                                 .term = d->client->options.term};
         memcpy(out->drive_id, d->drive_id, FMT_ID);
 }
 
@@ -104,7 +105,8 @@ void remote_refused(struct remote_drive *d, uint64_t begun, enum rem_status stat
                                                       [REM_OTHER_INCARNATION] = "it was opened anew",
                                                       [REM_DEPOSED] = "it serves a newer leader",
                                                       [REM_OLD_SESSION] = "it serves another",
-                                                      [REM_GAP] = "a COMMIT was lost on its way"};
+                                                      [REM_GAP] = "a COMMIT was lost on its way",
+                                                      [REM_NOT_OPEN] = "its leader has not opened it"};
 
         assert(lp_self() == d->drive.owner);
         remote_count(d->client, status < REM_STATUSES ? REM_COUNT_refused : REM_COUNT_lies);

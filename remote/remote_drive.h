@@ -6,6 +6,7 @@
  *   remote_drive.c   struct eng_drive_ops: submitting, closing, what the engine asks beside operations
  *   remote_call.c    one operation on its way: sent, sent again, answered
  *   remote_watch.c   WATCH: statistics, superseded values, failure
+ *   remote_term.c    OPEN, PING, RELEASE, STATE: what leaders and candidates ask; who is deposed
  */
 #ifndef MILLRACE_REMOTE_REMOTE_DRIVE_H
 #define MILLRACE_REMOTE_REMOTE_DRIVE_H
@@ -39,7 +40,9 @@ struct rem_client {
         struct net *net;
         struct lp_loop *loop;
         uint64_t wait_ns;
+        struct rem_client_options options; /* constant */
         const struct eng_drive_opener *opener;
+        atomic_bool deposed; /* its owner was told */
         pthread_mutex_t lock;
         LIST_HEAD(, remote_drive) drives; /* under lock */
         /* any thread */
@@ -67,7 +70,8 @@ struct rem_opening {
         bool begin;
         uint64_t session, features;
         void (*done)(struct rem_opening *opening); /* once, there; never inside rem_opening_ask() */
-        /* the answer: 0; -EAGAIN: it does not answer, or has no memory; -ENODEV: the drive is not there; -EPROTONOSUPPORT; -EACCES; -EBADMSG */
+        /* the answer: 0; -EAGAIN: it does not answer, or has no memory; -ENODEV: the drive is not there; -EPROTONOSUPPORT; -EACCES; -EBADMSG;
+           -ESTALE: it serves a newer leader; -EAGAIN: or has to be OPENed anew */
         int rv;
         struct rem_facts facts;
         struct rem_prefix prefix;
@@ -166,6 +170,11 @@ void remote_answer(struct remote_drive *d, struct eng_op *op, int rv);
 void remote_refused(struct remote_drive *d, uint64_t begun, enum rem_status status);
 /* Owner: it has failed. */
 void remote_has_failed(struct remote_drive *d, const char *text);
+
+/* remote_term.c: any loop. Some server knows a newer term than the client's; by: NULL: it did not say which. */
+void remote_deposed(struct rem_client *client, const struct eng_term *by);
+/* By the body of a refusal. */
+void remote_deposed_by(struct rem_client *client, const struct net_call *call);
 
 /* remote_call.c: owner */
 void remote_call_submit(struct remote_drive *d, struct eng_op *op);

@@ -80,6 +80,12 @@ static int opening_result(struct rem_opening *o)
                 return -EAGAIN;
         if (call->status == (int32_t)REM_UNKNOWN_DRIVE)
                 return -ENODEV;
+        if (call->status == (int32_t)REM_NOT_OPEN)
+                return -EAGAIN; /* the leader has to OPEN it anew */
+        if (call->status == (int32_t)REM_DEPOSED && !eng_term_is_none(&o->client->options.term)) {
+                remote_deposed_by(o->client, call);
+                return -ESTALE;
+        }
         if (call->status != (int32_t)REM_DONE)
                 return -EACCES;
         if (!remote_prefix_read(call, &o->prefix) ||
@@ -110,7 +116,10 @@ static void opening_no_peer(struct lp_msg *msg)
 void rem_opening_ask(struct rem_opening *o)
 {
         struct rem_client *client = o->client;
-        struct rem_head head = {.pool = o->place.pool, .slot = o->place.slot, .flags = o->begin ? REM_BEGIN : 0};
+        struct rem_head head = {.pool = o->place.pool,
+                                .slot = o->place.slot,
+                                .flags = o->begin ? REM_BEGIN : 0,
+                                .term = client->options.term};
 
         if (o->begin)
                 o->session = remote_session_new(client);
@@ -164,6 +173,8 @@ static int opening_say(const char *path, int rv, struct eng_error *error)
                 snprintf(error->text, sizeof(error->text), "%s: its node does not answer", path);
         else if (rv == -ENODEV)
                 snprintf(error->text, sizeof(error->text), "%s: its node does not serve that drive", path);
+        else if (rv == -ESTALE)
+                snprintf(error->text, sizeof(error->text), "%s: its node knows a newer leader", path);
         else if (rv == -EPROTONOSUPPORT)
                 snprintf(error->text, sizeof(error->text),
                          "%s: it has a layout, or features, that this build does not know", path);
@@ -254,6 +265,7 @@ int rem_client_new(const struct rem_client_options *options, struct rem_client *
         *opener = (struct opener){.base = {.is_remote = rem_is_remote, .probe = opener_probe, .open = opener_open},
                                   .client = client};
         pthread_mutex_init(&client->lock, NULL);
+        client->options = *options;
         client->net = options->net;
         client->loop = options->loop;
         client->wait_ns = options->wait_ms == 0 ? WAIT_NS : options->wait_ms * 1000ull * 1000;

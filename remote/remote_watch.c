@@ -134,6 +134,8 @@ static void watch_called(struct net_call *call)
         else if (call->outcome == NET_ANSWERED && call->status != (int32_t)REM_NO_MEMORY &&
                  call->status != (int32_t)REM_BUSY)
                 remote_refused(d, d->watch_begun, (enum rem_status)(uint32_t)call->status);
+        if (call->outcome == NET_ANSWERED && call->status == (int32_t)REM_DEPOSED)
+                remote_deposed_by(d->client, call);
         if (rv == -EBADMSG)
                 remote_count(d->client, REM_COUNT_lies);
         watch_wait(d, rv == 0 && values > 0 ? 0 : rv == 0 ? WATCH_SOON_NS : WATCH_LATER_NS);

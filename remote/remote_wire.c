@@ -85,6 +85,36 @@ int rem_facts_read(const uint8_t *bytes, size_t len, struct rem_facts *out)
         return 0;
 }
 
+int rem_refusal_read(const uint8_t *bytes, size_t len, struct rem_refusal *out)
+{
+        memset(out, 0, sizeof(*out));
+        if (len == 0)
+                return 0;
+        if (len != sizeof(*out))
+                return -EBADMSG;
+        memcpy(out, bytes, sizeof(*out));
+        return eng_term_is_sound(&out->newest) ? 0 : -EBADMSG;
+}
+
+int rem_pool_read(const uint8_t *bytes, size_t len, struct rem_pool_head *out, struct rem_slot *slots)
+{
+        unsigned i;
+
+        if (len < sizeof(*out))
+                return -EBADMSG;
+        memcpy(out, bytes, sizeof(*out));
+        if (out->count > REM_SLOTS_MAX || len != sizeof(*out) + out->count * sizeof(*slots) || out->released > 1 ||
+            !eng_term_is_sound(&out->newest) || !eng_term_is_sound(&out->opened) || !eng_term_is_sound(&out->granted))
+                return -EBADMSG;
+        memcpy(slots, bytes + sizeof(*out), out->count * sizeof(*slots));
+        for (i = 0; i < out->count; i++)
+                if (slots[i].slot >= REM_SLOTS_MAX || (i > 0 && slots[i].slot <= slots[i - 1].slot) ||
+                    slots[i].incarnation == 0 || (slots[i].flags & ~(REM_SLOT_FAILED | REM_SLOT_FULL | REM_SLOT_OPENED)) != 0 ||
+                    !eng_term_is_sound(&slots[i].durable))
+                        return -EBADMSG;
+        return 0;
+}
+
 size_t rem_state_write(const struct eng_drive_info *info, uint64_t first, uint32_t values, uint8_t out[REM_STATE_MAX])
 {
         struct rem_state state = {.first = first,

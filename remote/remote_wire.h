@@ -5,10 +5,15 @@
  *   request   OP     head, body of the operation          bulk: the operation's
  *             INFO   head, features that the drive is to have, u64
  *             WATCH  head, number of the first superseded value that has not come, u64
+ *             OPEN   head, cluster
+ *             PING, RELEASE, STATE: head, of a pool; no slot
  *   answer    status (enum rem_status); of REM_DONE:
  *             OP     prefix, body of the answer           bulk: from offset on, as far as there is room
  *             INFO   prefix, struct rem_info, epoch, history, text of the damage
  *             WATCH  prefix, struct rem_state, reason     bulk: superseded values, | length u32 | value | of each
+ *             OPEN   prefix, struct rem_before, and as INFO
+ *             PING, STATE: struct rem_pool_head, struct rem_slot of each slot; RELEASE: nothing
+ *             of REM_DEPOSED, REM_GRANTED, REM_OTHER_CLUSTER: struct rem_refusal, or nothing
  */
 #ifndef MILLRACE_REMOTE_WIRE_H
 #define MILLRACE_REMOTE_WIRE_H
@@ -17,7 +22,8 @@
 #include "engine/drive/wire.h"
 #include "remote.h"
 
-enum rem_operation { REM_OP = REM_OPERATIONS, REM_INFO, REM_WATCH };
+enum rem_operation { REM_OP = REM_OPERATIONS, REM_INFO, REM_WATCH, REM_OPEN, REM_PING, REM_RELEASE, REM_STATE, REM_END };
+_Static_assert(REM_END - REM_OPERATIONS == REM_OPERATIONS_COUNT, "remote.h");
 
 enum rem_status {
         REM_DONE,              /* the drive has answered */
@@ -29,6 +35,10 @@ enum rem_status {
         REM_GAP,               /* a COMMIT before it did not come */
         REM_BUSY,              /* there is no buffer now: nothing was begun */
         REM_NO_MEMORY,         /* nothing was begun */
+        REM_GRANTED,           /* OPEN: to another term, for a time */
+        REM_NOT_OPEN,          /* the term that asks is newer than that which the drive serves, or has to OPEN it anew */
+        REM_OTHER_CLUSTER,     /* OPEN: a TERM record names another one */
+        REM_FAILED,            /* OPEN: the drive has failed */
         REM_STATUSES
 };
 
@@ -41,11 +51,11 @@ struct rem_head {
         uint8_t drive_id[FMT_ID]; /* zeroes: any; of INFO alone */
         uint64_t incarnation, session;
         uint64_t commits; /* sent in this session, this one included */
-        uint64_t term[2]; /* generation, revision: 0 until there are terms */
+        struct eng_term term; /* of the leader that asks; none: no leader, or no cluster */
         uint32_t offset;  /* of the answer's bulk */
         uint32_t zero;
 };
-_Static_assert(sizeof(struct rem_head) == 72 && sizeof(struct rem_head) % 8 == 0,
+_Static_assert(sizeof(struct rem_head) == 88 && sizeof(struct rem_head) % 8 == 0,
                "what follows begins at a multiple of 8");
 
 #define REM_EXHAUSTED     1u
@@ -80,6 +90,26 @@ struct rem_past {
         uint8_t id[FMT_ID], parent[FMT_ID];
 };
 
+/* Of OPEN: the newest TERM record before. */
+struct rem_before {
+        struct eng_term term;
+        uint8_t cluster[FMT_ID];
+};
+_Static_assert(sizeof(struct rem_before) == 48, "before");
+
+struct rem_refusal {
+        uint64_t left_ns;       /* of the grant */
+        struct eng_term newest; /* that is known; REM_GRANTED: to whom it is granted */
+};
+_Static_assert(sizeof(struct rem_refusal) == 40, "refusal");
+
+struct rem_pool_head {
+        uint64_t left_ns, heard_ns;
+        struct eng_term newest, opened, granted;
+        uint32_t count, released;
+};
+_Static_assert(sizeof(struct rem_pool_head) == 120 && sizeof(struct rem_slot) == 80, "pool");
+
 #define REM_EPOCH_MAX  FMT_EPOCH_MAX(ENG_DRIVES_MAX)
 #define REM_DAMAGE_MAX 256u /* with the final 0 */
 #define REM_INFO_MAX                                                                                                   \
@@ -101,6 +131,13 @@ struct rem_facts {
 size_t rem_facts_write(const struct rem_facts *facts, uint8_t out[REM_INFO_MAX]);
 /* -EBADMSG. */
 int rem_facts_read(const uint8_t *bytes, size_t len, struct rem_facts *out);
+
+/* Zeroes where nothing is said. -EBADMSG. */
+int rem_refusal_read(const uint8_t *bytes, size_t len, struct rem_refusal *out);
+
+#define REM_POOL_MAX (sizeof(struct rem_pool_head) + REM_SLOTS_MAX * sizeof(struct rem_slot))
+/* slots: room for REM_SLOTS_MAX, ascending once they are read. -EBADMSG. */
+int rem_pool_read(const uint8_t *bytes, size_t len, struct rem_pool_head *out, struct rem_slot *slots);
 
 /* The numbers of struct eng_drive_info that are sent. */
 #define REM_NUMBERS(X)                                                                                                 \

@@ -37,18 +37,23 @@ static void info_facts(struct rem_served *served, struct rem_facts *facts)
                 facts->epoch_len = 0;
 }
 
-static void info_say(struct served_request *r)
+void served_facts_say(struct served_request *r, const struct rem_before *before)
 {
         struct rem_facts *facts = malloc(sizeof(*facts));
         struct rem_prefix prefix;
+        size_t at = sizeof(prefix);
 
-        r->more = malloc(sizeof(prefix) + REM_INFO_MAX);
+        r->more = malloc(sizeof(prefix) + sizeof(*before) + REM_INFO_MAX);
         if (r->more != NULL && facts != NULL) {
                 info_facts(r->served, facts);
                 served_prefix(r->served, &prefix);
                 memcpy(r->more, &prefix, sizeof(prefix));
+                if (before != NULL) {
+                        memcpy(r->more + at, before, sizeof(*before));
+                        at += sizeof(*before);
+                }
                 r->answer.body = r->more;
-                r->answer.body_len = (uint32_t)(sizeof(prefix) + rem_facts_write(facts, r->more + sizeof(prefix)));
+                r->answer.body_len = (uint32_t)(at + rem_facts_write(facts, r->more + at));
                 r->status = REM_DONE;
                 served_answer(r);
         } else {
@@ -66,7 +71,7 @@ static void info_has_features(struct eng_op *op)
                 return;
         }
         r->served->identity.features |= op->features.bits;
-        info_say(r);
+        served_facts_say(r, NULL);
 }
 
 void served_info(struct lp_msg *msg)
@@ -83,10 +88,11 @@ void served_info(struct lp_msg *msg)
                 return;
         }
         if ((r->head.flags & REM_BEGIN) == 0 || (features & ~served->identity.features) == 0) {
-                info_say(r);
+                served_facts_say(r, NULL);
                 return;
         }
-        r->op = (struct eng_op){.kind = ENG_OP_FEATURES, .flags = ENG_OP_RESERVE, .done = info_has_features};
+        r->op = (struct eng_op){
+                .kind = ENG_OP_FEATURES, .flags = ENG_OP_RESERVE, .term = r->head.term, .done = info_has_features};
         r->op.features.bits = features;
         eng_drive_submit(served->drive, &r->op);
 }

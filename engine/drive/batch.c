@@ -117,6 +117,8 @@ static int snapshot(struct eng_local *l, struct eng_batch *batch)
                 rv = snapshot_epochs(l, batch);
         if (rv == 0)
                 rv = eng_rot_snapshot(l, &batch->scrub);
+        batch->has_term = l->terms.dirty;
+        eng_terms_snapshot(l, &batch->term);
         return rv;
 }
 
@@ -128,7 +130,7 @@ static void mark_clean(struct eng_local *l, struct eng_batch *batch)
         while ((pg = eng_pgs_next(&l->pgs, pg)) != NULL)
                 pg->dirty = false;
         eng_log_files_clean(&l->files);
-        l->epochs.dirty = false;
+        l->epochs.dirty = l->terms.dirty = false;
         if (batch->scrub != NULL)
                 eng_rot_kept(l);
         batch->logs_gone = l->logs_gone;
@@ -164,7 +166,7 @@ static bool anything_new(struct eng_local *l, bool running)
 {
         struct fmt_index_covered covered;
 
-        if (!eng_memtable_empty(l->active) || l->log_gone_count > 0 || l->segment_gone_count > 0 || l->epochs.dirty ||
+        if (!eng_memtable_empty(l->active) || l->log_gone_count > 0 || l->segment_gone_count > 0 || l->epochs.dirty || l->terms.dirty ||
             eng_rot_due(l, running))
                 return true;
         eng_append_covered(l, &covered);

@@ -207,6 +207,8 @@ static int write_meta(struct eng_index_txn *txn, struct eng_batch *batch)
                 rv = eng_index_meta_put(txn, ENG_INDEX_EPOCH, batch->epoch->data, batch->epoch->len);
         if (rv == 0 && batch->history != NULL)
                 rv = eng_index_meta_put(txn, ENG_INDEX_HISTORY, batch->history->data, batch->history->len);
+        if (rv == 0 && batch->has_term)
+                rv = eng_index_meta_put(txn, ENG_INDEX_TERM, &batch->term, sizeof(batch->term));
         if (rv == 0 && batch->scrub != NULL)
                 rv = eng_index_meta_put(txn, ENG_INDEX_SCRUB, batch->scrub->data, batch->scrub->len);
         if (rv == 0)

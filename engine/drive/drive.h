@@ -15,6 +15,10 @@
  * - Every operation carries the epoch of its sender. A drive refuses APPEND, COMMIT and WRITE of an
  *   epoch older than the newest it has durably seen with -ESTALE; and, from the moment it takes a
  *   VOID record on until it is closed, of one older than that record's.
+ * - A drive that a leader has OPENed takes operations of that term alone, from the moment it takes
+ *   OPEN on: of an older one -ESTALE, with op->deposed; of a newer one, or before the OPEN that
+ *   follows an opening of the drive, -ENOTCONN. READ, WRITE, SYNC and HELD without a term are
+ *   a gateway's, and are taken always. A drive that never was OPENed takes those without a term.
  * - Operations for one pg from one loop arrive in order.
  * - result: 0 or a negative errno. -ENOENT (LOOKUP, READ, RECORD: nothing of that name), -EIO (the
  *   drive has failed, or failed now: every later operation answers -EIO too, I8), -EBADMSG (READ,
@@ -31,8 +35,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "engine.h"
+#include "engine_term.h"
 #include "engine/format.h"
 #include "engine/placement/place.h"
 #include "engine/record/value.h"
@@ -56,6 +62,9 @@ enum eng_op_kind {
         ENG_OP_OWNED,    /* which of some object ids are named here. -EAGAIN: what the mark stands for is not in the index yet, or owners are still being made */
         ENG_OP_SCRUB,    /* a stretch of the drive's segments, in physical order, checked by its own checksums */
         ENG_OP_FEATURES, /* adds bits to FORMAT's line 'features', durably. -EAGAIN: another one is under way */
+        ENG_OP_OPEN,     /* op.term is the leader's from here on, durably: answered behind all appends that were taken on before. -ESTALE: a newer term
+                            is known; -EXDEV: the newest TERM record is another cluster's, and not of an older generation; -EAGAIN: no memory, or FEATURES is
+                            under way: it takes no older term any more all the same */
         ENG_OP_KINDS
 };
 
@@ -116,8 +125,10 @@ struct eng_op {
         enum eng_op_kind kind;
         unsigned flags;
         uint64_t epoch;
+        struct eng_term term;          /* of the leader that asks; none: no leader, or no cluster */
         void (*done)(struct eng_op *op);
         int result;
+        bool deposed;                  /* answer, with -ESTALE: it is the term that is older */
         uint64_t submitted;            /* lp_clock(); 0: never, it is the drive's own */
         uint64_t request;              /* that it was submitted for (loop_trace.h) */
 
@@ -228,6 +239,10 @@ struct eng_op {
                 struct {
                         uint64_t bits;            /* enum fmt_feature */
                 } features;
+                struct { /* OPEN */
+                        uint8_t cluster[FMT_ID];  /* whose term it is */
+                        struct eng_term newest;   /* answer, with -ESTALE and -EXDEV: what the drive knows */
+                } open;
         };
 
         /* private to the drive (or filter) that holds the op */
@@ -348,6 +363,11 @@ struct eng_drive_ops {
         const char *(*damage)(struct eng_drive *drive);
         /* Statistics for health and metrics. Any thread. */
         void (*info)(struct eng_drive *drive, struct eng_drive_info *out);
+        /*
+         * The newest TERM record that it holds, and the cluster that it names; none: it has none. As
+         * epoch(). NULL: a drive without terms.
+         */
+        void (*term)(struct eng_drive *drive, struct eng_term *out, uint8_t cluster[FMT_ID]);
 };
 
 /* Common head of every implementation. */
@@ -425,6 +445,13 @@ static inline const char *eng_drive_damage(struct eng_drive *drive)
 static inline void eng_drive_info(struct eng_drive *drive, struct eng_drive_info *out)
 {
         drive->ops->info(drive, out);
+}
+static inline void eng_drive_term(struct eng_drive *drive, struct eng_term *out, uint8_t cluster[FMT_ID])
+{
+        *out = (struct eng_term){0};
+        memset(cluster, 0, FMT_ID);
+        if (drive->ops->term != NULL)
+                drive->ops->term(drive, out, cluster);
 }
 
 /* ---- local drives ---------------------------------------------------------------------------- */

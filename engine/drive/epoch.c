@@ -12,7 +12,7 @@
 #include <errno.h>
 #include <string.h>
 
-static void count_file(struct eng_local *l, uint64_t number, int change)
+void eng_log_file_needed(struct eng_local *l, uint64_t number, int change)
 {
         struct eng_log_file *file = eng_log_files_find(&l->files, number);
 
@@ -35,8 +35,8 @@ static void epoch_move_to(struct eng_local *l, struct fmt_index_epoch *known, ui
 {
         if (file <= known->file)
                 return;
-        count_file(l, known->file, -1);
-        count_file(l, file, 1);
+        eng_log_file_needed(l, known->file, -1);
+        eng_log_file_needed(l, file, 1);
         known->file = file;
         l->epochs.dirty = true;
 }
@@ -78,13 +78,13 @@ int eng_epochs_add(struct eng_local *l, struct eng_buf *body, uint64_t file)
         if (at == ENG_EPOCH_HISTORY + 1)
                 return 0;
         if (epochs->count == ENG_EPOCH_HISTORY + 1)
-                count_file(l, epochs->known[--epochs->count].file, -1);
+                eng_log_file_needed(l, epochs->known[--epochs->count].file, -1);
         assert(epochs->count <= ENG_EPOCH_HISTORY && at <= epochs->count);
         memmove(&epochs->known[at + 1], &epochs->known[at], (epochs->count - at) * sizeof(epochs->known[0]));
         epochs->count++;
         epochs->known[at].head = epoch;
         epochs->known[at].file = file;
-        count_file(l, file, 1);
+        eng_log_file_needed(l, file, 1);
         epochs->dirty = true;
         if (at == 0) {
                 eng_buf_unref(epochs->newest);
@@ -155,7 +155,7 @@ static int load_history(struct eng_local *l, struct eng_index_txn *txn)
                 return -EBADMSG;
         epochs->count = (unsigned)(len / sizeof(epochs->known[0]));
         for (i = 0; i < epochs->count; i++)
-                count_file(l, epochs->known[i].file, 1);
+                eng_log_file_needed(l, epochs->known[i].file, 1);
         return 0;
 }
 

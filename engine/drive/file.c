@@ -451,13 +451,13 @@ static bool file_is_dead(const struct eng_local *l, const struct eng_log_file *f
         return file != l->log.current && file->number < l->covered.file && file->live_names == 0 && file->pins == 0;
 }
 
-/* EPOCH records it holds are copied first. True: it holds none any more. */
+/* EPOCH and TERM records it holds are copied first. True: it holds none any more. */
 static bool without_epochs(struct eng_local *l, struct eng_log_file *file)
 {
         if (file->epochs == 0)
                 return true;
         if (!file->moving)
-                file->moving = eng_epochs_move(l, file) == 0;
+                file->moving = eng_epochs_move(l, file) == 0 && eng_terms_move(l, file) == 0;
         return false;
 }
 

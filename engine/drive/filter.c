@@ -18,7 +18,7 @@
  *           | open       the drive takes ms to be opened; its operations are not touched
  *           | pages      pages of the index are not in memory before they were read; with ms, all such reads but the first `after` take that long
  *           | files      each file of the drive takes ms to be opened for reading
- *   setting = op=append|commit|lookup|scan|write|sync|read|discard|tail|record|features    which ops it looks at; else all (corrupt: all four)
+ *   setting = op=append|commit|lookup|scan|write|sync|read|discard|tail|record|features|open    which ops it looks at; else all (corrupt: all four)
  *           | after=N    the first N of them pass untouched (0)
  *           | every=N    from then on each Nth is hit (1)
  *           | ms=N

@@ -12,6 +12,7 @@ void eng_filter_copy_request(struct eng_op *to, const struct eng_op *from)
         to->kind = from->kind;
         to->flags = from->flags;
         to->epoch = from->epoch;
+        to->term = from->term;
         switch (from->kind) { /* the union, member by member */
         case ENG_OP_APPEND:
         case ENG_OP_RECORD:
@@ -53,6 +54,9 @@ void eng_filter_copy_request(struct eng_op *to, const struct eng_op *from)
         case ENG_OP_FEATURES:
                 to->features = from->features;
                 break;
+        case ENG_OP_OPEN:
+                to->open = from->open;
+                break;
         case ENG_OP_SYNC:
         case ENG_OP_KINDS:
                 break;
@@ -61,6 +65,7 @@ void eng_filter_copy_request(struct eng_op *to, const struct eng_op *from)
 
 void eng_filter_copy_answer(struct eng_op *to, const struct eng_op *from)
 {
+        to->deposed = from->deposed;
         switch (from->kind) {
         case ENG_OP_RECORD:
                 to->append = from->append;
@@ -93,6 +98,9 @@ void eng_filter_copy_answer(struct eng_op *to, const struct eng_op *from)
                 break;
         case ENG_OP_SCRUB:
                 to->scrub = from->scrub;
+                break;
+        case ENG_OP_OPEN:
+                to->open.newest = from->open.newest;
                 break;
         default:
                 break;

@@ -261,6 +261,7 @@ enum eng_index_meta {
         ENG_INDEX_UNKNOWN_OWNERS = FMT_INDEX_META_UNKNOWN_OWNERS,
         ENG_INDEX_SCRUB = FMT_INDEX_META_SCRUB, /* rot.c */
         ENG_INDEX_REACH = FMT_INDEX_META_REACH, /* the end of the log when it took from it last */
+        ENG_INDEX_TERM = FMT_INDEX_META_TERM, /* term.c */
         ENG_INDEX_META_KINDS
 };
 #define ENG_INDEX_META_MAX (64u << 10)

@@ -25,6 +25,7 @@ static void (*const handlers[ENG_OP_KINDS])(struct eng_local *l, struct eng_op *
         [ENG_OP_READ] = eng_read_op,     [ENG_OP_DISCARD] = eng_discard_op, [ENG_OP_TAIL] = eng_tail_op,
         [ENG_OP_RECORD] = eng_record_op, [ENG_OP_HELD] = eng_held_op,     [ENG_OP_IDS] = eng_ids_op,
         [ENG_OP_OWNED] = eng_owned_op,   [ENG_OP_SCRUB] = eng_scrub_op,     [ENG_OP_FEATURES] = eng_features_op,
+        [ENG_OP_OPEN] = eng_open_op,
 };
 
 static void deliver(struct lp_msg *msg)
@@ -57,6 +58,8 @@ void eng_local_answer(struct eng_op *op, int rv)
 
 static void dispatch(struct eng_local *l, struct eng_op *op)
 {
+        int rv;
+
         assert(lp_self() == l->drive.owner);
         eng_count(&l->statistics.ops, 1);
         if (eng_local_failed(l) || l->closed) {
@@ -64,6 +67,11 @@ static void dispatch(struct eng_local *l, struct eng_op *op)
                 return;
         }
         assert(!l->emptied);
+        rv = eng_term_is_none(&l->terms.admitted) && eng_term_is_none(&op->term) ? 0 : eng_terms_check(&l->terms, op);
+        if (rv != 0) {
+                eng_local_answer(op, rv);
+                return;
+        }
         handlers[op->kind](l, op);
 }
 
@@ -133,6 +141,7 @@ void eng_local_fail(struct eng_local *l, int rv, const char *format, ...)
         eng_fds_fail(l, -EIO);
         eng_pages_fail(l);
         eng_flights_fail(l);
+        eng_terms_fail(l);
         assert(TAILQ_EMPTY(&l->log.queue) && TAILQ_EMPTY(&l->log.batch) && l->log.queue_bytes == 0);
         assert(TAILQ_EMPTY(&l->writes.waiting) && l->writes.sync_waiting == NULL && l->writes.sync_running == NULL);
         assert(TAILQ_EMPTY(&l->reads.waiting) && TAILQ_EMPTY(&l->fds.queue) && TAILQ_EMPTY(&l->pages.line));
@@ -328,7 +337,7 @@ bool eng_local_awaits_file(struct eng_drive *drive)
         struct eng_local *l = eng_local_of(drive);
 
         return !l->emptied && !eng_local_failed(l) &&
-               (l->fds.now != NULL || l->pages.reading > 0 || l->features.op != NULL || (!TAILQ_EMPTY(&l->writes.waiting) && l->file.make_bytes != 0));
+               (l->fds.now != NULL || l->pages.reading > 0 || l->features.busy || (!TAILQ_EMPTY(&l->writes.waiting) && l->file.make_bytes != 0));
 }
 
 bool eng_local_vanished(struct eng_drive *drive)
@@ -428,4 +437,5 @@ const struct eng_drive_ops eng_local_ops = {
         .index_damaged = eng_local_index_damaged,
         .damage = eng_local_damage,
         .info = eng_local_info,
+        .term = eng_local_term,
 };

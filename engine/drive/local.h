@@ -8,6 +8,7 @@
  *                                                  +-> write.c    WRITE SYNC DISCARD
  *                                                  +-> read.c     READ                       -> on the home loop
  *                                                  +-> holds.c    HELD IDS OWNED
+ *                                                  +-> term.c     OPEN                       -> log.c
  *   fds.c: the descriptors that lookup_name.c and read.c read by
  *   what these need of the index and is not in memory: pages.c, then the same again
  *   workers: files (file.c: log and segment files made ahead, unlinked, free space)   index (batch.c)   reclaim (reclaim*.c)
@@ -206,6 +207,10 @@ int eng_log_open(struct eng_local *l); /* buffers; blocking */
 void eng_log_free(struct eng_local *l);
 /* Queues it. Not bounded here: append.c refuses. */
 void eng_log_append(struct eng_local *l, struct eng_append *append);
+/* Queues a TERM record: behind what was asked for, and ahead of the drive's own records. */
+void eng_log_append_term(struct eng_local *l, struct eng_append *append);
+/* Refuses what of older terms waits and was in no write yet. */
+void eng_log_depose(struct eng_local *l, const struct eng_term *term);
 /* Starts a batch if none is in flight, something waits, and the tail and the files have room. */
 void eng_log_kick(struct eng_local *l);
 /*
@@ -245,6 +250,36 @@ int eng_epochs_load(struct eng_local *l, struct eng_index_txn *txn);
 /* Appends copies of the EPOCH records that a log file holds, so that it can be freed. */
 int eng_epochs_move(struct eng_local *l, const struct eng_log_file *file);
 size_t eng_epochs_encode(const struct eng_epochs *epochs, void *out, size_t cap);
+/* One EPOCH or TERM record of this log file is needed, or not any more: a file that holds such is not freed. */
+void eng_log_file_needed(struct eng_local *l, uint64_t number, int change);
+
+/* ---- terms (term.c) -------------------------------------------------------------------------- */
+
+struct eng_terms {
+        struct eng_term admitted, durable; /* of the last OPEN that was taken on, and of the newest TERM record; none: never any */
+        uint8_t admitted_cluster[FMT_ID], cluster[FMT_ID];
+        uint64_t file;                     /* log file that holds that record; 0: none */
+        bool opened;                       /* OPEN has come since the drive was opened */
+        bool guarded;                      /* FORMAT says that there may be TERM records */
+        bool dirty;                        /* differs from the index */
+        struct eng_op *waiting, *running;  /* OPENs, chained by op.next: for the next record; for the one on its way */
+};
+/* 0, -ESTALE or -ENOTCONN: whether an operation is of the term that the drive serves. */
+int eng_terms_check(const struct eng_terms *terms, struct eng_op *op);
+void eng_open_op(struct eng_local *l, struct eng_op *op);
+/* A durable TERM record, or a copy of one. take: -EBADMSG. */
+void eng_terms_add(struct eng_local *l, const struct fmt_term *term, uint64_t file);
+int eng_terms_take(struct eng_local *l, const uint8_t *body, size_t len, uint64_t file);
+/* From and to the index's meta. load: 0 also when there is nothing. */
+int eng_terms_load(struct eng_local *l, struct eng_index_txn *txn);
+void eng_terms_snapshot(const struct eng_local *l, struct fmt_index_term *out);
+/* Appends a copy of the TERM record if this log file holds the newest, so that it can be freed. */
+int eng_terms_move(struct eng_local *l, const struct eng_log_file *file);
+/* Takes the next step for OPENs that wait. */
+void eng_terms_go_on(struct eng_local *l);
+void eng_terms_guarded(struct eng_local *l, int rv); /* eng_features_guard() has ended */
+/* The drive has failed. */
+void eng_terms_fail(struct eng_local *l);
 
 /* ---- batch.c --------------------------------------------------------------------------------- */
 
@@ -267,6 +302,8 @@ struct eng_batch {
         uint64_t *logs_gone, *segments_gone;
         unsigned pg_count, log_count, segment_count, log_gone_count, segment_gone_count;
         struct eng_buf *epoch, *history, *scrub; /* NULL: as they are */
+        struct fmt_index_term term;
+        bool has_term;              /* else it is as it is */
         bool owners_complete;       /* also a result: of the index */
         /* results */
         bool owners_moved;          /* some were made: it is worth going on at once */
@@ -494,6 +531,7 @@ struct eng_local {
         struct fmt_index_covered covered;      /* as durably written */
         struct fmt_index_covered reach;        /* of the index as it was found, until replay has come there; else file is 0 */
         struct eng_epochs epochs;
+        struct eng_terms terms;
         struct eng_cache *cache;
         struct eng_index *index;
         struct eng_index_txn *reader; /* asks before it touches a page: pages.c; as the next */
@@ -503,7 +541,9 @@ struct eng_local {
         struct eng_job condemn_job; /* leaves the mark */
         struct {
                 struct eng_job job;
-                struct eng_op *op;           /* NULL: none under way */
+                bool busy;
+                struct eng_op *op;           /* NULL: OPEN needs it */
+                uint64_t bits;
                 int result;
         } features;                          /* format_file.c */
         struct eng_segments *segments;
@@ -652,6 +692,8 @@ void eng_owned_op(struct eng_local *l, struct eng_op *op);
 
 void eng_scrub_op(struct eng_local *l, struct eng_op *op);
 void eng_features_op(struct eng_local *l, struct eng_op *op);
+/* Gives FORMAT the feature TERMS, now or when what is under way has ended; then eng_terms_guarded(). */
+void eng_features_guard(struct eng_local *l);
 /*
  * A stretch of the closed log files, in which the op's state is: its segment is a log file's number | ENG_UNREADABLE_LOG.
  */
@@ -753,5 +795,6 @@ bool eng_local_vanished(struct eng_drive *drive);
 bool eng_local_index_damaged(struct eng_drive *drive);
 const char *eng_local_damage(struct eng_drive *drive);
 void eng_local_info(struct eng_drive *drive, struct eng_drive_info *out);
+void eng_local_term(struct eng_drive *drive, struct eng_term *out, uint8_t cluster[FMT_ID]);
 
 #endif

@@ -32,6 +32,7 @@
 #define BUSY_BYTES_S (32ull << 20) /* of a log: from there on the drive has better to do than to write files ahead */
 #define NS_PER_S     1000000000ull
 #define SHORT_WRITES_MOST 8u
+#define TERM_BYTES (16u * FMT_BLOCK) /* of each file: for TERM records alone, one block each */
 
 _Static_assert(sizeof(struct fmt_record) + FMT_BODY_MAX + FMT_RECORD_ALIGN <= ENG_BATCH_BYTES,
                "a batch has room for any record");
@@ -64,6 +65,42 @@ void eng_log_append(struct eng_local *l, struct eng_append *append)
         eng_count(&l->statistics.queue, 1);
 }
 
+/*
+ * Nobody has been told that these are here, and whoever asked for them is not the leader any more. Those that were
+ * in a write may be there already: they stay where they are, ahead of the TERM record.
+ */
+void eng_log_depose(struct eng_local *l, const struct eng_term *term)
+{
+        struct eng_append *append, *next;
+
+        TAILQ_FOREACH_SAFE (append, &l->log.queue, link, next) {
+                if (append->op == NULL || append->written || eng_term_compare(&append->op->term, term) >= 0)
+                        continue;
+                TAILQ_REMOVE(&l->log.queue, append, link);
+                l->log.queue_bytes -= eng_rec_size(append->rec.body_len);
+                atomic_fetch_sub_explicit(&l->statistics.queue, 1, memory_order_relaxed);
+                append->op->deposed = true;
+                eng_local_answer(append->op, -ESTALE);
+                eng_append_free(append);
+        }
+}
+
+void eng_log_append_term(struct eng_local *l, struct eng_append *append)
+{
+        struct eng_append *at, *behind = NULL;
+
+        assert(append->rec.type == FMT_RECORD_TERM && append->op == NULL);
+        TAILQ_FOREACH (at, &l->log.queue, link)
+                if (at->op != NULL || at->written)
+                        behind = at;
+        eng_log_append(l, append);
+        TAILQ_REMOVE(&l->log.queue, append, link);
+        if (behind != NULL)
+                TAILQ_INSERT_AFTER(&l->log.queue, behind, append, link);
+        else
+                TAILQ_INSERT_HEAD(&l->log.queue, append, link);
+}
+
 /* ---- files ----------------------------------------------------------------------------------- */
 
 static void next_run(struct eng_job *job)
@@ -79,14 +116,26 @@ static void next_run(struct eng_job *job)
         eng_space_look(l->space, l->dir_fd);
 }
 
+/*
+ * Bytes of the current file that this record may have. A leader that has come must not wait for room, so one that
+ * comes has what is kept here. What was in a write goes where it was to go, whatever has been decided since.
+ */
+static uint64_t log_room(const struct eng_local *l, const struct eng_append *append)
+{
+        const struct eng_log_file *file = l->log.current;
+        uint64_t left = file->capacity > file->bytes ? file->capacity - file->bytes : 0;
+        bool keeps = !eng_term_is_none(&l->terms.admitted) && file->capacity >= ENG_LOG_BYTES_MIN &&
+                     append->rec.type != FMT_RECORD_TERM && !append->written;
+
+        return !keeps ? left : left > TERM_BYTES ? left - TERM_BYTES : 0;
+}
+
 /* Room in the current file for the record that waits first. */
 static bool fits(const struct eng_local *l)
 {
         const struct eng_append *first = TAILQ_FIRST(&l->log.queue);
-        const struct eng_log_file *file = l->log.current;
 
-        return l->log.fd >= 0 &&
-               file->bytes + eng_round_up(eng_rec_size(first->rec.body_len), FMT_BLOCK) <= file->capacity;
+        return l->log.fd >= 0 && eng_round_up(eng_rec_size(first->rec.body_len), FMT_BLOCK) <= log_room(l, first);
 }
 
 /* There is no room on the file system for the log. */
@@ -209,20 +258,22 @@ static void put_record(struct eng_local *l, struct eng_append *append, uint64_t 
 
 /*
  * Moves records from the queue into the buffer as far as room goes. Returns the bytes of the batch,
- * a whole number of blocks.
+ * a whole number of blocks. terms: TERM records alone.
  */
-static uint32_t log_build(struct eng_local *l, uint64_t room)
+static uint32_t log_build(struct eng_local *l, bool terms)
 {
         uint64_t batch = l->log.current->bytes, size;
         struct eng_append *append;
+        uint64_t room;
         uint32_t len = 0, padded;
 
         assert(!l->log.writing && TAILQ_EMPTY(&l->log.batch)); /* the buffer is ours (I7) */
         assert(batch >= FMT_BLOCK && batch % FMT_BLOCK == 0);
-        room = room < ENG_BATCH_BYTES ? room : ENG_BATCH_BYTES;
         while ((append = TAILQ_FIRST(&l->log.queue)) != NULL) {
                 size = eng_rec_size(append->rec.body_len);
-                if (len + size > room)
+                room = log_room(l, append);
+                if (len + size > (room < ENG_BATCH_BYTES ? room : ENG_BATCH_BYTES) ||
+                    (terms && append->rec.type != FMT_RECORD_TERM))
                         break;
                 assert(l->log.queue_bytes >= size);
                 TAILQ_REMOVE(&l->log.queue, append, link);
@@ -463,7 +514,7 @@ static void check_stall(struct eng_local *l)
 void eng_log_kick(struct eng_local *l)
 {
         struct eng_log *log = &l->log;
-        bool with_header = log->header_due;
+        bool with_header = log->header_due, full;
         int rv;
 
         check_stall(l);
@@ -471,10 +522,11 @@ void eng_log_kick(struct eng_local *l)
                 return;
         if (log->writing || TAILQ_EMPTY(&log->queue) || eng_local_failed(l))
                 return;
-        if (eng_log_memtable_full(l)) {
+        full = eng_log_memtable_full(l);
+        if (full)
                 eng_batch_start(l);
+        if (full && TAILQ_FIRST(&log->queue)->rec.type != FMT_RECORD_TERM)
                 return;
-        }
         if (!fits(l)) {
                 if (log->next != ENG_LOG_NEXT_READY) {
                         make_next(l);
@@ -490,7 +542,7 @@ void eng_log_kick(struct eng_local *l)
                 with_header = true;
         }
         log->crc_before = log->crc;
-        start_write(l, log_build(l, log->current->capacity - log->current->bytes), with_header);
+        start_write(l, log_build(l, full), with_header);
         if (log->current->bytes > log->current->capacity / 2)
                 make_next(l);
 }

@@ -29,7 +29,7 @@ struct eng_log_file {
         uint64_t capacity;   /* batches go in below this */
         uint64_t live_names, live_bytes; /* values in the index that name this file, as of the last index batch */
         uint64_t tombstones; /* records that say that something is gone, and must outlive what they hide */
-        unsigned epochs;     /* EPOCH records that the history needs */
+        unsigned epochs;     /* EPOCH records that the history needs, and the newest TERM record */
         unsigned pins;       /* reads under way */
         struct eng_fd fd;    /* for reading */
         uint32_t end_crc;    /* checksum of its last record, told before the file behind it goes; 0: not known */
@@ -38,7 +38,7 @@ struct eng_log_file {
         bool freeing;        /* a FREED record that names it is on its way */
         bool freed;          /* that record is durable: to be unlinked */
         bool going;          /* it is being unlinked: nobody pins it any more */
-        bool moving;         /* its EPOCH records are being copied */
+        bool moving;         /* they are being copied */
         uint64_t not_before; /* reclaim met groups that stayed busy: not to be tried again before (lp_now() scale) */
         bool kept;           /* reclaim has been through it and had to leave living values: not to be tried again */
         bool dirty;          /* tombstones differ from the row in the index */

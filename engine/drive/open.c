@@ -36,6 +36,7 @@ static int check_identity(struct eng_local *l, struct eng_error *error)
         if (memcmp(found.store_id, expected->store_id, FMT_ID) != 0 ||
             memcmp(found.drive_id, expected->drive_id, FMT_ID) != 0 || found.slot != expected->slot)
                 return eng_error_set(error, -EBADMSG, "%s is another drive than the one expected", l->path);
+        l->terms.guarded = ((found.features | expected->features) & FMT_FEATURE_TERMS) != 0;
         /*
          * The store has taken the decision: it refuses drives of an older layout unless they are to
          * be upgraded, or others were. And it has features that its drives are to have.
@@ -168,6 +169,8 @@ static int load_rows(struct eng_local *l)
         atomic_store_explicit(&l->statistics.unknown_owners, unknown, memory_order_relaxed);
         if (rv >= 0)
                 rv = eng_rot_load(l, l->reader);
+        if (rv >= 0)
+                rv = eng_terms_load(l, l->reader);
         return rv < 0 ? rv : eng_epochs_load(l, l->reader);
 }
 

@@ -249,6 +249,8 @@ static int replay_take(struct replay *r, const struct fmt_record *rec, const uin
                 return rec->body_len % sizeof(struct fmt_void) == 0 ? take_copy(r, rec, body) : -EBADMSG;
         case FMT_RECORD_EPOCH:
                 return take_epoch(r, rec, body);
+        case FMT_RECORD_TERM:
+                return eng_terms_take(r->l, body, rec->body_len, rec->file);
         case FMT_RECORD_FREED:
                 return take_freed(r, rec, body);
         case FMT_RECORD_ENDS:

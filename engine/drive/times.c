@@ -21,6 +21,7 @@ const char *const eng_drive_step_names[ENG_DRIVE_STEPS] = {
         [ENG_OP_OWNED] = "owned",
         [ENG_OP_SCRUB] = "scrub",
         [ENG_OP_FEATURES] = "features",
+        [ENG_OP_OPEN] = "open",
         [ENG_DRIVE_LOG_WAIT] = "log_wait",
         [ENG_DRIVE_LOG_WRITE] = "log_write",
         [ENG_DRIVE_DATA_FLUSH] = "data_flush",

@@ -243,6 +243,9 @@ static void wire_request(struct wire *w, struct eng_op *op)
         case ENG_OP_FEATURES:
                 wire_u64(w, &op->features.bits);
                 break;
+        case ENG_OP_OPEN:
+                wire_bytes(w, op->open.cluster, FMT_ID);
+                break;
         case ENG_OP_SYNC:
         case ENG_OP_TAIL:
         case ENG_OP_KINDS:
@@ -349,10 +352,11 @@ int eng_wire_get_request(const uint8_t *body, size_t len, struct eng_buf *buf, v
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-/* Whether this answer says more than its result. A value comes with damaged bytes, too. */
+/* Whether this answer says more than its result. A value comes with damaged bytes, too, and a newer term with a refusal. */
 static bool answers_more(const struct eng_op *op, int result)
 {
-        return result == 0 || (op->kind == ENG_OP_LOOKUP && result == -EBADMSG);
+        return result == 0 || (op->kind == ENG_OP_LOOKUP && result == -EBADMSG) ||
+               (op->kind == ENG_OP_OPEN && (result == -ESTALE || result == -EXDEV));
 }
 
 static void wire_lengths(struct wire *w, bool there[2], uint32_t len[2])
@@ -409,6 +413,10 @@ static void wire_answer(struct wire *w, struct eng_op *op)
         case ENG_OP_SCRUB:
                 wire_scrub_answer(w, op);
                 break;
+        case ENG_OP_OPEN:
+                wire_bytes(w, &op->open.newest, sizeof(op->open.newest));
+                wire_check(w, eng_term_is_sound(&op->open.newest));
+                break;
         default:
                 break;
         }
@@ -457,6 +465,8 @@ int eng_wire_put_answer(const struct eng_op *op, uint8_t body[ENG_WIRE_BODY_MAX]
 
         memset(bulk, 0, sizeof(*bulk));
         wire_u32(&w, &result);
+        if (op->result == -ESTALE)
+                wire_bool(&w, &copy.deposed);
         if (!answers_more(op, op->result))
                 return (int)w.at;
         bufs_of(&copy, bufs);
@@ -658,10 +668,14 @@ int eng_wire_get_answer(const uint8_t *body, size_t len, struct eng_buf *buf, si
         got.result = (int)result;
         if (w.bad || got.result > 0 || got.result < -4095)
                 return -EBADMSG;
+        got.deposed = false;
+        if (got.result == -ESTALE)
+                wire_bool(&w, &got.deposed);
         if (!answers_more(op, got.result)) {
-                if (w.at != len || bulk_len != 0)
+                if (w.bad || w.at != len || bulk_len != 0)
                         return -EBADMSG;
                 op->result = got.result;
+                op->deposed = got.deposed;
                 return 0;
         }
         wire_lengths(&w, there, lengths);

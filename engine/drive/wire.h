@@ -39,7 +39,8 @@ struct eng_wire_parts {
 /*
  * Writes the body of a request, and says what its bulk part is. Returns the body's length.
  * -EMSGSIZE: it is longer than any that is allowed; -EINVAL: a bitmap of groups without its length
- * (scan.pg_words). done, result and what the answer fills are not sent.
+ * (scan.pg_words). done, result and what the answer fills are not sent; nor is the term, which
+ * stands before a message.
  */
 int eng_wire_put_request(const struct eng_op *op, uint8_t body[ENG_WIRE_BODY_MAX], struct eng_wire_parts *bulk);
 /* Whether the operation that the body begins with has a bulk part, or needs a slot. -EBADMSG. */

@@ -207,6 +207,8 @@ void fx_start(struct fx *fx, unsigned loop, struct fx_op *op)
         op->op.done = op_done;
         if (op->op.epoch == 0)
                 op->op.epoch = FX_EPOCH;
+        if (eng_term_is_none(&op->op.term))
+                op->op.term = fx->term;
         op->msg.run = op_submit;
         lp_post(fx->loops[loop], &op->msg);
 }

@@ -35,6 +35,7 @@ struct fx {
         struct eng_drive *local, *drive; /* drive: outermost */
         struct eng_error error;
         uint64_t seq; /* of fx_put and its like */
+        struct eng_term term; /* of every op that says none */
         pthread_mutex_t lock;
         struct fx_dead dead; /* under lock, as is the next */
         char failed[200];

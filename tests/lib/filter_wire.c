@@ -80,6 +80,7 @@ static int wire_request(struct eng_filter_op *of)
         len = eng_wire_put_request(&above, of->wire, &parts);
         assert(len > 0);
         rv = decode(of, (size_t)len, &parts);
+        of->op.term = above.term;
         if (rv == 0 && above.kind == ENG_OP_SCAN && above.scan.pg_words == 0)
                 of->op.scan.pgs = of->above->scan.pgs;
         return rv;

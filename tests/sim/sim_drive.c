@@ -896,6 +896,7 @@ static void dispatch(struct sim_drive *d, struct eng_op *op)
                 d->disk->identity.features |= op->features.bits;
                 answer(op, 0);
                 return;
+        case ENG_OP_OPEN: /* its leader never changes */
         case ENG_OP_KINDS:
                 sim_fail("an operation of no kind");
         }

@@ -361,6 +361,87 @@ static void test_really_full(void **state)
         fx_destroy(&fx);
 }
 
+/* ---- a new leader of a full drive ------------------------------------------------------------ */
+
+static int open_term(struct fx *fx, uint64_t revision, struct fx_op *op)
+{
+        *op = (struct fx_op){.op = {.kind = ENG_OP_OPEN, .flags = ENG_OP_RESERVE}};
+        op->op.term = (struct eng_term){.generation = 1, .revision = revision, .node = 1};
+        fx->term = op->op.term;
+        return fx_run(fx, op);
+}
+
+#define WAITING 64u
+
+/*
+ * Deletions of one leader wait in the log for room that there is none of; another comes. It is not
+ * kept waiting, nor are several after it, and what waited is refused. Then there is room again.
+ */
+static void test_open_of_a_full_drive(void **state)
+{
+        static struct fx_op ops[WAITING], op;
+        static struct fx_body body;
+        uint8_t full[FMT_NAME_MAX];
+        unsigned i, waited = 0, names;
+        char filler[96], kept[96], name[32];
+        static struct fx fx;
+        int rv, fd;
+
+        if (!mount_small(96))
+                skip();
+        make(&fx, 1);
+        must_open(&fx);
+        assert_int_equal(open_term(&fx, 1, &op), 0);
+        snprintf(filler, sizeof(filler), "%s/filler", mount_point);
+        snprintf(kept, sizeof(kept), "%s/kept", mount_point);
+        fd = open(kept, O_WRONLY | O_CREAT, 0600);
+        assert_true(fd >= 0 && posix_fallocate(fd, 0, 32 * MIB) == 0);
+        close(fd);
+        names = fill_names(&fx, "a", 0, 60000);
+        take_all(filler);
+        for (i = 0; i < 100000 && !eng_drive_exhausted(fx.local); i++) { /* each alone, to the end of the log file */
+                body.len = body.inline_len = 0;
+                fx_body_delete(&body, full, fx_name(full, "none"));
+                fx_fill_append(&ops[0], &body, 2, i + 1, i);
+                ops[0].op.flags = ENG_OP_RESERVE;
+                fx_start(&fx, 0, &ops[0]);
+                WAIT_UNTIL((sem_getvalue(&ops[0].ended, &rv), rv > 0) || eng_drive_exhausted(fx.local));
+                if (rv > 0) {
+                        assert_int_equal(fx_wait(&ops[0]), 0);
+                        eng_buf_unref(ops[0].op.append.body);
+                }
+        }
+        assert_true(eng_drive_exhausted(fx.local));
+        for (i = 1; i < WAITING; i++) {
+                fx_fill_append(&ops[i], &body, 3, i, 0);
+                ops[i].op.flags = ENG_OP_RESERVE;
+                fx_start(&fx, 0, &ops[i]);
+        }
+        assert_int_equal(open_term(&fx, 2, &op), 0);
+        for (i = 0; i < WAITING; i++) {
+                rv = fx_wait(&ops[i]);
+                assert_true(rv == 0 || (rv == -ESTALE && ops[i].op.deposed));
+                waited += rv != 0;
+                eng_buf_unref(ops[i].op.append.body);
+        }
+        assert_true(waited >= WAITING - 1);
+        for (i = 3; i < 13; i++)
+                assert_int_equal(open_term(&fx, i, &op), 0);
+        must_be_sound(&fx);
+        fx_close(&fx);
+        must_open(&fx);
+        assert_int_equal(open_term(&fx, 12, &op), 0); /* of this one there is a record */
+        assert_int_equal(unlink(filler) | unlink(kept), 0);
+        assert_int_equal(fx_commit(&fx, 1, fx.seq), 0);
+        for (i = 0; i < names; i++) {
+                key_name(name, sizeof(name), "a", i);
+                delete_name(&fx, name);
+        }
+        WAIT_UNTIL((rv = fx_put(&fx, "again", "x", 1)) == 0);
+        assert_int_equal(rv, 0);
+        fx_destroy(&fx);
+}
+
 /* ---- openings without room ------------------------------------------------------------------- */
 
 /* What the drive's folder lacks when it is opened. */
@@ -510,6 +591,7 @@ int main(void)
                 cmocka_unit_test_teardown(test_shared_watermark, unmount_small),
                 cmocka_unit_test_teardown(test_names_until_full, unmount_small),
                 cmocka_unit_test_teardown(test_really_full, unmount_small),
+                cmocka_unit_test_teardown(test_open_of_a_full_drive, unmount_small),
                 cmocka_unit_test_teardown(test_open_full, unmount_small),
                 cmocka_unit_test(test_map_grows),
         };

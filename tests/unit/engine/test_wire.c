@@ -153,6 +153,9 @@ static void request_of(enum eng_op_kind kind, struct eng_op *op)
         case ENG_OP_FEATURES:
                 op->features.bits = draw();
                 break;
+        case ENG_OP_OPEN:
+                fill(op->open.cluster, FMT_ID);
+                break;
         case ENG_OP_SYNC:
         case ENG_OP_TAIL:
         case ENG_OP_KINDS:
@@ -612,13 +615,13 @@ static void test_errors(void **state)
 
         for (kind = 0; kind < ENG_OP_KINDS; kind++) {
                 request_of((enum eng_op_kind)kind, &asked);
-                asked.result = -ESTALE;
+                asked.result = -ENOSPC;
                 len = eng_wire_put_answer(&asked, body, &parts);
                 assert_int_equal(len, 4);
                 got = asked;
                 got.result = 7;
                 assert_int_equal(eng_wire_get_answer(body, 4, NULL, 0, &got), 0);
-                assert_int_equal(got.result, -ESTALE);
+                assert_int_equal(got.result, -ENOSPC);
                 assert_int_equal(eng_wire_get_answer(body, 4, NULL, 1, &got), -EBADMSG);
                 for (result = 1; result != 0; result = result == 1 ? 0x80000000u : 0) { /* no error has such a number */
                         memcpy(body, &result, 4);
@@ -627,10 +630,46 @@ static void test_errors(void **state)
         }
 }
 
+/* Whether it is the term, and of OPEN which one is newer, comes with the refusal. */
+static void test_deposed(void **state)
+{
+        uint8_t body[ENG_WIRE_BODY_MAX];
+        struct eng_wire_parts parts;
+        struct eng_op asked, got;
+        unsigned kind, deposed;
+        int len;
+
+        for (kind = 0; kind < ENG_OP_KINDS; kind++) {
+                for (deposed = 0; deposed < 2; deposed++) {
+                        request_of((enum eng_op_kind)kind, &asked);
+                        asked.result = -ESTALE;
+                        asked.deposed = deposed;
+                        if (kind == ENG_OP_OPEN)
+                                asked.open.newest = (struct eng_term){.generation = 1, .revision = 9, .boot = 4, .node = 2};
+                        len = eng_wire_put_answer(&asked, body, &parts);
+                        got = asked;
+                        got.deposed = !deposed;
+                        memset(&got.open.newest, 0, kind == ENG_OP_OPEN ? sizeof(got.open.newest) : 0);
+                        assert_int_equal(eng_wire_get_answer(body, (size_t)len, NULL, 0, &got), 0);
+                        assert_true(got.result == -ESTALE && got.deposed == deposed);
+                        if (kind == ENG_OP_OPEN)
+                                assert_memory_equal(&got.open.newest, &asked.open.newest, sizeof(got.open.newest));
+                        assert_int_equal(eng_wire_get_answer(body, (size_t)len - 1, NULL, 0, &got), -EBADMSG);
+                        body[4] = 2;
+                        assert_int_equal(eng_wire_get_answer(body, (size_t)len, NULL, 0, &got), -EBADMSG);
+                        body[4] = (uint8_t)deposed;
+                        body[len - 1] = 1; /* zeroes of a term */
+                        if (kind == ENG_OP_OPEN)
+                                assert_int_equal(eng_wire_get_answer(body, (size_t)len, NULL, 0, &got), -EBADMSG);
+                }
+        }
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_requests),
+                cmocka_unit_test(test_deposed),
                 cmocka_unit_test(test_bodies_that_are_not_whole),
                 cmocka_unit_test(test_answers),
                 cmocka_unit_test(test_pages),

@@ -12,6 +12,7 @@
 #define RF_DRIVES 3u
 #define RF_POOL   3u
 #define RF_UNIT   (64u << 10)
+#define RF_KINDS  ENG_OP_OPEN /* of operations: OPEN, the last, has a request of its own */
 
 /* ---- a drive in memory ----------------------------------------------------------------------- */
 
@@ -30,6 +31,9 @@ struct toy {
         uint32_t page;      /* the length that a SCAN may have */
         uint64_t committed; /* the highest number of a COMMIT */
         atomic_bool exhausted, stalled;
+        struct eng_term admitted, durable; /* of OPENs that it has taken on; that it has done */
+        uint8_t cluster[FMT_ID];
+        bool is_open;
 };
 
 static inline uint8_t toy_byte(uint64_t salt, size_t at)
@@ -179,6 +183,10 @@ static inline int toy_do(struct toy *toy, struct eng_op *op)
                 op->scrub.state.bytes++;
                 memset(op->scrub.slot, 1, LP_SLOT_SIZE);
                 break;
+        case ENG_OP_OPEN:
+                toy->durable = op->term;
+                memcpy(toy->cluster, op->open.cluster, FMT_ID);
+                break;
         default:
                 break;
         }
@@ -201,11 +209,37 @@ static inline void toy_finish(struct toy *toy, struct eng_op *op)
         lp_post(op->home, &op->msg);
 }
 
+/* drive.h: the fence of terms. */
+static inline int toy_fence(struct toy *toy, struct eng_op *op)
+{
+        int order = eng_term_compare(&op->term, &toy->admitted);
+        bool free = op->kind == ENG_OP_READ || op->kind == ENG_OP_WRITE || op->kind == ENG_OP_SYNC ||
+                    op->kind == ENG_OP_HELD;
+
+        if (op->kind == ENG_OP_OPEN && order >= 0) {
+                toy->admitted = op->term;
+                toy->is_open = true;
+                return 0;
+        }
+        if (op->kind == ENG_OP_OPEN)
+                op->open.newest = toy->admitted;
+        if (eng_term_is_none(&op->term) && (free || eng_term_is_none(&toy->admitted)))
+                return 0;
+        op->deposed = order < 0;
+        return order < 0 ? -ESTALE : order > 0 || !toy->is_open ? -ENOTCONN : 0;
+}
+
 static inline void toy_arrive(struct lp_msg *msg)
 {
         struct eng_op *op = container_of(msg, struct eng_op, msg);
         struct toy *toy = (struct toy *)op->drive;
 
+        op->result = toy_fence(toy, op);
+        if (op->result != 0) {
+                op->msg.run = toy_deliver;
+                lp_post(op->home, &op->msg);
+                return;
+        }
         if (!toy->holds[op->kind]) {
                 toy_finish(toy, op);
                 return;
@@ -274,6 +308,12 @@ static inline void toy_info(struct eng_drive *drive, struct eng_drive_info *out)
         snprintf(out->reason, sizeof(out->reason), "%s", toy->result == -EIO ? "it burns" : "");
 }
 
+static inline void toy_term(struct eng_drive *drive, struct eng_term *out, uint8_t cluster[FMT_ID])
+{
+        *out = ((const struct toy *)drive)->durable;
+        memcpy(cluster, ((const struct toy *)drive)->cluster, FMT_ID);
+}
+
 static const struct eng_drive_ops toy_ops = {.submit = toy_submit,
                                              .epoch = toy_epoch,
                                              .log_lost = toy_no,
@@ -283,7 +323,8 @@ static const struct eng_drive_ops toy_ops = {.submit = toy_submit,
                                              .vanished = toy_no,
                                              .index_damaged = toy_no,
                                              .damage = toy_damage,
-                                             .info = toy_info};
+                                             .info = toy_info,
+                                             .term = toy_term};
 
 static inline void toy_make(struct toy *toy, unsigned slot, struct lp_loop *owner)
 {
@@ -337,13 +378,14 @@ static inline void rf_opened(struct rem_opening *opening)
         MUST(opening->rv != 1);
 }
 
-/* What an opening says of a slot; it is left in out. */
-static inline int rf_ask(struct rf *rf, unsigned slot, bool begin, struct rem_opening *out)
+/* What an opening by a client says of a slot; it is left in out. */
+static inline int rf_ask_by(struct rf *rf, struct rem_client *client, unsigned slot, bool begin,
+                            struct rem_opening *out)
 {
         struct lp_loop *outer = lp_become(rf->a.loops[0]);
 
         memset(out, 0, sizeof(*out));
-        out->client = rf->client;
+        out->client = client;
         out->place = (struct rem_place){.node = 2, .pool = RF_POOL, .slot = (uint16_t)slot};
         out->begin = begin;
         out->done = rf_opened;
@@ -357,9 +399,15 @@ static inline int rf_ask(struct rf *rf, unsigned slot, bool begin, struct rem_op
         return out->rv;
 }
 
-static inline void rf_open(struct rf *rf, unsigned i)
+static inline int rf_ask(struct rf *rf, unsigned slot, bool begin, struct rem_opening *out)
+{
+        return rf_ask_by(rf, rf->client, slot, begin, out);
+}
+
+static inline int rf_open_by(struct rf *rf, struct rem_client *client, unsigned i, struct eng_drive **drive)
 {
         struct rem_opening opening;
+        int rv;
         struct eng_local_options options = {.path = "remote:2/3/x",
                                             .owner = rf->a.loops[1],
                                             .failed = rf_failed,
@@ -367,9 +415,17 @@ static inline void rf_open(struct rf *rf, unsigned i)
                                             .unreachable = rf_unreachable,
                                             .arg = rf};
 
-        MUST(rf_ask(rf, i, true, &opening) == 0);
-        MUST(remote_drive_new(&opening, &options, &rf->drives[i]) == 0);
+        rv = rf_ask_by(rf, client, i, true, &opening);
+        if (rv != 0)
+                return rv;
+        MUST(remote_drive_new(&opening, &options, drive) == 0);
         mem_settle();
+        return 0;
+}
+
+static inline void rf_open(struct rf *rf, unsigned i)
+{
+        MUST(rf_open_by(rf, rf->client, i, &rf->drives[i]) == 0);
 }
 
 static inline void rf_serve(struct rf *rf, unsigned i)
@@ -393,8 +449,12 @@ static inline void rf_restart_drive(struct rf *rf, unsigned i)
         mem_settle();
         MUST(rf->gone == gone + 1);
         rem_served_free(rf->served[i]);
+        rf->toys[i].admitted = rf->toys[i].durable;
+        rf->toys[i].is_open = false;
         rf_serve(rf, i);
 }
+
+static struct rem_server_options rf_server_options; /* of servers that are started */
 
 /* handler NULL: the drive server; lane_bytes 0: the default */
 static inline void rf_start_with(struct rf *rf, const struct net_handler *handler, uint32_t lane_bytes)
@@ -406,6 +466,7 @@ static inline void rf_start_with(struct rf *rf, const struct net_handler *handle
         mem_chunk = SIZE_MAX;
         mem_cut_at = 0;
         MUST(rem_server_new(&rf->server) == 0);
+        rem_server_set(rf->server, &rf_server_options);
         mem_node_start(&rf->a, &options);
         options = node_options(2, 6);
         options.handler =
@@ -633,23 +694,31 @@ static inline void ask_free(struct ask *ask)
 }
 
 /* One op, from loop 0, without time passing but for what a reply needs. */
-static inline int rf_do(struct rf *rf, unsigned i, enum eng_op_kind kind, uint64_t number, unsigned flags)
+static inline int rf_do_by(struct rf *rf, struct eng_drive *drive, enum eng_op_kind kind, uint64_t number,
+                           unsigned flags, bool *deposed)
 {
         struct ask ask;
         int result;
 
         ask_make(&ask, kind, number);
         ask.op.flags |= flags;
-        ask_submit(rf, rf->drives[i], 0, &ask);
+        ask_submit(rf, drive, 0, &ask);
         mem_settle();
         if (ask.times == 0)
                 mem_pass(15000);
         MUST(ask.times == 1);
         result = ask.op.result;
         if (result == 0)
-                ask_check(rf, &rf->toys[i], &ask);
+                ask_check(rf, &rf->toys[drive->slot], &ask);
+        if (deposed != NULL)
+                *deposed = ask.op.deposed;
         ask_free(&ask);
         return result;
+}
+
+static inline int rf_do(struct rf *rf, unsigned i, enum eng_op_kind kind, uint64_t number, unsigned flags)
+{
+        return rf_do_by(rf, rf->drives[i], kind, number, flags, NULL);
 }
 
 /* Until the node is reached again; then the store begins anew, as the coordinator does. */

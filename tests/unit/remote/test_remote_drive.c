@@ -624,13 +624,138 @@ static void test_absurd(void **state)
         assert_int_equal(fx_put(&fx, "afterwards", "x", 1), 0);
 }
 
+/* ---- leaders --------------------------------------------------------------------------------- */
+
+static unsigned deposed;
+
+static void is_deposed(void *arg, const struct eng_term *by)
+{
+        __atomic_add_fetch(&deposed, 1, __ATOMIC_SEQ_CST);
+}
+
+static struct rem_client *leader_new(uint64_t revision)
+{
+        struct rem_client_options options = {.net = nodes.a.net,
+                                             .loop = nodes.a.lp[0],
+                                             .term = {.generation = 1, .revision = revision, .node = 1},
+                                             .cluster = "cluster",
+                                             .deposed = is_deposed};
+        struct rem_client *client;
+
+        MUST(rem_client_new(&options, &client) == 0);
+        return client;
+}
+
+static sem_t asked_for;
+
+static void open_answered(struct rem_open *open)
+{
+        sem_post(&asked_for);
+}
+
+static void ping_answered(struct rem_ping *ping)
+{
+        sem_post(&asked_for);
+}
+
+static void ask_open(void *arg)
+{
+        rem_open_ask(arg);
+}
+
+static void ask_ping(void *arg)
+{
+        rem_ping_ask(arg);
+}
+
+static void ask_release(void *arg)
+{
+        rem_release_ask(arg);
+}
+
+static void wait_asked(void (*ask)(void *arg), void *arg)
+{
+        sem_init(&asked_for, 0, 0);
+        fx_call(&fx, 0, ask, arg);
+        sem_wait_or_fail(&asked_for);
+        sem_destroy(&asked_for);
+}
+
+static enum rem_said open_as(struct rem_client *client)
+{
+        static struct rem_open open;
+
+        open = (struct rem_open){.client = client, .pool = RN_POOL, .node = 2, .done = open_answered};
+        wait_asked(ask_open, &open);
+        return open.said;
+}
+
+static enum rem_said ping_as(struct rem_client *client, void (*ask)(void *arg))
+{
+        static struct rem_ping ping;
+
+        ping = (struct rem_ping){.client = client, .pool = RN_POOL, .node = 2, .done = ping_answered};
+        wait_asked(ask, &ping);
+        return ping.said;
+}
+
+static struct eng_drive *given_up;
+
+static void let_go_of(void *arg)
+{
+        *(bool *)arg = eng_drive_let_go(given_up);
+}
+
+static void close_given_up(void *arg)
+{
+        given_up->ops->close(given_up);
+}
+
+/* The drive that was remote until now was no leader's; from the first OPEN on it is refused. */
+static void test_leaders(void **state)
+{
+        struct rem_client *first = leader_new(5), *second = leader_new(6);
+        struct eng_local_options options = {
+                .path = "remote:2/1/0", .unreachable = is_unreachable, .identity = fx.options.identity, .owner = fx.loops[0]};
+        const struct eng_drive_opener *opener = rem_client_opener(first);
+        struct eng_term term;
+        uint8_t cluster[FMT_ID];
+        bool quiet = false;
+
+        assert_int_equal(fx_put(&fx, "before", "1", 1), 0);
+        assert_int_equal(opener->open(opener, &options, &given_up, &fx.error), -EAGAIN); /* it has not OPENed it */
+        assert_int_equal(open_as(first), REM_SAID_DONE);
+        assert_int_equal(opener->open(opener, &options, &given_up, &fx.error), 0);
+        assert_int_equal(fx_lookup_rv(&fx, "before"), -EHOSTUNREACH);
+        fx.drive = given_up;
+        assert_true(fx_has(&fx, "before", "1", 1));
+        assert_int_equal(fx_put(&fx, "mine", "2", 1), 0);
+        assert_int_equal(ping_as(first, ask_ping), REM_SAID_DONE);
+        assert_int_equal(open_as(second), REM_SAID_GRANTED);
+        assert_true(fx_has(&fx, "mine", "2", 1));
+        assert_int_equal(deposed, 0);
+        assert_int_equal(ping_as(first, ask_release), REM_SAID_DEPOSED); /* it knows of the second, and yet gives back what it had */
+        assert_int_equal(open_as(second), REM_SAID_DONE);
+        assert_int_equal(fx_put(&fx, "late", "3", 1), -ESTALE);
+        assert_int_equal(fx_lookup_rv(&fx, "mine"), -ESTALE);
+        assert_int_equal(deposed, 1);
+        eng_drive_term(fx.local, &term, cluster);
+        assert_int_equal(term.revision, 6);
+        WAIT_UNTIL((fx_call(&fx, 0, let_go_of, &quiet), quiet));
+        assert_true(quiet);
+        fx_call(&fx, 0, close_given_up, NULL);
+        fx.drive = remote;
+        rem_client_free(first);
+        rem_client_free(second);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_names),         cmocka_unit_test(test_long_value),
                 cmocka_unit_test(test_shards),        cmocka_unit_test(test_same_answers),
                 cmocka_unit_test(test_same_refusals), cmocka_unit_test(test_away_and_back),
-                cmocka_unit_test(test_absurd),
+                cmocka_unit_test(test_absurd),        cmocka_unit_test(test_leaders),
         };
 
         return cmocka_run_group_tests(tests, start, stop);

@@ -59,7 +59,7 @@ static void test_every_kind(void **state)
 
         rf_start(&rf);
         for (i = 0; i < RF_DRIVES; i++)
-                for (kind = 0; kind < ENG_OP_KINDS; kind++) {
+                for (kind = 0; kind < RF_KINDS; kind++) {
                         assert_int_equal(rf_do(&rf, i, (enum eng_op_kind)kind, 1 + kind, 0), 0);
                         assert_int_equal(rf.toys[i].done[kind], 1);
                 }
@@ -284,7 +284,7 @@ static void test_cut_everywhere(void **state)
 
         rf_start(&rf);
         for (chunk = 0; chunk < 3; chunk++)
-                for (kind = 0; kind < ENG_OP_KINDS; kind++) {
+                for (kind = 0; kind < RF_KINDS; kind++) {
                         uint64_t number = 1;
 
                         memset(rf.toys[0].seen, 0, sizeof(rf.toys[0].seen));
@@ -304,28 +304,28 @@ static void test_cut_everywhere(void **state)
 /* The drive works while the connection ends: its answer is of nobody. */
 static void test_cut_while_the_drive_works(void **state)
 {
-        struct ask asks[ENG_OP_KINDS];
+        struct ask asks[RF_KINDS];
         unsigned kind;
         struct rf rf;
 
         rf_start(&rf);
-        for (kind = 0; kind < ENG_OP_KINDS; kind++) {
+        for (kind = 0; kind < RF_KINDS; kind++) {
                 rf.toys[0].holds[kind] = true;
                 ask_make(&asks[kind], (enum eng_op_kind)kind, 1 + kind);
                 ask_submit(&rf, rf.drives[0], 0, &asks[kind]);
         }
         mem_settle();
-        assert_int_equal(rf.toys[0].held_count, ENG_OP_KINDS);
+        assert_int_equal(rf.toys[0].held_count, RF_KINDS);
         rf_cut(&rf, NET_LOG);
         rf_cut(&rf, NET_BULK_0);
         rf_cut(&rf, NET_BULK_1);
-        for (kind = 0; kind < ENG_OP_KINDS; kind++) {
+        for (kind = 0; kind < RF_KINDS; kind++) {
                 assert_int_equal(asks[kind].times, 1);
                 assert_int_equal(asks[kind].op.result, -EHOSTUNREACH);
                 ask_free(&asks[kind]);
         }
         toy_release(&rf.toys[0]);
-        for (kind = 0; kind < ENG_OP_KINDS; kind++)
+        for (kind = 0; kind < RF_KINDS; kind++)
                 assert_int_equal(rf.toys[0].done[kind], 1);
         assert_true(rf_has_no_slots(&rf));
         rf_begin_again(&rf, 0);
@@ -743,7 +743,7 @@ static void test_random_requests(void **state)
                 struct ask ask;
                 int len;
 
-                ask_make(&ask, (enum eng_op_kind)(draw() % ENG_OP_KINDS), 1);
+                ask_make(&ask, (enum eng_op_kind)(draw() % RF_KINDS), 1);
                 if (ask.op.kind == ENG_OP_SCAN)
                         ask.op.scan.max = (uint32_t)(draw() % 1000);
                 remote_head(remote_of(rf.drives[0]), &head);
@@ -1232,7 +1232,7 @@ static void test_busy_for_no_reason(void **state)
 
         rf_start_with(&rf, &busy, 0);
         open_made_up(&rf);
-        for (kind = 0; kind < ENG_OP_KINDS; kind++) {
+        for (kind = 0; kind < RF_KINDS; kind++) {
                 bool waits = kind == ENG_OP_READ || kind == ENG_OP_WRITE || kind == ENG_OP_SCRUB;
 
                 busy_requests = 0;
@@ -1344,23 +1344,23 @@ static void test_let_go(void **state)
 /* Everything of both nodes ends in the middle of operations of all kinds, at every event. */
 static void test_stop_under_way(void **state)
 {
-        struct ask asks[2 * ENG_OP_KINDS];
+        struct ask asks[2 * RF_KINDS];
         unsigned i, turns;
 
         for (turns = 0; turns < 60; turns += 3) {
                 struct rf rf;
 
                 rf_start(&rf);
-                for (i = 0; i < 2 * ENG_OP_KINDS; i++) {
-                        rf.toys[0].holds[i % ENG_OP_KINDS] = i % 3 == 0;
-                        ask_make(&asks[i], (enum eng_op_kind)(i % ENG_OP_KINDS), 1 + i);
+                for (i = 0; i < 2 * RF_KINDS; i++) {
+                        rf.toys[0].holds[i % RF_KINDS] = i % 3 == 0;
+                        ask_make(&asks[i], (enum eng_op_kind)(i % RF_KINDS), 1 + i);
                         ask_submit(&rf, rf.drives[0], i % MEM_LOOPS, &asks[i]);
                 }
                 mem_cut_at = mem_event_count + turns;
                 if (turns % 2 == 0)
                         mem_settle();
                 rf_stop(&rf);
-                for (i = 0; i < 2 * ENG_OP_KINDS; i++) {
+                for (i = 0; i < 2 * RF_KINDS; i++) {
                         assert_int_equal(asks[i].times, 1);
                         ask_free(&asks[i]);
                 }
@@ -1377,7 +1377,7 @@ static void test_no_memory(void **state)
 
         rf_start(&rf);
         assert_int_equal(rf_do(&rf, 0, ENG_OP_READ, 1, 0), 0); /* its connections are there */
-        for (kind = 0; kind < ENG_OP_KINDS; kind++) {
+        for (kind = 0; kind < RF_KINDS; kind++) {
                 uint64_t number = 1;
                 bool failed = true;
                 unsigned long at;
@@ -1490,7 +1490,7 @@ static void test_liar(void **state)
         for (i = 0; i < 6000; i++) {
                 struct ask ask;
 
-                ask_make(&ask, (enum eng_op_kind)(i % ENG_OP_KINDS), 1);
+                ask_make(&ask, (enum eng_op_kind)(i % RF_KINDS), 1);
                 if (draw() % 20 == 0)
                         ask.op.flags |= ENG_OP_ANEW;
                 ask_submit(&rf, rf.drives[0], 0, &ask);
@@ -1713,11 +1713,11 @@ static void random_history(unsigned rounds)
                 struct toy *toy = &rf.toys[0];
 
                 n = 1 + (unsigned)(draw() % MANY);
-                for (i = 0; i < ENG_OP_KINDS; i++)
+                for (i = 0; i < RF_KINDS; i++)
                         toy->holds[i] = draw() % 5 == 0;
                 mem_chunk = draw() % 3 == 0 ? 100 + draw() % 5000 : SIZE_MAX;
                 for (i = 0; i < n; i++) {
-                        enum eng_op_kind kind = draw() % 3 == 0   ? (enum eng_op_kind)(draw() % ENG_OP_KINDS)
+                        enum eng_op_kind kind = draw() % 3 == 0   ? (enum eng_op_kind)(draw() % RF_KINDS)
                                                 : draw() % 2 == 0 ? ENG_OP_COMMIT
                                                                   : ENG_OP_LOOKUP;
 
