@@ -14,6 +14,7 @@
 
 #define ACTS_MAX  40u
 #define BURST_MAX 8u
+#define REIGN     16u /* more than there are groups */
 
 static struct lp_loop *loop_of(uint32_t pg)
 {
@@ -46,11 +47,14 @@ static void committed(struct act *act)
 /* From here on the records count: the drive may show them before it answers. */
 static void commit_now(void *arg)
 {
-        uint32_t pg = (uint32_t)(uintptr_t)arg;
+        uint32_t pg = (uint32_t)(uintptr_t)arg % REIGN;
         struct group *group = group_of(pg);
-        struct act *act = act_new(0, committed);
+        struct act *act;
         unsigned i;
 
+        if ((uintptr_t)arg / REIGN != world.reign)
+                return; /* who wanted it is not the leader any more */
+        act = act_new(0, committed);
         act->loop = loop_of(pg);
         act->op.kind = ENG_OP_COMMIT;
         act->op.epoch = model_epoch();
@@ -68,7 +72,8 @@ static void commit_now(void *arg)
 
 static void commit_soon(uint32_t pg)
 {
-        sim_at(sim_skewed(SIM_CLIENTS, SIM_US, world.tempo.commit_ns), loop_of(pg), commit_now, (void *)(uintptr_t)pg);
+        sim_at(sim_skewed(SIM_CLIENTS, SIM_US, world.tempo.commit_ns), loop_of(pg), commit_now,
+               (void *)((uintptr_t)world.reign * REIGN + pg));
 }
 
 static void appended(struct act *act)
@@ -524,14 +529,14 @@ static void turn(void *arg)
 {
         uint64_t n = sim_skewed(SIM_CLIENTS, 1, BURST_MAX);
 
-        if (world.quiet)
+        if (world.quiet || (uintptr_t)arg != world.reign)
                 return;
         for (; n > 0 && world.acts < ACTS_MAX; n--)
                 one_thing();
-        sim_at(sim_skewed(SIM_CLIENTS, SIM_US, world.tempo.turn_ns), world.loops[0], turn, NULL);
+        sim_at(sim_skewed(SIM_CLIENTS, SIM_US, world.tempo.turn_ns), world.loops[0], turn, arg);
 }
 
 void clients_begin(void)
 {
-        sim_at(SIM_US, world.loops[0], turn, NULL);
+        sim_at(SIM_US, world.loops[0], turn, (void *)(uintptr_t)world.reign);
 }

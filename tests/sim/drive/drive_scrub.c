@@ -270,7 +270,7 @@ void scrub_drive(void)
         disk_begin();
         if (world_open(&error) != 0)
                 sim_fail("a drive whose closed files rot cannot be opened: %s", error.text);
-        if (!settle_again())
+        if (!world_lead() || !settle_again())
                 sim_fail("the process of a drive that rots has died");
         last = whole_round();
         for (i = 0; i < NAMES; i++)

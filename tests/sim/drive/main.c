@@ -35,6 +35,7 @@ static void report(uint64_t events)
         printf("  %llu changes, %llu copies, %llu voids, %llu epochs, %llu discards, %llu lookups, %llu reads; %llu "
                "events\n",
                N(w->changes), N(w->copies), N(w->voids), N(w->epochs), N(w->discards), N(w->lookups), N(w->reads), N(events));
+        printf("  %llu leaders, %llu operations refused to earlier ones\n", N(w->leaders), N(w->refused));
         printf("  records settled %llu, lost %llu, void %llu; writes torn %llu, lost %llu; %llu I/O errors, %llu reads failed, %llu met a full disk, %llu no descriptor\n",
                N(w->settled),
                N(w->lost), N(w->voided), N(d->torn), N(d->lost), N(d->errors), N(d->unreadable), N(d->full), N(d->unopened));

@@ -108,6 +108,8 @@ struct model {
         unsigned epoch_count;
         bool epoch_flying; /* the newest of them was not answered */
         bool must_void;    /* a VOID was under way in a crash */
+        bool terms;        /* leaders OPEN the drive: all that is asked has a term */
+        uint64_t term, term_asked; /* revisions: of the newest that was answered; of the newest that was asked for */
         uint64_t uploads;
 };
 extern struct model model;

@@ -368,7 +368,7 @@ static bool open_spoilt(bool format)
         if (rv != 0)
                 return false;
         look_at_epoch();
-        if (!settle_again())
+        if (!world_lead() || !settle_again())
                 sim_fail("the process of a spoilt drive has died");
         return true;
 }
@@ -443,7 +443,7 @@ void spoil_drive(void)
         world.crash_at = world.moments_left = 0;
         if (world_open(&error) != 0)
                 sim_fail("it cannot be opened: %s", error.text);
-        if (!recover())
+        if (!world_lead() || !recover())
                 sim_fail("the process has died");
         world.spoilt = true;
         scrub_drive();

@@ -15,6 +15,7 @@
 
 #include "ec.h"
 #include "engine/drive/local.h"
+#include "engine/drive/wire.h"
 #include "tests/lib/body_fixture.h"
 #include "tests/sim/drive/disk.h"
 
@@ -69,10 +70,26 @@ static bool could_not_read(struct act *act)
         return true;
 }
 
+/* Of a leader before: nobody takes it. */
+static void act_drop(struct act *act)
+{
+        world_figures.refused += act->op.result == -ESTALE && act->op.deposed;
+        eng_wire_drop_answer(&act->op);
+        if (act->op.kind == ENG_OP_APPEND && act->op.append.type == FMT_RECORD_EPOCH)
+                eng_buf_unref(act->op.append.body);
+        act_end(act);
+}
+
 static void answered(struct eng_op *op)
 {
         struct act *act = container_of(op, struct act, op);
 
+        if (act->reign != world.reign) {
+                act_drop(act);
+                return;
+        }
+        if (op->result == -ENOTCONN || op->deposed)
+                sim_fail("an operation of kind %d is refused to the leader", (int)op->kind);
         act->answered = true;
         if (disk_erred() && op->result != 0)
                 return; /* of a drive that failed; its process ends soon */
@@ -91,6 +108,7 @@ struct act *act_new(unsigned loop, void (*after)(struct act *act))
         assert(act != NULL);
         act->loop = world.loops[loop];
         act->after = after;
+        act->reign = world.reign;
         world.acts++;
         return act;
 }
@@ -111,6 +129,8 @@ void act_submit(struct act *act)
                 act->troubles--; /* it may wait for an opening that has failed already */
         if (act->op.epoch == 0)
                 act->op.epoch = model_epoch();
+        if (world.term != 0)
+                act->op.term = (struct eng_term){.generation = 1, .revision = world.term, .node = 1};
         if (sim.self == act->loop)
                 submit(act);
         else
@@ -315,7 +335,74 @@ int world_open(struct eng_error *error)
         open_loops();
         world.drive = NULL;
         world.failed = false;
+        world.reign++;
         return eng_local_open(&options, &world.drive, error);
+}
+
+/* ---- leaders --------------------------------------------------------------------------------- */
+
+static void check_term(uint64_t least)
+{
+        struct eng_term term;
+        uint8_t cluster[FMT_ID];
+
+        eng_drive_term(world.drive, &term, cluster);
+        if (term.revision < least || term.revision > model.term_asked)
+                sim_fail("its term is %llu: it was at least %llu, at most %llu", (unsigned long long)term.revision,
+                         (unsigned long long)least, (unsigned long long)model.term_asked);
+}
+
+static bool open_as(uint64_t revision)
+{
+        unsigned tries;
+        int rv = -EAGAIN;
+
+        sim_trace("open of term %llu", (unsigned long long)revision);
+        world.term = revision;
+        if (revision > model.term_asked)
+                model.term_asked = revision;
+        for (tries = 0; rv == -EAGAIN && tries < 1000; tries++) {
+                struct act *act = act_new(0, NULL);
+
+                act->op.flags = ENG_OP_RESERVE;
+                memset(act->op.open.cluster, 0xcc, FMT_ID);
+                if (!act_run(act, ENG_OP_OPEN))
+                        return false;
+                rv = act->op.result;
+                act_end(act);
+        }
+        if (rv != 0)
+                sim_fail("OPEN: %s", strerror(-rv));
+        model.term = revision;
+        check_term(revision);
+        world_figures.leaders++;
+        return true;
+}
+
+bool world_lead(void)
+{
+        world.term = 0;
+        if (!model.terms)
+                return true;
+        check_term(world.spoilt ? 0 : model.term);
+        return open_as(model.term_asked + (model.term_asked == 0 || !sim_chance(SIM_TERMS, 3)));
+}
+
+/*
+ * What the one before has under way is answered to nobody. Once OPEN is answered the log has all that
+ * it will ever have of it: as after a crash, what was not answered is there or not.
+ */
+static bool leader_changes(void)
+{
+        world.change_at = sim_chance(SIM_TERMS, 2) ? sim.events + sim_skewed(SIM_TERMS, 50, 3000) : 0;
+        world.reign++;
+        if (!open_as(model.term_asked + 1))
+                return false;
+        model_life_ends(true);
+        if (!recover())
+                return false;
+        clients_begin();
+        return true;
 }
 
 /* False: it died. */
@@ -335,14 +422,18 @@ static bool live(void)
         world.batches = eng_local_of(world.drive)->batches_begun;
         if (sim_chance(SIM_PLAN, PAGES_EACH))
                 eng_pages_pretend(eng_local_of(world.drive), 0, 0);
-        if (!recover())
+        world.change_at = model.terms && sim_chance(SIM_TERMS, 2) ? sim.events + sim_skewed(SIM_TERMS, 50, 6000) : 0;
+        if (!world_lead() || !recover())
                 return false;
         clients_begin();
         until = sim.events + sim_skewed(SIM_PLAN, 100, 12000);
         longest = sim.events + EVENTS_MAX;
-        while ((world.crash_at != 0 || world.moments_left != 0 || sim.events < until) && sim.events < longest)
+        while ((world.crash_at != 0 || world.moments_left != 0 || sim.events < until) && sim.events < longest) {
                 if (!world_step())
                         return false;
+                if (world.change_at != 0 && sim.events >= world.change_at && !leader_changes())
+                        return false;
+        }
         world.quiet = true;
         until = sim.events + WAIT_EVENTS;
         while (world.acts > 0) {
@@ -486,6 +577,8 @@ void world_run(uint64_t seed, bool trace, const char *folder)
         sim_begin(seed, trace);
         snprintf(world.path, sizeof(world.path), "%s/%llu", folder, (unsigned long long)seed);
         model_begin();
+        model.terms = sim_chance(SIM_TERMS, 2);
+        world.term = world.reign = 0;
         make_options();
         make_tempo();
         format();

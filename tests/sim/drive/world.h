@@ -42,6 +42,9 @@ struct world {
         bool quiet;       /* clients begin nothing new */
         bool spoilt;      /* what lies on its disk went bad: it may fail */
         bool failed;      /* and it has, since it was opened */
+        unsigned reign;   /* counts leaders: nobody waits for what an earlier one asked */
+        uint64_t term;    /* of the leader; 0: none */
+        uint64_t change_at; /* of sim.events: another comes; 0: none does */
 };
 extern struct world world;
 
@@ -53,6 +56,7 @@ struct world_figures {
         uint64_t settled, lost, voided;                                  /* records */
         uint64_t spoilt;                                                 /* sectors of files */
         uint64_t rotten, rot_found, rounds;                              /* sectors of files; by scrub; rounds of that */
+        uint64_t leaders, refused;                                       /* OPENs that were answered; what was refused to those before */
 };
 extern struct world_figures world_figures;
 
@@ -65,6 +69,11 @@ void world_run(uint64_t seed, bool trace, const char *folder);
 int world_open(struct eng_error *error);
 void world_close(void);
 void world_remove_index(void);
+/*
+ * A leader OPENs the drive that has just been opened, in histories that have terms. False: the process
+ * has died.
+ */
+bool world_lead(void);
 /* The next event. False: the process has died. */
 bool world_step(void);
 void world_moment(enum moment moment);
@@ -81,6 +90,7 @@ struct act {
         void (*after)(struct act *act);
         struct lp_loop *loop;
         bool answered;
+        unsigned reign;
         struct record *rec;
         unsigned value, stripe, name, upload;
         uint32_t version;         /* of the name, when it was asked */
