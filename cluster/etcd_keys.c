@@ -76,7 +76,10 @@ size_t cl_node_write(const struct cl_node *node, char out[CL_JSON_MAX])
 
 size_t cl_boot_write(const struct cl_boot *boot, char out[CL_JSON_MAX])
 {
-        return value_write(json_pack("{s:I}", "boot", (json_int_t)boot->boot), out);
+        char claim[2 * CL_ID + 1];
+
+        hex_write(boot->claim, CL_ID, claim);
+        return value_write(json_pack("{s:I, s:s}", "boot", (json_int_t)boot->boot, "claim", claim), out);
 }
 
 size_t cl_config_write(const struct cl_config *config, char out[CL_JSON_MAX])
@@ -222,7 +225,7 @@ int cl_node_read(const void *value, size_t len, struct cl_node *out)
 
 int cl_boot_read(const void *value, size_t len, struct cl_boot *out)
 {
-        VALUE_READ(value, len, out, take_number(object, "boot", 1, ENG_BOOT_MAX, &out->boot));
+        VALUE_READ(value, len, out, take_number(object, "boot", 1, ENG_BOOT_MAX, &out->boot) && take_hex(object, "claim", out->claim, CL_ID));
 }
 
 /* EVP_DecodeBlock() leaves what stands for '=' in: the text's own end says how many bytes that is. */

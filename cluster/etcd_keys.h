@@ -5,7 +5,7 @@
  *   PREFIX = /millrace/CLUSTER/
  *   format           {"cluster_id": 32 hex digits, "generation": N, "random": 16 hex digits}
  *   nodes/N          {"name", "address", "s3", "rack", "state": "in" | "draining" | "gone"}
- *   boots/N          {"boot": N}
+ *   boots/N          {"boot": N, "claim": 32 hex digits}
  *   pools/P/config   {"store_id": 32 hex digits, "number": N, "epoch": base64 of the body of an EPOCH record}
  *   pools/P/leader   {"node": N, "boot": N, "claim": 32 hex digits}
  *
@@ -46,6 +46,7 @@ struct cl_node {
 };
 struct cl_boot {
         uint64_t boot; /* below 2^24: object ids have it */
+        uint8_t claim[CL_ID]; /* random, as an owner's */
 };
 struct cl_config {
         uint8_t store_id[CL_ID];
@@ -56,7 +57,7 @@ struct cl_config {
 struct cl_owner {
         uint16_t node;
         uint64_t boot;
-        uint8_t claim[CL_ID]; /* random: each attempt has another */
+        uint8_t claim[CL_ID]; /* random: each attempt has another, by which it knows its own value (R1) */
 };
 
 /* Each writes at most CL_JSON_MAX bytes into out, and returns the length; 0: no memory. */

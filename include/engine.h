@@ -273,6 +273,7 @@ struct eng_lock_state {
 
 struct eng_health {
         bool ready;                /* reads answered */
+        bool waits;                /* not ready, and nothing goes on, for want of drives or of the operator's word */
         bool writable;             /* write quorum held and not full */
         bool full;
         char reason[200];          /* why not ready or not writable, else "" */

@@ -239,6 +239,9 @@ struct rem_pool_state {
 };
 void rem_pool_state_ask(struct rem_pool_state *state);
 
+/* Any thread. Of the drive that is open there: what its session speaks to, or did when it was last begun. 0: none is open. */
+uint64_t rem_client_incarnation(struct rem_client *client, uint16_t node, uint32_t pool, unsigned slot);
+
 /* Name, help: counts of all drives of a client. Any thread; each number by itself. */
 #define REM_COUNTERS(X)                                                                                                \
         X(unreachable, "Operations that were answered with EHOSTUNREACH.")                                             \

@@ -310,3 +310,16 @@ int remote_drive_new(const struct rem_opening *opening, const struct eng_local_o
         *out = &d->drive;
         return 0;
 }
+
+uint64_t rem_client_incarnation(struct rem_client *client, uint16_t node, uint32_t pool, unsigned slot)
+{
+        uint64_t incarnation = 0;
+        struct remote_drive *d;
+
+        pthread_mutex_lock(&client->lock);
+        LIST_FOREACH(d, &client->drives, link)
+                if (d->place.node == node && d->place.pool == pool && d->place.slot == slot && !atomic_load(&d->failed) && incarnation == 0)
+                        incarnation = atomic_load(&d->incarnation);
+        pthread_mutex_unlock(&client->lock);
+        return incarnation;
+}

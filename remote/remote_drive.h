@@ -123,7 +123,8 @@ struct remote_drive {
         pthread_mutex_t lock;
         struct eng_drive_info info; /* under lock */
         /* owner */
-        uint64_t incarnation, session, commits;
+        _Atomic uint64_t incarnation; /* any thread reads it */
+        uint64_t session, commits;
         uint64_t begun; /* the last session whose begin was answered */
         uint64_t told;  /* the one of those that the store was told is of no more use */
         bool failed_told, full_told, watching;

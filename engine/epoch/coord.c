@@ -564,6 +564,7 @@ void eng_health_refresh(struct eng_store *store)
         atomic_store(&store->full, full);
         atomic_store(&store->stalled, stalled);
         h->ready = c->phase == ENG_PHASE_OPEN;
+        h->waits = c->phase == ENG_PHASE_WAITING;
         h->writable = h->ready && eng_takes_changes(store, &c->view) && !full && !stalled;
         explain(store, h);
         store->health = *h;

@@ -33,7 +33,7 @@ static void test_there_and_back(void **state)
 {
         struct cl_format format = {.cluster_id = {1, 2, 0xfe}, .generation = 3, .random = 0xfedcba9876543210}, format2;
         struct cl_node node = {.name = "n-1.a", .address = "[::1]:7000", .s3 = "h:9000", .rack = 65535, .state = CL_NODE_DRAINING}, node2;
-        struct cl_boot boot = {.boot = ENG_BOOT_MAX}, boot2;
+        struct cl_boot boot = {.boot = ENG_BOOT_MAX, .claim = {3}}, boot2;
         struct cl_owner owner = {.node = CL_NODE_LAST, .boot = 1, .claim = {9}}, owner2;
         static struct cl_config config, config2;
 
@@ -45,7 +45,7 @@ static void test_there_and_back(void **state)
         assert_string_equal(node2.s3, node.s3);
         assert_true(node2.rack == node.rack && node2.state == node.state);
         assert_int_equal(cl_boot_read(value, cl_boot_write(&boot, value), &boot2), 0);
-        assert_true(boot2.boot == boot.boot);
+        assert_true(boot2.boot == boot.boot && boot2.claim[0] == 3);
         assert_int_equal(cl_owner_read(value, cl_owner_write(&owner, value), &owner2), 0);
         assert_true(owner2.node == owner.node && owner2.boot == owner.boot);
         assert_memory_equal(owner2.claim, owner.claim, CL_ID);
@@ -113,7 +113,7 @@ static void refuse_all(const char *text, size_t len)
 static void test_nonsense(void **state)
 {
         static const char *const texts[] = {
-                "", "{", "[]", "null", "7", "{}", "{\"boot\":0}", "{\"boot\":-1}", "{\"boot\":1.5}", "{\"boot\":\"1\"}", "{\"boot\":16777216}",
+                "", "{", "[]", "null", "7", "{}", "{\"boot\":0}", "{\"boot\":-1}", "{\"boot\":1.5}", "{\"boot\":1}", "{\"boot\":\"1\"}", "{\"boot\":16777216}",
                 "{\"boot\":1,\"boot\":2}", "{\"boot\":99999999999999999999}", "{\"node\":0,\"boot\":1,\"claim\":\"00000000000000000000000000000000\"}",
                 "{\"node\":1024,\"boot\":1,\"claim\":\"00000000000000000000000000000000\"}", "{\"node\":1,\"boot\":1,\"claim\":\"0000\"}",
                 "{\"node\":1,\"boot\":1,\"claim\":\"0000000000000000000000000000000G\"}",

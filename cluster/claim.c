@@ -1,0 +1,202 @@
+/*
+ * claim.c - taking the leader key of a pool.
+ *
+ *   boots/N + 1  ->  leader: this one, over the key that was seen  ->  what etcd has, if leader is still this one
+ *
+ * The last step reads the configuration after the key was taken, not with it: nobody else changes it from
+ * then on, since each change compares the leader key (R4), and that the key is still this one's is compared
+ * where it is read.
+ */
+#include "cluster/leader.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define BOOT_TRIES 8u /* other processes of the node take numbers, too */
+
+enum { KEY_BOOT, KEY_LEADER, KEY_CONFIG, KEY_FORMAT };
+
+static void claim_boot(struct cl_claim *claim);
+
+static struct cl_bytes key_of(const struct cl_claim *claim, unsigned key)
+{
+        return (struct cl_bytes){claim->keys[key], strlen(claim->keys[key])};
+}
+
+static void claim_end(struct cl_claim *claim, int rv, const char *text)
+{
+        claim->rv = rv;
+        snprintf(claim->text, sizeof(claim->text), "%s", text);
+        claim->done(claim);
+}
+
+/* ---- what etcd has --------------------------------------------------------------------------- */
+
+static int take_format(struct cl_claim *claim, const struct cl_key *key)
+{
+        struct cl_format format;
+        struct cl_seen seen;
+        int rv = cl_format_read(key->value.data, key->value.len, &format);
+
+        if (rv != 0)
+                return rv;
+        cl_etcd_seen(claim->etcd, &seen);
+        if (cl_generation_judge(&seen, &(struct cl_generation){format.generation, format.random}) != CL_SEEN_FINE) {
+                cl_etcd_distrust(claim->etcd, CL_SEEN_OTHER_GENERATION);
+                return -EBADMSG;
+        }
+        claim->term.generation = format.generation;
+        return 0;
+}
+
+static void claim_read(struct cl_request *request)
+{
+        struct cl_claim *claim = container_of(request, struct cl_claim, request);
+        const struct cl_answer *answer = request->answer;
+        int rv;
+
+        if (request->outcome != CL_DONE) {
+                claim_end(claim, -EAGAIN, request->text);
+        } else if (!answer->succeeded) {
+                claim_end(claim, -EEXIST, "another process leads the pool by now");
+        } else if (answer->range_count != 2 || answer->ranges[0].count != 1 || answer->ranges[1].count != 1) {
+                claim_end(claim, -EBADMSG, "the cluster or the pool is not there");
+        } else {
+                claim->config_revision = answer->ranges[0].at[0].mod_revision;
+                rv = cl_config_read(answer->ranges[0].at[0].value.data, answer->ranges[0].at[0].value.len, &claim->config);
+                if (rv == 0)
+                        rv = take_format(claim, &answer->ranges[1].at[0]);
+                claim_end(claim, rv == -ENOMEM ? -EAGAIN : rv, rv == 0 ? "" : "what etcd has of the cluster or the pool makes no sense");
+        }
+}
+
+static void ask_what_there_is(struct cl_claim *claim)
+{
+        claim->compare = (struct cl_compare){.kind = CL_COMPARE_MOD, .key = key_of(claim, KEY_LEADER), .number = (int64_t)claim->term.revision};
+        claim->ops[0] = (struct cl_op){.kind = CL_OP_RANGE, .key = key_of(claim, KEY_CONFIG)};
+        claim->ops[1] = (struct cl_op){.kind = CL_OP_RANGE, .key = key_of(claim, KEY_FORMAT)};
+        memset(&claim->request, 0, sizeof(claim->request));
+        claim->request.kind = CL_TXN;
+        claim->request.compares = &claim->compare;
+        claim->request.compare_count = 1;
+        claim->request.success = claim->ops;
+        claim->request.success_count = 2;
+        claim->request.done = claim_read;
+        cl_etcd_submit(claim->etcd, &claim->request);
+}
+
+/* ---- the leader key -------------------------------------------------------------------------- */
+
+/* False: it was not won, and the claim has ended. */
+static bool is_won(struct cl_claim *claim, const struct cl_cas *cas)
+{
+        switch (cas->outcome) {
+        case CL_CAS_WON:
+                return true;
+        case CL_CAS_LOST:
+        case CL_CAS_OVERTAKEN:
+                claim_end(claim, -EEXIST, "another process leads the pool by now");
+                return false;
+        case CL_CAS_FAILED:
+        case CL_CAS_UNKNOWN:
+                break;
+        }
+        claim_end(claim, -EAGAIN, cas->text);
+        return false;
+}
+
+static void claim_leads(struct cl_cas *cas)
+{
+        struct cl_claim *claim = container_of(cas, struct cl_claim, cas);
+
+        if (!is_won(claim, cas))
+                return;
+        claim->term.revision = (uint64_t)cas->revision;
+        claim->term.node = claim->node;
+        claim->term.boot = claim->boot;
+        ask_what_there_is(claim);
+}
+
+static void set_value(struct cl_claim *claim, unsigned key, int64_t mod_revision, size_t len, void (*done)(struct cl_cas *cas))
+{
+        if (len == 0) {
+                claim_end(claim, -EAGAIN, "out of memory");
+                return;
+        }
+        claim->value_len = len;
+        memset(&claim->cas, 0, sizeof(claim->cas));
+        claim->cas.etcd = claim->etcd;
+        claim->cas.key = key_of(claim, key);
+        claim->cas.value = (struct cl_bytes){claim->value, len};
+        claim->cas.mod_revision = mod_revision;
+        claim->cas.done = done;
+        cl_cas(&claim->cas);
+}
+
+static void claim_leader(struct cl_claim *claim)
+{
+        struct cl_owner owner = {.node = claim->node, .boot = claim->boot};
+
+        lp_random(owner.claim, sizeof(owner.claim));
+        set_value(claim, KEY_LEADER, claim->leader_revision, cl_owner_write(&owner, claim->value), claim_leads);
+}
+
+/* ---- the boot number ------------------------------------------------------------------------- */
+
+static void claim_has_boot(struct cl_cas *cas)
+{
+        struct cl_claim *claim = container_of(cas, struct cl_claim, cas);
+
+        if ((cas->outcome == CL_CAS_LOST || cas->outcome == CL_CAS_OVERTAKEN) && ++claim->step < BOOT_TRIES)
+                claim_boot(claim);
+        else if (is_won(claim, cas))
+                claim_leader(claim);
+}
+
+static void claim_boot_read(struct cl_request *request)
+{
+        struct cl_claim *claim = container_of(request, struct cl_claim, request);
+        const struct cl_keys *keys = request->outcome == CL_DONE ? &request->answer->ranges[0] : NULL;
+        struct cl_boot boot = {.boot = 0};
+        int64_t revision = 0;
+
+        if (keys == NULL) {
+                claim_end(claim, -EAGAIN, request->text);
+                return;
+        }
+        if (keys->count > 0) {
+                revision = keys->at[0].mod_revision;
+                if (cl_boot_read(keys->at[0].value.data, keys->at[0].value.len, &boot) != 0) {
+                        claim_end(claim, -EBADMSG, "the node's boot number in etcd makes no sense");
+                        return;
+                }
+        }
+        if (boot.boot >= ENG_BOOT_MAX) {
+                claim_end(claim, -EOVERFLOW, "the node was started too often: give it a new number");
+                return;
+        }
+        claim->boot = ++boot.boot;
+        lp_random(boot.claim, sizeof(boot.claim));
+        set_value(claim, KEY_BOOT, revision, cl_boot_write(&boot, claim->value), claim_has_boot);
+}
+
+static void claim_boot(struct cl_claim *claim)
+{
+        memset(&claim->request, 0, sizeof(claim->request));
+        claim->request.kind = CL_RANGE;
+        claim->request.key = key_of(claim, KEY_BOOT);
+        claim->request.done = claim_boot_read;
+        cl_etcd_submit(claim->etcd, &claim->request);
+}
+
+void cl_claim_start(struct cl_claim *claim)
+{
+        assert(claim->pool >= 1 && claim->pool <= CL_POOL_LAST && claim->node >= 1 && claim->node <= CL_NODE_LAST);
+        cl_key_name(claim->cluster, CL_KEY_BOOT, claim->node, claim->keys[KEY_BOOT]);
+        cl_key_name(claim->cluster, CL_KEY_LEADER, claim->pool, claim->keys[KEY_LEADER]);
+        cl_key_name(claim->cluster, CL_KEY_CONFIG, claim->pool, claim->keys[KEY_CONFIG]);
+        cl_key_name(claim->cluster, CL_KEY_FORMAT, 0, claim->keys[KEY_FORMAT]);
+        claim_boot(claim);
+}

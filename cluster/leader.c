@@ -1,0 +1,515 @@
+/*
+ * leader.c - leading a pool: pings and the lease that they give, epochs by compare-and-set, and the end.
+ *
+ * Everything on one loop. The lease's end is one number that all loops of the store read.
+ */
+#include "cluster/leader.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define AGAIN_NS    (200ull * 1000 * 1000)
+#define RELEASE_NS  (1000ull * 1000 * 1000)
+#define PING_MS     2000u
+#define LEADER_PATH 48u
+
+/* A node that has, or may get, members. */
+struct pinged {
+        struct rem_ping ping;
+        struct cl_leader *leader;
+        uint16_t node;
+        bool out;
+        uint64_t answered; /* when the newest answered ping was sent, or since when it is pinged */
+};
+
+struct cl_leader {
+        struct cl_leader_options options;
+        struct eng_cluster cluster;
+        struct lp_loop *loop;    /* the coordinator's; NULL until something is asked there */
+        struct eng_store *store; /* NULL until it starts */
+        char name[CL_NAME_MAX], leader_key[CL_KEY_NAME_MAX], config_key[CL_KEY_NAME_MAX];
+        struct eng_term term;
+        char paths[REM_SLOTS_MAX][LEADER_PATH];
+        const char *path[REM_SLOTS_MAX];
+        struct cl_config config; /* that etcd has */
+        int64_t config_revision;
+        struct eng_epoch_info epoch, next; /* its epoch; and the one that is proposed */
+        struct lp_timer timer;
+        atomic_bool over;
+        bool releasing;
+        uint64_t began, answered; /* answered: when etcd last did */
+        /* pings */
+        struct pinged node[CL_LEADER_NODES];
+        unsigned nodes;
+        struct rem_lease lease;
+        _Atomic uint64_t lease_end;
+        uint64_t last_end; /* of the newest lease; 0: there was none */
+        unsigned releases;
+        struct lp_timer release_timer;
+        void (*released)(void *arg);
+        void *released_arg;
+        /* the leader key, looked at */
+        struct cl_request look;
+        struct cl_compare look_compare;
+        bool looking;
+        /* a proposal */
+        bool proposing, deciding;
+        uint64_t proposed;
+        struct cl_config proposal;
+        struct cl_cas cas;
+        struct cl_compare own;
+        char value[CL_JSON_MAX];
+        struct lp_timer again;
+        void (*decided)(void *p);
+        void *decided_arg;
+};
+
+static uint64_t leader_now(const struct cl_leader *l)
+{
+        struct timespec t;
+
+        if (l->options.clock_ns != NULL)
+                return l->options.clock_ns();
+        clock_gettime(CLOCK_BOOTTIME, &t);
+        return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static struct cl_bytes text_bytes(const char *text)
+{
+        return (struct cl_bytes){text, strlen(text)};
+}
+
+/* Nothing is answered from here on. In the product the callback does not return. */
+static void leader_over(struct cl_leader *l, const char *why)
+{
+        if (atomic_exchange(&l->over, true))
+                return;
+        atomic_store(&l->lease_end, 0);
+        l->options.ended(l->options.arg, why);
+}
+
+/* ---- the lease ------------------------------------------------------------------------------- */
+
+/* Slots that a lease needs: while an epoch is undecided, those of both. */
+static uint64_t needed(const struct cl_leader *l)
+{
+        return l->epoch.in | l->epoch.joining | (l->proposing ? l->next.in | l->next.joining : 0);
+}
+
+static uint16_t site_node(const struct cl_leader *l, unsigned slot)
+{
+        return slot < l->epoch.slots ? l->epoch.slot[slot].site.node : l->next.slot[slot].site.node;
+}
+
+/*
+ * Whom a lease needs now, and when it ends. A member whose drive the store does not use has no
+ * incarnation, and no ping shows that: no lease.
+ */
+static void lease_look(struct cl_leader *l)
+{
+        struct rem_lease_member members[REM_SLOTS_MAX];
+        uint64_t need = needed(l), end;
+        unsigned slot, count = 0;
+
+        for (slot = 0; slot < REM_SLOTS_MAX; slot++)
+                if (need >> slot & 1)
+                        members[count++] = (struct rem_lease_member){.incarnation = rem_client_incarnation(l->options.client, site_node(l, slot), l->options.pool, slot),
+                                                                     .node = site_node(l, slot),
+                                                                     .slot = (uint16_t)slot};
+        rem_lease_need(&l->lease, members, count);
+        end = rem_lease_end(&l->lease);
+        if (end != 0)
+                l->last_end = end;
+        atomic_store(&l->lease_end, l->over || l->releasing ? 0 : end);
+}
+
+/* ---- pings ----------------------------------------------------------------------------------- */
+
+static void pinged_answer(struct rem_ping *ping)
+{
+        struct pinged *p = container_of(ping, struct pinged, ping);
+        struct cl_leader *l = p->leader;
+
+        p->out = false;
+        if (l->over || l->releasing)
+                return;
+        switch (ping->said) {
+        case REM_SAID_DONE:
+                p->answered = ping->sent;
+                rem_lease_renew(&l->lease, p->node, ping->sent, ping->slots, ping->count);
+                lease_look(l);
+                break;
+        case REM_SAID_DEPOSED:
+                leader_over(l, "another process leads the pool: a drive server says so");
+                break;
+        default: /* it renews nothing */
+                break;
+        }
+}
+
+static struct pinged *pinged_of(struct cl_leader *l, uint16_t node)
+{
+        unsigned i;
+
+        for (i = 0; i < l->nodes; i++)
+                if (l->node[i].node == node)
+                        return &l->node[i];
+        assert(l->nodes < CL_LEADER_NODES); /* at most one for each slot */
+        l->node[l->nodes] = (struct pinged){.leader = l, .node = node, .answered = leader_now(l)};
+        return &l->node[l->nodes++];
+}
+
+/* The node's slots are of no use to the store now. */
+static void tell_silent(struct cl_leader *l, uint16_t node)
+{
+        uint64_t need = needed(l);
+        unsigned slot;
+
+        for (slot = 0; slot < REM_SLOTS_MAX; slot++)
+                if ((need >> slot & 1) && site_node(l, slot) == node)
+                        eng_slot_silent(l->store, slot, "its node does not answer pings");
+}
+
+static void ping_node(struct cl_leader *l, struct pinged *p)
+{
+        if (l->store != NULL && leader_now(l) - p->answered >= CL_SILENT_NS)
+                tell_silent(l, p->node);
+        if (p->out)
+                return;
+        p->ping = (struct rem_ping){.client = l->options.client, .pool = l->options.pool, .node = p->node, .wait_ms = PING_MS, .done = pinged_answer};
+        p->out = true;
+        rem_ping_ask(&p->ping);
+}
+
+static void ping_all(struct cl_leader *l)
+{
+        uint64_t need = needed(l);
+        bool wanted[CL_LEADER_NODES] = {false};
+        unsigned slot, i;
+
+        for (slot = 0; slot < REM_SLOTS_MAX; slot++)
+                if (need >> slot & 1)
+                        wanted[pinged_of(l, site_node(l, slot)) - l->node] = true;
+        for (i = 0; i < l->nodes; i++) {
+                if (wanted[i])
+                        ping_node(l, &l->node[i]);
+                else
+                        l->node[i].answered = leader_now(l); /* it has no member: nothing is wanted of it */
+        }
+}
+
+/* ---- the leader key -------------------------------------------------------------------------- */
+
+static void looked(struct cl_request *request)
+{
+        struct cl_leader *l = container_of(request, struct cl_leader, look);
+
+        l->looking = false;
+        if (request->outcome != CL_DONE) {
+                if (request->error == -EREMCHG)
+                        leader_over(l, request->text);
+                return;
+        }
+        l->answered = leader_now(l);
+        if (!request->answer->succeeded)
+                leader_over(l, "another process has taken the pool's leader key");
+}
+
+static void look_at_key(struct cl_leader *l)
+{
+        if (l->looking)
+                return;
+        l->looking = true;
+        l->look_compare = (struct cl_compare){.kind = CL_COMPARE_MOD, .key = text_bytes(l->leader_key), .number = (int64_t)l->term.revision};
+        memset(&l->look, 0, sizeof(l->look));
+        l->look.kind = CL_TXN;
+        l->look.compares = &l->look_compare;
+        l->look.compare_count = 1;
+        l->look.done = looked;
+        cl_etcd_submit(l->options.etcd, &l->look);
+}
+
+static bool leader_etcd_answers(void *arg)
+{
+        const struct cl_leader *l = arg;
+
+        return leader_now(l) - l->answered <= CL_ANSWERS_NS;
+}
+
+/* ---- epochs ---------------------------------------------------------------------------------- */
+
+static void propose_now(struct cl_leader *l);
+
+static void propose_again(struct lp_timer *timer)
+{
+        struct cl_leader *l = container_of(timer, struct cl_leader, again);
+
+        if (!l->over)
+                propose_now(l);
+}
+
+static void is_decided(struct cl_leader *l, int64_t revision)
+{
+        l->config = l->proposal;
+        l->config_revision = revision;
+        l->epoch = l->next;
+        l->proposing = false;
+        l->answered = leader_now(l);
+        lease_look(l);
+        l->decided(l->decided_arg);
+}
+
+static void cas_came(struct cl_cas *cas)
+{
+        struct cl_leader *l = container_of(cas, struct cl_leader, cas);
+        char text[sizeof(cas->text) + 64];
+
+        l->deciding = false;
+        if (l->over)
+                return;
+        switch (cas->outcome) {
+        case CL_CAS_WON:
+                is_decided(l, cas->revision);
+                return;
+        case CL_CAS_FAILED: /* it was not carried out, so it may be asked again */
+                if (cas->error == -EREMCHG)
+                        break;
+                l->again.expired = propose_again;
+                lp_timer_start(l->loop, &l->again, AGAIN_NS);
+                return;
+        case CL_CAS_LOST:
+        case CL_CAS_OVERTAKEN:
+                leader_over(l, "an epoch was refused: another process leads the pool (R4)");
+                return;
+        case CL_CAS_UNKNOWN:
+                break;
+        }
+        snprintf(text, sizeof(text), "what became of an epoch cannot be found out: %s", cas->text);
+        leader_over(l, text);
+}
+
+static void propose_now(struct cl_leader *l)
+{
+        size_t len = cl_config_write(&l->proposal, l->value);
+
+        if (len == 0) { /* no memory now */
+                l->again.expired = propose_again;
+                lp_timer_start(l->loop, &l->again, AGAIN_NS);
+                return;
+        }
+        l->own = (struct cl_compare){.kind = CL_COMPARE_MOD, .key = text_bytes(l->leader_key), .number = (int64_t)l->term.revision};
+        memset(&l->cas, 0, sizeof(l->cas));
+        l->cas.etcd = l->options.etcd;
+        l->cas.key = text_bytes(l->config_key);
+        l->cas.value = (struct cl_bytes){l->value, len};
+        l->cas.mod_revision = l->config_revision;
+        l->cas.others = &l->own; /* R4 */
+        l->cas.other_count = 1;
+        l->cas.deadline = lp_now(l->loop) + CL_UNDECIDED_NS;
+        l->cas.done = cas_came;
+        l->deciding = true;
+        cl_cas(&l->cas);
+}
+
+static void leader_propose(void *arg, const void *body, size_t len, void (*decided)(void *p), void *p)
+{
+        struct cl_leader *l = arg;
+
+        if (l->over)
+                return;
+        if (l->loop == NULL)
+                l->loop = lp_self();
+        assert(!l->proposing && len <= CL_EPOCH_MAX && lp_self() == l->loop);
+        memcpy(l->proposal.store_id, l->config.store_id, CL_ID);
+        memcpy(l->proposal.epoch, body, len);
+        l->proposal.epoch_len = len;
+        if (eng_epoch_read(body, len, &l->next) != 0)
+                abort(); /* the store makes none that is not one */
+        l->proposal.number = l->next.number;
+        l->proposing = true;
+        l->decided = decided;
+        l->decided_arg = p;
+        l->proposed = leader_now(l);
+        lease_look(l);
+        ping_all(l); /* members of the next epoch that were none: there is a lease again when they have answered */
+        propose_now(l);
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+static void leader_ended(void *arg, const char *why)
+{
+        leader_over(arg, why); /* a loop of the store: options.ended() is any thread's */
+}
+
+/* The present epoch takes a slot out, and waits for etcd. */
+static bool removal_is_undecided(const struct cl_leader *l)
+{
+        return l->proposing && ((l->epoch.in | l->epoch.joining) & ~(l->next.in | l->next.joining)) != 0;
+}
+
+static void release_first(void *arg)
+{
+        struct cl_leader *l = arg;
+
+        leader_over(l, "drives that the pool needs do not answer this node");
+}
+
+static void leader_judge(struct cl_leader *l)
+{
+        static struct eng_health health; /* large; of this loop alone */
+        uint64_t now = leader_now(l);
+
+        eng_health_read(l->store, &health);
+        if (health.waits && now - l->began >= CL_START_NS)
+                cl_leader_release(l, release_first, l);
+        else if (l->last_end == 0 && now - l->began >= 2 * CL_START_NS)
+                leader_over(l, "members of the pool do not grant this node a lease");
+        else if (l->last_end != 0 && now >= l->last_end + l->lease.term_ns && !removal_is_undecided(l))
+                leader_over(l, "members of the pool have not answered for too long");
+}
+
+static void leader_tick(struct lp_timer *timer)
+{
+        struct cl_leader *l = container_of(timer, struct cl_leader, timer);
+
+        if (l->over || l->releasing)
+                return;
+        lease_look(l);
+        ping_all(l);
+        look_at_key(l);
+        leader_judge(l);
+        lp_timer_start(l->loop, timer, CL_PING_NS);
+}
+
+static void all_released(struct cl_leader *l)
+{
+        void (*done)(void *arg) = l->released;
+
+        l->released = NULL;
+        lp_timer_stop(l->loop, &l->release_timer);
+        if (done != NULL)
+                done(l->released_arg);
+}
+
+static void release_answer(struct rem_ping *ping)
+{
+        struct pinged *p = container_of(ping, struct pinged, ping);
+        struct cl_leader *l = p->leader;
+
+        p->out = false;
+        if (--l->releases == 0)
+                all_released(l);
+}
+
+static void release_late(struct lp_timer *timer)
+{
+        all_released(container_of(timer, struct cl_leader, release_timer));
+}
+
+void cl_leader_release(struct cl_leader *l, void (*done)(void *arg), void *arg)
+{
+        unsigned i;
+
+        assert(lp_self() == l->loop && !l->releasing);
+        l->releasing = true;
+        atomic_store(&l->lease_end, 0); /* all loops compare it with the clock: there is nobody else to tell */
+        l->released = done;
+        l->released_arg = arg;
+        l->releases = 1;
+        l->release_timer.expired = release_late;
+        lp_timer_start(l->loop, &l->release_timer, RELEASE_NS);
+        for (i = 0; i < l->nodes; i++) {
+                struct pinged *p = &l->node[i];
+
+                if (p->out) /* its ping may grant yet; that grant runs out by itself */
+                        continue;
+                p->ping = (struct rem_ping){.client = l->options.client, .pool = l->options.pool, .node = p->node, .wait_ms = PING_MS, .done = release_answer};
+                p->out = true;
+                l->releases++;
+                rem_release_ask(&p->ping);
+        }
+        if (--l->releases == 0)
+                all_released(l);
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+int cl_leader_new(const struct cl_leader_options *options, struct cl_leader **out)
+{
+        struct cl_leader *l = calloc(1, sizeof(*l));
+        unsigned slot;
+
+        if (l == NULL)
+                return -ENOMEM;
+        l->options = *options;
+        snprintf(l->name, sizeof(l->name), "%s", options->cluster);
+        l->options.cluster = l->name;
+        l->options.claim = NULL;
+        l->term = options->claim->term;
+        l->config = options->claim->config;
+        l->config_revision = options->claim->config_revision;
+        cl_key_name(l->name, CL_KEY_LEADER, options->pool, l->leader_key);
+        cl_key_name(l->name, CL_KEY_CONFIG, options->pool, l->config_key);
+        if (eng_epoch_read(l->config.epoch, l->config.epoch_len, &l->epoch) != 0) { /* a claim has what was read so */
+                free(l);
+                return -EBADMSG;
+        }
+        for (slot = 0; slot < REM_SLOTS_MAX; slot++) {
+                if (slot < l->epoch.slots)
+                        snprintf(l->paths[slot], LEADER_PATH, "remote:%u/%u/%u", (unsigned)l->epoch.slot[slot].site.node, options->pool, slot);
+                l->path[slot] = l->paths[slot];
+        }
+        rem_lease_init(&l->lease, options->term_ms);
+        memcpy(l->cluster.store_id, l->config.store_id, CL_ID);
+        l->cluster.epoch = l->config.epoch;
+        l->cluster.epoch_len = l->config.epoch_len;
+        l->cluster.paths = l->path;
+        l->cluster.propose = leader_propose;
+        l->cluster.answers = leader_etcd_answers;
+        l->cluster.ended = leader_ended;
+        l->cluster.arg = l;
+        l->cluster.clock_ns = options->clock_ns;
+        l->cluster.lease_end = &l->lease_end;
+        *out = l;
+        return 0;
+}
+
+const struct eng_cluster *cl_leader_cluster(const struct cl_leader *l)
+{
+        return &l->cluster;
+}
+
+void cl_leader_start(struct cl_leader *l, struct eng_store *store)
+{
+        assert((l->loop == NULL || lp_self() == l->loop) && l->store == NULL);
+        l->loop = lp_self();
+        l->store = store;
+        l->began = l->answered = leader_now(l);
+        l->timer.expired = leader_tick;
+        leader_tick(&l->timer);
+}
+
+bool cl_leader_free(struct cl_leader *l)
+{
+        unsigned i;
+
+        l->over = true;
+        if (l->looking || l->deciding)
+                return false;
+        for (i = 0; i < l->nodes; i++)
+                if (l->node[i].out)
+                        return false;
+        if (l->loop != NULL) {
+                lp_timer_stop(l->loop, &l->timer);
+                lp_timer_stop(l->loop, &l->again);
+                lp_timer_stop(l->loop, &l->release_timer);
+        }
+        free(l);
+        return true;
+}

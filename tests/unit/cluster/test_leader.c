@@ -1,0 +1,463 @@
+/*
+ * test_leader.c - leaders of a pool on three nodes, in this process: drive servers of real drives over TCP,
+ * stores over remote drives, and an etcd in memory. What ends a process in the product ends a store here.
+ */
+#include "tests/unit/net/net_fixture.h"
+
+#include "cluster/election.h"
+#include "cluster/leader.h"
+#include "engine/base/store.h"
+#include "engine/drive/drive.h"
+#include "engine/drive/index.h"
+#include "tests/lib/memory_etcd.h"
+#include "tests/lib/store_fixture.h"
+
+#define NODES   3u
+#define DRIVES  6u
+#define POOL    1u
+#define TERM_MS 1000u
+#define KEYS    20u
+#define CLUSTER "c1"
+
+static const struct eng_site sites[DRIVES] = {{1, 1}, {1, 1}, {2, 2}, {2, 2}, {3, 3}, {3, 3}};
+
+/* A node process: its drive server. */
+static struct server {
+        struct node node;
+        struct rem_server *server;
+        struct rem_served *served[DRIVES];
+} servers[NODES];
+
+/* A leader process. */
+struct leading {
+        struct node node;
+        struct rem_client *client;
+        struct cl_claim claim;
+        struct cl_leader *leader;
+        struct sf sf; /* over the pool's folders, which are all_folders' */
+        atomic_uint ended;
+        char why[300];
+        sem_t done;
+};
+
+static struct sf all_folders;
+static struct memory_etcd etcd;
+static uint64_t bucket;
+
+static const char *key_of(unsigned i)
+{
+        static char key[16];
+
+        snprintf(key, sizeof(key), "key%u", i);
+        return key;
+}
+
+static size_t size_of(unsigned i)
+{
+        return i % 2 == 0 ? 100 : 300000;
+}
+
+/* ---- the pool -------------------------------------------------------------------------------- */
+
+static void put_into_etcd(void)
+{
+        struct cl_format format = {.generation = 1, .random = 5};
+        static struct cl_config config;
+        char key[CL_KEY_NAME_MAX], value[CL_JSON_MAX];
+        struct eng_index *index = sf_index(&all_folders, 0);
+        struct eng_index_txn *txn;
+
+        MUST(eng_index_reader_new(index, &txn) == 0);
+        MUST(eng_index_read_begin(txn) == 0);
+        MUST(eng_index_meta_get(txn, ENG_INDEX_EPOCH, config.epoch, sizeof(config.epoch), &config.epoch_len) == 0);
+        eng_index_reader_free(txn);
+        eng_index_close(index);
+        config.number = ((struct fmt_epoch *)config.epoch)->number;
+        me_init(&etcd);
+        cl_key_name(CLUSTER, CL_KEY_FORMAT, 0, key);
+        me_put(&etcd, key, value, cl_format_write(&format, value));
+        cl_key_name(CLUSTER, CL_KEY_CONFIG, POOL, key);
+        me_put(&etcd, key, value, cl_config_write(&config, value));
+}
+
+static void serve(unsigned slot)
+{
+        struct server *s = &servers[sites[slot].node - 1];
+        struct eng_local_options options = {.path = all_folders.path[slot], .log_file_bytes = 4 << 20, .segment_bytes = 16 << 20, .full_reserve_bytes = 1 << 20};
+        enum eng_folder_state state;
+        struct eng_error error;
+
+        MUST(eng_folder_probe(options.path, &state, &options.identity, &error) == 0 && state == ENG_FOLDER_DRIVE);
+        MUST(rem_served_new(s->server, POOL, slot, s->node.lp[slot % NODE_LOOPS], &s->served[slot]) == 0);
+        MUST(rem_served_open(s->served[slot], &options, &error) == 0);
+}
+
+static void start_server(unsigned i)
+{
+        struct server *s = &servers[i];
+        struct net_options options = node_options((uint16_t)(i + 1), 1);
+        unsigned slot;
+
+        memset(s, 0, sizeof(*s));
+        MUST(rem_server_new(&s->server) == 0);
+        rem_server_set(s->server, &(struct rem_server_options){.term_ms = TERM_MS});
+        options.handler = (struct net_handler){.bulk = rem_server_bulk, .request = rem_server_request, .lost = rem_server_lost};
+        options.handler_arg = s->server;
+        fixture_peer_slots = 8;
+        node_start(&s->node, &options);
+        fixture_peer_slots = 0;
+        for (slot = 0; slot < DRIVES; slot++)
+                if (sites[slot].node == i + 1)
+                        serve(slot);
+}
+
+static void stop_server(unsigned i)
+{
+        struct server *s = &servers[i];
+        unsigned slot, k;
+
+        rem_server_stop(s->server);
+        net_stop(s->node.net, node_has_stopped, &s->node);
+        sem_wait_or_fail(&s->node.stopped);
+        for (k = 0; k < NODE_LOOPS; k++)
+                lp_loop_stop(s->node.loops[k].lp);
+        for (k = 0; k < NODE_LOOPS; k++)
+                pthread_join(s->node.loops[k].thread, NULL);
+        net_free(s->node.net);
+        for (slot = 0; slot < DRIVES; slot++) {
+                if (s->served[slot] == NULL)
+                        continue;
+                rem_served_drive(s->served[slot])->ops->close(rem_served_drive(s->served[slot]));
+                rem_served_free(s->served[slot]);
+        }
+        rem_server_free(s->server);
+        for (k = 0; k < NODE_LOOPS; k++)
+                lp_loop_free(s->node.loops[k].lp);
+        net_tcp_free(s->node.transport);
+        sem_destroy(&s->node.listening);
+        sem_destroy(&s->node.stopped);
+        pthread_mutex_destroy(&s->node.lock);
+}
+
+static int start(void **state)
+{
+        unsigned i;
+
+        fixture_certificates(state);
+        sf_make(&all_folders, DRIVES, 2);
+        all_folders.options.sites = sites;
+        all_folders.options.ec_k = 2;
+        all_folders.options.ec_m = 2;
+        MUST(sf_open(&all_folders, true) == 0);
+        MUST(sf_wait_ready(&all_folders, 20));
+        MUST(sf_bucket(&all_folders, "bucket", &bucket) == 0);
+        for (i = 0; i < KEYS; i++)
+                MUST(sf_put(&all_folders, 0, bucket, key_of(i), i, size_of(i), true, NULL) == 0);
+        sf_close(&all_folders);
+        put_into_etcd();
+        for (i = 0; i < NODES; i++)
+                start_server(i);
+        return 0;
+}
+
+static int stop(void **state)
+{
+        unsigned i;
+
+        for (i = 0; i < NODES; i++)
+                stop_server(i);
+        me_free(&etcd);
+        sf_remove(&all_folders);
+        return fixture_no_certificates(state);
+}
+
+/* ---- a leader -------------------------------------------------------------------------------- */
+
+static void claimed(struct cl_claim *claim)
+{
+        sem_post(&((struct leading *)claim->arg)->done);
+}
+
+static void begin_claim(void *arg)
+{
+        cl_claim_start(arg);
+}
+
+/* What the claim says. leader_revision: as election had seen it. */
+static int claim(struct leading *l, uint16_t node, int64_t leader_revision)
+{
+        memset(&l->claim, 0, sizeof(l->claim));
+        l->claim = (struct cl_claim){.etcd = &etcd.etcd, .cluster = CLUSTER, .pool = POOL, .node = node, .leader_revision = leader_revision, .done = claimed, .arg = l};
+        on_loop(l->node.lp[0], begin_claim, &l->claim);
+        sem_wait_or_fail(&l->done);
+        return l->claim.rv;
+}
+
+static int64_t leader_key(void)
+{
+        char key[CL_KEY_NAME_MAX];
+
+        cl_key_name(CLUSTER, CL_KEY_LEADER, POOL, key);
+        return me_revision(&etcd, key);
+}
+
+static void on_ended(void *arg, const char *why)
+{
+        struct leading *l = arg;
+
+        if (atomic_fetch_add(&l->ended, 1) == 0)
+                snprintf(l->why, sizeof(l->why), "%s", why);
+}
+
+static void on_deposed(void *arg, const struct eng_term *by)
+{
+        on_ended(arg, "deposed");
+}
+
+/* party: of net/, one that no other leader of this test has. */
+static void begin_leading(struct leading *l, uint16_t party)
+{
+        struct net_options options = node_options(party, 1);
+        unsigned i;
+
+        memset(l, 0, sizeof(*l));
+        sem_init(&l->done, 0, 0);
+        node_start_with(&l->node, &options, fixture_transport("ca", "node-4"));
+        for (i = 0; i < NODES; i++) {
+                node_meets(&l->node, &servers[i].node);
+                node_knows(&servers[i].node, party, "node-4", l->node.address);
+        }
+}
+
+static void start_leader(void *arg)
+{
+        struct leading *l = arg;
+
+        cl_leader_start(l->leader, l->sf.store);
+}
+
+/* The claim was won: the store is opened. */
+static void lead(struct leading *l)
+{
+        struct rem_client_options client = {.net = l->node.net, .loop = l->node.lp[0], .term = l->claim.term, .deposed = on_deposed, .deposed_arg = l, .wait_ms = 2000};
+        struct cl_leader_options options = {.etcd = &etcd.etcd, .cluster = CLUSTER, .pool = POOL, .claim = &l->claim, .term_ms = TERM_MS, .ended = on_ended, .arg = l};
+
+        memcpy(client.cluster, "a test cluster", 15);
+        MUST(rem_client_new(&client, &l->client) == 0);
+        options.client = l->client;
+        MUST(cl_leader_new(&options, &l->leader) == 0);
+        l->sf = all_folders;
+        l->sf.options.sites = NULL;
+        l->sf.options.cluster = cl_leader_cluster(l->leader);
+        l->sf.options.opener = rem_client_opener(l->client);
+        l->sf.options.site = (struct eng_site){l->claim.node, l->claim.node};
+        l->sf.options.boot = (uint32_t)l->claim.term.boot;
+        l->sf.options.drive_wait_ms = TERM_MS * 5 / 4 + 1000;
+        MUST(sf_open(&l->sf, false) == 0);
+        on_loop(l->sf.loops[0], start_leader, l);
+}
+
+static struct node *quiet_node;
+
+static void net_is_quiet(void)
+{
+        node_all_know(quiet_node);
+}
+
+static void end_leading(struct leading *l)
+{
+        if (l->leader != NULL) {
+                quiet_node = &l->node;
+                l->sf.closed = net_is_quiet;
+                sf_close(&l->sf);
+        }
+        node_stop(&l->node);
+        rem_client_free(l->client);
+        if (l->leader != NULL)
+                MUST(cl_leader_free(l->leader));
+        sem_destroy(&l->done);
+}
+
+static bool all_in(const struct eng_health *h, void *arg)
+{
+        return h->ready && h->drives_in == DRIVES && !h->healing;
+}
+
+static bool four_in(const struct eng_health *h, void *arg)
+{
+        return h->ready && h->drives_in == 4;
+}
+
+static bool answers(struct leading *l)
+{
+        return sf_get(&l->sf, 0, bucket, key_of(0), 0, size_of(0)) == 0;
+}
+
+static void check_objects(struct leading *l)
+{
+        unsigned i;
+
+        for (i = 0; i < KEYS; i++)
+                assert_int_equal(sf_get(&l->sf, i % 2, bucket, key_of(i), i, size_of(i)), 0);
+}
+
+static void change_objects(struct leading *l)
+{
+        unsigned i;
+
+        for (i = 0; i < KEYS; i++)
+                assert_int_equal(sf_put(&l->sf, i % 2, bucket, key_of(i), i, size_of(i), true, NULL), 0);
+}
+
+/* ---- tests ----------------------------------------------------------------------------------- */
+
+static void test_one(void **state)
+{
+        static struct leading a;
+
+        begin_leading(&a, 1025);
+        assert_int_equal(claim(&a, 1, leader_key()), 0);
+        lead(&a);
+        assert_true(sf_wait_health(&a.sf, all_in, NULL, 60));
+        WAIT_UNTIL(answers(&a));
+        check_objects(&a);
+        change_objects(&a);
+        check_objects(&a);
+        assert_int_equal(a.ended, 0);
+        end_leading(&a);
+}
+
+/* While one leads another takes the key: it waits for the grants, the first one is told, and both never answer at a time. */
+static void test_another(void **state)
+{
+        static struct leading a, b;
+        int64_t seen = leader_key();
+
+        begin_leading(&a, 1025);
+        begin_leading(&b, 1026);
+        assert_int_equal(claim(&a, 1, seen), 0);
+        assert_int_equal(claim(&b, 2, seen), -EEXIST); /* it was judged by a key that has changed */
+        lead(&a);
+        assert_true(sf_wait_health(&a.sf, all_in, NULL, 60));
+        WAIT_UNTIL(answers(&a));
+        change_objects(&a);
+        assert_int_equal(claim(&b, 2, leader_key()), 0);
+        lead(&b);
+        WAIT_UNTIL(a.ended > 0);
+        assert_false(eng_is_current(a.sf.store));
+        assert_int_equal(sf_get(&a.sf, 0, bucket, key_of(0), 0, size_of(0)), -EHOSTDOWN);
+        assert_true(sf_wait_health(&b.sf, all_in, NULL, 60));
+        WAIT_UNTIL(answers(&b));
+        check_objects(&b);
+        change_objects(&b);
+        assert_false(eng_is_current(a.sf.store));
+        end_leading(&a);
+        check_objects(&b);
+        assert_int_equal(b.ended, 0);
+        end_leading(&b);
+}
+
+/* A node ends: nobody writes or reads, and it is noticed by pings alone. It comes back, and is a member again. */
+static void test_a_node_ends(void **state)
+{
+        static struct leading a;
+
+        begin_leading(&a, 1025);
+        assert_int_equal(claim(&a, 3, leader_key()), 0);
+        lead(&a);
+        assert_true(sf_wait_health(&a.sf, all_in, NULL, 60));
+        stop_server(1);
+        assert_true(sf_wait_health(&a.sf, four_in, NULL, 60));
+        WAIT_UNTIL(answers(&a));
+        check_objects(&a);
+        change_objects(&a);
+        assert_int_equal(a.ended, 0);
+        start_server(1);
+        node_knows(&servers[1].node, 1025, "node-4", a.node.address);
+        node_meets(&a.node, &servers[1].node);
+        assert_true(sf_wait_health(&a.sf, all_in, NULL, 120));
+        WAIT_UNTIL(answers(&a));
+        check_objects(&a);
+        assert_int_equal(a.ended, 0);
+        end_leading(&a);
+}
+
+/* etcd's answer is lost: the epoch is found out to be decided. etcd is silent: nothing ends, and one that is needed waits. */
+static void test_etcd(void **state)
+{
+        static struct leading a;
+        unsigned changes;
+
+        begin_leading(&a, 1025);
+        assert_int_equal(claim(&a, 1, leader_key()), 0);
+        etcd.lose_answers = 1;
+        lead(&a);
+        assert_true(sf_wait_health(&a.sf, all_in, NULL, 60));
+        assert_int_equal(etcd.lose_answers, 0);
+        WAIT_UNTIL(answers(&a));
+        changes = etcd.changes;
+        me_set_silent(&etcd, true);
+        usleep(TERM_MS * 3 * 1000);
+        assert_true(answers(&a));
+        change_objects(&a);
+        stop_server(2);
+        usleep(TERM_MS * 1000);
+        assert_int_equal(etcd.changes, changes);
+        assert_int_equal(a.ended, 0);
+        me_set_silent(&etcd, false);
+        assert_true(sf_wait_health(&a.sf, four_in, NULL, 60));
+        WAIT_UNTIL(answers(&a));
+        check_objects(&a);
+        start_server(2);
+        node_knows(&servers[2].node, 1025, "node-4", a.node.address);
+        node_meets(&a.node, &servers[2].node);
+        assert_true(sf_wait_health(&a.sf, all_in, NULL, 120));
+        assert_int_equal(a.ended, 0);
+        end_leading(&a);
+}
+
+static atomic_uint released;
+
+static void on_released(void *arg)
+{
+        atomic_fetch_add(&released, 1);
+}
+
+static void release(void *arg)
+{
+        cl_leader_release(((struct leading *)arg)->leader, on_released, NULL);
+}
+
+/* A planned end: the next leader need not wait for grants. */
+static void test_hand_over(void **state)
+{
+        static struct leading a, b;
+
+        begin_leading(&a, 1025);
+        assert_int_equal(claim(&a, 1, leader_key()), 0);
+        lead(&a);
+        assert_true(sf_wait_health(&a.sf, all_in, NULL, 60));
+        WAIT_UNTIL(answers(&a));
+        change_objects(&a);
+        on_loop(a.sf.loops[0], release, &a);
+        WAIT_UNTIL(released == 1);
+        assert_int_equal(sf_get(&a.sf, 0, bucket, key_of(0), 0, size_of(0)), -EHOSTDOWN);
+        end_leading(&a);
+        begin_leading(&b, 1026);
+        assert_int_equal(claim(&b, 2, leader_key()), 0);
+        lead(&b);
+        assert_true(sf_wait_health(&b.sf, all_in, NULL, 60));
+        WAIT_UNTIL(answers(&b));
+        check_objects(&b);
+        end_leading(&b);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_one),  cmocka_unit_test(test_another),   cmocka_unit_test(test_a_node_ends),
+                cmocka_unit_test(test_etcd), cmocka_unit_test(test_hand_over),
+        };
+
+        return cmocka_run_group_tests(tests, start, stop);
+}
