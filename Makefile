@@ -15,8 +15,8 @@ endif
 
 # ---- what is built --------------------------------------------------------------------------------------------
 # A folder may include include/*.h and its own headers, nothing else (tools/layers.py checks it).
-FOLDERS := ec loop s3 access rdma net engine remote gateway server client load cli
-LIBS_IN_LINK_ORDER := server gateway remote engine cli load client access s3 rdma net loop ec
+FOLDERS := ec loop s3 access rdma net engine remote cluster gateway server client load cli
+LIBS_IN_LINK_ORDER := server gateway cluster remote engine cli load client access s3 rdma net loop ec
 SRC_ec := $(wildcard ec/*.c)
 SRC_loop := $(wildcard loop/*.c)
 SRC_s3 := $(wildcard s3/*.c)
@@ -25,6 +25,7 @@ SRC_rdma := $(wildcard rdma/*.c)
 SRC_net := $(wildcard net/*.c)
 SRC_engine := $(wildcard engine/*/*.c) third_party/lmdb/mdb.c third_party/lmdb/midl.c
 SRC_remote := $(wildcard remote/*.c)
+SRC_cluster := $(wildcard cluster/*.c)
 SRC_gateway := $(wildcard gateway/*/*.c)
 SRC_server := $(filter-out server/millraced_main.c,$(wildcard server/*.c))
 SRC_client := $(wildcard client/*/*.c)

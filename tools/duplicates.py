@@ -20,7 +20,7 @@ from tidy import read_known
 
 ROOT = Path(__file__).resolve().parent.parent
 KNOWN = "tools/duplicates.known"
-FOLDERS = ["engine", "gateway", "client", "rdma", "net", "remote", "loop", "server", "cli", "load", "s3", "ec"]
+FOLDERS = ["engine", "gateway", "client", "rdma", "net", "remote", "cluster", "loop", "server", "cli", "load", "s3", "ec"]
 LINES = 12
 TOKENS = 60  # more than 4 a line, so that lists of declarations do not count
 SAME = 0.8  # of the words, names included: sim_c takes any name for any other, and what callbacks look like is all alike

@@ -29,6 +29,7 @@ MAY_INCLUDE = {
     "net": {"ec", "loop"},
     "engine": {"ec", "loop"},
     "remote": {"engine", "net", "ec", "loop"},
+    "cluster": {"s3", "loop"},
     "gateway": {"engine", "rdma", "access", "ec", "loop", "s3"},
     "server": {"gateway", "engine", "net", "rdma", "ec", "loop", "s3"},
     "client": {"s3", "rdma", "ec", "loop"},
@@ -65,11 +66,11 @@ MODULES = {
 }
 # The programs, each as the folders that it is linked from.
 PROGRAMS = {
-    "millraced": ("server", "gateway", "remote", "engine", "net", "rdma", "access", "s3", "loop", "ec"),
+    "millraced": ("server", "gateway", "cluster", "remote", "engine", "net", "rdma", "access", "s3", "loop", "ec"),
     "millrace": ("cli", "load", "client", "net", "rdma", "s3", "loop", "ec"),
 }
 # Folders whose files and static functions have names of their own. The others are still to be renamed: add each that is done.
-UNIQUE_NAMES = {"access", "engine", "gateway", "net", "remote", "server"}
+UNIQUE_NAMES = {"access", "cluster", "engine", "gateway", "net", "remote", "server"}
 STATIC = re.compile(r"^static\s+(?:__attribute__\(\([^)]*\)+\s*)?[\w\s]*?[\s*](\w+)\(", re.M)
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
 

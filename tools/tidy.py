@@ -21,7 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 KNOWN = ROOT / "tools/tidy.known"
-FOLDERS = ["ec", "loop", "s3", "access", "rdma", "net", "remote", "engine", "gateway", "server", "client", "load", "cli", "bench"]
+FOLDERS = ["ec", "loop", "s3", "access", "rdma", "net", "remote", "cluster", "engine", "gateway", "server", "client", "load", "cli", "bench"]
 CHECKS = ["-*", "bugprone-*", "clang-analyzer-*",
           # matters of taste, and of -Wconversion
           "-bugprone-easily-swappable-parameters", "-bugprone-implicit-widening-of-multiplication-result", "-bugprone-narrowing-conversions",
