@@ -16,7 +16,8 @@ cd "$(dirname "$0")/.."
 BUILD_PACKAGES="build-essential pkg-config libmicrohttpd-dev libisal-dev liburing-dev libibverbs-dev librdmacm-dev
         libxml2-dev libssl-dev libcmocka-dev libjansson-dev libinih-dev libcurl4-openssl-dev libgnutls28-dev libbsd-dev
         uthash-dev libxxhash-dev ca-certificates"
-TEST_PACKAGES="python3 python3-venv python3-dev ca-certificates openssl nmap rclone s3cmd util-linux procps libfuse3-dev fuse3"
+TEST_PACKAGES="python3 python3-venv python3-dev ca-certificates openssl nmap rclone s3cmd util-linux procps libfuse3-dev fuse3
+        etcd-server"
 TOOL_PACKAGES="clang-14 clang-tidy-14 clang-format-14 libclang-rt-14-dev llvm-14 cppcheck similarity-tester gcovr mandoc"
 QEMU_PACKAGES="qemu-system-x86 busybox-static kmod cpio xfsprogs e2fsprogs util-linux iproute2 ibverbs-providers perftest"
 MODEL_PACKAGES="cargo-web rustc-web build-essential" # Debian 12's own rustc is too old; these follow Firefox
@@ -70,6 +71,21 @@ missing_packages() {
         comm -23 <(printf '%s\n' "$packages") <(printf '%s\n' "$installed")
 }
 
+# etcd-server would run its service, now and after each start of the machine; the tests start processes of their own. A unit that is there stays.
+mask_services() {
+        case " $* " in *" etcd-server "*) ;; *) return 0 ;; esac
+        if [ ! -e /etc/systemd/system/etcd.service ] && [ ! -L /etc/systemd/system/etcd.service ]; then
+                mkdir -p /etc/systemd/system
+                ln -s /dev/null /etc/systemd/system/etcd.service
+        fi
+        # What starts services without systemd asks this file first.
+        if [ ! -e /usr/sbin/policy-rc.d ]; then
+                trap 'rm -f /usr/sbin/policy-rc.d' EXIT
+                printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d
+                chmod 755 /usr/sbin/policy-rc.d
+        fi
+}
+
 install_packages() {
         local missing
         missing=$(missing_packages)
@@ -80,6 +96,7 @@ install_packages() {
         fi
         echo "installing:" $missing
         export DEBIAN_FRONTEND=noninteractive
+        mask_services $missing
         apt-get -q -o Acquire::Retries=3 update
         apt-get -q -y -o Acquire::Retries=3 -o Dpkg::Use-Pty=0 install --no-install-recommends $missing
 }

@@ -62,7 +62,7 @@ fi
 
 show() { make -s BUILD=fuzz O="$out" "print-$1"; }
 # What reads bytes from outside; of the gateway that is what its targets name.
-libs=$(show LIBS | tr ' ' '\n' | grep -E '/lib(gateway|access|engine|s3|ec|rdma|net|loop)\.a$' | tr '\n' ' ')
+libs=$(show LIBS | tr ' ' '\n' | grep -E '/lib(gateway|cluster|access|engine|s3|ec|rdma|net|loop)\.a$' | tr '\n' ' ')
 ldlibs=$(show LIBRARIES)
 mkdir -p "$out/fuzz" "$out/found"
 objects=$(for name in "$@"; do echo "$out/obj/tests/fuzz/fuzz_$name.o"; done)
