@@ -119,7 +119,7 @@ static void claim_leads(struct cl_cas *cas)
         ask_what_there_is(claim);
 }
 
-static void set_value(struct cl_claim *claim, unsigned key, int64_t mod_revision, size_t len, void (*done)(struct cl_cas *cas))
+static void claim_put(struct cl_claim *claim, unsigned key, int64_t mod_revision, size_t len, void (*done)(struct cl_cas *cas))
 {
         if (len == 0) {
                 claim_end(claim, -EAGAIN, "out of memory");
@@ -140,7 +140,7 @@ static void claim_leader(struct cl_claim *claim)
         struct cl_owner owner = {.node = claim->node, .boot = claim->boot};
 
         lp_random(owner.claim, sizeof(owner.claim));
-        set_value(claim, KEY_LEADER, claim->leader_revision, cl_owner_write(&owner, claim->value), claim_leads);
+        claim_put(claim, KEY_LEADER, claim->leader_revision, cl_owner_write(&owner, claim->value), claim_leads);
 }
 
 /* ---- the boot number ------------------------------------------------------------------------- */
@@ -179,7 +179,7 @@ static void claim_boot_read(struct cl_request *request)
         }
         claim->boot = ++boot.boot;
         lp_random(boot.claim, sizeof(boot.claim));
-        set_value(claim, KEY_BOOT, revision, cl_boot_write(&boot, claim->value), claim_has_boot);
+        claim_put(claim, KEY_BOOT, revision, cl_boot_write(&boot, claim->value), claim_has_boot);
 }
 
 static void claim_boot(struct cl_claim *claim)

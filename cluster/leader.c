@@ -15,10 +15,21 @@
 
 #define AGAIN_NS    (200ull * 1000 * 1000)
 #define RELEASE_NS  (1000ull * 1000 * 1000)
-#define PING_MS     2000u
+#define SILENT_PINGS 4u
 #define LEADER_PATH 48u
 
-/* A node that has, or may get, members. */
+#define OPEN_AGAIN_NS (250ull * 1000 * 1000)
+#define OPEN_LATE_NS  (1000ull * 1000) /* behind the end of a grant */
+
+/* A slot, which takes nothing of this leader before it was OPENed; and again when its node process begins anew. */
+struct opened {
+        struct rem_open open;
+        struct cl_leader *leader;
+        struct lp_timer again;
+        bool out, waits, done;
+};
+
+/* A node that has slots. */
 struct pinged {
         struct rem_ping ping;
         struct cl_leader *leader;
@@ -43,6 +54,7 @@ struct cl_leader {
         atomic_bool over;
         bool releasing;
         uint64_t began, answered; /* answered: when etcd last did */
+        struct opened slot[REM_SLOTS_MAX];
         /* pings */
         struct pinged node[CL_LEADER_NODES];
         unsigned nodes;
@@ -79,7 +91,7 @@ static uint64_t leader_now(const struct cl_leader *l)
         return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static struct cl_bytes text_bytes(const char *text)
+static struct cl_bytes leader_bytes(const char *text)
 {
         return (struct cl_bytes){text, strlen(text)};
 }
@@ -128,7 +140,98 @@ static void lease_look(struct cl_leader *l)
         atomic_store(&l->lease_end, l->over || l->releasing ? 0 : end);
 }
 
+/* ---- OPEN ------------------------------------------------------------------------------------ */
+
+static void open_slot(struct cl_leader *l, unsigned slot);
+
+static void open_again(struct lp_timer *timer)
+{
+        struct opened *o = container_of(timer, struct opened, again);
+
+        o->waits = false;
+        open_slot(o->leader, (unsigned)(o - o->leader->slot));
+}
+
+static void open_later(struct opened *o, uint64_t delay)
+{
+        o->waits = true;
+        o->again.expired = open_again;
+        lp_timer_start(o->leader->loop, &o->again, delay);
+}
+
+static void slot_opened(struct rem_open *open)
+{
+        struct opened *o = container_of(open, struct opened, open);
+        struct cl_leader *l = o->leader;
+
+        o->out = false;
+        if (l->over || l->releasing)
+                return;
+        switch (open->said) {
+        case REM_SAID_DONE:
+                o->done = true;
+                break;
+        case REM_SAID_DEPOSED:
+                leader_over(l, "another process leads the pool: a drive was OPENed by it");
+                break;
+        case REM_SAID_OTHER:
+                leader_over(l, "a drive was OPENed by a leader that etcd knows nothing of: etcd was restored (millrace admin cluster reseed)");
+                break;
+        case REM_SAID_GRANTED:
+                open_later(o, open->left_ns + OPEN_LATE_NS);
+                break;
+        default:
+                open_later(o, OPEN_AGAIN_NS);
+                break;
+        }
+}
+
+static void open_slot(struct cl_leader *l, unsigned slot)
+{
+        struct opened *o = &l->slot[slot];
+
+        if (o->out || o->waits || o->done || l->over || l->releasing)
+                return;
+        o->leader = l;
+        o->open = (struct rem_open){.client = l->options.client, .pool = l->options.pool, .node = site_node(l, slot), .slot = (uint16_t)slot, .done = slot_opened};
+        memcpy(o->open.drive_id, l->epoch.slot[slot].drive_id, sizeof(o->open.drive_id));
+        o->out = true;
+        rem_open_ask(&o->open);
+}
+
+/* Slots of the pool that are not gone: members or not, they are to be ready when the store takes them in. */
+static uint64_t all_slots(const struct cl_leader *l)
+{
+        return (l->epoch.slots == 64 ? ~0ull : (1ull << l->epoch.slots) - 1) & ~l->epoch.gone;
+}
+
+static void open_all(struct cl_leader *l)
+{
+        uint64_t all = all_slots(l);
+        unsigned slot;
+
+        for (slot = 0; slot < REM_SLOTS_MAX; slot++)
+                if (all >> slot & 1)
+                        open_slot(l, slot);
+}
+
 /* ---- pings ----------------------------------------------------------------------------------- */
+
+/* What a node serves: a slot that it opened anew since is to be OPENed again. */
+static void take_slots(struct cl_leader *l, const struct pinged *p)
+{
+        uint64_t opened = 0, all = all_slots(l);
+        unsigned slot, i;
+
+        for (i = 0; p->ping.said == REM_SAID_DONE && i < p->ping.count; i++)
+                if (p->ping.slots[i].flags & REM_SLOT_OPENED)
+                        opened |= 1ull << p->ping.slots[i].slot;
+        for (slot = 0; slot < REM_SLOTS_MAX; slot++)
+                if ((all & ~opened) >> slot & 1 && site_node(l, slot) == p->node) {
+                        l->slot[slot].done = false;
+                        open_slot(l, slot);
+                }
+}
 
 static void pinged_answer(struct rem_ping *ping)
 {
@@ -143,6 +246,11 @@ static void pinged_answer(struct rem_ping *ping)
                 p->answered = ping->sent;
                 rem_lease_renew(&l->lease, p->node, ping->sent, ping->slots, ping->count);
                 lease_look(l);
+                take_slots(l, p);
+                break;
+        case REM_SAID_NOT_OPEN:
+        case REM_SAID_ABSENT:
+                take_slots(l, p);
                 break;
         case REM_SAID_DEPOSED:
                 leader_over(l, "another process leads the pool: a drive server says so");
@@ -150,6 +258,12 @@ static void pinged_answer(struct rem_ping *ping)
         default: /* it renews nothing */
                 break;
         }
+}
+
+/* One that is lost does not keep the next one back for longer. */
+static unsigned ping_ms(const struct cl_leader *l)
+{
+        return (unsigned)(l->lease.term_ns / CL_PINGS * 2 / 1000000);
 }
 
 static struct pinged *pinged_of(struct cl_leader *l, uint16_t node)
@@ -177,29 +291,30 @@ static void tell_silent(struct cl_leader *l, uint16_t node)
 
 static void ping_node(struct cl_leader *l, struct pinged *p)
 {
-        if (l->store != NULL && leader_now(l) - p->answered >= CL_SILENT_NS)
+        if (l->store != NULL && leader_now(l) - p->answered >= l->lease.term_ns / CL_PINGS * SILENT_PINGS)
                 tell_silent(l, p->node);
         if (p->out)
                 return;
-        p->ping = (struct rem_ping){.client = l->options.client, .pool = l->options.pool, .node = p->node, .wait_ms = PING_MS, .done = pinged_answer};
+        p->ping = (struct rem_ping){.client = l->options.client, .pool = l->options.pool, .node = p->node, .wait_ms = ping_ms(l), .done = pinged_answer};
         p->out = true;
         rem_ping_ask(&p->ping);
 }
 
 static void ping_all(struct cl_leader *l)
 {
-        uint64_t need = needed(l);
-        bool wanted[CL_LEADER_NODES] = {false};
+        uint64_t need = needed(l), all = all_slots(l) | need, members = 0;
         unsigned slot, i;
 
         for (slot = 0; slot < REM_SLOTS_MAX; slot++)
-                if (need >> slot & 1)
-                        wanted[pinged_of(l, site_node(l, slot)) - l->node] = true;
+                if (all >> slot & 1) {
+                        struct pinged *p = pinged_of(l, site_node(l, slot));
+
+                        members |= need >> slot & 1 ? 1ull << (p - l->node) : 0;
+                }
         for (i = 0; i < l->nodes; i++) {
-                if (wanted[i])
-                        ping_node(l, &l->node[i]);
-                else
-                        l->node[i].answered = leader_now(l); /* it has no member: nothing is wanted of it */
+                if ((members >> i & 1) == 0)
+                        l->node[i].answered = leader_now(l); /* it has no member: it may be silent */
+                ping_node(l, &l->node[i]);
         }
 }
 
@@ -225,7 +340,7 @@ static void look_at_key(struct cl_leader *l)
         if (l->looking)
                 return;
         l->looking = true;
-        l->look_compare = (struct cl_compare){.kind = CL_COMPARE_MOD, .key = text_bytes(l->leader_key), .number = (int64_t)l->term.revision};
+        l->look_compare = (struct cl_compare){.kind = CL_COMPARE_MOD, .key = leader_bytes(l->leader_key), .number = (int64_t)l->term.revision};
         memset(&l->look, 0, sizeof(l->look));
         l->look.kind = CL_TXN;
         l->look.compares = &l->look_compare;
@@ -302,10 +417,10 @@ static void propose_now(struct cl_leader *l)
                 lp_timer_start(l->loop, &l->again, AGAIN_NS);
                 return;
         }
-        l->own = (struct cl_compare){.kind = CL_COMPARE_MOD, .key = text_bytes(l->leader_key), .number = (int64_t)l->term.revision};
+        l->own = (struct cl_compare){.kind = CL_COMPARE_MOD, .key = leader_bytes(l->leader_key), .number = (int64_t)l->term.revision};
         memset(&l->cas, 0, sizeof(l->cas));
         l->cas.etcd = l->options.etcd;
-        l->cas.key = text_bytes(l->config_key);
+        l->cas.key = leader_bytes(l->config_key);
         l->cas.value = (struct cl_bytes){l->value, len};
         l->cas.mod_revision = l->config_revision;
         l->cas.others = &l->own; /* R4 */
@@ -381,10 +496,11 @@ static void leader_tick(struct lp_timer *timer)
         if (l->over || l->releasing)
                 return;
         lease_look(l);
+        open_all(l);
         ping_all(l);
         look_at_key(l);
         leader_judge(l);
-        lp_timer_start(l->loop, timer, CL_PING_NS);
+        lp_timer_start(l->loop, timer, l->lease.term_ns / CL_PINGS);
 }
 
 static void all_released(struct cl_leader *l)
@@ -429,7 +545,7 @@ void cl_leader_release(struct cl_leader *l, void (*done)(void *arg), void *arg)
 
                 if (p->out) /* its ping may grant yet; that grant runs out by itself */
                         continue;
-                p->ping = (struct rem_ping){.client = l->options.client, .pool = l->options.pool, .node = p->node, .wait_ms = PING_MS, .done = release_answer};
+                p->ping = (struct rem_ping){.client = l->options.client, .pool = l->options.pool, .node = p->node, .wait_ms = ping_ms(l), .done = release_answer};
                 p->out = true;
                 l->releases++;
                 rem_release_ask(&p->ping);
@@ -505,10 +621,15 @@ bool cl_leader_free(struct cl_leader *l)
         for (i = 0; i < l->nodes; i++)
                 if (l->node[i].out)
                         return false;
+        for (i = 0; i < REM_SLOTS_MAX; i++)
+                if (l->slot[i].out)
+                        return false;
         if (l->loop != NULL) {
                 lp_timer_stop(l->loop, &l->timer);
                 lp_timer_stop(l->loop, &l->again);
                 lp_timer_stop(l->loop, &l->release_timer);
+                for (i = 0; i < REM_SLOTS_MAX; i++)
+                        lp_timer_stop(l->loop, &l->slot[i].again);
         }
         free(l);
         return true;

@@ -17,10 +17,8 @@
 #include "engine_term.h"
 #include "remote.h"
 
-#define CL_PING_NS       (500ull * 1000 * 1000)
-#define CL_SILENT_NS     (2ull * 1000 * 1000 * 1000)  /* no ping was answered for so long: the store goes on without the node's slots */
-#define CL_CHECK_NS      (500ull * 1000 * 1000)       /* between two looks at the leader key ... */
-#define CL_ANSWERS_NS    (2ull * 1000 * 1000 * 1000)  /* ... and so long ago at most it was answered, if etcd answers */
+#define CL_PINGS         6u /* in the time of a lease; after four without an answer the store goes on without the node's slots */
+#define CL_ANSWERS_NS    (2ull * 1000 * 1000 * 1000)  /* etcd answers, if it did so long ago at most: it is asked with each ping */
 #define CL_START_NS      (15ull * 1000 * 1000 * 1000) /* that a start may wait for drives */
 #define CL_UNDECIDED_NS  (30ull * 1000 * 1000 * 1000) /* that a proposal may be unknown */
 #define CL_LEADER_NODES  64u

@@ -95,7 +95,8 @@ static void serve(unsigned slot)
 static void start_server(unsigned i)
 {
         struct server *s = &servers[i];
-        struct net_options options = node_options((uint16_t)(i + 1), 1);
+        static uint64_t boots;
+        struct net_options options = node_options((uint16_t)(i + 1), ++boots);
         unsigned slot;
 
         memset(s, 0, sizeof(*s));
@@ -217,7 +218,8 @@ static void on_deposed(void *arg, const struct eng_term *by)
 /* party: of net/, one that no other leader of this test has. */
 static void begin_leading(struct leading *l, uint16_t party)
 {
-        struct net_options options = node_options(party, 1);
+        static uint64_t boots; /* the product takes that of the claim */
+        struct net_options options = node_options(party, ++boots);
         unsigned i;
 
         memset(l, 0, sizeof(*l));
