@@ -65,6 +65,8 @@ struct cl_leader {
         struct lp_timer release_timer;
         void (*released)(void *arg);
         void *released_arg;
+        void (*stopped)(void *arg);
+        void *stopped_arg;
         /* the leader key, looked at */
         struct cl_request look;
         struct cl_compare look_compare;
@@ -103,6 +105,23 @@ static void leader_over(struct cl_leader *l, const char *why)
                 return;
         atomic_store(&l->lease_end, 0);
         l->options.ended(l->options.arg, why);
+}
+
+/* Something that was asked was answered. */
+static void leader_answered(struct cl_leader *l)
+{
+        bool out = l->looking || l->deciding;
+        void (*stopped)(void *arg) = l->stopped;
+        unsigned i;
+
+        for (i = 0; i < l->nodes; i++)
+                out |= l->node[i].out;
+        for (i = 0; i < REM_SLOTS_MAX; i++)
+                out |= l->slot[i].out;
+        if (out || stopped == NULL)
+                return;
+        l->stopped = NULL;
+        stopped(l->stopped_arg);
 }
 
 /* ---- the lease ------------------------------------------------------------------------------- */
@@ -165,6 +184,7 @@ static void slot_opened(struct rem_open *open)
         struct cl_leader *l = o->leader;
 
         o->out = false;
+        leader_answered(l);
         if (l->over || l->releasing)
                 return;
         switch (open->said) {
@@ -239,6 +259,7 @@ static void pinged_answer(struct rem_ping *ping)
         struct cl_leader *l = p->leader;
 
         p->out = false;
+        leader_answered(l);
         if (l->over || l->releasing)
                 return;
         switch (ping->said) {
@@ -325,6 +346,9 @@ static void looked(struct cl_request *request)
         struct cl_leader *l = container_of(request, struct cl_leader, look);
 
         l->looking = false;
+        leader_answered(l);
+        if (l->over)
+                return;
         if (request->outcome != CL_DONE) {
                 if (request->error == -EREMCHG)
                         leader_over(l, request->text);
@@ -385,6 +409,7 @@ static void cas_came(struct cl_cas *cas)
         char text[sizeof(cas->text) + 64];
 
         l->deciding = false;
+        leader_answered(l);
         if (l->over)
                 return;
         switch (cas->outcome) {
@@ -521,6 +546,7 @@ static void release_answer(struct rem_ping *ping)
         p->out = false;
         if (--l->releases == 0)
                 all_released(l);
+        leader_answered(l);
 }
 
 static void release_late(struct lp_timer *timer)
@@ -611,26 +637,24 @@ void cl_leader_start(struct cl_leader *l, struct eng_store *store)
         leader_tick(&l->timer);
 }
 
-bool cl_leader_free(struct cl_leader *l)
+void cl_leader_stop(struct cl_leader *l, void (*stopped)(void *arg), void *arg)
 {
         unsigned i;
 
-        l->over = true;
-        if (l->looking || l->deciding)
-                return false;
-        for (i = 0; i < l->nodes; i++)
-                if (l->node[i].out)
-                        return false;
+        assert(lp_self() == l->loop && l->stopped == NULL);
+        atomic_store(&l->over, true);
+        atomic_store(&l->lease_end, 0);
+        lp_timer_stop(l->loop, &l->timer);
+        lp_timer_stop(l->loop, &l->again);
+        lp_timer_stop(l->loop, &l->release_timer);
         for (i = 0; i < REM_SLOTS_MAX; i++)
-                if (l->slot[i].out)
-                        return false;
-        if (l->loop != NULL) {
-                lp_timer_stop(l->loop, &l->timer);
-                lp_timer_stop(l->loop, &l->again);
-                lp_timer_stop(l->loop, &l->release_timer);
-                for (i = 0; i < REM_SLOTS_MAX; i++)
-                        lp_timer_stop(l->loop, &l->slot[i].again);
-        }
+                lp_timer_stop(l->loop, &l->slot[i].again);
+        l->stopped = stopped;
+        l->stopped_arg = arg;
+        leader_answered(l);
+}
+
+void cl_leader_free(struct cl_leader *l)
+{
         free(l);
-        return true;
 }

@@ -85,9 +85,11 @@ void cl_leader_start(struct cl_leader *leader, struct eng_store *store);
  */
 void cl_leader_release(struct cl_leader *leader, void (*done)(void *arg), void *arg);
 /*
- * For a simulator and for tests: the store was closed. Not while requests are under way: true says that none is, and that it
- * was freed; false that it is to be called again later.
+ * For who takes the process apart instead of ending it (tests, a simulator). On the coordinator's loop, once, while it
+ * runs: nothing more is asked, and stopped() is called there when all that was asked was answered. Then the store
+ * is closed, and the leader freed, by any thread.
  */
-bool cl_leader_free(struct cl_leader *leader);
+void cl_leader_stop(struct cl_leader *leader, void (*stopped)(void *arg), void *arg);
+void cl_leader_free(struct cl_leader *leader); /* NULL is allowed */
 
 #endif

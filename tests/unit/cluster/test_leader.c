@@ -266,17 +266,30 @@ static void net_is_quiet(void)
         node_all_know(quiet_node);
 }
 
+static void has_stopped(void *arg)
+{
+        sem_post(&((struct leading *)arg)->done);
+}
+
+static void stop_leader(void *arg)
+{
+        struct leading *l = arg;
+
+        cl_leader_stop(l->leader, has_stopped, l);
+}
+
 static void end_leading(struct leading *l)
 {
         if (l->leader != NULL) {
+                on_loop(l->sf.loops[0], stop_leader, l);
+                sem_wait_or_fail(&l->done);
                 quiet_node = &l->node;
                 l->sf.closed = net_is_quiet;
                 sf_close(&l->sf);
         }
         node_stop(&l->node);
         rem_client_free(l->client);
-        if (l->leader != NULL)
-                MUST(cl_leader_free(l->leader));
+        cl_leader_free(l->leader);
         sem_destroy(&l->done);
 }
 
