@@ -127,6 +127,7 @@ struct call {
         const struct gw_entity *entity;
         const struct gw_entity_name *who;
         const struct gw_people_query *query;
+        const struct gw_people_terms *terms;
         const char *text;
         uint64_t generation;
         int rv;
@@ -164,7 +165,7 @@ static void call_done(void *arg, int rv)
 static void run_create(struct lp_msg *msg)
 {
         struct call *c = (struct call *)msg;
-        int rv = gw_people_create(c->loop, c->entity, call_done, c);
+        int rv = gw_people_create(c->loop, c->entity, c->terms, call_done, c);
 
         if (rv != 0)
                 call_done(c, rv);
@@ -173,7 +174,7 @@ static void run_create(struct lp_msg *msg)
 static void run_change(struct lp_msg *msg)
 {
         struct call *c = (struct call *)msg;
-        int rv = gw_people_change(c->loop, c->entity, c->generation, call_done, c);
+        int rv = gw_people_change(c->loop, c->entity, c->generation, c->terms, call_done, c);
 
         if (rv != 0)
                 call_done(c, rv);
@@ -182,7 +183,7 @@ static void run_change(struct lp_msg *msg)
 static void run_delete(struct lp_msg *msg)
 {
         struct call *c = (struct call *)msg;
-        int rv = gw_people_delete(c->loop, c->who, c->generation, call_done, c);
+        int rv = gw_people_delete(c->loop, c->who, c->generation, c->terms, call_done, c);
 
         if (rv != 0)
                 call_done(c, rv);
@@ -191,7 +192,7 @@ static void run_delete(struct lp_msg *msg)
 static void run_rename(struct lp_msg *msg)
 {
         struct call *c = (struct call *)msg;
-        int rv = gw_people_rename(c->loop, c->entity, c->text, c->generation, call_done, c);
+        int rv = gw_people_rename(c->loop, c->entity, c->text, c->generation, c->terms, call_done, c);
 
         if (rv != 0)
                 call_done(c, rv);
