@@ -58,6 +58,8 @@ static void test_ids_are_letters_and_digits(void **state)
                 longest[GW_ENTITY_ID_MAX] = '\0';
                 e.id = longest;
                 assert_int_equal(create(&w, &e), 0);
+                e.id = "AIDA X"; /* also of a name that is there: the file is wrong, whatever is kept */
+                assert_int_equal(put(&w, "", &e, true, &result), -EILSEQ);
         }
         assert_true(gw_entity_id_valid(GW_ACCESS_KEY, "") && gw_entity_id_valid(GW_PROVIDER, ""));
         remove_people(&w);
