@@ -141,7 +141,10 @@ static void names_add_statement(const struct config_names *names, json_t *named,
                 size_t k;
 
                 names_add_principal(names, named, who, bound);
-                json_array_foreach(who, k, one) names_add_principal(names, named, one, bound);
+                json_array_foreach(who, k, one)
+                {
+                        names_add_principal(names, named, one, bound);
+                }
         }
 }
 
@@ -154,7 +157,10 @@ static void names_add_policy(const struct config_names *names, json_t *named, co
 
         if (json_is_object(list))
                 names_add_statement(names, named, list, mark != NULL);
-        json_array_foreach(list, i, one) names_add_statement(names, named, one, mark != NULL);
+        json_array_foreach(list, i, one)
+        {
+                names_add_statement(names, named, one, mark != NULL);
+        }
         json_decref(policy);
 }
 
@@ -182,9 +188,13 @@ json_t *cli_names_of_entry(const struct config_names *names, const char *text)
         } else if (strcmp(kind, "account") != 0) {
                 names_add_account(names, named, account);
                 json_object_foreach(json_object_get(body, "groups"), name, value)
+                {
                         names_add(names, named, "group", account, name);
+                }
                 json_object_foreach(json_object_get(body, "attached"), name, value)
+                {
                         names_add_arn(names, named, name);
+                }
                 names_add_arn(names, named, cli_json_text(body, "boundary"));
                 names_add_policy(names, named, cli_json_text(body, "trust"));
         }
@@ -206,7 +216,9 @@ const char *cli_names_who_is_other(const struct config_names *names, const json_
         const char *name;
 
         json_object_foreach(object, name, id)
+        {
                 if (json_object_get(names->others, name) != NULL || strcmp(json_string_value(id), NOBODY) == 0)
                         return name;
+        }
         return NULL;
 }
