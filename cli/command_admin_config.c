@@ -2,7 +2,8 @@
  * command_admin_config.c - `millrace admin account` and `millrace admin config export`: accounts, and the configuration of a
  * store (people and buckets, without objects) as one file. Main thread only.
  *
- * The file is one JSON document with one item in a line, so that neither way holds more than an item in memory:
+ * The file is one JSON document with one item in a line, so that neither way holds more than an item in memory, but for
+ * the names and ids of all entities where --merge compares them:
  * entries of the directory as the store keeps them, secrets sealed, and buckets with the documents beside them.
  * command_config_import.c reads it.
  */

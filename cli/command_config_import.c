@@ -22,7 +22,8 @@ struct config_import {
         json_t *batch;      /* entries that wait to be sent together, */
         size_t batch_bytes; /* and what they take as JSON */
         json_t *fresh;      /* names of the buckets that were made */
-        uint64_t made, same, kept, failed, unopened;
+        struct config_names names; /* with --merge */
+        uint64_t made, same, kept, left_out, failed, unopened;
 };
 
 /* Each item of one of the two lists. -EINVAL: the file is none that export has written. */
@@ -81,6 +82,30 @@ static void say_bucket(const char *bucket, const char *what)
         printf("%s: bucket %s\n", what, cli_printable(stdout, bucket, shown, sizeof(shown)));
 }
 
+/* Behind the line that says whom the entry means, where there is one. */
+static const char *sent_entry(const char *sent)
+{
+        return *sent == '{' ? strchr(sent, '\n') + 1 : sent;
+}
+
+/* who: the name that is somebody else's here; NULL: it has become so since it was looked at. */
+static void leave_out(struct config_import *in, const char *what, size_t len, const char *who)
+{
+        char line[1024], shown[1024];
+
+        snprintf(line, sizeof(line), "%.*s names %s", (int)(len < 480 ? len : 480), what, who != NULL ? who : "somebody");
+        printf("left out: %s, who is somebody else here\n", cli_printable(stdout, line, shown, sizeof(shown)));
+        in->left_out++;
+}
+
+static void leave_out_entry(struct config_import *in, const char *text)
+{
+        json_t *named = cli_names_of_entry(&in->names, text);
+
+        leave_out(in, text, strcspn(text, "\n"), cli_names_who_is_other(&in->names, named));
+        json_decref(named);
+}
+
 /* With --merge an id that somebody has is in nobody's way: that entry fails when its turn comes. */
 static bool answer_can_wait(const struct config_import *in, const json_t *answer)
 {
@@ -88,20 +113,26 @@ static bool answer_can_wait(const struct config_import *in, const json_t *answer
 }
 
 /* What became of an entry, as the daemon says. */
-static void entry_answered(struct config_import *in, const char *text, const json_t *answer)
+static void entry_answered(struct config_import *in, const char *sent, const json_t *answer)
 {
-        const char *result = cli_json_text(answer, "result");
+        const char *result = cli_json_text(answer, "result"), *text = sent_entry(sent);
 
         if (answer_can_wait(in, answer))
                 return;
-        if (*result == '\0') {
+        if (in->call->merge && cli_json_true(answer, "another"))
+                cli_names_other(&in->names, text);
+        if (strcmp(cli_json_text(answer, "error"), "NameOfAnother") == 0) {
+                leave_out_entry(in, text);
+        } else if (*result == '\0') {
                 const char *why = cli_json_text(answer, "message");
 
                 cli_error("%.*s: %s", (int)strcspn(text, "\n"), text,
                           *why != '\0' ? why : cli_json_text(answer, "error"));
                 in->failed++;
         } else if (strcmp(result, "differs") == 0) {
-                say_entry(text, in->call->merge && !in->only_look ? "kept as it is here" : "differs from what is here");
+                say_entry(text, !in->call->merge || in->only_look       ? "differs from what is here"
+                                : cli_json_true(answer, "another") ? "kept as it is here, somebody else"
+                                                                   : "kept as it is here");
                 in->kept++;
         } else {
                 in->made += strcmp(result, "new") == 0;
@@ -163,23 +194,56 @@ static void import_alone(struct config_import *in, const char *text)
         json_decref(answer);
 }
 
-static void import_entry(struct config_import *in, json_t *item)
+/* What is sent of an entry: with --merge, whom it means stands in front. The caller's; NULL: it is none. */
+static json_t *entry_to_send(struct config_import *in, json_t *item)
 {
         const char *text = json_string_value(item);
-        size_t bytes = text != NULL ? json_dumpb(item, NULL, 0, JSON_COMPACT | JSON_ENCODE_ANY) + 1 : 0;
+        json_t *named, *sent = NULL;
+        char *line;
 
-        if (bytes == 0) {
-                in->failed++;
-                return;
-        }
+        if (text == NULL || *text == '{') /* no entry begins so */
+                return NULL;
+        if (!in->call->merge || in->only_look)
+                return json_incref(item);
+        named = cli_names_of_entry(&in->names, text);
+        line = named != NULL ? json_dumps(named, JSON_COMPACT) : NULL;
+        if (line != NULL)
+                sent = json_object_size(named) > 0 ? json_sprintf("%s\n%s", line, text) : json_incref(item);
+        free(line);
+        json_decref(named);
+        return sent;
+}
+
+static void import_sent(struct config_import *in, json_t *sent)
+{
+        size_t bytes = json_dumpb(sent, NULL, 0, JSON_COMPACT | JSON_ENCODE_ANY) + 1;
+
         if (json_array_size(in->batch) == BATCH_ENTRIES || in->batch_bytes + bytes > BATCH_BYTES)
                 import_batch(in);
         if (bytes > BATCH_BYTES) {
-                import_alone(in, text);
+                import_alone(in, json_string_value(sent));
                 return;
         }
-        json_array_append(in->batch, item);
+        json_array_append(in->batch, sent);
         in->batch_bytes += bytes;
+}
+
+static void import_entry(struct config_import *in, json_t *item)
+{
+        json_t *sent = entry_to_send(in, item);
+
+        if (sent != NULL)
+                import_sent(in, sent);
+        else
+                in->failed++;
+        json_decref(sent);
+}
+
+/* Whom the file has, before anything is asked. */
+static void note_entry(struct config_import *in, json_t *item)
+{
+        if (json_is_string(item))
+                cli_names_note(&in->names, json_string_value(item));
 }
 
 /* All of them, in the order of the file. As each_item(). */
@@ -322,6 +386,21 @@ static bool keeps_any(const json_t *wanted, json_t *here)
         return false;
 }
 
+/* A bucket's policy would be bound to whoever has its names here. */
+static bool leaves_out_policy(struct config_import *in, const char *bucket, const char *name, const char *text)
+{
+        bool policy = in->call->merge && strcmp(name, "policy") == 0;
+        json_t *named = policy ? cli_names_of_policy(&in->names, text) : NULL;
+        const char *who = cli_names_who_is_other(&in->names, named);
+        char what[128];
+
+        snprintf(what, sizeof(what), "policy of bucket %s", bucket);
+        if (who != NULL)
+                leave_out(in, what, strlen(what), who);
+        json_decref(named);
+        return who != NULL;
+}
+
 /* Documents that are not there; others stay. Of a bucket that was just made, what it came with goes. */
 static void make_documents(struct config_import *in, json_t *item)
 {
@@ -337,7 +416,8 @@ static void make_documents(struct config_import *in, json_t *item)
                 clear_new_bucket(in, bucket, here);
         for (size_t i = 0; cli_config_documents[i] != NULL; i++) {
                 text = json_string_value(json_object_get(wanted, cli_config_documents[i]));
-                if (text != NULL && json_object_get(here, cli_config_documents[i]) == NULL)
+                if (text != NULL && json_object_get(here, cli_config_documents[i]) == NULL &&
+                    !leaves_out_policy(in, bucket, cli_config_documents[i], text))
                         store_document(in, bucket, cli_config_documents[i], NULL, text);
         }
         make_configurations(in, bucket, wanted, here);
@@ -361,7 +441,9 @@ static int import_failed(const struct config_import *in, int rv)
 static bool import_look(struct config_import *in, int *rv)
 {
         in->only_look = true;
-        *rv = import_entries(in);
+        *rv = in->call->merge ? each_item(in, "entries", note_entry) : 0;
+        if (*rv == 0)
+                *rv = import_entries(in);
         if (*rv == 0)
                 *rv = each_item(in, "buckets", look_at_bucket);
         if (*rv != 0)
@@ -369,25 +451,35 @@ static bool import_look(struct config_import *in, int *rv)
         return in->failed == 0 && (in->kept == 0 || in->call->merge);
 }
 
-int cli_admin_config_import(struct cli_call *call)
+/* An exit status. */
+static int import_report(const struct config_import *in)
 {
-        struct config_import look = {.call = call, .name = call->argv[0]}, in;
+        if (!in->call->quiet) {
+                printf("%llu made, %llu entries were there, %llu kept as they were, ", (unsigned long long)in->made,
+                       (unsigned long long)in->same, (unsigned long long)in->kept);
+                if (in->left_out > 0)
+                        printf("%llu left out, ", (unsigned long long)in->left_out);
+                printf("%llu failed\n", (unsigned long long)in->failed);
+        }
+        if (in->unopened > 0)
+                cli_error("%llu secrets are sealed with a key that the daemon does not have: put it into its key file",
+                          (unsigned long long)in->unopened);
+        return in->failed == 0 && in->left_out == 0 && in->unopened == 0 ? CLI_OK : CLI_FAILED;
+}
+
+/* An exit status. */
+static int import_file(struct config_import *look)
+{
+        struct config_import in = *look;
         int rv;
 
-        look.file = fopen(look.name, "re");
-        if (look.file == NULL) {
-                cli_error("%s: %s", look.name, strerror(errno));
-                return CLI_FAILED;
-        }
-        in = look;
-        if (!import_look(&look, &rv)) {
-                fclose(look.file);
+        if (!import_look(look, &rv)) {
                 if (rv != 0)
-                        return import_failed(&look, rv);
+                        return import_failed(look, rv);
                 cli_error(
                         "nothing was changed: %llu items differ from what is here, %llu cannot be taken; --merge keeps "
                         "what is here",
-                        (unsigned long long)look.kept, (unsigned long long)look.failed);
+                        (unsigned long long)look->kept, (unsigned long long)look->failed);
                 return CLI_FAILED;
         }
         in.fresh = json_object();
@@ -396,16 +488,25 @@ int cli_admin_config_import(struct cli_call *call)
                 rv = each_item(&in, "buckets", make_bucket);
         if (rv == 0)
                 rv = each_item(&in, "buckets", make_documents);
-        fclose(in.file);
         json_decref(in.fresh);
-        if (rv != 0)
-                return import_failed(&in, rv);
-        if (!call->quiet)
-                printf("%llu made, %llu entries were there, %llu kept as they were, %llu failed\n",
-                       (unsigned long long)in.made, (unsigned long long)in.same, (unsigned long long)in.kept,
-                       (unsigned long long)in.failed);
-        if (in.unopened > 0)
-                cli_error("%llu secrets are sealed with a key that the daemon does not have: put it into its key file",
-                          (unsigned long long)in.unopened);
-        return in.failed == 0 && in.unopened == 0 ? CLI_OK : CLI_FAILED;
+        return rv != 0 ? import_failed(&in, rv) : import_report(&in);
+}
+
+int cli_admin_config_import(struct cli_call *call)
+{
+        struct config_import in = {.call = call, .name = call->argv[0]};
+        int status = CLI_FAILED;
+
+        in.file = fopen(in.name, "re");
+        if (in.file == NULL) {
+                cli_error("%s: %s", in.name, strerror(errno));
+                return CLI_FAILED;
+        }
+        if (cli_names_begin(&in.names))
+                status = import_file(&in);
+        else
+                cli_error("%s", strerror(ENOMEM));
+        cli_names_end(&in.names);
+        fclose(in.file);
+        return status;
 }

@@ -177,7 +177,8 @@ const struct cli_command cli_commands[] = {
         {"admin config import", "FILE", "make the people and buckets of a file that export wrote",
          "Looks at all of it first: where something of the same name is there and differs, nothing is changed,\n"
          "unless --merge is given. Can be repeated. Secrets open only with the key file that they were sealed\n"
-         "with. Exit status 1 if something could not be imported.\n",
+         "with. With --merge, what names somebody who is somebody else here (by the id) is left out. Exit\n"
+         "status 1 if something could not be imported, or was left out.\n",
          CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(QUIET) | CLI_HAS(MERGE), 1, 1, cli_admin_config_import},
         {"admin user list", "[PATH-PREFIX]", "list users",
          "A line for each: name, id, when it was made, ARN.\n", CLI_HAS_ENDPOINT | CLI_HAS(JSON), 0, 1, cli_admin_people},

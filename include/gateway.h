@@ -207,8 +207,16 @@ int gw_people_texts(const struct gw_gateway *gw, unsigned kind, uint32_t *positi
 /*
  * Makes an entry of such a text where there is none of its name; look_only: only says how it is. *opens: its secret is
  * sealed with a key that is there. Errors: -EINVAL (no entry), and those of changes (people.h).
+ *
+ * In front of the text a line can say whom the entry means by the names that are in it (D25): a JSON object whose
+ * members are first lines of texts, with the ids. If one of these names is somebody else's: -EREMCHG.
  */
-enum gw_people_put { GW_PEOPLE_NEW, GW_PEOPLE_SAME, GW_PEOPLE_DIFFERS };
+enum gw_people_put {
+        GW_PEOPLE_NEW,
+        GW_PEOPLE_SAME,
+        GW_PEOPLE_DIFFERS,
+        GW_PEOPLE_ANOTHER /* it differs, and by its id: the name is somebody else's */
+};
 int gw_people_put(const struct gw_gateway *gw, const char *text, size_t len, bool look_only, enum gw_people_put *result,
                   bool *opens);
 /* A new account, and a key of its root. -ENOKEY: nothing can be sealed. The caller wipes *out. */

@@ -29,6 +29,8 @@ static struct people_refusal people_refusal_of(int rv)
                 {-ENOENT, 409, "NoSuchEntity", "it is not there, or names somebody who is not"},
                 {-EEXIST, 409, "EntityAlreadyExists", "it is there already"},
                 {-ENOTUNIQ, 409, "EntityAlreadyExists", "somebody has its id: under another name, or in another account"},
+                {-EILSEQ, 400, "BadId", "an id has letters and digits, one at least, and nothing else"},
+                {-EREMCHG, 409, "NameOfAnother", "a name in it is somebody else's here"},
                 {-EBUSY, 409, "DeleteConflict", "delete what belongs to it first"},
                 {-EDQUOT, 409, "LimitExceeded", "there are as many as there can be"},
                 {-ENOSPC, 409, "LimitExceeded", "there are as many as there can be"},
@@ -107,7 +109,11 @@ struct admin_answer srv_admin_get_people(struct admin_request *request)
 static int people_put(struct admin_request *request, const char *text, size_t len, bool look, json_t **out)
 {
         static const char *const results[] = {
-                [GW_PEOPLE_NEW] = "new", [GW_PEOPLE_SAME] = "same", [GW_PEOPLE_DIFFERS] = "differs"};
+                [GW_PEOPLE_NEW] = "new",
+                [GW_PEOPLE_SAME] = "same",
+                [GW_PEOPLE_DIFFERS] = "differs",
+                [GW_PEOPLE_ANOTHER] = "differs",
+        };
         enum gw_people_put result = GW_PEOPLE_NEW;
         struct people_refusal refusal;
         bool opens = true;
@@ -117,6 +123,8 @@ static int people_put(struct admin_request *request, const char *text, size_t le
 
         if (rv == 0) {
                 *out = json_pack("{s:s, s:b}", "result", results[result], "opens", opens);
+                if (result == GW_PEOPLE_ANOTHER)
+                        json_object_set_new(*out, "another", json_true());
         } else {
                 refusal = people_refusal_of(rv);
                 *out = json_pack("{s:s, s:s}", "error", refusal.code, "message", refusal.message);

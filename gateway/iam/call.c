@@ -407,9 +407,11 @@ static void iam_asked(struct iam_call *call, int rv)
 
 void iam_create(struct iam_call *call, const struct gw_entity *entity, iam_show show)
 {
+        const struct gw_people_terms decided = iam_decided(call);
+
         call->show = show;
         call->canned = NULL; /* a boundary may have been */
-        iam_asked(call, gw_people_create(call->req->loop, entity, iam_changed, call));
+        iam_asked(call, gw_people_create(call->req->loop, entity, &decided, iam_changed, call));
 }
 
 void iam_create_named(struct iam_call *call, struct gw_entity *entity, unsigned kind, const char *prefix)
@@ -429,12 +431,15 @@ void iam_create_named(struct iam_call *call, struct gw_entity *entity, unsigned 
 
 void iam_replace(struct iam_call *call, const struct gw_entity *entity, iam_show show)
 {
+        const struct gw_people_terms decided = iam_decided(call);
+
         call->show = show;
-        iam_asked(call, gw_people_change(call->req->loop, entity, call->generation, iam_changed, call));
+        iam_asked(call, gw_people_change(call->req->loop, entity, call->generation, &decided, iam_changed, call));
 }
 
 void iam_replace_named(struct iam_call *call, const struct gw_entity *entity, const char *name, const char *path)
 {
+        const struct gw_people_terms decided = iam_decided(call);
         struct gw_entity *edited = iam_edit(call, entity);
 
         if (edited == NULL)
@@ -447,12 +452,13 @@ void iam_replace_named(struct iam_call *call, const struct gw_entity *entity, co
         }
         snprintf(edited->who.name, sizeof(edited->who.name), "%s", name);
         call->show = NULL;
-        iam_asked(call,
-                  gw_people_rename(call->req->loop, edited, entity->who.name, call->generation, iam_changed, call));
+        iam_asked(call, gw_people_rename(call->req->loop, edited, entity->who.name, call->generation, &decided,
+                                         iam_changed, call));
 }
 
 void iam_delete(struct iam_call *call, const struct gw_entity_name *who)
 {
+        const struct gw_people_terms decided = iam_decided(call);
         const struct gw_entity *there;
         uint64_t generation;
 
@@ -463,7 +469,7 @@ void iam_delete(struct iam_call *call, const struct gw_entity_name *who)
         }
         if (gw_people_find(call->req->loop, who, &there, &generation) != 0)
                 generation = GW_PEOPLE_UNSEEN; /* whoever has come by then is somebody that nobody was asked about */
-        iam_asked(call, gw_people_delete(call->req->loop, who, generation, iam_changed, call));
+        iam_asked(call, gw_people_delete(call->req->loop, who, generation, &decided, iam_changed, call));
 }
 
 /* ---- lists ----------------------------------------------------------------------------------- */

@@ -12,6 +12,7 @@
 
 #define IAM_ARN_SIZE   700u
 #define IAM_SECRET_LEN 40u
+#define IAM_SEEN_MAX   4u  /* names in a decision: whom it is about, a policy, a boundary */
 #define IAM_PAGE_BYTES (1u << 20) /* a page that is longer ends: 1,000 roles can have 24 MiB of trust policies */
 
 struct iam_call;
@@ -47,6 +48,8 @@ struct iam_call {
         const struct gw_entity *canned; /* it is this policy, which is no entry; NULL: it is an entry */
         iam_show show;             /* once a change is made; NULL: the answer has no result */
         uint64_t generation;       /* of what iam_find() found last */
+        struct gw_people_seen seen[IAM_SEEN_MAX]; /* what the decision looked at, as it was when that began: iam_look() */
+        unsigned seen_count;
         unsigned attempts;
         const char *element; /* of a list; NULL: page() writes it */
         void (*page)(struct iam_call *call, struct s3_xml *xml, const struct gw_listed *names, unsigned count);
@@ -74,6 +77,16 @@ bool iam_spelled_arn(struct iam_call *call, const char *arn, char out[IAM_RESOUR
 bool iam_allowed(struct iam_call *call);
 /* As gw_permit(), with tags of the resource and of the request as keys of conditions. 0; -EACCES; -ENOMEM. */
 int iam_permitted(struct iam_call *call, const char *permission, const char *resource, char *why);
+
+/*
+ * What a decision looks at (D26 of docs/design/people.md): as gw_people_find() and gw_people_find_arn(), and kept until
+ * the next decision begins. A name that is looked at twice stays what it was the first time.
+ */
+void iam_decision_begin(struct iam_call *call);
+int iam_look(struct iam_call *call, const struct gw_entity_name *who, const struct gw_entity **out);
+int iam_look_arn(struct iam_call *call, const char *arn, const struct gw_entity **out);
+/* All of it, as what a change relies on. It holds as long as the call. */
+struct gw_people_terms iam_decided(const struct iam_call *call);
 
 /* ---- answers --------------------------------------------------------------------------------- */
 

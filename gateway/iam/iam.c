@@ -369,6 +369,7 @@ bool iam_allowed(struct iam_call *call)
         bool renames = call->in.value[IAM_P_NEW_PATH] != NULL || call->in.value[IAM_P_NEW_USER] != NULL ||
                        call->in.value[IAM_P_NEW_GROUP] != NULL;
 
+        iam_decision_begin(call);
         return is_allowed_to(call, "", call->action->name, false) && is_allowed_to_tag(call) &&
                (!renames || is_allowed_to(call, "", call->action->name, true));
 }

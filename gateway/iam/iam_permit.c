@@ -40,7 +40,7 @@ static const struct gw_entity *keys_about(struct iam_call *call)
 
         if (iam_makes_something(call->action) || !iam_resource(call, resource) ||
             gw_entity_of_arn(resource, &who) != 0 || strcmp(who.account, call->account) != 0 ||
-            gw_people_find(call->req->loop, &who, &found, NULL) != 0)
+            iam_look(call, &who, &found) != 0)
                 return NULL;
         return found;
 }

@@ -52,7 +52,7 @@ bool iam_spelled_arn(struct iam_call *call, const char *arn, char out[IAM_RESOUR
 {
         const struct gw_entity *found;
 
-        if (gw_people_find_arn(call->req->loop, arn, &found, NULL) == 0 && gw_entity_arn(found, out, IAM_RESOURCE_SIZE))
+        if (iam_look_arn(call, arn, &found) == 0 && gw_entity_arn(found, out, IAM_RESOURCE_SIZE))
                 return true;
         return snprintf(out, IAM_RESOURCE_SIZE, "%s", arn) < (int)IAM_RESOURCE_SIZE;
 }
@@ -86,7 +86,7 @@ bool iam_resource(struct iam_call *call, char out[IAM_RESOURCE_SIZE])
                 return true;
         }
         entity.who = iam_who(call, kind, name);
-        if (gw_people_find(call->req->loop, &entity.who, &found, NULL) != 0) {
+        if (iam_look(call, &entity.who, &found) != 0) {
                 found = NULL;
                 entity.path = call->in.value[IAM_P_PATH] != NULL ? call->in.value[IAM_P_PATH] : "/";
         }
@@ -101,7 +101,7 @@ bool iam_new_resource(struct iam_call *call, char out[IAM_RESOURCE_SIZE])
                                    .path = "/"};
         const struct gw_entity *found;
 
-        if (gw_people_find(call->req->loop, &entity.who, &found, NULL) == 0)
+        if (iam_look(call, &entity.who, &found) == 0)
                 entity.path = found->path;
         if (name != NULL)
                 snprintf(entity.who.name, sizeof(entity.who.name), "%s", name);

@@ -49,7 +49,7 @@ static const struct {
         unsigned kinds, most;
 } strings[] = {
         {"path", offsetof(struct gw_entity, path), K_PATH, GW_ENTITY_PATH_MAX},
-        {"id", offsetof(struct gw_entity, id), K_PATH | K(GW_ACCOUNT), 64},
+        {"id", offsetof(struct gw_entity, id), K_PATH | K(GW_ACCOUNT), GW_ENTITY_ID_MAX},
         {"title", offsetof(struct gw_entity, title), K(GW_ACCOUNT), 128},
         {"description", offsetof(struct gw_entity, description), K(GW_ROLE) | K(GW_POLICY), 1000},
         {"owner", offsetof(struct gw_entity, owner), K(GW_ACCESS_KEY), GW_ACCOUNT_ID_LEN},
@@ -197,6 +197,16 @@ bool gw_entity_name_valid(const struct gw_entity_name *who)
             (strspn(who->name, "0123456789abcdef") != GW_PROVIDER_NAME - 1 || who->name[GW_PROVIDER_NAME - 1] != '\0'))
                 return false;
         return is_account_id(who->account) && who->of[0] == '\0' && !is_dash(who->name);
+}
+
+bool gw_entity_id_valid(unsigned kind, const char *id)
+{
+        size_t len = strlen(id);
+
+        if (len == 0)
+                return (entity_bit(kind) & (K_PATH | K(GW_ACCOUNT))) == 0;
+        return len <= GW_ENTITY_ID_MAX &&
+               strspn(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789") == len;
 }
 
 static bool is_path(const char *path)
@@ -413,6 +423,17 @@ static bool decode_head(struct eng_str text, struct gw_entity_name *who, size_t 
                 who->of[0] = '\0';
         *len = (size_t)(end - text.data) + 1;
         return true;
+}
+
+bool gw_entity_name_read(struct s3_str line, struct gw_entity_name *out)
+{
+        char text[HEAD_MAX];
+        int len = snprintf(text, sizeof(text), "%.*s\n", (int)line.len, line.data);
+        size_t head;
+
+        *out = (struct gw_entity_name){.kind = 0};
+        return len < (int)sizeof(text) && decode_head((struct eng_str){text, (size_t)len}, out, &head) &&
+               head == (size_t)len && gw_entity_name_valid(out);
 }
 
 static bool decode_pair(struct entity_room *room, unsigned kind, const char *name, json_t *value, struct gw_pair *out)

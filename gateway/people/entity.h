@@ -30,6 +30,7 @@ enum gw_entity_kind {
 #define GW_FIRST_ACCOUNT    "000000000001" /* always there; its root has the credentials of the settings */
 #define GW_ENTITY_NAME_MAX  128u
 #define GW_ENTITY_PATH_MAX  512u
+#define GW_ENTITY_ID_MAX    64u
 #define GW_ENTITY_BYTES_MAX (200u << 10) /* of its text */
 #define GW_ENTITY_SET_MAX   64u          /* members of one set, but for: */
 #define GW_CLIENTS_MAX      100u         /* AWS's quotas are less, or this (people_change.c) */
@@ -96,6 +97,10 @@ uint64_t gw_entity_number(const struct gw_entity_name *who);
 bool gw_entity_same(const struct gw_entity_name *a, const struct gw_entity_name *b);
 /* Whether AWS allows this name for an entity of its kind. */
 bool gw_entity_name_valid(const struct gw_entity_name *who);
+/* Reads a name from the first line of an entity's text, which stands here without its end. False: it is none. */
+bool gw_entity_name_read(struct s3_str line, struct gw_entity_name *out);
+/* Whether an entity that is made may have this id: letters and digits, and one at least where its kind has ids (D24). */
+bool gw_entity_id_valid(unsigned kind, const char *id);
 
 /*
  * Its text, to be given back with free(). -EINVAL: something in it is not as AWS wants it, or belongs to no

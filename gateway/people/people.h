@@ -63,30 +63,49 @@ bool gw_people_signer(struct gw_loop *loop, const char *access_key, struct gw_cr
 /* ---- changes --------------------------------------------------------------------------------- */
 
 /*
- * On any loop; entity is copied. 0: done() comes on the same loop, after every loop has the change, never
+ * What a change relies on (D25, D26): whoever has this name when the change is made is the one who was meant. It is
+ * compared on the first loop, where no other change comes between: -EREMCHG, another id; -ESTALE, another generation,
+ * also where nobody has the name any more. An id of a name that nobody has is left to the change.
+ */
+struct gw_people_seen {
+        struct gw_entity_name who;
+        char id[GW_ENTITY_ID_MAX + 1]; /* of whoever is meant; "": the generation is compared */
+        uint64_t generation;           /* that was seen; GW_PEOPLE_UNSEEN: nobody who can be read */
+};
+#define GW_PEOPLE_UNSEEN    UINT64_MAX /* the generation of nothing that can be read */
+#define GW_PEOPLE_TERMS_MAX 256u
+struct gw_people_terms {
+        unsigned count;
+        const struct gw_people_seen *list;
+};
+
+/*
+ * On any loop; entity and terms (NULL: none) are copied. 0: done() comes on the same loop, after every loop has the change, never
  * from inside. -EINVAL, -E2BIG, -ENOMEM, -ESTALE (it is being renamed): it does not come. The answers, and what
  * IAM calls them:
  *   -EEXIST  EntityAlreadyExists            -ENOENT  NoSuchEntity: it, or what it names
  *   -EBUSY   DeleteConflict                 -EDQUOT  LimitExceeded
  *   -EINVAL  ValidationError                -ESTALE  EntityTemporarilyUnmodifiable: another generation is there
  *   -EPERM   the first account and its root -EAGAIN  ServiceFailure: the index is not ready, or too much waits
- *   -ENOSPC  there can be no more           others of eng_text_set()
+ *   -ENOSPC  there can be no more           -EREMCHG a name is somebody else's than the terms say
+ *   -ENOTUNIQ, -EILSEQ  an id that somebody has, or that none can have
+ *   others of eng_text_set()
  */
 typedef void (*gw_people_done)(void *arg, int rv);
-int gw_people_create(struct gw_loop *loop, const struct gw_entity *entity, gw_people_done done, void *arg);
+int gw_people_create(struct gw_loop *loop, const struct gw_entity *entity, const struct gw_people_terms *terms,
+                     gw_people_done done, void *arg);
 /* In place of what there is of this name, which is of this generation. */
-int gw_people_change(struct gw_loop *loop, const struct gw_entity *entity, uint64_t generation, gw_people_done done,
-                     void *arg);
+int gw_people_change(struct gw_loop *loop, const struct gw_entity *entity, uint64_t generation,
+                     const struct gw_people_terms *terms, gw_people_done done, void *arg);
 /* What there is of this name, if it is of this generation; 0: whatever it is. What cannot be read is deleted in any case. */
-#define GW_PEOPLE_UNSEEN UINT64_MAX /* the generation of nothing that can be read */
-int gw_people_delete(struct gw_loop *loop, const struct gw_entity_name *who, uint64_t generation, gw_people_done done,
-                     void *arg);
+int gw_people_delete(struct gw_loop *loop, const struct gw_entity_name *who, uint64_t generation,
+                     const struct gw_people_terms *terms, gw_people_done done, void *arg);
 /*
  * A user or group that is called `from`, and of this generation, is to be as the entity says, whose name is another
  * one; keys and members follow (D19). As the others, and -EEXIST: somebody has that name.
  */
 int gw_people_rename(struct gw_loop *loop, const struct gw_entity *entity, const char *from, uint64_t generation,
-                     gw_people_done done, void *arg);
+                     const struct gw_people_terms *terms, gw_people_done done, void *arg);
 
 /* ---- lists ----------------------------------------------------------------------------------- */
 

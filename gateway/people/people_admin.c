@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 
 #include "gateway/people/people_queue.h"
@@ -36,6 +37,7 @@ struct admin_people_call {
         char *texts; /* of a page, each with its NUL; or the text that is put */
         size_t len, size;
         struct gw_entity *entity;
+        struct gw_people_terms *terms; /* whom the text means by names */
         struct gw_account_made account;
 };
 
@@ -48,6 +50,7 @@ static void admin_people_drop(struct admin_people_call *call)
         pthread_cond_destroy(&call->changed);
         free(call->texts);
         free(call->entity);
+        free(call->terms);
         free(call);
 }
 
@@ -166,20 +169,31 @@ int gw_people_texts(const struct gw_gateway *gw, unsigned kind, uint32_t *positi
 
 /* ---- put back -------------------------------------------------------------------------------- */
 
+/* What is there under the name. */
+static enum gw_people_put admin_people_result(const struct admin_people_call *call, struct eng_text *there)
+{
+        const struct gw_entity *entity;
+        struct eng_str bytes = eng_text_bytes(there);
+
+        if (bytes.len == call->len && memcmp(bytes.data, call->texts, call->len) == 0)
+                return GW_PEOPLE_SAME;
+        entity = gw_entity_form(there);
+        return entity != NULL && strcasecmp(entity->id, call->entity->id) != 0 ? GW_PEOPLE_ANOTHER : GW_PEOPLE_DIFFERS;
+}
+
 static int admin_people_compare(struct admin_people_call *call)
 {
         struct eng_text *there;
-        struct eng_str bytes;
         int rv = eng_text_get(call->gw->store, gw_entity_number(&call->entity->who), call->entity->who.kind, &there);
 
         call->result = GW_PEOPLE_NEW;
-        if (rv == -ENOENT)
-                return gw_people_id_refusal(call->gw->people, call->entity);
+        if (rv == -ENOENT) {
+                rv = gw_people_id_refusal(call->gw->people, call->entity);
+                return rv == 0 ? gw_terms_refusal(call->gw->people, call->terms) : rv;
+        }
         if (rv != 0)
                 return rv;
-        bytes = eng_text_bytes(there);
-        call->result = bytes.len == call->len && memcmp(bytes.data, call->texts, call->len) == 0 ? GW_PEOPLE_SAME
-                                                                                               : GW_PEOPLE_DIFFERS;
+        call->result = admin_people_result(call, there);
         return 0;
 }
 
@@ -189,13 +203,30 @@ static void admin_people_write(struct lp_msg *msg)
         int rv = gw_people_ready(call->gw) == NULL ? -EAGAIN : admin_people_compare(call);
 
         if (rv == 0 && call->result == GW_PEOPLE_NEW && !call->look_only)
-                rv = gw_people_create(&call->gw->loops[0], call->entity, admin_people_done, call);
+                rv = gw_people_create(&call->gw->loops[0], call->entity, call->terms, admin_people_done, call);
         else {
                 admin_people_answer(call, rv);
                 return;
         }
         if (rv != 0)
                 admin_people_answer(call, rv);
+}
+
+/* The entry that is to be put, and whom it means. */
+static int admin_people_take(struct admin_people_call *call, struct eng_str text)
+{
+        int rv = gw_terms_read(&text, &call->terms);
+
+        if (rv != 0)
+                return rv;
+        call->entity = gw_entity_decode(text);
+        if (call->entity == NULL)
+                return errno == EBADMSG ? -EINVAL : -ENOMEM;
+        call->texts = strndup(text.data, text.len);
+        call->len = text.len;
+        if (call->texts == NULL)
+                return -ENOMEM;
+        return gw_entity_id_valid(call->entity->who.kind, call->entity->id) ? 0 : -EILSEQ;
 }
 
 int gw_people_put(const struct gw_gateway *gw, const char *text, size_t len, bool look_only, enum gw_people_put *result,
@@ -208,12 +239,7 @@ int gw_people_put(const struct gw_gateway *gw, const char *text, size_t len, boo
         if (call == NULL)
                 return -ENOMEM;
         call->look_only = look_only;
-        call->entity = gw_entity_decode((struct eng_str){text, len});
-        rv = call->entity == NULL ? (errno == EBADMSG ? -EINVAL : -ENOMEM) : 0;
-        call->texts = strndup(text, len);
-        call->len = len;
-        if (rv == 0 && call->texts == NULL)
-                rv = -ENOMEM;
+        rv = admin_people_take(call, (struct eng_str){text, len});
         if (rv == 0)
                 *opens = call->entity->who.kind != GW_ACCESS_KEY ||
                          (sealer->knows != NULL && sealer->knows(sealer->arg, call->entity->sealed));
@@ -269,7 +295,7 @@ static void account_made(void *arg, int rv)
                 rv = sealer->seal(sealer->arg, call->account.access_key, call->account.secret_key, sealed,
                                   sizeof(sealed));
         if (rv == 0)
-                rv = gw_people_create(&call->gw->loops[0], &key, admin_people_done, call);
+                rv = gw_people_create(&call->gw->loops[0], &key, NULL, admin_people_done, call);
         if (rv != 0)
                 admin_people_answer(call, rv);
 }
@@ -285,7 +311,7 @@ static void account_create(struct lp_msg *msg)
 
         strcpy(account.who.name, call->account.id);
         if (rv == 0)
-                rv = gw_people_create(&call->gw->loops[0], &account, account_made, call);
+                rv = gw_people_create(&call->gw->loops[0], &account, NULL, account_made, call);
         if (rv != 0)
                 admin_people_answer(call, rv);
 }
@@ -328,11 +354,11 @@ static void account_delete_next(void *arg, int rv)
         key = gw_index_after(&people->index, GW_ACCESS_KEY, call->account.id, "", NULL);
         if (key != NULL) {
                 snprintf(who.name, sizeof(who.name), "%s", key->name);
-                rv = gw_people_delete(&call->gw->loops[0], &who, 0, account_delete_next, call);
+                rv = gw_people_delete(&call->gw->loops[0], &who, 0, NULL, account_delete_next, call);
         } else {
                 who.kind = GW_ACCOUNT;
                 strcpy(who.name, call->account.id);
-                rv = gw_people_delete(&call->gw->loops[0], &who, 0, admin_people_done, call);
+                rv = gw_people_delete(&call->gw->loops[0], &who, 0, NULL, admin_people_done, call);
         }
         if (rv != 0)
                 admin_people_answer(call, rv);

@@ -36,6 +36,7 @@ struct gw_change {
         struct gw_entity_name who; /* of a rename: what it is called now */
         uint64_t generation;       /* that it takes the place of */
         struct gw_entity *entity;  /* as it is to be; NULL: deleted */
+        struct gw_people_terms *terms;
         char *text;
         size_t len;
         struct gw_rename_place place; /* of a rename */
@@ -183,10 +184,13 @@ static int key_refusal(struct gw_people *people, const struct gw_change *change)
 
 /*
  * Somebody has the id, whatever his name, kind and account (D23): what policies say of it, what ACLs grant to
- * it and what tokens were made for it would be the new one's, too.
+ * it and what tokens were made for it would be the new one's, too. Other characters than letters and digits would
+ * be read as something else where policies are kept with the ids of whom they name (D24).
  */
 int gw_people_id_refusal(struct gw_people *people, const struct gw_entity *entity)
 {
+        if (!gw_entity_id_valid(entity->who.kind, entity->id))
+                return -EILSEQ;
         if (*entity->id == '\0')
                 return 0;
         return strcasecmp(entity->id, people->gw->owner_id) == 0 || gw_index_has_id(&people->index, entity->id)
@@ -378,6 +382,9 @@ static int change_refusal(struct gw_people *people, struct gw_change *change)
 
         if (is_being_renamed(people, change))
                 return -ESTALE;
+        rv = gw_terms_refusal(people, change->terms);
+        if (rv != 0)
+                return rv;
         if (change->kind == CHANGE_DELETE)
                 return delete_refusal(people, change);
         rv = change->kind == CHANGE_CREATE   ? create_refusal(people, change)
@@ -394,6 +401,7 @@ static void people_change_begin(struct gw_people *people);
 
 static void people_change_free(struct gw_change *change)
 {
+        free(change->terms);
         free(change->entity);
         free(change->text);
         free(change);
@@ -579,7 +587,8 @@ static int people_change_take(struct gw_change *change, const struct gw_entity *
 }
 
 static int people_change_send(struct gw_loop *loop, enum change_kind kind, const struct gw_entity_name *who,
-                              const struct gw_entity *entity, uint64_t generation, gw_people_done done, void *arg)
+                              const struct gw_entity *entity, uint64_t generation, const struct gw_people_terms *terms,
+                              gw_people_done done, void *arg)
 {
         struct gw_change *change = loop->gw->ending ? NULL : calloc(1, sizeof(*change));
         int rv = 0;
@@ -592,7 +601,12 @@ static int people_change_send(struct gw_loop *loop, enum change_kind kind, const
         change->generation = generation;
         change->done = done;
         change->arg = arg;
-        if (entity != NULL && kind != CHANGE_RENAME && entity->from != NULL && *entity->from != '\0')
+        change->terms = gw_terms_copy(terms);
+        if (change->terms == NULL)
+                rv = -ENOMEM;
+        else if (change->terms->count > GW_PEOPLE_TERMS_MAX)
+                rv = -E2BIG;
+        else if (entity != NULL && kind != CHANGE_RENAME && entity->from != NULL && *entity->from != '\0')
                 rv = kind == CHANGE_REPLACE ? -ESTALE : -EINVAL; /* only a rename leaves that, and takes it away */
         else if (entity != NULL)
                 rv = people_change_take(change, entity);
@@ -607,25 +621,26 @@ static int people_change_send(struct gw_loop *loop, enum change_kind kind, const
         return 0;
 }
 
-int gw_people_create(struct gw_loop *loop, const struct gw_entity *entity, gw_people_done done, void *arg)
+int gw_people_create(struct gw_loop *loop, const struct gw_entity *entity, const struct gw_people_terms *terms,
+                     gw_people_done done, void *arg)
 {
-        return people_change_send(loop, CHANGE_CREATE, &entity->who, entity, 0, done, arg);
+        return people_change_send(loop, CHANGE_CREATE, &entity->who, entity, 0, terms, done, arg);
 }
 
-int gw_people_change(struct gw_loop *loop, const struct gw_entity *entity, uint64_t generation, gw_people_done done,
-                     void *arg)
+int gw_people_change(struct gw_loop *loop, const struct gw_entity *entity, uint64_t generation,
+                     const struct gw_people_terms *terms, gw_people_done done, void *arg)
 {
-        return people_change_send(loop, CHANGE_REPLACE, &entity->who, entity, generation, done, arg);
+        return people_change_send(loop, CHANGE_REPLACE, &entity->who, entity, generation, terms, done, arg);
 }
 
-int gw_people_delete(struct gw_loop *loop, const struct gw_entity_name *who, uint64_t generation, gw_people_done done,
-                     void *arg)
+int gw_people_delete(struct gw_loop *loop, const struct gw_entity_name *who, uint64_t generation,
+                     const struct gw_people_terms *terms, gw_people_done done, void *arg)
 {
-        return people_change_send(loop, CHANGE_DELETE, who, NULL, generation, done, arg);
+        return people_change_send(loop, CHANGE_DELETE, who, NULL, generation, terms, done, arg);
 }
 
 int gw_people_rename(struct gw_loop *loop, const struct gw_entity *entity, const char *from, uint64_t generation,
-                     gw_people_done done, void *arg)
+                     const struct gw_people_terms *terms, gw_people_done done, void *arg)
 {
         struct gw_entity renamed = *entity;
         struct gw_entity_name who = entity->who;
@@ -634,5 +649,5 @@ int gw_people_rename(struct gw_loop *loop, const struct gw_entity *entity, const
                 return -EINVAL;
         strcpy(who.name, from);
         renamed.from = from;
-        return people_change_send(loop, CHANGE_RENAME, &who, &renamed, generation, done, arg);
+        return people_change_send(loop, CHANGE_RENAME, &who, &renamed, generation, terms, done, arg);
 }

@@ -31,10 +31,19 @@ struct gw_people *gw_people_ready(struct gw_gateway *gw);
  * it frees people then, if gw is NULL.
  */
 bool gw_people_drop_changes(struct gw_people *people);
-/* 0, or why no entity with this one's id may be made: -ENOTUNIQ. The index must be whole. First loop. */
+/* 0, or why no entity with this one's id may be made: -EILSEQ, -ENOTUNIQ. The index must be whole. First loop. */
 int gw_people_id_refusal(struct gw_people *people, const struct gw_entity *entity);
 /* The index is whole: renames that were cut off go on, unless the store is read-only. First loop. */
 void gw_people_renames_go(struct gw_people *people);
+/* people_terms.c. A copy, to be given back with free(). NULL: no memory. terms may be NULL. */
+struct gw_people_terms *gw_terms_copy(const struct gw_people_terms *terms);
+/* 0, or why a change that relies on them is not made: -ESTALE, -EREMCHG, -EIO, -ENOMEM. First loop. */
+int gw_terms_refusal(struct gw_people *people, const struct gw_people_terms *terms);
+/*
+ * Cuts off the line in front of an entity's text that says whom it means (gw_people_put()); *out, to be given back with
+ * free(), has no names where there is no such line. -EINVAL: the line makes no sense; -ENOMEM. Pure.
+ */
+int gw_terms_read(struct eng_str *text, struct gw_people_terms **out);
 /* policies_compile.c. NULL: no memory. */
 struct gw_policies *gw_policies_compile(const struct gw_entity *entity);
 void gw_policies_free(struct gw_policies *policies); /* NULL is fine */

@@ -1,13 +1,13 @@
 /*
- * fuzz_entity.c - any bytes as the text of an entity, and as an ARN. What is read keeps its bounds, and
- * can be written, and is then the same.
+ * fuzz_entity.c - any bytes as the text of an entity, as an ARN, and as whom an entry of a file means. What is read
+ * keeps its bounds, and can be written, and is then the same.
  */
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "gateway/people/entity.h"
+#include "gateway/people/people_queue.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -51,8 +51,23 @@ static void check_arn(const uint8_t *data, size_t size)
         free(arn);
 }
 
+static void check_terms(struct eng_str bytes)
+{
+        struct gw_people_terms *terms;
+        struct eng_str rest = bytes;
+
+        if (gw_terms_read(&rest, &terms) != 0)
+                return;
+        assert(rest.len <= bytes.len && rest.data + rest.len == bytes.data + bytes.len);
+        assert(terms->count <= GW_PEOPLE_TERMS_MAX);
+        for (unsigned i = 0; i < terms->count; i++)
+                assert(gw_entity_name_valid(&terms->list[i].who) && terms->list[i].id[0] != '\0');
+        free(terms);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+        check_terms((struct eng_str){(const char *)data, size});
         check_text((struct eng_str){(const char *)data, size});
         check_arn(data, size);
         return 0;

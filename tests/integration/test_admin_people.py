@@ -241,6 +241,111 @@ def test_a_file_writes_nothing_but_text_to_a_terminal(daemon, tmp_path):
     assert done.returncode == 1 and b"owned" in shown and b"\x1b" not in shown and b"\x07" not in shown, shown
 
 
+# ---- names that are somebody else's here ---------------------------------------------------------
+
+
+def statement(**who):
+    return json.dumps({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::two/*", **who}]})
+
+
+def test_a_merge_makes_nothing_for_somebody_else(tmp_path):
+    """The file's alice, staff and policy are others than those that are called so here; ann is the same."""
+    key_file, exported = tmp_path / "key", tmp_path / "config.json"
+    read = "arn:aws:iam::000000000001:policy/read"
+    with Daemon(drives=1, options=["--key-file", str(key_file)]).start() as first:
+        iam, s3 = client_of(first, "iam"), make_client(first.endpoint, first.access_key, first.secret_key)
+        for name in ("alice", "ann", "member", "holder", "bounded", "free", "long"):
+            iam.create_user(UserName=name)
+        iam.create_group(GroupName="staff")
+        iam.create_group(GroupName="crew")
+        iam.add_user_to_group(GroupName="crew", UserName="long")
+        for i in range(9):  # so long that it goes alone
+            iam.put_user_policy(UserName="long", PolicyName=f"p{i}", PolicyDocument=(policy() + "\n" * 10_000)[:10_200])
+        iam.create_policy(PolicyName="read", PolicyDocument=policy("s3:ListAllMyBuckets", "*"))
+        iam.add_user_to_group(GroupName="staff", UserName="member")
+        iam.attach_user_policy(UserName="holder", PolicyArn=read)
+        iam.put_user_permissions_boundary(UserName="bounded", PermissionsBoundary=read)
+        iam.create_role(RoleName="robot", AssumeRolePolicyDocument=TRUST)
+        keys = {name: iam.create_access_key(UserName=name)["AccessKey"] for name in ("alice", "ann", "free")}
+        for bucket, name in (("two", "alice"), ("three", "ann")):
+            s3.create_bucket(Bucket=bucket)
+            arn = f"arn:aws:iam::000000000001:user/{name}"
+            s3.put_bucket_policy(Bucket=bucket, Policy=statement(Principal={"AWS": arn}).replace("two", bucket))
+        cli(first, "admin", "config", "export", str(exported))
+    text = exported.read_text()
+    with Daemon(drives=1, options=["--key-file", str(key_file)]).start() as second:
+        iam, s3 = client_of(second, "iam"), make_client(second.endpoint, second.access_key, second.secret_key)
+        lines = [json.loads(line.rstrip(",")) for line in text.splitlines() if line.startswith('"1 ')]
+        assert people(second, next(line for line in lines if "- ann" in line).encode())[1]["result"] == "new"
+        for name in ("Alice", "local"):
+            iam.create_user(UserName=name)
+        iam.create_group(GroupName="staff")
+        iam.create_policy(PolicyName="read", PolicyDocument=policy("*", "*"))
+        assert "nothing was changed" in cli(second, "admin", "config", "import", str(exported), status=1)
+        assert {u["UserName"] for u in iam.list_users()["Users"]} == {"Alice", "ann", "local"}
+
+        said = cli(second, "admin", "config", "import", "--merge", str(exported), status=1)
+        for left, who in ((f"1 key - alice {keys['alice']['AccessKeyId']}", "user 000000000001 - alice"), ("1 user 000000000001 - member", "group 000000000001 - staff"),
+                          ("1 user 000000000001 - holder", "policy 000000000001 - read"), ("1 user 000000000001 - bounded", "policy 000000000001 - read"),
+                          ("policy of bucket two", "user 000000000001 - alice")):
+            assert f"left out: {left} names 1 {who}, who is somebody else here" in said, said
+        assert "kept as it is here, somebody else: 1 user 000000000001 - alice" in said and " 5 left out, 0 failed" in said
+        assert {u["UserName"] for u in iam.list_users()["Users"]} == {"Alice", "ann", "local", "free", "long"}
+        assert [u["UserName"] for u in iam.get_group(GroupName="crew")["Users"]] == ["long"]
+        assert iam.list_access_keys(UserName="Alice")["AccessKeyMetadata"] == [] and iam.get_group(GroupName="staff")["Users"] == []
+        assert iam.list_entities_for_policy(PolicyArn=read)["PolicyUsers"] == [] and iam.get_role(RoleName="robot")
+        refused("InvalidAccessKeyId", 403, make_client(second.endpoint, keys["alice"]["AccessKeyId"], keys["alice"]["SecretAccessKey"]).list_buckets)
+        for name in ("ann", "free"):
+            refused("AccessDenied", 403, make_client(second.endpoint, keys[name]["AccessKeyId"], keys[name]["SecretAccessKey"]).list_buckets)
+        refused("NoSuchBucketPolicy", 404, s3.get_bucket_policy, Bucket="two")
+        assert "user/ann" in s3.get_bucket_policy(Bucket="three")["Policy"]
+
+        iam.delete_user(UserName="Alice")  # the name is nobody's: she and her key are made
+        said = cli(second, "admin", "config", "import", "--merge", str(exported), status=1)
+        assert said.splitlines()[-1].startswith("2 made") and " 3 left out, 0 failed" in said
+        assert iam.list_access_keys(UserName="alice")["AccessKeyMetadata"][0]["AccessKeyId"] == keys["alice"]["AccessKeyId"]
+        assert "user/alice" in s3.get_bucket_policy(Bucket="two")["Policy"]
+
+
+def test_whom_a_cut_file_means_is_not_known(daemon, tmp_path):
+    """Of a user whose own entry is not in the file the id is not known; without --merge names decide, as before."""
+    iam = client_of(daemon, "iam")
+    clear(iam)
+    iam.create_user(UserName="alice")
+    iam.create_group(GroupName="staff")
+    iam.add_user_to_group(GroupName="staff", UserName="alice")
+    cli(daemon, "admin", "config", "export", str(tmp_path / "c.json"))
+    alice = next(json.loads(line.rstrip(",")) for line in (tmp_path / "c.json").read_text().splitlines() if "- alice" in line)
+    config_file(tmp_path / "one.json", [called(alice, "alice", "bob")])
+    assert "left out: 1 user 000000000001 - bob names 1 group 000000000001 - staff" in cli(daemon, "admin", "config", "import", "--merge", str(tmp_path / "one.json"), status=1)
+    assert cli(daemon, "admin", "config", "import", str(tmp_path / "one.json")).startswith("1 made")
+    assert {u["UserName"] for u in iam.get_group(GroupName="staff")["Users"]} == {"alice", "bob"}
+    clear(iam)
+
+
+def test_ids_of_a_file_are_letters_and_digits(daemon, tmp_path):
+    iam = client_of(daemon, "iam")
+    clear(iam)
+    iam.create_user(UserName="pattern")
+    cli(daemon, "admin", "config", "export", str(tmp_path / "c.json"))
+    iam.delete_user(UserName="pattern")
+    pattern = next(json.loads(line.rstrip(",")) for line in (tmp_path / "c.json").read_text().splitlines() if "- pattern" in line)
+    user_id = json.loads(pattern.split("\n")[1])["id"]
+    for wrong in ("AIDA X", "AIDA\\nAIDB arn:aws:iam::000000000001:user/root", "AIDA-1", "", "AIDA\u00fc"):
+        entry = pattern.replace(user_id, wrong)
+        config_file(tmp_path / "bad.json", [entry, called(pattern, "pattern", "good")])
+        for options in ((), ("--merge",)):
+            said = cli(daemon, "admin", "config", "import", *options, str(tmp_path / "bad.json"), status=1)
+            assert "1 user 000000000001 - pattern: an id has letters and digits" in said and "nothing was changed" in said, said
+        assert people(daemon, [entry])[1]["results"][0]["error"] == "BadId" and people(daemon, entry.encode())[0] == 400
+    assert iam.list_users()["Users"] == []
+    for wrong in ('{"1 user 000000000001 - a":"A"}', '{"a":"A"}\n' + pattern, '{"1 user 000000000001 - a":""}\n' + pattern, '[]\n' + pattern):
+        assert people(daemon, [wrong])[1]["results"][0]["error"] == "BadEntry"
+    config_file(tmp_path / "named.json", ['{"1 user 000000000001 - a":"A"}\n' + pattern])  # whom entries mean is not the file's to say
+    assert "1 cannot be taken" in cli(daemon, "admin", "config", "import", "--merge", str(tmp_path / "named.json"), status=1)
+    clear(iam)
+
+
 # ---- many entries --------------------------------------------------------------------------------
 
 

@@ -203,7 +203,7 @@ def test_a_simulation_too_dear_for_one_page(iam):
         f"arn:aws:s3:::*ab*cd*x{i}*" for i in range(start, start + 140)]}]}) for start in range(0, 700, 140)]
     actions = [f"s3:A{i}" for i in range(100)]
     ask = {"PolicyInputList": costly, "ActionNames": actions, "MaxItems": 1000,
-           "ResourceArns": [f"arn:aws:s3:::b{i}/" + "abcd" * 50 for i in range(10)]}
+           "ResourceArns": [f"arn:aws:s3:::b{i}/" + "abcd" * 240 for i in range(10)]}
     first, seen = iam.simulate_custom_policy(**ask), 0
     assert first["IsTruncated"] and 0 < len(first["EvaluationResults"]) < 1000 and first["Marker"] == str(len(first["EvaluationResults"]))
     for _ in range(3):

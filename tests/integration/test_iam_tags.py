@@ -175,6 +175,40 @@ def test_a_tag_that_changes_while_a_change_waits(daemon, iam):
             assert marked() == before  # nothing of this user was hers to change any more
 
 
+@pytest.mark.parametrize("change", ["create", "update", "delete"])
+def test_keys_of_a_user_whose_tag_changes(daemon, iam, change):
+    """A key is another entity than its user, and is changed only while the user is as it was decided about."""
+    client = manager(daemon, iam, statement("iam:*AccessKey*", {"StringEquals": {"aws:ResourceTag/team": "red"}}))
+    iam.create_user(UserName="u")
+
+    def keys():
+        return sorted((key["AccessKeyId"], key["Status"]) for key in iam.list_access_keys(UserName="u")["AccessKeyMetadata"])
+
+    def act(key):
+        try:
+            if change == "create":
+                client.create_access_key(UserName="u")
+            elif change == "update":
+                client.update_access_key(UserName="u", AccessKeyId=key, Status="Inactive")
+            else:
+                client.delete_access_key(UserName="u", AccessKeyId=key)
+        except client.exceptions.ClientError as error:
+            assert error.response["Error"]["Code"] in ("AccessDenied", "LimitExceeded", "NoSuchEntity")
+
+    with concurrent.futures.ThreadPoolExecutor(4) as threads:
+        for _ in range(40):
+            iam.tag_user(UserName="u", Tags=RED)
+            for key, _status in keys():
+                iam.delete_access_key(UserName="u", AccessKeyId=key)
+            key = iam.create_access_key(UserName="u")["AccessKey"]["AccessKeyId"] if change != "create" else None
+            waiting = [threads.submit(act, key) for _ in range(4)]
+            iam.tag_user(UserName="u", Tags=BLUE)
+            before = keys()
+            for one in waiting:
+                one.result()
+            assert keys() == before  # none of this user's keys was hers to make or change any more
+
+
 def test_keys_of_tags(daemon, iam):
     only = {"ForAllValues:StringEquals": {"aws:TagKeys": ["a", "b"]}}
     client = manager(daemon, iam, statement(["iam:CreateUser", "iam:TagUser", "iam:UntagUser"], only), statement("iam:DeleteUser", {"Null": {"aws:TagKeys": "true"}}))

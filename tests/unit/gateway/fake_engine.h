@@ -124,6 +124,7 @@ static struct {
         struct eng_complete_params completed; /* as asked for last; its pointers are stale */
         struct eng_text texts[32];      /* of the bucket, by kind */
         struct fake_entry entries_kept[8];
+        void (*before_entry)(uint64_t id, unsigned kind); /* runs when one is looked for; NULL */
         fake_version_page *version_page; /* NULL: entries, as of objects */
         struct fake_deletion deletions[8];
         unsigned deletion_count, upload_lists;
@@ -343,6 +344,7 @@ static void fake_reset(struct lp_loop *loop)
         fake.more = false;
         fake.puts_open = fake.gets_open = fake.kept = fake.aborts = fake.commits = 0;
         fake.version_page = NULL;
+        fake.before_entry = NULL;
         fake.deletion_count = fake.upload_lists = 0;
         for (unsigned i = 0; i < sizeof(fake.texts) / sizeof(fake.texts[0]); i++)
                 fake_text_set(i, (struct eng_str){"", 0});
@@ -919,6 +921,8 @@ int eng_text_get(struct eng_store *store, uint64_t bucket, unsigned kind, struct
 {
         int rv = -ENOENT;
 
+        if (kind >= ENG_ENTRY_KINDS && fake.before_entry != NULL)
+                fake.before_entry(bucket, kind);
         pthread_mutex_lock(&fake.lock);
         if (kind < sizeof(fake.texts) / sizeof(fake.texts[0]) && fake.texts[kind].len > 0) {
                 *out = &fake.texts[kind];
@@ -998,14 +1002,18 @@ void eng_bucket_rules_set(struct eng_store *store, uint64_t bucket, const struct
 void eng_text_set(struct eng_store *store, uint64_t bucket, unsigned kind, uint64_t expected, struct eng_str bytes, eng_done done,
                   void *arg)
 {
-        if (fake.update_rv == 0)
+        if (fake.update_rv == 0 && kind >= ENG_ENTRY_KINDS)
+                fake_entry_set(bucket, kind, bytes);
+        else if (fake.update_rv == 0)
                 fake_text_set(kind, bytes);
         post_scripted(run_rules_set, (void (*)(void))done, arg, fake.update_rv);
 }
 
 void eng_text_delete(struct eng_store *store, uint64_t bucket, unsigned kind, uint64_t expected, eng_done done, void *arg)
 {
-        if (fake.update_rv == 0)
+        if (fake.update_rv == 0 && kind >= ENG_ENTRY_KINDS)
+                fake_entry_set(bucket, kind, (struct eng_str){"", 0});
+        else if (fake.update_rv == 0)
                 fake_text_set(kind, (struct eng_str){"", 0});
         post_scripted(run_rules_set, (void (*)(void))done, arg, fake.update_rv);
 }
