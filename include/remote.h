@@ -163,7 +163,7 @@ struct rem_open {
         /* the answer */
         enum rem_said said;
         uint64_t left_ns;
-        struct eng_term newest;
+        struct eng_term newest; /* that is known there; of REM_SAID_GRANTED to whom it is granted; none: not said */
         /* of REM_SAID_DONE; its log holds all appends that it took of older terms, and gets no more of them */
         uint64_t incarnation, features, epoch; /* epoch: number of its newest EPOCH record */
         uint8_t store_id[16], found_id[16], epoch_id[16];

@@ -320,7 +320,7 @@ static const struct metric metrics[] = {
          "Time of drive operations from submission to answer, for requests, rebuilds and scrubs alike: append (a "
          "record becomes durable), commit (and visible), lookup, scan, write (one frame), sync, read (of one shard, "
          "verified), discard, tail and record (at recovery), held, ids and owned (questions about shards and their "
-         "owners), scrub (a stretch of a segment), features (FORMAT is written anew). And the parts of operations: "
+         "owners), scrub (a stretch of a segment), features (FORMAT is written anew), open (a leader's term is made durable). And the parts of operations: "
          "log_wait, an append waits for its group; log_write, a group is written durably; data_flush, a segment is flushed; checksum, the checksums of a "
          "frame are computed or verified. Operations that never happened are left out. A drive that takes over a slot "
          "continues the histograms of the previous one.",

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "ec.h"
 #include "engine/drive/local.h"
@@ -480,6 +481,8 @@ void world_remove_index(void)
         char path[DISK_PATH_MAX];
 
         snprintf(path, sizeof(path), "%s/index", world.path);
+        if (access(path, F_OK) != 0)
+                return; /* it is gone, and the process that was to make it has died before */
         remove_folder(path);
         world_figures.rebuilt++;
 }

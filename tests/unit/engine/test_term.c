@@ -325,6 +325,40 @@ static void test_behind_appends(void **state)
         fx_destroy(&fx);
 }
 
+#define LONG (120u << 10)
+
+/* Its own appends are under way when a leader OPENs the drive once more: they are in the tail that it then reads. */
+static void test_behind_its_own(void **state)
+{
+        static uint8_t bytes[LONG];
+        static struct fx_op ops[2 * GROUP + 1];
+        static struct fx_body body;
+        static struct fx fx;
+        uint8_t full[FMT_NAME_MAX];
+        unsigned i;
+        int value;
+
+        memset(&fx, 0, sizeof(fx));
+        fx_make(&fx, 1);
+        must_open(&fx);
+        lead(&fx, 1);
+        for (i = 0; i < 2 * GROUP; i++) { /* several writes of the log */
+                body.len = body.inline_len = 0;
+                fx_body_put(&body, full, fx_name(full, "k"), fx.seq + 1, 1, bytes, sizeof(bytes));
+                fx_fill_append(&ops[i], &body, 2, ++fx.seq, 0);
+        }
+        fill_open(&ops[2 * GROUP], fx.term, cluster);
+        fx_start_group(&fx, ops, 2 * GROUP + 1);
+        assert_int_equal(fx_wait(&ops[2 * GROUP]), 0);
+        for (i = 0; i < 2 * GROUP; i++) {
+                sem_getvalue(&ops[i].ended, &value);
+                assert_int_equal(value, 1);
+                assert_int_equal(fx_wait(&ops[i]), 0);
+                eng_buf_unref(ops[i].op.append.body);
+        }
+        fx_destroy(&fx);
+}
+
 /* What is answered when OPEN and FEATURES need FORMAT at the same time. */
 static void test_with_features(void **state)
 {
@@ -360,8 +394,8 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_without_terms), cmocka_unit_test(test_fence),
                 cmocka_unit_test(test_restarts),      cmocka_unit_test(test_moved),
-                cmocka_unit_test(test_behind_appends), cmocka_unit_test(test_with_features),
-                cmocka_unit_test(test_guard),
+                cmocka_unit_test(test_behind_appends), cmocka_unit_test(test_behind_its_own),
+                cmocka_unit_test(test_with_features), cmocka_unit_test(test_guard),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -598,6 +598,97 @@ static void test_no_memory(void **state)
         end(&rf, l, 1);
 }
 
+/* ---- random order ---------------------------------------------------------------------------- */
+
+#define LEADERS 6u
+
+struct reign {
+        struct rem_lease lease;
+        struct rem_lease_member members[RF_DRIVES];
+        unsigned count;
+};
+
+/* A slot that was OPENed is needed from then on, as it is now. */
+static void reign_needs(struct reign *r, unsigned slot, uint64_t incarnation)
+{
+        unsigned i = 0;
+
+        while (i < r->count && r->members[i].slot != slot)
+                i++;
+        r->members[i] = (struct rem_lease_member){.node = 2, .slot = (uint16_t)slot, .incarnation = incarnation};
+        r->count += i == r->count;
+        rem_lease_need(&r->lease, r->members, r->count);
+}
+
+/* Whoever has a lease has the drives that it needs. Returns how many have one. */
+static unsigned check_leases(const struct rf *rf, const struct leader *leaders, const struct reign *reigns, unsigned count)
+{
+        unsigned i, m, holders = 0;
+
+        for (i = 0; i < count; i++) {
+                if (now_ns >= rem_lease_end(&reigns[i].lease))
+                        continue;
+                holders++;
+                for (m = 0; m < reigns[i].count; m++)
+                        assert_true(eng_term_same(&rf->toys[reigns[i].members[m].slot].admitted, &leaders[i].term));
+        }
+        return holders;
+}
+
+static void random_question(struct rf *rf, struct leader *l, struct reign *r)
+{
+        unsigned slot = (unsigned)(draw() % RF_DRIVES);
+        struct rem_open open;
+        struct rem_ping ping;
+
+        if (draw() % 3 == 0) {
+                if (ask_open(rf, l, slot, &open) == REM_SAID_DONE)
+                        reign_needs(r, slot, open.incarnation);
+        } else if (draw() % 40 == 0) {
+                rem_lease_need(&r->lease, NULL, r->count = 0); /* its lease is over, first */
+                ask_ping(rf, l, true, &ping);
+        } else if (ask_ping(rf, l, false, &ping) == REM_SAID_DONE) {
+                rem_lease_renew(&r->lease, 2, ping.sent, ping.slots, ping.count);
+        }
+}
+
+/* Leaders come, go on beside one another, lose connections, and drives that begin anew. */
+static void test_random(void **state)
+{
+        unsigned round, step, holders = 0, changes = 0;
+
+        for (round = 0; round < 25; round++) {
+                struct reign reigns[LEADERS];
+                struct leader leaders[LEADERS];
+                unsigned count = 0;
+                struct rf rf;
+
+                begin(&rf);
+                for (step = 0; step < 400; step++) {
+                        unsigned i = (unsigned)(draw() % LEADERS);
+
+                        now_ns += draw() % (400 * SECOND / 1000);
+                        if (count == 0 || (count < LEADERS && draw() % 60 == 0)) {
+                                leader_new(&rf, 10 + count, cluster, &leaders[count]);
+                                memset(&reigns[count], 0, sizeof(reigns[count]));
+                                rem_lease_init(&reigns[count++].lease, 0);
+                                changes++;
+                        }
+                        if (draw() % 50 == 0)
+                                rf_restart_drive(&rf, (unsigned)(draw() % RF_DRIVES));
+                        if (draw() % 50 == 0)
+                                rf_cut(&rf, draw() % 2 == 0 ? NET_LOG : NET_CONTROL);
+                        if (i < count)
+                                random_question(&rf, &leaders[i], &reigns[i]);
+                        holders += check_leases(&rf, leaders, reigns, count);
+                }
+                for (step = 0; step < count; step++)
+                        assert_true(leaders[step].deposed <= 1);
+                end(&rf, leaders, count);
+        }
+        assert_true(holders > 500 && changes > 50);
+}
+
 /* ---- what makes no sense --------------------------------------------------------------------- */
 
 struct raw {
@@ -750,6 +841,7 @@ int main(void)
                 cmocka_unit_test(test_lost_answer),
                 cmocka_unit_test(test_folder_comes_back),
                 cmocka_unit_test(test_no_memory),
+                cmocka_unit_test(test_random),
                 cmocka_unit_test(test_requests_that_make_no_sense),
                 cmocka_unit_test(test_liar),
         };
