@@ -214,8 +214,14 @@ static const struct cl_op success[] = {{.kind = CL_OP_PUT, .key = {"a", 1}, .val
                                        {.kind = CL_OP_DELETE, .key = {"b", 1}},
                                        {.kind = CL_OP_RANGE, .key = {"b", 1}}};
 static const struct cl_op failure[] = {{.kind = CL_OP_RANGE, .key = {"a", 1}}};
-static const struct cl_request txn = {
-        .kind = CL_TXN, .success = success, .success_count = 4, .failure = failure, .failure_count = 1};
+static const struct cl_compare compare_a = {.kind = CL_COMPARE_MOD, .key = {"a", 1}};
+static const struct cl_request txn = {.compares = &compare_a,
+                                      .compare_count = 1,
+                                      .kind = CL_TXN,
+                                      .success = success,
+                                      .success_count = 4,
+                                      .failure = failure,
+                                      .failure_count = 1};
 
 #define PUT     "{\"response_put\":{\"header\":{\"revision\":\"20\"}}}"
 #define DELETE  "{\"response_delete_range\":{\"deleted\":\"1\"}}"
@@ -269,13 +275,19 @@ static void test_wrong_txn(void **state)
                 "{" HEADER ",\"responses\":[{\"response_range\":[]}]}",
                 "{" HEADER ",\"responses\":[" OTHER "]}",
         };
+        struct etcd_header header;
         struct cl_answer *answer;
+        const char *why;
         size_t i;
 
         for (i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
                 assert_int_equal(read_txn(wrong[i], &answer), -EBADMSG);
                 assert_null(answer);
         }
+        /* without compares it cannot fail */
+        assert_int_equal(
+                etcd_read_txn(S3_STR("{" HEADER "}"), &(struct cl_request){.kind = CL_TXN}, &answer, &header, &why),
+                -EBADMSG);
         /* more keys than one page */
         assert_int_equal(read_txn("{" HEADER
                                   ",\"responses\":[{\"response_range\":{\"kvs\":[" KEY("YQ==", "5", "1") "],\"more\":"
