@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -319,6 +320,7 @@ static inline void member_exec(const struct etcd_cluster *cluster, unsigned n, c
                 dup2(fd, 2);
         }
         setenv("GOMAXPROCS", "2", 1);
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* where a test fails */
         execvp("etcd", (char *const *)args);
         perror("etcd");
         _exit(127);
