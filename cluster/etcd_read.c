@@ -281,6 +281,8 @@ int etcd_read_txn(struct s3_str body, const struct cl_request *request, struct c
         rv = read_header(json, header, why);
         if (rv == 0 && !json_flag(json, "succeeded", &succeeded))
                 rv = bad(why, "the answer does not say whether the transaction succeeded");
+        else if (rv == 0 && !succeeded && request->compare_count == 0)
+                rv = bad(why, "the answer says that a transaction without compares failed");
         if (rv == 0)
                 rv = read_ops(json, request, succeeded, header->revision, answer, why);
         json_decref(json);
