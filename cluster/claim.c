@@ -20,7 +20,7 @@ enum { KEY_BOOT, KEY_LEADER, KEY_CONFIG, KEY_FORMAT };
 
 static void claim_boot(struct cl_claim *claim);
 
-static struct cl_bytes key_of(const struct cl_claim *claim, unsigned key)
+static struct cl_bytes claim_key(const struct cl_claim *claim, unsigned key)
 {
         return (struct cl_bytes){claim->keys[key], strlen(claim->keys[key])};
 }
@@ -74,9 +74,9 @@ static void claim_read(struct cl_request *request)
 
 static void ask_what_there_is(struct cl_claim *claim)
 {
-        claim->compare = (struct cl_compare){.kind = CL_COMPARE_MOD, .key = key_of(claim, KEY_LEADER), .number = (int64_t)claim->term.revision};
-        claim->ops[0] = (struct cl_op){.kind = CL_OP_RANGE, .key = key_of(claim, KEY_CONFIG)};
-        claim->ops[1] = (struct cl_op){.kind = CL_OP_RANGE, .key = key_of(claim, KEY_FORMAT)};
+        claim->compare = (struct cl_compare){.kind = CL_COMPARE_MOD, .key = claim_key(claim, KEY_LEADER), .number = (int64_t)claim->term.revision};
+        claim->ops[0] = (struct cl_op){.kind = CL_OP_RANGE, .key = claim_key(claim, KEY_CONFIG)};
+        claim->ops[1] = (struct cl_op){.kind = CL_OP_RANGE, .key = claim_key(claim, KEY_FORMAT)};
         memset(&claim->request, 0, sizeof(claim->request));
         claim->request.kind = CL_TXN;
         claim->request.compares = &claim->compare;
@@ -128,7 +128,7 @@ static void claim_put(struct cl_claim *claim, unsigned key, int64_t mod_revision
         claim->value_len = len;
         memset(&claim->cas, 0, sizeof(claim->cas));
         claim->cas.etcd = claim->etcd;
-        claim->cas.key = key_of(claim, key);
+        claim->cas.key = claim_key(claim, key);
         claim->cas.value = (struct cl_bytes){claim->value, len};
         claim->cas.mod_revision = mod_revision;
         claim->cas.done = done;
@@ -186,7 +186,7 @@ static void claim_boot(struct cl_claim *claim)
 {
         memset(&claim->request, 0, sizeof(claim->request));
         claim->request.kind = CL_RANGE;
-        claim->request.key = key_of(claim, KEY_BOOT);
+        claim->request.key = claim_key(claim, KEY_BOOT);
         claim->request.done = claim_boot_read;
         cl_etcd_submit(claim->etcd, &claim->request);
 }

@@ -163,7 +163,7 @@ static void lease_look(struct cl_leader *l)
 
 static void open_slot(struct cl_leader *l, unsigned slot);
 
-static void open_again(struct lp_timer *timer)
+static void open_slot_again(struct lp_timer *timer)
 {
         struct opened *o = container_of(timer, struct opened, again);
 
@@ -171,10 +171,10 @@ static void open_again(struct lp_timer *timer)
         open_slot(o->leader, (unsigned)(o - o->leader->slot));
 }
 
-static void open_later(struct opened *o, uint64_t delay)
+static void open_slot_later(struct opened *o, uint64_t delay)
 {
         o->waits = true;
-        o->again.expired = open_again;
+        o->again.expired = open_slot_again;
         lp_timer_start(o->leader->loop, &o->again, delay);
 }
 
@@ -198,10 +198,10 @@ static void slot_opened(struct rem_open *open)
                 leader_over(l, "a drive was OPENed by a leader that etcd knows nothing of: etcd was restored (millrace admin cluster reseed)");
                 break;
         case REM_SAID_GRANTED:
-                open_later(o, open->left_ns + OPEN_LATE_NS);
+                open_slot_later(o, open->left_ns + OPEN_LATE_NS);
                 break;
         default:
-                open_later(o, OPEN_AGAIN_NS);
+                open_slot_later(o, OPEN_AGAIN_NS);
                 break;
         }
 }
@@ -225,7 +225,7 @@ static uint64_t all_slots(const struct cl_leader *l)
         return (l->epoch.slots == 64 ? ~0ull : (1ull << l->epoch.slots) - 1) & ~l->epoch.gone;
 }
 
-static void open_all(struct cl_leader *l)
+static void open_slots(struct cl_leader *l)
 {
         uint64_t all = all_slots(l);
         unsigned slot;
@@ -238,7 +238,7 @@ static void open_all(struct cl_leader *l)
 /* ---- pings ----------------------------------------------------------------------------------- */
 
 /* What a node serves: a slot that it opened anew since is to be OPENed again. */
-static void take_slots(struct cl_leader *l, const struct pinged *p)
+static void take_pinged_slots(struct cl_leader *l, const struct pinged *p)
 {
         uint64_t opened = 0, all = all_slots(l);
         unsigned slot, i;
@@ -267,11 +267,11 @@ static void pinged_answer(struct rem_ping *ping)
                 p->answered = ping->sent;
                 rem_lease_renew(&l->lease, p->node, ping->sent, ping->slots, ping->count);
                 lease_look(l);
-                take_slots(l, p);
+                take_pinged_slots(l, p);
                 break;
         case REM_SAID_NOT_OPEN:
         case REM_SAID_ABSENT:
-                take_slots(l, p);
+                take_pinged_slots(l, p);
                 break;
         case REM_SAID_DEPOSED:
                 leader_over(l, "another process leads the pool: a drive server says so");
@@ -521,7 +521,7 @@ static void leader_tick(struct lp_timer *timer)
         if (l->over || l->releasing)
                 return;
         lease_look(l);
-        open_all(l);
+        open_slots(l);
         ping_all(l);
         look_at_key(l);
         leader_judge(l);
