@@ -356,7 +356,7 @@ enum {
  * Refusals that etcd gives before it proposes, or instead of carrying out what it has agreed on.
  * The others (no leader, timed out, unavailable) leave open what became of it.
  */
-static enum etcd_refusal refusal_of(int64_t code, const char *text)
+static enum etcd_refusal etcd_refusal(int64_t code, const char *text)
 {
         bool own = strncmp(text, "etcdserver: ", 12) == 0;
 
@@ -415,7 +415,7 @@ enum etcd_refusal etcd_read_refusal(long http_status, struct s3_str body, char *
         message = json_object_get(json, "error");
         if (json_is_integer(code) && json_is_string(message)) {
                 refusal_text(text, json_string_value(message));
-                refusal = refusal_of(json_integer_value(code), json_string_value(message));
+                refusal = etcd_refusal(json_integer_value(code), json_string_value(message));
         }
         json_decref(json);
         return refusal;
