@@ -1,5 +1,5 @@
 /*
-* current.c - whether what was read here is current: in a cluster, while this process leads the pool for
+ * current.c - whether what was read here is current: in a cluster, while this process leads the pool for
  * certain.
  */
 #include "engine/base/store.h"
