@@ -139,15 +139,15 @@ const struct eng_drive_opener *rem_client_opener(struct rem_client *client);
  */
 
 enum rem_said {
-        REM_SAID_DONE,        /* OPEN: it serves this term; PING: it has granted; RELEASE: nothing is granted to this term any more */
-        REM_SAID_GRANTED,     /* OPEN: another term has a grant for left_ns more, or may have; nobody renews it any more */
-        REM_SAID_DEPOSED,     /* a newer term is known there: `newest`; or one of this order that is another's (R2) */
-        REM_SAID_NOT_OPEN,    /* PING: no drive of the pool serves this term */
-        REM_SAID_ABSENT,      /* no such drive, or nothing of the pool, is served there */
-        REM_SAID_OTHER,       /* OPEN: its newest TERM is another cluster's, of this generation or a newer one (R2) */
-        REM_SAID_AGAIN,       /* OPEN: it has no memory, or no room yet; it takes no older term any more */
-        REM_SAID_FAILED,      /* OPEN: the drive has failed */
-        REM_SAID_REFUSED,     /* it makes no sense there, or the answer does not here */
+        REM_SAID_DONE, /* OPEN: it serves this term; PING: granted; RELEASE: nothing is granted to it any more */
+        REM_SAID_GRANTED,  /* OPEN: another term has a grant for left_ns more, or may have; nobody renews it any more */
+        REM_SAID_DEPOSED,  /* a newer term is known there: `newest`; or one of this order that is another's (R2) */
+        REM_SAID_NOT_OPEN, /* PING: no drive of the pool serves this term */
+        REM_SAID_ABSENT,   /* no such drive, or nothing of the pool, is served there */
+        REM_SAID_OTHER,    /* OPEN: its newest TERM is another cluster's, of this generation or a newer one (R2) */
+        REM_SAID_AGAIN,    /* OPEN: it has no memory, or no room yet; it takes no older term any more */
+        REM_SAID_FAILED,   /* OPEN: the drive has failed */
+        REM_SAID_REFUSED,  /* it makes no sense there, or the answer does not here */
         REM_SAID_UNREACHABLE, /* nobody knows whether it was done, is done later, or never */
 };
 
@@ -212,7 +212,7 @@ struct rem_ping {
         uint8_t body[128];
 };
 void rem_ping_ask(struct rem_ping *ping);
-/* The leader gives its grant back, which ends now. The lease is over on all its loops, and nothing is pinged any more. */
+/* The leader gives its grant back, which ends now: its lease is over on all loops, and it pings nobody any more. */
 void rem_release_ask(struct rem_ping *release);
 
 /* What a candidate wants to know of a pool on a node. */
@@ -224,12 +224,13 @@ struct rem_pool_state {
         void (*done)(struct rem_pool_state *state);
         void *arg;
         /* the answer */
-        enum rem_said said;         /* REM_SAID_DONE, ABSENT, REFUSED, UNREACHABLE */
-        struct eng_term newest;     /* the newest that the node knows, whether it was OPENed or refused */
-        struct eng_term opened;     /* the newest that a drive has been OPENed by since the node's process began */
-        struct eng_term granted;    /* to whom something is granted, or may be since before the process began; none: nothing is */
-        uint64_t left_ns, heard_ns; /* of that grant; since anything came of the newest term's leader, or the process began */
-        bool released;              /* that leader has given its grant back since */
+        enum rem_said said;     /* REM_SAID_DONE, ABSENT, REFUSED, UNREACHABLE */
+        struct eng_term newest; /* the newest that the node knows, whether it was OPENed or refused */
+        struct eng_term opened; /* the newest that a drive has been OPENed by since the node's process began */
+        struct eng_term granted; /* who has a grant, or may have one from before the process began; none: nobody */
+        uint64_t left_ns;        /* of that grant */
+        uint64_t heard_ns;       /* since anything came of the newest term's leader, or the process began */
+        bool released;    /* that leader has given its grant back since */
         unsigned count;
         struct rem_slot slots[REM_SLOTS_MAX];
         /* private */

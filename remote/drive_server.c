@@ -333,7 +333,8 @@ static enum rem_status server_look(struct rem_server *server, const struct net_r
                                ((request->operation != REM_INFO && request->operation != REM_OPEN) ||
                                 memcmp(head->drive_id, any, FMT_ID) != 0)))
                 return REM_UNKNOWN_DRIVE;
-        begins = request->operation == REM_INFO || request->operation == REM_OPEN || (op_begins(request) && request->link == NET_LOG);
+        begins = request->operation == REM_INFO || request->operation == REM_OPEN ||
+                 (op_begins(request) && request->link == NET_LOG);
         if (!begins && head->incarnation != served->incarnation)
                 return REM_OTHER_INCARNATION;
         *out = served;

@@ -39,8 +39,8 @@ struct rem_pool {
 };
 
 struct rem_server {
-        struct rem_server_options options;  /* constant once a drive is made */
-        struct rem_pool *_Atomic pools;     /* added to under lock */
+        struct rem_server_options options; /* constant once a drive is made */
+        struct rem_pool *_Atomic pools;    /* added to under lock */
         struct rem_served *_Atomic served[REM_DRIVES_MAX];
         pthread_mutex_t lock;       /* drives are published one at a time */
         struct rem_served *retired; /* under lock: freed with the server, since a loop may still look at one */

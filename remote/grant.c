@@ -95,7 +95,7 @@ void rem_grant_opened(struct rem_grant *g, unsigned slot, const struct eng_term 
 
         if (eng_term_compare(term, &s->durable) > 0) {
                 s->durable = *term;
-                s->bound = 0; /* what was granted before has run out. Of the same term it may run yet: another one waits for it */
+                s->bound = 0; /* that has run out; of the same term it may run yet, and another one waits for it */
         }
         if (eng_term_compare(term, &g->opened) > 0)
                 g->opened = *term;

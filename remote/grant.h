@@ -25,7 +25,7 @@ enum rem_grant_says {
 struct rem_grant_slot {
         bool served;
         struct eng_term durable; /* of its newest TERM record when it was opened */
-        uint64_t bound;          /* until then it may be bound to that term by what was granted before it was opened here; 0: it is not */
+        uint64_t bound; /* until then that term may have a grant from before the slot was opened here; 0: it has none */
 };
 
 struct rem_grant {

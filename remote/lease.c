@@ -43,8 +43,8 @@ void rem_lease_need(struct rem_lease *lease, const struct rem_lease_member *memb
         assert(count <= sizeof(lease->member) / sizeof(lease->member[0]));
         lease->nodes = 0;
         lease->members = count;
-        memcpy(lease->member, members, count * sizeof(*members));
         for (i = 0; i < count; i++) {
+                lease->member[i] = members[i];
                 at = lease_node(lease, members[i].node);
                 if (at == lease->nodes) {
                         lease->nodes++;

@@ -118,8 +118,8 @@ static bool open_facts(struct rem_open *open, struct rem_facts *facts)
             rem_facts_read(call->answer + sizeof(prefix) + sizeof(before),
                            call->answer_len - sizeof(prefix) - sizeof(before), facts) != 0)
                 return false;
-        if (facts->identity.slot != open->slot || (memcmp(open->drive_id, any, FMT_ID) != 0 &&
-                                                   memcmp(open->drive_id, facts->identity.drive_id, FMT_ID) != 0))
+        if (facts->identity.slot != open->slot ||
+            (memcmp(open->drive_id, any, FMT_ID) != 0 && memcmp(open->drive_id, facts->identity.drive_id, FMT_ID) != 0))
                 return false;
         memcpy(&epoch, facts->epoch, sizeof(epoch));
         open->incarnation = prefix.incarnation;

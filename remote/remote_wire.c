@@ -109,7 +109,8 @@ int rem_pool_read(const uint8_t *bytes, size_t len, struct rem_pool_head *out, s
         memcpy(slots, bytes + sizeof(*out), out->count * sizeof(*slots));
         for (i = 0; i < out->count; i++)
                 if (slots[i].slot >= REM_SLOTS_MAX || (i > 0 && slots[i].slot <= slots[i - 1].slot) ||
-                    slots[i].incarnation == 0 || (slots[i].flags & ~(REM_SLOT_FAILED | REM_SLOT_FULL | REM_SLOT_OPENED)) != 0 ||
+                    slots[i].incarnation == 0 ||
+                    (slots[i].flags & ~(REM_SLOT_FAILED | REM_SLOT_FULL | REM_SLOT_OPENED)) != 0 ||
                     !eng_term_is_sound(&slots[i].durable))
                         return -EBADMSG;
         return 0;

@@ -22,7 +22,16 @@
 #include "engine/drive/wire.h"
 #include "remote.h"
 
-enum rem_operation { REM_OP = REM_OPERATIONS, REM_INFO, REM_WATCH, REM_OPEN, REM_PING, REM_RELEASE, REM_STATE, REM_END };
+enum rem_operation {
+        REM_OP = REM_OPERATIONS,
+        REM_INFO,
+        REM_WATCH,
+        REM_OPEN,
+        REM_PING,
+        REM_RELEASE,
+        REM_STATE,
+        REM_END
+};
 _Static_assert(REM_END - REM_OPERATIONS == REM_OPERATIONS_COUNT, "remote.h");
 
 enum rem_status {
@@ -36,7 +45,7 @@ enum rem_status {
         REM_BUSY,              /* there is no buffer now: nothing was begun */
         REM_NO_MEMORY,         /* nothing was begun */
         REM_GRANTED,           /* OPEN: to another term, for a time */
-        REM_NOT_OPEN,          /* the term that asks is newer than that which the drive serves, or has to OPEN it anew */
+        REM_NOT_OPEN,          /* of a newer term than the drive serves, or which has to OPEN it anew */
         REM_OTHER_CLUSTER,     /* OPEN: a TERM record names another one */
         REM_FAILED,            /* OPEN: the drive has failed */
         REM_STATUSES

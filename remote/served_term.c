@@ -152,7 +152,8 @@ void served_open(struct lp_msg *msg)
         bool other;
 
         assert(lp_self() == served->owner);
-        if (r->request->body_len != sizeof(struct rem_head) + FMT_ID || r->request->bulk_len != 0 || eng_term_is_none(term)) {
+        if (r->request->body_len != sizeof(struct rem_head) + FMT_ID || r->request->bulk_len != 0 ||
+            eng_term_is_none(term)) {
                 served_refuse(r, REM_BAD);
                 return;
         }
@@ -160,11 +161,15 @@ void served_open(struct lp_msg *msg)
         other = of_other_cluster(&served->durable, term, cluster);
         newest = served->durable.term;
         if (!other)
-                says = rem_grant_open(&served->in->grant, served->slot, term, server_now(served->server), &left, &newest);
+                says = rem_grant_open(&served->in->grant, served->slot, term, server_now(served->server), &left,
+                                      &newest);
         pthread_mutex_unlock(&served->in->lock);
         if (other || says != REM_GRANT_YES) {
-                served_refuse_term(r, other ? REM_OTHER_CLUSTER : says == REM_GRANT_WAIT ? REM_GRANTED : REM_DEPOSED, &newest,
-                                   left);
+                served_refuse_term(r,
+                                   other                    ? REM_OTHER_CLUSTER
+                                   : says == REM_GRANT_WAIT ? REM_GRANTED
+                                                            : REM_DEPOSED,
+                                   &newest, left);
                 return;
         }
         served_open_admit(served, term);
@@ -314,9 +319,10 @@ void server_pool_request(struct rem_server *server, struct net_request *request)
 
         if (sound)
                 memcpy(&head, request->body, sizeof(head));
-        if (!sound || head.zero != 0 || head.flags != 0 || head.slot != 0 || head.offset != 0 || head.incarnation != 0 ||
-            head.session != 0 || head.commits != 0 || memcmp(head.drive_id, none, FMT_ID) != 0 ||
-            !eng_term_is_sound(&head.term) || eng_term_is_none(&head.term) != (request->operation == REM_STATE)) {
+        if (!sound || head.zero != 0 || head.flags != 0 || head.slot != 0 || head.offset != 0 ||
+            head.incarnation != 0 || head.session != 0 || head.commits != 0 ||
+            memcmp(head.drive_id, none, FMT_ID) != 0 || !eng_term_is_sound(&head.term) ||
+            eng_term_is_none(&head.term) != (request->operation == REM_STATE)) {
                 pool_refuse(request, REM_BAD);
                 return;
         }

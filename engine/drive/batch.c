@@ -166,8 +166,8 @@ static bool anything_new(struct eng_local *l, bool running)
 {
         struct fmt_index_covered covered;
 
-        if (!eng_memtable_empty(l->active) || l->log_gone_count > 0 || l->segment_gone_count > 0 || l->epochs.dirty || l->terms.dirty ||
-            eng_rot_due(l, running))
+        if (!eng_memtable_empty(l->active) || l->log_gone_count > 0 || l->segment_gone_count > 0 || l->epochs.dirty ||
+            l->terms.dirty || eng_rot_due(l, running))
                 return true;
         eng_append_covered(l, &covered);
         return memcmp(&covered, &l->covered, sizeof(covered)) != 0;

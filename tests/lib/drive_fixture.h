@@ -34,7 +34,7 @@ struct fx {
         const char *filters;
         struct eng_drive *local, *drive; /* drive: outermost */
         struct eng_error error;
-        uint64_t seq; /* of fx_put and its like */
+        uint64_t seq;         /* of fx_put and its like */
         struct eng_term term; /* of every op that says none */
         pthread_mutex_t lock;
         struct fx_dead dead; /* under lock, as is the next */

@@ -92,8 +92,8 @@ static uint64_t features(const struct fx *fx)
 }
 
 static const enum eng_op_kind of_leaders[] = {
-        ENG_OP_APPEND, ENG_OP_COMMIT, ENG_OP_LOOKUP, ENG_OP_SCAN, ENG_OP_DISCARD, ENG_OP_TAIL, ENG_OP_RECORD,
-        ENG_OP_IDS,    ENG_OP_OWNED,  ENG_OP_SCRUB,  ENG_OP_FEATURES,
+        ENG_OP_APPEND, ENG_OP_COMMIT, ENG_OP_LOOKUP, ENG_OP_SCAN,  ENG_OP_DISCARD,  ENG_OP_TAIL,
+        ENG_OP_RECORD, ENG_OP_IDS,    ENG_OP_OWNED,  ENG_OP_SCRUB, ENG_OP_FEATURES,
 };
 static const enum eng_op_kind of_gateways[] = {ENG_OP_READ, ENG_OP_WRITE, ENG_OP_SYNC, ENG_OP_HELD};
 
@@ -392,10 +392,10 @@ static void test_guard(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_without_terms), cmocka_unit_test(test_fence),
-                cmocka_unit_test(test_restarts),      cmocka_unit_test(test_moved),
+                cmocka_unit_test(test_without_terms),  cmocka_unit_test(test_fence),
+                cmocka_unit_test(test_restarts),       cmocka_unit_test(test_moved),
                 cmocka_unit_test(test_behind_appends), cmocka_unit_test(test_behind_its_own),
-                cmocka_unit_test(test_with_features), cmocka_unit_test(test_guard),
+                cmocka_unit_test(test_with_features),  cmocka_unit_test(test_guard),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

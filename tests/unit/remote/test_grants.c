@@ -30,7 +30,8 @@ static uint64_t draw(void)
 
 static struct eng_term term_of(uint64_t revision)
 {
-        return (struct eng_term){.generation = 1, .revision = revision, .node = (uint16_t)(revision % 7 + 1), .boot = 9};
+        return (struct eng_term){
+                .generation = 1, .revision = revision, .node = (uint16_t)(revision % 7 + 1), .boot = 9};
 }
 
 static enum rem_grant_says open_at(struct rem_grant *g, unsigned slot, uint64_t revision, uint64_t now, uint64_t *left)
@@ -104,7 +105,8 @@ static void test_one_grant_at_most(void **state)
         assert_int_equal(ping(&g, 6, 1600), REM_GRANT_NOT_OPEN);
         assert_int_equal(open_at(&g, 0, 6, 999 + GRANT, &left), REM_GRANT_WAIT);
         assert_int_equal(left, 1);
-        assert_int_equal(open_at(&g, 0, 5, 2000, &left), REM_GRANT_DEPOSED); /* not even of the one that has the grant */
+        assert_int_equal(open_at(&g, 0, 5, 2000, &left),
+                         REM_GRANT_DEPOSED); /* not even of the one that has the grant */
         must_open(&g, 0, 6, 1000 + GRANT);
         must_open(&g, 1, 6, 1000 + GRANT);
         assert_int_equal(ping(&g, 6, 1000 + GRANT), REM_GRANT_YES);
@@ -179,7 +181,7 @@ static void test_restart(void **state)
         assert_int_equal(to.revision, 5);
         assert_int_equal(ping(&g, 5, 1001), REM_GRANT_NOT_OPEN); /* before OPEN (R7) */
         assert_int_equal(ping(&g, 4, 1001), REM_GRANT_DEPOSED);
-        must_open(&g, 0, 5, 1002); /* at once */
+        must_open(&g, 0, 5, 1002);                                        /* at once */
         assert_int_equal(open_at(&g, 0, 6, 1003, &left), REM_GRANT_WAIT); /* what that one had before still runs */
         assert_int_equal(left, GRANT - 3);
         assert_int_equal(open_at(&g, 1, 6, 1004, &left), REM_GRANT_WAIT);
@@ -251,7 +253,7 @@ static void test_lease(void **state)
         assert_int_equal(rem_lease_end(&lease), 100 + TERM);
         rem_lease_renew(&lease, 1, 300, first, 1);
         assert_int_equal(rem_lease_end(&lease), 200 + TERM);
-        rem_lease_renew(&lease, 1, 250, first, 1); /* a late answer */
+        rem_lease_renew(&lease, 1, 250, first, 1);  /* a late answer */
         rem_lease_renew(&lease, 2, 400, second, 0); /* which lacks a member */
         second[0].incarnation++;
         rem_lease_renew(&lease, 2, 400, second, 1); /* which shows another run of it */
@@ -357,7 +359,8 @@ static void w_check(void)
                         for (s = 0; s < SLOTS && l->need[n]; s++)
                                 if (w.nodes[n].taken[s] != l->revision)
                                         fail_msg("slot %u of node %u serves %llu, and %llu has a lease", s, n,
-                                                 (unsigned long long)w.nodes[n].taken[s], (unsigned long long)l->revision);
+                                                 (unsigned long long)w.nodes[n].taken[s],
+                                                 (unsigned long long)l->revision);
         }
         w.leases += holders > 0;
 }
@@ -473,7 +476,8 @@ static void w_new_leader(void)
 
 static void w_step(void)
 {
-        unsigned i = (unsigned)(draw() % (w.leader_count + 1)), n = (unsigned)(draw() % NODES), s = (unsigned)(draw() % SLOTS);
+        unsigned i = (unsigned)(draw() % (w.leader_count + 1)), n = (unsigned)(draw() % NODES),
+                 s = (unsigned)(draw() % SLOTS);
         struct a_leader *l = &w.leaders[i];
         struct a_message m = {.leader = i, .node = n, .slot = s};
 
@@ -525,11 +529,11 @@ static void test_random(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_ping),    cmocka_unit_test(test_one_grant_at_most),
+                cmocka_unit_test(test_ping),       cmocka_unit_test(test_one_grant_at_most),
                 cmocka_unit_test(test_candidates), cmocka_unit_test(test_twin),
-                cmocka_unit_test(test_release), cmocka_unit_test(test_restart),
-                cmocka_unit_test(test_folders), cmocka_unit_test(test_terms),
-                cmocka_unit_test(test_lease),   cmocka_unit_test(test_random),
+                cmocka_unit_test(test_release),    cmocka_unit_test(test_restart),
+                cmocka_unit_test(test_folders),    cmocka_unit_test(test_terms),
+                cmocka_unit_test(test_lease),      cmocka_unit_test(test_random),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

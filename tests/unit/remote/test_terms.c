@@ -275,8 +275,9 @@ static void test_not_opened(void **state)
 /* 28: what an old leader sends after the new one's OPEN. 29: what waited in the drive before it. */
 static void test_newer_leader(void **state)
 {
-        static const enum eng_op_kind kinds[] = {ENG_OP_APPEND, ENG_OP_COMMIT, ENG_OP_LOOKUP, ENG_OP_SCAN, ENG_OP_TAIL,
-                                                 ENG_OP_WRITE,  ENG_OP_READ,   ENG_OP_SYNC,   ENG_OP_DISCARD};
+        static const enum eng_op_kind kinds[] = {ENG_OP_APPEND, ENG_OP_COMMIT, ENG_OP_LOOKUP,
+                                                 ENG_OP_SCAN,   ENG_OP_TAIL,   ENG_OP_WRITE,
+                                                 ENG_OP_READ,   ENG_OP_SYNC,   ENG_OP_DISCARD};
         struct rem_open open;
         struct leader l[2];
         unsigned i;
@@ -345,7 +346,7 @@ static void test_grant(void **state)
         assert_int_equal(ask_open(&rf, &l[1], 1, &open), REM_SAID_GRANTED);
         assert_int_equal(open.left_ns, GRANT - SECOND);
         assert_true(eng_term_same(&open.newest, &l[0].term));
-        assert_int_equal(rf.toys[1].done[ENG_OP_OPEN], 1); /* the drive was not asked again */
+        assert_int_equal(rf.toys[1].done[ENG_OP_OPEN], 1);              /* the drive was not asked again */
         assert_int_equal(do_by(&rf, &l[0], 1, ENG_OP_LOOKUP, 0, 0), 0); /* while it has a lease */
         assert_int_equal(l[0].deposed, 0);
         assert_int_equal(ask_ping(&rf, &l[0], false, &ping), REM_SAID_DEPOSED);
@@ -441,8 +442,7 @@ static void test_slots(void **state)
         rem_lease_init(&lease, 0);
         for (i = 0; i < RF_DRIVES; i++) {
                 assert_int_equal(ask_open(&rf, &l[0], i, &open), REM_SAID_DONE);
-                members[i] = (struct rem_lease_member){
-                        .node = 2, .slot = (uint16_t)i, .incarnation = open.incarnation};
+                members[i] = (struct rem_lease_member){.node = 2, .slot = (uint16_t)i, .incarnation = open.incarnation};
         }
         rem_lease_need(&lease, members, RF_DRIVES);
         rf.toys[1].result = -EIO;
@@ -456,8 +456,8 @@ static void test_slots(void **state)
                 assert_memory_equal(ping.slots[i].drive_id, rf.toys[i].identity.drive_id, FMT_ID);
                 assert_true(eng_term_same(&ping.slots[i].durable, &l[0].term));
                 assert_memory_equal(ping.slots[i].cluster, cluster, FMT_ID);
-                assert_int_equal(ping.slots[i].flags, REM_SLOT_OPENED | (i == 1 ? REM_SLOT_FAILED : 0) |
-                                                              (i == 2 ? REM_SLOT_FULL : 0));
+                assert_int_equal(ping.slots[i].flags,
+                                 REM_SLOT_OPENED | (i == 1 ? REM_SLOT_FAILED : 0) | (i == 2 ? REM_SLOT_FULL : 0));
         }
         rf.toys[1].result = 0;
         rf_restart_drive(&rf, 1);
@@ -588,7 +588,8 @@ static void test_no_memory(void **state)
                 failed = allocations >= at;
                 fail_at = 0;
                 for (i = 0; i < 3; i++)
-                        assert_true(said[i] == REM_SAID_DONE || said[i] == REM_SAID_AGAIN || said[i] == REM_SAID_UNREACHABLE);
+                        assert_true(said[i] == REM_SAID_DONE || said[i] == REM_SAID_AGAIN ||
+                                    said[i] == REM_SAID_UNREACHABLE);
                 assert_int_equal(ping.count, said[1] == REM_SAID_DONE ? RF_DRIVES : 0);
                 mem_pass(2000); /* connections are there again */
         }
@@ -621,7 +622,8 @@ static void reign_needs(struct reign *r, unsigned slot, uint64_t incarnation)
 }
 
 /* Whoever has a lease has the drives that it needs. Returns how many have one. */
-static unsigned check_leases(const struct rf *rf, const struct leader *leaders, const struct reign *reigns, unsigned count)
+static unsigned check_leases(const struct rf *rf, const struct leader *leaders, const struct reign *reigns,
+                             unsigned count)
 {
         unsigned i, m, holders = 0;
 
