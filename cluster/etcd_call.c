@@ -32,14 +32,16 @@ static void call_close(struct etcd_call *call, enum cl_outcome outcome, int erro
 {
         struct cl_request *request = call->request;
         struct cl_answer *answer = NULL;
+        char line[CL_TEXT_MAX]; /* the text may be the call's */
 
+        snprintf(line, sizeof(line), "%s", text);
         if (outcome == CL_DONE) {
                 answer = call->answer;
                 call->answer = NULL;
         }
         atomic_fetch_sub(&call->client->queued, 1);
         call_free(call);
-        cl_request_end(request, outcome, error, answer, "%s", text);
+        cl_request_end(request, outcome, error, answer, "%s", line);
 }
 
 /* The login is over: those that wait for it go on, or fail with it. */
