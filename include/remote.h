@@ -138,7 +138,8 @@ const struct eng_drive_opener *rem_client_opener(struct rem_client *client);
 /*
  * Each of these is zeroed, its first part filled in, and asked for on any loop, where done() is called
  * once, never inside the asking; all of it stays until then. The term is the client's, but for STATE,
- * which needs none; its node and boot are those that the client's net shows, or nothing of it is taken. The client is freed after all of them were answered.
+ * which needs none; its node and boot are those that the client's net shows, or nothing of it is
+ * taken. The client is freed after all of them were answered.
  */
 
 enum rem_said {

@@ -319,7 +319,7 @@ void rem_server_note(struct rem_server *server, unsigned note)
 void server_pool_request(struct rem_server *server, struct net_request *request)
 {
         static const uint8_t none[FMT_ID];
-        struct rem_head head;
+        struct rem_head head = {0};
         struct rem_pool *pool;
         bool sound = request->body_len == sizeof(head) && request->bulk_len == 0 && request->link == NET_CONTROL;
 
