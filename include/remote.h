@@ -52,6 +52,9 @@ struct rem_server_options {
 };
 /* Any thread, before its first drive is published. */
 void rem_server_set(struct rem_server *server, const struct rem_server_options *options);
+#define REM_NOTE_ETCD 1u /* the node reaches etcd */
+/* What the node says with each answer to PING and STATE; 16 bits. Any thread. */
+void rem_server_note(struct rem_server *server, unsigned note);
 /*
  * How its requests are served: for struct net_handler, with the server as the argument, or for who
  * hands it those that rem_is_operation() says are its own. On the loop of the connection.
@@ -135,7 +138,8 @@ const struct eng_drive_opener *rem_client_opener(struct rem_client *client);
 /*
  * Each of these is zeroed, its first part filled in, and asked for on any loop, where done() is called
  * once, never inside the asking; all of it stays until then. The term is the client's, but for STATE,
- * which needs none. The client is freed after all of them were answered.
+ * which needs none; its node and boot are those that the client's net shows, or nothing of it is
+ * taken. The client is freed after all of them were answered.
  */
 
 enum rem_said {
@@ -204,6 +208,7 @@ struct rem_ping {
         enum rem_said said;
         uint64_t sent; /* by the client's clock, before it was: what a lease begins with */
         struct eng_term newest;
+        unsigned note;  /* rem_server_note() */
         unsigned count; /* of REM_SAID_DONE: all slots of the pool that the node serves */
         struct rem_slot slots[REM_SLOTS_MAX];
         /* private */
@@ -230,7 +235,9 @@ struct rem_pool_state {
         struct eng_term granted; /* who has a grant, or may have one from before the process began; none: nobody */
         uint64_t left_ns;        /* of that grant */
         uint64_t heard_ns;       /* since anything came of the newest term's leader, or the process began */
-        bool released;    /* that leader has given its grant back since */
+        bool released;           /* that leader has given its grant back since */
+        bool heard;              /* something came of some leader since the process began */
+        unsigned note;           /* rem_server_note() */
         unsigned count;
         struct rem_slot slots[REM_SLOTS_MAX];
         /* private */

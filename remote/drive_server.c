@@ -273,6 +273,12 @@ static bool op_begins(const struct net_request *request)
         return (flags & ENG_OP_ANEW) != 0;
 }
 
+bool server_knows_term(const struct net_request *request, const struct eng_term *term)
+{
+        return eng_term_is_sound(term) &&
+               (eng_term_is_none(term) || (term->node == net_peer_node(request->peer) && term->boot == request->boot));
+}
+
 enum rem_status served_term_allows(const struct rem_served *served, const struct eng_term *term)
 {
         int order = eng_term_compare(term, &served->admitted);
@@ -320,7 +326,7 @@ static enum rem_status server_look(struct rem_server *server, const struct net_r
         if (request->body_len <= sizeof(*head) || !rem_is_operation(request->operation))
                 return REM_BAD;
         memcpy(head, request->body, sizeof(*head));
-        if (head->zero != 0 || head->slot >= ENG_DRIVES_MAX || !eng_term_is_sound(&head->term) ||
+        if (head->zero != 0 || head->slot >= ENG_DRIVES_MAX || !server_knows_term(request, &head->term) ||
             (request->operation == REM_INFO ? head->flags & ~REM_BEGIN : head->flags) != 0)
                 return REM_BAD;
         if (request->operation == REM_WATCH ? request->link != NET_CONTROL

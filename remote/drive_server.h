@@ -45,6 +45,7 @@ struct rem_server {
         pthread_mutex_t lock;       /* drives are published one at a time */
         struct rem_served *retired; /* under lock: freed with the server, since a loop may still look at one */
         atomic_bool stopped;
+        atomic_uint note;
 };
 
 /* A superseded value that waits. owner: as its list */
@@ -121,6 +122,8 @@ enum rem_status served_admit(struct rem_served *served, const struct served_requ
 
 /* Owner: whether what asks is the leader that the drive serves; REM_DONE, REM_DEPOSED, REM_NOT_OPEN. */
 enum rem_status served_term_allows(const struct rem_served *served, const struct eng_term *term);
+/* Any loop: the term is none, or of the node and boot that the connection is of. */
+bool server_knows_term(const struct net_request *request, const struct eng_term *term);
 /* Answers that a newer term is known; r->answer has nothing yet. */
 void served_refuse_term(struct served_request *r, enum rem_status status, const struct eng_term *newest,
                         uint64_t left_ns);

@@ -81,6 +81,7 @@ enum rem_grant_says rem_grant_open(struct rem_grant *g, unsigned slot, const str
         if (grant_deposes(&g->seen, term))
                 return REM_GRANT_DEPOSED;
         grant_see(g, term);
+        g->any = true;
         g->heard = now;
         until = bound_until(g, &g->slots[slot], term, by);
         if (until <= now)
@@ -107,6 +108,7 @@ enum rem_grant_says rem_grant_ping(struct rem_grant *g, const struct eng_term *t
                 return REM_GRANT_DEPOSED;
         if (g->released && eng_term_same(&g->seen, term))
                 return REM_GRANT_NOT_OPEN; /* it was under way when its leader gave up */
+        g->any = true;
         g->heard = now;
         if (!eng_term_same(&g->opened, term))
                 return REM_GRANT_NOT_OPEN;

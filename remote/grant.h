@@ -34,7 +34,8 @@ struct rem_grant {
         struct eng_term opened;  /* the newest that a slot was OPENed by, since the process began */
         struct eng_term granted; /* to this one, until `until` */
         uint64_t until, heard;
-        bool released; /* `opened` has given its grant back */
+        bool released; /* `seen` has given its grant back */
+        bool any;      /* something came of a leader since the process began */
         struct rem_grant_slot slots[REM_SLOTS_MAX];
 };
 

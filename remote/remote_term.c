@@ -215,6 +215,7 @@ static void ping_called(struct net_call *call)
                 ping->said = REM_SAID_REFUSED;
         } else {
                 ping->count = head.count;
+                ping->note = head.note;
                 ping->newest = head.newest;
         }
         ping->done(ping);
@@ -267,7 +268,9 @@ static void state_called(struct net_call *call)
                 state->granted = head.granted;
                 state->left_ns = head.left_ns;
                 state->heard_ns = head.heard_ns;
-                state->released = head.released;
+                state->released = (head.flags & REM_POOL_RELEASED) != 0;
+                state->heard = (head.flags & REM_POOL_HEARD) != 0;
+                state->note = head.note;
                 state->count = head.count;
         }
         state->done(state);

@@ -103,8 +103,9 @@ int rem_pool_read(const uint8_t *bytes, size_t len, struct rem_pool_head *out, s
         if (len < sizeof(*out))
                 return -EBADMSG;
         memcpy(out, bytes, sizeof(*out));
-        if (out->count > REM_SLOTS_MAX || len != sizeof(*out) + out->count * sizeof(*slots) || out->released > 1 ||
-            !eng_term_is_sound(&out->newest) || !eng_term_is_sound(&out->opened) || !eng_term_is_sound(&out->granted))
+        if (out->count > REM_SLOTS_MAX || len != sizeof(*out) + out->count * sizeof(*slots) ||
+            (out->flags & ~(REM_POOL_RELEASED | REM_POOL_HEARD)) != 0 || !eng_term_is_sound(&out->newest) ||
+            !eng_term_is_sound(&out->opened) || !eng_term_is_sound(&out->granted))
                 return -EBADMSG;
         memcpy(slots, bytes + sizeof(*out), out->count * sizeof(*slots));
         for (i = 0; i < out->count; i++)

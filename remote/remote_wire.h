@@ -115,8 +115,11 @@ _Static_assert(sizeof(struct rem_refusal) == 40, "refusal");
 struct rem_pool_head {
         uint64_t left_ns, heard_ns;
         struct eng_term newest, opened, granted;
-        uint32_t count, released;
+        uint32_t count;
+        uint16_t flags, note; /* REM_POOL_RELEASED ...; REM_NOTE_ETCD ... */
 };
+#define REM_POOL_RELEASED 1u
+#define REM_POOL_HEARD    2u
 _Static_assert(sizeof(struct rem_pool_head) == 120 && sizeof(struct rem_slot) == 80, "pool");
 
 #define REM_EPOCH_MAX  FMT_EPOCH_MAX(ENG_DRIVES_MAX)

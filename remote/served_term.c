@@ -271,7 +271,8 @@ static enum rem_status pool_do(const struct rem_server *server, struct rem_pool 
         out->heard_ns = now - g->heard;
         out->newest = g->seen;
         out->opened = g->opened;
-        out->released = g->released;
+        out->flags = (uint16_t)((g->released ? REM_POOL_RELEASED : 0) | (g->any ? REM_POOL_HEARD : 0));
+        out->note = (uint16_t)atomic_load(&server->note);
         return pool_status(says);
 }
 
@@ -310,15 +311,22 @@ static void pool_answer(struct rem_server *server, struct net_request *request, 
         net_reply(request, &a->answer);
 }
 
+void rem_server_note(struct rem_server *server, unsigned note)
+{
+        atomic_store(&server->note, note);
+}
+
 void server_pool_request(struct rem_server *server, struct net_request *request)
 {
         static const uint8_t none[FMT_ID];
-        struct rem_head head;
+        struct rem_head head = {0};
         struct rem_pool *pool;
         bool sound = request->body_len == sizeof(head) && request->bulk_len == 0 && request->link == NET_CONTROL;
 
         if (sound)
                 memcpy(&head, request->body, sizeof(head));
+        if (sound && !server_knows_term(request, &head.term))
+                sound = false;
         if (!sound || head.zero != 0 || head.flags != 0 || head.slot != 0 || head.offset != 0 ||
             head.incarnation != 0 || head.session != 0 || head.commits != 0 ||
             memcmp(head.drive_id, none, FMT_ID) != 0 || !eng_term_is_sound(&head.term) ||

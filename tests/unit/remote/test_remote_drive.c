@@ -637,7 +637,7 @@ static struct rem_client *leader_new(uint64_t revision)
 {
         struct rem_client_options options = {.net = nodes.a.net,
                                              .loop = nodes.a.lp[0],
-                                             .term = {.generation = 1, .revision = revision, .node = 1},
+                                             .term = {.generation = 1, .revision = revision, .node = 1, .boot = 5},
                                              .cluster = "cluster",
                                              .deposed = is_deposed};
         struct rem_client *client;

@@ -77,7 +77,7 @@ static void leader_new(struct rf *rf, uint64_t revision, const uint8_t of[NET_CL
 
         memset(l, 0, sizeof(*l));
         l->term = options.term =
-                (struct eng_term){.generation = 1, .revision = revision, .boot = 70 + revision, .node = 1};
+                (struct eng_term){.generation = 1, .revision = revision, .boot = 5, .node = 1}; /* as rf_start_with() */
         memcpy(options.cluster, of, NET_CLUSTER_LEN);
         MUST(rem_client_new(&options, &l->client) == 0);
 }
@@ -481,11 +481,17 @@ static void test_refusals(void **state)
         leader_new(&rf, 6, another, &l[1]);
         leader_new(&rf, 7, cluster, &l[2]);
         assert_int_equal(ask_state(&rf, RF_POOL + 1, 2, &pool), REM_SAID_ABSENT);
+        assert_int_equal(ask_state(&rf, RF_POOL, 2, &pool), REM_SAID_DONE);
+        assert_true(!pool.heard && pool.note == 0);
+        rem_server_note(rf.server, REM_NOTE_ETCD);
         assert_int_equal(ask_state(&rf, RF_POOL, 9, &pool), REM_SAID_UNREACHABLE); /* a node that is not known */
         lead(&rf, &l[0]);
         assert_int_equal(ask_open(&rf, &l[1], 0, &open), REM_SAID_OTHER);
         assert_true(eng_term_same(&open.newest, &l[0].term));
         assert_int_equal(ask_ping(&rf, &l[0], false, &ping), REM_SAID_DONE); /* whose renewals it does not end */
+        assert_int_equal(ping.note, REM_NOTE_ETCD);
+        assert_int_equal(ask_state(&rf, RF_POOL, 2, &pool), REM_SAID_DONE);
+        assert_true(pool.heard && pool.note == REM_NOTE_ETCD);
         assert_int_equal(l[0].deposed, 0);
         now_ns += GRANT;
         rf.toys[0].result = -EIO;
@@ -739,6 +745,14 @@ static void test_requests_that_make_no_sense(void **state)
         assert_int_equal(raw_ask(&rf, REM_PING, NET_LOG, &good, sizeof(good)), REM_BAD);
         assert_int_equal(raw_ask(&rf, REM_PING, NET_CONTROL, &good, sizeof(good) - 1), REM_BAD);
         assert_int_equal(raw_ask(&rf, REM_STATE, NET_CONTROL, &good, sizeof(good)), REM_BAD); /* it has no term */
+        good.term.boot++; /* whose it is: the connection's */
+        assert_int_equal(raw_ask(&rf, REM_PING, NET_CONTROL, &good, sizeof(good)), REM_BAD);
+        memset(body, 0, sizeof(body));
+        memcpy(body, &good, sizeof(good));
+        assert_int_equal(raw_ask(&rf, REM_OPEN, NET_LOG, body, sizeof(good) + FMT_ID), REM_BAD);
+        good.term.boot--;
+        good.term.node++;
+        assert_int_equal(raw_ask(&rf, REM_PING, NET_CONTROL, &good, sizeof(good)), REM_BAD);
         memset(&good.term, 0, sizeof(good.term));
         assert_int_equal(raw_ask(&rf, REM_STATE, NET_CONTROL, &good, sizeof(good)), REM_DONE);
         assert_int_equal(raw_ask(&rf, REM_PING, NET_CONTROL, &good, sizeof(good)), REM_BAD);

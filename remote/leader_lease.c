@@ -1,5 +1,5 @@
 /*
- * lease.c - how long a leader may answer reads (remote.h): arithmetic over the pings that drive
+ * leader_lease.c - how long a leader may answer reads (remote.h): arithmetic over the pings that drive
  * servers have answered. Nothing here reads a clock.
  */
 #include "remote.h"
