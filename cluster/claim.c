@@ -114,7 +114,7 @@ static void claim_leads(struct cl_cas *cas)
         if (!is_won(claim, cas))
                 return;
         claim->term.revision = (uint64_t)cas->revision;
-        claim->term.node = claim->node;
+        claim->term.node = cl_party(claim->node, claim->pool);
         claim->term.boot = claim->boot;
         ask_what_there_is(claim);
 }

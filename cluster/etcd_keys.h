@@ -26,6 +26,15 @@
 #define CL_POOL_LAST 63u
 #define CL_ID        16u
 
+/*
+ * The number by which net/ knows the leader process of a pool on a node, whose terms have it, too. That of the
+ * node process is the node's.
+ */
+static inline uint16_t cl_party(unsigned node, unsigned pool)
+{
+        return (uint16_t)(pool * (CL_NODE_LAST + 1) + node);
+}
+
 /* Letters, digits, '-', '_' and '.', from a letter or digit on. */
 bool cl_name_is_sound(const char *name);
 

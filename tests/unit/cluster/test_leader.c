@@ -187,9 +187,10 @@ static void begin_claim(void *arg)
 /* What the claim says. leader_revision: as election had seen it. */
 static int claim(struct leading *l, uint16_t node, int64_t leader_revision)
 {
-        memset(&l->claim, 0, sizeof(l->claim));
+        memset(l, 0, sizeof(*l));
+        sem_init(&l->done, 0, 0);
         l->claim = (struct cl_claim){.etcd = &etcd.etcd, .cluster = CLUSTER, .pool = POOL, .node = node, .leader_revision = leader_revision, .done = claimed, .arg = l};
-        on_loop(l->node.lp[0], begin_claim, &l->claim);
+        on_loop(servers[0].node.lp[0], begin_claim, &l->claim);
         sem_wait_or_fail(&l->done);
         return l->claim.rv;
 }
@@ -215,15 +216,14 @@ static void on_deposed(void *arg, const struct eng_term *by)
         on_ended(arg, "deposed");
 }
 
-/* party: of net/, one that no other leader of this test has. */
-static void begin_leading(struct leading *l, uint16_t party)
+/* The process is a party of net/ by what it has claimed. */
+static void become_a_party(struct leading *l)
 {
-        static uint64_t boots; /* the product takes that of the claim */
-        struct net_options options = node_options(party, ++boots);
+        uint16_t party = l->claim.term.node;
+        struct net_options options = node_options(party, l->claim.term.boot);
         unsigned i;
 
-        memset(l, 0, sizeof(*l));
-        sem_init(&l->done, 0, 0);
+        assert_int_equal(party, cl_party(l->claim.node, POOL));
         node_start_with(&l->node, &options, fixture_transport("ca", "node-4"));
         for (i = 0; i < NODES; i++) {
                 node_meets(&l->node, &servers[i].node);
@@ -241,9 +241,12 @@ static void start_leader(void *arg)
 /* The claim was won: the store is opened. */
 static void lead(struct leading *l)
 {
-        struct rem_client_options client = {.net = l->node.net, .loop = l->node.lp[0], .term = l->claim.term, .deposed = on_deposed, .deposed_arg = l, .wait_ms = 2000};
+        struct rem_client_options client = {.term = l->claim.term, .deposed = on_deposed, .deposed_arg = l, .wait_ms = 2000};
         struct cl_leader_options options = {.etcd = &etcd.etcd, .cluster = CLUSTER, .pool = POOL, .claim = &l->claim, .term_ms = TERM_MS, .ended = on_ended, .arg = l};
 
+        become_a_party(l);
+        client.net = l->node.net;
+        client.loop = l->node.lp[0];
         memcpy(client.cluster, "a test cluster", 15);
         MUST(rem_client_new(&client, &l->client) == 0);
         options.client = l->client;
@@ -287,7 +290,8 @@ static void end_leading(struct leading *l)
                 l->sf.closed = net_is_quiet;
                 sf_close(&l->sf);
         }
-        node_stop(&l->node);
+        if (l->leader != NULL)
+                node_stop(&l->node);
         rem_client_free(l->client);
         cl_leader_free(l->leader);
         sem_destroy(&l->done);
@@ -330,7 +334,6 @@ static void test_one(void **state)
 {
         static struct leading a;
 
-        begin_leading(&a, 1025);
         assert_int_equal(claim(&a, 1, leader_key()), 0);
         lead(&a);
         assert_true(sf_wait_health(&a.sf, all_in, NULL, 60));
@@ -348,10 +351,9 @@ static void test_another(void **state)
         static struct leading a, b;
         int64_t seen = leader_key();
 
-        begin_leading(&a, 1025);
-        begin_leading(&b, 1026);
         assert_int_equal(claim(&a, 1, seen), 0);
         assert_int_equal(claim(&b, 2, seen), -EEXIST); /* it was judged by a key that has changed */
+        sem_destroy(&b.done);
         lead(&a);
         assert_true(sf_wait_health(&a.sf, all_in, NULL, 60));
         WAIT_UNTIL(answers(&a));
@@ -377,7 +379,6 @@ static void test_a_node_ends(void **state)
 {
         static struct leading a;
 
-        begin_leading(&a, 1025);
         assert_int_equal(claim(&a, 3, leader_key()), 0);
         lead(&a);
         assert_true(sf_wait_health(&a.sf, all_in, NULL, 60));
@@ -388,7 +389,7 @@ static void test_a_node_ends(void **state)
         change_objects(&a);
         assert_int_equal(a.ended, 0);
         start_server(1);
-        node_knows(&servers[1].node, 1025, "node-4", a.node.address);
+        node_knows(&servers[1].node, a.claim.term.node, "node-4", a.node.address);
         node_meets(&a.node, &servers[1].node);
         assert_true(sf_wait_health(&a.sf, all_in, NULL, 120));
         WAIT_UNTIL(answers(&a));
@@ -403,7 +404,6 @@ static void test_etcd(void **state)
         static struct leading a;
         unsigned changes;
 
-        begin_leading(&a, 1025);
         assert_int_equal(claim(&a, 1, leader_key()), 0);
         etcd.lose_answers = 1;
         lead(&a);
@@ -424,7 +424,7 @@ static void test_etcd(void **state)
         WAIT_UNTIL(answers(&a));
         check_objects(&a);
         start_server(2);
-        node_knows(&servers[2].node, 1025, "node-4", a.node.address);
+        node_knows(&servers[2].node, a.claim.term.node, "node-4", a.node.address);
         node_meets(&a.node, &servers[2].node);
         assert_true(sf_wait_health(&a.sf, all_in, NULL, 120));
         assert_int_equal(a.ended, 0);
@@ -448,7 +448,6 @@ static void test_hand_over(void **state)
 {
         static struct leading a, b;
 
-        begin_leading(&a, 1025);
         assert_int_equal(claim(&a, 1, leader_key()), 0);
         lead(&a);
         assert_true(sf_wait_health(&a.sf, all_in, NULL, 60));
@@ -458,7 +457,6 @@ static void test_hand_over(void **state)
         WAIT_UNTIL(released == 1);
         assert_int_equal(sf_get(&a.sf, 0, bucket, key_of(0), 0, size_of(0)), -EHOSTDOWN);
         end_leading(&a);
-        begin_leading(&b, 1026);
         assert_int_equal(claim(&b, 2, leader_key()), 0);
         lead(&b);
         assert_true(sf_wait_health(&b.sf, all_in, NULL, 60));

@@ -92,6 +92,7 @@ static struct {
         unsigned bucket_count;
         /* knobs */
         bool hold;                      /* completions wait */
+        bool old;                       /* another process leads the pool */
         struct fake_later *held;
         unsigned open_stuck;            /* 1: eng_get_open makes it 2, and returns once it is 0 */
         int open_rv, commit_rv, get_rv; /* what the next calls answer, 0: the truth */
@@ -352,6 +353,11 @@ static void fake_reset(struct lp_loop *loop)
                 fake_text_write(&fake.entries_kept[i].text, (struct eng_str){"", 0});
                 fake.entries_kept[i].kind = 0;
         }
+}
+
+bool eng_is_current(const struct eng_store *store)
+{
+        return !fake.old;
 }
 
 /* ---- buckets ---- */

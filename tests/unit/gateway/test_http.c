@@ -102,6 +102,30 @@ static void requests_in_a_row_are_answered_in_order(void **state)
         close(fd);
 }
 
+/* What is known here of buckets may be old: it is not said. */
+static void without_a_lease_nothing_is_said(void **state)
+{
+        struct answer a;
+        int fd = dial();
+
+        fake.old = true;
+        send_signed(fd, "HEAD", "/no-such-bucket", NULL);
+        read_answer(fd, &a, true);
+        assert_int_equal(a.status, 503);
+        answer_free(&a);
+        send_signed(fd, "GET", "/no-such-bucket/key", NULL);
+        read_answer(fd, &a, false);
+        assert_int_equal(a.status, 503);
+        assert_int_equal(a.body_len, 0);
+        answer_free(&a);
+        fake.old = false;
+        send_signed(fd, "HEAD", "/no-such-bucket", NULL);
+        read_answer(fd, &a, true);
+        assert_int_equal(a.status, 404);
+        answer_free(&a);
+        close(fd);
+}
+
 static void every_answer_is_accounted_for(void **state)
 {
         struct gw_stats stats;
@@ -540,6 +564,7 @@ int main(void)
                 ONE(objects_come_and_go),
                 ONE(metadata_comes_back_also_when_empty),
                 ONE(requests_in_a_row_are_answered_in_order),
+                ONE(without_a_lease_nothing_is_said),
                 ONE(every_answer_is_accounted_for),
                 ONE(continue_is_sent_when_the_body_is_wanted),
                 ONE(continue_is_not_sent_when_refused),
