@@ -22,7 +22,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-SEARCHED = ("engine", "remote", "server", "loop")
+SEARCHED = ("engine", "remote", "cluster", "server", "loop")
 FLUSH = re.compile(r"(?<![\w.>])(fsync|fdatasync|folder_sync|index_sync_folder)\(((?:[^()]|\([^()]*\))*)\)")
 DSYNC = re.compile(r"\bRWF_DSYNC\b")
 RING_FLUSH = "io_uring_prep_fsync(sqe, io->fd, IORING_FSYNC_DATASYNC)"
@@ -93,6 +93,13 @@ NAMED = [
     ("values of a remote drive are believed", "remote/remote_call.c", "if (eng_value_check(value->data, value->len) != 0)", "if (value->len == 0)", ("unit test_remote_faults",)),
     ("bodies that connections left have no bound", "remote/served_op.c", "atomic_fetch_add(bytes, len) + len <= REM_APPEND_BYTES", "atomic_fetch_add(bytes, len) + len > 0", ("unit test_remote_faults",)),
     ("a store closes under drives that have no slot", "engine/store/store.c", "i < store->unplaced_count; i++)\n                if (store->unplaced[i].local != NULL && eng_drive_awaits_file(", "i < store->unplaced_count; i++)\n                if (store->unplaced[i].local != NULL && store->members[i].local != NULL && eng_drive_awaits_file(", ("unit test_recover",)),
+    ("a CAS whose key is as it was counts as failed (R1)", "cluster/etcd_cas.c", "cas_pause(cas, -ETIMEDOUT, \"no answer, and", "cas_end(cas, CL_CAS_LOST, 0, \"no answer, and", ("unit test_etcd_cas",)),
+    ("a CAS that was overtaken counts as failed (R1)", "cluster/etcd_cas.c", "cas->step = now[0].mod_revision;\n                cas_walk(cas);", "cas_end(cas, CL_CAS_LOST, 0, \"\");", ("unit test_etcd_cas",)),
+    ("the own value counts though it is the old one (R1)", "cluster/etcd_cas.c", "if (now->mod_revision == cas->mod_revision) {", "if (now->mod_revision == cas->mod_revision && !bytes_equal(now->value, cas->value)) {", ("unit test_etcd_cas",)),
+    ("a transaction goes to another member after it was sent (R1)", "cluster/etcd_call.c", "if (sent && call->changes)", "if (sent && call->changes && call->tries > 0)", ("unit test_etcd_client",)),
+    ("a full etcd has not carried anything out (R1)", "cluster/etcd_read.c", "return ETCD_FULL;", "return ETCD_REFUSED;", ("unit test_etcd_read",)),
+    ("etcd's revision may fall (R2)", "cluster/etcd_seen.c", "revision < seen->revision ?", "revision < 0 ?", ("unit test_etcd_read",)),
+    ("an answer is judged by what was seen after it was asked for (R2)", "cluster/etcd_client.c", "struct cl_seen known = *floor;", "struct cl_seen known = client->seen;", ("unit test_etcd_client",)),
     ("pieces of two answers make one", "remote/remote_call.c", "prefix->total != c->whole->len || prefix->total_crc != c->whole_crc", "prefix->total != c->whole->len", ("unit test_remote_faults",)),
     ("a short write to the log passes", "engine/drive/log.c", "res < 0 || (uint32_t)res != log->write_len || eng", "res < 0 || eng", ("unit test_log test_local", UNIT, FAULTS)),
     ("a record read back is not summed", "engine/drive/recread.c", "era_crc32c(0, r->record + sizeof(rec), rec.body_len) != rec.body_crc", "false", ("unit test_recread", UNIT, FAULTS)),

@@ -374,7 +374,7 @@ static void test_login_fails(void **state)
                 {{FAKE_HUGE, 200, "{", NULL}, -EMSGSIZE},
         };
         struct asked asked[3];
-        struct cl_op op;
+        struct cl_op ops[3];
         size_t i, k;
 
         memset(asked, 0, sizeof(asked));
@@ -383,7 +383,7 @@ static void test_login_fails(void **state)
                 struct cl_etcd *etcd = client_with_login(fake->port);
 
                 for (k = 0; k < 3; k++) {
-                        ask_put(&asked[k], &op, "a", "x");
+                        ask_put(&asked[k], &ops[k], "a", "x");
                         ask_begin(&asked[k], etcd);
                 }
                 for (k = 0; k < 3; k++) {
