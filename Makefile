@@ -171,6 +171,7 @@ CALL_FAULTS_WRAP := $(foreach f,open openat fdopendir fstat fstatat stat statx f
 	posix_fallocate fsync fdatasync unlinkat renameat renameat2 mkdirat mmap pthread_create lp_read lp_write lp_fdatasync,-Wl,--wrap=$(f))
 $(O)/unit/engine/test_every_call: LINK += $(CALL_FAULTS_WRAP)
 $(O)/unit/engine/test_recover: LINK += -Wl,--wrap=malloc
+$(O)/unit/cluster/test_etcd_faults: LINK += -Wl,--wrap=malloc -Wl,--wrap=calloc -Wl,--wrap=realloc
 $(O)/unit/remote/test_remote_faults: LINK += -Wl,--wrap=malloc -Wl,--wrap=calloc
 $(BENCH_BIN): $(O)/bench/%: $(O)/obj/bench/%.o $(LIBS) $(LINKED_WITH)
 	@mkdir -p $(@D)
