@@ -55,13 +55,33 @@ static inline void *loop_thread_main(void *arg)
         return NULL;
 }
 
+static inline void wait_for(sem_t *sem)
+{
+        struct timespec until;
+
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec += WAIT_MOST;
+        MUST(sem_timedwait(sem, &until) == 0);
+}
+
+static sem_t loop_runs;
+
+static inline void loop_says(struct lp_msg *msg)
+{
+        sem_post(&loop_runs);
+}
+
 static inline int loop_begin(void **state)
 {
         struct lp_config config = {0};
+        struct lp_msg msg = {.run = loop_says};
 
         signal(SIGPIPE, SIG_IGN);
+        sem_init(&loop_runs, 0, 0);
         MUST(lp_loop_new(&config, &the_loop) == 0);
         MUST(pthread_create(&loop_thread, NULL, loop_thread_main, NULL) == 0);
+        lp_post(the_loop, &msg);
+        wait_for(&loop_runs);
         return 0;
 }
 
@@ -84,15 +104,6 @@ struct asked {
         sem_t done;
         bool in_call, inside; /* done() came inside the call: never */
 };
-
-static inline void wait_for(sem_t *sem)
-{
-        struct timespec until;
-
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_sec += WAIT_MOST;
-        MUST(sem_timedwait(sem, &until) == 0);
-}
 
 static inline void asked_done(struct cl_request *request)
 {
