@@ -439,12 +439,12 @@ static void call_answered(struct etcd_call *call)
 static void login_answered(struct etcd_call *login)
 {
         struct etcd_client *client = login->client;
-        const char *why;
+        const char *why = "there is no memory for the answer";
         int rv = etcd_read_token((struct s3_str){login->attempt.in, login->attempt.in_len}, client->token, &why);
 
         etcd_attempt_end(login);
         if (rv != 0) {
-                login_end(login, rv, rv == -ENOMEM ? "there is no memory for the answer" : why);
+                login_end(login, rv, why);
                 return;
         }
         client->token_serial = ++client->token_next;

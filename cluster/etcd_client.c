@@ -210,6 +210,8 @@ static int client_wait_ms(const struct etcd_client *client)
         for (call = client->first; call != NULL; call = call->next) {
                 uint64_t due = call->state == CALL_PAUSED && call->due < call->deadline ? call->due : call->deadline;
 
+                if (call->state == CALL_READY && client->running < ETCD_RUNNING_MAX)
+                        return 0; /* it came while the list was looked at: a login */
                 if (call->state != CALL_RUNNING && due < soonest)
                         soonest = due;
         }

@@ -95,7 +95,7 @@ static int bad(const char **why, const char *text)
 /* A JSON object. 0: the caller frees it. */
 static int load_object(struct s3_str body, json_t **out, const char **why)
 {
-        *why = "";
+        *why = "there is no memory for the answer";
         *out = s3_json_load(body, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
         if (*out == NULL)
                 return errno == ENOMEM ? -ENOMEM : bad(why, "the answer is no JSON");

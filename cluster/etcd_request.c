@@ -4,6 +4,7 @@
  */
 #include "cluster_etcd.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -202,6 +203,7 @@ void cl_request_end(struct cl_request *request, enum cl_outcome outcome, int err
 void cl_etcd_submit(struct cl_etcd *etcd, struct cl_request *request)
 {
         request->home = lp_self();
+        assert(request->home != NULL);
         request->answer = NULL;
         etcd->ops->submit(etcd, request);
 }

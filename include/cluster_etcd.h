@@ -220,7 +220,7 @@ void cl_etcd_seen(struct cl_etcd *etcd, struct cl_seen *out);
 void cl_etcd_distrust(struct cl_etcd *etcd, enum cl_verdict verdict);
 /*
  * Any thread, once; nothing is submitted any more. What is unanswered ends with -ECANCELED, FAILED_SURE or UNKNOWN; the loops
- * may call done() after this has returned. NULL is allowed.
+ * may call done() after this has returned. Waits for a name that is being resolved. NULL is allowed.
  */
 void cl_etcd_free(struct cl_etcd *etcd);
 

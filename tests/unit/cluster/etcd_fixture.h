@@ -55,13 +55,33 @@ static inline void *loop_thread_main(void *arg)
         return NULL;
 }
 
+static inline void wait_for(sem_t *sem)
+{
+        struct timespec until;
+
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec += WAIT_MOST;
+        MUST(sem_timedwait(sem, &until) == 0);
+}
+
+static sem_t loop_runs;
+
+static inline void loop_says(struct lp_msg *msg)
+{
+        sem_post(&loop_runs);
+}
+
 static inline int loop_begin(void **state)
 {
         struct lp_config config = {0};
+        struct lp_msg msg = {.run = loop_says};
 
         signal(SIGPIPE, SIG_IGN);
+        sem_init(&loop_runs, 0, 0);
         MUST(lp_loop_new(&config, &the_loop) == 0);
         MUST(pthread_create(&loop_thread, NULL, loop_thread_main, NULL) == 0);
+        lp_post(the_loop, &msg);
+        wait_for(&loop_runs);
         return 0;
 }
 
@@ -84,15 +104,6 @@ struct asked {
         sem_t done;
         bool in_call, inside; /* done() came inside the call: never */
 };
-
-static inline void wait_for(sem_t *sem)
-{
-        struct timespec until;
-
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_sec += WAIT_MOST;
-        MUST(sem_timedwait(sem, &until) == 0);
-}
 
 static inline void asked_done(struct cl_request *request)
 {
@@ -248,17 +259,26 @@ static inline struct cl_etcd *client_of_port(uint16_t port)
         return client_with(&options, "http", &port, 1);
 }
 
-/* A port that nobody listens on now. */
+/* A port that nobody listens on now, and that the kernel gives to nobody by itself. */
 static inline uint16_t free_port(void)
 {
         struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-        socklen_t len = sizeof(at);
-        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        uint16_t port;
+        unsigned i;
 
-        MUST(fd >= 0 && bind(fd, (struct sockaddr *)&at, len) == 0);
-        MUST(getsockname(fd, (struct sockaddr *)&at, &len) == 0);
-        close(fd);
-        return ntohs(at.sin_port);
+        for (i = 0; i < 100; i++) {
+                int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), rv;
+
+                MUST(fd >= 0);
+                lp_random(&port, sizeof(port));
+                port = (uint16_t)(15000 + port % 17000);
+                at.sin_port = htons(port);
+                rv = bind(fd, (struct sockaddr *)&at, sizeof(at));
+                close(fd);
+                if (rv == 0)
+                        return port;
+        }
+        abort();
 }
 
 /* ---- a real etcd ----------------------------------------------------------------------------- */

@@ -215,10 +215,9 @@ static inline void *fake_conn_main(void *arg)
 {
         struct fake_conn *conn = arg;
         struct fake *fake = conn->fake;
-        char *request = malloc(FAKE_REQUEST_MAX);
+        static _Thread_local char request[FAKE_REQUEST_MAX];
         size_t len;
 
-        MUST(request != NULL);
         while ((len = fake_read(conn->fd, request, FAKE_REQUEST_MAX)) > 0) {
                 unsigned n;
 
@@ -230,7 +229,6 @@ static inline void *fake_conn_main(void *arg)
                         break;
         }
         shutdown(conn->fd, SHUT_RDWR);
-        free(request);
         return NULL;
 }
 

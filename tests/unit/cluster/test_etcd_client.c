@@ -360,6 +360,25 @@ static void test_login(void **state)
         fake_stop(fake);
 }
 
+/* Nothing else has to wake the client: that would be once a second. */
+static void test_logins_do_not_wait(void **state)
+{
+        enum { TIMES = 8 };
+        uint64_t begun = lp_clock();
+        unsigned i;
+
+        for (i = 0; i < TIMES; i++) {
+                struct fake *fake = fake_start(
+                        STEPS({FAKE_ANSWER, 200, TOKEN("first.1"), NULL}, {FAKE_ANSWER, 200, TXN_DONE, NULL}));
+                struct cl_etcd *etcd = client_with_login(fake->port);
+
+                put_now(etcd, "a", "x");
+                cl_etcd_free(etcd);
+                fake_stop(fake);
+        }
+        assert_true(lp_clock() - begun < TIMES * 500 * MS);
+}
+
 static void test_login_fails(void **state)
 {
         static const struct {
@@ -374,7 +393,7 @@ static void test_login_fails(void **state)
                 {{FAKE_HUGE, 200, "{", NULL}, -EMSGSIZE},
         };
         struct asked asked[3];
-        struct cl_op op;
+        struct cl_op ops[3];
         size_t i, k;
 
         memset(asked, 0, sizeof(asked));
@@ -383,7 +402,7 @@ static void test_login_fails(void **state)
                 struct cl_etcd *etcd = client_with_login(fake->port);
 
                 for (k = 0; k < 3; k++) {
-                        ask_put(&asked[k], &op, "a", "x");
+                        ask_put(&asked[k], &ops[k], "a", "x");
                         ask_begin(&asked[k], etcd);
                 }
                 for (k = 0; k < 3; k++) {
@@ -685,6 +704,7 @@ int main(void)
                 cmocka_unit_test(test_compacted_pages),
                 cmocka_unit_test(test_wrong_page),
                 cmocka_unit_test(test_login),
+                cmocka_unit_test(test_logins_do_not_wait),
                 cmocka_unit_test(test_login_fails),
                 cmocka_unit_test(test_login_without_end),
                 cmocka_unit_test(test_other_cluster),
