@@ -371,6 +371,20 @@ static inline void member_kill(struct etcd_cluster *cluster, unsigned n)
         cluster->members[n].pid = 0;
 }
 
+/* Until all its threads have stopped. */
+static inline void member_stop(struct etcd_cluster *cluster, unsigned n)
+{
+        int status = 0;
+
+        kill(cluster->members[n].pid, SIGSTOP);
+        MUST(waitpid(cluster->members[n].pid, &status, WUNTRACED) == cluster->members[n].pid && WIFSTOPPED(status));
+}
+
+static inline void member_continue(struct etcd_cluster *cluster, unsigned n)
+{
+        kill(cluster->members[n].pid, SIGCONT);
+}
+
 static inline struct cl_etcd *cluster_client(const struct etcd_cluster *cluster, struct cl_etcd_options *options)
 {
         uint16_t ports[MEMBERS_MAX];

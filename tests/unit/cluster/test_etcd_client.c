@@ -657,7 +657,8 @@ static void test_options(void **state)
                                             "http://127.0.0.1:2379#a",
                                             "http://127.0.0.1:99999",
                                             "http:// :1"};
-        const char *url = "http://127.0.0.1:2379/", *far = "http://192.0.2.1:2379", *many[CL_ENDPOINTS_MAX + 1];
+        const char *url = "http://127.0.0.1:2379/", *far = "http://192.0.2.1:2379", *near = "http://[::1]:2379",
+                   *many[CL_ENDPOINTS_MAX + 1];
         struct cl_etcd_options options = {.endpoints = &url, .endpoint_count = 1};
         struct cl_etcd *etcd = NULL;
         char why[CL_TEXT_MAX];
@@ -678,6 +679,9 @@ static void test_options(void **state)
         options.password = "pass";
         assert_int_equal(cl_etcd_new(&options, &etcd, why, sizeof(why)), -EINVAL);
         assert_non_null(strstr(why, "https"));
+        options.endpoints = &near;
+        assert_int_equal(cl_etcd_new(&options, &etcd, why, sizeof(why)), 0);
+        cl_etcd_free(etcd);
         options = (struct cl_etcd_options){.endpoints = &url, .endpoint_count = 1, .cert_file = "a"};
         assert_int_equal(cl_etcd_new(&options, &etcd, why, sizeof(why)), -EINVAL);
         options = (struct cl_etcd_options){.endpoints = many};
