@@ -506,10 +506,11 @@ bool clients_idle(void)
 
 void clients_watch(void)
 {
+        uint64_t most = world.patience == 0 ? PATIENCE : world.patience;
         unsigned i;
 
         for (i = 0; i < world.client_count; i++)
-                if (clients[i].busy && sim.now - clients[i].since > PATIENCE)
+                if (clients[i].busy && sim.now - clients[i].since > most)
                         sim_fail("client %u: %s bucket %u key %u is not answered", i, clients[i].doing,
                                  clients[i].bucket, clients[i].key);
 }

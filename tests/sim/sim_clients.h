@@ -49,6 +49,7 @@ struct world {
         uint64_t bytes_left;               /* of large bodies */
         unsigned large, parts, buckets_on; /* one operation in so many is of that sort; 0: none */
         uint64_t think;                    /* ns between operations, most */
+        uint64_t patience;                 /* ns that an answer may take; 0: a long time */
         char keys[KEYS_MAX][24];
         struct sim_bucket buckets[BUCKETS_MAX];
         unsigned bucket_count, bucket_serial;

@@ -1,0 +1,266 @@
+/*
+ * nodes_world.c - see nodes_world.h.
+ *
+ * The store is formatted in one process; then its drives lie on nodes, and a leader opens them. Clients
+ * are part of the leader's process, and lose what they wait for when it dies. When faults and
+ * operations are over everything heals, and the store must become whole without an operator.
+ */
+#include "tests/sim/nodes/nodes_world.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/store.h"
+#include "tests/sim/history.h"
+#include "tests/sim/nodes/nodes.h"
+#include "tests/sim/nodes/sim_net.h"
+#include "tests/sim/sim_alloc.h"
+#include "tests/sim/sim_clients.h"
+#include "tests/sim/sim_loss.h"
+#include "tests/sim/sim_world.h"
+
+#define LIFE_NS    (90 * SIM_S)
+#define HEAL_NS    (900 * SIM_S) /* parts of unfinished uploads are looked at again after 600 s */
+#define RESTART_NS (60 * SIM_S)  /* a leader that began without a node takes its drives in when it begins again */
+
+static struct {
+        unsigned ops;
+        bool restarts; /* all processes begin anew before the end */
+} plan;
+
+static uint64_t plan_below(uint64_t n)
+{
+        return sim_below(SIM_PLAN, n);
+}
+
+static bool plan_chance(unsigned of)
+{
+        return sim_chance(SIM_PLAN, of);
+}
+
+/* ---- the plan -------------------------------------------------------------------------------- */
+
+static void plan_store(void)
+{
+        static const uint32_t groups[] = {1, 2, 4, 16};
+        static const uint32_t inline_max[] = {0, ENG_INLINE_NONE, 700, 4096};
+        static const uint64_t heal_rates[] = {0, 1 << 20, 64 << 20};
+        struct nodes_plan *p = &nodes_plan;
+        unsigned drives;
+
+        p->nodes = 3 + (plan_chance(3) ? (unsigned)plan_below(3) : 0);
+        p->drives_each = 1 + (plan_chance(3) ? (unsigned)plan_below(p->nodes == 3 ? 4 : 2) : 0);
+        drives = p->nodes * p->drives_each;
+        p->m = 1 + (unsigned)plan_below(2);
+        p->k = 1 + (unsigned)plan_below(drives - p->m < 4 ? drives - p->m : 4);
+        p->heal_rate = heal_rates[plan_below(3)];
+        p->inline_max = inline_max[plan_below(4)];
+        sim_pg_count = groups[plan_below(4)];
+        sim_loose_order = false; /* a drive server relies on the order of its loop */
+}
+
+static void plan_machines(void)
+{
+        struct nodes_plan *p = &nodes_plan;
+        unsigned i;
+
+        p->loops_each = 1 + (unsigned)plan_below(NODE_LOOPS);
+        p->shared_loops = plan_chance(2);
+        p->plain_bulk = plan_chance(2);
+        p->waits_for_streams = true;
+        p->silence_ms = 2000;
+        p->slots = 32 + (unsigned)plan_below(32);
+        p->peer_slots = 2 + (unsigned)plan_below(15);
+        for (i = 1; i <= LEADER_PROCESS; i++) {
+                p->offset_ns[i] = (int64_t)plan_below(100 * SIM_S);
+                p->ppm[i] = (int)plan_below(100001) - 50000;
+        }
+        if (versions_planned()) /* the judge of the lock clock reads the leader's */
+                p->ppm[LEADER_PROCESS] = 0;
+}
+
+static void plan_clients(void)
+{
+        unsigned i;
+
+        plan.ops = 15 + (unsigned)sim_skewed(SIM_PLAN, 0, 150);
+        world.loop_count = 1 + (unsigned)plan_below(3);
+        world.client_count = 1 + (unsigned)plan_below(CLIENTS_MAX);
+        world.bytes_left = plan_chance(2) ? plan_below(2u << 20) : 0;
+        world.large = 2 + (unsigned)plan_below(8);
+        world.parts = plan_chance(4) ? 2 + (unsigned)plan_below(10) : 0;
+        world.buckets_on = plan_chance(4) ? 4 + (unsigned)plan_below(20) : 0;
+        world.think = sim_skewed(SIM_PLAN, SIM_MS, 3 * SIM_S);
+        world.key_count = 1 + (unsigned)plan_below(KEYS_MAX);
+        for (i = 0; i < world.key_count; i++)
+                snprintf(world.keys[i], sizeof(world.keys[i]), i % 3 == 0 ? "d/%u" : i % 3 == 1 ? "d/e/%u" : "k%u", i);
+}
+
+static void plan_history(void)
+{
+        memset(&plan, 0, sizeof(plan));
+        memset(&nodes_plan, 0, sizeof(nodes_plan));
+        memset(&world, 0, sizeof(world));
+        plan_store();
+        versions_plan(false);
+        plan_machines();
+        plan_clients();
+        loss_begin(false, -1);
+        faults_plan();
+        plan.restarts = plan_chance(3);
+        nodes_make();
+        sim_trace("plan: %u nodes of %u drives, %u+%u, %u groups, %u loops, %u clients, %u keys, %u operations, %s", nodes_plan.nodes,
+                  nodes_plan.drives_each, nodes_plan.k, nodes_plan.m, sim_pg_count, world.loop_count, world.client_count,
+                  world.key_count, plan.ops, faults_planned() ? "faults" : "calm");
+}
+
+/* ---- the history ----------------------------------------------------------------------------- */
+
+static void nothing(void *arg)
+{
+}
+
+static void live_for(uint64_t ns)
+{
+        uint64_t until = sim.now + ns;
+
+        sim_at(ns, NULL, nothing, NULL); /* time goes on where nothing runs */
+        while (sim.now < until)
+                nodes_step();
+}
+
+/* False: not within this time. */
+static bool comes_to(bool (*state)(void), uint64_t ns)
+{
+        uint64_t until = sim.now + ns;
+
+        while (!leader_serves() || !state()) {
+                if (sim.now > until)
+                        return false;
+                live_for(SIM_S / 4);
+        }
+        return true;
+}
+
+static void wait_for(bool (*state)(void))
+{
+        if (comes_to(state, HEAL_NS))
+                return;
+        if (world.store != NULL)
+                check_tell_rest();
+        sim_fail("without faults it is not whole after %llu s", HEAL_NS / SIM_S);
+}
+
+static void begin_all(void)
+{
+        unsigned i;
+
+        for (i = 0; i < nodes_plan.nodes; i++)
+                if (!sim_nodes[i].process.runs)
+                        node_start(&sim_nodes[i]);
+        if (!sim_leader.runs)
+                leader_start();
+}
+
+static void end_all(void)
+{
+        unsigned i;
+
+        leader_kill(true);
+        for (i = 0; i < nodes_plan.nodes; i++)
+                if (sim_nodes[i].process.runs)
+                        node_kill(&sim_nodes[i], false);
+        live_for(SIM_S);
+}
+
+static void work(void)
+{
+        uint64_t until;
+
+        world.calm = !faults_planned();
+        begin_all();
+        while (!leader_serves())
+                nodes_step();
+        world.ops_left = plan.ops;
+        clients_start();
+        faults_start();
+        until = sim.now + LIFE_NS;
+        while (sim.now < until && (world.ops_left > 0 || !clients_idle() || !faults_over()))
+                nodes_step();
+        world.ops_left = 0;
+}
+
+static void heal(void)
+{
+        bool whole = faults_heal();
+
+        if (!whole || plan.restarts) {
+                end_all();
+                begin_all();
+        } else if (!comes_to(check_healed, RESTART_NS)) {
+                nodes_figures.restarts++;
+                leader_kill(true);
+                live_for(10 * SIM_S);
+                begin_all();
+        }
+        wait_for(check_healed);
+        while (!clients_idle())
+                nodes_step();
+}
+
+static bool is_verified(void)
+{
+        struct eng_verify_report r;
+
+        eng_verify_read(world.store, &r);
+        return !r.running;
+}
+
+static void check_verification(void)
+{
+        struct eng_verify_report r;
+
+        wait_for(is_verified);
+        if (eng_verify_start(world.store) != 0)
+                sim_fail("an idle store does not verify");
+        wait_for(is_verified);
+        eng_verify_read(world.store, &r);
+        if (r.differing_names > 0 || r.damaged_shards + r.missing_shards + r.unreadable_objects > 0)
+                sim_fail("verification found %llu names that differ, %llu shards damaged, %llu missing, %llu objects unreadable",
+                         (unsigned long long)r.differing_names, (unsigned long long)r.damaged_shards, (unsigned long long)r.missing_shards,
+                         (unsigned long long)r.unreadable_objects);
+}
+
+static void look_closely(void)
+{
+        world.final = true;
+        clients_final();
+        live_for(5 * SIM_S);
+        wait_for(check_at_rest); /* parts of the uploads that have ended now were in its way */
+        check_verification();
+        clients_read_versions();
+        live_for(SIM_S);
+        check_replicas();
+        check_shards(-1);
+        check_idle();
+        nodes_check_idle();
+        nodes_figures.leaked += check_leaks();
+        world.final = false;
+}
+
+void nodes_run(uint64_t seed, bool trace)
+{
+        sim_begin(seed, trace);
+        history_begin();
+        clients_begin();
+        plan_history();
+        nodes_format();
+        work();
+        heal();
+        look_closely();
+        end_all();
+        client_figures.undecided += history_check();
+        sim_note(5, history_count(), history_now());
+        sim_disks_free();
+        nodes_figures.histories++;
+}
