@@ -97,6 +97,7 @@ struct version_figures {
 extern struct version_figures version_figures;
 
 void versions_plan(bool steady); /* a new history; steady: versioning is enabled, and stays so */
+void versions_plan_no_locks(void); /* behind it: nothing is locked */
 void versions_start(void);       /* a process serves */
 bool versions_planned(void);
 bool versions_exist(void);

@@ -199,6 +199,7 @@ static void store_begins(struct eng_store *store)
 static void leader_gives_up(void *arg)
 {
         leader_kill(true);
+        leader_start_later(SIM_S);
 }
 
 static void *leader_opens(void *arg)
@@ -244,6 +245,24 @@ void leader_start(void)
         serves = false;
         sim_trace("the leader begins, boot %llu", (unsigned long long)p->boot);
         fiber_start(leader_opens, NULL);
+        sim_enter(before);
+}
+
+static void leader_comes_back(void *arg)
+{
+        if (sim_leader.runs)
+                return;
+        if (nodes_plan.waits_for_streams && !sim_net_quiet(LEADER_PARTY))
+                sim_at(50 * SIM_MS, NULL, leader_comes_back, NULL);
+        else
+                leader_start();
+}
+
+void leader_start_later(uint64_t ns)
+{
+        unsigned before = sim_enter(0);
+
+        sim_at(ns, NULL, leader_comes_back, NULL);
         sim_enter(before);
 }
 

@@ -72,6 +72,8 @@ void node_start(struct sim_node *node);
 void node_kill(struct sim_node *node, bool power);
 /* Begins to open the store. */
 void leader_start(void);
+/* After so long, and when nothing of the one before is on its way any more, unless one runs then. */
+void leader_start_later(uint64_t ns);
 /* told: its connections are reset. */
 void leader_kill(bool told);
 /* world.store serves. */

@@ -96,23 +96,13 @@ static void host_off(struct sim_node *node)
         sim_at(5 * SIM_S + sim_skewed(SIM_FAULTS, SIM_MS, 55 * SIM_S), NULL, host_comes_back, node);
 }
 
-static void leader_comes_back(void *arg)
-{
-        if (sim_leader.runs)
-                return;
-        if (nodes_plan.waits_for_streams && !sim_net_quiet(LEADER_PARTY))
-                sim_at(50 * SIM_MS, NULL, leader_comes_back, NULL);
-        else
-                leader_start();
-}
-
 static void kill_leader(bool told)
 {
         if (sim_leader.runs) {
                 nodes_figures.leader_kills++;
                 leader_kill(told);
         }
-        sim_at(sim_skewed(SIM_FAULTS, 10 * SIM_MS, 5 * SIM_S), NULL, leader_comes_back, NULL);
+        leader_start_later(sim_skewed(SIM_FAULTS, 10 * SIM_MS, 5 * SIM_S));
 }
 
 static void stop_process(void)
@@ -279,6 +269,6 @@ bool faults_heal(void)
                 else
                         server_comes_back(&sim_nodes[i]);
         }
-        leader_comes_back(NULL);
+        leader_start_later(0);
         return whole;
 }

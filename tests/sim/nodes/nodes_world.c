@@ -21,6 +21,7 @@
 
 #define LIFE_NS    (90 * SIM_S)
 #define HEAL_NS    (900 * SIM_S) /* parts of unfinished uploads are looked at again after 600 s */
+#define SETTLE_NS  (10 * SIM_S) /* until what died last was noticed */
 #define RESTART_NS (60 * SIM_S)  /* a leader that began without a node takes its drives in when it begins again */
 
 static struct {
@@ -75,8 +76,6 @@ static void plan_machines(void)
                 p->offset_ns[i] = (int64_t)plan_below(100 * SIM_S);
                 p->ppm[i] = (int)plan_below(100001) - 50000;
         }
-        if (versions_planned()) /* the judge of the lock clock reads the leader's */
-                p->ppm[LEADER_PROCESS] = 0;
 }
 
 static void plan_clients(void)
@@ -103,6 +102,7 @@ static void plan_history(void)
         memset(&world, 0, sizeof(world));
         plan_store();
         versions_plan(false);
+        versions_plan_no_locks();
         plan_machines();
         plan_clients();
         loss_begin(false, -1);
@@ -194,10 +194,13 @@ static void heal(void)
 {
         bool whole = faults_heal();
 
+        world.last = true;
         if (!whole || plan.restarts) {
                 end_all();
                 begin_all();
-        } else if (!comes_to(check_healed, RESTART_NS)) {
+        }
+        live_for(SETTLE_NS);
+        if (whole && !plan.restarts && !comes_to(check_healed, RESTART_NS)) {
                 nodes_figures.restarts++;
                 leader_kill(true);
                 live_for(10 * SIM_S);
