@@ -257,6 +257,7 @@ void nodes_run(uint64_t seed, bool trace)
         history_begin();
         clients_begin();
         plan_history();
+        world.calm = true;
         nodes_format();
         work();
         heal();
