@@ -240,6 +240,7 @@ static void look_closely(void)
         clients_final();
         live_for(5 * SIM_S);
         wait_for(check_at_rest); /* parts of the uploads that have ended now were in its way */
+        check_shards(-1);
         check_verification();
         clients_read_versions();
         live_for(SIM_S);
