@@ -10,8 +10,10 @@
 #include "tests/sim/nodes/sim_net.h"
 #include "tests/sim/sim_clients.h"
 
-#define FAULTS_MAX 8u
+#define FAULTS_MAX 12u
 #define SPAN       (25 * SIM_S) /* in which they come */
+#define EVENTS     15000u       /* or behind so many events */
+#define TRIES      400u         /* to find bytes on their way */
 
 enum fault {
         FAULT_CUT, FAULT_CUT_ONE_WAY, FAULT_ISOLATE, FAULT_RESET, FAULT_STALL, FAULT_HALF_OPEN, FAULT_FLIP, FAULT_KILL_SERVER,
@@ -21,6 +23,8 @@ enum fault {
 static struct {
         bool planned;
         unsigned kinds, left; /* kinds: a mask of enum fault */
+        unsigned count, tries;
+        uint64_t at[FAULTS_MAX]; /* sim.events; 0: by time, or it has come */
 } faults;
 
 static uint64_t below(uint64_t n)
@@ -30,7 +34,7 @@ static uint64_t below(uint64_t n)
 
 void faults_plan(void)
 {
-        unsigned n = 1 + (unsigned)below(4);
+        unsigned n = 1 + (unsigned)below(5);
 
         memset(&faults, 0, sizeof(faults));
         faults.planned = below(5) != 0;
@@ -174,6 +178,16 @@ static void on_disk(struct sim_disk *disk, bool fails)
 
 /* ---- all of them ----------------------------------------------------------------------------- */
 
+static void reset(void *arg)
+{
+        if (sim_net_reset(sim_skewed(SIM_FAULTS, SIM_US, 10 * SIM_S), faults.tries > 0))
+                return;
+        if (faults.tries > 0) {
+                faults.tries--;
+                sim_at(sim_skewed(SIM_FAULTS, 10 * SIM_US, 20 * SIM_MS), NULL, reset, NULL);
+        }
+}
+
 static void fault_comes(void *arg)
 {
         unsigned kind;
@@ -198,7 +212,8 @@ static void fault_comes(void *arg)
                 isolate();
                 break;
         case FAULT_RESET:
-                sim_net_reset(sim_skewed(SIM_FAULTS, SIM_US, 10 * SIM_S));
+                faults.tries = TRIES;
+                reset(NULL);
                 break;
         case FAULT_STALL:
                 sim_net_stall(sim_skewed(SIM_FAULTS, SIM_MS, 10 * SIM_S));
@@ -244,9 +259,25 @@ void faults_start(void)
 
         if (!faults.planned)
                 return;
-        faults.left = 1 + (unsigned)below(FAULTS_MAX);
-        for (i = 0; i < faults.left; i++)
-                sim_at(sim_skewed(SIM_FAULTS, 10 * SIM_MS, SPAN), NULL, fault_comes, NULL);
+        faults.count = faults.left = 1 + (unsigned)below(FAULTS_MAX);
+        for (i = 0; i < faults.count; i++)
+                if (below(2) == 0)
+                        sim_at(sim_skewed(SIM_FAULTS, 10 * SIM_MS, SPAN), NULL, fault_comes, NULL);
+                else
+                        faults.at[i] = sim.events + 1 + below(EVENTS);
+        for (i = 0; i < sim_disk_count; i++)
+                sim_disks[i].faults.slow = below(4) == 0 ? 10 + (unsigned)below(300) : 0;
+}
+
+void faults_step(void)
+{
+        unsigned i;
+
+        for (i = 0; i < faults.count; i++)
+                if (faults.at[i] != 0 && sim.events >= faults.at[i]) {
+                        faults.at[i] = 0;
+                        fault_comes(NULL);
+                }
 }
 
 bool faults_heal(void)

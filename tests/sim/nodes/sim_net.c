@@ -683,7 +683,7 @@ void sim_net_heal(void)
         flip_next = false;
 }
 
-static struct conn *any_conn(void)
+static struct conn *any_conn(bool busy)
 {
         struct conn *c, *found = NULL;
         unsigned n = 0;
@@ -692,21 +692,22 @@ static struct conn *any_conn(void)
                 const struct net_end *a = &c->ends[0], *b = &c->ends[1];
 
                 if (a->connected && !a->closed && !a->gone && b->base.loop != NULL && !b->closed && !b->gone &&
+                    (!busy || a->flying.first != NULL || b->flying.first != NULL) &&
                     sim_below(SIM_NET, ++n) == 0)
                         found = c;
         }
         return found;
 }
 
-bool sim_net_reset(uint64_t late_ns)
+bool sim_net_reset(uint64_t late_ns, bool busy)
 {
-        struct conn *c = any_conn();
+        struct conn *c = any_conn(busy);
         struct net_end *now, *late;
         struct piece *piece;
 
         if (c == NULL)
                 return false;
-        now = &c->ends[sim_below(SIM_NET, 4) == 0];
+        now = &c->ends[busy ? c->ends[1].flying.first == NULL : sim_below(SIM_NET, 4) == 0];
         late = other_end(now);
         sim_trace("  a connection of node %u and node %u is reset at one end, %.3f s later at the other", now->party->number,
                   late->party->number, (double)late_ns / 1e9);
@@ -728,7 +729,7 @@ bool sim_net_reset(uint64_t late_ns)
 
 bool sim_net_stall(uint64_t ns)
 {
-        struct conn *c = any_conn();
+        struct conn *c = any_conn(false);
 
         if (c == NULL)
                 return false;

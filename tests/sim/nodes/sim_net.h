@@ -34,7 +34,11 @@ bool sim_net_quiet(uint16_t party);
 void sim_net_cut(uint16_t from, uint16_t to, uint64_t ns); /* what `from` sends does not reach `to` */
 void sim_net_heal(void);                                   /* no cut, no stall, nothing flips from now on */
 /* Of a random stream. False: there is none. */
-bool sim_net_reset(uint64_t late_ns); /* one end learns of it now; the other, late_ns later, behind all that was under way */
+/*
+ * One end learns of it now; the other, late_ns later, behind all that was under way. busy: only where
+ * something is.
+ */
+bool sim_net_reset(uint64_t late_ns, bool busy);
 bool sim_net_stall(uint64_t ns);      /* nothing arrives, either way */
 bool sim_net_flip(void);              /* one bit of the next piece */
 
