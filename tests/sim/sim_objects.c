@@ -393,7 +393,7 @@ static void opened(void *arg, int rv, struct eng_get *get)
                 return;
         }
         client_moved(c);
-        c->slow = !c->verifying && sim_chance(SIM_CLIENTS, 8);
+        c->slow = !c->verifying && world.pace == 0 && sim_chance(SIM_CLIENTS, 8);
         c->ranges = sim_chance(SIM_CLIENTS, 8) ? 1 : 0;
         c->beside = is_lost(c);
         if (c->beside != 0)

@@ -32,12 +32,12 @@ static uint64_t below(uint64_t n)
         return sim_below(SIM_FAULTS, n);
 }
 
-void faults_plan(void)
+void faults_plan(bool none)
 {
         unsigned n = 1 + (unsigned)below(5);
 
         memset(&faults, 0, sizeof(faults));
-        faults.planned = below(5) != 0;
+        faults.planned = below(5) != 0 && !none;
         if (!faults.planned)
                 return;
         while (n-- > 0)
@@ -89,14 +89,24 @@ static void host_comes_back(void *arg)
         server_comes_back(node);
 }
 
-static void host_off(struct sim_node *node)
+void faults_host_off(struct sim_node *node)
 {
-        if (node->off)
-                return;
         nodes_figures.nodes_off++;
         node->off = true;
         sim_net_host(node->process.host, false);
         node_kill(node, true);
+}
+
+void faults_host_on(struct sim_node *node)
+{
+        host_comes_back(node);
+}
+
+static void host_off(struct sim_node *node)
+{
+        if (node->off)
+                return;
+        faults_host_off(node);
         sim_at(5 * SIM_S + sim_skewed(SIM_FAULTS, SIM_MS, 55 * SIM_S), NULL, host_comes_back, node);
 }
 

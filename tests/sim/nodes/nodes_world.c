@@ -27,6 +27,7 @@
 static struct {
         unsigned ops;
         bool restarts; /* all processes begin anew before the end */
+        bool bounds;   /* a node dies, nothing else goes wrong, and there are bounds for how long that may be felt */
 } plan;
 
 static uint64_t plan_below(uint64_t n)
@@ -54,6 +55,11 @@ static void plan_store(void)
         drives = p->nodes * p->drives_each;
         p->m = 1 + (unsigned)plan_below(2);
         p->k = 1 + (unsigned)plan_below(drives - p->m < 4 ? drives - p->m : 4);
+        if (plan.bounds) { /* each shard, and each copy of a group, on a node of its own */
+                p->drives_each = 1 + (unsigned)plan_below(2);
+                p->m = 2;
+                p->k = 1 + (unsigned)plan_below(p->nodes - 2);
+        }
         p->heal_rate = heal_rates[plan_below(3)];
         p->inline_max = inline_max[plan_below(4)];
         sim_pg_count = groups[plan_below(4)];
@@ -91,6 +97,11 @@ static void plan_clients(void)
         world.buckets_on = plan_chance(4) ? 4 + (unsigned)plan_below(20) : 0;
         world.think = sim_skewed(SIM_PLAN, SIM_MS, 3 * SIM_S);
         world.key_count = 1 + (unsigned)plan_below(KEYS_MAX);
+        if (plan.bounds) {
+                world.client_count = 4;
+                world.pace = 150 * SIM_MS;
+                world.key_count = KEYS_MAX;
+        }
         for (i = 0; i < world.key_count; i++)
                 snprintf(world.keys[i], sizeof(world.keys[i]), i % 3 == 0 ? "d/%u" : i % 3 == 1 ? "d/e/%u" : "k%u", i);
 }
@@ -100,13 +111,14 @@ static void plan_history(void)
         memset(&plan, 0, sizeof(plan));
         memset(&nodes_plan, 0, sizeof(nodes_plan));
         memset(&world, 0, sizeof(world));
+        plan.bounds = plan_chance(8);
         plan_store();
         versions_plan(false);
         versions_plan_no_locks();
         plan_machines();
         plan_clients();
         loss_begin(false, -1);
-        faults_plan();
+        faults_plan(plan.bounds);
         plan.restarts = plan_chance(3);
         nodes_make();
         sim_trace("plan: %u nodes of %u drives, %u+%u, %u groups, %u loops, %u clients, %u keys, %u operations, %s", nodes_plan.nodes,
@@ -206,6 +218,53 @@ static void work(void)
         world.ops_left = 0;
 }
 
+/* ---- bounds ---------------------------------------------------------------------------------- */
+
+/* How long a node's death stops changes: silence is noticed, then an epoch without it is in force. */
+#define BOUND_NS (2500 * SIM_MS + SIM_S)
+#define QUIET_NS (2 * SIM_S) /* that may pass without any change by clients that are always at work */
+
+static void bound_watch(uint64_t until, uint64_t from)
+{
+        while (sim.now < until) {
+                nodes_step();
+                if (world.store == NULL)
+                        sim_fail("the leader has died of nothing");
+                if (sim.now > from && sim.now - world.took > QUIET_NS)
+                        sim_fail("no change was acknowledged for %llu ms", (unsigned long long)((sim.now - world.took) / SIM_MS));
+        }
+}
+
+/* One drive server's host dies while clients work, and comes back. */
+static void bounds(void)
+{
+        struct sim_node *node = &sim_nodes[plan_below(nodes_plan.nodes)];
+        uint64_t died;
+
+        if (!plan.bounds)
+                return;
+        serve();
+        world.ops_left = 100000;
+        clients_start();
+        wait_for(check_healed);
+        bound_watch(sim.now + sim_skewed(SIM_PLAN, SIM_MS, 3 * SIM_S), sim.now + QUIET_NS);
+        world.calm = false;
+        nodes_figures.bounds++;
+        died = sim.now;
+        faults_host_off(node);
+        world.patience = BOUND_NS;
+        bound_watch(died + BOUND_NS, died + BOUND_NS);
+        world.calm = true;
+        bound_watch(died + BOUND_NS + plan_below(5 * SIM_S), died + BOUND_NS + QUIET_NS);
+        faults_host_on(node);
+        world.ops_left = 0;
+        while (!clients_idle())
+                nodes_step();
+        world.patience = 0;
+        if (!comes_to(check_healed, RESTART_NS))
+                sim_fail("a minute after a node has come back the store is not whole");
+}
+
 static void heal(void)
 {
         bool whole = faults_heal();
@@ -277,6 +336,7 @@ void nodes_run(uint64_t seed, bool trace)
         world.calm = true;
         nodes_format();
         work();
+        bounds();
         heal();
         look_closely();
         end_all();

@@ -13,12 +13,15 @@ void nodes_run(uint64_t seed, bool trace);
 
 /* ---- faults (nodes_faults.c) ----------------------------------------------------------------- */
 
-void faults_plan(void); /* what the seed has in store; none in every fifth history */
+void faults_plan(bool none); /* what the seed has in store; none in every fifth history */
 bool faults_planned(void);
 void faults_start(void); /* they come from now on, in virtual time */
 void faults_step(void);  /* behind each event */
 bool faults_over(void);  /* all that were planned have begun */
 /* Everything runs again, and nothing is cut any more. False: drives have failed, which only a new process opens again. */
 bool faults_heal(void);
+struct sim_node;
+void faults_host_off(struct sim_node *node); /* power */
+void faults_host_on(struct sim_node *node);
 
 #endif
