@@ -56,7 +56,7 @@ static void process_begin(struct sim_process *p, struct lp_loop *const *loops, u
                                       .loops = loops,
                                       .loop_count = loop_count,
                                       .plain_bulk = nodes_plan.plain_bulk,
-                                      .limits = {.silence_ms = nodes_plan.silence_ms, .handshake_ms = nodes_plan.silence_ms, .backoff_ms = 500},
+                                      .limits = {.silence_ms = nodes_plan.silence_ms, .handshake_ms = nodes_plan.handshake_ms, .backoff_ms = 500},
                                       .log = process_log,
                                       .log_arg = p};
 

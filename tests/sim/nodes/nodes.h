@@ -51,7 +51,7 @@ struct nodes_plan {
         bool shared_loops;       /* the leader's net runs on the loops of the store */
         bool plain_bulk;
         bool waits_for_streams;  /* a leader begins when nothing of the one before it is on its way any more: nothing fences it yet */
-        unsigned silence_ms;
+        unsigned silence_ms, handshake_ms;
         unsigned slots, peer_slots; /* of a loop */
         int ppm[NODES_MAX + 2];     /* by process */
         int64_t offset_ns[NODES_MAX + 2];

@@ -21,6 +21,8 @@
 
 #define LIFE_NS    (90 * SIM_S)
 #define HEAL_NS    (900 * SIM_S) /* parts of unfinished uploads are looked at again after 600 s */
+#define SILENCE_MS   2000u
+#define HANDSHAKE_MS 1000u
 #define SETTLE_NS  (10 * SIM_S) /* until what died last was noticed */
 #define RESTART_NS (60 * SIM_S)  /* a leader that began without a node takes its drives in when it begins again */
 
@@ -75,7 +77,8 @@ static void plan_machines(void)
         p->shared_loops = plan_chance(2);
         p->plain_bulk = plan_chance(2);
         p->waits_for_streams = true;
-        p->silence_ms = 2000;
+        p->silence_ms = SILENCE_MS;
+        p->handshake_ms = HANDSHAKE_MS;
         p->slots = 32 + (unsigned)plan_below(32);
         p->peer_slots = 2 + (unsigned)plan_below(15);
         for (i = 1; i <= LEADER_PROCESS; i++) {
@@ -220,8 +223,12 @@ static void work(void)
 
 /* ---- bounds ---------------------------------------------------------------------------------- */
 
-/* How long a node's death stops changes: silence is noticed, then an epoch without it is in force. */
-#define BOUND_NS (2500 * SIM_MS + SIM_S)
+/*
+ * How long a node's death stops changes. Silence is noticed; then the first change that finds its
+ * connection gone waits for a new one; then an epoch without the node is in force. Clocks are slow, a
+ * piece of bytes in 60 is late.
+ */
+#define BOUND_NS ((SILENCE_MS + HANDSHAKE_MS) * SIM_MS + 1500 * SIM_MS)
 #define QUIET_NS (2 * SIM_S) /* that may pass without any change by clients that are always at work */
 
 static void bound_watch(uint64_t until, uint64_t from)
