@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Breaks the engine on purpose, one way after the other, in a copy of the tree, and shows that a simulator notices: sim, or simdrive for those of
-engine/drive/.
+"""Breaks the engine on purpose, one way after the other, in a copy of the tree, and shows that a simulator notices: sim, simdrive for those of
+engine/drive/, or simnodes for those whose names begin with "nodes-".
 
-    tests/sim/mutate.py [--list] [--seeds N] [--drive-seeds N] [NAME ...]
+    tests/sim/mutate.py [--list] [--seeds N] [--drive-seeds N] [--nodes-seeds N] [NAME ...]
 
 Each mutation names a text of the engine that must be there exactly once, and what takes its place: if one is not, this list is out of date, nothing is
 run, and the exit status is 2. Exits 1 if one is not noticed within N seeds.
@@ -252,11 +252,95 @@ MUTATIONS = {
         "if (r->looking || (next->header.prev_file > file->number && missing && is_explained(r, &gap)))",
         "if (r->looking || (r->l->covered.file == 0 && next->header.prev_file > file->number && missing && is_explained(r, &gap)))",
     ),
+    "nodes-gap": (
+        "what follows a lost COMMIT is done",
+        "remote/served_op.c",
+        "(r->op.kind != ENG_OP_COMMIT && r->head.commits == served->commits)",
+        "r->op.kind != ENG_OP_COMMIT",
+    ),
+    "nodes-commit-behind-gap": (
+        "a COMMIT behind a lost one counts",
+        "remote/served_op.c",
+        "r->head.commits == served->commits + 1",
+        "r->head.commits > served->commits",
+    ),
+    "nodes-incarnation": (
+        "an operation for an earlier incarnation is done",
+        "remote/drive_server.c",
+        "if (!begins && head->incarnation != served->incarnation)",
+        "if (!begins && head->incarnation == 0)",
+    ),
+    "nodes-session": (
+        "an older session goes on",
+        "remote/drive_server.c",
+        "return same && r->head.session == served->session ?",
+        "return same && r->head.session != 0 ?",
+    ),
+    "nodes-older-session": (
+        "an older session may be begun",
+        "remote/drive_server.c",
+        "if (same && r->head.session <= served->session)",
+        "if (same && r->head.session == 0)",
+    ),
+    "nodes-old-bytes": (
+        "an older connection is read from when a newer one has come",
+        "net/admission.c",
+        "        if (inbound->conn != NULL)\n                net_conn_close(inbound->conn, \"a newer connection of the same kind has come\");",
+        "        (void)inbound->conn;",
+    ),
+    "nodes-unknown-is-done": (
+        "an operation whose connection has ended is done",
+        "remote/remote_call.c",
+        "                                           : -EHOSTUNREACH);\n        else if (call->status",
+        "                                           : 0);\n        else if (call->status",
+    ),
+    "nodes-since": (
+        "what was written to a drive before it was down counts until it is back",
+        "engine/epoch/coord.c",
+        "        eng_down_write_off(c);\n",
+        "",
+    ),
+    "nodes-no-void": (
+        "a drive that was down keeps what is pending on it",
+        "engine/epoch/catch_up.c",
+        "catch_up->op.append.type = FMT_RECORD_VOID;",
+        "catch_up->op.append.type = FMT_RECORD_MARKS;",
+    ),
+    "nodes-adopts": (
+        "the answer to any operation begins a session",
+        "remote/remote_call.c",
+        "if (c->begins && c->session == d->session)",
+        "if (c->session == d->session)",
+    ),
+    "nodes-down-not-compared": (
+        "a drive that answers again was never down",
+        "engine/epoch/down.c",
+        "((c->view.in | c->view.joining) & eng_bit(slot)) == 0;",
+        "true;",
+    ),
+    "nodes-upload-unseen": (
+        "an upload that lacks a shard, and met a change of the drives, is not looked at",
+        "engine/object/put.c",
+        "if (put->drives[i] == ENG_NO_DRIVE)",
+        "if (put->drives == NULL)",
+    ),
+    "nodes-flip": (
+        "bulk is believed without its checksum",
+        "net/link_conn.c",
+        "conn->bulk_crc != conn->head.bulk_crc",
+        "conn->bulk_crc == 0 && conn->head.bulk_crc != 0",
+    ),
+    "nodes-deaf": (
+        "a connection on which nothing is heard stays",
+        "net/link_conn.c",
+        "now - conn->heard > silence_ns * (inbound ? NET_DEAF : 1)",
+        "now - conn->heard > 1000 * silence_ns",
+    ),
 }
 
 
 def copy_tree(to):
-    for name in ("Makefile", "include", "engine", "ec", "loop", "third_party", "tests/sim", "tests/lib"):
+    for name in ("Makefile", "include", "engine", "ec", "loop", "net", "remote", "third_party", "tests/sim", "tests/lib"):
         source = ROOT / name
         if source.is_dir():
             shutil.copytree(source, to / name)
@@ -265,7 +349,7 @@ def copy_tree(to):
 
 
 def build(tree):
-    done = subprocess.run(["make", "-s", "O=out", "out/sim", "out/simdrive"], cwd=tree, capture_output=True, text=True)
+    done = subprocess.run(["make", "-s", "O=out", "out/sim", "out/simdrive", "out/simnodes"], cwd=tree, capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"{done.stdout}{done.stderr}")
 
@@ -288,12 +372,13 @@ def out_of_date():
 
 def try_one(tree, name, args):
     what, file, old, new = MUTATIONS[name]
-    drive = file.startswith("engine/drive/")
+    nodes, drive = name.startswith("nodes-"), file.startswith("engine/drive/")
     path = tree / file
     text = path.read_text()
     path.write_text(text.replace(old, new))
     build(tree)
-    found = first_failure(tree, *(("simdrive", args.drive_seeds) if drive else ("sim", args.seeds)))
+    program = ("simnodes", args.nodes_seeds) if nodes else ("simdrive", args.drive_seeds) if drive else ("sim", args.seeds)
+    found = first_failure(tree, *program)
     path.write_text(text)
     print(f"{name} ({what}): {'not noticed' if found is None else found}", flush=True)
     return found is not None
@@ -303,6 +388,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=7000)
     parser.add_argument("--drive-seeds", type=int, default=6000)
+    parser.add_argument("--nodes-seeds", type=int, default=6000)
     parser.add_argument("names", nargs="*", metavar="NAME", choices=[[], *MUTATIONS])
     parser.add_argument("--list", action="store_true")
     args = parser.parse_args()

@@ -40,7 +40,8 @@ struct fiber {
         void *(*run)(void *arg);
         void *arg, *stack, *fake;
         unsigned process;
-        uint32_t event; /* that begins it; 0: it was begun */
+        uint32_t event;     /* that begins it; 0: it was begun */
+        uint32_t wait_over; /* it joins another, until then; 0: for as long as that takes */
         bool begun, ended, detached;
         struct fiber *joiner; /* waits for its end */
         struct fiber *next;   /* of all there are */
@@ -115,6 +116,8 @@ static void fiber_main(void)
         __sanitizer_finish_switch_fiber(NULL, &outside_bottom, &outside_size);
         f->run(f->arg);
         f->ended = true;
+        if (f->joiner != NULL && f->joiner->wait_over != 0)
+                sim_cancel(f->joiner->wait_over);
         if (f->joiner != NULL)
                 sim_at(200, NULL, fiber_resume, f->joiner);
         fiber_suspend(true);
@@ -154,7 +157,17 @@ static void fiber_enter(struct fiber *f)
 
 static void fiber_resume(void *arg)
 {
+        ((struct fiber *)arg)->wait_over = 0;
         fiber_enter(arg);
+}
+
+/* It has not ended in time. */
+static void fiber_wait_over(void *arg)
+{
+        struct fiber *f = arg, *joiner = f->joiner;
+
+        f->joiner = NULL;
+        fiber_resume(joiner);
 }
 
 static void fiber_begin(void *arg)
@@ -241,10 +254,12 @@ int __wrap_pthread_join(pthread_t thread, void **value)
 bool __wrap_eng_thread_ends(pthread_t thread, unsigned seconds)
 {
         struct fiber *f = (struct fiber *)thread;
-        uint64_t until = sim.now + seconds * SIM_S;
 
-        while (!f->ended && running != NULL && sim.now < until)
-                fiber_sleep(SIM_MS);
+        if (!f->ended && running != NULL) {
+                f->joiner = running;
+                running->wait_over = sim_at(sim_span(sim.process, seconds * SIM_S), NULL, fiber_wait_over, f);
+                fiber_suspend(false);
+        }
         if (!f->ended && (running != NULL || f->begun))
                 return false;
         return __wrap_pthread_join(thread, NULL) == 0;
