@@ -13,17 +13,19 @@
 #define FAULTS_MAX 12u
 #define SPAN       (25 * SIM_S) /* in which they come */
 #define EVENTS     15000u       /* or behind so many events */
-#define TRIES      400u         /* to find bytes on their way */
+#define TRIES      400u         /* to find clients that wait for something */
+#define FRAMES     100u         /* between two resets, at most */
 
 enum fault {
         FAULT_CUT, FAULT_CUT_ONE_WAY, FAULT_ISOLATE, FAULT_RESET, FAULT_STALL, FAULT_HALF_OPEN, FAULT_FLIP, FAULT_KILL_SERVER,
-        FAULT_HOST_OFF, FAULT_KILL_LEADER, FAULT_LEADER_SILENT, FAULT_STOP, FAULT_HANG, FAULT_FULL, FAULT_FAIL, FAULTS
+        FAULT_HOST_OFF, FAULT_KILL_LEADER, FAULT_LEADER_SILENT, FAULT_STOP, FAULT_BLOCK, FAULT_HANG, FAULT_FULL, FAULT_FAIL, FAULTS
 };
 
 static struct {
         bool planned;
         unsigned kinds, left; /* kinds: a mask of enum fault */
-        unsigned count, tries;
+        unsigned count, resets, waits;
+        bool armed, storm; /* storm: connections are reset all the time */
         uint64_t at[FAULTS_MAX]; /* sim.events; 0: by time, or it has come */
 } faults;
 
@@ -42,6 +44,7 @@ void faults_plan(bool none)
                 return;
         while (n-- > 0)
                 faults.kinds |= 1u << below(FAULTS);
+        faults.storm = below(5) == 0;
 }
 
 bool faults_planned(void)
@@ -188,20 +191,41 @@ static void on_disk(struct sim_disk *disk, bool fails)
 
 /* ---- all of them ----------------------------------------------------------------------------- */
 
-static void reset(void *arg)
+/* A loop of the leader is held up. */
+static void block(uint64_t most)
 {
-        if (sim_net_reset(sim_skewed(SIM_FAULTS, SIM_US, 10 * SIM_S), faults.tries > 0))
+        unsigned net = nodes_plan.shared_loops ? 0 : sim_leader.loop_count, at = (unsigned)below(world.loop_count + net);
+        uint64_t ns = sim_skewed(SIM_FAULTS, 50 * SIM_US, most);
+
+        if (!sim_leader.runs)
                 return;
-        if (faults.tries > 0) {
-                faults.tries--;
-                sim_at(sim_skewed(SIM_FAULTS, 10 * SIM_US, 20 * SIM_MS), NULL, reset, NULL);
-        }
+        sim_trace("loop %u of the leader does nothing for %.3f ms", at, (double)ns / 1e6);
+        sim_block(at < world.loop_count ? world.loops[at] : sim_leader.loops[at - world.loop_count], ns);
+}
+
+/* Connections end while something is under way, a few in a row; now and then a loop learns of it late. */
+static void reset(void)
+{
+        if (sim_net_armed())
+                return;
+        if (faults.armed && below(2) == 0)
+                block(50 * SIM_MS);
+        faults.armed = faults.resets > 0;
+        if (faults.resets == 0)
+                return;
+        faults.resets--;
+        sim_net_arm(1 + (unsigned)below(FRAMES), sim_skewed(SIM_FAULTS, SIM_US, 10 * SIM_S));
 }
 
 static void fault_comes(void *arg)
 {
         unsigned kind;
 
+        if (clients_idle() && world.ops_left > 0 && faults.waits > 0) { /* it comes while somebody waits for something */
+                faults.waits--;
+                sim_at(sim_skewed(SIM_FAULTS, 10 * SIM_US, 50 * SIM_MS), NULL, fault_comes, NULL);
+                return;
+        }
         do
                 kind = (unsigned)below(FAULTS);
         while ((faults.kinds & 1u << kind) == 0);
@@ -222,8 +246,8 @@ static void fault_comes(void *arg)
                 isolate();
                 break;
         case FAULT_RESET:
-                faults.tries = TRIES;
-                reset(NULL);
+                faults.resets += faults.storm ? 0 : 1 + (unsigned)below(20);
+                reset();
                 break;
         case FAULT_STALL:
                 sim_net_stall(sim_skewed(SIM_FAULTS, SIM_MS, 10 * SIM_S));
@@ -249,6 +273,9 @@ static void fault_comes(void *arg)
         case FAULT_STOP:
                 stop_process();
                 break;
+        case FAULT_BLOCK:
+                block(3 * SIM_S);
+                break;
         case FAULT_HANG:
                 on_disk(any_disk(), false);
                 break;
@@ -269,6 +296,8 @@ void faults_start(void)
 
         if (!faults.planned)
                 return;
+        faults.waits = TRIES;
+        faults.resets = faults.storm ? 1000 : 0;
         faults.count = faults.left = 1 + (unsigned)below(FAULTS_MAX);
         for (i = 0; i < faults.count; i++)
                 if (below(2) == 0)
@@ -283,6 +312,7 @@ void faults_step(void)
 {
         unsigned i;
 
+        reset();
         for (i = 0; i < faults.count; i++)
                 if (faults.at[i] != 0 && sim.events >= faults.at[i]) {
                         faults.at[i] = 0;
@@ -296,6 +326,7 @@ bool faults_heal(void)
         unsigned i;
 
         sim_trace("everything heals");
+        faults.resets = 0;
         sim_net_heal();
         for (i = 0; i <= LEADER_PROCESS; i++)
                 sim_process_stop(i, 0);

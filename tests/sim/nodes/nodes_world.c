@@ -100,6 +100,8 @@ static void plan_clients(void)
         world.buckets_on = plan_chance(4) ? 4 + (unsigned)plan_below(20) : 0;
         world.think = sim_skewed(SIM_PLAN, SIM_MS, 3 * SIM_S);
         world.key_count = 1 + (unsigned)plan_below(KEYS_MAX);
+        if (plan_chance(2)) /* at work for about as long as faults come */
+                world.pace = sim_skewed(SIM_PLAN, SIM_MS, 20 * SIM_S * world.client_count / plan.ops);
         if (plan.bounds) {
                 world.client_count = 4;
                 world.pace = 150 * SIM_MS;
@@ -122,6 +124,7 @@ static void plan_history(void)
         plan_clients();
         loss_begin(false, -1);
         faults_plan(plan.bounds);
+        sim.slow_loops = faults_planned() && plan_chance(3);
         plan.restarts = plan_chance(3);
         nodes_make();
         sim_trace("plan: %u nodes of %u drives, %u+%u, %u groups, %u loops, %u clients, %u keys, %u operations, %s", nodes_plan.nodes,

@@ -17,6 +17,7 @@
 #define WINDOW        (256u << 10)
 #define NS_PER_BYTE   8u
 #define RETRY_NS      (200 * SIM_MS) /* what was lost is sent again after so long, at least */
+#define BEAT_MAX      80u /* bytes */
 #define READY_NS      (5 * SIM_US)
 #define TAIL_IN       60 /* pieces, of which one takes long */
 #define TAIL_NS       (300 * SIM_MS)
@@ -76,9 +77,15 @@ static uint64_t cut_until[SIM_PROCESSES][SIM_PROCESSES]; /* by process, from and
 static uint64_t latencies[SIM_PROCESSES][SIM_PROCESSES];
 static struct conn *conns;
 static bool flip_next;
+static struct {
+        unsigned frames; /* until a connection is reset; 0: none is */
+        bool under_way;
+        uint64_t late_ns;
+} armed;
 
 static const struct net_transport_ops sim_net_ops;
 
+static void armed_count(const struct net_end *to, const struct piece *piece);
 static void end_wake(struct net_end *e);
 static void end_expect(struct net_end *e);
 
@@ -158,6 +165,7 @@ void sim_net_begin(void)
         memset(parties, 0, sizeof(parties));
         memset(cut_until, 0, sizeof(cut_until));
         flip_next = false;
+        memset(&armed, 0, sizeof(armed));
         for (i = 0; i < HOSTS_MAX; i++)
                 host_on[i] = true;
         for (i = 0; i < SIM_PROCESSES; i++)
@@ -547,6 +555,7 @@ static ssize_t sim_send(struct net_stream *stream, const struct iovec *pieces, u
         to->bytes += sum;
         sim_net_figures.bytes += sum;
         end_send(to, piece);
+        armed_count(to, piece);
         return (ssize_t)sum;
 }
 
@@ -681,9 +690,10 @@ void sim_net_heal(void)
         for (c = conns; c != NULL; c = c->next)
                 c->stalled_until = 0;
         flip_next = false;
+        armed.frames = 0;
 }
 
-static struct conn *any_conn(bool busy)
+static struct conn *any_conn(void)
 {
         struct conn *c, *found = NULL;
         unsigned n = 0;
@@ -692,25 +702,26 @@ static struct conn *any_conn(bool busy)
                 const struct net_end *a = &c->ends[0], *b = &c->ends[1];
 
                 if (a->connected && !a->closed && !a->gone && b->base.loop != NULL && !b->closed && !b->gone &&
-                    (!busy || a->flying.first != NULL || b->flying.first != NULL) &&
                     sim_below(SIM_NET, ++n) == 0)
                         found = c;
         }
         return found;
 }
 
-bool sim_net_reset(uint64_t late_ns, bool busy)
+static void conn_reset(void *arg)
 {
-        struct conn *c = any_conn(busy);
-        struct net_end *now, *late;
+        struct conn *c = arg;
+        struct net_end *late = &c->ends[c->ends[1].flying.first != NULL], *now = other_end(late);
         struct piece *piece;
 
-        if (c == NULL)
-                return false;
-        now = &c->ends[busy ? c->ends[1].flying.first == NULL : sim_below(SIM_NET, 4) == 0];
-        late = other_end(now);
-        sim_trace("  a connection of node %u and node %u is reset at one end, %.3f s later at the other", now->party->number,
-                  late->party->number, (double)late_ns / 1e9);
+        armed.under_way = false;
+        c->refs--;
+        if (now->closed || now->gone || late->closed || late->gone || late->base.loop == NULL) {
+                conn_release(c);
+                return;
+        }
+        sim_trace("  a connection of node %u and node %u is reset at the first's end, %.3f s later at the other", now->party->number,
+                  late->party->number, (double)armed.late_ns / 1e9);
         sim_net_figures.resets++;
         sim_net_figures.late += late->flying.first != NULL;
         row_clear(now, &now->come);
@@ -721,15 +732,39 @@ bool sim_net_reset(uint64_t late_ns, bool busy)
         row_add(&now->come, piece);
         end_wake(now);
         for (piece = late->flying.first; piece != NULL; piece = piece->next)
-                piece->due += late_ns;
-        late->busy_until = sim.now + late_ns > late->busy_until + late_ns ? sim.now + late_ns : late->busy_until + late_ns;
+                piece->due += armed.late_ns;
+        late->busy_until = (sim.now > late->busy_until ? sim.now : late->busy_until) + armed.late_ns;
         end_say(late, PIECE_RESET);
-        return true;
+}
+
+/* One more frame is on its way to this end. */
+static void armed_count(const struct net_end *to, const struct piece *piece)
+{
+        unsigned before;
+
+        if (armed.frames == 0 || piece->len <= BEAT_MAX || --armed.frames > 0)
+                return;
+        armed.under_way = true;
+        to->conn->refs++;
+        before = sim_enter(0);
+        sim_at(sim_below(SIM_NET, piece->due - sim.now), NULL, conn_reset, to->conn);
+        sim_enter(before);
+}
+
+void sim_net_arm(unsigned frames, uint64_t late_ns)
+{
+        armed.frames = frames;
+        armed.late_ns = late_ns;
+}
+
+bool sim_net_armed(void)
+{
+        return armed.frames > 0 || armed.under_way;
 }
 
 bool sim_net_stall(uint64_t ns)
 {
-        struct conn *c = any_conn(false);
+        struct conn *c = any_conn();
 
         if (c == NULL)
                 return false;

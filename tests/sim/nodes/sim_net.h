@@ -35,10 +35,11 @@ void sim_net_cut(uint16_t from, uint16_t to, uint64_t ns); /* what `from` sends 
 void sim_net_heal(void);                                   /* no cut, no stall, nothing flips from now on */
 /* Of a random stream. False: there is none. */
 /*
- * One end learns of it now; the other, late_ns later, behind all that was under way. busy: only where
- * something is.
+ * The connection on which the so manieth frame from now on is sent (a beat is none) is reset while that is under way: one
+ * end learns of it at once; the other, late_ns later, behind all that was under way. One at a time.
  */
-bool sim_net_reset(uint64_t late_ns, bool busy);
+void sim_net_arm(unsigned frames, uint64_t late_ns);
+bool sim_net_armed(void);
 bool sim_net_stall(uint64_t ns);      /* nothing arrives, either way */
 bool sim_net_flip(void);              /* one bit of the next piece */
 
