@@ -143,13 +143,13 @@ void node_start(struct sim_node *node)
         sim_enter(before);
 }
 
-void node_kill(struct sim_node *node, bool power)
+void node_kill(struct sim_node *node, bool power, bool told)
 {
         unsigned i;
 
-        sim_trace("node %u: its drive server dies%s", node->process.party, power ? " with its host" : "");
+        sim_trace("node %u: its drive server dies%s", node->process.party, !power ? "" : told ? ", and its host begins anew" : " with its host");
         if (node->process.runs)
-                process_end(&node->process, !power);
+                process_end(&node->process, told);
         for (i = 0; i < node->disk_count; i++) {
                 sim_disk_crash(node->disks[i], power);
                 sim_drive_free_retired(node->disks[i]);

@@ -68,8 +68,8 @@ void nodes_make(void);
 /* Formats the store on local drives, in a process of its own, which makes the first buckets. */
 void nodes_format(void);
 void node_start(struct sim_node *node);
-/* Its process dies; power: what was not flushed may be gone, and nobody is told. */
-void node_kill(struct sim_node *node, bool power);
+/* Its process dies. power: what was not flushed may be gone; told: its connections end, or are reset. */
+void node_kill(struct sim_node *node, bool power, bool told);
 /* Begins to open the store. */
 void leader_start(void);
 /* After so long, and when nothing of the one before is on its way any more, unless one runs then. */

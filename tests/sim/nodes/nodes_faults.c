@@ -77,7 +77,7 @@ static void kill_server(struct sim_node *node)
         if (!node->process.runs)
                 return;
         nodes_figures.server_kills++;
-        node_kill(node, false);
+        node_kill(node, below(2) == 0, true);
         sim_at(sim_skewed(SIM_FAULTS, 10 * SIM_MS, 8 * SIM_S), NULL, server_comes_back, node);
 }
 
@@ -97,7 +97,7 @@ void faults_host_off(struct sim_node *node)
         nodes_figures.nodes_off++;
         node->off = true;
         sim_net_host(node->process.host, false);
-        node_kill(node, true);
+        node_kill(node, true, false);
 }
 
 void faults_host_on(struct sim_node *node)

@@ -187,7 +187,7 @@ static void end_all(void)
         leader_kill(true);
         for (i = 0; i < nodes_plan.nodes; i++)
                 if (sim_nodes[i].process.runs)
-                        node_kill(&sim_nodes[i], false);
+                        node_kill(&sim_nodes[i], false, true);
         live_for(SIM_S);
 }
 
