@@ -50,6 +50,7 @@ struct world {
         unsigned large, parts, buckets_on; /* one operation in so many is of that sort; 0: none */
         uint64_t think;                    /* ns between operations, most */
         uint64_t patience;                 /* ns that an answer may take; 0: a long time */
+        bool slow_puts;                    /* many bodies have several stripes, and take seconds */
         uint64_t took;                     /* when a change was last acknowledged */
         uint64_t pace;                     /* ns from one operation of a client to the next, nearly, and nobody reads slowly; 0: by `think` */
         char keys[KEYS_MAX][24];

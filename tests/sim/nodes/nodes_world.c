@@ -100,11 +100,18 @@ static void plan_clients(void)
         world.buckets_on = plan_chance(4) ? 4 + (unsigned)plan_below(20) : 0;
         world.think = sim_skewed(SIM_PLAN, SIM_MS, 3 * SIM_S);
         world.key_count = 1 + (unsigned)plan_below(KEYS_MAX);
+        world.slow_puts = plan_chance(8);
+        if (world.slow_puts) {
+                world.bytes_left = 24u << 20;
+                world.large = 2;
+        }
         if (plan_chance(2)) /* at work for about as long as faults come */
                 world.pace = sim_skewed(SIM_PLAN, SIM_MS, 20 * SIM_S * world.client_count / plan.ops);
         if (plan.bounds) {
                 world.client_count = 4;
                 world.pace = 150 * SIM_MS;
+                world.slow_puts = false;
+                world.bytes_left = 1u << 20;
                 world.key_count = KEYS_MAX;
         }
         for (i = 0; i < world.key_count; i++)
