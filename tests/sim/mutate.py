@@ -252,41 +252,47 @@ MUTATIONS = {
         "if (r->looking || (next->header.prev_file > file->number && missing && is_explained(r, &gap)))",
         "if (r->looking || (r->l->covered.file == 0 && next->header.prev_file > file->number && missing && is_explained(r, &gap)))",
     ),
-    "nodes-gap": (
-        "what follows a lost COMMIT is done",
-        "remote/served_op.c",
-        "(r->op.kind != ENG_OP_COMMIT && r->head.commits == served->commits)",
-        "r->op.kind != ENG_OP_COMMIT",
+    "nodes-commits-kept": (
+        "a session goes on with the COMMIT number of the one before",
+        "remote/drive_server.c",
+        "                served->commits = 0;\n",
+        "",
     ),
-    "nodes-commit-behind-gap": (
-        "a COMMIT behind a lost one counts",
+    "nodes-slot-kept": (
+        "what a peer's request has reserved is not given back",
         "remote/served_op.c",
-        "r->head.commits == served->commits + 1",
-        "r->head.commits > served->commits",
+        "        lp_slot_put(r->at, r->slot);\n        lp_unreserve(r->at, LP_SHARE_PEER, 1);",
+        "        lp_slot_put(r->at, r->slot);",
+    ),
+    "nodes-answers-early": (
+        "a change is committed when all members but one have it",
+        "engine/txn/txn.c",
+        "!= NULL && !txn->held && txn->waiting == 0)\n                commit(txn);",
+        "!= NULL && !txn->held && (txn->waiting & (txn->waiting - 1)) == 0)\n                commit(txn);",
+    ),
+    "nodes-joins-early": (
+        "a drive that was down is a member before its names were compared",
+        "engine/epoch/catch_up.c",
+        "(c->view.joining & eng_bit(catch_up->slot))) {\n                catch_up->step = STEP_COMPARE;\n                begin_compare(catch_up);",
+        "(c->view.joining & eng_bit(catch_up->slot))) {\n                catch_up->step = STEP_LEAVE;\n                eng_epoch_change(store);",
+    ),
+    "nodes-no-settling": (
+        "a leader's start copies no record to members that lack it",
+        "engine/epoch/reconcile.c",
+        "                        if (from >= 0) {",
+        "                        if (false) {",
+    ),
+    "nodes-silent": (
+        "an operation that finds no connection tells nothing of its drive",
+        "engine/base/events.c",
+        "f->unreachable = rv == -EHOSTUNREACH;",
+        "f->unreachable = rv == -EHOSTUNREACH;\n        if (f->unreachable) {\n                free(f);\n                return;\n        }",
     ),
     "nodes-incarnation": (
         "an operation for an earlier incarnation is done",
         "remote/drive_server.c",
         "if (!begins && head->incarnation != served->incarnation)",
         "if (!begins && head->incarnation == 0)",
-    ),
-    "nodes-session": (
-        "an older session goes on",
-        "remote/drive_server.c",
-        "return same && r->head.session == served->session ?",
-        "return same && r->head.session != 0 ?",
-    ),
-    "nodes-older-session": (
-        "an older session may be begun",
-        "remote/drive_server.c",
-        "if (same && r->head.session <= served->session)",
-        "if (same && r->head.session == 0)",
-    ),
-    "nodes-old-bytes": (
-        "an older connection is read from when a newer one has come",
-        "net/admission.c",
-        "        if (inbound->conn != NULL)\n                net_conn_close(inbound->conn, \"a newer connection of the same kind has come\");",
-        "        (void)inbound->conn;",
     ),
     "nodes-unknown-is-done": (
         "an operation whose connection has ended is done",
@@ -300,23 +306,11 @@ MUTATIONS = {
         "        eng_down_write_off(c);\n",
         "",
     ),
-    "nodes-no-void": (
-        "a drive that was down keeps what is pending on it",
-        "engine/epoch/catch_up.c",
-        "catch_up->op.append.type = FMT_RECORD_VOID;",
-        "catch_up->op.append.type = FMT_RECORD_MARKS;",
-    ),
     "nodes-adopts": (
         "the answer to any operation begins a session",
         "remote/remote_call.c",
         "if (c->begins && c->session == d->session)",
         "if (c->session == d->session)",
-    ),
-    "nodes-down-not-compared": (
-        "a drive that answers again was never down",
-        "engine/epoch/down.c",
-        "((c->view.in | c->view.joining) & eng_bit(slot)) == 0;",
-        "true;",
     ),
     "nodes-upload-unseen": (
         "an upload that lacks a shard, and met a change of the drives, is not looked at",
