@@ -40,6 +40,8 @@ SRC_bulk := bench/scale/bulk.c
 BENCH_SRC := $(filter-out $(SRC_bulk),$(wildcard bench/*.c bench/limits/*.c bench/net/*.c bench/scale/*.c))
 SRC_micro := $(wildcard bench/micro/*.c)
 SRC_sim := $(wildcard tests/sim/*.c) loop/trace_ring.c
+SRC_simnodes := $(wildcard tests/sim/nodes/*.c) $(filter-out tests/sim/sim_main.c tests/sim/sim_world.c tests/sim/sim_wrap.c,$(wildcard tests/sim/*.c)) \
+	loop/trace_ring.c
 SRC_simdrive := $(wildcard tests/sim/drive/*.c) tests/sim/batches.c tests/sim/sim_core.c tests/sim/sim_loop.c loop/trace_ring.c
 POWER_SRC := $(wildcard tests/power/*.c)
 
@@ -82,7 +84,7 @@ TESTLIB := $(if $(SRC_testlib),$(O)/lib/libtestlib.a) $(if $(SRC_fakerdma),$(O)/
 FAKE_RDMA := $(O)/libfakerdma.so $(O)/rdma_peer $(O)/rdma_target $(O)/rdma_stress
 SET_CLOCK := $(O)/libsetclock.so
 ALL_OBJ := $(foreach h,$(FOLDERS) testlib fakerdma,$(call obj,$(SRC_$(h)))) $(call obj,server/millraced_main.c cli/millrace_main.c) \
-	$(call obj,$(UNIT_SRC) $(BENCH_SRC) $(SRC_bulk) $(SRC_micro) $(FUZZ_SRC) $(FUZZ_MAIN) $(SRC_sim) $(filter tests/sim/drive/%,$(SRC_simdrive)) $(POWER_SRC)) \
+	$(call obj,$(UNIT_SRC) $(BENCH_SRC) $(SRC_bulk) $(SRC_micro) $(FUZZ_SRC) $(FUZZ_MAIN) $(SRC_sim) $(filter tests/sim/drive/% tests/sim/nodes/%,$(SRC_simdrive) $(SRC_simnodes)) $(POWER_SRC)) \
 	$(call obj,tests/rdma/rdma_peer.c tests/rdma/rdma_target.c tests/rdma/rdma_stress.c tests/support/policy_driver.c)
 
 # $(call remember,FILE,VARIABLE): FILE holds the value of VARIABLE and is written again when that has changed, so that what depends on FILE is
@@ -196,6 +198,12 @@ $(O)/sim: $(call obj,$(SRC_sim)) $(O)/sim.sources $(O)/lib/libsimengine.a $(O)/l
 $(eval $(call remember,$(O)/simdrive.sources,SRC_simdrive))
 $(O)/simdrive: $(call obj,$(SRC_simdrive)) $(O)/simdrive.sources $(O)/lib/libengine.a $(O)/lib/libec.a $(TESTLIB) $(LINKED_WITH)
 	$(LINK) -o $@ $(filter %.o,$^) $(TESTLIB) $(O)/lib/libengine.a $(O)/lib/libec.a -lisal -lcrypto $(LDLIBS)
+# Several nodes: net/, remote/ and the engine over simulated loops, drives, threads and a network.
+NODES_WRAP := $(foreach f,pthread_create pthread_join pthread_detach eng_thread_ends sem_init sem_destroy sem_wait sem_post usleep nanosleep open close,-Wl,--wrap=$(f))
+$(eval $(call remember,$(O)/simnodes.sources,SRC_simnodes))
+NODES_LIBS := $(O)/lib/libremote.a $(O)/lib/libnet.a $(O)/lib/libsimengine.a $(O)/lib/libengine.a $(O)/lib/libec.a
+$(O)/simnodes: $(call obj,$(SRC_simnodes)) $(O)/simnodes.sources $(NODES_LIBS) $(LINKED_WITH)
+	$(LINK) $(NODES_WRAP) -o $@ $(filter %.o,$^) -Wl,--start-group $(NODES_LIBS) -Wl,--end-group -lisal -lssl -lcrypto $(LDLIBS)
 # The RDMA transport of tests and measurements, as a driver that daemon and client load at a word; the product is not linked with it.
 $(O)/libfakerdma.so: $(SRC_fakerdma) $(wildcard tests/fakerdma/*.h) include/rdma_transport.h include/rdma_wire.h $(COMPILED_WITH)
 	@mkdir -p $(@D)
@@ -225,7 +233,7 @@ $(O)/power/cutimg: $(call obj,tests/power/cutimg.c tests/power/cutmodel.c) $(LIN
 	$(LINK) -o $@ $(filter %.o,$^) $(LDLIBS)
 -include $(ALL_OBJ:.o=.d) $(LIBMILLRACE_OBJ:.o=.d)
 
-.PHONY: model rdma-bin fuzz-bin rdma-speed every-call sim simdrive sweep sim-bin fake-rdma unit-bin bench-bin power-bin power qemu mutate soak clean deps unit integration crash check check-rdma check-long demo run check-fresh wheel python format format-check tidy cov fuzz rot docs docs-site install help bench bench-full bench-rdma bench-versions bench-users micro pairs scale performance
+.PHONY: model rdma-bin fuzz-bin rdma-speed every-call sim simdrive simnodes sweep sim-bin fake-rdma unit-bin bench-bin power-bin power qemu mutate soak clean deps unit integration crash check check-rdma check-long demo run check-fresh wheel python format format-check tidy cov fuzz rot docs docs-site install help bench bench-full bench-rdma bench-versions bench-users micro pairs scale performance
 unit-bin: $(UNIT_BIN) $(FAKE_RDMA) $(SET_CLOCK) $(POLICY_DRIVER) ## builds the unit tests
 fuzz-bin: $(FUZZ_BIN) ## builds the fuzz targets with random inputs in libFuzzer's place, for any BUILD
 bench-bin: $(BENCH_BIN) $(MICRO_BIN) ## builds the load generator and the programs of bench/limits/ and bench/micro/
@@ -247,11 +255,13 @@ SEEDS ?= 200
 SWEEP_SEEDS := $(if $(filter file,$(origin SEEDS)),20,$(SEEDS))
 RUNS ?= 100
 FIRST ?= 1
-sim-bin: $(O)/sim $(O)/simdrive ## builds the simulators
+sim-bin: $(O)/sim $(O)/simdrive $(O)/simnodes ## builds the simulators
 sim: $(O)/sim ## SEEDS (200) simulated histories from seed FIRST (1) on; BUILD=asan works too
 	$(O)/sim --seeds $(FIRST)-$$(($(FIRST) + $(SEEDS) - 1))
 simdrive: $(O)/simdrive ## the same of one real local drive under crashes
 	$(O)/simdrive --seeds $(FIRST)-$$(($(FIRST) + $(SEEDS) - 1))
+simnodes: $(O)/simnodes ## the same of several nodes: a store over remote drives, a network, and what happens to them
+	$(O)/simnodes --seeds $(FIRST)-$$(($(FIRST) + $(SEEDS) - 1))
 sweep: sim-bin ## SEEDS (20) histories of both, each again and again with one allocation, or I/O, that fails: RUNS (100) places of each, 0 for all
 	$(O)/sim --sweep $(FIRST)-$$(($(FIRST) + $(SWEEP_SEEDS) - 1)) --runs $(RUNS)
 	$(O)/simdrive --sweep $(FIRST)-$$(($(FIRST) + $(SWEEP_SEEDS) - 1)) --runs $(RUNS)

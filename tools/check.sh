@@ -12,7 +12,7 @@
 #   tsan          unit tests and a smoke test, TSan      tidy          make tidy without clang-tidy, beside the others from the unit tests on
 #   fuzz          each fuzz target with seeds that were changed at random, ASan and UBSan (libFuzzer: make fuzz, make check-long)
 #   rdma          server and client on real verbs, in a QEMU guest with Soft-RoCE
-#   sim           simulated histories (SIM_SEEDS, SIM_DRIVE_SEEDS), some twice, some under ASan
+#   sim           simulated histories (SIM_SEEDS, SIM_DRIVE_SEEDS, SIM_NODES_SEEDS), some twice, some under ASan
 #   crash         SIGKILL histories, about a minute      power         power cuts on a file system that forgets, about a minute
 # The last line is the sum: 'N passed, N failed', with ', N skipped' where something was. Exit status 1 if anything failed or nothing ran.
 # Two processes work at a time. What needs little of the machine at once goes on by itself, one after the other (`lane`): rdma's guest, the
@@ -30,6 +30,7 @@ POWER_POINTS=${POWER_POINTS:-75}
 FUZZ_RUNS=${FUZZ_RUNS:-30000}
 SIM_SEEDS=${SIM_SEEDS:-1500}
 SIM_DRIVE_SEEDS=${SIM_DRIVE_SEEDS:-400}
+SIM_NODES_SEEDS=${SIM_NODES_SEEDS:-1000}
 CHECK_SECONDS=${CHECK_SECONDS:-1000000}
 JOBS=${JOBS:-$(nproc)}
 # Of the unit tests, these take longest under TSan, and are about what disks give back, about formats or plans, more than about threads: make
@@ -87,7 +88,7 @@ left() { echo $((CHECK_SECONDS - (SECONDS - STARTED))); }
 # required NAME: whether a run without it says nothing, so that skipping it for want of time is a failure
 required() {
         case "$1" in
-        "unit (release)" | "unit (asan)" | "integration "* | "crash (release)" | rdma | "sim "* | "simdrive "*) return 0 ;;
+        "unit (release)" | "unit (asan)" | "integration "* | "crash (release)" | rdma | "sim "* | "simdrive "* | "simnodes "*) return 0 ;;
         *) return 1 ;;
         esac
 }
@@ -378,6 +379,9 @@ lane_sim() {
         histories simdrive release "$SIM_DRIVE_SEEDS"
         histories simdrive release $((SIM_DRIVE_SEEDS / 20)) --twice
         histories simdrive asan $((SIM_DRIVE_SEEDS / 10))
+        histories simnodes release "$SIM_NODES_SEEDS"
+        histories simnodes release $((SIM_NODES_SEEDS / 20)) --twice
+        histories simnodes asan $((SIM_NODES_SEEDS / 10))
 }
 
 deps=true

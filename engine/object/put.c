@@ -256,6 +256,22 @@ static void put_finish(struct eng_put *put, int rv, const struct eng_object *obj
         put_free(put);
 }
 
+/*
+ * Its drives have changed since it began, and it has a shard on none of those that came: the walk that
+ * came with them has passed its group, as far as it knows, and the next comes tomorrow.
+ */
+static bool is_unseen(const struct eng_put *put)
+{
+        size_t i;
+
+        if (put->el->view.epoch == put->epoch)
+                return false;
+        for (i = 0; i < (size_t)put->runs * eng_put_shards(put); i++)
+                if (put->drives[i] == ENG_NO_DRIVE)
+                        return true;
+        return false;
+}
+
 static void txn_done(struct eng_txn *txn)
 {
         struct eng_txn_put *change = (struct eng_txn_put *)txn;
@@ -266,7 +282,9 @@ static void txn_done(struct eng_txn *txn)
         assert(put->state == PUT_RECORD);
         if (rv == 0)
                 eng_value_object(change->value, &change->txn.name, &object);
-        else if (!txn->appended)
+        if (rv == 0 && is_unseen(put))
+                eng_upkeep_group(put->store, txn->pg);
+        if (rv != 0 && !txn->appended)
                 discard_all(put); /* no record names them, and none will: the primary refused before it numbered one */
         put_finish(put, rv, rv == 0 ? &object : NULL);
         eng_txn_put_free(change);

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Breaks the engine on purpose, one way after the other, in a copy of the tree, and shows that a simulator notices: sim, or simdrive for those of
-engine/drive/.
+"""Breaks the engine on purpose, one way after the other, in a copy of the tree, and shows that a simulator notices: sim, simdrive for those of
+engine/drive/, or simnodes for those whose names begin with "nodes-".
 
-    tests/sim/mutate.py [--list] [--seeds N] [--drive-seeds N] [NAME ...]
+    tests/sim/mutate.py [--list] [--seeds N] [--drive-seeds N] [--nodes-seeds N] [NAME ...]
 
 Each mutation names a text of the engine that must be there exactly once, and what takes its place: if one is not, this list is out of date, nothing is
 run, and the exit status is 2. Exits 1 if one is not noticed within N seeds.
@@ -252,11 +252,89 @@ MUTATIONS = {
         "if (r->looking || (next->header.prev_file > file->number && missing && is_explained(r, &gap)))",
         "if (r->looking || (r->l->covered.file == 0 && next->header.prev_file > file->number && missing && is_explained(r, &gap)))",
     ),
+    "nodes-commits-kept": (
+        "a session goes on with the COMMIT number of the one before",
+        "remote/drive_server.c",
+        "                served->commits = 0;\n",
+        "",
+    ),
+    "nodes-slot-kept": (
+        "what a peer's request has reserved is not given back",
+        "remote/served_op.c",
+        "        lp_slot_put(r->at, r->slot);\n        lp_unreserve(r->at, LP_SHARE_PEER, 1);",
+        "        lp_slot_put(r->at, r->slot);",
+    ),
+    "nodes-answers-early": (
+        "a change is committed when all members but one have it",
+        "engine/txn/txn.c",
+        "!= NULL && !txn->held && txn->waiting == 0)\n                commit(txn);",
+        "!= NULL && !txn->held && (txn->waiting & (txn->waiting - 1)) == 0)\n                commit(txn);",
+    ),
+    "nodes-joins-early": (
+        "a drive that was down is a member before its names were compared",
+        "engine/epoch/catch_up.c",
+        "(c->view.joining & eng_bit(catch_up->slot))) {\n                catch_up->step = STEP_COMPARE;\n                begin_compare(catch_up);",
+        "(c->view.joining & eng_bit(catch_up->slot))) {\n                catch_up->step = STEP_LEAVE;\n                eng_epoch_change(store);",
+    ),
+    "nodes-no-settling": (
+        "a leader's start copies no record to members that lack it",
+        "engine/epoch/reconcile.c",
+        "                        if (from >= 0) {",
+        "                        if (false) {",
+    ),
+    "nodes-silent": (
+        "an operation that finds no connection tells nothing of its drive",
+        "engine/base/events.c",
+        "f->unreachable = rv == -EHOSTUNREACH;",
+        "f->unreachable = rv == -EHOSTUNREACH;\n        if (f->unreachable) {\n                free(f);\n                return;\n        }",
+    ),
+    "nodes-incarnation": (
+        "an operation for an earlier incarnation is done",
+        "remote/drive_server.c",
+        "if (!begins && head->incarnation != served->incarnation)",
+        "if (!begins && head->incarnation == 0)",
+    ),
+    "nodes-unknown-is-done": (
+        "an operation whose connection has ended is done",
+        "remote/remote_call.c",
+        "                                           : -EHOSTUNREACH);\n        else if (call->status",
+        "                                           : 0);\n        else if (call->status",
+    ),
+    "nodes-since": (
+        "what was written to a drive before it was down counts until it is back",
+        "engine/epoch/coord.c",
+        "        eng_down_write_off(c);\n",
+        "",
+    ),
+    "nodes-adopts": (
+        "the answer to any operation begins a session",
+        "remote/remote_call.c",
+        "if (c->begins && c->session == d->session)",
+        "if (c->session == d->session)",
+    ),
+    "nodes-upload-unseen": (
+        "an upload that lacks a shard, and met a change of the drives, is not looked at",
+        "engine/object/put.c",
+        "if (put->drives[i] == ENG_NO_DRIVE)",
+        "if (put->drives == NULL)",
+    ),
+    "nodes-flip": (
+        "bulk is believed without its checksum",
+        "net/link_conn.c",
+        "conn->bulk_crc != conn->head.bulk_crc",
+        "conn->bulk_crc == 0 && conn->head.bulk_crc != 0",
+    ),
+    "nodes-deaf": (
+        "a connection on which nothing is heard stays",
+        "net/link_conn.c",
+        "now - conn->heard > silence_ns * (inbound ? NET_DEAF : 1)",
+        "now - conn->heard > 1000 * silence_ns",
+    ),
 }
 
 
 def copy_tree(to):
-    for name in ("Makefile", "include", "engine", "ec", "loop", "third_party", "tests/sim", "tests/lib"):
+    for name in ("Makefile", "include", "engine", "ec", "loop", "net", "remote", "third_party", "tests/sim", "tests/lib"):
         source = ROOT / name
         if source.is_dir():
             shutil.copytree(source, to / name)
@@ -265,7 +343,7 @@ def copy_tree(to):
 
 
 def build(tree):
-    done = subprocess.run(["make", "-s", "O=out", "out/sim", "out/simdrive"], cwd=tree, capture_output=True, text=True)
+    done = subprocess.run(["make", "-s", "O=out", "out/sim", "out/simdrive", "out/simnodes"], cwd=tree, capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"{done.stdout}{done.stderr}")
 
@@ -288,12 +366,13 @@ def out_of_date():
 
 def try_one(tree, name, args):
     what, file, old, new = MUTATIONS[name]
-    drive = file.startswith("engine/drive/")
+    nodes, drive = name.startswith("nodes-"), file.startswith("engine/drive/")
     path = tree / file
     text = path.read_text()
     path.write_text(text.replace(old, new))
     build(tree)
-    found = first_failure(tree, *(("simdrive", args.drive_seeds) if drive else ("sim", args.seeds)))
+    program = ("simnodes", args.nodes_seeds) if nodes else ("simdrive", args.drive_seeds) if drive else ("sim", args.seeds)
+    found = first_failure(tree, *program)
     path.write_text(text)
     print(f"{name} ({what}): {'not noticed' if found is None else found}", flush=True)
     return found is not None
@@ -303,6 +382,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=7000)
     parser.add_argument("--drive-seeds", type=int, default=6000)
+    parser.add_argument("--nodes-seeds", type=int, default=6000)
     parser.add_argument("names", nargs="*", metavar="NAME", choices=[[], *MUTATIONS])
     parser.add_argument("--list", action="store_true")
     args = parser.parse_args()

@@ -25,7 +25,7 @@
 enum sim_stream {
         SIM_SCHEDULE, SIM_DRIVES, SIM_FAULTS, SIM_CLIENTS, SIM_ENGINE, SIM_PLAN, SIM_OPERATOR, SIM_ROLLBACK, SIM_TROUBLE,
         SIM_SCRUB, SIM_PAGES, SIM_INLINE, SIM_FORGET, SIM_HEAL, SIM_LOSS,
-        SIM_VERSIONS, SIM_LOCKS, SIM_SITES, SIM_CUTS, SIM_TERMS, SIM_STREAMS
+        SIM_VERSIONS, SIM_LOCKS, SIM_SITES, SIM_CUTS, SIM_TERMS, SIM_NET, SIM_NODES, SIM_STREAMS
 };
 
 struct sim {
@@ -34,6 +34,7 @@ struct sim {
         uint64_t events;
         bool trace;
         struct lp_loop *self; /* the loop whose event runs, or NULL */
+        unsigned process;     /* whose event runs; 0: the world's, and the only one of most simulators */
         uint64_t streams[SIM_STREAMS];
         bool slow_loops; /* loops stall now and then */
         uint64_t points; /* sim_sweep_point() */
@@ -74,6 +75,27 @@ void sim_events_clear(void); /* the process is gone */
  */
 void sim_block(struct lp_loop *self, uint64_t ns);
 
+/* ---- processes ------------------------------------------------------------------------------- */
+
+/*
+ * Several processes in one history: each event belongs to the one that asked for it. Process 0 is the
+ * world itself, whose clock is right.
+ */
+#define SIM_PROCESSES 16u
+
+/* What is asked for from now on, but on a loop, is this one's. Returns the one before. */
+unsigned sim_enter(unsigned process);
+/* Its clock is ahead by offset ns, and gains ppm us a second. */
+void sim_clock_set(unsigned process, int64_t offset_ns, int ppm);
+uint64_t sim_clock(unsigned process);            /* what it shows now */
+uint64_t sim_span(unsigned process, uint64_t ns); /* when ns have passed by its clock, so many have */
+/* It is dead: nothing that it asked for happens. */
+void sim_process_clear(unsigned process);
+/* It does nothing for so long (SIGSTOP); what was to happen happens then. 0: it goes on now. */
+void sim_process_stop(unsigned process, uint64_t ns);
+/* Nothing happens on this loop any more. */
+void sim_events_drop(const struct lp_loop *self);
+
 /* ---- what happened --------------------------------------------------------------------------- */
 
 /* Folds into the digest. */
@@ -87,6 +109,9 @@ void sim_fail(const char *format, ...) __attribute__((format(printf, 1, 2), nore
 
 /* Forgets all loops, as a crash does. */
 void sim_loops_clear(void);
+/* Those of one process. */
+void sim_loops_clear_of(unsigned process);
+unsigned sim_loop_process(const struct lp_loop *loop);
 /* Slots drawn and not given back. */
 unsigned sim_slots_out(const struct lp_loop *loop);
 

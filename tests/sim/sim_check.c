@@ -4,17 +4,20 @@
  */
 #include "tests/sim/sim_world.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <endian.h>
 #include <string.h>
 
 #include "engine/base/store.h"
+#include "engine/bucket/bucket.h"
 #include "engine/record/stripe.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/sim_clients.h"
 #include "tests/sim/sim_content.h"
 #include "tests/sim/sim_disk.h"
 #include "tests/sim/sim_loss.h"
+#include "tests/sim/sim_operator.h"
 
 static const struct fmt_value *head_of(const struct sim_name *entry)
 {
@@ -372,4 +375,57 @@ void check_idle(void)
                                  el->leader.locks == NULL ? "no lock" : "a lock", el->leader.pins == NULL ? "no pin" : "a pin",
                                  (unsigned long long)el->leader.append_bytes);
         }
+}
+
+/* ---- whether it is idle ---------------------------------------------------------------------- */
+
+/*
+ * What objects lack is known when a walk has looked at all of them. Without that, a walk that could
+ * not be begun for lack of memory, and is tried again half a minute later, looks like one that
+ * found nothing; meanwhile objects may name no drive for shards that were written while a drive was
+ * away.
+ */
+static bool is_surveyed(void)
+{
+        return world.store->m == 0 || world.store->heal.surveyed;
+}
+
+bool check_healed(void)
+{
+        const struct eng_coord *c = world.store->coord;
+        static struct eng_health health;
+
+        eng_health_read(world.store, &health);
+        /* one that is lost is removed when no part of an upload needs it any more: see check_at_rest() */
+        return health.writable && (c->view.in | c->shape.leaving) == c->view.map->all && is_surveyed() && !health.healing &&
+               world.store->heal.failed_objects == 0 && /* else it looks again, later */
+               (health.objects_below == 0 || c->shape.leaving != 0) && c->catch_up == NULL && !eng_drop_running(world.store) &&
+               c->verify == NULL;
+}
+
+/* Nothing is left of a change of the drives; what took another's place has all that it should. */
+bool check_at_rest(void)
+{
+        const struct eng_coord *c = world.store->coord;
+
+        return c->shape.adding == 0 && c->shape.leaving == 0 && c->shape.dropping_migrated == 0 && c->wish.leaving == 0 &&
+               c->wish.gone == 0 && c->filling == 0 && operator_idle() && check_healed();
+}
+
+void check_tell_rest(void)
+{
+        const struct eng_health *h = &world.store->health;
+        const struct eng_coord *c = world.store->coord;
+        unsigned i;
+
+        printf("%s, %swritable, %s, %llu objects below, %s\n", h->ready ? "ready" : "not ready",
+               h->writable ? "" : "not ", h->healing ? "healing" : "not healing", (unsigned long long)h->objects_below,
+               h->reason);
+        printf("  adding %llx, leaving %llx, shedding %llx, filling %llx, the operator is %s\n",
+               (unsigned long long)c->shape.adding, (unsigned long long)c->shape.leaving,
+               (unsigned long long)c->shape.dropping_migrated, (unsigned long long)c->filling,
+               operator_idle() ? "idle" : "not idle");
+        for (i = 0; i < world.store->drive_count; i++)
+                printf("  drive %u: state %d %s\n", i, (int)world.store->members[i].state,
+                       world.store->members[i].reason);
 }

@@ -47,6 +47,7 @@ static void client_decided(struct history_op *op)
 void client_took(int op)
 {
         history_at((unsigned)op)->maybe = false;
+        world.took = sim.now;
         client_decided(history_at((unsigned)op));
 }
 
@@ -154,6 +155,8 @@ void client_done(struct client *c, int rv)
         c->busy = false;
         if (rv == -EROFS || rv == -EHOSTDOWN || rv == -ENOSPC || rv == -EIO)
                 pause = 50 * SIM_MS + sim_below(SIM_CLIENTS, 1 * SIM_S);
+        if (world.pace != 0)
+                pause = world.pace / 2 + sim_below(SIM_CLIENTS, world.pace);
         if (!world.stopping)
                 client_later(c, pause, next);
 }
@@ -506,10 +509,11 @@ bool clients_idle(void)
 
 void clients_watch(void)
 {
+        uint64_t most = world.patience == 0 ? PATIENCE : world.patience;
         unsigned i;
 
         for (i = 0; i < world.client_count; i++)
-                if (clients[i].busy && sim.now - clients[i].since > PATIENCE)
+                if (clients[i].busy && sim.now - clients[i].since > most)
                         sim_fail("client %u: %s bucket %u key %u is not answered", i, clients[i].doing,
                                  clients[i].bucket, clients[i].key);
 }

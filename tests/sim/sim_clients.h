@@ -49,6 +49,10 @@ struct world {
         uint64_t bytes_left;               /* of large bodies */
         unsigned large, parts, buckets_on; /* one operation in so many is of that sort; 0: none */
         uint64_t think;                    /* ns between operations, most */
+        uint64_t patience;                 /* ns that an answer may take; 0: a long time */
+        bool slow_puts;                    /* many bodies have several stripes, and take seconds */
+        uint64_t took;                     /* when a change was last acknowledged */
+        uint64_t pace;                     /* ns from one operation of a client to the next, nearly, and nobody reads slowly; 0: by `think` */
         char keys[KEYS_MAX][24];
         struct sim_bucket buckets[BUCKETS_MAX];
         unsigned bucket_count, bucket_serial;
@@ -96,6 +100,7 @@ struct version_figures {
 extern struct version_figures version_figures;
 
 void versions_plan(bool steady); /* a new history; steady: versioning is enabled, and stays so */
+void versions_plan_no_locks(void); /* behind it: nothing is locked */
 void versions_start(void);       /* a process serves */
 bool versions_planned(void);
 bool versions_exist(void);

@@ -18,6 +18,7 @@ struct event {
         uint64_t time, serial;
         uint32_t tie;
         bool used;
+        uint8_t process;
         struct lp_loop *self;
         void (*fn)(void *arg); /* NULL: cancelled */
         void *arg;
@@ -31,6 +32,12 @@ static struct {
         uint64_t until;
         uint32_t put_off; /* events, so far */
 } blocked;
+static struct {
+        int64_t offset;
+        int ppm;
+        uint64_t until;   /* stopped so long */
+        uint32_t put_off; /* events, in this stop */
+} processes[SIM_PROCESSES];
 
 /* ---- randomness ------------------------------------------------------------------------------ */
 
@@ -132,6 +139,7 @@ uint32_t sim_at(uint64_t delay, struct lp_loop *self, void (*fn)(void *arg), voi
                                   .serial = ++serial,
                                   .tie = (uint32_t)sim_random(SIM_SCHEDULE),
                                   .used = true,
+                                  .process = (uint8_t)(self != NULL ? sim_loop_process(self) : sim.process),
                                   .self = self,
                                   .fn = fn,
                                   .arg = arg};
@@ -163,6 +171,12 @@ static bool put_off(void)
 {
         struct event *e = &slab[heap[0]];
 
+        if (e->time < processes[e->process].until && e->fn != NULL) {
+                e->time = processes[e->process].until;
+                e->tie = processes[e->process].put_off++;
+                sift_down(0);
+                return true;
+        }
         if (e->self == NULL || e->self != blocked.self || e->time >= blocked.until)
                 return false;
         e->time = blocked.until;
@@ -192,8 +206,10 @@ bool sim_step(void)
         sim.events++;
         sim_note(1, e.time, e.serial);
         sim.self = e.self;
+        sim.process = e.process;
         e.fn(e.arg);
         sim.self = NULL;
+        sim.process = 0;
         return true;
 }
 
@@ -207,6 +223,73 @@ void sim_events_clear(void)
         }
         heap_count = 0;
         memset(&blocked, 0, sizeof(blocked));
+}
+
+/* ---- processes ------------------------------------------------------------------------------- */
+
+unsigned sim_enter(unsigned process)
+{
+        unsigned before = sim.process;
+
+        assert(process < SIM_PROCESSES);
+        sim.process = process;
+        return before;
+}
+
+void sim_clock_set(unsigned process, int64_t offset_ns, int ppm)
+{
+        processes[process].offset = offset_ns;
+        processes[process].ppm = ppm;
+}
+
+uint64_t sim_clock(unsigned process)
+{
+        int64_t gained = (int64_t)(sim.now / 1000) * processes[process].ppm / 1000;
+
+        return (uint64_t)((int64_t)sim.now + processes[process].offset + gained);
+}
+
+uint64_t sim_span(unsigned process, uint64_t ns)
+{
+        if (processes[process].ppm == 0)
+                return ns;
+        return (uint64_t)((double)ns * 1e6 / (1e6 + processes[process].ppm)) + 1001; /* the clock is read in steps */
+}
+
+void sim_process_clear(unsigned process)
+{
+        uint32_t i;
+
+        for (i = 0; i < heap_count; i++)
+                if (slab[heap[i]].process == process)
+                        slab[heap[i]].fn = NULL;
+        processes[process].until = 0;
+}
+
+void sim_process_stop(unsigned process, uint64_t ns)
+{
+        uint32_t i;
+
+        if (ns == 0) { /* what was put off is due now, in its order */
+                for (i = 0; i < heap_count; i++)
+                        if (slab[heap[i]].process == process && slab[heap[i]].time == processes[process].until)
+                                slab[heap[i]].time = sim.now;
+                for (i = heap_count / 2; i-- > 0;)
+                        sift_down(i);
+                processes[process].until = 0;
+        } else if (processes[process].until <= sim.now) {
+                processes[process].until = sim.now + ns;
+                processes[process].put_off = 0;
+        }
+}
+
+void sim_events_drop(const struct lp_loop *self)
+{
+        uint32_t i;
+
+        for (i = 0; i < heap_count; i++)
+                if (slab[heap[i]].self == self)
+                        slab[heap[i]].fn = NULL;
 }
 
 /* ---- what happened --------------------------------------------------------------------------- */
@@ -266,6 +349,7 @@ void sim_begin(uint64_t seed, bool trace)
         sim.seed = seed;
         sim.trace = trace;
         sim.now = SIM_S;
+        memset(processes, 0, sizeof(processes));
         for (i = 0; i < SIM_OPERATOR; i++)
                 sim.streams[i] = sim_mix(seed * SIM_OPERATOR + i + 1);
         for (; i < SIM_STREAMS; i++) /* came later: those before go on as they went */

@@ -30,7 +30,8 @@ struct share_line {
 };
 
 struct lp_loop {
-        unsigned index, slots, used;
+        unsigned index, process, slots, used;
+        bool stopped;
         struct lp_msg *first, **last;
         uint64_t busy_until; /* when the last message posted so far is run */
         bool granting;
@@ -81,6 +82,7 @@ int lp_loop_new(const struct lp_config *config, struct lp_loop **out)
                 return -ENOMEM;
         }
         loop->index = config->index;
+        loop->process = sim.process;
         loop->slots = config->slots + config->peer_slots;
         loop->last = &loop->first;
         loop->shares[LP_SHARE_GET].slots = config->slots / 2;
@@ -93,17 +95,37 @@ int lp_loop_new(const struct lp_config *config, struct lp_loop **out)
         return 0;
 }
 
-void sim_loops_clear(void)
+static void clear_loops(bool all, unsigned process)
 {
-        struct lp_loop *loop;
+        struct lp_loop **at = &loops, *loop;
 
-        while ((loop = loops) != NULL) {
-                loops = loop->next;
+        while ((loop = *at) != NULL) {
+                if (!all && loop->process != process) {
+                        at = &loop->next;
+                        continue;
+                }
+                *at = loop->next;
                 while (loop->used > 0)
                         keep_slot(loop->drawn[--loop->used]);
                 free(loop->drawn);
                 free(loop);
         }
+}
+
+void sim_loops_clear(void)
+{
+        clear_loops(true, 0);
+}
+
+void sim_loops_clear_of(unsigned process)
+{
+        clear_loops(false, process);
+}
+
+void lp_loop_stop(struct lp_loop *loop)
+{
+        loop->stopped = true;
+        sim_events_drop(loop);
 }
 
 uint64_t lp_loop_drain(struct lp_loop *loop)
@@ -143,17 +165,17 @@ unsigned lp_index(const struct lp_loop *loop)
 
 uint64_t lp_now(const struct lp_loop *loop)
 {
-        return sim.now;
+        return sim_clock(loop->process);
 }
 
 uint64_t lp_clock(void)
 {
-        return sim.now;
+        return sim_clock(sim.self != NULL ? sim.self->process : sim.process);
 }
 
 int64_t lp_wall_ms(void)
 {
-        return WALL_BASE_MS + (int64_t)(sim.now / SIM_MS);
+        return WALL_BASE_MS + (int64_t)(lp_clock() / SIM_MS);
 }
 
 void lp_random(void *buf, size_t len)
@@ -199,7 +221,8 @@ void lp_post(struct lp_loop *to, struct lp_msg *msg)
         msg->next = NULL;
         *to->last = msg;
         to->last = &msg->next;
-        sim_at(when - sim.now, to, deliver, to);
+        if (!to->stopped)
+                sim_at(when - sim.now, to, deliver, to);
 }
 
 /* ---- timers ---------------------------------------------------------------------------------- */
@@ -215,13 +238,14 @@ static void expired(void *arg)
 void lp_timer_start(struct lp_loop *loop, struct lp_timer *timer, uint64_t delay_ns)
 {
         lp_timer_stop(loop, timer);
-        timer->deadline = sim.now + delay_ns;
-        timer->armed = sim_at(delay_ns + round_delay(), loop, expired, timer);
+        timer->deadline = sim_clock(loop->process) + delay_ns;
+        if (!loop->stopped)
+                timer->armed = sim_at(sim_span(loop->process, delay_ns) + round_delay(), loop, expired, timer);
 }
 
 void lp_timer_stop(struct lp_loop *loop, struct lp_timer *timer)
 {
-        if (timer->armed != 0)
+        if (timer->armed != 0 && !loop->stopped)
                 sim_cancel(timer->armed);
         timer->armed = 0;
 }
@@ -261,6 +285,11 @@ void lp_slot_put(struct lp_loop *loop, void *slot)
         loop->drawn[i] = loop->drawn[--loop->used];
         memset(slot, 0x5a, FRESH_BYTES);
         keep_slot(slot);
+}
+
+unsigned sim_loop_process(const struct lp_loop *loop)
+{
+        return loop->process;
 }
 
 unsigned sim_slots_out(const struct lp_loop *loop)
@@ -309,7 +338,7 @@ static void grant(void *arg)
 
 static void grant_soon(struct lp_loop *loop)
 {
-        if (loop->granting)
+        if (loop->granting || loop->stopped)
                 return;
         loop->granting = true;
         sim_at(round_delay(), loop, grant, loop);
@@ -328,7 +357,7 @@ int lp_reserve(struct lp_loop *loop, struct lp_reserve *r)
         }
         if (line->waiting >= LINE_MAX)
                 return -EBUSY;
-        r->since = sim.now;
+        r->since = sim_clock(loop->process);
         r->next = NULL;
         r->prev = line->last;
         if (line->last != NULL)
@@ -360,6 +389,11 @@ void lp_unreserve(struct lp_loop *loop, enum lp_share share, unsigned count)
 bool lp_reserve_contended(const struct lp_loop *loop, enum lp_share share)
 {
         return loop->shares[share].first != NULL;
+}
+
+unsigned lp_share_free(const struct lp_loop *loop, enum lp_share share)
+{
+        return loop->shares[share].slots - loop->shares[share].reserved;
 }
 
 unsigned lp_share_slots(const struct lp_loop *loop, enum lp_share share)

@@ -29,6 +29,8 @@ static uint64_t draw_size(void)
         size = ENG_INLINE_MAX + 1 + sim_below(SIM_CLIENTS, 200u << 10);
         if (sim_chance(SIM_CLIENTS, 8))
                 size = (1u << 20) + sim_below(SIM_CLIENTS, 3u << 20);
+        if (world.slow_puts && sim_chance(SIM_CLIENTS, 2))
+                size = (2u << 20) + sim_below(SIM_CLIENTS, 3u << 20);
         if (loss_planned() && sim_chance(SIM_LOSS, 4)) /* of several stripes */
                 size = (1u << 20) + sim_below(SIM_LOSS, 6u << 20);
         world.bytes_left -= size < world.bytes_left ? size : world.bytes_left;
@@ -112,6 +114,14 @@ static void wake_put(void *arg)
                 client_later(c, 0, pump);
 }
 
+/* Until a client has more of a body. */
+static uint64_t put_pause(void)
+{
+        if (world.slow_puts && sim_chance(SIM_CLIENTS, 10))
+                return sim_below(SIM_CLIENTS, 2 * SIM_S);
+        return sim_chance(SIM_CLIENTS, 20) ? sim_below(SIM_CLIENTS, 200 * SIM_MS) : 2 * SIM_US;
+}
+
 static void pump(void *arg)
 {
         static uint8_t chunk[CHUNK_MAX];
@@ -147,7 +157,7 @@ static void pump(void *arg)
         }
         c->sent += (uint64_t)taken;
         if ((size_t)taken == n)
-                client_later(c, sim_chance(SIM_CLIENTS, 20) ? sim_below(SIM_CLIENTS, 200 * SIM_MS) : 2 * SIM_US, pump);
+                client_later(c, put_pause(), pump);
 }
 
 static void begin_put(struct client *c)
@@ -393,7 +403,7 @@ static void opened(void *arg, int rv, struct eng_get *get)
                 return;
         }
         client_moved(c);
-        c->slow = !c->verifying && sim_chance(SIM_CLIENTS, 8);
+        c->slow = !c->verifying && world.pace == 0 && sim_chance(SIM_CLIENTS, 8);
         c->ranges = sim_chance(SIM_CLIENTS, 8) ? 1 : 0;
         c->beside = is_lost(c);
         if (c->beside != 0)

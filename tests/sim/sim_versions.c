@@ -107,6 +107,12 @@ void versions_plan(bool steady)
         locks_plan(versions.planned && (versions.lock || versions.lock_later));
 }
 
+void versions_plan_no_locks(void)
+{
+        versions.lock = versions.lock_asked = versions.lock_later = false;
+        locks_plan(false);
+}
+
 bool versions_planned(void)
 {
         return versions.planned;

@@ -745,55 +745,9 @@ static void one_life(unsigned number)
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-/*
- * What objects lack is known when a walk has looked at all of them. Without that, a walk that could
- * not be begun for lack of memory, and is tried again half a minute later, looks like one that
- * found nothing; meanwhile objects may name no drive for shards that were written while a drive was
- * away.
- */
-static bool surveyed(void)
-{
-        return world.store->m == 0 || world.store->heal.surveyed;
-}
-
-static bool healed(void)
-{
-        const struct eng_coord *c = world.store->coord;
-        static struct eng_health health;
-
-        eng_health_read(world.store, &health);
-        /* one that is lost is removed when no part of an upload needs it any more: see at_rest() */
-        return health.writable && (c->view.in | c->shape.leaving) == c->view.map->all && surveyed() && !health.healing &&
-               world.store->heal.failed_objects == 0 && /* else it looks again, later */
-               (health.objects_below == 0 || c->shape.leaving != 0) && c->catch_up == NULL && !eng_drop_running(world.store) &&
-               c->verify == NULL;
-}
-
-/* Nothing is left of a change of the drives; what took another's place has all that it should. */
-static bool at_rest(void)
-{
-        const struct eng_coord *c = world.store->coord;
-
-        return c->shape.adding == 0 && c->shape.leaving == 0 && c->shape.dropping_migrated == 0 && c->wish.leaving == 0 &&
-               c->wish.gone == 0 && c->filling == 0 && operator_idle() && healed();
-}
-
 static void not_whole(void)
 {
-        const struct eng_health *h = &world.store->health;
-        const struct eng_coord *c = world.store->coord;
-        unsigned i;
-
-        printf("%s, %swritable, %s, %llu objects below, %s\n", h->ready ? "ready" : "not ready",
-               h->writable ? "" : "not ", h->healing ? "healing" : "not healing", (unsigned long long)h->objects_below,
-               h->reason);
-        printf("  adding %llx, leaving %llx, shedding %llx, filling %llx, the operator is %s\n",
-               (unsigned long long)c->shape.adding, (unsigned long long)c->shape.leaving,
-               (unsigned long long)c->shape.dropping_migrated, (unsigned long long)c->filling,
-               operator_idle() ? "idle" : "not idle");
-        for (i = 0; i < world.store->drive_count; i++)
-                printf("  drive %u: state %d %s\n", i, (int)world.store->members[i].state,
-                       world.store->members[i].reason);
+        check_tell_rest();
         sim_fail("with all drives back and no faults it is not whole after %llu s", HEAL_NS / SIM_S);
 }
 
@@ -845,7 +799,7 @@ static void begin_last_life(bool lose_indexes, bool *open)
         world.ops_left = 0;
         if (open_store(false) != 0)
                 sim_fail("the last opening fails");
-        wait_for(healed, open);
+        wait_for(check_healed, open);
         if (world.gone) {
                 end_life(END_KILL);
                 begin_last_life(lose_indexes, open);
@@ -999,7 +953,7 @@ static void check_what_is_left(bool *open)
         struct lost_count count;
 
         verify_all(open, &r); /* finds and repairs what can be */
-        wait_for(at_rest, open);
+        wait_for(check_at_rest, open);
         verify_all(open, &r);
         (void)find_lost(&count);
         if (r.damaged_shards + r.missing_shards != count.shards || r.unreadable_objects != count.objects || r.differing_names > 0)
@@ -1028,13 +982,13 @@ static void check_losses(bool *open)
         loss_at_rest();
         check_what_is_left(open);
         if (loss_changes_drive()) {
-                wait_for(at_rest, open);
+                wait_for(check_at_rest, open);
                 check_what_is_left(open);
         }
         while (find_lost(&count) > 0)
                 loss_figures.overwritten += clients_replace(is_lost_name);
         wait_for(none_counted_lost, open);
-        wait_for(at_rest, open);
+        wait_for(check_at_rest, open);
 }
 
 static void last_life(bool lose_indexes)
@@ -1045,7 +999,7 @@ static void last_life(bool lose_indexes)
         world.final = true;
         clients_final();
         live_for(12 * SIM_S, &open);
-        wait_for(at_rest, &open); /* parts of the uploads that have ended now were in its way */
+        wait_for(check_at_rest, &open); /* parts of the uploads that have ended now were in its way */
         check_losses(&open);
         check_scrub(&open);
         check_verification(&open);

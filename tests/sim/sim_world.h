@@ -54,6 +54,11 @@ struct lost_count {
 void check_lost(struct lost_count *count);
 /* Frames that no record names. */
 uint64_t check_leaks(void);
+/* All drives are in, nothing lacks shards, and nothing is being repaired. */
+bool check_healed(void);
+/* And nothing is left of a change of the drives: what took another's place has all that it should. */
+bool check_at_rest(void);
+void check_tell_rest(void); /* prints what keeps it from that */
 /* Nothing is held that should have been given back: slots, locks, pins, changes in flight. */
 void check_idle(void);
 

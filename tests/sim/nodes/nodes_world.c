@@ -1,0 +1,364 @@
+/*
+ * nodes_world.c - see nodes_world.h.
+ *
+ * The store is formatted in one process; then its drives lie on nodes, and a leader opens them. Clients
+ * are part of the leader's process, and lose what they wait for when it dies. When faults and
+ * operations are over everything heals, and the store must become whole without an operator.
+ */
+#include "tests/sim/nodes/nodes_world.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/store.h"
+#include "tests/sim/history.h"
+#include "tests/sim/nodes/nodes.h"
+#include "tests/sim/nodes/sim_net.h"
+#include "tests/sim/sim_alloc.h"
+#include "tests/sim/sim_clients.h"
+#include "tests/sim/sim_loss.h"
+#include "tests/sim/sim_world.h"
+
+#define LIFE_NS    (90 * SIM_S)
+#define HEAL_NS    (900 * SIM_S) /* parts of unfinished uploads are looked at again after 600 s */
+#define SILENCE_MS   2000u
+#define HANDSHAKE_MS 1000u
+#define SETTLE_NS  (10 * SIM_S) /* until what died last was noticed */
+#define RESTART_NS (60 * SIM_S)  /* a leader that began without a node takes its drives in when it begins again */
+
+static struct {
+        unsigned ops;
+        bool restarts; /* all processes begin anew before the end */
+        bool bounds;   /* a node dies, nothing else goes wrong, and there are bounds for how long that may be felt */
+} plan;
+
+static uint64_t plan_below(uint64_t n)
+{
+        return sim_below(SIM_PLAN, n);
+}
+
+static bool plan_chance(unsigned of)
+{
+        return sim_chance(SIM_PLAN, of);
+}
+
+/* ---- the plan -------------------------------------------------------------------------------- */
+
+static void plan_store(void)
+{
+        static const uint32_t groups[] = {1, 2, 4, 16};
+        static const uint32_t inline_max[] = {0, ENG_INLINE_NONE, 700, 4096};
+        static const uint64_t heal_rates[] = {0, 1 << 20, 64 << 20};
+        struct nodes_plan *p = &nodes_plan;
+        unsigned drives;
+
+        p->nodes = 3 + (plan_chance(3) ? (unsigned)plan_below(3) : 0);
+        p->drives_each = 1 + (plan_chance(3) ? (unsigned)plan_below(p->nodes == 3 ? 4 : 2) : 0);
+        drives = p->nodes * p->drives_each;
+        p->m = 1 + (unsigned)plan_below(2);
+        p->k = 1 + (unsigned)plan_below(drives - p->m < 4 ? drives - p->m : 4);
+        if (plan.bounds) { /* each shard, and each copy of a group, on a node of its own */
+                p->drives_each = 1 + (unsigned)plan_below(2);
+                p->m = 2;
+                p->k = 1 + (unsigned)plan_below(p->nodes - 2);
+        }
+        p->heal_rate = heal_rates[plan_below(3)];
+        p->inline_max = inline_max[plan_below(4)];
+        sim_pg_count = groups[plan_below(4)];
+        sim_loose_order = false; /* a drive server relies on the order of its loop */
+}
+
+static void plan_machines(void)
+{
+        struct nodes_plan *p = &nodes_plan;
+        unsigned i;
+
+        p->loops_each = 1 + (unsigned)plan_below(NODE_LOOPS);
+        p->shared_loops = plan_chance(2);
+        p->plain_bulk = plan_chance(2);
+        p->waits_for_streams = true;
+        p->silence_ms = SILENCE_MS;
+        p->handshake_ms = HANDSHAKE_MS;
+        p->slots = 32 + (unsigned)plan_below(32);
+        p->peer_slots = 2 + (unsigned)plan_below(15);
+        for (i = 1; i <= LEADER_PROCESS; i++) {
+                p->offset_ns[i] = (int64_t)plan_below(100 * SIM_S);
+                p->ppm[i] = (int)plan_below(100001) - 50000;
+        }
+}
+
+static void plan_clients(void)
+{
+        unsigned i;
+
+        plan.ops = 20 + (unsigned)sim_skewed(SIM_PLAN, 0, 250);
+        world.loop_count = 1 + (unsigned)plan_below(3);
+        world.client_count = 1 + (unsigned)plan_below(CLIENTS_MAX);
+        world.bytes_left = plan_chance(2) ? plan_below(2u << 20) : 0;
+        world.large = 2 + (unsigned)plan_below(8);
+        world.parts = plan_chance(4) ? 2 + (unsigned)plan_below(10) : 0;
+        world.buckets_on = plan_chance(4) ? 4 + (unsigned)plan_below(20) : 0;
+        world.think = sim_skewed(SIM_PLAN, SIM_MS, 3 * SIM_S);
+        world.key_count = 1 + (unsigned)plan_below(KEYS_MAX);
+        world.slow_puts = plan_chance(8);
+        if (world.slow_puts) {
+                world.bytes_left = 24u << 20;
+                world.large = 2;
+        }
+        if (plan_chance(2)) /* at work for about as long as faults come */
+                world.pace = sim_skewed(SIM_PLAN, SIM_MS, 20 * SIM_S * world.client_count / plan.ops);
+        if (plan.bounds) {
+                world.client_count = 4;
+                world.pace = 150 * SIM_MS;
+                world.slow_puts = false;
+                world.bytes_left = 1u << 20;
+                world.key_count = KEYS_MAX;
+        }
+        for (i = 0; i < world.key_count; i++)
+                snprintf(world.keys[i], sizeof(world.keys[i]), i % 3 == 0 ? "d/%u" : i % 3 == 1 ? "d/e/%u" : "k%u", i);
+}
+
+static void plan_history(void)
+{
+        memset(&plan, 0, sizeof(plan));
+        memset(&nodes_plan, 0, sizeof(nodes_plan));
+        memset(&world, 0, sizeof(world));
+        plan.bounds = plan_chance(8);
+        plan_store();
+        versions_plan(false);
+        versions_plan_no_locks();
+        plan_machines();
+        plan_clients();
+        loss_begin(false, -1);
+        faults_plan(plan.bounds);
+        sim.slow_loops = faults_planned() && plan_chance(3);
+        plan.restarts = plan_chance(3);
+        nodes_make();
+        sim_trace("plan: %u nodes of %u drives, %u+%u, %u groups, %u loops, %u clients, %u keys, %u operations, %s", nodes_plan.nodes,
+                  nodes_plan.drives_each, nodes_plan.k, nodes_plan.m, sim_pg_count, world.loop_count, world.client_count,
+                  world.key_count, plan.ops, faults_planned() ? "faults" : "calm");
+}
+
+/* ---- the history ----------------------------------------------------------------------------- */
+
+static void nothing(void *arg)
+{
+}
+
+static void live_for(uint64_t ns)
+{
+        uint64_t until = sim.now + ns;
+
+        sim_at(ns, NULL, nothing, NULL); /* time goes on where nothing runs */
+        while (sim.now < until)
+                nodes_step();
+}
+
+/* False: not within this time. */
+static bool comes_to(bool (*state)(void), uint64_t ns)
+{
+        uint64_t until = sim.now + ns;
+
+        while (!leader_serves() || !state()) {
+                if (sim.now > until)
+                        return false;
+                live_for(SIM_S / 4);
+        }
+        return true;
+}
+
+static void wait_for(bool (*state)(void))
+{
+        if (comes_to(state, HEAL_NS))
+                return;
+        if (world.store != NULL)
+                check_tell_rest();
+        sim_fail("without faults it is not whole after %llu s", HEAL_NS / SIM_S);
+}
+
+static void begin_all(void)
+{
+        unsigned i;
+
+        for (i = 0; i < nodes_plan.nodes; i++)
+                if (!sim_nodes[i].process.runs)
+                        node_start(&sim_nodes[i]);
+        if (!sim_leader.runs)
+                leader_start();
+}
+
+static void end_all(void)
+{
+        unsigned i;
+
+        leader_kill(true);
+        for (i = 0; i < nodes_plan.nodes; i++)
+                if (sim_nodes[i].process.runs)
+                        node_kill(&sim_nodes[i], false, true);
+        live_for(SIM_S);
+}
+
+static bool is_open(void)
+{
+        return true;
+}
+
+/* A leader that began when a drive's node did not answer may wait for it for ever: it begins again. */
+static void serve(void)
+{
+        begin_all();
+        while (!comes_to(is_open, RESTART_NS)) {
+                leader_kill(true);
+                live_for(SIM_S);
+                begin_all();
+        }
+}
+
+static void work(void)
+{
+        uint64_t until;
+
+        world.calm = !faults_planned();
+        serve();
+        world.ops_left = plan.ops;
+        clients_start();
+        faults_start();
+        until = sim.now + LIFE_NS;
+        while (sim.now < until && (world.ops_left > 0 || !clients_idle() || !faults_over())) {
+                nodes_step();
+                faults_step();
+        }
+        world.ops_left = 0;
+}
+
+/* ---- bounds ---------------------------------------------------------------------------------- */
+
+/*
+ * How long a node's death stops changes. Silence is noticed; then the first change that finds its
+ * connection gone waits for a new one; then an epoch without the node is in force. Clocks are slow, a
+ * piece of bytes in 60 is late.
+ */
+#define BOUND_NS ((SILENCE_MS + HANDSHAKE_MS) * SIM_MS + 1500 * SIM_MS)
+#define QUIET_NS (2 * SIM_S) /* that may pass without any change by clients that are always at work */
+
+static void bound_watch(uint64_t until, uint64_t from)
+{
+        while (sim.now < until) {
+                nodes_step();
+                if (world.store == NULL)
+                        sim_fail("the leader has died of nothing");
+                if (sim.now > from && sim.now - world.took > QUIET_NS)
+                        sim_fail("no change was acknowledged for %llu ms", (unsigned long long)((sim.now - world.took) / SIM_MS));
+        }
+}
+
+/* One drive server's host dies while clients work, and comes back. */
+static void bounds(void)
+{
+        struct sim_node *node = &sim_nodes[plan_below(nodes_plan.nodes)];
+        uint64_t died;
+
+        if (!plan.bounds)
+                return;
+        serve();
+        world.ops_left = 100000;
+        clients_start();
+        wait_for(check_healed);
+        bound_watch(sim.now + sim_skewed(SIM_PLAN, SIM_MS, 3 * SIM_S), sim.now + QUIET_NS);
+        world.calm = false;
+        nodes_figures.bounds++;
+        died = sim.now;
+        faults_host_off(node);
+        world.patience = BOUND_NS;
+        bound_watch(died + BOUND_NS, died + BOUND_NS);
+        world.calm = true;
+        bound_watch(died + BOUND_NS + plan_below(5 * SIM_S), died + BOUND_NS + QUIET_NS);
+        faults_host_on(node);
+        world.ops_left = 0;
+        while (!clients_idle())
+                nodes_step();
+        world.patience = 0;
+        if (!comes_to(check_healed, RESTART_NS))
+                sim_fail("a minute after a node has come back the store is not whole");
+}
+
+static void heal(void)
+{
+        bool whole = faults_heal();
+
+        world.last = true;
+        if (!whole || plan.restarts) {
+                end_all();
+                begin_all();
+        }
+        live_for(SETTLE_NS);
+        if (whole && !plan.restarts && !comes_to(check_healed, RESTART_NS)) {
+                nodes_figures.restarts++;
+                leader_kill(true);
+                live_for(10 * SIM_S);
+                begin_all();
+        }
+        wait_for(check_healed);
+        while (!clients_idle())
+                nodes_step();
+}
+
+static bool is_verified(void)
+{
+        struct eng_verify_report r;
+
+        eng_verify_read(world.store, &r);
+        return !r.running;
+}
+
+static void check_verification(void)
+{
+        struct eng_verify_report r;
+
+        wait_for(is_verified);
+        if (eng_verify_start(world.store) != 0)
+                sim_fail("an idle store does not verify");
+        wait_for(is_verified);
+        eng_verify_read(world.store, &r);
+        if (r.differing_names > 0 || r.damaged_shards + r.missing_shards + r.unreadable_objects > 0)
+                sim_fail("verification found %llu names that differ, %llu shards damaged, %llu missing, %llu objects unreadable",
+                         (unsigned long long)r.differing_names, (unsigned long long)r.damaged_shards, (unsigned long long)r.missing_shards,
+                         (unsigned long long)r.unreadable_objects);
+}
+
+static void look_closely(void)
+{
+        world.final = true;
+        clients_final();
+        live_for(5 * SIM_S);
+        wait_for(check_at_rest); /* parts of the uploads that have ended now were in its way */
+        check_shards(-1);
+        check_verification();
+        clients_read_versions();
+        live_for(SIM_S);
+        check_replicas();
+        check_shards(-1);
+        check_idle();
+        nodes_check_idle();
+        nodes_figures.leaked += check_leaks();
+        world.final = false;
+}
+
+void nodes_run(uint64_t seed, bool trace)
+{
+        sim_begin(seed, trace);
+        history_begin();
+        clients_begin();
+        plan_history();
+        world.calm = true;
+        nodes_format();
+        work();
+        bounds();
+        heal();
+        look_closely();
+        end_all();
+        client_figures.undecided += history_check();
+        sim_note(5, history_count(), history_now());
+        sim_disks_free();
+        nodes_figures.histories++;
+}

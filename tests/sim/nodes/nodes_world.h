@@ -1,0 +1,27 @@
+/*
+ * nodes_world.h - one history of several nodes: a store over remote drives that is used, disturbed,
+ * healed, and looked at closely in the end.
+ */
+#ifndef MILLRACE_TESTS_SIM_NODES_WORLD_H
+#define MILLRACE_TESTS_SIM_NODES_WORLD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Runs the history of a seed from the beginning to the end; returns only if it holds. */
+void nodes_run(uint64_t seed, bool trace);
+
+/* ---- faults (nodes_faults.c) ----------------------------------------------------------------- */
+
+void faults_plan(bool none); /* what the seed has in store; none in every fifth history */
+bool faults_planned(void);
+void faults_start(void); /* they come from now on, in virtual time */
+void faults_step(void);  /* behind each event */
+bool faults_over(void);  /* all that were planned have begun */
+/* Everything runs again, and nothing is cut any more. False: drives have failed, which only a new process opens again. */
+bool faults_heal(void);
+struct sim_node;
+void faults_host_off(struct sim_node *node); /* power */
+void faults_host_on(struct sim_node *node);
+
+#endif
