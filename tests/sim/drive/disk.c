@@ -445,6 +445,7 @@ void disk_begin(void)
         flying = NULL;
         armed = dead = erred = swept = trouble = said_short = false;
         good_left = full_left = 0;
+        disk_figures.unopened_at = 0; /* of another history, or of a process that has died */
         first_fd = dup(0);
         assert(first_fd >= 0);
         close(first_fd);

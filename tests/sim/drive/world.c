@@ -126,7 +126,7 @@ void act_submit(struct act *act)
         act->op.done = answered;
         act->answered = false;
         act->troubles = disk_figures.unreadable + disk_figures.unopened;
-        if (disk_figures.unopened > 0 && sim.now - disk_figures.unopened_at < OPENING_NS)
+        if (disk_figures.unopened_at != 0 && sim.now - disk_figures.unopened_at < OPENING_NS)
                 act->troubles--; /* it may wait for an opening that has failed already */
         if (act->op.epoch == 0)
                 act->op.epoch = model_epoch();
