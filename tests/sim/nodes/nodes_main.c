@@ -1,6 +1,7 @@
 /*
  * nodes_main.c - the simulator of several nodes (batches.h tells its options). --jobs N, as the first of them, runs N
- * processes side by side, each with a part of the seeds that --seeds A-B names.
+ * processes side by side, each with a part of the seeds that --seeds A-B names. --unfenced: a leader begins while bytes of
+ * the one before are still on their way.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,9 +33,10 @@ static void report(uint64_t events)
                N(client_figures.ops), N(client_figures.errors), N(sim_figures.ops), N(events), N(nodes_figures.leaked), N(client_figures.undecided));
 }
 
-static bool no_option(const char *arg)
+static bool option(const char *arg)
 {
-        return false;
+        nodes_unfenced = strcmp(arg, "--unfenced") == 0;
+        return nodes_unfenced;
 }
 
 static uint64_t spoilt(void)
@@ -99,8 +101,8 @@ int main(int argc, char **argv)
                             {&version_figures, sizeof(version_figures)}},
                 .report = report,
                 .spoilt = spoilt,
-                .options = " (first: [--jobs N])",
-                .option = no_option,
+                .options = " [--unfenced] (first: [--jobs N])",
+                .option = option,
         };
         int status;
 
