@@ -50,6 +50,8 @@ NAMED = [
      "struct eng_op **group = l->writes.flushing > 0 ? &l->writes.sync_running : &l->writes.sync_waiting;\n        op->next = *group;\n        *group = op;",
      (POWER, UNIT, FAULTS)),
     ("a PUT sends its record before its shards are durable", "engine/object/put.c", "put->striped && put->touched != 0)", "put->striped && put == NULL)", (POWER,)),
+    ("an upload that lacks a shard, and met a change of the drives, is not looked at", "engine/object/put.c", "if (put->drives[i] == ENG_NO_DRIVE)",
+     "if (put->drives == NULL)", ("unit test_put_late",)),
     ("a PUT's record names shards on a drive that was replaced while it waited for its turn", "engine/object/objects.c", "if (lost_shards(put)) {",
      "if (lost_shards(put) && put->value == NULL) {", ("unit test_put_late",)),
     ("mending names shards that are not durable", "engine/upkeep/rebuild_write.c", "        sync_drives(rebuild, rebuild->touched);", "        (void)sync_drives;", (POWER,)),

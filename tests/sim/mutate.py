@@ -300,18 +300,6 @@ MUTATIONS = {
         "                                           : -EHOSTUNREACH);\n        else if (call->status",
         "                                           : 0);\n        else if (call->status",
     ),
-    "nodes-since": (
-        "what was written to a drive before it was down counts until it is back",
-        "engine/epoch/coord.c",
-        "        eng_down_write_off(c);\n",
-        "",
-    ),
-    "nodes-adopts": (
-        "the answer to any operation begins a session",
-        "remote/remote_call.c",
-        "if (c->begins && c->session == d->session)",
-        "if (c->session == d->session)",
-    ),
     "nodes-upload-unseen": (
         "an upload that lacks a shard, and met a change of the drives, is not looked at",
         "engine/object/put.c",

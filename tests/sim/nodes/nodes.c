@@ -19,6 +19,7 @@
 #define EVENTS_MAX 6000000u
 
 struct nodes_plan nodes_plan;
+bool nodes_unfenced;
 struct sim_node sim_nodes[NODES_MAX];
 struct sim_process sim_leader;
 struct nodes_figures nodes_figures;

@@ -60,6 +60,7 @@ struct nodes_plan {
 };
 
 extern struct nodes_plan nodes_plan;
+extern bool nodes_unfenced; /* no leader waits for the streams of the one before */
 extern struct sim_node sim_nodes[NODES_MAX];
 extern struct sim_process sim_leader;
 

@@ -1,5 +1,13 @@
-/* nodes_main.c - the simulator of several nodes (batches.h tells its options). */
+/*
+ * nodes_main.c - the simulator of several nodes (batches.h tells its options). --jobs N, as the first of them, runs N
+ * processes side by side, each with a part of the seeds that --seeds A-B names. --unfenced: a leader begins while bytes of
+ * the one before are still on their way.
+ */
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "tests/sim/batches.h"
 #include "tests/sim/nodes/nodes.h"
@@ -25,9 +33,60 @@ static void report(uint64_t events)
                N(client_figures.ops), N(client_figures.errors), N(sim_figures.ops), N(events), N(nodes_figures.leaked), N(client_figures.undecided));
 }
 
+static bool option(const char *arg)
+{
+        nodes_unfenced = strcmp(arg, "--unfenced") == 0;
+        return nodes_unfenced;
+}
+
 static uint64_t spoilt(void)
 {
         return nodes_figures.faults;
+}
+
+/* The job's part of the seeds, in place of all of them. False: they are not named so. */
+static bool take_part(int argc, char **argv, unsigned job, unsigned jobs)
+{
+        static char text[64];
+        unsigned long long first, last, each;
+        int i;
+
+        for (i = 1; i + 1 < argc; i++) {
+                if (strcmp(argv[i], "--seeds") != 0)
+                        continue;
+                if (sscanf(argv[i + 1], "%llu-%llu", &first, &last) != 2 || last - first + 1 < jobs)
+                        return false;
+                each = (last - first + 1) / jobs;
+                snprintf(text, sizeof(text), "%llu-%llu", first + job * each, job + 1 == jobs ? last : first + (job + 1) * each - 1);
+                argv[i + 1] = text;
+                return true;
+        }
+        return false;
+}
+
+/* In a child: what it is to run. In the parent, when all have ended: -1, and how that went in status. */
+static int begin_jobs(int argc, char **argv, unsigned jobs, int *status)
+{
+        unsigned job;
+        int ended;
+
+        *status = 0;
+        for (job = 0; job < jobs; job++) {
+                pid_t pid = fork();
+
+                if (pid == 0 && take_part(argc, argv, job, jobs))
+                        return 0;
+                if (pid == 0) {
+                        fprintf(stderr, "simnodes: --jobs N --seeds A-B, with N seeds or more\n");
+                        _exit(2);
+                }
+                if (pid < 0)
+                        *status = 2;
+        }
+        while (wait(&ended) > 0)
+                if (!WIFEXITED(ended) || WEXITSTATUS(ended) > *status)
+                        *status = WIFEXITED(ended) ? WEXITSTATUS(ended) : 2;
+        return -1;
 }
 
 int main(int argc, char **argv)
@@ -42,8 +101,17 @@ int main(int argc, char **argv)
                             {&version_figures, sizeof(version_figures)}},
                 .report = report,
                 .spoilt = spoilt,
+                .options = " [--unfenced] (first: [--jobs N])",
+                .option = option,
         };
+        int status;
 
         sim_program = "simnodes";
+        if (argc > 2 && strcmp(argv[1], "--jobs") == 0) {
+                if (begin_jobs(argc - 2, argv + 2, (unsigned)strtoul(argv[2], NULL, 10), &status) < 0)
+                        return status;
+                argc -= 2;
+                argv += 2;
+        }
         return batches_main(argc, argv, &batches);
 }

@@ -76,7 +76,7 @@ static void plan_machines(void)
         p->loops_each = 1 + (unsigned)plan_below(NODE_LOOPS);
         p->shared_loops = plan_chance(2);
         p->plain_bulk = plan_chance(2);
-        p->waits_for_streams = true;
+        p->waits_for_streams = !nodes_unfenced;
         p->silence_ms = SILENCE_MS;
         p->handshake_ms = HANDSHAKE_MS;
         p->slots = 32 + (unsigned)plan_below(32);

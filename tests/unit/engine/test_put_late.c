@@ -1,7 +1,7 @@
 /*
  * Uploads whose shards are durable, and whose record waits for its turn while a drive that holds
  * some of them is replaced and filled: the walk that fills it does not know of them. No record may
- * name them.
+ * name them. And uploads that began without the drive, which the walk does not see either.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -18,9 +18,12 @@
 
 #include <cmocka.h>
 
+#include "engine/object/get.h"
 #include "engine/object/object.h"
+#include "engine/record/value.h"
 #include "engine/txn/txn_util.h"
 #include "tests/lib/store_objects.h"
+#include "tests/lib/wait.h"
 
 #define DRIVES 4u
 #define LOST   0u
@@ -150,14 +153,18 @@ static bool filled(const struct eng_health *h, void *arg)
         return so_whole(h, arg);
 }
 
+static void lose(struct sf *sf)
+{
+        so_move(sf, LOST, true);
+        assert_true(sf_wait_health(sf, one_out, NULL, 30));
+}
+
 static void replace(struct sf *sf)
 {
         struct eng_hot_add_report report;
         uint64_t number;
         char empty[256];
 
-        so_move(sf, LOST, true);
-        assert_true(sf_wait_health(sf, one_out, NULL, 30));
         snprintf(empty, sizeof(empty), "%s.new", sf->path[LOST]);
         assert_int_equal(mkdir(empty, 0700), 0);
         assert_int_equal(eng_drive_hot_add(sf->store, LOST, empty, true, &number), 0);
@@ -204,6 +211,7 @@ static void refused(struct upload *up)
 
         assert_int_equal(pthread_create(&up->thread, NULL, upload_run, up), 0);
         wait_behind(keeper);
+        lose(up->sf);
         replace(up->sf);
         release_key(keeper);
         assert_int_equal(pthread_join(up->thread, NULL), 0);
@@ -252,11 +260,81 @@ static void test_part(void **state)
         end(&up);
 }
 
+/* ---- an upload that began without a drive ---------------------------------------------------- */
+
+struct look {
+        struct lp_msg msg;
+        const struct upload *up;
+        bool whole;
+        sem_t told;
+};
+
+/* Whether the record names a drive for each shard. */
+static void look_found(void *arg, int rv, struct eng_get *get)
+{
+        struct look *look = arg;
+        struct eng_part part;
+        uint32_t stripe;
+        unsigned shard;
+        size_t pos = 0;
+
+        look->whole = rv == 0;
+        while (rv == 0 && eng_value_next_part(get->lookup.value->data, get->lookup.value->len, &pos, &part) == 1)
+                for (stripe = 0; stripe < eng_part_stripes(&part.head); stripe++)
+                        for (shard = 0; shard < (unsigned)part.head.k + part.head.m; shard++)
+                                look->whole &= eng_part_drive(&part, stripe, shard) != ENG_NO_DRIVE;
+        if (rv == 0)
+                eng_get_close(get);
+        sem_post(&look->told);
+}
+
+static void look_begins(struct lp_msg *msg)
+{
+        struct look *look = container_of(msg, struct look, msg);
+        const struct upload *up = look->up;
+
+        eng_get_open(up->sf->store, up->bucket, (struct eng_str){up->key, strlen(up->key)}, NULL, look_found, look);
+}
+
+static bool has_all_shards(const struct upload *up)
+{
+        struct look look = {.up = up};
+
+        sem_init(&look.told, 0, 0);
+        look.msg.run = look_begins;
+        lp_post(up->sf->loops[1], &look.msg);
+        wait_sem(&look.told);
+        sem_destroy(&look.told);
+        return look.whole;
+}
+
+/* The drive is replaced, and filled, before there is a record: the walk has not seen the object, which gets its shard all the same. */
+static void test_unseen(void **state)
+{
+        struct keeper *keeper;
+        struct sf sf;
+        struct upload up = {.sf = &sf};
+
+        begin(&up);
+        lose(&sf);
+        keeper = keep_key(&sf, up.bucket, up.key);
+        assert_int_equal(pthread_create(&up.thread, NULL, upload_run, &up), 0);
+        wait_behind(keeper);
+        replace(&sf);
+        release_key(keeper);
+        assert_int_equal(pthread_join(up.thread, NULL), 0);
+        assert_int_equal(up.rv, 0);
+        WAIT_UNTIL(has_all_shards(&up));
+        assert_true(has_all_shards(&up));
+        end(&up);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_object),
                 cmocka_unit_test(test_part),
+                cmocka_unit_test(test_unseen),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
