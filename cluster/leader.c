@@ -15,7 +15,8 @@
 
 #define AGAIN_NS    (200ull * 1000 * 1000)
 #define RELEASE_NS  (1000ull * 1000 * 1000)
-#define SILENT_PINGS 4u
+#define SILENT_PINGS 4u /* and so much of the lease's time is gone, in which it could have answered so many */
+#define MISSED_PINGS 2u
 #define LEADER_PATH 48u
 
 #define OPEN_AGAIN_NS (250ull * 1000 * 1000)
@@ -36,6 +37,7 @@ struct pinged {
         uint16_t node;
         bool out;
         uint64_t answered; /* when the newest answered ping was sent, or since when it is pinged */
+        unsigned missed;   /* pings since that were not */
 };
 
 struct cl_leader {
@@ -53,7 +55,10 @@ struct cl_leader {
         struct lp_timer timer;
         atomic_bool over;
         bool releasing;
+        const char *why; /* it gives its grants back */
         uint64_t began, answered; /* answered: when etcd last did */
+        uint64_t noted;           /* when a node said last that it reaches etcd; 0: none did */
+        struct eng_health health; /* as it was last read */
         struct opened slot[REM_SLOTS_MAX];
         /* pings */
         struct pinged node[CL_LEADER_NODES];
@@ -67,6 +72,8 @@ struct cl_leader {
         void *released_arg;
         void (*stopped)(void *arg);
         void *stopped_arg;
+        bool stop_posted;
+        struct lp_msg stop_msg;
         /* the leader key, looked at */
         struct cl_request look;
         struct cl_compare look_compare;
@@ -107,21 +114,28 @@ static void leader_over(struct cl_leader *l, const char *why)
         l->options.ended(l->options.arg, why);
 }
 
+static void leader_stopped(struct lp_msg *msg)
+{
+        struct cl_leader *l = container_of(msg, struct cl_leader, stop_msg);
+
+        l->stopped(l->stopped_arg);
+}
+
 /* Something that was asked was answered. */
 static void leader_answered(struct cl_leader *l)
 {
         bool out = l->looking || l->deciding;
-        void (*stopped)(void *arg) = l->stopped;
         unsigned i;
 
         for (i = 0; i < l->nodes; i++)
                 out |= l->node[i].out;
         for (i = 0; i < REM_SLOTS_MAX; i++)
                 out |= l->slot[i].out;
-        if (out || stopped == NULL)
+        if (out || l->stopped == NULL || l->stop_posted)
                 return;
-        l->stopped = NULL;
-        stopped(l->stopped_arg);
+        l->stop_posted = true;
+        l->stop_msg.run = leader_stopped;
+        lp_post(l->loop, &l->stop_msg); /* whoever is under way here is done with the leader first */
 }
 
 /* ---- the lease ------------------------------------------------------------------------------- */
@@ -198,7 +212,7 @@ static void slot_opened(struct rem_open *open)
                 leader_over(l, "a drive was OPENed by a leader that etcd knows nothing of: etcd was restored (millrace admin cluster reseed)");
                 break;
         case REM_SAID_GRANTED:
-                open_slot_later(o, open->left_ns + OPEN_LATE_NS);
+                open_slot_later(o, (open->left_ns < 2 * l->lease.term_ns ? open->left_ns : 2 * l->lease.term_ns) + OPEN_LATE_NS);
                 break;
         default:
                 open_slot_later(o, OPEN_AGAIN_NS);
@@ -253,18 +267,27 @@ static void take_pinged_slots(struct cl_leader *l, const struct pinged *p)
                 }
 }
 
+static void release_node(struct cl_leader *l, struct pinged *p);
+
 static void pinged_answer(struct rem_ping *ping)
 {
         struct pinged *p = container_of(ping, struct pinged, ping);
         struct cl_leader *l = p->leader;
 
         p->out = false;
+        if (l->releasing && !l->over) {
+                release_node(l, p);
+                return;
+        }
         leader_answered(l);
-        if (l->over || l->releasing)
+        if (l->over)
                 return;
         switch (ping->said) {
         case REM_SAID_DONE:
                 p->answered = ping->sent;
+                p->missed = 0;
+                if (ping->note & REM_NOTE_ETCD)
+                        l->noted = leader_now(l);
                 rem_lease_renew(&l->lease, p->node, ping->sent, ping->slots, ping->count);
                 lease_look(l);
                 take_pinged_slots(l, p);
@@ -279,12 +302,13 @@ static void pinged_answer(struct rem_ping *ping)
         default: /* it renews nothing */
                 break;
         }
+        p->missed += ping->said != REM_SAID_DONE;
 }
 
 /* One that is lost does not keep the next one back for longer. */
 static unsigned ping_ms(const struct cl_leader *l)
 {
-        return (unsigned)(l->lease.term_ns / CL_PINGS * 2 / 1000000);
+        return (unsigned)(l->lease.term_ns / CL_PINGS / 1000000);
 }
 
 static struct pinged *pinged_of(struct cl_leader *l, uint16_t node)
@@ -312,8 +336,8 @@ static void tell_silent(struct cl_leader *l, uint16_t node)
 
 static void ping_node(struct cl_leader *l, struct pinged *p)
 {
-        if (l->store != NULL && leader_now(l) - p->answered >= l->lease.term_ns / CL_PINGS * SILENT_PINGS)
-                tell_silent(l, p->node);
+        if (l->store != NULL && p->missed >= MISSED_PINGS && leader_now(l) - p->answered >= l->lease.term_ns / CL_PINGS * SILENT_PINGS)
+                tell_silent(l, p->node); /* missed: if it is this process that stood still, the node is not silent */
         if (p->out)
                 return;
         p->ping = (struct rem_ping){.client = l->options.client, .pool = l->options.pool, .node = p->node, .wait_ms = ping_ms(l), .done = pinged_answer};
@@ -333,8 +357,10 @@ static void ping_all(struct cl_leader *l)
                         members |= need >> slot & 1 ? 1ull << (p - l->node) : 0;
                 }
         for (i = 0; i < l->nodes; i++) {
-                if ((members >> i & 1) == 0)
-                        l->node[i].answered = leader_now(l); /* it has no member: it may be silent */
+                if ((members >> i & 1) == 0) { /* it has no member: it may be silent */
+                        l->node[i].answered = leader_now(l);
+                        l->node[i].missed = 0;
+                }
                 ping_node(l, &l->node[i]);
         }
 }
@@ -416,21 +442,21 @@ static void cas_came(struct cl_cas *cas)
         case CL_CAS_WON:
                 is_decided(l, cas->revision);
                 return;
-        case CL_CAS_FAILED: /* it was not carried out, so it may be asked again */
-                if (cas->error == -EREMCHG)
-                        break;
-                l->again.expired = propose_again;
-                lp_timer_start(l->loop, &l->again, AGAIN_NS);
-                return;
         case CL_CAS_LOST:
         case CL_CAS_OVERTAKEN:
                 leader_over(l, "an epoch was refused: another process leads the pool (R4)");
                 return;
-        case CL_CAS_UNKNOWN:
+        case CL_CAS_FAILED:
+        case CL_CAS_UNKNOWN: /* the same value over the same revision counts once, however often it is sent */
                 break;
         }
-        snprintf(text, sizeof(text), "what became of an epoch cannot be found out: %s", cas->text);
-        leader_over(l, text);
+        if (cas->error == -EREMCHG) {
+                snprintf(text, sizeof(text), "etcd is not the one that it was: %s", cas->text);
+                leader_over(l, text);
+                return;
+        }
+        l->again.expired = propose_again;
+        lp_timer_start(l->loop, &l->again, AGAIN_NS);
 }
 
 static void propose_now(struct cl_leader *l)
@@ -487,31 +513,37 @@ static void leader_ended(void *arg, const char *why)
         leader_over(arg, why); /* a loop of the store: options.ended() is any thread's */
 }
 
-/* The present epoch takes a slot out, and waits for etcd. */
-static bool removal_is_undecided(const struct cl_leader *l)
-{
-        return l->proposing && ((l->epoch.in | l->epoch.joining) & ~(l->next.in | l->next.joining)) != 0;
-}
-
 static void release_first(void *arg)
 {
         struct cl_leader *l = arg;
 
-        leader_over(l, "drives that the pool needs do not answer this node");
+        leader_over(l, l->why);
+}
+
+/* Another node may do better: it need not wait for grants. */
+static void give_back(struct cl_leader *l, const char *why)
+{
+        l->why = why;
+        cl_leader_release(l, release_first, l);
 }
 
 static void leader_judge(struct cl_leader *l)
 {
-        static struct eng_health health; /* large; of this loop alone */
-        uint64_t now = leader_now(l);
+        const uint64_t now = leader_now(l), term = l->lease.term_ns;
 
-        eng_health_read(l->store, &health);
-        if (health.waits && now - l->began >= CL_START_NS)
-                cl_leader_release(l, release_first, l);
-        else if (l->last_end == 0 && now - l->began >= 2 * CL_START_NS)
-                leader_over(l, "members of the pool do not grant this node a lease");
-        else if (l->last_end != 0 && now >= l->last_end + l->lease.term_ns && !removal_is_undecided(l))
+        eng_health_read(l->store, &l->health);
+        if (l->proposing) { /* without an answer the lease may end, and be had again */
+                if (now - l->proposed >= 2 * term && l->noted != 0 && now - l->noted < term)
+                        give_back(l, "etcd does not answer this node, and others say that it does");
+        } else if (l->health.waits && now - l->began >= CL_START_NS) {
+                give_back(l, "drives that the pool needs do not answer this node");
+        } else if (!l->health.ready && now - l->began >= CL_START_MOST_NS) {
+                give_back(l, "the pool could not be opened in time");
+        } else if (l->last_end == 0 && now - l->began >= CL_START_MOST_NS) {
+                give_back(l, "members of the pool do not grant this node a lease");
+        } else if (l->last_end != 0 && now >= l->last_end + term) {
                 leader_over(l, "members of the pool have not answered for too long");
+        }
 }
 
 static void leader_tick(struct lp_timer *timer)
@@ -525,7 +557,8 @@ static void leader_tick(struct lp_timer *timer)
         ping_all(l);
         look_at_key(l);
         leader_judge(l);
-        lp_timer_start(l->loop, timer, l->lease.term_ns / CL_PINGS);
+        if (!l->over && !l->releasing)
+                lp_timer_start(l->loop, timer, l->lease.term_ns / CL_PINGS);
 }
 
 static void all_released(struct cl_leader *l)
@@ -549,6 +582,13 @@ static void release_answer(struct rem_ping *ping)
         leader_answered(l);
 }
 
+static void release_node(struct cl_leader *l, struct pinged *p)
+{
+        p->ping = (struct rem_ping){.client = l->options.client, .pool = l->options.pool, .node = p->node, .wait_ms = ping_ms(l), .done = release_answer};
+        p->out = true;
+        rem_release_ask(&p->ping);
+}
+
 static void release_late(struct lp_timer *timer)
 {
         all_released(container_of(timer, struct cl_leader, release_timer));
@@ -567,14 +607,9 @@ void cl_leader_release(struct cl_leader *l, void (*done)(void *arg), void *arg)
         l->release_timer.expired = release_late;
         lp_timer_start(l->loop, &l->release_timer, RELEASE_NS);
         for (i = 0; i < l->nodes; i++) {
-                struct pinged *p = &l->node[i];
-
-                if (p->out) /* its ping may grant yet; that grant runs out by itself */
-                        continue;
-                p->ping = (struct rem_ping){.client = l->options.client, .pool = l->options.pool, .node = p->node, .wait_ms = ping_ms(l), .done = release_answer};
-                p->out = true;
                 l->releases++;
-                rem_release_ask(&p->ping);
+                if (!l->node[i].out) /* else when its ping is answered, which may grant yet */
+                        release_node(l, &l->node[i]);
         }
         if (--l->releases == 0)
                 all_released(l);

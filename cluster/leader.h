@@ -19,6 +19,7 @@
 
 #define CL_PINGS         6u /* in the time of a lease; after four without an answer the store goes on without the node's slots */
 #define CL_ANSWERS_NS    (2ull * 1000 * 1000 * 1000)  /* etcd answers, if it did so long ago at most: it is asked with each ping */
+#define CL_START_MOST_NS (60ull * 1000 * 1000 * 1000) /* that it may take in all */
 #define CL_START_NS      (15ull * 1000 * 1000 * 1000) /* that a start may wait for drives */
 #define CL_UNDECIDED_NS  (30ull * 1000 * 1000 * 1000) /* that a proposal may be unknown */
 #define CL_LEADER_NODES  64u

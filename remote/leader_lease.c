@@ -64,7 +64,7 @@ static bool answer_shows(const struct rem_slot *slots, unsigned count, const str
 
         for (i = 0; i < count; i++)
                 if (slots[i].slot == m->slot)
-                        return slots[i].incarnation == m->incarnation;
+                        return slots[i].incarnation == m->incarnation && (slots[i].flags & REM_SLOT_OPENED) != 0;
         return false;
 }
 

@@ -318,7 +318,7 @@ uint64_t rem_client_incarnation(struct rem_client *client, uint16_t node, uint32
 
         pthread_mutex_lock(&client->lock);
         LIST_FOREACH(d, &client->drives, link)
-                if (d->place.node == node && d->place.pool == pool && d->place.slot == slot && !atomic_load(&d->failed) && incarnation == 0)
+                if (d->place.node == node && d->place.pool == pool && d->place.slot == slot && incarnation == 0) /* the newest; one that has failed, too: it is its node that grants */
                         incarnation = atomic_load(&d->incarnation);
         pthread_mutex_unlock(&client->lock);
         return incarnation;

@@ -39,6 +39,7 @@
 #define ENG_HEAL_RATE (64ull << 20)     /* the least where options.heal_rate says none */
 #define ENG_PARKED_MAX 256u            /* changes of one loop waiting for a bucket that is being closed; beyond: -EAGAIN */
 
+#define ENG_DECIDED_OWN 128u
 #define ENG_HOT_ADD_REPORTS 16u         /* remembered */
 #define ENG_LOST_SAID 64u /* of objects found to be lost the last so many: the log says them */
 #define ENG_HOT_ADD_MAX 64u             /* drives opened while the store serves, from one start to the next (I9): what they took the place of stays in memory */
@@ -301,6 +302,10 @@ struct eng_coord {
         uint64_t next_number;
         struct eng_member *decided;    /* has the epoch that etcd has (decided.c); NULL: no cluster's */
         struct eng_decision *decision; /* decided.c's own; NULL: nothing is proposed */
+        struct eng_decided_own {
+                uint64_t number;
+                uint8_t id[FMT_ID];
+        } found, own[ENG_DECIDED_OWN]; /* the epoch that etcd had at the start; those of this run, by number */
         struct lp_timer epoch_timer;   /* there was no memory to make it */
         struct epoch_append *append_later; /* waits for append_timer: a drive refused its record for the moment; NULL: none */
         struct lp_timer append_timer;

@@ -74,6 +74,8 @@ int eng_decided_recognise(struct eng_store *store, struct eng_error *error)
                         return eng_error_set(error, -EBADMSG, "the pool's epoch in etcd has a slot that lies on no node");
         if (decided_set(store->coord, cluster->epoch, cluster->epoch_len) != 0)
                 return eng_error_set(error, -ENOMEM, "no memory");
+        store->coord->found.number = info.number;
+        memcpy(store->coord->found.id, info.id, FMT_ID);
         memcpy(store->store_id, cluster->store_id, FMT_ID);
         for (i = 0; i < info.slots; i++)
                 decided_take_slot(store, &info, i);
@@ -86,12 +88,23 @@ int eng_decided_recognise(struct eng_store *store, struct eng_error *error)
         return 0;
 }
 
+/* The epoch that was found in etcd, or one that this run has had decided since: the last so many. */
+static bool is_own(const struct eng_coord *c, const struct fmt_epoch *epoch)
+{
+        const struct eng_decided_own *own = &c->own[epoch->number % ENG_DECIDED_OWN];
+
+        if (epoch->number == c->found.number)
+                return memcmp(epoch->id, c->found.id, FMT_ID) == 0;
+        if (own->number > epoch->number) /* it was long ago */
+                return true;
+        return own->number == epoch->number && memcmp(epoch->id, own->id, FMT_ID) == 0;
+}
+
 bool eng_decided_denied_by(const struct eng_store *store, const struct eng_member *m, char *text, size_t size)
 {
-        const struct fmt_epoch *etcds = eng_epoch_of(store->coord->decided);
+        const struct eng_coord *c = store->coord;
 
-        if (m->drive == NULL || eng_epoch_of(m)->number < etcds->number ||
-            (eng_epoch_of(m)->number == etcds->number && memcmp(eng_epoch_of(m)->id, etcds->id, FMT_ID) == 0))
+        if (m->drive == NULL || eng_epoch_of(m)->number < c->found.number || is_own(c, eng_epoch_of(m)))
                 return false;
         snprintf(text, size, "%.80s has epoch %llu, which etcd does not: etcd was restored from a backup (millrace admin cluster reseed)",
                  m->path, (unsigned long long)eng_epoch_of(m)->number);
@@ -113,7 +126,7 @@ bool eng_decided_may_wait(const struct eng_store *store)
         const struct eng_cluster *cluster = store->options.cluster;
         const struct eng_view *view = &store->coord->view;
 
-        return cluster != NULL && cluster->answers != NULL && ((view->in | view->joining) & ~view->up) == 0 && !cluster->answers(cluster->arg);
+        return cluster != NULL && cluster->answers != NULL && !view->paused && ((view->in | view->joining) & ~view->up) == 0 && !cluster->answers(cluster->arg);
 }
 
 /* owner: coordinator */
@@ -142,6 +155,8 @@ static void decision_came(void *arg)
         assert(eng_on_coordinator(store) && c->decision == decision);
         if (decided_set(c, decision->body->data, decision->body->len) != 0)
                 abort(); /* what etcd has must be known from here on */
+        c->own[epoch->number % ENG_DECIDED_OWN].number = epoch->number;
+        memcpy(c->own[epoch->number % ENG_DECIDED_OWN].id, epoch->id, FMT_ID);
         memcpy(c->epoch_id, epoch->id, FMT_ID); /* the next one's parent, whether it comes into force or not */
         eng_decision_free(c);
         then(store);

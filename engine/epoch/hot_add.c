@@ -384,6 +384,8 @@ static void hot_add_opened(struct lp_msg *msg)
         }
         if (a->result == 0 && !shares_history(a->store, a->member)) {
                 snprintf(a->error.text, sizeof(a->error.text), "%s has another history than the drives in use", a->member->path);
+                if (c->decided != NULL)
+                        eng_cluster_ended(a->store, a->error.text);
                 a->result = -EXDEV;
         }
         if (a->result == 0 && !settled(a->store)) { /* the slot is handed over between epochs */
@@ -523,7 +525,7 @@ static const char *hot_add_refusal(const struct eng_store *store, const struct r
         if (c->store->stopping || c->phase != ENG_PHASE_OPEN)
                 return "the store is not open";
         *rv = -ENOTSUP;
-        if (c->decided != NULL)
+        if (c->decided != NULL && (q->add || q->replace))
                 return "drives are not added to, or replaced in, a cluster's pool yet";
         *rv = -EMFILE;
         if (q->add && q->slot == ENG_DRIVES_MAX)

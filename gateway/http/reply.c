@@ -370,15 +370,16 @@ bool gw_reply_raw(struct gw_request *req)
         bool sent;
         int n;
 
+        unsay(req);
         n = snprintf(head, sizeof(head),
                      "HTTP/1.1 %u %s\r\nServer: " SERVER_NAME "\r\nx-amz-request-id: %s\r\nx-amz-id-2: %s\r\n"
                      "Content-Type: %s\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n",
                      a->status, MHD_get_reason_phrase_for(a->status), req->id, req->loop->gw->host_id, error_type(req),
-                     a->buffer != NULL ? (size_t)a->size : 0);
+                     a->body == GW_ANSWER_BUFFER ? (size_t)a->size : 0);
         if (n < 0 || (size_t)n >= sizeof(head))
                 return false;
         iov[0] = (struct iovec){head, (size_t)n};
-        iov[1] = (struct iovec){a->buffer, a->buffer != NULL ? a->size : 0};
+        iov[1] = (struct iovec){a->buffer, a->body == GW_ANSWER_BUFFER ? a->size : 0};
         if (req->conn->listener->tls)
                 sent = send_tls(req, iov);
         else

@@ -240,8 +240,9 @@ static void test_lease(void **state)
                                       more[] = {{.node = 1, .slot = 0, .incarnation = 10},
                                                 {.node = 2, .slot = 1, .incarnation = 11},
                                                 {.node = 1, .slot = 2, .incarnation = 12}};
-        struct rem_slot first[] = {{.slot = 0, .incarnation = 10}, {.slot = 2, .incarnation = 12}},
-                        second[] = {{.slot = 1, .incarnation = 11}};
+        struct rem_slot first[] = {{.slot = 0, .incarnation = 10, .flags = REM_SLOT_OPENED},
+                                   {.slot = 2, .incarnation = 12, .flags = REM_SLOT_OPENED}},
+                        second[] = {{.slot = 1, .incarnation = 11, .flags = REM_SLOT_OPENED}};
         struct rem_lease lease;
 
         rem_lease_init(&lease, 0);
@@ -249,6 +250,10 @@ static void test_lease(void **state)
         rem_lease_need(&lease, two, 2);
         rem_lease_renew(&lease, 1, 100, first, 2);
         assert_int_equal(rem_lease_end(&lease), 0); /* of all nodes */
+        second[0].flags = 0; /* it serves this incarnation, and not the term */
+        rem_lease_renew(&lease, 2, 150, second, 1);
+        assert_int_equal(rem_lease_end(&lease), 0);
+        second[0].flags = REM_SLOT_OPENED;
         rem_lease_renew(&lease, 2, 200, second, 1);
         assert_int_equal(rem_lease_end(&lease), 100 + TERM);
         rem_lease_renew(&lease, 1, 300, first, 1);
@@ -410,7 +415,7 @@ static void w_at_node(const struct a_message *m)
                         return;
                 answer.what = PINGED;
                 for (s = 0; s < SLOTS; s++)
-                        answer.slots[s] = (struct rem_slot){.slot = s, .incarnation = node->incarnation[s]};
+                        answer.slots[s] = (struct rem_slot){.slot = s, .incarnation = node->incarnation[s], .flags = REM_SLOT_OPENED};
                 w_send(answer);
                 return;
         }
