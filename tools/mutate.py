@@ -82,7 +82,7 @@ NAMED = [
     ("a grant is no longer than the lease", "remote/grant.c", "#define GRANT_NUMERATOR   5u", "#define GRANT_NUMERATOR   4u", ("unit test_grants",)),
     ("a drive server that begins takes any OPEN at once", "remote/grant.c", ".bound = eng_term_is_none(durable) ? 0 : now + g->grant_ns", ".bound = 0", ("unit test_grants",)),
     ("a ping behind RELEASE grants", "remote/grant.c", "if (g->released && eng_term_same(&g->seen, term))", "if (g->released && now == 0)", ("unit test_grants",)),
-    ("a lease counts another incarnation", "remote/leader_lease.c", "return slots[i].incarnation == m->incarnation;", "return m->incarnation != 0;", ("unit test_grants",)),
+    ("a lease counts another incarnation", "remote/leader_lease.c", "return slots[i].incarnation == m->incarnation &&", "return m->incarnation != 0 &&", ("unit test_grants",)),
     ("a lease counts pings from before a member was one", "remote/leader_lease.c", "if (!lease_has(&before, &members[i]))", "if (!lease_has(lease, &members[i]))", ("unit test_grants",)),
     ("an older leader's session outlives OPEN", "remote/drive_server.c", "eng_term_same(term, &served->admitted) ? REM_DONE : REM_DEPOSED;", "eng_term_same(term, term) ? REM_DONE : order < 0 ? REM_DONE : REM_DEPOSED;", ("unit test_terms",)),
     ("a drive takes operations of older terms", "engine/drive/term.c", "        op->deposed = true;\n        return -ESTALE;\n}\n\n/* ---- OPEN", "        return 0;\n}\n\n/* ---- OPEN", ("unit test_term",)),
