@@ -50,7 +50,6 @@ struct drives {
 struct eng_heal {
         struct eng_store *store;
         bool running, stopping, again; /* a walk is under way; it is to end before its end; another one is wanted */
-        bool missed;                   /* since the last walk began a repair that somebody asked for has failed */
         atomic_bool old_puts;          /* when it began, an object was on its way that may have shards on the drive that leaves */
         struct drives drives;          /* when it began */
         uint64_t epoch;                /* the last of the same drives */
@@ -356,7 +355,7 @@ static void walk_over(struct eng_heal *heal)
                 eng_heal_consider(store);
                 return;
         }
-        heal_later(heal, rest_for(heal, failed || undecided || heal->missed, parts, helped));
+        heal_later(heal, rest_for(heal, failed || undecided, parts, helped));
         if (!failed)
                 eng_orphans_consider(store);
 }
@@ -368,24 +367,6 @@ static void walk_worker_ended(struct eng_walk_worker *worker)
         assert(eng_on_coordinator(worker->store) && heal->left > 0);
         if (--heal->left == 0 && !worker->store->stopping)
                 walk_over(heal);
-}
-
-/* It is tried again as what a walk could not repair; it may stand before the place that the next walk would begin at. */
-static void walk_worker_missed(struct eng_walk_worker *worker)
-{
-        struct eng_store *store = worker->store;
-        struct eng_heal *heal = store->coord->heal;
-        uint64_t ns = rest_for(heal, true, false, true);
-
-        assert(eng_on_coordinator(store));
-        if (store->stopping)
-                return;
-        heal->missed = true;
-        if (heal->running)
-                return;
-        heal->place.len = 0;
-        if (heal->timer.armed == 0 || heal->timer.deadline > lp_now(store->coord_loop->loop) + ns)
-                heal_later(heal, ns);
 }
 
 /* ---- a walk ---------------------------------------------------------------------------------- */
@@ -520,7 +501,6 @@ bool eng_heal_make(struct eng_store *store)
         for (i = 0; i < store->loop_count; i++) {
                 heal->workers[i].order = &heal->order;
                 heal->workers[i].ended = walk_worker_ended;
-                heal->workers[i].missed = walk_worker_missed;
                 rv |= eng_walk_worker_make(&heal->workers[i], &store->loops[i]);
         }
         return rv == 0;
@@ -536,7 +516,7 @@ static void heal_begin(struct eng_heal *heal)
         assert(!heal->running && heal->loaded);
         lp_timer_stop(store->coord_loop->loop, &heal->timer);
         heal->running = true;
-        heal->stopping = heal->again = heal->flush_anew = heal->missed = false;
+        heal->stopping = heal->again = heal->flush_anew = false;
         heal->to_flush = 0;
         heal->drives = drives_now(store);
         heal->epoch = c->view.epoch;

@@ -94,16 +94,14 @@ struct eng_walk_worker {
         struct eng_digest digest[ENG_DRIVES_MAX]; /* of what was written and not told yet */
         struct eng_walk_worker_counts counts;
         struct lp_timer timer;
-        struct lp_msg turn, over, miss;
-        atomic_bool missing;           /* miss is on its way to the coordinator */
-        void (*ended)(struct eng_walk_worker *worker);  /* coordinator; as order, constant */
-        void (*missed)(struct eng_walk_worker *worker); /* likewise: a repair of what was asked for has failed */
+        struct lp_msg turn, over;
+        void (*ended)(struct eng_walk_worker *worker); /* coordinator; as order, constant */
         struct eng_name place;         /* under health_lock: objects that the walk comes to before it lack nothing */
         bool surveyed;                 /* likewise: all objects have been looked at */
         bool skipped;                  /* likewise: one that could be given back what it lacks was not: drives were too few */
 };
 
-/* Nothing runs yet; order, ended and missed are set. -ENOMEM; to be freed in any case. */
+/* Nothing runs yet; order and ended are set. -ENOMEM; to be freed in any case. */
 int eng_walk_worker_make(struct eng_walk_worker *worker, struct eng_loop *el);
 /* On its loop. Begins to walk all groups; over is posted to the coordinator when that has ended. */
 void eng_walk_worker_begin(struct eng_walk_worker *worker);

@@ -246,23 +246,6 @@ static void count_rebuilt(struct eng_walk_worker *worker, const struct eng_walk_
         worker->stays += !is_done(rv) && m->heals;
 }
 
-static void look_missed(struct lp_msg *msg)
-{
-        struct eng_walk_worker *worker = container_of(msg, struct eng_walk_worker, miss);
-
-        atomic_store(&worker->missing, false);
-        worker->missed(worker);
-}
-
-/* No walk counts what was asked for: without this the next one, tomorrow, would be the first to try again. */
-static void tell_missed(struct eng_walk_worker *worker)
-{
-        if (atomic_exchange(&worker->missing, true))
-                return;
-        worker->miss.run = look_missed;
-        lp_post(worker->store->coord_loop->loop, &worker->miss);
-}
-
 static void rebuild_ended(struct eng_walk_worker_rebuild *m, int rv, uint64_t bytes)
 {
         struct eng_walk_worker *worker = m->worker;
@@ -281,8 +264,6 @@ static void rebuild_ended(struct eng_walk_worker_rebuild *m, int rv, uint64_t by
                 count_rebuilt(worker, m, rv, bytes);
                 if (!is_done(rv))
                         eng_walk_worker_earlier(&worker->all.lacking, &m->name);
-        } else if (!is_done(rv) && rv != -ECANCELED) {
-                tell_missed(worker);
         }
         eng_walk_worker_tell(worker);
         eng_walk_worker_step(worker);
