@@ -4,11 +4,11 @@
 #include "cluster/etcd_keys.h"
 
 #include <errno.h>
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "engine.h"
+#include "s3_checksum.h"
 #include "s3_json.h"
 
 _Static_assert(CL_EPOCH_MAX / 3 * 4 + 512 < CL_JSON_MAX, "an epoch fits, with what stands beside it");
@@ -39,14 +39,6 @@ size_t cl_key_name(const char *cluster, enum cl_key_kind key, unsigned number, c
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static void hex_write(const uint8_t *bytes, size_t len, char *out)
-{
-        size_t i;
-
-        for (i = 0; i < len; i++)
-                snprintf(out + 2 * i, 3, "%02x", bytes[i]);
-}
-
 /* Takes the object. NULL: there was no memory to make it. */
 static size_t value_write(json_t *object, char out[CL_JSON_MAX])
 {
@@ -60,7 +52,7 @@ size_t cl_format_write(const struct cl_format *format, char out[CL_JSON_MAX])
 {
         char id[2 * CL_ID + 1], random[17];
 
-        hex_write(format->cluster_id, CL_ID, id);
+        s3_hex_encode(format->cluster_id, CL_ID, id);
         snprintf(random, sizeof(random), "%016llx", (unsigned long long)format->random);
         return value_write(json_pack("{s:s, s:I, s:s}", "cluster_id", id, "generation", (json_int_t)format->generation, "random", random), out);
 }
@@ -78,7 +70,7 @@ size_t cl_boot_write(const struct cl_boot *boot, char out[CL_JSON_MAX])
 {
         char claim[2 * CL_ID + 1];
 
-        hex_write(boot->claim, CL_ID, claim);
+        s3_hex_encode(boot->claim, CL_ID, claim);
         return value_write(json_pack("{s:I, s:s}", "boot", (json_int_t)boot->boot, "claim", claim), out);
 }
 
@@ -88,8 +80,8 @@ size_t cl_config_write(const struct cl_config *config, char out[CL_JSON_MAX])
 
         if (config->epoch_len > CL_EPOCH_MAX)
                 return 0;
-        hex_write(config->store_id, CL_ID, id);
-        EVP_EncodeBlock((unsigned char *)epoch, config->epoch, (int)config->epoch_len);
+        s3_hex_encode(config->store_id, CL_ID, id);
+        s3_base64_encode(config->epoch, config->epoch_len, epoch);
         return value_write(json_pack("{s:s, s:I, s:s}", "store_id", id, "number", (json_int_t)config->number, "epoch", epoch), out);
 }
 
@@ -97,7 +89,7 @@ size_t cl_owner_write(const struct cl_owner *owner, char out[CL_JSON_MAX])
 {
         char claim[2 * CL_ID + 1];
 
-        hex_write(owner->claim, CL_ID, claim);
+        s3_hex_encode(owner->claim, CL_ID, claim);
         return value_write(json_pack("{s:i, s:I, s:s}", "node", (int)owner->node, "boot", (json_int_t)owner->boot, "claim", claim), out);
 }
 
@@ -228,25 +220,16 @@ int cl_boot_read(const void *value, size_t len, struct cl_boot *out)
         VALUE_READ(value, len, out, take_number(object, "boot", 1, ENG_BOOT_MAX, &out->boot) && take_hex(object, "claim", out->claim, CL_ID));
 }
 
-/* EVP_DecodeBlock() leaves what stands for '=' in: the text's own end says how many bytes that is. */
 static bool take_base64(const json_t *object, const char *name, uint8_t *out, size_t size, size_t *len)
 {
         const json_t *text = json_object_get(object, name);
-        unsigned char room[CL_JSON_MAX];
         const char *s = json_is_string(text) ? json_string_value(text) : "";
         size_t n = json_is_string(text) ? json_string_length(text) : 0;
-        int got;
 
-        if (n == 0 || n % 4 != 0 || n >= sizeof(room) || strlen(s) != n || strspn(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/") + 2 < n)
+        if (n == 0 || n % 4 != 0)
                 return false;
-        got = EVP_DecodeBlock(room, (const unsigned char *)s, (int)n);
-        if (got < 0)
-                return false;
-        *len = (size_t)got - (s[n - 1] == '=') - (s[n - 2] == '=');
-        if (*len > size)
-                return false;
-        memcpy(out, room, *len);
-        return true;
+        *len = n / 4 * 3 - (s[n - 1] == '=') - (s[n - 2] == '=');
+        return *len <= size && s3_base64_decode((struct s3_str){s, n}, out, *len) == 0;
 }
 
 static bool config_is_sound(const struct cl_config *config)

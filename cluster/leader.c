@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define AGAIN_NS    (200ull * 1000 * 1000)
 #define RELEASE_NS  (1000ull * 1000 * 1000)
@@ -92,12 +91,7 @@ struct cl_leader {
 
 static uint64_t leader_now(const struct cl_leader *l)
 {
-        struct timespec t;
-
-        if (l->options.clock_ns != NULL)
-                return l->options.clock_ns();
-        clock_gettime(CLOCK_BOOTTIME, &t);
-        return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+        return l->options.clock_ns != NULL ? l->options.clock_ns() : lp_boot_clock();
 }
 
 static struct cl_bytes leader_bytes(const char *text)
@@ -418,6 +412,12 @@ static void propose_again(struct lp_timer *timer)
                 propose_now(l);
 }
 
+static void propose_later(struct cl_leader *l)
+{
+        l->again.expired = propose_again;
+        lp_timer_start(l->loop, &l->again, AGAIN_NS);
+}
+
 static void is_decided(struct cl_leader *l, int64_t revision)
 {
         l->config = l->proposal;
@@ -455,8 +455,7 @@ static void cas_came(struct cl_cas *cas)
                 leader_over(l, text);
                 return;
         }
-        l->again.expired = propose_again;
-        lp_timer_start(l->loop, &l->again, AGAIN_NS);
+        propose_later(l);
 }
 
 static void propose_now(struct cl_leader *l)
@@ -464,8 +463,7 @@ static void propose_now(struct cl_leader *l)
         size_t len = cl_config_write(&l->proposal, l->value);
 
         if (len == 0) { /* no memory now */
-                l->again.expired = propose_again;
-                lp_timer_start(l->loop, &l->again, AGAIN_NS);
+                propose_later(l);
                 return;
         }
         l->own = (struct cl_compare){.kind = CL_COMPARE_MOD, .key = leader_bytes(l->leader_key), .number = (int64_t)l->term.revision};

@@ -85,6 +85,8 @@ uint64_t lp_now(const struct lp_loop *loop);
 int64_t lp_wall_ms(void);
 /* Any thread. The scale of lp_now(), read fresh (about 25 ns): for times shorter than a round. */
 uint64_t lp_clock(void);
+/* Any thread. Nanoseconds of a clock that goes on while the machine sleeps, read fresh: for leases. */
+uint64_t lp_boot_clock(void);
 
 /* Any thread. Cryptographically random bytes; never fails (aborts if the kernel has none). */
 void lp_random(void *buf, size_t len);

@@ -28,12 +28,22 @@ static _Thread_local struct lp_loop *self;
 
 /* ---- clocks and chance ----------------------------------------------------------------------- */
 
-uint64_t lp_clock(void)
+static uint64_t clock_ns(clockid_t clock)
 {
         struct timespec t;
 
-        clock_gettime(CLOCK_MONOTONIC, &t);
+        clock_gettime(clock, &t);
         return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
+uint64_t lp_clock(void)
+{
+        return clock_ns(CLOCK_MONOTONIC);
+}
+
+uint64_t lp_boot_clock(void)
+{
+        return clock_ns(CLOCK_BOOTTIME);
 }
 
 uint64_t lp_now(const struct lp_loop *loop)

@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "engine/drive/identity.h"
 
@@ -55,12 +54,7 @@ void rem_server_set(struct rem_server *server, const struct rem_server_options *
 
 uint64_t server_now(const struct rem_server *server)
 {
-        struct timespec now;
-
-        if (server->options.now != NULL)
-                return server->options.now(server->options.now_arg);
-        clock_gettime(CLOCK_BOOTTIME, &now);
-        return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
+        return server->options.now != NULL ? server->options.now(server->options.now_arg) : lp_boot_clock();
 }
 
 static void served_stopped(struct lp_msg *msg)

@@ -10,16 +10,10 @@
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 
 static uint64_t client_now(const struct rem_client *client)
 {
-        struct timespec now;
-
-        if (client->options.now != NULL)
-                return client->options.now(client->options.now_arg);
-        clock_gettime(CLOCK_BOOTTIME, &now);
-        return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
+        return client->options.now != NULL ? client->options.now(client->options.now_arg) : lp_boot_clock();
 }
 
 /* ---- deposed --------------------------------------------------------------------------------- */

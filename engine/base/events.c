@@ -45,7 +45,7 @@ void eng_drive_erred(struct eng_store *store, unsigned slot, const struct eng_dr
         if (drive != atomic_load(&m->drive) && drive != atomic_load(&m->local))
                 return;
         if (rv == -ESTALE && store->options.cluster != NULL) { /* nobody but another leader can have told it more */
-                store->options.cluster->ended(store->options.cluster->arg, text);
+                eng_cluster_ended(store, text);
                 return;
         }
         if (atomic_exchange(&m->failed, true))
@@ -60,6 +60,11 @@ void eng_drive_erred(struct eng_store *store, unsigned slot, const struct eng_dr
         snprintf(f->text, sizeof(f->text), "%s", text);
         f->msg.run = failure_told;
         lp_post(store->coord_loop->loop, &f->msg);
+}
+
+void eng_cluster_ended(struct eng_store *store, const char *why)
+{
+        store->options.cluster->ended(store->options.cluster->arg, why);
 }
 
 void eng_slot_silent(struct eng_store *store, unsigned slot, const char *why)

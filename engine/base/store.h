@@ -645,6 +645,8 @@ void eng_drive_failed(struct eng_store *store, unsigned slot, const struct eng_d
  * may come back (down.c). Told to the coordinator once, whichever was first.
  */
 void eng_drive_erred(struct eng_store *store, unsigned slot, const struct eng_drive *drive, int rv, const char *text);
+/* Any loop, of a cluster's store: this process does not lead any more. In the product it does not return. */
+void eng_cluster_ended(struct eng_store *store, const char *why);
 
 /* Coordinator: gives every loop this view; done when all have taken it. */
 void eng_view_spread(struct eng_store *store, const struct eng_view *view, void (*done)(struct eng_store *store, void *arg));

@@ -189,8 +189,3 @@ uint64_t eng_epoch_next_number(const struct eng_store *store)
                 newest = eng_epoch_of(c->decided)->number;
         return newest + 1;
 }
-
-void eng_cluster_ended(struct eng_store *store, const char *why)
-{
-        store->options.cluster->ended(store->options.cluster->arg, why);
-}

@@ -49,8 +49,6 @@ int eng_decision_ask(struct eng_store *store, struct eng_buf *body, void (*then)
 /* The store is closed. */
 void eng_decision_free(struct eng_coord *c);
 void eng_decided_free(struct eng_coord *c);
-/* This process does not lead any more. In the product it does not return. */
-void eng_cluster_ended(struct eng_store *store, const char *why);
 /* Of the epoch that is made next. Without a cluster, that of one that was not made durable everywhere is used again. */
 uint64_t eng_epoch_next_number(const struct eng_store *store);
 

@@ -173,6 +173,11 @@ uint64_t lp_clock(void)
         return sim_clock(sim.self != NULL ? sim.self->process : sim.process);
 }
 
+uint64_t lp_boot_clock(void)
+{
+        return lp_clock();
+}
+
 int64_t lp_wall_ms(void)
 {
         return WALL_BASE_MS + (int64_t)(lp_clock() / SIM_MS);
