@@ -1,0 +1,122 @@
+// linear judges a history of operations on keys of an object store: whether each key is a linearizable register.
+//
+// It reads JSON lines (see operation) from the file named or from standard input. Exit status: 0, it is; 1, it is not, and
+// a small part of the history that cannot be is printed; 2, the input cannot be read; 3, undecided in the time given.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"sort"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+)
+
+const (
+	exitOK        = 0
+	exitWrong     = 1
+	exitUsage     = 2
+	exitUndecided = 3
+)
+
+func describe(op *operation, start int64) string {
+	what := op.Kind
+	switch {
+	case op.isRead() && op.Value == "":
+		what += " -> absent"
+	case op.isRead():
+		what += " -> " + op.Value
+	case op.Kind == kindPut:
+		what += " " + op.Value
+	}
+	if op.IfNoneMatch {
+		what += " if absent"
+	}
+	if op.IfMatch != "" {
+		what += " if " + op.IfMatch
+	}
+	end := "      ..."
+	if op.Return != never {
+		end = fmt.Sprintf("%9.3f", float64(op.Return-start)/1e9)
+	}
+	if !op.isRead() || op.Outcome != outcomeOK {
+		what += ": " + op.Outcome
+	}
+	return fmt.Sprintf("  %9.3f - %s  client %-3d %s", float64(op.Call-start)/1e9, end, op.Client, what)
+}
+
+func earliest(keys map[string][]operation) int64 {
+	start := int64(never)
+	for _, ops := range keys {
+		for i := range ops {
+			start = min(start, ops[i].Call)
+		}
+	}
+	return start
+}
+
+func run(from io.Reader, to io.Writer, patience time.Duration) int {
+	keys, count, err := readHistory(from)
+	if err != nil {
+		fmt.Fprintf(to, "linear: %v\n", err)
+		return exitUsage
+	}
+	names := make([]string, 0, len(keys))
+	for name := range keys {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	start := earliest(keys)
+	wrong, undecided, unknown := 0, 0, 0
+	for _, name := range names {
+		ops := settleSeen(keys[name])
+		for i := range ops {
+			if ops[i].Outcome == outcomeUnknown {
+				unknown++
+			}
+		}
+		result, part := judge(ops, patience)
+		switch result {
+		case porcupine.Illegal:
+			wrong++
+			fmt.Fprintf(to, "key %s: no order of these operations explains what their clients saw (seconds):\n", name)
+			for _, op := range part {
+				fmt.Fprintln(to, describe(&op, start))
+			}
+		case porcupine.Unknown:
+			undecided++
+			fmt.Fprintf(to, "key %s: undecided after %v\n", name, patience)
+		}
+	}
+	fmt.Fprintf(to, "linear: %d operations on %d keys, %d of unknown outcome that nobody saw; %d keys wrong, %d undecided\n",
+		count, len(names), unknown, wrong, undecided)
+	switch {
+	case wrong > 0:
+		return exitWrong
+	case undecided > 0:
+		return exitUndecided
+	}
+	return exitOK
+}
+
+func main() {
+	patience := flag.Duration("patience", 60*time.Second, "for each key")
+	flag.Parse()
+	from := io.Reader(os.Stdin)
+	if flag.NArg() > 1 {
+		fmt.Fprintln(os.Stderr, "linear [-patience DURATION] [FILE]")
+		os.Exit(exitUsage)
+	}
+	if flag.NArg() == 1 {
+		file, err := os.Open(flag.Arg(0))
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "linear: %v\n", err)
+			os.Exit(exitUsage)
+		}
+		from = file
+	}
+	os.Exit(run(from, os.Stdout, *patience))
+}
