@@ -3,7 +3,7 @@
  *
  * Everything on one loop. The lease's end is one number that all loops of the store read.
  */
-#include "cluster/leader.h"
+#include "cluster_leader.h"
 
 #include <assert.h>
 #include <errno.h>

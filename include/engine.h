@@ -92,6 +92,7 @@ struct eng_epoch_info {
         uint8_t id[16], parent[16];
         unsigned k, m, groups, slots;
         uint64_t in, joining, gone;   /* slots: a bit each */
+        uint64_t features;            /* that FORMAT of a drive with it must name: struct eng_identity */
         struct {
                 uint8_t drive_id[16];
                 struct eng_site site;

@@ -1,5 +1,5 @@
 /*
- * leader.h - the leader of a pool: how it takes the leader key, how its store's epochs get into etcd, and how
+ * cluster_leader.h - the leader of a pool: how it takes the leader key, how its store's epochs get into etcd, and how
  * long it may answer (docs/design/leaders.md).
  *
  *   cl_claim    boot number, leader key, what etcd has then    -> a term
@@ -11,8 +11,9 @@
 #ifndef MILLRACE_CLUSTER_LEADER_H
 #define MILLRACE_CLUSTER_LEADER_H
 
-#include "cluster/etcd_keys.h"
+#include "cluster_keys.h"
 #include "cluster_etcd.h"
+#include "cluster_node.h"
 #include "engine.h"
 #include "engine_term.h"
 #include "remote.h"
@@ -43,17 +44,17 @@ struct cl_claim {
         int rv;
         char text[CL_TEXT_MAX];
         struct eng_term term;
+        struct cl_format format;
         struct cl_config config;
         int64_t config_revision;
 
         /* private */
-        unsigned step;
-        uint64_t boot;
+        struct cl_boot_take boot;
         struct cl_request request;
         struct cl_cas cas;
         struct cl_compare compare;
         struct cl_op ops[2];
-        char keys[4][CL_KEY_NAME_MAX];
+        char keys[3][CL_KEY_NAME_MAX];
         char value[CL_JSON_MAX];
         size_t value_len;
 };
