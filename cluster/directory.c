@@ -1,5 +1,5 @@
 /*
- * directory.c - what etcd has of the cluster: all keys of it in one read at one revision, once a second.
+ * directory.c - what etcd has of the cluster: all keys of it in one read at one revision, twice a second.
  */
 #include "cluster_node.h"
 
@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOOK_NS (CL_LOOK_MS * 1000ull * 1000)
+#define MS_NS         (1000ull * 1000)
+#define HURRY_FOR_NS  (1000 * MS_NS)
 
 /* ---- a view ---------------------------------------------------------------------------------- */
 
@@ -126,7 +127,7 @@ static int view_read(struct cl_view *view, const char *cluster, const struct cl_
         return rv;
 }
 
-/* ---- once a second --------------------------------------------------------------------------- */
+/* ---- twice a second -------------------------------------------------------------------------- */
 
 struct cl_directory {
         struct cl_directory_options options;
@@ -135,6 +136,7 @@ struct cl_directory {
         struct lp_timer timer;
         struct cl_request request;
         bool asks;
+        uint64_t hurries; /* until then */
         void (*stopped)(void *arg);
         void *stopped_arg;
         struct lp_msg stop_msg;
@@ -192,7 +194,7 @@ static void directory_read(struct cl_request *request)
                 cl_view_free(&view);
         }
         if (d->stopped == NULL)
-                lp_timer_start(d->loop, &d->timer, LOOK_NS);
+                lp_timer_start(d->loop, &d->timer, (lp_now(d->loop) < d->hurries ? CL_HURRY_MS : CL_LOOK_MS) * MS_NS);
         else
                 directory_stop_now(d);
 }
@@ -229,6 +231,15 @@ void cl_directory_start(struct cl_directory *d)
         d->loop = lp_self();
         d->timer.expired = directory_ask;
         directory_ask(&d->timer);
+}
+
+void cl_directory_hurry(struct cl_directory *d)
+{
+        d->hurries = lp_now(d->loop) + HURRY_FOR_NS;
+        if (d->asks || d->stopped != NULL)
+                return;
+        lp_timer_stop(d->loop, &d->timer);
+        lp_timer_start(d->loop, &d->timer, 0);
 }
 
 void cl_directory_stop(struct cl_directory *d, void (*stopped)(void *arg), void *arg)

@@ -10,7 +10,8 @@
 
 #include "cluster/election.h"
 
-#define STATE_WAIT_MS 500u
+#define STATE_WAIT_MS  500u
+#define HURRY_AFTER_NS (3 * CL_SILENCE_NS / 4)
 
 /* A node that has slots. */
 struct asked {
@@ -73,7 +74,7 @@ static void elector_judge(struct cl_elector *e)
                                        .unchanged = lp_now(e->loop) - e->since, .stagger = e->stagger};
         struct eng_epoch_info epoch;
         enum cl_election_verdict verdict;
-        bool heard = false;
+        bool heard = false, fresh = false; /* fresh: something came of the leader a moment ago */
         unsigned i;
 
         if (eng_epoch_read(e->epoch, e->epoch_len, &epoch) != 0)
@@ -88,12 +89,15 @@ static void elector_judge(struct cl_elector *e)
                 witnesses[i].heard_ns = state->heard_ns;
                 witnesses[i].released = state->released;
                 heard |= state->heard;
+                fresh |= !state->released && state->heard_ns < HURRY_AFTER_NS;
         }
         verdict = cl_election_judge(&election);
         if ((!e->judged || verdict != e->verdict) && verdict != CL_TRY)
                 e->options.waits(e->options.arg, cl_election_text(verdict));
         e->judged = true;
         e->verdict = verdict;
+        if (verdict == CL_HEARD && !fresh)
+                e->options.hurry(e->options.arg);
         if (verdict == CL_TRY)
                 e->options.lead(e->options.arg, e->leader_revision, !heard);
 }

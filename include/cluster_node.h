@@ -2,7 +2,7 @@
  * cluster_node.h - a node process of a cluster: what it keeps on its folders, how it joins, what it knows of
  * the others, and when it tries to lead (docs/design/leaders.md). Making a new cluster, too.
  *
- *   cl_directory   what etcd has of the cluster, read once a second   -> struct cl_view
+ *   cl_directory   what etcd has of the cluster, read twice a second  -> struct cl_view
  *   cl_join        boot number, and the node's own entry
  *   cl_elector     asks drive servers, and says when to lead
  *   cl_create      the first pool of a new cluster
@@ -20,7 +20,8 @@
 
 #define CL_POOL       1u /* the only one yet */
 #define CL_MEMBERS_MAX 256u
-#define CL_LOOK_MS    1000u
+#define CL_LOOK_MS    500u
+#define CL_HURRY_MS   50u
 
 /* ---- the file NODE on each folder ------------------------------------------------------------ */
 
@@ -67,7 +68,7 @@ struct cl_directory_options {
         struct cl_etcd *etcd;
         const char *cluster;
         /*
-         * Each second, on the loop: what there is; or NULL and why: -EREMCHG: rule R2; -EBADMSG: it makes no sense;
+         * Twice a second, on the loop: what there is; or NULL and why: -EREMCHG: rule R2; -EBADMSG: it makes no sense;
          * others: etcd does not answer.
          */
         void (*looked)(void *arg, const struct cl_view *view, int error, const char *text);
@@ -77,6 +78,8 @@ struct cl_directory_options {
 int cl_directory_new(const struct cl_directory_options *options, struct cl_directory **out);
 /* On its loop, once. */
 void cl_directory_start(struct cl_directory *directory);
+/* On its loop: for this second it looks more often. */
+void cl_directory_hurry(struct cl_directory *directory);
 /* On its loop, once: stopped() comes when nothing is asked any more; then it is freed, by any thread. */
 void cl_directory_stop(struct cl_directory *directory, void (*stopped)(void *arg), void *arg);
 void cl_directory_free(struct cl_directory *directory); /* NULL is allowed */
@@ -136,6 +139,8 @@ struct cl_elector_options {
          * no drive server has heard of a leader since it began, so drives may be on their way yet.
          */
         void (*lead)(void *arg, int64_t leader_revision, bool whole_stop);
+        /* It may have to lead soon: cl_directory_hurry(). */
+        void (*hurry)(void *arg);
         /* What keeps it from leading, whenever that changes. */
         void (*waits)(void *arg, const char *why);
         void *arg;

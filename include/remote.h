@@ -49,6 +49,9 @@ struct rem_server_options {
         /* Ns of a clock that goes on while the machine sleeps, and never back. Any thread. NULL: CLOCK_BOOTTIME. */
         uint64_t (*now)(void *arg);
         void *now_arg;
+        /* A leader has given back what was granted to it here. On any loop; NULL: nobody wants to know. */
+        void (*released)(void *arg);
+        void *released_arg;
 };
 /* Any thread, before its first drive is published. */
 void rem_server_set(struct rem_server *server, const struct rem_server_options *options);

@@ -297,6 +297,8 @@ static void pool_answer(struct rem_server *server, struct net_request *request, 
         pthread_mutex_lock(&pool->lock);
         status = pool_do(server, pool, request->operation, term, &a->head);
         pthread_mutex_unlock(&pool->lock);
+        if (status == REM_DONE && request->operation == REM_RELEASE && server->options.released != NULL)
+                server->options.released(server->options.released_arg);
         if (status == REM_DONE) {
                 pool_say(request, a);
                 return;

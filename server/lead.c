@@ -16,6 +16,8 @@
 
 #define VIEW_WAIT_MS    5000
 #define RELEASE_WAIT_MS 2000
+#define DRIVE_WAIT_MS   4750u  /* 1.25 T + 1 s: drives that were granted to another leader are free again */
+#define WHOLE_WAIT_MS   45000u /* the whole pool was stopped: its nodes may be on their way */
 #define LEAD_ENDED      3 /* exit status: it does not lead any more */
 
 /* ---- the node process ------------------------------------------------------------------------ */
@@ -80,7 +82,7 @@ static void start_claim(void *arg)
         cl_claim_start(&claiming->lead->claim);
 }
 
-static int take_key(struct srv_lead *lead, struct srv_error *error)
+static int lead_take_key(struct srv_lead *lead, struct srv_error *error)
 {
         const struct srv_settings *s = lead->link.settings;
         struct claiming claiming = {.lead = lead};
@@ -118,8 +120,8 @@ static int wait_for_view(struct srv_lead *lead, struct srv_error *error)
 static int connect_lead(struct srv_lead *lead, struct srv_error *error)
 {
         struct srv_link_party party = {.party = lead->claim.term.node, .boot = lead->claim.term.boot, .format = &lead->claim.format};
-        struct rem_client_options client = {.loop = lead->link.loops.loops[0], .term = lead->claim.term, .deposed = on_deposed, .deposed_arg = lead, .wait_ms = 2000};
-        struct cl_leader_options leader = {.etcd = lead->link.etcd, .cluster = lead->link.settings->cluster, .pool = lead->spec.pool, .claim = &lead->claim, .ended = on_ended, .arg = lead};
+        struct rem_client_options client = {.loop = lead->link.loops.loops[0], .term = lead->claim.term, .deposed = on_deposed, .deposed_arg = lead, .wait_ms = 1000};
+        struct cl_leader_options leader = {.etcd = lead->link.etcd, .cluster = lead->link.settings->cluster, .pool = lead->spec.pool, .claim = &lead->claim, .whole_stop = lead->spec.whole_stop, .ended = on_ended, .arg = lead};
         int rv = srv_link_connect(&lead->link, &party, error);
 
         if (rv != 0)
@@ -157,7 +159,7 @@ int srv_lead_open(const struct srv_settings *settings, struct srv_lead **out, st
         if (rv == 0)
                 rv = wait_for_view(lead, error);
         if (rv == 0)
-                rv = take_key(lead, error);
+                rv = lead_take_key(lead, error);
         if (rv == 0)
                 rv = connect_lead(lead, error);
         *out = lead;
@@ -175,12 +177,12 @@ void srv_lead_options(struct srv_lead *lead, struct eng_options *options)
         options->format = false;
         options->site = (struct eng_site){.node = (uint16_t)s->node, .rack = (uint16_t)(s->rack != 0 ? s->rack : s->node)};
         options->boot = (uint32_t)lead->claim.term.boot;
-        options->drive_wait_ms = lead->spec.drive_wait_ms;
+        options->drive_wait_ms = lead->spec.whole_stop ? WHOLE_WAIT_MS : DRIVE_WAIT_MS;
 }
 
 /* ---- sockets --------------------------------------------------------------------------------- */
 
-static int adopt(int fd, unsigned count, struct srv_listener *out, struct srv_error *error)
+static int lead_adopt(int fd, unsigned count, struct srv_listener *out, struct srv_error *error)
 {
         memset(out, 0, sizeof(*out));
         if (fd < 0)
@@ -201,11 +203,11 @@ static int adopt(int fd, unsigned count, struct srv_listener *out, struct srv_er
 int srv_lead_sockets(const struct srv_lead *lead, unsigned loops, struct srv_listener *s3, struct srv_listener *plain, struct srv_listener *admin,
                      struct srv_error *error)
 {
-        int rv = adopt(lead->spec.s3, loops, s3, error);
+        int rv = lead_adopt(lead->spec.s3, loops, s3, error);
 
         if (rv == 0)
-                rv = adopt(lead->spec.plain, loops, plain, error);
-        return rv == 0 ? adopt(lead->spec.admin, 1, admin, error) : rv;
+                rv = lead_adopt(lead->spec.plain, loops, plain, error);
+        return rv == 0 ? lead_adopt(lead->spec.admin, 1, admin, error) : rv;
 }
 
 /* ---- leading --------------------------------------------------------------------------------- */

@@ -136,7 +136,7 @@ void srv_folders_announce(const struct srv_folders *folders, struct cl_node *nod
 
 /* ---- formatting ------------------------------------------------------------------------------ */
 
-static int slot_of(const struct srv_folder *folder, const struct srv_settings *s, const struct cl_view *view)
+static int folder_slot(const struct srv_folder *folder, const struct srv_settings *s, const struct cl_view *view)
 {
         unsigned slot;
 
@@ -179,7 +179,7 @@ void srv_folders_format(struct srv_folders *folders, const struct srv_settings *
 
         for (i = 0; i < folders->count; i++) {
                 struct srv_folder *folder = &folders->at[i];
-                int slot = slot_of(folder, s, view);
+                int slot = folder_slot(folder, s, view);
 
                 if (slot >= 0 && (folder->state == ENG_FOLDER_EMPTY || folder->state == ENG_FOLDER_PARTIAL))
                         format_folder(folder, (unsigned)slot, view);
@@ -198,7 +198,7 @@ struct opening {
         int rv;
 };
 
-static void *open_folder(void *arg)
+static void *folder_open(void *arg)
 {
         struct opening *o = arg;
 
@@ -206,7 +206,7 @@ static void *open_folder(void *arg)
         return NULL;
 }
 
-static void begin_opening(struct opening *o, const struct srv_settings *s, struct rem_server *server, const struct srv_loops *loops)
+static void folder_begin(struct opening *o, const struct srv_settings *s, struct rem_server *server, const struct srv_loops *loops)
 {
         struct srv_folder *folder = o->folder;
 
@@ -220,11 +220,11 @@ static void begin_opening(struct opening *o, const struct srv_settings *s, struc
                                                 .reclaim_rate = s->reclaim_rate};
         o->rv = rem_served_new(server, CL_POOL, folder->identity.slot, loops->loops[folder->identity.slot % loops->count], &folder->served);
         if (o->rv == 0)
-                o->rv = -pthread_create(&o->thread, NULL, open_folder, o);
+                o->rv = -pthread_create(&o->thread, NULL, folder_open, o);
         o->begun = o->rv == 0;
 }
 
-static void end_opening(struct opening *o)
+static void folder_end(struct opening *o)
 {
         struct srv_folder *folder = o->folder;
 
@@ -247,7 +247,7 @@ static void end_opening(struct opening *o)
 /* What the pool has in that slot is this very drive. */
 static bool is_slot(struct srv_folder *folder, const struct srv_settings *s, const struct cl_view *view)
 {
-        int slot = slot_of(folder, s, view);
+        int slot = folder_slot(folder, s, view);
         bool is = slot >= 0 && (unsigned)slot == folder->identity.slot && memcmp(folder->identity.store_id, view->config.store_id, CL_ID) == 0;
 
         if (!is && !folder->told)
@@ -268,10 +268,10 @@ void srv_folders_serve(struct srv_folders *folders, const struct srv_settings *s
                 if (folder->state != ENG_FOLDER_DRIVE || folder->served != NULL || !is_slot(folder, s, view))
                         continue;
                 openings[count] = (struct opening){.folder = folder};
-                begin_opening(&openings[count++], s, server, loops);
+                folder_begin(&openings[count++], s, server, loops);
         }
         for (i = 0; i < count; i++)
-                end_opening(&openings[i]);
+                folder_end(&openings[i]);
 }
 
 /* ---- what was seen --------------------------------------------------------------------------- */

@@ -24,11 +24,13 @@
 
 int srv_lead_parse(const char *text, struct srv_lead_spec *out)
 {
+        unsigned whole_stop;
         int end = -1;
 
-        if (sscanf(text, "%u:%" SCNd64 ":%u:%d:%d:%d:%d%n", &out->pool, &out->leader_revision, &out->drive_wait_ms, &out->pair, &out->s3, &out->plain, &out->admin, &end) != 7 ||
+        if (sscanf(text, "%u:%" SCNd64 ":%u:%d:%d:%d:%d%n", &out->pool, &out->leader_revision, &whole_stop, &out->pair, &out->s3, &out->plain, &out->admin, &end) != 7 ||
             end < 0 || text[end] != '\0')
                 return -EINVAL;
+        out->whole_stop = whole_stop != 0;
         return 0;
 }
 
@@ -69,7 +71,7 @@ int srv_node_leader_start(struct srv_node_leader *leader, char *const argv[], co
         }
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
                 return -errno;
-        snprintf(text, sizeof(text), "--lead=%u:%" PRId64 ":%u:%d:%d:%d:%d", spec->pool, spec->leader_revision, spec->drive_wait_ms, pair[1], spec->s3, spec->plain, spec->admin);
+        snprintf(text, sizeof(text), "--lead=%u:%" PRId64 ":%u:%d:%d:%d:%d", spec->pool, spec->leader_revision, spec->whole_stop ? 1u : 0u, pair[1], spec->s3, spec->plain, spec->admin);
         args[i] = text;
         args[i + 1] = NULL;
         memcpy(fds, (int[]){pair[1], spec->s3, spec->plain, spec->admin}, sizeof(fds));

@@ -2,7 +2,7 @@
  * node_leader.h - the leader process of a node, and how the two talk.
  *
  * The node process starts it as a program of its own, with --lead and what that says: the pool, the leader key that was
- * judged, how long to wait for drives, and descriptors: a socket pair to the node process, then the listening sockets of
+ * judged, whether all nodes were stopped, and descriptors: a socket pair to the node process, then the listening sockets of
  * S3, of plain S3 (-1: none) and of admin. Over the pair it says one byte for each step; when the node process closes it, or
  * dies, the leader process ends at once.
  *
@@ -23,7 +23,7 @@
 struct srv_lead_spec {
         unsigned pool;
         int64_t leader_revision;
-        unsigned drive_wait_ms;
+        bool whole_stop; /* see struct cl_leader_options */
         int pair, s3, plain, admin;
 };
 /* Of the setting `lead`. -EINVAL. */

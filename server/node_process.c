@@ -21,6 +21,7 @@
 #include <poll.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
@@ -30,9 +31,9 @@
 #define NS_A_SECOND    1000000000ull
 #define KEEP_NS        (60 * NS_A_SECOND) /* between two times that what was seen is kept */
 #define SERVE_NS       (30 * NS_A_SECOND) /* before a folder that could not be opened is tried again */
-#define DRIVE_WAIT_MS  4750u  /* 1.25 T + 1 s: drives that were granted to another leader are free again */
-#define WHOLE_WAIT_MS  45000u /* the whole pool was stopped: its nodes may be on their way */
 #define LEAVE_EXTRA_MS 15000u
+#define NEXT_LEADER_MS 3000u
+#define NEXT_START_MS  1500u
 #define NODE_CLOSE_S   60u
 
 /* owner: the main thread, but for what is under the lock */
@@ -56,6 +57,8 @@ struct node {
         uint64_t kept, served; /* lp_clock() */
         struct cl_join join;
         sem_t joined;
+        struct lp_msg hurry_msg;
+        atomic_bool hurry_posted;
         pthread_mutex_t lock;
         /* under lock: what the elector has said last */
         bool wanted, whole_stop;
@@ -100,7 +103,7 @@ static void node_wait(struct node *n, int timeout_ms)
 }
 
 /* The newest view. False: nothing was read yet. */
-static bool take_view(struct node *n)
+static bool node_take_view(struct node *n)
 {
         struct cl_view view;
 
@@ -124,7 +127,7 @@ static void begin_join(void *arg)
         cl_join(arg);
 }
 
-static void describe(struct node *n, struct cl_node *out)
+static void node_describe(struct node *n, struct cl_node *out)
 {
         const struct srv_settings *s = n->settings;
         struct srv_address s3 = s->listen;
@@ -144,7 +147,7 @@ static int try_to_join(struct node *n, struct srv_error *error)
 {
         struct cl_node self;
 
-        describe(n, &self);
+        node_describe(n, &self);
         n->join = (struct cl_join){.etcd = n->link.etcd, .cluster = n->settings->cluster, .number = (uint16_t)n->settings->node, .node = &self, .view = &n->view, .done = node_joined};
         srv_link_call(&n->link, begin_join, &n->join);
         while (sem_wait(&n->joined) != 0 && errno == EINTR)
@@ -159,7 +162,7 @@ static int node_join(struct node *n, struct srv_error *error)
         int rv = -EAGAIN;
 
         while (n->signo == 0) {
-                if (take_view(n)) {
+                if (node_take_view(n)) {
                         rv = try_to_join(n, error);
                         if (rv != -EAGAIN)
                                 return rv;
@@ -178,7 +181,7 @@ static int node_join(struct node *n, struct srv_error *error)
 static int wait_for_pool(struct node *n)
 {
         while (n->signo == 0) {
-                if (take_view(n) && n->view.has_format && n->view.has_pool)
+                if (node_take_view(n) && n->view.has_format && n->view.has_pool)
                         return 0;
                 if (!n->waits_told) {
                         srv_log(SRV_LOG_INFO, "node %u, %s, waits for the cluster %s to be made: millraced --init-cluster", (unsigned)n->settings->node, n->link.name,
@@ -227,6 +230,30 @@ static void on_looked(void *arg, const struct cl_view *view)
                 cl_elector_look(n->elector, view);
 }
 
+static void on_hurry(void *arg)
+{
+        cl_directory_hurry(((struct node *)arg)->link.directory);
+}
+
+static void hurry_now(struct lp_msg *msg)
+{
+        struct node *n = container_of(msg, struct node, hurry_msg);
+
+        atomic_store(&n->hurry_posted, false);
+        on_hurry(n);
+}
+
+/* On the loop of a connection: the leader has handed over. */
+static void on_released(void *arg)
+{
+        struct node *n = arg;
+
+        if (atomic_exchange(&n->hurry_posted, true))
+                return;
+        n->hurry_msg.run = hurry_now;
+        lp_post(n->link.loops.loops[0], &n->hurry_msg);
+}
+
 static void begin_elections(void *arg)
 {
         ((struct node *)arg)->elects = true;
@@ -261,7 +288,7 @@ static void start_leader(struct node *n, int64_t leader_revision, bool whole_sto
 {
         struct srv_lead_spec spec = {.pool = CL_POOL,
                                      .leader_revision = leader_revision,
-                                     .drive_wait_ms = whole_stop ? WHOLE_WAIT_MS : DRIVE_WAIT_MS,
+                                     .whole_stop = whole_stop,
                                      .s3 = n->s3.fds[0],
                                      .plain = n->plain.count > 0 ? n->plain.fds[0] : -1,
                                      .admin = n->admin.fds[0]};
@@ -327,7 +354,7 @@ static void keep_seen(struct node *n)
 static void serve_node(struct node *n)
 {
         while (n->signo == 0 && srv_loops_failed(&n->link.loops) == 0) {
-                take_view(n);
+                node_take_view(n);
                 look_at_drives(n);
                 keep_seen(n);
                 look_at_leader(n);
@@ -366,12 +393,12 @@ static int start_serving(struct node *n, struct srv_error *error)
 {
         const struct net_handler handler = {.bulk = rem_server_bulk, .request = rem_server_request, .lost = rem_server_lost};
         struct srv_link_party party = {.party = (uint16_t)n->settings->node, .boot = n->join.boot, .format = &n->view.format, .handler = &handler};
-        struct cl_elector_options elector = {.node = (uint16_t)n->settings->node, .lead = on_lead, .waits = on_waits, .arg = n};
+        struct cl_elector_options elector = {.node = (uint16_t)n->settings->node, .lead = on_lead, .hurry = on_hurry, .waits = on_waits, .arg = n};
         int rv;
 
         if (rem_server_new(&n->server) != 0)
                 return srv_fail(error, -ENOMEM, "out of memory");
-        rem_server_set(n->server, &(struct rem_server_options){.term_ms = 0});
+        rem_server_set(n->server, &(struct rem_server_options){.released = on_released, .released_arg = n});
         party.handler_arg = n->server;
         rv = srv_link_connect(&n->link, &party, error);
         if (rv != 0)
@@ -430,11 +457,16 @@ static int node_open(struct node *n, struct srv_error *error)
         return rv == 0 ? start_serving(n, error) : rv;
 }
 
-/* The leader process drains and hands over first: it needs the drives of this node, too. */
+/*
+ * The leader process drains and hands over first: it needs the drives of this node, too. So does the next leader,
+ * which would wait for them in vain: it gets some time to begin with them.
+ */
 static void node_end_leader(struct node *n)
 {
         uint64_t until = lp_clock() + (n->settings->drain_timeout + LEAVE_EXTRA_MS) * 1000000ull;
 
+        if (n->leader.pid == 0)
+                return;
         srv_node_leader_signal(&n->leader, SIGTERM);
         while (n->leader.pid != 0 && lp_clock() < until) {
                 node_wait(n, 50);
@@ -442,6 +474,15 @@ static void node_end_leader(struct node *n)
                 srv_link_keep(&n->link);
         }
         srv_node_leader_kill(&n->leader, "it has not ended in time");
+        srv_standby_begin(n->standby);
+        until = lp_clock() + NEXT_LEADER_MS * 1000000ull;
+        while (leads_here(n) && lp_clock() < until) {
+                node_wait(n, 50);
+                node_take_view(n);
+        }
+        say_who_leads(n);
+        if (!leads_here(n))
+                usleep(NEXT_START_MS * 1000);
 }
 
 struct node_stop {

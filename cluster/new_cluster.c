@@ -1,5 +1,5 @@
 /*
- * create.c - a new cluster: its first pool, and then the key `format`, by which nodes know that there is one.
+ * new_cluster.c - a new cluster: its first pool, and then the key `format`, by which nodes know that there is one.
  *
  * Cut off in between it is done again: the pool that is there is taken as it is.
  */
