@@ -7,18 +7,14 @@
  * then on, since each change compares the leader key (R4), and that the key is still this one's is compared
  * where it is read.
  */
-#include "cluster/leader.h"
+#include "cluster_leader.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#define BOOT_TRIES 8u /* other processes of the node take numbers, too */
-
-enum { KEY_BOOT, KEY_LEADER, KEY_CONFIG, KEY_FORMAT };
-
-static void claim_boot(struct cl_claim *claim);
+enum { KEY_LEADER, KEY_CONFIG, KEY_FORMAT };
 
 static struct cl_bytes claim_key(const struct cl_claim *claim, unsigned key)
 {
@@ -36,18 +32,18 @@ static void claim_end(struct cl_claim *claim, int rv, const char *text)
 
 static int take_format(struct cl_claim *claim, const struct cl_key *key)
 {
-        struct cl_format format;
+        struct cl_format *format = &claim->format;
         struct cl_seen seen;
-        int rv = cl_format_read(key->value.data, key->value.len, &format);
+        int rv = cl_format_read(key->value.data, key->value.len, format);
 
         if (rv != 0)
                 return rv;
         cl_etcd_seen(claim->etcd, &seen);
-        if (cl_generation_judge(&seen, &(struct cl_generation){format.generation, format.random}) != CL_SEEN_FINE) {
+        if (cl_generation_judge(&seen, &(struct cl_generation){format->generation, format->random}) != CL_SEEN_FINE) {
                 cl_etcd_distrust(claim->etcd, CL_SEEN_OTHER_GENERATION);
                 return -EBADMSG;
         }
-        claim->term.generation = format.generation;
+        claim->term.generation = format->generation;
         return 0;
 }
 
@@ -115,7 +111,7 @@ static void claim_leads(struct cl_cas *cas)
                 return;
         claim->term.revision = (uint64_t)cas->revision;
         claim->term.node = cl_party(claim->node, claim->pool);
-        claim->term.boot = claim->boot;
+        claim->term.boot = claim->boot.boot;
         ask_what_there_is(claim);
 }
 
@@ -137,7 +133,7 @@ static void claim_put(struct cl_claim *claim, unsigned key, int64_t mod_revision
 
 static void claim_leader(struct cl_claim *claim)
 {
-        struct cl_owner owner = {.node = claim->node, .boot = claim->boot};
+        struct cl_owner owner = {.node = claim->node, .boot = claim->boot.boot};
 
         lp_random(owner.claim, sizeof(owner.claim));
         claim_put(claim, KEY_LEADER, claim->leader_revision, cl_owner_write(&owner, claim->value), claim_leads);
@@ -145,58 +141,22 @@ static void claim_leader(struct cl_claim *claim)
 
 /* ---- the boot number ------------------------------------------------------------------------- */
 
-static void claim_has_boot(struct cl_cas *cas)
+static void claim_has_boot(struct cl_boot_take *take)
 {
-        struct cl_claim *claim = container_of(cas, struct cl_claim, cas);
+        struct cl_claim *claim = container_of(take, struct cl_claim, boot);
 
-        if ((cas->outcome == CL_CAS_LOST || cas->outcome == CL_CAS_OVERTAKEN) && ++claim->step < BOOT_TRIES)
-                claim_boot(claim);
-        else if (is_won(claim, cas))
+        if (take->rv != 0)
+                claim_end(claim, take->rv, take->text);
+        else
                 claim_leader(claim);
-}
-
-static void claim_boot_read(struct cl_request *request)
-{
-        struct cl_claim *claim = container_of(request, struct cl_claim, request);
-        const struct cl_keys *keys = request->outcome == CL_DONE ? &request->answer->ranges[0] : NULL;
-        struct cl_boot boot = {.boot = 0};
-        int64_t revision = 0;
-
-        if (keys == NULL) {
-                claim_end(claim, -EAGAIN, request->text);
-                return;
-        }
-        if (keys->count > 0) {
-                revision = keys->at[0].mod_revision;
-                if (cl_boot_read(keys->at[0].value.data, keys->at[0].value.len, &boot) != 0) {
-                        claim_end(claim, -EBADMSG, "the node's boot number in etcd makes no sense");
-                        return;
-                }
-        }
-        if (boot.boot >= ENG_BOOT_MAX) {
-                claim_end(claim, -EOVERFLOW, "the node was started too often: give it a new number");
-                return;
-        }
-        claim->boot = ++boot.boot;
-        lp_random(boot.claim, sizeof(boot.claim));
-        claim_put(claim, KEY_BOOT, revision, cl_boot_write(&boot, claim->value), claim_has_boot);
-}
-
-static void claim_boot(struct cl_claim *claim)
-{
-        memset(&claim->request, 0, sizeof(claim->request));
-        claim->request.kind = CL_RANGE;
-        claim->request.key = claim_key(claim, KEY_BOOT);
-        claim->request.done = claim_boot_read;
-        cl_etcd_submit(claim->etcd, &claim->request);
 }
 
 void cl_claim_start(struct cl_claim *claim)
 {
         assert(claim->pool >= 1 && claim->pool <= CL_POOL_LAST && claim->node >= 1 && claim->node <= CL_NODE_LAST);
-        cl_key_name(claim->cluster, CL_KEY_BOOT, claim->node, claim->keys[KEY_BOOT]);
         cl_key_name(claim->cluster, CL_KEY_LEADER, claim->pool, claim->keys[KEY_LEADER]);
         cl_key_name(claim->cluster, CL_KEY_CONFIG, claim->pool, claim->keys[KEY_CONFIG]);
         cl_key_name(claim->cluster, CL_KEY_FORMAT, 0, claim->keys[KEY_FORMAT]);
-        claim_boot(claim);
+        claim->boot = (struct cl_boot_take){.etcd = claim->etcd, .cluster = claim->cluster, .node = claim->node, .done = claim_has_boot};
+        cl_boot_take(&claim->boot);
 }

@@ -1,7 +1,7 @@
 /*
  * etcd_keys.c - values of keys in etcd, to JSON and back.
  */
-#include "cluster/etcd_keys.h"
+#include "cluster_keys.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -37,6 +37,34 @@ size_t cl_key_name(const char *cluster, enum cl_key_kind key, unsigned number, c
         return (size_t)snprintf(out, CL_KEY_NAME_MAX, forms[key], cluster, number);
 }
 
+size_t cl_key_prefix(const char *cluster, char out[CL_KEY_NAME_MAX])
+{
+        return (size_t)snprintf(out, CL_KEY_NAME_MAX, "/millrace/%s/", cluster);
+}
+
+bool cl_key_parse(const char *cluster, const void *key, size_t len, enum cl_key_kind *kind, unsigned *number)
+{
+        char text[CL_KEY_NAME_MAX], again[CL_KEY_NAME_MAX];
+        size_t prefix = cl_key_prefix(cluster, again), i;
+        bool known;
+
+        if (len >= sizeof(text) || len < prefix || memcmp(key, again, prefix) != 0)
+                return false;
+        memcpy(text, key, len);
+        text[len] = '\0';
+        *number = 0;
+        for (i = prefix; i < len && *number <= CL_NODE_LAST; i++)
+                if (text[i] >= '0' && text[i] <= '9')
+                        *number = *number * 10 + (unsigned)(text[i] - '0');
+        *kind = strcmp(text + prefix, "format") == 0       ? CL_KEY_FORMAT
+                : strncmp(text + prefix, "nodes/", 6) == 0 ? CL_KEY_NODE
+                : strncmp(text + prefix, "boots/", 6) == 0 ? CL_KEY_BOOT
+                : strstr(text + prefix, "/config") != NULL ? CL_KEY_CONFIG
+                                                           : CL_KEY_LEADER;
+        known = *kind == CL_KEY_FORMAT || (*number >= 1 && *number <= (*kind == CL_KEY_NODE || *kind == CL_KEY_BOOT ? CL_NODE_LAST : CL_POOL_LAST));
+        return known && cl_key_name(cluster, *kind, *number, again) == len && memcmp(again, text, len) == 0;
+}
+
 /* ---- writing --------------------------------------------------------------------------------- */
 
 /* Takes the object. NULL: there was no memory to make it. */
@@ -61,8 +89,19 @@ static const char *const node_states[] = {[CL_NODE_IN] = "in", [CL_NODE_DRAINING
 
 size_t cl_node_write(const struct cl_node *node, char out[CL_JSON_MAX])
 {
-        return value_write(json_pack("{s:s, s:s, s:s, s:i, s:s}", "name", node->name, "address", node->address, "s3", node->s3, "rack",
-                                     (int)node->rack, "state", node_states[node->state]),
+        json_t *drives = json_array();
+        char id[2 * CL_ID + 1];
+        unsigned i;
+
+        for (i = 0; i < node->drive_count; i++) {
+                s3_hex_encode(node->drives[i], CL_ID, id);
+                if (json_array_append_new(drives, json_string(id)) != 0) {
+                        json_decref(drives);
+                        return 0;
+                }
+        }
+        return value_write(json_pack("{s:s, s:s, s:s, s:i, s:s, s:I, s:o}", "name", node->name, "address", node->address, "s3", node->s3, "rack",
+                                     (int)node->rack, "state", node_states[node->state], "boot", (json_int_t)node->boot, "drives", drives),
                            out);
 }
 
@@ -140,12 +179,11 @@ static int key_hex_digit(char c)
         return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-static bool take_hex(const json_t *object, const char *name, uint8_t *out, size_t len)
+bool cl_hex_read(const char *text, uint8_t *out, size_t len)
 {
-        char text[2 * CL_ID + 1];
         size_t i;
 
-        if (!take_text(object, name, text, sizeof(text)) || strlen(text) != 2 * len)
+        if (strlen(text) != 2 * len)
                 return false;
         for (i = 0; i < len; i++) {
                 int high = key_hex_digit(text[2 * i]), low = key_hex_digit(text[2 * i + 1]);
@@ -155,6 +193,13 @@ static bool take_hex(const json_t *object, const char *name, uint8_t *out, size_
                 out[i] = (uint8_t)(high << 4 | low);
         }
         return true;
+}
+
+static bool take_hex(const json_t *object, const char *name, uint8_t *out, size_t len)
+{
+        char text[2 * CL_ID + 1];
+
+        return take_text(object, name, text, sizeof(text)) && cl_hex_read(text, out, len);
 }
 
 /* Reads the value into an object, judges what is said of it, and lets go of it. */
@@ -204,6 +249,26 @@ static bool take_state(const json_t *object, enum cl_node_state *out)
         return false;
 }
 
+/* Builds before did not write it. */
+static bool take_drives(const json_t *object, struct cl_node *out)
+{
+        const json_t *drives = json_object_get(object, "drives");
+        size_t i;
+
+        if (drives == NULL)
+                return true;
+        if (!json_is_array(drives) || json_array_size(drives) > CL_DRIVES_MAX)
+                return false;
+        for (i = 0; i < json_array_size(drives); i++) {
+                const json_t *id = json_array_get(drives, i);
+
+                if (!json_is_string(id) || !cl_hex_read(json_string_value(id), out->drives[i], CL_ID))
+                        return false;
+        }
+        out->drive_count = (unsigned)i;
+        return true;
+}
+
 int cl_node_read(const void *value, size_t len, struct cl_node *out)
 {
         uint64_t rack = 0;
@@ -212,7 +277,7 @@ int cl_node_read(const void *value, size_t len, struct cl_node *out)
                    take_text(object, "name", out->name, sizeof(out->name)) && cl_name_is_sound(out->name) &&
                            take_text(object, "address", out->address, sizeof(out->address)) && out->address[0] != 0 &&
                            take_text(object, "s3", out->s3, sizeof(out->s3)) && take_number(object, "rack", 0, UINT16_MAX, &rack) &&
-                           take_state(object, &out->state) && ((out->rack = (uint16_t)rack), true));
+                           take_state(object, &out->state) && take_number(object, "boot", 1, ENG_BOOT_MAX, &out->boot) && take_drives(object, out) && ((out->rack = (uint16_t)rack), true));
 }
 
 int cl_boot_read(const void *value, size_t len, struct cl_boot *out)

@@ -3,7 +3,7 @@
  *
  * Everything on one loop. The lease's end is one number that all loops of the store read.
  */
-#include "cluster/leader.h"
+#include "cluster_leader.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -34,7 +34,7 @@ struct pinged {
         struct rem_ping ping;
         struct cl_leader *leader;
         uint16_t node;
-        bool out;
+        bool out, heard; /* heard: it has answered some ping, whatever it said */
         uint64_t answered; /* when the newest answered ping was sent, or since when it is pinged */
         unsigned missed;   /* pings since that were not */
 };
@@ -297,6 +297,7 @@ static void pinged_answer(struct rem_ping *ping)
                 break;
         }
         p->missed += ping->said != REM_SAID_DONE;
+        p->heard |= ping->said != REM_SAID_UNREACHABLE;
 }
 
 /* One that is lost does not keep the next one back for longer. */
@@ -328,10 +329,25 @@ static void tell_silent(struct cl_leader *l, uint16_t node)
                         eng_slot_silent(l->store, slot, "its node does not answer pings");
 }
 
+/*
+ * missed: if it is this process that stood still, the node is not silent. While the store starts, the drives of one that
+ * has said anything are on their way; one that has not is waited for only where the whole pool was stopped.
+ */
+static bool is_silent(const struct cl_leader *l, const struct pinged *p)
+{
+        uint64_t since = leader_now(l) - p->answered;
+
+        if (l->store == NULL || p->missed < MISSED_PINGS)
+                return false;
+        if (!l->health.ready)
+                return !l->options.whole_stop && !p->heard && since >= CL_ABSENT_NS;
+        return since >= l->lease.term_ns / CL_PINGS * SILENT_PINGS;
+}
+
 static void ping_node(struct cl_leader *l, struct pinged *p)
 {
-        if (l->store != NULL && p->missed >= MISSED_PINGS && leader_now(l) - p->answered >= l->lease.term_ns / CL_PINGS * SILENT_PINGS)
-                tell_silent(l, p->node); /* missed: if it is this process that stood still, the node is not silent */
+        if (is_silent(l, p))
+                tell_silent(l, p->node);
         if (p->out)
                 return;
         p->ping = (struct rem_ping){.client = l->options.client, .pool = l->options.pool, .node = p->node, .wait_ms = ping_ms(l), .done = pinged_answer};

@@ -92,6 +92,7 @@ struct eng_epoch_info {
         uint8_t id[16], parent[16];
         unsigned k, m, groups, slots;
         uint64_t in, joining, gone;   /* slots: a bit each */
+        uint64_t features;            /* that FORMAT of a drive with it must name: struct eng_identity */
         struct {
                 uint8_t drive_id[16];
                 struct eng_site site;
@@ -167,7 +168,7 @@ void eng_store_start(struct eng_store *store);
 bool eng_is_current(const struct eng_store *store);
 /*
  * Any thread. The node of a slot does not answer: what the store asked of the drive may be done or not. It
- * goes on without the drive, and takes it in again when that answers.
+ * goes on without the drive, and takes it in again when that answers; a start does not wait for it.
  */
 void eng_slot_silent(struct eng_store *store, unsigned slot, const char *why);
 /* Folders given that are no drives, or did not answer, and why; "": none. */

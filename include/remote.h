@@ -49,6 +49,9 @@ struct rem_server_options {
         /* Ns of a clock that goes on while the machine sleeps, and never back. Any thread. NULL: CLOCK_BOOTTIME. */
         uint64_t (*now)(void *arg);
         void *now_arg;
+        /* A leader has given back what was granted to it here. On any loop; NULL: nobody wants to know. */
+        void (*released)(void *arg);
+        void *released_arg;
 };
 /* Any thread, before its first drive is published. */
 void rem_server_set(struct rem_server *server, const struct rem_server_options *options);
@@ -96,6 +99,8 @@ void rem_served_withdraw(struct rem_served *served, void (*gone)(void *arg), voi
  * net_free() behind. The drive itself is the caller's to close. NULL is allowed.
  */
 void rem_served_free(struct rem_served *served);
+/* Closes its drive, if it was opened: when rem_served_free() is allowed, before that. Blocking. */
+void rem_served_close(struct rem_served *served);
 /* NULL: not open. */
 struct eng_drive *rem_served_drive(const struct rem_served *served);
 
@@ -246,6 +251,8 @@ struct rem_pool_state {
         uint8_t body[128];
 };
 void rem_pool_state_ask(struct rem_pool_state *state);
+/* The same of this process's own server, at once: the answer's fields. Any thread. */
+void rem_server_pool_state(struct rem_server *server, uint32_t pool, struct rem_pool_state *out);
 
 /* Any thread. Of the drive that is open there: what its session speaks to, or did when it was last begun. 0: none is open. */
 uint64_t rem_client_incarnation(struct rem_client *client, uint16_t node, uint32_t pool, unsigned slot);

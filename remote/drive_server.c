@@ -107,6 +107,13 @@ int rem_served_new(struct rem_server *server, uint32_t pool, unsigned slot, stru
         return 0;
 }
 
+void rem_served_close(struct rem_served *served)
+{
+        if (served->drive != NULL)
+                served->drive->ops->close(served->drive);
+        served->drive = NULL;
+}
+
 struct eng_drive *rem_served_drive(const struct rem_served *served)
 {
         return served->drive;

@@ -257,15 +257,7 @@ static void state_called(struct net_call *call)
                 remote_count(state->client, REM_COUNT_lies);
                 state->said = REM_SAID_REFUSED;
         } else if (state->said == REM_SAID_DONE) {
-                state->newest = head.newest;
-                state->opened = head.opened;
-                state->granted = head.granted;
-                state->left_ns = head.left_ns;
-                state->heard_ns = head.heard_ns;
-                state->released = (head.flags & REM_POOL_RELEASED) != 0;
-                state->heard = (head.flags & REM_POOL_HEARD) != 0;
-                state->note = head.note;
-                state->count = head.count;
+                rem_pool_state_take(state, &head);
         }
         state->done(state);
 }

@@ -117,6 +117,19 @@ int rem_pool_read(const uint8_t *bytes, size_t len, struct rem_pool_head *out, s
         return 0;
 }
 
+void rem_pool_state_take(struct rem_pool_state *state, const struct rem_pool_head *head)
+{
+        state->newest = head->newest;
+        state->opened = head->opened;
+        state->granted = head->granted;
+        state->left_ns = head->left_ns;
+        state->heard_ns = head->heard_ns;
+        state->released = (head->flags & REM_POOL_RELEASED) != 0;
+        state->heard = (head->flags & REM_POOL_HEARD) != 0;
+        state->note = head->note;
+        state->count = head->count;
+}
+
 size_t rem_state_write(const struct eng_drive_info *info, uint64_t first, uint32_t values, uint8_t out[REM_STATE_MAX])
 {
         struct rem_state state = {.first = first,

@@ -150,6 +150,8 @@ int rem_refusal_read(const uint8_t *bytes, size_t len, struct rem_refusal *out);
 #define REM_POOL_MAX (sizeof(struct rem_pool_head) + REM_SLOTS_MAX * sizeof(struct rem_slot))
 /* slots: room for REM_SLOTS_MAX, ascending once they are read. -EBADMSG. */
 int rem_pool_read(const uint8_t *bytes, size_t len, struct rem_pool_head *out, struct rem_slot *slots);
+/* What a head says, as an answer's fields. */
+void rem_pool_state_take(struct rem_pool_state *state, const struct rem_pool_head *head);
 
 /* The numbers of struct eng_drive_info that are sent. */
 #define REM_NUMBERS(X)                                                                                                 \

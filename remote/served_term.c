@@ -297,6 +297,8 @@ static void pool_answer(struct rem_server *server, struct net_request *request, 
         pthread_mutex_lock(&pool->lock);
         status = pool_do(server, pool, request->operation, term, &a->head);
         pthread_mutex_unlock(&pool->lock);
+        if (status == REM_DONE && request->operation == REM_RELEASE && server->options.released != NULL)
+                server->options.released(server->options.released_arg);
         if (status == REM_DONE) {
                 pool_say(request, a);
                 return;
@@ -309,6 +311,26 @@ static void pool_answer(struct rem_server *server, struct net_request *request, 
         request->user = a;
         request->answered = pool_answered;
         net_reply(request, &a->answer);
+}
+
+void rem_server_pool_state(struct rem_server *server, uint32_t number, struct rem_pool_state *out)
+{
+        static const struct eng_term none;
+        struct rem_pool *pool = pool_find(server, number);
+        struct rem_pool_head head = {0};
+
+        out->said = REM_SAID_ABSENT;
+        out->count = 0;
+        if (pool == NULL)
+                return;
+        head.count = pool_list_slots(server, pool, out->slots);
+        if (head.count == 0)
+                return;
+        pthread_mutex_lock(&pool->lock);
+        pool_do(server, pool, REM_STATE, &none, &head);
+        pthread_mutex_unlock(&pool->lock);
+        rem_pool_state_take(out, &head);
+        out->said = REM_SAID_DONE;
 }
 
 void rem_server_note(struct rem_server *server, unsigned note)

@@ -64,24 +64,38 @@ static int read_pem(const char *setting, const char *path, char **out, struct sr
         return rv == 0 ? 0 : srv_fail(error, rv, "%s: cannot read %.300s: %s", setting, path, strerror(-rv));
 }
 
-int srv_tls_load(const struct srv_settings *settings, struct gw_gateway *gateway, struct srv_error *error)
+int srv_tls_read(const struct srv_settings *settings, struct srv_pem *out, struct srv_error *error)
 {
-        char *cert = NULL, *key = NULL;
         int rv;
 
-        rv = read_pem("tls_cert", settings->tls_cert, &cert, error);
+        *out = (struct srv_pem){NULL, NULL};
+        rv = read_pem("tls_cert", settings->tls_cert, &out->cert, error);
         if (rv == 0)
-                rv = read_pem("tls_key", settings->tls_key, &key, error);
+                rv = read_pem("tls_key", settings->tls_key, &out->key, error);
+        return rv;
+}
+
+void srv_tls_forget(struct srv_pem *pem)
+{
+        if (pem->key != NULL)
+                explicit_bzero(pem->key, strlen(pem->key));
+        free(pem->key);
+        free(pem->cert);
+        *pem = (struct srv_pem){NULL, NULL};
+}
+
+int srv_tls_load(const struct srv_settings *settings, struct gw_gateway *gateway, struct srv_error *error)
+{
+        struct srv_pem pem;
+        int rv = srv_tls_read(settings, &pem, error);
+
         if (rv == 0) {
-                rv = gw_tls_set(gateway, cert, key);
+                rv = gw_tls_set(gateway, pem.cert, pem.key);
                 if (rv != 0)
                         srv_fail(error, rv,
                                  "tls_cert: %.200s and tls_key %.200s are not a certificate and its key in PEM",
                                  settings->tls_cert, settings->tls_key);
         }
-        if (key != NULL)
-                explicit_bzero(key, strlen(key));
-        free(key);
-        free(cert);
+        srv_tls_forget(&pem);
         return rv;
 }

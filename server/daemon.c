@@ -9,6 +9,7 @@
 
 #include "server/descriptors.h"
 #include "server/daemon_log.h"
+#include "server/node_folders.h"
 #include "server/stop_watch.h"
 #include "server/certificate_pair.h"
 
@@ -37,7 +38,7 @@ static void raise_limit(__rlimit_resource_t resource)
         setrlimit(resource, &limit); /* what is not granted shows in process_max_fds */
 }
 
-static void raise_limits(void)
+void srv_raise_limits(void)
 {
         raise_limit(RLIMIT_NOFILE);
         raise_limit(RLIMIT_MEMLOCK); /* buffers registered with io_uring count */
@@ -50,6 +51,8 @@ static int open_listeners(struct srv_daemon *d, unsigned loop_count, struct srv_
         const struct srv_settings *s = d->settings;
         int rv;
 
+        if (d->lead != NULL)
+                return srv_lead_sockets(d->lead, loop_count, &d->listener, &d->plain_listener, &d->admin_listener, error);
         rv = srv_listener_open(&s->listen, "listen", loop_count, &d->listener, error);
         if (rv == 0 && s->plain_listen.set)
                 rv = srv_listener_open(&s->plain_listen, "plain_listen", loop_count, &d->plain_listener, error);
@@ -90,6 +93,10 @@ static int open_store(struct srv_daemon *d, struct srv_error *error)
         };
         int rv;
 
+        if (d->lead != NULL)
+                srv_lead_options(d->lead, &options);
+        else if (srv_folders_refuse_cluster(s, error) != 0)
+                return -EINVAL;
         era_md5_limit((unsigned)s->test_md5_lanes);
         rv = eng_store_open(&options, &d->store, &why);
         if (rv == 0 && *eng_store_unused(d->store) != '\0')
@@ -103,14 +110,14 @@ static int open_store(struct srv_daemon *d, struct srv_error *error)
  */
 static int load_credentials(struct srv_daemon *d, struct srv_error *error)
 {
-        return srv_credentials_load(d->settings, eng_store_formatted(d->store) || d->settings->format, &d->credentials,
+        return srv_credentials_load(d->settings, eng_store_formatted(d->store) || (d->settings->format && d->lead == NULL), &d->credentials,
                                     error);
 }
 
 static int open_sealer(struct srv_daemon *d, struct srv_error *error)
 {
         d->sealer_open = true;
-        return srv_sealer_open(&d->sealer, d->settings, eng_store_formatted(d->store) || d->settings->format, error);
+        return srv_sealer_open(&d->sealer, d->settings, eng_store_formatted(d->store) || (d->settings->format && d->lead == NULL), error);
 }
 
 int srv_gateway_credentials_set(struct gw_gateway *gateway, const struct srv_credentials *c)
@@ -249,6 +256,8 @@ static int daemon_open_all(struct srv_daemon *d, struct srv_error *error)
                 return srv_fail(error, d->signal_fd, "cannot receive signals: %s", strerror(-d->signal_fd));
         rv = srv_loops_plan(d->settings, &loop_count, &slots, error);
         if (rv == 0)
+                rv = srv_lead_open(d->settings, &d->lead, error);
+        if (rv == 0)
                 rv = open_listeners(d, loop_count, error);
         if (rv == 0 && *d->settings->access_log != '\0')
                 rv = srv_access_log_open(d->settings->access_log, loop_count, &d->access_log, error);
@@ -282,7 +291,10 @@ static int daemon_open_all(struct srv_daemon *d, struct srv_error *error)
         if (rv != 0)
                 return rv;
         eng_store_start(d->store);
-        return open_admin(d, error);
+        rv = open_admin(d, error);
+        if (rv == 0 && d->lead != NULL)
+                srv_lead_start(d->lead, d->store, d->loops.loops[0]);
+        return rv;
 }
 
 /* ---- closing --------------------------------------------------------------------------------- */
@@ -336,11 +348,15 @@ enum srv_exit srv_daemon_run(const struct srv_settings *settings)
         struct srv_error error = {""};
 
         signal(SIGPIPE, SIG_IGN);
-        raise_limits();
+        srv_raise_limits();
         if (daemon_open_all(&daemon, &error) != 0)
                 srv_log(SRV_LOG_ERROR, "%s", error.text);
         else
                 status = srv_serve(&daemon);
+        if (daemon.lead != NULL) {
+                srv_access_log_close(daemon.access_log);
+                srv_lead_leave(daemon.lead, (int)status);
+        }
         srv_stop_watch_begin(CLOSE_LIMIT_S, (int)status);
         if (!close_all(&daemon))
                 _exit((int)status);

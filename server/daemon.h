@@ -9,6 +9,7 @@
 #include "server/admin_listener.h"
 #include "server/credentials.h"
 #include "server/descriptors.h"
+#include "server/lead.h"
 #include "server/listeners.h"
 #include "server/loops.h"
 #include "server/rdma_server.h"
@@ -22,6 +23,7 @@ struct srv_daemon {
         const struct srv_settings *settings;
         struct srv_listener listener, plain_listener, admin_listener;
         struct srv_loops loops;
+        struct srv_lead *lead; /* NULL: a store of one machine */
         struct eng_store *store;
         struct srv_credentials credentials;
         struct srv_sealer sealer;
@@ -44,6 +46,8 @@ struct srv_daemon {
  */
 enum srv_exit srv_daemon_run(const struct srv_settings *settings);
 
+/* As many descriptors, and as much locked memory, as the process may have. */
+void srv_raise_limits(void);
 /* Main thread. 0 or -ENOMEM. */
 int srv_gateway_credentials_set(struct gw_gateway *gateway, const struct srv_credentials *credentials);
 

@@ -128,6 +128,15 @@ int srv_listener_open(const struct srv_address *address, const char *setting, un
                         *address->host != '\0' ? address->host : "*", address->port, strerror(-rv));
 }
 
+void srv_listener_name(int fd, struct srv_listener *out)
+{
+        struct sockaddr_storage addr;
+        socklen_t len = sizeof(addr);
+
+        if (getsockname(fd, (struct sockaddr *)&addr, &len) != 0 || format_address(&addr, len, out->text, sizeof(out->text)) != 0)
+                snprintf(out->text, sizeof(out->text), "?");
+}
+
 void srv_listener_close(struct srv_listener *listener)
 {
         unsigned i;

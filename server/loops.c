@@ -58,32 +58,56 @@ static int refuse_loop(unsigned index, unsigned slots, int rv, struct srv_error 
                         strerror(-rv), hint);
 }
 
+static int make_room(struct srv_loops *out, unsigned most, struct srv_error *error)
+{
+        memset(out, 0, sizeof(*out));
+        out->loops = calloc(most, sizeof(*out->loops));
+        out->threads = calloc(most, sizeof(*out->threads));
+        return out->loops != NULL && out->threads != NULL ? 0 : srv_fail(error, -ENOMEM, "loops: out of memory");
+}
+
+static int make_loop(struct srv_loops *out, const struct lp_config *config, struct srv_error *error)
+{
+        int rv = lp_loop_new(config, &out->loops[out->made]);
+
+        if (rv != 0)
+                return refuse_loop(out->made, config->slots + config->peer_slots, rv, error);
+        out->threads[out->made].loop = out->loops[out->made];
+        out->made++;
+        return 0;
+}
+
 int srv_loops_make(unsigned count, unsigned slots, struct srv_loops *out, struct srv_error *error)
 {
         unsigned hashers = (count + LOOPS_PER_HASHER - 1) / LOOPS_PER_HASHER;
         struct lp_config config;
-        int rv;
+        int rv = make_room(out, count + hashers, error);
 
-        memset(out, 0, sizeof(*out));
-        out->loops = calloc(count + hashers, sizeof(*out->loops));
-        out->threads = calloc(count + hashers, sizeof(*out->threads));
-        if (out->loops == NULL || out->threads == NULL)
-                return srv_fail(error, -ENOMEM, "loops: out of memory");
-        for (; out->made < count + hashers; out->made++) {
+        while (rv == 0 && out->made < count + hashers) {
                 bool serves = out->made < count;
 
                 config = (struct lp_config){.index = serves ? out->made : out->made - count,
                                             .name = serves ? "loop" : "hash",
                                             .slots = serves ? slots : 0,
                                             .gives_way = !serves};
-                rv = lp_loop_new(&config, &out->loops[out->made]);
-                if (rv != 0)
-                        return refuse_loop(out->made, config.slots, rv, error);
-                out->threads[out->made].loop = out->loops[out->made];
+                rv = make_loop(out, &config, error);
         }
         out->count = count;
         out->hashers = hashers;
-        return 0;
+        return rv;
+}
+
+int srv_loops_make_links(unsigned count, unsigned peer_slots, struct srv_loops *out, struct srv_error *error)
+{
+        struct lp_config config;
+        int rv = make_room(out, count, error);
+
+        while (rv == 0 && out->made < count) {
+                config = (struct lp_config){.index = out->made, .name = "link", .peer_slots = peer_slots};
+                rv = make_loop(out, &config, error);
+        }
+        out->count = count;
+        return rv;
 }
 
 static void *run_loop(void *arg)

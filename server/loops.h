@@ -34,6 +34,8 @@ int srv_loops_plan(const struct srv_settings *settings, unsigned *count, unsigne
 
 /* Makes them; none runs yet. After an error srv_loops_free() is still to be called. */
 int srv_loops_make(unsigned count, unsigned slots, struct srv_loops *out, struct srv_error *error);
+/* The same for the network between nodes: no buffers but those for other nodes, and no hashers. */
+int srv_loops_make_links(unsigned count, unsigned peer_slots, struct srv_loops *out, struct srv_error *error);
 /* Starts a thread for each. Signals that the main thread waits for must be blocked by now. */
 int srv_loops_start(struct srv_loops *loops, struct srv_error *error);
 /* 0, or the error with which a loop ended that was not told to. Any thread. */

@@ -3,6 +3,7 @@
  */
 #include "server/daemon.h"
 #include "server/daemon_log.h"
+#include "server/node_process.h"
 
 #include "loop_trace.h"
 #include "s3_json.h"
@@ -55,6 +56,8 @@ int main(int argc, char *argv[])
             srv_settings_load(&settings, argc, (const char *const *)argv, &action, &error) != 0) {
                 srv_log(SRV_LOG_ERROR, "%s", error.text);
                 status = SRV_EXIT_NOT_STARTED;
+        } else if (action == SRV_INIT_CLUSTER) {
+                status = srv_cluster_init(&settings);
         } else if (action >= SRV_SHOW_CREDENTIALS) {
                 status = administer(action, &settings);
         } else if (action != SRV_RUN) {
@@ -62,7 +65,10 @@ int main(int argc, char *argv[])
         } else {
                 srv_log_set_level((enum srv_log_level)settings.log_level);
                 lp_trace_on_abort();
-                status = (int)srv_daemon_run(&settings);
+                if (*settings.cluster != '\0' && *settings.lead == '\0')
+                        status = (int)srv_node_run(&settings, argv);
+                else
+                        status = (int)srv_daemon_run(&settings);
         }
         srv_settings_free(&settings);
         return status;

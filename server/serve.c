@@ -39,6 +39,7 @@ int srv_signals_open(void)
         sigaddset(&set, SIGTERM);
         sigaddset(&set, SIGINT);
         sigaddset(&set, SIGHUP);
+        sigaddset(&set, SIGCHLD);
         if (pthread_sigmask(SIG_BLOCK, &set, NULL) != 0)
                 return -EINVAL;
         fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -215,6 +216,8 @@ enum srv_exit srv_serve(struct srv_daemon *d)
                 health = srv_health_log_look(watch, d->store, d->gateway);
                 tell_drives_of_switches(d, health, &told);
                 srv_forecast_look(d->forecast, health);
+                if (d->lead != NULL)
+                        srv_lead_keep(d->lead, health->ready);
                 signo = wait_signal(d->signal_fd, health->ready ? SERVING_POLL_MS : STARTING_POLL_MS);
                 if (signo == SIGHUP)
                         reload(d);

@@ -60,6 +60,37 @@ struct srv_ec {
         X(ec, EC, "", 0, 0, "K+M",                                                                                     \
           "Erasure code of a new store: K shards of data and M of parity. Used when formatting. Default by number of " \
           "drives: 1: none; 2: 1+1; 3: 2+1; 4-5: 2+2; 6-7: 4+2; 8-11: 6+2; 12 or more: 8+3.")                          \
+        X(cluster, STRING, "", 0, 63, "NAME",                                                                          \
+          "Name of the cluster that this machine is a node of: letters, digits, - _ and . . Empty: a store of one "    \
+          "machine, which needs none of the settings of clusters.")                                                    \
+        X(node, INT, "0", 1, 1023, "N",                                                                                \
+          "Number of this node in its cluster. It stays, and is never given to another machine.")                      \
+        X(node_name, STRING, "", 0, 63, "NAME",                                                                        \
+          "Name of this node, which its certificate is for. Default: the host of cluster_listen.")                     \
+        X(rack, INT, "0", 1, 65535, "N",                                                                               \
+          "Rack that the node stands in: shards of an object are spread over racks first. Give one to all nodes or "   \
+          "to none. 0: the node is a rack of its own.")                                                                \
+        X(etcd, LIST, "", 0, 0, "URL",                                                                                 \
+          "Address of a member of etcd, which keeps the cluster's configuration: http://HOST:PORT or https. Once for " \
+          "each member.")                                                                                              \
+        X(etcd_ca, STRING, "", 0, 0, "FILE", "Certificates in PEM that etcd is known by, instead of the system's.")    \
+        X(etcd_cert, STRING, "", 0, 0, "FILE", "Certificate in PEM that is shown to etcd. With etcd_key.")             \
+        X(etcd_key, STRING, "", 0, 0, "FILE", "Private key of etcd_cert in PEM.")                                      \
+        X(etcd_user, STRING, "", 0, 0, "NAME", "User that etcd is asked as. With etcd_password_file.")                 \
+        X(etcd_password_file, STRING, "", 0, 0, "FILE", "File with the user's password alone, mode 0600.")             \
+        X(cluster_listen, ADDRESS, "", 0, 0, "ADDR:PORT",                                                              \
+          "Address at which other nodes reach the drives of this one: an address of this machine, as the others are "  \
+          "told it.")                                                                                                  \
+        X(cluster_ca, STRING, "", 0, 0, "FILE",                                                                        \
+          "Certificate in PEM of the authority that has signed the nodes' certificates (millrace cluster cert).")      \
+        X(cluster_cert, STRING, "", 0, 0, "FILE", "Certificate of this node in PEM.")                                  \
+        X(cluster_key, STRING, "", 0, 0, "FILE", "Private key of cluster_cert in PEM.")                                \
+        X(cluster_tls, CHOICE, "all", 0, 0, "control|all",                                                             \
+          "Which connections between nodes are encrypted. control: those for bulk data are plain TCP, with checksums, " \
+          "and only nodes that have shown a certificate may open one. The same on all nodes.")                         \
+        X(new_pool_nodes, LIST, "", 0, 0, "N",                                                                         \
+          "With --init-cluster: a node whose empty folders the new cluster is made of; once for each, or a list with "  \
+          "commas.")                                                                                                   \
         X(listen, ADDRESS, "127.0.0.1:9000", 0, 0, "ADDR:PORT",                                                        \
           "Address of the S3 listener: TLS when tls_cert is given, else plain HTTP. *:PORT is every address, "         \
           "[::1]:PORT is IPv6, port 0 lets the system choose.")                                                        \
@@ -198,6 +229,7 @@ struct srv_ec {
         X(rdma_requests, INT, "64", 1, 1024, "N", "Requests outstanding on one RDMA session.")                         \
         X(rdma_writes, INT, "256", 1, 4096, "N", "RDMA writes in flight on one device, shared by all loops.")          \
         X(test_rdma_driver, STRING, "", 0, 0, "FILE", NULL) /* a transport without hardware, loaded in place of verbs */ \
+        X(lead, STRING, "", 0, 0, "SPEC", NULL) /* of a node's leader process, by its node process: node_leader.h */   \
         X(test_faults, STRING, "", 0, 0, "SPEC", NULL)                                                                 \
         X(test_forecast_speed, INT, "1", 1, 1000000, "N", NULL) /* seconds that a second counts as where growth is measured */ \
         X(test_day_seconds, INT, "86400", 1, 86400, "N", NULL) /* seconds that lifecycle rules take for a day */     \
@@ -266,7 +298,8 @@ enum srv_action {
         SRV_PRINT_METRICS_MARKDOWN,
         SRV_SHOW_CREDENTIALS, /* from here on with settings */
         SRV_ROTATE_CREDENTIALS,
-        SRV_ROTATE_KEY
+        SRV_ROTATE_KEY,
+        SRV_INIT_CLUSTER
 };
 
 /* ---- settings.c ------------------------------------------------------------------------------ */
@@ -316,6 +349,13 @@ int srv_parse_choice(const char *text, const char *choices, unsigned *out, const
 /* The way a person would write it: 64MiB, 30s. size: at least 32 bytes. */
 void srv_format_size(uint64_t bytes, char *out, size_t size);
 void srv_format_duration(uint64_t ms, char *out, size_t size);
+
+/* ---- settings_cluster.c ---------------------------------------------------------------------- */
+
+/* What a node needs is there. init: what --init-cluster needs. */
+int srv_cluster_check(const struct srv_settings *settings, bool init, struct srv_error *error);
+/* A host of an address as it stands in "HOST:PORT". */
+void srv_address_text(const struct srv_address *address, char *out, size_t size);
 
 /* ---- settings_token.c ------------------------------------------------------------------------ */
 

@@ -87,7 +87,7 @@ void srv_print_help(FILE *out)
         int i;
 
         fprintf(out, "usage: millraced --drive DIR [--drive DIR ...] [--format] [OPTION ...]\n\n"
-                     "An S3-compatible object store on the drives of one machine.\n\n");
+                     "An S3-compatible object store on the drives of one machine, or of the nodes of a cluster.\n\n");
         for (i = 0; i < SRV_SETTING_COUNT; i++) {
                 info = &srv_setting_infos[i];
                 if (info->help == NULL)
@@ -106,6 +106,7 @@ void srv_print_help(FILE *out)
                 "  --show-credentials    print the root credentials for a shell: eval \"$(millraced --show-credentials --drive DIR)\"\n"
                 "  --rotate-credentials  make new ones, for all drives named; a running daemon takes them on SIGHUP\n"
                 "  --rotate-key          make a new key in key_file, and seal the credentials with it\n"
+                "  --init-cluster        make a cluster of the empty folders that the nodes named by new_pool_nodes wait with\n"
                 "  --version\n"
                 "  --help\n\n"
                 "Exit status: 0 after SIGTERM or SIGINT, 1 when it failed while it ran, 2 when it could not start.\n");

@@ -31,7 +31,7 @@ MAY_INCLUDE = {
     "remote": {"engine", "net", "ec", "loop"},
     "cluster": {"remote", "engine", "net", "s3", "loop"},
     "gateway": {"engine", "rdma", "access", "ec", "loop", "s3"},
-    "server": {"gateway", "engine", "net", "rdma", "ec", "loop", "s3"},
+    "server": {"gateway", "cluster", "remote", "engine", "net", "rdma", "ec", "loop", "s3"},
     "client": {"s3", "rdma", "ec", "loop"},
     "load": {"s3"},
     "cli": {"client", "load", "net", "rdma", "ec", "loop", "s3"},

@@ -71,6 +71,8 @@ void eng_slot_silent(struct eng_store *store, unsigned slot, const char *why)
 {
         const struct eng_drive *drive = slot < ENG_DRIVES_MAX ? atomic_load(&store->members[slot].drive) : NULL;
 
+        if (slot < ENG_DRIVES_MAX)
+                atomic_fetch_or(&store->silent, eng_bit(slot));
         if (drive != NULL)
                 eng_drive_erred(store, slot, drive, -EHOSTUNREACH, why);
 }

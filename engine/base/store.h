@@ -417,6 +417,7 @@ struct eng_store {
         struct eng_options options;
         uint8_t store_id[FMT_ID];
         unsigned k, m;
+        _Atomic uint64_t silent;       /* slots whose nodes did not answer some time: the start does not wait for them */
         unsigned pg_count, pg_words;   /* words of a bitmap of pg_count + 1 bits */
         unsigned meta_replicas;        /* m + 1 */
         uint32_t inline_max;           /* new objects up to this lie in their record */

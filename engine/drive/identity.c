@@ -210,13 +210,13 @@ static int folders_fresh(int dir_fd, bool *fresh)
 /* A folder without FORMAT. */
 static int probe_unformatted(int dir_fd, enum eng_folder_state *state)
 {
-        static const char *const ignored[] = {"lost+found"};
-        static const char *const ours[] = {"lost+found", LOCK_NAME, FORMAT_NEW_NAME, "log", "data", "index"};
+        static const char *const ignored[] = {"lost+found", ENG_FOLDER_NODE_FILE, ENG_FOLDER_NODE_FILE_NEW};
+        static const char *const ours[] = {"lost+found", ENG_FOLDER_NODE_FILE, ENG_FOLDER_NODE_FILE_NEW, LOCK_NAME, FORMAT_NEW_NAME, "log", "data", "index"};
         unsigned known, unknown;
         bool fresh;
         int rv;
 
-        rv = count_entries(dir_fd, ".", ignored, 1, &known, &unknown);
+        rv = count_entries(dir_fd, ".", ignored, sizeof(ignored) / sizeof(ignored[0]), &known, &unknown);
         if (rv != 0)
                 return rv;
         if (unknown == 0) {

@@ -129,6 +129,7 @@ int eng_epoch_read(const void *body, size_t len, struct eng_epoch_info *out)
                 memcpy(&d, (const uint8_t *)body + sizeof(epoch) + i * sizeof(d), sizeof(d));
                 memcpy(out->slot[i].drive_id, d.drive_id, FMT_ID);
                 out->slot[i].site = (struct eng_site){.node = d.node, .rack = d.rack};
+                out->features |= eng_site_given(&out->slot[i].site) ? FMT_FEATURE_SITES : 0;
                 out->in |= d.in == FMT_EPOCH_IN ? eng_bit(i) : 0;
                 out->joining |= d.in == FMT_EPOCH_JOINING ? eng_bit(i) : 0;
                 out->gone |= d.flags & FMT_EPOCH_GONE ? eng_bit(i) : 0;

@@ -30,6 +30,7 @@
 #define CLOSE_WAIT_S 5                 /* for threads that open drives, or work for one that failed, when the store is closed; then they are left behind */
 
 #define AGAIN_NS    (1000ull * 1000 * 1000)
+#define NODE_AGAIN_NS (100ull * 1000 * 1000) /* of a drive that another node serves: it may be granted to another leader yet */
 
 static void choose(struct eng_store *store);
 static bool has_quorum(struct eng_store *store);
@@ -138,8 +139,8 @@ static void adopt(struct opening *o)
                 recover_take_slot(o->store, o->member);
 }
 
-/* Drives are being opened that may be members: all others, where etcd says which are. */
-static bool opens_members(const struct eng_store *store)
+/* Drives are being opened that may be members: all others, where etcd says which are. but: not counting these slots. */
+static bool opens_members(const struct eng_store *store, eng_mask but)
 {
         const struct eng_coord *c = store->coord;
         const struct recovery *r = c->recovery;
@@ -148,7 +149,8 @@ static bool opens_members(const struct eng_store *store)
         if (c->decided == NULL)
                 return r->opening_left > 0;
         for (i = 0; i < store->unplaced_count; i++)
-                if (!r->opening[i].joined && eng_epoch_drives(c->decided)[store->unplaced[i].identity.slot].in == FMT_EPOCH_IN)
+                if (!r->opening[i].joined && (but & eng_bit(store->unplaced[i].identity.slot)) == 0 &&
+                    eng_epoch_drives(c->decided)[store->unplaced[i].identity.slot].in == FMT_EPOCH_IN)
                         return true;
         return false;
 }
@@ -157,8 +159,9 @@ static bool opens_members(const struct eng_store *store)
 static void consider(struct eng_store *store)
 {
         struct recovery *r = store->coord->recovery;
+        bool enough = r->waited || !opens_members(store, atomic_load(&store->silent));
 
-        if (r->chosen || (opens_members(store) && !(r->waited && has_quorum(store))))
+        if (r->chosen || (opens_members(store, 0) && !(enough && has_quorum(store))))
                 return;
         r->chosen = true;
         lp_timer_stop(store->coord_loop->loop, &r->wait_timer);
@@ -211,7 +214,7 @@ static bool recover_try_again(struct opening *o)
         if (o->own.local != NULL || !(eng_io_again(o->result) || eng_io_full(o->result)))
                 return false;
         o->again.expired = open_again;
-        lp_timer_start(store->coord_loop->loop, &o->again, AGAIN_NS);
+        lp_timer_start(store->coord_loop->loop, &o->again, store->options.cluster != NULL ? NODE_AGAIN_NS : AGAIN_NS);
         snprintf(o->member->reason, sizeof(o->member->reason), "%.150s", o->error.text);
         if (store->pgs != NULL && is_own_slot(store, m) && store->members[m->identity.slot].state == ENG_DRIVE_FAILED)
                 eng_member_state(store, m->identity.slot, ENG_DRIVE_FAILED, m->reason);
@@ -230,8 +233,10 @@ static void recover_opened(struct lp_msg *msg)
         if (o->running)
                 pthread_join(o->thread, NULL);
         o->running = false;
-        if (recover_try_again(o))
+        if (recover_try_again(o)) {
+                consider(store); /* its node may be known to be silent by now */
                 return;
+        }
         assert(r->opening_left > 0);
         o->joined = true;
         r->opening_left--;

@@ -220,91 +220,34 @@ static void note_folder(struct eng_store *store, const char *path, const struct 
 
 /* ---- formatting ------------------------------------------------------------------------------ */
 
-/* Defaults by number of drives. */
-static void default_code(unsigned drives, unsigned *k, unsigned *m)
-{
-        static const struct {
-                unsigned drives, k, m;
-        } table[] = {{1, 1, 0}, {2, 1, 1}, {3, 2, 1}, {4, 2, 2}, {6, 4, 2}, {8, 6, 2}, {12, 8, 3}};
-        unsigned i;
-
-        for (i = 0; i < sizeof(table) / sizeof(table[0]) && table[i].drives <= drives; i++) {
-                *k = table[i].k;
-                *m = table[i].m;
-        }
-}
-
-/* Of a pool over nodes. 0 where the drives are all of one node. */
-static unsigned count_nodes(const struct eng_options *o)
-{
-        struct eng_domains domains;
-
-        if (o->sites == NULL || !eng_domains_make(&domains, o->sites, o->drive_count))
-                return 0;
-        return eng_domains_count(domains.node, eng_all_slots(o->drive_count));
-}
-
-static int choose_code(const struct eng_options *o, unsigned *k, unsigned *m, struct eng_error *error)
-{
-        unsigned nodes = count_nodes(o);
-
-        if (nodes == 0)
-                default_code(o->drive_count, k, m);
-        else if (!eng_code_for_nodes(nodes, o->drive_count, k, m))
-                return eng_error_set(error, -EINVAL, "no erasure code survives the loss of %u of %u nodes with %u drives: ec must be given",
-                                     eng_nodes_may_fail(nodes), nodes, o->drive_count);
-        return 0;
-}
-
-static int check_code(const struct eng_options *o, unsigned k, unsigned m, struct eng_error *error)
-{
-        if (k < 1 || k > ERA_MAX_K || m > ERA_MAX_M)
-                return eng_error_set(error, -EINVAL, "ec %u+%u: between 1+0 and %u+%u is possible", k, m, ERA_MAX_K,
-                                     ERA_MAX_M);
-        if (k + m > o->drive_count)
-                return eng_error_set(error, -EINVAL, "ec %u+%u needs %u drives, %u are given", k, m, k + m,
-                                     o->drive_count);
-        return 0;
-}
-
 static int format_all(struct eng_store *store, struct eng_error *error)
 {
         const struct eng_options *o = &store->options;
-        struct eng_identity identity = {.layout = FMT_LAYOUT_VERSION, .created_ms = lp_wall_ms()};
-        uint8_t epoch_id[FMT_ID], none[FMT_ID] = {0};
-        struct eng_buf *epoch;
+        struct eng_identity identity = {.created_ms = lp_wall_ms()};
+        _Alignas(8) uint8_t epoch[ENG_EPOCH_BODY_MAX];
+        uint8_t ids[ENG_DRIVES_MAX][FMT_ID];
+        struct eng_site sites[ENG_DRIVES_MAX];
+        struct eng_epoch_info info;
+        struct eng_new_pool pool = {.k = o->ec_k, .m = o->ec_m, .count = o->drive_count, .drive_ids = ids, .sites = sites};
+        size_t epoch_len;
         unsigned i;
         int rv;
 
-        store->k = o->ec_k;
-        store->m = o->ec_m;
-        rv = store->k == 0 ? choose_code(o, &store->k, &store->m, error) : 0;
-        if (rv == 0)
-                rv = check_code(o, store->k, store->m, error);
-        if (rv != 0)
-                return rv;
-        store->drive_count = o->drive_count;
         lp_random(identity.store_id, FMT_ID);
-        for (i = 0; i < o->drive_count; i++) {
-                lp_random(store->members[i].id, FMT_ID);
-                memcpy(store->members[i].place_id, store->members[i].id, FMT_ID);
-                store->members[i].site = o->sites != NULL ? o->sites[i] : o->site;
-                if (eng_site_given(&store->members[i].site))
-                        identity.features |= FMT_FEATURE_SITES;
-        }
-        lp_random(epoch_id, FMT_ID);
-        epoch = eng_epoch_body(store, 1, epoch_id, none,
-                               o->drive_count == 64 ? ~0ull : eng_bit(o->drive_count) - 1, 0, 0);
-        if (epoch == NULL)
-                return -ENOMEM;
+        lp_random(ids, o->drive_count * FMT_ID);
+        for (i = 0; i < o->drive_count; i++)
+                sites[i] = o->sites != NULL ? o->sites[i] : o->site;
+        rv = eng_pool_make(&pool, epoch, &epoch_len, error);
+        if (rv == 0)
+                rv = eng_epoch_read(epoch, epoch_len, &info);
+        identity.features = rv == 0 ? info.features : 0;
         for (i = 0; i < o->drive_count && rv == 0; i++) {
                 identity.slot = i;
-                memcpy(identity.drive_id, store->members[i].id, FMT_ID);
-                rv = eng_folder_prepare(o->drives[i], &identity, epoch->data, epoch->len, error);
+                memcpy(identity.drive_id, ids[i], FMT_ID);
+                rv = eng_folder_prepare(o->drives[i], &identity, epoch, epoch_len, error);
         }
         for (i = 0; i < o->drive_count && rv == 0; i++)
                 rv = eng_folder_finish(o->drives[i], error);
-        eng_buf_unref(epoch);
         store->formatted = rv == 0;
         return rv;
 }

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "cluster/etcd_keys.h"
+#include "cluster_keys.h"
 #include "engine.h"
 #include "engine/format.h"
 

@@ -5,7 +5,7 @@
 #include "tests/unit/net/net_fixture.h"
 
 #include "cluster/election.h"
-#include "cluster/leader.h"
+#include "cluster_leader.h"
 #include "engine/base/store.h"
 #include "engine/drive/drive.h"
 #include "engine/drive/index.h"

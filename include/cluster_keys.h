@@ -1,18 +1,19 @@
 /*
- * etcd_keys.h - what a cluster keeps in etcd: names of keys, and their values as JSON. Functions over values;
+ * cluster_keys.h - what a cluster keeps in etcd: names of keys, and their values as JSON. Functions over values;
  * any thread. Every value is outside data.
  *
  *   PREFIX = /millrace/CLUSTER/
  *   format           {"cluster_id": 32 hex digits, "generation": N, "random": 16 hex digits}
- *   nodes/N          {"name", "address", "s3", "rack", "state": "in" | "draining" | "gone"}
+ *   nodes/N          {"name", "address", "s3", "rack", "state": "in" | "draining" | "gone", "boot",
+ *                    "drives": [32 hex digits, ...]}
  *   boots/N          {"boot": N, "claim": 32 hex digits}
  *   pools/P/config   {"store_id": 32 hex digits, "number": N, "epoch": base64 of the body of an EPOCH record}
  *   pools/P/leader   {"node": N, "boot": N, "claim": 32 hex digits}
  *
  * Fields that a build does not know are left alone by who reads, and lost by who writes.
  */
-#ifndef MILLRACE_CLUSTER_ETCD_KEYS_H
-#define MILLRACE_CLUSTER_ETCD_KEYS_H
+#ifndef MILLRACE_CLUSTER_KEYS_H
+#define MILLRACE_CLUSTER_KEYS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,6 +26,7 @@
 #define CL_NODE_LAST 1023u
 #define CL_POOL_LAST 63u
 #define CL_ID        16u
+#define CL_DRIVES_MAX 64u
 
 /*
  * The number by which net/ knows the leader process of a pool on a node, whose terms have it, too. That of the
@@ -41,6 +43,10 @@ bool cl_name_is_sound(const char *name);
 enum cl_key_kind { CL_KEY_FORMAT, CL_KEY_NODE, CL_KEY_BOOT, CL_KEY_CONFIG, CL_KEY_LEADER };
 /* number: the node's or pool's; format has none. Returns the length. */
 size_t cl_key_name(const char *cluster, enum cl_key_kind key, unsigned number, char out[CL_KEY_NAME_MAX]);
+/* What all keys of the cluster begin with. Returns the length. */
+size_t cl_key_prefix(const char *cluster, char out[CL_KEY_NAME_MAX]);
+/* The other way round. False: it is none of these, or its number is out of range. */
+bool cl_key_parse(const char *cluster, const void *key, size_t len, enum cl_key_kind *kind, unsigned *number);
 
 struct cl_format {
         uint8_t cluster_id[CL_ID];
@@ -52,6 +58,10 @@ struct cl_node {
         char address[256], s3[256]; /* "HOST:PORT" of its drive server, and of its gateway */
         uint16_t rack;
         enum cl_node_state state;
+        uint64_t boot; /* of the process that entered it */
+        /* Ids that it has given to folders which are no drives yet: what a new pool may be made of. No "drives": none. */
+        unsigned drive_count;
+        uint8_t drives[CL_DRIVES_MAX][CL_ID];
 };
 struct cl_boot {
         uint64_t boot; /* below 2^24: object ids have it */
@@ -68,6 +78,9 @@ struct cl_owner {
         uint64_t boot;
         uint8_t claim[CL_ID]; /* random: each attempt has another, by which it knows its own value (R1) */
 };
+
+/* 2 x len lower-case digits. False: anything else. */
+bool cl_hex_read(const char *text, uint8_t *out, size_t len);
 
 /* Each writes at most CL_JSON_MAX bytes into out, and returns the length; 0: no memory. */
 size_t cl_format_write(const struct cl_format *format, char out[CL_JSON_MAX]);

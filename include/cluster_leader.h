@@ -1,5 +1,5 @@
 /*
- * leader.h - the leader of a pool: how it takes the leader key, how its store's epochs get into etcd, and how
+ * cluster_leader.h - the leader of a pool: how it takes the leader key, how its store's epochs get into etcd, and how
  * long it may answer (docs/design/leaders.md).
  *
  *   cl_claim    boot number, leader key, what etcd has then    -> a term
@@ -11,8 +11,9 @@
 #ifndef MILLRACE_CLUSTER_LEADER_H
 #define MILLRACE_CLUSTER_LEADER_H
 
-#include "cluster/etcd_keys.h"
+#include "cluster_keys.h"
 #include "cluster_etcd.h"
+#include "cluster_node.h"
 #include "engine.h"
 #include "engine_term.h"
 #include "remote.h"
@@ -21,6 +22,7 @@
 #define CL_ANSWERS_NS    (2ull * 1000 * 1000 * 1000)  /* etcd answers, if it did so long ago at most: it is asked with each ping */
 #define CL_START_MOST_NS (60ull * 1000 * 1000 * 1000) /* that it may take in all */
 #define CL_START_NS      (15ull * 1000 * 1000 * 1000) /* that a start may wait for drives */
+#define CL_ABSENT_NS     (1000ull * 1000 * 1000)       /* a node that has said nothing for so long is not waited for by a start */
 #define CL_UNDECIDED_NS  (30ull * 1000 * 1000 * 1000) /* that a proposal may be unknown */
 #define CL_LEADER_NODES  64u
 
@@ -43,17 +45,17 @@ struct cl_claim {
         int rv;
         char text[CL_TEXT_MAX];
         struct eng_term term;
+        struct cl_format format;
         struct cl_config config;
         int64_t config_revision;
 
         /* private */
-        unsigned step;
-        uint64_t boot;
+        struct cl_boot_take boot;
         struct cl_request request;
         struct cl_cas cas;
         struct cl_compare compare;
         struct cl_op ops[2];
-        char keys[4][CL_KEY_NAME_MAX];
+        char keys[3][CL_KEY_NAME_MAX];
         char value[CL_JSON_MAX];
         size_t value_len;
 };
@@ -69,6 +71,7 @@ struct cl_leader_options {
         const struct cl_claim *claim; /* that was won; copied */
         struct rem_client *client;    /* of the claim's term */
         unsigned term_ms;             /* T; 0: REM_TERM_MS */
+        bool whole_stop;              /* all nodes of the pool were stopped: they may be on their way, and the start waits for them */
         /* This process does not lead any more: it is to end at once. Called once; then nothing is done any more. */
         void (*ended)(void *arg, const char *why);
         void *arg;

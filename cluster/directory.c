@@ -1,0 +1,258 @@
+/*
+ * directory.c - what etcd has of the cluster: all keys of it in one read at one revision, twice a second.
+ */
+#include "cluster_node.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MS_NS         (1000ull * 1000)
+#define HURRY_FOR_NS  (1000 * MS_NS)
+
+/* ---- a view ---------------------------------------------------------------------------------- */
+
+const struct cl_member *cl_view_member(const struct cl_view *view, uint16_t number)
+{
+        unsigned i;
+
+        for (i = 0; i < view->count; i++)
+                if (view->members[i].number == number)
+                        return &view->members[i];
+        return NULL;
+}
+
+int cl_view_copy(struct cl_view *to, const struct cl_view *from)
+{
+        struct cl_member *members = malloc((from->count + 1) * sizeof(*members));
+
+        if (members == NULL)
+                return -ENOMEM;
+        if (from->count > 0)
+                memcpy(members, from->members, from->count * sizeof(*members));
+        *to = *from;
+        to->members = members;
+        return 0;
+}
+
+void cl_view_free(struct cl_view *view)
+{
+        free(view->members);
+        memset(view, 0, sizeof(*view));
+}
+
+static int member_order(const void *a, const void *b)
+{
+        const struct cl_member *x = a, *y = b;
+
+        return (x->number > y->number) - (x->number < y->number);
+}
+
+static int view_add_node(struct cl_view *view, unsigned number, const struct cl_key *key)
+{
+        struct cl_member *member = &view->members[view->count];
+        int rv;
+
+        if (view->count == CL_MEMBERS_MAX)
+                return -EMSGSIZE;
+        rv = cl_node_read(key->value.data, key->value.len, &member->node);
+        if (rv == 0) {
+                member->number = (uint16_t)number;
+                member->revision = key->mod_revision;
+                view->count++;
+        }
+        return rv;
+}
+
+static int view_add(struct cl_view *view, enum cl_key_kind kind, unsigned number, const struct cl_key *key)
+{
+        int rv = 0;
+
+        switch (kind) {
+        case CL_KEY_FORMAT:
+                rv = cl_format_read(key->value.data, key->value.len, &view->format);
+                view->has_format = rv == 0;
+                return rv;
+        case CL_KEY_NODE:
+                return view_add_node(view, number, key);
+        case CL_KEY_CONFIG:
+                if (number != CL_POOL)
+                        return 0;
+                rv = cl_config_read(key->value.data, key->value.len, &view->config);
+                if (rv == 0)
+                        rv = eng_epoch_read(view->config.epoch, view->config.epoch_len, &view->epoch);
+                view->config_revision = key->mod_revision;
+                view->has_pool = rv == 0;
+                return rv;
+        case CL_KEY_LEADER:
+                if (number != CL_POOL)
+                        return 0;
+                rv = cl_owner_read(key->value.data, key->value.len, &view->leader);
+                view->leader_revision = key->mod_revision;
+                view->is_led = rv == 0;
+                return rv;
+        case CL_KEY_BOOT:
+                break;
+        }
+        return 0;
+}
+
+/* why: CL_TEXT_MAX. */
+static int view_read(struct cl_view *view, const char *cluster, const struct cl_answer *answer, char *why)
+{
+        const struct cl_keys *keys = &answer->ranges[0];
+        enum cl_key_kind kind;
+        unsigned number;
+        size_t i;
+        int rv = 0;
+
+        memset(view, 0, sizeof(*view));
+        view->revision = answer->revision;
+        view->members = calloc(CL_MEMBERS_MAX, sizeof(*view->members));
+        if (view->members == NULL)
+                rv = -ENOMEM;
+        for (i = 0; rv == 0 && i < keys->count; i++) {
+                const struct cl_key *key = &keys->at[i];
+
+                if (!cl_key_parse(cluster, key->key.data, key->key.len, &kind, &number))
+                        continue; /* of a newer build */
+                rv = view_add(view, kind, number, key);
+                if (rv != 0)
+                        snprintf(why, CL_TEXT_MAX, "what etcd has under %.*s makes no sense", (int)key->key.len, (const char *)key->key.data);
+        }
+        if (rv == 0)
+                qsort(view->members, view->count, sizeof(*view->members), member_order);
+        return rv;
+}
+
+/* ---- twice a second -------------------------------------------------------------------------- */
+
+struct cl_directory {
+        struct cl_directory_options options;
+        char cluster[CL_NAME_MAX], prefix[CL_KEY_NAME_MAX];
+        struct lp_loop *loop;
+        struct lp_timer timer;
+        struct cl_request request;
+        bool asks;
+        uint64_t hurries; /* until then */
+        void (*stopped)(void *arg);
+        void *stopped_arg;
+        struct lp_msg stop_msg;
+};
+
+static void directory_stopped(struct lp_msg *msg)
+{
+        struct cl_directory *d = container_of(msg, struct cl_directory, stop_msg);
+
+        d->stopped(d->stopped_arg);
+}
+
+static void directory_stop_now(struct cl_directory *d)
+{
+        d->stop_msg.run = directory_stopped;
+        lp_post(d->loop, &d->stop_msg);
+}
+
+/* Rule R2: of the generation. */
+static int directory_judge(struct cl_directory *d, const struct cl_view *view, char *why)
+{
+        struct cl_seen seen;
+        enum cl_verdict verdict;
+
+        if (!view->has_format)
+                return 0;
+        cl_etcd_seen(d->options.etcd, &seen);
+        verdict = cl_generation_judge(&seen, &(struct cl_generation){view->format.generation, view->format.random});
+        if (verdict == CL_SEEN_FINE)
+                return 0;
+        cl_etcd_distrust(d->options.etcd, verdict);
+        snprintf(why, CL_TEXT_MAX, "%s", cl_verdict_text(verdict));
+        return -EREMCHG;
+}
+
+static void directory_read(struct cl_request *request)
+{
+        struct cl_directory *d = container_of(request, struct cl_directory, request);
+        char why[CL_TEXT_MAX] = "out of memory";
+        struct cl_view view;
+        int rv;
+
+        d->asks = false;
+        if (d->stopped != NULL) {
+                directory_stop_now(d);
+                return;
+        }
+        if (request->outcome != CL_DONE) {
+                d->options.looked(d->options.arg, NULL, request->error, request->text);
+        } else {
+                rv = view_read(&view, d->cluster, request->answer, why);
+                if (rv == 0)
+                        rv = directory_judge(d, &view, why);
+                d->options.looked(d->options.arg, rv == 0 ? &view : NULL, rv, why);
+                cl_view_free(&view);
+        }
+        if (d->stopped == NULL)
+                lp_timer_start(d->loop, &d->timer, (lp_now(d->loop) < d->hurries ? CL_HURRY_MS : CL_LOOK_MS) * MS_NS);
+        else
+                directory_stop_now(d);
+}
+
+static void directory_ask(struct lp_timer *timer)
+{
+        struct cl_directory *d = container_of(timer, struct cl_directory, timer);
+
+        memset(&d->request, 0, sizeof(d->request));
+        d->request.kind = CL_RANGE;
+        d->request.key = (struct cl_bytes){d->prefix, strlen(d->prefix)};
+        d->request.prefix = true;
+        d->request.done = directory_read;
+        d->asks = true;
+        cl_etcd_submit(d->options.etcd, &d->request);
+}
+
+int cl_directory_new(const struct cl_directory_options *options, struct cl_directory **out)
+{
+        struct cl_directory *d = calloc(1, sizeof(*d));
+
+        if (d == NULL)
+                return -ENOMEM;
+        d->options = *options;
+        snprintf(d->cluster, sizeof(d->cluster), "%s", options->cluster);
+        cl_key_prefix(d->cluster, d->prefix);
+        *out = d;
+        return 0;
+}
+
+void cl_directory_start(struct cl_directory *d)
+{
+        assert(d->loop == NULL);
+        d->loop = lp_self();
+        d->timer.expired = directory_ask;
+        directory_ask(&d->timer);
+}
+
+void cl_directory_hurry(struct cl_directory *d)
+{
+        d->hurries = lp_now(d->loop) + HURRY_FOR_NS;
+        if (d->asks || d->stopped != NULL)
+                return;
+        lp_timer_stop(d->loop, &d->timer);
+        lp_timer_start(d->loop, &d->timer, 0);
+}
+
+void cl_directory_stop(struct cl_directory *d, void (*stopped)(void *arg), void *arg)
+{
+        assert(lp_self() == d->loop && d->stopped == NULL);
+        lp_timer_stop(d->loop, &d->timer);
+        d->stopped = stopped;
+        d->stopped_arg = arg;
+        if (!d->asks)
+                directory_stop_now(d);
+}
+
+void cl_directory_free(struct cl_directory *d)
+{
+        free(d);
+}

@@ -1,0 +1,111 @@
+/*
+ * node_file.c - the file NODE on each folder of a node.
+ */
+#include "cluster_node.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "s3_checksum.h"
+#include "s3_json.h"
+
+#define NODE_FILE_MAX 4096u
+
+static bool file_number(const json_t *object, const char *name, uint64_t *out)
+{
+        const json_t *number = json_object_get(object, name);
+
+        *out = json_is_integer(number) ? (uint64_t)json_integer_value(number) : 0;
+        return json_is_integer(number) && json_integer_value(number) >= 0;
+}
+
+/* 64 bits do not fit in a number of JSON. */
+static bool file_hex64(const json_t *object, const char *name, uint64_t *out)
+{
+        const char *text = json_string_value(json_object_get(object, name));
+        uint8_t bytes[8];
+        unsigned i;
+
+        if (text == NULL || !cl_hex_read(text, bytes, sizeof(bytes)))
+                return false;
+        for (i = 0, *out = 0; i < sizeof(bytes); i++)
+                *out = *out << 8 | bytes[i];
+        return true;
+}
+
+static bool file_take(const json_t *object, struct cl_node_file *out)
+{
+        const char *cluster = json_string_value(json_object_get(object, "cluster"));
+        const char *drive = json_string_value(json_object_get(object, "drive"));
+        uint64_t node, revision;
+
+        if (cluster == NULL || drive == NULL || !cl_name_is_sound(cluster) || !cl_hex_read(drive, out->drive, CL_ID) || !file_number(object, "node", &node) ||
+            node < 1 || node > CL_NODE_LAST || !file_hex64(object, "etcd", &out->seen.cluster_id) ||
+            !file_number(object, "generation", &out->seen.generation.number) || !file_hex64(object, "random", &out->seen.generation.random) ||
+            !file_number(object, "revision", &revision))
+                return false;
+        snprintf(out->cluster, sizeof(out->cluster), "%s", cluster);
+        out->node = (uint16_t)node;
+        out->seen.revision = (int64_t)revision;
+        return true;
+}
+
+int cl_node_file_read(const char *folder, struct cl_node_file *out)
+{
+        char path[ENG_PATH_MAX + sizeof(ENG_FOLDER_NODE_FILE) + 1], text[NODE_FILE_MAX];
+        json_t *object;
+        ssize_t len;
+        int fd, rv;
+
+        memset(out, 0, sizeof(*out));
+        snprintf(path, sizeof(path), "%s/%s", folder, ENG_FOLDER_NODE_FILE);
+        fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+        if (fd < 0)
+                return errno == ENOTDIR ? -ENOENT : -errno;
+        len = pread(fd, text, sizeof(text), 0);
+        rv = len < 0 ? -errno : 0;
+        close(fd);
+        if (rv != 0)
+                return rv;
+        object = s3_json_load((struct s3_str){text, (size_t)len}, JSON_REJECT_DUPLICATES, NULL);
+        if (object == NULL)
+                return errno == ENOMEM ? -ENOMEM : -EBADMSG;
+        rv = file_take(object, out) ? 0 : -EBADMSG;
+        json_decref(object);
+        return rv;
+}
+
+static size_t node_file_print(const struct cl_node_file *file, char *text, size_t size)
+{
+        char drive[2 * CL_ID + 1];
+
+        s3_hex_encode(file->drive, CL_ID, drive);
+        return (size_t)snprintf(text, size,
+                                "{\"cluster\": \"%s\", \"node\": %u, \"drive\": \"%s\", \"etcd\": \"%016llx\", \"generation\": %llu, \"random\": \"%016llx\", "
+                                "\"revision\": %lld}\n",
+                                file->cluster, (unsigned)file->node, drive, (unsigned long long)file->seen.cluster_id,
+                                (unsigned long long)file->seen.generation.number, (unsigned long long)file->seen.generation.random, (long long)file->seen.revision);
+}
+
+int cl_node_file_write(const char *folder, const struct cl_node_file *file)
+{
+        char text[NODE_FILE_MAX];
+        size_t len = node_file_print(file, text, sizeof(text));
+        int dir, fd, rv = 0;
+
+        dir = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (dir < 0)
+                return -errno;
+        fd = openat(dir, ENG_FOLDER_NODE_FILE_NEW, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+        if (fd < 0 || pwrite(fd, text, len, 0) != (ssize_t)len || fsync(fd) != 0)
+                rv = errno != 0 ? -errno : -EIO;
+        if (fd >= 0)
+                close(fd);
+        if (rv == 0 && (renameat(dir, ENG_FOLDER_NODE_FILE_NEW, dir, ENG_FOLDER_NODE_FILE) != 0 || fsync(dir) != 0))
+                rv = -errno;
+        close(dir);
+        return rv;
+}

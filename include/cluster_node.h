@@ -1,0 +1,183 @@
+/*
+ * cluster_node.h - a node process of a cluster: what it keeps on its folders, how it joins, what it knows of
+ * the others, and when it tries to lead (docs/design/leaders.md). Making a new cluster, too.
+ *
+ *   cl_directory   what etcd has of the cluster, read twice a second  -> struct cl_view
+ *   cl_join        boot number, and the node's own entry
+ *   cl_elector     asks drive servers, and says when to lead
+ *   cl_create      the first pool of a new cluster
+ *
+ * Each on one loop, but where it says any thread. They take time and chance from the loop.
+ */
+#ifndef MILLRACE_CLUSTER_NODE_H
+#define MILLRACE_CLUSTER_NODE_H
+
+#include "cluster_etcd.h"
+#include "cluster_keys.h"
+#include "engine.h"
+#include "engine_folder.h"
+#include "remote.h"
+
+#define CL_POOL       1u /* the only one yet */
+#define CL_MEMBERS_MAX 256u
+#define CL_LOOK_MS    500u
+#define CL_HURRY_MS   50u
+
+/* ---- the file NODE on each folder ------------------------------------------------------------ */
+
+/* What a node keeps on each of its folders: whose they are, and what it has seen (rule R2). */
+struct cl_node_file {
+        char cluster[CL_NAME_MAX];
+        uint16_t node;
+        uint8_t drive[CL_ID]; /* of the folder: the drive's, or the one that it is to become */
+        struct cl_seen seen;
+};
+/* Blocking; any thread. 0; -ENOENT: there is none; -EBADMSG: it is damaged; others of the file system. */
+int cl_node_file_read(const char *folder, struct cl_node_file *out);
+/* In one step, and on stable storage when it returns. */
+int cl_node_file_write(const char *folder, const struct cl_node_file *file);
+
+/* ---- what etcd has --------------------------------------------------------------------------- */
+
+struct cl_member {
+        uint16_t number;
+        int64_t revision; /* of its key */
+        struct cl_node node;
+};
+
+/* All of one revision. Fields that are not there are zeroes. */
+struct cl_view {
+        int64_t revision;
+        bool has_format, has_pool, is_led;
+        struct cl_format format;
+        struct cl_config config;
+        struct eng_epoch_info epoch; /* of config */
+        int64_t config_revision, leader_revision;
+        struct cl_owner leader;
+        unsigned count;
+        struct cl_member *members; /* by number */
+};
+/* Any thread. NULL: there is no such node. */
+const struct cl_member *cl_view_member(const struct cl_view *view, uint16_t number);
+/* Copies what it holds. -ENOMEM. Any thread. */
+int cl_view_copy(struct cl_view *to, const struct cl_view *from);
+void cl_view_free(struct cl_view *view);
+
+struct cl_directory;
+struct cl_directory_options {
+        struct cl_etcd *etcd;
+        const char *cluster;
+        /*
+         * Twice a second, on the loop: what there is; or NULL and why: -EREMCHG: rule R2; -EBADMSG: it makes no sense;
+         * others: etcd does not answer.
+         */
+        void (*looked)(void *arg, const struct cl_view *view, int error, const char *text);
+        void *arg;
+};
+/* -ENOMEM. */
+int cl_directory_new(const struct cl_directory_options *options, struct cl_directory **out);
+/* On its loop, once. */
+void cl_directory_start(struct cl_directory *directory);
+/* On its loop: for this second it looks more often. */
+void cl_directory_hurry(struct cl_directory *directory);
+/* On its loop, once: stopped() comes when nothing is asked any more; then it is freed, by any thread. */
+void cl_directory_stop(struct cl_directory *directory, void (*stopped)(void *arg), void *arg);
+void cl_directory_free(struct cl_directory *directory); /* NULL is allowed */
+
+/* ---- boot numbers ---------------------------------------------------------------------------- */
+
+/* Takes the next boot number of a node. Zero it, fill in the first part. */
+struct cl_boot_take {
+        struct cl_etcd *etcd;
+        const char *cluster;
+        uint16_t node;
+        void (*done)(struct cl_boot_take *take);
+        void *arg;
+        /* the answer: 0, -EAGAIN: etcd does not answer, -EBADMSG, -EOVERFLOW: none is left */
+        int rv;
+        char text[CL_TEXT_MAX];
+        uint64_t boot;
+        /* private */
+        unsigned tries;
+        struct cl_request request;
+        struct cl_cas cas;
+        char key[CL_KEY_NAME_MAX], value[CL_JSON_MAX];
+};
+void cl_boot_take(struct cl_boot_take *take);
+
+/* ---- joining --------------------------------------------------------------------------------- */
+
+/* Enters the node. Zero it, fill in the first part. All it points to stays as it is until done(). */
+struct cl_join {
+        struct cl_etcd *etcd;
+        const char *cluster;
+        uint16_t number;
+        const struct cl_node *node; /* what it announces; its state is kept, if it was there */
+        const struct cl_view *view; /* just read */
+        void (*done)(struct cl_join *join);
+        void *arg;
+        /* the answer: 0; -EEXIST: number, name or drive are another node's; -EAGAIN; -EBADMSG; -EOVERFLOW */
+        int rv;
+        char text[CL_TEXT_MAX];
+        uint64_t boot;
+        /* private */
+        struct cl_boot_take take;
+        struct cl_cas cas;
+        char key[CL_KEY_NAME_MAX], value[CL_JSON_MAX];
+};
+void cl_join(struct cl_join *join);
+
+/* ---- who leads ------------------------------------------------------------------------------- */
+
+struct cl_elector;
+struct cl_elector_options {
+        uint16_t node;
+        struct rem_client *client; /* without a term */
+        struct rem_server *server; /* of this node */
+        /*
+         * This node should lead the pool now. leader_revision: of the leader key that this was judged by. whole_stop:
+         * no drive server has heard of a leader since it began, so drives may be on their way yet.
+         */
+        void (*lead)(void *arg, int64_t leader_revision, bool whole_stop);
+        /* It may have to lead soon: cl_directory_hurry(). */
+        void (*hurry)(void *arg);
+        /* What keeps it from leading, whenever that changes. */
+        void (*waits)(void *arg, const char *why);
+        void *arg;
+};
+/* -ENOMEM. */
+int cl_elector_new(const struct cl_elector_options *options, struct cl_elector **out);
+/* Something was read just now. Not while the round before asks yet: that is left out. */
+void cl_elector_look(struct cl_elector *elector, const struct cl_view *view);
+/* As cl_directory_stop(). */
+void cl_elector_stop(struct cl_elector *elector, void (*stopped)(void *arg), void *arg);
+void cl_elector_free(struct cl_elector *elector); /* NULL is allowed */
+/* How long a node rests whose leader process has ended `times` times, one after the other, before it served. Any thread. */
+uint64_t cl_elector_rest(unsigned times);
+
+/* ---- a new cluster --------------------------------------------------------------------------- */
+
+/*
+ * Makes a pool of the drives that these nodes announce, and then the cluster. Nothing is done if there is one. Zero
+ * it, fill in the first part.
+ */
+struct cl_create {
+        struct cl_etcd *etcd;
+        const char *cluster;
+        const struct cl_view *view; /* just read; has all these nodes */
+        const uint16_t *nodes;
+        unsigned node_count;
+        unsigned k, m; /* 0+0: by the number of nodes and drives */
+        void (*done)(struct cl_create *create);
+        void *arg;
+        /* the answer: 0; -EEXIST: there is a cluster of this name; -EINVAL: no pool can be made of them; -EAGAIN; -ENOMEM */
+        int rv;
+        char text[CL_TEXT_MAX];
+        struct cl_config config; /* the pool */
+        /* private */
+        struct cl_cas cas;
+        char keys[2][CL_KEY_NAME_MAX], value[CL_JSON_MAX];
+};
+void cl_create(struct cl_create *create);
+
+#endif

@@ -1,0 +1,414 @@
+/*
+ * cluster_link.c - see cluster_link.h.
+ */
+#include "server/cluster_link.h"
+
+#include "server/daemon_log.h"
+#include "server/key_file.h"
+
+#include <errno.h>
+#include <semaphore.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define CONNECT_MS   2000u
+#define SILENCE_MS   2000u
+#define HANDSHAKE_MS 2000u
+#define BACKOFF_MS   1024u
+
+/* ---- on the loop ----------------------------------------------------------------------------- */
+
+struct link_call {
+        struct lp_msg msg;
+        void (*func)(void *arg);
+        void *arg;
+        sem_t done;
+};
+
+static void link_run(struct lp_msg *msg)
+{
+        struct link_call *call = container_of(msg, struct link_call, msg);
+
+        call->func(call->arg);
+        sem_post(&call->done);
+}
+
+void srv_link_call(struct srv_link *link, void (*func)(void *arg), void *arg)
+{
+        struct link_call call = {.msg.run = link_run, .func = func, .arg = arg};
+
+        sem_init(&call.done, 0, 0);
+        lp_post(link->loops.loops[0], &call.msg);
+        while (sem_wait(&call.done) != 0 && errno == EINTR)
+                ;
+        sem_destroy(&call.done);
+}
+
+void srv_link_wake(struct srv_link *link)
+{
+        uint64_t one = 1;
+
+        if (write(link->wake, &one, sizeof(one)) < 0)
+                return; /* it is readable then */
+}
+
+void srv_link_say(struct srv_link *link, const char *format, ...)
+{
+        va_list args;
+
+        va_start(args, format);
+        pthread_mutex_lock(&link->lock);
+        if (link->line_count < SRV_LINK_LINES)
+                vsnprintf(link->lines[link->line_count++], sizeof(link->lines[0]), format, args);
+        else
+                link->lines_lost++;
+        pthread_mutex_unlock(&link->lock);
+        va_end(args);
+        srv_link_wake(link);
+}
+
+static void say_lines(struct srv_link *link)
+{
+        char lines[SRV_LINK_LINES][256];
+        unsigned count, lost, i;
+
+        pthread_mutex_lock(&link->lock);
+        count = link->line_count;
+        lost = link->lines_lost;
+        memcpy(lines, link->lines, count * sizeof(lines[0]));
+        link->line_count = link->lines_lost = 0;
+        pthread_mutex_unlock(&link->lock);
+        for (i = 0; i < count; i++)
+                srv_log(SRV_LOG_INFO, "%s", lines[i]);
+        if (lost > 0)
+                srv_log(SRV_LOG_WARNING, "%u more lines like these are not shown", lost);
+}
+
+/* ---- etcd ------------------------------------------------------------------------------------ */
+
+static void on_violated(void *arg, enum cl_verdict verdict)
+{
+        srv_link_say(arg, "%s: this node changes nothing until millrace admin cluster reseed", cl_verdict_text(verdict));
+}
+
+static int read_password(const char *path, char *out, size_t size, struct srv_error *error)
+{
+        FILE *file;
+        size_t len;
+        int rv = srv_secret_open(path, &file, error);
+
+        if (rv != 0)
+                return rv;
+        len = fread(out, 1, size - 1, file);
+        fclose(file);
+        out[len] = '\0';
+        out[strcspn(out, "\r\n")] = '\0';
+        return *out != '\0' ? 0 : srv_fail(error, -EINVAL, "%.300s: is empty", path);
+}
+
+static const char *file_or_null(const char *path)
+{
+        return *path != '\0' ? path : NULL;
+}
+
+static int open_etcd(struct srv_link *link, const struct cl_seen *seen, struct srv_error *error)
+{
+        const struct srv_settings *s = link->settings;
+        char password[256] = "", why[256] = "";
+        struct cl_etcd_options options = {.endpoints = (const char *const *)s->etcd.item,
+                                          .endpoint_count = s->etcd.count,
+                                          .ca_file = file_or_null(s->etcd_ca),
+                                          .cert_file = file_or_null(s->etcd_cert),
+                                          .key_file = file_or_null(s->etcd_key),
+                                          .user = file_or_null(s->etcd_user),
+                                          .seen = *seen,
+                                          .violated = on_violated,
+                                          .arg = link};
+        int rv = 0;
+
+        if (options.user != NULL) {
+                rv = read_password(s->etcd_password_file, password, sizeof(password), error);
+                options.password = password;
+        }
+        if (rv != 0)
+                return rv;
+        rv = cl_etcd_new(&options, &link->etcd, why, sizeof(why));
+        explicit_bzero(password, sizeof(password));
+        return rv == 0 ? 0 : srv_fail(error, rv, "etcd: %s", *why != '\0' ? why : strerror(-rv));
+}
+
+int srv_link_open(struct srv_link *link, const struct srv_settings *settings, unsigned loops, unsigned peer_slots, const struct cl_seen *seen,
+                  struct srv_error *error)
+{
+        int rv;
+
+        memset(link, 0, sizeof(*link));
+        link->settings = settings;
+        pthread_mutex_init(&link->lock, NULL);
+        link->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        if (link->wake < 0)
+                return srv_fail(error, -errno, "cannot make an eventfd: %s", strerror(errno));
+        snprintf(link->name, sizeof(link->name), "%.63s", *settings->node_name != '\0' ? settings->node_name : settings->cluster_listen.host);
+        srv_address_text(&settings->cluster_listen, link->address, sizeof(link->address));
+        rv = srv_loops_make_links(loops, peer_slots, &link->loops, error);
+        if (rv == 0)
+                rv = srv_loops_start(&link->loops, error);
+        return rv == 0 ? open_etcd(link, seen, error) : rv;
+}
+
+/* ---- the view -------------------------------------------------------------------------------- */
+
+struct looking {
+        struct srv_link *link;
+        void (*looked)(void *arg, const struct cl_view *view);
+        void *arg;
+};
+
+static struct looking looking; /* of the process: it has one link */
+
+static void view_looked(void *arg, const struct cl_view *view, int error, const char *text)
+{
+        struct srv_link *link = looking.link;
+        struct cl_view copy;
+        int rv = view != NULL ? cl_view_copy(&copy, view) : error;
+
+        pthread_mutex_lock(&link->lock);
+        link->view_error = rv;
+        snprintf(link->view_text, sizeof(link->view_text), "%s", view != NULL ? "" : text);
+        if (rv == 0) {
+                cl_view_free(&link->view);
+                link->view = copy;
+                link->view_fresh = true;
+                link->view_read = lp_clock();
+        }
+        pthread_mutex_unlock(&link->lock);
+        if (looking.looked != NULL)
+                looking.looked(looking.arg, view);
+        srv_link_wake(link);
+}
+
+static void start_directory(void *arg)
+{
+        cl_directory_start(arg);
+}
+
+int srv_link_look(struct srv_link *link, void (*looked)(void *arg, const struct cl_view *view), void *arg, struct srv_error *error)
+{
+        struct cl_directory_options options = {.etcd = link->etcd, .cluster = link->settings->cluster, .looked = view_looked};
+
+        looking = (struct looking){.link = link, .looked = looked, .arg = arg};
+        if (cl_directory_new(&options, &link->directory) != 0)
+                return srv_fail(error, -ENOMEM, "out of memory");
+        srv_link_call(link, start_directory, link->directory);
+        return 0;
+}
+
+int srv_link_view(struct srv_link *link, struct cl_view *out, int *error, char text[CL_TEXT_MAX])
+{
+        int rv;
+
+        pthread_mutex_lock(&link->lock);
+        *error = link->view_error;
+        snprintf(text, CL_TEXT_MAX, "%s", link->view_text);
+        rv = cl_view_copy(out, &link->view);
+        pthread_mutex_unlock(&link->lock);
+        return rv;
+}
+
+/* ---- other nodes ----------------------------------------------------------------------------- */
+
+static void on_net_line(void *arg, const char *line)
+{
+        srv_link_say(arg, "%s", line);
+}
+
+struct listening {
+        int result;
+        sem_t done;
+};
+
+static void on_listening(void *arg, int result, const char *address)
+{
+        struct listening *l = arg;
+
+        l->result = result;
+        sem_post(&l->done);
+}
+
+static int start_net(struct srv_link *link, struct srv_error *error)
+{
+        struct listening l;
+
+        sem_init(&l.done, 0, 0);
+        net_start(link->net, on_listening, &l);
+        while (sem_wait(&l.done) != 0 && errno == EINTR)
+                ;
+        sem_destroy(&l.done);
+        return l.result == 0 ? 0 : srv_fail(error, l.result, "cluster_listen: cannot listen on %s: %s", link->address, strerror(-l.result));
+}
+
+int srv_link_connect(struct srv_link *link, const struct srv_link_party *party, struct srv_error *error)
+{
+        const struct srv_settings *s = link->settings;
+        const struct net_tcp_options files = {s->cluster_ca, s->cluster_cert, s->cluster_key};
+        struct net_options options = {.generation = {party->format->generation, party->format->random},
+                                      .node = party->party,
+                                      .boot = party->boot,
+                                      .loops = link->loops.loops,
+                                      .loop_count = link->loops.count,
+                                      .plain_bulk = s->cluster_tls == 0,
+                                      .log = on_net_line,
+                                      .log_arg = link,
+                                      .limits = {.silence_ms = SILENCE_MS, .handshake_ms = HANDSHAKE_MS, .backoff_ms = BACKOFF_MS}};
+        struct rem_client_options client = {.loop = link->loops.loops[0], .wait_ms = CONNECT_MS};
+        char why[256] = "";
+        int rv;
+
+        link->party = party->party;
+        rv = net_tcp_new(&files, &link->transport, why, sizeof(why));
+        if (rv != 0)
+                return srv_fail(error, rv, "%s", *why != '\0' ? why : strerror(-rv));
+        memcpy(options.cluster, party->format->cluster_id, sizeof(options.cluster));
+        options.transport = link->transport;
+        if (party->handler != NULL) {
+                options.handler = *party->handler;
+                options.handler_arg = party->handler_arg;
+                snprintf(options.listen, sizeof(options.listen), "%s", link->address);
+        }
+        rv = net_new(&options, &link->net);
+        if (rv != 0)
+                return srv_fail(error, rv, "cannot make links to other nodes: %s", strerror(-rv));
+        rv = start_net(link, error);
+        if (rv != 0)
+                return rv;
+        client.net = link->net;
+        if (party->handler != NULL && rem_client_new(&client, &link->client) != 0) /* a leader's has a term */
+                return srv_fail(error, -ENOMEM, "out of memory");
+        srv_link_keep(link);
+        return 0;
+}
+
+/* Both parties of a node: its node process, and the process that leads the pool there, if one does. */
+static void set_peers(struct srv_link *link, const struct cl_member *member)
+{
+        const uint16_t parties[] = {member->number, cl_party(member->number, CL_POOL)};
+        struct net_peer_options options;
+        struct net_peer *peer;
+        unsigned i;
+        int rv;
+
+        for (i = 0; i < 2; i++) {
+                if (parties[i] == link->party)
+                        continue;
+                options = (struct net_peer_options){.node = parties[i]};
+                snprintf(options.name, sizeof(options.name), "%s", member->node.name);
+                snprintf(options.address, sizeof(options.address), "%s", member->node.address);
+                rv = net_peer_set(link->net, &options, &peer);
+                if (rv != 0)
+                        srv_log(SRV_LOG_ERROR, "node %u, %s, cannot be reached: %s", (unsigned)member->number, member->node.name, strerror(-rv));
+        }
+}
+
+static void tell_of_etcd(struct srv_link *link, int error, const char *text)
+{
+        if (error != 0 && link->told_error == 0)
+                srv_log(SRV_LOG_WARNING, "etcd: %s", text);
+        else if (error == 0 && link->told_error != 0)
+                srv_log(SRV_LOG_INFO, "etcd answers again");
+        link->told_error = error;
+}
+
+void srv_link_keep(struct srv_link *link)
+{
+        struct cl_member *members = NULL;
+        char text[CL_TEXT_MAX];
+        unsigned count = 0, i;
+        int error;
+
+        pthread_mutex_lock(&link->lock);
+        error = link->view_error;
+        snprintf(text, sizeof(text), "%s", link->view_text);
+        if (link->net != NULL && link->view.count > 0) {
+                count = link->view.count;
+                members = malloc(count * sizeof(*members));
+                if (members != NULL)
+                        memcpy(members, link->view.members, count * sizeof(*members));
+        }
+        pthread_mutex_unlock(&link->lock);
+        for (i = 0; members != NULL && i < count; i++)
+                if (link->peers_seen[i] != (uint64_t)members[i].revision) {
+                        link->peers_seen[i] = (uint64_t)members[i].revision;
+                        set_peers(link, &members[i]);
+                }
+        free(members);
+        tell_of_etcd(link, error, text);
+        say_lines(link);
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+static void link_stopped(void *arg)
+{
+        sem_post(arg);
+}
+
+struct stopping {
+        struct srv_link *link;
+        sem_t done;
+};
+
+static void stop_directory(void *arg)
+{
+        struct stopping *stopping = arg;
+
+        cl_directory_stop(stopping->link->directory, link_stopped, &stopping->done);
+}
+
+static void wait_stopped(sem_t *done)
+{
+        while (sem_wait(done) != 0 && errno == EINTR)
+                ;
+}
+
+void srv_link_end(struct srv_link *link)
+{
+        struct stopping stopping = {.link = link};
+
+        if (link->settings == NULL)
+                return;
+        sem_init(&stopping.done, 0, 0);
+        if (link->directory != NULL && link->loops.running > 0) {
+                srv_link_call(link, stop_directory, &stopping);
+                wait_stopped(&stopping.done);
+        }
+        if (link->net != NULL) {
+                net_stop(link->net, link_stopped, &stopping.done);
+                wait_stopped(&stopping.done);
+        }
+        sem_destroy(&stopping.done);
+        cl_etcd_free(link->etcd);
+        srv_loops_stop(&link->loops);
+        srv_loops_drain(&link->loops);
+        net_free(link->net);
+        link->etcd = NULL;
+        link->net = NULL;
+}
+
+void srv_link_close(struct srv_link *link)
+{
+        if (link->settings == NULL)
+                return;
+        srv_link_end(link);
+        cl_directory_free(link->directory);
+        rem_client_free(link->client);
+        srv_loops_free(&link->loops);
+        net_tcp_free(link->transport);
+        cl_view_free(&link->view);
+        say_lines(link);
+        if (link->wake >= 0)
+                close(link->wake);
+        pthread_mutex_destroy(&link->lock);
+}

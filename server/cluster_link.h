@@ -1,0 +1,74 @@
+/*
+ * cluster_link.h - what each process of a cluster's node has of the cluster: a client of etcd, loops for the
+ * network, connections to other nodes, and a view of what etcd has that is a second old at most.
+ *
+ * owner: the main thread, but for what is under the lock.
+ */
+#ifndef MILLRACE_SERVER_CLUSTER_LINK_H
+#define MILLRACE_SERVER_CLUSTER_LINK_H
+
+#include <pthread.h>
+
+#include "cluster_node.h"
+#include "server/loops.h"
+
+#define SRV_LINK_LINES 64u
+
+struct srv_link {
+        const struct srv_settings *settings;
+        char name[CL_NAME_MAX], address[280];
+        struct srv_loops loops; /* of net/, and of all that is asked of etcd; the first one is that of all here */
+        struct cl_etcd *etcd;
+        struct cl_directory *directory;
+        struct net_transport *transport;
+        struct net *net;
+        struct rem_client *client;
+        uint16_t party;
+        int wake; /* an eventfd: written when there is something to look at */
+        pthread_mutex_t lock;
+        /* under lock */
+        struct cl_view view;  /* the newest; revision 0: nothing was read yet */
+        int view_error;       /* why nothing newer was read; 0: it was */
+        char view_text[CL_TEXT_MAX];
+        uint64_t view_read;   /* lp_clock() when it was */
+        bool view_fresh;      /* it was not taken yet */
+        char lines[SRV_LINK_LINES][256]; /* of loops, to be logged */
+        unsigned line_count, lines_lost;
+        /* of the main thread */
+        uint64_t peers_seen[CL_MEMBERS_MAX]; /* mod_revision that the peers of a member are of, in the order of members */
+        int told_error;
+};
+
+/* Functions of loops that the main thread waits for. */
+void srv_link_call(struct srv_link *link, void (*func)(void *arg), void *arg);
+
+/* Loops that run, and a client of etcd; nobody is asked yet. looks: the view is kept up to date from now on. */
+int srv_link_open(struct srv_link *link, const struct srv_settings *settings, unsigned loops, unsigned peer_slots, const struct cl_seen *seen,
+                  struct srv_error *error);
+/* From here on the view is read each second. */
+int srv_link_look(struct srv_link *link, void (*looked)(void *arg, const struct cl_view *view), void *arg, struct srv_error *error);
+/*
+ * Connections as a party of net/, in the cluster's name. handler: of requests; NULL: this process is asked nothing, and
+ * listens to nobody.
+ */
+struct srv_link_party {
+        uint16_t party;
+        uint64_t boot;
+        const struct cl_format *format;
+        const struct net_handler *handler;
+        void *handler_arg;
+};
+int srv_link_connect(struct srv_link *link, const struct srv_link_party *party, struct srv_error *error);
+/* Other nodes, as the view has them now; and what loops had to say. Each time that `wake` is readable, or a second has gone. */
+void srv_link_keep(struct srv_link *link);
+/* A copy of the view; revision 0: nothing was read yet. *error: why nothing newer was read, 0: it was. */
+int srv_link_view(struct srv_link *link, struct cl_view *out, int *error, char text[CL_TEXT_MAX]);
+/* A line for the log, from any thread. */
+void srv_link_say(struct srv_link *link, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void srv_link_wake(struct srv_link *link);
+/* Nothing is asked any more, all that was has ended, and the loops have stopped; they are there yet. */
+void srv_link_end(struct srv_link *link);
+/* That, and all is freed. */
+void srv_link_close(struct srv_link *link);
+
+#endif

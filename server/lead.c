@@ -1,0 +1,280 @@
+/*
+ * lead.c - see lead.h.
+ */
+#include "server/lead.h"
+
+#include "server/daemon_log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <semaphore.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define VIEW_WAIT_MS    5000
+#define RELEASE_WAIT_MS 2000
+#define DRIVE_WAIT_MS   4750u  /* 1.25 T + 1 s: drives that were granted to another leader are free again */
+#define WHOLE_WAIT_MS   45000u /* the whole pool was stopped: its nodes may be on their way */
+#define LEAD_ENDED      3 /* exit status: it does not lead any more */
+
+/* ---- the node process ------------------------------------------------------------------------ */
+
+/* Waits for the end of the node process, and of this one with it. */
+static void *watch_node(void *arg)
+{
+        int pair = *(const int *)arg;
+        char byte;
+        ssize_t n;
+
+        do
+                n = read(pair, &byte, 1);
+        while (n > 0 || (n < 0 && errno == EINTR));
+        _exit(LEAD_ENDED);
+}
+
+static int begin_watch(struct srv_lead *lead, struct srv_error *error)
+{
+        pthread_t thread;
+        int rv = -pthread_create(&thread, NULL, watch_node, &lead->spec.pair);
+
+        if (rv != 0)
+                return srv_fail(error, rv, "cannot start a thread: %s", strerror(-rv));
+        pthread_detach(thread);
+        return 0;
+}
+
+static void tell_node(const struct srv_lead *lead, char what)
+{
+        if (send(lead->spec.pair, &what, 1, MSG_NOSIGNAL) < 0)
+                srv_log(SRV_LOG_WARNING, "the node process cannot be told: %s", strerror(errno));
+}
+
+/* ---- the leader key -------------------------------------------------------------------------- */
+
+static void on_ended(void *arg, const char *why)
+{
+        srv_log(SRV_LOG_WARNING, "this process does not lead the pool any more: %s", why);
+        _exit(LEAD_ENDED);
+}
+
+static void on_deposed(void *arg, const struct eng_term *by)
+{
+        on_ended(arg, "another process leads it");
+}
+
+struct claiming {
+        struct srv_lead *lead;
+        sem_t done;
+};
+
+static void claim_done(struct cl_claim *claim)
+{
+        sem_post(&((struct claiming *)claim->arg)->done);
+}
+
+static void start_claim(void *arg)
+{
+        struct claiming *claiming = arg;
+
+        cl_claim_start(&claiming->lead->claim);
+}
+
+static int lead_take_key(struct srv_lead *lead, struct srv_error *error)
+{
+        const struct srv_settings *s = lead->link.settings;
+        struct claiming claiming = {.lead = lead};
+
+        lead->claim = (struct cl_claim){.etcd = lead->link.etcd, .cluster = s->cluster, .pool = lead->spec.pool, .node = (uint16_t)s->node,
+                                        .leader_revision = lead->spec.leader_revision, .done = claim_done, .arg = &claiming};
+        sem_init(&claiming.done, 0, 0);
+        srv_link_call(&lead->link, start_claim, &claiming);
+        while (sem_wait(&claiming.done) != 0 && errno == EINTR)
+                ;
+        sem_destroy(&claiming.done);
+        return lead->claim.rv == 0 ? 0 : srv_fail(error, lead->claim.rv, "this node does not lead the pool: %s", lead->claim.text);
+}
+
+/* Peers are known from it, so the first one is waited for. */
+static int wait_for_view(struct srv_lead *lead, struct srv_error *error)
+{
+        uint64_t until = lp_clock() + VIEW_WAIT_MS * 1000000ull;
+        char text[CL_TEXT_MAX] = "";
+        struct cl_view view;
+        int64_t revision = 0;
+        int rv;
+
+        while (revision == 0 && lp_clock() < until) {
+                if (srv_link_view(&lead->link, &view, &rv, text) == 0) {
+                        revision = view.revision;
+                        cl_view_free(&view);
+                }
+                if (revision == 0)
+                        usleep(2000);
+        }
+        return revision > 0 ? 0 : srv_fail(error, -EAGAIN, "etcd does not answer: %s", text);
+}
+
+static int connect_lead(struct srv_lead *lead, struct srv_error *error)
+{
+        struct srv_link_party party = {.party = lead->claim.term.node, .boot = lead->claim.term.boot, .format = &lead->claim.format};
+        struct rem_client_options client = {.loop = lead->link.loops.loops[0], .term = lead->claim.term, .deposed = on_deposed, .deposed_arg = lead, .wait_ms = 1000};
+        struct cl_leader_options leader = {.etcd = lead->link.etcd, .cluster = lead->link.settings->cluster, .pool = lead->spec.pool, .claim = &lead->claim, .whole_stop = lead->spec.whole_stop, .ended = on_ended, .arg = lead};
+        int rv = srv_link_connect(&lead->link, &party, error);
+
+        if (rv != 0)
+                return rv;
+        client.net = lead->link.net;
+        memcpy(client.cluster, lead->claim.format.cluster_id, sizeof(client.cluster));
+        rv = rem_client_new(&client, &lead->link.client);
+        leader.client = lead->link.client;
+        if (rv == 0)
+                rv = cl_leader_new(&leader, &lead->leader);
+        return rv == 0 ? 0 : srv_fail(error, rv, "cannot lead: %s", strerror(-rv));
+}
+
+int srv_lead_open(const struct srv_settings *settings, struct srv_lead **out, struct srv_error *error)
+{
+        static struct srv_lead the_lead; /* it is large, and there is one */
+        struct srv_lead *lead = &the_lead;
+        struct cl_seen seen = {0};
+        unsigned loops, slots;
+        int rv;
+
+        *out = NULL;
+        if (*settings->lead == '\0')
+                return 0;
+        if (srv_lead_parse(settings->lead, &lead->spec) != 0)
+                return srv_fail(error, -EINVAL, "lead: is for the node process alone");
+        prctl(PR_SET_NAME, "millraced-lead");
+        rv = begin_watch(lead, error);
+        if (rv == 0)
+                rv = srv_loops_plan(settings, &loops, &slots, error);
+        if (rv == 0)
+                rv = srv_link_open(&lead->link, settings, loops, 0, &seen, error);
+        if (rv == 0)
+                rv = srv_link_look(&lead->link, NULL, NULL, error);
+        if (rv == 0)
+                rv = wait_for_view(lead, error);
+        if (rv == 0)
+                rv = lead_take_key(lead, error);
+        if (rv == 0)
+                rv = connect_lead(lead, error);
+        *out = lead;
+        return rv;
+}
+
+void srv_lead_options(struct srv_lead *lead, struct eng_options *options)
+{
+        const struct srv_settings *s = lead->link.settings;
+
+        options->cluster = cl_leader_cluster(lead->leader);
+        options->opener = rem_client_opener(lead->link.client);
+        options->drives = NULL;
+        options->drive_count = 0;
+        options->format = false;
+        options->site = (struct eng_site){.node = (uint16_t)s->node, .rack = (uint16_t)(s->rack != 0 ? s->rack : s->node)};
+        options->boot = (uint32_t)lead->claim.term.boot;
+        options->drive_wait_ms = lead->spec.whole_stop ? WHOLE_WAIT_MS : DRIVE_WAIT_MS;
+}
+
+/* ---- sockets --------------------------------------------------------------------------------- */
+
+static int lead_adopt(int fd, unsigned count, struct srv_listener *out, struct srv_error *error)
+{
+        memset(out, 0, sizeof(*out));
+        if (fd < 0)
+                return 0;
+        out->fds = calloc(count, sizeof(*out->fds));
+        if (out->fds == NULL)
+                return srv_fail(error, -ENOMEM, "out of memory");
+        srv_listener_name(fd, out);
+        for (; out->count < count; out->count++) {
+                out->fds[out->count] = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+                if (out->fds[out->count] < 0)
+                        return srv_fail(error, -errno, "the node's sockets cannot be used: %s", strerror(errno));
+        }
+        close(fd);
+        return 0;
+}
+
+int srv_lead_sockets(const struct srv_lead *lead, unsigned loops, struct srv_listener *s3, struct srv_listener *plain, struct srv_listener *admin,
+                     struct srv_error *error)
+{
+        int rv = lead_adopt(lead->spec.s3, loops, s3, error);
+
+        if (rv == 0)
+                rv = lead_adopt(lead->spec.plain, loops, plain, error);
+        return rv == 0 ? lead_adopt(lead->spec.admin, 1, admin, error) : rv;
+}
+
+/* ---- leading --------------------------------------------------------------------------------- */
+
+struct starting {
+        struct lp_msg msg;
+        struct srv_lead *lead;
+        struct eng_store *store;
+};
+
+static void start_leading(struct lp_msg *msg)
+{
+        struct starting *starting = container_of(msg, struct starting, msg);
+
+        cl_leader_start(starting->lead->leader, starting->store);
+}
+
+void srv_lead_start(struct srv_lead *lead, struct eng_store *store, struct lp_loop *coordinator)
+{
+        static struct starting starting;
+
+        lead->coordinator = coordinator;
+        starting = (struct starting){.msg.run = start_leading, .lead = lead, .store = store};
+        lp_post(coordinator, &starting.msg);
+        tell_node(lead, SRV_LEADER_LISTENS);
+}
+
+void srv_lead_keep(struct srv_lead *lead, bool serves)
+{
+        srv_link_keep(&lead->link);
+        if (serves && !lead->serves_told)
+                tell_node(lead, SRV_LEADER_SERVES);
+        lead->serves_told |= serves;
+}
+
+struct releasing {
+        struct lp_msg msg;
+        struct srv_lead *lead;
+        sem_t done;
+};
+
+static void lead_released(void *arg)
+{
+        sem_post(&((struct releasing *)arg)->done);
+}
+
+static void start_release(struct lp_msg *msg)
+{
+        struct releasing *releasing = container_of(msg, struct releasing, msg);
+
+        cl_leader_release(releasing->lead->leader, lead_released, releasing);
+}
+
+void srv_lead_leave(struct srv_lead *lead, int status)
+{
+        static struct releasing releasing;
+        struct timespec until;
+
+        if (lead->coordinator != NULL) {
+                releasing = (struct releasing){.msg.run = start_release, .lead = lead};
+                sem_init(&releasing.done, 0, 0);
+                clock_gettime(CLOCK_MONOTONIC, &until);
+                until.tv_sec += RELEASE_WAIT_MS / 1000;
+                lp_post(lead->coordinator, &releasing.msg);
+                while (sem_clockwait(&releasing.done, CLOCK_MONOTONIC, &until) != 0 && errno == EINTR)
+                        ;
+        }
+        srv_link_keep(&lead->link);
+        _exit(status);
+}

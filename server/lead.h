@@ -1,0 +1,38 @@
+/*
+ * lead.h - a leader process: what the daemon is given in place of drives of its own. It takes the pool's leader
+ * key, reaches the drives of all nodes, and ends by _exit() at the first sign that it is deposed
+ * (docs/design/leaders.md).
+ *
+ * owner: the main thread.
+ */
+#ifndef MILLRACE_SERVER_LEAD_H
+#define MILLRACE_SERVER_LEAD_H
+
+#include "cluster_leader.h"
+#include "server/cluster_link.h"
+#include "server/node_leader.h"
+
+struct srv_lead {
+        struct srv_lead_spec spec;
+        struct srv_link link;
+        struct cl_claim claim;
+        struct cl_leader *leader;
+        struct lp_loop *coordinator; /* of the store */
+        bool serves_told;
+};
+
+/* As --lead says. Blocks until the leader key is this process's. NULL, where there is no --lead. Negative errno, with a line. */
+int srv_lead_open(const struct srv_settings *settings, struct srv_lead **out, struct srv_error *error);
+/* What the store is opened with. */
+void srv_lead_options(struct srv_lead *lead, struct eng_options *options);
+/* The sockets of the node process, as if this one had bound them: each loop of the store gets one. */
+int srv_lead_sockets(const struct srv_lead *lead, unsigned loops, struct srv_listener *s3, struct srv_listener *plain, struct srv_listener *admin,
+                     struct srv_error *error);
+/* The store's loops run, and the gateway listens. */
+void srv_lead_start(struct srv_lead *lead, struct eng_store *store, struct lp_loop *coordinator);
+/* Now and then: other nodes, and what loops have to say; serves: clients are answered. */
+void srv_lead_keep(struct srv_lead *lead, bool serves);
+/* Hands over, and ends the process: nothing of a leader is taken apart. status: of the process. */
+_Noreturn void srv_lead_leave(struct srv_lead *lead, int status);
+
+#endif

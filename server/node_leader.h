@@ -1,0 +1,53 @@
+/*
+ * node_leader.h - the leader process of a node, and how the two talk.
+ *
+ * The node process starts it as a program of its own, with --lead and what that says: the pool, the leader key that was
+ * judged, whether all nodes were stopped, and descriptors: a socket pair to the node process, then the listening sockets of
+ * S3, of plain S3 (-1: none) and of admin. Over the pair it says one byte for each step; when the node process closes it, or
+ * dies, the leader process ends at once.
+ *
+ * owner: the main thread of each.
+ */
+#ifndef MILLRACE_SERVER_NODE_LEADER_H
+#define MILLRACE_SERVER_NODE_LEADER_H
+
+#include <sys/types.h>
+
+#include "server/listeners.h"
+#include "server/settings.h"
+
+/* What a leader process has said. */
+#define SRV_LEADER_LISTENS 'L' /* it accepts connections from now on, in place of the node process */
+#define SRV_LEADER_SERVES  'S'
+
+struct srv_lead_spec {
+        unsigned pool;
+        int64_t leader_revision;
+        bool whole_stop; /* see struct cl_leader_options */
+        int pair, s3, plain, admin;
+};
+/* Of the setting `lead`. -EINVAL. */
+int srv_lead_parse(const char *text, struct srv_lead_spec *out);
+
+/* ---- in the node process --------------------------------------------------------------------- */
+
+struct srv_node_leader {
+        pid_t pid; /* 0: none runs */
+        int pair;  /* -1: none */
+        bool listens, serves;
+        int64_t leader_revision; /* that it was started with */
+        unsigned failures;       /* how many, one after the other, ended before they served */
+        uint64_t rest_until;     /* lp_clock() */
+};
+
+void srv_node_leader_init(struct srv_node_leader *leader);
+/* Starts one. argv: this process's own. Negative errno. */
+int srv_node_leader_start(struct srv_node_leader *leader, char *const argv[], const struct srv_lead_spec *spec);
+/* What it has said since, and whether it has ended: then it is reaped, and pid is 0. */
+void srv_node_leader_look(struct srv_node_leader *leader);
+/* Asks it to hand over and end, or to read its files again. */
+void srv_node_leader_signal(struct srv_node_leader *leader, int signo);
+/* Kills it, and waits for its end. */
+void srv_node_leader_kill(struct srv_node_leader *leader, const char *why);
+
+#endif

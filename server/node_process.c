@@ -1,0 +1,566 @@
+/*
+ * node_process.c - the main thread of a node process.
+ *
+ *   look at the folders -> etcd -> join -> links -> drives -> every second: who leads, what is there, what to do
+ *
+ * It sleeps until a signal comes, or a loop has something to look at. What blocks (opening drives, starting a
+ * process, logging) is done here; what must not wait is done on loops.
+ */
+#include "server/node_process.h"
+
+#include "server/daemon_log.h"
+#include "server/cluster_link.h"
+#include "server/node_folders.h"
+#include "server/node_leader.h"
+#include "server/notify.h"
+#include "server/standby.h"
+#include "server/stop_watch.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#define POLL_MS        1000
+#define NS_A_SECOND    1000000000ull
+#define KEEP_NS        (60 * NS_A_SECOND) /* between two times that what was seen is kept */
+#define SERVE_NS       (30 * NS_A_SECOND) /* before a folder that could not be opened is tried again */
+#define LEAVE_EXTRA_MS 15000u
+#define NEXT_LEADER_MS 3000u
+#define NEXT_START_MS  1500u
+#define NODE_CLOSE_S   60u
+
+/* owner: the main thread, but for what is under the lock */
+struct node {
+        const struct srv_settings *settings;
+        char *const *argv;
+        int signal_fd;
+        int signo; /* that it ends by; 0: none yet */
+        struct srv_listener s3, plain, admin;
+        struct srv_standby *standby;
+        struct srv_folders folders;
+        struct srv_link link;
+        struct rem_server *server;
+        struct cl_elector *elector;
+        bool elects; /* of the loop: it uses the two */
+        struct srv_node_leader leader;
+        struct cl_view view;
+        int view_error; /* why nothing newer was read; 0: it was */
+        char view_text[CL_TEXT_MAX];
+        bool waits_told, ready;
+        uint64_t kept, served; /* lp_clock() */
+        struct cl_join join;
+        sem_t joined;
+        struct lp_msg hurry_msg;
+        atomic_bool hurry_posted;
+        pthread_mutex_t lock;
+        /* under lock: what the elector has said last */
+        bool wanted, whole_stop;
+        int64_t wanted_revision;
+        char waits[160];
+};
+
+/* ---- waiting --------------------------------------------------------------------------------- */
+
+static void node_reload(struct node *n)
+{
+        srv_notify_reloading();
+        srv_standby_reload(n->standby);
+        srv_node_leader_signal(&n->leader, SIGHUP);
+        srv_log(SRV_LOG_INFO, "reloaded");
+        srv_notify("READY=1");
+}
+
+static void take_signals(struct node *n)
+{
+        struct signalfd_siginfo info;
+
+        while (read(n->signal_fd, &info, sizeof(info)) == sizeof(info)) {
+                if (info.ssi_signo == SIGHUP)
+                        node_reload(n);
+                else if (info.ssi_signo != SIGCHLD)
+                        n->signo = (int)info.ssi_signo;
+        }
+}
+
+/* Until a signal has come, a loop or the leader process has something to say, or so long. */
+static void node_wait(struct node *n, int timeout_ms)
+{
+        struct pollfd fds[] = {{.fd = n->signal_fd, .events = POLLIN}, {.fd = n->link.settings != NULL ? n->link.wake : -1, .events = POLLIN}, {.fd = n->leader.pair, .events = POLLIN}};
+        uint64_t count;
+
+        if (poll(fds, 3, timeout_ms) <= 0)
+                return;
+        if (fds[1].revents != 0 && read(n->link.wake, &count, sizeof(count)) < 0)
+                return; /* it was read already */
+        take_signals(n);
+}
+
+/* The newest view. False: nothing was read yet. */
+static bool node_take_view(struct node *n)
+{
+        struct cl_view view;
+
+        srv_link_keep(&n->link);
+        if (srv_link_view(&n->link, &view, &n->view_error, n->view_text) != 0)
+                return n->view.revision > 0;
+        cl_view_free(&n->view);
+        n->view = view;
+        return n->view.revision > 0;
+}
+
+/* ---- joining --------------------------------------------------------------------------------- */
+
+static void node_joined(struct cl_join *join)
+{
+        sem_post(&container_of(join, struct node, join)->joined);
+}
+
+static void begin_join(void *arg)
+{
+        cl_join(arg);
+}
+
+static void node_describe(struct node *n, struct cl_node *out)
+{
+        const struct srv_settings *s = n->settings;
+        struct srv_address s3 = s->listen;
+
+        memset(out, 0, sizeof(*out));
+        snprintf(out->name, sizeof(out->name), "%s", n->link.name);
+        snprintf(out->address, sizeof(out->address), "%.255s", n->link.address);
+        if (*s3.host == '\0' || strcmp(s3.host, "0.0.0.0") == 0 || strcmp(s3.host, "::") == 0)
+                memcpy(s3.host, s->cluster_listen.host, sizeof(s3.host));
+        srv_address_text(&s3, out->s3, sizeof(out->s3));
+        out->rack = (uint16_t)(s->rack != 0 ? s->rack : s->node);
+        srv_folders_announce(&n->folders, out);
+}
+
+/* 0, -EAGAIN: not now, or an error with a line. */
+static int try_to_join(struct node *n, struct srv_error *error)
+{
+        struct cl_node self;
+
+        node_describe(n, &self);
+        n->join = (struct cl_join){.etcd = n->link.etcd, .cluster = n->settings->cluster, .number = (uint16_t)n->settings->node, .node = &self, .view = &n->view, .done = node_joined};
+        srv_link_call(&n->link, begin_join, &n->join);
+        while (sem_wait(&n->joined) != 0 && errno == EINTR)
+                ;
+        return n->join.rv == 0 ? 0 : srv_fail(error, n->join.rv, "%s", n->join.text);
+}
+
+/* Until etcd answers and the node has joined, or it is told to end. */
+static int node_join(struct node *n, struct srv_error *error)
+{
+        struct srv_error before = {""};
+        int rv = -EAGAIN;
+
+        while (n->signo == 0) {
+                if (node_take_view(n)) {
+                        rv = try_to_join(n, error);
+                        if (rv != -EAGAIN)
+                                return rv;
+                        if (strcmp(error->text, before.text) != 0)
+                                srv_log(SRV_LOG_WARNING, "cannot join yet: %s", error->text);
+                        before = *error;
+                } else if (n->view_error == -EREMCHG) {
+                        return srv_fail(error, -EREMCHG, "%s (millrace admin cluster reseed)", n->view_text);
+                }
+                node_wait(n, POLL_MS);
+        }
+        return -EINTR;
+}
+
+/* Until there is a pool. */
+static int wait_for_pool(struct node *n)
+{
+        while (n->signo == 0) {
+                if (node_take_view(n) && n->view.has_format && n->view.has_pool)
+                        return 0;
+                if (!n->waits_told) {
+                        srv_log(SRV_LOG_INFO, "node %u, %s, waits for the cluster %s to be made: millraced --init-cluster", (unsigned)n->settings->node, n->link.name,
+                                n->settings->cluster);
+                        srv_standby_say(n->standby, "The cluster has not been made yet.", "");
+                }
+                n->waits_told = true;
+                node_wait(n, POLL_MS);
+        }
+        return -EINTR;
+}
+
+/* ---- on the loop ----------------------------------------------------------------------------- */
+
+static void on_lead(void *arg, int64_t leader_revision, bool whole_stop)
+{
+        struct node *n = arg;
+
+        pthread_mutex_lock(&n->lock);
+        n->wanted = true;
+        n->wanted_revision = leader_revision;
+        n->whole_stop = whole_stop;
+        pthread_mutex_unlock(&n->lock);
+        srv_link_wake(&n->link);
+}
+
+static void on_waits(void *arg, const char *why)
+{
+        struct node *n = arg;
+
+        pthread_mutex_lock(&n->lock);
+        n->wanted = false;
+        snprintf(n->waits, sizeof(n->waits), "%s", why);
+        pthread_mutex_unlock(&n->lock);
+}
+
+/* etcd was asked. */
+static void on_looked(void *arg, const struct cl_view *view)
+{
+        struct node *n = arg;
+
+        if (!n->elects)
+                return;
+        rem_server_note(n->server, view != NULL ? REM_NOTE_ETCD : 0);
+        if (view != NULL)
+                cl_elector_look(n->elector, view);
+}
+
+static void on_hurry(void *arg)
+{
+        cl_directory_hurry(((struct node *)arg)->link.directory);
+}
+
+static void hurry_now(struct lp_msg *msg)
+{
+        struct node *n = container_of(msg, struct node, hurry_msg);
+
+        atomic_store(&n->hurry_posted, false);
+        on_hurry(n);
+}
+
+/* On the loop of a connection: the leader has handed over. */
+static void on_released(void *arg)
+{
+        struct node *n = arg;
+
+        if (atomic_exchange(&n->hurry_posted, true))
+                return;
+        n->hurry_msg.run = hurry_now;
+        lp_post(n->link.loops.loops[0], &n->hurry_msg);
+}
+
+static void begin_elections(void *arg)
+{
+        ((struct node *)arg)->elects = true;
+}
+
+/* ---- who leads ------------------------------------------------------------------------------- */
+
+static bool leads_here(const struct node *n)
+{
+        return n->view.is_led && n->view.leader.node == n->settings->node;
+}
+
+/* What clients are told. */
+static void say_who_leads(struct node *n)
+{
+        const struct cl_member *leader = n->view.is_led ? cl_view_member(&n->view, n->view.leader.node) : NULL;
+        char text[512], waits[160];
+
+        pthread_mutex_lock(&n->lock);
+        memcpy(waits, n->waits, sizeof(waits));
+        pthread_mutex_unlock(&n->lock);
+        if (leader != NULL && !leads_here(n))
+                snprintf(text, sizeof(text), "Node %u, %s, leads the pool: its S3 address is %s.", (unsigned)leader->number, leader->node.name, leader->node.s3);
+        else if (n->leader.pid != 0)
+                snprintf(text, sizeof(text), "This node is about to lead the pool.");
+        else
+                snprintf(text, sizeof(text), "No node leads the pool at the moment%s%s.", *waits != '\0' ? ": " : "", waits);
+        srv_standby_say(n->standby, text, leader != NULL && !leads_here(n) ? leader->node.s3 : "");
+}
+
+static void start_leader(struct node *n, int64_t leader_revision, bool whole_stop)
+{
+        struct srv_lead_spec spec = {.pool = CL_POOL,
+                                     .leader_revision = leader_revision,
+                                     .whole_stop = whole_stop,
+                                     .s3 = n->s3.fds[0],
+                                     .plain = n->plain.count > 0 ? n->plain.fds[0] : -1,
+                                     .admin = n->admin.fds[0]};
+        int rv = srv_node_leader_start(&n->leader, n->argv, &spec);
+
+        if (rv != 0)
+                srv_log(SRV_LOG_ERROR, "cannot start a leader process: %s", strerror(-rv));
+        else
+                srv_log(SRV_LOG_INFO, "this node tries to lead the pool");
+}
+
+static void look_at_leader(struct node *n)
+{
+        bool listened = n->leader.listens, wanted, whole_stop;
+        int64_t revision;
+
+        srv_node_leader_look(&n->leader);
+        /* another node has taken the key since: the process here will find out, unless it is stopped */
+        if (n->leader.pid != 0 && n->view.leader_revision > n->leader.leader_revision && n->view.is_led && !leads_here(n))
+                srv_node_leader_kill(&n->leader, "another node leads the pool");
+        if (n->leader.listens && !listened)
+                srv_standby_end(n->standby);
+        if (!n->leader.listens && srv_standby_begin(n->standby) != 0)
+                srv_log(SRV_LOG_ERROR, "cannot answer while this node does not lead: out of memory");
+        pthread_mutex_lock(&n->lock);
+        wanted = n->wanted;
+        whole_stop = n->whole_stop;
+        revision = n->wanted_revision;
+        n->wanted = false;
+        pthread_mutex_unlock(&n->lock);
+        if (wanted && n->leader.pid == 0 && lp_clock() >= n->leader.rest_until)
+                start_leader(n, revision, whole_stop);
+}
+
+/* ---- a second -------------------------------------------------------------------------------- */
+
+static void look_at_drives(struct node *n)
+{
+        uint64_t now = lp_clock();
+
+        if (n->served != 0 && now - n->served < SERVE_NS)
+                return;
+        n->served = now;
+        if (n->settings->format)
+                srv_folders_format(&n->folders, n->settings, &n->view);
+        srv_folders_serve(&n->folders, n->settings, n->server, &n->link.loops, &n->view);
+}
+
+static void keep_seen(struct node *n)
+{
+        uint64_t now = lp_clock();
+        struct cl_seen seen;
+
+        cl_etcd_seen(n->link.etcd, &seen);
+        if (n->view.has_format)
+                seen.generation = (struct cl_generation){n->view.format.generation, n->view.format.random};
+        if (n->kept != 0 && now - n->kept < KEEP_NS && memcmp(&seen.generation, &n->folders.seen.generation, sizeof(seen.generation)) == 0)
+                return;
+        n->kept = now;
+        srv_folders_keep(&n->folders, &seen);
+}
+
+static void serve_node(struct node *n)
+{
+        while (n->signo == 0 && srv_loops_failed(&n->link.loops) == 0) {
+                node_take_view(n);
+                look_at_drives(n);
+                keep_seen(n);
+                look_at_leader(n);
+                say_who_leads(n);
+                if (!n->ready) {
+                        srv_log(SRV_LOG_INFO, "node %u, %s, is ready: drives on %s, S3 on %s, admin on %s", (unsigned)n->settings->node, n->link.name, n->link.address, n->s3.text,
+                                n->admin.text);
+                        srv_notify("READY=1");
+                }
+                n->ready = true;
+                node_wait(n, POLL_MS);
+        }
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static int open_node_listeners(struct node *n, struct srv_error *error)
+{
+        const struct srv_settings *s = n->settings;
+        int rv = srv_listener_open(&s->listen, "listen", 1, &n->s3, error);
+
+        if (rv == 0 && s->plain_listen.set)
+                rv = srv_listener_open(&s->plain_listen, "plain_listen", 1, &n->plain, error);
+        if (rv == 0)
+                rv = srv_listener_open(&s->admin, "admin", 1, &n->admin, error);
+        if (rv == 0)
+                rv = srv_standby_new(s, &n->s3, &n->plain, &n->admin, &n->standby, error);
+        if (rv == 0) {
+                srv_standby_say(n->standby, "This node has not joined its cluster yet.", "");
+                rv = srv_standby_begin(n->standby);
+        }
+        return rv;
+}
+
+static int start_serving(struct node *n, struct srv_error *error)
+{
+        const struct net_handler handler = {.bulk = rem_server_bulk, .request = rem_server_request, .lost = rem_server_lost};
+        struct srv_link_party party = {.party = (uint16_t)n->settings->node, .boot = n->join.boot, .format = &n->view.format, .handler = &handler};
+        struct cl_elector_options elector = {.node = (uint16_t)n->settings->node, .lead = on_lead, .hurry = on_hurry, .waits = on_waits, .arg = n};
+        int rv;
+
+        if (rem_server_new(&n->server) != 0)
+                return srv_fail(error, -ENOMEM, "out of memory");
+        rem_server_set(n->server, &(struct rem_server_options){.released = on_released, .released_arg = n});
+        party.handler_arg = n->server;
+        rv = srv_link_connect(&n->link, &party, error);
+        if (rv != 0)
+                return rv;
+        look_at_drives(n);
+        elector.client = n->link.client;
+        elector.server = n->server;
+        if (cl_elector_new(&elector, &n->elector) != 0)
+                return srv_fail(error, -ENOMEM, "out of memory");
+        srv_link_call(&n->link, begin_elections, n);
+        return 0;
+}
+
+/* What a leader process needs is found amiss before it has taken the pool's key. */
+static int check_secrets(const struct srv_settings *s, struct srv_error *error)
+{
+        struct srv_credentials credentials;
+        struct srv_keys keys;
+        int rv = srv_credentials_from_environment(&credentials, error);
+
+        if (rv == 0 && *s->root_credentials == '\0')
+                return srv_fail(error, -EINVAL, "root_credentials: a cluster needs them from a file, the same on all nodes");
+        if (rv == 0)
+                rv = srv_credentials_read(s->root_credentials, &credentials, error);
+        explicit_bzero(&credentials, sizeof(credentials));
+        if (rv < 0)
+                return rv;
+        rv = srv_keys_load(s, &keys, error);
+        explicit_bzero(&keys, sizeof(keys));
+        return rv != -ENOENT ? rv : srv_fail(error, rv, "key_file: a cluster needs one, the same on all nodes (millraced --rotate-key makes it)");
+}
+
+static int node_open(struct node *n, struct srv_error *error)
+{
+        unsigned loops, slots;
+        int rv;
+
+        n->signal_fd = srv_signals_open();
+        if (n->signal_fd < 0)
+                return srv_fail(error, n->signal_fd, "cannot receive signals: %s", strerror(-n->signal_fd));
+        rv = check_secrets(n->settings, error);
+        if (rv == 0)
+                rv = srv_loops_plan(n->settings, &loops, &slots, error);
+        if (rv == 0)
+                rv = open_node_listeners(n, error);
+        if (rv == 0)
+                rv = srv_folders_look(&n->folders, n->settings, error);
+        if (rv == 0)
+                rv = srv_link_open(&n->link, n->settings, loops, slots, &n->folders.seen, error);
+        if (rv == 0)
+                rv = srv_link_look(&n->link, on_looked, n, error);
+        if (rv == 0)
+                rv = node_join(n, error);
+        if (rv == 0)
+                rv = wait_for_pool(n);
+        return rv == 0 ? start_serving(n, error) : rv;
+}
+
+/*
+ * The leader process drains and hands over first: it needs the drives of this node, too. So does the next leader,
+ * which would wait for them in vain: it gets some time to begin with them.
+ */
+static void node_end_leader(struct node *n)
+{
+        uint64_t until = lp_clock() + (n->settings->drain_timeout + LEAVE_EXTRA_MS) * 1000000ull;
+
+        if (n->leader.pid == 0)
+                return;
+        srv_node_leader_signal(&n->leader, SIGTERM);
+        while (n->leader.pid != 0 && lp_clock() < until) {
+                node_wait(n, 50);
+                srv_node_leader_look(&n->leader);
+                srv_link_keep(&n->link);
+        }
+        srv_node_leader_kill(&n->leader, "it has not ended in time");
+        srv_standby_begin(n->standby);
+        until = lp_clock() + NEXT_LEADER_MS * 1000000ull;
+        while (leads_here(n) && lp_clock() < until) {
+                node_wait(n, 50);
+                node_take_view(n);
+        }
+        say_who_leads(n);
+        if (!leads_here(n))
+                usleep(NEXT_START_MS * 1000);
+}
+
+struct node_stop {
+        struct node *node;
+        sem_t done;
+};
+
+static void node_stopped(void *arg)
+{
+        sem_post(arg);
+}
+
+static void stop_elector(void *arg)
+{
+        struct node_stop *stop = arg;
+
+        cl_elector_stop(stop->node->elector, node_stopped, &stop->done);
+}
+
+static void node_close(struct node *n)
+{
+        struct node_stop stop = {.node = n};
+
+        if (n->elector != NULL) {
+                sem_init(&stop.done, 0, 0);
+                srv_link_call(&n->link, stop_elector, &stop);
+                while (sem_wait(&stop.done) != 0 && errno == EINTR)
+                        ;
+                sem_destroy(&stop.done);
+        }
+        if (n->server != NULL)
+                rem_server_stop(n->server);
+        srv_link_end(&n->link);
+        srv_folders_close(&n->folders);
+        cl_elector_free(n->elector);
+        rem_server_free(n->server);
+        srv_link_close(&n->link);
+        srv_standby_free(n->standby);
+        srv_listener_close(&n->s3);
+        srv_listener_close(&n->plain);
+        srv_listener_close(&n->admin);
+        cl_view_free(&n->view);
+        if (n->signal_fd >= 0)
+                close(n->signal_fd);
+}
+
+enum srv_exit srv_node_run(const struct srv_settings *settings, char *const argv[])
+{
+        static struct node node; /* it is large, and there is one */
+        struct node *n = &node;
+        enum srv_exit status = SRV_EXIT_DRAINED;
+        struct srv_error error = {""};
+        int rv;
+
+        n->settings = settings;
+        n->argv = argv;
+        n->signal_fd = -1;
+        signal(SIGPIPE, SIG_IGN);
+        srv_raise_limits();
+        srv_node_leader_init(&n->leader);
+        pthread_mutex_init(&n->lock, NULL);
+        sem_init(&n->joined, 0, 0);
+        rv = node_open(n, &error);
+        if (rv == 0) {
+                serve_node(n);
+                srv_notify("STOPPING=1");
+                srv_log(SRV_LOG_INFO, "stopping");
+                if (n->signo == 0) {
+                        srv_log(SRV_LOG_ERROR, "an event loop has failed: %s", strerror(-srv_loops_failed(&n->link.loops)));
+                        status = SRV_EXIT_FAILED;
+                }
+                node_end_leader(n);
+        } else if (rv != -EINTR) {
+                srv_log(SRV_LOG_ERROR, "%s", error.text);
+                status = SRV_EXIT_NOT_STARTED;
+        }
+        srv_stop_watch_begin(NODE_CLOSE_S, (int)status);
+        node_close(n);
+        srv_stop_watch_end();
+        return status;
+}
