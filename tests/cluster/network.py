@@ -1,0 +1,104 @@
+"""Machines that are network namespaces: a bridge in one of its own, and the others joined to it. Nothing leads out of them.
+
+Needs root. Namespaces of processes that are gone are removed when the next network is made.
+"""
+import ctypes
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+CLONE_NEWNET = 0x40000000
+PREFIX = "millrace-"
+SUBNET = "10.9.0"
+HUB = "hub"
+
+
+def missing():
+    """Why there can be no namespaces here, or None."""
+    if os.geteuid() != 0:
+        return "network namespaces need root"
+    lacking = [program for program in ("ip", "nft", "etcd") if shutil.which(program) is None]
+    return f"{', '.join(lacking)}: tools/deps.sh --cluster installs it" if lacking else None
+
+
+def ip(*words, check=True):
+    done = subprocess.run(["ip", *words], capture_output=True, text=True, timeout=20, check=False)
+    if check and done.returncode != 0:
+        raise RuntimeError(f"ip {' '.join(words)}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def remove_leftovers():
+    for line in ip("netns", "list").splitlines():
+        name = line.split()[0]
+        words = name.split("-")
+        if name.startswith(PREFIX) and len(words) == 3 and words[1].isdigit() and not Path(f"/proc/{words[1]}").exists():
+            ip("netns", "del", name, check=False)
+
+
+class Network:
+    """The hub is 10.9.0.254; machine N is 10.9.0.N."""
+
+    def __init__(self, machines):
+        self.machines = list(machines)
+        remove_leftovers()
+        try:
+            self.make()
+        except BaseException:
+            self.remove()
+            raise
+
+    def make(self):
+        hub = self.name(HUB)
+        for machine in [HUB, *self.machines]:
+            ip("netns", "add", self.name(machine))
+            ip("-n", self.name(machine), "link", "set", "lo", "up")
+        ip("-n", hub, "link", "add", "bridge", "type", "bridge", "forward_delay", "0")
+        ip("-n", hub, "address", "add", f"{SUBNET}.254/24", "dev", "bridge")
+        ip("-n", hub, "link", "set", "bridge", "up")
+        for machine in self.machines:
+            ip("-n", hub, "link", "add", f"port{machine}", "type", "veth", "peer", "name", "eth0", "netns", self.name(machine))
+            ip("-n", hub, "link", "set", f"port{machine}", "master", "bridge", "up")
+            ip("-n", self.name(machine), "address", "add", f"{self.address(machine)}/24", "dev", "eth0")
+            ip("-n", self.name(machine), "link", "set", "eth0", "up")
+
+    def name(self, machine):
+        return f"{PREFIX}{os.getpid()}-{machine}"
+
+    @staticmethod
+    def address(machine):
+        return f"{SUBNET}.{machine}"
+
+    def within(self, machine):
+        """What a command is started by on that machine."""
+        return ["ip", "netns", "exec", self.name(machine)]
+
+    def enter(self, machine):
+        """The calling thread's sockets are that machine's from now on."""
+        libc = ctypes.CDLL(None, use_errno=True)
+        with open(f"/run/netns/{self.name(machine)}", "rb") as namespace:
+            if libc.setns(namespace.fileno(), CLONE_NEWNET) != 0:
+                raise OSError(ctypes.get_errno(), f"setns to {self.name(machine)}")
+
+    def link(self, machine, up):
+        ip("-n", self.name(machine), "link", "set", "eth0", "up" if up else "down")
+
+    def drop(self, machine, direction, peers=()):
+        """Loses all packets that come to a machine ('input') or leave it ('output'), or those from or to some others, until pass_all()."""
+        which = {"input": "saddr", "output": "daddr"}[direction]
+        rule = f"ip {which} {{ {', '.join(self.address(peer) for peer in peers)} }} drop" if peers else "oifname eth0 drop" if direction == "output" else "iifname eth0 drop"
+        self.nft(machine, f"add table inet broken; add chain inet broken all {{ type filter hook {direction} priority 0; }}; add rule inet broken all {rule}")
+
+    def pass_all(self, machine):
+        self.nft(machine, "add table inet broken; delete table inet broken")
+
+    def nft(self, machine, text):
+        done = subprocess.run([*self.within(machine), "nft", text], capture_output=True, text=True, timeout=20, check=False)
+        if done.returncode != 0:
+            raise RuntimeError(f"nft {text}: {done.stderr.strip()}")
+
+    def remove(self):
+        """Processes in them must have ended."""
+        for machine in [*self.machines, HUB]:
+            ip("netns", "del", self.name(machine), check=False)
