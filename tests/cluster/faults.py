@@ -1,0 +1,196 @@
+"""What breaks on a cluster's machines, at random times by a seed, and what ends it. One thing at a time, now and then two."""
+import dataclasses
+import signal
+import statistics
+import time
+from typing import Callable
+
+TICK = 0.05
+LEADER_SHARE = 0.6   # of the faults of a node, those of the node that leads
+TWO_SHARE = 0.2      # of all faults, those that begin while another one lasts
+CALM_SHARE = 0.5     # ..., those after which the next one waits until all drives are in use
+CALM_SECONDS = 20
+EXIT_SECONDS = 60    # for a node that was asked to end
+AFTER_SECONDS = 10   # in which a fault that has ended may still be felt
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    name: str
+    of: str                   # what it is a fault of: "node", "leader" (a node with a leader process), "member" (of etcd), "etcd" (all of it)
+    seconds: tuple            # how long it lasts
+    begin: Callable           # (fault)
+    end: Callable = lambda fault: None
+
+
+@dataclasses.dataclass
+class Fault:
+    kind: Kind
+    cluster: object
+    random: object
+    machine: int
+    begun: float = 0.0        # seconds of the cluster
+    ends: float = 0.0
+    ended: float = 0.0
+    ids: tuple = ()
+    detail: str = ""
+
+    @property
+    def node(self):
+        return self.cluster.nodes[self.machine]
+
+    @property
+    def busy(self):
+        """What no other fault may touch meanwhile."""
+        return "etcd" if self.kind.of in ("member", "etcd") else f"node {self.machine}"
+
+
+def kill_leader(fault):
+    leader = fault.node.leader()
+    fault.node.send(signal.SIGKILL, [leader] if leader else [])
+
+
+def pause(fault):
+    fault.ids = tuple(fault.node.ids())
+    fault.node.send(signal.SIGSTOP, fault.ids)
+
+
+def pause_leader(fault):
+    leader = fault.node.leader()
+    fault.ids = (leader,) if leader else ()
+    fault.node.send(signal.SIGSTOP, fault.ids)
+
+
+def go_on(fault):
+    fault.node.send(signal.SIGCONT, fault.ids)
+
+
+def restart(fault):
+    """As an operator does it; it must end with 0."""
+    node = fault.node
+    node.wanted = False
+    leads = node.leader() is not None
+    node.send(signal.SIGTERM, [node.process.pid])
+    status = node.process.wait(EXIT_SECONDS)
+    fault.detail = "it led" if leads else "it did not lead"
+    assert status == 0, f"node {fault.machine}: SIGTERM ended it with {status}\n{node.tail()}"
+
+
+def lose(direction):
+    def begin(fault):
+        others = [machine for machine in fault.cluster.nodes if machine != fault.machine]
+        peers = fault.random.choice([(), (), *((machine,) for machine in others)])
+        fault.detail = f"of {'all' if not peers else f'node {peers[0]}'}"
+        fault.cluster.network.drop(fault.machine, direction, peers)
+    return begin
+
+
+def mend_loss(fault):
+    fault.cluster.network.pass_all(fault.machine)
+
+
+def all_etcd(action):
+    def change(fault):
+        for member in fault.cluster.etcd.values():
+            action(member)
+    return change
+
+
+KINDS = [
+    Kind("node killed", "node", (0, 5), lambda fault: fault.node.kill(), lambda fault: fault.node.start()),
+    Kind("node killed for long", "node", (6, 15), lambda fault: fault.node.kill(), lambda fault: fault.node.start()),
+    Kind("leader process killed", "leader", (0, 0), kill_leader),
+    Kind("node paused", "node", (1, 10), pause, go_on),
+    Kind("leader process paused", "leader", (1, 10), pause_leader, go_on),
+    Kind("node restarted", "node", (0, 1), restart, lambda fault: fault.node.start()),
+    Kind("link down", "node", (1, 15), lambda fault: fault.cluster.network.link(fault.machine, False), lambda fault: fault.cluster.network.link(fault.machine, True)),
+    Kind("nothing comes in", "node", (1, 15), lose("input"), mend_loss),
+    Kind("nothing goes out", "node", (1, 15), lose("output"), mend_loss),
+    Kind("etcd member killed", "member", (1, 8), lambda fault: fault.cluster.etcd[fault.machine].kill(), lambda fault: fault.cluster.etcd[fault.machine].start()),
+    Kind("etcd killed", "etcd", (1, 10), all_etcd(lambda member: member.kill()), all_etcd(lambda member: member.start())),
+    Kind("etcd paused", "etcd", (1, 10), all_etcd(lambda member: member.send(signal.SIGSTOP)), all_etcd(lambda member: member.send(signal.SIGCONT))),
+]
+
+
+class Schedule:
+    """Each kind in turn, in an order by the seed, again and again."""
+
+    def __init__(self, cluster, random):
+        self.cluster, self.random = cluster, random
+        self.deck, self.active, self.past = [], [], []
+
+    def draw(self):
+        if not self.deck:
+            self.deck = self.random.sample(KINDS, len(KINDS))
+        kind = self.deck.pop()
+        nodes = self.cluster.nodes.values()
+        leaders = [node.machine for node in nodes if node.leader()]
+        machine = self.random.choice([node.machine for node in nodes])
+        if leaders and (kind.of == "leader" or (kind.of == "node" and self.random.random() < LEADER_SHARE)):
+            machine = self.random.choice(leaders)
+        return Fault(kind, self.cluster, self.random, machine)
+
+    def begin(self, fault):
+        fault.begun = self.cluster.seconds()
+        fault.kind.begin(fault)
+        fault.ends = self.cluster.seconds() + self.random.uniform(*fault.kind.seconds)
+        self.active.append(fault)
+
+    def end(self, fault):
+        fault.kind.end(fault)
+        fault.ended = self.cluster.seconds()
+        self.active.remove(fault)
+        self.past.append(fault)
+        where = "" if fault.kind.of == "etcd" else f" {fault.machine}"
+        print(f"{fault.begun:9.3f} - {fault.ended:9.3f}  {fault.kind.name}{where} {fault.detail}", flush=True)
+
+    def end_due(self):
+        for fault in [fault for fault in self.active if self.cluster.seconds() >= fault.ends]:
+            self.end(fault)
+
+    def run(self, seconds):
+        until = self.cluster.seconds() + seconds
+        following = self.cluster.seconds() + self.random.uniform(1, 3)
+        calm = False
+        while self.cluster.seconds() < until:
+            self.cluster.check_alive()
+            self.end_due()
+            now = self.cluster.seconds()
+            if calm and not self.active and (now > following + CALM_SECONDS or self.cluster.whole()):
+                calm, following = False, now + self.random.uniform(0.5, 3)
+            if now >= following and not calm:
+                fault = self.draw()
+                if not any(other.busy == fault.busy for other in self.active):
+                    self.begin(fault)
+                    two = self.random.random() < TWO_SHARE and len(self.active) == 1
+                    calm = not two and self.random.random() < CALM_SHARE
+                    last = max(other.ends for other in self.active)
+                    following = self.random.uniform(self.cluster.seconds(), last) if two else last + self.random.uniform(0.5, 6)
+            time.sleep(TICK)
+        self.end_all()
+
+    def end_all(self):
+        """However far it has come, or failed: everything is as it was."""
+        for fault in list(self.active):
+            self.end(fault)
+
+
+def gaps(faults, acknowledged, begun):
+    """{kind: longest time without an acknowledged change that is felt of each such fault}. acknowledged: seconds of time.monotonic(), in order."""
+    found = {}
+    faults = sorted(faults, key=lambda fault: fault.begun)
+    for number, fault in enumerate(faults):
+        until = fault.ended + AFTER_SECONDS
+        if number + 1 < len(faults):
+            until = min(until, max(faults[number + 1].begun, fault.begun))
+        between = [(a, b) for a, b in zip(acknowledged, acknowledged[1:]) if b - begun > fault.begun and a - begun < until]
+        found.setdefault(fault.kind.name, []).append(max((b - a for a, b in between), default=0.0))
+    return found
+
+
+def table(found):
+    rows = [f"  {'fault':24} {'times':>5} {'median':>7} {'longest':>7}  seconds without an acknowledged change"]
+    for name in (kind.name for kind in KINDS):
+        if name in found:
+            rows.append(f"  {name:24} {len(found[name]):5} {statistics.median(found[name]):7.2f} {max(found[name]):7.2f}")
+    return "\n".join(rows)

@@ -1,0 +1,110 @@
+"""Three real nodes and three members of etcd on machines that break: what clients saw must be a history that a store could have.
+
+MILLRACE_CLUSTER_SECONDS (100 by default) is how long things break; SEED=N repeats the choice of faults, not their moments to
+the millisecond. Of a run that failed, the history and the logs are kept in build/cluster/.
+"""
+import collections
+import json
+import os
+import random
+import shutil
+import time
+
+import pytest
+
+from tests.cluster import network
+from tests.cluster.clients import KEYS, Load, Reader
+from tests.cluster.faults import Schedule, gaps, table
+from tests.cluster.judge import LINEAR, REASON, judge
+from tests.cluster.nodes import Cluster
+from tests.conftest import SEED
+from tests.support.daemon import PATIENCE, ROOT
+
+SECONDS = float(os.environ.get("MILLRACE_CLUSTER_SECONDS", "100"))
+CLIENTS = 10
+BEFORE_SECONDS, AFTER_SECONDS = 3, 3      # of load without a fault
+WHOLE_SECONDS, ANSWER_SECONDS = 180, 60   # bounds of what must happen at the end
+KEPT = ROOT / "build/cluster"
+
+pytestmark = [pytest.mark.daemon, pytest.mark.skipif(network.missing() is not None, reason=str(network.missing())),
+              pytest.mark.skipif(not LINEAR.exists(), reason=REASON)]
+
+
+def keep(cluster, load, folder):
+    """What an analysis needs."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    (folder / "history.jsonl").write_text("".join(json.dumps(operation) + "\n" for operation in load.history()))
+    for log in cluster.folder.glob("*.log"):
+        shutil.copy(log, folder)
+    return folder
+
+
+def check_end(load, reader):
+    """All keys can be read, what was written once and acknowledged is there, and the listing says the same."""
+    values = {key: reader.final(key, ANSWER_SECONDS) for key in KEYS}
+    expected = {key: load.etags[value] for key, value in values.items() if value}
+    perhaps = {}
+    for client in load.clients:
+        expected.update(client.kept)
+        perhaps.update(client.perhaps)
+    listed = reader.listing(ANSWER_SECONDS)
+    missing = sorted(key for key in expected if key not in listed)
+    strange = sorted(key for key in listed if key not in expected and key not in perhaps)
+    other = sorted(key for key in listed if key in expected | perhaps and listed[key] != {**perhaps, **expected}[key])
+    assert not (missing or strange or other), f"listing: missing {missing}, never acknowledged {strange}, of other content {other}"
+    for key in sorted(listed):
+        if key.startswith("once/"):
+            value = reader.final(key, ANSWER_SECONDS)
+            assert load.etags.get(value) == listed[key], f"{key}: reads {value!r}, is listed as {listed[key]}"
+    return len(listed)
+
+
+def judged(history):
+    """The verdict on the contended keys: those of one write only are compared one by one."""
+    return judge([json.dumps(operation) for operation in history if operation["key"] in KEYS])
+
+
+def report(load, schedule, cluster, listed, verdict):
+    outcomes = collections.Counter(f"{operation['kind']} {operation['outcome']}" for operation in load.history())
+    statuses = sum((client.statuses for client in load.clients), collections.Counter())
+    lines = [f"{sum(outcomes.values())} operations of {len(load.clients)} clients: " + ", ".join(f"{count} {name}" for name, count in sorted(outcomes.items())),
+             "answers: " + ", ".join(f"{count} x {name}" for name, count in statuses.most_common()),
+             f"{len(schedule.past)} faults, {listed} objects at the end, all drives in use", table(gaps(schedule.past, load.acknowledged(), cluster.begun)), verdict.text.strip()]
+    print("\n".join(lines), flush=True)
+
+
+@pytest.mark.timeout(SECONDS * 3 + 900 * PATIENCE)
+def test_faults(capsys):
+    seed = f"{SEED}/cluster"
+    cluster = Cluster()
+    load = Load([node.host for node in cluster.nodes.values()], cluster.access_key, cluster.secret_key, seed)
+    reader = Reader(load, CLIENTS)
+    schedule = Schedule(cluster, random.Random(seed))
+    try:
+        with capsys.disabled():
+            print(f"\nSEED={SEED}, {SECONDS:.0f} s of faults (seconds since the start)")
+            cluster.start()
+            reader.make_bucket(ANSWER_SECONDS)
+            load.start(CLIENTS)
+            time.sleep(BEFORE_SECONDS)
+            schedule.run(SECONDS)
+            time.sleep(AFTER_SECONDS)
+            load.stop()
+            cluster.wait_until(cluster.whole, WHOLE_SECONDS, "until all drives were in use")
+            load.clients.append(reader)
+            listed = check_end(load, reader)
+            cluster.stop()
+            verdict = judged(load.history())
+            report(load, schedule, cluster, listed, verdict)
+        assert verdict.status == 0, verdict.text
+        assert not load.errors(), "\n".join(load.errors())
+        assert not cluster.reports(), "\n".join(cluster.reports())
+        assert len(load.acknowledged()) > SECONDS, "too few changes were acknowledged for this to say anything"
+    except BaseException:
+        load.stopping.set()
+        print(f"kept: {keep(cluster, load, KEPT / str(SEED))}")
+        raise
+    finally:
+        load.stopping.set()
+        cluster.discard()
