@@ -70,7 +70,7 @@ class Load:
         return [operation for client in self.clients for operation in client.operations]
 
     def acknowledged(self):
-        """When changes were answered, seconds of time.monotonic()."""
+        """When changes were acknowledged, seconds of time.monotonic(), in order."""
         return sorted(operation["return"] / 1e9 for operation in self.history() if operation["outcome"] == "ok" and operation["kind"] in ("put", "delete"))
 
     def errors(self):
@@ -217,7 +217,7 @@ class Client(threading.Thread):
             self.statuses["no answer"] += 1
             self.go_elsewhere()
             raise NoAnswer(True, repr(error)) from error
-        self.statuses[f"{answer.status} not led" if self.not_led(answer) else str(answer.status)] += 1
+        self.statuses[self.status_of(answer)] += 1
         if answer.headers.get("connection", "").lower() == "close":
             self.disconnect()
         if self.not_led(answer):
@@ -227,6 +227,13 @@ class Client(threading.Thread):
             else:
                 self.go_elsewhere()
         return answer
+
+    def status_of(self, answer):
+        if self.not_led(answer):
+            return f"{answer.status} not led"
+        if answer.status < 500:
+            return str(answer.status)
+        return f"{answer.status} {answer.xml.findtext('Message') if answer.body else 'without a body'}"
 
     @staticmethod
     def not_led(answer):

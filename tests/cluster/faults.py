@@ -175,16 +175,16 @@ class Schedule:
             self.end(fault)
 
 
-def gaps(faults, acknowledged, begun):
-    """{kind: longest time without an acknowledged change that is felt of each such fault}. acknowledged: seconds of time.monotonic(), in order."""
+def gaps(faults, acknowledged):
+    """{kind: for each such fault the longest time without an acknowledged change, from its beginning until it is not felt any more or the next one begins}."""
     found = {}
     faults = sorted(faults, key=lambda fault: fault.begun)
-    for number, fault in enumerate(faults):
+    for fault, following in zip(faults, [*faults[1:], None]):
         until = fault.ended + AFTER_SECONDS
-        if number + 1 < len(faults):
-            until = min(until, max(faults[number + 1].begun, fault.begun))
-        between = [(a, b) for a, b in zip(acknowledged, acknowledged[1:]) if b - begun > fault.begun and a - begun < until]
-        found.setdefault(fault.kind.name, []).append(max((b - a for a, b in between), default=0.0))
+        if following is not None:
+            until = min(until, following.begun)
+        between = [min(b, until) - max(a, fault.begun) for a, b in zip(acknowledged, acknowledged[1:])]
+        found.setdefault(fault.kind.name, []).append(max(between, default=0.0))
     return found
 
 

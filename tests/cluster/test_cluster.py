@@ -65,12 +65,13 @@ def judged(history):
     return judge([json.dumps(operation) for operation in history if operation["key"] in KEYS])
 
 
-def report(load, schedule, cluster, listed, verdict):
+def report(load, schedule, cluster, end, listed, verdict):
     outcomes = collections.Counter(f"{operation['kind']} {operation['outcome']}" for operation in load.history())
     statuses = sum((client.statuses for client in load.clients), collections.Counter())
+    acknowledged = [0.0, *(moment - cluster.begun for moment in load.acknowledged()), end]
     lines = [f"{sum(outcomes.values())} operations of {len(load.clients)} clients: " + ", ".join(f"{count} {name}" for name, count in sorted(outcomes.items())),
              "answers: " + ", ".join(f"{count} x {name}" for name, count in statuses.most_common()),
-             f"{len(schedule.past)} faults, {listed} objects at the end, all drives in use", table(gaps(schedule.past, load.acknowledged(), cluster.begun)), verdict.text.strip()]
+             f"{len(schedule.past)} faults, {listed} objects at the end, all drives in use", table(gaps(schedule.past, acknowledged)), verdict.text.strip()]
     print("\n".join(lines), flush=True)
 
 
@@ -91,12 +92,13 @@ def test_faults(capsys):
             schedule.run(SECONDS)
             time.sleep(AFTER_SECONDS)
             load.stop()
+            end = cluster.seconds()
             cluster.wait_until(cluster.whole, WHOLE_SECONDS, "until all drives were in use")
             load.clients.append(reader)
             listed = check_end(load, reader)
             cluster.stop()
             verdict = judged(load.history())
-            report(load, schedule, cluster, listed, verdict)
+            report(load, schedule, cluster, end, listed, verdict)
         assert verdict.status == 0, verdict.text
         assert not load.errors(), "\n".join(load.errors())
         assert not cluster.reports(), "\n".join(cluster.reports())
