@@ -21,6 +21,12 @@
 
 /* ---- on the loop ----------------------------------------------------------------------------- */
 
+static void link_wait(sem_t *done)
+{
+        while (sem_wait(done) != 0 && errno == EINTR)
+                ;
+}
+
 struct link_call {
         struct lp_msg msg;
         void (*func)(void *arg);
@@ -42,8 +48,7 @@ void srv_link_call(struct srv_link *link, void (*func)(void *arg), void *arg)
 
         sem_init(&call.done, 0, 0);
         lp_post(link->loops.loops[0], &call.msg);
-        while (sem_wait(&call.done) != 0 && errno == EINTR)
-                ;
+        link_wait(&call.done);
         sem_destroy(&call.done);
 }
 
@@ -218,6 +223,90 @@ int srv_link_view(struct srv_link *link, struct cl_view *out, int *error, char t
         return rv;
 }
 
+/* ---- texts ----------------------------------------------------------------------------------- */
+
+#define TEXT_WAIT_NS (2000ull * 1000 * 1000)
+
+struct link_request {
+        struct cl_request request;
+        struct srv_link *link;
+        sem_t done;
+        struct cl_answer *answer; /* held; NULL: none */
+};
+
+static void link_request_done(struct cl_request *request)
+{
+        struct link_request *r = container_of(request, struct link_request, request);
+
+        if (request->answer != NULL)
+                cl_answer_hold(request->answer);
+        r->answer = request->answer;
+        sem_post(&r->done);
+}
+
+static void link_request_start(void *arg)
+{
+        struct link_request *r = arg;
+
+        r->request.deadline = lp_now(r->link->loops.loops[0]) + TEXT_WAIT_NS;
+        cl_etcd_submit(r->link->etcd, &r->request);
+}
+
+/* 0: r->answer is there, and the caller's. */
+static int link_ask(struct srv_link *link, struct link_request *r)
+{
+        r->link = link;
+        r->request.done = link_request_done;
+        sem_init(&r->done, 0, 0);
+        srv_link_call(link, link_request_start, r);
+        link_wait(&r->done);
+        sem_destroy(&r->done);
+        return r->request.outcome == CL_DONE ? 0 : r->request.error;
+}
+
+int srv_link_get(struct srv_link *link, const char *name, char *out, size_t size)
+{
+        struct link_request r = {.request = {.kind = CL_RANGE}};
+        char key[CL_KEY_NAME_MAX + 32];
+        const struct cl_keys *keys;
+        int rv;
+
+        cl_key_prefix(link->settings->cluster, key);
+        strcat(key, name);
+        r.request.key = (struct cl_bytes){key, strlen(key)};
+        rv = link_ask(link, &r);
+        if (rv != 0)
+                return rv;
+        keys = &r.answer->ranges[0];
+        if (keys->count > 0 && keys->at[0].value.len >= size) {
+                rv = -EMSGSIZE;
+        } else if (keys->count > 0) {
+                memcpy(out, keys->at[0].value.data, keys->at[0].value.len);
+                out[keys->at[0].value.len] = '\0';
+                rv = (int)keys->at[0].value.len;
+        }
+        cl_answer_free(r.answer);
+        return rv;
+}
+
+int srv_link_put(struct srv_link *link, const char *name, const char *text, int64_t leader_revision)
+{
+        char key[CL_KEY_NAME_MAX + 32], leader[CL_KEY_NAME_MAX];
+        struct cl_compare own = {.kind = CL_COMPARE_MOD, .key = {leader, cl_key_name(link->settings->cluster, CL_KEY_LEADER, CL_POOL, leader)}, .number = leader_revision};
+        struct cl_op put = {.kind = CL_OP_PUT, .value = {text, strlen(text)}};
+        struct link_request r = {.request = {.kind = CL_TXN, .compares = &own, .compare_count = 1, .success = &put, .success_count = 1}};
+        int rv;
+
+        cl_key_prefix(link->settings->cluster, key);
+        strcat(key, name);
+        put.key = (struct cl_bytes){key, strlen(key)};
+        rv = link_ask(link, &r);
+        if (rv == 0 && !r.answer->succeeded)
+                rv = -EPERM;
+        cl_answer_free(r.answer);
+        return rv;
+}
+
 /* ---- other nodes ----------------------------------------------------------------------------- */
 
 static void on_net_line(void *arg, const char *line)
@@ -244,8 +333,7 @@ static int start_net(struct srv_link *link, struct srv_error *error)
 
         sem_init(&l.done, 0, 0);
         net_start(link->net, on_listening, &l);
-        while (sem_wait(&l.done) != 0 && errno == EINTR)
-                ;
+        link_wait(&l.done);
         sem_destroy(&l.done);
         return l.result == 0 ? 0 : srv_fail(error, l.result, "cluster_listen: cannot listen on %s: %s", link->address, strerror(-l.result));
 }
@@ -367,12 +455,6 @@ static void stop_directory(void *arg)
         cl_directory_stop(stopping->link->directory, link_stopped, &stopping->done);
 }
 
-static void wait_stopped(sem_t *done)
-{
-        while (sem_wait(done) != 0 && errno == EINTR)
-                ;
-}
-
 void srv_link_end(struct srv_link *link)
 {
         struct stopping stopping = {.link = link};
@@ -382,11 +464,11 @@ void srv_link_end(struct srv_link *link)
         sem_init(&stopping.done, 0, 0);
         if (link->directory != NULL && link->loops.running > 0) {
                 srv_link_call(link, stop_directory, &stopping);
-                wait_stopped(&stopping.done);
+                link_wait(&stopping.done);
         }
         if (link->net != NULL) {
                 net_stop(link->net, link_stopped, &stopping.done);
-                wait_stopped(&stopping.done);
+                link_wait(&stopping.done);
         }
         sem_destroy(&stopping.done);
         cl_etcd_free(link->etcd);

@@ -63,6 +63,13 @@ int srv_link_connect(struct srv_link *link, const struct srv_link_party *party, 
 void srv_link_keep(struct srv_link *link);
 /* A copy of the view; revision 0: nothing was read yet. *error: why nothing newer was read, 0: it was. */
 int srv_link_view(struct srv_link *link, struct cl_view *out, int *error, char text[CL_TEXT_MAX]);
+/*
+ * A text of the cluster's in etcd, under its prefix; any thread but a loop, each a second or two at most. Reading: its
+ * length, 0: there is none. Writing: if the pool's leader key is of that revision yet. -EMSGSIZE, -EPERM: it is not, or
+ * what etcd's client says.
+ */
+int srv_link_get(struct srv_link *link, const char *name, char *out, size_t size);
+int srv_link_put(struct srv_link *link, const char *name, const char *text, int64_t leader_revision);
 /* A line for the log, from any thread. */
 void srv_link_say(struct srv_link *link, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void srv_link_wake(struct srv_link *link);

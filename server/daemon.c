@@ -278,8 +278,11 @@ static int daemon_open_all(struct srv_daemon *d, struct srv_error *error)
         d->forecast = srv_forecast_new((unsigned)d->settings->test_forecast_speed);
         if (rv == 0 && d->forecast == NULL)
                 rv = srv_fail(error, -ENOMEM, "out of memory");
-        if (rv == 0 && srv_switches_open(d->settings, d->store, d->gateway, &d->switches) != 0)
-                rv = srv_fail(error, -ENOMEM, "out of memory");
+        if (rv == 0) {
+                rv = srv_switches_open(d->settings, d->store, d->gateway, d->lead, &d->switches);
+                if (rv != 0)
+                        srv_fail(error, rv, "read-only and maintenance cannot be read: %s", strerror(-rv));
+        }
         if (rv == 0 && gw_logs_start(d->gateway, d->settings->bucket_log_interval) != 0)
                 rv = srv_fail(error, -ENOMEM, "out of memory");
         if (rv == 0 && gw_inventory_start(d->gateway, (unsigned)d->settings->test_day_seconds) != 0)

@@ -4,7 +4,8 @@
  * They belong to the store, so they are kept where it is: in a small file in the folder of each
  * drive that is in use, with a generation; the newest that is found counts. So a drive that was
  * away, or a crash between two drives, changes nothing, and they come along when drives move to
- * another machine. There is no such file until something was switched for the first time.
+ * another machine. There is no such file until something was switched for the first time. A cluster's
+ * are one text in etcd.
  *
  * A drive that hangs must hold up neither the start nor the admin listener: each drive's file is
  * read or written by a thread of its own, which is left behind when it does not come back. What is
@@ -14,6 +15,7 @@
 
 #include "server/key_file.h"
 #include "server/daemon_log.h"
+#include "server/lead.h"
 
 #include "engine.h"
 #include "gateway.h"
@@ -27,6 +29,7 @@
 
 #define WAIT_S    5
 #define TEXT_SIZE 256u
+#define ETCD_KEY  "switches"
 
 /* What a file says. generation 0: nothing was ever switched. */
 struct kept {
@@ -37,6 +40,7 @@ struct kept {
 struct srv_switches {
         struct eng_store *store;
         struct gw_gateway *gateway;
+        struct srv_lead *lead; /* NULL: not in a cluster */
         bool by_setting[SRV_SWITCH_COUNT];
         pthread_mutex_t lock; /* over the members below */
         struct kept now;
@@ -77,14 +81,33 @@ static bool switches_take_word(const char *word, bool *out)
         return *out || strcmp(word, "no") == 0;
 }
 
+/* The whole text. */
+static bool switches_parse(const char *text, struct kept *out)
+{
+        char read_only[4], maintenance[4];
+        unsigned long long generation;
+        int end = -1;
+
+        if (sscanf(text, "generation = %18llu read_only = %3s maintenance = %3s %n", &generation, read_only, maintenance, &end) != 3 || end < 0 || text[end] != '\0' ||
+            generation == 0 || !switches_take_word(read_only, &out->on[SRV_READ_ONLY]) || !switches_take_word(maintenance, &out->on[SRV_MAINTENANCE]))
+                return false;
+        out->generation = generation;
+        return true;
+}
+
+static void switches_print(const struct kept *kept, char text[TEXT_SIZE])
+{
+        snprintf(text, TEXT_SIZE, "generation = %llu\nread_only = %s\nmaintenance = %s\n", (unsigned long long)kept->generation, yes_or_no(kept->on[SRV_READ_ONLY]),
+                 yes_or_no(kept->on[SRV_MAINTENANCE]));
+}
+
 /* 0; -ENOENT: there is none; another negative errno with a line in *error. */
 static int switches_file_read(const char *path, struct kept *out, struct srv_error *error)
 {
-        char text[TEXT_SIZE], read_only[4], maintenance[4];
-        unsigned long long generation;
+        char text[TEXT_SIZE];
         FILE *file;
         size_t len;
-        int rv, end = -1;
+        int rv;
 
         rv = srv_secret_open(path, &file, error);
         if (rv != 0)
@@ -92,12 +115,7 @@ static int switches_file_read(const char *path, struct kept *out, struct srv_err
         len = fread(text, 1, sizeof(text) - 1, file);
         fclose(file);
         text[len] = '\0';
-        if (sscanf(text, "generation = %18llu read_only = %3s maintenance = %3s %n", &generation, read_only, maintenance, &end) != 3 || end < 0 ||
-            text[end] != '\0' || generation == 0 || !switches_take_word(read_only, &out->on[SRV_READ_ONLY]) ||
-            !switches_take_word(maintenance, &out->on[SRV_MAINTENANCE]))
-                return srv_fail(error, -EINVAL, "%.300s: is damaged", path);
-        out->generation = generation;
-        return 0;
+        return switches_parse(text, out) ? 0 : srv_fail(error, -EINVAL, "%.300s: is damaged", path);
 }
 
 /*
@@ -111,8 +129,7 @@ static int switches_file_write(const char *path, const struct kept *kept, struct
 
         if (switches_file_read(path, &there, error) == 0 && there.generation >= kept->generation)
                 return 0;
-        snprintf(text, sizeof(text), "generation = %llu\nread_only = %s\nmaintenance = %s\n", (unsigned long long)kept->generation,
-                 yes_or_no(kept->on[SRV_READ_ONLY]), yes_or_no(kept->on[SRV_MAINTENANCE]));
+        switches_print(kept, text);
         return srv_secret_write(path, text, error);
 }
 
@@ -297,7 +314,39 @@ static int switches_load(struct srv_switches *switches, const struct srv_list *d
         return 0;
 }
 
-int srv_switches_open(const struct srv_settings *settings, struct eng_store *store, struct gw_gateway *gateway, struct srv_switches **out)
+/* ---- in etcd --------------------------------------------------------------------------------- */
+
+static int switches_load_cluster(struct srv_switches *switches)
+{
+        char text[TEXT_SIZE];
+        int rv = srv_link_get(&switches->lead->link, ETCD_KEY, text, sizeof(text));
+
+        if (rv > 0)
+                rv = switches_parse(text, &switches->now) ? 0 : -EBADMSG;
+        switches->stored = switches->now.generation;
+        return rv;
+}
+
+static int switches_keep_cluster(struct srv_switches *switches, const struct kept *kept)
+{
+        char text[TEXT_SIZE];
+        int rv;
+
+        switches_print(kept, text);
+        rv = srv_link_put(&switches->lead->link, ETCD_KEY, text, (int64_t)switches->lead->claim.term.revision);
+        if (rv != 0)
+                return rv == -ETIMEDOUT ? rv : -EIO;
+        pthread_mutex_lock(&switches->lock);
+        if (switches->stored < kept->generation)
+                switches->stored = kept->generation;
+        pthread_mutex_unlock(&switches->lock);
+        return 0;
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+int srv_switches_open(const struct srv_settings *settings, struct eng_store *store, struct gw_gateway *gateway, struct srv_lead *lead,
+                      struct srv_switches **out)
 {
         struct srv_switches *switches = calloc(1, sizeof(*switches));
         int rv;
@@ -306,9 +355,10 @@ int srv_switches_open(const struct srv_settings *settings, struct eng_store *sto
                 return -ENOMEM;
         switches->store = store;
         switches->gateway = gateway;
+        switches->lead = lead;
         switches->by_setting[SRV_READ_ONLY] = settings->read_only;
         pthread_mutex_init(&switches->lock, NULL);
-        rv = switches_load(switches, &settings->drive);
+        rv = lead != NULL ? switches_load_cluster(switches) : switches_load(switches, &settings->drive);
         if (rv != 0) {
                 srv_switches_free(switches);
                 return rv;
@@ -330,10 +380,13 @@ void srv_switches_free(struct srv_switches *switches)
 /* Waits until a drive has it. */
 static int switches_keep(struct srv_switches *switches, const struct kept *kept)
 {
-        struct round *round = write_everywhere(switches, kept);
+        struct round *round;
         unsigned done;
         bool all;
 
+        if (switches->lead != NULL)
+                return switches_keep_cluster(switches, kept);
+        round = write_everywhere(switches, kept);
         if (round == NULL)
                 return -ENOMEM;
         all = round_wait(round);
@@ -394,7 +447,7 @@ void srv_switches_spread(struct srv_switches *switches)
         pthread_mutex_lock(&switches->lock);
         kept = switches->now;
         pthread_mutex_unlock(&switches->lock);
-        if (kept.generation == 0)
+        if (kept.generation == 0 || switches->lead != NULL)
                 return;
         round = write_everywhere(switches, &kept);
         if (round != NULL)

@@ -15,6 +15,7 @@
 struct eng_health;
 struct eng_store;
 struct gw_gateway;
+struct srv_lead;
 struct srv_switches;
 
 enum srv_switch { SRV_READ_ONLY, SRV_MAINTENANCE, SRV_SWITCH_COUNT };
@@ -29,9 +30,11 @@ struct srv_switch_state {
 /*
  * Reads what the drives say, the newest first, and puts it into force; says what is on. A drive
  * that does not answer within seconds is not waited for. Main thread; after the gateway was made,
- * before it serves. 0 or -ENOMEM.
+ * before it serves. lead: they are a cluster's, and kept in etcd in place of drives; else NULL. 0 or -ENOMEM; of a
+ * cluster also what etcd says.
  */
-int srv_switches_open(const struct srv_settings *settings, struct eng_store *store, struct gw_gateway *gateway, struct srv_switches **out);
+int srv_switches_open(const struct srv_settings *settings, struct eng_store *store, struct gw_gateway *gateway, struct srv_lead *lead,
+                      struct srv_switches **out);
 void srv_switches_free(struct srv_switches *switches); /* NULL is allowed */
 
 /*

@@ -223,7 +223,7 @@ static void note_folder(struct eng_store *store, const char *path, const struct 
 static int format_all(struct eng_store *store, struct eng_error *error)
 {
         const struct eng_options *o = &store->options;
-        struct eng_identity identity = {.created_ms = lp_wall_ms()};
+        struct eng_identity identity = {.layout = FMT_LAYOUT_VERSION, .created_ms = lp_wall_ms()};
         _Alignas(8) uint8_t epoch[ENG_EPOCH_BODY_MAX];
         uint8_t ids[ENG_DRIVES_MAX][FMT_ID];
         struct eng_site sites[ENG_DRIVES_MAX];

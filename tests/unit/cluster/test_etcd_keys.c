@@ -32,7 +32,7 @@ static void make_config(struct cl_config *c)
 static void test_there_and_back(void **state)
 {
         struct cl_format format = {.cluster_id = {1, 2, 0xfe}, .generation = 3, .random = 0xfedcba9876543210}, format2;
-        struct cl_node node = {.name = "n-1.a", .address = "[::1]:7000", .s3 = "h:9000", .rack = 65535, .state = CL_NODE_DRAINING}, node2;
+        struct cl_node node = {.name = "n-1.a", .address = "[::1]:7000", .s3 = "h:9000", .rack = 65535, .state = CL_NODE_DRAINING, .boot = 7, .drive_count = 2, .drives = {{1}, {2, 0xfe}}}, node2;
         struct cl_boot boot = {.boot = ENG_BOOT_MAX, .claim = {3}}, boot2;
         struct cl_owner owner = {.node = CL_NODE_LAST, .boot = 1, .claim = {9}}, owner2;
         static struct cl_config config, config2;
@@ -43,7 +43,8 @@ static void test_there_and_back(void **state)
         assert_string_equal(node2.name, node.name);
         assert_string_equal(node2.address, node.address);
         assert_string_equal(node2.s3, node.s3);
-        assert_true(node2.rack == node.rack && node2.state == node.state);
+        assert_true(node2.rack == node.rack && node2.state == node.state && node2.boot == node.boot && node2.drive_count == 2);
+        assert_memory_equal(node2.drives, node.drives, sizeof(node.drives));
         assert_int_equal(cl_boot_read(value, cl_boot_write(&boot, value), &boot2), 0);
         assert_true(boot2.boot == boot.boot && boot2.claim[0] == 3);
         assert_int_equal(cl_owner_read(value, cl_owner_write(&owner, value), &owner2), 0);
@@ -94,6 +95,28 @@ static void test_names(void **state)
         assert_false(cl_name_is_sound(name));
 }
 
+static void test_parse(void **state)
+{
+        static const char *const nonsense[] = {"", "/millrace/c1/", "/millrace/c1/nodes/", "/millrace/c1/nodes/0", "/millrace/c1/nodes/1024", "/millrace/c1/nodes/01",
+                                               "/millrace/c1/nodes/1x", "/millrace/c1/nodes/99999999999999999999", "/millrace/c1/pools/64/config", "/millrace/c1/pools/1/",
+                                               "/millrace/c1/pools/1/leader/x", "/millrace/c1/format2", "/millrace/c12/format", "/millrace/c1/buckets/a"};
+        enum cl_key_kind kind, found;
+        char key[CL_KEY_NAME_MAX];
+        unsigned number, i;
+        size_t len;
+
+        for (kind = CL_KEY_FORMAT; kind <= CL_KEY_LEADER; kind++) {
+                len = cl_key_name("c1", kind, 63, key);
+                assert_true(cl_key_parse("c1", key, len, &found, &number));
+                assert_int_equal(found, kind);
+                assert_int_equal(number, kind == CL_KEY_FORMAT ? 0 : 63);
+                assert_false(cl_key_parse("c2", key, len, &found, &number));
+                assert_false(cl_key_parse("c1", key, len - 1, &found, &number) && found == kind && number == 63);
+        }
+        for (i = 0; i < sizeof(nonsense) / sizeof(nonsense[0]); i++)
+                assert_false(cl_key_parse("c1", nonsense[i], strlen(nonsense[i]), &found, &number));
+}
+
 static void refuse_all(const char *text, size_t len)
 {
         static struct cl_config config;
@@ -117,11 +140,15 @@ static void test_nonsense(void **state)
                 "{\"boot\":1,\"boot\":2}", "{\"boot\":99999999999999999999}", "{\"node\":0,\"boot\":1,\"claim\":\"00000000000000000000000000000000\"}",
                 "{\"node\":1024,\"boot\":1,\"claim\":\"00000000000000000000000000000000\"}", "{\"node\":1,\"boot\":1,\"claim\":\"0000\"}",
                 "{\"node\":1,\"boot\":1,\"claim\":\"0000000000000000000000000000000G\"}",
-                "{\"name\":\"a\",\"address\":\"\",\"s3\":\"\",\"rack\":0,\"state\":\"in\"}",
-                "{\"name\":\"a/\",\"address\":\"h:1\",\"s3\":\"\",\"rack\":0,\"state\":\"in\"}",
-                "{\"name\":\"a\",\"address\":\"h:1\\u0000x\",\"s3\":\"\",\"rack\":0,\"state\":\"in\"}",
-                "{\"name\":\"a\",\"address\":\"h:1\",\"s3\":\"\",\"rack\":65536,\"state\":\"in\"}",
-                "{\"name\":\"a\",\"address\":\"h:1\",\"s3\":\"\",\"rack\":0,\"state\":\"out\"}",
+                "{\"name\":\"a\",\"address\":\"\",\"s3\":\"\",\"rack\":0,\"state\":\"in\",\"boot\":1}",
+                "{\"name\":\"a/\",\"address\":\"h:1\",\"s3\":\"\",\"rack\":0,\"state\":\"in\",\"boot\":1}",
+                "{\"name\":\"a\",\"address\":\"h:1\\u0000x\",\"s3\":\"\",\"rack\":0,\"state\":\"in\",\"boot\":1}",
+                "{\"name\":\"a\",\"address\":\"h:1\",\"s3\":\"\",\"rack\":65536,\"state\":\"in\",\"boot\":1}",
+                "{\"name\":\"a\",\"address\":\"h:1\",\"s3\":\"\",\"rack\":0,\"state\":\"out\",\"boot\":1}",
+                "{\"name\":\"a\",\"address\":\"h:1\",\"s3\":\"\",\"rack\":0,\"state\":\"in\"}",
+                "{\"name\":\"a\",\"address\":\"h:1\",\"s3\":\"\",\"rack\":0,\"state\":\"in\",\"boot\":1,\"drives\":7}",
+                "{\"name\":\"a\",\"address\":\"h:1\",\"s3\":\"\",\"rack\":0,\"state\":\"in\",\"boot\":1,\"drives\":[\"00\"]}",
+                "{\"name\":\"a\",\"address\":\"h:1\",\"s3\":\"\",\"rack\":0,\"state\":\"in\",\"boot\":1,\"drives\":[7]}",
                 "{\"store_id\":\"00000000000000000000000000000000\",\"number\":1,\"epoch\":\"\"}",
                 "{\"store_id\":\"00000000000000000000000000000000\",\"number\":1,\"epoch\":\"AAA\"}",
                 "{\"store_id\":\"00000000000000000000000000000000\",\"number\":1,\"epoch\":\"A===\"}",
@@ -159,6 +186,7 @@ int main(void)
                 cmocka_unit_test(test_there_and_back),
                 cmocka_unit_test(test_longest),
                 cmocka_unit_test(test_names),
+                cmocka_unit_test(test_parse),
                 cmocka_unit_test(test_nonsense),
         };
 

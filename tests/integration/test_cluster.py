@@ -1,0 +1,180 @@
+"""Nodes of a cluster on loopback: how one is made, who answers, how leadership moves, and what is refused in one line."""
+import shutil
+import time
+
+import botocore.exceptions
+import pytest
+
+from tests.conftest import make_client
+from tests.integration.test_drives import cli
+from tests.support.cluster import LEADER, Cluster, Node, wait_until
+from tests.support.daemon import run_daemon
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with Cluster() as c:
+        yield c.start()
+
+
+def client(cluster, node):
+    return make_client(f"http://127.0.0.1:{node.s3}", cluster.access_key, cluster.secret_key)
+
+
+def others(cluster, leader):
+    return [n for n in cluster.nodes.values() if n is not leader]
+
+
+def put_when_it_can(cluster, key, body, timeout=60):
+    """At whoever leads; the node that took it."""
+    def once():
+        leader = cluster.leader()
+        if leader is None:
+            return None
+        try:
+            client(cluster, leader).put_object(Bucket="bucket", Key=key, Body=body)
+        except botocore.exceptions.ClientError as error:
+            assert error.response["ResponseMetadata"]["HTTPStatusCode"] == 503, error
+            return None
+        except botocore.exceptions.BotoCoreError:
+            return None
+        return leader
+    return wait_until(once, timeout, f"{key} is put", cluster.said)
+
+
+def test_objects_at_the_leader_and_503_elsewhere(cluster):
+    leader = cluster.leader()
+    s3 = client(cluster, leader)
+    s3.create_bucket(Bucket="bucket")
+    for size in (0, 100, 300_000, 9_000_000):
+        body = bytes(i * 7 % 251 for i in range(1000)) * (size // 1000 + 1)
+        s3.put_object(Bucket="bucket", Key=f"o{size}", Body=body[:size])
+        assert s3.get_object(Bucket="bucket", Key=f"o{size}")["Body"].read() == body[:size]
+    assert [o["Size"] for o in s3.list_objects_v2(Bucket="bucket")["Contents"]] == [0, 100, 300_000, 9_000_000]
+    for node in others(cluster, leader):
+        def says(node=node):
+            status, headers, body = node.get("/bucket/o100")
+            assert status == 503 and "<Code>ServiceUnavailable</Code>" in body
+            return headers.get(LEADER) == f"127.0.0.1:{leader.s3}" and f"127.0.0.1:{leader.s3}" in body
+        wait_until(says, 10, "the leader is named", cluster.said)
+        with pytest.raises(botocore.exceptions.ClientError) as error:
+            client(cluster, node).put_object(Bucket="bucket", Key="x", Body=b"x" * 2_000_000)
+        assert error.value.response["Error"]["Code"] == "ServiceUnavailable"
+        assert node.get("/health/live", node.admin)[0] == 200
+        assert node.get("/health/ready", node.admin)[0] == 503
+    assert leader.get("/health/ready", leader.admin)[0] == 200
+
+
+def test_a_planned_stop_hands_over(cluster):
+    leader = cluster.leader()
+    put_when_it_can(cluster, "before", b"1")
+    assert leader.terminate() == 0
+    after = put_when_it_can(cluster, "after", b"2")
+    assert after is not leader
+    assert client(cluster, after).get_object(Bucket="bucket", Key="before")["Body"].read() == b"1"
+    leader.spawn()
+    leader.wait_said("is ready")
+    wait_until(lambda: leader.named() == f"127.0.0.1:{after.s3}", 30, "it follows", cluster.said)
+
+
+def test_a_leader_that_is_killed_is_followed(cluster):
+    leader = put_when_it_can(cluster, "k1", b"1")
+    leader.kill()
+    after = put_when_it_can(cluster, "k2", b"2")
+    assert after is not leader
+    s3 = client(cluster, after)
+    assert s3.get_object(Bucket="bucket", Key="k1")["Body"].read() == b"1"
+    assert s3.get_object(Bucket="bucket", Key="o9000000")["ContentLength"] == 9_000_000
+    leader.spawn()
+
+
+def test_switches_stay_with_the_cluster(cluster):
+    leader = put_when_it_can(cluster, "s1", b"1")
+    cli(leader, "admin", "read-only", "on")
+    leader.kill()
+    after = cluster.wait_leader()
+
+    def refused():
+        try:
+            client(cluster, after).put_object(Bucket="bucket", Key="s2", Body=b"")
+        except botocore.exceptions.ClientError as error:
+            return error.response["Error"]["Code"] == "AccessDenied"
+        return False
+    wait_until(refused, 30, "read-only is on at the next leader", cluster.said)
+    cli(after, "admin", "read-only", "off")
+    put_when_it_can(cluster, "s2", b"2")
+    leader.spawn()
+
+
+def test_the_whole_pool_stops_and_starts(cluster):
+    put_when_it_can(cluster, "w1", b"1")
+    for node in cluster.nodes.values():
+        node.kill()
+    for node in cluster.nodes.values():
+        node.spawn()
+    leader = put_when_it_can(cluster, "w2", b"2")
+    assert client(cluster, leader).get_object(Bucket="bucket", Key="w1")["Body"].read() == b"1"
+
+
+def test_etcd_is_away(cluster):
+    """Nothing needs it while nothing fails; a node that starts waits for it."""
+    leader = put_when_it_can(cluster, "e1", b"1")
+    cluster.etcd.kill()
+    time.sleep(5)
+    s3 = client(cluster, leader)
+    s3.put_object(Bucket="bucket", Key="e2", Body=b"2")
+    assert s3.get_object(Bucket="bucket", Key="e1")["Body"].read() == b"1"
+    cluster.etcd.start()
+    put_when_it_can(cluster, "e3", b"3")
+
+
+# ---- refusals ------------------------------------------------------------------------------------------------
+
+
+def refused(node, words):
+    status, said = node.run()
+    assert status == 2, said
+    lines = [line for line in said.splitlines() if line]
+    assert len(lines) == 1 and all(word in lines[0] for word in words), said
+
+
+def test_a_node_is_refused_in_one_line(cluster):
+    first = cluster.nodes[1]
+    first.kill()
+    try:
+        for options, words in ((["--node=7"], ["belongs to node 1", "node 7"]),
+                               (["--cluster=other"], ["belongs to the cluster c1", "other"]),
+                               (["--node-name=n2"], ["node 1 of the cluster is n1"]),
+                               ([f"--cluster-cert={cluster.certs}/n2.crt"], ["key values mismatch"]),
+                               ([f"--cluster-ca={cluster.folder}/key"], ["key"]),
+                               ([f"--key-file={cluster.folder}/nothing"], ["key_file"]),
+                               ([f"--root-credentials={cluster.folder}/nothing"], ["nothing"])):
+            first.options = options
+            refused(first, words)
+    finally:
+        first.options = []
+        first.spawn()
+
+
+def test_folders_of_others(cluster):
+    stranger = Node(cluster, 9, drives=0, options=[f"--cluster-cert={cluster.certs}/n1.crt", f"--cluster-key={cluster.certs}/n1.key"])
+    stranger.drives = [cluster.nodes[2].drives[0]]
+    refused(stranger, ["belongs to node 2", "node 9"])
+    status, said = run_daemon(["--drive", cluster.nodes[2].drives[0], "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"])
+    assert status == 2 and "belongs to node 2 of the cluster c1" in said
+    copy = cluster.folder / "copy"
+    shutil.copytree(cluster.nodes[2].drives[0], copy)
+    stranger = Node(cluster, 2, drives=0)
+    stranger.drives = [cluster.nodes[2].drives[0], copy]
+    refused(stranger, ["is a copy of"])
+
+
+def test_a_cluster_is_made_once(cluster):
+    assert "there is a cluster of this name already" in cluster.init(status=2)
+
+
+def test_settings_that_lack_something():
+    for given, word in ((["--cluster", "c"], "etcd"), (["--cluster", "c", "--etcd", "http://127.0.0.1:1"], "node"), (["--cluster", "a/b", "--etcd", "http://127.0.0.1:1"], "a/b"),
+                        (["--cluster", "c", "--etcd", "http://127.0.0.1:1", "--node", "1024"], "1023"), (["--init-cluster"], "cluster")):
+        status, said = run_daemon(["--drive", "/nowhere", *given])
+        assert status == 2 and word in said and len(said.splitlines()) == 1, said

@@ -1,0 +1,360 @@
+/*
+ * What a node does with etcd: reads what there is, enters itself, makes a cluster; and its files. An etcd in memory,
+ * and one loop on a thread.
+ */
+#include "tests/unit/cluster/etcd_fixture.h"
+
+#include "cluster_node.h"
+#include "tests/lib/memory_etcd.h"
+
+static struct memory_etcd etcd;
+
+/* ---- on the loop ----------------------------------------------------------------------------- */
+
+struct on_node_loop {
+        struct lp_msg msg;
+        void (*func)(void *arg);
+        void *arg;
+        sem_t done;
+};
+
+static void run_on_loop(struct lp_msg *msg)
+{
+        struct on_node_loop *on = container_of(msg, struct on_node_loop, msg);
+
+        on->func(on->arg);
+        sem_post(&on->done);
+}
+
+static void call_on_loop(void (*func)(void *arg), void *arg)
+{
+        struct on_node_loop on = {.msg.run = run_on_loop, .func = func, .arg = arg};
+
+        sem_init(&on.done, 0, 0);
+        lp_post(the_loop, &on.msg);
+        wait_for(&on.done);
+        sem_destroy(&on.done);
+}
+
+static int start(void **state)
+{
+        const struct lp_config config = {.ring_entries = 8};
+
+        MUST(lp_loop_new(&config, &the_loop) == 0);
+        MUST(pthread_create(&loop_thread, NULL, loop_thread_main, NULL) == 0);
+        return 0;
+}
+
+static int stop(void **state)
+{
+        lp_loop_stop(the_loop);
+        pthread_join(loop_thread, NULL);
+        lp_loop_free(the_loop);
+        return 0;
+}
+
+static int fresh(void **state)
+{
+        me_init(&etcd);
+        return 0;
+}
+
+static int stale(void **state)
+{
+        me_free(&etcd);
+        return 0;
+}
+
+/* ---- the view -------------------------------------------------------------------------------- */
+
+static struct {
+        sem_t came;
+        struct cl_view view; /* the newest */
+        int error;
+        char text[CL_TEXT_MAX];
+        pthread_mutex_t lock;
+} seen = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void looked(void *arg, const struct cl_view *view, int error, const char *text)
+{
+        pthread_mutex_lock(&seen.lock);
+        cl_view_free(&seen.view);
+        if (view != NULL)
+                MUST(cl_view_copy(&seen.view, view) == 0);
+        seen.error = error;
+        snprintf(seen.text, sizeof(seen.text), "%s", text);
+        pthread_mutex_unlock(&seen.lock);
+        sem_post(&seen.came);
+}
+
+static void start_directory(void *arg)
+{
+        cl_directory_start(arg);
+}
+
+static void hurry_directory(void *arg)
+{
+        cl_directory_hurry(arg);
+}
+
+static void directory_ended(void *arg)
+{
+        sem_post(arg);
+}
+
+static sem_t ended;
+
+static void stop_directory(void *arg)
+{
+        cl_directory_stop(arg, directory_ended, &ended);
+}
+
+/* What there is now. */
+static struct cl_view *view_now(void)
+{
+        struct cl_directory_options options = {.etcd = &etcd.etcd, .cluster = "c1", .looked = looked};
+        struct cl_directory *directory;
+
+        sem_init(&seen.came, 0, 0);
+        sem_init(&ended, 0, 0);
+        MUST(cl_directory_new(&options, &directory) == 0);
+        call_on_loop(start_directory, directory);
+        wait_for(&seen.came);
+        call_on_loop(hurry_directory, directory);
+        wait_for(&seen.came);
+        call_on_loop(stop_directory, directory);
+        wait_for(&ended);
+        cl_directory_free(directory);
+        return &seen.view;
+}
+
+static void put_key(enum cl_key_kind kind, unsigned number, const char *text)
+{
+        char key[CL_KEY_NAME_MAX];
+
+        cl_key_name("c1", kind, number, key);
+        me_put(&etcd, key, text, strlen(text));
+}
+
+static void test_view(void **state)
+{
+        struct cl_view *view = view_now();
+
+        assert_int_equal(seen.error, 0);
+        assert_true(view->count == 0 && !view->has_format && !view->has_pool && !view->is_led);
+        put_key(CL_KEY_NODE, 12, "{\"name\":\"b\",\"address\":\"h:2\",\"s3\":\"h:9\",\"rack\":3,\"state\":\"in\",\"boot\":1}");
+        put_key(CL_KEY_NODE, 2, "{\"name\":\"a\",\"address\":\"h:1\",\"s3\":\"h:8\",\"rack\":3,\"state\":\"in\",\"boot\":1,\"later\":[]}");
+        put_key(CL_KEY_LEADER, CL_POOL, "{\"node\":2,\"boot\":3,\"claim\":\"00000000000000000000000000000000\"}");
+        me_put(&etcd, "/millrace/c1/something/new", "x", 1);
+        me_put(&etcd, "/millrace/c11/nodes/3", "x", 1);
+        view = view_now();
+        assert_int_equal(seen.error, 0);
+        assert_int_equal(view->count, 2);
+        assert_true(view->members[0].number == 2 && view->members[1].number == 12);
+        assert_string_equal(cl_view_member(view, 12)->node.name, "b");
+        assert_null(cl_view_member(view, 3));
+        assert_true(view->is_led && view->leader.node == 2 && view->leader.boot == 3);
+        put_key(CL_KEY_NODE, 3, "{}");
+        view_now();
+        assert_int_equal(seen.error, -EBADMSG);
+        assert_non_null(strstr(seen.text, "/millrace/c1/nodes/3"));
+        me_set_silent(&etcd, true);
+        view_now();
+        assert_true(seen.error != 0 && seen.view.revision == 0);
+}
+
+/* ---- joining --------------------------------------------------------------------------------- */
+
+static sem_t answered;
+
+static void join_answered(struct cl_join *join)
+{
+        sem_post(&answered);
+}
+
+static void begin_join(void *arg)
+{
+        cl_join(arg);
+}
+
+static int join_as(unsigned number, const struct cl_node *node, struct cl_join *join)
+{
+        struct cl_view *view = view_now();
+
+        *join = (struct cl_join){.etcd = &etcd.etcd, .cluster = "c1", .number = (uint16_t)number, .node = node, .view = view, .done = join_answered};
+        sem_init(&answered, 0, 0);
+        call_on_loop(begin_join, join);
+        wait_for(&answered);
+        return join->rv;
+}
+
+static struct cl_node node_named(const char *name, const char *address, unsigned drive)
+{
+        struct cl_node node = {.rack = 1, .drive_count = 2, .drives = {{(uint8_t)drive}, {(uint8_t)(drive + 1)}}};
+
+        snprintf(node.name, sizeof(node.name), "%s", name);
+        snprintf(node.address, sizeof(node.address), "%s", address);
+        return node;
+}
+
+static void test_join(void **state)
+{
+        struct cl_node a = node_named("a", "h:1", 1), b = node_named("b", "h:2", 3), other;
+        static struct cl_join join;
+        struct cl_view *view;
+
+        assert_int_equal(join_as(1, &a, &join), 0);
+        assert_int_equal(join.boot, 1);
+        assert_int_equal(join_as(2, &b, &join), 0);
+        assert_int_equal(join_as(1, &a, &join), 0); /* its next process */
+        assert_int_equal(join.boot, 2);
+        view = view_now();
+        assert_true(view->count == 2 && view->members[0].node.boot == 2 && view->members[0].node.drive_count == 2);
+        other = node_named("c", "h:3", 5);
+        assert_int_equal(join_as(2, &other, &join), -EEXIST); /* another machine by this number */
+        assert_non_null(strstr(join.text, "needs another number"));
+        other = node_named("a", "h:3", 5);
+        assert_int_equal(join_as(3, &other, &join), -EEXIST);
+        other = node_named("c", "h:2", 5);
+        assert_int_equal(join_as(3, &other, &join), -EEXIST);
+        other = node_named("c", "h:3", 4);
+        assert_int_equal(join_as(3, &other, &join), -EEXIST);
+        assert_non_null(strstr(join.text, "is a copy of one of node 2"));
+        other = node_named("a", "h:7", 1);
+        assert_int_equal(join_as(1, &other, &join), 0); /* it has moved */
+        put_key(CL_KEY_BOOT, 1, "{\"boot\":16777215,\"claim\":\"00000000000000000000000000000000\"}");
+        assert_int_equal(join_as(1, &other, &join), -EOVERFLOW);
+        etcd.lose_answers = 2;
+        assert_int_equal(join_as(2, &b, &join), 0); /* found out to be done (R1) */
+        me_set_silent(&etcd, true);
+        seen.view.revision = 1;
+        join = (struct cl_join){.etcd = &etcd.etcd, .cluster = "c1", .number = 2, .node = &b, .view = &seen.view, .done = join_answered};
+        sem_init(&answered, 0, 0);
+        call_on_loop(begin_join, &join);
+        wait_for(&answered);
+        assert_int_equal(join.rv, -EAGAIN);
+}
+
+/* ---- a new cluster --------------------------------------------------------------------------- */
+
+static void create_answered(struct cl_create *create)
+{
+        sem_post(&answered);
+}
+
+static void begin_create(void *arg)
+{
+        cl_create(arg);
+}
+
+static int create_of(const uint16_t *nodes, unsigned count, unsigned k, unsigned m, struct cl_create *create)
+{
+        struct cl_view *view = view_now();
+
+        *create = (struct cl_create){.etcd = &etcd.etcd, .cluster = "c1", .view = view, .nodes = nodes, .node_count = count, .k = k, .m = m, .done = create_answered};
+        sem_init(&answered, 0, 0);
+        call_on_loop(begin_create, create);
+        wait_for(&answered);
+        return create->rv;
+}
+
+static void test_create(void **state)
+{
+        static const uint16_t nodes[] = {1, 2, 3};
+        static struct cl_create create, again;
+        static struct cl_join join;
+        struct eng_epoch_info epoch;
+        struct cl_view *view;
+        struct cl_node node;
+        unsigned i;
+
+        for (i = 1; i <= 3; i++) {
+                char name[8], address[8];
+
+                if (i == 3) {
+                        assert_int_equal(create_of(nodes, 3, 0, 0, &create), -EINVAL);
+                        assert_non_null(strstr(create.text, "node 3 has announced no empty folders"));
+                }
+                snprintf(name, sizeof(name), "n%u", i);
+                snprintf(address, sizeof(address), "h:%u", i);
+                node = node_named(name, address, 10 * i);
+                assert_int_equal(join_as(i, &node, &join), 0);
+        }
+        assert_int_equal(create_of(nodes, 3, 9, 3, &create), -EINVAL);
+        assert_non_null(strstr(create.text, "needs 12 drives"));
+        assert_false(view_now()->has_format);
+        /* cut off behind the pool: the next one takes that */
+        assert_int_equal(create_of(nodes, 3, 2, 2, &create), 0);
+        view = view_now();
+        assert_true(view->has_format && view->has_pool && view->format.generation == 1 && !view->is_led);
+        assert_int_equal(eng_epoch_read(view->config.epoch, view->config.epoch_len, &epoch), 0);
+        assert_true(epoch.slots == 6 && epoch.k == 2 && epoch.m == 2 && epoch.in == 0x3f && epoch.number == 1 && epoch.features != 0);
+        assert_true(epoch.slot[4].site.node == 3 && epoch.slot[4].drive_id[0] == 30);
+        assert_int_equal(eng_epoch_serves(view->config.epoch, view->config.epoch_len, 0x3c), 1);
+        assert_int_equal(create_of(nodes, 3, 2, 2, &again), -EEXIST);
+        me_free(&etcd);
+        me_init(&etcd);
+        {
+                static char value[CL_JSON_MAX];
+                char key[CL_KEY_NAME_MAX];
+
+                cl_key_name("c1", CL_KEY_CONFIG, CL_POOL, key);
+                me_put(&etcd, key, value, cl_config_write(&create.config, value));
+        }
+        assert_int_equal(create_of(nodes, 3, 2, 2, &again), 0);
+        view = view_now();
+        assert_true(view->has_format);
+        assert_memory_equal(view->config.store_id, create.config.store_id, CL_ID);
+}
+
+/* ---- NODE ------------------------------------------------------------------------------------ */
+
+static void test_file(void **state)
+{
+        struct cl_node_file file = {.cluster = "c1", .node = 1023, .drive = {0xab, 1}, .seen = {UINT64_MAX, {3, UINT64_MAX - 1}, INT64_MAX}}, found;
+        char folder[] = "/tmp/millrace-test-node.XXXXXX", path[64];
+        struct eng_identity identity;
+        enum eng_folder_state folder_state;
+        struct eng_error error;
+        FILE *out;
+
+        assert_non_null(mkdtemp(folder));
+        assert_int_equal(cl_node_file_read(folder, &found), -ENOENT);
+        assert_int_equal(cl_node_file_read("/nowhere/at/all", &found), -ENOENT);
+        assert_int_equal(cl_node_file_write(folder, &file), 0);
+        assert_int_equal(cl_node_file_read(folder, &found), 0);
+        assert_true(strcmp(found.cluster, "c1") == 0 && found.node == 1023 && found.seen.cluster_id == UINT64_MAX && found.seen.revision == INT64_MAX &&
+                    found.seen.generation.number == 3 && found.seen.generation.random == UINT64_MAX - 1);
+        assert_memory_equal(found.drive, file.drive, CL_ID);
+        file.seen.revision = 5;
+        assert_int_equal(cl_node_file_write(folder, &file), 0);
+        assert_int_equal(cl_node_file_read(folder, &found), 0);
+        assert_int_equal(found.seen.revision, 5);
+        /* cut off while it was written: the folder is an empty one all the same */
+        snprintf(path, sizeof(path), "%s/NODE.new", folder);
+        out = fopen(path, "w");
+        fputs("{\"clu", out);
+        fclose(out);
+        assert_int_equal(eng_folder_probe(folder, &folder_state, &identity, &error), 0);
+        assert_int_equal(folder_state, ENG_FOLDER_EMPTY);
+        assert_int_equal(cl_node_file_write(folder, &file), 0);
+        snprintf(path, sizeof(path), "%s/NODE", folder);
+        out = fopen(path, "w");
+        fputs("{\"cluster\": \"c1\"}", out);
+        fclose(out);
+        assert_int_equal(cl_node_file_read(folder, &found), -EBADMSG);
+        unlink(path);
+        rmdir(folder);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test_setup_teardown(test_view, fresh, stale),
+                cmocka_unit_test_setup_teardown(test_join, fresh, stale),
+                cmocka_unit_test_setup_teardown(test_create, fresh, stale),
+                cmocka_unit_test(test_file),
+        };
+
+        return cmocka_run_group_tests(tests, start, stop);
+}
