@@ -88,7 +88,7 @@ class Network:
         """Loses all packets that come to a machine ('input') or leave it ('output'), or those from or to some others, until pass_all()."""
         which = {"input": "saddr", "output": "daddr"}[direction]
         rule = f"ip {which} {{ {', '.join(self.address(peer) for peer in peers)} }} drop" if peers else "oifname eth0 drop" if direction == "output" else "iifname eth0 drop"
-        self.nft(machine, f"add table inet broken; add chain inet broken all {{ type filter hook {direction} priority 0; }}; add rule inet broken all {rule}")
+        self.nft(machine, f"add table inet broken; add chain inet broken packets {{ type filter hook {direction} priority 0; }}; add rule inet broken packets {rule}")
 
     def pass_all(self, machine):
         self.nft(machine, "add table inet broken; delete table inet broken")
