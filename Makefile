@@ -233,7 +233,7 @@ $(O)/power/cutimg: $(call obj,tests/power/cutimg.c tests/power/cutmodel.c) $(LIN
 	$(LINK) -o $@ $(filter %.o,$^) $(LDLIBS)
 -include $(ALL_OBJ:.o=.d) $(LIBMILLRACE_OBJ:.o=.d)
 
-.PHONY: model rdma-bin fuzz-bin rdma-speed every-call sim simdrive simnodes sweep sim-bin fake-rdma unit-bin bench-bin power-bin power qemu mutate soak clean deps unit integration crash check check-rdma check-long demo run check-fresh wheel python format format-check tidy cov fuzz rot docs docs-site install help bench bench-full bench-rdma bench-versions bench-users micro pairs scale performance
+.PHONY: model rdma-bin fuzz-bin rdma-speed every-call sim simdrive simnodes sweep sim-bin fake-rdma unit-bin bench-bin power-bin power qemu mutate soak clean deps unit integration crash check check-rdma check-cluster check-long demo run check-fresh wheel python format format-check tidy cov fuzz rot docs docs-site install help bench bench-full bench-rdma bench-versions bench-users micro pairs scale performance
 unit-bin: $(UNIT_BIN) $(FAKE_RDMA) $(SET_CLOCK) $(POLICY_DRIVER) ## builds the unit tests
 fuzz-bin: $(FUZZ_BIN) ## builds the fuzz targets with random inputs in libFuzzer's place, for any BUILD
 bench-bin: $(BENCH_BIN) $(MICRO_BIN) ## builds the load generator and the programs of bench/limits/ and bench/micro/
@@ -297,6 +297,9 @@ check-rdma: $(VENV_PYTHON) programs wheel rdma-bin ## real verbs: a QEMU guest w
 rdma-speed: $(VENV_PYTHON) programs wheel rdma-bin ## how fast the daemon is on Soft-RoCE, beside ib_write_bw in the same guest (root; SPEED_ARGS="--rounds 3 --ec 2+2")
 	tools/deps.sh --qemu
 	MILLRACE_BUILD=$(O) /usr/bin/python3 tests/rdma/run.py --command "build/venv/bin/python -m tests.rdma.speed $(SPEED_ARGS)"
+check-cluster: $(VENV_PYTHON) programs ## three real nodes in network namespaces are killed, paused and cut off; what clients saw is judged (root; MILLRACE_CLUSTER_SECONDS, 600)
+	tools/deps.sh --cluster
+	MILLRACE_BUILD=$(O) MILLRACE_CLUSTER_SECONDS=$${MILLRACE_CLUSTER_SECONDS:-600} $(VENV_PYTHON) -m pytest -q -p no:cacheprovider tests/cluster
 LONG_POINTS ?= 1000000
 check-long: sim-bin unit-bin ## at most five hours: LONG_POINTS (1,000,000) simulated crashes and faults, then kills, power cuts and clang's static analyzer; goes on where it was stopped
 	MILLRACE_VERSIONS=100000 tools/unit.py --timeout 1800 --name "the sweep beside 100,000 versions" $(O)/unit/engine/test_orphans

@@ -14,13 +14,15 @@
 #   rdma          server and client on real verbs, in a QEMU guest with Soft-RoCE
 #   sim           simulated histories (SIM_SEEDS, SIM_DRIVE_SEEDS, SIM_NODES_SEEDS), some twice, some under ASan
 #   crash         SIGKILL histories, about a minute      power         power cuts on a file system that forgets, about a minute
+#   cluster       three nodes in network namespaces that are killed, paused and cut off, two minutes
 # The last line is the sum: 'N passed, N failed', with ', N skipped' where something was. Exit status 1 if anything failed or nothing ran.
 # Two processes work at a time. What needs little of the machine at once goes on by itself, one after the other (`lane`): rdma's guest, the
-# simulators, crash, power. Beside it are the stages of unit tests and integration; and, with what these leave, the other builds and tidy.
-# BUILD_ROOT (default build) is where builds go; CRASH_SECONDS, POWER_POINTS and FUZZ_RUNS bound those three.
+# simulators, crash, power, cluster. Beside it are the stages of unit tests and integration; and, with what these leave, the other builds and tidy.
+# BUILD_ROOT (default build) is where builds go; CRASH_SECONDS, POWER_POINTS, FUZZ_RUNS and
+# MILLRACE_CLUSTER_SECONDS bound those four.
 # CHECK_SECONDS (default: no limit) bounds the whole: what has not begun by then is skipped, and named as that, so that a machine that is
-# slow today gives an answer about what matters most, in time. What is skipped of unit (release), integration (release), crash, rdma and the
-# simulators counts as failed: without those nobody knows whether the store works.
+# slow today gives an answer about what matters most, in time. What is skipped of unit (release), integration (release), crash, rdma, cluster and
+# the simulators counts as failed: without those nobody knows whether the store works.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -28,6 +30,7 @@ BUILD_ROOT=${BUILD_ROOT:-build}
 CRASH_SECONDS=${CRASH_SECONDS:-45}
 POWER_POINTS=${POWER_POINTS:-75}
 FUZZ_RUNS=${FUZZ_RUNS:-30000}
+MILLRACE_CLUSTER_SECONDS=${MILLRACE_CLUSTER_SECONDS:-100}
 SIM_SEEDS=${SIM_SEEDS:-1500}
 SIM_DRIVE_SEEDS=${SIM_DRIVE_SEEDS:-400}
 SIM_NODES_SEEDS=${SIM_NODES_SEEDS:-1000}
@@ -88,7 +91,7 @@ left() { echo $((CHECK_SECONDS - (SECONDS - STARTED))); }
 # required NAME: whether a run without it says nothing, so that skipping it for want of time is a failure
 required() {
         case "$1" in
-        "unit (release)" | "unit (asan)" | "integration "* | "crash (release)" | rdma | "sim "* | "simdrive "* | "simnodes "*) return 0 ;;
+        "unit (release)" | "unit (asan)" | "integration "* | "crash (release)" | "cluster (release)" | rdma | "sim "* | "simdrive "* | "simnodes "*) return 0 ;;
         *) return 1 ;;
         esac
 }
@@ -253,6 +256,7 @@ stage_rdma() { lane_stage rdma; }
 stage_sim() { lane_stage sim; }
 stage_crash() { lane_stage crash; }
 stage_power() { lane_stage power; }
+stage_cluster() { lane_stage cluster; }
 lane_begin() {
         [ -z "$lane" ] || return
         lane=nothing
@@ -260,8 +264,12 @@ lane_begin() {
                 failed_one "rdma: deps"
                 with_rdma=false
         fi
+        if $with_cluster && $deps && ! tools/deps.sh --cluster; then
+                failed_one "cluster: deps"
+                with_cluster=false
+        fi
         set -m # a group of its own, so that it can be ended as a whole
-        for lane_of in $with_rdma:rdma $with_sim:sim $with_crash:crash $with_power:power; do
+        for lane_of in $with_rdma:rdma $with_sim:sim $with_crash:crash $with_power:power $with_cluster:cluster; do
                 case $lane_of in true:*) "lane_${lane_of#*:}" >"$WORK/lane.${lane_of#*:}" 2>&1; touch "$WORK/lane.${lane_of#*:}.over" ;; esac
         done &
         lane=$!
@@ -279,6 +287,17 @@ lane_crash() { CRASH_SECONDS=$CRASH_SECONDS pytests release crash 0 tests/crash;
 lane_power() {
         build release power-bin || return
         POWER_POINTS=$POWER_POINTS pytests release power 0 tests/power
+}
+# A history that no store could have is none that was right the second time.
+lane_cluster() {
+        local wrong
+        rm -rf build/cluster
+        MILLRACE_CLUSTER_SECONDS=$MILLRACE_CLUSTER_SECONDS pytests release cluster 0 tests/cluster
+        for wrong in build/cluster/*/wrong.txt; do
+                [ -e "$wrong" ] || continue
+                cat "$wrong"
+                failed_one "cluster: ${wrong%/*}"
+        done
 }
 # Real verbs in a guest: what can't boot, or does not come to its end, has failed. The guest waits much and keeps one core busy at most.
 lane_rdma() {
@@ -389,18 +408,18 @@ stages=()
 for arg in "$@"; do
         case "$arg" in
         --no-deps) deps=false ;;
-        layers | unit | sim | integration | crash | power | rdma | asan | tsan | tidy | fuzz) stages+=("$arg") ;;
+        layers | unit | sim | integration | crash | power | cluster | rdma | asan | tsan | tidy | fuzz) stages+=("$arg") ;;
         *) echo "check.sh: unknown stage '$arg'" >&2; exit 2 ;;
         esac
 done
-[ ${#stages[@]} -gt 0 ] || stages=(layers unit integration asan tsan tidy fuzz rdma sim crash power)
+[ ${#stages[@]} -gt 0 ] || stages=(layers unit integration asan tsan tidy fuzz rdma sim crash power cluster)
 
 if $deps; then
         say deps
         tools/deps.sh || { echo "deps failed"; exit 1; }
 fi
 with() { case " ${stages[*]} " in *" $1 "*) echo true ;; *) echo false ;; esac; }
-with_rdma=$(with rdma) with_integration=$(with integration) with_tidy=$(with tidy) with_asan=$(with asan) with_tsan=$(with tsan) with_sim=$(with sim) with_crash=$(with crash) with_power=$(with power)
+with_rdma=$(with rdma) with_integration=$(with integration) with_tidy=$(with tidy) with_asan=$(with asan) with_tsan=$(with tsan) with_sim=$(with sim) with_crash=$(with crash) with_power=$(with power) with_cluster=$(with cluster)
 for stage in "${stages[@]}"; do
         say "$stage"
         "stage_$stage"

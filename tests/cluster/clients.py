@@ -18,9 +18,11 @@ BUCKET = "contended"
 KEYS = [f"k{number}" for number in range(8)]
 SIZES, SIZE_WEIGHTS = [100, 60 << 10, 1 << 20], [60, 34, 6]
 KINDS, KIND_WEIGHTS = ["get", "head", "put", "put if absent", "put if same", "delete", "put once"], [36, 5, 36, 7, 6, 4, 6]
-SECONDS = 5              # before an answer is given up
+CONNECT_SECONDS = 2
+PATIENCES = [3, 5, 15]   # seconds before an answer is given up, of a third of the clients each: some wait until a paused leader goes on
 PAUSE = 0.03             # on average, after an operation
 UNLED_PAUSE = 0.15       # on average, where nobody leads
+STRAY_SHARE = 0.03       # of all operations, those that go to some node, whoever leads
 ERRORS_KEPT = 20
 NOT_LED = ("leads the pool", "No node leads the pool", "is about to lead the pool", "has not joined its cluster")
 
@@ -62,7 +64,7 @@ class Load:
     def stop(self):
         self.stopping.set()
         for client in self.clients:
-            client.join(SECONDS * 12)
+            client.join(PATIENCES[-1] * 4)
         stuck = [client.number for client in self.clients if client.is_alive()]
         assert not stuck, f"clients whose request neither ended nor ran out of time: {stuck}"
 
@@ -96,7 +98,7 @@ class Client(threading.Thread):
     def run(self):
         try:
             while not self.load.stopping.is_set():
-                if self.random.random() < 0.02:
+                if self.random.random() < STRAY_SHARE:
                     self.go_to(self.random.choice(self.load.hosts))
                 self.step()
                 self.load.stopping.wait(self.random.expovariate(1 / PAUSE))
@@ -201,12 +203,12 @@ class Client(threading.Thread):
         head, body = raw.build(method, f"/{BUCKET}/{key}" if key else f"/{BUCKET}", query=query, headers=headers, body=body)
         if self.connection is None:
             try:
-                self.connection = raw.connect(SECONDS / 2)
+                self.connection = raw.connect(CONNECT_SECONDS)
             except OSError as error:
                 self.statuses["not connected"] += 1
                 self.go_elsewhere()
                 raise NoAnswer(False, str(error)) from error
-            self.connection.socket.settimeout(SECONDS)
+            self.connection.socket.settimeout(PATIENCES[self.number % len(PATIENCES)])
         try:
             try:
                 self.connection.send(head + body)

@@ -11,15 +11,16 @@ TWO_SHARE = 0.2      # of all faults, those that begin while another one lasts
 CALM_SHARE = 0.5     # ..., those after which the next one waits until all drives are in use
 CALM_SECONDS = 20
 EXIT_SECONDS = 60    # for a node that was asked to end
+TOGETHER = "two at once"
 AFTER_SECONDS = 10   # in which a fault that has ended may still be felt
 
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
     name: str
-    of: str                   # what it is a fault of: "node", "leader" (a node with a leader process), "member" (of etcd), "etcd" (all of it)
+    of: str                   # what it is a fault of: "node", "leader" (a node with a leader process), "member" (of etcd), "etcd" (all of it), "machine" (node and member)
     seconds: tuple            # how long it lasts
-    begin: Callable           # (fault)
+    begin: Callable           # called with the fault
     end: Callable = lambda fault: None
 
 
@@ -34,6 +35,7 @@ class Fault:
     ended: float = 0.0
     ids: tuple = ()
     detail: str = ""
+    together: bool = False    # another one lasted at some time of it
 
     @property
     def node(self):
@@ -42,7 +44,7 @@ class Fault:
     @property
     def busy(self):
         """What no other fault may touch meanwhile."""
-        return "etcd" if self.kind.of in ("member", "etcd") else f"node {self.machine}"
+        return {"member": {"etcd"}, "etcd": {"etcd"}, "machine": {"etcd", self.machine}}.get(self.kind.of, {self.machine})
 
 
 def kill_leader(fault):
@@ -96,9 +98,15 @@ def all_etcd(action):
     return change
 
 
+def on_machine(fault, action):
+    for process in (fault.node, fault.cluster.etcd[fault.machine]):
+        getattr(process, action)()
+
+
 KINDS = [
     Kind("node killed", "node", (0, 5), lambda fault: fault.node.kill(), lambda fault: fault.node.start()),
     Kind("node killed for long", "node", (6, 15), lambda fault: fault.node.kill(), lambda fault: fault.node.start()),
+    Kind("machine killed", "machine", (1, 10), lambda fault: on_machine(fault, "kill"), lambda fault: on_machine(fault, "start")),
     Kind("leader process killed", "leader", (0, 0), kill_leader),
     Kind("node paused", "node", (1, 10), pause, go_on),
     Kind("leader process paused", "leader", (1, 10), pause_leader, go_on),
@@ -126,7 +134,7 @@ class Schedule:
         nodes = self.cluster.nodes.values()
         leaders = [node.machine for node in nodes if node.leader()]
         machine = self.random.choice([node.machine for node in nodes])
-        if leaders and (kind.of == "leader" or (kind.of == "node" and self.random.random() < LEADER_SHARE)):
+        if leaders and (kind.of == "leader" or (kind.of in ("node", "machine") and self.random.random() < LEADER_SHARE)):
             machine = self.random.choice(leaders)
         return Fault(kind, self.cluster, self.random, machine)
 
@@ -134,6 +142,9 @@ class Schedule:
         fault.begun = self.cluster.seconds()
         fault.kind.begin(fault)
         fault.ends = self.cluster.seconds() + self.random.uniform(*fault.kind.seconds)
+        fault.together = bool(self.active)
+        for other in self.active:
+            other.together = True
         self.active.append(fault)
 
     def end(self, fault):
@@ -160,9 +171,9 @@ class Schedule:
                 calm, following = False, now + self.random.uniform(0.5, 3)
             if now >= following and not calm:
                 fault = self.draw()
-                if not any(other.busy == fault.busy for other in self.active):
+                if not any(other.busy & fault.busy for other in self.active):
                     self.begin(fault)
-                    two = self.random.random() < TWO_SHARE and len(self.active) == 1
+                    two = self.random.random() < TWO_SHARE and len(self.active) == 1 and fault.kind.seconds[1] > 0
                     calm = not two and self.random.random() < CALM_SHARE
                     last = max(other.ends for other in self.active)
                     following = self.random.uniform(self.cluster.seconds(), last) if two else last + self.random.uniform(0.5, 6)
@@ -178,19 +189,16 @@ class Schedule:
 def gaps(faults, acknowledged):
     """{kind: for each such fault the longest time without an acknowledged change, from its beginning until it is not felt any more or the next one begins}."""
     found = {}
-    faults = sorted(faults, key=lambda fault: fault.begun)
-    for fault, following in zip(faults, [*faults[1:], None]):
-        until = fault.ended + AFTER_SECONDS
-        if following is not None:
-            until = min(until, following.begun)
+    for fault in faults:
+        until = min([fault.ended + AFTER_SECONDS, *(other.begun for other in faults if other.begun > fault.ended)])
         between = [min(b, until) - max(a, fault.begun) for a, b in zip(acknowledged, acknowledged[1:])]
-        found.setdefault(fault.kind.name, []).append(max(between, default=0.0))
+        found.setdefault(TOGETHER if fault.together else fault.kind.name, []).append(max(between, default=0.0))
     return found
 
 
 def table(found):
     rows = [f"  {'fault':24} {'times':>5} {'median':>7} {'longest':>7}  seconds without an acknowledged change"]
-    for name in (kind.name for kind in KINDS):
+    for name in [*(kind.name for kind in KINDS), TOGETHER]:
         if name in found:
             rows.append(f"  {name:24} {len(found[name]):5} {statistics.median(found[name]):7.2f} {max(found[name]):7.2f}")
     return "\n".join(rows)

@@ -1,9 +1,7 @@
 """Asks the checker of histories (linear/, Go with porcupine), which tools/deps.sh --cluster builds."""
 import dataclasses
-import json
 import subprocess
 import tempfile
-from pathlib import Path
 
 from tests.support.daemon import ROOT
 
@@ -27,5 +25,3 @@ def judge(lines, key_seconds=KEY_SECONDS):
     return Verdict(done.returncode, done.stdout + done.stderr)
 
 
-def keep(lines, path):
-    Path(path).write_text("".join(line + "\n" for line in lines))

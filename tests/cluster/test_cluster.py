@@ -1,7 +1,8 @@
 """Three real nodes and three members of etcd on machines that break: what clients saw must be a history that a store could have.
 
 MILLRACE_CLUSTER_SECONDS (100 by default) is how long things break; SEED=N repeats the choice of faults, not their moments to
-the millisecond. Of a run that failed, the history and the logs are kept in build/cluster/.
+the millisecond. Of a run that failed, the history and the logs are kept in build/cluster/, with wrong.txt where clients saw what
+cannot be: tools/check.sh fails then, though the test may pass when it is run again.
 """
 import collections
 import json
@@ -30,11 +31,17 @@ pytestmark = [pytest.mark.daemon, pytest.mark.skipif(network.missing() is not No
               pytest.mark.skipif(not LINEAR.exists(), reason=REASON)]
 
 
-def keep(cluster, load, folder):
-    """What an analysis needs."""
-    shutil.rmtree(folder, ignore_errors=True)
+class Wrong(AssertionError):
+    """What was acknowledged is not there, or something else is."""
+
+
+def keep(cluster, history, wrong):
+    """What an analysis needs, and what clients saw that cannot be."""
+    folder = KEPT / f"{SEED}-{int(time.time())}"
     folder.mkdir(parents=True)
-    (folder / "history.jsonl").write_text("".join(json.dumps(operation) + "\n" for operation in load.history()))
+    if wrong:
+        (folder / "wrong.txt").write_text(wrong + "\n")
+    (folder / "history.jsonl").write_text("".join(json.dumps(operation) + "\n" for operation in history))
     for log in cluster.folder.glob("*.log"):
         shutil.copy(log, folder)
     return folder
@@ -52,11 +59,13 @@ def check_end(load, reader):
     missing = sorted(key for key in expected if key not in listed)
     strange = sorted(key for key in listed if key not in expected and key not in perhaps)
     other = sorted(key for key in listed if key in expected | perhaps and listed[key] != {**perhaps, **expected}[key])
-    assert not (missing or strange or other), f"listing: missing {missing}, never acknowledged {strange}, of other content {other}"
+    if missing or strange or other:
+        raise Wrong(f"listing: missing {missing}, never acknowledged {strange}, of other content {other}")
     for key in sorted(listed):
         if key.startswith("once/"):
             value = reader.final(key, ANSWER_SECONDS)
-            assert load.etags.get(value) == listed[key], f"{key}: reads {value!r}, is listed as {listed[key]}"
+            if load.etags.get(value) != listed[key]:
+                raise Wrong(f"{key}: reads {value!r}, is listed as {listed[key]}")
     return len(listed)
 
 
@@ -103,10 +112,11 @@ def test_faults(capsys):
         assert not load.errors(), "\n".join(load.errors())
         assert not cluster.reports(), "\n".join(cluster.reports())
         assert len(load.acknowledged()) > SECONDS, "too few changes were acknowledged for this to say anything"
-    except BaseException:
-        load.stopping.set()
-        print(f"kept: {keep(cluster, load, KEPT / str(SEED))}")
+    except BaseException as error:
+        load.stop()
+        verdict = judged(load.history())
+        wrong = [verdict.text] * (verdict.status == 1) + load.errors() + [str(error)] * isinstance(error, Wrong)
+        print(f"kept: {keep(cluster, load.history(), chr(10).join(wrong))}\n{verdict.text}")
         raise
     finally:
-        load.stopping.set()
         cluster.discard()

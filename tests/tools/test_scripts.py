@@ -249,7 +249,7 @@ SLOW = "sleep 2; say 9 0 1 0"  # of 61 seconds too few are left then for another
 @pytest.mark.parametrize("stages, status, last", [
     (["power", "crash"], 0, "8 passed, 0 failed, 2 skipped"),  # in the lane's order, whatever theirs
     (["power", "unit"], 1, "8 passed, 1 failed, 1 skipped"), (["power", "rdma"], 1, "8 passed, 1 failed, 1 skipped"),
-    (["power", "integration"], 1, "8 passed, 1 failed, 1 skipped"),
+    (["power", "cluster"], 1, "8 passed, 1 failed, 1 skipped"), (["power", "integration"], 1, "8 passed, 1 failed, 1 skipped"),
     (["power", "sim"], 1, "8 passed, 9 failed, 1 skipped"), (["power", "asan"], 1, "8 passed, 2 failed, 1 skipped"),
     (["power", "tsan", "fuzz", "tidy"], 0, "8 passed, 0 failed, 5 skipped")])
 def test_check_fails_without_the_stages_that_matter(tmp_path, stages, status, last):
@@ -259,6 +259,13 @@ def test_check_fails_without_the_stages_that_matter(tmp_path, stages, status, la
 
 def test_check_fails_without_kills(tmp_path):
     assert check(tmp_path, SLOW, "crash", "power", seconds=59)[:2] == (1, "0 passed, 1 failed, 1 skipped")
+
+
+def test_check_fails_when_a_history_was_wrong_once(tmp_path):
+    """What passes when it is run again was wrong nevertheless."""
+    says = "if [ $again ]; then say 1 0 0 0; fi; mkdir -p build/cluster/7; echo 'a stale read' >build/cluster/7/wrong.txt; say 9 1 0 1"
+    got = check(tmp_path, says, "cluster")
+    assert got[:2] == (1, "9 passed, 1 failed") and "a stale read" in got[2], got[2]
 
 
 @pytest.mark.parametrize("tidy_ends, status, last", [(0, 0, "20 passed, 0 failed"), (1, 1, "19 passed, 1 failed")])
@@ -384,7 +391,7 @@ def test_mutations_for_the_simulators():
 # ---- Makefile -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("target", ["wheel", "python", "power", "qemu", "soak", "check-rdma", "rdma-speed", "cov", "mutate"])
+@pytest.mark.parametrize("target", ["wheel", "python", "power", "qemu", "soak", "check-rdma", "check-cluster", "rdma-speed", "cov", "mutate"])
 def test_a_target_names_what_it_lacks(tmp_path, target):
     """Without the Python environment it says in one line what makes it, and builds nothing first."""
     done = subprocess.run(["make", "-s", "-f", ROOT / "Makefile", target], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
