@@ -78,12 +78,14 @@ def restart(fault):
     assert status == 0, f"node {fault.machine}: SIGTERM ended it with {status}\n{node.tail()}"
 
 
-def lose(direction):
+def lose(*directions):
+    """Of everybody, of the other nodes (clients are still heard), or of one of them."""
     def begin(fault):
         others = [machine for machine in fault.cluster.nodes if machine != fault.machine]
-        peers = fault.random.choice([(), (), *((machine,) for machine in others)])
-        fault.detail = f"of {'all' if not peers else f'node {peers[0]}'}"
-        fault.cluster.network.drop(fault.machine, direction, peers)
+        peers = fault.random.choice(([], others, [fault.random.choice(others)]))
+        fault.detail = f"of {' and '.join(map(str, peers)) or 'all'}"
+        for direction in directions:
+            fault.cluster.network.drop(fault.machine, direction, peers)
     return begin
 
 
@@ -114,6 +116,7 @@ KINDS = [
     Kind("link down", "node", (1, 15), lambda fault: fault.cluster.network.link(fault.machine, False), lambda fault: fault.cluster.network.link(fault.machine, True)),
     Kind("nothing comes in", "node", (1, 15), lose("input"), mend_loss),
     Kind("nothing goes out", "node", (1, 15), lose("output"), mend_loss),
+    Kind("nothing comes or goes", "node", (1, 15), lose("input", "output"), mend_loss),
     Kind("etcd member killed", "member", (1, 8), lambda fault: fault.cluster.etcd[fault.machine].kill(), lambda fault: fault.cluster.etcd[fault.machine].start()),
     Kind("etcd killed", "etcd", (1, 10), all_etcd(lambda member: member.kill()), all_etcd(lambda member: member.start())),
     Kind("etcd paused", "etcd", (1, 10), all_etcd(lambda member: member.send(signal.SIGSTOP)), all_etcd(lambda member: member.send(signal.SIGCONT))),

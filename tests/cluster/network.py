@@ -22,6 +22,13 @@ def missing():
     return f"{', '.join(lacking)}: tools/deps.sh --cluster installs it" if lacking else None
 
 
+def set_namespace(path):
+    libc = ctypes.CDLL(None, use_errno=True)
+    with open(path, "rb") as namespace:
+        if libc.setns(namespace.fileno(), CLONE_NEWNET) != 0:
+            raise OSError(ctypes.get_errno(), f"setns to {path}")
+
+
 def ip(*words, check=True):
     done = subprocess.run(["ip", *words], capture_output=True, text=True, timeout=20, check=False)
     if check and done.returncode != 0:
@@ -42,6 +49,7 @@ class Network:
 
     def __init__(self, machines):
         self.machines = list(machines)
+        self.outside = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         remove_leftovers()
         try:
             self.make()
@@ -75,11 +83,12 @@ class Network:
         return ["ip", "netns", "exec", self.name(machine)]
 
     def enter(self, machine):
-        """The calling thread's sockets are that machine's from now on."""
-        libc = ctypes.CDLL(None, use_errno=True)
-        with open(f"/run/netns/{self.name(machine)}", "rb") as namespace:
-            if libc.setns(namespace.fileno(), CLONE_NEWNET) != 0:
-                raise OSError(ctypes.get_errno(), f"setns to {self.name(machine)}")
+        """The sockets of the calling thread, and of threads and processes that it starts, are that machine's from now on."""
+        set_namespace(f"/run/netns/{self.name(machine)}")
+
+    def leave(self):
+        """The calling thread is where the network was made."""
+        set_namespace(f"/proc/self/fd/{self.outside}")
 
     def link(self, machine, up):
         ip("-n", self.name(machine), "link", "set", "eth0", "up" if up else "down")
@@ -88,7 +97,7 @@ class Network:
         """Loses all packets that come to a machine ('input') or leave it ('output'), or those from or to some others, until pass_all()."""
         which = {"input": "saddr", "output": "daddr"}[direction]
         rule = f"ip {which} {{ {', '.join(self.address(peer) for peer in peers)} }} drop" if peers else "oifname eth0 drop" if direction == "output" else "iifname eth0 drop"
-        self.nft(machine, f"add table inet broken; add chain inet broken packets {{ type filter hook {direction} priority 0; }}; add rule inet broken packets {rule}")
+        self.nft(machine, f"add table inet broken; add chain inet broken {direction} {{ type filter hook {direction} priority 0; }}; add rule inet broken {direction} {rule}")
 
     def pass_all(self, machine):
         self.nft(machine, "add table inet broken; delete table inet broken")
@@ -99,6 +108,7 @@ class Network:
             raise RuntimeError(f"nft {text}: {done.stderr.strip()}")
 
     def remove(self):
-        """Processes in them must have ended."""
+        """Processes in them must have ended, and no thread may be there."""
         for machine in [*self.machines, HUB]:
             ip("netns", "del", self.name(machine), check=False)
+        os.close(self.outside)

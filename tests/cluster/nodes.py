@@ -26,15 +26,18 @@ S3_PORT, ADMIN_PORT, LINK_PORT = 9000, 9001, 7000
 # Small files, so that logs wrap and segments fill within minutes.
 SMALL = {"segment_size": "16MiB", "log_file_size": "4MiB", "memtable_size": "1MiB", "cache": "8MiB"}
 ROOM = 8 << 30  # less than this in memory: folders are on disk
+FOLDER = "millrace-cluster"
 LEADER_NAME = "millraced-lead"
 
 
 def folder_for_drives():
     """In memory where there is room: what is killed and stopped here loses nothing that was written."""
-    for place in ("/dev/shm", None):
-        if place is None or (Path(place).is_dir() and shutil.disk_usage(place).free > ROOM):
-            return Path(tempfile.mkdtemp(prefix="millrace-cluster-", dir=place))
-    raise AssertionError("a temporary folder can always be tried")
+    memory = Path("/dev/shm")
+    place = memory if memory.is_dir() and shutil.disk_usage(memory).free > ROOM else Path(tempfile.gettempdir())
+    for folder in place.glob(f"{FOLDER}-*"):  # of tests that were killed
+        if not Path(f"/proc/{folder.name.split('-')[2]}").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+    return Path(tempfile.mkdtemp(prefix=f"{FOLDER}-{os.getpid()}-", dir=place))
 
 
 class Process:
@@ -161,7 +164,6 @@ class Cluster:
         self.access_key, self.secret_key = "AK" + secrets.token_hex(9).upper(), secrets.token_urlsafe(30)
         self.environment = {name: value for name, value in os.environ.items() if not name.startswith(("MILLRACE_ROOT", "MILLRACE_KEY", "AWS_", "ETCD"))}
         self.environment.update(sanitizer_environment())
-        self.own_network = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         try:
             self.network = Network(NODES)
             self.etcd = {machine: Etcd(self, machine) for machine in NODES}
@@ -267,11 +269,8 @@ class Cluster:
         for process in [*self.nodes.values(), *self.etcd.values()]:
             process.send(signal.SIGCONT)
             process.kill()
-        if self.own_network >= 0:
-            import ctypes
-            ctypes.CDLL(None).setns(self.own_network, 0)
-            os.close(self.own_network)
-            self.own_network = -1
         if self.network is not None:
+            self.network.leave()
             self.network.remove()
+            self.network = None
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -83,6 +83,14 @@ def test_loss_one_way(network, direction, peers, pairs):
     network.pass_all(1)
 
 
+def test_loss_both_ways(network):
+    network.drop(1, "input", (2,))
+    network.drop(1, "output", (2, 3))
+    assert lost(network) == {(2, 1), (1, 2), (1, 3)}
+    network.pass_all(1)
+    assert lost(network) == set()
+
+
 def test_a_link_that_is_down(network):
     network.link(2, False)
     assert lost(network) == {pair for pair in PAIRS if 2 in pair}
