@@ -19,7 +19,7 @@
 #include "remote.h"
 
 #define CL_PINGS         6u /* in the time of a lease; after four without an answer the store goes on without the node's slots */
-#define CL_ANSWERS_NS    (2ull * 1000 * 1000 * 1000)  /* etcd answers, if it did so long ago at most: it is asked with each ping */
+#define CL_ANSWERS_NS    (1000ull * 1000 * 1000)        /* etcd answers, if it did so long ago at most: it is asked with each ping */
 #define CL_START_MOST_NS (60ull * 1000 * 1000 * 1000) /* that it may take in all */
 #define CL_START_NS      (15ull * 1000 * 1000 * 1000) /* that a start may wait for drives */
 #define CL_ABSENT_NS     (1000ull * 1000 * 1000)       /* a node that has said nothing for so long is not waited for by a start */

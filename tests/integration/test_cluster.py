@@ -1,4 +1,5 @@
 """Nodes of a cluster on loopback: how one is made, who answers, how leadership moves, and what is refused in one line."""
+import json
 import shutil
 import time
 
@@ -23,6 +24,15 @@ def client(cluster, node):
 
 def others(cluster, leader):
     return [n for n in cluster.nodes.values() if n is not leader]
+
+
+def wait_whole(cluster):
+    """Some node leads, and all drives are members. That node."""
+    def look():
+        leader = cluster.leader()
+        answer = leader and leader.get("/health/ready", leader.admin)
+        return leader if answer and answer[0] == 200 and json.loads(answer[2])["drives_in"] == 6 else None
+    return wait_until(look, 90, "all drives are in", cluster.said)
 
 
 def put_when_it_can(cluster, key, body, timeout=60):
@@ -118,13 +128,16 @@ def test_the_whole_pool_stops_and_starts(cluster):
 
 def test_etcd_is_away(cluster):
     """Nothing needs it while nothing fails; a node that starts waits for it."""
-    leader = put_when_it_can(cluster, "e1", b"1")
+    leader = wait_whole(cluster)
+    put_when_it_can(cluster, "e1", b"1")
     cluster.etcd.kill()
-    time.sleep(5)
-    s3 = client(cluster, leader)
-    s3.put_object(Bucket="bucket", Key="e2", Body=b"2")
-    assert s3.get_object(Bucket="bucket", Key="e1")["Body"].read() == b"1"
-    cluster.etcd.start()
+    try:
+        time.sleep(5)
+        s3 = client(cluster, leader)
+        s3.put_object(Bucket="bucket", Key="e2", Body=b"2")
+        assert s3.get_object(Bucket="bucket", Key="e1")["Body"].read() == b"1"
+    finally:
+        cluster.etcd.start()
     put_when_it_can(cluster, "e3", b"3")
 
 
