@@ -64,7 +64,8 @@ class Load:
     def stop(self):
         self.stopping.set()
         for client in self.clients:
-            client.join(PATIENCES[-1] * 4)
+            if client.is_alive():
+                client.join(PATIENCES[-1] * 4)
         stuck = [client.number for client in self.clients if client.is_alive()]
         assert not stuck, f"clients whose request neither ended nor ran out of time: {stuck}"
 

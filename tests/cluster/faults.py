@@ -82,7 +82,7 @@ def lose(*directions):
     """Of everybody, of the other nodes (clients are still heard), or of one of them."""
     def begin(fault):
         others = [machine for machine in fault.cluster.nodes if machine != fault.machine]
-        peers = fault.random.choice(([], others, [fault.random.choice(others)]))
+        peers = fault.random.choice(([], others, others, [fault.random.choice(others)]))
         fault.detail = f"of {' and '.join(map(str, peers)) or 'all'}"
         for direction in directions:
             fault.cluster.network.drop(fault.machine, direction, peers)
@@ -116,7 +116,7 @@ KINDS = [
     Kind("link down", "node", (1, 15), lambda fault: fault.cluster.network.link(fault.machine, False), lambda fault: fault.cluster.network.link(fault.machine, True)),
     Kind("nothing comes in", "node", (1, 15), lose("input"), mend_loss),
     Kind("nothing goes out", "node", (1, 15), lose("output"), mend_loss),
-    Kind("nothing comes or goes", "node", (1, 15), lose("input", "output"), mend_loss),
+    Kind("nothing comes or goes", "node", (5, 12), lose("input", "output"), mend_loss),
     Kind("etcd member killed", "member", (1, 8), lambda fault: fault.cluster.etcd[fault.machine].kill(), lambda fault: fault.cluster.etcd[fault.machine].start()),
     Kind("etcd killed", "etcd", (1, 10), all_etcd(lambda member: member.kill()), all_etcd(lambda member: member.start())),
     Kind("etcd paused", "etcd", (1, 10), all_etcd(lambda member: member.send(signal.SIGSTOP)), all_etcd(lambda member: member.send(signal.SIGCONT))),
@@ -124,15 +124,18 @@ KINDS = [
 
 
 class Schedule:
-    """Each kind in turn, in an order by the seed, again and again."""
+    """Each kind in turn, in an order by the seed, again and again. only: names of kinds, [] for all."""
 
-    def __init__(self, cluster, random):
-        self.cluster, self.random = cluster, random
+    def __init__(self, cluster, random, only=()):
+        self.cluster, self.random, self.only = cluster, random, list(only)
+        unknown = sorted(set(self.only) - {kind.name for kind in KINDS})
+        assert not unknown, f"no such faults: {unknown}; there are {[kind.name for kind in KINDS]}"
         self.deck, self.active, self.past = [], [], []
 
     def draw(self):
         if not self.deck:
-            self.deck = self.random.sample(KINDS, len(KINDS))
+            kinds = [kind for kind in KINDS if not self.only or kind.name in self.only]
+            self.deck = self.random.sample(kinds, len(kinds))
         kind = self.deck.pop()
         nodes = self.cluster.nodes.values()
         leaders = [node.machine for node in nodes if node.leader()]

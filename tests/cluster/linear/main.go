@@ -48,6 +48,28 @@ func describe(op *operation, start int64) string {
 	return fmt.Sprintf("  %9.3f - %s  client %-3d %s", float64(op.Call-start)/1e9, end, op.Client, what)
 }
 
+// show prints the operations of a contradiction, and the puts that wrote what they name.
+func show(to io.Writer, part, ops []operation, start int64) {
+	named := make(map[string]bool)
+	for i := range part {
+		fmt.Fprintln(to, describe(&part[i], start))
+		if part[i].isRead() {
+			named[part[i].Value] = true
+		}
+		named[part[i].IfMatch] = true
+	}
+	for i := range part {
+		if part[i].Kind == kindPut {
+			delete(named, part[i].Value)
+		}
+	}
+	for i := range ops {
+		if ops[i].Kind == kindPut && named[ops[i].Value] {
+			fmt.Fprintln(to, describe(&ops[i], start), "(before)")
+		}
+	}
+}
+
 func earliest(keys map[string][]operation) int64 {
 	start := int64(never)
 	for _, ops := range keys {
@@ -83,9 +105,7 @@ func run(from io.Reader, to io.Writer, patience time.Duration) int {
 		case porcupine.Illegal:
 			wrong++
 			fmt.Fprintf(to, "key %s: no order of these operations explains what their clients saw (seconds):\n", name)
-			for _, op := range part {
-				fmt.Fprintln(to, describe(&op, start))
-			}
+			show(to, part, ops, start)
 		case porcupine.Unknown:
 			undecided++
 			fmt.Fprintf(to, "key %s: undecided after %v\n", name, patience)
