@@ -247,12 +247,26 @@ struct eng_member {
         enum eng_drive_state state;    /* owner: coordinator; read under health_lock */
         char reason[160];
         struct eng_identity identity;
-        atomic_bool failed;            /* told to the coordinator */
+        atomic_uint turn, failed;      /* turn: of the slot; a drive that takes it, or is back in it, begins the next. failed: eng_member_failed() */
         uint8_t *epoch;                /* newest epoch body it held when opened */
         size_t epoch_len;
         struct eng_epoch_history history;
         bool log_lost;                 /* its log ended before what its index covered */
 };
+
+/* The slot's drive has failed, or does not answer, in this turn: the coordinator was told. Any thread. */
+static inline bool eng_member_failed(const struct eng_member *m)
+{
+        return atomic_load(&m->failed) == atomic_load(&m->turn) + 1;
+}
+/*
+ * Coordinator, behind the change of m->drive if there is one. An error of the drive before that comes
+ * late is of an earlier turn, and says nothing of this one.
+ */
+static inline void eng_member_new_turn(struct eng_member *m)
+{
+        atomic_fetch_add(&m->turn, 1);
+}
 
 /* Of a drive that was opened: the newest epoch it holds, and what that says of each slot. */
 static inline const struct fmt_epoch *eng_epoch_of(const struct eng_member *m)

@@ -136,7 +136,7 @@ static int catch_up_candidate(const struct eng_store *store)
 
         for (i = 0; i < store->drive_count; i++)
                 if (store->members[i].state == ENG_DRIVE_STALE && store->members[i].drive != NULL &&
-                    !atomic_load(&store->members[i].failed))
+                    !eng_member_failed(&store->members[i]))
                         return (int)i;
         return -1;
 }

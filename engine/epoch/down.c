@@ -61,7 +61,7 @@ static void down_returns(struct eng_store *store, unsigned slot)
 
         lp_trace(LP_TRACE_DRIVE_STATE, slot, ENG_DRIVE_STALE);
         c->down &= ~eng_bit(slot);
-        atomic_store(&store->members[slot].failed, false);
+        eng_member_new_turn(&store->members[slot]);
         if (c->phase == ENG_PHASE_WAITING) {
                 eng_recover_answers(store);
                 return;
