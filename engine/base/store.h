@@ -358,6 +358,12 @@ struct eng_coord {
         eng_mask lost_writes;          /* FMT_EPOCH_LOST_WRITES, while filling */
         eng_mask down;                 /* do not answer, and have not failed (down.c) */
         struct eng_down *down_looks;   /* down.c's own; NULL: none yet */
+        struct eng_return {            /* down.c's own, of a cluster's slots: when one that fell out may come back; lp_now() */
+                uint64_t calm_from;    /* a slot that falls out before that flaps */
+                uint64_t pause, at;    /* the last pause; it is over at that time */
+                uint64_t asked;        /* one that failed was asked whether it is another now */
+                bool out;              /* it fell out, and has not been back since */
+        } returns[ENG_DRIVES_MAX];
         eng_mask lost;                 /* found to have lost writes in this run, and not a member again yet (lost.c) */
         uint8_t lost_why[ENG_DRIVES_MAX];
         bool forcing;                  /* recovery goes on without given_up by the operator's word, until it is over */

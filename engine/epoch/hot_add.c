@@ -287,6 +287,7 @@ static void hand_over(struct eng_hot_add *a)
                 c->view.epoch = seen;
         c->view.since[a->slot] = c->view.epoch + 1;
         c->down &= ~eng_bit(a->slot);
+        eng_down_is_back(store, a->slot);
         if (a->add) {
                 hot_add_new_slot(a);
         } else if (a->replace) {
