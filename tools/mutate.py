@@ -298,6 +298,7 @@ NAMED = [
     ("a start makes records visible that a member which has failed meanwhile may lack", "engine/epoch/reconcile.c", "if (view->writable && (view->in & ~view->up) != 0) {", "if (view->writable && view->in == 0) {", ("unit test_reconcile", SIM)),
     ("a store opened for reading answers with what it cannot know to count", "engine/epoch/reconcile.c", "return is_whole(s, pg) ? highest(s, pg) : known;", "return highest(s, pg);", ("unit test_reconcile", SIM)),
     ("a record that no member can give ends drives", "engine/epoch/reconcile.c", "if (s->store->m == 0) {", "if (s->store != NULL) {", ("unit test_reconcile",)),
+    ("a DISCARD of an epoch that is over is done", "engine/drive/write.c", "if (op->epoch < eng_epochs_fence(l)) { /* by now", "if (false) { /* by now", ("unit test_local_data",)),
     ("a cluster's drive that failed is never asked again", "engine/epoch/down.c", "} else if (failed_is_asked(store, slot)) {", "} else if (false) {", ("unit test_returns",)),
     ("a drive that failed is tried though it says that it has failed", "engine/epoch/down.c", "return rv == -EHOSTUNREACH ||", "return rv == -EIO || rv == -EHOSTUNREACH ||", ("unit test_returns",)),
     ("a slot that flaps is taken in at once", "engine/epoch/down.c", "r->at += r->pause;", "", ("unit test_returns",)),
