@@ -482,7 +482,7 @@ static bool txn_quiet(const struct eng_loop *el)
         unsigned i;
 
         for (i = 0; i < store->drive_count; i++)
-                if (atomic_load(&store->members[i].failed))
+                if (eng_member_failed(&store->members[i]))
                         up &= ~eng_bit(i);
         TAILQ_FOREACH(txn, &el->leader.appended, loop_link)
                 if (!txn->held && (txn->waiting & up) != 0)
@@ -524,7 +524,7 @@ static void appended(struct eng_op *op)
         if (op->result != 0) {
                 eng_drive_erred(el->store, fo->slot, fo->drive, op->result, "a record could not be appended");
         } else if (txn != NULL && txn->state == ENG_TXN_APPEND && (el->view.up & eng_bit(fo->slot)) &&
-                   el->store->members[fo->slot].drive == fo->drive && !atomic_load(&el->store->members[fo->slot].failed)) {
+                   el->store->members[fo->slot].drive == fo->drive && !eng_member_failed(&el->store->members[fo->slot])) {
                 /*
                  * a drive that is out, or is about to be, may still answer; to commit on its word would send the old
                  * epoch to drives that have the new one
