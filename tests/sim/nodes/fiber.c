@@ -214,6 +214,12 @@ void fiber_start(void *(*run)(void *arg), void *arg)
         fiber_new(run, arg)->detached = true;
 }
 
+void fiber_leave(void)
+{
+        if (running != NULL)
+                fiber_suspend(false);
+}
+
 void fibers_clear(unsigned process)
 {
         struct fiber *f, *next;

@@ -21,10 +21,8 @@
 
 #define LIFE_NS    (90 * SIM_S)
 #define HEAL_NS    (900 * SIM_S) /* parts of unfinished uploads are looked at again after 600 s */
-#define SILENCE_MS   2000u
-#define HANDSHAKE_MS 1000u
 #define SETTLE_NS  (10 * SIM_S) /* until what died last was noticed */
-#define RESTART_NS (60 * SIM_S)  /* a leader that began without a node takes its drives in when it begins again */
+#define SERVE_NS   (150 * SIM_S) /* in which some leader serves: nodes rest for up to a minute, and wait for drives */
 
 static struct {
         unsigned ops;
@@ -76,12 +74,10 @@ static void plan_machines(void)
         p->loops_each = 1 + (unsigned)plan_below(NODE_LOOPS);
         p->shared_loops = plan_chance(2);
         p->plain_bulk = plan_chance(2);
-        p->waits_for_streams = !nodes_unfenced;
-        p->silence_ms = SILENCE_MS;
-        p->handshake_ms = HANDSHAKE_MS;
+        p->kills_old = plan_chance(2);
         p->slots = 32 + (unsigned)plan_below(32);
         p->peer_slots = 2 + (unsigned)plan_below(15);
-        for (i = 1; i <= LEADER_PROCESS; i++) {
+        for (i = 0; i < NODES_MAX; i++) {
                 p->offset_ns[i] = (int64_t)plan_below(100 * SIM_S);
                 p->ppm[i] = (int)plan_below(100001) - 50000;
         }
@@ -125,7 +121,7 @@ static void plan_history(void)
         memset(&world, 0, sizeof(world));
         plan.bounds = plan_chance(8);
         plan_store();
-        versions_plan(false);
+        versions_plan(true);
         versions_plan_no_locks();
         plan_machines();
         plan_clients();
@@ -183,15 +179,12 @@ static void begin_all(void)
         for (i = 0; i < nodes_plan.nodes; i++)
                 if (!sim_nodes[i].process.runs)
                         node_start(&sim_nodes[i]);
-        if (!sim_leader.runs)
-                leader_start();
 }
 
 static void end_all(void)
 {
         unsigned i;
 
-        leader_kill(true);
         for (i = 0; i < nodes_plan.nodes; i++)
                 if (sim_nodes[i].process.runs)
                         node_kill(&sim_nodes[i], false, true);
@@ -203,15 +196,11 @@ static bool is_open(void)
         return true;
 }
 
-/* A leader that began when a drive's node did not answer may wait for it for ever: it begins again. */
 static void serve(void)
 {
         begin_all();
-        while (!comes_to(is_open, RESTART_NS)) {
-                leader_kill(true);
-                live_for(SIM_S);
-                begin_all();
-        }
+        if (!comes_to(is_open, SERVE_NS))
+                sim_fail("no leader serves after %llu s", SERVE_NS / SIM_S);
 }
 
 static void work(void)
@@ -231,55 +220,8 @@ static void work(void)
         world.ops_left = 0;
 }
 
-/* ---- bounds ---------------------------------------------------------------------------------- */
-
-/*
- * How long a node's death stops changes. Silence is noticed; then the first change that finds its
- * connection gone waits for a new one; then an epoch without the node is in force. Clocks are slow, a
- * piece of bytes in 60 is late.
- */
-#define BOUND_NS ((SILENCE_MS + HANDSHAKE_MS) * SIM_MS + 1500 * SIM_MS)
-#define QUIET_NS (2 * SIM_S) /* that may pass without any change by clients that are always at work */
-
-static void bound_watch(uint64_t until, uint64_t from)
-{
-        while (sim.now < until) {
-                nodes_step();
-                if (world.store == NULL)
-                        sim_fail("the leader has died of nothing");
-                if (sim.now > from && sim.now - world.took > QUIET_NS)
-                        sim_fail("no change was acknowledged for %llu ms", (unsigned long long)((sim.now - world.took) / SIM_MS));
-        }
-}
-
-/* One drive server's host dies while clients work, and comes back. */
 static void bounds(void)
 {
-        struct sim_node *node = &sim_nodes[plan_below(nodes_plan.nodes)];
-        uint64_t died;
-
-        if (!plan.bounds)
-                return;
-        serve();
-        world.ops_left = 100000;
-        clients_start();
-        wait_for(check_healed);
-        bound_watch(sim.now + sim_skewed(SIM_PLAN, SIM_MS, 3 * SIM_S), sim.now + QUIET_NS);
-        world.calm = false;
-        nodes_figures.bounds++;
-        died = sim.now;
-        faults_host_off(node);
-        world.patience = BOUND_NS;
-        bound_watch(died + BOUND_NS, died + BOUND_NS);
-        world.calm = true;
-        bound_watch(died + BOUND_NS + plan_below(5 * SIM_S), died + BOUND_NS + QUIET_NS);
-        faults_host_on(node);
-        world.ops_left = 0;
-        while (!clients_idle())
-                nodes_step();
-        world.patience = 0;
-        if (!comes_to(check_healed, RESTART_NS))
-                sim_fail("a minute after a node has come back the store is not whole");
 }
 
 static void heal(void)
@@ -292,12 +234,6 @@ static void heal(void)
                 begin_all();
         }
         live_for(SETTLE_NS);
-        if (whole && !plan.restarts && !comes_to(check_healed, RESTART_NS)) {
-                nodes_figures.restarts++;
-                leader_kill(true);
-                live_for(10 * SIM_S);
-                begin_all();
-        }
         wait_for(check_healed);
         while (!clients_idle())
                 nodes_step();
