@@ -366,6 +366,20 @@ static void leader_is_open(struct sim_leader *l)
         clients_start();
 }
 
+/* Its store is open, and it may answer reads. */
+static bool leader_may_answer(const struct sim_leader *l)
+{
+        unsigned before;
+        bool may;
+
+        if (l->store->coord->phase != ENG_PHASE_OPEN)
+                return false;
+        before = sim_enter(l->process.number);
+        may = eng_is_current(l->store);
+        sim_enter(before);
+        return may;
+}
+
 static void leaders_watch(void)
 {
         unsigned i;
@@ -375,7 +389,7 @@ static void leaders_watch(void)
 
                 if (l->process.ends)
                         leader_kill(l, true);
-                else if (l->store != NULL && !l->serves && l->store->coord->phase == ENG_PHASE_OPEN)
+                else if (l->store != NULL && !l->serves && leader_may_answer(l))
                         leader_is_open(l);
         }
 }
@@ -432,7 +446,10 @@ static void node_leads(void *arg, int64_t leader_revision, bool whole_stop)
 
 static void node_hurries(void *arg)
 {
-        cl_directory_hurry(((struct sim_node *)arg)->directory);
+        struct sim_node *node = arg;
+
+        if (node->looks)
+                cl_directory_hurry(node->directory);
 }
 
 /* On any loop of it. */
@@ -450,7 +467,10 @@ static void node_waits(void *arg, const char *why)
 
 static void node_looks(void *arg)
 {
-        cl_directory_start(((struct sim_node *)arg)->directory);
+        struct sim_node *node = arg;
+
+        node->looks = true;
+        cl_directory_start(node->directory);
 }
 
 static void node_elects(struct sim_node *node)
@@ -478,6 +498,7 @@ void node_start(struct sim_node *node)
         p->boot = ++boots;
         p->etcd = sim_etcd_client(p->host, &node->seen);
         node->kept = 0;
+        node->looks = false;
         node->failures = 0;
         node->rest_until = 0;
         if (rem_server_new(&p->server) != 0)

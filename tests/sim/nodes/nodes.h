@@ -59,6 +59,7 @@ struct sim_node {
         struct rem_served *served[NODE_DRIVES];
         struct cl_directory *directory;
         struct cl_elector *elector;
+        bool looks; /* the directory has been started */
         struct cl_seen seen; /* on its folders */
         uint64_t kept;       /* when that was written */
         int64_t leader_revision; /* as it was last read */

@@ -27,6 +27,7 @@ static struct {
         bool planned;
         unsigned kinds, left; /* kinds: a mask of enum fault */
         unsigned count, resets, waits;
+        bool failed_drives;
         unsigned aims; /* at leaders to come, when they change the epoch */
         bool armed, storm; /* storm: connections are reset all the time */
         uint64_t at[FAULTS_MAX]; /* sim.events; 0: by time, or it has come */
@@ -55,6 +56,11 @@ void faults_plan(bool none)
 bool faults_planned(void)
 {
         return faults.planned;
+}
+
+bool faults_failed_drives(void)
+{
+        return faults.failed_drives;
 }
 
 bool faults_over(void)
@@ -319,6 +325,7 @@ static void on_disk(struct sim_disk *disk, bool fails)
                         if (sim_nodes[i].disks[j] != disk || !sim_nodes[i].process.runs)
                                 continue;
                         before = sim_enter(sim_nodes[i].process.number);
+                        faults.failed_drives = true; /* one that hangs does, too, after a while */
                         if (fails)
                                 sim_drive_fail(disk, "its seed says so");
                         else

@@ -22,6 +22,7 @@
 #define LIFE_NS    (90 * SIM_S)
 #define HEAL_NS    (900 * SIM_S) /* parts of unfinished uploads are looked at again after 600 s */
 #define SETTLE_NS  (10 * SIM_S) /* until what died last was noticed */
+#define AGAIN_NS   (60 * SIM_S)  /* a leader does not take in a drive that has failed: its successor does */
 #define SERVE_NS   (150 * SIM_S) /* in which some leader serves: nodes rest for up to a minute, and wait for drives */
 
 static struct {
@@ -234,6 +235,10 @@ static void heal(void)
                 begin_all();
         }
         live_for(SETTLE_NS);
+        if (faults_failed_drives() && !comes_to(check_healed, AGAIN_NS)) {
+                nodes_figures.restarts++;
+                leader_release(newest_leader());
+        }
         wait_for(check_healed);
         while (!clients_idle())
                 nodes_step();
