@@ -278,6 +278,7 @@ static void next(void *arg)
         if (world.stopping || world.ops_left == 0 || c->busy || c->verifying)
                 return;
         world.ops_left--;
+        client_figures.asked_old += c->store != world.store;
         c->busy = true;
         c->op = c->op2 = NO_OP;
         c->by_version = false;

@@ -66,7 +66,7 @@ struct world {
 extern struct world world;
 
 struct client_figures {
-        uint64_t ops, errors, undecided;
+        uint64_t ops, errors, undecided, asked_old; /* asked_old: of a process that is not the newest which serves */
 };
 extern struct client_figures client_figures;
 

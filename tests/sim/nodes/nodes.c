@@ -133,6 +133,15 @@ static void process_exits(struct sim_process *p)
 
 /* ---- a leader process: the key --------------------------------------------------------------- */
 
+/* What its store says of its drives. */
+static void leader_trace_drives(const struct sim_leader *l)
+{
+        unsigned i;
+
+        for (i = 0; sim.trace && l->store != NULL && i < l->store->drive_count; i++)
+                sim_trace("  slot %u: state %d %s", i, (int)l->store->members[i].state, l->store->members[i].reason);
+}
+
 static void leader_ended(void *arg, const char *why)
 {
         struct sim_leader *l = arg;
@@ -140,6 +149,7 @@ static void leader_ended(void *arg, const char *why)
         if (l->process.ends)
                 return;
         sim_trace("node %u: its leader process ends: %s", l->node->process.party, why);
+        leader_trace_drives(l);
         nodes_figures.ended++;
         process_exits(&l->process);
 }
@@ -587,6 +597,7 @@ static void fill_etcd(void)
         put_into_etcd(CL_KEY_FORMAT, 0, value, cl_format_write(&format, value));
         put_into_etcd(CL_KEY_CONFIG, CL_POOL, value, cl_config_write(&config, value));
         for (i = 0; i < nodes_plan.nodes; i++) {
+                sim_nodes[i].seen = (struct cl_seen){.cluster_id = SIM_ETCD_ID, .generation = {1, 2}, .revision = 1}; /* it has joined */
                 memset(boot.claim, (int)i, sizeof(boot.claim));
                 put_into_etcd(CL_KEY_BOOT, (unsigned)i + 1, value, cl_boot_write(&boot, value));
         }

@@ -19,7 +19,7 @@
 
 enum fault {
         FAULT_CUT, FAULT_CUT_ONE_WAY, FAULT_ISOLATE, FAULT_SPLIT, FAULT_RESET, FAULT_STALL, FAULT_HALF_OPEN, FAULT_FLIP, FAULT_KILL_NODE,
-        FAULT_HOST_OFF, FAULT_POWER, FAULT_KILL_LEADER, FAULT_AIM, FAULT_USURP, FAULT_MOVE, FAULT_STOP, FAULT_BLOCK, FAULT_HANG, FAULT_FULL, FAULT_FAIL,
+        FAULT_HOST_OFF, FAULT_POWER, FAULT_KILL_LEADER, FAULT_AIM, FAULT_OUST, FAULT_USURP, FAULT_MOVE, FAULT_STOP, FAULT_BLOCK, FAULT_HANG, FAULT_FULL, FAULT_FAIL,
         FAULT_ETCD_DOWN, FAULT_ETCD_CUT, FAULT_ETCD_LOSSY, FAULT_ETCD_RESTORED, FAULTS
 };
 
@@ -34,6 +34,7 @@ static struct {
 } faults;
 
 static void cut(struct sim_node *a, struct sim_node *b, bool to, bool from, uint64_t ns);
+static uint64_t cut_span(void);
 
 static uint64_t below(uint64_t n)
 {
@@ -51,6 +52,8 @@ void faults_plan(bool none)
         while (n-- > 0)
                 faults.kinds |= 1u << below(FAULTS);
         faults.storm = below(5) == 0;
+        if (below(4) == 0)
+                faults.kinds |= 1u << FAULT_OUST;
 }
 
 bool faults_planned(void)
@@ -154,7 +157,7 @@ static void kill_leader(bool told)
 
 static void stop(struct sim_process *p)
 {
-        uint64_t ns = sim_skewed(SIM_FAULTS, 10 * SIM_MS, 15 * SIM_S);
+        uint64_t ns = cut_span();
 
         if (!p->runs)
                 return;
@@ -198,7 +201,9 @@ static void aimed_now(void *arg)
                 break;
         case 1:
                 for (i = 0; i < nodes_plan.nodes; i++)
-                        cut(&sim_nodes[i], leader->node, true, below(2) == 0, sim_skewed(SIM_FAULTS, 10 * SIM_MS, 20 * SIM_S));
+                        cut(&sim_nodes[i], leader->node, true, below(2) == 0, cut_span());
+                if (below(2) == 0)
+                        sim_etcd_cut(leader->process.host, cut_span());
                 break;
         default:
                 kill_leader(true);
@@ -236,9 +241,10 @@ static void cut(struct sim_node *a, struct sim_node *b, bool to, bool from, uint
                 sim_net_cut(b->process.host, a->process.host, ns);
 }
 
+/* Short ones, and such as a lease and grants run out in. */
 static uint64_t cut_span(void)
 {
-        return sim_skewed(SIM_FAULTS, 10 * SIM_MS, 30 * SIM_S);
+        return below(2) == 0 ? sim_skewed(SIM_FAULTS, 10 * SIM_MS, 30 * SIM_S) : 3 * SIM_S + below(12 * SIM_S);
 }
 
 /* A node is alone, with etcd or without. */
@@ -252,6 +258,25 @@ static void isolate(void)
                 cut(&sim_nodes[i], node, true, true, ns);
         if (below(2) == 0)
                 sim_etcd_cut(node->process.host, ns);
+}
+
+/* The leader is alone, or stands still, for long enough that another takes its place while it thinks that it leads. */
+static void oust(void)
+{
+        struct sim_leader *leader = newest_leader();
+        uint64_t ns = 3500 * SIM_MS + below(6 * SIM_S);
+        unsigned i;
+
+        if (leader == NULL)
+                return;
+        if (below(3) == 0) {
+                sim_process_stop(leader->process.number, ns);
+                sim_trace("party %u is stopped for %.3f s", leader->process.party, (double)ns / 1e9);
+                return;
+        }
+        for (i = 0; i < nodes_plan.nodes; i++)
+                cut(leader->node, &sim_nodes[i], true, below(4) != 0, ns);
+        sim_etcd_cut(leader->process.host, ns + below(4 * SIM_S));
 }
 
 /* Two sides; etcd is on both, or on one. */
@@ -424,6 +449,9 @@ static void fault_comes(void *arg)
                 aim();
                 if (below(2) == 0) /* something that changes the epoch */
                         kill_node(any_node());
+                break;
+        case FAULT_OUST:
+                oust();
                 break;
         case FAULT_USURP:
                 usurp();

@@ -13,6 +13,7 @@
 #include "engine/base/store.h"
 #include "tests/sim/history.h"
 #include "tests/sim/nodes/nodes.h"
+#include "tests/sim/nodes/sim_etcd.h"
 #include "tests/sim/nodes/sim_net.h"
 #include "tests/sim/sim_alloc.h"
 #include "tests/sim/sim_clients.h"
@@ -23,6 +24,7 @@
 #define HEAL_NS    (900 * SIM_S) /* parts of unfinished uploads are looked at again after 600 s */
 #define SETTLE_NS  (10 * SIM_S) /* until what died last was noticed */
 #define AGAIN_NS   (60 * SIM_S)  /* a leader does not take in a drive that has failed: its successor does */
+#define WHOLE_NS   (60 * SIM_S)
 #define SERVE_NS   (150 * SIM_S) /* in which some leader serves: nodes rest for up to a minute, and wait for drives */
 
 static struct {
@@ -221,8 +223,125 @@ static void work(void)
         world.ops_left = 0;
 }
 
+/*
+ * How long one fault is felt, in changes that are acknowledged: the longest time without one. Clients are always at work;
+ * clocks run up to 5 % slow, and the network and etcd are prompt.
+ *
+ *   a member's node dies: four pings of T / 6 by the leader's clock; a CAS; the EPOCH
+ *   the leader's node dies: the grants, 1.25 T by their clocks; an OPEN that was refused comes again, and finds drives that
+ *   answer it; the start, and a ping for the lease
+ *   it hands over: the start, and that ping
+ *   etcd is down: nothing
+ */
+#define SLOW(ns)  ((ns) * 105 / 100)
+#define T_NS      (3 * SIM_S)
+#define PING_NS   (T_NS / 6)
+#define QUIET_NS  (2 * SIM_S) /* that may pass without any change, when there is no fault */
+#define START_NS  (1000 * SIM_MS)
+#define MEMBER_NS (SLOW(4 * PING_NS) + 500 * SIM_MS)
+#define LEADER_NS (SLOW(T_NS * 5 / 4) + 500 * SIM_MS + START_NS)
+#define MOVE_NS   (100 * SIM_MS + START_NS)
+
+static uint64_t longest; /* without a change, since felt_from() */
+static uint64_t felt_since;
+
+static void felt_from(void)
+{
+        longest = 0;
+        felt_since = sim.now;
+}
+
+static void felt_step(void)
+{
+        uint64_t since = world.took > felt_since ? world.took : felt_since;
+
+        nodes_step();
+        if (sim.now - since > longest)
+                longest = sim.now - since;
+}
+
+/* For so long, and until a change was acknowledged. */
+static void felt_for(uint64_t ns, uint64_t most, const char *what)
+{
+        uint64_t until = sim.now + ns;
+
+        while (sim.now < until || world.took < felt_since) {
+                felt_step();
+                if (longest > most)
+                        sim_fail("%s: no change was acknowledged for %llu ms", what, (unsigned long long)(longest / SIM_MS));
+        }
+}
+
+static void no_fault_for(uint64_t ns)
+{
+        felt_from();
+        felt_for(ns, QUIET_NS, "without a fault");
+}
+
+static void keep_longest(uint64_t *of)
+{
+        if (longest > *of)
+                *of = longest;
+}
+
+static void bound_host(struct sim_node *node, uint64_t most, const char *what, uint64_t *felt)
+{
+        felt_from();
+        faults_host_off(node);
+        felt_for(12 * SIM_S, most, what);
+        keep_longest(felt);
+        world.calm = true;
+        no_fault_for(plan_below(5 * SIM_S));
+        faults_host_on(node);
+}
+
+static struct sim_node *member_node(void)
+{
+        struct sim_node *node;
+
+        do
+                node = &sim_nodes[plan_below(nodes_plan.nodes)];
+        while (node == newest_leader()->node);
+        return node;
+}
+
+/* One thing goes wrong while clients work. */
 static void bounds(void)
 {
+        if (!plan.bounds)
+                return;
+        serve();
+        sim_net_prompt();
+        world.ops_left = 100000;
+        clients_start();
+        wait_for(check_healed);
+        no_fault_for(sim_skewed(SIM_PLAN, SIM_MS, 3 * SIM_S));
+        nodes_figures.bounds++;
+        world.calm = false;
+        switch (plan_below(4)) {
+        case 0:
+                bound_host(member_node(), MEMBER_NS, "a member's node has died", &nodes_figures.felt_member);
+                break;
+        case 1:
+                bound_host(newest_leader()->node, LEADER_NS, "the leader's node has died", &nodes_figures.felt_leader);
+                break;
+        case 2:
+                felt_from();
+                leader_release(newest_leader());
+                felt_for(8 * SIM_S, MOVE_NS, "the leader has handed over");
+                keep_longest(&nodes_figures.felt_moved);
+                break;
+        default:
+                world.calm = true;
+                sim_etcd_down(60 * SIM_S);
+                no_fault_for(60 * SIM_S);
+        }
+        world.calm = true;
+        world.ops_left = 0;
+        while (!clients_idle())
+                nodes_step();
+        if (!comes_to(check_healed, WHOLE_NS))
+                sim_fail("a minute after the only fault is over the store is not whole");
 }
 
 static void heal(void)

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "tests/lib/memory_etcd.h"
+#include "tests/sim/nodes/sim_net.h"
 
 #define WAY_NS     (300 * SIM_US)
 #define TAIL_IN    40 /* requests, of which one takes long */
@@ -140,7 +141,7 @@ static struct flight *flight_new(struct client_etcd *client, struct cl_request *
 
 static uint64_t way(void)
 {
-        return sim_chance(SIM_NODES, TAIL_IN) ? sim_skewed(SIM_NODES, WAY_NS, TAIL_NS) : WAY_NS + sim_below(SIM_NODES, 4 * WAY_NS);
+        return !sim_net_is_prompt() && sim_chance(SIM_NODES, TAIL_IN) ? sim_skewed(SIM_NODES, WAY_NS, TAIL_NS) : WAY_NS + sim_below(SIM_NODES, 4 * WAY_NS);
 }
 
 static bool reaches(const struct client_etcd *c)
@@ -370,7 +371,7 @@ void sim_etcd_begin(void)
         me_init(&world_etcd.backup);
         me_init(&world_etcd.right);
         world_etcd.made = true;
-        world_etcd.cluster_id = 1;
+        world_etcd.cluster_id = SIM_ETCD_ID;
 }
 
 void sim_etcd_put(const char *key, const void *value, size_t len)

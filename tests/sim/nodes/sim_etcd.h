@@ -14,6 +14,7 @@
 #include "cluster_etcd.h"
 #include "tests/sim/sim.h"
 
+#define SIM_ETCD_ID 1u /* its cluster id, until it is restored */
 void sim_etcd_begin(void); /* a new history: there is no key */
 void sim_etcd_put(const char *key, const void *value, size_t len);
 /* The running process's, until it dies. seen: what its folders say (R2). */

@@ -75,7 +75,7 @@ static bool host_on[HOSTS_MAX];
 static uint64_t cut_until[HOSTS_MAX][HOSTS_MAX]; /* from and to */
 static uint64_t latencies[SIM_PROCESSES][SIM_PROCESSES];
 static struct conn *conns;
-static bool flip_next;
+static bool flip_next, prompt;
 static struct {
         unsigned frames; /* until a connection is reset; 0: none is */
         bool under_way;
@@ -163,13 +163,23 @@ void sim_net_begin(void)
         }
         memset(parties, 0, sizeof(parties));
         memset(cut_until, 0, sizeof(cut_until));
-        flip_next = false;
+        flip_next = prompt = false;
         memset(&armed, 0, sizeof(armed));
         for (i = 0; i < HOSTS_MAX; i++)
                 host_on[i] = true;
         for (i = 0; i < SIM_PROCESSES; i++)
                 for (j = 0; j <= i; j++)
                         latencies[i][j] = latencies[j][i] = sim_skewed(SIM_NET, 20 * SIM_US, 2 * SIM_MS);
+}
+
+void sim_net_prompt(void)
+{
+        prompt = true;
+}
+
+bool sim_net_is_prompt(void)
+{
+        return prompt;
 }
 
 struct net_transport *sim_net_party(unsigned process, uint16_t party, unsigned host)
@@ -187,7 +197,7 @@ static uint64_t sim_net_latency(unsigned from, unsigned to)
 {
         uint64_t usual = parties[from].host == parties[to].host ? 15 * SIM_US : latencies[from][to];
 
-        if (sim_chance(SIM_NET, TAIL_IN))
+        if (!prompt && sim_chance(SIM_NET, TAIL_IN))
                 return sim_skewed(SIM_NET, usual, TAIL_NS);
         return usual + sim_below(SIM_NET, usual);
 }

@@ -17,6 +17,8 @@
 #include "tests/sim/sim.h"
 
 void sim_net_begin(void); /* a new history */
+void sim_net_prompt(void); /* in it nothing takes much longer than usual, from now on; nor does etcd */
+bool sim_net_is_prompt(void);
 /*
  * The transport of a process that begins, on this host. Others connect to it by "node-PARTY", which
  * is in its certificate, too.
