@@ -228,8 +228,8 @@ static void work(void)
  * clocks run up to 5 % slow, and the network and etcd are prompt.
  *
  *   a member's node dies: four pings of T / 6 by the leader's clock; a CAS; the EPOCH
- *   the leader's node dies: the grants, 1.25 T by their clocks; an OPEN that was refused comes again, and finds drives that
- *   answer it; the start, and a ping for the lease
+ *   the leader's node dies: the grants, 1.25 T by their clocks, and meanwhile: 2 s of silence, a look each half a second, one
+ *   for which the dead node is asked; two or three pings until it is known to be absent; an attempt to open its drives, 1 s
  *   it hands over: the start, and that ping
  *   etcd is down: nothing
  */
@@ -239,7 +239,8 @@ static void work(void)
 #define QUIET_NS  (2 * SIM_S) /* that may pass without any change, when there is no fault */
 #define START_NS  (1000 * SIM_MS)
 #define MEMBER_NS (SLOW(4 * PING_NS) + 500 * SIM_MS)
-#define LEADER_NS (SLOW(T_NS * 5 / 4) + 500 * SIM_MS + START_NS)
+#define ABSENT_NS SLOW(2700 * SIM_MS + 3 * PING_NS + 1000 * SIM_MS)
+#define LEADER_NS (ABSENT_NS + 500 * SIM_MS)
 #define MOVE_NS   (100 * SIM_MS + START_NS)
 
 static uint64_t longest; /* without a change, since felt_from() */
