@@ -52,6 +52,7 @@ void eng_txn_submit(struct eng_txn *txn)
 {
         assert(txn->lock == NULL && txn->fan == NULL && txn->body.buf == NULL);
         txn->request = lp_trace_request();
+        txn->counts = false;
         txn_enter(txn, ENG_TXN_POSTED);
         txn->home = eng_here(txn->store);
         if (!txn->home->view.ready) { /* and there may be no PGs yet */
@@ -243,6 +244,7 @@ void eng_txn_finish(struct eng_txn *txn, int result)
         txn->body.buf = NULL;
         txn->then = NULL; /* of a first record that failed: a txn may be submitted again */
         txn->result = result;
+        txn->counts |= result == 0;
         txn->at->leader.txns--;
         unlock_key(txn);
         send_answer(txn);
@@ -635,6 +637,7 @@ static void txn_go_on(struct eng_txn *txn)
         void (*then)(struct eng_txn *) = txn->then;
 
         txn->then = NULL;
+        txn->counts = false;
         txn->appended = false; /* what the second record will name is not in a log yet */
         txn->inline_len = 0;
         txn_enter(txn, ENG_TXN_PREPARE);
@@ -658,6 +661,7 @@ static void txn_leave(struct eng_txn *txn, int result)
 {
         struct eng_fan *fan = txn->fan;
 
+        txn->counts = result == 0;
         if (result == 0 && is_alone(txn))
                 result = -EROFS;
         assert(fan->txn == txn);
