@@ -41,7 +41,7 @@ BENCH_SRC := $(filter-out $(SRC_bulk),$(wildcard bench/*.c bench/limits/*.c benc
 SRC_micro := $(wildcard bench/micro/*.c)
 SRC_sim := $(wildcard tests/sim/*.c) loop/trace_ring.c
 SRC_simnodes := $(wildcard tests/sim/nodes/*.c) $(filter-out tests/sim/sim_main.c tests/sim/sim_world.c tests/sim/sim_wrap.c,$(wildcard tests/sim/*.c)) \
-	loop/trace_ring.c
+	tests/lib/memory_etcd.c loop/trace_ring.c
 SRC_simdrive := $(wildcard tests/sim/drive/*.c) tests/sim/batches.c tests/sim/sim_core.c tests/sim/sim_loop.c loop/trace_ring.c
 POWER_SRC := $(wildcard tests/power/*.c)
 
@@ -201,9 +201,9 @@ $(O)/simdrive: $(call obj,$(SRC_simdrive)) $(O)/simdrive.sources $(O)/lib/libeng
 # Several nodes: net/, remote/ and the engine over simulated loops, drives, threads and a network.
 NODES_WRAP := $(foreach f,pthread_create pthread_join pthread_detach eng_thread_ends sem_init sem_destroy sem_wait sem_post usleep nanosleep open close,-Wl,--wrap=$(f))
 $(eval $(call remember,$(O)/simnodes.sources,SRC_simnodes))
-NODES_LIBS := $(O)/lib/libremote.a $(O)/lib/libnet.a $(O)/lib/libsimengine.a $(O)/lib/libengine.a $(O)/lib/libec.a
+NODES_LIBS := $(O)/lib/libcluster.a $(O)/lib/libs3.a $(O)/lib/libremote.a $(O)/lib/libnet.a $(O)/lib/libsimengine.a $(O)/lib/libengine.a $(O)/lib/libec.a
 $(O)/simnodes: $(call obj,$(SRC_simnodes)) $(O)/simnodes.sources $(NODES_LIBS) $(LINKED_WITH)
-	$(LINK) $(NODES_WRAP) -o $@ $(filter %.o,$^) -Wl,--start-group $(NODES_LIBS) -Wl,--end-group -lisal -lssl -lcrypto $(LDLIBS)
+	$(LINK) $(NODES_WRAP) -o $@ $(filter %.o,$^) -Wl,--start-group $(NODES_LIBS) -Wl,--end-group -lisal -lssl -lcrypto -ljansson $(LDLIBS)
 # The RDMA transport of tests and measurements, as a driver that daemon and client load at a word; the product is not linked with it.
 $(O)/libfakerdma.so: $(SRC_fakerdma) $(wildcard tests/fakerdma/*.h) include/rdma_transport.h include/rdma_wire.h $(COMPILED_WITH)
 	@mkdir -p $(@D)

@@ -136,6 +136,7 @@ struct cl_directory {
         struct lp_timer timer;
         struct cl_request request;
         bool asks;
+        struct cl_format known; /* that was read first; generation 0: none was yet */
         uint64_t hurries; /* until then */
         void (*stopped)(void *arg);
         void *stopped_arg;
@@ -155,16 +156,29 @@ static void directory_stop_now(struct cl_directory *d)
         lp_post(d->loop, &d->stop_msg);
 }
 
-/* Rule R2: of the generation. */
-static int directory_judge(struct cl_directory *d, const struct cl_view *view, char *why)
+/* Rule R2: the cluster is the one that this node has seen, before this process and in it. */
+static enum cl_verdict directory_verdict(struct cl_directory *d, const struct cl_view *view)
 {
+        const struct cl_generation found = {view->format.generation, view->format.random};
         struct cl_seen seen;
-        enum cl_verdict verdict;
 
         if (!view->has_format)
-                return 0;
+                return d->known.generation == 0 ? CL_SEEN_FINE : CL_SEEN_OTHER_GENERATION;
+        if (d->known.generation == 0)
+                d->known = view->format;
+        if (memcmp(d->known.cluster_id, view->format.cluster_id, CL_ID) != 0)
+                return CL_SEEN_OTHER_CLUSTER;
         cl_etcd_seen(d->options.etcd, &seen);
-        verdict = cl_generation_judge(&seen, &(struct cl_generation){view->format.generation, view->format.random});
+        if (cl_generation_judge(&seen, &found) != CL_SEEN_FINE)
+                return CL_SEEN_OTHER_GENERATION;
+        seen.generation = (struct cl_generation){d->known.generation, d->known.random};
+        return cl_generation_judge(&seen, &found);
+}
+
+static int directory_judge(struct cl_directory *d, const struct cl_view *view, char *why)
+{
+        enum cl_verdict verdict = directory_verdict(d, view);
+
         if (verdict == CL_SEEN_FINE)
                 return 0;
         cl_etcd_distrust(d->options.etcd, verdict);

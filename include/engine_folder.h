@@ -22,6 +22,9 @@ struct eng_drive_times;
 #define ENG_FOLDER_NODE_FILE     "NODE"
 #define ENG_FOLDER_NODE_FILE_NEW "NODE.new"
 
+/* Bits of eng_identity.features that others than the engine ask for. */
+#define ENG_FEATURE_SITES 2u /* a drive of a cluster's pool */
+
 /* What the FORMAT file says. */
 struct eng_identity {
         uint8_t store_id[ENG_ID_LEN];

@@ -58,6 +58,8 @@ void rem_server_set(struct rem_server *server, const struct rem_server_options *
 #define REM_NOTE_ETCD 1u /* the node reaches etcd */
 /* What the node says with each answer to PING and STATE; 16 bits. Any thread. */
 void rem_server_note(struct rem_server *server, unsigned note);
+/* Any thread. Rule R2: it takes no OPEN any more, and says REM_SAID_OTHER. Nothing takes this back but a new process. */
+void rem_server_distrust(struct rem_server *server);
 /*
  * How its requests are served: for struct net_handler, with the server as the argument, or for who
  * hands it those that rem_is_operation() says are its own. On the loop of the connection.

@@ -44,7 +44,7 @@ struct rem_server {
         struct rem_served *_Atomic served[REM_DRIVES_MAX];
         pthread_mutex_t lock;       /* drives are published one at a time */
         struct rem_served *retired; /* under lock: freed with the server, since a loop may still look at one */
-        atomic_bool stopped;
+        atomic_bool stopped, distrusts;
         atomic_uint note;
 };
 

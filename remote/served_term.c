@@ -158,7 +158,7 @@ void served_open(struct lp_msg *msg)
                 return;
         }
         pthread_mutex_lock(&served->in->lock);
-        other = of_other_cluster(&served->durable, term, cluster);
+        other = of_other_cluster(&served->durable, term, cluster) || atomic_load(&served->server->distrusts);
         newest = served->durable.term;
         if (!other)
                 says = rem_grant_open(&served->in->grant, served->slot, term, server_now(served->server), &left,
@@ -311,6 +311,11 @@ static void pool_answer(struct rem_server *server, struct net_request *request, 
         request->user = a;
         request->answered = pool_answered;
         net_reply(request, &a->answer);
+}
+
+void rem_server_distrust(struct rem_server *server)
+{
+        atomic_store(&server->distrusts, true);
 }
 
 void rem_server_pool_state(struct rem_server *server, uint32_t number, struct rem_pool_state *out)

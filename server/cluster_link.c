@@ -94,11 +94,6 @@ static void say_lines(struct srv_link *link)
 
 /* ---- etcd ------------------------------------------------------------------------------------ */
 
-static void on_violated(void *arg, enum cl_verdict verdict)
-{
-        srv_link_say(arg, "%s: this node changes nothing until millrace admin cluster reseed", cl_verdict_text(verdict));
-}
-
 static int read_password(const char *path, char *out, size_t size, struct srv_error *error)
 {
         FILE *file;
@@ -129,9 +124,7 @@ static int open_etcd(struct srv_link *link, const struct cl_seen *seen, struct s
                                           .cert_file = file_or_null(s->etcd_cert),
                                           .key_file = file_or_null(s->etcd_key),
                                           .user = file_or_null(s->etcd_user),
-                                          .seen = *seen,
-                                          .violated = on_violated,
-                                          .arg = link};
+                                          .seen = *seen};
         int rv = 0;
 
         if (options.user != NULL) {
@@ -253,7 +246,7 @@ static void link_request_start(void *arg)
 }
 
 /* 0: r->answer is there, and the caller's. */
-static int link_ask(struct srv_link *link, struct link_request *r)
+static int link_text_ask(struct srv_link *link, struct link_request *r)
 {
         r->link = link;
         r->request.done = link_request_done;
@@ -274,7 +267,7 @@ int srv_link_get(struct srv_link *link, const char *name, char *out, size_t size
         cl_key_prefix(link->settings->cluster, key);
         strcat(key, name);
         r.request.key = (struct cl_bytes){key, strlen(key)};
-        rv = link_ask(link, &r);
+        rv = link_text_ask(link, &r);
         if (rv != 0)
                 return rv;
         keys = &r.answer->ranges[0];
@@ -300,7 +293,7 @@ int srv_link_put(struct srv_link *link, const char *name, const char *text, int6
         cl_key_prefix(link->settings->cluster, key);
         strcat(key, name);
         put.key = (struct cl_bytes){key, strlen(key)};
-        rv = link_ask(link, &r);
+        rv = link_text_ask(link, &r);
         if (rv == 0 && !r.answer->succeeded)
                 rv = -EPERM;
         cl_answer_free(r.answer);
@@ -402,7 +395,7 @@ static void set_peers(struct srv_link *link, const struct cl_member *member)
 
 static void tell_of_etcd(struct srv_link *link, int error, const char *text)
 {
-        if (error != 0 && link->told_error == 0)
+        if (error != 0 && error != -EREMCHG && link->told_error == 0) /* that one ends what the process does, which says so */
                 srv_log(SRV_LOG_WARNING, "etcd: %s", text);
         else if (error == 0 && link->told_error != 0)
                 srv_log(SRV_LOG_INFO, "etcd answers again");

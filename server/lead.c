@@ -4,6 +4,7 @@
 #include "server/lead.h"
 
 #include "server/daemon_log.h"
+#include "server/node_folders.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -152,6 +153,8 @@ int srv_lead_open(const struct srv_settings *settings, struct srv_lead **out, st
         rv = begin_watch(lead, error);
         if (rv == 0)
                 rv = srv_loops_plan(settings, &loops, &slots, error);
+        if (rv == 0)
+                rv = srv_folders_seen(settings, &seen, error);
         if (rv == 0)
                 rv = srv_link_open(&lead->link, settings, loops, 0, &seen, error);
         if (rv == 0)

@@ -114,14 +114,39 @@ int srv_folders_look(struct srv_folders *folders, const struct srv_settings *s, 
 
 int srv_folders_refuse_cluster(const struct srv_settings *s, struct srv_error *error)
 {
+        enum eng_folder_state state;
+        struct eng_identity identity;
         struct cl_node_file file;
         unsigned i;
+        int rv;
 
-        for (i = 0; i < s->drive.count; i++)
-                if (cl_node_file_read(s->drive.item[i], &file) == 0)
+        for (i = 0; i < s->drive.count; i++) {
+                rv = cl_node_file_read(s->drive.item[i], &file);
+                if (rv == 0)
                         return srv_fail(error, -EINVAL, "%.300s: belongs to node %u of the cluster %s (--cluster, --node)", s->drive.item[i], (unsigned)file.node,
                                         file.cluster);
+                if (rv == -EBADMSG)
+                        return srv_fail(error, rv, "%.300s: belongs to a cluster, and its file %s is damaged", s->drive.item[i], ENG_FOLDER_NODE_FILE);
+                if (eng_folder_probe(s->drive.item[i], &state, &identity, NULL) == 0 && state == ENG_FOLDER_DRIVE && (identity.features & ENG_FEATURE_SITES))
+                        return refuse_folder(error, s->drive.item[i], "belongs to a cluster's pool, and its file NODE is lost");
+        }
         return 0;
+}
+
+int srv_folders_seen(const struct srv_settings *s, struct cl_seen *out, struct srv_error *error)
+{
+        struct srv_folders folders = {.count = 0};
+        struct srv_folder folder;
+        unsigned i;
+        int rv = 0;
+
+        for (i = 0; i < s->drive.count && rv == 0; i++) {
+                folder = (struct srv_folder){.path = s->drive.item[i]};
+                if (cl_node_file_read(folder.path, &folder.file) == 0)
+                        rv = join_seen(&folders, &folder, error);
+        }
+        *out = folders.seen;
+        return rv;
 }
 
 void srv_folders_announce(const struct srv_folders *folders, struct cl_node *node)

@@ -32,6 +32,8 @@ struct srv_folders {
 int srv_folders_look(struct srv_folders *folders, const struct srv_settings *settings, struct srv_error *error);
 /* A folder of a store of one machine is none of a cluster's. For a daemon without one. */
 int srv_folders_refuse_cluster(const struct srv_settings *settings, struct srv_error *error);
+/* What their files say was seen of etcd: the newest. For a leader process, which uses no folders. */
+int srv_folders_seen(const struct srv_settings *settings, struct cl_seen *out, struct srv_error *error);
 /* Ids of those that are no drives yet. */
 void srv_folders_announce(const struct srv_folders *folders, struct cl_node *node);
 /* Formats those that the pool has as slots of this node. An error is of the folder, and is said. */

@@ -53,7 +53,7 @@ struct node {
         struct cl_view view;
         int view_error; /* why nothing newer was read; 0: it was */
         char view_text[CL_TEXT_MAX];
-        bool waits_told, ready;
+        bool waits_told, ready, distrusts;
         uint64_t kept, served; /* lp_clock() */
         struct cl_join join;
         sem_t joined;
@@ -284,6 +284,21 @@ static void say_who_leads(struct node *n)
         srv_standby_say(n->standby, text, leader != NULL && !leads_here(n) ? leader->node.s3 : "");
 }
 
+/* now: for a leader process that is about to begin, which reads it. */
+static void keep_seen(struct node *n, bool now)
+{
+        uint64_t clock = lp_clock();
+        struct cl_seen seen;
+
+        cl_etcd_seen(n->link.etcd, &seen);
+        if (n->view.has_format)
+                seen.generation = (struct cl_generation){n->view.format.generation, n->view.format.random};
+        if (!now && n->kept != 0 && clock - n->kept < KEEP_NS && memcmp(&seen.generation, &n->folders.seen.generation, sizeof(seen.generation)) == 0)
+                return;
+        n->kept = clock;
+        srv_folders_keep(&n->folders, &seen);
+}
+
 static void start_leader(struct node *n, int64_t leader_revision, bool whole_stop)
 {
         struct srv_lead_spec spec = {.pool = CL_POOL,
@@ -292,8 +307,10 @@ static void start_leader(struct node *n, int64_t leader_revision, bool whole_sto
                                      .s3 = n->s3.fds[0],
                                      .plain = n->plain.count > 0 ? n->plain.fds[0] : -1,
                                      .admin = n->admin.fds[0]};
-        int rv = srv_node_leader_start(&n->leader, n->argv, &spec);
+        int rv;
 
+        keep_seen(n, true);
+        rv = srv_node_leader_start(&n->leader, n->argv, &spec);
         if (rv != 0)
                 srv_log(SRV_LOG_ERROR, "cannot start a leader process: %s", strerror(-rv));
         else
@@ -319,7 +336,7 @@ static void look_at_leader(struct node *n)
         revision = n->wanted_revision;
         n->wanted = false;
         pthread_mutex_unlock(&n->lock);
-        if (wanted && n->leader.pid == 0 && lp_clock() >= n->leader.rest_until)
+        if (wanted && !n->distrusts && n->leader.pid == 0 && lp_clock() >= n->leader.rest_until)
                 start_leader(n, revision, whole_stop);
 }
 
@@ -337,18 +354,15 @@ static void look_at_drives(struct node *n)
         srv_folders_serve(&n->folders, n->settings, n->server, &n->link.loops, &n->view);
 }
 
-static void keep_seen(struct node *n)
+/* Rule R2: etcd is not the one that this node knows. It takes no leader any more, and has none. */
+static void heed_etcd(struct node *n)
 {
-        uint64_t now = lp_clock();
-        struct cl_seen seen;
-
-        cl_etcd_seen(n->link.etcd, &seen);
-        if (n->view.has_format)
-                seen.generation = (struct cl_generation){n->view.format.generation, n->view.format.random};
-        if (n->kept != 0 && now - n->kept < KEEP_NS && memcmp(&seen.generation, &n->folders.seen.generation, sizeof(seen.generation)) == 0)
+        if (n->view_error != -EREMCHG || n->distrusts)
                 return;
-        n->kept = now;
-        srv_folders_keep(&n->folders, &seen);
+        n->distrusts = true;
+        srv_log(SRV_LOG_ERROR, "%s: this node serves no other leader, and leads no more (millrace admin cluster reseed)", n->view_text);
+        rem_server_distrust(n->server);
+        srv_node_leader_kill(&n->leader, "etcd is not the one that this node knows");
 }
 
 static void serve_node(struct node *n)
@@ -356,7 +370,8 @@ static void serve_node(struct node *n)
         while (n->signo == 0 && srv_loops_failed(&n->link.loops) == 0) {
                 node_take_view(n);
                 look_at_drives(n);
-                keep_seen(n);
+                keep_seen(n, false);
+                heed_etcd(n);
                 look_at_leader(n);
                 say_who_leads(n);
                 if (!n->ready) {

@@ -40,16 +40,21 @@ void eng_drive_erred(struct eng_store *store, unsigned slot, const struct eng_dr
 {
         struct eng_member *m = &store->members[slot];
         struct failure *f;
+        unsigned turn, told;
 
         assert(slot < ENG_DRIVES_MAX);
+        turn = atomic_load(&m->turn); /* first: if another drive takes the slot behind the comparison, this is not its turn */
         if (drive != atomic_load(&m->drive) && drive != atomic_load(&m->local))
                 return;
         if (rv == -ESTALE && store->options.cluster != NULL) { /* nobody but another leader can have told it more */
                 eng_cluster_ended(store, text);
                 return;
         }
-        if (atomic_exchange(&m->failed, true))
-                return;
+        told = atomic_load(&m->failed);
+        do {
+                if (told > turn)
+                        return;
+        } while (!atomic_compare_exchange_weak(&m->failed, &told, turn + 1));
         f = calloc(1, sizeof(*f));
         if (f == NULL)
                 abort(); /* a dead drive nobody knows of would stop every write */

@@ -247,12 +247,26 @@ struct eng_member {
         enum eng_drive_state state;    /* owner: coordinator; read under health_lock */
         char reason[160];
         struct eng_identity identity;
-        atomic_bool failed;            /* told to the coordinator */
+        atomic_uint turn, failed;      /* turn: of the slot; a drive that takes it, or is back in it, begins the next. failed: eng_member_failed() */
         uint8_t *epoch;                /* newest epoch body it held when opened */
         size_t epoch_len;
         struct eng_epoch_history history;
         bool log_lost;                 /* its log ended before what its index covered */
 };
+
+/* The slot's drive has failed, or does not answer, in this turn: the coordinator was told. Any thread. */
+static inline bool eng_member_failed(const struct eng_member *m)
+{
+        return atomic_load(&m->failed) == atomic_load(&m->turn) + 1;
+}
+/*
+ * Coordinator, behind the change of m->drive if there is one. An error of the drive before that comes
+ * late is of an earlier turn, and says nothing of this one.
+ */
+static inline void eng_member_new_turn(struct eng_member *m)
+{
+        atomic_fetch_add(&m->turn, 1);
+}
 
 /* Of a drive that was opened: the newest epoch it holds, and what that says of each slot. */
 static inline const struct fmt_epoch *eng_epoch_of(const struct eng_member *m)
@@ -344,6 +358,12 @@ struct eng_coord {
         eng_mask lost_writes;          /* FMT_EPOCH_LOST_WRITES, while filling */
         eng_mask down;                 /* do not answer, and have not failed (down.c) */
         struct eng_down *down_looks;   /* down.c's own; NULL: none yet */
+        struct eng_return {            /* down.c's own, of a cluster's slots: when one that fell out may come back; lp_now() */
+                uint64_t calm_from;    /* a slot that falls out before that flaps */
+                uint64_t pause, at;    /* the last pause; it is over at that time */
+                uint64_t asked;        /* one that failed was asked whether it is another now */
+                bool out;              /* it fell out, and has not been back since */
+        } returns[ENG_DRIVES_MAX];
         eng_mask lost;                 /* found to have lost writes in this run, and not a member again yet (lost.c) */
         uint8_t lost_why[ENG_DRIVES_MAX];
         bool forcing;                  /* recovery goes on without given_up by the operator's word, until it is over */

@@ -142,7 +142,7 @@ static bool add_everywhere(struct eng_loop *el, void *arg, struct lp_msg *ack)
 
 static void added(struct eng_store *store, void *arg)
 {
-        eng_change_finish(arg, 0);
+        eng_change_recorded(arg);
 }
 
 void eng_bucket_put_row(struct eng_txn *txn, const struct eng_bucket *bucket)
@@ -163,7 +163,7 @@ static void create_recorded(struct eng_txn *txn)
 {
         struct request *req = request_of(txn);
 
-        if (txn->result != 0)
+        if (!txn->counts)
                 eng_change_finish(&req->change, txn->result);
         else if (eng_broadcast(txn->store, add_everywhere, added, req) != 0)
                 abort(); /* recorded, but the loops can't be told: a restart reads it */
@@ -254,7 +254,7 @@ static bool drop_everywhere(struct eng_loop *el, void *arg, struct lp_msg *ack)
 
 static void dropped(struct eng_store *store, void *arg)
 {
-        eng_change_finish(arg, 0);
+        eng_change_recorded(arg);
         eng_drop_consider(store);
 }
 
@@ -263,7 +263,7 @@ static void delete_recorded(struct eng_txn *txn)
         struct request *req = request_of(txn);
 
         assert(req->closing);
-        if (txn->result != 0) {
+        if (!txn->counts) {
                 back_to_open(req, txn->result);
                 return;
         }

@@ -70,6 +70,14 @@ void eng_change_line_up(struct eng_change *change);
 void eng_change_refuse(struct eng_change *change, int rv);
 /* Answers the head, and begins the next. */
 void eng_change_finish(struct eng_change *change, int rv);
+/*
+ * The same of one whose record counts: what the store has in memory goes by it, and the client is told what the transaction
+ * came to, which is an error where one drive alone has the record.
+ */
+static inline void eng_change_recorded(struct eng_change *change)
+{
+        eng_change_finish(change, change->txn.result);
+}
 /* A change of the CONFIG group, with the lock of this key. */
 void eng_change_submit(struct eng_change *change, const void *key, size_t key_len, void (*prepare)(struct eng_txn *txn),
                        void (*done)(struct eng_txn *txn));

@@ -49,7 +49,7 @@ static bool rules_take(struct eng_loop *el, void *arg, struct lp_msg *ack)
 
 static void rules_taken(struct eng_store *store, void *arg)
 {
-        eng_change_finish(arg, 0);
+        eng_change_recorded(arg);
 }
 
 static void rules_prepare(struct eng_txn *txn)
@@ -61,7 +61,7 @@ static void rules_recorded(struct eng_txn *txn)
 {
         struct eng_change *change = eng_change_of(txn);
 
-        if (txn->result != 0)
+        if (!txn->counts)
                 eng_change_finish(change, txn->result);
         else if (eng_broadcast(txn->store, rules_take, rules_taken, change) != 0)
                 abort(); /* recorded, but the loops can't be told: a restart reads it */

@@ -35,7 +35,7 @@ struct features_asked {
 /* The slot has a drive that is asked, and counts. */
 static bool features_counts(const struct eng_member *m)
 {
-        return m->drive != NULL && !atomic_load(&m->failed) && m->state != ENG_DRIVE_FAILED && m->state != ENG_DRIVE_MISSING &&
+        return m->drive != NULL && !eng_member_failed(m) && m->state != ENG_DRIVE_FAILED && m->state != ENG_DRIVE_MISSING &&
                m->state != ENG_DRIVE_REMOVED;
 }
 

@@ -115,14 +115,14 @@ static void text_taken(struct eng_store *store, void *arg)
         struct text_change *tc = arg;
 
         eng_text_unref(tc->replaced); /* each loop has had a turn since */
-        eng_change_finish(arg, 0);
+        eng_change_recorded(arg);
 }
 
 static void text_recorded(struct eng_txn *txn)
 {
         struct text_change *tc = text_of(txn);
 
-        if (txn->result != 0 || tc->rewrite) {
+        if (!txn->counts || tc->rewrite) {
                 eng_change_finish(&tc->change, txn->result);
                 return;
         }

@@ -12,8 +12,8 @@
  *   answered 0, and so on.
  * - Answers are values: nothing in them points into the drive. Result buffers are struct eng_buf,
  *   released by the caller.
- * - Every operation carries the epoch of its sender. A drive refuses APPEND, COMMIT and WRITE of an
- *   epoch older than the newest it has durably seen with -ESTALE; and, from the moment it takes a
+ * - Every operation carries the epoch of its sender. A drive refuses APPEND, COMMIT, WRITE and DISCARD of
+ *   an epoch older than the newest it has durably seen with -ESTALE; and, from the moment it takes a
  *   VOID record on until it is closed, of one older than that record's.
  * - A drive that a leader has OPENed takes operations of that term alone, from the moment it takes
  *   OPEN on: of an older one -ESTALE, with op->deposed; of a newer one, or before the OPEN that

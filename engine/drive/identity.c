@@ -30,6 +30,8 @@
 #define LOCK_NAME       "LOCK"
 #define FORMAT_MAX      1024u
 
+_Static_assert(ENG_FEATURE_SITES == FMT_FEATURE_SITES, "one bit");
+
 static const char *const folders[] = {"log", "data", "index"};
 #define FOLDERS (sizeof(folders) / sizeof(folders[0]))
 

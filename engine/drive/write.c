@@ -427,6 +427,10 @@ void eng_discard_op(struct eng_local *l, struct eng_op *op)
 {
         int rv = -ENOMEM;
 
+        if (op->epoch < eng_epochs_fence(l)) { /* by now the shard may be another's: one that a rebuild wrote again */
+                eng_local_answer(op, -ESTALE);
+                return;
+        }
         /* Discards do not wait for the index as appends do, so they have a bound of their own. */
         if (l->active->bytes < DISCARD_TAILS * l->memtable_bytes)
                 rv = eng_memtable_discard(l->active, op->discard.object_id, write_location_gone, l);

@@ -11,7 +11,8 @@
  *   LEAVE     an epoch makes it a member
  *
  * If the drive fails on the way it leaves by an epoch, like any other. A restart begins anew; what
- * fails in one run is tried again where it failed.
+ * fails in one run is tried again where it failed. A drive with which nothing goes on is left alone: on
+ * one machine until the store opens again, in a cluster for a while (down.c).
  *
  * A member to which groups come because another leaves (rebalance.c) is written to already: it
  * gains them by the COMPARE step alone.
@@ -30,7 +31,7 @@
 #define PAGE 512u                      /* names that a drive is asked for at a time */
 #define ROWS 256u                      /* compared before others of the loop get their turn */
 #define RESYNCS 16u                      /* names being copied at the same time */
-#define ATTEMPTS 100u                  /* without any progress; then the drive is left as it is until the store opens again */
+#define ATTEMPTS 100u                  /* without any progress; then the drive is left alone */
 #define RETRY_NS (100ull * 1000 * 1000)
 
 enum catch_up_step { STEP_VOID, STEP_ENTER, STEP_COMPARE, STEP_LEAVE };
@@ -123,6 +124,7 @@ static void leave_alone(struct eng_catch_up *catch_up, const char *why)
         unsigned slot = catch_up->slot;
 
         eng_member_state(catch_up->store, slot, ENG_DRIVE_FAILED, why);
+        eng_down_fell_out(catch_up->store, slot);
         c->present &= ~eng_bit(slot);
         c->view.up &= ~eng_bit(slot);
         if (c->view.joining & eng_bit(slot))
@@ -136,7 +138,7 @@ static int catch_up_candidate(const struct eng_store *store)
 
         for (i = 0; i < store->drive_count; i++)
                 if (store->members[i].state == ENG_DRIVE_STALE && store->members[i].drive != NULL &&
-                    !atomic_load(&store->members[i].failed))
+                    !eng_member_failed(&store->members[i]))
                         return (int)i;
         return -1;
 }
@@ -302,6 +304,7 @@ void eng_catch_up_epoch(struct eng_store *store)
         }
         if (catch_up->step == STEP_LEAVE && (c->view.in & eng_bit(catch_up->slot))) {
                 eng_member_state(store, catch_up->slot, ENG_DRIVE_IN, "");
+                eng_down_is_in(store, catch_up->slot);
                 catch_up_end(catch_up);
         } else if (catch_up->step == STEP_ENTER && (c->view.joining & eng_bit(catch_up->slot))) {
                 catch_up->step = STEP_COMPARE;

@@ -394,6 +394,7 @@ static void coord_go_on_without(struct eng_store *store, unsigned slot, const st
                 counted |= c->next_in | c->next_joining;
         if (state == ENG_DRIVE_MISSING)
                 c->down |= eng_bit(slot);
+        eng_down_fell_out(store, slot);
         eng_member_state(store, slot, state, text);
         c->present &= ~eng_bit(slot);
         c->view.up &= ~eng_bit(slot);

@@ -86,6 +86,15 @@ void eng_force_ended(struct eng_store *store, int rv, const char *text);
 
 /* Coordinator, from time to time: asks those that are down whether they answer again. */
 void eng_down_look(struct eng_store *store);
+/*
+ * Of a cluster's slot: it fails, does not answer or could not be brought up to date. One
+ * that falls out again within a minute comes back after pauses of 1 s to 60 s.
+ */
+void eng_down_fell_out(struct eng_store *store, unsigned slot);
+/* It is stale and about to be brought up to date. */
+void eng_down_is_back(struct eng_store *store, unsigned slot);
+/* It is a member. */
+void eng_down_is_in(struct eng_store *store, unsigned slot);
 /* When no drive has an operation any more. */
 void eng_down_free(struct eng_store *store);
 /* An epoch begins: what uploads wrote to drives that are down, and not in it, does not count from here on. */

@@ -90,7 +90,7 @@ void eng_outlook_take(const struct eng_store *store, struct eng_outlook *out)
                 count_groups(store, left, out);
         }
         for (i = 0; i < store->drive_count; i++)
-                if (store->members[i].drive != NULL && !atomic_load(&store->members[i].failed) && !(c->lost & eng_bit(i)))
+                if (store->members[i].drive != NULL && !eng_member_failed(&store->members[i]) && !(c->lost & eng_bit(i)))
                         out->open |= eng_bit(i);
         force_refuse(store, out);
 }

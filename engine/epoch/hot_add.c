@@ -287,6 +287,7 @@ static void hand_over(struct eng_hot_add *a)
                 c->view.epoch = seen;
         c->view.since[a->slot] = c->view.epoch + 1;
         c->down &= ~eng_bit(a->slot);
+        eng_down_is_back(store, a->slot);
         if (a->add) {
                 hot_add_new_slot(a);
         } else if (a->replace) {
@@ -304,7 +305,7 @@ static void hand_over(struct eng_hot_add *a)
         m->identity = from->identity;
         atomic_store(&m->local, atomic_load(&from->local));
         atomic_store(&m->drive, atomic_load(&from->drive));
-        atomic_store(&m->failed, false);
+        eng_member_new_turn(m);
         pthread_mutex_unlock(&store->health_lock);
         eng_member_state(store, a->slot, ENG_DRIVE_STALE,
                          a->replace ? "is new" : "was out while the store went on without it");

@@ -570,7 +570,7 @@ static eng_mask sort_drives(struct eng_store *store, const struct eng_member *ch
                         eng_member_state(store, i, ENG_DRIVE_MISSING, text);
                 } else if (m->drive != NULL && (store->coord->down & eng_bit(i))) {
                         eng_member_state(store, i, ENG_DRIVE_MISSING, "does not answer");
-                } else if (m->drive == NULL || atomic_load(&m->failed)) {
+                } else if (m->drive == NULL || eng_member_failed(m)) {
                         snprintf(text, sizeof(text), "%s", m->reason);
                         eng_member_state(store, i, ENG_DRIVE_FAILED, text);
                 } else if (store->coord->lost & eng_bit(i)) {
@@ -747,7 +747,7 @@ static eng_mask recover_missed(const struct eng_store *store, eng_mask present, 
         unsigned i;
 
         for (i = 0; i < store->drive_count; i++)
-                if ((store->coord->base & eng_bit(i)) && (store->members[i].drive == NULL || atomic_load(&store->members[i].failed)))
+                if ((store->coord->base & eng_bit(i)) && (store->members[i].drive == NULL || eng_member_failed(&store->members[i])))
                         mask |= eng_bit(i);
         return mask;
 }
@@ -824,7 +824,7 @@ static bool may_set_aside(const struct eng_store *store, eng_mask present, eng_m
         unsigned i;
 
         for (i = 0; i < store->drive_count; i++)
-                if (atomic_load(&store->members[i].failed))
+                if (eng_member_failed(&store->members[i]))
                         failed |= eng_bit(i);
         aside &= ~(failed | store->coord->down);
         return aside == 0 || store->coord->forcing ||

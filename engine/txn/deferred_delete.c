@@ -51,7 +51,7 @@ struct eng_deferred {
 
 static void deferred_discarded(struct eng_op *op)
 {
-        free(op); /* a failure leaves dead bytes behind, nothing worse */
+        free(op); /* a failure leaves dead bytes behind, nothing worse: what an epoch change refuses, its walk of upkeep is followed by orphan collection for */
 }
 
 void eng_discard(struct eng_store *store, const uint8_t id[FMT_ID], eng_mask drives)

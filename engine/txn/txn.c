@@ -52,6 +52,7 @@ void eng_txn_submit(struct eng_txn *txn)
 {
         assert(txn->lock == NULL && txn->fan == NULL && txn->body.buf == NULL);
         txn->request = lp_trace_request();
+        txn->counts = false;
         txn_enter(txn, ENG_TXN_POSTED);
         txn->home = eng_here(txn->store);
         if (!txn->home->view.ready) { /* and there may be no PGs yet */
@@ -243,6 +244,7 @@ void eng_txn_finish(struct eng_txn *txn, int result)
         txn->body.buf = NULL;
         txn->then = NULL; /* of a first record that failed: a txn may be submitted again */
         txn->result = result;
+        txn->counts |= result == 0;
         txn->at->leader.txns--;
         unlock_key(txn);
         send_answer(txn);
@@ -482,7 +484,7 @@ static bool txn_quiet(const struct eng_loop *el)
         unsigned i;
 
         for (i = 0; i < store->drive_count; i++)
-                if (atomic_load(&store->members[i].failed))
+                if (eng_member_failed(&store->members[i]))
                         up &= ~eng_bit(i);
         TAILQ_FOREACH(txn, &el->leader.appended, loop_link)
                 if (!txn->held && (txn->waiting & up) != 0)
@@ -524,7 +526,7 @@ static void appended(struct eng_op *op)
         if (op->result != 0) {
                 eng_drive_erred(el->store, fo->slot, fo->drive, op->result, "a record could not be appended");
         } else if (txn != NULL && txn->state == ENG_TXN_APPEND && (el->view.up & eng_bit(fo->slot)) &&
-                   el->store->members[fo->slot].drive == fo->drive && !atomic_load(&el->store->members[fo->slot].failed)) {
+                   el->store->members[fo->slot].drive == fo->drive && !eng_member_failed(&el->store->members[fo->slot])) {
                 /*
                  * a drive that is out, or is about to be, may still answer; to commit on its word would send the old
                  * epoch to drives that have the new one
@@ -635,6 +637,7 @@ static void txn_go_on(struct eng_txn *txn)
         void (*then)(struct eng_txn *) = txn->then;
 
         txn->then = NULL;
+        txn->counts = false;
         txn->appended = false; /* what the second record will name is not in a log yet */
         txn->inline_len = 0;
         txn_enter(txn, ENG_TXN_PREPARE);
@@ -658,6 +661,7 @@ static void txn_leave(struct eng_txn *txn, int result)
 {
         struct eng_fan *fan = txn->fan;
 
+        txn->counts = result == 0;
         if (result == 0 && is_alone(txn))
                 result = -EROFS;
         assert(fan->txn == txn);

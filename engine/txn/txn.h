@@ -100,6 +100,7 @@ struct eng_txn {
         void (*then)(struct eng_txn *txn);
         void (*done)(struct eng_txn *txn);
         int result;
+        bool counts;                   /* done: it took effect, whether or not the result says so: the store goes by this, and a client by the result */
         bool appended;                 /* the (last) record may have reached a log: its shards must not be discarded */
         uint16_t key_len;
         uint8_t key[ENG_KEY_MAX];

@@ -490,10 +490,12 @@ static void rebuild_go_on(struct eng_rebuild *rebuild)
                 }
                 rv = step < 0 ? step : 0;
         }
-        if (rv != 0 && rv != -EAGAIN && rebuild->in_flight == 0)
-                eng_rebuild_give_up(rebuild, rv);
-        else if (rv != 0 && rv != -EAGAIN)
-                rebuild->error = rv;
+        if (rv != 0 && (rv != -EAGAIN || rebuild->error != 0)) { /* a drive may have said -EAGAIN: that is no reason to wait for anything */
+                if (rebuild->in_flight == 0)
+                        eng_rebuild_give_up(rebuild, rv);
+                else
+                        rebuild->error = rv;
+        }
 }
 
 static void rebuild_begin(struct eng_rebuild *rebuild)

@@ -18,6 +18,8 @@
 
 #define PAGE 256u                      /* names that a drive is asked for at a time */
 #define ROWS 256u                      /* looked at before others of the loop get their turn */
+#define MISSED_NS (30ull * 1000 * 1000 * 1000)
+#define MISSED_MOST_NS (20 * MISSED_NS)
 
 /* ---- tours ----------------------------------------------------------------------------------- */
 
@@ -442,16 +444,54 @@ void eng_walk_worker_stop(struct eng_walk_worker *worker)
         eng_walk_worker_step(worker);
 }
 
+static uint64_t missed_least(const struct eng_walk_worker *worker)
+{
+        uint64_t ms = worker->store->options.heal_again_ms;
+
+        return ms == 0 ? MISSED_NS : ms * 1000 * 1000;
+}
+
 void eng_walk_worker_look(struct eng_walk_worker *worker, uint32_t group)
 {
         assert(eng_on_loop(worker->el) && group < worker->store->pg_count);
         if (worker->wanted == NULL)
-                worker->wanted = calloc(worker->store->pg_words, sizeof(uint64_t));
+                worker->wanted = calloc(2ull * worker->store->pg_words, sizeof(uint64_t));
         if (worker->wanted == NULL)
                 return;
+        worker->missed = worker->wanted + worker->store->pg_words;
+        worker->missed_pause = missed_least(worker);
         worker->wanted[group / 64] |= 1ull << group % 64;
         worker->is_wanted = true;
         eng_walk_worker_step(worker);
+}
+
+static void look_at_missed(struct lp_timer *timer)
+{
+        struct eng_walk_worker *worker = container_of(timer, struct eng_walk_worker, missed_timer);
+        unsigned i;
+
+        for (i = 0; i < worker->store->pg_words; i++) {
+                worker->wanted[i] |= worker->missed[i];
+                worker->missed[i] = 0;
+        }
+        worker->is_wanted = true;
+        worker->missed_pause = worker->missed_pause < MISSED_MOST_NS / 2 ? 2 * worker->missed_pause : MISSED_MOST_NS;
+        eng_walk_worker_step(worker);
+}
+
+void eng_walk_worker_missed(struct eng_walk_worker *worker, uint32_t group)
+{
+        unsigned i;
+        bool waits = false;
+
+        assert(eng_on_loop(worker->el) && worker->missed != NULL && group < worker->store->pg_count);
+        for (i = 0; i < worker->store->pg_words; i++)
+                waits |= worker->missed[i] != 0;
+        worker->missed[group / 64] |= 1ull << group % 64;
+        if (waits || worker->store->stopping)
+                return;
+        worker->missed_timer.expired = look_at_missed;
+        lp_timer_start(worker->el->loop, &worker->missed_timer, worker->missed_pause);
 }
 
 void eng_walk_worker_drop(struct eng_walk_worker *worker)
@@ -461,6 +501,7 @@ void eng_walk_worker_drop(struct eng_walk_worker *worker)
         if (worker->el == NULL)
                 return;
         lp_timer_stop(worker->el->loop, &worker->timer);
+        lp_timer_stop(worker->el->loop, &worker->missed_timer);
         for (i = 0; i < ENG_WALK_WORKER_REBUILDS; i++)
                 if (worker->rebuilds[i].rebuild != NULL)
                         eng_rebuild_drop(worker->rebuilds[i].rebuild);

@@ -53,6 +53,7 @@ struct eng_walk_worker_rebuild {
         struct eng_name name;
         uint64_t bytes;                /* of the shards it lacks */
         bool all;                      /* of the walk over all groups */
+        uint32_t pg;                   /* that it was met in */
         bool heals;                    /* it lacks shards now, and nothing afterwards */
         bool first;                    /* begun when the object was met for the first time */
         unsigned tries;                /* how often it may be begun anew, what it knew having been overtaken */
@@ -74,6 +75,9 @@ struct eng_walk_worker {
         struct eng_walk_worker_tour *now;     /* whose names are being walked; NULL: neither */
         uint64_t *wanted;              /* groups that somebody found damage in; NULL: none yet */
         bool is_wanted;                /* some were added and are not being walked */
+        uint64_t *missed;              /* of those that were walked: an object could not be repaired, so that they are wanted again when missed_timer expires */
+        struct lp_timer missed_timer;
+        uint64_t missed_pause;         /* until then; grows while the same is missed again */
         uint64_t some_began, all_until; /* lp_now(): the walk of those did; all groups' turn lasts at least till then ... */
         unsigned all_rows;             /* ... and for so many names more */
         bool may;                      /* the first walk has begun: there is a view */
@@ -116,6 +120,8 @@ void eng_walk_worker_free(struct eng_walk_worker *worker);
 
 /* ---- between walk_worker.c and walk_worker_look.c -------------------------------------------- */
 
+/* An object of this group, which somebody asked for, could not be repaired: it is looked at again, after a while. */
+void eng_walk_worker_missed(struct eng_walk_worker *worker, uint32_t group);
 /* Goes on, if something can be done. Harmless at any time. */
 void eng_walk_worker_step(struct eng_walk_worker *worker);
 /*

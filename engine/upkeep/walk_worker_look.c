@@ -264,6 +264,8 @@ static void rebuild_ended(struct eng_walk_worker_rebuild *m, int rv, uint64_t by
                 count_rebuilt(worker, m, rv, bytes);
                 if (!is_done(rv))
                         eng_walk_worker_earlier(&worker->all.lacking, &m->name);
+        } else if (!is_done(rv) && rv != -ECANCELED) { /* no walk counts it: the next day's would be the first to try again */
+                eng_walk_worker_missed(worker, m->pg);
         }
         eng_walk_worker_tell(worker);
         eng_walk_worker_step(worker);
@@ -286,7 +288,7 @@ static void walk_worker_rebuilt(void *arg, int rv, struct eng_rebuild_written wr
 }
 
 /* False: as many are under way as may be. */
-static bool begin_rebuild(struct eng_walk_worker *worker, const struct lack *lack)
+static bool begin_rebuild(struct eng_walk_worker *worker, uint32_t pg, const struct lack *lack)
 {
         bool all = worker->now == &worker->all;
         struct eng_walk_worker_rebuild *m = worker->rebuilds;
@@ -302,6 +304,7 @@ static bool begin_rebuild(struct eng_walk_worker *worker, const struct lack *lac
         m->heals = lack->below && !lack->stays;
         m->first = worker->all.first;
         m->all = all;
+        m->pg = pg;
         m->tries = STALE_TRIES;
         worker->out += all;
         rv = start_rebuild(m);
@@ -332,21 +335,32 @@ static void count_lack(struct eng_walk_worker *worker, const struct lack *lack, 
 }
 
 /* False: it has to wait. */
-static bool look_at_object(struct eng_walk_worker *worker, const struct lack *lack, const uint8_t id[FMT_ID])
+static bool look_at_object(struct eng_walk_worker *worker, const struct lack *lack, const struct fmt_value *head)
 {
         struct eng_walk_worker_tour *tour = &worker->all;
-        bool rests = lack->most != 0 && eng_lost_object_rests(worker->el, id, LOST_RESTS * worker->took);
+        bool rests = lack->most != 0 && eng_lost_object_rests(worker->el, head->id, LOST_RESTS * worker->took);
         bool can = !rests && lack->most != 0 && lack->rebuildable && enough_drives(worker);
         unsigned level = lack->most < ERA_MAX_M ? lack->most : ERA_MAX_M;
 
         if (can && tour->first && level > tour->level)
                 tour->level = level;
-        if (can && level == tour->level && !begin_rebuild(worker, lack))
+        if (can && level == tour->level && !begin_rebuild(worker, head->pg, lack))
                 return false;
         if (tour->first)
                 count_lack(worker, lack, can, rests);
         if (can && level < tour->level && tour->left[level].len == 0)
                 tour->left[level] = worker->walk->at;
+        return true;
+}
+
+/* What it lacks is asked of the drives. False: it has to wait. */
+static bool look_at_asked(struct eng_walk_worker *worker, uint32_t pg)
+{
+        if (worker->now->space != FMT_SPACE_OBJECT || pg >= worker->store->pg_count)
+                return true;
+        if (may_rebuild(worker))
+                return begin_rebuild(worker, pg, &(struct lack){.most = 0});
+        eng_walk_worker_missed(worker, pg);
         return true;
 }
 
@@ -360,11 +374,11 @@ static bool look_at_shards(struct eng_walk_worker *worker)
                 worker->counts.looked_at++;
         if (head.parts == 0 || worker->now->space == FMT_SPACE_UPLOAD)
                 return true;
-        if (worker->now == &worker->some) /* what they lack is asked of the drives */
-                return worker->now->space != FMT_SPACE_OBJECT || !may_rebuild(worker) || begin_rebuild(worker, &(struct lack){.most = 0});
+        if (worker->now == &worker->some)
+                return look_at_asked(worker, head.pg);
         lack = lack_of(worker, e);
         if (worker->now->space == FMT_SPACE_OBJECT)
-                return look_at_object(worker, &lack, head.id);
+                return look_at_object(worker, &lack, &head);
         worker->counts.waiting_parts += lack.most != 0 && lack.rebuildable;
         return true;
 }

@@ -141,6 +141,31 @@ def test_etcd_is_away(cluster):
     put_when_it_can(cluster, "e3", b"3")
 
 
+def test_another_etcd_is_not_taken(cluster):
+    """Made anew, or restored from a backup: nodes that run serve no other leader, and one that starts ends."""
+    put_when_it_can(cluster, "r1", b"1")
+    wait_whole(cluster)
+    time.sleep(1)  # what was seen is kept once it serves
+    cluster.etcd.kill()
+    (cluster.folder / "etcd").rename(cluster.folder / "etcd.kept")
+    cluster.etcd.start()
+    try:
+        for node in cluster.nodes.values():
+            node.wait_said("millrace admin cluster reseed", 60)
+        cluster.nodes[3].kill()
+        refused(cluster.nodes[3], ["etcd has", "reseed"])
+    finally:
+        cluster.etcd.kill()
+        shutil.rmtree(cluster.folder / "etcd")
+        (cluster.folder / "etcd.kept").rename(cluster.folder / "etcd")
+        cluster.etcd.start()
+        for node in cluster.nodes.values():
+            node.kill()
+            node.spawn()
+    leader = put_when_it_can(cluster, "r2", b"2")
+    assert client(cluster, leader).get_object(Bucket="bucket", Key="r1")["Body"].read() == b"1"
+
+
 # ---- refusals ------------------------------------------------------------------------------------------------
 
 
@@ -173,9 +198,14 @@ def test_folders_of_others(cluster):
     stranger = Node(cluster, 9, drives=0, options=[f"--cluster-cert={cluster.certs}/n1.crt", f"--cluster-key={cluster.certs}/n1.key"])
     stranger.drives = [cluster.nodes[2].drives[0]]
     refused(stranger, ["belongs to node 2", "node 9"])
-    status, said = run_daemon(["--drive", cluster.nodes[2].drives[0], "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"])
-    assert status == 2 and "belongs to node 2 of the cluster c1" in said
     copy = cluster.folder / "copy"
+    shutil.copytree(cluster.nodes[2].drives[0], copy)
+    for drive, word in ((cluster.nodes[2].drives[0], "belongs to node 2 of the cluster c1"), (copy, "belongs to node 2"), (copy, "NODE is lost")):
+        if "lost" in word:
+            (copy / "NODE").unlink()
+        status, said = run_daemon(["--drive", drive, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"])
+        assert status == 2 and word in said
+    shutil.rmtree(copy)
     shutil.copytree(cluster.nodes[2].drives[0], copy)
     stranger = Node(cluster, 2, drives=0)
     stranger.drives = [cluster.nodes[2].drives[0], copy]

@@ -24,6 +24,17 @@ static struct me_key *me_find(struct memory_etcd *me, struct cl_bytes key)
         return NULL;
 }
 
+static void me_keep_past(struct memory_etcd *me, struct me_key *k)
+{
+        if (me->past_count == me->past_size) {
+                me->past_size = 2 * me->past_size + 16;
+                me->past = realloc(me->past, me->past_size * sizeof(*me->past));
+                assert(me->past != NULL);
+        }
+        me->past[me->past_count++] = *k;
+        k->value = NULL;
+}
+
 static void me_store(struct memory_etcd *me, struct cl_bytes key, const void *value, size_t len)
 {
         struct me_key *k = me_find(me, key);
@@ -39,7 +50,8 @@ static void me_store(struct memory_etcd *me, struct cl_bytes key, const void *va
                 k->create_revision = me->revision;
                 k->version = 0;
         }
-        free(k->value);
+        if (k->mod_revision != 0)
+                me_keep_past(me, k);
         k->value = malloc(len + 1);
         assert(k->value != NULL);
         memcpy(k->value, value, len);
@@ -63,20 +75,37 @@ static bool me_holds(struct memory_etcd *me, const struct cl_compare *c)
         return k != NULL && k->len == c->value.len && memcmp(k->value, c->value.data, k->len) == 0;
 }
 
-static void me_add(struct cl_answer *answer, unsigned range, struct memory_etcd *me, struct cl_bytes key, bool prefix, int64_t least)
+/* A key as it was then; NULL: it was not there. */
+static const struct me_key *me_at(const struct memory_etcd *me, const struct me_key *now, int64_t revision)
+{
+        size_t i;
+
+        if (now->mod_revision <= revision)
+                return now;
+        for (i = me->past_count; i-- > 0;)
+                if (strcmp(me->past[i].key, now->key) == 0 && me->past[i].mod_revision <= revision)
+                        return &me->past[i];
+        return NULL;
+}
+
+static void me_add(struct cl_answer *answer, unsigned range, struct memory_etcd *me, struct cl_bytes key, bool prefix, int64_t least, int64_t revision)
 {
         unsigned i;
 
         for (i = 0; i < ME_KEYS; i++) {
                 const struct me_key *k = &me->keys[i];
                 size_t len = strlen(k->key);
-                struct cl_key out = {.key = {k->key, len},
+                struct cl_key out;
+
+                if (k->mod_revision == 0 || (k = me_at(me, k, revision)) == NULL)
+                        continue;
+                out = (struct cl_key){.key = {k->key, len},
                                      .value = {k->value, k->len},
                                      .mod_revision = k->mod_revision,
                                      .create_revision = k->create_revision,
                                      .version = k->version};
 
-                if (k->mod_revision != 0 && k->mod_revision >= least && (prefix ? len >= key.len : len == key.len) &&
+                if (k->mod_revision >= least && (prefix ? len >= key.len : len == key.len) &&
                     memcmp(k->key, key.data, key.len) == 0)
                         assert(cl_answer_add(answer, range, &out) == 0);
         }
@@ -105,7 +134,7 @@ static void me_txn(struct memory_etcd *me, const struct cl_request *r, struct cl
                 if (ops[i].kind == CL_OP_PUT)
                         me_store(me, ops[i].key, ops[i].value.data, ops[i].value.len);
                 else
-                        me_add(answer, range++, me, ops[i].key, ops[i].prefix, 0);
+                        me_add(answer, range++, me, ops[i].key, ops[i].prefix, 0, INT64_MAX);
         }
 }
 
@@ -120,25 +149,32 @@ static unsigned count_ranges(const struct cl_request *r)
         return r->kind == CL_RANGE ? 1 : success > failure ? success : failure;
 }
 
-static void me_submit(struct cl_etcd *etcd, struct cl_request *request)
+struct cl_answer *me_carry_out(struct memory_etcd *me, const struct cl_request *request)
 {
-        struct memory_etcd *me = me_of(etcd);
         struct cl_answer *answer = cl_answer_new(count_ranges(request));
-        bool lost;
 
         assert(answer != NULL && cl_request_check(request) == 0);
-        pthread_mutex_lock(&me->lock);
-        if (me->silent) {
-                pthread_mutex_unlock(&me->lock);
-                cl_answer_free(answer);
-                cl_request_end(request, CL_FAILED_SURE, -EHOSTUNREACH, NULL, "etcd is silent");
-                return;
-        }
         if (request->kind == CL_RANGE)
-                me_add(answer, 0, me, request->key, request->prefix, request->min_mod_revision);
+                me_add(answer, 0, me, request->key, request->prefix, request->min_mod_revision, request->at_revision > 0 ? request->at_revision : INT64_MAX);
         else if (request->kind == CL_TXN)
                 me_txn(me, request, answer);
         answer->revision = me->revision;
+        return answer;
+}
+
+static void me_submit(struct cl_etcd *etcd, struct cl_request *request)
+{
+        struct memory_etcd *me = me_of(etcd);
+        struct cl_answer *answer;
+        bool lost;
+
+        pthread_mutex_lock(&me->lock);
+        if (me->silent) {
+                pthread_mutex_unlock(&me->lock);
+                cl_request_end(request, CL_FAILED_SURE, -EHOSTUNREACH, NULL, "etcd is silent");
+                return;
+        }
+        answer = me_carry_out(me, request);
         lost = me->lose_answers > 0 && cl_request_changes(request);
         me->lose_answers -= lost;
         pthread_mutex_unlock(&me->lock);
@@ -173,12 +209,23 @@ void me_init(struct memory_etcd *me)
         pthread_mutex_init(&me->lock, NULL);
 }
 
-void me_free(struct memory_etcd *me)
+static void me_clear(struct memory_etcd *me)
 {
         unsigned i;
 
         for (i = 0; i < ME_KEYS; i++)
                 free(me->keys[i].value);
+        memset(me->keys, 0, sizeof(me->keys));
+        while (me->past_count > 0)
+                free(me->past[--me->past_count].value);
+        free(me->past);
+        me->past = NULL;
+        me->past_size = 0;
+}
+
+void me_free(struct memory_etcd *me)
+{
+        me_clear(me);
         pthread_mutex_destroy(&me->lock);
 }
 
@@ -188,6 +235,31 @@ void me_put(struct memory_etcd *me, const char *key, const void *value, size_t l
         me->revision++;
         me_store(me, (struct cl_bytes){key, strlen(key)}, value, len);
         pthread_mutex_unlock(&me->lock);
+}
+
+static void me_key_copy(struct me_key *to, const struct me_key *from)
+{
+        *to = *from;
+        if (from->value == NULL)
+                return;
+        to->value = malloc(from->len + 1);
+        assert(to->value != NULL);
+        memcpy(to->value, from->value, from->len);
+}
+
+void me_copy(struct memory_etcd *to, const struct memory_etcd *from)
+{
+        unsigned i;
+
+        to->revision = from->revision;
+        me_clear(to);
+        for (i = 0; i < ME_KEYS; i++)
+                me_key_copy(&to->keys[i], &from->keys[i]);
+        to->past = calloc(from->past_count + 1, sizeof(*to->past));
+        assert(to->past != NULL);
+        to->past_size = from->past_count + 1;
+        for (; to->past_count < from->past_count; to->past_count++)
+                me_key_copy(&to->past[to->past_count], &from->past[to->past_count]);
 }
 
 int64_t me_revision(struct memory_etcd *me, const char *key)

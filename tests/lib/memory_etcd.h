@@ -25,6 +25,8 @@ struct memory_etcd {
                 size_t len;
                 int64_t mod_revision, create_revision, version;
         } keys[ME_KEYS];
+        struct me_key *past; /* values that others have taken the place of */
+        size_t past_count, past_size;
         struct cl_seen seen;
 };
 
@@ -33,6 +35,10 @@ void me_free(struct memory_etcd *me);
 void me_put(struct memory_etcd *me, const char *key, const void *value, size_t len);
 /* Its mod_revision; 0: it is not there. */
 int64_t me_revision(struct memory_etcd *me, const char *key);
+/* Carries a request out at once; the answer is the caller's. Without the lock, as me_copy(). */
+struct cl_answer *me_carry_out(struct memory_etcd *me, const struct cl_request *request);
+/* All keys and their past, and the revision. */
+void me_copy(struct memory_etcd *to, const struct memory_etcd *from);
 void me_set_silent(struct memory_etcd *me, bool silent);
 
 #endif

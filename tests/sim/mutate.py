@@ -318,11 +318,117 @@ MUTATIONS = {
         "now - conn->heard > silence_ns * (inbound ? NET_DEAF : 1)",
         "now - conn->heard > 1000 * silence_ns",
     ),
+    "nodes-r1": (
+        "R1: a change of etcd without an answer is taken for done",
+        "cluster/etcd_cas.c",
+        "                else\n                        cas_look(cas);",
+        "                else\n                        cas_won(cas, cas->mod_revision + 1);",
+    ),
+    "nodes-r2": (
+        "R2: another etcd is not noticed",
+        "cluster/etcd_seen.c",
+        "        if (seen->cluster_id != 0 && cluster_id != seen->cluster_id)\n                return CL_SEEN_OTHER_CLUSTER;\n"
+        "        return revision < seen->revision ? CL_SEEN_LOWER_REVISION : CL_SEEN_FINE;",
+        "        return CL_SEEN_FINE;",
+    ),
+    "nodes-r2-epoch": (
+        "R2: nor is a drive that has an epoch which etcd does not have",
+        "engine/epoch/decided.c",
+        "if (m->drive == NULL || eng_epoch_of(m)->number < c->found.number || is_own(c, eng_epoch_of(m)))",
+        "if (true || is_own(c, eng_epoch_of(m)))",
+    ),
+    "nodes-r3": (
+        "R3: a store goes on with an epoch that etcd has not decided on",
+        "cluster/leader.c",
+        "static void propose_now(struct cl_leader *l)\n{\n        size_t len = cl_config_write(&l->proposal, l->value);\n",
+        "static void decided_early(struct lp_msg *msg)\n{\n        struct cl_leader *l = container_of(msg, struct cl_leader, stop_msg);\n\n"
+        "        if (l->proposing)\n                is_decided(l, l->config_revision);\n        l->decided = free;\n        l->decided_arg = NULL;\n}\n\n"
+        "static void propose_now(struct cl_leader *l)\n{\n        size_t len = cl_config_write(&l->proposal, l->value);\n\n"
+        "        l->stop_msg.run = decided_early;\n        lp_post(l->loop, &l->stop_msg);\n",
+    ),
+    "nodes-r4": (
+        "R4: an epoch is proposed whoever has the leader key",
+        "cluster/leader.c",
+        "l->cas.other_count = 1;",
+        "l->cas.other_count = 0;",
+    ),
+    "nodes-r5": (
+        "R5: an epoch may leave a group without a current member",
+        "engine/base/placement.c",
+        "return ((prev & ~next) == 0 && prev != 0) || eng_groups_current(map->groups, map->group_count, gone != 0, next);",
+        "return next != 0;",
+    ),
+    "nodes-r6": (
+        "R6: a refused append is an answer",
+        "remote/remote_call.c",
+        "                remote_deposed_by(c->drive->client, &c->call);\n                remote_call_end(c, -ESTALE);",
+        "                remote_call_end(c, 0);",
+    ),
+    "nodes-r7": (
+        "R7: a drive server that begins anew has granted nothing",
+        "remote/grant.c",
+        ".bound = eng_term_is_none(durable) ? 0 : now + g->grant_ns};",
+        ".bound = 0};",
+    ),
+    "nodes-r11": (
+        "R11: an older connection stays beside a newer one",
+        "net/admission.c",
+        "        if (inbound->conn != NULL)\n                net_conn_close(inbound->conn, \"a newer connection of the same kind has come\");\n",
+        "",
+    ),
+    "nodes-r13": (
+        "R13: a slot that comes back does not drop what is pending there",
+        "engine/epoch/catch_up.c",
+        "{.kind = ENG_OP_APPEND, .flags = ENG_OP_RESERVE, .epoch = store->coord->view.epoch, .done = voided}",
+        "{.kind = ENG_OP_SYNC, .flags = ENG_OP_RESERVE, .epoch = store->coord->view.epoch, .done = voided}",
+    ),
+    "nodes-lease": (
+        "reads are answered without a lease",
+        "engine/base/current.c",
+        "lp_boot_clock()) < atomic_load(cluster->lease_end);",
+        "lp_boot_clock()) != atomic_load(cluster->lease_end);",
+    ),
+    "nodes-lease-late": (
+        "a lease begins when a ping was answered, not when it was sent",
+        "cluster/leader.c",
+        "rem_lease_renew(&l->lease, p->node, ping->sent, ping->slots, ping->count);",
+        "rem_lease_renew(&l->lease, p->node, leader_now(l), ping->slots, ping->count);",
+    ),
+    "nodes-lease-one": (
+        "one node that grants makes a lease",
+        "remote/leader_lease.c",
+        "                if (!lease->node[i].renewed)\n                        return 0;\n                if (lease->node[i].sent < oldest)",
+        "                if (!lease->node[i].renewed)\n                        continue;\n                if (oldest == UINT64_MAX || lease->node[i].sent > oldest)",
+    ),
+    "nodes-grant": (
+        "a drive server that is bound to a leader takes another's OPEN",
+        "remote/grant.c",
+        "        if (until <= now)\n                return REM_GRANT_YES;",
+        "        if (until != 0 || until <= now)\n                return REM_GRANT_YES;",
+    ),
+    "nodes-grant-short": (
+        "a grant is shorter than the lease that it gives",
+        "remote/grant.c",
+        "* MS_NS / GRANT_DENOMINATOR * GRANT_NUMERATOR;",
+        "* MS_NS / GRANT_DENOMINATOR * (GRANT_NUMERATOR - 3);",
+    ),
+    "nodes-term-volatile": (
+        "a drive server that begins anew has forgotten who OPENed it",
+        "remote/served_term.c",
+        "        eng_drive_term(served->drive, &served->durable.term, served->durable.cluster);\n        served->admitted",
+        "        served->admitted",
+    ),
+    "nodes-bucket-alone": (
+        "a change of buckets that one drive has is taken for none",
+        "engine/txn/txn.c",
+        "        txn->counts = result == 0;\n",
+        "        txn->counts = result == 0 && !is_alone(txn);\n",
+    ),
 }
 
 
 def copy_tree(to):
-    for name in ("Makefile", "include", "engine", "ec", "loop", "net", "remote", "third_party", "tests/sim", "tests/lib"):
+    for name in ("Makefile", "include", "engine", "ec", "loop", "net", "remote", "cluster", "s3", "third_party", "tests/sim", "tests/lib"):
         source = ROOT / name
         if source.is_dir():
             shutil.copytree(source, to / name)

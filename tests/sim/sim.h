@@ -70,6 +70,11 @@ void sim_cancel(uint32_t handle);
 bool sim_step(void);         /* runs the next event; false: there is none */
 void sim_events_clear(void); /* the process is gone */
 /*
+ * The event that runs is over here: what its process would have done next, it never does. Returns where no event runs.
+ * Not on a stack of its own (fiber.h).
+ */
+void sim_abandon(void);
+/*
  * The loop does nothing for so long: what was to happen on it happens then, in the same order. One
  * at a time.
  */

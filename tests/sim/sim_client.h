@@ -13,7 +13,8 @@
 /* Does one thing at a time, on its loop. */
 struct client {
         unsigned number;
-        struct lp_loop *loop;
+        struct eng_store *store; /* that it asks; NULL: none serves */
+        struct lp_loop *loop;    /* of that store */
         bool busy, verifying; /* verifying: clients_final() */
         const char *doing;
         uint64_t since; /* when it last got on */

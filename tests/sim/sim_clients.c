@@ -259,13 +259,26 @@ static void object(struct client *c)
         }
 }
 
+/* It asks the newest process that serves. */
+static void attach(struct client *c)
+{
+        c->store = world.store;
+        c->loop = world.loops[c->number % world.loop_count];
+}
+
 static void next(void *arg)
 {
         struct client *c = arg;
 
+        if (c->store != world.store && world.store != NULL && !c->busy && !c->verifying && one_in(3)) {
+                attach(c);
+                client_later(c, 0, next);
+                return;
+        }
         if (world.stopping || world.ops_left == 0 || c->busy || c->verifying)
                 return;
         world.ops_left--;
+        client_figures.asked_old += c->store != world.store;
         c->busy = true;
         c->op = c->op2 = NO_OP;
         c->by_version = false;
@@ -276,7 +289,7 @@ static void next(void *arg)
         choose_condition(c);
         c->asked = history_now();
         if (one_in(VERIFY_IN))
-                eng_verify_start(world.store); /* beside heals: both repair */
+                eng_verify_start(c->store); /* beside heals: both repair */
         if (versions_operation(c))
                 return;
         if (one_in(world.parts))
@@ -324,6 +337,10 @@ static void verify_next(struct client *c)
 static void await(struct client *c)
 {
         do {
+                if (world.step != NULL) {
+                        world.step();
+                        continue;
+                }
                 if (!sim_step())
                         sim_fail("nothing happens any more while everything is read");
                 locks_watch();
@@ -335,6 +352,7 @@ static void verify_up_to(unsigned steps)
 {
         struct client *c = &clients[0];
 
+        attach(c);
         c->verifying = true;
         c->at = 0;
         while (c->at < steps) {
@@ -442,8 +460,10 @@ void clients_start(void)
         for (i = 0; i < world.client_count; i++) {
                 struct client *c = &clients[i];
 
+                if (world.step != NULL && c->store != NULL && c->store != world.store)
+                        continue; /* another process serves it yet */
                 c->number = i;
-                c->loop = world.loops[i % world.loop_count];
+                attach(c);
                 c->busy = false;
                 client_later(c, sim_below(SIM_CLIENTS, 5 * SIM_MS), next);
         }
@@ -453,7 +473,7 @@ static void first_client(void (*fn)(struct client *c))
 {
         struct client *c = &clients[0];
 
-        c->loop = world.loops[0];
+        attach(c);
         begin_step(c);
         sim.self = c->loop;
         fn(c);
@@ -470,20 +490,32 @@ void clients_versions_bucket(void)
         first_client(versions_bucket);
 }
 
-void clients_lost(void)
+void clients_lost_of(const struct eng_store *store)
 {
+        bool lost[CLIENTS_MAX] = {false};
         unsigned i;
 
-        for (i = 0; i < world.client_count; i++) {
+        for (i = 0; i < CLIENTS_MAX; i++) {
                 struct client *c = &clients[i];
 
+                if (store != NULL && c->store != store)
+                        continue;
+                lost[i] = true;
+                if (world.making_bucket && c->busy && world.bucket_maker == i)
+                        world.making_bucket = false;
                 c->busy = false;
+                c->store = NULL;
                 c->put = NULL;
                 c->get = NULL;
         }
         for (i = 0; i < history_count(); i++)
-                if (history_at(i)->maybe && history_at(i)->answered == 0)
+                if (history_at(i)->maybe && history_at(i)->answered == 0 && lost[history_at(i)->client])
                         client_unknown((int)i);
+}
+
+void clients_lost(void)
+{
+        clients_lost_of(NULL);
         world.making_bucket = false;
 }
 

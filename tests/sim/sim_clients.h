@@ -33,7 +33,8 @@ struct sim_upload {
 };
 
 struct world {
-        struct eng_store *store; /* NULL: no process runs */
+        struct eng_store *store; /* NULL: no process runs. Of several: of the newest that serves */
+        void (*step)(void);      /* one event, and what belongs to it, where several processes may serve; else NULL */
         struct lp_loop *loops[LOOPS_MAX];
         unsigned loop_count;
         bool stopping;  /* callbacks are to do nothing more */
@@ -56,7 +57,8 @@ struct world {
         char keys[KEYS_MAX][24];
         struct sim_bucket buckets[BUCKETS_MAX];
         unsigned bucket_count, bucket_serial;
-        bool making_bucket; /* one at a time */
+        bool making_bucket; /* one at a time, by this client */
+        unsigned bucket_maker;
         unsigned key_regs[BUCKETS_MAX][KEYS_MAX];
         struct sim_upload uploads[UPLOADS_MAX];
         unsigned upload_count;
@@ -64,7 +66,7 @@ struct world {
 extern struct world world;
 
 struct client_figures {
-        uint64_t ops, errors, undecided;
+        uint64_t ops, errors, undecided, asked_old; /* asked_old: of a process that is not the newest which serves */
 };
 extern struct client_figures client_figures;
 
@@ -73,6 +75,7 @@ void clients_start(void);        /* a process serves: they go on, while ops are 
 void clients_first_bucket(void); /* made by the first client; not awaited */
 void clients_versions_bucket(void); /* likewise, the one with versions */
 void clients_lost(void);         /* the process is gone: what they waited for will not be answered */
+void clients_lost_of(const struct eng_store *store); /* the same of one of several */
 bool clients_idle(void);
 /* One of them works on this key, in any bucket. */
 bool clients_use(const uint8_t *key, size_t len);

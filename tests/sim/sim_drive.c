@@ -48,6 +48,11 @@ struct sim_drive {
         struct late *late;  /* what was answered, and is still to come */
         uint64_t epoch; /* newest that is durable here */
         uint64_t fence; /* of the sender of the last VOID record that was taken on */
+        struct { /* as struct eng_terms */
+                struct eng_term admitted, durable;
+                uint8_t admitted_cluster[FMT_ID], cluster[FMT_ID];
+                bool opened; /* since the drive was: whoever comes by the newest term is taken */
+        } terms;
         struct eng_pgs pgs;
         struct sim_names names;
         uint32_t generation;   /* of the index batch to come */
@@ -177,6 +182,23 @@ static void apply(struct sim_drive *d, const struct eng_append *append)
         }
 }
 
+static void take_term(struct sim_drive *d, const struct eng_buf *body)
+{
+        struct fmt_term record;
+        struct eng_term term;
+
+        memcpy(&record, body->data, sizeof(record));
+        term = (struct eng_term){.generation = record.generation, .revision = record.revision, .boot = record.boot, .node = record.node};
+        if (eng_term_compare(&term, &d->terms.durable) < 0)
+                return;
+        d->terms.durable = term;
+        memcpy(d->terms.cluster, record.cluster, FMT_ID);
+        if (eng_term_compare(&term, &d->terms.admitted) < 0)
+                return;
+        d->terms.admitted = term;
+        memcpy(d->terms.admitted_cluster, record.cluster, FMT_ID);
+}
+
 static void apply_up_to(struct sim_drive *d, struct eng_log_pg *pg, uint64_t seq)
 {
         struct eng_append *append;
@@ -236,6 +258,9 @@ static void take_record(struct sim_drive *d, struct eng_append *append, bool rep
                 if (append->rec.epoch > d->epoch)
                         d->epoch = append->rec.epoch;
                 break;
+        case FMT_RECORD_TERM:
+                take_term(d, append->body);
+                break;
         }
         eng_append_free(append);
 }
@@ -243,6 +268,16 @@ static void take_record(struct sim_drive *d, struct eng_append *append, bool rep
 /* ---- the log --------------------------------------------------------------------------------- */
 
 static void kick(struct sim_drive *d);
+
+static void answer_open(struct sim_drive *d, struct eng_op *op, int rv)
+{
+        if (rv == 0 && eng_term_compare(&op->term, &d->terms.admitted) < 0)
+                rv = -ESTALE; /* a newer one has come meanwhile */
+        op->deposed = rv == -ESTALE;
+        if (rv == -ESTALE || rv == -EXDEV)
+                op->open.newest = d->terms.admitted;
+        answer(op, rv);
+}
 
 static void batch_written(void *arg)
 {
@@ -270,7 +305,10 @@ static void batch_written(void *arg)
                           (unsigned long long)append->rec.seq, (unsigned long long)append->rec.epoch);
                 sim_disk_append(d->disk, &append->rec, append->body);
                 take_record(d, append, false);
-                answer(op, 0);
+                if (op->kind == ENG_OP_OPEN)
+                        answer_open(d, op, 0);
+                else
+                        answer(op, 0);
         }
         kick(d);
 }
@@ -289,6 +327,92 @@ static void kick(struct sim_drive *d)
         d->writing = true;
         sim_at(latency(d, 60 * SIM_US), d->drive.owner, batch_written, d);
 }
+
+/* ---- terms (engine/drive/term.c) -------------------------------------------------------------- */
+
+static bool term_is_free(const struct eng_op *op)
+{
+        return (op->kind == ENG_OP_READ || op->kind == ENG_OP_WRITE || op->kind == ENG_OP_SYNC || op->kind == ENG_OP_HELD) &&
+               eng_term_is_none(&op->term);
+}
+
+/* 0: the operation is of the term that the drive was OPENed by. */
+static int check_term(const struct sim_drive *d, struct eng_op *op)
+{
+        int order = eng_term_compare(&op->term, &d->terms.admitted);
+
+        if (op->kind == ENG_OP_OPEN || term_is_free(op) || (eng_term_is_none(&d->terms.admitted) && eng_term_is_none(&op->term)))
+                return 0;
+        if (order > 0 || (order == 0 && !d->terms.opened))
+                return -ENOTCONN;
+        if (order == 0 && eng_term_same(&op->term, &d->terms.admitted))
+                return 0;
+        op->deposed = true;
+        return -ESTALE;
+}
+
+/* What of older terms is not on its way to the disk yet is refused. */
+static void depose(struct sim_drive *d)
+{
+        struct eng_append *append, *next;
+
+        TAILQ_FOREACH_SAFE (append, &d->queue, link, next) {
+                if (append->op->kind == ENG_OP_OPEN || eng_term_compare(&append->op->term, &d->terms.admitted) >= 0)
+                        continue;
+                TAILQ_REMOVE(&d->queue, append, link);
+                append->op->deposed = true;
+                answer(append->op, -ESTALE);
+                eng_append_free(append);
+        }
+}
+
+static int admit_term(const struct sim_drive *d, const struct eng_op *op)
+{
+        const struct eng_term *known = &d->terms.admitted;
+        int order = eng_term_compare(&op->term, known);
+
+        if (order < 0 || (order == 0 && !eng_term_same(&op->term, known)))
+                return -ESTALE;
+        if (!eng_term_is_none(known) && op->term.generation == known->generation && memcmp(op->open.cluster, d->terms.admitted_cluster, FMT_ID) != 0)
+                return -EXDEV;
+        return 0;
+}
+
+static void op_open(struct sim_drive *d, struct eng_op *op)
+{
+        struct fmt_term record = {.generation = op->term.generation, .revision = op->term.revision, .boot = op->term.boot, .node = op->term.node};
+        struct eng_append *append;
+        struct eng_buf *body;
+        int rv = admit_term(d, op);
+
+        if (rv != 0) {
+                answer_open(d, op, rv);
+                return;
+        }
+        d->terms.admitted = op->term;
+        memcpy(d->terms.admitted_cluster, op->open.cluster, FMT_ID);
+        d->terms.opened = true;
+        d->disk->identity.features |= FMT_FEATURE_TERMS;
+        depose(d);
+        body = eng_buf_new(sizeof(record));
+        assert(body != NULL);
+        memcpy(record.cluster, op->open.cluster, FMT_ID);
+        memcpy(body->data, &record, sizeof(record));
+        append = eng_append_new(FMT_RECORD_TERM, body);
+        assert(append != NULL);
+        eng_buf_unref(body);
+        append->op = op;
+        TAILQ_INSERT_TAIL(&d->queue, append, link);
+        kick(d);
+}
+
+static void sim_drive_term(struct eng_drive *drive, struct eng_term *out, uint8_t cluster[FMT_ID])
+{
+        *out = DRIVE(drive)->terms.durable;
+        memcpy(cluster, DRIVE(drive)->terms.cluster, FMT_ID);
+}
+
+/* ---- operations that change the log ----------------------------------------------------------- */
 
 /* Of a sender that the drive has been told to take nothing from any more. */
 static bool is_fenced(const struct sim_drive *d, const struct eng_op *op)
@@ -836,7 +960,12 @@ static void complete(void *arg)
 static void dispatch(struct sim_drive *d, struct eng_op *op)
 {
         uint64_t usual = 0;
+        int rv = check_term(d, op);
 
+        if (rv != 0) {
+                answer(op, rv);
+                return;
+        }
         switch (op->kind) {
         case ENG_OP_APPEND:
                 op_append(d, op);
@@ -896,7 +1025,9 @@ static void dispatch(struct sim_drive *d, struct eng_op *op)
                 d->disk->identity.features |= op->features.bits;
                 answer(op, 0);
                 return;
-        case ENG_OP_OPEN: /* its leader never changes */
+        case ENG_OP_OPEN:
+                op_open(d, op);
+                return;
         case ENG_OP_KINDS:
                 sim_fail("an operation of no kind");
         }
@@ -1278,7 +1409,7 @@ static void replay(struct sim_drive *d)
         for (i = 0; i < d->disk->log_count; i++) {
                 struct eng_append *append;
 
-                if (i < d->disk->index.covered && d->disk->log[i].rec.type != FMT_RECORD_EPOCH)
+                if (i < d->disk->index.covered && d->disk->log[i].rec.type != FMT_RECORD_EPOCH && d->disk->log[i].rec.type != FMT_RECORD_TERM)
                         continue;
                 append = calloc(1, sizeof(*append));
                 assert(append != NULL);
@@ -1359,6 +1490,7 @@ static const struct eng_drive_ops ops = {
         .index_damaged = sim_drive_index_damaged,
         .damage = sim_drive_damage,
         .info = sim_drive_info,
+        .term = sim_drive_term,
 };
 
 int eng_local_open(const struct eng_local_options *options, struct eng_drive **out, struct eng_error *error)

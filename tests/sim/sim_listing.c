@@ -147,7 +147,7 @@ static void next_page(void *arg)
         };
 
         c->asked = history_now();
-        eng_list(world.store, &params, listed, c);
+        eng_list(c->store, &params, listed, c);
 }
 
 void listing_objects(struct client *c)
@@ -191,5 +191,5 @@ void listing_uploads(struct client *c)
 
         c->doing = "list uploads";
         c->bucket = 0;
-        eng_upload_list(world.store, &params, NULL, uploads_listed, c);
+        eng_upload_list(c->store, &params, NULL, uploads_listed, c);
 }

@@ -59,7 +59,7 @@ void upload_create(struct client *c)
                 c->bucket = 0;
         params.bucket = world.buckets[c->bucket].id;
         c->extra = versions_draw_extras(c, &params.extras, tags);
-        eng_upload_create(world.store, &params, created, c);
+        eng_upload_create(c->store, &params, created, c);
 }
 
 /* ---- parts ----------------------------------------------------------------------------------- */
@@ -119,7 +119,7 @@ static void parts_listed(void *arg, int rv, const struct eng_part_entry *parts, 
 void upload_parts(struct client *c)
 {
         c->doing = "list parts";
-        eng_part_list(world.store, world.buckets[c->bucket].id, client_key(c), upload_of(c)->id, 0, 100, parts_listed,
+        eng_part_list(c->store, world.buckets[c->bucket].id, client_key(c), upload_of(c)->id, 0, 100, parts_listed,
                       c);
 }
 
@@ -205,13 +205,13 @@ static void parts_chosen(void *arg, int rv, const struct eng_part_entry *parts, 
         c->op = object_ask(c, upload_of(c)->extra);
         c->op2 = client_asks(c, upload_of(c)->reg, H_DELETE, 0);
         client_moved(c);
-        eng_complete(world.store, &params, completed, c);
+        eng_complete(c->store, &params, completed, c);
 }
 
 void upload_complete(struct client *c)
 {
         c->doing = "complete";
-        eng_part_list(world.store, world.buckets[c->bucket].id, client_key(c), upload_of(c)->id, 0, 100, parts_chosen,
+        eng_part_list(c->store, world.buckets[c->bucket].id, client_key(c), upload_of(c)->id, 0, 100, parts_chosen,
                       c);
 }
 
@@ -238,7 +238,7 @@ void upload_abort(struct client *c)
 {
         c->doing = "abort upload";
         c->op = client_asks(c, upload_of(c)->reg, H_DELETE, 0);
-        eng_upload_abort(world.store, world.buckets[c->bucket].id, client_key(c), upload_of(c)->id, aborted, c);
+        eng_upload_abort(c->store, world.buckets[c->bucket].id, client_key(c), upload_of(c)->id, aborted, c);
 }
 
 /* ---- buckets --------------------------------------------------------------------------------- */
@@ -260,7 +260,7 @@ static void bucket_created(void *arg, int rv)
         world.making_bucket = false;
         if (rv == 0) {
                 client_took(c->op);
-                if (eng_bucket_get(world.store, bucket_name(c), &found) != 0)
+                if (eng_bucket_get(c->store, bucket_name(c), &found) != 0)
                         sim_fail("client %u: bucket %s was made and is not there", c->number, b->name);
                 b->id = found->id;
                 for (i = 0; i < world.key_count; i++) {
@@ -292,13 +292,14 @@ void bucket_create_with(struct client *c, const struct eng_bucket_rules *rules)
                 return;
         }
         world.making_bucket = true;
+        world.bucket_maker = c->number;
         memset(b, 0, sizeof(*b));
         b->versions = rules != NULL;
         snprintf(b->name, sizeof(b->name), "b%u", world.bucket_serial++);
         b->reg = history_name(b->name);
         c->bucket = world.bucket_count;
         c->op = client_asks(c, b->reg, H_WRITE, ALIVE);
-        eng_bucket_create(world.store, bucket_name(c), rules, "", 0, bucket_created, c);
+        eng_bucket_create(c->store, bucket_name(c), rules, "", 0, bucket_created, c);
 }
 
 static void left(void *arg, int rv, const uint8_t upload_id[ENG_ID_LEN])
@@ -315,7 +316,7 @@ void bucket_upload(struct client *c)
         struct eng_upload_params params = {.bucket = world.buckets[c->bucket].id, .key = client_key(c)};
 
         c->doing = "begin upload";
-        eng_upload_create(world.store, &params, left, c);
+        eng_upload_create(c->store, &params, left, c);
 }
 
 /*
@@ -366,16 +367,18 @@ void bucket_delete(struct client *c)
         world.buckets[c->bucket].closing = true;
         c->op = client_asks(c, world.buckets[c->bucket].reg, H_DELETE, 0);
         ask_seals(c);
-        eng_bucket_delete(world.store, bucket_name(c), 0, bucket_deleted, c);
+        eng_bucket_delete(c->store, bucket_name(c), 0, bucket_deleted, c);
 }
 
 void bucket_look(struct client *c)
 {
         const struct eng_bucket *found;
         uint64_t now = history_now();
-        int rv = eng_bucket_get(world.store, bucket_name(c), &found);
+        int rv = eng_bucket_get(c->store, bucket_name(c), &found);
 
         c->doing = "look at bucket";
+        if (!eng_is_current(c->store)) /* as the gateway, which answers 503 */
+                rv = -EHOSTDOWN;
         if (rv == 0 && found->id != world.buckets[c->bucket].id)
                 sim_fail("client %u: bucket %s is another one", c->number, world.buckets[c->bucket].name);
         if (rv != 0 && rv != -ENOENT)

@@ -177,7 +177,7 @@ static void begin_put(struct client *c)
                 memcpy(params.upload_id, world.uploads[c->upload].id, ENG_ID_LEN);
         c->content = content_new(c->size);
         c->sent = 0;
-        rv = eng_put_open(world.store, &params, &c->put);
+        rv = eng_put_open(c->store, &params, &c->put);
         if (rv != 0) {
                 c->put = NULL;
                 if (rv != -ENOENT || c->bucket == 0)
@@ -415,7 +415,7 @@ static void opened(void *arg, int rv, struct eng_get *get)
 void object_get(struct client *c)
 {
         c->doing = "get";
-        eng_get_open(world.store, world.buckets[c->bucket].id, client_key(c), c->by_version ? &c->version : NULL, opened, c);
+        eng_get_open(c->store, world.buckets[c->bucket].id, client_key(c), c->by_version ? &c->version : NULL, opened, c);
 }
 
 /* ---- delete and update ----------------------------------------------------------------------- */
@@ -454,7 +454,7 @@ void object_delete(struct client *c)
         params.bucket = world.buckets[c->bucket].id;
         params.key = client_key(c);
         params.condition = c->condition;
-        eng_delete(world.store, &params, deleted, c);
+        eng_delete(c->store, &params, deleted, c);
 }
 
 static void updated(void *arg, int rv, const struct eng_object *object)
@@ -485,5 +485,5 @@ void object_update(struct client *c)
         memcpy(tag, &c->tag, sizeof(c->tag));
         len = content_attrs(c->tag, attrs);
         c->op = client_asks(c, client_reg(c), H_UPDATE, H_VALUE(0, c->tag));
-        eng_update(world.store, world.buckets[c->bucket].id, client_key(c), &c->condition, attrs, len, tag, updated, c);
+        eng_update(c->store, world.buckets[c->bucket].id, client_key(c), &c->condition, attrs, len, tag, updated, c);
 }

@@ -189,12 +189,14 @@ static bool look_at_rules(struct client *c, struct eng_bucket_rules *rules)
         const struct eng_bucket *found;
         uint64_t now = history_now();
 
-        if (eng_bucket_get(world.store, (struct eng_str){b->name, strlen(b->name)}, &found) != 0)
+        if (!eng_is_current(c->store))
+                return false;
+        if (eng_bucket_get(c->store, (struct eng_str){b->name, strlen(b->name)}, &found) != 0)
                 sim_fail("client %u: the bucket with versions is not there", c->number);
         *rules = found->rules;
         if ((states_possible(now, now) & bit_of(rules->versioning)) == 0 || (rules->lock ? !versions.lock_asked : versions.lock))
                 sim_fail("client %u: the bucket's versioning cannot be %d", c->number, (int)rules->versioning);
-        if (!versions.looked && world.store->coord->view.writable && versions.change_count < CHANGES_MAX - 1) {
+        if (!versions.looked && c->store->coord->view.writable && versions.change_count < CHANGES_MAX - 1) {
                 struct state_change *change = add_change(rules->versioning);
 
                 change->answered = history_now();
@@ -245,7 +247,7 @@ static void version_change_state(struct client *c, struct eng_bucket_rules rules
         }
         versions.changing = true;
         (void)add_change(rules.versioning);
-        eng_bucket_rules_set(world.store, bucket_id(), &rules, state_changed, c);
+        eng_bucket_rules_set(c->store, bucket_id(), &rules, state_changed, c);
 }
 
 /* ---- what is known of versions --------------------------------------------------------------- */
@@ -540,7 +542,7 @@ static void begin_delete(struct client *c)
                 params.object = true;
                 params.place = ENG_PLACE_NEWEST;
         }
-        eng_delete(world.store, &params, version_deleted, c);
+        eng_delete(c->store, &params, version_deleted, c);
 }
 
 /* A delete marker, or what takes its place. */
@@ -638,7 +640,7 @@ static void version_change_extras(struct client *c, const struct known *k)
         c->op = client_asks(c, client_reg(c), change.set_hold ? H_HOLD : H_TAG,
                             H_VALUE(k->id.number == 0 ? 0 : k->content, change.set_hold ? H_EXTRA(0, change.extras.hold) : H_EXTRA(tag, 0)));
         history_at((unsigned)c->op)->version = k->id.number;
-        eng_extras_set(world.store, bucket_id(), client_key(c), &c->version, &change, extras_changed, c);
+        eng_extras_set(c->store, bucket_id(), client_key(c), &c->version, &change, extras_changed, c);
 }
 
 static void version_change_retention(struct client *c, const struct known *k)
@@ -656,7 +658,7 @@ static void version_change_retention(struct client *c, const struct known *k)
         op->version = k->id.number;
         op->retain = retain;
         op->bypass = change.bypass_governance;
-        eng_extras_set(world.store, bucket_id(), client_key(c), &c->version, &change, extras_changed, c);
+        eng_extras_set(c->store, bucket_id(), client_key(c), &c->version, &change, extras_changed, c);
 }
 
 /* ---- listings -------------------------------------------------------------------------------- */
@@ -812,7 +814,7 @@ static void versions_next_page(void *arg)
         c->asked = history_now();
         if (s->count == 0)
                 s->asked = c->asked;
-        eng_version_list(world.store, &params, s->inside ? &s->after : NULL, versions_listed, c);
+        eng_version_list(c->store, &params, s->inside ? &s->after : NULL, versions_listed, c);
 }
 
 void listing_versions(struct client *c)

@@ -392,7 +392,7 @@ static void discarded(struct act *act)
 {
         struct value *value = &model.values[act->value];
 
-        if (act->op.result == -EAGAIN)
+        if (act->op.result == -EAGAIN || act->op.result == -ESTALE) /* an epoch came before it */
                 sim_at(10 * SIM_MS, world.loops[0], discard, (void *)(uintptr_t)act->value);
         else if (act->op.result != 0)
                 sim_fail("DISCARD: %s", strerror(-act->op.result));

@@ -18,6 +18,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "tests/sim/nodes/sim_net.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/sim_clients.h"
 
@@ -204,7 +205,7 @@ static struct fiber *fiber_new(void *(*run)(void *arg), void *arg)
         f->process = sim.process;
         f->next = fibers;
         fibers = f;
-        f->event = sim_at(!world.last && !world.calm && sim_chance(SIM_NODES, SLOW_IN) ? sim_below(SIM_NODES, 20 * SIM_S) : sim_skewed(SIM_NODES, 10 * SIM_US, 20 * SIM_MS),
+        f->event = sim_at(!world.last && !world.calm && !sim_net_is_prompt() && sim_chance(SIM_NODES, SLOW_IN) ? sim_below(SIM_NODES, 20 * SIM_S) : sim_skewed(SIM_NODES, 10 * SIM_US, 20 * SIM_MS),
                           NULL, fiber_begin, f);
         return f;
 }
@@ -212,6 +213,12 @@ static struct fiber *fiber_new(void *(*run)(void *arg), void *arg)
 void fiber_start(void *(*run)(void *arg), void *arg)
 {
         fiber_new(run, arg)->detached = true;
+}
+
+void fiber_leave(void)
+{
+        if (running != NULL)
+                fiber_suspend(false);
 }
 
 void fibers_clear(unsigned process)

@@ -13,6 +13,11 @@
 
 /* A thread of the running process, which begins soon and ends by itself. */
 void fiber_start(void *(*run)(void *arg), void *arg);
+/*
+ * The running thread, if one runs, never goes on, and what it does in this event is over. Returns where none runs. Its
+ * process is about to be killed.
+ */
+void fiber_leave(void);
 /* The threads of a process that is dead. */
 void fibers_clear(unsigned process);
 

@@ -1,9 +1,9 @@
 /*
- * nodes.h - nodes of a simulated cluster and their processes: a drive server on each, and a leader,
- * which is a process of its own and has the store.
+ * nodes.h - nodes of a simulated cluster and their processes: on each a node process, which serves its drives and takes
+ * part in elections, and now and then a leader process, which has the store.
  *
- * A process can be killed, started again, stopped for a while and cut off, at any event. What runs in
- * it is the code of net/, remote/ and engine/.
+ * A process can be killed, started again, stopped for a while and cut off, at any event. What runs in it is the code of
+ * net/, remote/, cluster/ and engine/; the part of server/node_process.c and server/lead.c is here.
  */
 #ifndef MILLRACE_TESTS_SIM_NODES_NODES_H
 #define MILLRACE_TESTS_SIM_NODES_NODES_H
@@ -11,81 +11,108 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cluster_leader.h"
 #include "net.h"
 #include "remote.h"
+#include "tests/sim/sim_clients.h"
 #include "tests/sim/sim_disk.h"
 
-#define NODES_MAX      5u
-#define NODE_DRIVES    4u
-#define NODE_LOOPS     2u
-#define NODES_POOL     1u
-#define LEADER_PARTY   100u
-#define LEADER_PROCESS (NODES_MAX + 1u)
+#define NODES_MAX     5u
+#define NODE_DRIVES   4u
+#define NODE_LOOPS    2u
+#define NODES_CLUSTER "sim"
+#define ALL_PROCESSES (1 + 2 * NODES_MAX)
 
 /* owner: the world */
 struct sim_process {
         unsigned number; /* of sim.h */
         uint16_t party;  /* of net.h */
         unsigned host;
-        bool runs;
+        bool runs, ends; /* ends: it has ended itself, and is taken away behind this event */
         uint64_t boot;
         struct lp_loop *loops[NODE_LOOPS]; /* of its net */
         unsigned loop_count;
         struct net *net;
-        struct rem_server *server;                /* NULL: the leader */
-        struct rem_served *served[NODE_DRIVES];
-        struct rem_client *client; /* NULL: a drive server */
+        struct cl_etcd *etcd;
+        struct rem_server *server; /* NULL: a leader process */
+        struct rem_client *client;
+};
+
+/* Of this node. */
+struct sim_leader {
+        struct sim_process process; /* first */
+        struct sim_node *node;
+        struct lp_loop *loops[LOOPS_MAX]; /* of its store; the first is the coordinator's */
+        int64_t judged;                   /* the leader key's revision when it was started */
+        bool whole_stop;
+        struct cl_claim *claim;
+        struct cl_leader *leader;
+        struct eng_store *store; /* NULL: not opened yet */
+        bool serves, releases;
 };
 
 struct sim_node {
-        struct sim_process process; /* its drive server */
+        struct sim_process process; /* first */
         bool off;
         struct sim_disk *disks[NODE_DRIVES];
         unsigned disk_count;
+        struct rem_served *served[NODE_DRIVES];
+        struct cl_directory *directory;
+        struct cl_elector *elector;
+        bool looks; /* the directory has been started */
+        struct cl_seen seen; /* on its folders */
+        uint64_t kept;       /* when that was written */
+        int64_t leader_revision; /* as it was last read */
+        unsigned failures;   /* leader processes in a row that never served */
+        uint64_t rest_until; /* by its clock */
+        struct sim_leader leader;
 };
 
 /* What the seed says of them. */
 struct nodes_plan {
         unsigned nodes, drives_each, k, m;
-        unsigned loops_each;     /* of a drive server's net, and of the leader's */
-        bool shared_loops;       /* the leader's net runs on the loops of the store */
+        unsigned loops_each;     /* of a drive server's net, and of a leader's */
+        bool shared_loops;       /* a leader's net runs on the loops of its store */
         bool plain_bulk;
-        bool waits_for_streams;  /* a leader begins when nothing of the one before it is on its way any more: nothing fences it yet */
-        unsigned silence_ms, handshake_ms;
+        bool kills_old;          /* a node that reads that another leads ends its own leader process, as the daemon does */
         unsigned slots, peer_slots; /* of a loop */
-        int ppm[NODES_MAX + 2];     /* by process */
-        int64_t offset_ns[NODES_MAX + 2];
+        int ppm[NODES_MAX];         /* by host */
+        int64_t offset_ns[NODES_MAX];
         uint64_t heal_rate;
         uint32_t inline_max;
 };
 
 extern struct nodes_plan nodes_plan;
-extern bool nodes_unfenced; /* no leader waits for the streams of the one before */
 extern struct sim_node sim_nodes[NODES_MAX];
-extern struct sim_process sim_leader;
 
 /* As nodes_plan says: disks, and nodes that run nothing yet. */
 void nodes_make(void);
-/* Formats the store on local drives, in a process of its own, which makes the first buckets. */
+/* Formats the store on local drives, in a process of its own, which makes the first buckets; then etcd has its epoch. */
 void nodes_format(void);
 void node_start(struct sim_node *node);
-/* Its process dies. power: what was not flushed may be gone; told: its connections end, or are reset. */
+/* Its process dies, and its leader process. power: what was not flushed may be gone; told: connections end, or are reset. */
 void node_kill(struct sim_node *node, bool power, bool told);
-/* Begins to open the store. */
-void leader_start(void);
-/* After so long, and when nothing of the one before is on its way any more, unless one runs then. */
-void leader_start_later(uint64_t ns);
+/* Begins to take the leader key, if this is its revision. */
+void leader_start(struct sim_node *node, int64_t judged, bool whole_stop);
 /* told: its connections are reset. */
-void leader_kill(bool told);
-/* world.store serves. */
+void leader_kill(struct sim_leader *leader, bool told);
+/* It hands over, and ends. False: it does not lead. */
+bool leader_release(struct sim_leader *leader);
+/* The one of the newest term that runs and has taken the key; NULL: none. */
+struct sim_leader *newest_leader(void);
+/* world.store serves: it is the newest's. */
 bool leader_serves(void);
 /* One event. */
 void nodes_step(void);
 /* No process holds what it should have given back. */
 void nodes_check_idle(void);
+/* The key that epochs are in. */
+const char *nodes_config_key(void);
 
 struct nodes_figures {
-        uint64_t histories, server_kills, nodes_off, leader_kills, stopped, faults, leaders, unreachable, refused, begins, leaked, restarts, bounds;
+        uint64_t histories, server_kills, nodes_off, leader_kills, stopped, faults, leaders, served, ended, old, unreachable, refused, begins, leaked, restarts, bounds, moved,
+                aimed, epochs;
+        uint64_t felt_member, felt_leader, felt_moved; /* ns: the longest that was felt in histories with one fault */
 };
 extern struct nodes_figures nodes_figures;
 

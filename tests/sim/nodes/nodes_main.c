@@ -1,7 +1,6 @@
 /*
  * nodes_main.c - the simulator of several nodes (batches.h tells its options). --jobs N, as the first of them, runs N
- * processes side by side, each with a part of the seeds that --seeds A-B names. --unfenced: a leader begins while bytes of
- * the one before are still on their way.
+ * processes side by side, each with a part of the seeds that --seeds A-B names.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +11,7 @@
 #include "tests/sim/batches.h"
 #include "tests/sim/nodes/nodes.h"
 #include "tests/sim/nodes/nodes_world.h"
+#include "tests/sim/nodes/sim_etcd.h"
 #include "tests/sim/nodes/sim_net.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/sim_clients.h"
@@ -26,17 +26,15 @@ static void report(uint64_t events)
         printf("  %llu streams, %llu refused, %llu cuts, %llu resets, %llu of them with bytes that came late, %llu stalls, %llu bits flipped, %llu KiB\n",
                N(sim_net_figures.streams), N(sim_net_figures.refused), N(sim_net_figures.cuts), N(sim_net_figures.resets), N(sim_net_figures.late),
                N(sim_net_figures.stalls), N(sim_net_figures.flips), N(sim_net_figures.bytes >> 10));
-        printf("  %llu leaders, %llu of them to take drives in; %llu sessions, %llu operations unreachable, %llu refused; %llu nodes died for the table of bounds\n",
-               N(nodes_figures.leaders), N(nodes_figures.restarts), N(nodes_figures.begins), N(nodes_figures.unreachable), N(nodes_figures.refused),
-               N(nodes_figures.bounds));
-        printf("  %llu client operations, %llu errors; %llu drive operations, %llu events; %llu frames nothing names in the end; %llu registers too hard\n",
-               N(client_figures.ops), N(client_figures.errors), N(sim_figures.ops), N(events), N(nodes_figures.leaked), N(client_figures.undecided));
-}
-
-static bool option(const char *arg)
-{
-        nodes_unfenced = strcmp(arg, "--unfenced") == 0;
-        return nodes_unfenced;
+        printf("  %llu terms, %llu served, %llu of them late; %llu leaders ended themselves, %llu handed over, %llu aimed at; %llu sessions, %llu operations unreachable, %llu refused\n",
+               N(nodes_figures.leaders), N(nodes_figures.served), N(nodes_figures.old), N(nodes_figures.ended), N(nodes_figures.moved), N(nodes_figures.aimed),
+               N(nodes_figures.begins), N(nodes_figures.unreachable), N(nodes_figures.refused));
+        printf("  etcd: %llu requests, %llu changes, %llu refused, %llu of unknown outcome, %llu late, %llu restored\n", N(sim_etcd_figures.requests),
+               N(sim_etcd_figures.changes), N(sim_etcd_figures.refused), N(sim_etcd_figures.unknown), N(sim_etcd_figures.late), N(sim_etcd_figures.restored));
+        printf("  %llu histories with one fault: felt for %.3f s at most when a member died, %.3f s when the leader did, %.3f s when it moved\n", N(nodes_figures.bounds),
+               (double)nodes_figures.felt_member / 1e9, (double)nodes_figures.felt_leader / 1e9, (double)nodes_figures.felt_moved / 1e9);
+        printf("  %llu client operations, %llu of them asked of an old leader, %llu errors; %llu drive operations, %llu events; %llu frames nothing names in the end; %llu registers too hard\n",
+               N(client_figures.ops), N(client_figures.asked_old), N(client_figures.errors), N(sim_figures.ops), N(events), N(nodes_figures.leaked), N(client_figures.undecided));
 }
 
 static uint64_t spoilt(void)
@@ -98,11 +96,11 @@ int main(int argc, char **argv)
                             {&client_figures, sizeof(client_figures)},
                             {&sim_figures, sizeof(sim_figures)},
                             {&sim_net_figures, sizeof(sim_net_figures)},
+                            {&sim_etcd_figures, sizeof(sim_etcd_figures)},
                             {&version_figures, sizeof(version_figures)}},
                 .report = report,
                 .spoilt = spoilt,
-                .options = " [--unfenced] (first: [--jobs N])",
-                .option = option,
+                .options = " (first: [--jobs N])",
         };
         int status;
 

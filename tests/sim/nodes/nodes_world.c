@@ -13,6 +13,7 @@
 #include "engine/base/store.h"
 #include "tests/sim/history.h"
 #include "tests/sim/nodes/nodes.h"
+#include "tests/sim/nodes/sim_etcd.h"
 #include "tests/sim/nodes/sim_net.h"
 #include "tests/sim/sim_alloc.h"
 #include "tests/sim/sim_clients.h"
@@ -21,10 +22,10 @@
 
 #define LIFE_NS    (90 * SIM_S)
 #define HEAL_NS    (900 * SIM_S) /* parts of unfinished uploads are looked at again after 600 s */
-#define SILENCE_MS   2000u
-#define HANDSHAKE_MS 1000u
 #define SETTLE_NS  (10 * SIM_S) /* until what died last was noticed */
-#define RESTART_NS (60 * SIM_S)  /* a leader that began without a node takes its drives in when it begins again */
+#define AGAIN_NS   (60 * SIM_S)  /* a leader does not take in a drive that has failed: its successor does */
+#define WHOLE_NS   (60 * SIM_S)
+#define SERVE_NS   (150 * SIM_S) /* in which some leader serves: nodes rest for up to a minute, and wait for drives */
 
 static struct {
         unsigned ops;
@@ -76,12 +77,10 @@ static void plan_machines(void)
         p->loops_each = 1 + (unsigned)plan_below(NODE_LOOPS);
         p->shared_loops = plan_chance(2);
         p->plain_bulk = plan_chance(2);
-        p->waits_for_streams = !nodes_unfenced;
-        p->silence_ms = SILENCE_MS;
-        p->handshake_ms = HANDSHAKE_MS;
+        p->kills_old = plan_chance(2);
         p->slots = 32 + (unsigned)plan_below(32);
         p->peer_slots = 2 + (unsigned)plan_below(15);
-        for (i = 1; i <= LEADER_PROCESS; i++) {
+        for (i = 0; i < NODES_MAX; i++) {
                 p->offset_ns[i] = (int64_t)plan_below(100 * SIM_S);
                 p->ppm[i] = (int)plan_below(100001) - 50000;
         }
@@ -125,7 +124,7 @@ static void plan_history(void)
         memset(&world, 0, sizeof(world));
         plan.bounds = plan_chance(8);
         plan_store();
-        versions_plan(false);
+        versions_plan(true);
         versions_plan_no_locks();
         plan_machines();
         plan_clients();
@@ -183,15 +182,12 @@ static void begin_all(void)
         for (i = 0; i < nodes_plan.nodes; i++)
                 if (!sim_nodes[i].process.runs)
                         node_start(&sim_nodes[i]);
-        if (!sim_leader.runs)
-                leader_start();
 }
 
 static void end_all(void)
 {
         unsigned i;
 
-        leader_kill(true);
         for (i = 0; i < nodes_plan.nodes; i++)
                 if (sim_nodes[i].process.runs)
                         node_kill(&sim_nodes[i], false, true);
@@ -203,15 +199,11 @@ static bool is_open(void)
         return true;
 }
 
-/* A leader that began when a drive's node did not answer may wait for it for ever: it begins again. */
 static void serve(void)
 {
         begin_all();
-        while (!comes_to(is_open, RESTART_NS)) {
-                leader_kill(true);
-                live_for(SIM_S);
-                begin_all();
-        }
+        if (!comes_to(is_open, SERVE_NS))
+                sim_fail("no leader serves after %llu s", SERVE_NS / SIM_S);
 }
 
 static void work(void)
@@ -231,55 +223,126 @@ static void work(void)
         world.ops_left = 0;
 }
 
-/* ---- bounds ---------------------------------------------------------------------------------- */
-
 /*
- * How long a node's death stops changes. Silence is noticed; then the first change that finds its
- * connection gone waits for a new one; then an epoch without the node is in force. Clocks are slow, a
- * piece of bytes in 60 is late.
+ * How long one fault is felt, in changes that are acknowledged: the longest time without one. Clients are always at work;
+ * clocks run up to 5 % slow, and the network and etcd are prompt.
+ *
+ *   a member's node dies: four pings of T / 6 by the leader's clock; a CAS; the EPOCH
+ *   the leader's node dies: the grants, 1.25 T by their clocks, and meanwhile: 2 s of silence, a look each half a second, one
+ *   for which the dead node is asked; two or three pings until it is known to be absent; an attempt to open its drives, 1 s
+ *   it hands over: the start, and that ping
+ *   etcd is down: nothing
  */
-#define BOUND_NS ((SILENCE_MS + HANDSHAKE_MS) * SIM_MS + 1500 * SIM_MS)
-#define QUIET_NS (2 * SIM_S) /* that may pass without any change by clients that are always at work */
+#define SLOW(ns)  ((ns) * 105 / 100)
+#define T_NS      (3 * SIM_S)
+#define PING_NS   (T_NS / 6)
+#define QUIET_NS  (2 * SIM_S) /* that may pass without any change, when there is no fault */
+#define START_NS  (1000 * SIM_MS)
+#define MEMBER_NS (SLOW(4 * PING_NS) + 500 * SIM_MS)
+#define ABSENT_NS SLOW(2700 * SIM_MS + 3 * PING_NS + 1000 * SIM_MS)
+#define LEADER_NS (ABSENT_NS + 500 * SIM_MS)
+#define MOVE_NS   (100 * SIM_MS + START_NS)
 
-static void bound_watch(uint64_t until, uint64_t from)
+static uint64_t longest; /* without a change, since felt_from() */
+static uint64_t felt_since;
+
+static void felt_from(void)
 {
-        while (sim.now < until) {
-                nodes_step();
-                if (world.store == NULL)
-                        sim_fail("the leader has died of nothing");
-                if (sim.now > from && sim.now - world.took > QUIET_NS)
-                        sim_fail("no change was acknowledged for %llu ms", (unsigned long long)((sim.now - world.took) / SIM_MS));
+        longest = 0;
+        felt_since = sim.now;
+}
+
+static void felt_step(void)
+{
+        uint64_t since = world.took > felt_since ? world.took : felt_since;
+
+        nodes_step();
+        if (sim.now - since > longest)
+                longest = sim.now - since;
+}
+
+/* For so long, and until a change was acknowledged. */
+static void felt_for(uint64_t ns, uint64_t most, const char *what)
+{
+        uint64_t until = sim.now + ns;
+
+        while (sim.now < until || world.took < felt_since) {
+                felt_step();
+                if (longest > most)
+                        sim_fail("%s: no change was acknowledged for %llu ms", what, (unsigned long long)(longest / SIM_MS));
         }
 }
 
-/* One drive server's host dies while clients work, and comes back. */
+static void no_fault_for(uint64_t ns)
+{
+        felt_from();
+        felt_for(ns, QUIET_NS, "without a fault");
+}
+
+static void keep_longest(uint64_t *of)
+{
+        if (longest > *of)
+                *of = longest;
+}
+
+static void bound_host(struct sim_node *node, uint64_t most, const char *what, uint64_t *felt)
+{
+        felt_from();
+        faults_host_off(node);
+        felt_for(12 * SIM_S, most, what);
+        keep_longest(felt);
+        world.calm = true;
+        no_fault_for(plan_below(5 * SIM_S));
+        faults_host_on(node);
+}
+
+static struct sim_node *member_node(void)
+{
+        struct sim_node *node;
+
+        do
+                node = &sim_nodes[plan_below(nodes_plan.nodes)];
+        while (node == newest_leader()->node);
+        return node;
+}
+
+/* One thing goes wrong while clients work. */
 static void bounds(void)
 {
-        struct sim_node *node = &sim_nodes[plan_below(nodes_plan.nodes)];
-        uint64_t died;
-
         if (!plan.bounds)
                 return;
         serve();
+        sim_net_prompt();
         world.ops_left = 100000;
         clients_start();
         wait_for(check_healed);
-        bound_watch(sim.now + sim_skewed(SIM_PLAN, SIM_MS, 3 * SIM_S), sim.now + QUIET_NS);
-        world.calm = false;
+        no_fault_for(sim_skewed(SIM_PLAN, SIM_MS, 3 * SIM_S));
         nodes_figures.bounds++;
-        died = sim.now;
-        faults_host_off(node);
-        world.patience = BOUND_NS;
-        bound_watch(died + BOUND_NS, died + BOUND_NS);
+        world.calm = false;
+        switch (plan_below(4)) {
+        case 0:
+                bound_host(member_node(), MEMBER_NS, "a member's node has died", &nodes_figures.felt_member);
+                break;
+        case 1:
+                bound_host(newest_leader()->node, LEADER_NS, "the leader's node has died", &nodes_figures.felt_leader);
+                break;
+        case 2:
+                felt_from();
+                leader_release(newest_leader());
+                felt_for(8 * SIM_S, MOVE_NS, "the leader has handed over");
+                keep_longest(&nodes_figures.felt_moved);
+                break;
+        default:
+                world.calm = true;
+                sim_etcd_down(60 * SIM_S);
+                no_fault_for(60 * SIM_S);
+        }
         world.calm = true;
-        bound_watch(died + BOUND_NS + plan_below(5 * SIM_S), died + BOUND_NS + QUIET_NS);
-        faults_host_on(node);
         world.ops_left = 0;
         while (!clients_idle())
                 nodes_step();
-        world.patience = 0;
-        if (!comes_to(check_healed, RESTART_NS))
-                sim_fail("a minute after a node has come back the store is not whole");
+        if (!comes_to(check_healed, WHOLE_NS))
+                sim_fail("a minute after the only fault is over the store is not whole");
 }
 
 static void heal(void)
@@ -292,11 +355,9 @@ static void heal(void)
                 begin_all();
         }
         live_for(SETTLE_NS);
-        if (whole && !plan.restarts && !comes_to(check_healed, RESTART_NS)) {
+        if (faults_failed_drives() && !comes_to(check_healed, AGAIN_NS)) {
                 nodes_figures.restarts++;
-                leader_kill(true);
-                live_for(10 * SIM_S);
-                begin_all();
+                leader_release(newest_leader());
         }
         wait_for(check_healed);
         while (!clients_idle())

@@ -17,6 +17,7 @@ void faults_plan(bool none); /* what the seed has in store; none in every fifth 
 bool faults_planned(void);
 void faults_start(void); /* they come from now on, in virtual time */
 void faults_step(void);  /* behind each event */
+bool faults_failed_drives(void); /* some have failed */
 bool faults_over(void);  /* all that were planned have begun */
 /* Everything runs again, and nothing is cut any more. False: drives have failed, which only a new process opens again. */
 bool faults_heal(void);

@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PARTIES_MAX   16u
 #define HOSTS_MAX     8u
 #define WINDOW        (256u << 10)
 #define NS_PER_BYTE   8u
@@ -73,10 +72,10 @@ struct conn {
 
 static struct party parties[SIM_PROCESSES];
 static bool host_on[HOSTS_MAX];
-static uint64_t cut_until[SIM_PROCESSES][SIM_PROCESSES]; /* by process, from and to */
+static uint64_t cut_until[HOSTS_MAX][HOSTS_MAX]; /* from and to */
 static uint64_t latencies[SIM_PROCESSES][SIM_PROCESSES];
 static struct conn *conns;
-static bool flip_next;
+static bool flip_next, prompt;
 static struct {
         unsigned frames; /* until a connection is reset; 0: none is */
         bool under_way;
@@ -164,13 +163,23 @@ void sim_net_begin(void)
         }
         memset(parties, 0, sizeof(parties));
         memset(cut_until, 0, sizeof(cut_until));
-        flip_next = false;
+        flip_next = prompt = false;
         memset(&armed, 0, sizeof(armed));
         for (i = 0; i < HOSTS_MAX; i++)
                 host_on[i] = true;
         for (i = 0; i < SIM_PROCESSES; i++)
                 for (j = 0; j <= i; j++)
                         latencies[i][j] = latencies[j][i] = sim_skewed(SIM_NET, 20 * SIM_US, 2 * SIM_MS);
+}
+
+void sim_net_prompt(void)
+{
+        prompt = true;
+}
+
+bool sim_net_is_prompt(void)
+{
+        return prompt;
 }
 
 struct net_transport *sim_net_party(unsigned process, uint16_t party, unsigned host)
@@ -188,7 +197,7 @@ static uint64_t sim_net_latency(unsigned from, unsigned to)
 {
         uint64_t usual = parties[from].host == parties[to].host ? 15 * SIM_US : latencies[from][to];
 
-        if (sim_chance(SIM_NET, TAIL_IN))
+        if (!prompt && sim_chance(SIM_NET, TAIL_IN))
                 return sim_skewed(SIM_NET, usual, TAIL_NS);
         return usual + sim_below(SIM_NET, usual);
 }
@@ -221,7 +230,7 @@ static void end_say(struct net_end *to, enum piece_kind kind)
 static uint64_t held_until(const struct net_end *to)
 {
         const struct net_end *from = other_end(to);
-        uint64_t cut = cut_until[from->party->process][to->party->process];
+        uint64_t cut = cut_until[from->party->host][to->party->host];
 
         if (cut > sim.now)
                 return cut;
@@ -381,7 +390,7 @@ static void conn_connects(void *arg)
         struct conn *c = arg;
         struct net_end *near = &c->ends[0], *far = &c->ends[1];
         struct party *to = far->party, *from = near->party;
-        uint64_t cut = cut_until[from->process][to->process], back = cut_until[to->process][from->process];
+        uint64_t cut = cut_until[from->host][to->host], back = cut_until[to->host][from->host];
 
         c->refs--;
         if (near->closed || near->gone) {
@@ -654,31 +663,12 @@ void sim_net_host(unsigned host, bool on)
         host_on[host] = on;
 }
 
-bool sim_net_quiet(uint16_t party)
-{
-        const struct conn *c;
-        unsigned i;
-
-        for (c = conns; c != NULL; c = c->next)
-                for (i = 0; i < 2; i++) {
-                        const struct net_end *from = &c->ends[i], *to = &c->ends[1 - i];
-
-                        if (from->party->number == party && from->gone && to->there && !to->closed && !to->gone)
-                                return false;
-                }
-        return true;
-}
-
 /* ---- faults ---------------------------------------------------------------------------------- */
 
-void sim_net_cut(uint16_t from, uint16_t to, uint64_t ns)
+void sim_net_cut(unsigned from, unsigned to, uint64_t ns)
 {
-        unsigned i, j;
-
-        for (i = 0; i < SIM_PROCESSES; i++)
-                for (j = 0; j < SIM_PROCESSES; j++)
-                        if (i != j && parties[i].number == from && parties[j].number == to && cut_until[i][j] < sim.now + ns)
-                                cut_until[i][j] = sim.now + ns;
+        if (cut_until[from][to] < sim.now + ns)
+                cut_until[from][to] = sim.now + ns;
         sim_net_figures.cuts++;
 }
 

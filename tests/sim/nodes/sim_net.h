@@ -2,8 +2,8 @@
  * sim_net.h - a network between simulated processes: net_transport.h over virtual time.
  *
  * A stream is two rows of pieces of bytes, each of which arrives after a while: latency by pair with
- * a heavy tail, a bandwidth, a window. Hosts are on or off, and pairs of processes are cut, one way
- * or both; what was sent then arrives when the cut has ended, as TCP has it. A process that dies
+ * a heavy tail, a bandwidth, a window. Hosts are on or off, and pairs of hosts are cut, one way or
+ * both; what was sent then arrives when the cut has ended, as TCP has it. A process that dies
  * resets its streams, or ends them; a host that dies says nothing, and resets what comes to it when it
  * runs again.
  */
@@ -17,6 +17,8 @@
 #include "tests/sim/sim.h"
 
 void sim_net_begin(void); /* a new history */
+void sim_net_prompt(void); /* in it nothing takes much longer than usual, from now on; nor does etcd */
+bool sim_net_is_prompt(void);
 /*
  * The transport of a process that begins, on this host. Others connect to it by "node-PARTY", which
  * is in its certificate, too.
@@ -25,13 +27,11 @@ struct net_transport *sim_net_party(unsigned process, uint16_t party, unsigned h
 /* The process is dead. told: its streams end, or are reset; else they fall silent, as when its host has died. */
 void sim_net_killed(unsigned process, bool told);
 void sim_net_host(unsigned host, bool on);
-/* Nothing of a stream of a dead process is on its way to this party any more. */
-bool sim_net_quiet(uint16_t party);
 
 /* ---- faults ---------------------------------------------------------------------------------- */
 
 #define SIM_FOREVER (1000000 * SIM_S)
-void sim_net_cut(uint16_t from, uint16_t to, uint64_t ns); /* what `from` sends does not reach `to` */
+void sim_net_cut(unsigned from, unsigned to, uint64_t ns); /* what host `from` sends does not reach host `to` */
 void sim_net_heal(void);                                   /* no cut, no stall, nothing flips from now on */
 /* Of a random stream. False: there is none. */
 /*

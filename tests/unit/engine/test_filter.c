@@ -146,7 +146,7 @@ static void use_everything(struct fx *fx)
         op = (struct fx_op){.op = {.kind = ENG_OP_SYNC}};
         assert_int_equal(fx_run(fx, &op), 0);
         assert_int_equal(read_back(fx, slot, 9, 32768), 0);
-        op = (struct fx_op){.op = {.kind = ENG_OP_DISCARD}};
+        op = (struct fx_op){.op = {.kind = ENG_OP_DISCARD, .epoch = FX_EPOCH}};
         fx_id(op.op.discard.object_id, 9);
         assert_int_equal(fx_run(fx, &op), 0);
         assert_int_equal(read_back(fx, slot, 9, 32768), -ENOENT);

@@ -197,11 +197,51 @@ static bool nothing_left(const struct eng_health *h, void *arg)
         return atomic_load(&((struct loss *)arg)->left) == 0;
 }
 
+/* Stands before the drive that has lost shards, and refuses those that are written to it for a while. */
+static struct refuser {
+        struct eng_drive_ops ops;
+        const struct eng_drive_ops *real;
+        atomic_bool refuses;
+        atomic_uint refused;
+} refuser;
+
+static void refuser_answered(struct lp_msg *msg)
+{
+        struct eng_op *op = container_of(msg, struct eng_op, msg);
+
+        op->done(op);
+}
+
+static void refuser_submit(struct eng_drive *drive, struct eng_op *op)
+{
+        if (op->kind != ENG_OP_WRITE || !atomic_load(&refuser.refuses)) {
+                refuser.real->submit(drive, op);
+                return;
+        }
+        atomic_fetch_add(&refuser.refused, 1);
+        op->result = -EAGAIN;
+        op->msg.run = refuser_answered;
+        lp_post(lp_self(), &op->msg);
+}
+
+static uint64_t put_refuser(struct eng_store *store, uint64_t slot)
+{
+        struct eng_drive *drive = store->members[slot].drive;
+
+        memset(&refuser, 0, sizeof(refuser));
+        refuser.real = drive->ops;
+        refuser.ops = *drive->ops;
+        refuser.ops.submit = refuser_submit;
+        atomic_store(&refuser.refuses, true);
+        drive->ops = &refuser.ops;
+        return 0;
+}
+
 /*
  * A drive does not hold what records name on it, and is not known to lack it: who finds out asks
- * for the groups.
+ * for the groups. fails: at first none of them can be repaired.
  */
-static void test_groups_that_are_asked_for(void **state)
+static void asked_for(bool fails)
 {
         struct loss *loss = calloc(1, sizeof(*loss));
         uint32_t pg, groups;
@@ -210,6 +250,7 @@ static void test_groups_that_are_asked_for(void **state)
 
         assert_non_null(loss);
         sf_make(&sf, 4, 2);
+        sf.options.heal_again_ms = 500;
         assert_int_equal(sf_open(&sf, true), 0);
         assert_true(sf_wait_ready(&sf, 20));
         assert_int_equal(sf_bucket(&sf, "bucket", &bucket), 0);
@@ -222,15 +263,33 @@ static void test_groups_that_are_asked_for(void **state)
         atomic_store(&loss->left, 1);
         lp_post(sf.loops[0], &loss->msg);
         assert_true(sf_wait_health(&sf, nothing_left, loss, 30));
+        if (fails)
+                sf_ask(&sf, put_refuser, VICTIM);
         groups = sf.store->pg_count;
         for (pg = 0; pg <= groups; pg++) /* the last is none of the store's groups */
                 eng_upkeep_group(sf.store, pg);
+        if (fails) {
+                assert_true(sf_stays_otherwise(&sf, is_found, loss, 2));
+                assert_true(atomic_load(&refuser.refused) > 0);
+                atomic_store(&refuser.refuses, false);
+        }
         assert_true(sf_wait_health(&sf, is_found, loss, 60));
         nothing_is_missing(&sf);
         check_objects(&sf, bucket);
         sf_close(&sf);
         sf_remove(&sf);
         free(loss);
+}
+
+static void test_groups_that_are_asked_for(void **state)
+{
+        asked_for(false);
+}
+
+/* Nobody has to ask again, nor does the next day's walk have to come. */
+static void test_asked_for_and_failed(void **state)
+{
+        asked_for(true);
 }
 
 /* owner: test until posted, then loop 0 until begun */
@@ -718,7 +777,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_repairs_while_it_looks),
-                cmocka_unit_test(test_groups_that_are_asked_for),
+                cmocka_unit_test(test_groups_that_are_asked_for), cmocka_unit_test(test_asked_for_and_failed),
                 cmocka_unit_test(test_every_walk_looks_at_all),
                 cmocka_unit_test(test_groups_without_end),
                 cmocka_unit_test(test_the_rate_follows_from_what_drives_hold),

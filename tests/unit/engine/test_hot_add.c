@@ -4,8 +4,10 @@
  * often as it should, which is shown by taking as many others away as the code allows.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -249,6 +251,53 @@ static void test_failed_and_returned(void **state)
         sf_remove(&sf);
 }
 
+/* ---- errors of a drive that come when another has its slot ----------------------------------- */
+
+#define TURNS 12u
+
+/* A loop that hears late, and again and again, that the drive has failed which is about to lose its slot. */
+struct late {
+        struct eng_store *store;
+        const struct eng_drive *drive;
+        atomic_bool over;
+};
+
+static void *say_late(void *arg)
+{
+        struct late *late = arg;
+
+        while (!atomic_load(&late->over))
+                eng_drive_failed(late->store, LOST, late->drive, "the test says so, late");
+        return NULL;
+}
+
+/* What is said of the drive before is nothing against the one that has its slot: it catches up. */
+static void test_late_errors(void **state)
+{
+        struct so_expected e;
+        struct late late;
+        pthread_t thread;
+        uint64_t bucket;
+        unsigned i;
+        struct sf sf;
+
+        so_begin(&sf, 4, &bucket, &e);
+        for (i = 0; i < TURNS; i++) {
+                late = (struct late){.store = sf.store, .drive = atomic_load(&sf.store->members[LOST].drive)};
+                eng_drive_failed(sf.store, LOST, late.drive, "the test says so");
+                assert_true(sf_wait_health(&sf, one_out, NULL, 30));
+                assert_int_equal(pthread_create(&thread, NULL, say_late, &late), 0);
+                assert_int_equal(hot_add(&sf, LOST, NULL, false), 0);
+                atomic_store(&late.over, true);
+                assert_int_equal(pthread_join(thread, NULL), 0);
+                assert_ptr_not_equal(atomic_load(&sf.store->members[LOST].drive), late.drive);
+                assert_true(sf_wait_health(&sf, so_whole, NULL, 30));
+        }
+        so_check(&sf, bucket, &e);
+        sf_close(&sf);
+        sf_remove(&sf);
+}
+
 static void test_refusals(void **state)
 {
         char empty[256], full[300], nowhere[256];
@@ -342,6 +391,7 @@ int main(void)
                 cmocka_unit_test(test_vanished_and_back),
                 cmocka_unit_test(test_missing_at_the_start),
                 cmocka_unit_test(test_failed_and_returned),
+                cmocka_unit_test(test_late_errors),
                 cmocka_unit_test(test_refusals),
                 cmocka_unit_test(test_left_over),
                 cmocka_unit_test(test_only_a_new_one),

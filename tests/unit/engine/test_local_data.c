@@ -109,7 +109,7 @@ static int read_shard(struct fx *fx, uint64_t id, uint32_t stripe, uint32_t payl
 
 static int simple(struct fx *fx, enum eng_op_kind kind, uint64_t id)
 {
-        struct fx_op op = {.op = {.kind = kind}};
+        struct fx_op op = {.op = {.kind = kind, .epoch = FX_EPOCH}};
 
         if (kind == ENG_OP_DISCARD)
                 fx_id(op.op.discard.object_id, id);
@@ -369,6 +369,16 @@ static void test_full(void **state)
         fx_destroy(&fx);
 }
 
+/* As far as the drive knows. */
+static bool holds(struct fx *fx, uint64_t id)
+{
+        struct fx_op op = {.op = {.kind = ENG_OP_HELD, .held = {.count = 1, .shard = 1}}};
+
+        fx_id(op.op.held.object_id, id);
+        assert_int_equal(fx_run(fx, &op), 0);
+        return op.op.held.bits[0] != 0;
+}
+
 static void test_old_epoch(void **state)
 {
         uint8_t *slot = new_slot();
@@ -382,6 +392,15 @@ static void test_old_epoch(void **state)
         assert_int_equal(fx_run(&fx, &op), -ESTALE);
         op = (struct fx_op){.op = {.kind = ENG_OP_COMMIT, .epoch = FX_EPOCH - 1, .commit = {.pg = 1, .seq = 1}}};
         assert_int_equal(fx_run(&fx, &op), -ESTALE);
+        fill_write(&op, slot, 1, 0, 4096);
+        assert_int_equal(fx_run(&fx, &op), 0);
+        op = (struct fx_op){.op = {.kind = ENG_OP_DISCARD, .epoch = FX_EPOCH - 1}};
+        fx_id(op.op.discard.object_id, 1);
+        assert_int_equal(fx_run(&fx, &op), -ESTALE);
+        assert_true(holds(&fx, 1));
+        op.op.epoch = FX_EPOCH;
+        assert_int_equal(fx_run(&fx, &op), 0);
+        assert_false(holds(&fx, 1));
         free(slot);
         fx_destroy(&fx);
 }

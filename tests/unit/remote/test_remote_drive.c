@@ -369,7 +369,7 @@ static void test_same_refusals(void **state)
         assert_int_equal(fx_run(&fx, &op), -ESTALE);
         op = (struct fx_op){.op = {.kind = ENG_OP_FEATURES}};
         assert_int_equal(fx_run(&fx, &op), 0);
-        op = (struct fx_op){.op = {.kind = ENG_OP_DISCARD}};
+        op = (struct fx_op){.op = {.kind = ENG_OP_DISCARD, .epoch = FX_EPOCH}};
         fx_id(op.op.discard.object_id, 500);
         assert_int_equal(fx_run(&fx, &op), 0);
         fill_read(&op, 500, 0, slot, 0, 10, LP_SLOT_UNIT);
