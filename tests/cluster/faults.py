@@ -18,7 +18,7 @@ AFTER_SECONDS = 10   # in which a fault that has ended may still be felt
 @dataclasses.dataclass(frozen=True)
 class Kind:
     name: str
-    of: str                   # what it is a fault of: "node", "leader" (a node with a leader process), "member" (of etcd), "etcd" (all of it), "machine" (node and member)
+    of: str                   # "node", "leader" (a node with a leader process), "member" (of etcd), "etcd" (all members), "machine" (node and member)
     seconds: tuple            # how long it lasts
     begin: Callable           # called with the fault
     end: Callable = lambda fault: None

@@ -95,9 +95,13 @@ class Network:
 
     def drop(self, machine, direction, peers=()):
         """Loses all packets that come to a machine ('input') or leave it ('output'), or those from or to some others, until pass_all()."""
-        which = {"input": "saddr", "output": "daddr"}[direction]
-        rule = f"ip {which} {{ {', '.join(self.address(peer) for peer in peers)} }} drop" if peers else "oifname eth0 drop" if direction == "output" else "iifname eth0 drop"
-        self.nft(machine, f"add table inet broken; add chain inet broken {direction} {{ type filter hook {direction} priority 0; }}; add rule inet broken {direction} {rule}")
+        others = f"{{ {', '.join(self.address(peer) for peer in peers)} }}"
+        if direction == "input":
+            rule = f"ip saddr {others} drop" if peers else "iifname eth0 drop"
+        else:
+            rule = f"ip daddr {others} drop" if peers else "oifname eth0 drop"
+        self.nft(machine, f"add table inet broken; add chain inet broken {direction} {{ type filter hook {direction} priority 0; }}; "
+                          f"add rule inet broken {direction} {rule}")
 
     def pass_all(self, machine):
         self.nft(machine, "add table inet broken; delete table inet broken")

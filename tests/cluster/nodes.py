@@ -179,7 +179,8 @@ class Cluster:
             subprocess.run([str(CLI), "cluster", "cert", *words], check=True, timeout=60, stdout=subprocess.DEVNULL)
         self.secret("credentials", f"access_key = {self.access_key}\nsecret_key = {self.secret_key}\n")
         self.secret("key", f"key = {secrets.token_hex(32)}\n")
-        settings = {"cluster": CLUSTER, "cluster_ca": self.folder / "ca.crt", "root_credentials": self.folder / "credentials", "key_file": self.folder / "key", "loops": 1, **SMALL}
+        settings = {"cluster": CLUSTER, "cluster_ca": self.folder / "ca.crt", "root_credentials": self.folder / "credentials",
+                    "key_file": self.folder / "key", "loops": 1, **SMALL}
         lines = [f"{name} = {value}" for name, value in settings.items()] + [f"etcd = {member.url(2379)}" for member in self.etcd.values()]
         (self.folder / "millrace.conf").write_text("\n".join(lines) + "\n")
 
