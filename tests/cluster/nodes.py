@@ -158,6 +158,7 @@ class Cluster:
 
     def __init__(self):
         self.begun = time.monotonic()
+        self.on_term = signal.signal(signal.SIGTERM, signal.default_int_handler)  # discard() is reached then, too
         self.folder = folder_for_drives()
         self.network = None
         self.etcd, self.nodes = {}, {}
@@ -275,3 +276,4 @@ class Cluster:
             self.network.remove()
             self.network = None
         shutil.rmtree(self.folder, ignore_errors=True)
+        signal.signal(signal.SIGTERM, self.on_term)

@@ -114,6 +114,9 @@ def test_faults(capsys):
         assert not load.errors(), "\n".join(load.errors())
         assert not cluster.reports(), "\n".join(cluster.reports())
         assert len(load.acknowledged()) > SECONDS, "too few changes were acknowledged for this to say anything"
+    except KeyboardInterrupt:
+        load.stopping.set()  # there may be seconds only
+        raise
     except BaseException as error:
         load.stop()
         verdict = judged(load.history())
