@@ -18,7 +18,7 @@ AFTER_SECONDS = 10   # in which a fault that has ended may still be felt
 @dataclasses.dataclass(frozen=True)
 class Kind:
     name: str
-    of: str                   # "node", "leader" (a node with a leader process), "member" (of etcd), "etcd" (all members), "machine" (node and member)
+    of: str                   # "node", "leader" (a node with a leader process), "member" (of etcd), "etcd" (all members), "machine" (node and member), "pool" (all nodes)
     seconds: tuple            # how long it lasts
     begin: Callable           # called with the fault
     end: Callable = lambda fault: None
@@ -44,7 +44,8 @@ class Fault:
     @property
     def busy(self):
         """What no other fault may touch meanwhile."""
-        return {"member": {"etcd"}, "etcd": {"etcd"}, "machine": {"etcd", self.machine}}.get(self.kind.of, {self.machine})
+        every = {"member": {"etcd"}, "etcd": {"etcd"}, "machine": {"etcd", self.machine}, "pool": set(self.cluster.nodes)}
+        return every.get(self.kind.of, {self.machine})
 
 
 def kill_leader(fault):
@@ -100,6 +101,13 @@ def all_etcd(action):
     return change
 
 
+def all_nodes(action):
+    def change(fault):
+        for node in fault.cluster.nodes.values():
+            action(node)
+    return change
+
+
 def on_machine(fault, action):
     for process in (fault.node, fault.cluster.etcd[fault.machine]):
         getattr(process, action)()
@@ -109,6 +117,7 @@ KINDS = [
     Kind("node killed", "node", (0, 5), lambda fault: fault.node.kill(), lambda fault: fault.node.start()),
     Kind("node killed for long", "node", (6, 15), lambda fault: fault.node.kill(), lambda fault: fault.node.start()),
     Kind("machine killed", "machine", (1, 10), lambda fault: on_machine(fault, "kill"), lambda fault: on_machine(fault, "start")),
+    Kind("all nodes killed", "pool", (0, 3), all_nodes(lambda node: node.kill()), all_nodes(lambda node: node.start())),
     Kind("leader process killed", "leader", (0, 0), kill_leader),
     Kind("node paused", "node", (1, 10), pause, go_on),
     Kind("leader process paused", "leader", (1, 10), pause_leader, go_on),
@@ -158,7 +167,7 @@ class Schedule:
         fault.ended = self.cluster.seconds()
         self.active.remove(fault)
         self.past.append(fault)
-        where = "" if fault.kind.of == "etcd" else f" {fault.machine}"
+        where = "" if fault.kind.of in ("etcd", "pool") else f" {fault.machine}"
         print(f"{fault.begun:9.3f} - {fault.ended:9.3f}  {fault.kind.name}{where} {fault.detail}", flush=True)
 
     def end_due(self):
