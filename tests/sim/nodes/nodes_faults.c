@@ -260,23 +260,45 @@ static void isolate(void)
                 sim_etcd_cut(node->process.host, ns);
 }
 
-/* The leader is alone, or stands still, for long enough that another takes its place while it thinks that it leads. */
-static void oust(void)
+static void oust_over(void *arg)
+{
+        world.ousted = NULL;
+        if (world.store != NULL)
+                clients_start();
+}
+
+/*
+ * The leader is alone, or stands still, or another node takes the key from it, for long enough that another takes its
+ * place while it may think that it leads. Some clients go on asking it.
+ */
+uint64_t faults_oust(void)
 {
         struct sim_leader *leader = newest_leader();
+        struct sim_node *other = any_node();
         uint64_t ns = 3500 * SIM_MS + below(6 * SIM_S);
         unsigned i;
 
-        if (leader == NULL)
-                return;
-        if (below(3) == 0) {
+        if (leader == NULL || !leader->serves)
+                return 0;
+        sim_trace("node %u is ousted", leader->node->process.party);
+        clients_oust(leader->store);
+        sim_at(ns + 6 * SIM_S, NULL, oust_over, NULL);
+        switch (below(6)) {
+        case 0:
+        case 1:
                 sim_process_stop(leader->process.number, ns);
                 sim_trace("party %u is stopped for %.3f s", leader->process.party, (double)ns / 1e9);
-                return;
+                break;
+        case 2:
+                if (other->process.runs && !other->leader.process.runs)
+                        leader_start(other, other->leader_revision, false);
+                break;
+        default:
+                for (i = 0; i < nodes_plan.nodes; i++)
+                        cut(leader->node, &sim_nodes[i], true, below(4) != 0, ns);
+                sim_etcd_cut(leader->process.host, ns + below(4 * SIM_S));
         }
-        for (i = 0; i < nodes_plan.nodes; i++)
-                cut(leader->node, &sim_nodes[i], true, below(4) != 0, ns);
-        sim_etcd_cut(leader->process.host, ns + below(4 * SIM_S));
+        return ns;
 }
 
 /* Two sides; etcd is on both, or on one. */
@@ -451,7 +473,7 @@ static void fault_comes(void *arg)
                         kill_node(any_node());
                 break;
         case FAULT_OUST:
-                oust();
+                (void)faults_oust();
                 break;
         case FAULT_USURP:
                 usurp();
