@@ -436,8 +436,8 @@ def copy_tree(to):
             shutil.copy(source, to / name)
 
 
-def build(tree):
-    done = subprocess.run(["make", "-s", "O=out", "out/sim", "out/simdrive", "out/simnodes"], cwd=tree, capture_output=True, text=True)
+def build(tree, program):
+    done = subprocess.run(["make", "-s", "O=out", f"out/{program}"], cwd=tree, capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"{done.stdout}{done.stderr}")
 
@@ -464,9 +464,9 @@ def try_one(tree, name, args):
     path = tree / file
     text = path.read_text()
     path.write_text(text.replace(old, new))
-    build(tree)
-    program = ("simnodes", args.nodes_seeds) if nodes else ("simdrive", args.drive_seeds) if drive else ("sim", args.seeds)
-    found = first_failure(tree, *program)
+    program, seeds = ("simnodes", args.nodes_seeds) if nodes else ("simdrive", args.drive_seeds) if drive else ("sim", args.seeds)
+    build(tree, program)
+    found = first_failure(tree, program, seeds)
     path.write_text(text)
     print(f"{name} ({what}): {'not noticed' if found is None else found}", flush=True)
     return found is not None
@@ -490,7 +490,6 @@ def main():
     with tempfile.TemporaryDirectory(prefix="millrace-mutate.") as tmp:
         tree = Path(tmp)
         copy_tree(tree)
-        build(tree)
         results = [try_one(tree, name, args) for name in args.names or MUTATIONS]
     print(f"{sum(results)} of {len(results)} noticed")
     return 0 if all(results) else 1

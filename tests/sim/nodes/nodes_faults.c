@@ -283,7 +283,7 @@ uint64_t faults_oust(void)
         sim_trace("node %u is ousted", leader->node->process.party);
         clients_oust(leader->store);
         sim_at(ns + 6 * SIM_S, NULL, oust_over, NULL);
-        switch (below(6)) {
+        switch (below(7)) {
         case 0:
         case 1:
                 sim_process_stop(leader->process.number, ns);
@@ -295,7 +295,7 @@ uint64_t faults_oust(void)
                 break;
         default:
                 for (i = 0; i < nodes_plan.nodes; i++)
-                        cut(leader->node, &sim_nodes[i], true, below(4) != 0, ns);
+                        cut(leader->node, &sim_nodes[i], true, below(8) != 0, ns);
                 sim_etcd_cut(leader->process.host, ns + below(4 * SIM_S));
         }
         return ns;

@@ -60,7 +60,7 @@ static void plan_store(void)
         p->m = 1 + (unsigned)plan_below(2);
         p->k = 1 + (unsigned)plan_below(drives - p->m < 4 ? drives - p->m : 4);
         if (plan.duels) { /* a group lies on all nodes, or nearly: a leader that is alone thinks that it may go on */
-                p->nodes = 3 + plan_chance(4);
+                p->nodes = 3;
                 p->drives_each = 1;
                 p->m = 2;
                 p->k = 1;
@@ -84,7 +84,7 @@ static void plan_machines(void)
         p->loops_each = 1 + (unsigned)plan_below(NODE_LOOPS);
         p->shared_loops = plan_chance(2);
         p->plain_bulk = plan_chance(2);
-        p->kills_old = plan_chance(2);
+        p->kills_old = !plan.duels && plan_chance(2);
         p->slots = 32 + (unsigned)plan_below(32);
         p->peer_slots = 2 + (unsigned)plan_below(15);
         for (i = 0; i < NODES_MAX; i++) {
@@ -116,10 +116,10 @@ static void plan_clients(void)
         if (plan.duels) {
                 plan.ops = 0;
                 world.client_count = CLIENTS_MAX;
-                world.pace = 60 * SIM_MS;
+                world.pace = 80 * SIM_MS;
                 world.slow_puts = false;
                 world.bytes_left = 0;
-                world.key_count = 2;
+                world.key_count = 4;
         }
         if (plan.bounds) {
                 world.client_count = 4;
@@ -363,21 +363,21 @@ static void bounds(void)
 
 static void duels(void)
 {
-        unsigned left = 1 + (unsigned)plan_below(4);
+        unsigned left = 1 + (unsigned)plan_below(2);
         uint64_t ns;
 
         if (!plan.duels)
                 return;
         world.calm = false;
         if (plan_chance(2))
-                sim_net_slow(10 * SIM_MS, 120 * SIM_MS);
+                sim_net_slow(10 * SIM_MS, 40 * SIM_MS);
         while (left-- > 0) {
                 serve();
                 world.ops_left = 2000;
                 clients_start();
-                live_for(SIM_S + plan_below(2 * SIM_S));
+                live_for(SIM_S + plan_below(SIM_S));
                 ns = faults_oust();
-                live_for(ns + plan_below(4 * SIM_S));
+                live_for(ns + plan_below(SIM_S));
         }
         world.ops_left = 0;
 }
