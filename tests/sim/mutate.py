@@ -395,10 +395,10 @@ MUTATIONS = {
         "rem_lease_renew(&l->lease, p->node, leader_now(l), ping->slots, ping->count);",
     ),
     "nodes-lease-one": (
-        "one node that grants makes a lease",
+        "the last node that granted makes a lease, not the first",
         "remote/leader_lease.c",
-        "                if (!lease->node[i].renewed)\n                        return 0;\n                if (lease->node[i].sent < oldest)",
-        "                if (!lease->node[i].renewed)\n                        continue;\n                if (oldest == UINT64_MAX || lease->node[i].sent > oldest)",
+        "                if (lease->node[i].sent < oldest)",
+        "                if (oldest == UINT64_MAX || lease->node[i].sent > oldest)",
     ),
     "nodes-grant": (
         "a drive server that is bound to a leader takes another's OPEN",
