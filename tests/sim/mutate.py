@@ -252,6 +252,30 @@ MUTATIONS = {
         "if (r->looking || (next->header.prev_file > file->number && missing && is_explained(r, &gap)))",
         "if (r->looking || (r->l->covered.file == 0 && next->header.prev_file > file->number && missing && is_explained(r, &gap)))",
     ),
+    "term-not-durable": (
+        "OPEN is answered before the TERM record is durable",
+        "engine/drive/term.c",
+        "        op->next = terms->waiting;\n        terms->waiting = op;\n        eng_terms_go_on(l);",
+        "        open_answer(l, op, 0);",
+    ),
+    "term-ahead": (
+        "OPEN is answered ahead of appends that were taken on before",
+        "engine/drive/log.c",
+        "                if (at->op != NULL || at->written)\n                        behind = at;",
+        "                if (at->op != NULL && false)\n                        behind = at;",
+    ),
+    "term-old-appends": (
+        "appends of an older term that wait in the queue are still done",
+        "engine/drive/term.c",
+        "        eng_log_depose(l, &terms->admitted);\n",
+        "",
+    ),
+    "term-no-fence": (
+        "a drive takes operations of older terms",
+        "engine/drive/term.c",
+        "        op->deposed = true;\n        return -ESTALE;",
+        "        return 0;",
+    ),
     "nodes-commits-kept": (
         "a session goes on with the COMMIT number of the one before",
         "remote/drive_server.c",

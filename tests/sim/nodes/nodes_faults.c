@@ -28,6 +28,7 @@ static struct {
         unsigned kinds, left; /* kinds: a mask of enum fault */
         unsigned count, resets, waits;
         bool failed_drives;
+        int64_t usurped; /* the leader key's revision */
         unsigned aims; /* at leaders to come, when they change the epoch */
         bool armed, storm; /* storm: connections are reset all the time */
         uint64_t at[FAULTS_MAX]; /* sim.events; 0: by time, or it has come */
@@ -267,6 +268,30 @@ static void oust_over(void *arg)
                 clients_start();
 }
 
+static void usurp_with(void *arg)
+{
+        struct sim_node *node = arg;
+
+        node_comes_back(node);
+        if (node->process.runs && !node->leader.process.runs)
+                leader_start(node, faults.usurped, false);
+}
+
+/* A member begins anew, which does not know what it has granted, and tries to lead by itself at once. */
+static void restart_alone(struct sim_leader *leader, struct sim_node *other, uint64_t ns)
+{
+        unsigned i;
+
+        if (other == leader->node || !other->process.runs)
+                return;
+        faults.usurped = other->leader_revision;
+        node_kill(other, false, false);
+        for (i = 0; i < nodes_plan.nodes; i++)
+                cut(other, &sim_nodes[i], true, true, ns);
+        sim_etcd_cut(leader->node->process.host, ns);
+        sim_at(sim_skewed(SIM_FAULTS, SIM_MS, 300 * SIM_MS), NULL, usurp_with, other);
+}
+
 /*
  * The leader is alone, or stands still, or another node takes the key from it, for long enough that another takes its
  * place while it may think that it leads. Some clients go on asking it.
@@ -283,7 +308,10 @@ uint64_t faults_oust(void)
         sim_trace("node %u is ousted", leader->node->process.party);
         clients_oust(leader->store);
         sim_at(ns + 6 * SIM_S, NULL, oust_over, NULL);
-        switch (below(7)) {
+        switch (below(8)) {
+        case 3:
+                restart_alone(leader, other, ns);
+                break;
         case 0:
         case 1:
                 sim_process_stop(leader->process.number, ns);
