@@ -355,26 +355,17 @@ MUTATIONS = {
         "        return revision < seen->revision ? CL_SEEN_LOWER_REVISION : CL_SEEN_FINE;",
         "        return CL_SEEN_FINE;",
     ),
-    "nodes-r2-epoch": (
-        "R2: nor is a drive that has an epoch which etcd does not have",
-        "engine/epoch/decided.c",
-        "if (m->drive == NULL || eng_epoch_of(m)->number < c->found.number || is_own(c, eng_epoch_of(m)))",
-        "if (true || is_own(c, eng_epoch_of(m)))",
-    ),
     "nodes-r3": (
         "R3: a store goes on with an epoch that etcd has not decided on",
-        "cluster/leader.c",
-        "static void propose_now(struct cl_leader *l)\n{\n        size_t len = cl_config_write(&l->proposal, l->value);\n",
-        "static void decided_early(struct lp_msg *msg)\n{\n        struct cl_leader *l = container_of(msg, struct cl_leader, stop_msg);\n\n"
-        "        if (l->proposing)\n                is_decided(l, l->config_revision);\n        l->decided = free;\n        l->decided_arg = NULL;\n}\n\n"
-        "static void propose_now(struct cl_leader *l)\n{\n        size_t len = cl_config_write(&l->proposal, l->value);\n\n"
-        "        l->stop_msg.run = decided_early;\n        lp_post(l->loop, &l->stop_msg);\n",
+        "engine/epoch/decided.c",
+        "        cluster->propose(cluster->arg, body->data, body->len, decision_came, decision);\n        return 0;",
+        "        cluster->propose(cluster->arg, body->data, body->len, free, NULL);\n        decision_came(decision);\n        return 0;",
     ),
     "nodes-r4": (
-        "R4: an epoch is proposed whoever has the leader key",
+        "R4: an epoch that etcd has refused is taken for decided",
         "cluster/leader.c",
-        "l->cas.other_count = 1;",
-        "l->cas.other_count = 0;",
+        'leader_over(l, "an epoch was refused: another process leads the pool (R4)");',
+        "is_decided(l, l->config_revision + 1);",
     ),
     "nodes-r5": (
         "R5: an epoch may leave a group without a current member",
