@@ -202,7 +202,7 @@ static uint64_t is_epoch_of(struct eng_store *store, uint64_t in)
         const size_t len = df_service.cluster.epoch_len;
         struct eng_epoch_info info;
 
-        return eng_epoch_read(epoch, len, &info) == 0 && info.in == in && info.back == 0 && eng_epoch_serves(epoch, len, in) == 1 &&
+        return eng_epoch_read(epoch, len, &info) == 0 && info.in == in && (info.joining | info.back) == 0 && eng_epoch_serves(epoch, len, in) == 1 &&
                eng_epoch_serves(epoch, len, THREE) == 0;
 }
 
