@@ -258,12 +258,6 @@ MUTATIONS = {
         "        op->next = terms->waiting;\n        terms->waiting = op;\n        eng_terms_go_on(l);",
         "        open_answer(l, op, 0);",
     ),
-    "term-old-appends": (
-        "appends of an older term that wait in the queue are still done",
-        "engine/drive/term.c",
-        "        eng_log_depose(l, &terms->admitted);\n",
-        "",
-    ),
     "term-no-fence": (
         "a drive takes operations of older terms",
         "engine/drive/term.c",
