@@ -258,18 +258,6 @@ MUTATIONS = {
         "        op->next = terms->waiting;\n        terms->waiting = op;\n        eng_terms_go_on(l);",
         "        open_answer(l, op, 0);",
     ),
-    "term-ahead": (
-        "OPEN is answered ahead of appends that were taken on before",
-        "engine/drive/log.c",
-        "                if (at->op != NULL || at->written)\n                        behind = at;",
-        "                if (at->op != NULL && false)\n                        behind = at;",
-    ),
-    "term-old-appends": (
-        "appends of an older term that wait in the queue are still done",
-        "engine/drive/term.c",
-        "        eng_log_depose(l, &terms->admitted);\n",
-        "",
-    ),
     "term-no-fence": (
         "a drive takes operations of older terms",
         "engine/drive/term.c",
@@ -384,12 +372,6 @@ MUTATIONS = {
         "remote/grant.c",
         ".bound = eng_term_is_none(durable) ? 0 : now + g->grant_ns};",
         ".bound = 0};",
-    ),
-    "nodes-r11": (
-        "R11: an operation of an older session is done",
-        "remote/drive_server.c",
-        "return same && r->head.session == served->session ? REM_DONE : REM_OLD_SESSION;",
-        "return same ? REM_DONE : REM_OLD_SESSION;",
     ),
     "nodes-r13": (
         "R13: a slot that comes back does not drop what is pending there",
