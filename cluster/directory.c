@@ -110,7 +110,7 @@ static int view_read(struct cl_view *view, const char *cluster, const struct cl_
 
         memset(view, 0, sizeof(*view));
         view->revision = answer->revision;
-        view->members = calloc(CL_MEMBERS_MAX, sizeof(*view->members));
+        view->members = calloc((keys->count < CL_MEMBERS_MAX ? keys->count : CL_MEMBERS_MAX) + 1, sizeof(*view->members));
         if (view->members == NULL)
                 rv = -ENOMEM;
         for (i = 0; rv == 0 && i < keys->count; i++) {

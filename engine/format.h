@@ -413,6 +413,7 @@ struct fmt_lock_clock {
 enum fmt_epoch_in {
         FMT_EPOCH_OUT = 0,
         FMT_EPOCH_IN = 1,
+        FMT_EPOCH_BACK = 3,            /* joining, and current for lost groups whose truth it is (FMT_EPOCH_MUST_LOST) */
         FMT_EPOCH_JOINING = 2          /* is written to and catches up; counts for nothing yet: to be brought up to date anew after a restart */
 };
 
@@ -467,9 +468,16 @@ struct fmt_epoch_tail {
         uint8_t in_force_id[FMT_ID];
 };
 enum fmt_epoch_must {
-        FMT_EPOCH_MUST_SITES = 1       /* some slot has a node or rack: the placement, and who may go on alone, follow them */
+        FMT_EPOCH_MUST_SITES = 1,      /* some slot has a node or rack: the placement, and who may go on alone, follow them */
+        FMT_EPOCH_MUST_LOST = 2        /* some group has no member that is in: who may join follows from fmt_epoch_left */
 };
-#define FMT_EPOCH_MUST_KNOWN ((uint32_t)FMT_EPOCH_MUST_SITES)
+#define FMT_EPOCH_MUST_KNOWN ((uint32_t)(FMT_EPOCH_MUST_SITES | FMT_EPOCH_MUST_LOST))
+
+/*
+ * Behind fmt_epoch_tail, in a cluster: u64 x drives. Of a slot that is not in: the epoch that went on without
+ * it, if it was in until then; the last one that it was back in, if it was that; 0: neither, or it lost writes.
+ */
+#define FMT_EPOCH_LEFT(drives) ((drives) * sizeof(uint64_t))
 
 struct fmt_epoch {
         uint64_t number;               /* from 1; 0: of a drive that was formatted for a slot and has never been in an epoch */
@@ -710,6 +718,7 @@ FMT_STORED(FMT_ROT_GAP, 2);
 FMT_STORED(FMT_EPOCH_OUT, 0);
 FMT_STORED(FMT_EPOCH_IN, 1);
 FMT_STORED(FMT_EPOCH_JOINING, 2);
+FMT_STORED(FMT_EPOCH_BACK, 3);
 
 FMT_STORED(FMT_EPOCH_FILLING, 1);
 FMT_STORED(FMT_EPOCH_ADDING, 2);
@@ -721,6 +730,7 @@ FMT_STORED(FMT_EPOCH_LOST_WRITES, 64);
 FMT_STORED(FMT_EPOCH_ADDED, 128);
 
 FMT_STORED(FMT_EPOCH_MUST_SITES, 1);
+FMT_STORED(FMT_EPOCH_MUST_LOST, 2);
 
 FMT_STORED(FMT_INDEX_META_IDENTITY, 0);
 FMT_STORED(FMT_INDEX_META_COVERED, 1);

@@ -91,7 +91,8 @@ struct eng_epoch_info {
         uint64_t number;
         uint8_t id[16], parent[16];
         unsigned k, m, groups, slots;
-        uint64_t in, joining, gone;   /* slots: a bit each */
+        uint64_t in, joining, gone;   /* slots: a bit each. A lease needs those that are in or joining, and no others */
+        uint64_t back;                /* of joining: those that answer for groups which were lost (docs/design/lost-groups.md) */
         uint64_t features;            /* that FORMAT of a drive with it must name: struct eng_identity */
         struct {
                 uint8_t drive_id[16];
@@ -100,7 +101,7 @@ struct eng_epoch_info {
 };
 /* Any bytes. -EBADMSG: they are no such body. */
 int eng_epoch_read(const void *body, size_t len, struct eng_epoch_info *out);
-/* Whether each group has a current member among these slots. -EBADMSG, -ENOMEM; 1: yes, 0: no. */
+/* Whether each group that is not lost has a current member among these slots. -EBADMSG, -ENOMEM; 1: yes, 0: no. */
 int eng_epoch_serves(const void *body, size_t len, uint64_t slots);
 
 struct eng_options {

@@ -99,7 +99,7 @@ bool eng_placement_can_form(const struct eng_placement *map, eng_mask next, eng_
         eng_mask counted = map->all & ~map->adding & ~gone;
 
         if (map->decided)
-                return ((prev & ~next) == 0 && prev != 0) || eng_groups_current(map->groups, map->group_count, gone != 0, next);
+                return prev != 0 && ((prev & ~next) == 0 || eng_groups_kept(map->groups, map->group_count, gone != 0, next, prev));
         if (map->by_groups)
                 return eng_groups_can_form(map->groups, map->group_count, gone != 0, next, prev);
         return eng_epoch_can_form(next, prev, (unsigned)__builtin_popcountll(counted), k, m);

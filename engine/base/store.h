@@ -108,6 +108,9 @@ struct eng_view {
         bool in_doubt;                 /* some group is: no listing can be complete */
         bool writable;                 /* the write quorum is held */
         bool paused;                   /* an epoch change is under way: appends wait */
+        eng_mask back;                 /* of joining: it speaks for lost groups whose truth it is (docs/design/lost-groups.md) */
+        unsigned lost;                 /* groups of which no member is in; without a cluster always 0, as back and left */
+        uint64_t left[ENG_DRIVES_MAX]; /* as the epoch's record has it */
         uint64_t since[ENG_DRIVES_MAX]; /* first epoch in which the slot's drive, as it is open now, can have had a part; 0: opened at the start */
 };
 
@@ -201,7 +204,7 @@ struct eng_home_part {
         uint64_t own_gets;                 /* of those, the store's own */
         uint64_t clients_seen;             /* pacer.c's own */
         uint64_t readers_upto;             /* of those, the last that was begun when no record named the drive that leaves any more (rebalance.c) */
-        eng_mask cover_in;                 /* the view the cover below was made for */
+        eng_mask cover_in, cover_back;     /* the view the cover below was made for */
         const struct eng_placement *cover_map; /* and of its map */
         bool cover_valid;
         unsigned cover_count;
@@ -313,6 +316,8 @@ struct eng_coord {
         bool postponed;                /* one is needed, and etcd does not answer now (decided.c) */
         bool read_only;                /* too few drives for an epoch at the start: no new one was made */
         eng_mask next_in, next_joining; /* of the epoch that is being made */
+        eng_mask next_back;            /* as the next one: lost_groups.c's own */
+        uint64_t next_left[ENG_DRIVES_MAX];
         uint64_t next_number;
         struct eng_member *decided;    /* has the epoch that etcd has (decided.c); NULL: no cluster's */
         struct eng_decision *decision; /* decided.c's own; NULL: nothing is proposed */
@@ -527,7 +532,16 @@ static inline eng_mask eng_writers(const struct eng_view *view, uint32_t pg)
 }
 static inline eng_mask eng_speakers(const struct eng_view *view, uint32_t pg)
 {
-        return view->map->groups[pg].before & view->in;
+        const eng_mask members = view->map->groups[pg].before;
+
+        if ((members & view->in) != 0 || view->back == 0)
+                return members & view->in;
+        return eng_truth_of(members, view->left) & view->back;
+}
+/* Those that are asked about names: each speaks for some group. */
+static inline eng_mask eng_all_speakers(const struct eng_view *view)
+{
+        return (view->in | view->back) & view->up;
 }
 
 /*

@@ -150,6 +150,10 @@ static void look_round(struct eng_bucket_look *look)
         struct eng_store *store = look->store;
         unsigned i;
 
+        if (view->lost != 0) { /* nobody knows whether it has objects there */
+                look->done(look, -EHOSTDOWN);
+                return;
+        }
         memset(look->spoken, 0, (size_t)ENG_DRIVES_MAX * store->pg_words * sizeof(*look->spoken));
         look->empty = 0;
         look->out = 1; /* this loop's own */

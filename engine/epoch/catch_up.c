@@ -2,6 +2,7 @@
  * catch_up.c - brings a drive back that the store went on without (or a new one in): one at a time,
  * while the store serves. Coordinator.
  *
+ *   SETTLE    what is pending in lost groups whose truth the drive is counts (lost_groups.c)
  *   VOID      what the drive holds and never counted is void from now on
  *   ENTER     an epoch makes it joining: from then on every change is written to it too, and waited for
  *   COMPARE   all names it should hold are walked beside those of all current members of their groups (walk.c), whatever it missed and for
@@ -34,7 +35,7 @@
 #define ATTEMPTS 100u                  /* without any progress; then the drive is left alone */
 #define RETRY_NS (100ull * 1000 * 1000)
 
-enum catch_up_step { STEP_VOID, STEP_ENTER, STEP_COMPARE, STEP_LEAVE };
+enum catch_up_step { STEP_SETTLE, STEP_VOID, STEP_ENTER, STEP_COMPARE, STEP_LEAVE };
 enum resync_state { RESYNC_FREE, RESYNC_OUT, RESYNC_AGAIN };
 
 /* A name that differs. AGAIN: it could not be copied, and waits for the retry timer. */
@@ -51,9 +52,11 @@ struct eng_catch_up {
         bool gains;                    /* a member that gets groups of a drive that leaves */
         enum catch_up_step step;
         unsigned attempts;
-        unsigned out;                  /* VOID and fixes under way */
+        unsigned out;                  /* SETTLE, VOID and fixes under way */
         bool cancelled;                /* it ends when nothing is under way any more */
-        struct eng_op op;              /* VOID */
+        struct eng_op op;              /* SETTLE, VOID */
+        struct eng_buf *tail;          /* SETTLE: of the drive; and which of its entries is next */
+        uint32_t tail_count, tail_at;
         /* COMPARE */
         struct eng_walk *walk;
         struct eng_walk_row row;
@@ -90,6 +93,7 @@ static void free_catch_up(struct eng_catch_up *catch_up)
         lp_timer_stop(catch_up->store->coord_loop->loop, &catch_up->pace);
         lp_timer_stop(catch_up->store->coord_loop->loop, &catch_up->retry);
         eng_walk_free(catch_up->walk);
+        eng_buf_unref(catch_up->tail);
         free(catch_up->resyncs);
         free(catch_up);
 }
@@ -136,14 +140,21 @@ static int catch_up_candidate(const struct eng_store *store)
 {
         unsigned i;
 
-        for (i = 0; i < store->drive_count; i++)
-                if (store->members[i].state == ENG_DRIVE_STALE && store->members[i].drive != NULL &&
-                    !eng_member_failed(&store->members[i]))
-                        return (int)i;
-        return -1;
+        int first = -1;
+
+        for (i = 0; i < store->drive_count; i++) {
+                if (store->members[i].state != ENG_DRIVE_STALE || store->members[i].drive == NULL || eng_member_failed(&store->members[i]) ||
+                    !eng_lost_may_join(store, i))
+                        continue;
+                if (eng_lost_is_truth(store, i))
+                        return (int)i; /* it goes before those that only catch up */
+                first = first < 0 ? (int)i : first;
+        }
+        return first;
 }
 
 static void void_again(struct lp_timer *timer);
+static void settle_next(struct eng_catch_up *catch_up);
 
 /* The drive lacks something for the moment, which is no failure. False: for too long. */
 static bool void_later(struct eng_catch_up *catch_up)
@@ -198,13 +209,80 @@ static void void_again(struct lp_timer *timer)
 {
         struct eng_coord *c = container_of(timer, struct eng_coord, catch_up_timer);
 
-        if (c->catch_up == NULL || c->catch_up->step != STEP_VOID)
+        if (c->catch_up == NULL || c->catch_up->step > STEP_VOID)
                 return;
         if (c->catch_up->cancelled)
                 catch_up_end(c->catch_up);
+        else if (c->catch_up->step == STEP_SETTLE)
+                settle_next(c->catch_up);
         else
                 send_void(c->catch_up);
 }
+
+/* ---- settling a truth ------------------------------------------------------------------------ */
+
+static void catch_up_settled(struct eng_op *op)
+{
+        struct eng_catch_up *catch_up = container_of(op, struct eng_catch_up, op);
+        struct eng_store *store = catch_up->store;
+
+        assert(catch_up->step == STEP_SETTLE && catch_up->out > 0);
+        catch_up->out--;
+        if (op->result == -EAGAIN && !catch_up->cancelled && void_later(catch_up))
+                return;
+        if (op->result != 0) {
+                eng_drive_erred(store, catch_up->slot, store->members[catch_up->slot].drive, op->result, "what is pending on it could not be settled");
+                leave_alone(catch_up, "what is pending on it could not be settled");
+                return;
+        }
+        catch_up->attempts = 0;
+        if (op->kind == ENG_OP_TAIL) {
+                catch_up->tail = op->tail.entries != NULL ? op->tail.entries : eng_buf_new(0);
+                catch_up->tail_count = op->tail.count;
+        } else {
+                catch_up->tail_at++;
+        }
+        if (catch_up->cancelled)
+                catch_up_end(catch_up);
+        else
+                settle_next(catch_up);
+}
+
+/* The last of the pending records of a group that counts. */
+static bool settles(const struct eng_catch_up *catch_up)
+{
+        const struct eng_memtable_entry *e = (const struct eng_memtable_entry *)catch_up->tail->data + catch_up->tail_at;
+
+        return e->pending && eng_lost_counts(catch_up->store, catch_up->slot, e->pg) &&
+               (catch_up->tail_at + 1 == catch_up->tail_count || e[1].pg != e->pg || !e[1].pending);
+}
+
+/* The tail; then, one after the other, the groups that have something pending. A COMMIT makes all up to its number count. */
+static void settle_next(struct eng_catch_up *catch_up)
+{
+        struct eng_store *store = catch_up->store;
+        const struct eng_memtable_entry *e;
+
+        assert(catch_up->step == STEP_SETTLE && catch_up->out == 0);
+        catch_up->op = (struct eng_op){.kind = ENG_OP_TAIL, .flags = ENG_OP_RESERVE, .epoch = store->coord->view.epoch, .done = catch_up_settled};
+        if (catch_up->tail != NULL) {
+                while (catch_up->tail_at < catch_up->tail_count && !settles(catch_up))
+                        catch_up->tail_at++;
+                if (catch_up->tail_at == catch_up->tail_count) {
+                        catch_up->step = STEP_VOID;
+                        send_void(catch_up);
+                        return;
+                }
+                e = (const struct eng_memtable_entry *)catch_up->tail->data + catch_up->tail_at;
+                catch_up->op.kind = ENG_OP_COMMIT;
+                catch_up->op.commit.pg = e->pg;
+                catch_up->op.commit.seq = e->seq;
+        }
+        catch_up->out++;
+        eng_drive_submit(store->members[catch_up->slot].drive, &catch_up->op);
+}
+
+/* ---- beginning ------------------------------------------------------------------------------- */
 
 static void compare_ready(void *arg)
 {
@@ -273,6 +351,11 @@ void eng_catch_up_consider(struct eng_store *store)
         }
         c->present |= eng_bit(catch_up->slot);
         tell(catch_up);
+        if (eng_lost_is_truth(store, catch_up->slot)) {
+                settle_next(catch_up);
+                return;
+        }
+        catch_up->step = STEP_VOID;
         send_void(catch_up);
 }
 
@@ -282,7 +365,7 @@ void eng_catch_up_wants(const struct eng_store *store, eng_mask *joining, eng_ma
 {
         const struct eng_catch_up *catch_up = store->coord->catch_up;
 
-        *joining = catch_up != NULL && !catch_up->gains && catch_up->step != STEP_VOID ? eng_bit(catch_up->slot) : 0;
+        *joining = catch_up != NULL && !catch_up->gains && catch_up->step > STEP_VOID ? eng_bit(catch_up->slot) : 0;
         *promoted = catch_up != NULL && catch_up->step == STEP_LEAVE ? eng_bit(catch_up->slot) : 0;
 }
 
@@ -399,7 +482,7 @@ static bool catch_up_is_wanted(const struct eng_catch_up *catch_up, unsigned pg)
 {
         const struct eng_view *view = &catch_up->store->coord->view;
 
-        return (eng_writers(view, pg) & eng_bit(catch_up->slot)) && !(catch_up->gains && (eng_speakers(view, pg) & eng_bit(catch_up->slot)));
+        return (eng_writers(view, pg) & ~eng_speakers(view, pg) & eng_bit(catch_up->slot)) != 0;
 }
 
 /*

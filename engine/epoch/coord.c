@@ -219,7 +219,7 @@ static void give_up_writing(struct eng_store *store)
         assert(c->changing);
         drop_next_map(c);
         if (store->options.cluster != NULL) { /* the next start waits for the drives */
-                eng_cluster_ended(store, "drives do not answer without which some placement group has no current copy");
+                eng_cluster_ended(store, "half of the drives do not answer, and some placement group has no current copy without them");
                 return;
         }
         c->view.writable = false;
@@ -288,6 +288,7 @@ static void epoch_durable(struct eng_store *store, eng_mask failed)
         c->view.in = c->next_in;
         c->lost &= ~c->next_in;
         take_shape(c);
+        eng_lost_taken(c);
         c->view.joining = c->next_joining;
         c->view.up |= c->next_joining & c->present;
         c->view.paused = false;
@@ -323,7 +324,7 @@ static void loops_quiet(struct eng_store *store, void *arg)
         int rv = -ENOMEM;
 
         assert(c->changing && c->view.paused && c->append_later == NULL);
-        if (!eng_could_form(store, c->view.in & c->view.up, c->view.in)) {
+        if (!eng_lost_could_form(store, c->view.in & c->view.up, c->view.in)) {
                 give_up_writing(store); /* another drive failed while the loops paused */
                 return;
         }
@@ -338,6 +339,7 @@ static void loops_quiet(struct eng_store *store, void *arg)
         c->next_in &= ~c->next_shape.gone;
         lp_random(id, sizeof(id));
         c->next_number = eng_epoch_next_number(store);
+        eng_lost_next(store, c->view.in);
         body = eng_shape_map(store) != 0 ? NULL
                                          : eng_epoch_body(store, c->next_number, id, c->epoch_id, c->next_in,
                                                           c->next_joining, c->view.in);
@@ -367,7 +369,7 @@ void eng_epoch_change(struct eng_store *store)
                 return;
         c->changing = true;
         if (!c->view.writable ||
-            !eng_could_form(store, c->view.in & c->view.up, c->view.in)) {
+            !eng_lost_could_form(store, c->view.in & c->view.up, c->view.in)) {
                 give_up_writing(store);
                 return;
         }
@@ -508,6 +510,9 @@ static void explain(const struct eng_store *store, struct eng_health *h)
         else if (!eng_takes_changes(store, &c->view))
                 snprintf(h->reason, sizeof(h->reason), "%u of %u drives are in: too few to write%s", h->drives_in,
                          h->drive_count - h->drives_removed, c->lost != 0 ? "; some lost writes that they had acknowledged" : "");
+        else if (c->view.lost != 0)
+                snprintf(h->reason, sizeof(h->reason), "%u of %u placement groups are lost until a drive is back that was the last to have them",
+                         c->view.lost, c->view.map->group_count);
         else if (c->view.map->by_groups && store->m > 0 && !eng_placement_can_write(c->view.map, c->view.in, store->k, store->m))
                 snprintf(h->reason, sizeof(h->reason), "%u of %u placement groups have fewer than two current members, and take no changes",
                          eng_groups_alone(c->view.map->groups, c->view.map->group_count, c->view.in), c->view.map->group_count);

@@ -49,6 +49,26 @@ int eng_decision_ask(struct eng_store *store, struct eng_buf *body, void (*then)
 /* The store is closed. */
 void eng_decision_free(struct eng_coord *c);
 void eng_decided_free(struct eng_coord *c);
+/*
+ * ---- groups that are lost (lost_groups.c; docs/design/lost-groups.md). Nothing without a cluster ----
+ */
+/* `next` may go on behind `prev`, if need be without some groups. */
+bool eng_lost_could_form(const struct eng_store *store, eng_mask next, eng_mask prev);
+/*
+ * The next epoch is to be of coord->next_in and next_joining, behind one of `prev`: takes out who may not join,
+ * sets next_back and next_left.
+ */
+void eng_lost_next(struct eng_store *store, eng_mask prev);
+/* That epoch is in force. */
+void eng_lost_taken(struct eng_coord *c);
+/* A start: the chosen epoch of this drive, or of etcd. */
+void eng_lost_load(struct eng_coord *c, const struct eng_member *chosen);
+/* A stale slot may be brought up to date now; it is a truth, and to be settled first. */
+bool eng_lost_may_join(const struct eng_store *store, unsigned slot);
+bool eng_lost_is_truth(const struct eng_store *store, unsigned slot);
+/* Of a record that a TAIL says is pending on this truth: it counts when the slot is back. */
+bool eng_lost_counts(const struct eng_store *store, unsigned slot, uint32_t pg);
+
 /* Of the epoch that is made next. Without a cluster, that of one that was not made durable everywhere is used again. */
 uint64_t eng_epoch_next_number(const struct eng_store *store);
 

@@ -45,10 +45,12 @@ struct eng_buf *eng_epoch_body(struct eng_store *store, uint64_t number, const u
                 .k = (uint8_t)store->k,
                 .m = (uint8_t)store->m,
         };
-        struct fmt_epoch_tail tail = {.size = sizeof(tail), .must = must_know(store), .in_force = store->coord->in_force};
+        const size_t left = store->options.cluster != NULL ? FMT_EPOCH_LEFT(store->drive_count) : 0;
+        struct fmt_epoch_tail tail = {.size = (uint32_t)(sizeof(tail) + left), .must = must_know(store), .in_force = store->coord->in_force};
         const size_t places = sizeof(epoch) + store->drive_count * sizeof(struct fmt_epoch_drive);
         const size_t placed = FMT_EPOCH_PLACED(store->drive_count);
-        struct eng_buf *buf = eng_buf_new(placed + sizeof(tail));
+        struct eng_buf *buf = eng_buf_new(placed + tail.size);
+        const struct eng_placement *map = store->coord->next_map != NULL ? store->coord->next_map : store->coord->view.map;
         unsigned i;
 
         assert(((in | joining) & ~eng_all_slots(store->drive_count)) == 0);
@@ -58,6 +60,9 @@ struct eng_buf *eng_epoch_body(struct eng_store *store, uint64_t number, const u
         memcpy(epoch.parent, parent, FMT_ID);
         memcpy(buf->data, &epoch, sizeof(epoch));
         memcpy(tail.in_force_id, store->coord->in_force_id, FMT_ID);
+        if (left != 0 && eng_groups_lost(map->groups, map->group_count, in) != 0)
+                tail.must |= FMT_EPOCH_MUST_LOST;
+        memcpy(buf->data + placed + sizeof(tail), store->coord->next_left, left);
         memcpy(buf->data + placed, &tail, sizeof(tail));
         for (i = 0; i < store->drive_count; i++) {
                 struct fmt_epoch_drive d = {.in = FMT_EPOCH_OUT};
@@ -65,7 +70,7 @@ struct eng_buf *eng_epoch_body(struct eng_store *store, uint64_t number, const u
                 if (in & eng_bit(i))
                         d.in = FMT_EPOCH_IN;
                 else if (joining & eng_bit(i))
-                        d.in = FMT_EPOCH_JOINING;
+                        d.in = left != 0 && (store->coord->next_back & eng_bit(i)) ? FMT_EPOCH_BACK : FMT_EPOCH_JOINING;
                 d.flags = epoch_flags(store->coord, eng_bit(i));
                 d.base = (base & eng_bit(i)) != 0;
                 d.node = store->members[i].site.node;
@@ -131,7 +136,8 @@ int eng_epoch_read(const void *body, size_t len, struct eng_epoch_info *out)
                 out->slot[i].site = (struct eng_site){.node = d.node, .rack = d.rack};
                 out->features |= eng_site_given(&out->slot[i].site) ? FMT_FEATURE_SITES : 0;
                 out->in |= d.in == FMT_EPOCH_IN ? eng_bit(i) : 0;
-                out->joining |= d.in == FMT_EPOCH_JOINING ? eng_bit(i) : 0;
+                out->joining |= d.in == FMT_EPOCH_JOINING || d.in == FMT_EPOCH_BACK ? eng_bit(i) : 0;
+                out->back |= d.in == FMT_EPOCH_BACK ? eng_bit(i) : 0;
                 out->gone |= d.flags & FMT_EPOCH_GONE ? eng_bit(i) : 0;
         }
         return 0;
@@ -151,7 +157,7 @@ int eng_epoch_serves(const void *body, size_t len, uint64_t slots)
         map = eng_epoch_placement(&of, true);
         if (map == NULL)
                 return -ENOMEM;
-        rv = eng_groups_current(map->groups, map->group_count, false, slots & info.in);
+        rv = info.in != 0 && eng_groups_kept(map->groups, map->group_count, false, slots & info.in, info.in);
         eng_placement_free(map);
         return rv;
 }

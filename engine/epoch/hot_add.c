@@ -298,6 +298,7 @@ static void hand_over(struct eng_hot_add *a)
         } else if (from->log_lost && store->m > 0) { /* its frames may be gone, too: as lost.c has it at a start */
                 c->filling |= eng_bit(a->slot);
                 c->lost_writes |= eng_bit(a->slot);
+                c->view.left[a->slot] = 0; /* nor is it anybody's truth */
         }
         pthread_mutex_lock(&store->health_lock);
         memcpy(m->id, from->identity.drive_id, FMT_ID);

@@ -237,6 +237,8 @@ static const char *rebalance_refusal(const struct eng_store *store, unsigned slo
                 return "another drive is being added";
         if (c->hot_add != NULL || c->catch_up != NULL)
                 return "a drive is on its way in";
+        if (c->view.lost != 0)
+                return "some placement groups are lost: a drive that was the last to have them must be back first";
         *rv = -EROFS;
         if (!c->view.writable)
                 return "too few drives are in for a new epoch";

@@ -31,6 +31,7 @@
 
 #define AGAIN_NS    (1000ull * 1000 * 1000)
 #define NODE_AGAIN_NS (100ull * 1000 * 1000) /* of a drive that another node serves: it may be granted to another leader yet */
+#define LOSE_NS     (10 * AGAIN_NS)    /* until a cluster's start goes on without groups: before its leader gives up */
 
 static void choose(struct eng_store *store);
 static bool has_quorum(struct eng_store *store);
@@ -168,6 +169,19 @@ static void consider(struct eng_store *store)
         choose(store);
 }
 
+/* Groups that are not lost yet have been waited for: more than half of the slots are enough from now on. */
+static void lose_groups(struct lp_timer *timer)
+{
+        struct recovery *r = container_of(timer, struct recovery, lose_timer);
+        struct eng_store *store = r->opening[0].store;
+
+        r->may_lose = r->waited = true;
+        if (!r->chosen)
+                consider(store);
+        else if (store->coord->phase == ENG_PHASE_WAITING)
+                eng_recover_again(store);
+}
+
 static void waited(struct lp_timer *timer)
 {
         struct recovery *r = container_of(timer, struct recovery, wait_timer);
@@ -286,6 +300,9 @@ void eng_recover(struct eng_store *store)
         r->opening_left = store->unplaced_count;
         r->wait_timer.expired = waited;
         lp_timer_start(store->coord_loop->loop, &r->wait_timer, wait_ns(store));
+        r->lose_timer.expired = lose_groups;
+        if (store->coord->decided != NULL)
+                lp_timer_start(store->coord_loop->loop, &r->lose_timer, LOSE_NS);
         for (i = 0; i < store->unplaced_count; i++) {
                 struct opening *o = &r->opening[i];
 
@@ -516,6 +533,7 @@ static int take_map(struct eng_store *store, const struct eng_member *from)
         store->k = epoch->k;
         store->m = epoch->m;
         store->pg_count = epoch->pg_count;
+        eng_lost_load(c, from);
         if (store->code == NULL && era_code_new(store->k, store->m, &store->code) != 0)
                 return -ENOMEM;
         c->filling = c->lost_writes = c->added = 0;
@@ -634,6 +652,7 @@ static void first_epoch_durable(struct eng_store *store, eng_mask failed)
                 return;
         }
         c->view.epoch = c->next_number;
+        eng_lost_taken(c);
         memcpy(c->epoch_id, ((struct recovery *)c->recovery)->begun, FMT_ID);
         c->in_force = c->view.epoch;
         memcpy(c->in_force_id, c->epoch_id, FMT_ID);
@@ -652,6 +671,9 @@ static void begin_epoch(struct eng_store *store)
         eng_phase_set(c, ENG_PHASE_EPOCH);
         lp_random(id, FMT_ID);
         c->next_number = eng_epoch_next_number(store);
+        c->next_in = c->view.in;
+        c->next_joining = 0;
+        eng_lost_next(store, ((struct recovery *)c->recovery)->members);
         body = eng_epoch_body(store, c->next_number, id, c->epoch_id, c->view.in, 0, c->base);
         if (body != NULL)
                 rv = eng_epoch_append(store, c->next_number, body, c->view.in, first_epoch_durable);
@@ -810,7 +832,11 @@ static eng_mask behind(const struct eng_store *store, const struct eng_member *c
 /* The next epoch, behind one of `in` that may never have been in force: then it is behind one of `base`. */
 static bool enough_to_begin(const struct eng_store *store, eng_mask present, eng_mask in, eng_mask base)
 {
-        return eng_could_form(store, present, in) && (store->coord->decided != NULL || eng_is_majority(present, base));
+        const struct recovery *r = store->coord->recovery;
+
+        if (store->coord->decided != NULL)
+                return eng_could_form(store, present, in) || (r->may_lose && eng_groups_may_lose(present, in));
+        return eng_could_form(store, present, in) && eng_is_majority(present, base);
 }
 
 /*
@@ -885,7 +911,7 @@ static void choose(struct eng_store *store)
         eng_rebalance_behind(store, behind(store, chosen, present));
         c->base = base_of(store, chosen, in);
         damaged = damaged_logs(store, present);
-        if (damaged != 0 && enough_to_begin(store, present & ~damaged, in, c->base)) {
+        if (damaged != 0 && eng_could_form(store, present & ~damaged, in) && enough_to_begin(store, present & ~damaged, in, c->base)) {
                 recover_set_aside(store, damaged);
                 present &= ~damaged;
                 damaged = 0;
@@ -894,6 +920,7 @@ static void choose(struct eng_store *store)
         c->view.up = present;
         c->view.writable = damaged == 0 && enough_to_begin(store, present, in, c->base);
         c->view.in = in;
+        ((struct recovery *)c->recovery)->members = in;
         if (c->decided != NULL && !may_set_aside(store, present, in)) {
                 c->view.writable = false;
                 eng_recover_wait_for(store, in & opened_slots(store) & ~present,
@@ -948,8 +975,11 @@ static bool has_quorum(struct eng_store *store)
         for (i = 0; i < store->unplaced_count; i++)
                 if (store->unplaced[i].drive != NULL && recover_is_member(chosen, store->unplaced[i].identity.drive_id, &slot))
                         present |= eng_bit(slot);
-        can = eng_placement_can_form(map, present, in, 0, eng_epoch_of(chosen)->k, eng_epoch_of(chosen)->m) &&
-              (map->decided || eng_is_majority(present, base_of(store, chosen, in)));
+        can = eng_placement_can_form(map, present, in, 0, eng_epoch_of(chosen)->k, eng_epoch_of(chosen)->m);
+        if (map->decided)
+                can |= ((const struct recovery *)store->coord->recovery)->may_lose && eng_groups_may_lose(present, in);
+        else
+                can &= eng_is_majority(present, base_of(store, chosen, in));
         eng_placement_free(map);
         return can;
 }
@@ -1000,8 +1030,10 @@ void eng_recover_stop(struct eng_store *store)
                 o->joined = true;
                 memcpy(o->member, &o->own, sizeof(o->own)); /* to be closed */
         }
-        if (r != NULL)
+        if (r != NULL) {
                 lp_timer_stop(store->coord_loop->loop, &r->wait_timer);
+                lp_timer_stop(store->coord_loop->loop, &r->lose_timer);
+        }
         take_rest(store);
 }
 

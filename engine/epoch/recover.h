@@ -45,6 +45,9 @@ enum eng_lost {
 struct recovery {
         unsigned opening_left;
         bool waited;                   /* long enough (drive_wait_ms): those that are here go on, if they can */
+        bool may_lose;                 /* and longer: in a cluster, groups may be lost */
+        struct lp_timer lose_timer;
+        eng_mask members;              /* of the chosen epoch */
         bool chosen;                   /* they have: what is opened later is none of recovery's business, as long as it comes to an end */
         struct lp_timer wait_timer;
         unsigned refusals;             /* attempts that drives ended which lacked something for the moment (-EAGAIN) */

@@ -100,12 +100,12 @@ static eng_mask own_drives(const struct eng_loop *el, eng_mask fit)
 
 int eng_cover(struct eng_loop *el, eng_mask avoid)
 {
-        eng_mask fit = el->view.in & el->view.up & ~avoid;
+        eng_mask fit = eng_all_speakers(&el->view) & ~avoid;
         unsigned least;
         int rv;
 
         assert(eng_on_loop(el));
-        if (el->home.cover_valid && el->home.cover_in == fit && el->home.cover_map == el->view.map)
+        if (el->home.cover_valid && el->home.cover_in == fit && el->home.cover_back == el->view.back && el->home.cover_map == el->view.map)
                 return 0;
         rv = make_cover(el, fit);
         least = el->home.cover_count;
@@ -113,6 +113,7 @@ int eng_cover(struct eng_loop *el, eng_mask avoid)
                 rv = make_cover(el, fit);
         el->home.cover_valid = rv == 0;
         el->home.cover_in = fit;
+        el->home.cover_back = el->view.back;
         el->home.cover_map = el->view.map;
         return rv;
 }

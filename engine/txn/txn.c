@@ -591,6 +591,10 @@ void eng_txn_append(struct eng_txn *txn)
 
         assert(is_preparing(txn));
         assert(txn->seq + 1 == pg->next_seq);
+        if (live == 0 && el->view.lost != 0) {
+                eng_txn_finish(txn, -EHOSTDOWN);
+                return;
+        }
         if (!el->view.writable || live < (txn->store->m == 0 || txn->moves ? 1u : 2u)) {
                 eng_txn_finish(txn, -EROFS);
                 return;
@@ -740,7 +744,7 @@ static void commit(struct eng_txn *txn)
         }
         if (n == 0) {
                 atomic_store(&store->unsettled, true);
-                txn_leave(txn, -EIO);
+                txn_leave(txn, el->view.lost != 0 ? -EHOSTDOWN : -EIO);
         }
 }
 

@@ -337,7 +337,7 @@ static void walk_over(struct eng_heal *heal)
         undecided = r->undecided_names != 0;
         parts = r->waiting_parts != 0;
         helped = r->written != heal->written;
-        whole = r->surveyed && !failed && !parts && !skipped;
+        whole = r->surveyed && !failed && !parts && !skipped && store->coord->view.lost == 0;
         find_place(heal);
         pthread_mutex_unlock(&store->health_lock);
         heal->running = false;

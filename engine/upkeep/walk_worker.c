@@ -178,7 +178,7 @@ static void range_over(struct eng_walk_worker *worker)
         bool all = tour == &worker->all;
 
         assert(worker->walk->out == 0);
-        if (all && worker->walk->failed != 0 && is_uncovered(worker)) {
+        if (all && (worker->walk->failed != 0 || worker->el->view.lost != 0) && is_uncovered(worker)) {
                 worker->counts.failed_objects++;
                 worker->blind = true;
                 eng_walk_worker_earlier(&tour->lacking, &(struct eng_name){.len = 1, .data = {FMT_SPACE_OBJECT}});

@@ -252,6 +252,30 @@ MUTATIONS = {
         "if (r->looking || (next->header.prev_file > file->number && missing && is_explained(r, &gap)))",
         "if (r->looking || (r->l->covered.file == 0 && next->header.prev_file > file->number && missing && is_explained(r, &gap)))",
     ),
+    "term-not-durable": (
+        "OPEN is answered before the TERM record is durable",
+        "engine/drive/term.c",
+        "        op->next = terms->waiting;\n        terms->waiting = op;\n        eng_terms_go_on(l);",
+        "        open_answer(l, op, 0);",
+    ),
+    "term-ahead": (
+        "OPEN is answered ahead of appends that were taken on before",
+        "engine/drive/log.c",
+        "                if (at->op != NULL || at->written)\n                        behind = at;",
+        "                if (at->op != NULL && false)\n                        behind = at;",
+    ),
+    "term-old-appends": (
+        "appends of an older term that wait in the queue are still done",
+        "engine/drive/term.c",
+        "        eng_log_depose(l, &terms->admitted);\n",
+        "",
+    ),
+    "term-no-fence": (
+        "a drive takes operations of older terms",
+        "engine/drive/term.c",
+        "        op->deposed = true;\n        return -ESTALE;",
+        "        return 0;",
+    ),
     "nodes-commits-kept": (
         "a session goes on with the COMMIT number of the one before",
         "remote/drive_server.c",
@@ -331,26 +355,17 @@ MUTATIONS = {
         "        return revision < seen->revision ? CL_SEEN_LOWER_REVISION : CL_SEEN_FINE;",
         "        return CL_SEEN_FINE;",
     ),
-    "nodes-r2-epoch": (
-        "R2: nor is a drive that has an epoch which etcd does not have",
-        "engine/epoch/decided.c",
-        "if (m->drive == NULL || eng_epoch_of(m)->number < c->found.number || is_own(c, eng_epoch_of(m)))",
-        "if (true || is_own(c, eng_epoch_of(m)))",
-    ),
     "nodes-r3": (
         "R3: a store goes on with an epoch that etcd has not decided on",
-        "cluster/leader.c",
-        "static void propose_now(struct cl_leader *l)\n{\n        size_t len = cl_config_write(&l->proposal, l->value);\n",
-        "static void decided_early(struct lp_msg *msg)\n{\n        struct cl_leader *l = container_of(msg, struct cl_leader, stop_msg);\n\n"
-        "        if (l->proposing)\n                is_decided(l, l->config_revision);\n        l->decided = free;\n        l->decided_arg = NULL;\n}\n\n"
-        "static void propose_now(struct cl_leader *l)\n{\n        size_t len = cl_config_write(&l->proposal, l->value);\n\n"
-        "        l->stop_msg.run = decided_early;\n        lp_post(l->loop, &l->stop_msg);\n",
+        "engine/epoch/decided.c",
+        "        cluster->propose(cluster->arg, body->data, body->len, decision_came, decision);\n        return 0;",
+        "        cluster->propose(cluster->arg, body->data, body->len, free, NULL);\n        decision_came(decision);\n        return 0;",
     ),
     "nodes-r4": (
-        "R4: an epoch is proposed whoever has the leader key",
+        "R4: an epoch that etcd has refused is taken for decided",
         "cluster/leader.c",
-        "l->cas.other_count = 1;",
-        "l->cas.other_count = 0;",
+        'leader_over(l, "an epoch was refused: another process leads the pool (R4)");',
+        "is_decided(l, l->config_revision + 1);",
     ),
     "nodes-r5": (
         "R5: an epoch may leave a group without a current member",
@@ -395,10 +410,10 @@ MUTATIONS = {
         "rem_lease_renew(&l->lease, p->node, leader_now(l), ping->slots, ping->count);",
     ),
     "nodes-lease-one": (
-        "one node that grants makes a lease",
+        "the last node that granted makes a lease, not the first",
         "remote/leader_lease.c",
-        "                if (!lease->node[i].renewed)\n                        return 0;\n                if (lease->node[i].sent < oldest)",
-        "                if (!lease->node[i].renewed)\n                        continue;\n                if (oldest == UINT64_MAX || lease->node[i].sent > oldest)",
+        "                if (lease->node[i].sent < oldest)",
+        "                if (oldest == UINT64_MAX || lease->node[i].sent > oldest)",
     ),
     "nodes-grant": (
         "a drive server that is bound to a leader takes another's OPEN",
@@ -436,8 +451,8 @@ def copy_tree(to):
             shutil.copy(source, to / name)
 
 
-def build(tree):
-    done = subprocess.run(["make", "-s", "O=out", "out/sim", "out/simdrive", "out/simnodes"], cwd=tree, capture_output=True, text=True)
+def build(tree, program):
+    done = subprocess.run(["make", "-s", "O=out", f"out/{program}"], cwd=tree, capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"{done.stdout}{done.stderr}")
 
@@ -464,9 +479,9 @@ def try_one(tree, name, args):
     path = tree / file
     text = path.read_text()
     path.write_text(text.replace(old, new))
-    build(tree)
-    program = ("simnodes", args.nodes_seeds) if nodes else ("simdrive", args.drive_seeds) if drive else ("sim", args.seeds)
-    found = first_failure(tree, *program)
+    program, seeds = ("simnodes", args.nodes_seeds) if nodes else ("simdrive", args.drive_seeds) if drive else ("sim", args.seeds)
+    build(tree, program)
+    found = first_failure(tree, program, seeds)
     path.write_text(text)
     print(f"{name} ({what}): {'not noticed' if found is None else found}", flush=True)
     return found is not None
@@ -490,7 +505,6 @@ def main():
     with tempfile.TemporaryDirectory(prefix="millrace-mutate.") as tmp:
         tree = Path(tmp)
         copy_tree(tree)
-        build(tree)
         results = [try_one(tree, name, args) for name in args.names or MUTATIONS]
     print(f"{sum(results)} of {len(results)} noticed")
     return 0 if all(results) else 1

@@ -155,7 +155,9 @@ void client_done(struct client *c, int rv)
         c->busy = false;
         if (rv == -EROFS || rv == -EHOSTDOWN || rv == -ENOSPC || rv == -EIO)
                 pause = 50 * SIM_MS + sim_below(SIM_CLIENTS, 1 * SIM_S);
-        if (world.pace != 0)
+        if (c->store == world.ousted && c->store != NULL)
+                pause = 20 * SIM_MS + sim_below(SIM_CLIENTS, 200 * SIM_MS);
+        else if (world.pace != 0)
                 pause = world.pace / 2 + sim_below(SIM_CLIENTS, world.pace);
         if (!world.stopping)
                 client_later(c, pause, next);
@@ -266,11 +268,32 @@ static void attach(struct client *c)
         c->loop = world.loops[c->number % world.loop_count];
 }
 
+/* What a leader that is deposed can still do harm with. */
+static void ask_ousted(struct client *c)
+{
+        switch (sim_below(SIM_CLIENTS, 6)) {
+        case 0:
+                listing_objects(c);
+                break;
+        case 1:
+                bucket_look(c);
+                break;
+        case 2: /* by a condition */
+                c->condition = (struct eng_condition){.if_absent = true};
+                object_put(c);
+                break;
+        default:
+                object_get(c);
+        }
+}
+
 static void next(void *arg)
 {
         struct client *c = arg;
 
-        if (c->store != world.store && world.store != NULL && !c->busy && !c->verifying && one_in(3)) {
+        if (sim.self != c->loop)
+                return; /* it asks another process by now */
+        if (c->store != world.store && world.store != NULL && !c->busy && !c->verifying && one_in(c->store == world.ousted ? 10 : 3)) {
                 attach(c);
                 client_later(c, 0, next);
                 return;
@@ -288,6 +311,10 @@ static void next(void *arg)
         client_moved(c);
         choose_condition(c);
         c->asked = history_now();
+        if (c->store == world.ousted) {
+                ask_ousted(c);
+                return;
+        }
         if (one_in(VERIFY_IN))
                 eng_verify_start(c->store); /* beside heals: both repair */
         if (versions_operation(c))
@@ -460,8 +487,8 @@ void clients_start(void)
         for (i = 0; i < world.client_count; i++) {
                 struct client *c = &clients[i];
 
-                if (world.step != NULL && c->store != NULL && c->store != world.store)
-                        continue; /* another process serves it yet */
+                if (world.step != NULL && c->store != NULL && (c->store != world.store || c->busy))
+                        continue; /* another process serves it yet, or this one does */
                 c->number = i;
                 attach(c);
                 c->busy = false;
@@ -508,9 +535,23 @@ void clients_lost_of(const struct eng_store *store)
                 c->put = NULL;
                 c->get = NULL;
         }
+        if (store == NULL || world.ousted == store)
+                world.ousted = NULL;
         for (i = 0; i < history_count(); i++)
                 if (history_at(i)->maybe && history_at(i)->answered == 0 && lost[history_at(i)->client])
                         client_unknown((int)i);
+}
+
+void clients_oust(const struct eng_store *store)
+{
+        unsigned i;
+
+        world.ousted = store;
+        for (i = 1; i < world.client_count; i += 2)
+                if (clients[i].store == store && !clients[i].busy) {
+                        clients[i].store = NULL;
+                        clients[i].loop = NULL;
+                }
 }
 
 void clients_lost(void)

@@ -34,6 +34,7 @@ struct sim_upload {
 
 struct world {
         struct eng_store *store; /* NULL: no process runs. Of several: of the newest that serves */
+        const struct eng_store *ousted; /* is about to be deposed, and some go on asking it; NULL: none */
         void (*step)(void);      /* one event, and what belongs to it, where several processes may serve; else NULL */
         struct lp_loop *loops[LOOPS_MAX];
         unsigned loop_count;
@@ -76,6 +77,8 @@ void clients_first_bucket(void); /* made by the first client; not awaited */
 void clients_versions_bucket(void); /* likewise, the one with versions */
 void clients_lost(void);         /* the process is gone: what they waited for will not be answered */
 void clients_lost_of(const struct eng_store *store); /* the same of one of several */
+/* That one will be deposed: some clients look for another now, and others go on asking it. */
+void clients_oust(const struct eng_store *store);
 bool clients_idle(void);
 /* One of them works on this key, in any bucket. */
 bool clients_use(const uint8_t *key, size_t len);

@@ -390,8 +390,10 @@ static bool leader_may_answer(const struct sim_leader *l)
         return may;
 }
 
+/* No two of them may at a time. */
 static void leaders_watch(void)
 {
+        const struct sim_leader *current = NULL;
         unsigned i;
 
         for (i = 0; i < nodes_plan.nodes; i++) {
@@ -399,7 +401,12 @@ static void leaders_watch(void)
 
                 if (l->process.ends)
                         leader_kill(l, true);
-                else if (l->store != NULL && !l->serves && leader_may_answer(l))
+                if (l->store == NULL || !leader_may_answer(l))
+                        continue;
+                if (current != NULL)
+                        sim_fail("nodes %u and %u both have a lease", current->node->process.party, l->node->process.party);
+                current = l;
+                if (!l->serves)
                         leader_is_open(l);
         }
 }

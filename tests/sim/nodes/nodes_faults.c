@@ -28,6 +28,7 @@ static struct {
         unsigned kinds, left; /* kinds: a mask of enum fault */
         unsigned count, resets, waits;
         bool failed_drives;
+        int64_t usurped; /* the leader key's revision */
         unsigned aims; /* at leaders to come, when they change the epoch */
         bool armed, storm; /* storm: connections are reset all the time */
         uint64_t at[FAULTS_MAX]; /* sim.events; 0: by time, or it has come */
@@ -260,23 +261,72 @@ static void isolate(void)
                 sim_etcd_cut(node->process.host, ns);
 }
 
-/* The leader is alone, or stands still, for long enough that another takes its place while it thinks that it leads. */
-static void oust(void)
+static void oust_over(void *arg)
+{
+        world.ousted = NULL;
+        if (world.store != NULL)
+                clients_start();
+}
+
+static void usurp_with(void *arg)
+{
+        struct sim_node *node = arg;
+
+        node_comes_back(node);
+        if (node->process.runs && !node->leader.process.runs)
+                leader_start(node, faults.usurped, false);
+}
+
+/* A member begins anew, which does not know what it has granted, and tries to lead by itself at once. */
+static void restart_alone(struct sim_leader *leader, struct sim_node *other, uint64_t ns)
+{
+        unsigned i;
+
+        if (other == leader->node || !other->process.runs)
+                return;
+        faults.usurped = other->leader_revision;
+        node_kill(other, false, false);
+        for (i = 0; i < nodes_plan.nodes; i++)
+                cut(other, &sim_nodes[i], true, true, ns);
+        sim_etcd_cut(leader->node->process.host, ns);
+        sim_at(sim_skewed(SIM_FAULTS, SIM_MS, 300 * SIM_MS), NULL, usurp_with, other);
+}
+
+/*
+ * The leader is alone, or stands still, or another node takes the key from it, for long enough that another takes its
+ * place while it may think that it leads. Some clients go on asking it.
+ */
+uint64_t faults_oust(void)
 {
         struct sim_leader *leader = newest_leader();
+        struct sim_node *other = any_node();
         uint64_t ns = 3500 * SIM_MS + below(6 * SIM_S);
         unsigned i;
 
-        if (leader == NULL)
-                return;
-        if (below(3) == 0) {
+        if (leader == NULL || !leader->serves)
+                return 0;
+        sim_trace("node %u is ousted", leader->node->process.party);
+        clients_oust(leader->store);
+        sim_at(ns + 6 * SIM_S, NULL, oust_over, NULL);
+        switch (below(8)) {
+        case 3:
+                restart_alone(leader, other, ns);
+                break;
+        case 0:
+        case 1:
                 sim_process_stop(leader->process.number, ns);
                 sim_trace("party %u is stopped for %.3f s", leader->process.party, (double)ns / 1e9);
-                return;
+                break;
+        case 2:
+                if (other->process.runs && !other->leader.process.runs)
+                        leader_start(other, other->leader_revision, false);
+                break;
+        default:
+                for (i = 0; i < nodes_plan.nodes; i++)
+                        cut(leader->node, &sim_nodes[i], true, below(8) != 0, ns);
+                sim_etcd_cut(leader->process.host, ns + below(4 * SIM_S));
         }
-        for (i = 0; i < nodes_plan.nodes; i++)
-                cut(leader->node, &sim_nodes[i], true, below(4) != 0, ns);
-        sim_etcd_cut(leader->process.host, ns + below(4 * SIM_S));
+        return ns;
 }
 
 /* Two sides; etcd is on both, or on one. */
@@ -451,7 +501,7 @@ static void fault_comes(void *arg)
                         kill_node(any_node());
                 break;
         case FAULT_OUST:
-                oust();
+                (void)faults_oust();
                 break;
         case FAULT_USURP:
                 usurp();

@@ -30,6 +30,7 @@
 static struct {
         unsigned ops;
         bool restarts; /* all processes begin anew before the end */
+        bool duels;    /* leaders are ousted, one after the other, and nothing else goes wrong */
         bool bounds;   /* a node dies, nothing else goes wrong, and there are bounds for how long that may be felt */
 } plan;
 
@@ -58,6 +59,12 @@ static void plan_store(void)
         drives = p->nodes * p->drives_each;
         p->m = 1 + (unsigned)plan_below(2);
         p->k = 1 + (unsigned)plan_below(drives - p->m < 4 ? drives - p->m : 4);
+        if (plan.duels) { /* a group lies on all nodes, or nearly: a leader that is alone thinks that it may go on */
+                p->nodes = 3;
+                p->drives_each = 1;
+                p->m = 2;
+                p->k = 1;
+        }
         if (plan.bounds) { /* each shard, and each copy of a group, on a node of its own */
                 p->drives_each = 1 + (unsigned)plan_below(2);
                 p->m = 2;
@@ -77,7 +84,7 @@ static void plan_machines(void)
         p->loops_each = 1 + (unsigned)plan_below(NODE_LOOPS);
         p->shared_loops = plan_chance(2);
         p->plain_bulk = plan_chance(2);
-        p->kills_old = plan_chance(2);
+        p->kills_old = !plan.duels && plan_chance(2);
         p->slots = 32 + (unsigned)plan_below(32);
         p->peer_slots = 2 + (unsigned)plan_below(15);
         for (i = 0; i < NODES_MAX; i++) {
@@ -106,6 +113,14 @@ static void plan_clients(void)
         }
         if (plan_chance(2)) /* at work for about as long as faults come */
                 world.pace = sim_skewed(SIM_PLAN, SIM_MS, 20 * SIM_S * world.client_count / plan.ops);
+        if (plan.duels) {
+                plan.ops = 0;
+                world.client_count = CLIENTS_MAX;
+                world.pace = 80 * SIM_MS;
+                world.slow_puts = false;
+                world.bytes_left = 0;
+                world.key_count = 4;
+        }
         if (plan.bounds) {
                 world.client_count = 4;
                 world.pace = 150 * SIM_MS;
@@ -123,13 +138,14 @@ static void plan_history(void)
         memset(&nodes_plan, 0, sizeof(nodes_plan));
         memset(&world, 0, sizeof(world));
         plan.bounds = plan_chance(8);
+        plan.duels = !plan.bounds && plan_chance(8);
         plan_store();
         versions_plan(true);
         versions_plan_no_locks();
         plan_machines();
         plan_clients();
         loss_begin(false, -1);
-        faults_plan(plan.bounds);
+        faults_plan(plan.bounds || plan.duels);
         sim.slow_loops = faults_planned() && plan_chance(3);
         plan.restarts = plan_chance(3);
         nodes_make();
@@ -345,6 +361,27 @@ static void bounds(void)
                 sim_fail("a minute after the only fault is over the store is not whole");
 }
 
+static void duels(void)
+{
+        unsigned left = 1 + (unsigned)plan_below(2);
+        uint64_t ns;
+
+        if (!plan.duels)
+                return;
+        world.calm = false;
+        if (plan_chance(2))
+                sim_net_slow(10 * SIM_MS, 40 * SIM_MS);
+        while (left-- > 0) {
+                serve();
+                world.ops_left = 2000;
+                clients_start();
+                live_for(SIM_S + plan_below(SIM_S));
+                ns = faults_oust();
+                live_for(ns + plan_below(SIM_S));
+        }
+        world.ops_left = 0;
+}
+
 static void heal(void)
 {
         bool whole = faults_heal();
@@ -415,6 +452,7 @@ void nodes_run(uint64_t seed, bool trace)
         nodes_format();
         work();
         bounds();
+        duels();
         heal();
         look_closely();
         end_all();

@@ -21,6 +21,7 @@ bool faults_failed_drives(void); /* some have failed */
 bool faults_over(void);  /* all that were planned have begun */
 /* Everything runs again, and nothing is cut any more. False: drives have failed, which only a new process opens again. */
 bool faults_heal(void);
+uint64_t faults_oust(void); /* for so long; 0: nobody leads */
 struct sim_node;
 void faults_host_off(struct sim_node *node); /* power */
 void faults_host_on(struct sim_node *node);

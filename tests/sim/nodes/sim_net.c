@@ -177,6 +177,15 @@ void sim_net_prompt(void)
         prompt = true;
 }
 
+void sim_net_slow(uint64_t least_ns, uint64_t most_ns)
+{
+        unsigned i, j;
+
+        for (i = 0; i < SIM_PROCESSES; i++)
+                for (j = 0; j <= i; j++)
+                        latencies[i][j] = latencies[j][i] = least_ns + sim_below(SIM_NET, most_ns - least_ns);
+}
+
 bool sim_net_is_prompt(void)
 {
         return prompt;

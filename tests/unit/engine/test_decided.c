@@ -87,10 +87,8 @@ static void test_restored(void **state)
         assert_true(sf_wait_health(&sf, df_all_in, NULL, 60));
         sf_close(&sf);
         for (i = 0; i < 2; i++) {
-                if (i == 0)
-                        memcpy(df_service.epoch, kept.epoch, sizeof(df_service.epoch));
-                else
-                        df_epoch_on(&sf, 0, df_service.epoch);
+                memcpy(df_service.epoch, kept.epoch, sizeof(df_service.epoch));
+                df_service.cluster.epoch_len = i == 0 ? kept.cluster.epoch_len : df_epoch_on(&sf, 0, df_service.epoch);
                 df_service.epoch[offsetof(struct fmt_epoch, id)] ^= (uint8_t)i;
                 df_service.proposed = 0;
                 assert_int_equal(sf_open(&sf, false), 0);

@@ -1,0 +1,106 @@
+/*
+ * lost_groups.c - a cluster's pool goes on without groups of which no member is current, and takes in again
+ * who knows what they hold (docs/design/lost-groups.md). Coordinator.
+ *
+ * A group is lost exactly as long as none of its members is in: who is a member of a lost group, and not its
+ * truth, does not join.
+ */
+#include "engine/epoch/epoch.h"
+
+#include <assert.h>
+#include <string.h>
+
+bool eng_lost_could_form(const struct eng_store *store, eng_mask next, eng_mask prev)
+{
+        return eng_could_form(store, next, prev) || (store->options.cluster != NULL && eng_groups_may_lose(next, prev));
+}
+
+/* Of a slot that is not in the next epoch. */
+static uint64_t left_of(const struct eng_coord *c, eng_mask prev, unsigned slot)
+{
+        if (c->lost & eng_bit(slot))
+                return 0;
+        if (prev & eng_bit(slot))
+                return c->next_number;
+        /* Later than the other truths of its groups, and earlier than the last members of groups that it was joining. */
+        return c->view.back & eng_bit(slot) ? c->view.epoch : c->view.left[slot];
+}
+
+void eng_lost_next(struct eng_store *store, eng_mask prev)
+{
+        struct eng_coord *c = store->coord;
+        const struct eng_placement *map = c->view.map;
+        unsigned slot;
+
+        c->next_back = 0;
+        if (store->options.cluster == NULL)
+                return;
+        for (slot = 0; slot < ENG_DRIVES_MAX; slot++) {
+                if (c->next_in & eng_bit(slot))
+                        c->next_left[slot] = 0;
+                else if (!(c->next_joining & c->view.back & eng_bit(slot)))
+                        c->next_left[slot] = left_of(c, prev, slot);
+                else
+                        c->next_left[slot] = c->view.left[slot];
+        }
+        for (slot = 0; slot < store->drive_count; slot++) {
+                if (!(c->next_joining & eng_bit(slot)))
+                        continue;
+                if (!eng_may_join(map->groups, map->group_count, c->next_in, c->next_left, slot)) {
+                        c->next_joining &= ~eng_bit(slot); /* it is stale again, and waits */
+                        c->present &= ~eng_bit(slot);
+                        c->view.up &= ~eng_bit(slot);
+                        c->next_left[slot] = left_of(c, prev, slot);
+                } else if (eng_is_truth(map->groups, map->group_count, c->next_in, c->next_left, slot)) {
+                        c->next_back |= eng_bit(slot);
+                }
+        }
+}
+
+void eng_lost_taken(struct eng_coord *c)
+{
+        if (c->store->options.cluster == NULL)
+                return;
+        c->view.back = c->next_back;
+        memcpy(c->view.left, c->next_left, sizeof(c->view.left));
+        c->view.lost = eng_groups_lost(c->view.map->groups, c->view.map->group_count, c->next_in);
+}
+
+void eng_lost_load(struct eng_coord *c, const struct eng_member *chosen)
+{
+        const struct fmt_epoch *epoch = eng_epoch_of(chosen);
+        const struct fmt_epoch_drive *d = eng_epoch_drives(chosen);
+        const size_t at = FMT_EPOCH_PLACED(epoch->drives) + sizeof(struct fmt_epoch_tail);
+        unsigned slot;
+
+        memset(c->view.left, 0, sizeof(c->view.left));
+        c->view.back = 0;
+        if (c->store->options.cluster == NULL || chosen->epoch_len < at + FMT_EPOCH_LEFT(epoch->drives))
+                return;
+        memcpy(c->view.left, chosen->epoch + at, FMT_EPOCH_LEFT(epoch->drives));
+        for (slot = 0; slot < epoch->drives; slot++)
+                if (d[slot].in == FMT_EPOCH_BACK) /* it may have answered in that epoch; it is not back in this run */
+                        c->view.left[slot] = epoch->number;
+}
+
+bool eng_lost_may_join(const struct eng_store *store, unsigned slot)
+{
+        const struct eng_view *view = &store->coord->view;
+
+        return view->lost == 0 || eng_may_join(view->map->groups, view->map->group_count, view->in, view->left, slot);
+}
+
+bool eng_lost_is_truth(const struct eng_store *store, unsigned slot)
+{
+        const struct eng_view *view = &store->coord->view;
+
+        return view->lost != 0 && eng_is_truth(view->map->groups, view->map->group_count, view->in, view->left, slot);
+}
+
+bool eng_lost_counts(const struct eng_store *store, unsigned slot, uint32_t pg)
+{
+        const struct eng_view *view = &store->coord->view;
+        const eng_mask members = pg < view->map->group_count ? view->map->groups[pg].before : view->in;
+
+        return (members & view->in) == 0 && (eng_truth_of(members, view->left) & eng_bit(slot)) != 0;
+}

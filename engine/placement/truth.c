@@ -1,0 +1,66 @@
+/*
+ * truth.c - groups that have no current member, and whose word counts for them when it is back: functions
+ * over values. docs/design/lost-groups.md has the reasons.
+ */
+#include "engine/placement/place.h"
+
+eng_mask eng_truth_of(eng_mask members, const uint64_t left[ENG_DRIVES_MAX])
+{
+        eng_mask truth = 0, rest;
+        uint64_t last = 0;
+
+        for (rest = members; rest != 0; rest &= rest - 1) {
+                const unsigned slot = (unsigned)__builtin_ctzll(rest);
+
+                if (left[slot] == 0 || left[slot] < last)
+                        continue;
+                truth = left[slot] > last ? eng_bit(slot) : truth | eng_bit(slot);
+                last = left[slot];
+        }
+        return truth;
+}
+
+unsigned eng_groups_lost(const struct eng_group *groups, unsigned count, eng_mask in)
+{
+        unsigned i, n = 0;
+
+        for (i = 0; i < count; i++)
+                n += (groups[i].before & in) == 0;
+        return n;
+}
+
+bool eng_groups_kept(const struct eng_group *groups, unsigned count, bool after, eng_mask next, eng_mask prev)
+{
+        unsigned i;
+
+        for (i = 0; i < count; i++)
+                if ((groups[i].before & prev) != 0 && ((after ? groups[i].after : groups[i].before) & next) == 0)
+                        return false;
+        return true;
+}
+
+bool eng_groups_may_lose(eng_mask next, eng_mask prev)
+{
+        return eng_is_majority(next, prev);
+}
+
+bool eng_may_join(const struct eng_group *groups, unsigned count, eng_mask in, const uint64_t left[ENG_DRIVES_MAX], unsigned slot)
+{
+        unsigned i;
+
+        for (i = 0; i < count; i++)
+                if (((groups[i].before | groups[i].after) & eng_bit(slot)) != 0 && (groups[i].before & in) == 0 &&
+                    (eng_truth_of(groups[i].before, left) & eng_bit(slot)) == 0)
+                        return false;
+        return true;
+}
+
+bool eng_is_truth(const struct eng_group *groups, unsigned count, eng_mask in, const uint64_t left[ENG_DRIVES_MAX], unsigned slot)
+{
+        unsigned i;
+
+        for (i = 0; i < count; i++)
+                if ((groups[i].before & in) == 0 && (eng_truth_of(groups[i].before, left) & eng_bit(slot)) != 0)
+                        return true;
+        return false;
+}

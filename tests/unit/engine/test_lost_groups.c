@@ -1,0 +1,387 @@
+/*
+ * A cluster's pool goes on without groups whose last current members are silent, and takes these in again
+ * (docs/design/lost-groups.md). Slots 0, 3 and 6 lie on three nodes: some groups have a copy on each of
+ * them, and nowhere else.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "engine/base/store.h"
+#include "tests/lib/decided_fixture.h"
+
+#define THREE ((eng_mask)(1u | 1u << 3 | 1u << 6))
+#define NAMES 4u
+#define SIZE  100u
+
+/* Stands before all drives. owner: the loops, but for what is atomic */
+static struct nodes {
+        struct eng_drive_ops ops;
+        const struct eng_drive_ops *real;
+        _Atomic uint64_t silent;       /* slots that are not reached */
+        _Atomic uint64_t no_commits;   /* slots that fall silent when they are sent a COMMIT */
+        _Atomic uint64_t no_names;     /* slots that do not give their names now */
+} nodes;
+
+static char lost_keys[NAMES][24], other_keys[NAMES][24];
+
+static void nodes_answered(struct lp_msg *msg)
+{
+        struct eng_op *op = container_of(msg, struct eng_op, msg);
+
+        op->done(op);
+}
+
+static void nodes_submit(struct eng_drive *drive, struct eng_op *op)
+{
+        const uint64_t bit = eng_bit(drive->slot);
+
+        op->result = 0;
+        if (op->kind == ENG_OP_COMMIT && (atomic_load(&nodes.no_commits) & bit) != 0)
+                atomic_fetch_or(&nodes.silent, bit);
+        if ((atomic_load(&nodes.silent) & bit) != 0)
+                op->result = -EHOSTUNREACH;
+        else if (op->kind == ENG_OP_SCAN && (atomic_load(&nodes.no_names) & bit) != 0)
+                op->result = -EAGAIN;
+        if (op->result == 0) {
+                nodes.real->submit(drive, op);
+                return;
+        }
+        op->msg.run = nodes_answered;
+        lp_post(lp_self(), &op->msg);
+}
+
+static uint64_t put_nodes(struct eng_store *store, uint64_t arg)
+{
+        unsigned i;
+
+        for (i = 0; i < DF_DRIVES; i++) {
+                struct eng_drive *drive = store->members[i].drive;
+
+                if (drive == NULL)
+                        continue;
+                nodes.real = drive->ops;
+                nodes.ops = *drive->ops;
+                nodes.ops.submit = nodes_submit;
+        }
+        for (i = 0; i < DF_DRIVES; i++)
+                if (store->members[i].drive != NULL)
+                        store->members[i].drive->ops = &nodes.ops;
+        return 0;
+}
+
+/* As the coordinator sees it: all at once. */
+static uint64_t fall_silent(struct eng_store *store, uint64_t slots)
+{
+        unsigned i;
+
+        atomic_fetch_or(&nodes.silent, slots);
+        for (i = 0; i < DF_DRIVES; i++)
+                if (slots & eng_bit(i))
+                        eng_slot_silent(store, i, "the test says so");
+        return 0;
+}
+
+static uint64_t lost_now(struct eng_store *store, uint64_t arg)
+{
+        return store->coord->view.lost;
+}
+
+static uint64_t in_now(struct eng_store *store, uint64_t arg)
+{
+        return store->coord->view.in;
+}
+
+static void find_keys(struct sf *sf, uint64_t bucket)
+{
+        const struct eng_view view = sf_view(sf);
+        unsigned i, lost = 0, other = 0;
+
+        for (i = 0; (lost < NAMES || other < NAMES) && i < 100000; i++) {
+                char key[24];
+                eng_mask members;
+
+                snprintf(key, sizeof(key), "name%u", i);
+                members = view.map->groups[eng_pg_of_key(sf->store->pg_count, bucket, key, strlen(key))].before;
+                if (members == THREE && lost < NAMES)
+                        memcpy(lost_keys[lost++], key, sizeof(key));
+                else if ((members & THREE) == 0 && other < NAMES)
+                        memcpy(other_keys[other++], key, sizeof(key));
+        }
+        assert_true(lost == NAMES && other == NAMES);
+}
+
+static void put_all(struct sf *sf, uint64_t bucket, char keys[NAMES][24], uint64_t seed, int rv)
+{
+        unsigned i;
+
+        for (i = 0; i < NAMES; i++)
+                assert_int_equal(sf_put(sf, i % 2, bucket, keys[i], seed + i, SIZE, true, NULL), rv);
+}
+
+static void get_all(struct sf *sf, uint64_t bucket, char keys[NAMES][24], uint64_t seed, int rv)
+{
+        unsigned i;
+
+        for (i = 0; i < NAMES; i++)
+                assert_int_equal(sf_get(sf, i % 2, bucket, keys[i], seed + i, SIZE), rv);
+}
+
+static int list_all(struct sf *sf, uint64_t bucket)
+{
+        bool more;
+        int rv;
+
+        free(sf_list(sf, 0, bucket, "", "", "", 100, &rv, &more));
+        return rv;
+}
+
+static bool groups_lost(const struct eng_health *h, void *arg)
+{
+        return h->ready && strstr(h->reason, "are lost") != NULL;
+}
+
+static bool none_lost(const struct eng_health *h, void *arg)
+{
+        return h->ready && strstr(h->reason, "are lost") == NULL;
+}
+
+static bool is_ready(const struct eng_health *h, void *arg)
+{
+        return h->ready;
+}
+
+static bool whole(const struct eng_health *h, void *arg)
+{
+        return df_all_in(h, arg) && h->objects_below == 0;
+}
+
+static void begin(struct sf *sf, uint64_t *bucket)
+{
+        df_make(sf, bucket);
+        memset(&nodes, 0, sizeof(nodes));
+        assert_int_equal(sf_open(sf, false), 0);
+        assert_true(sf_wait_health(sf, df_all_in, NULL, 60));
+        find_keys(sf, *bucket);
+        put_all(sf, *bucket, lost_keys, 100, 0);
+        put_all(sf, *bucket, other_keys, 200, 0);
+        sf_ask(sf, put_nodes, 0);
+}
+
+static void end(struct sf *sf, uint64_t bucket, uint64_t seed)
+{
+        atomic_store(&nodes.silent, 0);
+        assert_true(sf_wait_health(sf, whole, NULL, 120));
+        assert_int_equal(sf_ask(sf, lost_now, 0), 0);
+        get_all(sf, bucket, lost_keys, seed, 0);
+        put_all(sf, bucket, lost_keys, 900, 0);
+        get_all(sf, bucket, lost_keys, 900, 0);
+        assert_int_equal(list_all(sf, bucket), 0);
+        df_check_objects(sf, bucket);
+        assert_int_equal(df_service.ended, 0);
+        sf_close(sf);
+        sf_remove(sf);
+}
+
+/* What the service says of the epoch. */
+static void check_epoch(uint64_t in)
+{
+        struct eng_epoch_info info;
+
+        assert_int_equal(eng_epoch_read(df_service.epoch, df_service.cluster.epoch_len, &info), 0);
+        assert_int_equal(info.in, in);
+        assert_int_equal(info.back, 0);
+        assert_int_equal(eng_epoch_serves(df_service.epoch, df_service.cluster.epoch_len, in), 1);
+        assert_int_equal(eng_epoch_serves(df_service.epoch, df_service.cluster.epoch_len, THREE), 0);
+}
+
+/* Three fall silent together. All else goes on; one of them is enough for reads, two for changes. */
+static void test_lost_and_back(void **state)
+{
+        uint64_t bucket;
+        struct sf sf;
+
+        begin(&sf, &bucket);
+        sf_ask(&sf, fall_silent, THREE);
+        assert_true(sf_wait_health(&sf, groups_lost, NULL, 30));
+        check_epoch(eng_all_slots(DF_DRIVES) & ~THREE);
+        get_all(&sf, bucket, lost_keys, 100, -EHOSTDOWN);
+        put_all(&sf, bucket, lost_keys, 300, -EHOSTDOWN);
+        get_all(&sf, bucket, other_keys, 200, 0);
+        put_all(&sf, bucket, other_keys, 400, 0);
+        assert_int_equal(list_all(&sf, bucket), -EHOSTDOWN);
+        assert_int_equal(sf_bucket_delete(&sf, "bucket"), -EHOSTDOWN);
+        atomic_store(&nodes.silent, THREE & ~1ull);
+        assert_true(sf_wait_health(&sf, none_lost, NULL, 60));
+        get_all(&sf, bucket, lost_keys, 100, 0);
+        put_all(&sf, bucket, lost_keys, 300, -EROFS); /* R5 */
+        assert_int_equal(list_all(&sf, bucket), 0);
+        get_all(&sf, bucket, other_keys, 400, 0);
+        end(&sf, bucket, 100);
+}
+
+/* One that left earlier lacks what came since: it waits for one of those that left last. */
+static void test_who_left_last(void **state)
+{
+        uint64_t bucket;
+        struct sf sf;
+
+        begin(&sf, &bucket);
+        sf_ask(&sf, fall_silent, 1);
+        put_all(&sf, bucket, lost_keys, 300, 0);
+        assert_int_equal(sf_ask(&sf, in_now, 0) & 1, 0);
+        sf_ask(&sf, fall_silent, THREE);
+        assert_true(sf_wait_health(&sf, groups_lost, NULL, 30));
+        atomic_store(&nodes.silent, THREE & ~1ull);
+        assert_true(sf_stays_otherwise(&sf, none_lost, NULL, 4));
+        get_all(&sf, bucket, lost_keys, 300, -EHOSTDOWN);
+        get_all(&sf, bucket, other_keys, 200, 0);
+        atomic_store(&nodes.silent, 1u << 3);
+        assert_true(sf_wait_health(&sf, none_lost, NULL, 60));
+        get_all(&sf, bucket, lost_keys, 300, 0);
+        end(&sf, bucket, 300);
+}
+
+/* What is pending on the truth counts: it was acknowledged, and no COMMIT has come. */
+static void test_pending(void **state)
+{
+        uint64_t bucket;
+        struct sf sf;
+
+        begin(&sf, &bucket);
+        atomic_store(&nodes.no_commits, THREE);
+        assert_int_equal(sf_put(&sf, 0, bucket, lost_keys[0], 300, SIZE, true, NULL), 0);
+        atomic_store(&nodes.no_commits, 0);
+        assert_true(sf_wait_health(&sf, groups_lost, NULL, 30));
+        atomic_store(&nodes.silent, THREE & ~(1ull << 6));
+        assert_true(sf_wait_health(&sf, none_lost, NULL, 60));
+        assert_int_equal(sf_get(&sf, 0, bucket, lost_keys[0], 300, SIZE), 0);
+        atomic_store(&nodes.silent, 0);
+        assert_true(sf_wait_health(&sf, whole, NULL, 120));
+        assert_int_equal(sf_get(&sf, 0, bucket, lost_keys[0], 300, SIZE), 0);
+        assert_int_equal(sf_put(&sf, 0, bucket, lost_keys[0], 100, SIZE, true, NULL), 0);
+        end(&sf, bucket, 100);
+}
+
+static bool third_joins(const struct eng_health *h, void *arg)
+{
+        return h->ready && h->drives[0].state == ENG_DRIVE_JOINING;
+}
+
+/* A slot that catches up when its group is lost leaves with those that are silent, and is not promoted. */
+static void test_joining(void **state)
+{
+        uint64_t bucket;
+        struct sf sf;
+
+        begin(&sf, &bucket);
+        atomic_store(&nodes.no_names, 1);
+        sf_ask(&sf, fall_silent, 1);
+        put_all(&sf, bucket, lost_keys, 300, 0);
+        atomic_store(&nodes.silent, 0);
+        assert_true(sf_wait_health(&sf, third_joins, NULL, 30));
+        sf_ask(&sf, fall_silent, THREE & ~1ull);
+        assert_true(sf_wait_health(&sf, groups_lost, NULL, 30));
+        check_epoch(eng_all_slots(DF_DRIVES) & ~THREE);
+        atomic_store(&nodes.no_names, 0);
+        assert_true(sf_stays_otherwise(&sf, none_lost, NULL, 3));
+        get_all(&sf, bucket, lost_keys, 300, -EHOSTDOWN);
+        atomic_store(&nodes.silent, 1u << 3);
+        assert_true(sf_wait_health(&sf, none_lost, NULL, 60));
+        end(&sf, bucket, 300);
+}
+
+static bool is_back(const struct eng_health *h, void *sf)
+{
+        return third_joins(h, NULL) && sf_view(sf).back == 1;
+}
+
+/* One that is back answers before it is promoted; if it falls silent then, it alone knows what was read. */
+static void test_back_and_gone(void **state)
+{
+        uint64_t bucket;
+        struct sf sf;
+
+        begin(&sf, &bucket);
+        sf_ask(&sf, fall_silent, THREE);
+        assert_true(sf_wait_health(&sf, groups_lost, NULL, 30));
+        atomic_store(&nodes.no_names, 1);
+        atomic_store(&nodes.silent, THREE & ~1ull);
+        assert_true(sf_wait_health(&sf, is_back, &sf, 30));
+        get_all(&sf, bucket, lost_keys, 100, 0);
+        put_all(&sf, bucket, lost_keys, 300, -EROFS);
+        assert_int_equal(sf_bucket_delete(&sf, "bucket"), -EHOSTDOWN);
+        sf_ask(&sf, fall_silent, 1);
+        assert_true(sf_wait_health(&sf, groups_lost, NULL, 30));
+        atomic_store(&nodes.no_names, 0);
+        atomic_store(&nodes.silent, 1);
+        assert_true(sf_stays_otherwise(&sf, none_lost, NULL, 4)); /* 3 and 6 left earlier now */
+        get_all(&sf, bucket, lost_keys, 100, -EHOSTDOWN);
+        end(&sf, bucket, 100);
+}
+
+/* A leader that is new: at first it waits for what is missing; then groups are lost; the next one knows the truth. */
+static void test_starts(void **state)
+{
+        uint64_t bucket;
+        struct sf sf;
+        unsigned i;
+
+        begin(&sf, &bucket);
+        sf_close(&sf);
+        for (i = 0; i < DF_DRIVES; i++)
+                df_service.paths[i] = THREE & eng_bit(i) ? "" : sf.path[i];
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_stays_otherwise(&sf, is_ready, NULL, 3));
+        assert_true(sf_wait_health(&sf, groups_lost, NULL, 60));
+        get_all(&sf, bucket, lost_keys, 100, -EHOSTDOWN);
+        put_all(&sf, bucket, other_keys, 400, 0);
+        sf_close(&sf);
+        df_service.paths[6] = sf.path[6];
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_wait_ready(&sf, 8)); /* nothing is waited for: what is lost was lost before */
+        assert_true(sf_wait_health(&sf, none_lost, NULL, 60));
+        get_all(&sf, bucket, lost_keys, 100, 0);
+        get_all(&sf, bucket, other_keys, 400, 0);
+        sf_close(&sf);
+        for (i = 0; i < DF_DRIVES; i++)
+                df_service.paths[i] = sf.path[i];
+        assert_int_equal(sf_open(&sf, false), 0);
+        end(&sf, bucket, 100);
+}
+
+/* Half of the slots are too few: another process may reach the others. */
+static void test_half(void **state)
+{
+        uint64_t bucket;
+        struct sf sf;
+
+        begin(&sf, &bucket);
+        sf_ask(&sf, fall_silent, THREE | 1u << 1 | 1u << 4);
+        for (unsigned i = 0; i < 3000 && atomic_load(&df_service.ended) == 0; i++)
+                usleep(10000);
+        assert_true(atomic_load(&df_service.ended) > 0);
+        check_epoch(eng_all_slots(DF_DRIVES));
+        sf_close(&sf);
+        sf_remove(&sf);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_lost_and_back), cmocka_unit_test(test_who_left_last), cmocka_unit_test(test_pending),
+                cmocka_unit_test(test_joining),       cmocka_unit_test(test_back_and_gone), cmocka_unit_test(test_starts),
+                cmocka_unit_test(test_half),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
