@@ -50,20 +50,16 @@ static int member_order(const void *a, const void *b)
         return (x->number > y->number) - (x->number < y->number);
 }
 
-static int view_add_node(struct cl_view *view, unsigned number, const struct cl_key *key)
+/* One that makes no sense, or for which there is no room, is as one that is not there: the others go on. */
+static void view_add_node(struct cl_view *view, unsigned number, const struct cl_key *key)
 {
         struct cl_member *member = &view->members[view->count];
-        int rv;
 
-        if (view->count == CL_MEMBERS_MAX)
-                return -EMSGSIZE;
-        rv = cl_node_read(key->value.data, key->value.len, &member->node);
-        if (rv == 0) {
-                member->number = (uint16_t)number;
-                member->revision = key->mod_revision;
-                view->count++;
-        }
-        return rv;
+        if (view->count == CL_MEMBERS_MAX || cl_node_read(key->value.data, key->value.len, &member->node) != 0)
+                return;
+        member->number = (uint16_t)number;
+        member->revision = key->mod_revision;
+        view->count++;
 }
 
 static int view_add(struct cl_view *view, enum cl_key_kind kind, unsigned number, const struct cl_key *key)
@@ -76,7 +72,8 @@ static int view_add(struct cl_view *view, enum cl_key_kind kind, unsigned number
                 view->has_format = rv == 0;
                 return rv;
         case CL_KEY_NODE:
-                return view_add_node(view, number, key);
+                view_add_node(view, number, key);
+                return 0;
         case CL_KEY_CONFIG:
                 if (number != CL_POOL)
                         return 0;
@@ -162,13 +159,13 @@ static enum cl_verdict directory_verdict(struct cl_directory *d, const struct cl
         const struct cl_generation found = {view->format.generation, view->format.random};
         struct cl_seen seen;
 
-        if (!view->has_format)
-                return d->known.generation == 0 ? CL_SEEN_FINE : CL_SEEN_OTHER_GENERATION;
+        cl_etcd_seen(d->options.etcd, &seen);
+        if (!view->has_format) /* it was deleted */
+                return d->known.generation == 0 && seen.generation.number == 0 ? CL_SEEN_FINE : CL_SEEN_OTHER_GENERATION;
         if (d->known.generation == 0)
                 d->known = view->format;
         if (memcmp(d->known.cluster_id, view->format.cluster_id, CL_ID) != 0)
                 return CL_SEEN_OTHER_CLUSTER;
-        cl_etcd_seen(d->options.etcd, &seen);
         if (cl_generation_judge(&seen, &found) != CL_SEEN_FINE)
                 return CL_SEEN_OTHER_GENERATION;
         seen.generation = (struct cl_generation){d->known.generation, d->known.random};

@@ -33,7 +33,6 @@ enum cl_election_verdict cl_election_judge(const struct cl_election *e)
         struct eng_epoch_info info;
         uint64_t there = 0;
         unsigned i;
-        bool most;
         int serves;
 
         assert(e->count <= CL_NODES_MAX && e->stagger <= CL_STAGGER_NS);
@@ -51,13 +50,12 @@ enum cl_election_verdict cl_election_judge(const struct cl_election *e)
                 there |= w->slots & slots_of_node(&info, w->node);
         }
         there &= info.in;
-        most = 2 * __builtin_popcountll(there) > __builtin_popcountll(info.in);
-        if (e->led && e->unchanged < CL_STANDING_NS + e->stagger && !most)
+        if (e->led && e->unchanged < CL_STANDING_NS + e->stagger && 2 * __builtin_popcountll(there) <= __builtin_popcountll(info.in))
                 return CL_TOO_FEW;
         serves = eng_epoch_serves(e->epoch, e->epoch_len, there);
         if (serves < 0)
                 return serves == -ENOMEM ? CL_NO_MEMORY : CL_BAD_EPOCH;
-        return serves || (most && e->unchanged >= CL_PATIENCE_NS + e->stagger) ? CL_TRY : CL_NO_COPY;
+        return serves ? CL_TRY : CL_NO_COPY;
 }
 
 const char *cl_election_text(enum cl_election_verdict verdict)

@@ -93,7 +93,7 @@ static void elector_judge(struct cl_elector *e)
         }
         verdict = cl_election_judge(&election);
         if ((!e->judged || verdict != e->verdict) && verdict != CL_TRY)
-                e->options.waits(e->options.arg, cl_election_text(verdict));
+                e->options.waits(e->options.arg, verdict == CL_HEARD ? "" : cl_election_text(verdict));
         e->judged = true;
         e->verdict = verdict;
         if (verdict == CL_HEARD && !fresh)

@@ -612,7 +612,14 @@ void cl_leader_release(struct cl_leader *l, void (*done)(void *arg), void *arg)
 {
         unsigned i;
 
-        assert(lp_self() == l->loop && !l->releasing);
+        assert(lp_self() == l->loop);
+        if (l->releasing) { /* it gives its grants back already: whoever asked last is told */
+                if (l->released == NULL)
+                        done(arg);
+                l->released = l->released != NULL ? done : NULL;
+                l->released_arg = arg;
+                return;
+        }
         l->releasing = true;
         atomic_store(&l->lease_end, 0); /* all loops compare it with the clock: there is nobody else to tell */
         l->released = done;

@@ -48,6 +48,7 @@ static bool file_take(const json_t *object, struct cl_node_file *out)
             !file_number(object, "revision", &revision))
                 return false;
         snprintf(out->cluster, sizeof(out->cluster), "%s", cluster);
+        out->made = json_is_true(json_object_get(object, "made"));
         out->node = (uint16_t)node;
         out->seen.revision = (int64_t)revision;
         return true;
@@ -84,21 +85,18 @@ static size_t node_file_print(const struct cl_node_file *file, char *text, size_
 
         s3_hex_encode(file->drive, CL_ID, drive);
         return (size_t)snprintf(text, size,
-                                "{\"cluster\": \"%s\", \"node\": %u, \"drive\": \"%s\", \"etcd\": \"%016llx\", \"generation\": %llu, \"random\": \"%016llx\", "
+                                "{\"cluster\": \"%s\", \"node\": %u, \"drive\": \"%s\", \"made\": %s, \"etcd\": \"%016llx\", \"generation\": %llu, \"random\": \"%016llx\", "
                                 "\"revision\": %lld}\n",
-                                file->cluster, (unsigned)file->node, drive, (unsigned long long)file->seen.cluster_id,
+                                file->cluster, (unsigned)file->node, drive, file->made ? "true" : "false", (unsigned long long)file->seen.cluster_id,
                                 (unsigned long long)file->seen.generation.number, (unsigned long long)file->seen.generation.random, (long long)file->seen.revision);
 }
 
-int cl_node_file_write(const char *folder, const struct cl_node_file *file)
+int cl_node_file_write(int dir, const struct cl_node_file *file)
 {
         char text[NODE_FILE_MAX];
         size_t len = node_file_print(file, text, sizeof(text));
-        int dir, fd, rv = 0;
+        int fd, rv = 0;
 
-        dir = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (dir < 0)
-                return -errno;
         fd = openat(dir, ENG_FOLDER_NODE_FILE_NEW, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
         if (fd < 0 || pwrite(fd, text, len, 0) != (ssize_t)len || fsync(fd) != 0)
                 rv = errno != 0 ? -errno : -EIO;
@@ -106,6 +104,5 @@ int cl_node_file_write(const char *folder, const struct cl_node_file *file)
                 close(fd);
         if (rv == 0 && (renameat(dir, ENG_FOLDER_NODE_FILE_NEW, dir, ENG_FOLDER_NODE_FILE) != 0 || fsync(dir) != 0))
                 rv = -errno;
-        close(dir);
         return rv;
 }

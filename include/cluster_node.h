@@ -30,12 +30,13 @@ struct cl_node_file {
         char cluster[CL_NAME_MAX];
         uint16_t node;
         uint8_t drive[CL_ID]; /* of the folder: the drive's, or the one that it is to become */
+        bool made;            /* it has become that, or was about to: if it is empty, what it held is lost */
         struct cl_seen seen;
 };
 /* Blocking; any thread. 0; -ENOENT: there is none; -EBADMSG: it is damaged; others of the file system. */
 int cl_node_file_read(const char *folder, struct cl_node_file *out);
-/* In one step, and on stable storage when it returns. */
-int cl_node_file_write(const char *folder, const struct cl_node_file *file);
+/* In one step, and on stable storage when it returns. dir: the folder, open. */
+int cl_node_file_write(int dir, const struct cl_node_file *file);
 
 /* ---- what etcd has --------------------------------------------------------------------------- */
 
@@ -141,7 +142,7 @@ struct cl_elector_options {
         void (*lead)(void *arg, int64_t leader_revision, bool whole_stop);
         /* It may have to lead soon: cl_directory_hurry(). */
         void (*hurry)(void *arg);
-        /* What keeps it from leading, whenever that changes. */
+        /* What keeps it from leading, whenever that changes; "": another node does. */
         void (*waits)(void *arg, const char *why);
         void *arg;
 };

@@ -65,6 +65,7 @@ struct eng_cluster {
         const void *epoch;            /* that the service has: body of an EPOCH record, which eng_epoch_read() takes */
         size_t epoch_len;
         const char *const *paths;     /* of each of its slots: where its drive is reached; "": nowhere */
+        bool may_lose;                /* groups without a current member are given up for a while, and the others go on (docs/design/lost-groups.md) */
         /*
          * Coordinator: is the epoch of this body to come behind the one before? decided(p) comes on the
          * coordinator, later, once it surely is; never, if it is not: then the process ends. Nor after

@@ -331,10 +331,27 @@ static int start_net(struct srv_link *link, struct srv_error *error)
         return l.result == 0 ? 0 : srv_fail(error, l.result, "cluster_listen: cannot listen on %s: %s", link->address, strerror(-l.result));
 }
 
+static int make_transport(const struct srv_settings *s, struct net_transport **out, struct srv_error *error)
+{
+        const struct net_tcp_options files = {s->cluster_ca, s->cluster_cert, s->cluster_key};
+        char why[256] = "";
+        int rv = net_tcp_new(&files, out, why, sizeof(why));
+
+        return rv == 0 ? 0 : srv_fail(error, rv, "%s", *why != '\0' ? why : strerror(-rv));
+}
+
+int srv_link_check_files(const struct srv_settings *settings, struct srv_error *error)
+{
+        struct net_transport *transport = NULL;
+        int rv = make_transport(settings, &transport, error);
+
+        net_tcp_free(transport);
+        return rv;
+}
+
 int srv_link_connect(struct srv_link *link, const struct srv_link_party *party, struct srv_error *error)
 {
         const struct srv_settings *s = link->settings;
-        const struct net_tcp_options files = {s->cluster_ca, s->cluster_cert, s->cluster_key};
         struct net_options options = {.generation = {party->format->generation, party->format->random},
                                       .node = party->party,
                                       .boot = party->boot,
@@ -345,13 +362,12 @@ int srv_link_connect(struct srv_link *link, const struct srv_link_party *party, 
                                       .log_arg = link,
                                       .limits = {.silence_ms = SILENCE_MS, .handshake_ms = HANDSHAKE_MS, .backoff_ms = BACKOFF_MS}};
         struct rem_client_options client = {.loop = link->loops.loops[0], .wait_ms = CONNECT_MS};
-        char why[256] = "";
         int rv;
 
         link->party = party->party;
-        rv = net_tcp_new(&files, &link->transport, why, sizeof(why));
+        rv = make_transport(s, &link->transport, error);
         if (rv != 0)
-                return srv_fail(error, rv, "%s", *why != '\0' ? why : strerror(-rv));
+                return rv;
         memcpy(options.cluster, party->format->cluster_id, sizeof(options.cluster));
         options.transport = link->transport;
         if (party->handler != NULL) {

@@ -58,6 +58,8 @@ struct srv_link_party {
         const struct net_handler *handler;
         void *handler_arg;
 };
+/* What connections need can be used: the certificate, its key, and who has signed it. */
+int srv_link_check_files(const struct srv_settings *settings, struct srv_error *error);
 int srv_link_connect(struct srv_link *link, const struct srv_link_party *party, struct srv_error *error);
 /* Other nodes, as the view has them now; and what loops had to say. Each time that `wake` is readable, or a second has gone. */
 void srv_link_keep(struct srv_link *link);

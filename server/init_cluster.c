@@ -21,6 +21,7 @@ struct init {
         struct cl_create create;
         struct cl_view view;
         uint16_t nodes[SRV_LIST_MAX * 16];
+        int64_t first[SRV_LIST_MAX * 16]; /* revision of the node's entry when it was first seen; 0: it was not yet */
         unsigned count;
         sem_t done;
 };
@@ -56,15 +57,17 @@ static int init_read_nodes(struct init *init, const struct srv_list *list, struc
         return rv == 0 && init->count == 0 ? srv_fail(error, -EINVAL, "new_pool_nodes: names no node") : rv;
 }
 
-/* The first that is not there yet; 0: all are. */
-static uint16_t init_missing(const struct init *init)
+/* The first that is not there yet; 0: all are. What a node said before may be of one that is gone: it has to say it again. */
+static uint16_t init_missing(struct init *init)
 {
         unsigned i;
 
         for (i = 0; i < init->count; i++) {
                 const struct cl_member *member = cl_view_member(&init->view, init->nodes[i]);
 
-                if (member == NULL || member->node.drive_count == 0)
+                if (member != NULL && init->first[i] == 0)
+                        init->first[i] = member->revision;
+                if (member == NULL || member->node.drive_count == 0 || member->revision == init->first[i])
                         return init->nodes[i];
         }
         return 0;
@@ -86,7 +89,7 @@ static int init_wait(struct init *init, struct srv_error *error)
                         if (view.revision > 0 && (missing == 0 || view.has_format))
                                 return 0;
                         if (view.revision > 0 && missing != told)
-                                srv_log(SRV_LOG_INFO, "waiting for node %u to announce empty folders (--format)", (unsigned)missing);
+                                srv_log(SRV_LOG_INFO, "waiting for node %u to say that it has empty folders (--format)", (unsigned)missing);
                         told = view.revision > 0 ? missing : 0;
                 }
                 srv_link_keep(&init->link);

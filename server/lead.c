@@ -4,7 +4,6 @@
 #include "server/lead.h"
 
 #include "server/daemon_log.h"
-#include "server/node_folders.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -140,7 +139,6 @@ int srv_lead_open(const struct srv_settings *settings, struct srv_lead **out, st
 {
         static struct srv_lead the_lead; /* it is large, and there is one */
         struct srv_lead *lead = &the_lead;
-        struct cl_seen seen = {0};
         unsigned loops, slots;
         int rv;
 
@@ -154,9 +152,7 @@ int srv_lead_open(const struct srv_settings *settings, struct srv_lead **out, st
         if (rv == 0)
                 rv = srv_loops_plan(settings, &loops, &slots, error);
         if (rv == 0)
-                rv = srv_folders_seen(settings, &seen, error);
-        if (rv == 0)
-                rv = srv_link_open(&lead->link, settings, loops, 0, &seen, error);
+                rv = srv_link_open(&lead->link, settings, loops, 0, &lead->spec.seen, error);
         if (rv == 0)
                 rv = srv_link_look(&lead->link, NULL, NULL, error);
         if (rv == 0)

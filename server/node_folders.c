@@ -3,16 +3,40 @@
  */
 #include "server/node_folders.h"
 
+#include "server/cluster_link.h"
 #include "server/daemon_log.h"
 #include "server/descriptors.h"
 
 #include "loop.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
+#include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#define TRY_NS    (10ull * 1000 * 1000 * 1000) /* before what failed is tried again */
+#define SETTLE_US 10000u
 
 static const uint8_t no_id[CL_ID];
+
+/* Something is amiss with a folder: once for each thing. */
+static void folder_say(struct srv_folder *folder, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void folder_say(struct srv_folder *folder, const char *format, ...)
+{
+        char text[sizeof(folder->said)];
+        va_list args;
+
+        va_start(args, format);
+        vsnprintf(text, sizeof(text), format, args);
+        va_end(args);
+        if (strcmp(text, folder->said) == 0)
+                return;
+        memcpy(folder->said, text, sizeof(text));
+        srv_log(SRV_LOG_ERROR, "%s: %s", folder->path, text);
+}
 
 /* ---- whose they are -------------------------------------------------------------------------- */
 
@@ -21,58 +45,95 @@ static int refuse_folder(struct srv_error *error, const char *path, const char *
         return srv_fail(error, -EINVAL, "%.300s: %s", path, why);
 }
 
+/* It is used as if it were not there. */
+static int leave_out(struct srv_folder *folder)
+{
+        folder->state = ENG_FOLDER_ABSENT;
+        return 0;
+}
+
+static void folder_is_ours(struct srv_folder *folder, const struct srv_settings *s)
+{
+        snprintf(folder->file.cluster, sizeof(folder->file.cluster), "%.63s", s->cluster);
+        folder->file.node = (uint16_t)s->node;
+}
+
+/* NODE cannot be read. Of a drive of a pool FORMAT tells who it is, and the pool whether it is this node's. */
+static int look_without_file(struct srv_folder *folder, const struct srv_settings *s, int rv, struct srv_error *error)
+{
+        memset(&folder->file, 0, sizeof(folder->file));
+        if (folder->state == ENG_FOLDER_DRIVE && (folder->identity.features & ENG_FEATURE_SITES) == 0)
+                return refuse_folder(error, folder->path, "is a drive of a store of one machine");
+        if (folder->state == ENG_FOLDER_DRIVE) {
+                folder_say(folder, "its file %s is %s: FORMAT and the pool say whose it is", ENG_FOLDER_NODE_FILE, rv == -ENOENT ? "lost" : "damaged");
+                folder_is_ours(folder, s);
+                memcpy(folder->file.drive, folder->identity.drive_id, CL_ID);
+                folder->file.made = true;
+        } else if (rv != -ENOENT) {
+                folder_say(folder, "its file %s cannot be used (%s): without it the folder is announced as a new one", ENG_FOLDER_NODE_FILE, strerror(-rv));
+                return leave_out(folder);
+        }
+        return 0;
+}
+
 /* What NODE says must be of this node; a drive has one. */
 static int look_at_file(struct srv_folder *folder, const struct srv_settings *s, struct srv_error *error)
 {
         int rv = cl_node_file_read(folder->path, &folder->file);
 
-        if (rv == -ENOENT)
-                return folder->state == ENG_FOLDER_DRIVE ? refuse_folder(error, folder->path, "is a drive of a store of one machine, or its file NODE is lost") : 0;
         if (rv != 0)
-                return srv_fail(error, rv, "%.300s/%s: %s", folder->path, ENG_FOLDER_NODE_FILE, rv == -EBADMSG ? "is damaged" : strerror(-rv));
+                return look_without_file(folder, s, rv, error);
         if (strcmp(folder->file.cluster, s->cluster) != 0)
                 return srv_fail(error, -EINVAL, "%.300s: belongs to the cluster %s, and cluster is %s", folder->path, folder->file.cluster, s->cluster);
         if (folder->file.node != s->node)
                 return srv_fail(error, -EINVAL, "%.300s: belongs to node %u, and this is node %u", folder->path, (unsigned)folder->file.node, (unsigned)s->node);
         if (folder->state == ENG_FOLDER_DRIVE && memcmp(folder->file.drive, folder->identity.drive_id, CL_ID) != 0)
                 return srv_fail(error, -EINVAL, "%.300s: its files %s and FORMAT are of two drives", folder->path, ENG_FOLDER_NODE_FILE);
+        folder->file.made |= folder->state == ENG_FOLDER_DRIVE;
         return 0;
 }
 
 /* An empty folder gets an id, by which a new pool names it. */
-static int look_at_empty(struct srv_folder *folder, const struct srv_settings *s, struct srv_error *error)
+static int look_at_empty(struct srv_folder *folder, const struct srv_settings *s)
 {
         int rv;
 
         if (memcmp(folder->file.drive, no_id, CL_ID) != 0)
                 return 0;
-        if (!s->format)
-                return refuse_folder(error, folder->path, "is empty (--format makes it a drive when the pool takes it in)");
-        snprintf(folder->file.cluster, sizeof(folder->file.cluster), "%s", s->cluster);
-        folder->file.node = (uint16_t)s->node;
+        if (!s->format) {
+                folder_say(folder, "is empty (with --format it is announced as a new folder)");
+                return leave_out(folder);
+        }
+        folder_is_ours(folder, s);
         lp_random(folder->file.drive, CL_ID);
-        rv = cl_node_file_write(folder->path, &folder->file);
-        return rv == 0 ? 0 : srv_fail(error, rv, "%.300s: cannot be written to: %s", folder->path, strerror(-rv));
+        rv = cl_node_file_write(folder->dir, &folder->file);
+        if (rv != 0) {
+                folder_say(folder, "cannot be written to: %s", strerror(-rv));
+                memset(&folder->file, 0, sizeof(folder->file));
+                return leave_out(folder);
+        }
+        return 0;
 }
 
 static int look_at_folder(struct srv_folder *folder, const struct srv_settings *s, struct srv_error *error)
 {
         struct eng_error why = {""};
-        int rv = eng_folder_probe(folder->path, &folder->state, &folder->identity, &why);
+        int rv;
 
-        if (rv != 0) { /* as one that is missing: the others go on */
-                srv_log(SRV_LOG_ERROR, "%s", why.text);
-                folder->state = ENG_FOLDER_ABSENT;
-                return 0;
-        }
-        if (folder->state == ENG_FOLDER_ABSENT) {
-                srv_log(SRV_LOG_ERROR, "%s: is not there", folder->path);
-                return 0;
-        }
-        if (folder->state == ENG_FOLDER_FOREIGN)
-                return refuse_folder(error, folder->path, "has other files, and is no drive");
-        rv = look_at_file(folder, s, error);
-        return rv == 0 && folder->state != ENG_FOLDER_DRIVE ? look_at_empty(folder, s, error) : rv;
+        if (folder->dir >= 0)
+                close(folder->dir);
+        folder->dir = open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        rv = eng_folder_probe(folder->path, &folder->state, &folder->identity, &why);
+        if (rv != 0)
+                folder_say(folder, "cannot be used: %s", why.text);
+        else if (folder->state == ENG_FOLDER_ABSENT || folder->dir < 0)
+                folder_say(folder, "is not there");
+        else if (folder->state == ENG_FOLDER_FOREIGN)
+                folder_say(folder, "has other files, and is no drive");
+        if (rv != 0 || folder->dir < 0 || folder->state == ENG_FOLDER_FOREIGN)
+                return leave_out(folder);
+        rv = folder->state != ENG_FOLDER_ABSENT ? look_at_file(folder, s, error) : 0;
+        return rv == 0 && (folder->state == ENG_FOLDER_EMPTY || folder->state == ENG_FOLDER_PARTIAL) ? look_at_empty(folder, s) : rv;
 }
 
 /* Folders of a node have seen the same etcd: the newest of what they say counts. */
@@ -92,24 +153,37 @@ static int join_seen(struct srv_folders *folders, const struct srv_folder *folde
         return 0;
 }
 
+static int refuse_copy(const struct srv_folders *folders, const struct srv_folder *folder, struct srv_error *error)
+{
+        unsigned i;
+
+        for (i = 0; i < folders->count; i++)
+                if (&folders->at[i] != folder && folders->at[i].state != ENG_FOLDER_ABSENT && memcmp(folders->at[i].file.drive, folder->file.drive, CL_ID) == 0)
+                        return srv_fail(error, -EEXIST, "%.200s: is a copy of %.200s", folder->path, folders->at[i].path);
+        return 0;
+}
+
 int srv_folders_look(struct srv_folders *folders, const struct srv_settings *s, struct srv_error *error)
 {
-        unsigned i, k;
+        unsigned i, there = 0;
         int rv = 0;
 
         memset(folders, 0, sizeof(*folders));
+        folders->settings = s;
         for (i = 0; i < s->drive.count && rv == 0; i++) {
-                struct srv_folder *folder = &folders->at[folders->count++];
+                struct srv_folder *folder = &folders->at[i];
 
-                folder->path = s->drive.item[i];
+                *folder = (struct srv_folder){.path = s->drive.item[i], .dir = -1, .state = ENG_FOLDER_ABSENT};
+                folders->count++;
                 rv = look_at_folder(folder, s, error);
-                for (k = 0; k < i && rv == 0 && folder->state != ENG_FOLDER_ABSENT; k++)
-                        if (memcmp(folders->at[k].file.drive, folder->file.drive, CL_ID) == 0)
-                                rv = srv_fail(error, -EEXIST, "%.200s: is a copy of %.200s", folder->path, folders->at[k].path);
+                if (rv != 0 || folder->state == ENG_FOLDER_ABSENT)
+                        continue;
+                there++;
+                rv = refuse_copy(folders, folder, error);
                 if (rv == 0)
                         rv = join_seen(folders, folder, error);
         }
-        return rv;
+        return rv == 0 && there == 0 ? srv_fail(error, -ENOENT, "none of the folders given can be used") : rv;
 }
 
 int srv_folders_refuse_cluster(const struct srv_settings *s, struct srv_error *error)
@@ -133,20 +207,11 @@ int srv_folders_refuse_cluster(const struct srv_settings *s, struct srv_error *e
         return 0;
 }
 
-int srv_folders_seen(const struct srv_settings *s, struct cl_seen *out, struct srv_error *error)
-{
-        struct srv_folders folders = {.count = 0};
-        struct srv_folder folder;
-        unsigned i;
-        int rv = 0;
+/* ---- its slots ------------------------------------------------------------------------------- */
 
-        for (i = 0; i < s->drive.count && rv == 0; i++) {
-                folder = (struct srv_folder){.path = s->drive.item[i]};
-                if (cl_node_file_read(folder.path, &folder.file) == 0)
-                        rv = join_seen(&folders, &folder, error);
-        }
-        *out = folders.seen;
-        return rv;
+static bool is_blank(const struct srv_folder *folder)
+{
+        return folder->state == ENG_FOLDER_EMPTY || folder->state == ENG_FOLDER_PARTIAL;
 }
 
 void srv_folders_announce(const struct srv_folders *folders, struct cl_node *node)
@@ -155,170 +220,279 @@ void srv_folders_announce(const struct srv_folders *folders, struct cl_node *nod
 
         node->drive_count = 0;
         for (i = 0; i < folders->count; i++)
-                if (folders->at[i].state == ENG_FOLDER_EMPTY || folders->at[i].state == ENG_FOLDER_PARTIAL)
+                if (is_blank(&folders->at[i]) && !folders->at[i].file.made)
                         memcpy(node->drives[node->drive_count++], folders->at[i].file.drive, CL_ID);
 }
 
-/* ---- formatting ------------------------------------------------------------------------------ */
+static bool is_slot_of_node(const struct cl_view *view, unsigned slot, uint64_t node)
+{
+        return (view->epoch.gone >> slot & 1) == 0 && view->epoch.slot[slot].site.node == node;
+}
 
 static int folder_slot(const struct srv_folder *folder, const struct srv_settings *s, const struct cl_view *view)
 {
         unsigned slot;
 
         for (slot = 0; slot < view->epoch.slots; slot++)
-                if ((view->epoch.gone >> slot & 1) == 0 && view->epoch.slot[slot].site.node == s->node && memcmp(view->epoch.slot[slot].drive_id, folder->file.drive, CL_ID) == 0)
+                if (is_slot_of_node(view, slot, s->node) && memcmp(view->epoch.slot[slot].drive_id, folder->file.drive, CL_ID) == 0)
                         return (int)slot;
         return -1;
 }
 
-/*
- * A drive that an epoch counts on had that epoch's record before the epoch was in force. So one that is empty, and is
- * counted on by any but the pool's first, was lost; it is not made anew.
- */
-static void format_folder(struct srv_folder *folder, unsigned slot, const struct cl_view *view)
+/* Slots of this node; and those of them that a folder here holds. */
+static void count_slots(const struct srv_folders *folders, const struct cl_view *view, uint64_t *ours, uint64_t *held)
 {
-        struct eng_identity identity = {.slot = slot, .created_ms = lp_wall_ms(), .features = view->epoch.features};
-        struct eng_error error = {""};
-        int rv;
+        unsigned slot, i;
 
-        if ((view->epoch.in >> slot & 1) && view->epoch.number > 1) {
-                if (!folder->told)
-                        srv_log(SRV_LOG_ERROR, "%s: is empty, and the pool counts on it as slot %u: what it held is lost", folder->path, slot);
-                folder->told = true;
+        *ours = *held = 0;
+        for (slot = 0; slot < view->epoch.slots; slot++)
+                *ours |= is_slot_of_node(view, slot, folders->settings->node) ? 1ull << slot : 0;
+        for (i = 0; i < folders->count; i++) {
+                const struct srv_folder *folder = &folders->at[i];
+                int at = folder->state != ENG_FOLDER_ABSENT ? folder_slot(folder, folders->settings, view) : -1;
+
+                *held |= at >= 0 ? 1ull << at : 0;
+        }
+}
+
+bool srv_folders_belong(const struct srv_folders *folders, const struct cl_view *view)
+{
+        uint64_t ours, held;
+
+        if (!view->has_pool)
+                return true;
+        count_slots(folders, view, &ours, &held);
+        return ours == 0 || held != 0;
+}
+
+/* ---- what a job does ------------------------------------------------------------------------- */
+
+/* One thing that is done with a folder, by a thread of its own. Freed by it. */
+struct folder_job {
+        struct srv_folder *folder;
+        const struct srv_settings *settings;
+        struct srv_link *link; /* NULL: nobody is to be told */
+        struct rem_server *server;
+        bool looks, formats, opens, keeps;
+        unsigned slot;
+        struct cl_config config;
+        struct eng_epoch_info epoch;
+};
+
+/*
+ * NODE says first that the folder is about to be a drive. From then on it is one: if it is empty later, what it held was lost,
+ * and is not made anew, since an epoch may count on it.
+ */
+static void job_format(struct folder_job *job)
+{
+        struct srv_folder *folder = job->folder;
+        struct eng_identity identity = {.slot = job->slot, .created_ms = lp_wall_ms(), .features = job->epoch.features};
+        bool begun = folder->state == ENG_FOLDER_PARTIAL && (memcmp(folder->identity.drive_id, folder->file.drive, CL_ID) == 0 || memcmp(folder->identity.drive_id, no_id, CL_ID) == 0);
+        struct eng_error error = {""};
+        int rv = 0;
+
+        if ((folder->file.made && !begun) || ((job->epoch.in >> job->slot & 1) && job->epoch.number > 1)) {
+                folder_say(folder, "was slot %u of the pool, and is empty: what it held is lost, and it is not used", job->slot);
                 return;
         }
-        memcpy(identity.store_id, view->config.store_id, CL_ID);
+        if (!folder->file.made) {
+                folder->file.made = true;
+                rv = cl_node_file_write(folder->dir, &folder->file);
+                folder->file.made = rv == 0;
+        }
+        if (rv != 0) {
+                folder_say(folder, "cannot be written to: %s", strerror(-rv));
+                return;
+        }
+        memcpy(identity.store_id, job->config.store_id, CL_ID);
         memcpy(identity.drive_id, folder->file.drive, CL_ID);
-        rv = eng_folder_format(folder->path, &identity, view->config.epoch, view->config.epoch_len, &error);
+        rv = eng_folder_format(folder->path, &identity, job->config.epoch, job->config.epoch_len, &error);
         if (rv == 0)
                 rv = eng_folder_probe(folder->path, &folder->state, &folder->identity, &error);
         if (rv == 0)
-                srv_log(SRV_LOG_INFO, "%s: is slot %u of the pool now", folder->path, slot);
+                srv_log(SRV_LOG_INFO, "%s: is slot %u of the pool now", folder->path, job->slot);
         else
-                srv_log(SRV_LOG_ERROR, "%s", error.text);
+                folder_say(folder, "%s", error.text);
 }
 
-void srv_folders_format(struct srv_folders *folders, const struct srv_settings *s, const struct cl_view *view)
+static void job_open(struct folder_job *job)
 {
+        const struct srv_settings *s = job->settings;
+        const struct srv_loops *loops = &job->link->loops;
+        struct srv_folder *folder = job->folder;
+        struct eng_local_options options = {.path = folder->path,
+                                            .identity = folder->identity,
+                                            .log_file_bytes = s->log_file_size & ~4095ull,
+                                            .segment_bytes = s->segment_size & ~4095ull,
+                                            .memtable_bytes = s->memtable_size,
+                                            .full_reserve_bytes = s->full_reserve,
+                                            .open_files = srv_descriptors_files(s, loops->count),
+                                            .reclaim_rate = s->reclaim_rate};
+        struct rem_served *served;
+        struct eng_error error = {""};
+        int rv = rem_served_new(job->server, CL_POOL, folder->identity.slot, loops->loops[folder->identity.slot % loops->count], &served);
+
+        if (rv == 0)
+                rv = rem_served_open(served, &options, &error);
+        else
+                served = NULL;
+        if (rv == 0) {
+                folder->served = served;
+                folder->said[0] = '\0';
+                srv_log(SRV_LOG_INFO, "%s: serves slot %u of the pool", folder->path, folder->identity.slot);
+                return;
+        }
+        folder_say(folder, "%s", *error.text != '\0' ? error.text : strerror(-rv));
+        if (served != NULL && rem_served_drive(served) != NULL)
+                folder->served = served; /* it was opened, and cannot be served: it is closed in the end */
+        else
+                rem_served_free(served);
+}
+
+static bool slot_is_its_own(const struct folder_job *job)
+{
+        const struct srv_folder *folder = job->folder;
+
+        return folder->identity.slot == job->slot && memcmp(folder->identity.store_id, job->config.store_id, CL_ID) == 0 &&
+               memcmp(folder->identity.drive_id, folder->file.drive, CL_ID) == 0;
+}
+
+static void *folder_run(void *arg)
+{
+        struct folder_job *job = arg;
+        struct srv_folder *folder = job->folder;
+        struct srv_link *link = job->link;
+        struct srv_error error = {""};
+        int rv;
+
+        if (job->looks && look_at_folder(folder, job->settings, &error) != 0) {
+                folder_say(folder, "%.180s", error.text);
+                leave_out(folder);
+        }
+        if (job->formats)
+                job_format(job);
+        if (job->opens && folder->state == ENG_FOLDER_DRIVE && slot_is_its_own(job))
+                job_open(job);
+        else if (job->opens && folder->state == ENG_FOLDER_DRIVE)
+                folder_say(folder, "is a drive of another pool, or of another slot");
+        if (job->keeps) {
+                rv = cl_node_file_write(folder->dir, &folder->file);
+                if (rv != 0)
+                        folder_say(folder, "its file %s cannot be written: %s", ENG_FOLDER_NODE_FILE, strerror(-rv));
+        }
+        if (job->looks && folder->state != ENG_FOLDER_ABSENT)
+                folder->tried = 0; /* it is there now: what is next is done at once */
+        free(job);
+        atomic_store(&folder->job, SRV_FOLDER_DONE);
+        if (link != NULL)
+                srv_link_wake(link);
+        return NULL;
+}
+
+static void folder_begin(const struct folder_job *what)
+{
+        struct folder_job *job = malloc(sizeof(*job));
+        pthread_attr_t attr;
+        pthread_t thread;
+        int rv = -ENOMEM;
+
+        if (job != NULL) {
+                *job = *what;
+                atomic_store(&job->folder->job, SRV_FOLDER_WORKS);
+                pthread_attr_init(&attr);
+                pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+                rv = pthread_create(&thread, &attr, folder_run, job);
+                pthread_attr_destroy(&attr);
+        }
+        if (rv == 0)
+                return;
+        atomic_store(&what->folder->job, SRV_FOLDER_IDLE); /* it is tried again */
+        free(job);
+}
+
+/* ---- what is to be done ---------------------------------------------------------------------- */
+
+static bool folder_is_free(struct srv_folder *folder)
+{
+        return atomic_load(&folder->job) != SRV_FOLDER_WORKS;
+}
+
+static void say_unheld(struct srv_folders *folders, const struct cl_view *view)
+{
+        uint64_t ours, held;
+        char list[200] = "";
+        unsigned slot;
+
+        count_slots(folders, view, &ours, &held);
+        ours &= ~held;
+        if (ours == folders->unheld)
+                return;
+        folders->unheld = ours;
+        for (slot = 0; slot < 64; slot++)
+                if (ours >> slot & 1)
+                        snprintf(list + strlen(list), sizeof(list) - strlen(list), " %u", slot);
+        if (ours != 0)
+                srv_log(SRV_LOG_ERROR, "slots of the pool that are this node's and in none of its folders:%s", list);
+}
+
+void srv_folders_work(struct srv_folders *folders, struct rem_server *server, struct srv_link *link, const struct cl_view *view)
+{
+        const struct srv_settings *s = folders->settings;
+        uint64_t now = lp_clock();
+        bool all = true;
         unsigned i;
 
         for (i = 0; i < folders->count; i++) {
                 struct srv_folder *folder = &folders->at[i];
-                int slot = folder_slot(folder, s, view);
+                struct folder_job job = {.folder = folder, .settings = s, .link = link, .server = server};
+                int slot;
 
-                if (slot >= 0 && (folder->state == ENG_FOLDER_EMPTY || folder->state == ENG_FOLDER_PARTIAL))
-                        format_folder(folder, (unsigned)slot, view);
-        }
-}
-
-/* ---- serving --------------------------------------------------------------------------------- */
-
-/* One opening. owner: its thread, then who joins it. */
-struct opening {
-        struct srv_folder *folder;
-        struct eng_local_options options;
-        struct eng_error error;
-        pthread_t thread;
-        bool begun;
-        int rv;
-};
-
-static void *folder_open(void *arg)
-{
-        struct opening *o = arg;
-
-        o->rv = rem_served_open(o->folder->served, &o->options, &o->error);
-        return NULL;
-}
-
-static void folder_begin(struct opening *o, const struct srv_settings *s, struct rem_server *server, const struct srv_loops *loops)
-{
-        struct srv_folder *folder = o->folder;
-
-        o->options = (struct eng_local_options){.path = folder->path,
-                                                .identity = folder->identity,
-                                                .log_file_bytes = s->log_file_size & ~4095ull,
-                                                .segment_bytes = s->segment_size & ~4095ull,
-                                                .memtable_bytes = s->memtable_size,
-                                                .full_reserve_bytes = s->full_reserve,
-                                                .open_files = srv_descriptors_files(s, loops->count),
-                                                .reclaim_rate = s->reclaim_rate};
-        o->rv = rem_served_new(server, CL_POOL, folder->identity.slot, loops->loops[folder->identity.slot % loops->count], &folder->served);
-        if (o->rv == 0)
-                o->rv = -pthread_create(&o->thread, NULL, folder_open, o);
-        o->begun = o->rv == 0;
-}
-
-static void folder_end(struct opening *o)
-{
-        struct srv_folder *folder = o->folder;
-
-        if (o->begun)
-                pthread_join(o->thread, NULL);
-        if (o->rv == 0) {
-                srv_log(SRV_LOG_INFO, "%s: serves slot %u of the pool", folder->path, folder->identity.slot);
-                folder->told = false;
-                return;
-        }
-        if (!folder->told)
-                srv_log(SRV_LOG_ERROR, "%s: %s", folder->path, *o->error.text != '\0' ? o->error.text : strerror(-o->rv));
-        folder->told = true;
-        if (folder->served == NULL || rem_served_drive(folder->served) != NULL)
-                return; /* it was opened, and cannot be served: it is closed in the end */
-        rem_served_free(folder->served);
-        folder->served = NULL;
-}
-
-/* What the pool has in that slot is this very drive. */
-static bool is_slot(struct srv_folder *folder, const struct srv_settings *s, const struct cl_view *view)
-{
-        int slot = folder_slot(folder, s, view);
-        bool is = slot >= 0 && (unsigned)slot == folder->identity.slot && memcmp(folder->identity.store_id, view->config.store_id, CL_ID) == 0;
-
-        if (!is && !folder->told)
-                srv_log(SRV_LOG_WARNING, "%s: is no drive of the pool, or not any more", folder->path);
-        folder->told |= !is;
-        return is;
-}
-
-void srv_folders_serve(struct srv_folders *folders, const struct srv_settings *s, struct rem_server *server, const struct srv_loops *loops,
-                       const struct cl_view *view)
-{
-        static struct opening openings[SRV_LIST_MAX];
-        unsigned count = 0, i;
-
-        for (i = 0; i < folders->count; i++) {
-                struct srv_folder *folder = &folders->at[i];
-
-                if (folder->state != ENG_FOLDER_DRIVE || folder->served != NULL || !is_slot(folder, s, view))
+                if (!folder_is_free(folder)) {
+                        all = false;
                         continue;
-                openings[count] = (struct opening){.folder = folder};
-                folder_begin(&openings[count++], s, server, loops);
+                }
+                if (folder->served != NULL || (folder->tried != 0 && now - folder->tried < TRY_NS))
+                        continue;
+                slot = folder->state != ENG_FOLDER_ABSENT ? folder_slot(folder, s, view) : -1;
+                if (folder->state != ENG_FOLDER_ABSENT && slot < 0) {
+                        folder_say(folder, is_blank(folder) ? "is empty, and no drive of the pool" : "is no drive of the pool, or not any more");
+                        continue;
+                }
+                folder->tried = now;
+                job.looks = folder->state == ENG_FOLDER_ABSENT;
+                job.formats = is_blank(folder) && s->format;
+                job.opens = slot >= 0;
+                job.slot = slot >= 0 ? (unsigned)slot : 0;
+                job.config = view->config;
+                job.epoch = view->epoch;
+                folder_begin(&job);
         }
-        for (i = 0; i < count; i++)
-                folder_end(&openings[i]);
+        if (all)
+                say_unheld(folders, view);
 }
-
-/* ---- what was seen --------------------------------------------------------------------------- */
 
 void srv_folders_keep(struct srv_folders *folders, const struct cl_seen *seen)
 {
         unsigned i;
-        int rv;
 
-        if (memcmp(&folders->seen, seen, sizeof(*seen)) == 0)
-                return;
         folders->seen = *seen;
         for (i = 0; i < folders->count; i++) {
                 struct srv_folder *folder = &folders->at[i];
 
-                if (folder->state == ENG_FOLDER_ABSENT)
+                if (!folder_is_free(folder) || folder->state == ENG_FOLDER_ABSENT || memcmp(&folder->file.seen, seen, sizeof(*seen)) == 0)
                         continue;
                 folder->file.seen = *seen;
-                rv = cl_node_file_write(folder->path, &folder->file);
-                if (rv != 0)
-                        srv_log(SRV_LOG_WARNING, "%s/%s: cannot be written: %s", folder->path, ENG_FOLDER_NODE_FILE, strerror(-rv));
+                folder_begin(&(struct folder_job){.folder = folder, .settings = folders->settings, .keeps = true});
         }
+}
+
+void srv_folders_settle(struct srv_folders *folders)
+{
+        unsigned i;
+
+        for (i = 0; i < folders->count; i++)
+                while (!folder_is_free(&folders->at[i]))
+                        usleep(SETTLE_US);
 }
 
 void srv_folders_close(struct srv_folders *folders)
@@ -328,10 +502,13 @@ void srv_folders_close(struct srv_folders *folders)
         for (i = 0; i < folders->count; i++) {
                 struct srv_folder *folder = &folders->at[i];
 
-                if (folder->served == NULL)
-                        continue;
-                rem_served_close(folder->served);
-                rem_served_free(folder->served);
-                folder->served = NULL;
+                if (folder->served != NULL) {
+                        rem_served_close(folder->served);
+                        rem_served_free(folder->served);
+                        folder->served = NULL;
+                }
+                if (folder->dir >= 0)
+                        close(folder->dir);
+                folder->dir = -1;
         }
 }

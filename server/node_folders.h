@@ -2,47 +2,62 @@
  * node_folders.h - the folders of a cluster's node: whose they are, formatting them as the pool has them,
  * and serving them to the pool's leader.
  *
- * owner: the main thread. Everything blocks.
+ * owner: the main thread, which waits for no folder once it serves: what may hang with a drive is done by a thread of
+ * that folder's own, one thing at a time.
  */
 #ifndef MILLRACE_SERVER_NODE_FOLDERS_H
 #define MILLRACE_SERVER_NODE_FOLDERS_H
 
+#include <stdatomic.h>
+
 #include "cluster_node.h"
 #include "server/loops.h"
 
+enum srv_folder_job { SRV_FOLDER_IDLE, SRV_FOLDER_WORKS, SRV_FOLDER_DONE };
+
+/* owner: while its job works, the job's thread; else the main thread */
 struct srv_folder {
         const char *path;
+        int dir;                      /* as it was found: what is mounted there later is another folder. -1: none */
         enum eng_folder_state state;
         struct eng_identity identity; /* of a drive */
         struct cl_node_file file;     /* what NODE says, or is to say */
         struct rem_served *served;    /* NULL: not served */
-        bool told;                    /* why it is not served was said */
+        char said[200];               /* what was last said to be amiss with it */
+        uint64_t tried;               /* lp_clock() when it was last tried to look, format or open; 0: never */
+        atomic_int job;               /* enum srv_folder_job */
 };
 
 struct srv_folders {
+        const struct srv_settings *settings;
         unsigned count;
         struct srv_folder at[SRV_LIST_MAX];
         struct cl_seen seen; /* the newest of all */
+        uint64_t unheld;     /* slots of this node that no folder holds, as was last said */
 };
 
 /*
- * Looks at them all, and gives an empty one an id, where settings allow formatting. -EINVAL and the like, with a
- * line: another cluster's or node's, of a store of one machine, empty and not to be formatted.
+ * Looks at them all, and gives an empty one an id, where settings allow formatting. One with which something is amiss is
+ * left out, with a line. -EINVAL and the like, with a line: none is left, or one is another cluster's, another node's, or of a
+ * store of one machine.
  */
 int srv_folders_look(struct srv_folders *folders, const struct srv_settings *settings, struct srv_error *error);
-/* A folder of a store of one machine is none of a cluster's. For a daemon without one. */
+/* A folder of a cluster's node is none of a store of one machine. For a daemon without a cluster. */
 int srv_folders_refuse_cluster(const struct srv_settings *settings, struct srv_error *error);
-/* What their files say was seen of etcd: the newest. For a leader process, which uses no folders. */
-int srv_folders_seen(const struct srv_settings *settings, struct cl_seen *out, struct srv_error *error);
 /* Ids of those that are no drives yet. */
 void srv_folders_announce(const struct srv_folders *folders, struct cl_node *node);
-/* Formats those that the pool has as slots of this node. An error is of the folder, and is said. */
-void srv_folders_format(struct srv_folders *folders, const struct srv_settings *settings, const struct cl_view *view);
-/* Opens and serves those that are not yet: each on a thread of its own. What cannot be opened is said once, and tried again the next time. */
-void srv_folders_serve(struct srv_folders *folders, const struct srv_settings *settings, struct rem_server *server, const struct srv_loops *loops,
-                       const struct cl_view *view);
-/* Keeps on them what was seen, if that has changed. */
+/* False: the pool has slots of this node, and none of them is here. */
+bool srv_folders_belong(const struct srv_folders *folders, const struct cl_view *view);
+/*
+ * What is to be done now and then: looks again at those that are missing, formats those that the pool has as slots of this node,
+ * and opens and serves drives. Does not wait; link is woken when something was done.
+ */
+struct srv_link;
+void srv_folders_work(struct srv_folders *folders, struct rem_server *server, struct srv_link *link, const struct cl_view *view);
+/* Keeps on them what was seen, if that has changed. Does not wait. */
 void srv_folders_keep(struct srv_folders *folders, const struct cl_seen *seen);
+/* Waits for what is being done. */
+void srv_folders_settle(struct srv_folders *folders);
 /* After the loops have stopped: closes them. */
 void srv_folders_close(struct srv_folders *folders);
 

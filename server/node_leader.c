@@ -15,23 +15,42 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define ARGS_MAX 1024
-
 int srv_lead_parse(const char *text, struct srv_lead_spec *out)
 {
+        unsigned long long cluster_id, generation, random;
         unsigned whole_stop;
         int end = -1;
 
-        if (sscanf(text, "%u:%" SCNd64 ":%u:%d:%d:%d:%d%n", &out->pool, &out->leader_revision, &whole_stop, &out->pair, &out->s3, &out->plain, &out->admin, &end) != 7 ||
+        if (sscanf(text, "%u:%" SCNd64 ":%u:%llx:%llu:%llx:%" SCNd64 ":%d:%d:%d:%d%n", &out->pool, &out->leader_revision, &whole_stop, &cluster_id, &generation, &random,
+                   &out->seen.revision, &out->pair, &out->s3, &out->plain, &out->admin, &end) != 11 ||
             end < 0 || text[end] != '\0')
                 return -EINVAL;
         out->whole_stop = whole_stop != 0;
+        out->seen.cluster_id = cluster_id;
+        out->seen.generation.number = generation;
+        out->seen.generation.random = random;
         return 0;
+}
+
+/* The settings that are in force, as a file that the leader process reads. */
+static int settings_file(const struct srv_settings *settings, int *out)
+{
+        int fd = memfd_create("millrace.conf", MFD_CLOEXEC), rv;
+        FILE *file = fd < 0 ? NULL : fdopen(dup(fd), "w");
+
+        rv = file == NULL ? -errno : srv_settings_write(settings, file);
+        if (file != NULL && fclose(file) != 0 && rv == 0)
+                rv = -errno;
+        if (rv != 0 && fd >= 0)
+                close(fd);
+        *out = fd;
+        return rv;
 }
 
 void srv_node_leader_init(struct srv_node_leader *leader)
@@ -47,6 +66,7 @@ static void become_leader(char *const argv[], const int *fds, unsigned count, pi
         unsigned i;
 
         prctl(PR_SET_PDEATHSIG, SIGKILL);
+        setpgid(0, 0); /* what a terminal sends to the node process comes through that */
         if (getppid() != parent)
                 _exit(1);
         sigemptyset(&none);
@@ -58,29 +78,31 @@ static void become_leader(char *const argv[], const int *fds, unsigned count, pi
         _exit(2);
 }
 
-int srv_node_leader_start(struct srv_node_leader *leader, char *const argv[], const struct srv_lead_spec *spec)
+int srv_node_leader_start(struct srv_node_leader *leader, const char *program, const struct srv_settings *settings, const struct srv_lead_spec *spec)
 {
-        char text[160], *args[ARGS_MAX + 2];
-        int pair[2], fds[4], rv, i;
+        char text[256], config[64];
+        char *args[] = {(char *)(uintptr_t)program, config, text, NULL};
+        int pair[2], file, rv = settings_file(settings, &file);
         pid_t parent = getpid();
 
-        for (i = 0; argv[i] != NULL; i++) {
-                if (i == ARGS_MAX)
-                        return -E2BIG;
-                args[i] = argv[i];
+        if (rv != 0)
+                return rv;
+        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
+                rv = -errno;
+                close(file);
+                return rv;
         }
-        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
-                return -errno;
-        snprintf(text, sizeof(text), "--lead=%u:%" PRId64 ":%u:%d:%d:%d:%d", spec->pool, spec->leader_revision, spec->whole_stop ? 1u : 0u, pair[1], spec->s3, spec->plain, spec->admin);
-        args[i] = text;
-        args[i + 1] = NULL;
-        memcpy(fds, (int[]){pair[1], spec->s3, spec->plain, spec->admin}, sizeof(fds));
+        snprintf(config, sizeof(config), "--config=/proc/self/fd/%d", file);
+        snprintf(text, sizeof(text), "--lead=%u:%" PRId64 ":%u:%llx:%llu:%llx:%" PRId64 ":%d:%d:%d:%d", spec->pool, spec->leader_revision, spec->whole_stop ? 1u : 0u,
+                 (unsigned long long)spec->seen.cluster_id, (unsigned long long)spec->seen.generation.number, (unsigned long long)spec->seen.generation.random,
+                 spec->seen.revision, pair[1], spec->s3, spec->plain, spec->admin);
         fcntl(pair[0], F_SETFL, O_NONBLOCK);
         leader->pid = fork();
         if (leader->pid == 0)
-                become_leader(args, fds, 4, parent);
+                become_leader(args, (int[]){pair[1], spec->s3, spec->plain, spec->admin, file}, 5, parent);
         rv = leader->pid < 0 ? -errno : 0;
         close(pair[1]);
+        close(file);
         if (rv != 0) {
                 close(pair[0]);
                 leader->pid = 0;

@@ -2,8 +2,9 @@
  * node_leader.h - the leader process of a node, and how the two talk.
  *
  * The node process starts it as a program of its own, with --lead and what that says: the pool, the leader key that was
- * judged, whether all nodes were stopped, and descriptors: a socket pair to the node process, then the listening sockets of
- * S3, of plain S3 (-1: none) and of admin. Over the pair it says one byte for each step; when the node process closes it, or
+ * judged, whether all nodes were stopped, what the node has seen of etcd, and descriptors: a socket pair to the node process, then the listening sockets of
+ * S3, of plain S3 (-1: none) and of admin. Its settings are those that the node process has: a file that was edited since does not
+ * count. Over the pair it says one byte for each step; when the node process closes it, or
  * dies, the leader process ends at once.
  *
  * owner: the main thread of each.
@@ -13,6 +14,7 @@
 
 #include <sys/types.h>
 
+#include "cluster_etcd.h"
 #include "server/listeners.h"
 #include "server/settings.h"
 
@@ -24,6 +26,7 @@ struct srv_lead_spec {
         unsigned pool;
         int64_t leader_revision;
         bool whole_stop; /* see struct cl_leader_options */
+        struct cl_seen seen;
         int pair, s3, plain, admin;
 };
 /* Of the setting `lead`. -EINVAL. */
@@ -41,8 +44,8 @@ struct srv_node_leader {
 };
 
 void srv_node_leader_init(struct srv_node_leader *leader);
-/* Starts one. argv: this process's own. Negative errno. */
-int srv_node_leader_start(struct srv_node_leader *leader, char *const argv[], const struct srv_lead_spec *spec);
+/* Starts one. program: argv[0] of this process. Negative errno. */
+int srv_node_leader_start(struct srv_node_leader *leader, const char *program, const struct srv_settings *settings, const struct srv_lead_spec *spec);
 /* What it has said since, and whether it has ended: then it is reaped, and pid is 0. */
 void srv_node_leader_look(struct srv_node_leader *leader);
 /* Asks it to hand over and end, or to read its files again. */

@@ -30,7 +30,7 @@
 #define POLL_MS        1000
 #define NS_A_SECOND    1000000000ull
 #define KEEP_NS        (60 * NS_A_SECOND) /* between two times that what was seen is kept */
-#define SERVE_NS       (30 * NS_A_SECOND) /* before a folder that could not be opened is tried again */
+#define BEAT_NS        (3 * NS_A_SECOND)  /* between two times that a node says that it waits */
 #define LEAVE_EXTRA_MS 15000u
 #define NEXT_LEADER_MS 3000u
 #define NEXT_START_MS  1500u
@@ -39,7 +39,7 @@
 /* owner: the main thread, but for what is under the lock */
 struct node {
         const struct srv_settings *settings;
-        char *const *argv;
+        const char *program;
         int signal_fd;
         int signo; /* that it ends by; 0: none yet */
         struct srv_listener s3, plain, admin;
@@ -54,8 +54,9 @@ struct node {
         int view_error; /* why nothing newer was read; 0: it was */
         char view_text[CL_TEXT_MAX];
         bool waits_told, ready, distrusts;
-        uint64_t kept, served; /* lp_clock() */
+        uint64_t kept; /* lp_clock() */
         struct cl_join join;
+        uint64_t boot; /* the highest that this process has taken */
         sem_t joined;
         struct lp_msg hurry_msg;
         atomic_bool hurry_posted;
@@ -147,11 +148,16 @@ static int try_to_join(struct node *n, struct srv_error *error)
 {
         struct cl_node self;
 
+        if (!srv_folders_belong(&n->folders, &n->view))
+                return srv_fail(error, -EEXIST, "node %u has drives in the pool, and none of them is here: this is another machine, or its disks are not there",
+                                (unsigned)n->settings->node);
         node_describe(n, &self);
         n->join = (struct cl_join){.etcd = n->link.etcd, .cluster = n->settings->cluster, .number = (uint16_t)n->settings->node, .node = &self, .view = &n->view, .done = node_joined};
         srv_link_call(&n->link, begin_join, &n->join);
         while (sem_wait(&n->joined) != 0 && errno == EINTR)
                 ;
+        if (n->join.boot > n->boot)
+                n->boot = n->join.boot;
         return n->join.rv == 0 ? 0 : srv_fail(error, n->join.rv, "%s", n->join.text);
 }
 
@@ -177,18 +183,27 @@ static int node_join(struct node *n, struct srv_error *error)
         return -EINTR;
 }
 
-/* Until there is a pool. */
-static int wait_for_pool(struct node *n)
+/* Until there is a pool. While it waits it says again and again that it is there: --init-cluster counts on no others. */
+static int wait_for_pool(struct node *n, struct srv_error *error)
 {
+        uint64_t said = lp_clock();
+
         while (n->signo == 0) {
                 if (node_take_view(n) && n->view.has_format && n->view.has_pool)
                         return 0;
+                if (n->view_error == -EREMCHG)
+                        return srv_fail(error, -EREMCHG, "%s (millrace admin cluster reseed)", n->view_text);
                 if (!n->waits_told) {
                         srv_log(SRV_LOG_INFO, "node %u, %s, waits for the cluster %s to be made: millraced --init-cluster", (unsigned)n->settings->node, n->link.name,
                                 n->settings->cluster);
                         srv_standby_say(n->standby, "The cluster has not been made yet.", "");
                 }
                 n->waits_told = true;
+                if (n->view_error == 0 && lp_clock() - said >= BEAT_NS) {
+                        said = lp_clock();
+                        if (try_to_join(n, error) != 0 && n->join.rv == -EEXIST)
+                                return -EEXIST;
+                }
                 node_wait(n, POLL_MS);
         }
         return -EINTR;
@@ -284,18 +299,22 @@ static void say_who_leads(struct node *n)
         srv_standby_say(n->standby, text, leader != NULL && !leads_here(n) ? leader->node.s3 : "");
 }
 
-/* now: for a leader process that is about to begin, which reads it. */
-static void keep_seen(struct node *n, bool now)
+static void node_seen(struct node *n, struct cl_seen *out)
 {
-        uint64_t clock = lp_clock();
+        cl_etcd_seen(n->link.etcd, out);
+        if (n->view.has_format)
+                out->generation = (struct cl_generation){n->view.format.generation, n->view.format.random};
+}
+
+static void keep_seen(struct node *n)
+{
+        uint64_t now = lp_clock();
         struct cl_seen seen;
 
-        cl_etcd_seen(n->link.etcd, &seen);
-        if (n->view.has_format)
-                seen.generation = (struct cl_generation){n->view.format.generation, n->view.format.random};
-        if (!now && n->kept != 0 && clock - n->kept < KEEP_NS && memcmp(&seen.generation, &n->folders.seen.generation, sizeof(seen.generation)) == 0)
+        node_seen(n, &seen);
+        if (n->kept != 0 && now - n->kept < KEEP_NS && memcmp(&seen.generation, &n->folders.seen.generation, sizeof(seen.generation)) == 0)
                 return;
-        n->kept = clock;
+        n->kept = now;
         srv_folders_keep(&n->folders, &seen);
 }
 
@@ -309,8 +328,8 @@ static void start_leader(struct node *n, int64_t leader_revision, bool whole_sto
                                      .admin = n->admin.fds[0]};
         int rv;
 
-        keep_seen(n, true);
-        rv = srv_node_leader_start(&n->leader, n->argv, &spec);
+        node_seen(n, &spec.seen);
+        rv = srv_node_leader_start(&n->leader, n->program, n->settings, &spec);
         if (rv != 0)
                 srv_log(SRV_LOG_ERROR, "cannot start a leader process: %s", strerror(-rv));
         else
@@ -342,18 +361,6 @@ static void look_at_leader(struct node *n)
 
 /* ---- a second -------------------------------------------------------------------------------- */
 
-static void look_at_drives(struct node *n)
-{
-        uint64_t now = lp_clock();
-
-        if (n->served != 0 && now - n->served < SERVE_NS)
-                return;
-        n->served = now;
-        if (n->settings->format)
-                srv_folders_format(&n->folders, n->settings, &n->view);
-        srv_folders_serve(&n->folders, n->settings, n->server, &n->link.loops, &n->view);
-}
-
 /* Rule R2: etcd is not the one that this node knows. It takes no leader any more, and has none. */
 static void heed_etcd(struct node *n)
 {
@@ -365,12 +372,20 @@ static void heed_etcd(struct node *n)
         srv_node_leader_kill(&n->leader, "etcd is not the one that this node knows");
 }
 
+/* Another process has entered under this node's number: a copy of this machine, or one that was started twice. */
+static bool is_replaced(const struct node *n)
+{
+        const struct cl_member *self = cl_view_member(&n->view, (uint16_t)n->settings->node);
+
+        return self != NULL && self->node.boot > n->boot;
+}
+
 static void serve_node(struct node *n)
 {
-        while (n->signo == 0 && srv_loops_failed(&n->link.loops) == 0) {
+        while (n->signo == 0 && srv_loops_failed(&n->link.loops) == 0 && !is_replaced(n)) {
                 node_take_view(n);
-                look_at_drives(n);
-                keep_seen(n, false);
+                srv_folders_work(&n->folders, n->server, &n->link, &n->view);
+                keep_seen(n);
                 heed_etcd(n);
                 look_at_leader(n);
                 say_who_leads(n);
@@ -407,7 +422,7 @@ static int open_node_listeners(struct node *n, struct srv_error *error)
 static int start_serving(struct node *n, struct srv_error *error)
 {
         const struct net_handler handler = {.bulk = rem_server_bulk, .request = rem_server_request, .lost = rem_server_lost};
-        struct srv_link_party party = {.party = (uint16_t)n->settings->node, .boot = n->join.boot, .format = &n->view.format, .handler = &handler};
+        struct srv_link_party party = {.party = (uint16_t)n->settings->node, .boot = n->boot, .format = &n->view.format, .handler = &handler};
         struct cl_elector_options elector = {.node = (uint16_t)n->settings->node, .lead = on_lead, .hurry = on_hurry, .waits = on_waits, .arg = n};
         int rv;
 
@@ -418,7 +433,6 @@ static int start_serving(struct node *n, struct srv_error *error)
         rv = srv_link_connect(&n->link, &party, error);
         if (rv != 0)
                 return rv;
-        look_at_drives(n);
         elector.client = n->link.client;
         elector.server = n->server;
         if (cl_elector_new(&elector, &n->elector) != 0)
@@ -456,6 +470,8 @@ static int node_open(struct node *n, struct srv_error *error)
                 return srv_fail(error, n->signal_fd, "cannot receive signals: %s", strerror(-n->signal_fd));
         rv = check_secrets(n->settings, error);
         if (rv == 0)
+                rv = srv_link_check_files(n->settings, error);
+        if (rv == 0)
                 rv = srv_loops_plan(n->settings, &loops, &slots, error);
         if (rv == 0)
                 rv = open_node_listeners(n, error);
@@ -468,7 +484,7 @@ static int node_open(struct node *n, struct srv_error *error)
         if (rv == 0)
                 rv = node_join(n, error);
         if (rv == 0)
-                rv = wait_for_pool(n);
+                rv = wait_for_pool(n, error);
         return rv == 0 ? start_serving(n, error) : rv;
 }
 
@@ -528,6 +544,7 @@ static void node_close(struct node *n)
                         ;
                 sem_destroy(&stop.done);
         }
+        srv_folders_settle(&n->folders);
         if (n->server != NULL)
                 rem_server_stop(n->server);
         srv_link_end(&n->link);
@@ -553,7 +570,7 @@ enum srv_exit srv_node_run(const struct srv_settings *settings, char *const argv
         int rv;
 
         n->settings = settings;
-        n->argv = argv;
+        n->program = argv[0];
         n->signal_fd = -1;
         signal(SIGPIPE, SIG_IGN);
         srv_raise_limits();
@@ -566,10 +583,16 @@ enum srv_exit srv_node_run(const struct srv_settings *settings, char *const argv
                 srv_notify("STOPPING=1");
                 srv_log(SRV_LOG_INFO, "stopping");
                 if (n->signo == 0) {
-                        srv_log(SRV_LOG_ERROR, "an event loop has failed: %s", strerror(-srv_loops_failed(&n->link.loops)));
                         status = SRV_EXIT_FAILED;
+                        if (is_replaced(n))
+                                srv_log(SRV_LOG_ERROR, "another process has entered the cluster as node %u, at %s: this one ends", (unsigned)n->settings->node,
+                                        cl_view_member(&n->view, (uint16_t)n->settings->node)->node.address);
+                        else
+                                srv_log(SRV_LOG_ERROR, "an event loop has failed: %s", strerror(-srv_loops_failed(&n->link.loops)));
                 }
                 node_end_leader(n);
+                n->kept = 0;
+                keep_seen(n);
         } else if (rv != -EINTR) {
                 srv_log(SRV_LOG_ERROR, "%s", error.text);
                 status = SRV_EXIT_NOT_STARTED;

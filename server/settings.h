@@ -381,6 +381,8 @@ int srv_oidc(const struct srv_settings *settings, struct gw_oidc *out, char **ro
  */
 char *srv_setting_show(const struct srv_settings *settings, enum srv_setting_id id);
 const char *srv_source_name(enum srv_source source);
+/* All that are not at their defaults, secrets too, as a file that srv_settings_read_file() takes. 0 or -EIO. */
+int srv_settings_write(const struct srv_settings *settings, FILE *out);
 
 /* ---- settings_print.c ------------------------------------------------------------------------ */
 

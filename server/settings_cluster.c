@@ -37,7 +37,8 @@ static int check_node(const struct srv_settings *s, struct srv_error *error)
 
         if (s->node == 0)
                 return srv_fail(error, -EINVAL, "cluster: given without node, the number of this node");
-        if (!s->cluster_listen.set || *s->cluster_listen.host == '\0' || s->cluster_listen.port == 0)
+        if (!s->cluster_listen.set || *s->cluster_listen.host == '\0' || s->cluster_listen.port == 0 || strcmp(s->cluster_listen.host, "0.0.0.0") == 0 ||
+            strcmp(s->cluster_listen.host, "::") == 0)
                 return srv_fail(error, -EINVAL, "cluster_listen: other nodes need an address and a port");
         if (!cl_name_is_sound(*s->node_name != '\0' ? s->node_name : s->cluster_listen.host))
                 return srv_fail(error, -EINVAL, "node_name: give a name of letters, digits, - _ and . that the node's certificate is for");

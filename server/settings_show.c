@@ -4,6 +4,7 @@
  */
 #include "server/settings.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,4 +102,27 @@ char *srv_setting_show(const struct srv_settings *settings, enum srv_setting_id 
                 return text;
         free(text);
         return NULL;
+}
+
+int srv_settings_write(const struct srv_settings *settings, FILE *out)
+{
+        const struct srv_setting_info *info;
+        const struct srv_list *list;
+        unsigned id, i;
+
+        for (id = 0; id < SRV_SETTING_COUNT; id++) {
+                info = &srv_setting_infos[id];
+                if (settings->source[id] == SRV_FROM_DEFAULT)
+                        continue;
+                if (info->type == SRV_LIST) {
+                        list = (const struct srv_list *)(const void *)((const char *)settings + info->offset);
+                        for (i = 0; i < list->count; i++)
+                                fprintf(out, "%s = %s\n", info->name, list->item[i]);
+                        continue;
+                }
+                fprintf(out, "%s = ", info->name);
+                show_value(out, info, (const char *)settings + info->offset);
+                fputc('\n', out);
+        }
+        return fflush(out) == 0 && !ferror(out) ? 0 : -EIO;
 }

@@ -52,6 +52,8 @@ void eng_decided_free(struct eng_coord *c);
 /*
  * ---- groups that are lost (lost_groups.c; docs/design/lost-groups.md). Nothing without a cluster ----
  */
+/* Its cluster lets groups be lost. */
+bool eng_may_lose(const struct eng_store *store);
 /* `next` may go on behind `prev`, if need be without some groups. */
 bool eng_lost_could_form(const struct eng_store *store, eng_mask next, eng_mask prev);
 /*

@@ -10,9 +10,14 @@
 #include <assert.h>
 #include <string.h>
 
+bool eng_may_lose(const struct eng_store *store)
+{
+        return store->options.cluster != NULL && store->options.cluster->may_lose;
+}
+
 bool eng_lost_could_form(const struct eng_store *store, eng_mask next, eng_mask prev)
 {
-        return eng_could_form(store, next, prev) || (store->options.cluster != NULL && eng_groups_may_lose(next, prev));
+        return eng_could_form(store, next, prev) || (eng_may_lose(store) && eng_groups_may_lose(next, prev));
 }
 
 /* Of a slot that is not in the next epoch. */

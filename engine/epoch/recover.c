@@ -301,7 +301,7 @@ void eng_recover(struct eng_store *store)
         r->wait_timer.expired = waited;
         lp_timer_start(store->coord_loop->loop, &r->wait_timer, wait_ns(store));
         r->lose_timer.expired = lose_groups;
-        if (store->coord->decided != NULL)
+        if (eng_may_lose(store))
                 lp_timer_start(store->coord_loop->loop, &r->lose_timer, LOSE_NS);
         for (i = 0; i < store->unplaced_count; i++) {
                 struct opening *o = &r->opening[i];

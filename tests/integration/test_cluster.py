@@ -1,6 +1,7 @@
 """Nodes of a cluster on loopback: how one is made, who answers, how leadership moves, and what is refused in one line."""
 import json
 import shutil
+import subprocess
 import time
 
 import botocore.exceptions
@@ -182,7 +183,8 @@ def test_a_node_is_refused_in_one_line(cluster):
     try:
         for options, words in ((["--node=7"], ["belongs to node 1", "node 7"]),
                                (["--cluster=other"], ["belongs to the cluster c1", "other"]),
-                               (["--node-name=n2"], ["node 1 of the cluster is n1"]),
+                               (["--node-name=n2"], ["node 1 of the cluster is n1", "n2"]),
+                               (["--cluster-listen=0.0.0.0:7000"], ["cluster_listen"]),
                                ([f"--cluster-cert={cluster.certs}/n2.crt"], ["key values mismatch"]),
                                ([f"--cluster-ca={cluster.folder}/key"], ["key"]),
                                ([f"--key-file={cluster.folder}/nothing"], ["key_file"]),
@@ -192,6 +194,45 @@ def test_a_node_is_refused_in_one_line(cluster):
     finally:
         first.options = []
         first.spawn()
+
+
+def test_a_folder_that_was_emptied_is_not_made_anew(cluster):
+    """Its node's other drives serve; what it held is not taken for being there. The same of one where nothing is mounted."""
+    node = cluster.nodes[2]
+    for lost in (["log", "data", "index", "FORMAT", "LOCK"], ["log", "data", "index", "FORMAT", "LOCK", "NODE"]):
+        wait_whole(cluster)
+        node.kill()
+        kept = node.folder / "kept"
+        shutil.copytree(node.drives[0], kept)
+        for name in lost:
+            path = node.drives[0] / name
+            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+        time.sleep(4)  # the pool goes on without its drives
+        node.spawn()
+        node.wait_said("serves slot 3")
+        node.wait_said("what it held is lost" if "NODE" not in lost else "is empty, and no drive of the pool")
+        time.sleep(2)
+        assert not (node.drives[0] / "FORMAT").exists()
+        node.kill()
+        shutil.rmtree(node.drives[0])
+        shutil.move(kept, node.drives[0])
+        node.spawn()
+    wait_whole(cluster)
+
+
+def test_another_machine_by_the_number_of_a_node(cluster):
+    node = cluster.nodes[3]
+    twin = Node(cluster, 3, drives=0)
+    twin.drives = [cluster.folder / "twin"]
+    twin.drives[0].mkdir()
+    refused(twin, ["node 3 has drives in the pool, and none of them is here"])
+    assert node.process.poll() is None
+
+
+def test_settings_are_those_of_the_start(cluster):
+    """A file that was edited since does not decide what the next leader process does."""
+    leader = wait_whole(cluster)
+    assert "--config=/proc/self/fd/" in subprocess.run(["pgrep", "-a", "-P", str(leader.process.pid)], capture_output=True, text=True, check=True).stdout
 
 
 def test_folders_of_others(cluster):

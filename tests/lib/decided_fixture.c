@@ -107,6 +107,7 @@ void df_make(struct sf *sf, uint64_t *bucket)
         for (i = 0; i < DF_DRIVES; i++)
                 df_service.paths[i] = sf->path[i];
         df_service.cluster.propose = df_propose;
+        df_service.cluster.may_lose = true;
         df_service.cluster.ended = df_ended;
         df_service.cluster.answers = df_answers;
         df_service.cluster.arg = &df_service;

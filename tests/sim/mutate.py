@@ -386,10 +386,10 @@ MUTATIONS = {
         ".bound = 0};",
     ),
     "nodes-r11": (
-        "R11: an older connection stays beside a newer one",
-        "net/admission.c",
-        "        if (inbound->conn != NULL)\n                net_conn_close(inbound->conn, \"a newer connection of the same kind has come\");\n",
-        "",
+        "R11: an operation of an older session is done",
+        "remote/drive_server.c",
+        "return same && r->head.session == served->session ? REM_DONE : REM_OLD_SESSION;",
+        "return same ? REM_DONE : REM_OLD_SESSION;",
     ),
     "nodes-r13": (
         "R13: a slot that comes back does not drop what is pending there",

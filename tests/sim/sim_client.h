@@ -72,6 +72,12 @@ void client_dropped(int op);
 void client_unknown(int op);
 /* It did not take effect, and the answer tells how things stood. */
 void client_instead(int op, enum history_kind kind);
+/*
+ * What the client is told of an answer that may be out of the memory of a leader which has no lease any more: as the
+ * gateway, which says 503. of_bucket: all that it says of a bucket is.
+ */
+int client_told(const struct client *c, int rv);
+int client_told_of_bucket(const struct client *c, int rv);
 /* An answer about how things stood. */
 void client_saw(struct client *c, unsigned reg, enum history_kind kind, uint64_t value);
 /* Somebody may have deleted its bucket by now. */

@@ -79,6 +79,16 @@ void client_saw(struct client *c, unsigned reg, enum history_kind kind, uint64_t
         op->answered = history_now();
 }
 
+int client_told(const struct client *c, int rv)
+{
+        return rv == -EIDRM && !eng_is_current(c->store) ? -EHOSTDOWN : rv;
+}
+
+int client_told_of_bucket(const struct client *c, int rv)
+{
+        return (rv == -ENOENT || rv == -EEXIST || rv == -EBUSY || rv == -EIDRM) && !eng_is_current(c->store) ? -EHOSTDOWN : rv;
+}
+
 bool client_refused(int rv)
 {
         return rv == -EAGAIN || rv == -ENOSPC || rv == -EHOSTDOWN || rv == -EINVAL || rv == -ENOMEM;

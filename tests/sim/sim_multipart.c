@@ -25,6 +25,7 @@ static void created(void *arg, int rv, const uint8_t upload_id[ENG_ID_LEN])
 {
         struct client *c = arg;
 
+        rv = client_told(c, rv);
         if (rv == 0 && world.upload_count < UPLOADS_MAX) {
                 struct sim_upload *u = &world.uploads[world.upload_count];
                 char text[32];
@@ -136,6 +137,7 @@ static void completed(void *arg, int rv, const struct eng_object *object)
         struct client *c = arg;
         uint32_t content, tag;
 
+        rv = client_told(c, rv);
         if (rv == 0) {
                 content = content_of_etag(object->etag);
                 memcpy(&tag, object->tag, sizeof(tag));
@@ -221,6 +223,7 @@ static void aborted(void *arg, int rv)
 {
         struct client *c = arg;
 
+        rv = client_told(c, rv);
         if (rv == 0)
                 client_took(c->op);
         else if (rv == -ENOENT)
@@ -257,6 +260,7 @@ static void bucket_created(void *arg, int rv)
         char text[40];
         unsigned i;
 
+        rv = client_told_of_bucket(c, rv);
         world.making_bucket = false;
         if (rv == 0) {
                 client_took(c->op);
@@ -306,6 +310,7 @@ static void left(void *arg, int rv, const uint8_t upload_id[ENG_ID_LEN])
 {
         struct client *c = arg;
 
+        rv = client_told(c, rv);
         if (rv != 0)
                 client_error(c, rv);
         client_done(c, rv);
@@ -347,6 +352,7 @@ static void bucket_deleted(void *arg, int rv)
 {
         struct client *c = arg;
 
+        rv = client_told_of_bucket(c, rv);
         if (rv == 0) {
                 client_took(c->op);
                 book_seals(c, client_took);

@@ -41,6 +41,7 @@ static void put_done(void *arg, int rv, const struct eng_object *object)
 {
         struct client *c = arg;
 
+        rv = client_told(c, rv);
         c->put = NULL;
         if (c->is_part && rv == -ENOENT)
                 client_dropped(c->op); /* its upload has ended */
@@ -434,6 +435,7 @@ static void deleted(void *arg, int rv, const struct eng_deleted *what)
 {
         struct client *c = arg;
 
+        rv = client_told(c, rv);
         if (rv == 0 && !what->existed)
                 client_instead(c->op, H_ABSENT);
         else
@@ -461,6 +463,7 @@ static void updated(void *arg, int rv, const struct eng_object *object)
 {
         struct client *c = arg;
 
+        rv = client_told(c, rv);
         if (rv == 0) {
                 history_at((unsigned)c->op)->value = H_VALUE(content_of_etag(object->etag), c->tag);
                 client_took(c->op);

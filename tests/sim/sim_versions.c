@@ -501,6 +501,7 @@ static void version_deleted(void *arg, int rv, const struct eng_deleted *what)
         struct client *c = arg;
         const struct eng_version null = {.number = H_NULL};
 
+        rv = client_told(c, rv);
         if (rv != 0) {
                 failed(c, c->op, rv);
         } else if (c->by_version && what->existed) {
@@ -609,6 +610,7 @@ static void extras_changed(void *arg, int rv, const struct eng_object *object)
         struct client *c = arg;
         struct history_op *op = history_at((unsigned)c->op);
 
+        rv = client_told(c, rv);
         if (rv == 0) {
                 op->value = H_VALUE(content_of_etag(object->etag), (uint32_t)op->value);
                 client_took(c->op);

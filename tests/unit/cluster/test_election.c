@@ -113,20 +113,6 @@ static void test_copies(void **state)
         assert_int_equal(cl_election_judge(&pool.e), CL_NO_COPY);
         pool.witness[0].slots = 0x3f; /* it says that it serves others' slots */
         assert_int_equal(cl_election_judge(&pool.e), CL_NO_COPY);
-        make_pool(); /* most slots answer: after a while the pool goes on without some groups (R14) */
-        set_state(0, FMT_EPOCH_OUT, 0);
-        set_state(1, FMT_EPOCH_OUT, 0);
-        pool.witness[2].slots = 0x10;
-        pool.e.unchanged = 0;
-        pool.e.stagger = 1;
-        if (cl_election_judge(&pool.e) == CL_NO_COPY) {
-                pool.e.unchanged = CL_PATIENCE_NS;
-                assert_int_equal(cl_election_judge(&pool.e), CL_NO_COPY);
-                pool.e.unchanged++;
-                assert_int_equal(cl_election_judge(&pool.e), CL_TRY);
-        } else {
-                fail_msg("slots 2 to 4 have a copy of every group");
-        }
         make_pool();
         pool.e.led = false;
         pool.witness[0].answered = pool.witness[1].answered = pool.witness[2].answered = false;

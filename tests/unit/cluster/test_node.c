@@ -154,10 +154,13 @@ static void test_view(void **state)
         assert_string_equal(cl_view_member(view, 12)->node.name, "b");
         assert_null(cl_view_member(view, 3));
         assert_true(view->is_led && view->leader.node == 2 && view->leader.boot == 3);
-        put_key(CL_KEY_NODE, 3, "{}");
+        put_key(CL_KEY_NODE, 3, "{}"); /* as one that is not there: the others go on */
+        view = view_now();
+        assert_true(seen.error == 0 && view->count == 2);
+        put_key(CL_KEY_LEADER, CL_POOL, "{}");
         view_now();
         assert_int_equal(seen.error, -EBADMSG);
-        assert_non_null(strstr(seen.text, "/millrace/c1/nodes/3"));
+        assert_non_null(strstr(seen.text, "/millrace/c1/pools/1/leader"));
         me_set_silent(&etcd, true);
         view_now();
         assert_true(seen.error != 0 && seen.view.revision == 0);
@@ -317,19 +320,23 @@ static void test_file(void **state)
         enum eng_folder_state folder_state;
         struct eng_error error;
         FILE *out;
+        int dir;
 
         assert_non_null(mkdtemp(folder));
+        dir = open(folder, O_RDONLY | O_DIRECTORY);
         assert_int_equal(cl_node_file_read(folder, &found), -ENOENT);
         assert_int_equal(cl_node_file_read("/nowhere/at/all", &found), -ENOENT);
-        assert_int_equal(cl_node_file_write(folder, &file), 0);
+        assert_int_equal(cl_node_file_write(dir, &file), 0);
         assert_int_equal(cl_node_file_read(folder, &found), 0);
         assert_true(strcmp(found.cluster, "c1") == 0 && found.node == 1023 && found.seen.cluster_id == UINT64_MAX && found.seen.revision == INT64_MAX &&
                     found.seen.generation.number == 3 && found.seen.generation.random == UINT64_MAX - 1);
         assert_memory_equal(found.drive, file.drive, CL_ID);
+        assert_false(found.made);
         file.seen.revision = 5;
-        assert_int_equal(cl_node_file_write(folder, &file), 0);
+        file.made = true;
+        assert_int_equal(cl_node_file_write(dir, &file), 0);
         assert_int_equal(cl_node_file_read(folder, &found), 0);
-        assert_int_equal(found.seen.revision, 5);
+        assert_true(found.seen.revision == 5 && found.made);
         /* cut off while it was written: the folder is an empty one all the same */
         snprintf(path, sizeof(path), "%s/NODE.new", folder);
         out = fopen(path, "w");
@@ -337,13 +344,14 @@ static void test_file(void **state)
         fclose(out);
         assert_int_equal(eng_folder_probe(folder, &folder_state, &identity, &error), 0);
         assert_int_equal(folder_state, ENG_FOLDER_EMPTY);
-        assert_int_equal(cl_node_file_write(folder, &file), 0);
+        assert_int_equal(cl_node_file_write(dir, &file), 0);
         snprintf(path, sizeof(path), "%s/NODE", folder);
         out = fopen(path, "w");
         fputs("{\"cluster\": \"c1\"}", out);
         fclose(out);
         assert_int_equal(cl_node_file_read(folder, &found), -EBADMSG);
         unlink(path);
+        close(dir);
         rmdir(folder);
 }
 

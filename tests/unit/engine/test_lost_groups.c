@@ -20,6 +20,7 @@
 #include "tests/lib/decided_fixture.h"
 
 #define THREE ((eng_mask)(1u | 1u << 3 | 1u << 6))
+#define MIXED ((eng_mask)(1u | 1u << 4 | 1u << 7))
 #define NAMES 4u
 #define SIZE  100u
 
@@ -32,7 +33,7 @@ static struct nodes {
         _Atomic uint64_t no_names;     /* slots that do not give their names now */
 } nodes;
 
-static char lost_keys[NAMES][24], other_keys[NAMES][24];
+static char lost_keys[NAMES][24], other_keys[NAMES][24], mixed_keys[NAMES][24]; /* their groups lie on THREE, on none of them, on MIXED */
 
 static void nodes_answered(struct lp_msg *msg)
 {
@@ -104,9 +105,9 @@ static uint64_t in_now(struct eng_store *store, uint64_t arg)
 static void find_keys(struct sf *sf, uint64_t bucket)
 {
         const struct eng_view view = sf_view(sf);
-        unsigned i, lost = 0, other = 0;
+        unsigned i, lost = 0, other = 0, mixed = 0;
 
-        for (i = 0; (lost < NAMES || other < NAMES) && i < 100000; i++) {
+        for (i = 0; (lost < NAMES || other < NAMES || mixed < NAMES) && i < 100000; i++) {
                 char key[24];
                 eng_mask members;
 
@@ -116,8 +117,10 @@ static void find_keys(struct sf *sf, uint64_t bucket)
                         memcpy(lost_keys[lost++], key, sizeof(key));
                 else if ((members & THREE) == 0 && other < NAMES)
                         memcpy(other_keys[other++], key, sizeof(key));
+                else if (members == MIXED && mixed < NAMES)
+                        memcpy(mixed_keys[mixed++], key, sizeof(key));
         }
-        assert_true(lost == NAMES && other == NAMES);
+        assert_true(lost == NAMES && other == NAMES && mixed == NAMES);
 }
 
 static void put_all(struct sf *sf, uint64_t bucket, char keys[NAMES][24], uint64_t seed, int rv)
@@ -192,16 +195,15 @@ static void end(struct sf *sf, uint64_t bucket, uint64_t seed)
         sf_remove(sf);
 }
 
-/* What the service says of the epoch. */
-static void check_epoch(uint64_t in)
+/* What the service says of the epoch: these are in, and enough to serve; the three are not. On the loop that proposes. */
+static uint64_t is_epoch_of(struct eng_store *store, uint64_t in)
 {
+        const uint8_t *epoch = df_service.epoch;
+        const size_t len = df_service.cluster.epoch_len;
         struct eng_epoch_info info;
 
-        assert_int_equal(eng_epoch_read(df_service.epoch, df_service.cluster.epoch_len, &info), 0);
-        assert_int_equal(info.in, in);
-        assert_int_equal(info.back, 0);
-        assert_int_equal(eng_epoch_serves(df_service.epoch, df_service.cluster.epoch_len, in), 1);
-        assert_int_equal(eng_epoch_serves(df_service.epoch, df_service.cluster.epoch_len, THREE), 0);
+        return eng_epoch_read(epoch, len, &info) == 0 && info.in == in && (info.joining | info.back) == 0 && eng_epoch_serves(epoch, len, in) == 1 &&
+               eng_epoch_serves(epoch, len, THREE) == 0;
 }
 
 /* Three fall silent together. All else goes on; one of them is enough for reads, two for changes. */
@@ -213,7 +215,7 @@ static void test_lost_and_back(void **state)
         begin(&sf, &bucket);
         sf_ask(&sf, fall_silent, THREE);
         assert_true(sf_wait_health(&sf, groups_lost, NULL, 30));
-        check_epoch(eng_all_slots(DF_DRIVES) & ~THREE);
+        assert_true(sf_ask(&sf, is_epoch_of, eng_all_slots(DF_DRIVES) & ~THREE));
         get_all(&sf, bucket, lost_keys, 100, -EHOSTDOWN);
         put_all(&sf, bucket, lost_keys, 300, -EHOSTDOWN);
         get_all(&sf, bucket, other_keys, 200, 0);
@@ -291,7 +293,7 @@ static void test_joining(void **state)
         assert_true(sf_wait_health(&sf, third_joins, NULL, 30));
         sf_ask(&sf, fall_silent, THREE & ~1ull);
         assert_true(sf_wait_health(&sf, groups_lost, NULL, 30));
-        check_epoch(eng_all_slots(DF_DRIVES) & ~THREE);
+        assert_true(sf_ask(&sf, is_epoch_of, eng_all_slots(DF_DRIVES) & ~THREE));
         atomic_store(&nodes.no_names, 0);
         assert_true(sf_stays_otherwise(&sf, none_lost, NULL, 3));
         get_all(&sf, bucket, lost_keys, 300, -EHOSTDOWN);
@@ -329,6 +331,42 @@ static void test_back_and_gone(void **state)
         end(&sf, bucket, 100);
 }
 
+static bool four_in(const struct eng_health *h, void *arg)
+{
+        return h->ready && h->drives_in == 4;
+}
+
+/*
+ * One that is back, and joins for other groups, falls silent together with the last members of such a group:
+ * there it is no truth.
+ */
+static void test_back_and_gone_with_others(void **state)
+{
+        uint64_t bucket;
+        struct sf sf;
+
+        begin(&sf, &bucket);
+        sf_ask(&sf, fall_silent, THREE);
+        assert_true(sf_wait_health(&sf, groups_lost, NULL, 30));
+        put_all(&sf, bucket, mixed_keys, 500, 0); /* slot 0 lacks it */
+        atomic_store(&nodes.no_names, 1);
+        atomic_store(&nodes.silent, THREE & ~1ull);
+        assert_true(sf_wait_health(&sf, is_back, &sf, 30));
+        get_all(&sf, bucket, lost_keys, 100, 0);
+        sf_ask(&sf, fall_silent, MIXED);
+        assert_true(sf_wait_health(&sf, four_in, NULL, 30));
+        atomic_store(&nodes.no_names, 0);
+        atomic_store(&nodes.silent, (THREE | MIXED) & ~1ull);
+        assert_true(sf_stays_otherwise(&sf, none_lost, NULL, 4));
+        get_all(&sf, bucket, mixed_keys, 500, -EHOSTDOWN);
+        get_all(&sf, bucket, lost_keys, 100, -EHOSTDOWN);
+        atomic_store(&nodes.silent, THREE & ~1ull);
+        assert_true(sf_wait_health(&sf, none_lost, NULL, 60));
+        get_all(&sf, bucket, mixed_keys, 500, 0);
+        get_all(&sf, bucket, lost_keys, 100, 0);
+        end(&sf, bucket, 100);
+}
+
 /* A leader that is new: at first it waits for what is missing; then groups are lost; the next one knows the truth. */
 static void test_starts(void **state)
 {
@@ -363,14 +401,15 @@ static void test_starts(void **state)
 static void test_half(void **state)
 {
         uint64_t bucket;
+        unsigned i;
         struct sf sf;
 
         begin(&sf, &bucket);
         sf_ask(&sf, fall_silent, THREE | 1u << 1 | 1u << 4);
-        for (unsigned i = 0; i < 3000 && atomic_load(&df_service.ended) == 0; i++)
+        for (i = 0; i < 3000 && atomic_load(&df_service.ended) == 0; i++)
                 usleep(10000);
         assert_true(atomic_load(&df_service.ended) > 0);
-        check_epoch(eng_all_slots(DF_DRIVES));
+        assert_true(sf_ask(&sf, is_epoch_of, eng_all_slots(DF_DRIVES)));
         sf_close(&sf);
         sf_remove(&sf);
 }
@@ -379,7 +418,8 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_lost_and_back), cmocka_unit_test(test_who_left_last), cmocka_unit_test(test_pending),
-                cmocka_unit_test(test_joining),       cmocka_unit_test(test_back_and_gone), cmocka_unit_test(test_starts),
+                cmocka_unit_test(test_joining),       cmocka_unit_test(test_back_and_gone), cmocka_unit_test(test_back_and_gone_with_others),
+                cmocka_unit_test(test_starts),
                 cmocka_unit_test(test_half),
         };
 
