@@ -5,6 +5,8 @@ import statistics
 import time
 from typing import Callable
 
+from tests.support.daemon import PATIENCE
+
 TICK = 0.05
 LEADER_SHARE = 0.6   # of the faults of a node, those of the node that leads
 TWO_SHARE = 0.2      # of all faults, those that begin while another one lasts
@@ -15,10 +17,20 @@ TOGETHER = "two at once"
 AFTER_SECONDS = 10   # in which a fault that has ended may still be felt
 
 
+BUSY = {
+    "node": lambda fault: {fault.machine},
+    "leader": lambda fault: {fault.machine},
+    "machine": lambda fault: {fault.machine, "etcd"},  # a node and its member of etcd
+    "pool": lambda fault: set(fault.cluster.nodes),    # all nodes
+    "member": lambda fault: {"etcd"},                  # one of etcd
+    "etcd": lambda fault: {"etcd"},                    # all of them
+}
+
+
 @dataclasses.dataclass(frozen=True)
 class Kind:
     name: str
-    of: str                   # "node", "leader" (a node with a leader process), "member" (of etcd), "etcd" (all members), "machine" (node and member), "pool" (all nodes)
+    of: str                   # of what: see BUSY; "leader" is a node with a leader process
     seconds: tuple            # how long it lasts
     begin: Callable           # called with the fault
     end: Callable = lambda fault: None
@@ -42,10 +54,13 @@ class Fault:
         return self.cluster.nodes[self.machine]
 
     @property
+    def member(self):
+        return self.cluster.etcd[self.machine]
+
+    @property
     def busy(self):
-        """What no other fault may touch meanwhile."""
-        every = {"member": {"etcd"}, "etcd": {"etcd"}, "machine": {"etcd", self.machine}, "pool": set(self.cluster.nodes)}
-        return every.get(self.kind.of, {self.machine})
+        """What no other fault may touch meanwhile: "etcd", and numbers of nodes."""
+        return BUSY[self.kind.of](self)
 
 
 def kill_leader(fault):
@@ -74,9 +89,13 @@ def restart(fault):
     node.wanted = False
     leads = node.leader() is not None
     node.send(signal.SIGTERM, [node.process.pid])
-    status = node.process.wait(EXIT_SECONDS)
+    status = node.process.wait(EXIT_SECONDS * PATIENCE)
     fault.detail = "it led" if leads else "it did not lead"
     assert status == 0, f"node {fault.machine}: SIGTERM ended it with {status}\n{node.tail()}"
+
+
+def link(up):
+    return lambda fault: fault.cluster.network.link(fault.machine, up)
 
 
 def lose(*directions):
@@ -109,7 +128,7 @@ def all_nodes(action):
 
 
 def on_machine(fault, action):
-    for process in (fault.node, fault.cluster.etcd[fault.machine]):
+    for process in (fault.node, fault.member):
         getattr(process, action)()
 
 
@@ -122,11 +141,11 @@ KINDS = [
     Kind("node paused", "node", (1, 10), pause, go_on),
     Kind("leader process paused", "leader", (1, 10), pause_leader, go_on),
     Kind("node restarted", "node", (0, 1), restart, lambda fault: fault.node.start()),
-    Kind("link down", "node", (1, 15), lambda fault: fault.cluster.network.link(fault.machine, False), lambda fault: fault.cluster.network.link(fault.machine, True)),
+    Kind("link down", "node", (1, 15), link(False), link(True)),
     Kind("nothing comes in", "node", (1, 15), lose("input"), mend_loss),
     Kind("nothing goes out", "node", (1, 15), lose("output"), mend_loss),
     Kind("nothing comes or goes", "node", (5, 12), lose("input", "output"), mend_loss),
-    Kind("etcd member killed", "member", (1, 8), lambda fault: fault.cluster.etcd[fault.machine].kill(), lambda fault: fault.cluster.etcd[fault.machine].start()),
+    Kind("etcd member killed", "member", (1, 8), lambda fault: fault.member.kill(), lambda fault: fault.member.start()),
     Kind("etcd killed", "etcd", (1, 10), all_etcd(lambda member: member.kill()), all_etcd(lambda member: member.start())),
     Kind("etcd paused", "etcd", (1, 10), all_etcd(lambda member: member.send(signal.SIGSTOP)), all_etcd(lambda member: member.send(signal.SIGCONT))),
 ]

@@ -139,11 +139,11 @@ func settleSeen(ops []operation) []operation {
 	return out
 }
 
-// withoutUnknown leaves out the operations of unknown outcome that `drop` tells.
-func withoutUnknown(ops []operation, drop func(op *operation) bool) []operation {
+// withoutUnknown leaves out the operations of unknown outcome.
+func withoutUnknown(ops []operation) []operation {
 	out := make([]operation, 0, len(ops))
 	for _, op := range ops {
-		if op.Outcome != outcomeUnknown || !drop(&op) {
+		if op.Outcome != outcomeUnknown {
 			out = append(out, op)
 		}
 	}

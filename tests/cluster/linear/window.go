@@ -56,7 +56,7 @@ func (h *history) contradicts(s span) bool {
 }
 
 func contradict(ops []operation, first register) bool {
-	return check(ops, first, windowPatience) == porcupine.Illegal
+	return check(ops, first, nil, windowPatience) == porcupine.Illegal
 }
 
 // contradiction finds a small part of a key's history for which there is no order, or nil.
