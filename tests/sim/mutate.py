@@ -27,7 +27,7 @@ MUTATIONS = {
     "answers-before-commit": (
         "a change is answered when its COMMITs are sent, not when they are back",
         "engine/txn/txn.c",
-        "        if (n == 0) {\n                atomic_store(&store->unsettled, true);\n                txn_leave(txn, -EIO);\n        }",
+        "        if (n == 0) {\n                atomic_store(&store->unsettled, true);\n                txn_leave(txn, el->view.lost != 0 ? -EHOSTDOWN : -EIO);\n        }",
         "        txn_leave(txn, n == 0 ? -EIO : 0);",
     ),
     "no-key-lock": (
@@ -358,7 +358,7 @@ MUTATIONS = {
     "nodes-r5": (
         "R5: an epoch may leave a group without a current member",
         "engine/base/placement.c",
-        "return ((prev & ~next) == 0 && prev != 0) || eng_groups_current(map->groups, map->group_count, gone != 0, next);",
+        "return prev != 0 && ((prev & ~next) == 0 || eng_groups_kept(map->groups, map->group_count, gone != 0, next, prev));",
         "return next != 0;",
     ),
     "nodes-r6": (
