@@ -466,6 +466,7 @@ void srv_folders_work(struct srv_folders *folders, struct rem_server *server, st
                 job.config = view->config;
                 job.epoch = view->epoch;
                 folder_begin(&job);
+                all = false;
         }
         if (all)
                 say_unheld(folders, view);
