@@ -424,6 +424,17 @@ static void check_verification(void)
                          (unsigned long long)r.unreadable_objects);
 }
 
+/* Upkeep keeps a record of how far it has come, now and then. */
+static bool no_change_under_way(void)
+{
+        unsigned i;
+
+        for (i = 0; i < world.loop_count; i++)
+                if (world.store->loops[i].leader.txns > 0)
+                        return false;
+        return true;
+}
+
 static void look_closely(void)
 {
         world.final = true;
@@ -436,6 +447,7 @@ static void look_closely(void)
         live_for(SIM_S);
         check_replicas();
         check_shards(-1);
+        wait_for(no_change_under_way);
         check_idle();
         nodes_check_idle();
         nodes_figures.leaked += check_leaks();
