@@ -415,12 +415,6 @@ MUTATIONS = {
         "        eng_drive_term(served->drive, &served->durable.term, served->durable.cluster);\n        served->admitted",
         "        served->admitted",
     ),
-    "nodes-bucket-alone": (
-        "a change of buckets that one drive has is taken for none",
-        "engine/txn/txn.c",
-        "        txn->counts = result == 0;\n",
-        "        txn->counts = result == 0 && !is_alone(txn);\n",
-    ),
 }
 
 
