@@ -166,6 +166,63 @@ static void test_view(void **state)
         assert_true(seen.error != 0 && seen.view.revision == 0);
 }
 
+static void put_format(uint64_t generation, uint64_t random, uint8_t id)
+{
+        struct cl_format format = {.cluster_id = {id}, .generation = generation, .random = random};
+        static char value[CL_JSON_MAX];
+        char key[CL_KEY_NAME_MAX];
+
+        cl_key_name("c1", CL_KEY_FORMAT, 0, key);
+        me_put(&etcd, key, value, cl_format_write(&format, value));
+}
+
+/* What a directory says that has seen generation 3 of cluster 7, and then this. */
+static int changed_to(uint64_t generation, uint64_t random, uint8_t id)
+{
+        struct cl_directory_options options = {.etcd = &etcd.etcd, .cluster = "c1", .looked = looked};
+        struct cl_directory *directory;
+        int error;
+
+        put_format(3, 9, 7);
+        sem_init(&seen.came, 0, 0);
+        sem_init(&ended, 0, 0);
+        MUST(cl_directory_new(&options, &directory) == 0);
+        call_on_loop(start_directory, directory);
+        wait_for(&seen.came);
+        assert_int_equal(seen.error, 0);
+        put_format(generation, random, id);
+        while (seen.error == 0 && seen.view.format.generation == 3 && seen.view.format.random == 9 && seen.view.revision < etcd.revision) {
+                call_on_loop(hurry_directory, directory);
+                wait_for(&seen.came);
+        }
+        error = seen.error;
+        call_on_loop(stop_directory, directory);
+        wait_for(&ended);
+        cl_directory_free(directory);
+        return error;
+}
+
+/* Rule R2: of what this process has seen, and of what its folders say was seen before. */
+static void test_another_cluster(void **state)
+{
+        assert_int_equal(changed_to(3, 9, 7), 0);
+        assert_int_equal(changed_to(4, 9, 7), -EREMCHG);
+        assert_int_equal(changed_to(3, 10, 7), -EREMCHG);
+        assert_int_equal(changed_to(3, 9, 8), -EREMCHG);
+        etcd.seen.generation = (struct cl_generation){3, 9};
+        put_format(3, 9, 7);
+        view_now();
+        assert_int_equal(seen.error, 0);
+        put_format(3, 8, 7);
+        view_now();
+        assert_int_equal(seen.error, -EREMCHG);
+        me_free(&etcd);
+        me_init(&etcd);
+        etcd.seen.generation = (struct cl_generation){3, 9};
+        view_now(); /* the key was deleted */
+        assert_int_equal(seen.error, -EREMCHG);
+}
+
 /* ---- joining --------------------------------------------------------------------------------- */
 
 static sem_t answered;
@@ -359,6 +416,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(test_view, fresh, stale),
+                cmocka_unit_test_setup_teardown(test_another_cluster, fresh, stale),
                 cmocka_unit_test_setup_teardown(test_join, fresh, stale),
                 cmocka_unit_test_setup_teardown(test_create, fresh, stale),
                 cmocka_unit_test(test_file),
