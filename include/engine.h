@@ -111,6 +111,7 @@ struct eng_options {
         const struct eng_drive_opener *opener; /* of drives of other nodes (remote.h), until the store is closed; NULL: there are none */
         unsigned drive_count;
         bool format;                  /* make a new store if all folders are empty */
+        bool one_machine;             /* drives of a cluster's pool are refused: they are not this process's to open */
         bool upgrade;                 /* a store of an older layout becomes one of this build's, for good (docs/format.md); else it is refused */
         unsigned ec_k, ec_m;          /* used when formatting; 0+0: default by number of drives */
         const struct eng_site *sites; /* used when formatting: of each drive; NULL: all are at `site` */

@@ -9,7 +9,6 @@
 
 #include "server/descriptors.h"
 #include "server/daemon_log.h"
-#include "server/node_folders.h"
 #include "server/stop_watch.h"
 #include "server/certificate_pair.h"
 
@@ -69,6 +68,7 @@ static int open_store(struct srv_daemon *d, struct srv_error *error)
                 .drives = (const char *const *)s->drive.item,
                 .drive_count = s->drive.count,
                 .format = s->format,
+                .one_machine = d->lead == NULL,
                 .upgrade = s->upgrade,
                 .ec_k = s->ec.k,
                 .ec_m = s->ec.m,
@@ -95,8 +95,6 @@ static int open_store(struct srv_daemon *d, struct srv_error *error)
 
         if (d->lead != NULL)
                 srv_lead_options(d->lead, &options);
-        else if (srv_folders_refuse_cluster(s, error) != 0)
-                return -EINVAL;
         era_md5_limit((unsigned)s->test_md5_lanes);
         rv = eng_store_open(&options, &d->store, &why);
         if (rv == 0 && *eng_store_unused(d->store) != '\0')

@@ -186,27 +186,6 @@ int srv_folders_look(struct srv_folders *folders, const struct srv_settings *s, 
         return rv == 0 && there == 0 ? srv_fail(error, -ENOENT, "none of the folders given can be used") : rv;
 }
 
-int srv_folders_refuse_cluster(const struct srv_settings *s, struct srv_error *error)
-{
-        enum eng_folder_state state;
-        struct eng_identity identity;
-        struct cl_node_file file;
-        unsigned i;
-        int rv;
-
-        for (i = 0; i < s->drive.count; i++) {
-                rv = cl_node_file_read(s->drive.item[i], &file);
-                if (rv == 0)
-                        return srv_fail(error, -EINVAL, "%.300s: belongs to node %u of the cluster %s (--cluster, --node)", s->drive.item[i], (unsigned)file.node,
-                                        file.cluster);
-                if (rv == -EBADMSG)
-                        return srv_fail(error, rv, "%.300s: belongs to a cluster, and its file %s is damaged", s->drive.item[i], ENG_FOLDER_NODE_FILE);
-                if (eng_folder_probe(s->drive.item[i], &state, &identity, NULL) == 0 && state == ENG_FOLDER_DRIVE && (identity.features & ENG_FEATURE_SITES))
-                        return refuse_folder(error, s->drive.item[i], "belongs to a cluster's pool, and its file NODE is lost");
-        }
-        return 0;
-}
-
 /* ---- its slots ------------------------------------------------------------------------------- */
 
 static bool is_blank(const struct srv_folder *folder)

@@ -42,8 +42,6 @@ struct srv_folders {
  * store of one machine.
  */
 int srv_folders_look(struct srv_folders *folders, const struct srv_settings *settings, struct srv_error *error);
-/* A folder of a cluster's node is none of a store of one machine. For a daemon without a cluster. */
-int srv_folders_refuse_cluster(const struct srv_settings *settings, struct srv_error *error);
 /* Ids of those that are no drives yet. */
 void srv_folders_announce(const struct srv_folders *folders, struct cl_node *node);
 /* False: the pool has slots of this node, and none of them is here. */

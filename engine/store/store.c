@@ -385,6 +385,8 @@ static int recognise(struct eng_store *store, struct eng_error *error)
         for (i = 0; rv == 0 && i < o->drive_count; i++) {
                 if (store_is_bad(&probes[i]))
                         continue;
+                if (o->one_machine && probes[i].state == ENG_FOLDER_DRIVE && (probes[i].identity.features & FMT_FEATURE_SITES))
+                        return eng_error_set(error, -EINVAL, "%s: belongs to a cluster's pool (--cluster, --node)", o->drives[i]);
                 if (probes[i].state == ENG_FOLDER_DRIVE)
                         rv = take_drive(store, o->drives[i], &probes[i], error);
                 else
