@@ -451,19 +451,25 @@ void srv_folders_work(struct srv_folders *folders, struct rem_server *server, st
                 say_unheld(folders, view);
 }
 
-void srv_folders_keep(struct srv_folders *folders, const struct cl_seen *seen)
+bool srv_folders_keep(struct srv_folders *folders, const struct cl_seen *seen)
 {
+        bool all = true;
         unsigned i;
 
         folders->seen = *seen;
         for (i = 0; i < folders->count; i++) {
                 struct srv_folder *folder = &folders->at[i];
 
-                if (!folder_is_free(folder) || folder->state == ENG_FOLDER_ABSENT || memcmp(&folder->file.seen, seen, sizeof(*seen)) == 0)
+                if (!folder_is_free(folder)) {
+                        all = false;
+                        continue;
+                }
+                if (folder->state == ENG_FOLDER_ABSENT || memcmp(&folder->file.seen, seen, sizeof(*seen)) == 0)
                         continue;
                 folder->file.seen = *seen;
                 folder_begin(&(struct folder_job){.folder = folder, .settings = folders->settings, .keeps = true});
         }
+        return all;
 }
 
 void srv_folders_settle(struct srv_folders *folders)

@@ -52,8 +52,8 @@ bool srv_folders_belong(const struct srv_folders *folders, const struct cl_view 
  */
 struct srv_link;
 void srv_folders_work(struct srv_folders *folders, struct rem_server *server, struct srv_link *link, const struct cl_view *view);
-/* Keeps on them what was seen, if that has changed. Does not wait. */
-void srv_folders_keep(struct srv_folders *folders, const struct cl_seen *seen);
+/* Keeps on them what was seen, if that has changed. Does not wait. False: one is worked on, and is to be asked again. */
+bool srv_folders_keep(struct srv_folders *folders, const struct cl_seen *seen);
 /* Waits for what is being done. */
 void srv_folders_settle(struct srv_folders *folders);
 /* After the loops have stopped: closes them. */

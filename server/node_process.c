@@ -314,8 +314,7 @@ static void keep_seen(struct node *n)
         node_seen(n, &seen);
         if (n->kept != 0 && now - n->kept < KEEP_NS && memcmp(&seen.generation, &n->folders.seen.generation, sizeof(seen.generation)) == 0)
                 return;
-        n->kept = now;
-        srv_folders_keep(&n->folders, &seen);
+        n->kept = srv_folders_keep(&n->folders, &seen) ? now : now - KEEP_NS + 2 * NS_A_SECOND;
 }
 
 static void start_leader(struct node *n, int64_t leader_revision, bool whole_stop)
@@ -591,6 +590,7 @@ enum srv_exit srv_node_run(const struct srv_settings *settings, char *const argv
                                 srv_log(SRV_LOG_ERROR, "an event loop has failed: %s", strerror(-srv_loops_failed(&n->link.loops)));
                 }
                 node_end_leader(n);
+                srv_folders_settle(&n->folders);
                 n->kept = 0;
                 keep_seen(n);
         } else if (rv != -EINTR) {
