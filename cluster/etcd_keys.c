@@ -195,6 +195,18 @@ bool cl_hex_read(const char *text, uint8_t *out, size_t len)
         return true;
 }
 
+bool cl_hex64_read(const char *text, uint64_t *out)
+{
+        uint8_t bytes[8];
+        unsigned i;
+
+        if (!cl_hex_read(text, bytes, sizeof(bytes)))
+                return false;
+        for (i = 0, *out = 0; i < sizeof(bytes); i++)
+                *out = *out << 8 | bytes[i];
+        return true;
+}
+
 static bool take_hex(const json_t *object, const char *name, uint8_t *out, size_t len)
 {
         char text[2 * CL_ID + 1];
@@ -215,23 +227,13 @@ static bool take_hex(const json_t *object, const char *name, uint8_t *out, size_
         json_decref(object);                                                                                                                \
         return rv
 
-static uint64_t big_endian(const uint8_t bytes[8])
-{
-        uint64_t n = 0;
-        unsigned i;
-
-        for (i = 0; i < 8; i++)
-                n = n << 8 | bytes[i];
-        return n;
-}
-
 int cl_format_read(const void *value, size_t len, struct cl_format *out)
 {
-        uint8_t random[8] = {0};
+        char random[17];
 
         VALUE_READ(value, len, out,
                    take_hex(object, "cluster_id", out->cluster_id, CL_ID) && take_number(object, "generation", 1, INT64_MAX, &out->generation) &&
-                           take_hex(object, "random", random, sizeof(random)) && ((out->random = big_endian(random)), true));
+                           take_text(object, "random", random, sizeof(random)) && cl_hex64_read(random, &out->random));
 }
 
 static bool take_state(const json_t *object, enum cl_node_state *out)

@@ -22,18 +22,11 @@ static bool file_number(const json_t *object, const char *name, uint64_t *out)
         return json_is_integer(number) && json_integer_value(number) >= 0;
 }
 
-/* 64 bits do not fit in a number of JSON. */
 static bool file_hex64(const json_t *object, const char *name, uint64_t *out)
 {
         const char *text = json_string_value(json_object_get(object, name));
-        uint8_t bytes[8];
-        unsigned i;
 
-        if (text == NULL || !cl_hex_read(text, bytes, sizeof(bytes)))
-                return false;
-        for (i = 0, *out = 0; i < sizeof(bytes); i++)
-                *out = *out << 8 | bytes[i];
-        return true;
+        return text != NULL && cl_hex64_read(text, out);
 }
 
 static bool file_take(const json_t *object, struct cl_node_file *out)

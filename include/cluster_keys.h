@@ -81,6 +81,8 @@ struct cl_owner {
 
 /* 2 x len lower-case digits. False: anything else. */
 bool cl_hex_read(const char *text, uint8_t *out, size_t len);
+/* 16 of them, as a number: 64 bits do not fit in one of JSON. */
+bool cl_hex64_read(const char *text, uint64_t *out);
 
 /* Each writes at most CL_JSON_MAX bytes into out, and returns the length; 0: no memory. */
 size_t cl_format_write(const struct cl_format *format, char out[CL_JSON_MAX]);

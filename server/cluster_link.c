@@ -7,7 +7,6 @@
 #include "server/key_file.h"
 
 #include <errno.h>
-#include <semaphore.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +20,7 @@
 
 /* ---- on the loop ----------------------------------------------------------------------------- */
 
-static void link_wait(sem_t *done)
+void srv_link_wait(sem_t *done)
 {
         while (sem_wait(done) != 0 && errno == EINTR)
                 ;
@@ -48,7 +47,7 @@ void srv_link_call(struct srv_link *link, void (*func)(void *arg), void *arg)
 
         sem_init(&call.done, 0, 0);
         lp_post(link->loops.loops[0], &call.msg);
-        link_wait(&call.done);
+        srv_link_wait(&call.done);
         sem_destroy(&call.done);
 }
 
@@ -180,7 +179,6 @@ static void view_looked(void *arg, const struct cl_view *view, int error, const 
                 cl_view_free(&link->view);
                 link->view = copy;
                 link->view_fresh = true;
-                link->view_read = lp_clock();
         }
         pthread_mutex_unlock(&link->lock);
         if (looking.looked != NULL)
@@ -252,7 +250,7 @@ static int link_text_ask(struct srv_link *link, struct link_request *r)
         r->request.done = link_request_done;
         sem_init(&r->done, 0, 0);
         srv_link_call(link, link_request_start, r);
-        link_wait(&r->done);
+        srv_link_wait(&r->done);
         sem_destroy(&r->done);
         return r->request.outcome == CL_DONE ? 0 : r->request.error;
 }
@@ -326,7 +324,7 @@ static int start_net(struct srv_link *link, struct srv_error *error)
 
         sem_init(&l.done, 0, 0);
         net_start(link->net, on_listening, &l);
-        link_wait(&l.done);
+        srv_link_wait(&l.done);
         sem_destroy(&l.done);
         return l.result == 0 ? 0 : srv_fail(error, l.result, "cluster_listen: cannot listen on %s: %s", link->address, strerror(-l.result));
 }
@@ -428,11 +426,12 @@ void srv_link_keep(struct srv_link *link)
         pthread_mutex_lock(&link->lock);
         error = link->view_error;
         snprintf(text, sizeof(text), "%s", link->view_text);
-        if (link->net != NULL && link->view.count > 0) {
+        if (link->net != NULL && link->view_fresh) {
                 count = link->view.count;
-                members = malloc(count * sizeof(*members));
-                if (members != NULL)
+                members = malloc((count + 1) * sizeof(*members));
+                if (members != NULL && count > 0)
                         memcpy(members, link->view.members, count * sizeof(*members));
+                link->view_fresh = members == NULL;
         }
         pthread_mutex_unlock(&link->lock);
         for (i = 0; members != NULL && i < count; i++)
@@ -473,11 +472,11 @@ void srv_link_end(struct srv_link *link)
         sem_init(&stopping.done, 0, 0);
         if (link->directory != NULL && link->loops.running > 0) {
                 srv_link_call(link, stop_directory, &stopping);
-                link_wait(&stopping.done);
+                srv_link_wait(&stopping.done);
         }
         if (link->net != NULL) {
                 net_stop(link->net, link_stopped, &stopping.done);
-                link_wait(&stopping.done);
+                srv_link_wait(&stopping.done);
         }
         sem_destroy(&stopping.done);
         cl_etcd_free(link->etcd);

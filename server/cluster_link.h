@@ -8,6 +8,7 @@
 #define MILLRACE_SERVER_CLUSTER_LINK_H
 
 #include <pthread.h>
+#include <semaphore.h>
 
 #include "cluster_node.h"
 #include "server/loops.h"
@@ -30,8 +31,7 @@ struct srv_link {
         struct cl_view view;  /* the newest; revision 0: nothing was read yet */
         int view_error;       /* why nothing newer was read; 0: it was */
         char view_text[CL_TEXT_MAX];
-        uint64_t view_read;   /* lp_clock() when it was */
-        bool view_fresh;      /* it was not taken yet */
+        bool view_fresh;      /* its nodes were not made known to net/ yet */
         char lines[SRV_LINK_LINES][256]; /* of loops, to be logged */
         unsigned line_count, lines_lost;
         /* of the main thread */
@@ -39,6 +39,8 @@ struct srv_link {
         int told_error;
 };
 
+/* Until it is posted. */
+void srv_link_wait(sem_t *done);
 /* Functions of loops that the main thread waits for. */
 void srv_link_call(struct srv_link *link, void (*func)(void *arg), void *arg);
 

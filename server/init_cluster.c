@@ -118,8 +118,7 @@ static int init_create(struct init *init, const struct srv_settings *s, struct s
                                           .k = s->ec.k, .m = s->ec.m, .done = init_created, .arg = init};
         sem_init(&init->done, 0, 0);
         srv_link_call(&init->link, init_start, init);
-        while (sem_wait(&init->done) != 0 && errno == EINTR)
-                ;
+        srv_link_wait(&init->done);
         sem_destroy(&init->done);
         if (init->create.rv != 0)
                 return srv_fail(error, init->create.rv, "%s", init->create.text);

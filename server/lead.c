@@ -91,8 +91,7 @@ static int lead_take_key(struct srv_lead *lead, struct srv_error *error)
                                         .leader_revision = lead->spec.leader_revision, .done = claim_done, .arg = &claiming};
         sem_init(&claiming.done, 0, 0);
         srv_link_call(&lead->link, start_claim, &claiming);
-        while (sem_wait(&claiming.done) != 0 && errno == EINTR)
-                ;
+        srv_link_wait(&claiming.done);
         sem_destroy(&claiming.done);
         return lead->claim.rv == 0 ? 0 : srv_fail(error, lead->claim.rv, "this node does not lead the pool: %s", lead->claim.text);
 }
@@ -174,7 +173,7 @@ void srv_lead_options(struct srv_lead *lead, struct eng_options *options)
         options->drives = NULL;
         options->drive_count = 0;
         options->format = false;
-        options->site = (struct eng_site){.node = (uint16_t)s->node, .rack = (uint16_t)(s->rack != 0 ? s->rack : s->node)};
+        options->site = (struct eng_site){.node = (uint16_t)s->node, .rack = srv_cluster_rack(s)};
         options->boot = (uint32_t)lead->claim.term.boot;
         options->drive_wait_ms = lead->spec.whole_stop ? WHOLE_WAIT_MS : DRIVE_WAIT_MS;
 }

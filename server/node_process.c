@@ -3,8 +3,8 @@
  *
  *   look at the folders -> etcd -> join -> links -> drives -> every second: who leads, what is there, what to do
  *
- * It sleeps until a signal comes, or a loop has something to look at. What blocks (opening drives, starting a
- * process, logging) is done here; what must not wait is done on loops.
+ * It sleeps until a signal comes, or a loop has something to look at. Starting a process and logging are done here; what
+ * must not wait is done on loops, what may hang with a drive by threads of the folders.
  */
 #include "server/node_process.h"
 
@@ -136,10 +136,10 @@ static void node_describe(struct node *n, struct cl_node *out)
         memset(out, 0, sizeof(*out));
         snprintf(out->name, sizeof(out->name), "%s", n->link.name);
         snprintf(out->address, sizeof(out->address), "%.255s", n->link.address);
-        if (*s3.host == '\0' || strcmp(s3.host, "0.0.0.0") == 0 || strcmp(s3.host, "::") == 0)
+        if (srv_address_is_every(&s3))
                 memcpy(s3.host, s->cluster_listen.host, sizeof(s3.host));
         srv_address_text(&s3, out->s3, sizeof(out->s3));
-        out->rack = (uint16_t)(s->rack != 0 ? s->rack : s->node);
+        out->rack = srv_cluster_rack(s);
         srv_folders_announce(&n->folders, out);
 }
 
@@ -154,8 +154,7 @@ static int try_to_join(struct node *n, struct srv_error *error)
         node_describe(n, &self);
         n->join = (struct cl_join){.etcd = n->link.etcd, .cluster = n->settings->cluster, .number = (uint16_t)n->settings->node, .node = &self, .view = &n->view, .done = node_joined};
         srv_link_call(&n->link, begin_join, &n->join);
-        while (sem_wait(&n->joined) != 0 && errno == EINTR)
-                ;
+        srv_link_wait(&n->joined);
         if (n->join.boot > n->boot)
                 n->boot = n->join.boot;
         return n->join.rv == 0 ? 0 : srv_fail(error, n->join.rv, "%s", n->join.text);
@@ -539,8 +538,7 @@ static void node_close(struct node *n)
         if (n->elector != NULL) {
                 sem_init(&stop.done, 0, 0);
                 srv_link_call(&n->link, stop_elector, &stop);
-                while (sem_wait(&stop.done) != 0 && errno == EINTR)
-                        ;
+                srv_link_wait(&stop.done);
                 sem_destroy(&stop.done);
         }
         srv_folders_settle(&n->folders);

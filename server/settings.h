@@ -349,13 +349,17 @@ int srv_parse_choice(const char *text, const char *choices, unsigned *out, const
 /* The way a person would write it: 64MiB, 30s. size: at least 32 bytes. */
 void srv_format_size(uint64_t bytes, char *out, size_t size);
 void srv_format_duration(uint64_t ms, char *out, size_t size);
+/* "192.0.2.1:9000", "[::1]:9000", "*:9000" */
+void srv_address_text(const struct srv_address *address, char *out, size_t size);
 
 /* ---- settings_cluster.c ---------------------------------------------------------------------- */
 
 /* What a node needs is there. init: what --init-cluster needs. */
 int srv_cluster_check(const struct srv_settings *settings, bool init, struct srv_error *error);
-/* A host of an address as it stands in "HOST:PORT". */
-void srv_address_text(const struct srv_address *address, char *out, size_t size);
+/* It names no address of a machine, but all that this one has. */
+bool srv_address_is_every(const struct srv_address *address);
+/* That this node stands in: the one given, or one of its own. */
+uint16_t srv_cluster_rack(const struct srv_settings *settings);
 
 /* ---- settings_token.c ------------------------------------------------------------------------ */
 

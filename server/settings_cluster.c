@@ -8,11 +8,14 @@
 #include <errno.h>
 #include <string.h>
 
-void srv_address_text(const struct srv_address *address, char *out, size_t size)
+bool srv_address_is_every(const struct srv_address *address)
 {
-        bool brackets = strchr(address->host, ':') != NULL;
+        return *address->host == '\0' || strcmp(address->host, "0.0.0.0") == 0 || strcmp(address->host, "::") == 0;
+}
 
-        snprintf(out, size, "%s%s%s:%u", brackets ? "[" : "", address->host, brackets ? "]" : "", address->port);
+uint16_t srv_cluster_rack(const struct srv_settings *s)
+{
+        return (uint16_t)(s->rack != 0 ? s->rack : s->node);
 }
 
 static int check_etcd(const struct srv_settings *s, struct srv_error *error)
@@ -37,8 +40,7 @@ static int check_node(const struct srv_settings *s, struct srv_error *error)
 
         if (s->node == 0)
                 return srv_fail(error, -EINVAL, "cluster: given without node, the number of this node");
-        if (!s->cluster_listen.set || *s->cluster_listen.host == '\0' || s->cluster_listen.port == 0 || strcmp(s->cluster_listen.host, "0.0.0.0") == 0 ||
-            strcmp(s->cluster_listen.host, "::") == 0)
+        if (!s->cluster_listen.set || srv_address_is_every(&s->cluster_listen) || s->cluster_listen.port == 0)
                 return srv_fail(error, -EINVAL, "cluster_listen: other nodes need an address and a port");
         if (!cl_name_is_sound(*s->node_name != '\0' ? s->node_name : s->cluster_listen.host))
                 return srv_fail(error, -EINVAL, "node_name: give a name of letters, digits, - _ and . that the node's certificate is for");

@@ -31,11 +31,11 @@ static void show_list(FILE *out, const struct srv_list *list)
 
 static void show_address(FILE *out, const struct srv_address *address)
 {
-        bool v6 = strchr(address->host, ':') != NULL;
+        char text[sizeof(address->host) + 16];
 
+        srv_address_text(address, text, sizeof(text));
         if (address->set)
-                fprintf(out, "%s%s%s:%u", v6 ? "[" : "", address->host[0] != '\0' ? address->host : "*", v6 ? "]" : "",
-                        address->port);
+                fputs(text, out);
 }
 
 /* Word number n of "a|b|c". */

@@ -210,3 +210,10 @@ void srv_format_duration(uint64_t ms, char *out, size_t size)
 
         format_with_unit(ms, shown, sizeof(shown) / sizeof(shown[0]), out, size);
 }
+
+void srv_address_text(const struct srv_address *address, char *out, size_t size)
+{
+        bool v6 = strchr(address->host, ':') != NULL;
+
+        snprintf(out, size, "%s%s%s:%u", v6 ? "[" : "", *address->host != '\0' ? address->host : "*", v6 ? "]" : "", address->port);
+}
