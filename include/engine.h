@@ -19,6 +19,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
 #include "loop.h"
 #include "loop_times.h"
@@ -105,7 +106,42 @@ int eng_epoch_read(const void *body, size_t len, struct eng_epoch_info *out);
 /* Whether each group that is not lost has a current member among these slots. -EBADMSG, -ENOMEM; 1: yes, 0: no. */
 int eng_epoch_serves(const void *body, size_t len, uint64_t slots);
 
+/* What became of a call. */
+enum eng_leader_outcome {
+        ENG_LEADER_ANSWERED,
+        ENG_LEADER_NOT_SENT,          /* the leader has not seen it, and will not */
+        ENG_LEADER_UNKNOWN            /* it may have been done; if not it will not be done any more */
+};
+/* A call of a home store (engine/call/call.h). All that it points to stays until done(). */
+struct eng_leader_call {
+        const void *body;
+        uint32_t body_len;
+        unsigned bulk_count;
+        struct iovec bulk[2];
+        void *room;                   /* for the answer's bulk */
+        size_t room_len;
+        bool reads;                   /* it changes nothing: it may be sent again, to whoever leads then */
+        uint64_t key_hash;            /* calls of the same one need not overtake one another */
+        void (*done)(struct eng_leader_call *call); /* once, on the loop that called, never from inside */
+        /* the answer: until done() returns */
+        enum eng_leader_outcome outcome;
+        const uint8_t *answer;
+        uint32_t answer_len;
+        size_t answer_bulk;           /* bytes in room */
+        void *user[4];                /* the link's */
+};
+/*
+ * How a store without a leader's part reaches the leader of its pool, which is in another process
+ * (docs/design/any-gateway.md). Any loop of the store.
+ */
+struct eng_leader_link {
+        void (*call)(void *arg, struct eng_leader_call *call);
+        void (*unpin)(void *arg, uint64_t pin);
+        void *arg;
+};
+
 struct eng_options {
+        const struct eng_leader_link *leader; /* NULL: this store decides by itself; else the leader of its pool does */
         const struct eng_cluster *cluster; /* NULL: the drives themselves say which epoch counts */
         const char *const *drives;    /* folders; or what opener knows. With a cluster: none */
         const struct eng_drive_opener *opener; /* of drives of other nodes (remote.h), until the store is closed; NULL: there are none */

@@ -192,6 +192,7 @@ struct eng_leader_part {
 /* owner: the loop */
 struct eng_home_part {
         uint64_t id_counter;
+        uint64_t pin_counter;              /* of a home store */
         TAILQ_HEAD(, eng_merge) retrying;  /* merges that wait for their timer */
         bool merges_stopped;               /* at the end: none is tried again */
         struct eng_puts puts;              /* under way, oldest first */
@@ -507,6 +508,11 @@ static inline struct eng_loop *eng_here(struct eng_store *store)
 
         assert(lp_index(self) < store->loop_count && el->loop == self); /* a hash loop has a number, too */
         return el;
+}
+/* What decides is in another process (docs/design/any-gateway.md). */
+static inline bool eng_is_home(const struct eng_store *store)
+{
+        return store->options.leader != NULL;
 }
 /* For asserts: the caller is on this loop; on the coordinator's. */
 static inline bool eng_on_loop(const struct eng_loop *el)

@@ -21,6 +21,7 @@
 
 #define ENG_CALL_BODY_MAX (60u << 10)
 #define ENG_CALL_BULK_MAX FMT_BODY_MAX
+#define ENG_CALL_WHICH_MAX   3u       /* the last of enum eng_lookup_which */
 #define ENG_CALL_ENTRIES_MAX 4096u    /* of a page of a merge */
 
 enum eng_call_kind {
@@ -39,7 +40,6 @@ enum eng_call_kind {
         ENG_CALL_TEXT_SET,
         ENG_CALL_TEXT_DELETE,
         ENG_CALL_LOCK_CONFIRM,
-        ENG_CALL_FEATURES,
         ENG_CALL_KINDS
 };
 
@@ -55,7 +55,7 @@ struct eng_call_bulk {
 /* A call. Strings and pointers are the sender's; of a call that was read they point into body and bulk. */
 struct eng_call {
         enum eng_call_kind kind;
-        uint64_t bucket;       /* its id. Not of BUCKET_CREATE, LOCK_CONFIRM, FEATURES; of BUCKET_DELETE 0: whichever has the name */
+        uint64_t bucket;       /* its id. Not of BUCKET_CREATE, LOCK_CONFIRM, of BUCKET_DELETE 0: whichever has the name */
         struct eng_str key;    /* of an object; the name of a bucket that is created or deleted; of LOOKUP and MERGE none */
         union {
                 struct {
@@ -101,7 +101,7 @@ struct eng_call {
                 } complete;
                 struct {
                         uint8_t which;             /* enum eng_lookup_which */
-                        bool pin;
+                        uint64_t pin;              /* the home's number for the pin; 0: none is wanted */
                         uint32_t flags;            /* ENG_OP_WANT_INLINE */
                         uint8_t random[ENG_VERSION_RANDOM];
                         struct eng_name name;
@@ -124,7 +124,6 @@ struct eng_call {
                         struct eng_str bytes;      /* of TEXT_SET */
                 } text;
                 int64_t wall_ms;                   /* LOCK_CONFIRM */
-                uint64_t features;                 /* FEATURES */
         };
 };
 
@@ -153,9 +152,10 @@ struct eng_call_entry {
 struct eng_call_answer {
         int rv;
         bool recorded;             /* a record may have reached a log: its shards must not be discarded */
-        struct eng_str value;      /* PUT, UPDATE, EXTRAS, COMPLETE, LOOKUP, where rv is 0: the row's value; but for LOOKUP without its parts */
+        struct eng_object object;  /* PUT, UPDATE, EXTRAS, COMPLETE, where rv is 0: what was stored */
+        struct eng_str value;      /* LOOKUP: the row's value */
         struct eng_str bytes;      /* LOOKUP: inline bytes; data NULL: none */
-        struct eng_name name;      /* the row's */
+        struct eng_name name;      /* LOOKUP: the row's */
         bool pinned;               /* LOOKUP */
         uint32_t needs;            /* LOOKUP, rv -EMSGSIZE: the room that the answer's bulk needs */
         struct eng_deleted deleted;

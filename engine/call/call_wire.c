@@ -4,8 +4,8 @@
  */
 #include "engine/call/call.h"
 
+#include "engine/drive/drive.h"
 #include "engine/drive/wire_fields.h"
-#include "engine/txn/txn.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -196,8 +196,8 @@ static void call_merge_fields(struct eng_wire *w, struct eng_call *call)
 
 static void call_lookup_fields(struct eng_wire *w, struct eng_call *call)
 {
-        call->lookup.which = (uint8_t)call_enum(w, call->lookup.which, ENG_LOOKUP_VERSION);
-        eng_wire_bool(w, &call->lookup.pin);
+        call->lookup.which = (uint8_t)call_enum(w, call->lookup.which, ENG_CALL_WHICH_MAX);
+        eng_wire_u64(w, &call->lookup.pin);
         eng_wire_u32(w, &call->lookup.flags);
         eng_wire_check(w, (call->lookup.flags & ~ENG_OP_WANT_INLINE) == 0);
         eng_wire_bytes(w, call->lookup.random, sizeof(call->lookup.random));
@@ -283,9 +283,6 @@ static void call_fields(struct eng_wire *w, struct eng_call *call, struct eng_st
                 break;
         case ENG_CALL_LOCK_CONFIRM:
                 call_i64(w, &call->wall_ms);
-                break;
-        case ENG_CALL_FEATURES:
-                eng_wire_u64(w, &call->features);
                 break;
         default:
                 w->bad = true;
@@ -400,10 +397,33 @@ static void answer_lookup(struct eng_wire *w, struct eng_call_answer *answer, st
                 call_piece(w, &answer->bytes, FMT_INLINE_MAX, bulk);
 }
 
-static void answer_row(struct eng_wire *w, struct eng_call_answer *answer)
+static void answer_object(struct eng_wire *w, struct eng_object *object)
 {
-        call_name(w, &answer->name);
-        call_str(w, &answer->value, ENG_CALL_BODY_MAX);
+        eng_wire_u64(w, &object->size);
+        call_i64(w, &object->mtime_ms);
+        eng_wire_bytes(w, object->id, ENG_ID_LEN);
+        eng_wire_bytes(w, object->etag, sizeof(object->etag));
+        eng_wire_u16(w, &object->etag_parts);
+        eng_wire_u32(w, &object->part_count);
+        eng_wire_bool(w, &object->inline_value);
+        eng_wire_bytes(w, object->upload_id, ENG_ID_LEN);
+        eng_wire_bytes(w, object->tag, sizeof(object->tag));
+        eng_wire_u64(w, &object->version.number);
+        eng_wire_bytes(w, object->version.random, sizeof(object->version.random));
+        eng_wire_bool(w, &object->marker);
+        eng_wire_bool(w, &object->hold);
+        eng_wire_bool(w, &object->hold_known);
+        object->retention.mode = (enum eng_retention_mode)call_enum(w, object->retention.mode, ENG_RETENTION_COMPLIANCE);
+        call_i64(w, &object->retention.until_ms);
+        call_str(w, &object->attrs, ENG_ATTRS_MAX);
+        call_str(w, &object->tags, ENG_TAGS_MAX);
+        call_str(w, &object->acl, ENG_ACL_MAX);
+}
+
+/* A change whose answer says what was stored. */
+static bool stores_object(enum eng_call_kind kind)
+{
+        return kind == ENG_CALL_PUT || kind == ENG_CALL_UPDATE || kind == ENG_CALL_EXTRAS || kind == ENG_CALL_COMPLETE;
 }
 
 static void answer_fields(struct eng_wire *w, enum eng_call_kind kind, struct eng_call_answer *answer, struct eng_str *bulk)
@@ -425,8 +445,8 @@ static void answer_fields(struct eng_wire *w, enum eng_call_kind kind, struct en
                 eng_wire_check(w, answer->needs <= ENG_CALL_BULK_MAX);
         } else if (rv != 0) {
                 return;
-        } else if (kind == ENG_CALL_PUT || kind == ENG_CALL_UPDATE || kind == ENG_CALL_EXTRAS || kind == ENG_CALL_COMPLETE) {
-                answer_row(w, answer);
+        } else if (stores_object(kind)) {
+                answer_object(w, &answer->object);
         } else if (kind == ENG_CALL_LOOKUP) {
                 answer_lookup(w, answer, bulk);
         } else if (kind == ENG_CALL_MERGE) {
@@ -463,17 +483,6 @@ int eng_call_put_answer(enum eng_call_kind kind, const struct eng_call_answer *a
         return w.bad ? -EMSGSIZE : (int)w.at;
 }
 
-/* The head of a row's value, with attrs and fields. */
-static bool is_row(const struct eng_call_answer *answer)
-{
-        struct fmt_value head;
-
-        if (answer->value.len < sizeof(head))
-                return false;
-        memcpy(&head, answer->value.data, sizeof(head));
-        return eng_value_check_head(answer->value.data, answer->value.len) == 0 && answer->value.len == eng_value_parts_at(&head);
-}
-
 static bool is_page(const struct eng_call_answer *answer)
 {
         struct eng_call_entry entry;
@@ -500,9 +509,7 @@ int eng_call_get_answer(enum eng_call_kind kind, const uint8_t *body, size_t len
                 return -EBADMSG;
         if (answer->rv != 0)
                 return 0;
-        if (kind == ENG_CALL_PUT || kind == ENG_CALL_UPDATE || kind == ENG_CALL_EXTRAS || kind == ENG_CALL_COMPLETE)
-                fine = is_row(answer);
-        else if (kind == ENG_CALL_LOOKUP)
+        if (kind == ENG_CALL_LOOKUP)
                 fine = eng_value_check(answer->value.data, answer->value.len) == 0;
         else if (kind == ENG_CALL_MERGE)
                 fine = is_page(answer);

@@ -22,6 +22,7 @@ struct eng_txn_put {
         struct eng_buf *value;         /* owned; when the txn is done, the one that was recorded, under txn.name */
         struct eng_buf *bytes;         /* inline bytes or NULL; owned */
         void *arg;
+        void (*home_done)(struct eng_txn_put *put, const struct eng_object *stored); /* home_calls.c's own */
 };
 struct eng_txn_put *eng_txn_put_new(struct eng_store *store, uint64_t bucket, const void *key, size_t key_len);
 void eng_txn_put_free(struct eng_txn_put *put);
@@ -92,6 +93,8 @@ struct eng_merge_entry {
 typedef void (*eng_merge_done)(void *arg, int rv, const struct eng_merge_entry *entries, unsigned count, bool more);
 /* done comes once, on this loop, never from inside. */
 void eng_merge_start(struct eng_loop *el, const struct eng_merge_params *params, eng_merge_done done, void *arg);
+/* merge_home.c: the same in a home store. */
+void eng_home_merge(struct eng_loop *el, const struct eng_merge_params *params, eng_merge_done done, void *arg);
 /*
  * The loops have stopped, and no timer runs any more: merges that wait to be tried again fail, and
  * no others do.

@@ -9,6 +9,7 @@
  * never names a shard that is not stable (I2). Memory per upload is its reservation of slots. Home
  * loop throughout. Its other files: put_stripe.c, put_buffer.c, put_md5.c, put_value.c.
  */
+#include "engine/object/home_calls.h"
 #include "engine/object/object.h"
 #include "engine/object/put.h"
 #include "engine/object/version.h"
@@ -272,22 +273,28 @@ static bool is_unseen(const struct eng_put *put)
         return false;
 }
 
+static void record_done(struct eng_txn_put *change, const struct eng_object *stored)
+{
+        struct eng_put *put = change->arg;
+        int rv = change->txn.result;
+
+        assert(put->state == PUT_RECORD);
+        if (rv != 0 && !change->txn.appended)
+                discard_all(put); /* no record names them, and none will: the primary refused before it numbered one */
+        put_finish(put, rv, stored);
+        eng_txn_put_free(change);
+}
+
 static void txn_done(struct eng_txn *txn)
 {
         struct eng_txn_put *change = (struct eng_txn_put *)txn;
-        struct eng_put *put = change->arg;
         struct eng_object object;
-        int rv = txn->result;
 
-        assert(put->state == PUT_RECORD);
-        if (rv == 0)
+        if (txn->result == 0)
                 eng_value_object(change->value, &change->txn.name, &object);
-        if (rv == 0 && is_unseen(put))
-                eng_upkeep_group(put->store, txn->pg);
-        if (rv != 0 && !txn->appended)
-                discard_all(put); /* no record names them, and none will: the primary refused before it numbered one */
-        put_finish(put, rv, rv == 0 ? &object : NULL);
-        eng_txn_put_free(change);
+        if (txn->result == 0 && is_unseen(change->arg))
+                eng_upkeep_group(txn->store, txn->pg);
+        record_done(change, txn->result == 0 ? &object : NULL);
 }
 
 static void send_txn(struct eng_put *put)
@@ -318,7 +325,10 @@ static void send_txn(struct eng_put *put)
         change->epoch = put->epoch;
         change->arg = put;
         change->txn.done = txn_done;
-        eng_txn_submit(&change->txn);
+        if (eng_is_home(put->store))
+                eng_home_put(change, record_done);
+        else
+                eng_txn_submit(&change->txn);
 }
 
 static void put_synced(struct eng_op *op)
@@ -473,7 +483,7 @@ static void commit_begins(struct lp_msg *msg)
 {
         struct eng_put *put = container_of(msg, struct eng_put, msg);
 
-        if ((put->commit_fields.len > 0 || put->commit_state != 0) && !eng_features_are(put->store, FMT_FEATURE_VERSIONS))
+        if ((put->commit_fields.len > 0 || put->commit_state != 0) && !eng_is_home(put->store) && !eng_features_are(put->store, FMT_FEATURE_VERSIONS))
                 eng_features_want(put->store, FMT_FEATURE_VERSIONS, commit_goes_on, put);
         else
                 commit_goes_on(put, 0);

@@ -176,7 +176,7 @@ static void some_call(enum eng_call_kind kind, struct eng_call *call)
                 break;
         case ENG_CALL_LOOKUP:
                 call->lookup.which = (uint8_t)(draw() % 4);
-                call->lookup.pin = coin();
+                call->lookup.pin = coin() ? draw() : 0;
                 call->lookup.flags = coin() ? ENG_OP_WANT_INLINE : 0;
                 noise(call->lookup.random, ENG_VERSION_RANDOM);
                 some_name(&call->lookup.name);
@@ -216,9 +216,6 @@ static void some_call(enum eng_call_kind kind, struct eng_call *call)
                 break;
         case ENG_CALL_LOCK_CONFIRM:
                 call->wall_ms = (int64_t)draw();
-                break;
-        case ENG_CALL_FEATURES:
-                call->features = draw();
                 break;
         default:
                 fail();
@@ -444,6 +441,17 @@ static bool take_answer(const struct message *m)
         return true;
 }
 
+static void some_object(struct eng_object *object)
+{
+        *object = (struct eng_object){.size = draw(), .mtime_ms = (int64_t)draw(), .etag_parts = (uint16_t)draw(), .part_count = (uint32_t)draw(),
+                                      .inline_value = coin(), .version.number = draw(), .marker = coin(), .hold = coin(), .hold_known = coin(),
+                                      .retention = {.mode = (enum eng_retention_mode)(draw() % 3), .until_ms = (int64_t)draw()},
+                                      .attrs = text(ENG_ATTRS_MAX), .tags = text(ENG_TAGS_MAX), .acl = text(ENG_ACL_MAX)};
+        noise(object->id, ENG_ID_LEN);
+        noise(object->etag, sizeof(object->etag));
+        noise(object->version.random, ENG_VERSION_RANDOM);
+}
+
 static void some_answer(enum eng_call_kind kind, int rv, uint8_t *page, struct eng_call_answer *answer)
 {
         unsigned i;
@@ -458,11 +466,13 @@ static void some_answer(enum eng_call_kind kind, int rv, uint8_t *page, struct e
                 noise(answer->upload_id, FMT_ID);
         } else if (kind == ENG_CALL_LOOKUP && rv == -EMSGSIZE) {
                 answer->needs = 70000;
-        } else if (rv == 0 && (kind <= ENG_CALL_EXTRAS || kind == ENG_CALL_COMPLETE || kind == ENG_CALL_LOOKUP)) {
+        } else if (rv == 0 && (kind <= ENG_CALL_EXTRAS || kind == ENG_CALL_COMPLETE)) {
+                some_object(&answer->object);
+        } else if (rv == 0 && kind == ENG_CALL_LOOKUP) {
                 some_name(&answer->name);
                 answer->value = bytes_of(memory.value);
-                answer->pinned = kind == ENG_CALL_LOOKUP && coin();
-                if (kind == ENG_CALL_LOOKUP && coin())
+                answer->pinned = coin();
+                if (coin())
                         answer->bytes = (struct eng_str){memory.text, 1000};
         } else if (rv == 0 && kind == ENG_CALL_MERGE) {
                 answer->more = coin();
