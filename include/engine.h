@@ -112,7 +112,7 @@ enum eng_leader_outcome {
         ENG_LEADER_NOT_SENT,          /* the leader has not seen it, and will not */
         ENG_LEADER_UNKNOWN            /* it may have been done; if not it will not be done any more */
 };
-/* A call of a home store (engine/call/call.h). All that it points to stays until done(). */
+/* A call of a home store (engine/call/leader_call.h). All that it points to stays until done(). */
 struct eng_leader_call {
         const void *body;
         uint32_t body_len;

@@ -5,7 +5,7 @@
 #define MILLRACE_ENGINE_CALL_SEND_H
 
 #include "engine/base/store.h"
-#include "engine/call/call.h"
+#include "engine/call/leader_call.h"
 
 /*
  * done() comes once, on this loop, never from inside. answer: what the leader said; or rv, without

@@ -1,8 +1,8 @@
 /*
- * call_wire.c - see call.h. Each kind of call has one function that goes through its fields, whether
+ * call_wire.c - see leader_call.h. Each kind of call has one function that goes through its fields, whether
  * they are written or read: so both agree.
  */
-#include "engine/call/call.h"
+#include "engine/call/leader_call.h"
 
 #include "engine/drive/drive.h"
 #include "engine/drive/wire_fields.h"
@@ -91,7 +91,7 @@ static void call_rules(struct eng_wire *w, struct eng_bucket_rules *rules)
 }
 
 /* The length of a piece of bulk, which is taken from what there is. */
-static void call_piece(struct eng_wire *w, struct eng_str *s, size_t most, struct eng_str *bulk)
+static void wire_piece(struct eng_wire *w, struct eng_str *s, size_t most, struct eng_str *bulk)
 {
         uint32_t len = (uint32_t)s->len;
 
@@ -121,8 +121,8 @@ static void call_put_fields(struct eng_wire *w, struct eng_call *call, struct en
         eng_wire_u32(w, &call->put.part_number);
         eng_wire_check(w, call->put.is_part ? call->put.part_number >= 1 && call->put.part_number <= ENG_PARTS_MAX : call->put.part_number == 0);
         eng_wire_u64(w, &call->put.epoch);
-        call_piece(w, &call->put.value, FMT_VALUE_MAX, bulk);
-        call_piece(w, &call->put.bytes, FMT_INLINE_MAX, bulk);
+        wire_piece(w, &call->put.value, FMT_VALUE_MAX, bulk);
+        wire_piece(w, &call->put.bytes, FMT_INLINE_MAX, bulk);
 }
 
 static void call_delete_fields(struct eng_wire *w, struct eng_call *call)
@@ -170,7 +170,7 @@ static void call_complete_fields(struct eng_wire *w, struct eng_call *call, stru
         call_str(w, &call->complete.attrs, ENG_ATTRS_MAX);
         call_condition(w, &call->complete.condition);
         call_i64(w, &call->complete.mtime_ms);
-        call_piece(w, &parts, ENG_PARTS_MAX * sizeof(struct eng_complete_part), bulk);
+        wire_piece(w, &parts, ENG_PARTS_MAX * sizeof(struct eng_complete_part), bulk);
         eng_wire_check(w, parts.len > 0 && parts.len % sizeof(struct eng_complete_part) == 0);
         if (w->out != NULL || w->bad)
                 return;
@@ -227,7 +227,7 @@ static void call_text_fields(struct eng_wire *w, struct eng_call *call, struct e
         eng_wire_u8(w, &call->text.kind);
         eng_wire_u64(w, &call->text.expected);
         if (call->kind == ENG_CALL_TEXT_SET)
-                call_piece(w, &call->text.bytes, ENG_TEXT_MAX, bulk);
+                wire_piece(w, &call->text.bytes, ENG_TEXT_MAX, bulk);
 }
 
 /* bulk: of what is read; data NULL: only its length is wanted. */
@@ -338,7 +338,7 @@ static bool is_uploads(const struct eng_call *call)
         return ((head.flags & FMT_VALUE_INLINE) != 0 ? head.inline_len : 0) == call->put.bytes.len;
 }
 
-static int call_read(const uint8_t *body, size_t len, struct eng_str *bulk, struct eng_call *call)
+static int wire_read_call(const uint8_t *body, size_t len, struct eng_str *bulk, struct eng_call *call)
 {
         struct eng_wire w = {.in = body, .len = len};
 
@@ -351,7 +351,7 @@ int64_t eng_call_bulk_len(const uint8_t *body, size_t len)
 {
         struct eng_str none = {NULL, 0};
         struct eng_call call;
-        int rv = call_read(body, len, &none, &call);
+        int rv = wire_read_call(body, len, &none, &call);
 
         if (rv != 0)
                 return rv;
@@ -366,7 +366,7 @@ int eng_call_get(const uint8_t *body, size_t len, const uint8_t *bulk, size_t bu
 {
         static const char nothing[8];
         struct eng_str rest = {bulk == NULL ? nothing : (const char *)bulk, bulk_len};
-        int rv = call_read(body, len, &rest, call);
+        int rv = wire_read_call(body, len, &rest, call);
 
         if (rv == 0 && (rest.len != 0 || (call->kind == ENG_CALL_PUT && !is_uploads(call))))
                 rv = -EBADMSG;
@@ -390,14 +390,14 @@ static void answer_lookup(struct eng_wire *w, struct eng_call_answer *answer, st
 
         call_name(w, &answer->name);
         eng_wire_bool(w, &answer->pinned);
-        call_piece(w, &answer->value, FMT_BODY_MAX, bulk);
+        wire_piece(w, &answer->value, FMT_BODY_MAX, bulk);
         eng_wire_bool(w, &there);
         eng_wire_check(w, there || answer->bytes.len == 0);
         if (there)
-                call_piece(w, &answer->bytes, FMT_INLINE_MAX, bulk);
+                wire_piece(w, &answer->bytes, FMT_INLINE_MAX, bulk);
 }
 
-static void answer_object(struct eng_wire *w, struct eng_object *object)
+static void wire_object(struct eng_wire *w, struct eng_object *object)
 {
         eng_wire_u64(w, &object->size);
         call_i64(w, &object->mtime_ms);
@@ -446,14 +446,14 @@ static void answer_fields(struct eng_wire *w, enum eng_call_kind kind, struct en
         } else if (rv != 0) {
                 return;
         } else if (stores_object(kind)) {
-                answer_object(w, &answer->object);
+                wire_object(w, &answer->object);
         } else if (kind == ENG_CALL_LOOKUP) {
                 answer_lookup(w, answer, bulk);
         } else if (kind == ENG_CALL_MERGE) {
                 eng_wire_bool(w, &answer->more);
                 eng_wire_u32(w, &answer->count);
                 eng_wire_check(w, answer->count <= ENG_CALL_ENTRIES_MAX);
-                call_piece(w, &answer->entries, ENG_CALL_BULK_MAX, bulk);
+                wire_piece(w, &answer->entries, ENG_CALL_BULK_MAX, bulk);
         }
 }
 

@@ -1,11 +1,11 @@
 /*
- * serve.h - a store does what a home store of another process asks of it (engine/call/call.h,
+ * serve.h - a store does what a home store of another process asks of it (engine/call/leader_call.h,
  * docs/design/any-gateway.md).
  */
 #ifndef MILLRACE_ENGINE_SERVE_SERVE_H
 #define MILLRACE_ENGINE_SERVE_SERVE_H
 
-#include "engine/call/call.h"
+#include "engine/call/leader_call.h"
 #include "engine/txn/txn.h"
 
 /*

@@ -399,7 +399,7 @@ static bool is_homes_own(const uint8_t id[FMT_ID], uint16_t node, uint32_t boot)
         return made.node == node && made.run == boot;
 }
 
-static int check_put(const struct eng_serving *s, uint16_t node, uint32_t boot)
+static int check_record(const struct eng_serving *s, uint16_t node, uint32_t boot)
 {
         const struct eng_str value = s->call.put.value;
         struct fmt_value head;
@@ -459,7 +459,7 @@ int eng_serve_call(struct eng_serving *s, uint16_t node, uint32_t boot)
         s->result = (struct eng_call_answer){0};
         rv = pick_loop(s);
         if (rv == 0 && s->call.kind == ENG_CALL_PUT)
-                rv = check_put(s, node, boot);
+                rv = check_record(s, node, boot);
         if (rv != 0) {
                 s->at = s->store->coord_loop;
                 s->result.rv = rv;

@@ -11,7 +11,7 @@
 
 #define ROOM (24u << 10) /* for most values, and for inline bytes of the usual limit in a cluster */
 
-_Static_assert((unsigned)ENG_LOOKUP_VERSION == ENG_CALL_WHICH_MAX, "call.h");
+_Static_assert((unsigned)ENG_LOOKUP_VERSION == ENG_CALL_WHICH_MAX, "leader_call.h");
 
 static void home_lookup_done(struct lp_msg *msg)
 {
@@ -21,7 +21,7 @@ static void home_lookup_done(struct lp_msg *msg)
 }
 
 /* The answer is in the room of the call, which is the call's. */
-static int take_answer(struct eng_lookup *lookup, const struct eng_call_answer *answer)
+static int take_looked_up(struct eng_lookup *lookup, const struct eng_call_answer *answer)
 {
         lookup->value = eng_buf_new(answer->value.len);
         if (lookup->value == NULL)
@@ -48,7 +48,7 @@ static void home_lookup_answered(void *arg, const struct eng_call_answer *answer
         lookup->result = answer->rv;
         lookup->pinned = answer->rv == 0 && answer->pinned;
         if (answer->rv == 0)
-                lookup->result = take_answer(lookup, answer);
+                lookup->result = take_looked_up(lookup, answer);
         if ((lookup->result == 0 || lookup->result == -ENOENT) && !eng_is_current(lookup->store))
                 lookup->result = -EHOSTDOWN;
         if (lookup->result != 0 && lookup->pinned) {
@@ -69,7 +69,7 @@ void eng_home_lookup(struct eng_lookup *lookup)
         struct eng_call call = {.kind = ENG_CALL_LOOKUP, .lookup = {.which = (uint8_t)lookup->which, .flags = lookup->flags, .name = lookup->name}};
 
         if (lookup->pin)
-                call.lookup.pin = lookup->number = (uint64_t)(el->index + 1) << 48 | ++el->home.pin_counter;
+                call.lookup.pin = lookup->number = (uint64_t)(el->index + 1) << 48 | ++el->pins_given;
         memcpy(call.lookup.random, lookup->random, ENG_VERSION_RANDOM);
         lookup->result = el->view.ready ? eng_call_send(lookup->store, &call, ROOM, home_lookup_answered, lookup) : -EHOSTDOWN;
         if (lookup->result == 0)

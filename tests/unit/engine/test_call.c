@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "engine/call/call.h"
+#include "engine/call/leader_call.h"
 #include "engine/drive/drive.h"
 #include "engine/txn/txn.h"
 

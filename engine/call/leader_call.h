@@ -1,5 +1,5 @@
 /*
- * call.h - what a home store asks the leader of its pool, and the answers, as bytes
+ * leader_call.h - what a home store asks the leader of its pool, and the answers, as bytes
  * (docs/design/any-gateway.md). Functions over values; any thread.
  *
  * A message is a body, and a bulk part of up to two pieces that lie elsewhere, so that they need not
@@ -12,8 +12,8 @@
  * kinds, values and their parts, rules; but not whether the sender may say so, nor what a bucket or a
  * group is of. Each message has one form: a body that was taken is, written again, the same bytes.
  */
-#ifndef MILLRACE_ENGINE_CALL_CALL_H
-#define MILLRACE_ENGINE_CALL_CALL_H
+#ifndef MILLRACE_ENGINE_CALL_LEADER_CALL_H
+#define MILLRACE_ENGINE_CALL_LEADER_CALL_H
 
 #include "engine.h"
 #include "engine/format.h"
