@@ -192,7 +192,6 @@ struct eng_leader_part {
 /* owner: the loop */
 struct eng_home_part {
         uint64_t id_counter;
-        uint64_t pin_counter;              /* of a home store */
         TAILQ_HEAD(, eng_merge) retrying;  /* merges that wait for their timer */
         bool merges_stopped;               /* at the end: none is tried again */
         struct eng_puts puts;              /* under way, oldest first */
@@ -224,6 +223,7 @@ struct eng_loop {
         unsigned bucket_count, bucket_cap;
         struct eng_config_bucket *buckets_by_id; /* uthash */
         struct lp_times steps[ENG_STEPS];  /* any thread reads */
+        uint64_t pins_given;               /* numbers, of a home store's */
         struct eng_leader_part leader;
         struct eng_home_part home;
 };

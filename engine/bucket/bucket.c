@@ -15,6 +15,7 @@
 #include "engine/bucket/bucket_look.h"
 #include "engine/bucket/bucket_queue.h"
 #include "engine/bucket/bucket_text.h"
+#include "engine/bucket/home_changes.h"
 #include "engine/txn/txn_util.h"
 
 #include <assert.h>
@@ -463,6 +464,10 @@ void eng_bucket_create(struct eng_store *store, struct eng_str name, const struc
         bool fit = name.len >= 1 && name.len <= ENG_BUCKET_NAME_MAX && attrs_len <= sizeof(req->bucket.attrs);
         int rv = fit ? eng_rules_complete(&none, &wanted) : -EINVAL;
 
+        if (eng_is_home(store)) {
+                eng_home_bucket_create(store, name, rules, attrs, attrs_len, done, arg);
+                return;
+        }
         if (rv == 0)
                 req = request_new(name);
         if (req == NULL) {
@@ -481,8 +486,13 @@ void eng_bucket_create(struct eng_store *store, struct eng_str name, const struc
 void eng_bucket_delete(struct eng_store *store, struct eng_str name, uint64_t id, eng_done done, void *arg)
 {
         bool fit = name.len >= 1 && name.len <= ENG_BUCKET_NAME_MAX;
-        struct request *req = fit ? request_new(name) : NULL;
+        struct request *req;
 
+        if (eng_is_home(store)) {
+                eng_home_bucket_delete(store, name, id, done, arg);
+                return;
+        }
+        req = fit ? request_new(name) : NULL;
         if (req == NULL) {
                 bucket_early(store, fit ? -ENOMEM : -EINVAL, done, arg);
                 return;
