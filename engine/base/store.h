@@ -322,6 +322,8 @@ struct eng_coord {
         uint64_t next_number;
         struct eng_member *decided;    /* has the epoch that etcd has (decided.c); NULL: no cluster's */
         struct eng_decision *decision; /* decided.c's own; NULL: nothing is proposed */
+        struct eng_feed *feed;         /* config_feed.c's own */
+        struct eng_home_copy *copy;    /* home_copy.c's own, of a home store */
         struct eng_decided_own {
                 uint64_t number;
                 uint8_t id[FMT_ID];

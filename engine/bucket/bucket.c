@@ -58,7 +58,7 @@ static int bucket_add(struct eng_loop *el, const struct eng_bucket *bucket)
         return 0;
 }
 
-static void bucket_drop(struct eng_loop *el, uint64_t id)
+void eng_config_drop(struct eng_loop *el, uint64_t id)
 {
         struct eng_config_bucket *b;
         unsigned i;
@@ -90,7 +90,7 @@ void eng_config_stop(struct eng_loop *el)
 void eng_config_free(struct eng_loop *el)
 {
         while (el->bucket_count > 0)
-                bucket_drop(el, el->buckets[el->bucket_count - 1]->bucket.id);
+                eng_config_drop(el, el->buckets[el->bucket_count - 1]->bucket.id);
         free(el->buckets);
 }
 
@@ -141,8 +141,14 @@ static bool add_everywhere(struct eng_loop *el, void *arg, struct lp_msg *ack)
         return true;
 }
 
+static void bucket_touched(struct request *req)
+{
+        req->change.touched = (struct eng_row_key){.what = ENG_ROW_BUCKET, .id = req->bucket.id};
+}
+
 static void added(struct eng_store *store, void *arg)
 {
+        bucket_touched(arg);
         eng_change_recorded(arg);
 }
 
@@ -249,12 +255,13 @@ static bool drop_everywhere(struct eng_loop *el, void *arg, struct lp_msg *ack)
 {
         const struct request *req = arg;
 
-        bucket_drop(el, req->bucket.id);
+        eng_config_drop(el, req->bucket.id);
         return true;
 }
 
 static void dropped(struct eng_store *store, void *arg)
 {
+        bucket_touched(arg);
         eng_change_recorded(arg);
         eng_drop_consider(store);
 }

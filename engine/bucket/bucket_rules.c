@@ -50,6 +50,9 @@ static bool rules_take(struct eng_loop *el, void *arg, struct lp_msg *ack)
 
 static void rules_taken(struct eng_store *store, void *arg)
 {
+        struct rules_change *rules = arg;
+
+        rules->change.touched = (struct eng_row_key){.what = ENG_ROW_BUCKET, .id = rules->bucket.id};
         eng_change_recorded(arg);
 }
 

@@ -116,6 +116,7 @@ static void text_taken(struct eng_store *store, void *arg)
         struct text_change *tc = arg;
 
         eng_text_unref(tc->replaced); /* each loop has had a turn since */
+        tc->change.touched = (struct eng_row_key){.what = ENG_ROW_TEXT, .kind = (uint8_t)tc->kind, .id = tc->bucket};
         eng_change_recorded(arg);
 }
 

@@ -6,6 +6,7 @@
  */
 #include "engine/object/object.h"
 #include "engine/bucket/bucket.h"
+#include "engine/bucket/home_copy.h"
 #include "engine/epoch/epoch.h"
 #include "engine/upkeep/upkeep.h"
 #include "engine/upkeep/lost_objects.h"
@@ -448,6 +449,8 @@ static void free_store(struct eng_store *store)
                 eng_down_free(store);
                 eng_heal_free_late(store);
                 free(store->coord->config);
+                eng_feed_free(store);
+                eng_home_rows_free(store);
                 eng_decided_free(store->coord);
                 free_maps(store->coord);
         }
@@ -551,7 +554,7 @@ int eng_store_open(const struct eng_options *options, struct eng_store **out, st
         if (store->members == NULL || store->drive_times == NULL || store->coord == NULL || make_loops(store) != 0)
                 goto err;
         store->coord->store = store;
-        if (!eng_drop_make(store) || !eng_entries_make(store) || !eng_heal_make(store))
+        if (!eng_drop_make(store) || !eng_entries_make(store) || !eng_feed_make(store) || !eng_heal_make(store))
                 goto err;
         rv = options->cluster != NULL ? eng_decided_recognise(store, error) : recognise(store, error);
         if (rv != 0)
@@ -659,6 +662,7 @@ bool eng_store_close(struct eng_store *store)
         for (i = 0; i < store->loop_count; i++)
                 eng_merges_stop(&store->loops[i]);
         eng_deletions_stop(store);
+        eng_feed_stop(store);
         stop_hashers(store);
         if (!drain_loops(store))
                 return false;
