@@ -137,6 +137,11 @@ struct eng_leader_call {
 struct eng_leader_link {
         void (*call)(void *arg, struct eng_leader_call *call);
         void (*unpin)(void *arg, uint64_t pin);
+        /* Where the drive of a slot, on this node, is reached: a path for options.opener. False: not now. Coordinator. */
+        bool (*path)(void *arg, unsigned slot, uint16_t node, char out[ENG_PATH_MAX]);
+        const _Atomic uint64_t *lease_end; /* until then what the leader has said is current */
+        uint64_t (*clock_ns)(void);   /* by which; NULL: CLOCK_BOOTTIME */
+        uint8_t store_id[16];
         void *arg;
 };
 

@@ -51,7 +51,7 @@ MODULES = {
     ],
     "engine": [
         (".", {"format.h"}),
-        *((name, None) for name in ("record", "placement", "drive", "base", "call", "txn", "object", "resync", "bucket", "walk", "epoch", "upkeep", "serve")),
+        *((name, None) for name in ("record", "placement", "drive", "base", "call", "txn", "object", "resync", "bucket", "walk", "epoch", "upkeep", "serve", "home")),
         ("store", set()),
     ],
     "gateway": [

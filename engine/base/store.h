@@ -111,6 +111,8 @@ struct eng_view {
         eng_mask back;                 /* of joining: it speaks for lost groups whose truth it is (docs/design/lost-groups.md) */
         unsigned lost;                 /* groups of which no member is in; without a cluster always 0, as back and left */
         uint64_t left[ENG_DRIVES_MAX]; /* as the epoch's record has it */
+        uint64_t turn;                 /* of a home store: how often it lost a drive, ... */
+        uint64_t lost_at[ENG_DRIVES_MAX]; /* ... and at which of these times the slot's: uploads that began before have nothing there */
         uint64_t since[ENG_DRIVES_MAX]; /* first epoch in which the slot's drive, as it is open now, can have had a part; 0: opened at the start */
 };
 
@@ -324,6 +326,7 @@ struct eng_coord {
         struct eng_decision *decision; /* decided.c's own; NULL: nothing is proposed */
         struct eng_feed *feed;         /* config_feed.c's own */
         struct eng_home_copy *copy;    /* home_copy.c's own, of a home store */
+        struct eng_buf *body, *next_body; /* of the epoch in force; of the one that is made: of a cluster's store, else NULL */
         struct eng_decided_own {
                 uint64_t number;
                 uint8_t id[FMT_ID];
@@ -466,6 +469,7 @@ struct eng_store {
 
         struct eng_pacer pacer;        /* of the upkeep */
         struct eng_coord *coord;
+        struct eng_home *home;         /* home/'s own; NULL: this store decides */
         struct eng_member unplaced[ENG_DRIVES_MAX + ENG_HOT_ADD_MAX]; /* all that were opened: those given, in that order, then those attached */
         unsigned unplaced_count;
         char empty_paths[512];         /* folders that are not drives, or cannot be told to be, for health */

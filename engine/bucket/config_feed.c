@@ -18,6 +18,8 @@ struct eng_feed {
         uint64_t strangers;
         struct lp_timer timer;          /* to the next time at which somebody believes no more */
         bool stopped;
+        void (*changed)(void *arg);     /* constant once the store is started */
+        void *arg;
 };
 
 static void feed_expired(struct lp_timer *timer);
@@ -53,6 +55,21 @@ void eng_feed_add(struct eng_store *store, const struct eng_row_key *row)
 
         assert(eng_on_coordinator(store));
         feed->items[++feed->version % ENG_FEED_ITEMS] = *row;
+        eng_feed_tell(store);
+}
+
+void eng_feed_watch(struct eng_store *store, void (*changed)(void *arg), void *arg)
+{
+        store->coord->feed->changed = changed;
+        store->coord->feed->arg = arg;
+}
+
+void eng_feed_tell(struct eng_store *store)
+{
+        const struct eng_feed *feed = store->coord->feed;
+
+        if (feed->changed != NULL)
+                feed->changed(feed->arg);
 }
 
 int eng_feed_next(const struct eng_store *store, uint64_t *version, struct eng_row_key *row)

@@ -22,6 +22,9 @@ struct eng_row_key {
         uint64_t id;                    /* of the bucket, or of the entry */
 };
 
+/* changed() is called behind each change; and where something else that copies go by may be another. */
+void eng_feed_watch(struct eng_store *store, void (*changed)(void *arg), void *arg);
+void eng_feed_tell(struct eng_store *store);
 /* Before the store is started. False: no memory. */
 bool eng_feed_make(struct eng_store *store);
 void eng_feed_free(struct eng_store *store);

@@ -49,7 +49,7 @@ void eng_home_rows_free(struct eng_store *store)
 
 /* ---- to the loops ---------------------------------------------------------------------------- */
 
-static void take_bucket(struct eng_loop *el, const struct eng_bucket *bucket)
+static void take_home_bucket(struct eng_loop *el, const struct eng_bucket *bucket)
 {
         struct eng_config_bucket *b = eng_bucket_find(el, (struct eng_str){bucket->name, strlen(bucket->name)});
 
@@ -63,7 +63,7 @@ static void take_bucket(struct eng_loop *el, const struct eng_bucket *bucket)
                 abort(); /* as one that is created: a loop that does not know it would lie */
 }
 
-static void take_text(struct eng_loop *el, const struct taken *taken)
+static void take_home_text(struct eng_loop *el, const struct taken *taken)
 {
         struct eng_config_bucket *b = eng_bucket_by_id(el, taken->row.key.id);
         struct eng_bucket_text *node;
@@ -76,7 +76,7 @@ static void take_text(struct eng_loop *el, const struct taken *taken)
         free(eng_text_put(b, taken->row.key.kind, taken->text, node));
 }
 
-static bool take_rows(struct eng_loop *el, void *arg, struct lp_msg *ack)
+static bool take_home_rows(struct eng_loop *el, void *arg, struct lp_msg *ack)
 {
         const struct taking *taking = arg;
         unsigned i;
@@ -85,13 +85,13 @@ static bool take_rows(struct eng_loop *el, void *arg, struct lp_msg *ack)
                 const struct taken *taken = &taking->rows[i];
 
                 if (taken->row.key.what == ENG_ROW_BUCKET && taken->row.there)
-                        take_bucket(el, &taken->row.bucket);
+                        take_home_bucket(el, &taken->row.bucket);
                 else if (taken->row.key.what == ENG_ROW_BUCKET)
                         eng_config_drop(el, taken->row.key.id);
                 else if (eng_is_entry(taken->row.key.kind))
                         eng_entry_tell(el, taken->row.key.id, taken->row.key.kind);
                 else
-                        take_text(el, taken);
+                        take_home_text(el, taken);
         }
         return true;
 }
@@ -117,7 +117,7 @@ static void rows_taken(struct eng_store *store, void *arg)
 }
 
 /* Entries are one table for all loops. */
-static void put_entries(struct taking *taking)
+static void replace_entries(struct taking *taking)
 {
         unsigned i;
 
@@ -134,8 +134,8 @@ static void put_entries(struct taking *taking)
 
 static void taking_go(struct taking *taking)
 {
-        put_entries(taking);
-        if (eng_broadcast(taking->store, take_rows, rows_taken, taking) != 0)
+        replace_entries(taking);
+        if (eng_broadcast(taking->store, take_home_rows, rows_taken, taking) != 0)
                 abort(); /* some would have it, and others not */
 }
 

@@ -284,6 +284,13 @@ static void call_fields(struct eng_wire *w, struct eng_call *call, struct eng_st
         case ENG_CALL_LOCK_CONFIRM:
                 call_i64(w, &call->wall_ms);
                 break;
+        case ENG_CALL_HINT:
+                eng_wire_u32(w, &call->group);
+                break;
+        case ENG_CALL_DISCARD:
+                eng_wire_bytes(w, call->discard.id, FMT_ID);
+                eng_wire_u64(w, &call->discard.drives);
+                break;
         default:
                 w->bad = true;
                 break;

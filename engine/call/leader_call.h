@@ -40,6 +40,8 @@ enum eng_call_kind {
         ENG_CALL_TEXT_SET,
         ENG_CALL_TEXT_DELETE,
         ENG_CALL_LOCK_CONFIRM,
+        ENG_CALL_HINT,         /* a group has something that is to be looked at */
+        ENG_CALL_DISCARD,      /* shards of an upload that no record names, and none will */
         ENG_CALL_KINDS
 };
 
@@ -55,7 +57,7 @@ struct eng_call_bulk {
 /* A call. Strings and pointers are the sender's; of a call that was read they point into body and bulk. */
 struct eng_call {
         enum eng_call_kind kind;
-        uint64_t bucket;       /* its id. Not of BUCKET_CREATE, LOCK_CONFIRM, of BUCKET_DELETE 0: whichever has the name */
+        uint64_t bucket;       /* its id, or the entry's. Not of BUCKET_CREATE and what follows TEXT_DELETE; of BUCKET_DELETE 0: whichever has the name */
         struct eng_str key;    /* of an object; the name of a bucket that is created or deleted; of LOOKUP and MERGE none */
         union {
                 struct {
@@ -124,6 +126,11 @@ struct eng_call {
                         struct eng_str bytes;      /* of TEXT_SET */
                 } text;
                 int64_t wall_ms;                   /* LOCK_CONFIRM */
+                uint32_t group;                    /* HINT */
+                struct {
+                        uint8_t id[FMT_ID];
+                        uint64_t drives;           /* slots */
+                } discard;
         };
 };
 

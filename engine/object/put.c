@@ -208,6 +208,7 @@ int eng_put_open(struct eng_store *store, const struct eng_put_params *params, s
         put->unit = params->size == ENG_SIZE_UNKNOWN ? FMT_UNIT_MAX : eng_stripe_unit(params->size, put->k);
         eng_new_id(put->el, put->id);
         put->epoch = put->el->view.epoch;
+        put->turn = put->el->view.turn;
         put->leaving = put->el->view.map->leaving;
         TAILQ_INSERT_TAIL(&put->el->home.puts, put, link);
         put->striped = wants_shards(store, params);

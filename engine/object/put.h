@@ -91,7 +91,7 @@ struct eng_put {
         uint16_t *drives;              /* runs x (k+m) */
         unsigned runs, in_flight;
         eng_mask touched;              /* drives that were sent something */
-        uint64_t epoch;                /* in which it began: a drive that came later has nothing of it */
+        uint64_t epoch, turn;          /* in which it began: a drive that came later has nothing of it */
         eng_mask leaving;              /* drives that were already to leave then */
         struct put_sync *syncs;
 

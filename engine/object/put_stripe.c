@@ -129,7 +129,7 @@ static uint16_t *run_drives(struct eng_put *put, unsigned run)
 
 bool eng_put_is_new(const struct eng_put *put, unsigned slot)
 {
-        return put->el->view.since[slot] > put->epoch;
+        return put->el->view.since[slot] > put->epoch || put->el->view.lost_at[slot] > put->turn;
 }
 
 /*

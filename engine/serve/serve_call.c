@@ -367,6 +367,14 @@ static void serving_begin(struct lp_msg *msg)
         case ENG_CALL_TEXT_DELETE:
                 eng_text_delete(s->store, call->bucket, call->text.kind, call->text.expected, served_plain, s);
                 break;
+        case ENG_CALL_HINT:
+                eng_upkeep_group(s->store, call->group);
+                served_plain(s, 0);
+                break;
+        case ENG_CALL_DISCARD:
+                eng_discard(s->store, call->discard.id, call->discard.drives);
+                served_plain(s, 0);
+                break;
         case ENG_CALL_LOCK_CONFIRM:
                 eng_lock_confirm(s->store, call->wall_ms, served_plain, s);
                 break;
@@ -475,6 +483,8 @@ int eng_serve_call(struct eng_serving *s, uint16_t node, uint32_t boot)
         rv = pick_loop(s);
         if (rv == 0 && s->call.kind == ENG_CALL_PUT)
                 rv = check_record(s, node, boot);
+        if (rv == 0 && s->call.kind == ENG_CALL_DISCARD && !is_homes_own(s->call.discard.id, node, boot))
+                rv = -EPERM;
         if (rv != 0) {
                 s->at = s->store->coord_loop;
                 s->result.rv = rv;

@@ -217,6 +217,13 @@ static void some_call(enum eng_call_kind kind, struct eng_call *call)
         case ENG_CALL_LOCK_CONFIRM:
                 call->wall_ms = (int64_t)draw();
                 break;
+        case ENG_CALL_HINT:
+                call->group = (uint32_t)draw();
+                break;
+        case ENG_CALL_DISCARD:
+                noise(call->discard.id, FMT_ID);
+                call->discard.drives = draw();
+                break;
         default:
                 fail();
         }

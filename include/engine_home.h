@@ -1,0 +1,44 @@
+/*
+ * engine_home.h - a home store: one whose leader is another process (docs/design/any-gateway.md). It is
+ * opened by eng_store_open() with options.leader, started by eng_store_start(), and serves once it was
+ * given the state of the pool and all rows of its configuration.
+ *
+ * All calls are made on the coordinator's loop of the store, unless they say otherwise.
+ */
+#ifndef MILLRACE_ENGINE_HOME_H
+#define MILLRACE_ENGINE_HOME_H
+
+#include "engine.h"
+
+#define ENG_HOME_STATE_MAX (12u << 10)  /* bytes of a state */
+#define ENG_HOME_ROWS_MAX  (512u << 10) /* of a page of rows */
+
+/* ---- the leader's side: a store that others are homes of ------------------------------------- */
+
+/* The state of the pool, as bytes: how many. 0: it does not serve. */
+size_t eng_home_state_write(struct eng_store *store, uint8_t out[ENG_HOME_STATE_MAX]);
+/* changed() is called, on that loop, when the state or the configuration may be another than before, and some four times a second. Before the store is started. */
+void eng_home_watch(struct eng_store *store, void (*changed)(void *arg), void *arg);
+
+/* Where a home's reading of the configuration stands. Zeroes: at the beginning. */
+struct eng_home_reading {
+        uint64_t version;               /* that it has, once `all` is over */
+        bool all;                       /* all rows are being read */
+        uint64_t from;                  /* the version when that began */
+        uint8_t cursor[96];             /* private */
+};
+/*
+ * The next page of rows: its length, 0: it has them all. *first, *last: of a reading of all rows. out:
+ * ENG_HOME_ROWS_MAX bytes. A reading whose version is not remembered becomes one of all rows.
+ */
+size_t eng_home_rows_write(struct eng_store *store, struct eng_home_reading *reading, uint8_t *out, bool *first, bool *last);
+
+/* ---- the home's side ------------------------------------------------------------------------- */
+
+/* The state of the pool, from its leader. done() comes when all loops go by it, later. -EBADMSG, -ENOMEM: it does not. */
+int eng_home_state_take(struct eng_store *home, const uint8_t *bytes, size_t len, void (*done)(void *arg), void *arg);
+/* A page of rows. After the last of a reading of all rows the store serves. As above. */
+int eng_home_rows_read(struct eng_store *home, const uint8_t *bytes, size_t len, bool first, bool last, void (*done)(void *arg),
+                       void *arg);
+
+#endif
