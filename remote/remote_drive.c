@@ -285,6 +285,7 @@ int remote_drive_new(const struct rem_opening *opening, const struct eng_local_o
         d->facts = facts;
         d->drive.ops = &remote_ops;
         d->drive.slot = facts->identity.slot;
+        memcpy(d->drive.id, facts->identity.drive_id, FMT_ID);
         d->drive.owner = options->owner;
         d->drive.exhausted = &d->exhausted;
         d->drive.unreliable = &d->unreliable;

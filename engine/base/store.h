@@ -111,8 +111,7 @@ struct eng_view {
         eng_mask back;                 /* of joining: it speaks for lost groups whose truth it is (docs/design/lost-groups.md) */
         unsigned lost;                 /* groups of which no member is in; without a cluster always 0, as back and left */
         uint64_t left[ENG_DRIVES_MAX]; /* as the epoch's record has it */
-        uint64_t turn;                 /* of a home store: how often it lost a drive, ... */
-        uint64_t lost_at[ENG_DRIVES_MAX]; /* ... and at which of these times the slot's: uploads that began before have nothing there */
+        uint64_t drive_key[ENG_DRIVES_MAX]; /* of the slot's drive: the first bytes of its id, which are random */
         uint64_t since[ENG_DRIVES_MAX]; /* first epoch in which the slot's drive, as it is open now, can have had a part; 0: opened at the start */
 };
 

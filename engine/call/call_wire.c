@@ -120,7 +120,11 @@ static void call_put_fields(struct eng_wire *w, struct eng_call *call, struct en
         eng_wire_bytes(w, call->put.upload_id, FMT_ID);
         eng_wire_u32(w, &call->put.part_number);
         eng_wire_check(w, call->put.is_part ? call->put.part_number >= 1 && call->put.part_number <= ENG_PARTS_MAX : call->put.part_number == 0);
-        eng_wire_u64(w, &call->put.epoch);
+        eng_wire_bool(w, &call->put.now);
+        eng_wire_u32(w, &call->put.proof_count);
+        eng_wire_check(w, call->put.proof_count <= ENG_DRIVES_MAX);
+        if (!w->bad)
+                eng_wire_in_place(w, &call->put.proofs, call->put.proof_count * sizeof(struct eng_call_proof));
         wire_piece(w, &call->put.value, FMT_VALUE_MAX, bulk);
         wire_piece(w, &call->put.bytes, FMT_INLINE_MAX, bulk);
 }

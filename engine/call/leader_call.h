@@ -54,6 +54,11 @@ struct eng_call_bulk {
         } piece[2];
 };
 
+/* A drive that has an upload's shards, durably. */
+struct eng_call_proof {
+        uint64_t slot, drive_key;      /* drive_key: as eng_view has it */
+};
+
 /* A call. Strings and pointers are the sender's; of a call that was read they point into body and bulk. */
 struct eng_call {
         enum eng_call_kind kind;
@@ -65,7 +70,9 @@ struct eng_call {
                         bool is_part;
                         uint8_t upload_id[FMT_ID]; /* of a part, as its number */
                         unsigned part_number;
-                        uint64_t epoch;            /* in which the upload began */
+                        bool now;                  /* its mtime is the leader's; else what the value says */
+                        unsigned proof_count;
+                        const uint8_t *proofs;     /* struct eng_call_proof, not aligned */
                         struct eng_str value, bytes;
                 } put;
                 struct {

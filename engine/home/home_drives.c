@@ -1,6 +1,7 @@
 /*
  * home_drives.c - the drives of a pool as a home store reaches them: by sessions of its own, whatever the
- * leader's are. One that is not reached is asked again; what uploads wrote to it before does not count.
+ * leader's are. One that is not reached is asked again. What uploads wrote to it before counts if SYNC is
+ * answered by the same incarnation.
  * Coordinator, but for the threads that open.
  */
 #include <assert.h>
@@ -166,7 +167,6 @@ void home_drive_lost(struct eng_store *store, unsigned slot, const struct eng_dr
                 return;
         home->slots[slot].reached = false;
         home->slots[slot].again = lp_now(store->coord_loop->loop);
-        home->view.lost_at[slot] = ++home->view.turn;
         home_spread(home);
 }
 
@@ -184,7 +184,6 @@ void home_drives_epoch(struct eng_home *home, const struct eng_epoch_info *info)
                 slot->drive = NULL;
                 slot->reached = false;
                 slot->again = 0;
-                home->view.lost_at[i] = ++home->view.turn;
         }
 }
 

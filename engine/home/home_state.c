@@ -26,7 +26,6 @@ size_t eng_home_state_write(struct eng_store *store, uint8_t out[ENG_HOME_STATE_
         state.flags = (view->ready && c->phase == ENG_PHASE_OPEN ? HOME_READY : 0) | (view->in_doubt ? HOME_IN_DOUBT : 0) |
                       (view->writable ? HOME_WRITABLE : 0) | (atomic_load(&store->full) ? HOME_FULL : 0) |
                       (atomic_load(&store->stalled) ? HOME_STALLED : 0);
-        memcpy(state.since, view->since, sizeof(state.since));
         memcpy(out, &state, sizeof(state));
         memcpy(out + sizeof(state), c->body->data, c->body->len);
         return sizeof(state) + c->body->len;

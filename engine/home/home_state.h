@@ -19,7 +19,6 @@ struct home_state {
         uint64_t up;                    /* members that the leader reaches */
         int64_t lock_now_ms;            /* what the lock clock shows */
         uint32_t epoch_len, flags;
-        uint64_t since[ENG_DRIVES_MAX]; /* as eng_view has it */
 };
 
 /* -EBADMSG. */

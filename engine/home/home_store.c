@@ -133,7 +133,6 @@ int eng_home_state_take(struct eng_store *store, const uint8_t *bytes, size_t le
         home->leader_ready = (state.flags & HOME_READY) != 0;
         home->view.in_doubt = (state.flags & HOME_IN_DOUBT) != 0;
         home->view.writable = (state.flags & HOME_WRITABLE) != 0;
-        memcpy(home->view.since, state.since, sizeof(state.since));
         atomic_store(&store->full, (state.flags & HOME_FULL) != 0);
         atomic_store(&store->stalled, (state.flags & HOME_STALLED) != 0);
         take_lock_clock(store, state.lock_now_ms);

@@ -73,14 +73,15 @@ static void home_put_refused(struct lp_msg *msg)
         put->home_done(put, NULL);
 }
 
-void eng_home_put(struct eng_txn_put *put, void (*done)(struct eng_txn_put *put, const struct eng_object *stored))
+void eng_home_put(struct eng_txn_put *put, const struct eng_call_proof *proofs, unsigned count,
+                  void (*done)(struct eng_txn_put *put, const struct eng_object *stored))
 {
         struct eng_call call = {
                 .kind = ENG_CALL_PUT,
                 .bucket = put->txn.bucket,
                 .key = {(const char *)put->txn.key, put->txn.key_len},
                 .put = {.condition = put->condition, .is_part = put->is_part, .part_number = put->is_part ? put->part_number : 0,
-                        .epoch = put->epoch, .value = {(const char *)put->value->data, put->value->len}},
+                        .now = put->now, .proof_count = count, .proofs = (const uint8_t *)proofs, .value = {(const char *)put->value->data, put->value->len}},
         };
 
         if (put->bytes != NULL)

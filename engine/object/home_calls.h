@@ -8,7 +8,8 @@
 #include "engine/object/object.h"
 
 /* The record of an upload: as eng_txn_submit() of it, but for value and name, which stay; `stored` is what was stored. */
-void eng_home_put(struct eng_txn_put *put, void (*done)(struct eng_txn_put *put, const struct eng_object *stored));
+struct eng_call_proof;
+void eng_home_put(struct eng_txn_put *put, const struct eng_call_proof *proofs, unsigned count, void (*done)(struct eng_txn_put *put, const struct eng_object *stored));
 void eng_home_delete(struct eng_store *store, const struct eng_delete_params *params, eng_delete_done done, void *arg);
 void eng_home_update(struct eng_store *store, uint64_t bucket, struct eng_str key, const struct eng_condition *condition,
                      const void *attrs, size_t attrs_len, const uint8_t tag[8], eng_put_done done, void *arg);

@@ -17,7 +17,10 @@ struct eng_txn_put {
         bool is_part;
         uint8_t upload_id[FMT_ID];
         unsigned part_number;
-        uint64_t epoch;                /* in which its upload began */
+        uint64_t epoch;                /* in which its upload began; of a home's PUT: not known */
+        unsigned proof_count;          /* of a home's PUT: what took its shards */
+        const uint8_t *proofs;         /* struct eng_call_proof, not aligned; NULL: it is no home's */
+        bool now;                      /* its mtime is to be that of the record */
         struct eng_key_look look;      /* owner: the primary loop */
         struct eng_buf *value;         /* owned; when the txn is done, the one that was recorded, under txn.name */
         struct eng_buf *bytes;         /* inline bytes or NULL; owned */

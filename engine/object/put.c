@@ -9,6 +9,7 @@
  * never names a shard that is not stable (I2). Memory per upload is its reservation of slots. Home
  * loop throughout. Its other files: put_stripe.c, put_buffer.c, put_md5.c, put_value.c.
  */
+#include "engine/call/leader_call.h"
 #include "engine/object/home_calls.h"
 #include "engine/object/object.h"
 #include "engine/object/put.h"
@@ -106,6 +107,11 @@ static int begin_striped(struct eng_put *put)
         int rv;
 
         assert(!put->reserved);
+        if (eng_is_home(put->store)) {
+                put->proofs = calloc(ENG_DRIVES_MAX, sizeof(put->proofs[0]));
+                if (put->proofs == NULL)
+                        return -ENOMEM;
+        }
         rv = eng_put_reserve(put);
         if (rv == 0)
                 put->reserved = true;
@@ -208,7 +214,6 @@ int eng_put_open(struct eng_store *store, const struct eng_put_params *params, s
         put->unit = params->size == ENG_SIZE_UNKNOWN ? FMT_UNIT_MAX : eng_stripe_unit(params->size, put->k);
         eng_new_id(put->el, put->id);
         put->epoch = put->el->view.epoch;
-        put->turn = put->el->view.turn;
         put->leaving = put->el->view.map->leaving;
         TAILQ_INSERT_TAIL(&put->el->home.puts, put, link);
         put->striped = wants_shards(store, params);
@@ -237,6 +242,7 @@ static void put_free(struct eng_put *put)
         eng_put_unreserve(put);
         eng_buf_unref(put->head_buf);
         free(put->drives);
+        free(put->proofs);
         free(put->syncs);
         free(put->commit_attrs);
         free(put->commit_fields.data);
@@ -298,8 +304,22 @@ static void txn_done(struct eng_txn *txn)
         record_done(change, txn->result == 0 ? &object : NULL);
 }
 
+/* Of the drives that have its shards: how many. */
+static unsigned add_proofs(const struct eng_put *put, struct eng_call_proof out[ENG_DRIVES_MAX])
+{
+        unsigned i, n = 0;
+
+        for (i = 0; i < ENG_DRIVES_MAX; i++)
+                if (put->proofs != NULL && (put->touched & eng_bit(i)) && put->proofs[i].drive != NULL) {
+                        out[n].slot = i;
+                        memcpy(&out[n++].drive_key, put->proofs[i].drive_id, sizeof(out[0].drive_key));
+                }
+        return n;
+}
+
 static void send_txn(struct eng_put *put)
 {
+        struct eng_call_proof proofs[ENG_DRIVES_MAX];
         struct eng_txn_put *change =
                 eng_txn_put_new(put->store, put->params.bucket, put->key, put->params.key.len);
 
@@ -324,10 +344,11 @@ static void send_txn(struct eng_put *put)
         memcpy(change->upload_id, put->params.upload_id, FMT_ID);
         change->part_number = put->params.part_number;
         change->epoch = put->epoch;
+        change->now = put->commit.mtime_ms == 0;
         change->arg = put;
         change->txn.done = txn_done;
         if (eng_is_home(put->store))
-                eng_home_put(change, record_done);
+                eng_home_put(change, proofs, add_proofs(put, proofs), record_done);
         else
                 eng_txn_submit(&change->txn);
 }
@@ -378,6 +399,10 @@ static int send_syncs(struct eng_put *put)
                 sync->drive = put->store->members[i].drive;
                 sync->op.kind = ENG_OP_SYNC;
                 sync->op.epoch = put->el->view.epoch;
+                if (put->proofs != NULL) {
+                        sync->op.incarnation = put->proofs[i].incarnation;
+                        sync->drive = put->store->members[i].drive;
+                }
                 sync->op.done = put_synced;
                 put->in_flight++;
                 eng_drive_submit(sync->drive, &sync->op);

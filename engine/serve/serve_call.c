@@ -5,6 +5,7 @@
 #include "engine/serve/serve.h"
 
 #include <assert.h>
+#include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,7 +78,7 @@ static void served_upload(void *arg, int rv, const uint8_t upload_id[ENG_ID_LEN]
 
 /* ---- PUT ------------------------------------------------------------------------------------- */
 
-/* The walk that came with a change of drives may have passed its group before it was there. */
+/* Its home does not reach all drives, or they changed under it: no walk may come by today. */
 static bool lacks_shards(const struct eng_buf *value)
 {
         struct eng_part part;
@@ -95,7 +96,7 @@ static void served_put(struct eng_txn *txn)
         struct eng_txn_put *put = (struct eng_txn_put *)txn;
         struct eng_serving *s = put->arg;
 
-        if (txn->result == 0 && put->epoch != s->at->view.epoch && lacks_shards(put->value))
+        if (txn->result == 0 && lacks_shards(put->value))
                 eng_upkeep_group(s->store, txn->pg);
         s->result.rv = txn->result;
         s->result.recorded = txn->result == 0 || txn->appended;
@@ -105,7 +106,7 @@ static void served_put(struct eng_txn *txn)
         eng_txn_put_free(put);
 }
 
-/* A copy of bytes of the call's bulk, which stays with the record. */
+/* Bytes of the call's bulk, which stay with the record. */
 static struct eng_buf *serving_bytes(const struct eng_serving *s, struct eng_str bytes)
 {
         return eng_buf_slice(s->bulk, (size_t)((const uint8_t *)bytes.data - s->bulk->data), bytes.len);
@@ -119,7 +120,9 @@ static void serve_put(struct eng_serving *s)
 
         memcpy(&head, call->put.value.data, sizeof(head));
         if (put != NULL) {
-                put->value = serving_bytes(s, call->put.value);
+                put->value = eng_buf_new(call->put.value.len);
+                if (put->value != NULL)
+                        memcpy(put->value->data, call->put.value.data, call->put.value.len);
                 put->bytes = call->put.bytes.len == 0 ? NULL : serving_bytes(s, call->put.bytes);
         }
         if (put == NULL || put->value == NULL || (call->put.bytes.len != 0 && put->bytes == NULL)) {
@@ -132,7 +135,9 @@ static void serve_put(struct eng_serving *s)
         put->is_part = call->put.is_part;
         memcpy(put->upload_id, call->put.upload_id, FMT_ID);
         put->part_number = call->put.part_number;
-        put->epoch = call->put.epoch;
+        put->proofs = call->put.proofs;
+        put->proof_count = call->put.proof_count;
+        put->now = call->put.now;
         put->arg = s;
         put->txn.done = served_put;
         eng_txn_submit_with(&put->txn, head.fields_len > 0 || head.state != 0 ? FMT_FEATURE_VERSIONS : 0);
@@ -386,15 +391,14 @@ static void serving_begin(struct lp_msg *msg)
 
 /* ---- what may be asked ----------------------------------------------------------------------- */
 
-/* Each shard of a run on a slot of its own, and enough of them. */
+/* Each shard of a run on a slot of its own. Whether they are enough is seen when it is their turn. */
 static bool runs_are_whole(const struct eng_store *store, const struct eng_part *part)
 {
-        unsigned shards = store->k + store->m, need = store->m == 0 ? store->k : store->k + 1, run, i;
+        unsigned shards = store->k + store->m, run, i;
 
         if (part->head.k != store->k || part->head.m != store->m)
                 return false;
         for (run = 0; run < part->head.runs; run++) {
-                unsigned there = 0;
                 eng_mask met = 0;
 
                 for (i = 0; i < shards; i++) {
@@ -402,13 +406,10 @@ static bool runs_are_whole(const struct eng_store *store, const struct eng_part 
 
                         if (slot == ENG_NO_DRIVE)
                                 continue;
-                        if (slot >= store->drive_count || (met & eng_bit(slot)) != 0)
+                        if (slot >= ENG_DRIVES_MAX || (met & eng_bit(slot)) != 0)
                                 return false;
                         met |= eng_bit(slot);
-                        there++;
                 }
-                if (there < need)
-                        return false;
         }
         return true;
 }
@@ -442,6 +443,24 @@ static int check_record(const struct eng_serving *s, uint16_t node, uint32_t boo
         return 0;
 }
 
+/* Rows of the objects, versions, uploads or parts of one bucket: bytes up to its id are the same in both names. */
+static bool is_of_bucket(const struct eng_call *call)
+{
+        const struct eng_name *from = &call->merge.from, *to = &call->merge.to;
+        struct eng_name bucket, behind;
+        uint64_t id;
+
+        if (from->len < 9 || from->data[0] == FMT_SPACE_CONFIG || to->len == 0)
+                return false;
+        memcpy(&id, from->data + 1, sizeof(id));
+        eng_name_space(&bucket, (enum fmt_space)from->data[0], be64toh(id));
+        behind = bucket;
+        return memcmp(from->data, bucket.data, bucket.len) == 0 && eng_name_successor(&behind) &&
+               (to->len >= bucket.len && memcmp(to->data, bucket.data, bucket.len) == 0
+                        ? true
+                        : to->len == behind.len && memcmp(to->data, behind.data, behind.len) == 0);
+}
+
 /* The loop on which it is done: the primary of what is changed or looked up, so that it goes to no other. */
 static int pick_loop(struct eng_serving *s)
 {
@@ -459,6 +478,8 @@ static int pick_loop(struct eng_serving *s)
                 s->pg = eng_pg_of_key(s->store->pg_count, bucket, key, len);
                 s->at = eng_primary(s->store, s->pg);
         } else if (s->call.kind == ENG_CALL_MERGE) {
+                if (!is_of_bucket(&s->call))
+                        return -EPERM;
                 s->at = &s->store->loops[atomic_fetch_add_explicit(&turn, 1, memory_order_relaxed) % s->store->loop_count];
         } else {
                 s->at = s->store->coord_loop;

@@ -122,7 +122,9 @@ static void some_call(enum eng_call_kind kind, struct eng_call *call)
                 call->put.is_part = coin();
                 call->put.part_number = call->put.is_part ? 1 + (unsigned)(draw() % ENG_PARTS_MAX) : 0;
                 noise(call->put.upload_id, FMT_ID);
-                call->put.epoch = draw();
+                call->put.now = coin();
+                call->put.proof_count = (unsigned)(draw() % 65);
+                call->put.proofs = (const uint8_t *)memory.text;
                 call->put.value = bytes_of(call->put.is_part ? memory.part_value : memory.value);
                 call->put.bytes = (struct eng_str){memory.text, call->put.is_part ? 0 : 1000};
                 break;
