@@ -34,8 +34,7 @@ struct eng_home {
         size_t epoch_len;
         uint64_t leader_up;             /* drives that the leader reaches */
         bool leader_ready;
-        struct eng_view view;           /* as last spread, or being spread */
-        bool spreading, again;          /* again: it has changed since */
+        bool spreading, again;          /* the view is; again: it has changed since */
         struct home_wait {
                 void (*done)(void *arg);
                 void *arg;
@@ -44,6 +43,12 @@ struct eng_home {
         struct home_wait rows;          /* for rows on their way */
         bool rows_last;
 };
+
+/* As last spread, or being spread. */
+static inline struct eng_view *home_view(const struct eng_home *home)
+{
+        return &home->store->coord->view;
+}
 
 /* ---- home_drives.c ---- */
 

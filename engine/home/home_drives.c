@@ -129,7 +129,7 @@ static void home_drive_answered(struct eng_op *op)
 
 static void ask_again(struct home_slot *slot)
 {
-        slot->op = (struct eng_op){.kind = ENG_OP_HELD, .flags = ENG_OP_RESERVE | ENG_OP_ANEW, .epoch = slot->home->view.epoch, .done = home_drive_answered};
+        slot->op = (struct eng_op){.kind = ENG_OP_HELD, .flags = ENG_OP_RESERVE | ENG_OP_ANEW, .epoch = home_view(slot->home)->epoch, .done = home_drive_answered};
         slot->op.held.count = 1;
         slot->asking = true;
         eng_drive_submit(slot->drive, &slot->op);
@@ -140,7 +140,7 @@ static void look_at_slot(struct home_slot *slot)
         const struct eng_home *home = slot->home;
 
         if (slot->reached || slot->opening || slot->asking || lp_now(home->store->coord_loop->loop) < slot->again ||
-            ((home->view.in | home->view.joining) & eng_bit(slot->slot)) == 0)
+            ((home_view(home)->in | home_view(home)->joining) & eng_bit(slot->slot)) == 0)
                 return;
         if (slot->drive != NULL)
                 ask_again(slot);

@@ -32,7 +32,7 @@ static void home_view_taken(struct eng_store *store, void *arg)
 
 void home_spread(struct eng_home *home)
 {
-        struct eng_view *view = &home->view;
+        struct eng_view *view = home_view(home);
 
         assert(eng_on_coordinator(home->store));
         home->again = home->spreading;
@@ -75,7 +75,7 @@ static int take_home_epoch(struct eng_home *home, const uint8_t *body, size_t le
         if (copy == NULL)
                 return -ENOMEM;
         memcpy(copy, body, len);
-        map = eng_epoch_placement(&of, true);
+        map = eng_epoch_placement(&of, info->slot[0].site.node != 0);
         if (map == NULL) {
                 free(copy);
                 return -ENOMEM;
@@ -85,11 +85,11 @@ static int take_home_epoch(struct eng_home *home, const uint8_t *body, size_t le
         free(home->epoch);
         home->epoch = copy;
         home->epoch_len = len;
-        home->view.map = map;
-        home->view.epoch = info->number;
-        home->view.in = info->in;
-        home->view.joining = info->joining;
-        home->view.back = info->back;
+        home_view(home)->map = map;
+        home_view(home)->epoch = info->number;
+        home_view(home)->in = info->in;
+        home_view(home)->joining = info->joining;
+        home_view(home)->back = info->back;
         for (i = 0; i < info->slots; i++) {
                 memcpy(store->members[i].id, info->slot[i].drive_id, FMT_ID);
                 memcpy(store->members[i].place_id, eng_epoch_place_id(&of, i), FMT_ID);
@@ -126,13 +126,13 @@ int eng_home_state_take(struct eng_store *store, const uint8_t *bytes, size_t le
         if (rv == 0)
                 rv = take_home_shape(store, &info);
         if (rv == 0 && (home->epoch == NULL || home->epoch_len != state.epoch_len || memcmp(home->epoch, body, state.epoch_len) != 0))
-                rv = info.number < home->view.epoch ? -EBADMSG : take_home_epoch(home, body, state.epoch_len, &info);
+                rv = info.number < home_view(home)->epoch ? -EBADMSG : take_home_epoch(home, body, state.epoch_len, &info);
         if (rv != 0)
                 return rv;
         home->leader_up = state.up;
         home->leader_ready = (state.flags & HOME_READY) != 0;
-        home->view.in_doubt = (state.flags & HOME_IN_DOUBT) != 0;
-        home->view.writable = (state.flags & HOME_WRITABLE) != 0;
+        home_view(home)->in_doubt = (state.flags & HOME_IN_DOUBT) != 0;
+        home_view(home)->writable = (state.flags & HOME_WRITABLE) != 0;
         atomic_store(&store->full, (state.flags & HOME_FULL) != 0);
         atomic_store(&store->stalled, (state.flags & HOME_STALLED) != 0);
         take_lock_clock(store, state.lock_now_ms);

@@ -1,0 +1,35 @@
+/*
+ * home_fixture.h - a home store beside the store of store_fixture.h that leads it, in one process: calls,
+ * states, rows and operations of drives are copied from one to the other by messages between their loops,
+ * as a network would. Test thread only.
+ */
+#ifndef MILLRACE_TESTS_HOME_FIXTURE_H
+#define MILLRACE_TESTS_HOME_FIXTURE_H
+
+#include <stdatomic.h>
+
+#include "tests/lib/store_fixture.h"
+
+struct hf {
+        struct sf *leader;
+        struct sf home;                 /* sf_put() and others work with it */
+        struct eng_leader_link link;
+        _Atomic uint64_t lease_end;
+        /* any thread: what becomes of calls */
+        atomic_bool cut;                /* calls are not sent */
+        atomic_bool lose_answers;       /* they are done, and nobody hears of it */
+        atomic_uint calls, pins;        /* calls that the leader did; pins that it keeps */
+        _Atomic uint64_t unreached;     /* slots whose drives answer this home -EHOSTUNREACH */
+        _Atomic uint64_t incarnation;   /* of all drives */
+        struct eng_home_reading *reading;
+};
+
+/* The leader is open and serves, and goes on until hf_close(). node: of the home. */
+void hf_open(struct hf *hf, struct sf *leader, unsigned loops);
+/* State and rows as the leader has them now: the home has them when it returns. */
+void hf_follow(struct hf *hf);
+/* The lease goes on for an hour; or it is over. */
+void hf_lease(struct hf *hf, bool lasts);
+void hf_close(struct hf *hf);
+
+#endif
