@@ -123,7 +123,8 @@ int eng_call_send(struct eng_store *store, const struct eng_call *call, size_t r
         sent->link.body = sent->body;
         sent->link.body_len = (uint32_t)len;
         sent->link.reads = call->kind == ENG_CALL_LOOKUP || call->kind == ENG_CALL_MERGE;
-        sent->link.key_hash = eng_hash_of_key(call->bucket, call->key.data, call->key.len);
+        sent->link.key_hash = call->kind == ENG_CALL_LOOKUP ? eng_hash_of_key(0, call->lookup.name.data, call->lookup.name.len)
+                                                            : eng_hash_of_key(call->bucket, call->key.len == 0 ? "" : call->key.data, call->key.len);
         sent->link.done = sent_answered;
         if (sent_take_bulk(sent, &bulk) != 0 || (room > 0 && sent_make_room(sent, room) != 0)) {
                 sent_free(sent);

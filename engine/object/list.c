@@ -333,7 +333,7 @@ struct parts {
 
 static void parts_finish(struct parts *list, int rv, const struct eng_part_entry *parts, unsigned count, bool more)
 {
-        if (rv == 0 && !eng_is_current(list->lookup.store)) {
+        if (rv == 0 && !eng_is_home(list->lookup.store) && !eng_is_current(list->lookup.store)) {
                 rv = -EHOSTDOWN;
                 count = 0;
         }

@@ -32,8 +32,6 @@ static void home_merge_finish(struct home_merge *merge, int rv, bool more)
 {
         unsigned i;
 
-        if (rv == 0 && !eng_is_current(merge->el->store))
-                rv = -EHOSTDOWN;
         merge->done(merge->arg, rv, merge->entries, rv == 0 ? merge->count : 0, more);
         for (i = 0; i < merge->page_count; i++)
                 eng_buf_unref(merge->pages[i]);

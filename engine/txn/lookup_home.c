@@ -1,6 +1,6 @@
 /*
  * lookup_home.c - lookups of a home store: the leader of its pool looks the name up, and keeps the pin.
- * Home loops.
+ * What it says was current when it said so, whatever the home believes of its own copies. Home loops.
  */
 #include "engine/call/call_send.h"
 #include "engine/txn/txn.h"
@@ -49,8 +49,6 @@ static void home_lookup_answered(void *arg, const struct eng_call_answer *answer
         lookup->pinned = answer->rv == 0 && answer->pinned;
         if (answer->rv == 0)
                 lookup->result = take_looked_up(lookup, answer);
-        if ((lookup->result == 0 || lookup->result == -ENOENT) && !eng_is_current(lookup->store))
-                lookup->result = -EHOSTDOWN;
         if (lookup->result != 0 && lookup->pinned) {
                 eng_home_unpin(lookup);
                 lookup->pinned = false;

@@ -64,6 +64,7 @@ struct far_op {
         struct eng_op *from;
         struct lp_loop *home;
         unsigned slot;
+        uint8_t id[FMT_ID]; /* of the drive that is meant */
         void *memory;
 };
 
@@ -102,7 +103,7 @@ static void far_op_arrive(struct lp_msg *msg)
         struct eng_drive *drive = far->hf->leader->store->members[far->slot].drive;
 
         far->op.result = -EHOSTUNREACH;
-        if (atomic_load(&far->hf->unreached) & eng_bit(far->slot))
+        if ((atomic_load(&far->hf->unreached) & eng_bit(far->slot)) || drive == NULL || memcmp(drive->id, far->id, FMT_ID) != 0)
                 far_op_done(&far->op);
         else if (far->op.kind == ENG_OP_SYNC && far->op.incarnation != atomic_load(&far->hf->incarnation))
                 far_op_done(&far->op);
@@ -124,6 +125,7 @@ static void far_submit(struct eng_drive *drive, struct eng_op *op)
         far->from = op;
         far->home = lp_self();
         far->slot = drive->slot;
+        memcpy(far->id, drive->id, FMT_ID);
         if (op->kind == ENG_OP_READ || op->kind == ENG_OP_WRITE) {
                 far->memory = aligned_alloc(4096, LP_SLOT_SIZE);
                 assert(far->memory != NULL);

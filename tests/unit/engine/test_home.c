@@ -3,7 +3,9 @@
  * configuration; drives that it does not reach or that began anew, answers that are lost, a lease that is
  * over; what a home may not say.
  */
+#include <endian.h>
 #include <errno.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,11 +13,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "engine/object/object.h"
+#include "engine/serve/serve.h"
 #include "engine_home.h"
 #include "tests/lib/home_fixture.h"
 #include "tests/lib/store_objects.h"
@@ -208,10 +212,30 @@ static void test_all_rows_anew(void **state)
         eng_text_unref(text);
 }
 
+/* What lacks shards is given them, without anybody's asking. */
+static void becomes_whole(void)
+{
+        struct eng_verify_report report;
+        unsigned i;
+
+        for (i = 0; i < WAIT_MOST; i++) {
+                assert_true(sf_wait_health(&leader, so_whole, NULL, 60));
+                assert_int_equal(eng_verify_start(leader.store), 0);
+                do {
+                        usleep(10000);
+                        eng_verify_read(leader.store, &report);
+                } while (report.running);
+                assert_int_equal(report.damaged_shards + report.unreadable_objects, 0);
+                if (report.missing_shards == 0)
+                        return;
+                usleep(100000);
+        }
+        fail();
+}
+
 /* Shards that it could not write are given back by the leader. */
 static void test_drive_not_reached(void **state)
 {
-        struct eng_verify_report report;
         unsigned i;
 
         atomic_store(&hf.unreached, 1u << 1);
@@ -219,9 +243,7 @@ static void test_drive_not_reached(void **state)
                 assert_int_equal(sf_put(&hf.home, i % 2, bucket, i % 2 == 0 ? "r0" : "r1", i, LARGE, true, NULL), 0);
         assert_int_equal(sf_get(&hf.home, 0, bucket, "r0", 2, LARGE), 0);
         assert_int_equal(sf_get(&hf.home, 0, bucket, "r1", 3, LARGE), 0);
-        assert_true(sf_wait_health(&leader, so_whole, NULL, 60));
-        so_verify(&leader, &report);
-        assert_int_equal(report.missing_shards, 0);
+        becomes_whole();
         atomic_store(&hf.unreached, 0);
         for (i = 0; i < 100 * WAIT_MOST && (sf_view(&hf.home).up & 2) == 0; i++)
                 usleep(10000);
@@ -238,6 +260,276 @@ static void test_too_few_reached(void **state)
         assert_int_equal(sf_get(&leader, 0, bucket, "few", 1, LARGE), -ENOENT);
         assert_int_equal(sf_put(&hf.home, 0, bucket, "few", 1, SMALL, true, NULL), 0); /* its bytes go to the leader */
         atomic_store(&hf.unreached, 0);
+}
+
+/* ---- an upload that stays open ---- */
+
+struct upload {
+        struct lp_msg msg;
+        struct eng_put *put;
+        size_t at, upto, size;
+        bool commits, aborts;
+        int rv;
+        sem_t done;
+};
+
+static void upload_on(void *arg);
+
+static void upload_done(void *arg, int rv, const struct eng_object *object)
+{
+        struct upload *u = arg;
+
+        u->rv = rv;
+        sem_post(&u->done);
+}
+
+static void upload_on(void *arg)
+{
+        static const struct eng_put_commit commit = {.attrs = "x", .attrs_len = 1};
+        struct upload *u = arg;
+        uint8_t bytes[4096];
+        ssize_t n = 1;
+
+        while (u->at < u->upto && n > 0) {
+                size_t len = u->upto - u->at < sizeof(bytes) ? u->upto - u->at : sizeof(bytes);
+
+                sf_fill(bytes, 4, u->at, len);
+                n = eng_put_write(u->put, bytes, len);
+                u->at += n > 0 ? (size_t)n : 0;
+        }
+        if (n < 0) {
+                eng_put_abort(u->put);
+                upload_done(u, (int)n, NULL);
+        } else if (u->at < u->upto) {
+                return; /* it is woken */
+        } else if (u->aborts) {
+                eng_put_abort(u->put);
+                upload_done(u, 0, NULL);
+        } else if (u->commits) {
+                eng_put_commit(u->put, &commit, upload_done, u);
+        } else {
+                upload_done(u, 0, NULL);
+        }
+}
+
+static void upload_begins(struct lp_msg *msg)
+{
+        struct upload *u = container_of(msg, struct upload, msg);
+        struct eng_put_params params = {.bucket = bucket, .key = {"open", 4}, .size = u->size, .wake = upload_on, .arg = u};
+
+        if (u->put == NULL)
+                u->rv = eng_put_open(hf.home.store, &params, &u->put);
+        if (u->rv == 0)
+                upload_on(u);
+        else
+                sem_post(&u->done);
+}
+
+/* On loop 0 of the home, up to so many of its bytes. */
+static int upload_go(struct upload *u, size_t upto)
+{
+        u->upto = upto;
+        u->rv = 0;
+        u->msg.run = upload_begins;
+        sem_init(&u->done, 0, 0);
+        lp_post(hf.home.loops[0], &u->msg);
+        while (sem_wait(&u->done) != 0)
+                ;
+        sem_destroy(&u->done);
+        return u->rv;
+}
+
+/* What it has written to is another process now, which answers SYNC though it may have lost all of it. */
+static void test_incarnation(void **state)
+{
+        struct upload u = {.size = 4 * LARGE};
+        struct upload v = {.size = 4 * LARGE};
+
+        assert_int_equal(upload_go(&u, 3 * LARGE), 0);
+        atomic_store(&hf.incarnation, 78);
+        u.commits = true;
+        assert_int_not_equal(upload_go(&u, 4 * LARGE), 0);
+        assert_int_equal(sf_get(&leader, 0, bucket, "open", 4, 4 * LARGE), -ENOENT);
+        assert_int_equal(upload_go(&v, 3 * LARGE), 0);
+        v.commits = true;
+        assert_int_equal(upload_go(&v, 4 * LARGE), 0);
+        assert_int_equal(sf_get(&leader, 0, bucket, "open", 4, 4 * LARGE), 0);
+}
+
+static uint64_t held_ids(struct eng_store *store, uint64_t arg)
+{
+        struct eng_health *h = calloc(1, sizeof(*h));
+        uint64_t bytes = 0;
+        unsigned i;
+
+        eng_health_read(store, h);
+        for (i = 0; i < h->drive_count; i++)
+                bytes += h->drives[i].data_live_bytes;
+        free(h);
+        return bytes;
+}
+
+/* Its shards are discarded, by the leader. */
+static void test_aborted(void **state)
+{
+        struct upload u = {.size = 4 * LARGE};
+        uint64_t before = sf_ask(&leader, held_ids, 0);
+        unsigned i;
+
+        assert_int_equal(upload_go(&u, 3 * LARGE), 0);
+        for (i = 0; i < 100 * WAIT_MOST && sf_ask(&leader, held_ids, 0) < before + LARGE; i++)
+                usleep(10000);
+        assert_true(sf_ask(&leader, held_ids, 0) >= before + LARGE);
+        u.aborts = true;
+        assert_int_equal(upload_go(&u, u.at), 0);
+        for (i = 0; i < 100 * WAIT_MOST && sf_ask(&leader, held_ids, 0) > before; i++)
+                usleep(10000);
+        assert_int_equal(sf_ask(&leader, held_ids, 0), before);
+}
+
+static uint64_t fail_drive(struct eng_store *store, uint64_t slot)
+{
+        eng_drive_failed(store, (unsigned)slot, store->members[slot].drive, "the test says so");
+        return 0;
+}
+
+/* A drive is replaced while an upload is under way: what the record names has a proof. */
+static void test_replaced_drive(void **state)
+{
+        struct upload u = {.size = 4 * LARGE};
+        struct eng_hot_add_report added;
+        uint64_t number;
+        char path[256];
+        unsigned i;
+
+        assert_int_equal(upload_go(&u, 3 * LARGE), 0);
+        sf_ask(&leader, fail_drive, 2);
+        for (i = 0; i < 100 * WAIT_MOST && (sf_view(&leader).in & 4) != 0; i++)
+                usleep(10000);
+        snprintf(path, sizeof(path), "%s/new", leader.root);
+        assert_int_equal(mkdir(path, 0755), 0);
+        assert_int_equal(eng_drive_hot_add(leader.store, 2, path, true, &number), 0);
+        for (i = 0; i < 100 * WAIT_MOST; i++, usleep(10000))
+                if (eng_hot_add_read(leader.store, number, &added) == 0 && !added.running)
+                        break;
+        assert_int_equal(added.rv, 0);
+        assert_true(sf_wait_health(&leader, so_whole, NULL, 60));
+        hf_follow(&hf);
+        u.commits = true;
+        assert_int_equal(upload_go(&u, 4 * LARGE), 0);
+        assert_int_equal(sf_get(&leader, 0, bucket, "open", 4, 4 * LARGE), 0);
+        becomes_whole();
+}
+
+/* ---- what a home may not say ---- */
+
+struct said {
+        struct eng_serving serving; /* first */
+        sem_t done;
+        int rv;
+};
+
+static void said_done(struct eng_serving *s)
+{
+        struct said *said = (struct said *)s;
+        struct eng_call_answer answer;
+
+        assert_int_equal(eng_call_get_answer(s->call.kind, s->answer, s->answer_len, NULL, 0, &answer), 0);
+        said->rv = answer.rv;
+        sem_post(&said->done);
+}
+
+/* What the leader answers to a call of node 9, boot 3. */
+static int say(const struct eng_call *call)
+{
+        uint8_t body[ENG_CALL_BODY_MAX];
+        struct eng_call_bulk bulk;
+        int len = eng_call_put(call, body, &bulk);
+        struct said said = {.serving = {.store = leader.store, .body = body, .len = (size_t)len, .done = said_done}};
+        size_t bytes = bulk.count == 0 ? 0 : bulk.piece[0].len;
+        int rv;
+
+        assert_true(len > 0 && bulk.count <= 1);
+        if (bytes > 0) {
+                said.serving.bulk = eng_buf_new(bytes);
+                memcpy(said.serving.bulk->data, bulk.piece[0].bytes, bytes);
+        }
+        sem_init(&said.done, 0, 0);
+        rv = eng_serve_call(&said.serving, 9, 3);
+        if (rv == 0) {
+                while (sem_wait(&said.done) != 0)
+                        ;
+                rv = said.rv;
+        }
+        sem_destroy(&said.done);
+        eng_buf_unref(said.serving.bulk);
+        return rv;
+}
+
+static void home_id(uint8_t id[FMT_ID], uint16_t node, uint32_t boot)
+{
+        const uint16_t n = htobe16(node);
+        const uint64_t counter = htobe64(eng_id_counter(node, boot, 5));
+
+        memset(id, 0, FMT_ID);
+        memcpy(id + 6, &n, 2);
+        memcpy(id + 8, &counter, 8);
+}
+
+/* A part of one run on these slots. */
+static struct eng_buf *a_part(const uint8_t id[FMT_ID], uint32_t pg, unsigned k, const uint8_t slots[4])
+{
+        uint8_t bytes[sizeof(struct fmt_part) + 4];
+        struct fmt_part part = {.number = 1 | FMT_PART_NARROW, .k = (uint8_t)k, .m = 2, .runs = 1, .unit = 4096, .last_unit = 4096, .size = 8192};
+        struct eng_value_spec spec = {.space = FMT_SPACE_PART, .pg = pg, .size = 8192, .id = id, .parts = bytes, .parts_len = sizeof(bytes), .part_count = 1};
+
+        memcpy(part.id, id, FMT_ID);
+        memcpy(bytes, &part, sizeof(part));
+        memcpy(bytes + sizeof(part), slots, 4);
+        return eng_value_new(&spec);
+}
+
+static int say_part(uint16_t node, uint32_t boot, uint32_t pg, unsigned k, uint8_t a, uint8_t b, uint8_t c, uint8_t d)
+{
+        const uint8_t slots[4] = {a, b, c, d};
+        struct eng_call call = {.kind = ENG_CALL_PUT, .bucket = bucket, .key = {"liar", 4}, .put = {.is_part = true, .part_number = 1}};
+        struct eng_buf *value;
+        uint8_t id[FMT_ID];
+        int rv;
+
+        home_id(id, node, boot);
+        value = a_part(id, pg, k, slots);
+        assert_int_equal(eng_value_check(value->data, value->len), 0);
+        call.put.value = (struct eng_str){(const char *)value->data, value->len};
+        rv = say(&call);
+        eng_buf_unref(value);
+        return rv;
+}
+
+static void test_liars(void **state)
+{
+        const uint32_t pg = eng_pg_of_key(ENG_PG_COUNT, bucket, "liar", 4);
+        struct eng_call call = {.kind = ENG_CALL_MERGE, .merge = {.max = 1}};
+
+        assert_int_equal(say_part(9, 3, pg, 2, 0, 1, 2, 3), -ENOENT); /* no such upload: it makes sense so far */
+        assert_int_equal(say_part(8, 3, pg, 2, 0, 1, 2, 3), -EPERM);  /* another node's id */
+        assert_int_equal(say_part(9, 2, pg, 2, 0, 1, 2, 3), -EPERM);  /* another boot's */
+        assert_int_equal(say_part(9, 3, pg + 1, 2, 0, 1, 2, 3), -EINVAL);
+        assert_int_equal(say_part(9, 3, pg, 2, 0, 1, 2, 2), -EINVAL); /* twice on a slot */
+        assert_int_equal(say_part(9, 3, pg, 2, 0, 1, 2, 200), -EINVAL);
+        eng_name_bucket(&call.merge.from, "bucket");
+        eng_name_bucket(&call.merge.to, "bucket");
+        assert_int_equal(say(&call), -EPERM); /* the configuration: users and keys are there */
+        eng_name_space(&call.merge.from, FMT_SPACE_OBJECT, bucket);
+        eng_name_space(&call.merge.to, FMT_SPACE_OBJECT, bucket + 1000);
+        assert_int_equal(say(&call), -EPERM);
+        call = (struct eng_call){.kind = ENG_CALL_LOOKUP};
+        eng_name_bucket(&call.lookup.name, "bucket");
+        assert_int_equal(say(&call), -EINVAL);
+        call = (struct eng_call){.kind = ENG_CALL_DISCARD, .discard.drives = ~0ull};
+        assert_int_equal(say(&call), -EPERM);
+        call = (struct eng_call){.kind = ENG_CALL_HINT, .group = UINT32_MAX};
+        assert_int_equal(say(&call), 0);
 }
 
 static void test_outcome_unknown(void **state)
@@ -270,6 +562,10 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_drive_not_reached, begin, end),
                 cmocka_unit_test_setup_teardown(test_too_few_reached, begin, end),
                 cmocka_unit_test_setup_teardown(test_outcome_unknown, begin, end),
+                cmocka_unit_test_setup_teardown(test_incarnation, begin, end),
+                cmocka_unit_test_setup_teardown(test_aborted, begin, end),
+                cmocka_unit_test_setup_teardown(test_replaced_drive, begin, end),
+                cmocka_unit_test_setup_teardown(test_liars, begin, end),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
