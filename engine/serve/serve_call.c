@@ -20,6 +20,7 @@
 static void serving_end(struct eng_serving *s)
 {
         uint8_t body[ENG_CALL_BODY_MAX];
+        struct eng_buf *page = s->page;
         int len;
 
         assert(eng_on_loop(s->at));
@@ -29,7 +30,8 @@ static void serving_end(struct eng_serving *s)
         assert(len > 0); /* attrs, tags and ACL have bounds that leave room */
         s->answer = body;
         s->answer_len = (size_t)len;
-        s->done(s);
+        s->done(s); /* and it may be gone */
+        eng_buf_unref(page);
 }
 
 static void serving_fail(struct eng_serving *s, int rv)
