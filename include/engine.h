@@ -137,6 +137,7 @@ struct eng_leader_call {
 struct eng_leader_link {
         void (*call)(void *arg, struct eng_leader_call *call);
         void (*unpin)(void *arg, uint64_t pin);
+        bool (*awaits)(void *arg);    /* calls have not come back; the store is closed when they have. Any thread */
         /* Where the drive of a slot, on this node, is reached: a path for options.opener. False: not now. Coordinator. */
         bool (*path)(void *arg, unsigned slot, uint16_t node, char out[ENG_PATH_MAX]);
         const _Atomic uint64_t *lease_end; /* until then what the leader has said is current */

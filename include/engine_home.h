@@ -13,6 +13,9 @@
 #define ENG_HOME_STATE_MAX (12u << 10)  /* bytes of a state */
 #define ENG_HOME_ROWS_MAX  (512u << 10) /* of a page of rows */
 
+/* Who has made an object's id: its node, and which boot of that. Any thread. */
+void eng_id_maker(const uint8_t id[ENG_ID_LEN], uint16_t *node, uint32_t *boot);
+
 /* ---- the leader's side: a store that others are homes of ------------------------------------- */
 
 /* The state of the pool, as bytes: how many. 0: it does not serve. */

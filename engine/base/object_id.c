@@ -10,6 +10,7 @@
  * nothing. docs/design/cluster-engine.md has the rule, and what could go wrong.
  */
 #include "engine/base/store.h"
+#include "engine_home.h"
 
 #include <assert.h>
 #include <endian.h>
@@ -57,6 +58,15 @@ void eng_id_made(const uint8_t id[FMT_ID], struct eng_made *out)
         counter = be64toh(counter);
         out->run = out->node == 0 ? be32toh(epoch) : counter >> COUNT_BITS;
         out->count = out->node == 0 ? counter : counter & COUNT_MAX;
+}
+
+void eng_id_maker(const uint8_t id[ENG_ID_LEN], uint16_t *node, uint32_t *boot)
+{
+        struct eng_made made;
+
+        eng_id_made(id, &made);
+        *node = made.node;
+        *boot = (uint32_t)made.run;
 }
 
 void eng_id_next(const struct eng_loop *el, struct eng_made *out)

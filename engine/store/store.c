@@ -622,7 +622,7 @@ static bool awaits_file(struct eng_store *store)
         for (i = 0; i < store->unplaced_count; i++)
                 if (store->unplaced[i].local != NULL && eng_drive_awaits_file(store->unplaced[i].local))
                         return true;
-        return false;
+        return eng_is_home(store) && store->options.leader->awaits(store->options.leader->arg);
 }
 
 /*

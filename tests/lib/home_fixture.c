@@ -73,6 +73,7 @@ static void far_op_back(struct lp_msg *msg)
         struct far_op *far = container_of(msg, struct far_op, msg);
         struct eng_op *from = far->from;
 
+        atomic_fetch_sub(&far->hf->out, 1);
         from->result = far->op.result;
         if (from->kind == ENG_OP_READ && from->result == 0) {
                 memcpy((uint8_t *)from->read.slot + LP_SLOT_HEADER + from->read.offset,
@@ -119,6 +120,7 @@ static void far_submit(struct eng_drive *drive, struct eng_op *op)
 
         assert(far != NULL);
         assert(op->kind == ENG_OP_READ || op->kind == ENG_OP_WRITE || op->kind == ENG_OP_SYNC || op->kind == ENG_OP_HELD); /* all that a home asks */
+        atomic_fetch_add(&d->hf->out, 1);
         memcpy(&far->op, op, sizeof(*op));
         far->op.done = far_op_done;
         far->hf = d->hf;
@@ -154,7 +156,7 @@ static bool far_ends(struct eng_drive *drive, unsigned seconds)
 
 static bool far_waits(struct eng_drive *drive)
 {
-        return false;
+        return atomic_load(&((struct far_drive *)drive)->hf->out) > 0;
 }
 
 static const struct eng_drive_ops far_ops = {.submit = far_submit, .close = far_close, .ends = far_ends, .awaits_file = far_waits};
@@ -244,6 +246,7 @@ static void flight_back(struct lp_msg *msg)
         struct flight *f = container_of(msg, struct flight, msg);
         struct eng_leader_call *call = f->call;
 
+        atomic_fetch_sub(&f->hf->out, 1);
         call->outcome = f->outcome;
         call->answer = f->answer;
         call->answer_len = (uint32_t)f->answer_len;
@@ -292,6 +295,11 @@ static void flight_served(struct eng_serving *s)
         }
 }
 
+static bool link_awaits(void *arg)
+{
+        return atomic_load(&((struct hf *)arg)->out) > 0;
+}
+
 static void link_call(void *arg, struct eng_leader_call *call)
 {
         struct hf *hf = arg;
@@ -303,6 +311,7 @@ static void link_call(void *arg, struct eng_leader_call *call)
         f->hf = hf;
         f->call = call;
         f->home = lp_self();
+        atomic_fetch_add(&hf->out, 1);
         if (atomic_load(&hf->cut)) {
                 flight_home(f, ENG_LEADER_NOT_SENT);
                 return;
@@ -416,7 +425,7 @@ void hf_open(struct hf *hf, struct sf *leader, unsigned loops)
         hf->reading = calloc(1, sizeof(*hf->reading));
         hf->reading->version = UINT64_MAX; /* none: all rows are read */
         atomic_store(&hf->incarnation, 77);
-        hf->link = (struct eng_leader_link){.call = link_call, .unpin = link_unpin, .path = far_path, .lease_end = &hf->lease_end, .arg = hf};
+        hf->link = (struct eng_leader_link){.call = link_call, .unpin = link_unpin, .awaits = link_awaits, .path = far_path, .lease_end = &hf->lease_end, .arg = hf};
         memcpy(hf->link.store_id, leader->store->store_id, FMT_ID);
         home->loop_count = loops;
         home->options = (struct eng_options){.leader = &hf->link, .opener = &far_opener, .site.node = 9, .boot = 3, .inline_max = leader->options.inline_max};
@@ -428,8 +437,22 @@ void hf_open(struct hf *hf, struct sf *leader, unsigned loops)
         assert(reaches_all(hf));
 }
 
+static void nothing(void *arg)
+{
+}
+
+/* The leader's loops, which posted the last answers to the home's, have had a turn since. */
+static void home_closed(void)
+{
+        unsigned i;
+
+        for (i = 0; i < the_hf->leader->loop_count; i++)
+                on_loop(the_hf->leader->loops[i], nothing, NULL);
+}
+
 void hf_close(struct hf *hf)
 {
+        hf->home.closed = home_closed;
         sf_close(&hf->home);
         free(hf->reading);
         the_hf = NULL;

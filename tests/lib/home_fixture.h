@@ -18,6 +18,7 @@ struct hf {
         /* any thread: what becomes of calls */
         atomic_bool cut;                /* calls are not sent */
         atomic_bool lose_answers;       /* they are done, and nobody hears of it */
+        atomic_uint out;                /* calls and operations that have not come back */
         atomic_uint calls, pins;        /* calls that the leader did; pins that it keeps */
         _Atomic uint64_t unreached;     /* slots whose drives answer this home -EHOSTUNREACH */
         _Atomic uint64_t incarnation;   /* of all drives */
