@@ -20,7 +20,7 @@ void eng_id_maker(const uint8_t id[ENG_ID_LEN], uint16_t *node, uint32_t *boot);
 
 /* The state of the pool, as bytes: how many. 0: it does not serve. */
 size_t eng_home_state_write(struct eng_store *store, uint8_t out[ENG_HOME_STATE_MAX]);
-/* changed() is called, on that loop, when the state or the configuration may be another than before, and some four times a second. Before the store is started. */
+/* changed() is called, on that loop, when the state or the configuration may be another than before, and some four times a second. Before the store is started; NULL: not any more. */
 void eng_home_watch(struct eng_store *store, void (*changed)(void *arg), void *arg);
 
 /* Where a home's reading of the configuration stands. Zeroes: at the beginning. */
@@ -37,6 +37,9 @@ struct eng_home_reading {
 size_t eng_home_rows_write(struct eng_store *store, struct eng_home_reading *reading, uint8_t *out, bool *first, bool *last);
 
 /* ---- the home's side ------------------------------------------------------------------------- */
+
+/* A loop of the store; UINT32_MAX: the coordinator's. Any thread. */
+struct lp_loop *eng_home_loop(const struct eng_store *home, unsigned index);
 
 /* The state of the pool, from its leader. done() comes when all loops go by it, later. -EBADMSG, -ENOMEM: it does not. */
 int eng_home_state_take(struct eng_store *home, const uint8_t *bytes, size_t len, void (*done)(void *arg), void *arg);

@@ -222,6 +222,11 @@ const struct eng_events eng_home_events = {
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
+struct lp_loop *eng_home_loop(const struct eng_store *store, unsigned index)
+{
+        return index < store->loop_count ? store->loops[index].loop : store->coord_loop->loop;
+}
+
 int eng_home_make(struct eng_store *store)
 {
         store->home = calloc(1, sizeof(*store->home));

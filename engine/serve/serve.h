@@ -18,6 +18,8 @@ struct eng_serving {
         size_t len;
         struct eng_buf *bulk;          /* of the call; NULL: none. A reference of the caller's, who gives it back */
         size_t room;                   /* for the answer's bulk */
+        const _Atomic uint64_t *until; /* when it is this time, on the loop that is to do it, it is refused; NULL: never */
+        uint64_t (*clock_ns)(void);    /* by which; NULL: CLOCK_BOOTTIME */
         void (*done)(struct eng_serving *serving);
         void *arg;
 
@@ -25,6 +27,7 @@ struct eng_serving {
          * The answer, until done() returns: its body, and where its bulk is. A LOOKUP that has pinned: the
          * pin is the caller's, who gives it back by eng_serve_unpin(), and its number for the home; else NULL.
          */
+        bool refused;                  /* it came too late: nothing was done, and there is no answer */
         uint8_t *answer;
         size_t answer_len;
         struct eng_call_bulk answer_bulk;

@@ -329,6 +329,11 @@ static void serving_begin(struct lp_msg *msg)
         struct eng_serving *s = container_of(msg, struct eng_serving, msg);
         const struct eng_call *call = &s->call;
 
+        if (s->until != NULL && (s->clock_ns != NULL ? s->clock_ns() : lp_boot_clock()) >= atomic_load(s->until)) {
+                s->refused = true;
+                s->done(s);
+                return;
+        }
         switch (call->kind) {
         case ENG_CALL_PUT:
                 serve_put(s);

@@ -163,7 +163,7 @@ static const struct eng_drive_ops far_ops = {.submit = far_submit, .close = far_
 
 static bool far_is(const char *path)
 {
-        return strncmp(path, "home:", 5) == 0;
+        return strncmp(path, "home:", 5) == 0 || strncmp(path, "remote:", 7) == 0;
 }
 
 static int far_open(const struct eng_drive_opener *opener, const struct eng_local_options *options, struct eng_drive **out,
@@ -414,17 +414,28 @@ static bool reaches_all(struct hf *hf)
         return view.ready && (view.in & ~view.up) == 0;
 }
 
+const struct eng_drive_opener *hf_drives(struct hf *hf, struct sf *leader)
+{
+        memset(hf, 0, sizeof(*hf));
+        the_hf = hf;
+        hf->leader = leader;
+        atomic_store(&hf->incarnation, 77);
+        return &far_opener;
+}
+
+void hf_run(struct lp_loop *loop, void (*run)(void *arg), void *arg)
+{
+        on_loop(loop, run, arg);
+}
+
 void hf_open(struct hf *hf, struct sf *leader, unsigned loops)
 {
         struct sf *home = &hf->home;
         unsigned i;
 
-        memset(hf, 0, sizeof(*hf));
-        the_hf = hf;
-        hf->leader = leader;
+        hf_drives(hf, leader);
         hf->reading = calloc(1, sizeof(*hf->reading));
         hf->reading->version = UINT64_MAX; /* none: all rows are read */
-        atomic_store(&hf->incarnation, 77);
         hf->link = (struct eng_leader_link){.call = link_call, .unpin = link_unpin, .awaits = link_awaits, .path = far_path, .lease_end = &hf->lease_end, .arg = hf};
         memcpy(hf->link.store_id, leader->store->store_id, FMT_ID);
         home->loop_count = loops;
@@ -452,7 +463,8 @@ static void home_closed(void)
 
 void hf_close(struct hf *hf)
 {
-        hf->home.closed = home_closed;
+        if (hf->home.closed == NULL)
+                hf->home.closed = home_closed;
         sf_close(&hf->home);
         free(hf->reading);
         the_hf = NULL;

@@ -27,6 +27,10 @@ struct hf {
 
 /* The leader is open and serves, and goes on until hf_close(). node: of the home. */
 void hf_open(struct hf *hf, struct sf *leader, unsigned loops);
+/* Instead of hf_open(), for a home that has another link: drives of the leader, which are opened by any path. */
+const struct eng_drive_opener *hf_drives(struct hf *hf, struct sf *leader);
+/* Runs it on a loop, and waits. */
+void hf_run(struct lp_loop *loop, void (*run)(void *arg), void *arg);
 /* State and rows as the leader has them now: the home has them when it returns. */
 void hf_follow(struct hf *hf);
 /* The lease goes on for an hour; or it is over. */
