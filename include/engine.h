@@ -157,6 +157,7 @@ struct eng_options {
         bool upgrade;                 /* a store of an older layout becomes one of this build's, for good (docs/format.md); else it is refused */
         unsigned ec_k, ec_m;          /* used when formatting; 0+0: default by number of drives */
         const struct eng_site *sites; /* used when formatting: of each drive; NULL: all are at `site` */
+        uint16_t maker;               /* that ids made here name; 0: the node of `site`. In a cluster leaders have other ones than homes */
         struct eng_site site;         /* of this node: drives that are added later lie there. Node 0: a store that is no cluster's */
         uint32_t boot;                /* of this node: higher than in any run of it before, up to ENG_BOOT_MAX; 0 on node 0 */
         struct lp_loop *const *loops; /* made, not yet running */

@@ -23,6 +23,25 @@ size_t eng_home_state_write(struct eng_store *store, uint8_t out[ENG_HOME_STATE_
 /* changed() is called, on that loop, when the state or the configuration may be another than before, and some four times a second. Before the store is started; NULL: not any more. */
 void eng_home_watch(struct eng_store *store, void (*changed)(void *arg), void *arg);
 
+/*
+ * What the leader knows of its homes: asked of whoever keeps their sessions, by orphan collection and by
+ * who waits for readers. On the coordinator's loop.
+ */
+struct eng_homes {
+        /* Each home that there is has told which uploads are under way, at or behind this lp_now(). */
+        bool (*have_told)(void *arg, uint64_t since);
+        /*
+         * By that, no upload that is under way, or begins later, has an id of this node, boot and loop with
+         * such a count. False also for nodes of whom nothing is known.
+         */
+        bool (*is_past)(void *arg, uint16_t node, uint32_t boot, uint16_t loop, uint64_t count);
+        /* Each value that some home has pinned. */
+        void (*each_pinned)(void *arg, void (*each)(void *context, const void *value, size_t len), void *context);
+        void *arg;
+};
+/* Before the store is started, or on that loop; NULL: no more. It stays until then. */
+void eng_homes_set(struct eng_store *store, const struct eng_homes *homes);
+
 /* Where a home's reading of the configuration stands. Zeroes: at the beginning. */
 struct eng_home_reading {
         uint64_t version;               /* that it has, once `all` is over */
@@ -41,6 +60,11 @@ size_t eng_home_rows_write(struct eng_store *store, struct eng_home_reading *rea
 /* A loop of the store; UINT32_MAX: the coordinator's. Any thread. */
 struct lp_loop *eng_home_loop(const struct eng_store *home, unsigned index);
 
+/*
+ * From which count on uploads of each loop may still come to be named: counts[i] of loop i, of as many as
+ * there are. done() comes later. -ENOMEM: it does not.
+ */
+int eng_home_bounds(struct eng_store *home, uint64_t *counts, void (*done)(void *arg), void *arg);
 /* The state of the pool, from its leader. done() comes when all loops go by it, later. -EBADMSG, -ENOMEM: it does not. */
 int eng_home_state_take(struct eng_store *home, const uint8_t *bytes, size_t len, void (*done)(void *arg), void *arg);
 /* A page of rows. After the last of a reading of all rows the store serves. As above. */

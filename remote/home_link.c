@@ -79,7 +79,8 @@ struct rem_home_link {
         uint64_t sent;             /* clock, of the WATCH under way */
         struct net_call call;
         struct home_join join;
-        struct home_watch watch;
+        uint8_t *watch;            /* home_watch, and of each loop its bound */
+        uint64_t *counts;
         struct home_seen seen;
         uint8_t *rows;
         uint32_t rows_len;
@@ -346,22 +347,31 @@ static void link_send(struct rem_home_link *link, struct net_peer *peer, enum ho
 
 static void watch_answered(struct net_call *call);
 
-static void link_watch(struct rem_home_link *link)
+static void watch_bounded(void *arg)
 {
+        struct rem_home_link *link = arg;
+        size_t len = link->options.loop_count * sizeof(uint64_t);
+        struct home_watch watch = {.version = link->version, .state_sum = link->state_sum};
         struct net_peer *peer;
 
         pthread_mutex_lock(&link->lock);
         peer = link->peer;
-        link->watch.session = link->session;
+        watch.session = link->session;
         pthread_mutex_unlock(&link->lock);
         if (peer == NULL || atomic_load(&link->stopped) || atomic_load(&link->party) != link->at) {
                 link_later(link);
                 return;
         }
-        link->watch.version = link->version;
-        link->watch.state_sum = link->state_sum;
+        memcpy(link->watch, &watch, sizeof(watch));
+        memcpy(link->watch + sizeof(watch), link->counts, len);
         link->sent = link_clock(link);
-        link_send(link, peer, HOME_WATCH, &link->watch, sizeof(link->watch), WATCH_WAIT_NS, watch_answered);
+        link_send(link, peer, HOME_WATCH, link->watch, (uint32_t)(sizeof(watch) + len), WATCH_WAIT_NS, watch_answered);
+}
+
+static void link_watch(struct rem_home_link *link)
+{
+        if (atomic_load(&link->stopped) || eng_home_bounds(link->home, link->counts, watch_bounded, link) != 0)
+                link_later(link);
 }
 
 /* All loops go by what this WATCH brought. */
@@ -487,9 +497,13 @@ int rem_home_link_new(const struct rem_home_link_options *options, struct rem_ho
         link->options = *options;
         link->loops = calloc(options->loop_count, sizeof(link->loops[0]));
         link->rows = malloc(ENG_HOME_ROWS_MAX);
-        if (link->loops == NULL || link->rows == NULL) {
+        link->counts = calloc(options->loop_count, sizeof(link->counts[0]));
+        link->watch = malloc(sizeof(struct home_watch) + options->loop_count * sizeof(link->counts[0]));
+        if (link->loops == NULL || link->rows == NULL || link->counts == NULL || link->watch == NULL) {
                 free(link->loops);
                 free(link->rows);
+                free(link->counts);
+                free(link->watch);
                 free(link);
                 return -ENOMEM;
         }
@@ -574,5 +588,7 @@ void rem_home_link_free(struct rem_home_link *link)
         pthread_mutex_destroy(&link->lock);
         free(link->loops);
         free(link->rows);
+        free(link->counts);
+        free(link->watch);
         free(link);
 }

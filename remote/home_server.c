@@ -35,6 +35,8 @@ struct watching {
         struct net_request *request;
         struct lp_loop *at;
         struct home_watch said;
+        uint64_t *counts;              /* loops of them */
+        unsigned loops;
         uint16_t node;
         uint64_t boot;
         struct net_answer answer;
@@ -47,6 +49,8 @@ struct home_session {
         uint16_t node;
         uint64_t boot, number;
         atomic_uint refs;              /* the server's, and calls under way */
+        struct eng_served_home home;
+        uint64_t told;                 /* coordinator: lp_now() when its bounds came last; 0: never */
         _Atomic uint64_t until;        /* by the server's clock: calls are admitted before that */
         struct home_pin *pins;         /* under the server's lock, like the next */
         unsigned pin_count;
@@ -58,6 +62,7 @@ struct home_session {
         struct watching *watch;
         uint64_t watched;              /* lp_now() */
         uint64_t unpin_at;             /* lp_now(), of one that has ended */
+        _Atomic uint64_t bounds[];     /* of its loops: no id below is named any more */
 };
 
 struct rem_home_server {
@@ -70,6 +75,7 @@ struct rem_home_server {
         LIST_HEAD(, home_session) sessions, ended; /* ended: that have pins yet */
         struct lp_timer timer;
         bool begun, stopped;
+        struct eng_homes homes;
         struct lp_msg start;
 };
 
@@ -102,6 +108,7 @@ static void watching_free(struct watching *w)
 {
         free(w->body);
         free(w->rows);
+        free(w->counts);
         free(w);
 }
 
@@ -179,10 +186,11 @@ static struct home_session *home_session_of(struct rem_home_server *server, uint
 
 static struct home_session *session_begin(struct rem_home_server *server, const struct watching *w, const struct home_join *join)
 {
-        struct home_session *s = calloc(1, sizeof(*s));
+        struct home_session *s = calloc(1, sizeof(*s) + join->loops * sizeof(s->bounds[0]));
 
         if (s == NULL)
                 return NULL;
+        s->home = (struct eng_served_home){.node = w->node, .boot = (uint32_t)w->boot, .loops = join->loops, .bounds = s->bounds};
         s->node = w->node;
         s->boot = w->boot;
         s->number = ++server->number;
@@ -215,8 +223,8 @@ static void join_arrive(struct lp_msg *msg)
                 watching_end(w, s != NULL && s->boot > w->boot ? HOME_BAD : HOME_NOT_NOW);
                 return;
         }
-        if (join.pool != server->options.pool) {
-                watching_end(w, HOME_OTHER_POOL);
+        if (join.pool != server->options.pool || join.loops == 0 || join.loops > HOME_LOOPS_MAX) {
+                watching_end(w, join.pool != server->options.pool ? HOME_OTHER_POOL : HOME_BAD);
                 return;
         }
         if (s != NULL)
@@ -282,16 +290,28 @@ static void session_look(struct rem_home_server *server, struct home_session *s)
         watching_end(w, HOME_DONE);
 }
 
+/* Bounds only rise: what a sweep relies on is what calls are admitted by. */
+static void take_bounds(struct rem_home_server *server, struct home_session *s, const struct watching *w)
+{
+        unsigned i;
+
+        for (i = 0; i < w->loops; i++)
+                if (w->counts[i] > atomic_load(&s->bounds[i]))
+                        atomic_store(&s->bounds[i], w->counts[i]);
+        s->told = loop_now(server);
+}
+
 static void watch_arrive(struct lp_msg *msg)
 {
         struct watching *w = container_of(msg, struct watching, msg);
         struct rem_home_server *server = w->server;
         struct home_session *s = home_session_of(server, w->node);
 
-        if (server->stopped || s == NULL || s->boot != w->boot || s->number != w->said.session || s->watch != NULL) {
+        if (server->stopped || s == NULL || s->boot != w->boot || s->number != w->said.session || s->watch != NULL || w->loops != s->home.loops) {
                 watching_end(w, HOME_NO_SESSION);
                 return;
         }
+        take_bounds(server, s, w);
         w->rows = malloc(ENG_HOME_ROWS_MAX);
         free(w->body);
         w->body = malloc(sizeof(w->seen) + ENG_HOME_STATE_MAX);
@@ -326,7 +346,7 @@ static void server_tick(struct lp_timer *timer)
                 if (s->watch == NULL && now >= s->watched + HOME_SILENT_NS)
                         session_end(server, s);
         LIST_FOREACH_SAFE (s, &server->ended, link, next)
-                if (now >= s->unpin_at) {
+                if (now >= s->unpin_at && atomic_load(&s->refs) == 1) {
                         LIST_REMOVE(s, link);
                         session_unpin_all(server, s);
                         session_put(s);
@@ -526,7 +546,7 @@ static void serve_home_call(struct rem_home_server *server, struct net_request *
         memcpy(c->body, request->body + sizeof(struct home_call), len);
         c->serving = (struct eng_serving){.store = server->options.store, .body = c->body, .len = len, .bulk = c->bulk, .room = request->room,
                                           .until = &c->session->until, .clock_ns = server->options.now, .done = home_served_done};
-        if (eng_serve_call(&c->serving, c->session->node, (uint32_t)c->session->boot) != 0)
+        if (eng_serve_call(&c->serving, &c->session->home) != 0)
                 home_served_end(c, HOME_BAD);
 }
 
@@ -563,17 +583,25 @@ static void serve_unpin(struct rem_home_server *server, struct net_request *requ
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-static void to_coordinator(struct rem_home_server *server, struct net_request *request, size_t len, void (*run)(struct lp_msg *msg))
+/* of_loops: numbers of loops may follow. */
+static void to_coordinator(struct rem_home_server *server, struct net_request *request, size_t len, bool of_loops, void (*run)(struct lp_msg *msg))
 {
-        struct watching *w = request->body_len == len && net_peer_node(request->peer) < REM_HOME_NODES ? calloc(1, sizeof(*w)) : NULL;
+        size_t more = request->body_len < len ? 0 : request->body_len - len;
+        bool fits = request->body_len >= len && (of_loops ? more % sizeof(uint64_t) == 0 && more <= HOME_LOOPS_MAX * sizeof(uint64_t) : more == 0);
+        struct watching *w = fits && net_peer_node(request->peer) < REM_HOME_NODES ? calloc(1, sizeof(*w)) : NULL;
 
-        if (w != NULL)
+        if (w != NULL) {
                 w->body = malloc(len);
-        if (w == NULL || w->body == NULL) {
-                free(w);
-                home_reply(request, request->body_len == len ? HOME_NOT_NOW : HOME_BAD);
+                w->counts = malloc(more + 1);
+        }
+        if (w == NULL || w->body == NULL || w->counts == NULL) {
+                if (w != NULL)
+                        watching_free(w);
+                home_reply(request, fits ? HOME_NOT_NOW : HOME_BAD);
                 return;
         }
+        memcpy(w->counts, request->body + len, more);
+        w->loops = (unsigned)(more / sizeof(uint64_t));
         w->server = server;
         w->request = request;
         w->at = lp_self();
@@ -596,10 +624,10 @@ void rem_home_server_request(void *arg, struct net_request *request)
         }
         switch (request->operation) {
         case HOME_JOIN:
-                to_coordinator(server, request, sizeof(struct home_join), join_arrive);
+                to_coordinator(server, request, sizeof(struct home_join), false, join_arrive);
                 break;
         case HOME_WATCH:
-                to_coordinator(server, request, sizeof(struct home_watch), watch_arrive);
+                to_coordinator(server, request, sizeof(struct home_watch), true, watch_arrive);
                 break;
         case HOME_CALL:
                 serve_home_call(server, request);
@@ -613,6 +641,53 @@ void rem_home_server_request(void *arg, struct net_request *request)
         }
 }
 
+/* ---- what the engine asks --------------------------------------------------------------------- */
+
+static bool homes_have_told(void *arg, uint64_t since)
+{
+        const struct rem_home_server *server = arg;
+        const struct home_session *s;
+
+        LIST_FOREACH (s, &server->sessions, link)
+                if (s->told < since || s->told == 0)
+                        return false;
+        return true;
+}
+
+static bool homes_is_past(void *arg, uint16_t node, uint32_t boot, uint16_t loop, uint64_t count)
+{
+        struct rem_home_server *server = arg;
+        const struct home_session *s = home_session_of(server, node), *ended;
+
+        if (s == NULL || s->told == 0 || boot > s->boot)
+                return false;
+        LIST_FOREACH (ended, &server->ended, link)
+                if (ended->node == node && atomic_load(&ended->refs) > 1)
+                        return false; /* calls that it has sent in an earlier session are under way here */
+        return boot < s->boot || (loop < s->home.loops && count < atomic_load(&s->bounds[loop]));
+}
+
+static void pinned_of(const struct home_session *s, void (*each)(void *context, const void *value, size_t len), void *context)
+{
+        const struct home_pin *pin;
+
+        for (pin = s->pins; pin != NULL; pin = pin->hh.next)
+                each(context, pin->pin->value->data, pin->pin->value->len);
+}
+
+static void homes_each_pinned(void *arg, void (*each)(void *context, const void *value, size_t len), void *context)
+{
+        struct rem_home_server *server = arg;
+        const struct home_session *s;
+
+        pthread_mutex_lock(&server->lock);
+        LIST_FOREACH (s, &server->sessions, link)
+                pinned_of(s, each, context);
+        LIST_FOREACH (s, &server->ended, link)
+                pinned_of(s, each, context);
+        pthread_mutex_unlock(&server->lock);
+}
+
 /* ---- life ------------------------------------------------------------------------------------ */
 
 static void server_start(struct lp_msg *msg)
@@ -622,6 +697,8 @@ static void server_start(struct lp_msg *msg)
         if (server->stopped)
                 return;
         server->begun = true;
+        server->homes = (struct eng_homes){.have_told = homes_have_told, .is_past = homes_is_past, .each_pinned = homes_each_pinned, .arg = server};
+        eng_homes_set(server->options.store, &server->homes);
         eng_feed_strangers(server->options.store, loop_now(server) + HOME_GRANT_NS);
         server->timer.expired = server_tick;
         lp_timer_start(server->options.coordinator, &server->timer, LOOK_NS / 4);
@@ -655,6 +732,7 @@ void rem_home_server_stop(struct rem_home_server *server)
 
         server->stopped = true;
         eng_home_watch(server->options.store, NULL, NULL);
+        eng_homes_set(server->options.store, NULL);
         if (server->begun)
                 lp_timer_stop(server->options.coordinator, &server->timer);
         while ((s = LIST_FIRST(&server->sessions)) != NULL)

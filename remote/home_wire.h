@@ -3,7 +3,7 @@
  * (engine/call/leader_call.h). Little-endian; as struct, no padding.
  *
  *   JOIN   home_join                              -> home_joined
- *   WATCH  home_watch                             -> home_seen, the pool's state   bulk: rows
+ *   WATCH  home_watch, u64 of each loop           -> home_seen, the pool's state   bulk: rows
  *   CALL   home_call, body of the call   bulk: its own -> body of the answer       bulk: its own
  *   UNPIN  home_call, numbers of pins, u64 each   -> nothing
  */
@@ -48,6 +48,9 @@ struct home_watch {
         uint64_t state_sum; /* CRC32C of the state that they have; UINT64_MAX: none */
 };
 _Static_assert(sizeof(struct home_watch) == 24, "watch");
+
+/* Behind it, of each loop of the home: from which count on its uploads may still come to be named. */
+#define HOME_LOOPS_MAX 256u
 
 #define HOME_FIRST 1u /* the rows are the first of all */
 #define HOME_LAST  2u /* the last */

@@ -179,6 +179,8 @@ struct eng_leader_part {
         uint64_t append_count;             /* begun: the number of the last */
         struct eng_lookups lookups;        /* of readers, under way at this primary; oldest first */
         uint64_t lookup_count;             /* begun: the number of the last */
+        uint64_t homes_calls;              /* done for home stores */
+        uint64_t lookups_upto;             /* as home.readers_upto */
         struct lp_msg *quiet;              /* to be posted to the coordinator when no append to a drive that is up is in flight */
         struct eng_deferred_list deferred;        /* discards that wait for those who may still read what is dead */
         struct eng_deferred *deferred_by_id;      /* uthash: those of deferred deletes */
@@ -324,6 +326,7 @@ struct eng_coord {
         struct eng_member *decided;    /* has the epoch that etcd has (decided.c); NULL: no cluster's */
         struct eng_decision *decision; /* decided.c's own; NULL: nothing is proposed */
         struct eng_feed *feed;         /* config_feed.c's own */
+        const struct eng_homes *homes; /* NULL: there are none */
         struct eng_home_copy *copy;    /* home_copy.c's own, of a home store */
         struct eng_buf *body, *next_body; /* of the epoch in force; of the one that is made: of a cluster's store, else NULL */
         struct eng_decided_own {
@@ -607,6 +610,12 @@ static inline bool eng_site_given(const struct eng_site *site)
 
 /* A new object id, unique for ever: epoch, loop, node, counter (object_id.c). */
 void eng_new_id(struct eng_loop *el, uint8_t id[FMT_ID]);
+#define ENG_MAKER_LEADERS 1024u /* from here on makers are leaders of pools; below they are nodes' homes */
+/* Whom ids made here name as their maker. */
+static inline uint16_t eng_maker(const struct eng_store *store)
+{
+        return store->options.maker != 0 ? store->options.maker : store->options.site.node;
+}
 /* The counter that stands in an id. */
 uint64_t eng_id_counter(uint16_t node, uint32_t boot, uint64_t count);
 /* When an object id was made: one loop of one node makes them in order of run, then count. */

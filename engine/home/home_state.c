@@ -48,6 +48,11 @@ void eng_home_watch(struct eng_store *store, void (*changed)(void *arg), void *a
         eng_feed_watch(store, changed, arg);
 }
 
+void eng_homes_set(struct eng_store *store, const struct eng_homes *homes)
+{
+        store->coord->homes = homes;
+}
+
 size_t eng_home_rows_write(struct eng_store *store, struct eng_home_reading *reading, uint8_t *out, bool *first, bool *last)
 {
         struct eng_row_cursor *cursor = (struct eng_row_cursor *)(void *)reading->cursor;

@@ -12,6 +12,7 @@
 #include "engine/epoch/epoch.h"
 #include "engine/home/home.h"
 #include "engine/home/home_state.h"
+#include "engine/object/object.h"
 
 /* ---- the view -------------------------------------------------------------------------------- */
 
@@ -139,6 +140,50 @@ int eng_home_state_take(struct eng_store *store, const uint8_t *bytes, size_t le
         home->waits[home->wait_count++] = (struct home_wait){.done = done, .arg = arg};
         home_spread(home);
         return 0;
+}
+
+/* ---- uploads under way ----------------------------------------------------------------------- */
+
+struct bounding {
+        uint64_t *counts;
+        void (*done)(void *arg);
+        void *arg;
+};
+
+static bool home_bound(struct eng_loop *el, void *arg, struct lp_msg *ack)
+{
+        struct bounding *b = arg;
+        struct eng_made made;
+        uint8_t oldest[FMT_ID];
+        uint64_t epoch;
+
+        if (eng_put_oldest(el, oldest, &epoch))
+                eng_id_made(oldest, &made);
+        else
+                eng_id_next(el, &made);
+        b->counts[el->index] = made.count;
+        return true;
+}
+
+static void home_bounded(struct eng_store *store, void *arg)
+{
+        struct bounding b = *(struct bounding *)arg;
+
+        free(arg);
+        b.done(b.arg);
+}
+
+int eng_home_bounds(struct eng_store *store, uint64_t *counts, void (*done)(void *arg), void *arg)
+{
+        struct bounding *b = malloc(sizeof(*b));
+
+        if (b == NULL)
+                return -ENOMEM;
+        *b = (struct bounding){.counts = counts, .done = done, .arg = arg};
+        if (eng_broadcast(store, home_bound, home_bounded, b) == 0)
+                return 0;
+        free(b);
+        return -ENOMEM;
 }
 
 /* ---- the configuration ----------------------------------------------------------------------- */

@@ -8,6 +8,14 @@
 #include "engine/call/leader_call.h"
 #include "engine/txn/txn.h"
 
+/* Whose call it is. */
+struct eng_served_home {
+        uint16_t node;
+        uint32_t boot;
+        unsigned loops;
+        const _Atomic uint64_t *bounds; /* of each loop: the home has told that it names no id below it; NULL: nothing was told */
+};
+
 /*
  * One call that is being done. Zero it and fill in the first part; what it points to stays until
  * done(). owner: the caller until eng_serve_call(), the loop that it picks from then on, done() included
@@ -43,11 +51,11 @@ struct eng_serving {
         struct eng_buf *page;
 };
 /*
- * Any thread. What a home store of this node and boot may not say is refused (-EPERM): an id in a PUT
- * that is another's. done() comes once, on a loop of the store, never from inside. -EBADMSG: it is no
+ * Any thread. What this home store may not say is refused (-EPERM): an id in a PUT
+ * that is another's, or one that it said it would not name any more. done() comes once, on a loop of the store, never from inside. -EBADMSG: it is no
  * call, and done() does not come.
  */
-int eng_serve_call(struct eng_serving *serving, uint16_t node, uint32_t boot);
+int eng_serve_call(struct eng_serving *serving, const struct eng_served_home *home);
 /* Any thread. */
 void eng_serve_unpin(struct eng_lookup *pin);
 

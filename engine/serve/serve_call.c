@@ -334,6 +334,7 @@ static void serving_begin(struct lp_msg *msg)
                 s->done(s);
                 return;
         }
+        s->at->leader.homes_calls++;
         switch (call->kind) {
         case ENG_CALL_PUT:
                 serve_put(s);
@@ -422,15 +423,16 @@ static bool runs_are_whole(const struct eng_store *store, const struct eng_part 
 }
 
 /* Its home has made it: the id is of an upload of its own, as is the id of its part. */
-static bool is_homes_own(const uint8_t id[FMT_ID], uint16_t node, uint32_t boot)
+static bool is_homes_own(const uint8_t id[FMT_ID], const struct eng_served_home *home)
 {
         struct eng_made made;
 
         eng_id_made(id, &made);
-        return made.node == node && made.run == boot;
+        return made.node == home->node && made.run == home->boot && made.loop < home->loops &&
+               (home->bounds == NULL || made.count >= atomic_load(&home->bounds[made.loop]));
 }
 
-static int check_record(const struct eng_serving *s, uint16_t node, uint32_t boot)
+static int check_record(const struct eng_serving *s, const struct eng_served_home *home)
 {
         const struct eng_str value = s->call.put.value;
         struct fmt_value head;
@@ -438,7 +440,7 @@ static int check_record(const struct eng_serving *s, uint16_t node, uint32_t boo
         size_t pos = 0;
 
         memcpy(&head, value.data, sizeof(head));
-        if (!is_homes_own(head.id, node, boot))
+        if (!is_homes_own(head.id, home))
                 return -EPERM;
         if (head.pg != eng_pg_of_key(s->store->pg_count, s->call.bucket, s->call.key.data, s->call.key.len))
                 return -EINVAL;
@@ -501,7 +503,7 @@ static void serving_refused(struct lp_msg *msg)
         serving_fail(s, s->result.rv);
 }
 
-int eng_serve_call(struct eng_serving *s, uint16_t node, uint32_t boot)
+int eng_serve_call(struct eng_serving *s, const struct eng_served_home *home)
 {
         int rv = eng_call_get(s->body, s->len, s->bulk == NULL ? NULL : s->bulk->data, s->bulk == NULL ? 0 : s->bulk->len, &s->call);
 
@@ -510,8 +512,8 @@ int eng_serve_call(struct eng_serving *s, uint16_t node, uint32_t boot)
         s->result = (struct eng_call_answer){0};
         rv = pick_loop(s);
         if (rv == 0 && s->call.kind == ENG_CALL_PUT)
-                rv = check_record(s, node, boot);
-        if (rv == 0 && s->call.kind == ENG_CALL_DISCARD && !is_homes_own(s->call.discard.id, node, boot))
+                rv = check_record(s, home);
+        if (rv == 0 && s->call.kind == ENG_CALL_DISCARD && !is_homes_own(s->call.discard.id, home))
                 rv = -EPERM;
         if (rv != 0) {
                 s->at = s->store->coord_loop;

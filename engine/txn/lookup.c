@@ -279,6 +279,13 @@ void eng_lookup_start(struct eng_lookup *lookup)
                 lp_post(lookup->at->loop, &lookup->msg);
 }
 
+uint64_t eng_lookups_since(const struct eng_loop *el)
+{
+        const struct eng_lookup *oldest = TAILQ_FIRST(&el->leader.lookups);
+
+        return oldest == NULL ? UINT64_MAX : oldest->number;
+}
+
 static void unpin(struct lp_msg *msg)
 {
         struct eng_lookup *lookup = container_of(msg, struct eng_lookup, msg);

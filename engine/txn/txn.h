@@ -219,6 +219,8 @@ void eng_lookup_which(struct eng_lookup *lookup, uint64_t bucket, struct eng_str
  * free_it(lookup) on the primary loop.
  */
 void eng_unpin(struct eng_lookup *lookup, void (*free_it)(struct eng_lookup *lookup));
+/* The number of the oldest lookup under way at this primary that pins what it finds; UINT64_MAX: there is none. */
+uint64_t eng_lookups_since(const struct eng_loop *el);
 /* lookup_home.c: the same in a home store: its leader looks it up, and pins. */
 void eng_home_lookup(struct eng_lookup *lookup);
 void eng_home_unpin(struct eng_lookup *lookup);

@@ -328,7 +328,7 @@ static void link_call(void *arg, struct eng_leader_call *call)
         f->serving.len = call->body_len;
         f->serving.room = call->room_len;
         f->serving.done = flight_served;
-        assert(eng_serve_call(&f->serving, hf->home.options.site.node, hf->home.options.boot) == 0);
+        assert(eng_serve_call(&f->serving, &(struct eng_served_home){.node = hf->home.options.site.node, .boot = hf->home.options.boot, .loops = hf->home.loop_count}) == 0);
 }
 
 /* ---- what the home follows ------------------------------------------------------------------- */

@@ -455,7 +455,7 @@ static int say(const struct eng_call *call)
                 memcpy(said.serving.bulk->data, bulk.piece[0].bytes, bytes);
         }
         sem_init(&said.done, 0, 0);
-        rv = eng_serve_call(&said.serving, 9, 3);
+        rv = eng_serve_call(&said.serving, &(struct eng_served_home){.node = 9, .boot = 3, .loops = 2});
         if (rv == 0) {
                 while (sem_wait(&said.done) != 0)
                         ;
