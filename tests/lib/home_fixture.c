@@ -469,3 +469,72 @@ void hf_close(struct hf *hf)
         free(hf->reading);
         the_hf = NULL;
 }
+
+/* ---- an upload that stays open ---------------------------------------------------------------- */
+
+static void upload_on(void *arg);
+
+static void upload_done(void *arg, int rv, const struct eng_object *object)
+{
+        struct hf_upload *u = arg;
+
+        u->rv = rv;
+        sem_post(&u->done);
+}
+
+static void upload_on(void *arg)
+{
+        static const struct eng_put_commit commit = {.attrs = "x", .attrs_len = 1};
+        struct hf_upload *u = arg;
+        uint8_t bytes[4096];
+        ssize_t n = 1;
+
+        while (u->at < u->upto && n > 0) {
+                size_t len = u->upto - u->at < sizeof(bytes) ? u->upto - u->at : sizeof(bytes);
+
+                sf_fill(bytes, 4, u->at, len);
+                n = eng_put_write(u->put, bytes, len);
+                u->at += n > 0 ? (size_t)n : 0;
+        }
+        if (n < 0) {
+                eng_put_abort(u->put);
+                upload_done(u, (int)n, NULL);
+        } else if (u->at < u->upto) {
+                return; /* it is woken */
+        } else if (u->aborts) {
+                eng_put_abort(u->put);
+                upload_done(u, 0, NULL);
+        } else if (u->commits) {
+                eng_put_commit(u->put, &commit, upload_done, u);
+        } else {
+                upload_done(u, 0, NULL);
+        }
+}
+
+static void upload_begins(struct lp_msg *msg)
+{
+        struct hf_upload *u = container_of(msg, struct hf_upload, msg);
+        struct eng_put_params params = {.bucket = u->bucket, .key = {"open", 4}, .size = u->size, .wake = upload_on, .arg = u};
+
+        if (u->put == NULL)
+                u->rv = eng_put_open(u->hf->home.store, &params, &u->put);
+        if (u->rv == 0)
+                upload_on(u);
+        else
+                sem_post(&u->done);
+}
+
+int hf_upload_go(struct hf *hf, uint64_t bucket, struct hf_upload *u, size_t upto)
+{
+        u->hf = hf;
+        u->bucket = bucket;
+        u->upto = upto;
+        u->rv = 0;
+        u->msg.run = upload_begins;
+        sem_init(&u->done, 0, 0);
+        lp_post(hf->home.loops[0], &u->msg);
+        while (sem_wait(&u->done) != 0)
+                ;
+        sem_destroy(&u->done);
+        return u->rv;
+}

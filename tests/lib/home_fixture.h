@@ -6,6 +6,7 @@
 #ifndef MILLRACE_TESTS_HOME_FIXTURE_H
 #define MILLRACE_TESTS_HOME_FIXTURE_H
 
+#include <semaphore.h>
 #include <stdatomic.h>
 
 #include "tests/lib/store_fixture.h"
@@ -36,5 +37,19 @@ void hf_follow(struct hf *hf);
 /* The lease goes on for an hour; or it is over. */
 void hf_lease(struct hf *hf, bool lasts);
 void hf_close(struct hf *hf);
+
+/* An upload of key "open", bytes of seed 4, that stays open between steps. Set size; commits or aborts for the last step. */
+struct hf_upload {
+        struct lp_msg msg;
+        struct hf *hf;
+        uint64_t bucket;
+        struct eng_put *put;
+        size_t at, upto, size;
+        bool commits, aborts;
+        int rv;
+        sem_t done;
+};
+/* On loop 0 of the home, up to so many of its bytes. */
+int hf_upload_go(struct hf *hf, uint64_t bucket, struct hf_upload *u, size_t upto);
 
 #endif

@@ -262,97 +262,20 @@ static void test_too_few_reached(void **state)
         atomic_store(&hf.unreached, 0);
 }
 
-/* ---- an upload that stays open ---- */
-
-struct upload {
-        struct lp_msg msg;
-        struct eng_put *put;
-        size_t at, upto, size;
-        bool commits, aborts;
-        int rv;
-        sem_t done;
-};
-
-static void upload_on(void *arg);
-
-static void upload_done(void *arg, int rv, const struct eng_object *object)
-{
-        struct upload *u = arg;
-
-        u->rv = rv;
-        sem_post(&u->done);
-}
-
-static void upload_on(void *arg)
-{
-        static const struct eng_put_commit commit = {.attrs = "x", .attrs_len = 1};
-        struct upload *u = arg;
-        uint8_t bytes[4096];
-        ssize_t n = 1;
-
-        while (u->at < u->upto && n > 0) {
-                size_t len = u->upto - u->at < sizeof(bytes) ? u->upto - u->at : sizeof(bytes);
-
-                sf_fill(bytes, 4, u->at, len);
-                n = eng_put_write(u->put, bytes, len);
-                u->at += n > 0 ? (size_t)n : 0;
-        }
-        if (n < 0) {
-                eng_put_abort(u->put);
-                upload_done(u, (int)n, NULL);
-        } else if (u->at < u->upto) {
-                return; /* it is woken */
-        } else if (u->aborts) {
-                eng_put_abort(u->put);
-                upload_done(u, 0, NULL);
-        } else if (u->commits) {
-                eng_put_commit(u->put, &commit, upload_done, u);
-        } else {
-                upload_done(u, 0, NULL);
-        }
-}
-
-static void upload_begins(struct lp_msg *msg)
-{
-        struct upload *u = container_of(msg, struct upload, msg);
-        struct eng_put_params params = {.bucket = bucket, .key = {"open", 4}, .size = u->size, .wake = upload_on, .arg = u};
-
-        if (u->put == NULL)
-                u->rv = eng_put_open(hf.home.store, &params, &u->put);
-        if (u->rv == 0)
-                upload_on(u);
-        else
-                sem_post(&u->done);
-}
-
-/* On loop 0 of the home, up to so many of its bytes. */
-static int upload_go(struct upload *u, size_t upto)
-{
-        u->upto = upto;
-        u->rv = 0;
-        u->msg.run = upload_begins;
-        sem_init(&u->done, 0, 0);
-        lp_post(hf.home.loops[0], &u->msg);
-        while (sem_wait(&u->done) != 0)
-                ;
-        sem_destroy(&u->done);
-        return u->rv;
-}
-
 /* What it has written to is another process now, which answers SYNC though it may have lost all of it. */
 static void test_incarnation(void **state)
 {
-        struct upload u = {.size = 4 * LARGE};
-        struct upload v = {.size = 4 * LARGE};
+        struct hf_upload u = {.size = 4 * LARGE};
+        struct hf_upload v = {.size = 4 * LARGE};
 
-        assert_int_equal(upload_go(&u, 3 * LARGE), 0);
+        assert_int_equal(hf_upload_go(&hf, bucket, &u, 3 * LARGE), 0);
         atomic_store(&hf.incarnation, 78);
         u.commits = true;
-        assert_int_not_equal(upload_go(&u, 4 * LARGE), 0);
+        assert_int_not_equal(hf_upload_go(&hf, bucket, &u, 4 * LARGE), 0);
         assert_int_equal(sf_get(&leader, 0, bucket, "open", 4, 4 * LARGE), -ENOENT);
-        assert_int_equal(upload_go(&v, 3 * LARGE), 0);
+        assert_int_equal(hf_upload_go(&hf, bucket, &v, 3 * LARGE), 0);
         v.commits = true;
-        assert_int_equal(upload_go(&v, 4 * LARGE), 0);
+        assert_int_equal(hf_upload_go(&hf, bucket, &v, 4 * LARGE), 0);
         assert_int_equal(sf_get(&leader, 0, bucket, "open", 4, 4 * LARGE), 0);
 }
 
@@ -372,16 +295,16 @@ static uint64_t held_ids(struct eng_store *store, uint64_t arg)
 /* Its shards are discarded, by the leader. */
 static void test_aborted(void **state)
 {
-        struct upload u = {.size = 4 * LARGE};
+        struct hf_upload u = {.size = 4 * LARGE};
         uint64_t before = sf_ask(&leader, held_ids, 0);
         unsigned i;
 
-        assert_int_equal(upload_go(&u, 3 * LARGE), 0);
+        assert_int_equal(hf_upload_go(&hf, bucket, &u, 3 * LARGE), 0);
         for (i = 0; i < 100 * WAIT_MOST && sf_ask(&leader, held_ids, 0) < before + LARGE; i++)
                 usleep(10000);
         assert_true(sf_ask(&leader, held_ids, 0) >= before + LARGE);
         u.aborts = true;
-        assert_int_equal(upload_go(&u, u.at), 0);
+        assert_int_equal(hf_upload_go(&hf, bucket, &u, u.at), 0);
         for (i = 0; i < 100 * WAIT_MOST && sf_ask(&leader, held_ids, 0) > before; i++)
                 usleep(10000);
         assert_int_equal(sf_ask(&leader, held_ids, 0), before);
@@ -396,13 +319,13 @@ static uint64_t fail_drive(struct eng_store *store, uint64_t slot)
 /* A drive is replaced while an upload is under way: what the record names has a proof. */
 static void test_replaced_drive(void **state)
 {
-        struct upload u = {.size = 4 * LARGE};
+        struct hf_upload u = {.size = 4 * LARGE};
         struct eng_hot_add_report added;
         uint64_t number;
         char path[256];
         unsigned i;
 
-        assert_int_equal(upload_go(&u, 3 * LARGE), 0);
+        assert_int_equal(hf_upload_go(&hf, bucket, &u, 3 * LARGE), 0);
         sf_ask(&leader, fail_drive, 2);
         for (i = 0; i < 100 * WAIT_MOST && (sf_view(&leader).in & 4) != 0; i++)
                 usleep(10000);
@@ -416,7 +339,7 @@ static void test_replaced_drive(void **state)
         assert_true(sf_wait_health(&leader, so_whole, NULL, 60));
         hf_follow(&hf);
         u.commits = true;
-        assert_int_equal(upload_go(&u, 4 * LARGE), 0);
+        assert_int_equal(hf_upload_go(&hf, bucket, &u, 4 * LARGE), 0);
         assert_int_equal(sf_get(&leader, 0, bucket, "open", 4, 4 * LARGE), 0);
         becomes_whole();
 }

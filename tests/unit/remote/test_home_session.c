@@ -2,8 +2,10 @@
  * test_home_session.c - a home store and its leader over TCP and TLS: objects, configuration, connections
  * that end, a leader that is another, a home that is silent. Loops run on threads.
  */
+#include "engine/upkeep/upkeep.h"
 #include "remote_home.h"
 #include "tests/lib/home_fixture.h"
+#include "tests/lib/store_objects.h"
 #include "tests/unit/net/net_fixture.h"
 
 #define POOL  1u
@@ -241,6 +243,47 @@ static void test_silent_home(void **state)
         assert_int_equal(sf_text_set(&hf.home, 0, id, 1, 0, "x", 1), 0);
 }
 
+static uint64_t collect(struct eng_store *store, uint64_t arg)
+{
+        eng_orphans_consider(store);
+        return store->coord->orphans != NULL;
+}
+
+static uint64_t collects(struct eng_store *store, uint64_t arg)
+{
+        return store->coord->orphans != NULL;
+}
+
+/* An orphan collection takes nothing that a home has under way; what an upload left that nobody discards, it does. */
+static void test_orphans(void **state)
+{
+        struct hf_upload open = {.size = 4 * LARGE}, left = {.size = 4 * LARGE};
+        struct eng_verify_report report;
+        struct eng_health *h = malloc(sizeof(*h));
+
+        assert_int_equal(hf_upload_go(&hf, bucket, &open, 3 * LARGE), 0);
+        assert_int_equal(sf_ask(&leader, collect, 0), 1);
+        WAIT_UNTIL(sf_ask(&leader, collects, 0) == 0);
+        open.commits = true;
+        assert_int_equal(hf_upload_go(&hf, bucket, &open, 4 * LARGE), 0);
+        assert_int_equal(sf_get(&leader, 0, bucket, "open", 4, 4 * LARGE), 0);
+        so_verify(&leader, &report);
+        assert_int_equal(report.missing_shards, 0);
+        assert_int_equal(hf_upload_go(&hf, bucket, &left, 3 * LARGE), 0);
+        lose_it(NULL); /* DISCARD does not arrive */
+        node_all_know(&a);
+        left.aborts = true;
+        assert_int_equal(hf_upload_go(&hf, bucket, &left, left.at), 0);
+        WAIT_UNTIL(!eng_is_current(hf.home.store));
+        to_b = node_meets(&a, &b);
+        WAIT_UNTIL(follows());
+        WAIT_UNTIL((eng_health_read(leader.store, h), h->orphan_ids > 0) || (sf_ask(&leader, collect, 0), false));
+        eng_health_read(leader.store, h);
+        assert_true(h->orphan_ids > 0);
+        assert_int_equal(sf_get(&hf.home, 0, bucket, "open", 4, 4 * LARGE), 0);
+        free(h);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -249,6 +292,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_cut, begin, end),
                 cmocka_unit_test_setup_teardown(test_another_leader, begin, end),
                 cmocka_unit_test_setup_teardown(test_silent_home, begin, end),
+                cmocka_unit_test_setup_teardown(test_orphans, begin, end),
         };
 
         return cmocka_run_group_tests(tests, fixture_certificates, fixture_no_certificates);
