@@ -19,6 +19,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
 #include "loop.h"
 #include "loop_times.h"
@@ -105,7 +106,48 @@ int eng_epoch_read(const void *body, size_t len, struct eng_epoch_info *out);
 /* Whether each group that is not lost has a current member among these slots. -EBADMSG, -ENOMEM; 1: yes, 0: no. */
 int eng_epoch_serves(const void *body, size_t len, uint64_t slots);
 
+/* What became of a call. */
+enum eng_leader_outcome {
+        ENG_LEADER_ANSWERED,
+        ENG_LEADER_NOT_SENT,          /* the leader has not seen it, and will not */
+        ENG_LEADER_UNKNOWN            /* it may have been done; if not it will not be done any more */
+};
+/* A call of a home store (engine/call/leader_call.h). All that it points to stays until done(). */
+struct eng_leader_call {
+        const void *body;
+        uint32_t body_len;
+        unsigned bulk_count;
+        struct iovec bulk[2];
+        void *room;                   /* for the answer's bulk */
+        size_t room_len;
+        bool reads;                   /* it changes nothing: it may be sent again, to whoever leads then */
+        uint64_t key_hash;            /* calls of the same one need not overtake one another */
+        void (*done)(struct eng_leader_call *call); /* once, on the loop that called, never from inside */
+        /* the answer: until done() returns */
+        enum eng_leader_outcome outcome;
+        const uint8_t *answer;
+        uint32_t answer_len;
+        size_t answer_bulk;           /* bytes in room */
+        void *user[4];                /* the link's */
+};
+/*
+ * How a store without a leader's part reaches the leader of its pool, which is in another process
+ * (docs/design/any-gateway.md). Any loop of the store.
+ */
+struct eng_leader_link {
+        void (*call)(void *arg, struct eng_leader_call *call);
+        void (*unpin)(void *arg, uint64_t pin);
+        bool (*awaits)(void *arg);    /* calls have not come back; the store is closed when they have. Any thread */
+        /* Where the drive of a slot, on this node, is reached: a path for options.opener. False: not now. Coordinator. */
+        bool (*path)(void *arg, unsigned slot, uint16_t node, char out[ENG_PATH_MAX]);
+        const _Atomic uint64_t *lease_end; /* until then what the leader has said is current */
+        uint64_t (*clock_ns)(void);   /* by which; NULL: CLOCK_BOOTTIME */
+        uint8_t store_id[16];
+        void *arg;
+};
+
 struct eng_options {
+        const struct eng_leader_link *leader; /* NULL: this store decides by itself; else the leader of its pool does */
         const struct eng_cluster *cluster; /* NULL: the drives themselves say which epoch counts */
         const char *const *drives;    /* folders; or what opener knows. With a cluster: none */
         const struct eng_drive_opener *opener; /* of drives of other nodes (remote.h), until the store is closed; NULL: there are none */
@@ -115,6 +157,7 @@ struct eng_options {
         bool upgrade;                 /* a store of an older layout becomes one of this build's, for good (docs/format.md); else it is refused */
         unsigned ec_k, ec_m;          /* used when formatting; 0+0: default by number of drives */
         const struct eng_site *sites; /* used when formatting: of each drive; NULL: all are at `site` */
+        uint16_t maker;               /* that ids made here name; 0: the node of `site`. In a cluster leaders have other ones than homes */
         struct eng_site site;         /* of this node: drives that are added later lie there. Node 0: a store that is no cluster's */
         uint32_t boot;                /* of this node: higher than in any run of it before, up to ENG_BOOT_MAX; 0 on node 0 */
         struct lp_loop *const *loops; /* made, not yet running */

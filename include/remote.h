@@ -123,6 +123,8 @@ struct rem_client_options {
          */
         void (*deposed)(void *arg, const struct eng_term *by);
         void *deposed_arg;
+        /* Of a home store: no term, and no sessions; READ, WRITE, SYNC and HELD are all that it asks. */
+        bool home;
         uint64_t (*now)(void *arg); /* as struct rem_server_options: when pings were sent */
         void *now_arg;
 };

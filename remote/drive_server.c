@@ -315,6 +315,11 @@ enum rem_status served_admit(struct rem_served *served, const struct served_requ
         return same && r->head.session == served->session ? REM_DONE : REM_OLD_SESSION;
 }
 
+static unsigned flags_of(uint32_t operation)
+{
+        return operation == REM_INFO ? REM_BEGIN : operation == REM_OP ? REM_HOME : 0;
+}
+
 /* Form, link, drive and incarnation. REM_DONE: out is a drive that is held. */
 static enum rem_status server_look(struct rem_server *server, const struct net_request *request, struct rem_head *head,
                                    struct rem_served **out)
@@ -328,7 +333,7 @@ static enum rem_status server_look(struct rem_server *server, const struct net_r
                 return REM_BAD;
         memcpy(head, request->body, sizeof(*head));
         if (head->zero != 0 || head->slot >= ENG_DRIVES_MAX || !server_knows_term(request, &head->term) ||
-            (request->operation == REM_INFO ? head->flags & ~REM_BEGIN : head->flags) != 0)
+            (head->flags & ~flags_of(request->operation)) != 0)
                 return REM_BAD;
         if (request->operation == REM_WATCH ? request->link != NET_CONTROL
             : request->operation == REM_OP && rem_is_bulk((enum eng_op_kind)body[0])
@@ -341,7 +346,7 @@ static enum rem_status server_look(struct rem_server *server, const struct net_r
                                 memcmp(head->drive_id, any, FMT_ID) != 0)))
                 return REM_UNKNOWN_DRIVE;
         begins = request->operation == REM_INFO || request->operation == REM_OPEN ||
-                 (op_begins(request) && request->link == NET_LOG);
+                 (op_begins(request) && request->link == NET_LOG) || ((head->flags & REM_HOME) != 0 && head->incarnation == 0);
         if (!begins && head->incarnation != served->incarnation)
                 return REM_OTHER_INCARNATION;
         *out = served;
@@ -360,6 +365,10 @@ static enum rem_status request_begin(struct rem_server *server, struct net_reque
 
         if (status != REM_DONE)
                 return status;
+        if ((head.flags & REM_HOME) != 0 && atomic_load(&served->refs) > REM_REQUESTS_MAX / 2) {
+                served_put(served);
+                return REM_BUSY; /* the rest is the leader's, whose APPEND must never be refused because of them */
+        }
         r = atomic_load(&served->refs) > REM_REQUESTS_MAX ? NULL : calloc(1, sizeof(*r));
         if (r == NULL) {
                 served_put(served);

@@ -121,6 +121,8 @@ static void remote_call_send(struct remote_call *c)
         }
         remote_head(d, &head);
         head.offset = c->have;
+        if (d->client->options.home && op->kind == ENG_OP_SYNC)
+                head.incarnation = op->incarnation;
         c->session = head.session;
         c->begun = d->begun;
         c->incarnation = head.incarnation;
@@ -221,6 +223,8 @@ static int call_encode(struct remote_drive *d, const struct eng_op *op, struct e
 {
         struct eng_op sent = *op;
 
+        if (d->client->options.home)
+                sent.flags &= ~ENG_OP_ANEW;
         if (op->kind == ENG_OP_SCAN && (op->scan.most == 0 || op->scan.most > REM_SCAN_MOST))
                 sent.scan.most = REM_SCAN_MOST; /* its page ends earlier, and says that there is more */
         return eng_wire_put_request(&sent, d->scratch, bulk);
@@ -234,6 +238,7 @@ static bool question_fits(const struct remote_drive *d, uint32_t room)
 
 void remote_call_submit(struct remote_drive *d, struct eng_op *op)
 {
+        bool begins = (op->flags & ENG_OP_ANEW) != 0 && !d->client->options.home;
         uint32_t asks = rem_is_question(op->kind) ? room_of(op) : 0;
         struct eng_wire_parts bulk;
         struct remote_call *c;
@@ -242,7 +247,7 @@ void remote_call_submit(struct remote_drive *d, struct eng_op *op)
 
         if (op->kind == ENG_OP_COMMIT)
                 d->commits++; /* also where it is not sent: then nothing behind it is taken */
-        if ((op->flags & ENG_OP_ANEW) != 0) {
+        if (begins) {
                 d->session = remote_session_new(d->client);
                 d->commits = op->kind == ENG_OP_COMMIT;
         }
@@ -258,7 +263,7 @@ void remote_call_submit(struct remote_drive *d, struct eng_op *op)
         }
         c->drive = d;
         c->op = op;
-        c->begins = (op->flags & ENG_OP_ANEW) != 0;
+        c->begins = begins;
         c->asks = asks;
         d->asked += asks > 0;
         d->asked_bytes += asks;
@@ -449,7 +454,9 @@ static void call_says(struct remote_call *c)
         struct rem_prefix prefix;
         int rv = -EBADMSG;
 
-        if (remote_prefix_read(&c->call, &prefix) && (c->begins || prefix.incarnation == c->incarnation)) {
+        if (remote_prefix_read(&c->call, &prefix) && (c->begins || c->incarnation == 0 || prefix.incarnation == c->incarnation)) {
+                if (d->client->options.home)
+                        d->incarnation = op->incarnation = prefix.incarnation;
                 if (c->begins && c->session == d->session)
                         call_has_begun(c, prefix.incarnation);
                 if (prefix.incarnation == d->incarnation)

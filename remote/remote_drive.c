@@ -73,6 +73,10 @@ void remote_head(struct remote_drive *d, struct rem_head *out)
                                  .commits = d->commits,
                                  .term = d->client->options.term};
         memcpy(out->drive_id, d->drive_id, FMT_ID);
+        if (d->client->options.home) {
+                out->flags = REM_HOME;
+                out->incarnation = 0;
+        }
 }
 
 void remote_net_call(struct remote_drive *d, struct net_call *call)
@@ -285,6 +289,7 @@ int remote_drive_new(const struct rem_opening *opening, const struct eng_local_o
         d->facts = facts;
         d->drive.ops = &remote_ops;
         d->drive.slot = facts->identity.slot;
+        memcpy(d->drive.id, facts->identity.drive_id, FMT_ID);
         d->drive.owner = options->owner;
         d->drive.exhausted = &d->exhausted;
         d->drive.unreliable = &d->unreliable;
@@ -298,7 +303,7 @@ int remote_drive_new(const struct rem_opening *opening, const struct eng_local_o
         d->incarnation = opening->prefix.incarnation;
         d->session = d->begun = opening->session;
         d->next_value = 0;
-        d->watching = true;
+        d->watching = !d->client->options.home;
         pthread_mutex_init(&d->lock, NULL);
         LIST_INIT(&d->out);
         TAILQ_INIT(&d->waits);
@@ -306,7 +311,8 @@ int remote_drive_new(const struct rem_opening *opening, const struct eng_local_o
         d->options.path = d->info.path;
         remote_take_prefix(d, &opening->prefix);
         d->start_msg.run = remote_start;
-        lp_post(d->drive.owner, &d->start_msg);
+        if (d->watching) /* what a drive says by itself is its leader's to hear */
+                lp_post(d->drive.owner, &d->start_msg);
         *out = &d->drive;
         return 0;
 }

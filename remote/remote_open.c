@@ -240,8 +240,8 @@ static int opener_open(const struct eng_drive_opener *opener, const struct eng_l
         if (o == NULL)
                 return rv;
         memcpy(o->drive_id, options->identity.drive_id, FMT_ID);
-        o->begin = true;
-        o->features = options->identity.features;
+        o->begin = !o->client->options.home;
+        o->features = o->begin ? options->identity.features : 0;
         opening_wait(o);
         rv = o->rv;
         if (rv == 0)

@@ -52,13 +52,14 @@ enum rem_status {
 };
 
 #define REM_BEGIN 1u /* head.flags of INFO: begins a session */
+#define REM_HOME  2u /* of OP: of a home store, which has none (docs/design/any-gateway.md) */
 
 /* Before the body of every request. */
 struct rem_head {
         uint32_t pool;
         uint16_t slot, flags;
         uint8_t drive_id[FMT_ID]; /* zeroes: any; of INFO alone */
-        uint64_t incarnation, session;
+        uint64_t incarnation, session; /* of a home store: 0, or of SYNC the one that is meant; 0 */
         uint64_t commits; /* sent in this session, this one included */
         struct eng_term term; /* of the leader that asks; none: no leader, or no cluster */
         uint32_t offset;  /* of the answer's bulk */

@@ -6,6 +6,7 @@
  * still fills comes back by read_left(). All other operations go to the owner loop of the drive,
  * where they are let in one after the other, as they came.
  */
+#include "engine_home.h"
 #include "remote/drive_server.h"
 
 #include <assert.h>
@@ -233,6 +234,27 @@ static void op_submit(struct served_request *r)
         eng_drive_submit(r->served->drive, &r->op);
 }
 
+static bool is_of_home(const struct served_request *r)
+{
+        return (r->head.flags & REM_HOME) != 0;
+}
+
+/* A home store reads what it likes, and writes shards of its own uploads alone. */
+static bool home_may(const struct served_request *r)
+{
+        uint16_t node;
+        uint32_t boot;
+
+        if (!is_of_home(r))
+                return true;
+        if (!eng_term_is_none(&r->head.term) || (r->op.flags & ENG_OP_ANEW) != 0)
+                return false;
+        if (r->op.kind != ENG_OP_WRITE)
+                return r->op.kind == ENG_OP_READ || r->op.kind == ENG_OP_SYNC || r->op.kind == ENG_OP_HELD;
+        eng_id_maker(r->op.write.object_id, &node, &boot);
+        return node == net_peer_node(r->request->peer) && boot == r->request->boot;
+}
+
 /* On the connection's loop. */
 static void server_bulk_op(struct served_request *r)
 {
@@ -240,7 +262,7 @@ static void server_bulk_op(struct served_request *r)
                 served_refuse(r, REM_BUSY);
                 return;
         }
-        if (op_decode(r, r->slot) != 0) {
+        if (op_decode(r, r->slot) != 0 || !home_may(r)) {
                 memset(&r->op, 0, sizeof(r->op)); /* the slot is no operation's */
                 served_refuse(r, REM_BAD);
                 return;
@@ -282,8 +304,12 @@ static void op_on_owner(struct lp_msg *msg)
                 served_refuse(r, REM_BAD);
                 return;
         }
-        status = served_admit(served, r, (r->op.flags & ENG_OP_ANEW) != 0);
-        if (status == REM_DONE && !commits_match(served, r))
+        if (!home_may(r)) {
+                served_refuse(r, REM_BAD);
+                return;
+        }
+        status = is_of_home(r) ? REM_DONE : served_admit(served, r, (r->op.flags & ENG_OP_ANEW) != 0);
+        if (!is_of_home(r) && status == REM_DONE && !commits_match(served, r))
                 status = REM_GAP;
         if (status == REM_DONE && r->op.kind == ENG_OP_SCRUB && !take_scratch(served))
                 status = REM_BUSY;

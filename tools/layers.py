@@ -37,7 +37,8 @@ MAY_INCLUDE = {
     "cli": {"client", "load", "net", "rdma", "ec", "loop", "s3"},
 }
 # Private headers of another folder that a folder may include: a drive of another node is one of the engine's.
-MAY_SEE = {"remote": {"engine/drive/drive.h", "engine/drive/identity.h", "engine/drive/rec.h", "engine/drive/wire.h", "engine/format.h"}}
+MAY_SEE = {"remote": {"engine/drive/drive.h", "engine/drive/identity.h", "engine/drive/rec.h", "engine/drive/wire.h", "engine/format.h",
+                      "engine/bucket/config_feed.h", "engine/serve/serve.h"}}
 # The modules of a folder, the lowest first: (folder, headers that modules above it may include; None: all). "." is the folder's own folder.
 MODULES = {
     "client": [
@@ -51,7 +52,7 @@ MODULES = {
     ],
     "engine": [
         (".", {"format.h"}),
-        *((name, None) for name in ("record", "placement", "drive", "base", "txn", "object", "resync", "bucket", "walk", "epoch", "upkeep")),
+        *((name, None) for name in ("record", "placement", "drive", "base", "call", "txn", "object", "resync", "bucket", "walk", "epoch", "upkeep", "serve", "home")),
         ("store", set()),
     ],
     "gateway": [

@@ -88,12 +88,15 @@ static void spread_done(struct eng_store *store, void *arg)
 void eng_view_spread(struct eng_store *store, const struct eng_view *view, void (*done)(struct eng_store *store, void *arg))
 {
         struct spread *spread = malloc(sizeof(*spread));
+        unsigned i;
 
         assert(!view->paused || (view->ready && view->writable));
         assert((view->in & view->joining) == 0);
         if (spread != NULL) {
                 spread->view = *view;
                 spread->done = done;
+                for (i = 0; i < ENG_DRIVES_MAX; i++)
+                        memcpy(&spread->view.drive_key[i], store->members[i].id, sizeof(uint64_t));
         }
         if (spread == NULL || eng_broadcast(store, take_view, spread_done, spread) != 0)
                 abort(); /* loops that disagree about the membership would be worse than a restart */

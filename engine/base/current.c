@@ -9,7 +9,12 @@
 bool eng_is_current(const struct eng_store *store)
 {
         const struct eng_cluster *cluster = store->options.cluster;
+        const struct eng_leader_link *leader = store->options.leader;
 
+        if (leader != NULL) {
+                atomic_thread_fence(memory_order_seq_cst);
+                return (leader->clock_ns != NULL ? leader->clock_ns() : lp_boot_clock()) < atomic_load(leader->lease_end);
+        }
         if (cluster == NULL)
                 return true;
         atomic_thread_fence(memory_order_seq_cst); /* the clock is read after what is judged by it */

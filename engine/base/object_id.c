@@ -10,6 +10,7 @@
  * nothing. docs/design/cluster-engine.md has the rule, and what could go wrong.
  */
 #include "engine/base/store.h"
+#include "engine_home.h"
 
 #include <assert.h>
 #include <endian.h>
@@ -33,8 +34,8 @@ void eng_new_id(struct eng_loop *el, uint8_t id[FMT_ID])
 {
         const struct eng_options *o = &el->store->options;
         uint32_t epoch = htobe32((uint32_t)el->view.epoch);
-        uint16_t loop = htobe16((uint16_t)el->index), node = htobe16(o->site.node);
-        uint64_t counter = htobe64(eng_id_counter(o->site.node, o->boot, ++el->home.id_counter));
+        uint16_t loop = htobe16((uint16_t)el->index), node = htobe16(eng_maker(el->store));
+        uint64_t counter = htobe64(eng_id_counter(eng_maker(el->store), o->boot, ++el->home.id_counter));
 
         assert(eng_on_loop(el));
         memcpy(id, &epoch, 4);
@@ -59,13 +60,22 @@ void eng_id_made(const uint8_t id[FMT_ID], struct eng_made *out)
         out->count = out->node == 0 ? counter : counter & COUNT_MAX;
 }
 
+void eng_id_maker(const uint8_t id[ENG_ID_LEN], uint16_t *node, uint32_t *boot)
+{
+        struct eng_made made;
+
+        eng_id_made(id, &made);
+        *node = made.node;
+        *boot = (uint32_t)made.run;
+}
+
 void eng_id_next(const struct eng_loop *el, struct eng_made *out)
 {
         const struct eng_options *o = &el->store->options;
 
-        out->node = o->site.node;
+        out->node = eng_maker(el->store);
         out->loop = (uint16_t)el->index;
-        out->run = o->site.node == 0 ? el->view.epoch : o->boot;
+        out->run = out->node == 0 ? el->view.epoch : o->boot;
         out->count = el->home.id_counter + 1;
 }
 
@@ -80,8 +90,8 @@ bool eng_made_before_run(const struct eng_store *store, const struct eng_made *m
         const struct eng_options *o = &store->options;
 
         if (o->cluster != NULL) /* all clients' uploads are this process's: those of others ended with them */
-                return made->node != o->site.node || made->run != o->boot;
+                return made->node != eng_maker(store) || made->run != o->boot;
         if (made->node == 0)
                 return made->run < store->first_epoch;
-        return made->node == o->site.node && made->run < o->boot;
+        return made->node == eng_maker(store) && made->run < o->boot;
 }

@@ -111,6 +111,7 @@ struct eng_view {
         eng_mask back;                 /* of joining: it speaks for lost groups whose truth it is (docs/design/lost-groups.md) */
         unsigned lost;                 /* groups of which no member is in; without a cluster always 0, as back and left */
         uint64_t left[ENG_DRIVES_MAX]; /* as the epoch's record has it */
+        uint64_t drive_key[ENG_DRIVES_MAX]; /* of the slot's drive: the first bytes of its id, which are random */
         uint64_t since[ENG_DRIVES_MAX]; /* first epoch in which the slot's drive, as it is open now, can have had a part; 0: opened at the start */
 };
 
@@ -178,6 +179,8 @@ struct eng_leader_part {
         uint64_t append_count;             /* begun: the number of the last */
         struct eng_lookups lookups;        /* of readers, under way at this primary; oldest first */
         uint64_t lookup_count;             /* begun: the number of the last */
+        uint64_t homes_calls;              /* done for home stores */
+        uint64_t lookups_upto;             /* as home.readers_upto */
         struct lp_msg *quiet;              /* to be posted to the coordinator when no append to a drive that is up is in flight */
         struct eng_deferred_list deferred;        /* discards that wait for those who may still read what is dead */
         struct eng_deferred *deferred_by_id;      /* uthash: those of deferred deletes */
@@ -223,6 +226,7 @@ struct eng_loop {
         unsigned bucket_count, bucket_cap;
         struct eng_config_bucket *buckets_by_id; /* uthash */
         struct lp_times steps[ENG_STEPS];  /* any thread reads */
+        uint64_t pins_given;               /* numbers, of a home store's */
         struct eng_leader_part leader;
         struct eng_home_part home;
 };
@@ -321,6 +325,10 @@ struct eng_coord {
         uint64_t next_number;
         struct eng_member *decided;    /* has the epoch that etcd has (decided.c); NULL: no cluster's */
         struct eng_decision *decision; /* decided.c's own; NULL: nothing is proposed */
+        struct eng_feed *feed;         /* config_feed.c's own */
+        const struct eng_homes *homes; /* NULL: there are none */
+        struct eng_home_copy *copy;    /* home_copy.c's own, of a home store */
+        struct eng_buf *body, *next_body; /* of the epoch in force; of the one that is made: of a cluster's store, else NULL */
         struct eng_decided_own {
                 uint64_t number;
                 uint8_t id[FMT_ID];
@@ -463,6 +471,7 @@ struct eng_store {
 
         struct eng_pacer pacer;        /* of the upkeep */
         struct eng_coord *coord;
+        struct eng_home *home;         /* home/'s own; NULL: this store decides */
         struct eng_member unplaced[ENG_DRIVES_MAX + ENG_HOT_ADD_MAX]; /* all that were opened: those given, in that order, then those attached */
         unsigned unplaced_count;
         char empty_paths[512];         /* folders that are not drives, or cannot be told to be, for health */
@@ -507,6 +516,11 @@ static inline struct eng_loop *eng_here(struct eng_store *store)
 
         assert(lp_index(self) < store->loop_count && el->loop == self); /* a hash loop has a number, too */
         return el;
+}
+/* What decides is in another process (docs/design/any-gateway.md). */
+static inline bool eng_is_home(const struct eng_store *store)
+{
+        return store->options.leader != NULL;
 }
 /* For asserts: the caller is on this loop; on the coordinator's. */
 static inline bool eng_on_loop(const struct eng_loop *el)
@@ -596,6 +610,12 @@ static inline bool eng_site_given(const struct eng_site *site)
 
 /* A new object id, unique for ever: epoch, loop, node, counter (object_id.c). */
 void eng_new_id(struct eng_loop *el, uint8_t id[FMT_ID]);
+#define ENG_MAKER_LEADERS 1024u /* from here on makers are leaders of pools; below they are nodes' homes */
+/* Whom ids made here name as their maker. */
+static inline uint16_t eng_maker(const struct eng_store *store)
+{
+        return store->options.maker != 0 ? store->options.maker : store->options.site.node;
+}
 /* The counter that stands in an id. */
 uint64_t eng_id_counter(uint16_t node, uint32_t boot, uint64_t count);
 /* When an object id was made: one loop of one node makes them in order of run, then count. */

@@ -15,6 +15,7 @@
 #include "engine/bucket/bucket_look.h"
 #include "engine/bucket/bucket_queue.h"
 #include "engine/bucket/bucket_text.h"
+#include "engine/bucket/home_changes.h"
 #include "engine/txn/txn_util.h"
 
 #include <assert.h>
@@ -57,7 +58,7 @@ static int bucket_add(struct eng_loop *el, const struct eng_bucket *bucket)
         return 0;
 }
 
-static void bucket_drop(struct eng_loop *el, uint64_t id)
+void eng_config_drop(struct eng_loop *el, uint64_t id)
 {
         struct eng_config_bucket *b;
         unsigned i;
@@ -89,7 +90,7 @@ void eng_config_stop(struct eng_loop *el)
 void eng_config_free(struct eng_loop *el)
 {
         while (el->bucket_count > 0)
-                bucket_drop(el, el->buckets[el->bucket_count - 1]->bucket.id);
+                eng_config_drop(el, el->buckets[el->bucket_count - 1]->bucket.id);
         free(el->buckets);
 }
 
@@ -140,8 +141,14 @@ static bool add_everywhere(struct eng_loop *el, void *arg, struct lp_msg *ack)
         return true;
 }
 
+static void bucket_touched(struct request *req)
+{
+        req->change.touched = (struct eng_row_key){.what = ENG_ROW_BUCKET, .id = req->bucket.id};
+}
+
 static void added(struct eng_store *store, void *arg)
 {
+        bucket_touched(arg);
         eng_change_recorded(arg);
 }
 
@@ -248,12 +255,13 @@ static bool drop_everywhere(struct eng_loop *el, void *arg, struct lp_msg *ack)
 {
         const struct request *req = arg;
 
-        bucket_drop(el, req->bucket.id);
+        eng_config_drop(el, req->bucket.id);
         return true;
 }
 
 static void dropped(struct eng_store *store, void *arg)
 {
+        bucket_touched(arg);
         eng_change_recorded(arg);
         eng_drop_consider(store);
 }
@@ -463,6 +471,10 @@ void eng_bucket_create(struct eng_store *store, struct eng_str name, const struc
         bool fit = name.len >= 1 && name.len <= ENG_BUCKET_NAME_MAX && attrs_len <= sizeof(req->bucket.attrs);
         int rv = fit ? eng_rules_complete(&none, &wanted) : -EINVAL;
 
+        if (eng_is_home(store)) {
+                eng_home_bucket_create(store, name, rules, attrs, attrs_len, done, arg);
+                return;
+        }
         if (rv == 0)
                 req = request_new(name);
         if (req == NULL) {
@@ -481,8 +493,13 @@ void eng_bucket_create(struct eng_store *store, struct eng_str name, const struc
 void eng_bucket_delete(struct eng_store *store, struct eng_str name, uint64_t id, eng_done done, void *arg)
 {
         bool fit = name.len >= 1 && name.len <= ENG_BUCKET_NAME_MAX;
-        struct request *req = fit ? request_new(name) : NULL;
+        struct request *req;
 
+        if (eng_is_home(store)) {
+                eng_home_bucket_delete(store, name, id, done, arg);
+                return;
+        }
+        req = fit ? request_new(name) : NULL;
         if (req == NULL) {
                 bucket_early(store, fit ? -ENOMEM : -EINVAL, done, arg);
                 return;

@@ -33,6 +33,8 @@ int eng_texts_repair(struct eng_texts_loading *load, eng_done done, void *arg);
 void eng_texts_repaired(struct eng_texts_loading *load);
 /* This loop's copy has it from now on. -ENOMEM. */
 int eng_config_take(struct eng_loop *el, const struct eng_bucket *bucket);
+/* It has none of this id any more. */
+void eng_config_drop(struct eng_loop *el, uint64_t id);
 /* The queue of changes (bucket_queue.c), once. -ENOMEM. */
 int eng_config_begin(struct eng_store *store);
 void eng_config_free(struct eng_loop *el);

@@ -29,6 +29,23 @@ static void change_reply(struct eng_change *change, int rv)
         lp_post(change->home->loop, &change->msg);
 }
 
+static void change_waited(struct eng_feed_wait *wait)
+{
+        struct eng_change *change = container_of(wait, struct eng_change, wait);
+
+        change_reply(change, change->result);
+}
+
+/* It is answered when copies in other processes have it, too; others go on meanwhile. */
+static void change_is_read(struct eng_change *change, int rv)
+{
+        eng_feed_add(change->store, &change->touched);
+        change->result = rv;
+        change->wait.version = eng_feed_version(change->store);
+        change->wait.done = change_waited;
+        eng_feed_wait(change->store, &change->wait);
+}
+
 static void change_begin(struct eng_change *change)
 {
         assert(STAILQ_FIRST(&eng_config_of(change->store)->queue) == change);
@@ -47,7 +64,10 @@ void eng_change_finish(struct eng_change *change, int rv)
         assert(STAILQ_FIRST(&config->queue) == change && config->count > 0);
         STAILQ_REMOVE_HEAD(&config->queue, link);
         config->count--;
-        change_reply(change, rv);
+        if (change->touched.what != 0)
+                change_is_read(change, rv);
+        else
+                change_reply(change, rv);
         next = STAILQ_FIRST(&config->queue);
         if (next != NULL)
                 change_begin(next);

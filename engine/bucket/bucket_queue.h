@@ -4,6 +4,7 @@
 #ifndef MILLRACE_ENGINE_BUCKET_QUEUE_H
 #define MILLRACE_ENGINE_BUCKET_QUEUE_H
 
+#include "engine/bucket/config_feed.h"
 #include "engine/txn/txn.h"
 
 /*
@@ -19,6 +20,8 @@ struct eng_change {
         void (*begin)(struct eng_change *change); /* it is its turn, and the store takes changes */
         void (*drop)(struct eng_change *change);  /* home: frees it, after the answer */
         struct eng_txn txn;
+        struct eng_row_key touched;    /* the row that it changed, once all loops have it; what 0: none */
+        struct eng_feed_wait wait;
         int result;
         eng_done done;
         void *arg;

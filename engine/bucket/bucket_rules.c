@@ -5,6 +5,7 @@
  */
 #include "engine/bucket/bucket.h"
 #include "engine/bucket/bucket_queue.h"
+#include "engine/bucket/home_changes.h"
 #include "engine/txn/txn_util.h"
 
 #include <assert.h>
@@ -49,6 +50,9 @@ static bool rules_take(struct eng_loop *el, void *arg, struct lp_msg *ack)
 
 static void rules_taken(struct eng_store *store, void *arg)
 {
+        struct rules_change *rules = arg;
+
+        rules->change.touched = (struct eng_row_key){.what = ENG_ROW_BUCKET, .id = rules->bucket.id};
         eng_change_recorded(arg);
 }
 
@@ -118,8 +122,13 @@ static void rules_free(struct eng_change *change)
 
 void eng_bucket_rules_set(struct eng_store *store, uint64_t bucket, const struct eng_bucket_rules *rules, eng_done done, void *arg)
 {
-        struct rules_change *change = calloc(1, sizeof(*change));
+        struct rules_change *change;
 
+        if (eng_is_home(store)) {
+                eng_home_rules_set(store, bucket, rules, done, arg);
+                return;
+        }
+        change = calloc(1, sizeof(*change));
         if (change == NULL) {
                 eng_early(store, (struct eng_early){.plain = done, .arg = arg, .rv = -ENOMEM});
                 return;

@@ -5,6 +5,7 @@
  */
 #include "engine/bucket/bucket.h"
 #include "engine/bucket/bucket_queue.h"
+#include "engine/bucket/home_changes.h"
 #include "engine/txn/txn_util.h"
 
 #include <assert.h>
@@ -290,7 +291,9 @@ static void lock_change_send(struct eng_store *store, int64_t confirmed_ms, eng_
 
 void eng_lock_confirm(struct eng_store *store, int64_t wall_ms, eng_done done, void *arg)
 {
-        if (wall_ms > 0)
+        if (eng_is_home(store))
+                eng_home_lock_confirm(store, wall_ms, done, arg);
+        else if (wall_ms > 0)
                 lock_change_send(store, wall_ms, done, arg);
         else
                 eng_early(store, (struct eng_early){.plain = done, .arg = arg, .rv = -EINVAL});
@@ -298,5 +301,8 @@ void eng_lock_confirm(struct eng_store *store, int64_t wall_ms, eng_done done, v
 
 void eng_lock_keep(struct eng_store *store, eng_done done, void *arg)
 {
-        lock_change_send(store, 0, done, arg);
+        if (eng_is_home(store)) /* its leader does it by itself */
+                eng_early(store, (struct eng_early){.plain = done, .arg = arg});
+        else
+                lock_change_send(store, 0, done, arg);
 }

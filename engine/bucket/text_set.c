@@ -5,6 +5,7 @@
 #include "engine/bucket/bucket.h"
 #include "engine/bucket/bucket_queue.h"
 #include "engine/bucket/bucket_text.h"
+#include "engine/bucket/home_changes.h"
 #include "engine/txn/txn_util.h"
 
 #include <assert.h>
@@ -115,6 +116,7 @@ static void text_taken(struct eng_store *store, void *arg)
         struct text_change *tc = arg;
 
         eng_text_unref(tc->replaced); /* each loop has had a turn since */
+        tc->change.touched = (struct eng_row_key){.what = ENG_ROW_TEXT, .kind = (uint8_t)tc->kind, .id = tc->bucket};
         eng_change_recorded(arg);
 }
 
@@ -225,8 +227,13 @@ void eng_text_set(struct eng_store *store, uint64_t bucket, unsigned kind, uint6
                   void *arg)
 {
         bool fit = kind < ENG_TEXTS_KINDS && bytes.len >= 1 && bytes.len <= ENG_TEXT_MAX;
-        struct text_change *tc = fit ? text_change_new(store, bucket, kind) : NULL;
+        struct text_change *tc;
 
+        if (eng_is_home(store)) {
+                eng_home_text_set(store, bucket, kind, expected, bytes.data != NULL ? bytes : (struct eng_str){"", 0}, done, arg);
+                return;
+        }
+        tc = fit ? text_change_new(store, bucket, kind) : NULL;
         if (tc != NULL) {
                 tc->expected = expected;
                 tc->text = eng_text_new(kind, bytes.data, bytes.len);
@@ -237,8 +244,13 @@ void eng_text_set(struct eng_store *store, uint64_t bucket, unsigned kind, uint6
 void eng_text_delete(struct eng_store *store, uint64_t bucket, unsigned kind, uint64_t expected, eng_done done, void *arg)
 {
         bool fit = kind < ENG_TEXTS_KINDS;
-        struct text_change *tc = fit ? text_change_new(store, bucket, kind) : NULL;
+        struct text_change *tc;
 
+        if (eng_is_home(store)) {
+                eng_home_text_set(store, bucket, kind, expected, (struct eng_str){NULL, 0}, done, arg);
+                return;
+        }
+        tc = fit ? text_change_new(store, bucket, kind) : NULL;
         if (tc != NULL)
                 tc->expected = expected;
         text_send(store, tc, !fit ? -EINVAL : tc == NULL ? -ENOMEM : 0, done, arg);

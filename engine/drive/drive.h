@@ -130,6 +130,7 @@ struct eng_op {
         void (*done)(struct eng_op *op);
         int result;
         bool deposed;                  /* answer, with -ESTALE: it is the term that is older */
+        uint64_t incarnation;          /* WRITE, answer: of the process that took it; SYNC: that alone is asked (-ESTALE). 0: none is known, or meant */
         uint64_t submitted;            /* lp_clock(); 0: never, it is the drive's own */
         uint64_t request;              /* that it was submitted for (loop_trace.h) */
 
@@ -375,6 +376,7 @@ struct eng_drive_ops {
 struct eng_drive {
         const struct eng_drive_ops *ops;
         unsigned slot;          /* number in the store's drive map: the u16 in fmt_part.drives */
+        uint8_t id[FMT_ID];     /* of the drive */
         struct lp_loop *owner;  /* loop that owns the drive's state (a hint: LOOKUPs from it need no message) */
         const atomic_bool *exhausted;  /* its log has no room, changes that it is to take would wait; as the next */
         const atomic_bool *unreliable; /* many places of it cannot be read; lives as long as the drive. NULL: never */

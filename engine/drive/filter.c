@@ -472,6 +472,7 @@ static int add_filter(struct eng_drive **top, struct eng_drive *inner, char *tex
         LIST_INIT(&filter->waiting);
         filter->drive.ops = &filter_ops;
         filter->drive.slot = (*top)->slot;
+        memcpy(filter->drive.id, (*top)->id, FMT_ID);
         filter->drive.owner = (*top)->owner;
         filter->drive.exhausted = (*top)->exhausted;
         filter->drive.unreliable = (*top)->unreliable;

@@ -527,6 +527,7 @@ static struct eng_local *new_local(const struct eng_local_options *options)
         l->drive.unreliable = &l->unreliable;
         l->drive.stalled = &l->stalled;
         l->drive.slot = options->identity.slot;
+        memcpy(l->drive.id, options->identity.drive_id, FMT_ID);
         l->drive.owner = options->owner;
         l->options = *options;
         snprintf(l->path, sizeof(l->path), "%s", options->path);

@@ -5,197 +5,90 @@
 #include "engine/drive/wire.h"
 
 #include "engine/drive/rec.h"
+#include "engine/drive/wire_fields.h"
 
 #include <assert.h>
-#include <endian.h>
 #include <errno.h>
 #include <string.h>
 
-_Static_assert(__BYTE_ORDER == __LITTLE_ENDIAN, "structs of the format go as they are");
-
-/* A body that is written, or read; owner: the call */
-struct wire {
-        uint8_t *out;                  /* NULL: it is read */
-        const uint8_t *in;
-        size_t at, len;                /* len: of what is read, or room */
-        bool bad;                      /* no room; or it makes no sense */
-};
-
-/* ---- fields ---------------------------------------------------------------------------------- */
-
-static void wire_bytes(struct wire *w, void *bytes, size_t len)
-{
-        if (w->bad || len > w->len - w->at) {
-                w->bad = true;
-                return;
-        }
-        if (len == 0)
-                return;
-        if (w->out != NULL)
-                memcpy(w->out + w->at, bytes, len);
-        else
-                memcpy(bytes, w->in + w->at, len);
-        w->at += len;
-}
-
-static void wire_u64(struct wire *w, uint64_t *n)
-{
-        wire_bytes(w, n, sizeof(*n));
-}
-
-static void wire_u32(struct wire *w, uint32_t *n)
-{
-        wire_bytes(w, n, sizeof(*n));
-}
-
-static void wire_u16(struct wire *w, uint16_t *n)
-{
-        wire_bytes(w, n, sizeof(*n));
-}
-
-static void wire_u8(struct wire *w, uint8_t *n)
-{
-        wire_bytes(w, n, sizeof(*n));
-}
-
-static void wire_bool(struct wire *w, bool *b)
-{
-        uint8_t n = *b;
-
-        wire_u8(w, &n);
-        w->bad |= n > 1;
-        *b = n == 1;
-}
-
-/* A number of the field's own, as is checked by the caller; of what is read only. */
-static void wire_check(struct wire *w, bool fine)
-{
-        w->bad |= w->out == NULL && !fine;
-}
-
-/* Zeroes up to a multiple of 8. */
-static void wire_align(struct wire *w)
-{
-        uint8_t pad[8] = {0};
-        size_t n = (8 - w->at % 8) % 8, i;
-
-        wire_bytes(w, pad, n);
-        for (i = 0; i < n; i++)
-                w->bad |= pad[i] != 0;
-}
-
-/* Bytes that stay where they are: *bytes points into the body when it is read. */
-static void wire_in_place(struct wire *w, const uint8_t **bytes, size_t len)
-{
-        if (w->out != NULL) {
-                wire_bytes(w, (void *)*bytes, len);
-                return;
-        }
-        if (w->bad || len > w->len - w->at) {
-                w->bad = true;
-                return;
-        }
-        *bytes = w->in + w->at;
-        w->at += len;
-}
-
-static void wire_name(struct wire *w, const uint8_t **name, uint16_t *len)
-{
-        wire_u16(w, len);
-        wire_check(w, *len <= FMT_NAME_MAX);
-        wire_in_place(w, name, *len);
-}
-
-/* One that may be absent, which is another thing than an empty one. */
-static void wire_optional(struct wire *w, const uint8_t **bytes, uint16_t *len)
-{
-        bool there = *bytes != NULL;
-
-        wire_bool(w, &there);
-        if (there)
-                wire_name(w, bytes, len);
-        else if (w->out == NULL)
-                *bytes = NULL;
-}
-
 /* ---- requests -------------------------------------------------------------------------------- */
 
-static void wire_record(struct wire *w, struct eng_op *op)
+static void wire_record(struct eng_wire *w, struct eng_op *op)
 {
-        wire_u32(w, &op->append.pg);
-        wire_u32(w, &op->append.body_crc);
-        wire_u32(w, &op->append.inline_len);
-        wire_u16(w, &op->append.type);
-        wire_u64(w, &op->append.seq);
-        wire_u64(w, &op->append.committed);
-        wire_u64(w, &op->append.time_ms);
-        wire_u64(w, &op->append.record_epoch);
+        eng_wire_u32(w, &op->append.pg);
+        eng_wire_u32(w, &op->append.body_crc);
+        eng_wire_u32(w, &op->append.inline_len);
+        eng_wire_u16(w, &op->append.type);
+        eng_wire_u64(w, &op->append.seq);
+        eng_wire_u64(w, &op->append.committed);
+        eng_wire_u64(w, &op->append.time_ms);
+        eng_wire_u64(w, &op->append.record_epoch);
 }
 
-static void wire_scan(struct wire *w, struct eng_op *op)
+static void wire_scan(struct eng_wire *w, struct eng_op *op)
 {
         const uint8_t *pgs = (const uint8_t *)op->scan.pgs;
 
-        wire_name(w, &op->scan.from, &op->scan.from_len);
-        wire_optional(w, &op->scan.to, &op->scan.to_len);
-        wire_bool(w, &op->scan.after);
-        wire_u16(w, &op->scan.prefix_len);
-        wire_optional(w, &op->scan.delimiter, &op->scan.delimiter_len);
-        wire_u32(w, &op->scan.max);
-        wire_u32(w, &op->scan.most);
-        wire_u32(w, &op->scan.pg_words);
-        wire_check(w, op->scan.pg_words <= ENG_WIRE_BODY_MAX / sizeof(uint64_t));
-        wire_align(w);
+        eng_wire_name(w, &op->scan.from, &op->scan.from_len);
+        eng_wire_optional(w, &op->scan.to, &op->scan.to_len);
+        eng_wire_bool(w, &op->scan.after);
+        eng_wire_u16(w, &op->scan.prefix_len);
+        eng_wire_optional(w, &op->scan.delimiter, &op->scan.delimiter_len);
+        eng_wire_u32(w, &op->scan.max);
+        eng_wire_u32(w, &op->scan.most);
+        eng_wire_u32(w, &op->scan.pg_words);
+        eng_wire_check(w, op->scan.pg_words <= ENG_WIRE_BODY_MAX / sizeof(uint64_t));
+        eng_wire_align(w);
         if (!w->bad)
-                wire_in_place(w, &pgs, op->scan.pg_words * sizeof(uint64_t));
+                eng_wire_in_place(w, &pgs, op->scan.pg_words * sizeof(uint64_t));
         if (w->out == NULL && !w->bad)
                 op->scan.pgs = op->scan.pg_words == 0 ? NULL : (const uint64_t *)(const void *)pgs;
 }
 
-static void wire_shard(struct wire *w, uint8_t id[FMT_ID], uint32_t *stripe, uint8_t *shard)
+static void wire_shard(struct eng_wire *w, uint8_t id[FMT_ID], uint32_t *stripe, uint8_t *shard)
 {
-        wire_bytes(w, id, FMT_ID);
-        wire_u32(w, stripe);
-        wire_u8(w, shard);
+        eng_wire_bytes(w, id, FMT_ID);
+        eng_wire_u32(w, stripe);
+        eng_wire_u8(w, shard);
 }
 
-static void wire_read(struct wire *w, struct eng_op *op)
+static void wire_read(struct eng_wire *w, struct eng_op *op)
 {
         wire_shard(w, op->read.object_id, &op->read.stripe, &op->read.shard);
-        wire_u32(w, &op->read.offset);
-        wire_u32(w, &op->read.len);
-        wire_u32(w, &op->read.payload_len);
-        wire_check(w, op->read.payload_len <= FMT_UNIT_MAX && op->read.offset <= op->read.payload_len &&
+        eng_wire_u32(w, &op->read.offset);
+        eng_wire_u32(w, &op->read.len);
+        eng_wire_u32(w, &op->read.payload_len);
+        eng_wire_check(w, op->read.payload_len <= FMT_UNIT_MAX && op->read.offset <= op->read.payload_len &&
                               op->read.len <= op->read.payload_len - op->read.offset);
 }
 
-static void wire_owned(struct wire *w, struct eng_op *op)
+static void wire_owned(struct eng_wire *w, struct eng_op *op)
 {
         const uint8_t *ids = (const uint8_t *)op->owned.ids;
 
-        wire_u64(w, &op->owned.mark);
-        wire_u32(w, &op->owned.count);
-        wire_check(w, op->owned.count <= ENG_OWNED_MAX);
+        eng_wire_u64(w, &op->owned.mark);
+        eng_wire_u32(w, &op->owned.count);
+        eng_wire_check(w, op->owned.count <= ENG_OWNED_MAX);
         if (!w->bad)
-                wire_in_place(w, &ids, (size_t)op->owned.count * FMT_ID);
+                eng_wire_in_place(w, &ids, (size_t)op->owned.count * FMT_ID);
         if (w->out == NULL)
                 op->owned.ids = (const uint8_t(*)[FMT_ID])(const void *)ids;
 }
 
-static void wire_scrub(struct wire *w, struct eng_op *op)
+static void wire_scrub(struct eng_wire *w, struct eng_op *op)
 {
         uint8_t what = (uint8_t)op->scrub.what;
 
-        wire_bytes(w, &op->scrub.state, sizeof(op->scrub.state));
-        wire_u8(w, &what);
-        wire_check(w, what <= ENG_SCRUB_READ);
+        eng_wire_bytes(w, &op->scrub.state, sizeof(op->scrub.state));
+        eng_wire_u8(w, &what);
+        eng_wire_check(w, what <= ENG_SCRUB_READ);
         op->scrub.what = (enum eng_scrub_what)what;
-        wire_u32(w, &op->scrub.most);
-        wire_check(w, op->scrub.most <= ENG_SCRUB_STRETCH);
-        wire_bool(w, &op->scrub.yield);
+        eng_wire_u32(w, &op->scrub.most);
+        eng_wire_check(w, op->scrub.most <= ENG_SCRUB_STRETCH);
+        eng_wire_bool(w, &op->scrub.yield);
 }
 
-static void wire_request(struct wire *w, struct eng_op *op)
+static void wire_request(struct eng_wire *w, struct eng_op *op)
 {
         switch (op->kind) {
         case ENG_OP_APPEND:
@@ -203,36 +96,36 @@ static void wire_request(struct wire *w, struct eng_op *op)
                 wire_record(w, op);
                 break;
         case ENG_OP_COMMIT:
-                wire_u32(w, &op->commit.pg);
-                wire_u64(w, &op->commit.seq);
+                eng_wire_u32(w, &op->commit.pg);
+                eng_wire_u64(w, &op->commit.seq);
                 break;
         case ENG_OP_LOOKUP:
-                wire_name(w, &op->lookup.name, &op->lookup.name_len);
+                eng_wire_name(w, &op->lookup.name, &op->lookup.name_len);
                 break;
         case ENG_OP_SCAN:
                 wire_scan(w, op);
                 break;
         case ENG_OP_WRITE:
                 wire_shard(w, op->write.object_id, &op->write.stripe, &op->write.shard);
-                wire_u8(w, &op->write.k);
-                wire_u8(w, &op->write.m);
-                wire_u64(w, &op->write.key_hash);
+                eng_wire_u8(w, &op->write.k);
+                eng_wire_u8(w, &op->write.m);
+                eng_wire_u64(w, &op->write.key_hash);
                 break;
         case ENG_OP_READ:
                 wire_read(w, op);
                 break;
         case ENG_OP_DISCARD:
-                wire_bytes(w, op->discard.object_id, FMT_ID);
+                eng_wire_bytes(w, op->discard.object_id, FMT_ID);
                 break;
         case ENG_OP_HELD:
                 wire_shard(w, op->held.object_id, &op->held.stripe, &op->held.shard);
-                wire_u32(w, &op->held.count);
-                wire_check(w, op->held.count <= ENG_HELD_MAX);
+                eng_wire_u32(w, &op->held.count);
+                eng_wire_check(w, op->held.count <= ENG_HELD_MAX);
                 break;
         case ENG_OP_IDS:
-                wire_bytes(w, op->ids.after, FMT_ID);
-                wire_u32(w, &op->ids.max);
-                wire_check(w, op->ids.max >= 1 && op->ids.max <= ENG_IDS_MAX);
+                eng_wire_bytes(w, op->ids.after, FMT_ID);
+                eng_wire_u32(w, &op->ids.max);
+                eng_wire_check(w, op->ids.max >= 1 && op->ids.max <= ENG_IDS_MAX);
                 break;
         case ENG_OP_OWNED:
                 wire_owned(w, op);
@@ -241,10 +134,10 @@ static void wire_request(struct wire *w, struct eng_op *op)
                 wire_scrub(w, op);
                 break;
         case ENG_OP_FEATURES:
-                wire_u64(w, &op->features.bits);
+                eng_wire_u64(w, &op->features.bits);
                 break;
         case ENG_OP_OPEN:
-                wire_bytes(w, op->open.cluster, FMT_ID);
+                eng_wire_bytes(w, op->open.cluster, FMT_ID);
                 break;
         case ENG_OP_SYNC:
         case ENG_OP_TAIL:
@@ -258,18 +151,18 @@ _Static_assert((WIRE_FLAGS & (ENG_OP_RESERVE | ENG_OP_WANT_INLINE | ENG_OP_WANT_
                               ENG_OP_WANT_RECORD | ENG_OP_VERSIONS | ENG_OP_NO_MARKERS | ENG_OP_ANEW)) == WIRE_FLAGS,
                "flags");
 
-static void wire_head(struct wire *w, struct eng_op *op)
+static void wire_head(struct eng_wire *w, struct eng_op *op)
 {
         uint8_t kind = (uint8_t)op->kind;
         uint32_t flags = op->flags;
 
-        wire_u8(w, &kind);
-        wire_check(w, kind < ENG_OP_KINDS);
+        eng_wire_u8(w, &kind);
+        eng_wire_check(w, kind < ENG_OP_KINDS);
         op->kind = (enum eng_op_kind)kind;
-        wire_u32(w, &flags);
-        wire_check(w, (flags & ~WIRE_FLAGS) == 0);
+        eng_wire_u32(w, &flags);
+        eng_wire_check(w, (flags & ~WIRE_FLAGS) == 0);
         op->flags = flags;
-        wire_u64(w, &op->epoch);
+        eng_wire_u64(w, &op->epoch);
 }
 
 static void add_part(struct eng_wire_parts *parts, const void *bytes, size_t len)
@@ -287,7 +180,7 @@ static void add_buf(struct eng_wire_parts *parts, const struct eng_buf *buf, uin
 
 int eng_wire_put_request(const struct eng_op *op, uint8_t body[ENG_WIRE_BODY_MAX], struct eng_wire_parts *bulk)
 {
-        struct wire w = {.out = body, .len = ENG_WIRE_BODY_MAX};
+        struct eng_wire w = {.out = body, .len = ENG_WIRE_BODY_MAX};
         struct eng_op copy = *op;
 
         memset(bulk, 0, sizeof(*bulk));
@@ -338,7 +231,7 @@ static bool take_bulk(struct eng_op *op, struct eng_buf *buf, void *slot, size_t
 
 int eng_wire_get_request(const uint8_t *body, size_t len, struct eng_buf *buf, void *slot, size_t bulk_len, struct eng_op *op)
 {
-        struct wire w = {.in = body, .len = len};
+        struct eng_wire w = {.in = body, .len = len};
 
         assert((uintptr_t)body % 8 == 0);
         memset(op, 0, sizeof(*op));
@@ -359,63 +252,63 @@ static bool answers_more(const struct eng_op *op, int result)
                (op->kind == ENG_OP_OPEN && (result == -ESTALE || result == -EXDEV));
 }
 
-static void wire_lengths(struct wire *w, bool there[2], uint32_t len[2])
+static void wire_lengths(struct eng_wire *w, bool there[2], uint32_t len[2])
 {
         unsigned i;
 
         for (i = 0; i < 2; i++) {
-                wire_bool(w, &there[i]);
+                eng_wire_bool(w, &there[i]);
                 if (there[i])
-                        wire_u32(w, &len[i]);
+                        eng_wire_u32(w, &len[i]);
         }
 }
 
-static void wire_scrub_answer(struct wire *w, struct eng_op *op)
+static void wire_scrub_answer(struct eng_wire *w, struct eng_op *op)
 {
-        wire_bytes(w, &op->scrub.state, sizeof(op->scrub.state));
+        eng_wire_bytes(w, &op->scrub.state, sizeof(op->scrub.state));
         wire_shard(w, op->scrub.object_id, &op->scrub.stripe, &op->scrub.shard);
-        wire_u64(w, &op->scrub.key_hash);
-        wire_u32(w, &op->scrub.remembered);
-        wire_bool(w, &op->scrub.ended);
-        wire_bool(w, &op->scrub.damaged);
-        wire_bool(w, &op->scrub.gap);
-        wire_bool(w, &op->scrub.more);
-        wire_u32(w, &op->scrub.gaps);
-        wire_u64(w, &op->scrub.gaps_dropped);
+        eng_wire_u64(w, &op->scrub.key_hash);
+        eng_wire_u32(w, &op->scrub.remembered);
+        eng_wire_bool(w, &op->scrub.ended);
+        eng_wire_bool(w, &op->scrub.damaged);
+        eng_wire_bool(w, &op->scrub.gap);
+        eng_wire_bool(w, &op->scrub.more);
+        eng_wire_u32(w, &op->scrub.gaps);
+        eng_wire_u64(w, &op->scrub.gaps_dropped);
 }
 
 /* All but the buffers. */
-static void wire_answer(struct wire *w, struct eng_op *op)
+static void wire_answer(struct eng_wire *w, struct eng_op *op)
 {
         switch (op->kind) {
         case ENG_OP_RECORD:
                 wire_record(w, op);
                 break;
         case ENG_OP_SCAN:
-                wire_u32(w, &op->scan.count);
-                wire_bool(w, &op->scan.more);
+                eng_wire_u32(w, &op->scan.count);
+                eng_wire_bool(w, &op->scan.more);
                 break;
         case ENG_OP_READ:
-                wire_u32(w, &op->read.crc);
+                eng_wire_u32(w, &op->read.crc);
                 break;
         case ENG_OP_TAIL:
-                wire_u32(w, &op->tail.count);
+                eng_wire_u32(w, &op->tail.count);
                 break;
         case ENG_OP_HELD:
-                wire_bytes(w, op->held.bits, sizeof(op->held.bits));
+                eng_wire_bytes(w, op->held.bits, sizeof(op->held.bits));
                 break;
         case ENG_OP_IDS:
-                wire_u32(w, &op->ids.count);
+                eng_wire_u32(w, &op->ids.count);
                 break;
         case ENG_OP_OWNED:
-                wire_u64(w, &op->owned.mark);
+                eng_wire_u64(w, &op->owned.mark);
                 break;
         case ENG_OP_SCRUB:
                 wire_scrub_answer(w, op);
                 break;
         case ENG_OP_OPEN:
-                wire_bytes(w, &op->open.newest, sizeof(op->open.newest));
-                wire_check(w, eng_term_is_sound(&op->open.newest));
+                eng_wire_bytes(w, &op->open.newest, sizeof(op->open.newest));
+                eng_wire_check(w, eng_term_is_sound(&op->open.newest));
                 break;
         default:
                 break;
@@ -456,7 +349,7 @@ static void bufs_of(struct eng_op *op, struct eng_buf **bufs[2])
 
 int eng_wire_put_answer(const struct eng_op *op, uint8_t body[ENG_WIRE_BODY_MAX], struct eng_wire_parts *bulk)
 {
-        struct wire w = {.out = body, .len = ENG_WIRE_BODY_MAX};
+        struct eng_wire w = {.out = body, .len = ENG_WIRE_BODY_MAX};
         struct eng_op copy = *op;
         struct eng_buf **bufs[2];
         uint32_t result = (uint32_t)op->result, len[2] = {0, 0};
@@ -464,9 +357,9 @@ int eng_wire_put_answer(const struct eng_op *op, uint8_t body[ENG_WIRE_BODY_MAX]
         unsigned i;
 
         memset(bulk, 0, sizeof(*bulk));
-        wire_u32(&w, &result);
+        eng_wire_u32(&w, &result);
         if (op->result == -ESTALE)
-                wire_bool(&w, &copy.deposed);
+                eng_wire_bool(&w, &copy.deposed);
         if (!answers_more(op, op->result))
                 return (int)w.at;
         bufs_of(&copy, bufs);
@@ -658,19 +551,19 @@ void eng_wire_drop_answer(struct eng_op *op)
 
 int eng_wire_get_answer(const uint8_t *body, size_t len, struct eng_buf *buf, size_t bulk_len, struct eng_op *op)
 {
-        struct wire w = {.in = body, .len = len};
+        struct eng_wire w = {.in = body, .len = len};
         struct eng_op got = *op;
         uint32_t result = 0, lengths[2] = {0, 0};
         bool there[2] = {false, false};
         int rv;
 
-        wire_u32(&w, &result);
+        eng_wire_u32(&w, &result);
         got.result = (int)result;
         if (w.bad || got.result > 0 || got.result < -4095)
                 return -EBADMSG;
         got.deposed = false;
         if (got.result == -ESTALE)
-                wire_bool(&w, &got.deposed);
+                eng_wire_bool(&w, &got.deposed);
         if (!answers_more(op, got.result)) {
                 if (w.bad || w.at != len || bulk_len != 0)
                         return -EBADMSG;

@@ -8,6 +8,7 @@
  * force only once it is durable on every member).
  */
 #include "engine/bucket/bucket.h"
+#include "engine/bucket/config_feed.h"
 #include "engine/epoch/epoch.h"
 
 #include <assert.h>
@@ -191,6 +192,7 @@ static void change_over(struct eng_store *store, void *arg)
         assert(c->changing && !c->view.paused);
         c->changing = false;
         eng_health_refresh(store);
+        eng_feed_tell(store);
         /*
          * A change that waited for a drive which is gone counts without a drive that joins by this
          * epoch. The next epoch waits until all members have committed it, so the comparison, which
@@ -280,6 +282,7 @@ static void epoch_durable(struct eng_store *store, eng_mask failed)
                 return;
         }
         c->view.epoch = c->next_number;
+        eng_epoch_body_taken(c);
         eng_down_write_off(c);
         c->in_force = c->view.epoch;
         memcpy(c->in_force_id, c->epoch_id, FMT_ID);
@@ -587,6 +590,7 @@ static void health_tick(struct lp_timer *timer)
         if (c->postponed && !c->changing)
                 eng_epoch_change(c->store);
         eng_down_look(c->store);
+        eng_feed_tell(c->store);
         if (c->phase == ENG_PHASE_OPEN) /* what has begun does nothing; one that had no memory for it begins later */
                 c->store->events->serving(c->store);
         lp_timer_start(c->store->coord_loop->loop, timer, HEALTH_NS);

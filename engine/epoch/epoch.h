@@ -30,6 +30,8 @@ struct eng_member *eng_recover_take_late(struct eng_store *store);
 /* Encodes an epoch record body of these members. NULL: no memory. */
 struct eng_buf *eng_epoch_body(struct eng_store *store, uint64_t number, const uint8_t id[FMT_ID],
                                const uint8_t parent[FMT_ID], eng_mask in, eng_mask joining, eng_mask base);
+/* The one that was made last is in force: coord->body. */
+void eng_epoch_body_taken(struct eng_coord *c);
 /* What placement hashes of a slot, as the epoch of a member has it. */
 const uint8_t *eng_epoch_place_id(const struct eng_member *of, unsigned slot);
 /* The placement by an epoch that is not the store's yet. decided: by etcd. NULL: no memory. */

@@ -79,7 +79,17 @@ struct eng_buf *eng_epoch_body(struct eng_store *store, uint64_t number, const u
                 memcpy(buf->data + sizeof(epoch) + i * sizeof(d), &d, sizeof(d));
                 memcpy(buf->data + places + (size_t)i * FMT_ID, store->members[i].place_id, FMT_ID);
         }
+        eng_buf_unref(store->coord->next_body);
+        store->coord->next_body = eng_buf_ref(buf);
         return buf;
+}
+
+void eng_epoch_body_taken(struct eng_coord *c)
+{
+        assert(c->next_body != NULL);
+        eng_buf_unref(c->body);
+        c->body = c->next_body;
+        c->next_body = NULL;
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */

@@ -14,6 +14,7 @@
  */
 #include "engine/object/object.h"
 #include "engine/epoch/epoch.h"
+#include "engine_home.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -158,14 +159,31 @@ static bool see_readers(struct eng_loop *el, void *arg, struct lp_msg *ack)
 
         if (!c->readers_counted)
                 el->home.readers_upto = el->home.get_count;
-        if (!eng_get_each_part(el, el->home.readers_upto, rebalance_look_at, &look) || look.found)
+        if (!c->readers_counted)
+                el->leader.lookups_upto = el->leader.lookup_count;
+        if (!eng_get_each_part(el, el->home.readers_upto, rebalance_look_at, &look) || look.found || eng_lookups_since(el) <= el->leader.lookups_upto)
                 atomic_store(&c->read_from, true);
         return true;
+}
+
+static void look_at_pinned(void *arg, const void *value, size_t len)
+{
+        struct eng_part part;
+        size_t pos = 0;
+
+        while (eng_value_next_part(value, len, &pos, &part) == 1)
+                rebalance_look_at(arg, &part);
 }
 
 static void readers_seen(struct eng_store *store, void *arg)
 {
         struct eng_coord *c = store->coord;
+        struct look look = {.leaving = c->view.map->leaving & c->view.up};
+
+        if (c->homes != NULL)
+                c->homes->each_pinned(c->homes->arg, look_at_pinned, &look);
+        if (look.found)
+                atomic_store(&c->read_from, true);
 
         assert(c->asking_readers);
         c->asking_readers = false;

@@ -652,6 +652,7 @@ static void first_epoch_durable(struct eng_store *store, eng_mask failed)
                 return;
         }
         c->view.epoch = c->next_number;
+        eng_epoch_body_taken(c);
         eng_lost_taken(c);
         memcpy(c->epoch_id, ((struct recovery *)c->recovery)->begun, FMT_ID);
         c->in_force = c->view.epoch;

@@ -6,6 +6,7 @@
  * condition, walk the parts in pages and take those that are named, then one record: put the
  * object, end the upload. Parts not named are dead by that record.
  */
+#include "engine/object/home_calls.h"
 #include "engine/object/version.h"
 #include "engine/txn/txn.h"
 #include "engine/txn/txn_util.h"
@@ -478,8 +479,13 @@ void eng_complete(struct eng_store *store, const struct eng_complete_params *par
 {
         bool valid = params->count >= 1 && params->count <= ENG_PARTS_MAX && params->key.len <= ENG_KEY_MAX &&
                      params->commit.attrs_len <= ENG_ATTRS_MAX;
-        struct complete_txn *c = valid ? complete_new(params) : NULL;
+        struct complete_txn *c;
 
+        if (eng_is_home(store)) {
+                eng_home_complete(store, params, done, arg);
+                return;
+        }
+        c = valid ? complete_new(params) : NULL;
         if (c == NULL) {
                 eng_early(store, (struct eng_early){.put = done, .arg = arg, .rv = valid ? -ENOMEM : -EINVAL});
                 return;

@@ -8,6 +8,7 @@
  * When the newest version is deleted, the key's head must name the next one, which is searched for
  * (V8). A head that names a version whose row is gone is put right by a delete of that version.
  */
+#include "engine/object/home_calls.h"
 #include "engine/object/object.h"
 #include "engine/object/version.h"
 #include "engine/txn/txn_util.h"
@@ -298,8 +299,13 @@ static void delete_answered(struct eng_txn *txn)
 void eng_delete(struct eng_store *store, const struct eng_delete_params *params, eng_delete_done done, void *arg)
 {
         bool fit = params->key.len <= ENG_KEY_MAX;
-        struct delete_txn *del = fit ? calloc(1, sizeof(*del)) : NULL;
+        struct delete_txn *del;
 
+        if (eng_is_home(store)) {
+                eng_home_delete(store, params, done, arg);
+                return;
+        }
+        del = fit ? calloc(1, sizeof(*del)) : NULL;
         if (del == NULL) {
                 eng_early(store, (struct eng_early){.deleted = done, .arg = arg, .rv = fit ? -ENOMEM : -EINVAL});
                 return;

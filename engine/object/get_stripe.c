@@ -383,6 +383,10 @@ static void get_repair(struct eng_get *get, struct get_stripe *s, unsigned shard
         if (!(s->damaged >> shard & 1) || slot >= get->store->drive_count ||
             !(get->el->view.in & get->el->view.up & eng_bit(slot)))
                 return;
+        if (eng_is_home(get->store)) { /* its leader writes it */
+                eng_upkeep_group(get->store, get->lookup.pg);
+                return;
+        }
         memset(op, 0, sizeof(*op));
         s->read[shard].stripe = s;
         op->kind = ENG_OP_WRITE;

@@ -333,7 +333,7 @@ struct parts {
 
 static void parts_finish(struct parts *list, int rv, const struct eng_part_entry *parts, unsigned count, bool more)
 {
-        if (rv == 0 && !eng_is_current(list->lookup.store)) {
+        if (rv == 0 && !eng_is_home(list->lookup.store) && !eng_is_current(list->lookup.store)) {
                 rv = -EHOSTDOWN;
                 count = 0;
         }
@@ -344,6 +344,12 @@ static void parts_finish(struct parts *list, int rv, const struct eng_part_entry
 
 static void parts_scan(struct parts *list);
 
+static void part_of(const uint8_t *name, uint16_t name_len, const uint8_t *value, uint32_t value_len, struct eng_part_entry *out)
+{
+        out->number = (unsigned)name[name_len - 2] << 8 | name[name_len - 1];
+        eng_encoded_object(value, value_len, &out->object);
+}
+
 static void parts_answer(struct parts *list, struct eng_buf *entries, unsigned count)
 {
         unsigned given = count > list->max ? list->max : count, i;
@@ -352,11 +358,9 @@ static void parts_answer(struct parts *list, struct eng_buf *entries, unsigned c
 
         for (i = 0; out != NULL && i < given; i++) {
                 const struct eng_scan_entry *e = (const struct eng_scan_entry *)p;
-                struct eng_merge_entry view = {.name = p + sizeof(*e), .name_len = e->name_len, .value_len = e->value_len};
+                const uint8_t *name = p + sizeof(*e);
 
-                view.value = view.name + e->name_len;
-                out[i].number = (unsigned)view.name[e->name_len - 2] << 8 | view.name[e->name_len - 1];
-                eng_encoded_object(view.value, view.value_len, &out[i].object);
+                part_of(name, e->name_len, name + e->name_len, e->value_len, &out[i]);
                 p += e->size;
         }
         parts_finish(list, out == NULL ? -ENOMEM : 0, out, out == NULL ? 0 : given, count > list->max);
@@ -406,12 +410,41 @@ static void parts_scan(struct parts *list)
         eng_drive_submit(store->members[slot].drive, op);
 }
 
+/* ---- in a home store ---- */
+
+static void parts_merged(void *arg, int rv, const struct eng_merge_entry *entries, unsigned count, bool more)
+{
+        struct parts *list = arg;
+        struct eng_part_entry *out = calloc(count + 1, sizeof(*out));
+        unsigned i;
+
+        if (rv == 0 && out == NULL)
+                rv = -ENOMEM;
+        for (i = 0; rv == 0 && i < count; i++) {
+                if (entries[i].name_len < 2)
+                        rv = -EIO; /* no name of a part */
+                else
+                        part_of(entries[i].name, entries[i].name_len, entries[i].value, entries[i].value_len, &out[i]);
+        }
+        parts_finish(list, rv, out, rv == 0 ? count : 0, more);
+        free(out);
+}
+
+static void parts_merge(struct parts *list)
+{
+        struct eng_merge_params params = {.from = &list->from, .to = &list->to, .after = true, .flags = ENG_OP_WANT_ATTRS, .max = list->max};
+
+        eng_merge_start(list->lookup.home, &params, parts_merged, list);
+}
+
 static void parts_upload_found(struct eng_lookup *lookup)
 {
         struct parts *list = (struct parts *)lookup;
 
         if (lookup->result != 0)
                 parts_finish(list, lookup->result, NULL, 0, false);
+        else if (eng_is_home(lookup->store))
+                parts_merge(list);
         else
                 parts_scan(list);
 }

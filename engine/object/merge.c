@@ -461,8 +461,13 @@ static void merge_refuse(struct lp_msg *msg)
 
 void eng_merge_start(struct eng_loop *el, const struct eng_merge_params *params, eng_merge_done done, void *arg)
 {
-        struct eng_merge *merge = calloc(1, sizeof(*merge));
+        struct eng_merge *merge;
 
+        if (eng_is_home(el->store)) {
+                eng_home_merge(el, params, done, arg);
+                return;
+        }
+        merge = calloc(1, sizeof(*merge));
         if (merge != NULL) {
                 merge->entries = calloc(params->max + 1, sizeof(merge->entries[0]));
                 merge->delimiter = malloc(params->delimiter_len + 1);

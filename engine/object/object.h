@@ -17,11 +17,15 @@ struct eng_txn_put {
         bool is_part;
         uint8_t upload_id[FMT_ID];
         unsigned part_number;
-        uint64_t epoch;                /* in which its upload began */
+        uint64_t epoch;                /* in which its upload began; of a home's PUT: not known */
+        unsigned proof_count;          /* of a home's PUT: what took its shards */
+        const uint8_t *proofs;         /* struct eng_call_proof, not aligned; NULL: it is no home's */
+        bool now;                      /* its mtime is to be that of the record */
         struct eng_key_look look;      /* owner: the primary loop */
         struct eng_buf *value;         /* owned; when the txn is done, the one that was recorded, under txn.name */
         struct eng_buf *bytes;         /* inline bytes or NULL; owned */
         void *arg;
+        void (*home_done)(struct eng_txn_put *put, const struct eng_object *stored); /* home_calls.c's own */
 };
 struct eng_txn_put *eng_txn_put_new(struct eng_store *store, uint64_t bucket, const void *key, size_t key_len);
 void eng_txn_put_free(struct eng_txn_put *put);
@@ -92,6 +96,8 @@ struct eng_merge_entry {
 typedef void (*eng_merge_done)(void *arg, int rv, const struct eng_merge_entry *entries, unsigned count, bool more);
 /* done comes once, on this loop, never from inside. */
 void eng_merge_start(struct eng_loop *el, const struct eng_merge_params *params, eng_merge_done done, void *arg);
+/* merge_home.c: the same in a home store. */
+void eng_home_merge(struct eng_loop *el, const struct eng_merge_params *params, eng_merge_done done, void *arg);
 /*
  * The loops have stopped, and no timer runs any more: merges that wait to be tried again fail, and
  * no others do.

@@ -4,6 +4,7 @@
  * It is a txn (txn.c): prepare() runs on the key's primary loop with the key locked, done() on the
  * home loop. What the record is depends on the bucket's versioning (version.h).
  */
+#include "engine/call/leader_call.h"
 #include "engine/object/object.h"
 #include "engine/object/version.h"
 #include "engine/txn/txn_util.h"
@@ -34,6 +35,63 @@ static bool lost_shards(const struct eng_txn_put *put)
         return false;
 }
 
+/* The drive that has the slot now has taken the shards that are named on it. */
+static bool is_proven(const struct eng_txn_put *put, unsigned slot)
+{
+        const struct eng_view *view = &put->txn.at->view;
+        struct eng_call_proof proof;
+        unsigned i;
+
+        if (slot >= view->map->drives || (view->map->all & ~view->map->leaving & eng_bit(slot)) == 0)
+                return false;
+        for (i = 0; i < put->proof_count; i++) {
+                memcpy(&proof, put->proofs + i * sizeof(proof), sizeof(proof));
+                if (proof.slot == slot)
+                        return proof.drive_key == view->drive_key[slot];
+        }
+        return false;
+}
+
+/*
+ * Of a home's PUT: shards that nothing proves are named nowhere. False: enough of each run are left. The
+ * value is the txn's own.
+ */
+static bool strip_shards(struct eng_txn_put *put)
+{
+        const struct eng_store *store = put->txn.store;
+        unsigned shards = store->k + store->m, need = store->m == 0 ? store->k : store->k + 1, there, run, i;
+        struct eng_part part;
+        size_t pos = 0;
+
+        while (eng_value_next_part(put->value->data, put->value->len, &pos, &part) == 1)
+                for (run = 0; run < part.head.runs; run++) {
+                        for (there = i = 0; i < shards; i++) {
+                                size_t at = (size_t)run * shards + i;
+                                unsigned slot = eng_part_slot(&part, at);
+
+                                if (slot != ENG_NO_DRIVE && !is_proven(put, slot))
+                                        eng_part_slot_set((uint8_t *)(uintptr_t)part.drives, part.width, at, ENG_NO_DRIVE);
+                                else if (slot != ENG_NO_DRIVE)
+                                        there++;
+                        }
+                        if (there < need)
+                                return true;
+                }
+        return false;
+}
+
+static bool lacks_proof(struct eng_txn_put *put)
+{
+        return put->proofs != NULL ? strip_shards(put) : lost_shards(put);
+}
+
+/* The time of a home's clock orders nothing. */
+static void set_mtime(struct eng_txn_put *put)
+{
+        if (put->now)
+                ((struct fmt_value *)put->value->data)->mtime_ms = lp_wall_ms();
+}
+
 static void object_put_append(struct eng_txn *txn)
 {
         struct eng_txn_put *put = (struct eng_txn_put *)txn;
@@ -41,7 +99,7 @@ static void object_put_append(struct eng_txn *txn)
         int rv;
 
         assert(txn->prepare == put_prepare && put->value != NULL);
-        if (lost_shards(put)) {
+        if (lacks_proof(put)) {
                 eng_txn_finish(txn, -EBUSY);
                 return;
         }
@@ -83,7 +141,7 @@ static void put_version(struct eng_txn *txn)
                 .inline_len = put->bytes == NULL ? 0 : put->bytes->len,
         };
         struct eng_buf *value;
-        int rv = lost_shards(put) ? -EBUSY : eng_version_build(txn, &version, &value);
+        int rv = lacks_proof(put) ? -EBUSY : eng_version_build(txn, &version, &value);
 
         if (rv != 0) {
                 eng_txn_finish(txn, rv);
@@ -141,6 +199,7 @@ static void put_prepare(struct eng_txn *txn)
 {
         struct eng_txn_put *put = (struct eng_txn_put *)txn;
 
+        set_mtime(put);
         if (!put->is_part) {
                 put_object_prepare(txn);
                 return;

@@ -9,6 +9,8 @@
  * never names a shard that is not stable (I2). Memory per upload is its reservation of slots. Home
  * loop throughout. Its other files: put_stripe.c, put_buffer.c, put_md5.c, put_value.c.
  */
+#include "engine/call/leader_call.h"
+#include "engine/object/home_calls.h"
 #include "engine/object/object.h"
 #include "engine/object/put.h"
 #include "engine/object/version.h"
@@ -105,6 +107,11 @@ static int begin_striped(struct eng_put *put)
         int rv;
 
         assert(!put->reserved);
+        if (eng_is_home(put->store)) {
+                put->proofs = calloc(ENG_DRIVES_MAX, sizeof(put->proofs[0]));
+                if (put->proofs == NULL)
+                        return -ENOMEM;
+        }
         rv = eng_put_reserve(put);
         if (rv == 0)
                 put->reserved = true;
@@ -235,6 +242,7 @@ static void put_free(struct eng_put *put)
         eng_put_unreserve(put);
         eng_buf_unref(put->head_buf);
         free(put->drives);
+        free(put->proofs);
         free(put->syncs);
         free(put->commit_attrs);
         free(put->commit_fields.data);
@@ -272,26 +280,46 @@ static bool is_unseen(const struct eng_put *put)
         return false;
 }
 
+static void record_done(struct eng_txn_put *change, const struct eng_object *stored)
+{
+        struct eng_put *put = change->arg;
+        int rv = change->txn.result;
+
+        assert(put->state == PUT_RECORD);
+        if (rv != 0 && !change->txn.appended)
+                discard_all(put); /* no record names them, and none will: the primary refused before it numbered one */
+        put_finish(put, rv, stored);
+        eng_txn_put_free(change);
+}
+
 static void txn_done(struct eng_txn *txn)
 {
         struct eng_txn_put *change = (struct eng_txn_put *)txn;
-        struct eng_put *put = change->arg;
         struct eng_object object;
-        int rv = txn->result;
 
-        assert(put->state == PUT_RECORD);
-        if (rv == 0)
+        if (txn->result == 0)
                 eng_value_object(change->value, &change->txn.name, &object);
-        if (rv == 0 && is_unseen(put))
-                eng_upkeep_group(put->store, txn->pg);
-        if (rv != 0 && !txn->appended)
-                discard_all(put); /* no record names them, and none will: the primary refused before it numbered one */
-        put_finish(put, rv, rv == 0 ? &object : NULL);
-        eng_txn_put_free(change);
+        if (txn->result == 0 && is_unseen(change->arg))
+                eng_upkeep_group(txn->store, txn->pg);
+        record_done(change, txn->result == 0 ? &object : NULL);
+}
+
+/* Of the drives that have its shards: how many. */
+static unsigned add_proofs(const struct eng_put *put, struct eng_call_proof out[ENG_DRIVES_MAX])
+{
+        unsigned i, n = 0;
+
+        for (i = 0; i < ENG_DRIVES_MAX; i++)
+                if (put->proofs != NULL && (put->touched & eng_bit(i)) && put->proofs[i].drive != NULL) {
+                        out[n].slot = i;
+                        memcpy(&out[n++].drive_key, put->proofs[i].drive_id, sizeof(out[0].drive_key));
+                }
+        return n;
 }
 
 static void send_txn(struct eng_put *put)
 {
+        struct eng_call_proof proofs[ENG_DRIVES_MAX];
         struct eng_txn_put *change =
                 eng_txn_put_new(put->store, put->params.bucket, put->key, put->params.key.len);
 
@@ -316,9 +344,13 @@ static void send_txn(struct eng_put *put)
         memcpy(change->upload_id, put->params.upload_id, FMT_ID);
         change->part_number = put->params.part_number;
         change->epoch = put->epoch;
+        change->now = put->commit.mtime_ms == 0;
         change->arg = put;
         change->txn.done = txn_done;
-        eng_txn_submit(&change->txn);
+        if (eng_is_home(put->store))
+                eng_home_put(change, proofs, add_proofs(put, proofs), record_done);
+        else
+                eng_txn_submit(&change->txn);
 }
 
 static void put_synced(struct eng_op *op)
@@ -367,6 +399,10 @@ static int send_syncs(struct eng_put *put)
                 sync->drive = put->store->members[i].drive;
                 sync->op.kind = ENG_OP_SYNC;
                 sync->op.epoch = put->el->view.epoch;
+                if (put->proofs != NULL) {
+                        sync->op.incarnation = put->proofs[i].incarnation;
+                        sync->drive = put->store->members[i].drive;
+                }
                 sync->op.done = put_synced;
                 put->in_flight++;
                 eng_drive_submit(sync->drive, &sync->op);
@@ -473,7 +509,7 @@ static void commit_begins(struct lp_msg *msg)
 {
         struct eng_put *put = container_of(msg, struct eng_put, msg);
 
-        if ((put->commit_fields.len > 0 || put->commit_state != 0) && !eng_features_are(put->store, FMT_FEATURE_VERSIONS))
+        if ((put->commit_fields.len > 0 || put->commit_state != 0) && !eng_is_home(put->store) && !eng_features_are(put->store, FMT_FEATURE_VERSIONS))
                 eng_features_want(put->store, FMT_FEATURE_VERSIONS, commit_goes_on, put);
         else
                 commit_goes_on(put, 0);

@@ -47,6 +47,13 @@ struct put_sync {
         unsigned slot_no;
 };
 
+/* What has taken shards of an upload, on a slot. */
+struct eng_proof {
+        const struct eng_drive *drive; /* NULL: none yet */
+        uint64_t incarnation;
+        uint8_t drive_id[FMT_ID];      /* that the slot had then: the leader names no other */
+};
+
 /* A slot whose bytes are being brought by somebody else. owner: home loop */
 struct put_lent {
         void *slot;
@@ -91,6 +98,7 @@ struct eng_put {
         uint16_t *drives;              /* runs x (k+m) */
         unsigned runs, in_flight;
         eng_mask touched;              /* drives that were sent something */
+        struct eng_proof *proofs;      /* of a home store's: by slot, what took its shards; else NULL */
         uint64_t epoch;                /* in which it began: a drive that came later has nothing of it */
         eng_mask leaving;              /* drives that were already to leave then */
         struct put_sync *syncs;

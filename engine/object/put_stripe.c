@@ -129,6 +129,8 @@ static uint16_t *run_drives(struct eng_put *put, unsigned run)
 
 bool eng_put_is_new(const struct eng_put *put, unsigned slot)
 {
+        if (put->proofs != NULL)
+                return put->proofs[slot].drive != NULL && put->proofs[slot].drive != put->store->members[slot].drive;
         return put->el->view.since[slot] > put->epoch;
 }
 
@@ -197,6 +199,22 @@ static void retry_write(struct lp_timer *timer)
         submit_write(container_of(timer, struct put_write, retry));
 }
 
+/*
+ * False: another drive, or another process of it, has taken shards of this upload before, and may have lost
+ * them since.
+ */
+static bool takes_proof(struct eng_put *put, const struct put_write *w)
+{
+        struct eng_proof *proof = &put->proofs[w->slot_no];
+
+        if (proof->drive == NULL) {
+                proof->drive = w->drive;
+                proof->incarnation = w->op.incarnation;
+                memcpy(proof->drive_id, w->drive->id, FMT_ID);
+        }
+        return proof->drive == w->drive && proof->incarnation == w->op.incarnation;
+}
+
 static void put_stripe_written(struct eng_op *op)
 {
         struct put_write *w = container_of(op, struct put_write, op);
@@ -212,6 +230,8 @@ static void put_stripe_written(struct eng_op *op)
                         put->error = op->result == -ENOSPC ? -ENOSPC : -EBUSY;
         } else if (op->result != 0) {
                 eng_drive_erred(put->store, w->slot_no, w->drive, op->result, "a shard could not be written");
+                eng_put_lose_drive(put, w->slot_no);
+        } else if (put->proofs != NULL && !takes_proof(put, w)) {
                 eng_put_lose_drive(put, w->slot_no);
         }
         eng_put_write_done(put, w);

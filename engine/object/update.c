@@ -5,6 +5,7 @@
  * Each is a txn (txn.c): prepare() runs on the key's primary loop with the key locked, done() on
  * the home loop.
  */
+#include "engine/object/home_calls.h"
 #include "engine/object/object.h"
 #include "engine/object/version.h"
 #include "engine/txn/txn_util.h"
@@ -136,6 +137,10 @@ void eng_update(struct eng_store *store, uint64_t bucket, struct eng_str key, co
         struct update_txn *up = NULL;
         bool valid = key.len <= ENG_KEY_MAX && attrs_len <= ENG_ATTRS_MAX;
 
+        if (eng_is_home(store)) {
+                eng_home_update(store, bucket, key, condition, attrs, attrs_len, tag, done, arg);
+                return;
+        }
         if (valid)
                 up = calloc(1, sizeof(*up) + attrs_len);
         if (up == NULL) {
@@ -323,8 +328,13 @@ void eng_extras_set(struct eng_store *store, uint64_t bucket, struct eng_str key
         size_t acl_len = change->set_acl ? change->extras.acl.len : 0;
         size_t seen_len = change->if_tags ? change->tags_seen.len : 0;
         bool fit = key.len <= ENG_KEY_MAX && tags_len <= ENG_TAGS_MAX && acl_len <= ENG_ACL_MAX && seen_len <= ENG_TAGS_MAX;
-        struct extras_txn *ex = fit ? calloc(1, sizeof(*ex) + tags_len + acl_len + seen_len) : NULL;
+        struct extras_txn *ex;
 
+        if (eng_is_home(store)) {
+                eng_home_extras(store, bucket, key, version, change, done, arg);
+                return;
+        }
+        ex = fit ? calloc(1, sizeof(*ex) + tags_len + acl_len + seen_len) : NULL;
         if (ex == NULL) {
                 eng_early(store, (struct eng_early){.put = done, .arg = arg, .rv = fit ? -ENOMEM : -EINVAL});
                 return;

@@ -2,6 +2,7 @@
  * uploads.c - multipart uploads: begin, look at, abort. (Parts are put by objects.c, listed by
  * list.c, joined by complete.c.)
  */
+#include "engine/object/home_calls.h"
 #include "engine/object/version.h"
 #include "engine/txn/txn.h"
 #include "engine/txn/txn_util.h"
@@ -100,8 +101,13 @@ static struct create_txn *create_new(const struct eng_upload_params *params, int
 void eng_upload_create(struct eng_store *store, const struct eng_upload_params *params, eng_upload_done done, void *arg)
 {
         int rv = params->key.len <= ENG_KEY_MAX && params->attrs_len <= ENG_ATTRS_MAX ? 0 : -EINVAL;
-        struct create_txn *create = rv == 0 ? create_new(params, &rv) : NULL;
+        struct create_txn *create;
 
+        if (eng_is_home(store)) {
+                eng_home_upload_create(store, params, done, arg);
+                return;
+        }
+        create = rv == 0 ? create_new(params, &rv) : NULL;
         if (create == NULL) {
                 eng_early(store, (struct eng_early){.upload = done, .arg = arg, .rv = rv});
                 return;
@@ -217,7 +223,10 @@ static void start_abort(struct eng_store *store, uint64_t bucket, struct eng_str
 void eng_upload_abort(struct eng_store *store, uint64_t bucket, struct eng_str key, const uint8_t upload_id[ENG_ID_LEN],
                       eng_done done, void *arg)
 {
-        start_abort(store, bucket, key, upload_id, false, done, arg);
+        if (eng_is_home(store))
+                eng_home_upload_abort(store, bucket, key, upload_id, done, arg);
+        else
+                start_abort(store, bucket, key, upload_id, false, done, arg);
 }
 
 void eng_upload_abort_dead(struct eng_store *store, uint64_t bucket, struct eng_str key, const uint8_t upload_id[ENG_ID_LEN],

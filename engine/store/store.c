@@ -6,10 +6,12 @@
  */
 #include "engine/object/object.h"
 #include "engine/bucket/bucket.h"
+#include "engine/bucket/home_copy.h"
 #include "engine/epoch/epoch.h"
 #include "engine/upkeep/upkeep.h"
 #include "engine/upkeep/lost_objects.h"
 #include "engine/drive/identity.h"
+#include "engine/home/home_life.h"
 
 #include <assert.h>
 #include <endian.h>
@@ -448,6 +450,11 @@ static void free_store(struct eng_store *store)
                 eng_down_free(store);
                 eng_heal_free_late(store);
                 free(store->coord->config);
+                eng_feed_free(store);
+                eng_home_rows_free(store);
+                eng_home_free(store);
+                eng_buf_unref(store->coord->body);
+                eng_buf_unref(store->coord->next_body);
                 eng_decided_free(store->coord);
                 free_maps(store->coord);
         }
@@ -534,7 +541,7 @@ int eng_store_open(const struct eng_options *options, struct eng_store **out, st
                 return eng_error_set(error, -ENOMEM, "no memory");
         pthread_mutex_init(&store->health_lock, NULL);
         pthread_mutex_init(&store->lock_clock.lock, NULL);
-        store->events = &events;
+        store->events = options->leader != NULL ? &eng_home_events : &events;
         store->options = *options;
         store->pacer.rate = options->heal_rate == 0 ? ENG_HEAL_RATE : options->heal_rate;
         store->loop_count = options->loop_count;
@@ -551,9 +558,12 @@ int eng_store_open(const struct eng_options *options, struct eng_store **out, st
         if (store->members == NULL || store->drive_times == NULL || store->coord == NULL || make_loops(store) != 0)
                 goto err;
         store->coord->store = store;
-        if (!eng_drop_make(store) || !eng_entries_make(store) || !eng_heal_make(store))
+        if (!eng_drop_make(store) || !eng_entries_make(store) || !eng_feed_make(store) || !eng_heal_make(store))
                 goto err;
-        rv = options->cluster != NULL ? eng_decided_recognise(store, error) : recognise(store, error);
+        if (options->leader != NULL)
+                rv = eng_home_make(store);
+        else
+                rv = options->cluster != NULL ? eng_decided_recognise(store, error) : recognise(store, error);
         if (rv != 0)
                 goto err;
         memset(store->members, 0, ENG_DRIVES_MAX * sizeof(store->members[0]));
@@ -577,6 +587,10 @@ static void store_start(struct lp_msg *msg)
         struct eng_coord *c = container_of(msg, struct eng_coord, start_msg);
 
         assert(c->phase == ENG_PHASE_NEW);
+        if (eng_is_home(c->store)) {
+                eng_home_begin(c->store);
+                return;
+        }
         eng_health_start(c->store);
         eng_recover(c->store);
         eng_health_refresh(c->store);
@@ -608,7 +622,7 @@ static bool awaits_file(struct eng_store *store)
         for (i = 0; i < store->unplaced_count; i++)
                 if (store->unplaced[i].local != NULL && eng_drive_awaits_file(store->unplaced[i].local))
                         return true;
-        return false;
+        return eng_is_home(store) && store->options.leader->awaits(store->options.leader->arg);
 }
 
 /*
@@ -651,6 +665,8 @@ bool eng_store_close(struct eng_store *store)
         if (store == NULL)
                 return true;
         assert(!store->stopping);
+        if (eng_is_home(store))
+                eng_home_end(store);
         eng_recover_stop(store);
         eng_hot_add_stop(store);
         store->stopping = true;
@@ -659,6 +675,7 @@ bool eng_store_close(struct eng_store *store)
         for (i = 0; i < store->loop_count; i++)
                 eng_merges_stop(&store->loops[i]);
         eng_deletions_stop(store);
+        eng_feed_stop(store);
         stop_hashers(store);
         if (!drain_loops(store))
                 return false;

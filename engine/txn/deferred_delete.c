@@ -18,6 +18,7 @@
  * drives, which a drive answers or fails over; what waits is bounded in number. What a crash, or
  * that bound, loses of this is space, never data: the orphan collection finds it.
  */
+#include "engine/call/call_send.h"
 #include "engine/txn/txn.h"
 
 #include <assert.h>
@@ -54,11 +55,28 @@ static void deferred_discarded(struct eng_op *op)
         free(op); /* a failure leaves dead bytes behind, nothing worse: what an epoch change refuses, its walk of upkeep is followed by orphan collection for */
 }
 
+static void discard_sent(void *arg, const struct eng_call_answer *answer)
+{
+}
+
+/* Of a home store, whose word no drive takes. One that is lost is found by the orphan collection. */
+static void discard_by_leader(struct eng_store *store, const uint8_t id[FMT_ID], eng_mask drives)
+{
+        struct eng_call call = {.kind = ENG_CALL_DISCARD, .discard.drives = drives};
+
+        memcpy(call.discard.id, id, FMT_ID);
+        (void)eng_call_send(store, &call, 0, discard_sent, NULL);
+}
+
 void eng_discard(struct eng_store *store, const uint8_t id[FMT_ID], eng_mask drives)
 {
         struct eng_loop *el = eng_here(store);
         unsigned i;
 
+        if (eng_is_home(store)) {
+                discard_by_leader(store, id, drives);
+                return;
+        }
         for (i = 0; i < store->drive_count; i++) {
                 struct eng_op *op;
 

@@ -263,6 +263,10 @@ void eng_lookup_start(struct eng_lookup *lookup)
 {
         lookup->home = eng_here(lookup->store);
         lookup->counted = false;
+        if (eng_is_home(lookup->store)) {
+                eng_home_lookup(lookup);
+                return;
+        }
         if (!lookup->home->view.ready) { /* and there may be no PGs yet */
                 lookup_finish(lookup, -EHOSTDOWN);
                 return;
@@ -273,6 +277,13 @@ void eng_lookup_start(struct eng_lookup *lookup)
                 lookup_arrive(&lookup->msg);
         else
                 lp_post(lookup->at->loop, &lookup->msg);
+}
+
+uint64_t eng_lookups_since(const struct eng_loop *el)
+{
+        const struct eng_lookup *oldest = TAILQ_FIRST(&el->leader.lookups);
+
+        return oldest == NULL ? UINT64_MAX : oldest->number;
 }
 
 static void unpin(struct lp_msg *msg)
@@ -294,6 +305,11 @@ void eng_unpin(struct eng_lookup *lookup, void (*free_it)(struct eng_lookup *loo
 {
         assert(eng_on_loop(lookup->home) && lookup->pinned);
         lookup->pinned = false;
+        if (eng_is_home(lookup->store)) {
+                eng_home_unpin(lookup);
+                free_it(lookup);
+                return;
+        }
         lookup->done = free_it;
         lookup->msg.run = unpin;
         lp_post(lookup->at->loop, &lookup->msg);

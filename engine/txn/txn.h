@@ -205,7 +205,7 @@ struct eng_lookup {
         struct eng_op op;
         struct eng_words words;
         TAILQ_ENTRY(eng_lookup) link;  /* at->leader.lookups, while counted */
-        uint64_t number;               /* among those of its primary */
+        uint64_t number;               /* among those of its primary; in a home store, of its pin */
         bool counted;
         unsigned heads;                /* met so far: one whose version is gone was read too early */
         eng_mask doubted;              /* members that gave such heads: asked again only after the others */
@@ -219,7 +219,11 @@ void eng_lookup_which(struct eng_lookup *lookup, uint64_t bucket, struct eng_str
  * free_it(lookup) on the primary loop.
  */
 void eng_unpin(struct eng_lookup *lookup, void (*free_it)(struct eng_lookup *lookup));
-
+/* The number of the oldest lookup under way at this primary that pins what it finds; UINT64_MAX: there is none. */
+uint64_t eng_lookups_since(const struct eng_loop *el);
+/* lookup_home.c: the same in a home store: its leader looks it up, and pins. */
+void eng_home_lookup(struct eng_lookup *lookup);
+void eng_home_unpin(struct eng_lookup *lookup);
 
 /* ---- discards (deferred_delete.c) ------------------------------------------------------------ */
 

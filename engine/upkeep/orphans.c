@@ -23,6 +23,7 @@
 #include "engine/base/pacer.h"
 #include "engine/object/object.h"
 #include "engine/upkeep/upkeep.h"
+#include "engine_home.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -33,6 +34,7 @@
 #define DISCARDS 16u                    /* at the same time */
 #define AGAIN_NS (50ull * 1000 * 1000)  /* between looks whether lookups have ended, or an index has come so far ... */
 #define LOOKUP_TRIES 200u               /* ... so many times */
+#define HOME_TRIES 400u                 /* until each home has told its bounds: one that is silent has no session by then */
 #define INDEX_TRIES 12000u              /* a batch of a large index takes minutes */
 #define RETRY_NS (60ull * 1000 * 1000 * 1000) /* after an orphan collection that something was refused to, and twice as long after each further one ... */
 #define RETRIES 10u                     /* ... so often */
@@ -59,7 +61,9 @@ struct eng_orphans {
         struct eng_store *store;
         uint64_t epoch;                 /* in which it began */
         struct eng_made *bounds;        /* of each loop: what it made before this is of uploads that have ended */
-        uint64_t *begun;                /* objects that each loop had opened when no name of the candidates was left */
+        uint64_t *begun;                /* objects that each loop had opened when no name of the candidates was left, ... */
+        uint64_t *looked;               /* ... and lookups that it had begun for homes and others */
+        uint64_t began;                 /* lp_now(): homes tell their bounds after it */
         atomic_bool unknown;            /* one of them is still being looked up */
         unsigned tries;
         uint64_t marks[ENG_DRIVES_MAX];
@@ -97,6 +101,7 @@ void eng_orphans_free(struct eng_store *store)
         lp_timer_stop(store->coord_loop->loop, &orphans->timer);
         free(orphans->bounds);
         free(orphans->begun);
+        free(orphans->looked);
         free(orphans->candidates);
         free(orphans->ids);
         free(orphans->of);
@@ -224,7 +229,9 @@ static bool is_past(const struct eng_orphans *orphans, const uint8_t id[FMT_ID])
         struct eng_made made;
 
         eng_id_made(id, &made);
-        if (made.node != store->options.site.node || made.loop >= store->loop_count)
+        if (store->coord->homes != NULL && made.node < ENG_MAKER_LEADERS)
+                return store->coord->homes->is_past(store->coord->homes->arg, made.node, (uint32_t)made.run, made.loop, made.count);
+        if (made.node != eng_maker(store) || made.loop >= store->loop_count)
                 return eng_made_before_run(store, &made);
         return eng_made_before(&made, &orphans->bounds[made.loop]);
 }
@@ -299,6 +306,7 @@ static void discard_some(struct eng_orphans *orphans)
 static bool count_readers(struct eng_loop *el, void *arg, struct lp_msg *ack)
 {
         ((struct eng_orphans *)arg)->begun[el->index] = el->home.get_count;
+        ((struct eng_orphans *)arg)->looked[el->index] = el->leader.lookup_count;
         return true;
 }
 
@@ -322,7 +330,18 @@ static bool keep_read(struct eng_loop *el, void *arg, struct lp_msg *ack)
 
         if (!eng_get_each_part(el, orphans->begun[el->index], orphans_keep, orphans))
                 atomic_store(&orphans->unknown, true);
+        if (eng_lookups_since(el) <= orphans->looked[el->index]) /* what a home's will find is not pinned yet */
+                atomic_store(&orphans->unknown, true);
         return true;
+}
+
+static void orphans_keep_pinned(void *arg, const void *value, size_t len)
+{
+        struct eng_part part;
+        size_t pos = 0;
+
+        while (eng_value_next_part(value, len, &pos, &part) == 1)
+                orphans_keep(arg, &part);
 }
 
 static void readers_kept(struct eng_store *store, void *arg);
@@ -341,6 +360,8 @@ static void readers_kept(struct eng_store *store, void *arg)
         if (store->stopping)
                 return;
         if (!atomic_load(&orphans->unknown)) {
+                if (store->coord->homes != NULL)
+                        store->coord->homes->each_pinned(store->coord->homes->arg, orphans_keep_pinned, orphans);
                 orphans->next = 0;
                 discard_some(orphans);
         } else if (++orphans->tries > LOOKUP_TRIES) {
@@ -575,6 +596,20 @@ static bool take_bound(struct eng_loop *el, void *arg, struct lp_msg *ack)
         return true;
 }
 
+static void wait_for_homes(struct eng_orphans *orphans)
+{
+        const struct eng_homes *homes = orphans->store->coord->homes;
+
+        if (homes == NULL || homes->have_told(homes->arg, orphans->began)) {
+                orphans->tries = 0;
+                ask_mark(orphans);
+        } else if (++orphans->tries > HOME_TRIES) {
+                orphans_end(orphans, false);
+        } else {
+                rest(orphans, AGAIN_NS, wait_for_homes);
+        }
+}
+
 static void bounds_taken(struct eng_store *store, void *arg)
 {
         struct eng_orphans *orphans = arg;
@@ -584,7 +619,7 @@ static void bounds_taken(struct eng_store *store, void *arg)
         if (void_now(orphans))
                 orphans_end(orphans, false);
         else
-                ask_mark(orphans);
+                wait_for_homes(orphans);
 }
 
 void eng_orphans_consider(struct eng_store *store)
@@ -612,10 +647,12 @@ void eng_orphans_consider(struct eng_store *store)
         }
         orphans->bounds = calloc(store->loop_count, sizeof(*orphans->bounds));
         orphans->begun = calloc(store->loop_count, sizeof(*orphans->begun));
+        orphans->looked = calloc(store->loop_count, sizeof(*orphans->looked));
+        orphans->began = lp_now(store->coord_loop->loop);
         orphans->candidates = calloc(PAGE, sizeof(*orphans->candidates));
         orphans->ids = calloc(PAGE, FMT_ID);
         orphans->of = calloc(PAGE, sizeof(*orphans->of));
-        if (orphans->bounds == NULL || orphans->begun == NULL || orphans->candidates == NULL || orphans->ids == NULL || orphans->of == NULL ||
+        if (orphans->bounds == NULL || orphans->begun == NULL || orphans->looked == NULL || orphans->candidates == NULL || orphans->ids == NULL || orphans->of == NULL ||
             eng_broadcast(store, take_bound, bounds_taken, orphans) != 0) {
                 eng_orphans_free(store);
                 orphans_later(c);

@@ -183,6 +183,8 @@ void sf_close(struct sf *sf)
                 lp_loop_stop(sf->loops[i]);
         for (i = 0; i < all_loops(sf); i++)
                 pthread_join(sf->threads[i], NULL);
+        if (sf->stopped != NULL)
+                sf->stopped();
         if (eng_store_close(sf->store)) {
                 if (sf->closed != NULL)
                         sf->closed();

@@ -1,0 +1,84 @@
+/*
+ * home_state.c - the state of a pool and its configuration, as its leader gives them to home stores. The
+ * leader's coordinator.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "engine/bucket/config_feed.h"
+#include "engine/drive/rec.h"
+#include "engine/home/home_state.h"
+
+_Static_assert(sizeof(struct home_state) + FMT_EPOCH_MAX(ENG_DRIVES_MAX) <= ENG_HOME_STATE_MAX, "engine_home.h");
+_Static_assert(sizeof(struct eng_row_cursor) <= sizeof(((struct eng_home_reading *)NULL)->cursor), "engine_home.h");
+
+size_t eng_home_state_write(struct eng_store *store, uint8_t out[ENG_HOME_STATE_MAX])
+{
+        const struct eng_coord *c = store->coord;
+        const struct eng_view *view = &c->view;
+        struct home_state state = {.up = view->up & (view->in | view->joining), .lock_now_ms = eng_lock_now(store)};
+
+        assert(eng_on_coordinator(store));
+        if (c->body == NULL)
+                return 0;
+        state.epoch_len = c->body->len;
+        state.flags = (view->ready && c->phase == ENG_PHASE_OPEN ? HOME_READY : 0) | (view->in_doubt ? HOME_IN_DOUBT : 0) |
+                      (view->writable ? HOME_WRITABLE : 0) | (atomic_load(&store->full) ? HOME_FULL : 0) |
+                      (atomic_load(&store->stalled) ? HOME_STALLED : 0);
+        memcpy(out, &state, sizeof(state));
+        memcpy(out + sizeof(state), c->body->data, c->body->len);
+        return sizeof(state) + c->body->len;
+}
+
+int home_state_read(const uint8_t *bytes, size_t len, struct home_state *out, struct eng_epoch_info *info)
+{
+        if (len < sizeof(*out))
+                return -EBADMSG;
+        memcpy(out, bytes, sizeof(*out));
+        if (out->epoch_len != len - sizeof(*out) || (out->flags & ~HOME_FLAGS) != 0 || out->epoch_len > FMT_EPOCH_MAX(ENG_DRIVES_MAX))
+                return -EBADMSG;
+        if (eng_epoch_read(bytes + sizeof(*out), out->epoch_len, info) != 0 || info->slots == 0 || info->in == 0)
+                return -EBADMSG;
+        return 0;
+}
+
+void eng_home_watch(struct eng_store *store, void (*changed)(void *arg), void *arg)
+{
+        eng_feed_watch(store, changed, arg);
+}
+
+void eng_homes_set(struct eng_store *store, const struct eng_homes *homes)
+{
+        store->coord->homes = homes;
+}
+
+size_t eng_home_rows_write(struct eng_store *store, struct eng_home_reading *reading, uint8_t *out, bool *first, bool *last)
+{
+        struct eng_row_cursor *cursor = (struct eng_row_cursor *)(void *)reading->cursor;
+        struct eng_row_key key;
+        uint64_t version = reading->version;
+        size_t len = 0;
+        int rv = 1;
+
+        assert(eng_on_coordinator(store));
+        *first = *last = false;
+        if (!reading->all && eng_feed_next(store, &version, &key) == -ESTALE) {
+                memset(reading, 0, sizeof(*reading));
+                reading->all = true;
+                reading->from = eng_feed_version(store);
+                *first = true;
+        }
+        while (len + ENG_ROW_MAX <= ENG_HOME_ROWS_MAX) {
+                rv = reading->all ? eng_row_next(store, cursor, &key) : eng_feed_next(store, &reading->version, &key) == 0;
+                if (rv != 1)
+                        break;
+                len += eng_row_put(store, &key, out + len);
+        }
+        if (reading->all && rv != 1) {
+                *last = true;
+                reading->all = false;
+                reading->version = reading->from;
+        }
+        return len;
+}

@@ -1,0 +1,76 @@
+/*
+ * remote_home.h - sessions of home stores with the leader of their pool, over net.h: what carries calls,
+ * states and rows between them (docs/design/any-gateway.md).
+ *
+ * Errors are negative errno values.
+ */
+#ifndef MILLRACE_REMOTE_HOME_H
+#define MILLRACE_REMOTE_HOME_H
+
+#include <stdatomic.h>
+
+#include "engine.h"
+#include "engine_home.h"
+#include "engine_term.h"
+#include "net.h"
+
+/* Operations of requests (struct net_request) from here on are of sessions, so many. */
+#define REM_HOME_OPERATIONS       0x200u
+#define REM_HOME_OPERATIONS_COUNT 4u
+static inline bool rem_is_home_operation(uint32_t operation)
+{
+        return operation - REM_HOME_OPERATIONS < REM_HOME_OPERATIONS_COUNT;
+}
+
+#define REM_HOME_NODES 1024u /* numbers of nodes that may have sessions: below this */
+
+/* ---- the leader's side ----------------------------------------------------------------------- */
+
+struct rem_home_server;
+
+struct rem_home_server_options {
+        struct eng_store *store;       /* that leads; opened, not started */
+        struct lp_loop *coordinator;   /* its loop */
+        uint32_t pool;
+        struct eng_term term;
+        const _Atomic uint64_t *lease_end; /* of the leader; NULL: it is always one */
+        uint64_t (*now)(void);         /* the clock of that; NULL: CLOCK_BOOTTIME */
+};
+/* Any thread. -ENOMEM. */
+int rem_home_server_new(const struct rem_home_server_options *options, struct rem_home_server **out);
+/* For struct net_handler, with the server as the argument, as those of remote.h. On the loop of the connection. */
+enum net_bulk rem_home_server_bulk(void *server, struct net_request *request);
+void rem_home_server_request(void *server, struct net_request *request);
+void rem_home_server_lost(void *server, struct net_request *request);
+/* Sessions that there are now. Any thread. */
+unsigned rem_home_server_sessions(struct rem_home_server *server);
+/* Coordinator: all sessions end, and none begins any more: before the store's loops stop. */
+void rem_home_server_stop(struct rem_home_server *server);
+/* When net and the store's loops have stopped, and before the store is closed. NULL is allowed. */
+void rem_home_server_free(struct rem_home_server *server);
+
+/* ---- the home's side ------------------------------------------------------------------------- */
+
+struct rem_home_link;
+
+struct rem_home_link_options {
+        struct net *net;
+        uint32_t pool;
+        uint8_t store_id[16];
+        unsigned loop_count;           /* of the home store */
+        uint64_t (*now)(void);         /* of leases; NULL: CLOCK_BOOTTIME */
+};
+/* Any thread. -ENOMEM. */
+int rem_home_link_new(const struct rem_home_link_options *options, struct rem_home_link **out);
+/* For eng_options.leader of the home store. Lives as long as the link. */
+const struct eng_leader_link *rem_home_link_engine(struct rem_home_link *link);
+/* Any thread, once, when the store was opened and its loops run. */
+void rem_home_link_start(struct rem_home_link *link, struct eng_store *home);
+/* Any thread: this party of net/ leads the pool, as far as is known; 0: nobody. */
+void rem_home_link_leader(struct rem_home_link *link, uint16_t party);
+/* The store's loops have stopped, and it is to be closed: what waits for a session has none. */
+void rem_home_link_stop(struct rem_home_link *link);
+/* After the store was closed. NULL is allowed. */
+void rem_home_link_free(struct rem_home_link *link);
+
+#endif

@@ -1,0 +1,756 @@
+/*
+ * home_server.c - sessions of home stores at the leader of their pool.
+ *
+ * JOIN and WATCH are the coordinator's; calls go from the loop of their connection to a loop of the
+ * store, and back. What decides whether a call is admitted is the session's time, which its connection's
+ * loop and the loop that does it compare, each for itself.
+ */
+#include <assert.h>
+#include <bsd/sys/queue.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+
+#include "ec.h"
+#include "engine/bucket/config_feed.h"
+#include "engine/serve/serve.h"
+#include "remote/home_wire.h"
+
+#define LOOK_NS   (1000ull * 1000 * 1000)
+#define PINS_MOST 65536u /* of a session */
+
+/* A pin that a session has. Under the server's lock. */
+struct home_pin {
+        UT_hash_handle hh;
+        uint64_t number;
+        struct eng_lookup *pin;
+};
+
+/* A WATCH that waits to be answered. owner: the coordinator; the connection's loop before and after */
+struct watching {
+        struct lp_msg msg;
+        struct rem_home_server *server;
+        struct net_request *request;
+        struct lp_loop *at;
+        struct home_watch said;
+        uint64_t *counts;              /* loops of them */
+        unsigned loops;
+        uint16_t node;
+        uint64_t boot;
+        struct net_answer answer;
+        struct home_seen seen;
+        uint8_t *body, *rows;
+};
+
+struct home_session {
+        LIST_ENTRY(home_session) link;
+        uint16_t node;
+        uint64_t boot, number;
+        atomic_uint refs;              /* the server's, and calls under way */
+        struct eng_served_home home;
+        uint64_t told;                 /* coordinator: lp_now() when its bounds came last; 0: never */
+        _Atomic uint64_t until;        /* by the server's clock: calls are admitted before that */
+        struct home_pin *pins;         /* under the server's lock, like the next */
+        unsigned pin_count;
+        bool ended;
+        /* coordinator */
+        struct eng_feed_reader reader;
+        struct eng_home_reading reading;
+        uint64_t state_sum;            /* of what was sent last */
+        struct watching *watch;
+        uint64_t watched;              /* lp_now() */
+        uint64_t unpin_at;             /* lp_now(), of one that has ended */
+        _Atomic uint64_t bounds[];     /* of its loops: no id below is named any more */
+};
+
+struct rem_home_server {
+        struct rem_home_server_options options;
+        pthread_mutex_t lock;
+        struct home_session *by_node[REM_HOME_NODES]; /* under lock: those that have not ended */
+        atomic_uint count;
+        /* coordinator */
+        uint64_t number;
+        LIST_HEAD(, home_session) sessions, ended; /* ended: that have pins yet */
+        struct lp_timer timer;
+        bool begun, stopped;
+        struct eng_homes homes;
+        struct lp_msg start;
+};
+
+static uint64_t server_clock(const struct rem_home_server *server)
+{
+        return server->options.now != NULL ? server->options.now() : lp_boot_clock();
+}
+
+static bool leads(const struct rem_home_server *server)
+{
+        return server->options.lease_end == NULL || server_clock(server) < atomic_load(server->options.lease_end);
+}
+
+static uint64_t loop_now(const struct rem_home_server *server)
+{
+        return lp_now(server->options.coordinator);
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+static void home_reply(struct net_request *request, enum home_status status)
+{
+        struct net_answer answer = {.status = (int32_t)status};
+
+        request->answered = NULL;
+        net_reply(request, &answer);
+}
+
+static void watching_free(struct watching *w)
+{
+        free(w->body);
+        free(w->rows);
+        free(w->counts);
+        free(w);
+}
+
+static void watching_answered(struct net_request *request)
+{
+        watching_free(request->user);
+}
+
+static void watching_reply(struct lp_msg *msg)
+{
+        struct watching *w = container_of(msg, struct watching, msg);
+
+        w->request->user = w;
+        w->request->answered = watching_answered;
+        net_reply(w->request, &w->answer);
+}
+
+static void watching_end(struct watching *w, enum home_status status)
+{
+        w->answer.status = (int32_t)status;
+        w->msg.run = watching_reply;
+        lp_post(w->at, &w->msg);
+}
+
+/* ---- sessions -------------------------------------------------------------------------------- */
+
+static void session_put(struct home_session *s)
+{
+        if (atomic_fetch_sub(&s->refs, 1) == 1)
+                free(s);
+}
+
+static void session_unpin_all(struct rem_home_server *server, struct home_session *s)
+{
+        struct home_pin *pin, *next;
+
+        pthread_mutex_lock(&server->lock);
+        HASH_ITER (hh, s->pins, pin, next) {
+                HASH_DEL(s->pins, pin);
+                eng_serve_unpin(pin->pin);
+                free(pin);
+        }
+        s->pin_count = 0;
+        s->ended = true; /* what comes from now on is given back at once */
+        pthread_mutex_unlock(&server->lock);
+}
+
+/* What it has sent and is not admitted yet is refused from here on. Its pins last for a while. */
+static void session_end(struct rem_home_server *server, struct home_session *s)
+{
+        atomic_store(&s->until, 0);
+        pthread_mutex_lock(&server->lock);
+        if (server->by_node[s->node] == s)
+                server->by_node[s->node] = NULL;
+        pthread_mutex_unlock(&server->lock);
+        if (s->watch != NULL)
+                watching_end(s->watch, HOME_NO_SESSION);
+        s->watch = NULL;
+        eng_feed_detach(server->options.store, &s->reader);
+        LIST_REMOVE(s, link);
+        LIST_INSERT_HEAD(&server->ended, s, link);
+        s->unpin_at = loop_now(server) + HOME_PINS_NS;
+        atomic_fetch_sub(&server->count, 1);
+}
+
+static struct home_session *home_session_of(struct rem_home_server *server, uint16_t node)
+{
+        struct home_session *s;
+
+        LIST_FOREACH (s, &server->sessions, link)
+                if (s->node == node)
+                        return s;
+        return NULL;
+}
+
+static struct home_session *session_begin(struct rem_home_server *server, const struct watching *w, const struct home_join *join)
+{
+        struct home_session *s = calloc(1, sizeof(*s) + join->loops * sizeof(s->bounds[0]));
+
+        if (s == NULL)
+                return NULL;
+        s->home = (struct eng_served_home){.node = w->node, .boot = (uint32_t)w->boot, .loops = join->loops, .bounds = s->bounds};
+        s->node = w->node;
+        s->boot = w->boot;
+        s->number = ++server->number;
+        atomic_store(&s->refs, 1);
+        s->state_sum = UINT64_MAX;
+        s->reading.version = eng_term_same(&join->term, &server->options.term) ? join->version : UINT64_MAX; /* of none: all rows */
+        s->watched = loop_now(server);
+        atomic_store(&s->until, server_clock(server) + HOME_SILENT_NS);
+        LIST_INSERT_HEAD(&server->sessions, s, link);
+        eng_feed_attach(server->options.store, &s->reader);
+        pthread_mutex_lock(&server->lock);
+        server->by_node[s->node] = s;
+        pthread_mutex_unlock(&server->lock);
+        atomic_fetch_add(&server->count, 1);
+        return s;
+}
+
+static void join_arrive(struct lp_msg *msg)
+{
+        struct watching *w = container_of(msg, struct watching, msg);
+        struct rem_home_server *server = w->server;
+        struct home_joined *joined = malloc(sizeof(*joined));
+        struct home_session *s = home_session_of(server, w->node);
+        struct home_join join;
+
+        memcpy(&join, w->body, sizeof(join));
+        free(w->body);
+        w->body = (uint8_t *)joined;
+        if (server->stopped || joined == NULL || !leads(server) || (s != NULL && s->boot > w->boot)) {
+                watching_end(w, s != NULL && s->boot > w->boot ? HOME_BAD : HOME_NOT_NOW);
+                return;
+        }
+        if (join.pool != server->options.pool || join.loops == 0 || join.loops > HOME_LOOPS_MAX) {
+                watching_end(w, join.pool != server->options.pool ? HOME_OTHER_POOL : HOME_BAD);
+                return;
+        }
+        if (s != NULL)
+                session_end(server, s);
+        s = session_begin(server, w, &join);
+        if (s == NULL) {
+                watching_end(w, HOME_NOT_NOW);
+                return;
+        }
+        *joined = (struct home_joined){.session = s->number, .term = server->options.term};
+        w->answer.body = joined;
+        w->answer.body_len = sizeof(*joined);
+        watching_end(w, HOME_DONE);
+}
+
+/* ---- WATCH ----------------------------------------------------------------------------------- */
+
+/* The state, where it is another than what the home has. */
+static void seen_state(struct rem_home_server *server, struct home_session *s, struct watching *w)
+{
+        size_t len = eng_home_state_write(server->options.store, w->body + sizeof(w->seen));
+        uint64_t sum = era_crc32c(0, w->body + sizeof(w->seen), len);
+
+        w->seen.state_sum = sum;
+        w->seen.state_len = len == 0 || sum == w->said.state_sum ? 0 : (uint32_t)len;
+        s->state_sum = sum;
+}
+
+static void seen_rows(struct rem_home_server *server, struct home_session *s, struct watching *w)
+{
+        bool first, last;
+        size_t len = eng_home_rows_write(server->options.store, &s->reading, w->rows, &first, &last);
+
+        w->seen.version = s->reading.version;
+        if (len > 0 || first || last)
+                w->seen.flags = HOME_ROWS | (first ? HOME_FIRST : 0) | (last ? HOME_LAST : 0);
+        w->answer.bulk[0] = (struct iovec){w->rows, len};
+        w->answer.bulk_count = len > 0;
+}
+
+/* Answers a WATCH if there is something to say, or it has waited long enough. */
+static void session_look(struct rem_home_server *server, struct home_session *s)
+{
+        struct watching *w = s->watch;
+
+        if (w == NULL || !leads(server))
+                return;
+        seen_state(server, s, w);
+        seen_rows(server, s, w);
+        if (w->seen.state_len == 0 && w->seen.flags == 0 && loop_now(server) < s->watched + HOME_WATCH_NS)
+                return;
+        if (!leads(server)) { /* what was read may be another's by now; rows that were passed over are read anew */
+                s->reading.version = UINT64_MAX;
+                s->reading.all = false;
+                return;
+        }
+        memcpy(w->body, &w->seen, sizeof(w->seen));
+        w->answer.body = w->body;
+        w->answer.body_len = (uint32_t)(sizeof(w->seen) + w->seen.state_len);
+        s->watch = NULL;
+        s->reader.until = loop_now(server) + HOME_GRANT_NS;
+        atomic_store(&s->until, server_clock(server) + HOME_SILENT_NS);
+        watching_end(w, HOME_DONE);
+}
+
+/* Bounds only rise: what a sweep relies on is what calls are admitted by. */
+static void take_bounds(struct rem_home_server *server, struct home_session *s, const struct watching *w)
+{
+        unsigned i;
+
+        for (i = 0; i < w->loops; i++)
+                if (w->counts[i] > atomic_load(&s->bounds[i]))
+                        atomic_store(&s->bounds[i], w->counts[i]);
+        s->told = loop_now(server);
+}
+
+static void watch_arrive(struct lp_msg *msg)
+{
+        struct watching *w = container_of(msg, struct watching, msg);
+        struct rem_home_server *server = w->server;
+        struct home_session *s = home_session_of(server, w->node);
+
+        if (server->stopped || s == NULL || s->boot != w->boot || s->number != w->said.session || s->watch != NULL || w->loops != s->home.loops) {
+                watching_end(w, HOME_NO_SESSION);
+                return;
+        }
+        take_bounds(server, s, w);
+        w->rows = malloc(ENG_HOME_ROWS_MAX);
+        free(w->body);
+        w->body = malloc(sizeof(w->seen) + ENG_HOME_STATE_MAX);
+        if (w->rows == NULL || w->body == NULL) {
+                watching_end(w, HOME_NOT_NOW);
+                return;
+        }
+        s->watch = w;
+        s->watched = loop_now(server);
+        if (w->said.version <= eng_feed_version(server->options.store) && s->reading.version != UINT64_MAX && !s->reading.all)
+                s->reader.has = w->said.version;
+        eng_feed_read(server->options.store, &s->reader);
+        session_look(server, s);
+}
+
+static void server_look_all(void *arg)
+{
+        struct rem_home_server *server = arg;
+        struct home_session *s, *next;
+
+        LIST_FOREACH_SAFE (s, &server->sessions, link, next)
+                session_look(server, s);
+}
+
+static void server_tick(struct lp_timer *timer)
+{
+        struct rem_home_server *server = container_of(timer, struct rem_home_server, timer);
+        uint64_t now = loop_now(server);
+        struct home_session *s, *next;
+
+        LIST_FOREACH_SAFE (s, &server->sessions, link, next)
+                if (s->watch == NULL && now >= s->watched + HOME_SILENT_NS)
+                        session_end(server, s);
+        LIST_FOREACH_SAFE (s, &server->ended, link, next)
+                if (now >= s->unpin_at && atomic_load(&s->refs) == 1) {
+                        LIST_REMOVE(s, link);
+                        session_unpin_all(server, s);
+                        session_put(s);
+                }
+        server_look_all(server);
+        lp_timer_start(server->options.coordinator, timer, LOOK_NS / 4);
+}
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+/* owner: the connection's loop, then a loop of the store, then the connection's */
+struct home_served {
+        struct eng_serving serving; /* first */
+        struct lp_msg msg;
+        struct rem_home_server *server;
+        struct home_session *session;
+        struct net_request *request;
+        struct lp_loop *at;
+        struct eng_buf *bulk;
+        uint8_t *body, *memory; /* a copy of the call's body; the answer */
+        struct net_answer answer;
+};
+
+static void home_served_free(struct home_served *c)
+{
+        if (c->session != NULL)
+                session_put(c->session);
+        eng_buf_unref(c->bulk);
+        free(c->body);
+        free(c->memory);
+        free(c);
+}
+
+static void home_served_answered(struct net_request *request)
+{
+        home_served_free(request->user);
+}
+
+static void home_served_reply(struct lp_msg *msg)
+{
+        struct home_served *c = container_of(msg, struct home_served, msg);
+
+        c->request->user = c;
+        c->request->answered = home_served_answered;
+        net_reply(c->request, &c->answer);
+}
+
+static void home_served_end(struct home_served *c, enum home_status status)
+{
+        c->answer.status = (int32_t)status;
+        c->msg.run = home_served_reply;
+        if (lp_self() == c->at)
+                home_served_reply(&c->msg);
+        else
+                lp_post(c->at, &c->msg);
+}
+
+/* False: it is given back, since the session has ended or has too many. */
+static bool keep_home_pin(struct home_served *c, struct eng_lookup *pin, uint64_t number)
+{
+        struct home_pin *p = malloc(sizeof(*p)), *old;
+        struct home_session *s = c->session;
+        bool kept;
+
+        pthread_mutex_lock(&c->server->lock);
+        HASH_FIND(hh, s->pins, &number, sizeof(number), old);
+        kept = p != NULL && old == NULL && !s->ended && s->pin_count < PINS_MOST;
+        if (kept) {
+                p->number = number;
+                p->pin = pin;
+                HASH_ADD(hh, s->pins, number, sizeof(number), p);
+                s->pin_count++;
+        }
+        pthread_mutex_unlock(&c->server->lock);
+        if (!kept) {
+                free(p);
+                eng_serve_unpin(pin);
+        }
+        return kept;
+}
+
+static void home_served_done(struct eng_serving *serving)
+{
+        struct home_served *c = (struct home_served *)serving;
+        size_t bulk = 0, at;
+        unsigned i;
+
+        if (serving->refused || (serving->pin != NULL && !keep_home_pin(c, serving->pin, serving->pin_number))) {
+                home_served_end(c, HOME_NO_SESSION);
+                return;
+        }
+        for (i = 0; i < serving->answer_bulk.count; i++)
+                bulk += serving->answer_bulk.piece[i].len;
+        c->memory = malloc(serving->answer_len + bulk + 1);
+        if (c->memory == NULL) { /* what became of it cannot be said */
+                home_served_end(c, HOME_BAD);
+                return;
+        }
+        memcpy(c->memory, serving->answer, serving->answer_len);
+        for (i = 0, at = serving->answer_len; i < serving->answer_bulk.count; at += serving->answer_bulk.piece[i++].len)
+                memcpy(c->memory + at, serving->answer_bulk.piece[i].bytes, serving->answer_bulk.piece[i].len);
+        c->answer.body = c->memory;
+        c->answer.body_len = (uint32_t)serving->answer_len;
+        c->answer.bulk[0] = (struct iovec){c->memory + serving->answer_len, bulk};
+        c->answer.bulk_count = bulk > 0;
+        home_served_end(c, HOME_DONE);
+}
+
+/* The session that the request is of, referenced; NULL: it is over. */
+static struct home_session *session_find(struct rem_home_server *server, const struct net_request *request, uint64_t number)
+{
+        uint16_t node = net_peer_node(request->peer);
+        struct home_session *s = NULL;
+
+        if (node >= REM_HOME_NODES)
+                return NULL;
+        pthread_mutex_lock(&server->lock);
+        s = server->by_node[node];
+        if (s != NULL && (s->boot != request->boot || s->number != number || server_clock(server) >= atomic_load(&s->until)))
+                s = NULL;
+        if (s != NULL)
+                atomic_fetch_add(&s->refs, 1);
+        pthread_mutex_unlock(&server->lock);
+        return s;
+}
+
+static struct home_served *home_served_new(struct rem_home_server *server, struct net_request *request, enum home_status *status)
+{
+        struct home_served *c;
+        struct home_call head;
+
+        *status = HOME_BAD;
+        if (request->body_len <= sizeof(head))
+                return NULL;
+        memcpy(&head, request->body, sizeof(head));
+        *status = HOME_NOT_NOW;
+        c = calloc(1, sizeof(*c));
+        if (c == NULL)
+                return NULL;
+        c->server = server;
+        c->request = request;
+        c->at = lp_self();
+        *status = HOME_NO_SESSION;
+        c->session = session_find(server, request, head.session);
+        if (c->session == NULL || !leads(server)) {
+                home_served_free(c);
+                return NULL;
+        }
+        return c;
+}
+
+enum net_bulk rem_home_server_bulk(void *arg, struct net_request *request)
+{
+        const uint8_t *call = request->body + sizeof(struct home_call);
+        enum home_status status;
+        struct home_served *c;
+
+        request->user = NULL;
+        if (request->operation != HOME_CALL)
+                return NET_BULK_DISCARD;
+        c = home_served_new(arg, request, &status);
+        if (c == NULL)
+                return NET_BULK_DISCARD;
+        if (eng_call_bulk_len(call, request->body_len - sizeof(struct home_call)) == (int64_t)request->bulk_len)
+                c->bulk = eng_buf_new(request->bulk_len);
+        if (c->bulk == NULL) {
+                home_served_free(c);
+                return NET_BULK_DISCARD;
+        }
+        request->user = c;
+        request->bulk[0] = (struct iovec){c->bulk->data, request->bulk_len};
+        request->bulk_count = 1;
+        return NET_BULK_TAKE;
+}
+
+void rem_home_server_lost(void *arg, struct net_request *request)
+{
+        if (request->user != NULL)
+                home_served_free(request->user);
+}
+
+static void serve_home_call(struct rem_home_server *server, struct net_request *request)
+{
+        enum home_status status = HOME_NO_SESSION;
+        struct home_served *c = request->bulk_len > 0 ? request->user : home_served_new(server, request, &status);
+        size_t len = request->body_len - sizeof(struct home_call);
+
+        if (c == NULL) {
+                home_reply(request, status);
+                return;
+        }
+        c->body = malloc(len);
+        if (c->body == NULL) {
+                home_served_end(c, HOME_NOT_NOW);
+                return;
+        }
+        memcpy(c->body, request->body + sizeof(struct home_call), len);
+        c->serving = (struct eng_serving){.store = server->options.store, .body = c->body, .len = len, .bulk = c->bulk, .room = request->room,
+                                          .until = &c->session->until, .clock_ns = server->options.now, .done = home_served_done};
+        if (eng_serve_call(&c->serving, &c->session->home) != 0)
+                home_served_end(c, HOME_BAD);
+}
+
+/* Of any session of the home that has pins of these numbers: numbers of one boot are never used twice. */
+static void serve_unpin(struct rem_home_server *server, struct net_request *request)
+{
+        size_t count = request->body_len < sizeof(struct home_call) ? 0 : (request->body_len - sizeof(struct home_call)) / sizeof(uint64_t), i;
+        uint16_t node = net_peer_node(request->peer);
+        struct home_session *s;
+        struct home_call head;
+        struct home_pin *pin;
+        uint64_t number;
+
+        if (request->body_len < sizeof(head) || node >= REM_HOME_NODES) {
+                home_reply(request, HOME_BAD);
+                return;
+        }
+        memcpy(&head, request->body, sizeof(head));
+        pthread_mutex_lock(&server->lock);
+        s = server->by_node[node];
+        for (i = 0; s != NULL && s->number == head.session && s->boot == request->boot && i < count; i++) {
+                memcpy(&number, request->body + sizeof(head) + i * sizeof(number), sizeof(number));
+                HASH_FIND(hh, s->pins, &number, sizeof(number), pin);
+                if (pin == NULL)
+                        continue;
+                HASH_DEL(s->pins, pin);
+                s->pin_count--;
+                eng_serve_unpin(pin->pin);
+                free(pin);
+        }
+        pthread_mutex_unlock(&server->lock);
+        home_reply(request, HOME_DONE);
+}
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+/* of_loops: numbers of loops may follow. */
+static void to_coordinator(struct rem_home_server *server, struct net_request *request, size_t len, bool of_loops, void (*run)(struct lp_msg *msg))
+{
+        size_t more = request->body_len < len ? 0 : request->body_len - len;
+        bool fits = request->body_len >= len && (of_loops ? more % sizeof(uint64_t) == 0 && more <= HOME_LOOPS_MAX * sizeof(uint64_t) : more == 0);
+        struct watching *w = fits && net_peer_node(request->peer) < REM_HOME_NODES ? calloc(1, sizeof(*w)) : NULL;
+
+        if (w != NULL) {
+                w->body = malloc(len);
+                w->counts = malloc(more + 1);
+        }
+        if (w == NULL || w->body == NULL || w->counts == NULL) {
+                if (w != NULL)
+                        watching_free(w);
+                home_reply(request, fits ? HOME_NOT_NOW : HOME_BAD);
+                return;
+        }
+        memcpy(w->counts, request->body + len, more);
+        w->loops = (unsigned)(more / sizeof(uint64_t));
+        w->server = server;
+        w->request = request;
+        w->at = lp_self();
+        w->node = net_peer_node(request->peer);
+        w->boot = request->boot;
+        memcpy(w->body, request->body, len);
+        if (request->operation == HOME_WATCH)
+                memcpy(&w->said, request->body, sizeof(w->said));
+        w->msg.run = run;
+        lp_post(server->options.coordinator, &w->msg);
+}
+
+void rem_home_server_request(void *arg, struct net_request *request)
+{
+        struct rem_home_server *server = arg;
+
+        if (request->bulk_len > 0 && (request->discarded || request->operation != HOME_CALL)) {
+                home_reply(request, HOME_NOT_NOW);
+                return;
+        }
+        switch (request->operation) {
+        case HOME_JOIN:
+                to_coordinator(server, request, sizeof(struct home_join), false, join_arrive);
+                break;
+        case HOME_WATCH:
+                to_coordinator(server, request, sizeof(struct home_watch), true, watch_arrive);
+                break;
+        case HOME_CALL:
+                serve_home_call(server, request);
+                break;
+        case HOME_UNPIN:
+                serve_unpin(server, request);
+                break;
+        default:
+                home_reply(request, HOME_BAD);
+                break;
+        }
+}
+
+/* ---- what the engine asks --------------------------------------------------------------------- */
+
+static bool homes_have_told(void *arg, uint64_t since)
+{
+        const struct rem_home_server *server = arg;
+        const struct home_session *s;
+
+        LIST_FOREACH (s, &server->sessions, link)
+                if (s->told < since || s->told == 0)
+                        return false;
+        return true;
+}
+
+static bool homes_is_past(void *arg, uint16_t node, uint32_t boot, uint16_t loop, uint64_t count)
+{
+        struct rem_home_server *server = arg;
+        const struct home_session *s = home_session_of(server, node), *ended;
+
+        if (s == NULL || s->told == 0 || boot > s->boot)
+                return false;
+        LIST_FOREACH (ended, &server->ended, link)
+                if (ended->node == node && atomic_load(&ended->refs) > 1)
+                        return false; /* calls that it has sent in an earlier session are under way here */
+        return boot < s->boot || (loop < s->home.loops && count < atomic_load(&s->bounds[loop]));
+}
+
+static void pinned_of(const struct home_session *s, void (*each)(void *context, const void *value, size_t len), void *context)
+{
+        const struct home_pin *pin;
+
+        for (pin = s->pins; pin != NULL; pin = pin->hh.next)
+                each(context, pin->pin->value->data, pin->pin->value->len);
+}
+
+static void homes_each_pinned(void *arg, void (*each)(void *context, const void *value, size_t len), void *context)
+{
+        struct rem_home_server *server = arg;
+        const struct home_session *s;
+
+        pthread_mutex_lock(&server->lock);
+        LIST_FOREACH (s, &server->sessions, link)
+                pinned_of(s, each, context);
+        LIST_FOREACH (s, &server->ended, link)
+                pinned_of(s, each, context);
+        pthread_mutex_unlock(&server->lock);
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static void server_start(struct lp_msg *msg)
+{
+        struct rem_home_server *server = container_of(msg, struct rem_home_server, start);
+
+        if (server->stopped)
+                return;
+        server->begun = true;
+        server->homes = (struct eng_homes){.have_told = homes_have_told, .is_past = homes_is_past, .each_pinned = homes_each_pinned, .arg = server};
+        eng_homes_set(server->options.store, &server->homes);
+        eng_feed_strangers(server->options.store, loop_now(server) + HOME_GRANT_NS);
+        server->timer.expired = server_tick;
+        lp_timer_start(server->options.coordinator, &server->timer, LOOK_NS / 4);
+}
+
+int rem_home_server_new(const struct rem_home_server_options *options, struct rem_home_server **out)
+{
+        struct rem_home_server *server = calloc(1, sizeof(*server));
+
+        if (server == NULL)
+                return -ENOMEM;
+        server->options = *options;
+        pthread_mutex_init(&server->lock, NULL);
+        LIST_INIT(&server->sessions);
+        LIST_INIT(&server->ended);
+        eng_home_watch(options->store, server_look_all, server);
+        server->start.run = server_start;
+        lp_post(options->coordinator, &server->start);
+        *out = server;
+        return 0;
+}
+
+unsigned rem_home_server_sessions(struct rem_home_server *server)
+{
+        return atomic_load(&server->count);
+}
+
+void rem_home_server_stop(struct rem_home_server *server)
+{
+        struct home_session *s;
+
+        server->stopped = true;
+        eng_home_watch(server->options.store, NULL, NULL);
+        eng_homes_set(server->options.store, NULL);
+        if (server->begun)
+                lp_timer_stop(server->options.coordinator, &server->timer);
+        while ((s = LIST_FIRST(&server->sessions)) != NULL)
+                session_end(server, s);
+        LIST_FOREACH (s, &server->ended, link)
+                session_unpin_all(server, s);
+}
+
+void rem_home_server_free(struct rem_home_server *server)
+{
+        struct home_session *s;
+
+        if (server == NULL)
+                return;
+        while ((s = LIST_FIRST(&server->ended)) != NULL) {
+                LIST_REMOVE(s, link);
+                session_put(s);
+        }
+        pthread_mutex_destroy(&server->lock);
+        free(server);
+}

@@ -1,0 +1,78 @@
+/*
+ * home_wire.h - what a home store and its leader say to one another, beside calls themselves
+ * (engine/call/leader_call.h). Little-endian; as struct, no padding.
+ *
+ *   JOIN   home_join                              -> home_joined
+ *   WATCH  home_watch, u64 of each loop           -> home_seen, the pool's state   bulk: rows
+ *   CALL   home_call, body of the call   bulk: its own -> body of the answer       bulk: its own
+ *   UNPIN  home_call, numbers of pins, u64 each   -> nothing
+ */
+#ifndef MILLRACE_REMOTE_HOME_WIRE_H
+#define MILLRACE_REMOTE_HOME_WIRE_H
+
+#include "remote_home.h"
+
+enum home_operation {
+        HOME_JOIN = REM_HOME_OPERATIONS,
+        HOME_WATCH,
+        HOME_CALL,
+        HOME_UNPIN,
+        HOME_END
+};
+_Static_assert(HOME_END - REM_HOME_OPERATIONS == REM_HOME_OPERATIONS_COUNT, "remote_home.h");
+
+enum home_status {
+        HOME_DONE,
+        HOME_BAD,        /* it makes no sense */
+        HOME_NO_SESSION, /* it is over, or was never: nothing was done */
+        HOME_NOT_NOW,    /* the leader does not serve yet, or has no memory: nothing was done */
+        HOME_OTHER_POOL
+};
+
+struct home_join {
+        uint32_t pool, loops;
+        struct eng_term term; /* whose version is told; none: none */
+        uint64_t version;     /* of the configuration that it has */
+};
+_Static_assert(sizeof(struct home_join) == 48, "join");
+
+struct home_joined {
+        uint64_t session;
+        struct eng_term term;
+};
+_Static_assert(sizeof(struct home_joined) == 40, "joined");
+
+struct home_watch {
+        uint64_t session;
+        uint64_t version;   /* that all loops of the home have */
+        uint64_t state_sum; /* CRC32C of the state that they have; UINT64_MAX: none */
+};
+_Static_assert(sizeof(struct home_watch) == 24, "watch");
+
+/* Behind it, of each loop of the home: from which count on its uploads may still come to be named. */
+#define HOME_LOOPS_MAX 256u
+
+#define HOME_FIRST 1u /* the rows are the first of all */
+#define HOME_LAST  2u /* the last */
+#define HOME_ROWS  4u /* there are some, or none are left: they are to be taken */
+
+struct home_seen {
+        uint64_t version;   /* with these rows; while all are read, the one before */
+        uint64_t state_sum;
+        uint32_t state_len; /* 0: as it was */
+        uint32_t flags;
+};
+_Static_assert(sizeof(struct home_seen) == 24, "seen");
+
+struct home_call {
+        uint64_t session;
+};
+
+#define HOME_LEASE_NS   (4000ull * 1000 * 1000) /* from when WATCH was sent */
+#define HOME_GRANT_NS   (5000ull * 1000 * 1000) /* from when it was answered: the same, and the drift of clocks */
+#define HOME_SILENT_NS  (10000ull * 1000 * 1000)
+#define HOME_PINS_NS    (60000ull * 1000 * 1000) /* of a session that has ended */
+#define HOME_WATCH_NS   (500ull * 1000 * 1000)
+#define HOME_UNPINS     64u                     /* numbers in one UNPIN */
+
+#endif

@@ -1,0 +1,495 @@
+/*
+ * A home store and its leader in one process: objects of all sizes, listings, uploads in parts,
+ * configuration; drives that it does not reach or that began anew, answers that are lost, a lease that is
+ * over; what a home may not say.
+ */
+#include <endian.h>
+#include <errno.h>
+#include <semaphore.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "engine/object/object.h"
+#include "engine/serve/serve.h"
+#include "engine_home.h"
+#include "tests/lib/home_fixture.h"
+#include "tests/lib/store_objects.h"
+#include "tests/lib/wait.h"
+
+#define SMALL 3000u
+#define LARGE (5u << 20)
+
+static struct sf leader;
+static struct hf hf;
+static uint64_t bucket;
+
+static int begin(void **state)
+{
+        sf_make(&leader, 5, 2);
+        leader.options.inline_max = 16u << 10;
+        leader.options.ec_k = leader.options.ec_m = 2;
+        assert_int_equal(sf_open(&leader, true), 0);
+        assert_true(sf_wait_ready(&leader, 20));
+        assert_int_equal(sf_bucket(&leader, "bucket", &bucket), 0);
+        hf_open(&hf, &leader, 2);
+        return 0;
+}
+
+static int end(void **state)
+{
+        hf_close(&hf);
+        sf_close(&leader);
+        sf_remove(&leader);
+        return 0;
+}
+
+static void test_objects(void **state)
+{
+        static const size_t sizes[] = {0, 1, SMALL, 16u << 10, (16u << 10) + 1, 100000, 1u << 20, LARGE};
+        char key[32];
+        unsigned i, loop;
+        bool existed;
+
+        for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+                for (loop = 0; loop < 2; loop++) {
+                        snprintf(key, sizeof(key), "o/%u-%u", i, loop);
+                        assert_int_equal(sf_put(&hf.home, loop, bucket, key, 7 * i + loop, sizes[i], i % 2 == 0, NULL), 0);
+                        assert_int_equal(sf_get(&hf.home, 1 - loop, bucket, key, 7 * i + loop, sizes[i]), 0);
+                        assert_int_equal(sf_get(&leader, loop, bucket, key, 7 * i + loop, sizes[i]), 0);
+                }
+        assert_int_equal(sf_put(&leader, 0, bucket, "o/3-1", 99, LARGE, true, NULL), 0);
+        assert_int_equal(sf_get(&hf.home, 0, bucket, "o/3-1", 99, LARGE), 0);
+        assert_int_equal(sf_delete(&hf.home, 0, bucket, "o/3-1", &existed), 0);
+        assert_true(existed);
+        assert_int_equal(sf_get(&leader, 0, bucket, "o/3-1", 99, LARGE), -ENOENT);
+        assert_int_equal(sf_get(&hf.home, 0, bucket, "o/3-1", 99, LARGE), -ENOENT);
+        assert_int_equal(atomic_load(&hf.pins), 0);
+}
+
+static void test_conditions(void **state)
+{
+        const struct eng_condition absent = {.if_absent = true}, present = {.if_present = true};
+
+        assert_int_equal(sf_put(&hf.home, 0, bucket, "c", 1, SMALL, true, &present), -ENOENT);
+        assert_int_equal(sf_put(&hf.home, 0, bucket, "c", 1, LARGE, true, &absent), 0);
+        assert_int_equal(sf_put(&hf.home, 0, bucket, "c", 2, LARGE, true, &absent), -EEXIST);
+        assert_int_equal(sf_get(&leader, 0, bucket, "c", 1, LARGE), 0);
+        assert_int_equal(sf_put(&hf.home, 0, bucket + 1, "c", 2, SMALL, true, NULL), -EIDRM);
+}
+
+static void same_list(const char *prefix, const char *delimiter, const char *after, unsigned max)
+{
+        bool more, more_there;
+        int rv, rv_there;
+        char *here = sf_list(&hf.home, 1, bucket, prefix, delimiter, after, max, &rv, &more);
+        char *there = sf_list(&leader, 0, bucket, prefix, delimiter, after, max, &rv_there, &more_there);
+
+        assert_int_equal(rv, 0);
+        assert_int_equal(rv_there, 0);
+        assert_int_equal(more, more_there);
+        assert_string_equal(here, there);
+        free(here);
+        free(there);
+}
+
+static void test_lists(void **state)
+{
+        char key[1000];
+        unsigned i;
+
+        memset(key, 'k', sizeof(key)); /* long names: a page takes more than one answer */
+        for (i = 0; i < 1200; i++) {
+                snprintf(key, 16, "l/%u/%04u", i % 7, i);
+                key[strlen(key)] = 'k';
+                key[990] = 0;
+                assert_int_equal(sf_put(i % 2 == 0 ? &hf.home : &leader, i % 2, bucket, key, i, 10, true, NULL), 0);
+        }
+        same_list("l/", "", "", 1001);
+        same_list("l/", "/", "", 1001);
+        same_list("l/", "/", "l/3/", 3);
+        same_list("l/4", "", "l/4/0300", 50);
+        same_list("", "", "", 1);
+        same_list("nothing", "", "", 100);
+        same_list("", "/", "", 1000);
+}
+
+static void test_uploads(void **state)
+{
+        uint8_t id[ENG_ID_LEN];
+        struct eng_complete_part parts[3];
+        unsigned i;
+
+        assert_int_equal(sf_upload(&hf.home, bucket, "u", id), 0);
+        for (i = 0; i < 3; i++) {
+                parts[i].number = i + 1;
+                assert_int_equal(sf_part(i == 1 ? &leader : &hf.home, 0, bucket, "u", id, i + 1, 5, i * (size_t)LARGE, LARGE, parts[i].id), 0);
+        }
+        assert_int_equal(sf_complete(&hf.home, bucket, "u", id, parts, 3), 0);
+        assert_int_equal(sf_complete(&hf.home, bucket, "u", id, parts, 3), 0); /* repeated */
+        assert_int_equal(sf_get(&hf.home, 0, bucket, "u", 5, 3 * (size_t)LARGE), 0);
+        assert_int_equal(sf_get(&leader, 0, bucket, "u", 5, 3 * (size_t)LARGE), 0);
+        assert_int_equal(sf_upload(&hf.home, bucket, "u2", id), 0);
+        assert_int_equal(sf_upload_abort(&hf.home, bucket, "u2", id), 0);
+        assert_int_equal(sf_complete(&hf.home, bucket, "u2", id, parts, 3), -ENOENT);
+}
+
+/* What the leader has, and changes that homes have asked for. */
+static void test_configuration(void **state)
+{
+        struct eng_bucket_rules rules = {.versioning = ENG_VERSIONING_ENABLED}, seen;
+        struct eng_text *text;
+        uint64_t other, gone;
+
+        assert_int_equal(sf_bucket(&leader, "other", &other), 0);
+        assert_int_equal(sf_bucket(&leader, "gone", &gone), 0);
+        assert_int_equal(sf_text_set(&leader, 0, other, 3, 0, "text", 4), 0);
+        assert_int_equal(sf_text_set(&leader, 0, 12345, 200, 0, "entry", 5), 0);
+        hf_follow(&hf);
+        assert_int_equal(sf_text(&hf.home, 1, other, 3, &text), 0);
+        assert_int_equal(eng_text_bytes(text).len, 4);
+        eng_text_unref(text);
+        assert_int_equal(sf_text(&hf.home, 0, 12345, 200, &text), 0);
+        eng_text_unref(text);
+        assert_int_equal(sf_rules_set(&hf.home, 0, other, &rules), 0);
+        assert_int_equal(sf_text_set(&hf.home, 1, other, 3, ENG_TEXT_ANY, "longer text", 11), 0);
+        assert_int_equal(sf_text_set(&hf.home, 1, other, 3, 1, "x", 1), -ESTALE);
+        assert_int_equal(sf_text_delete(&hf.home, 0, 12345, 200, ENG_TEXT_ANY), 0);
+        assert_int_equal(sf_bucket_delete(&hf.home, "gone"), 0);
+        hf_follow(&hf);
+        assert_int_equal(sf_rules(&hf.home, 1, "other", &seen), 0);
+        assert_int_equal(seen.versioning, ENG_VERSIONING_ENABLED);
+        assert_int_equal(sf_text(&hf.home, 0, other, 3, &text), 0);
+        assert_int_equal(eng_text_bytes(text).len, 11);
+        eng_text_unref(text);
+        assert_int_equal(sf_text(&hf.home, 0, 12345, 200, &text), -ENOENT);
+        assert_int_equal(sf_rules(&hf.home, 0, "gone", &seen), -ENOENT);
+        assert_int_equal(sf_rules(&leader, 0, "gone", &seen), -ENOENT);
+        /* a bucket of the same name is another */
+        assert_int_equal(sf_bucket_delete(&leader, "other"), 0);
+        assert_int_equal(sf_bucket(&leader, "other", &gone), 0);
+        hf_follow(&hf);
+        assert_int_equal(sf_text(&hf.home, 0, other, 3, &text), -EIDRM);
+        assert_int_equal(sf_text(&hf.home, 0, gone, 3, &text), -ENOENT);
+}
+
+/* All rows anew, as from a leader that has just begun: what is gone meanwhile goes here, too. */
+static void test_all_rows_anew(void **state)
+{
+        struct eng_bucket_rules seen;
+        struct eng_text *text;
+        uint64_t id, kept;
+        char name[16];
+        unsigned i;
+
+        assert_int_equal(sf_bucket(&leader, "kept", &kept), 0);
+        assert_int_equal(sf_text_set(&leader, 0, 777, 222, 0, "entry", 5), 0);
+        assert_int_equal(sf_text_set(&leader, 0, 778, 222, 0, "entry", 5), 0);
+        for (i = 0; i < 5; i++) {
+                snprintf(name, sizeof(name), "many-%u", i);
+                assert_int_equal(sf_bucket(&leader, name, &id), 0);
+                assert_int_equal(sf_text_set(&leader, 0, id, 1, 0, leader.root, sizeof(leader.root)), 0);
+        }
+        hf_follow(&hf);
+        assert_int_equal(sf_bucket_delete(&leader, "many-3"), 0);
+        assert_int_equal(sf_text_delete(&leader, 0, 777, 222, ENG_TEXT_ANY), 0);
+        memset(hf.reading, 0, sizeof(*hf.reading));
+        hf.reading->version = UINT64_MAX;
+        hf_follow(&hf);
+        assert_int_equal(sf_rules(&hf.home, 1, "many-3", &seen), -ENOENT);
+        assert_int_equal(sf_rules(&hf.home, 1, "many-4", &seen), 0);
+        assert_int_equal(sf_rules(&hf.home, 0, "kept", &seen), 0);
+        assert_int_equal(sf_text(&hf.home, 0, 777, 222, &text), -ENOENT);
+        assert_int_equal(sf_text(&hf.home, 0, 778, 222, &text), 0);
+        eng_text_unref(text);
+}
+
+/* What lacks shards is given them, without anybody's asking. */
+static void becomes_whole(void)
+{
+        struct eng_verify_report report;
+        unsigned i;
+
+        for (i = 0; i < WAIT_MOST; i++) {
+                assert_true(sf_wait_health(&leader, so_whole, NULL, 60));
+                assert_int_equal(eng_verify_start(leader.store), 0);
+                do {
+                        usleep(10000);
+                        eng_verify_read(leader.store, &report);
+                } while (report.running);
+                assert_int_equal(report.damaged_shards + report.unreadable_objects, 0);
+                if (report.missing_shards == 0)
+                        return;
+                usleep(100000);
+        }
+        fail();
+}
+
+/* Shards that it could not write are given back by the leader. */
+static void test_drive_not_reached(void **state)
+{
+        unsigned i;
+
+        atomic_store(&hf.unreached, 1u << 1);
+        for (i = 0; i < 4; i++)
+                assert_int_equal(sf_put(&hf.home, i % 2, bucket, i % 2 == 0 ? "r0" : "r1", i, LARGE, true, NULL), 0);
+        assert_int_equal(sf_get(&hf.home, 0, bucket, "r0", 2, LARGE), 0);
+        assert_int_equal(sf_get(&hf.home, 0, bucket, "r1", 3, LARGE), 0);
+        becomes_whole();
+        atomic_store(&hf.unreached, 0);
+        for (i = 0; i < 100 * WAIT_MOST && (sf_view(&hf.home).up & 2) == 0; i++)
+                usleep(10000);
+        assert_true((sf_view(&hf.home).up & 2) != 0);
+        assert_int_equal(sf_put(&hf.home, 0, bucket, "r2", 9, LARGE, true, NULL), 0);
+        assert_int_equal(sf_get(&hf.home, 0, bucket, "r2", 9, LARGE), 0);
+}
+
+/* Too few drives are reached for k + 1 shards: nothing is made. */
+static void test_too_few_reached(void **state)
+{
+        atomic_store(&hf.unreached, 7);
+        assert_int_not_equal(sf_put(&hf.home, 0, bucket, "few", 1, LARGE, true, NULL), 0);
+        assert_int_equal(sf_get(&leader, 0, bucket, "few", 1, LARGE), -ENOENT);
+        assert_int_equal(sf_put(&hf.home, 0, bucket, "few", 1, SMALL, true, NULL), 0); /* its bytes go to the leader */
+        atomic_store(&hf.unreached, 0);
+}
+
+/* What it has written to is another process now, which answers SYNC though it may have lost all of it. */
+static void test_incarnation(void **state)
+{
+        struct hf_upload u = {.size = 4 * LARGE};
+        struct hf_upload v = {.size = 4 * LARGE};
+
+        assert_int_equal(hf_upload_go(&hf, bucket, &u, 3 * LARGE), 0);
+        atomic_store(&hf.incarnation, 78);
+        u.commits = true;
+        assert_int_not_equal(hf_upload_go(&hf, bucket, &u, 4 * LARGE), 0);
+        assert_int_equal(sf_get(&leader, 0, bucket, "open", 4, 4 * LARGE), -ENOENT);
+        assert_int_equal(hf_upload_go(&hf, bucket, &v, 3 * LARGE), 0);
+        v.commits = true;
+        assert_int_equal(hf_upload_go(&hf, bucket, &v, 4 * LARGE), 0);
+        assert_int_equal(sf_get(&leader, 0, bucket, "open", 4, 4 * LARGE), 0);
+}
+
+static uint64_t held_ids(struct eng_store *store, uint64_t arg)
+{
+        struct eng_health *h = calloc(1, sizeof(*h));
+        uint64_t bytes = 0;
+        unsigned i;
+
+        eng_health_read(store, h);
+        for (i = 0; i < h->drive_count; i++)
+                bytes += h->drives[i].data_live_bytes;
+        free(h);
+        return bytes;
+}
+
+/* Its shards are discarded, by the leader. */
+static void test_aborted(void **state)
+{
+        struct hf_upload u = {.size = 4 * LARGE};
+        uint64_t before = sf_ask(&leader, held_ids, 0);
+        unsigned i;
+
+        assert_int_equal(hf_upload_go(&hf, bucket, &u, 3 * LARGE), 0);
+        for (i = 0; i < 100 * WAIT_MOST && sf_ask(&leader, held_ids, 0) < before + LARGE; i++)
+                usleep(10000);
+        assert_true(sf_ask(&leader, held_ids, 0) >= before + LARGE);
+        u.aborts = true;
+        assert_int_equal(hf_upload_go(&hf, bucket, &u, u.at), 0);
+        for (i = 0; i < 100 * WAIT_MOST && sf_ask(&leader, held_ids, 0) > before; i++)
+                usleep(10000);
+        assert_int_equal(sf_ask(&leader, held_ids, 0), before);
+}
+
+static uint64_t fail_drive(struct eng_store *store, uint64_t slot)
+{
+        eng_drive_failed(store, (unsigned)slot, store->members[slot].drive, "the test says so");
+        return 0;
+}
+
+/* A drive is replaced while an upload is under way: what the record names has a proof. */
+static void test_replaced_drive(void **state)
+{
+        struct hf_upload u = {.size = 4 * LARGE};
+        struct eng_hot_add_report added;
+        uint64_t number;
+        char path[256];
+        unsigned i;
+
+        assert_int_equal(hf_upload_go(&hf, bucket, &u, 3 * LARGE), 0);
+        sf_ask(&leader, fail_drive, 2);
+        for (i = 0; i < 100 * WAIT_MOST && (sf_view(&leader).in & 4) != 0; i++)
+                usleep(10000);
+        snprintf(path, sizeof(path), "%s/new", leader.root);
+        assert_int_equal(mkdir(path, 0755), 0);
+        assert_int_equal(eng_drive_hot_add(leader.store, 2, path, true, &number), 0);
+        for (i = 0; i < 100 * WAIT_MOST; i++, usleep(10000))
+                if (eng_hot_add_read(leader.store, number, &added) == 0 && !added.running)
+                        break;
+        assert_int_equal(added.rv, 0);
+        assert_true(sf_wait_health(&leader, so_whole, NULL, 60));
+        hf_follow(&hf);
+        u.commits = true;
+        assert_int_equal(hf_upload_go(&hf, bucket, &u, 4 * LARGE), 0);
+        assert_int_equal(sf_get(&leader, 0, bucket, "open", 4, 4 * LARGE), 0);
+        becomes_whole();
+}
+
+/* ---- what a home may not say ---- */
+
+struct said {
+        struct eng_serving serving; /* first */
+        sem_t done;
+        int rv;
+};
+
+static void said_done(struct eng_serving *s)
+{
+        struct said *said = (struct said *)s;
+        struct eng_call_answer answer;
+
+        assert_int_equal(eng_call_get_answer(s->call.kind, s->answer, s->answer_len, NULL, 0, &answer), 0);
+        said->rv = answer.rv;
+        sem_post(&said->done);
+}
+
+/* What the leader answers to a call of node 9, boot 3. */
+static int say(const struct eng_call *call)
+{
+        uint8_t body[ENG_CALL_BODY_MAX];
+        struct eng_call_bulk bulk;
+        int len = eng_call_put(call, body, &bulk);
+        struct said said = {.serving = {.store = leader.store, .body = body, .len = (size_t)len, .done = said_done}};
+        size_t bytes = bulk.count == 0 ? 0 : bulk.piece[0].len;
+        int rv;
+
+        assert_true(len > 0 && bulk.count <= 1);
+        if (bytes > 0) {
+                said.serving.bulk = eng_buf_new(bytes);
+                memcpy(said.serving.bulk->data, bulk.piece[0].bytes, bytes);
+        }
+        sem_init(&said.done, 0, 0);
+        rv = eng_serve_call(&said.serving, &(struct eng_served_home){.node = 9, .boot = 3, .loops = 2});
+        if (rv == 0) {
+                while (sem_wait(&said.done) != 0)
+                        ;
+                rv = said.rv;
+        }
+        sem_destroy(&said.done);
+        eng_buf_unref(said.serving.bulk);
+        return rv;
+}
+
+static void home_id(uint8_t id[FMT_ID], uint16_t node, uint32_t boot)
+{
+        const uint16_t n = htobe16(node);
+        const uint64_t counter = htobe64(eng_id_counter(node, boot, 5));
+
+        memset(id, 0, FMT_ID);
+        memcpy(id + 6, &n, 2);
+        memcpy(id + 8, &counter, 8);
+}
+
+/* A part of one run on these slots. */
+static struct eng_buf *a_part(const uint8_t id[FMT_ID], uint32_t pg, unsigned k, const uint8_t slots[4])
+{
+        uint8_t bytes[sizeof(struct fmt_part) + 4];
+        struct fmt_part part = {.number = 1 | FMT_PART_NARROW, .k = (uint8_t)k, .m = 2, .runs = 1, .unit = 4096, .last_unit = 4096, .size = 8192};
+        struct eng_value_spec spec = {.space = FMT_SPACE_PART, .pg = pg, .size = 8192, .id = id, .parts = bytes, .parts_len = sizeof(bytes), .part_count = 1};
+
+        memcpy(part.id, id, FMT_ID);
+        memcpy(bytes, &part, sizeof(part));
+        memcpy(bytes + sizeof(part), slots, 4);
+        return eng_value_new(&spec);
+}
+
+static int say_part(uint16_t node, uint32_t boot, uint32_t pg, unsigned k, uint8_t a, uint8_t b, uint8_t c, uint8_t d)
+{
+        const uint8_t slots[4] = {a, b, c, d};
+        struct eng_call call = {.kind = ENG_CALL_PUT, .bucket = bucket, .key = {"liar", 4}, .put = {.is_part = true, .part_number = 1}};
+        struct eng_buf *value;
+        uint8_t id[FMT_ID];
+        int rv;
+
+        home_id(id, node, boot);
+        value = a_part(id, pg, k, slots);
+        assert_int_equal(eng_value_check(value->data, value->len), 0);
+        call.put.value = (struct eng_str){(const char *)value->data, value->len};
+        rv = say(&call);
+        eng_buf_unref(value);
+        return rv;
+}
+
+static void test_liars(void **state)
+{
+        const uint32_t pg = eng_pg_of_key(ENG_PG_COUNT, bucket, "liar", 4);
+        struct eng_call call = {.kind = ENG_CALL_MERGE, .merge = {.max = 1}};
+
+        assert_int_equal(say_part(9, 3, pg, 2, 0, 1, 2, 3), -ENOENT); /* no such upload: it makes sense so far */
+        assert_int_equal(say_part(8, 3, pg, 2, 0, 1, 2, 3), -EPERM);  /* another node's id */
+        assert_int_equal(say_part(9, 2, pg, 2, 0, 1, 2, 3), -EPERM);  /* another boot's */
+        assert_int_equal(say_part(9, 3, pg + 1, 2, 0, 1, 2, 3), -EINVAL);
+        assert_int_equal(say_part(9, 3, pg, 2, 0, 1, 2, 2), -EINVAL); /* twice on a slot */
+        assert_int_equal(say_part(9, 3, pg, 2, 0, 1, 2, 200), -EINVAL);
+        eng_name_bucket(&call.merge.from, "bucket");
+        eng_name_bucket(&call.merge.to, "bucket");
+        assert_int_equal(say(&call), -EPERM); /* the configuration: users and keys are there */
+        eng_name_space(&call.merge.from, FMT_SPACE_OBJECT, bucket);
+        eng_name_space(&call.merge.to, FMT_SPACE_OBJECT, bucket + 1000);
+        assert_int_equal(say(&call), -EPERM);
+        call = (struct eng_call){.kind = ENG_CALL_LOOKUP};
+        eng_name_bucket(&call.lookup.name, "bucket");
+        assert_int_equal(say(&call), -EINVAL);
+        call = (struct eng_call){.kind = ENG_CALL_DISCARD, .discard.drives = ~0ull};
+        assert_int_equal(say(&call), -EPERM);
+        call = (struct eng_call){.kind = ENG_CALL_HINT, .group = UINT32_MAX};
+        assert_int_equal(say(&call), 0);
+}
+
+static void test_outcome_unknown(void **state)
+{
+        unsigned i;
+
+        for (i = 0; i < 100 * WAIT_MOST && sf_view(&hf.home).up != 31; i++)
+                usleep(10000);
+        atomic_store(&hf.lose_answers, true);
+        assert_int_equal(sf_put(&hf.home, 0, bucket, "lost", 1, LARGE, true, NULL), -EHOSTDOWN);
+        assert_int_equal(sf_get(&hf.home, 0, bucket, "lost", 1, LARGE), -EHOSTDOWN);
+        atomic_store(&hf.lose_answers, false);
+        assert_int_equal(sf_get(&leader, 0, bucket, "lost", 1, LARGE), 0); /* its shards were not discarded */
+        atomic_store(&hf.cut, true);
+        assert_int_equal(sf_put(&hf.home, 0, bucket, "cut", 1, LARGE, true, NULL), -EHOSTDOWN);
+        atomic_store(&hf.cut, false);
+        assert_int_equal(sf_get(&leader, 0, bucket, "cut", 1, LARGE), -ENOENT);
+        assert_int_equal(sf_get(&hf.home, 0, bucket, "lost", 1, LARGE), 0);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test_setup_teardown(test_objects, begin, end),
+                cmocka_unit_test_setup_teardown(test_conditions, begin, end),
+                cmocka_unit_test_setup_teardown(test_lists, begin, end),
+                cmocka_unit_test_setup_teardown(test_uploads, begin, end),
+                cmocka_unit_test_setup_teardown(test_configuration, begin, end),
+                cmocka_unit_test_setup_teardown(test_all_rows_anew, begin, end),
+                cmocka_unit_test_setup_teardown(test_drive_not_reached, begin, end),
+                cmocka_unit_test_setup_teardown(test_too_few_reached, begin, end),
+                cmocka_unit_test_setup_teardown(test_outcome_unknown, begin, end),
+                cmocka_unit_test_setup_teardown(test_incarnation, begin, end),
+                cmocka_unit_test_setup_teardown(test_aborted, begin, end),
+                cmocka_unit_test_setup_teardown(test_replaced_drive, begin, end),
+                cmocka_unit_test_setup_teardown(test_liars, begin, end),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

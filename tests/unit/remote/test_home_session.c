@@ -1,0 +1,299 @@
+/*
+ * test_home_session.c - a home store and its leader over TCP and TLS: objects, configuration, connections
+ * that end, a leader that is another, a home that is silent. Loops run on threads.
+ */
+#include "engine/upkeep/upkeep.h"
+#include "remote_home.h"
+#include "tests/lib/home_fixture.h"
+#include "tests/lib/store_objects.h"
+#include "tests/unit/net/net_fixture.h"
+
+#define POOL  1u
+#define SMALL 3000u
+#define LARGE (3u << 20)
+
+static struct sf leader;
+static struct hf hf;
+static struct node a, b; /* the home's process, and the leader's */
+static struct net_peer *to_b;
+static struct rem_home_server *server;
+static struct rem_home_link *link_;
+static struct rem_home_server_options server_options;
+static uint64_t bucket;
+
+static void make_server(void *arg)
+{
+        MUST(rem_home_server_new(&server_options, &server) == 0);
+}
+
+static void stop_server(void *arg)
+{
+        rem_home_server_stop(server);
+}
+
+static void home_stopped(void)
+{
+        rem_home_link_stop(link_);
+}
+
+/* The loops of the net, and the leader's, which posted the last answers to the home's, have had a turn since. */
+static void nothing(void *arg)
+{
+}
+
+static void home_closed(void)
+{
+        unsigned i;
+
+        for (i = 0; i < NODE_LOOPS; i++)
+                hf_run(a.lp[i], nothing, NULL);
+        for (i = 0; i < leader.loop_count; i++)
+                hf_run(leader.loops[i], nothing, NULL);
+}
+
+static void start_leader_node(uint64_t revision)
+{
+        struct net_options options = node_options(2, 6);
+
+        server_options = (struct rem_home_server_options){.store = leader.store, .coordinator = leader.store->coord_loop->loop, .pool = POOL,
+                                                          .term = {.generation = 1, .revision = revision, .node = 2, .boot = 6}};
+        hf_run(server_options.coordinator, make_server, NULL);
+        options.handler = (struct net_handler){.bulk = rem_home_server_bulk, .request = rem_home_server_request, .lost = rem_home_server_lost};
+        options.handler_arg = server;
+        node_start(&b, &options);
+}
+
+static void stop_leader_node(void)
+{
+        hf_run(server_options.coordinator, stop_server, NULL);
+        node_stop(&b);
+}
+
+static bool follows(void)
+{
+        struct eng_view view = sf_view(&hf.home);
+
+        return view.ready && (view.in & ~view.up) == 0 && eng_is_current(hf.home.store);
+}
+
+static int begin(void **state)
+{
+        struct rem_home_link_options options = {.pool = POOL, .loop_count = 2};
+        struct net_options net = node_options(1, 5);
+        const struct eng_drive_opener *opener;
+
+        sf_make(&leader, 5, 2);
+        leader.options.inline_max = 16u << 10;
+        leader.options.ec_k = leader.options.ec_m = 2;
+        MUST(sf_open(&leader, true) == 0);
+        MUST(sf_wait_ready(&leader, 20));
+        MUST(sf_bucket(&leader, "bucket", &bucket) == 0);
+        start_leader_node(10);
+        node_start(&a, &net);
+        to_b = node_meets(&a, &b);
+        node_meets(&b, &a);
+        opener = hf_drives(&hf, &leader);
+        options.net = a.net;
+        memcpy(options.store_id, leader.store->store_id, sizeof(options.store_id));
+        MUST(rem_home_link_new(&options, &link_) == 0);
+        hf.home.loop_count = 2;
+        hf.home.stopped = home_stopped;
+        hf.home.closed = home_closed;
+        hf.home.options = (struct eng_options){.leader = rem_home_link_engine(link_), .opener = opener, .site.node = 1, .boot = 5, .inline_max = 16u << 10};
+        MUST(sf_open(&hf.home, false) == 0);
+        rem_home_link_leader(link_, 2);
+        rem_home_link_start(link_, hf.home.store);
+        WAIT_UNTIL(follows());
+        MUST(follows());
+        return 0;
+}
+
+static int end(void **state)
+{
+        hf_close(&hf);
+        node_stop(&a);
+        rem_home_link_free(link_);
+        stop_leader_node();
+        sf_close(&leader);
+        rem_home_server_free(server);
+        sf_remove(&leader);
+        return 0;
+}
+
+static void test_objects(void **state)
+{
+        static const size_t sizes[] = {0, SMALL, 16u << 10, 100000, LARGE};
+        char key[32];
+        unsigned i;
+        bool more;
+        char *list;
+        int rv;
+
+        for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+                snprintf(key, sizeof(key), "o/%u", i);
+                assert_int_equal(sf_put(&hf.home, i % 2, bucket, key, 7 + i, sizes[i], i % 2 == 0, NULL), 0);
+                assert_int_equal(sf_get(&hf.home, 1 - i % 2, bucket, key, 7 + i, sizes[i]), 0);
+                assert_int_equal(sf_get(&leader, 0, bucket, key, 7 + i, sizes[i]), 0);
+        }
+        list = sf_list(&hf.home, 0, bucket, "o/", "", "", 100, &rv, &more);
+        assert_int_equal(rv, 0);
+        assert_string_equal(list, "o/0\no/1\no/2\no/3\no/4\n");
+        free(list);
+        assert_int_equal(rem_home_server_sessions(server), 1);
+}
+
+/* A change is answered when homes have it. */
+static void test_configuration(void **state)
+{
+        struct eng_text *text;
+        uint64_t id, there;
+        char name[16];
+        unsigned i;
+
+        for (i = 0; i < 20; i++) {
+                struct sf *one = i % 2 == 0 ? &leader : &hf.home, *other = i % 2 == 0 ? &hf.home : &leader;
+
+                snprintf(name, sizeof(name), "b-%u", i);
+                assert_int_equal(sf_bucket(one, name, &id), 0);
+                assert_int_equal(sf_text_set(one, 0, id, 5, 0, name, strlen(name)), 0);
+                assert_int_equal(sf_text(other, 1, id, 5, &text), 0);
+                eng_text_unref(text);
+                assert_int_equal(sf_text_set(other, 0, i, 200, 0, "entry", 5), 0);
+                assert_int_equal(sf_text(one, 0, i, 200, &text), 0);
+                eng_text_unref(text);
+                assert_int_equal(sf_bucket_delete(one, name), 0);
+                assert_int_equal(sf_text(other, 1, id, 5, &text), -EIDRM);
+        }
+        assert_int_equal(sf_bucket(&hf.home, "bucket", &there), -EEXIST);
+}
+
+static void lose_it(void *arg)
+{
+        MUST(net_peer_remove(to_b) == 0);
+}
+
+/* What is asked meanwhile waits; what was under way is of unknown outcome, or was never sent. */
+static void test_cut(void **state)
+{
+        unsigned i, done = 0, refused = 0;
+        int rv;
+
+        for (i = 0; i < 6; i++) {
+                lose_it(NULL);
+                node_all_know(&a);
+                to_b = node_meets(&a, &b);
+                rv = sf_put(&hf.home, i % 2, bucket, "cut", i, SMALL, true, NULL);
+                assert_true(rv == 0 || rv == -EHOSTDOWN);
+                done += rv == 0;
+                refused += rv != 0;
+                if (rv == 0)
+                        assert_int_equal(sf_get(&hf.home, 0, bucket, "cut", i, SMALL), 0);
+        }
+        assert_int_equal(done + refused, 6);
+        WAIT_UNTIL(follows());
+        assert_int_equal(sf_put(&hf.home, 0, bucket, "cut", 99, LARGE, true, NULL), 0);
+        assert_int_equal(sf_get(&leader, 0, bucket, "cut", 99, LARGE), 0);
+        assert_int_equal(rem_home_server_sessions(server), 1);
+}
+
+/* Another process leads, with a newer term: rows are read anew, and an older leader's word is nothing any more. */
+static void test_another_leader(void **state)
+{
+        struct eng_text *text;
+        uint64_t id;
+
+        assert_int_equal(sf_text_set(&leader, 0, bucket, 9, 0, "before", 6), 0);
+        stop_leader_node();
+        rem_home_server_free(server);
+        start_leader_node(11);
+        to_b = node_meets(&a, &b);
+        node_meets(&b, &a);
+        WAIT_UNTIL(rem_home_server_sessions(server) == 1 && follows());
+        assert_int_equal(sf_put(&hf.home, 0, bucket, "again", 4, LARGE, true, NULL), 0);
+        assert_int_equal(sf_text(&hf.home, 0, bucket, 9, &text), 0);
+        eng_text_unref(text);
+        assert_int_equal(sf_bucket(&leader, "later", &id), 0);
+        stop_leader_node();
+        rem_home_server_free(server);
+        start_leader_node(10);
+        to_b = node_meets(&a, &b);
+        node_meets(&b, &a);
+        WAIT_UNTIL(!follows());
+        assert_false(eng_is_current(hf.home.store)); /* its lease is over, and it has no other */
+        stop_leader_node();
+        rem_home_server_free(server);
+        start_leader_node(12);
+        to_b = node_meets(&a, &b);
+        node_meets(&b, &a);
+        WAIT_UNTIL(follows());
+        assert_int_equal(sf_get(&hf.home, 0, bucket, "again", 4, LARGE), 0);
+}
+
+/* A home that cannot be reached is waited for, and then no more. */
+static void test_silent_home(void **state)
+{
+        uint64_t id;
+
+        lose_it(NULL);
+        node_all_know(&a);
+        assert_int_equal(sf_bucket(&leader, "without", &id), 0);
+        assert_false(eng_is_current(hf.home.store));
+        to_b = node_meets(&a, &b);
+        WAIT_UNTIL(follows());
+        assert_int_equal(sf_text_set(&hf.home, 0, id, 1, 0, "x", 1), 0);
+}
+
+static uint64_t collect(struct eng_store *store, uint64_t arg)
+{
+        eng_orphans_consider(store);
+        return store->coord->orphans != NULL;
+}
+
+static uint64_t collects(struct eng_store *store, uint64_t arg)
+{
+        return store->coord->orphans != NULL;
+}
+
+/* An orphan collection takes nothing that a home has under way; what an upload left that nobody discards, it does. */
+static void test_orphans(void **state)
+{
+        struct hf_upload open = {.size = 4 * LARGE}, left = {.size = 4 * LARGE};
+        struct eng_verify_report report;
+        struct eng_health *h = malloc(sizeof(*h));
+
+        assert_int_equal(hf_upload_go(&hf, bucket, &open, 3 * LARGE), 0);
+        assert_int_equal(sf_ask(&leader, collect, 0), 1);
+        WAIT_UNTIL(sf_ask(&leader, collects, 0) == 0);
+        open.commits = true;
+        assert_int_equal(hf_upload_go(&hf, bucket, &open, 4 * LARGE), 0);
+        assert_int_equal(sf_get(&leader, 0, bucket, "open", 4, 4 * LARGE), 0);
+        so_verify(&leader, &report);
+        assert_int_equal(report.missing_shards, 0);
+        assert_int_equal(hf_upload_go(&hf, bucket, &left, 3 * LARGE), 0);
+        lose_it(NULL); /* DISCARD does not arrive */
+        node_all_know(&a);
+        left.aborts = true;
+        assert_int_equal(hf_upload_go(&hf, bucket, &left, left.at), 0);
+        WAIT_UNTIL(!eng_is_current(hf.home.store));
+        to_b = node_meets(&a, &b);
+        WAIT_UNTIL(follows());
+        WAIT_UNTIL((eng_health_read(leader.store, h), h->orphan_ids > 0) || (sf_ask(&leader, collect, 0), false));
+        eng_health_read(leader.store, h);
+        assert_true(h->orphan_ids > 0);
+        assert_int_equal(sf_get(&hf.home, 0, bucket, "open", 4, 4 * LARGE), 0);
+        free(h);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test_setup_teardown(test_objects, begin, end),
+                cmocka_unit_test_setup_teardown(test_configuration, begin, end),
+                cmocka_unit_test_setup_teardown(test_cut, begin, end),
+                cmocka_unit_test_setup_teardown(test_another_leader, begin, end),
+                cmocka_unit_test_setup_teardown(test_silent_home, begin, end),
+                cmocka_unit_test_setup_teardown(test_orphans, begin, end),
+        };
+
+        return cmocka_run_group_tests(tests, fixture_certificates, fixture_no_certificates);
+}
