@@ -38,7 +38,10 @@ struct rem_home_server_options {
 };
 /* Any thread. -ENOMEM. */
 int rem_home_server_new(const struct rem_home_server_options *options, struct rem_home_server **out);
-/* For struct net_handler, with the server as the argument, as those of remote.h. On the loop of the connection. */
+/*
+ * For struct net_handler, with the server as the argument, as those of remote.h. On the loop of the
+ * connection. NULL: the leader has no store yet, and says so.
+ */
 enum net_bulk rem_home_server_bulk(void *server, struct net_request *request);
 void rem_home_server_request(void *server, struct net_request *request);
 void rem_home_server_lost(void *server, struct net_request *request);

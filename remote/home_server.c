@@ -505,7 +505,7 @@ enum net_bulk rem_home_server_bulk(void *arg, struct net_request *request)
         struct home_served *c;
 
         request->user = NULL;
-        if (request->operation != HOME_CALL)
+        if (arg == NULL || request->operation != HOME_CALL)
                 return NET_BULK_DISCARD;
         c = home_served_new(arg, request, &status);
         if (c == NULL)
@@ -618,7 +618,7 @@ void rem_home_server_request(void *arg, struct net_request *request)
 {
         struct rem_home_server *server = arg;
 
-        if (request->bulk_len > 0 && (request->discarded || request->operation != HOME_CALL)) {
+        if (server == NULL || (request->bulk_len > 0 && (request->discarded || request->operation != HOME_CALL))) {
                 home_reply(request, HOME_NOT_NOW);
                 return;
         }

@@ -347,6 +347,18 @@ int srv_link_check_files(const struct srv_settings *settings, struct srv_error *
         return rv;
 }
 
+/* The same address with a port so many higher. -ERANGE. */
+static int port_further(const char *address, unsigned more, char out[NET_ADDRESS_MAX])
+{
+        const char *colon = strrchr(address, ':');
+        unsigned long port = colon == NULL ? 0 : strtoul(colon + 1, NULL, 10);
+
+        if (port == 0 || port + more > 65535)
+                return -ERANGE;
+        snprintf(out, NET_ADDRESS_MAX, "%.*s:%lu", (int)(colon - address), address, port + more);
+        return 0;
+}
+
 int srv_link_connect(struct srv_link *link, const struct srv_link_party *party, struct srv_error *error)
 {
         const struct srv_settings *s = link->settings;
@@ -368,11 +380,11 @@ int srv_link_connect(struct srv_link *link, const struct srv_link_party *party, 
                 return rv;
         memcpy(options.cluster, party->format->cluster_id, sizeof(options.cluster));
         options.transport = link->transport;
-        if (party->handler != NULL) {
-                options.handler = *party->handler;
-                options.handler_arg = party->handler_arg;
-                snprintf(options.listen, sizeof(options.listen), "%s", link->address);
-        }
+        options.handler = *party->handler;
+        options.handler_arg = party->handler_arg;
+        rv = port_further(link->address, party->pool, options.listen);
+        if (rv != 0)
+                return srv_fail(error, rv, "cluster_listen: there is no port %u further than %s, which the leader of a pool needs", party->pool, link->address);
         rv = net_new(&options, &link->net);
         if (rv != 0)
                 return srv_fail(error, rv, "cannot make links to other nodes: %s", strerror(-rv));
@@ -380,7 +392,7 @@ int srv_link_connect(struct srv_link *link, const struct srv_link_party *party, 
         if (rv != 0)
                 return rv;
         client.net = link->net;
-        if (party->handler != NULL && rem_client_new(&client, &link->client) != 0) /* a leader's has a term */
+        if (party->pool == 0 && rem_client_new(&client, &link->client) != 0) /* a leader's has a term */
                 return srv_fail(error, -ENOMEM, "out of memory");
         srv_link_keep(link);
         return 0;
@@ -400,8 +412,9 @@ static void set_peers(struct srv_link *link, const struct cl_member *member)
                         continue;
                 options = (struct net_peer_options){.node = parties[i]};
                 snprintf(options.name, sizeof(options.name), "%s", member->node.name);
-                snprintf(options.address, sizeof(options.address), "%s", member->node.address);
-                rv = net_peer_set(link->net, &options, &peer);
+                rv = port_further(member->node.address, i * CL_POOL, options.address);
+                if (rv == 0)
+                        rv = net_peer_set(link->net, &options, &peer);
                 if (rv != 0)
                         srv_log(SRV_LOG_ERROR, "node %u, %s, cannot be reached: %s", (unsigned)member->number, member->node.name, strerror(-rv));
         }

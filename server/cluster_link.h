@@ -50,11 +50,12 @@ int srv_link_open(struct srv_link *link, const struct srv_settings *settings, un
 /* From here on the view is read each second. */
 int srv_link_look(struct srv_link *link, void (*looked)(void *arg, const struct cl_view *view), void *arg, struct srv_error *error);
 /*
- * Connections as a party of net/, in the cluster's name. handler: of requests; NULL: this process is asked nothing, and
- * listens to nobody.
+ * Connections as a party of net/, in the cluster's name. handler: of requests. A node process listens on
+ * cluster_listen; the process that leads a pool on the port so many further.
  */
 struct srv_link_party {
         uint16_t party;
+        unsigned pool;  /* that it leads; 0: it is a node process, and gets a client of drive servers that has no term */
         uint64_t boot;
         const struct cl_format *format;
         const struct net_handler *handler;

@@ -53,7 +53,7 @@ NAMED = [
     ("an upload that lacks a shard, and met a change of the drives, is not looked at", "engine/object/put.c", "if (put->drives[i] == ENG_NO_DRIVE)",
      "if (put->drives == NULL)", ("unit test_put_late",)),
     ("a PUT's record names shards on a drive that was replaced while it waited for its turn", "engine/object/objects.c", "return put->proofs != NULL ? strip_shards(put) : lost_shards(put);",
-     "return put->proofs != NULL ? strip_shards(put) : false;", ("unit test_put_late",)),
+     "return put->proofs != NULL ? strip_shards(put) : lost_shards(put) && put->value == NULL;", ("unit test_put_late",)),
     ("a home's PUT names shards without a proof", "engine/object/objects.c", "return proof.drive_key == view->drive_key[slot];", "return true;", ("unit test_home",)),
     ("SYNC goes to whichever incarnation there is", "engine/object/put.c", "                        sync->op.incarnation = put->proofs[i].incarnation;\n", "                        sync->op.incarnation = 0;\n", ("unit test_home",)),
     ("a home may write shards of others' uploads", "remote/served_op.c", "return node == net_peer_node(r->request->peer) && boot == r->request->boot;", "return true;", ("unit test_home_drive",)),

@@ -4,6 +4,7 @@
  */
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +17,27 @@
 
 /* ---- the view -------------------------------------------------------------------------------- */
 
+/* What this process can tell: the leader has the rest. */
+static void home_health(const struct eng_home *home)
+{
+        struct eng_store *store = home->store;
+        const struct eng_view *view = home_view(home);
+        struct eng_health *h = &store->health;
+
+        pthread_mutex_lock(&store->health_lock);
+        h->ready = view->ready;
+        h->writable = view->ready && eng_takes_changes(store, view) && !atomic_load(&store->full);
+        h->full = atomic_load(&store->full);
+        h->ec_k = store->k;
+        h->ec_m = store->m;
+        h->drive_count = store->drive_count;
+        h->drives_in = (unsigned)__builtin_popcountll(view->in);
+        h->epoch = view->epoch;
+        h->buckets = store->coord_loop->bucket_count;
+        snprintf(h->reason, sizeof(h->reason), "%s", view->ready ? "" : "the leader of the pool has not told this node enough yet");
+        pthread_mutex_unlock(&store->health_lock);
+}
+
 static void home_view_taken(struct eng_store *store, void *arg)
 {
         struct eng_home *home = store->home;
@@ -23,6 +45,7 @@ static void home_view_taken(struct eng_store *store, void *arg)
         struct home_wait sent[4];
 
         home->spreading = false;
+        home_health(home);
         memcpy(sent, home->sent, sizeof(sent));
         home->sent_count = 0;
         if (home->again)
