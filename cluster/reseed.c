@@ -142,7 +142,7 @@ static bool write_node(struct cl_reseed *r, unsigned number)
         return len > 0;
 }
 
-static bool write_all(struct cl_reseed *r)
+static bool write_new_etcd(struct cl_reseed *r)
 {
         size_t len = cl_config_write(&r->plan.config, write_room(r));
         bool ok = len > 0;
@@ -202,7 +202,7 @@ static void reseed_write(struct cl_reseed *r)
 
         r->format = r->found.request;
         r->op_count = 0;
-        if (!write_all(r)) {
+        if (!write_new_etcd(r)) {
                 reseed_end(r, -ENOMEM, "out of memory");
                 return;
         }

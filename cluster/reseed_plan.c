@@ -189,7 +189,7 @@ static void judge_slot(struct planning *p, unsigned slot)
         }
 }
 
-static void list_slots(uint64_t slots, char *out, size_t size)
+static void plan_list_slots(uint64_t slots, char *out, size_t size)
 {
         unsigned slot;
 
@@ -231,7 +231,7 @@ static int judge_slots(struct planning *p)
                 judge_slot(p, slot);
         if (p->missing == 0)
                 return 0;
-        list_slots(p->missing, list, sizeof(list));
+        plan_list_slots(p->missing, list, sizeof(list));
         return plan_end(p->out, -EAGAIN, "nothing is known of slots that may have the newest changes: %s (start their nodes, or give them up by name)", list);
 }
 

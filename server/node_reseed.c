@@ -123,6 +123,22 @@ static bool asks_are_done(const struct gate *gate)
         return true;
 }
 
+/* What the folders say by now. */
+static void gate_take_fences(struct gate *gate)
+{
+        unsigned i;
+
+        for (i = 0; i < gate->folders->count; i++) {
+                struct cl_node_file *file = &gate->folders->at[i].file;
+
+                if (gate->asks[i] == NULL || atomic_load(&gate->asks[i]->state) != ASK_DONE)
+                        continue;
+                file->fence = gate->asks[i]->folder.file.fence;
+                if (file->fence.number > gate->self.fence.number)
+                        gate->self.fence = file->fence;
+        }
+}
+
 /* All drives are asked, again where another request has come. False: some are still at the last question. */
 static bool gate_ask(struct gate *gate, const struct cl_format *request)
 {
@@ -137,8 +153,6 @@ static bool gate_ask(struct gate *gate, const struct cl_format *request)
         for (i = 0; i < gate->folders->count; i++) {
                 struct srv_folder *folder = &gate->folders->at[i];
 
-                if (gate->asks[i] != NULL)
-                        folder->file.fence = gate->asks[i]->folder.file.fence;
                 free(gate->asks[i]);
                 gate->asks[i] = NULL;
                 if (folder->state == ENG_FOLDER_DRIVE)
@@ -272,6 +286,7 @@ static int gate_step(struct gate *gate, struct srv_error *error)
                 return why == -EREMCHG || why == -EBADMSG ? srv_fail(error, why, "%s", text) : 0;
         }
         cl_etcd_seen(gate->link.etcd, &found);
+        gate_take_fences(gate);
         switch (cl_reseed_judge(&gate->self, found.cluster_id, &view, &now)) {
         case CL_RESEED_OWN:
                 rv = asks_are_done(gate);
