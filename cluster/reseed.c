@@ -286,7 +286,9 @@ static void reseed_step(struct cl_reseed *r)
                 return;
         r->asked |= r->found.has_request;
         cl_reseed_plan(&r->found, r->wish, plan);
-        if (plan->rv != 0 && (plan->rv != -EAGAIN || over))
+        if (plan->rv == -EAGAIN && r->doit && !r->found.has_request && lp_now(r->loop) >= r->ask_at)
+                reseed_request(r); /* nodes that take this etcd for their own report when they are asked */
+        else if (plan->rv != 0 && (plan->rv != -EAGAIN || over))
                 reseed_end(r, plan->rv, plan->text);
         else if (plan->rv != 0)
                 reseed_wait(r, plan->text);
@@ -344,6 +346,7 @@ void cl_reseed(struct cl_reseed *r)
                 return;
         }
         reseed_more_time(r);
+        r->ask_at = lp_now(r->loop) + CL_RESEED_ASK_NS;
         reseed_ask(r);
 }
 

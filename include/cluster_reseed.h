@@ -20,6 +20,7 @@
 #define CL_RESEED_NODES    24u         /* one transaction writes them all */
 #define CL_RESEED_BOOTS    4096u       /* above all boot numbers that are known: nobody starts so often unseen */
 #define CL_RESEED_LINES    96u
+#define CL_RESEED_ASK_NS   (5ull * 1000 * 1000 * 1000) /* that nodes have to report by themselves */
 #define CL_RESEED_WAIT_MS  60000u
 
 /* ---- reports --------------------------------------------------------------------------------- */
@@ -144,7 +145,7 @@ struct cl_reseed {
         struct cl_cas cas;
         struct lp_timer timer;
         struct lp_loop *loop;
-        uint64_t until;
+        uint64_t until, ask_at;
         bool asked, written;
         struct cl_compare compares[3];
         char compare_keys[3][CL_KEY_NAME_MAX];

@@ -609,8 +609,7 @@ enum srv_exit srv_node_run(const struct srv_settings *settings, char *const argv
                         node_end_leader(n);
                 srv_folders_settle(&n->folders);
                 n->kept = 0;
-                if (!n->distrusts)
-                        keep_seen(n);
+                keep_seen(n); /* what begins anew knows no more than the folders say */
         } else if (rv == -EREMCHG && n->folders.seen.cluster_id != 0 && n->has_drives) {
                 srv_log(SRV_LOG_ERROR, "%s", error.text);
                 n->distrusts = true;

@@ -145,6 +145,8 @@ def test_etcd_is_away(cluster):
 def swap_etcd(cluster, to=None):
     """etcd is made anew, or is one that was kept; the folder of the one before."""
     cluster.etcd.kill()
+    for node in cluster.nodes.values():
+        node.log_start = len(node.log.read_text(errors="replace"))
     kept = cluster.folder / f"etcd.{time.monotonic_ns()}"
     cluster.etcd.folder.rename(kept)
     if to is not None:
