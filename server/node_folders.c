@@ -357,15 +357,15 @@ static void *folder_run(void *arg)
         }
         if (job->formats)
                 job_format(job);
-        if (job->opens && folder->state == ENG_FOLDER_DRIVE && slot_is_its_own(job))
-                job_open(job);
-        else if (job->opens && folder->state == ENG_FOLDER_DRIVE)
-                folder_say(folder, "is a drive of another pool, or of another slot");
         if (job->keeps) {
                 rv = cl_node_file_write(folder->dir, &folder->file);
                 if (rv != 0)
                         folder_say(folder, "its file %s cannot be written: %s", ENG_FOLDER_NODE_FILE, strerror(-rv));
         }
+        if (job->opens && folder->state == ENG_FOLDER_DRIVE && slot_is_its_own(job))
+                job_open(job);
+        else if (job->opens && folder->state == ENG_FOLDER_DRIVE)
+                folder_say(folder, "is a drive of another pool, or of another slot");
         if (job->looks && folder->state != ENG_FOLDER_ABSENT)
                 folder->tried = 0; /* it is there now: what is next is done at once */
         free(job);
@@ -448,6 +448,9 @@ void srv_folders_work(struct srv_folders *folders, struct rem_server *server, st
                 job.looks = folder->state == ENG_FOLDER_ABSENT;
                 job.formats = is_blank(folder) && s->format;
                 job.opens = slot >= 0;
+                job.keeps = job.opens && folder->file.seen.generation.number == 0; /* it serves nobody before it can tell etcd from another */
+                if (job.keeps)
+                        folder->file.seen = folders->seen;
                 job.slot = slot >= 0 ? (unsigned)slot : 0;
                 job.config = view->config;
                 job.epoch = view->epoch;

@@ -387,6 +387,8 @@ static void serve_node(struct node *n)
 {
         while (n->signo == 0 && srv_loops_failed(&n->link.loops) == 0 && !is_replaced(n) && !n->distrusts) {
                 node_take_view(n);
+                if (n->folders.seen.generation.number == 0)
+                        node_seen(n, &n->folders.seen);
                 srv_folders_work(&n->folders, n->server, &n->link, &n->view);
                 keep_seen(n);
                 heed_etcd(n);
