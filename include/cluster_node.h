@@ -31,6 +31,9 @@ struct cl_node_file {
         uint16_t node;
         uint8_t drive[CL_ID]; /* of the folder: the drive's, or the one that it is to become */
         bool made;            /* it has become that, or was about to: if it is empty, what it held is lost */
+        uint64_t boot;        /* the highest boot number of the node that was known when this was written */
+        struct cl_generation fence; /* a reseed has asked what the drive holds: it serves no older generation any more. 0: none has */
+        char switches[CL_SWITCHES_MAX]; /* of the cluster, as etcd had them */
         struct cl_seen seen;
 };
 /* Blocking; any thread. 0; -ENOENT: there is none; -EBADMSG: it is damaged; others of the file system. */
@@ -53,7 +56,11 @@ struct cl_view {
         struct cl_format format;
         struct cl_config config;
         struct eng_epoch_info epoch; /* of config */
-        int64_t config_revision, leader_revision;
+        int64_t config_revision, leader_revision, request_revision;
+        bool has_request; /* a reseed is under way: `request` is the format that it is to end with */
+        struct cl_format request;
+        uint64_t boots[CL_NODE_LAST + 1]; /* boots/N; 0: there is none */
+        char switches[CL_SWITCHES_MAX];
         struct cl_owner leader;
         unsigned count;
         struct cl_member *members; /* by number */
@@ -68,6 +75,7 @@ struct cl_directory;
 struct cl_directory_options {
         struct cl_etcd *etcd;
         const char *cluster;
+        bool unjudged; /* whatever etcd has is taken: for who judges it (cluster_reseed.h) */
         /*
          * Twice a second, on the loop: what there is; or NULL and why: -EREMCHG: rule R2; -EBADMSG: it makes no sense;
          * others: etcd does not answer.

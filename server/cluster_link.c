@@ -193,7 +193,7 @@ static void start_directory(void *arg)
 
 int srv_link_look(struct srv_link *link, void (*looked)(void *arg, const struct cl_view *view), void *arg, struct srv_error *error)
 {
-        struct cl_directory_options options = {.etcd = link->etcd, .cluster = link->settings->cluster, .looked = view_looked};
+        struct cl_directory_options options = {.etcd = link->etcd, .cluster = link->settings->cluster, .unjudged = link->unjudged, .looked = view_looked};
 
         looking = (struct looking){.link = link, .looked = looked, .arg = arg};
         if (cl_directory_new(&options, &link->directory) != 0)
@@ -280,11 +280,11 @@ int srv_link_get(struct srv_link *link, const char *name, char *out, size_t size
         return rv;
 }
 
-int srv_link_put(struct srv_link *link, const char *name, const char *text, int64_t leader_revision)
+static int link_put_if(struct srv_link *link, const char *name, struct cl_bytes value, enum cl_key_kind kind, unsigned number, int64_t revision)
 {
-        char key[CL_KEY_NAME_MAX + 32], leader[CL_KEY_NAME_MAX];
-        struct cl_compare own = {.kind = CL_COMPARE_MOD, .key = {leader, cl_key_name(link->settings->cluster, CL_KEY_LEADER, CL_POOL, leader)}, .number = leader_revision};
-        struct cl_op put = {.kind = CL_OP_PUT, .value = {text, strlen(text)}};
+        char key[CL_KEY_NAME_MAX + 32], compared[CL_KEY_NAME_MAX];
+        struct cl_compare own = {.kind = CL_COMPARE_MOD, .key = {compared, cl_key_name(link->settings->cluster, kind, number, compared)}, .number = revision};
+        struct cl_op put = {.kind = CL_OP_PUT, .value = value};
         struct link_request r = {.request = {.kind = CL_TXN, .compares = &own, .compare_count = 1, .success = &put, .success_count = 1}};
         int rv;
 
@@ -296,6 +296,16 @@ int srv_link_put(struct srv_link *link, const char *name, const char *text, int6
                 rv = -EPERM;
         cl_answer_free(r.answer);
         return rv;
+}
+
+int srv_link_put(struct srv_link *link, const char *name, const char *text, int64_t leader_revision)
+{
+        return link_put_if(link, name, (struct cl_bytes){text, strlen(text)}, CL_KEY_LEADER, CL_POOL, leader_revision);
+}
+
+int srv_link_report(struct srv_link *link, const char *name, const char *text, size_t len, int64_t request_revision)
+{
+        return link_put_if(link, name, (struct cl_bytes){text, len}, CL_KEY_RESEED, 0, request_revision);
 }
 
 /* ---- other nodes ----------------------------------------------------------------------------- */

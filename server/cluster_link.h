@@ -17,6 +17,7 @@
 
 struct srv_link {
         const struct srv_settings *settings;
+        bool unjudged; /* set before srv_link_look(): the view is whatever etcd has */
         char name[CL_NAME_MAX], address[280];
         struct srv_loops loops; /* of net/, and of all that is asked of etcd; the first one is that of all here */
         struct cl_etcd *etcd;
@@ -75,6 +76,8 @@ int srv_link_view(struct srv_link *link, struct cl_view *out, int *error, char t
  */
 int srv_link_get(struct srv_link *link, const char *name, char *out, size_t size);
 int srv_link_put(struct srv_link *link, const char *name, const char *text, int64_t leader_revision);
+/* The same, of a reseed's report: if the request is of that revision yet. */
+int srv_link_report(struct srv_link *link, const char *name, const char *text, size_t len, int64_t request_revision);
 /* A line for the log, from any thread. */
 void srv_link_say(struct srv_link *link, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void srv_link_wake(struct srv_link *link);

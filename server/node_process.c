@@ -12,6 +12,7 @@
 #include "server/cluster_link.h"
 #include "server/node_folders.h"
 #include "server/node_leader.h"
+#include "server/node_reseed.h"
 #include "server/notify.h"
 #include "server/standby.h"
 #include "server/stop_watch.h"
@@ -53,8 +54,9 @@ struct node {
         struct cl_view view;
         int view_error; /* why nothing newer was read; 0: it was */
         char view_text[CL_TEXT_MAX];
-        bool waits_told, ready, distrusts;
+        bool waits_told, ready, distrusts, has_drives;
         uint64_t kept; /* lp_clock() */
+        char kept_switches[CL_SWITCHES_MAX];
         struct cl_join join;
         uint64_t boot; /* the highest that this process has taken */
         sem_t joined;
@@ -311,9 +313,11 @@ static void keep_seen(struct node *n)
         struct cl_seen seen;
 
         node_seen(n, &seen);
-        if (n->kept != 0 && now - n->kept < KEEP_NS && memcmp(&seen.generation, &n->folders.seen.generation, sizeof(seen.generation)) == 0)
+        if (n->kept != 0 && now - n->kept < KEEP_NS && memcmp(&seen.generation, &n->folders.seen.generation, sizeof(seen.generation)) == 0 &&
+            strcmp(n->kept_switches, n->view.switches) == 0)
                 return;
-        n->kept = srv_folders_keep(&n->folders, &seen) ? now : now - KEEP_NS + 2 * NS_A_SECOND;
+        memcpy(n->kept_switches, n->view.switches, sizeof(n->kept_switches));
+        n->kept = srv_folders_keep(&n->folders, &seen, n->view.boots[n->settings->node], n->view.switches) ? now : now - KEEP_NS + 2 * NS_A_SECOND;
 }
 
 static void start_leader(struct node *n, int64_t leader_revision, bool whole_stop)
@@ -362,10 +366,11 @@ static void look_at_leader(struct node *n)
 /* Rule R2: etcd is not the one that this node knows. It takes no leader any more, and has none. */
 static void heed_etcd(struct node *n)
 {
-        if (n->view_error != -EREMCHG || n->distrusts)
+        if ((n->view_error != -EREMCHG && !n->view.has_request) || n->distrusts)
                 return;
         n->distrusts = true;
-        srv_log(SRV_LOG_ERROR, "%s: this node serves no other leader, and leads no more (millrace admin cluster reseed)", n->view_text);
+        srv_log(SRV_LOG_ERROR, "%s: this node leads no more, and begins anew (millrace admin cluster reseed)",
+                n->view_error == -EREMCHG ? n->view_text : "etcd is being written anew from what the nodes hold");
         rem_server_distrust(n->server);
         srv_node_leader_kill(&n->leader, "etcd is not the one that this node knows");
 }
@@ -380,8 +385,10 @@ static bool is_replaced(const struct node *n)
 
 static void serve_node(struct node *n)
 {
-        while (n->signo == 0 && srv_loops_failed(&n->link.loops) == 0 && !is_replaced(n)) {
+        while (n->signo == 0 && srv_loops_failed(&n->link.loops) == 0 && !is_replaced(n) && !n->distrusts) {
                 node_take_view(n);
+                if (n->folders.seen.generation.number == 0)
+                        node_seen(n, &n->folders.seen);
                 srv_folders_work(&n->folders, n->server, &n->link, &n->view);
                 keep_seen(n);
                 heed_etcd(n);
@@ -460,7 +467,7 @@ static int check_secrets(const struct srv_settings *s, struct srv_error *error)
 
 static int node_open(struct node *n, struct srv_error *error)
 {
-        unsigned loops, slots;
+        unsigned loops, slots, i;
         int rv;
 
         n->signal_fd = srv_signals_open();
@@ -475,6 +482,10 @@ static int node_open(struct node *n, struct srv_error *error)
                 rv = open_node_listeners(n, error);
         if (rv == 0)
                 rv = srv_folders_look(&n->folders, n->settings, error);
+        for (i = 0; rv == 0 && i < n->folders.count; i++)
+                n->has_drives |= n->folders.at[i].state == ENG_FOLDER_DRIVE;
+        if (rv == 0)
+                rv = srv_reseed_gate(n->settings, &n->folders, n->standby, n->signal_fd, &n->signo, error);
         if (rv == 0)
                 rv = srv_link_open(&n->link, n->settings, loops, slots, &n->folders.seen, error);
         if (rv == 0)
@@ -558,6 +569,15 @@ static void node_close(struct node *n)
                 close(n->signal_fd);
 }
 
+/*
+ * The program again, in this process's place: nothing of what it knew, served or granted is left. It waits before it joins.
+ */
+static void begin_anew(char *const argv[])
+{
+        execv("/proc/self/exe", argv);
+        srv_log(SRV_LOG_ERROR, "cannot begin anew: %s", strerror(errno));
+}
+
 enum srv_exit srv_node_run(const struct srv_settings *settings, char *const argv[])
 {
         static struct node node; /* it is large, and there is one */
@@ -579,7 +599,7 @@ enum srv_exit srv_node_run(const struct srv_settings *settings, char *const argv
                 serve_node(n);
                 srv_notify("STOPPING=1");
                 srv_log(SRV_LOG_INFO, "stopping");
-                if (n->signo == 0) {
+                if (n->signo == 0 && !n->distrusts) {
                         status = SRV_EXIT_FAILED;
                         if (is_replaced(n))
                                 srv_log(SRV_LOG_ERROR, "another process has entered the cluster as node %u, at %s: this one ends", (unsigned)n->settings->node,
@@ -587,10 +607,14 @@ enum srv_exit srv_node_run(const struct srv_settings *settings, char *const argv
                         else
                                 srv_log(SRV_LOG_ERROR, "an event loop has failed: %s", strerror(-srv_loops_failed(&n->link.loops)));
                 }
-                node_end_leader(n);
+                if (!n->distrusts)
+                        node_end_leader(n);
                 srv_folders_settle(&n->folders);
                 n->kept = 0;
-                keep_seen(n);
+                keep_seen(n); /* what begins anew knows no more than the folders say */
+        } else if (rv == -EREMCHG && n->folders.seen.cluster_id != 0 && n->has_drives) {
+                srv_log(SRV_LOG_ERROR, "%s", error.text);
+                n->distrusts = true;
         } else if (rv != -EINTR) {
                 srv_log(SRV_LOG_ERROR, "%s", error.text);
                 status = SRV_EXIT_NOT_STARTED;
@@ -598,5 +622,7 @@ enum srv_exit srv_node_run(const struct srv_settings *settings, char *const argv
         srv_stop_watch_begin(NODE_CLOSE_S, (int)status);
         node_close(n);
         srv_stop_watch_end();
+        if (n->distrusts && n->signo == 0)
+                begin_anew(argv);
         return status;
 }

@@ -142,29 +142,83 @@ def test_etcd_is_away(cluster):
     put_when_it_can(cluster, "e3", b"3")
 
 
+def swap_etcd(cluster, to=None):
+    """etcd is made anew, or is one that was kept; the folder of the one before."""
+    cluster.etcd.kill()
+    for node in cluster.nodes.values():
+        node.log_start = len(node.log.read_text(errors="replace"))
+    kept = cluster.folder / f"etcd.{time.monotonic_ns()}"
+    cluster.etcd.folder.rename(kept)
+    if to is not None:
+        shutil.copytree(to, cluster.etcd.folder)
+    cluster.etcd.start()
+    return kept
+
+
+def copy_etcd(cluster):
+    cluster.etcd.kill()
+    kept = cluster.folder / f"etcd.copy.{time.monotonic_ns()}"
+    shutil.copytree(cluster.etcd.folder, kept)
+    cluster.etcd.start()
+    return kept
+
+
+def wait_waits(cluster, nodes=None):
+    for node in nodes or cluster.nodes.values():
+        wait_until(lambda n=node: "this node serves nothing, and waits" in n.said(), 60, f"node {node.number} waits", cluster.said)
+
+
 def test_another_etcd_is_not_taken(cluster):
-    """Made anew, or restored from a backup: nodes that run serve no other leader, and one that starts ends."""
+    """Made anew, or restored from a backup: nodes serve nothing, and wait; when the right one is back they go on by themselves."""
     put_when_it_can(cluster, "r1", b"1")
     wait_whole(cluster)
     time.sleep(1)  # what was seen is kept once it serves
-    cluster.etcd.kill()
-    (cluster.folder / "etcd").rename(cluster.folder / "etcd.kept")
-    cluster.etcd.start()
-    try:
-        for node in cluster.nodes.values():
-            node.wait_said("millrace admin cluster reseed", 60)
-        cluster.nodes[3].kill()
-        refused(cluster.nodes[3], ["etcd has", "reseed"])
-    finally:
-        cluster.etcd.kill()
-        shutil.rmtree(cluster.folder / "etcd")
-        (cluster.folder / "etcd.kept").rename(cluster.folder / "etcd")
-        cluster.etcd.start()
-        for node in cluster.nodes.values():
-            node.kill()
-            node.spawn()
+    kept = swap_etcd(cluster)
+    wait_waits(cluster)
+    shutil.rmtree(swap_etcd(cluster, kept))
     leader = put_when_it_can(cluster, "r2", b"2")
     assert client(cluster, leader).get_object(Bucket="bucket", Key="r1")["Body"].read() == b"1"
+
+
+def test_etcd_is_lost_and_written_anew(cluster):
+    leader = put_when_it_can(cluster, "l1", b"1")
+    cli(leader, "admin", "read-only", "on")
+    cli(leader, "admin", "read-only", "off")
+    wait_whole(cluster)
+    time.sleep(1)
+    swap_etcd(cluster)
+    wait_waits(cluster)
+    said = cluster.reseed()
+    assert "Nothing was done" in said and "slot  0, node 1, in" in said and cluster.leader() is None
+    assert "written anew" in cluster.reseed("--reseed-yes")
+    leader = put_when_it_can(cluster, "l2", b"2")
+    s3 = client(cluster, leader)
+    assert s3.get_object(Bucket="bucket", Key="l1")["Body"].read() == b"1"
+    assert s3.get_object(Bucket="bucket", Key="o9000000")["ContentLength"] == 9_000_000
+    wait_whole(cluster)
+
+
+def test_a_restored_etcd_knows_fewer_members_and_a_reseed_is_killed(cluster):
+    """A backup from before a node was excluded: that node lacks acknowledged changes, and must not be believed."""
+    leader = wait_whole(cluster)
+    backup = copy_etcd(cluster)
+    leader = wait_whole(cluster)
+    away = others(cluster, leader)[0]
+    away.kill()
+    put_when_it_can(cluster, "m1", b"only without it")
+    swap_etcd(cluster, backup)
+    wait_waits(cluster, others(cluster, away))
+    away.spawn()
+    killed = cluster.reseed_process("--reseed-yes")
+    time.sleep(0.7)
+    killed.kill()
+    killed.wait()
+    done = cluster.reseed_process("--reseed-yes")
+    other = cluster.reseed_process("--reseed-yes")
+    assert 0 in (done.wait(120), other.wait(120)), cluster.said()
+    leader = put_when_it_can(cluster, "m2", b"2")
+    assert client(cluster, leader).get_object(Bucket="bucket", Key="m1")["Body"].read() == b"only without it"
+    wait_whole(cluster)
 
 
 # ---- refusals ------------------------------------------------------------------------------------------------
@@ -261,3 +315,31 @@ def test_settings_that_lack_something():
                         (["--cluster", "c", "--etcd", "http://127.0.0.1:1", "--node", "1024"], "1023"), (["--init-cluster"], "cluster")):
         status, said = run_daemon(["--drive", "/nowhere", *given])
         assert status == 2 and word in said and len(said.splitlines()) == 1, said
+
+
+def test_a_node_that_is_missing_is_named_or_nothing_is_done():
+    with Cluster() as cluster:
+        cluster.start()
+        client(cluster, cluster.leader()).create_bucket(Bucket="bucket")
+        wait_whole(cluster)
+        give_up_node_3(cluster)
+
+
+def give_up_node_3(cluster):
+    put_when_it_can(cluster, "n1", b"1")
+    away = cluster.nodes[3]
+    for node in cluster.nodes.values():
+        node.kill()  # none can exclude the other
+    swap_etcd(cluster)
+    for node in others(cluster, away):
+        node.spawn()
+    wait_waits(cluster, others(cluster, away))
+    assert "nothing is known of slots" in cluster.reseed(status=2)
+    assert "given up" in cluster.reseed("--reseed-without=3", "--reseed-yes")
+    leader = put_when_it_can(cluster, "n2", b"2")
+    assert client(cluster, leader).get_object(Bucket="bucket", Key="n1")["Body"].read() == b"1"
+    away.spawn()
+    away.wait_said("this node goes by it")
+    put_when_it_can(cluster, "n3", b"3")
+    answer = json.loads(cluster.leader().get("/health/ready", cluster.leader().admin)[2])
+    assert answer["drives_in"] == 4

@@ -169,6 +169,17 @@ class Cluster:
         assert done.returncode == status, (done.stdout, done.stderr)
         return done.stdout + done.stderr
 
+    def reseed_process(self, *options):
+        with open(self.folder / "reseed.log", "ab") as log:
+            return subprocess.Popen(mortal() + WRAP + [str(PROGRAM), "--reseed-cluster", "--cluster", self.name, "--etcd", self.etcd.url, *options],
+                                    stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=sanitizer_environment())
+
+    def reseed(self, *options, status=0):
+        done = subprocess.run(WRAP + [str(PROGRAM), "--reseed-cluster", "--cluster", self.name, "--etcd", self.etcd.url, *options], capture_output=True, text=True,
+                              timeout=150 * PATIENCE, check=False, env=sanitizer_environment())
+        assert done.returncode == status, (done.stdout, done.stderr, self.said())
+        return done.stdout + done.stderr
+
     def start(self, *options):
         self.etcd.start()
         for node in self.nodes.values():
