@@ -11,6 +11,7 @@
 #include "server/daemon_log.h"
 #include "server/cluster_link.h"
 #include "server/node_folders.h"
+#include "server/node_gateway.h"
 #include "server/node_leader.h"
 #include "server/node_reseed.h"
 #include "server/notify.h"
@@ -44,7 +45,8 @@ struct node {
         int signal_fd;
         int signo; /* that it ends by; 0: none yet */
         struct srv_listener s3, plain, admin;
-        struct srv_standby *standby;
+        struct srv_standby *standby, *admin_standby; /* of S3, while there is no gateway; of admin, while no leader process runs here */
+        struct srv_node_gateway *gateway;            /* NULL: not yet */
         struct srv_folders folders;
         struct srv_link link;
         struct rem_server *server;
@@ -69,12 +71,22 @@ struct node {
         char waits[160];
 };
 
+/* What clients are told. */
+static void node_says(struct node *n, const char *text, const char *leader)
+{
+        srv_standby_say(n->standby, text, leader);
+        srv_standby_say(n->admin_standby, text, leader);
+}
+
 /* ---- waiting --------------------------------------------------------------------------------- */
 
 static void node_reload(struct node *n)
 {
         srv_notify_reloading();
         srv_standby_reload(n->standby);
+        srv_standby_reload(n->admin_standby);
+        if (n->gateway != NULL)
+                srv_node_gateway_reload(n->gateway);
         srv_node_leader_signal(&n->leader, SIGHUP);
         srv_log(SRV_LOG_INFO, "reloaded");
         srv_notify("READY=1");
@@ -197,7 +209,7 @@ static int wait_for_pool(struct node *n, struct srv_error *error)
                 if (!n->waits_told) {
                         srv_log(SRV_LOG_INFO, "node %u, %s, waits for the cluster %s to be made: millraced --init-cluster", (unsigned)n->settings->node, n->link.name,
                                 n->settings->cluster);
-                        srv_standby_say(n->standby, "The cluster has not been made yet.", "");
+                        node_says(n, "The cluster has not been made yet.", "");
                 }
                 n->waits_told = true;
                 if (n->view_error == 0 && lp_clock() - said >= BEAT_NS) {
@@ -282,7 +294,6 @@ static bool leads_here(const struct node *n)
         return n->view.is_led && n->view.leader.node == n->settings->node;
 }
 
-/* What clients are told. */
 static void say_who_leads(struct node *n)
 {
         const struct cl_member *leader = n->view.is_led ? cl_view_member(&n->view, n->view.leader.node) : NULL;
@@ -297,7 +308,7 @@ static void say_who_leads(struct node *n)
                 snprintf(text, sizeof(text), "This node is about to lead the pool.");
         else
                 snprintf(text, sizeof(text), "No node leads the pool at the moment%s%s.", *waits != '\0' ? ": " : "", waits);
-        srv_standby_say(n->standby, text, leader != NULL && !leads_here(n) ? leader->node.s3 : "");
+        node_says(n, text, leader != NULL && !leads_here(n) ? leader->node.s3 : "");
 }
 
 static void node_seen(struct node *n, struct cl_seen *out)
@@ -325,8 +336,6 @@ static void start_leader(struct node *n, int64_t leader_revision, bool whole_sto
         struct srv_lead_spec spec = {.pool = CL_POOL,
                                      .leader_revision = leader_revision,
                                      .whole_stop = whole_stop,
-                                     .s3 = n->s3.fds[0],
-                                     .plain = n->plain.count > 0 ? n->plain.fds[0] : -1,
                                      .admin = n->admin.fds[0]};
         int rv;
 
@@ -348,8 +357,8 @@ static void look_at_leader(struct node *n)
         if (n->leader.pid != 0 && n->view.leader_revision > n->leader.leader_revision && n->view.is_led && !leads_here(n))
                 srv_node_leader_kill(&n->leader, "another node leads the pool");
         if (n->leader.listens && !listened)
-                srv_standby_end(n->standby);
-        if (!n->leader.listens && srv_standby_begin(n->standby) != 0)
+                srv_standby_end(n->admin_standby);
+        if (!n->leader.listens && srv_standby_begin(n->admin_standby) != 0)
                 srv_log(SRV_LOG_ERROR, "cannot answer while this node does not lead: out of memory");
         pthread_mutex_lock(&n->lock);
         wanted = n->wanted;
@@ -394,6 +403,9 @@ static void serve_node(struct node *n)
                 heed_etcd(n);
                 look_at_leader(n);
                 say_who_leads(n);
+                srv_node_gateway_see(n->gateway, &n->view);
+                if (!srv_node_gateway_look(n->gateway))
+                        break;
                 if (!n->ready) {
                         srv_log(SRV_LOG_INFO, "node %u, %s, is ready: drives on %s, S3 on %s, admin on %s", (unsigned)n->settings->node, n->link.name, n->link.address, n->s3.text,
                                 n->admin.text);
@@ -408,6 +420,7 @@ static void serve_node(struct node *n)
 
 static int open_node_listeners(struct node *n, struct srv_error *error)
 {
+        static const struct srv_listener none;
         const struct srv_settings *s = n->settings;
         int rv = srv_listener_open(&s->listen, "listen", 1, &n->s3, error);
 
@@ -416,12 +429,14 @@ static int open_node_listeners(struct node *n, struct srv_error *error)
         if (rv == 0)
                 rv = srv_listener_open(&s->admin, "admin", 1, &n->admin, error);
         if (rv == 0)
-                rv = srv_standby_new(s, &n->s3, &n->plain, &n->admin, &n->standby, error);
+                rv = srv_standby_new(s, &n->s3, &n->plain, &none, &n->standby, error);
+        if (rv == 0)
+                rv = srv_standby_new(s, &none, &none, &n->admin, &n->admin_standby, error);
         if (rv == 0) {
-                srv_standby_say(n->standby, "This node has not joined its cluster yet.", "");
+                node_says(n, "This node has not joined its cluster yet.", "");
                 rv = srv_standby_begin(n->standby);
         }
-        return rv;
+        return rv == 0 ? srv_standby_begin(n->admin_standby) : rv;
 }
 
 static int start_serving(struct node *n, struct srv_error *error)
@@ -444,6 +459,16 @@ static int start_serving(struct node *n, struct srv_error *error)
                 return srv_fail(error, -ENOMEM, "out of memory");
         srv_link_call(&n->link, begin_elections, n);
         return 0;
+}
+
+/* Clients are answered by this node's gateway from here on, whoever leads. */
+static int open_node_gateway(struct node *n, struct srv_error *error)
+{
+        int rv;
+
+        srv_standby_end(n->standby);
+        rv = srv_node_gateway_open(n->settings, &n->link, n->boot, &n->s3, &n->plain, &n->view, &n->gateway, error);
+        return rv;
 }
 
 /* What a leader process needs is found amiss before it has taken the pool's key. */
@@ -494,7 +519,9 @@ static int node_open(struct node *n, struct srv_error *error)
                 rv = node_join(n, error);
         if (rv == 0)
                 rv = wait_for_pool(n, error);
-        return rv == 0 ? start_serving(n, error) : rv;
+        if (rv == 0)
+                rv = start_serving(n, error);
+        return rv == 0 ? open_node_gateway(n, error) : rv;
 }
 
 /*
@@ -514,7 +541,7 @@ static void node_end_leader(struct node *n)
                 srv_link_keep(&n->link);
         }
         srv_node_leader_kill(&n->leader, "it has not ended in time");
-        srv_standby_begin(n->standby);
+        srv_standby_begin(n->admin_standby);
         until = lp_clock() + NEXT_LEADER_MS * 1000000ull;
         while (leads_here(n) && lp_clock() < until) {
                 node_wait(n, 50);
@@ -561,6 +588,7 @@ static void node_close(struct node *n)
         rem_server_free(n->server);
         srv_link_close(&n->link);
         srv_standby_free(n->standby);
+        srv_standby_free(n->admin_standby);
         srv_listener_close(&n->s3);
         srv_listener_close(&n->plain);
         srv_listener_close(&n->admin);
@@ -576,6 +604,13 @@ static void begin_anew(char *const argv[])
 {
         execv("/proc/self/exe", argv);
         srv_log(SRV_LOG_ERROR, "cannot begin anew: %s", strerror(errno));
+}
+
+/* Clients first: what they have asked for is answered while there is a leader. */
+static void end_node_gateway(struct node *n)
+{
+        srv_node_gateway_drain(n->gateway, n->signal_fd);
+        srv_standby_begin(n->standby);
 }
 
 enum srv_exit srv_node_run(const struct srv_settings *settings, char *const argv[])
@@ -607,6 +642,7 @@ enum srv_exit srv_node_run(const struct srv_settings *settings, char *const argv
                         else
                                 srv_log(SRV_LOG_ERROR, "an event loop has failed: %s", strerror(-srv_loops_failed(&n->link.loops)));
                 }
+                end_node_gateway(n);
                 if (!n->distrusts)
                         node_end_leader(n);
                 srv_folders_settle(&n->folders);
@@ -620,6 +656,8 @@ enum srv_exit srv_node_run(const struct srv_settings *settings, char *const argv
                 status = SRV_EXIT_NOT_STARTED;
         }
         srv_stop_watch_begin(NODE_CLOSE_S, (int)status);
+        if (!srv_node_gateway_close(n->gateway) && (!n->distrusts || n->signo != 0))
+                _exit((int)status);
         node_close(n);
         srv_stop_watch_end();
         if (n->distrusts && n->signo == 0)

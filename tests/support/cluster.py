@@ -28,6 +28,19 @@ def free_ports(count):
             s.close()
 
 
+def free_pair():
+    """A port that nobody has, and whose next one nobody has: the leader of pool 1 listens there."""
+    for _ in range(100):
+        port, = free_ports(1)
+        with socket.socket() as s:
+            try:
+                s.bind(("127.0.0.1", port + 1))
+                return port
+            except (OSError, OverflowError):
+                continue
+    raise OSError("no two ports in a row are free")
+
+
 def wait_until(condition, timeout, what, log=lambda: ""):
     end = time.monotonic() + timeout * PATIENCE
     while time.monotonic() < end:
@@ -73,7 +86,7 @@ class Node:
         for drive in self.drives:
             drive.mkdir(parents=True, exist_ok=True)
         self.log = self.folder / "millraced.log"
-        self.links, self.s3, self.admin = free_ports(3)
+        self.links, (self.s3, self.admin) = free_pair(), free_ports(2)
         self.process, self.log_start = None, 0
         # as a Daemon has them, for what is asked by the command line
         self.host, self.admin_port, self.endpoint = "127.0.0.1", self.admin, f"http://127.0.0.1:{self.s3}"
