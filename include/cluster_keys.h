@@ -26,14 +26,15 @@
 #define CL_JSON_MAX (16u << 10)
 #define CL_EPOCH_MAX 8192u /* bytes of an epoch's body */
 #define CL_NODE_LAST 1023u
-#define CL_POOL_LAST 63u
+#define CL_POOL_LAST 62u
+#define CL_POOL_HOMES 63u /* no pool: parties of it are nodes' gateways */
 #define CL_ID        16u
 #define CL_DRIVES_MAX 64u
 #define CL_SWITCHES_MAX 256u
 
 /*
- * The number by which net/ knows the leader process of a pool on a node, whose terms have it, too. That of the
- * node process is the node's.
+ * The number by which net/ knows the leader process of a pool on a node, whose terms have it, too; with
+ * CL_POOL_HOMES the node's gateway, which is a home of all pools. That of the node process is the node's.
  */
 static inline uint16_t cl_party(unsigned node, unsigned pool)
 {

@@ -22,7 +22,8 @@ static inline bool rem_is_home_operation(uint32_t operation)
         return operation - REM_HOME_OPERATIONS < REM_HOME_OPERATIONS_COUNT;
 }
 
-#define REM_HOME_NODES 1024u /* numbers of nodes that may have sessions: below this */
+#define REM_HOME_FIRST (63u << 10) /* of numbers of parties that may have sessions ... */
+#define REM_HOME_NODES 1024u       /* ... so many */
 
 /* ---- the leader's side ----------------------------------------------------------------------- */
 

@@ -328,12 +328,12 @@ static void on_listening(void *arg, int result, const char *address)
         sem_post(&l->done);
 }
 
-static int start_net(struct srv_link *link, struct srv_error *error)
+static int start_net(struct srv_link *link, struct net *net, struct srv_error *error)
 {
         struct listening l;
 
         sem_init(&l.done, 0, 0);
-        net_start(link->net, on_listening, &l);
+        net_start(net, on_listening, &l);
         srv_link_wait(&l.done);
         sem_destroy(&l.done);
         return l.result == 0 ? 0 : srv_fail(error, l.result, "cluster_listen: cannot listen on %s: %s", link->address, strerror(-l.result));
@@ -369,7 +369,8 @@ static int port_further(const char *address, unsigned more, char out[NET_ADDRESS
         return 0;
 }
 
-int srv_link_connect(struct srv_link *link, const struct srv_link_party *party, struct srv_error *error)
+/* A party of net/ that runs; listen "": nobody connects to it. */
+static int make_net(struct srv_link *link, const struct srv_link_party *party, const char *listen, struct net **out, struct srv_error *error)
 {
         const struct srv_settings *s = link->settings;
         struct net_options options = {.generation = {party->format->generation, party->format->random},
@@ -377,54 +378,82 @@ int srv_link_connect(struct srv_link *link, const struct srv_link_party *party, 
                                       .boot = party->boot,
                                       .loops = link->loops.loops,
                                       .loop_count = link->loops.count,
+                                      .transport = link->transport,
                                       .plain_bulk = s->cluster_tls == 0,
                                       .log = on_net_line,
                                       .log_arg = link,
                                       .limits = {.silence_ms = SILENCE_MS, .handshake_ms = HANDSHAKE_MS, .backoff_ms = BACKOFF_MS}};
-        struct rem_client_options client = {.loop = link->loops.loops[0], .wait_ms = CONNECT_MS};
         int rv;
 
-        link->party = party->party;
-        rv = make_transport(s, &link->transport, error);
-        if (rv != 0)
-                return rv;
         memcpy(options.cluster, party->format->cluster_id, sizeof(options.cluster));
-        options.transport = link->transport;
-        options.handler = *party->handler;
-        options.handler_arg = party->handler_arg;
-        rv = port_further(link->address, party->pool, options.listen);
+        if (party->handler != NULL) {
+                options.handler = *party->handler;
+                options.handler_arg = party->handler_arg;
+        }
+        snprintf(options.listen, sizeof(options.listen), "%s", listen);
+        rv = net_new(&options, out);
+        return rv == 0 ? start_net(link, *out, error) : srv_fail(error, rv, "cannot make links to other nodes: %s", strerror(-rv));
+}
+
+/* All that are known are told to net/ once more. */
+static void peers_anew(struct srv_link *link)
+{
+        memset(link->peers_seen, 0, sizeof(link->peers_seen));
+        pthread_mutex_lock(&link->lock);
+        link->view_fresh = true;
+        pthread_mutex_unlock(&link->lock);
+        srv_link_keep(link);
+}
+
+int srv_link_connect(struct srv_link *link, const struct srv_link_party *party, struct srv_error *error)
+{
+        struct rem_client_options client = {.loop = link->loops.loops[0], .wait_ms = CONNECT_MS};
+        char listen[NET_ADDRESS_MAX];
+        int rv = port_further(link->address, party->pool, listen);
+
         if (rv != 0)
                 return srv_fail(error, rv, "cluster_listen: there is no port %u further than %s, which the leader of a pool needs", party->pool, link->address);
-        rv = net_new(&options, &link->net);
-        if (rv != 0)
-                return srv_fail(error, rv, "cannot make links to other nodes: %s", strerror(-rv));
-        rv = start_net(link, error);
+        link->party = party->party;
+        rv = make_transport(link->settings, &link->transport, error);
+        if (rv == 0)
+                rv = make_net(link, party, listen, &link->net, error);
         if (rv != 0)
                 return rv;
         client.net = link->net;
         if (party->pool == 0 && rem_client_new(&client, &link->client) != 0) /* a leader's has a term */
                 return srv_fail(error, -ENOMEM, "out of memory");
-        srv_link_keep(link);
+        peers_anew(link);
         return 0;
 }
 
-/* Both parties of a node: its node process, and the process that leads the pool there, if one does. */
-static void set_peers(struct srv_link *link, const struct cl_member *member)
+int srv_link_connect_home(struct srv_link *link, const struct srv_link_party *party, struct srv_error *error)
 {
-        const uint16_t parties[] = {member->number, cl_party(member->number, CL_POOL)};
+        int rv = make_net(link, party, "", &link->home_net, error);
+
+        if (rv != 0)
+                return rv;
+        link->home_party = party->party;
+        peers_anew(link);
+        return 0;
+}
+
+/* All parties of a node: its node process, its gateway, and the process that leads the pool there, if one does. */
+static void set_peers(struct net *net, uint16_t own, const struct cl_member *member)
+{
+        const uint16_t parties[] = {member->number, cl_party(member->number, CL_POOL), cl_party(member->number, CL_POOL_HOMES)};
         struct net_peer_options options;
         struct net_peer *peer;
         unsigned i;
         int rv;
 
-        for (i = 0; i < 2; i++) {
-                if (parties[i] == link->party)
+        for (i = 0; i < 3; i++) {
+                if (parties[i] == own)
                         continue;
                 options = (struct net_peer_options){.node = parties[i]};
                 snprintf(options.name, sizeof(options.name), "%s", member->node.name);
-                rv = port_further(member->node.address, i * CL_POOL, options.address);
+                rv = port_further(member->node.address, i == 1 ? CL_POOL : 0, options.address); /* nobody connects to a gateway */
                 if (rv == 0)
-                        rv = net_peer_set(link->net, &options, &peer);
+                        rv = net_peer_set(net, &options, &peer);
                 if (rv != 0)
                         srv_log(SRV_LOG_ERROR, "node %u, %s, cannot be reached: %s", (unsigned)member->number, member->node.name, strerror(-rv));
         }
@@ -460,7 +489,9 @@ void srv_link_keep(struct srv_link *link)
         for (i = 0; members != NULL && i < count; i++)
                 if (link->peers_seen[i] != (uint64_t)members[i].revision) {
                         link->peers_seen[i] = (uint64_t)members[i].revision;
-                        set_peers(link, &members[i]);
+                        set_peers(link->net, link->party, &members[i]);
+                        if (link->home_net != NULL)
+                                set_peers(link->home_net, link->home_party, &members[i]);
                 }
         free(members);
         tell_of_etcd(link, error, text);
@@ -497,6 +528,10 @@ void srv_link_end(struct srv_link *link)
                 srv_link_call(link, stop_directory, &stopping);
                 srv_link_wait(&stopping.done);
         }
+        if (link->home_net != NULL) {
+                net_stop(link->home_net, link_stopped, &stopping.done);
+                srv_link_wait(&stopping.done);
+        }
         if (link->net != NULL) {
                 net_stop(link->net, link_stopped, &stopping.done);
                 srv_link_wait(&stopping.done);
@@ -505,9 +540,10 @@ void srv_link_end(struct srv_link *link)
         cl_etcd_free(link->etcd);
         srv_loops_stop(&link->loops);
         srv_loops_drain(&link->loops);
+        net_free(link->home_net);
         net_free(link->net);
         link->etcd = NULL;
-        link->net = NULL;
+        link->net = link->home_net = NULL;
 }
 
 void srv_link_close(struct srv_link *link)

@@ -23,9 +23,9 @@ struct srv_link {
         struct cl_etcd *etcd;
         struct cl_directory *directory;
         struct net_transport *transport;
-        struct net *net;
+        struct net *net, *home_net; /* home_net: of the node's gateway, another party; NULL: there is none */
         struct rem_client *client;
-        uint16_t party;
+        uint16_t party, home_party;
         int wake; /* an eventfd: written when there is something to look at */
         pthread_mutex_t lock;
         /* under lock */
@@ -65,6 +65,8 @@ struct srv_link_party {
 /* What connections need can be used: the certificate, its key, and who has signed it. */
 int srv_link_check_files(const struct srv_settings *settings, struct srv_error *error);
 int srv_link_connect(struct srv_link *link, const struct srv_link_party *party, struct srv_error *error);
+/* A further party of this process, which nobody connects to: link->home_net. */
+int srv_link_connect_home(struct srv_link *link, const struct srv_link_party *party, struct srv_error *error);
 /* Other nodes, as the view has them now; and what loops had to say. Each time that `wake` is readable, or a second has gone. */
 void srv_link_keep(struct srv_link *link);
 /* A copy of the view; revision 0: nothing was read yet. *error: why nothing newer was read, 0: it was. */

@@ -73,6 +73,7 @@ static void home_options(const struct srv_daemon_home *home, struct eng_options 
         options->drive_count = 0;
         options->format = options->one_machine = false;
         options->site.node = home->node;
+        options->maker = home->party;
         options->boot = home->boot;
 }
 

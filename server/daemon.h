@@ -25,7 +25,7 @@ enum srv_exit { SRV_EXIT_DRAINED = 0, SRV_EXIT_FAILED = 1, SRV_EXIT_NOT_STARTED 
 struct srv_daemon_home {
         const struct eng_leader_link *leader;
         const struct eng_drive_opener *opener;
-        uint16_t node;
+        uint16_t node, party;       /* party: of net/, which its ids name as their maker */
         uint32_t boot;
         int s3, plain;              /* plain -1: none */
         bool (*stopped)(void *arg); /* the loops have stopped. False: as srv_daemon_close() */

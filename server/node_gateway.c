@@ -29,15 +29,19 @@ void srv_node_gateway_see(struct srv_node_gateway *g, const struct cl_view *view
         rem_home_link_leader(g->link, view->is_led ? cl_party(view->leader.node, CL_POOL) : 0);
 }
 
-static int make_link(struct srv_node_gateway *g, struct srv_link *link, const struct cl_view *view, struct srv_error *error)
+static int make_link(struct srv_node_gateway *g, struct srv_link *link, uint64_t boot, const struct cl_view *view, struct srv_error *error)
 {
-        struct rem_client_options client = {.net = link->net, .loop = link->loops.loops[0], .home = true, .wait_ms = 1000};
-        struct rem_home_link_options options = {.net = link->net, .pool = CL_POOL};
+        const struct srv_link_party party = {.party = cl_party((unsigned)g->daemon.settings->node, CL_POOL_HOMES), .boot = boot, .format = &view->format};
+        struct rem_client_options client = {.loop = link->loops.loops[0], .home = true, .wait_ms = 1000};
+        struct rem_home_link_options options = {.pool = CL_POOL};
         unsigned loops, slots;
         int rv = srv_loops_plan(g->daemon.settings, &loops, &slots, error);
 
+        if (rv == 0)
+                rv = srv_link_connect_home(link, &party, error);
         if (rv != 0)
                 return rv;
+        client.net = options.net = link->home_net;
         options.loop_count = loops;
         memcpy(options.store_id, view->config.store_id, sizeof(options.store_id));
         rv = rem_client_new(&client, &g->client);
@@ -58,10 +62,10 @@ int srv_node_gateway_open(const struct srv_settings *settings, struct srv_link *
         *out = g;
         g->daemon = (struct srv_daemon){.settings = settings, .signal_fd = -1, .started_ms = lp_wall_ms(), .home = &g->home};
         g->log = srv_health_log_open();
-        rv = g->log == NULL ? srv_fail(error, -ENOMEM, "out of memory") : make_link(g, link, view, error);
+        rv = g->log == NULL ? srv_fail(error, -ENOMEM, "out of memory") : make_link(g, link, boot, view, error);
         if (rv != 0)
                 return rv;
-        g->home = (struct srv_daemon_home){.leader = rem_home_link_engine(g->link), .opener = rem_client_opener(g->client), .node = (uint16_t)settings->node,
+        g->home = (struct srv_daemon_home){.leader = rem_home_link_engine(g->link), .opener = rem_client_opener(g->client), .node = (uint16_t)settings->node, .party = cl_party((unsigned)settings->node, CL_POOL_HOMES),
                                            .boot = (uint32_t)boot, .s3 = s3->fds[0], .plain = plain->count > 0 ? plain->fds[0] : -1};
         rv = srv_daemon_open(&g->daemon, error);
         if (rv != 0)

@@ -15,6 +15,8 @@
 #include "engine/home/home_state.h"
 #include "engine/object/object.h"
 
+#define LOOK_MOST_NS (5ull * 1000 * 1000 * 1000) /* at the start: that drives which the leader reaches are waited for */
+
 /* ---- the view -------------------------------------------------------------------------------- */
 
 /* What this process can tell: the leader has the rest. */
@@ -63,7 +65,10 @@ void home_spread(struct eng_home *home)
         if (home->spreading || view->map == NULL)
                 return;
         view->up = home->leader_up & home_drives_up(home);
-        view->ready = home->leader_ready && home->rows_whole;
+        if (home->look_until == 0)
+                home->look_until = lp_now(home->store->coord_loop->loop) + LOOK_MOST_NS;
+        home->looked |= (home->leader_up & ~view->up) == 0 || lp_now(home->store->coord_loop->loop) >= home->look_until;
+        view->ready = home->leader_ready && home->rows_whole && home->looked;
         home->spreading = true;
         memcpy(home->sent, home->waits, sizeof(home->sent));
         home->sent_count = home->wait_count;
