@@ -13,6 +13,8 @@
 #include <string.h>
 
 #define AGAIN_NS    (200ull * 1000 * 1000)
+#define FULL_NS     (1000ull * 1000 * 1000) /* etcd's database is full: doubled each time, up to ... */
+#define FULL_MOST_NS (30 * FULL_NS)
 #define RELEASE_NS  (1000ull * 1000 * 1000)
 #define SILENT_PINGS 4u /* and so much of the lease's time is gone, in which it could have answered so many */
 #define MISSED_PINGS 2u
@@ -88,6 +90,8 @@ struct cl_leader {
         /* a proposal */
         bool proposing, deciding;
         uint64_t proposed;
+        uint64_t full; /* etcd's database was, the last time: until it is asked again; 0: it was not */
+        char full_text[CL_TEXT_MAX];
         struct cl_config proposal;
         struct cl_cas cas;
         struct cl_compare own;
@@ -462,7 +466,7 @@ static bool leader_etcd_answers(void *arg)
 {
         const struct cl_leader *l = arg;
 
-        return leader_now(l) - l->answered <= CL_ANSWERS_NS;
+        return l->full == 0 && leader_now(l) - l->answered <= CL_ANSWERS_NS;
 }
 
 /* ---- epochs ---------------------------------------------------------------------------------- */
@@ -477,10 +481,20 @@ static void propose_again(struct lp_timer *timer)
                 propose_now(l);
 }
 
-static void propose_later(struct cl_leader *l)
+static void propose_later(struct cl_leader *l, uint64_t ns)
 {
         l->again.expired = propose_again;
-        lp_timer_start(l->loop, &l->again, AGAIN_NS);
+        lp_timer_start(l->loop, &l->again, ns);
+}
+
+/* Nobody can do better: it waits for room, and says so. An epoch without which nothing goes on: leader_judge(). */
+static void propose_when_room(struct cl_leader *l, const char *text)
+{
+        if (l->full == 0 && l->options.says != NULL)
+                l->options.says(l->options.arg, text);
+        snprintf(l->full_text, sizeof(l->full_text), "%s", text);
+        l->full = l->full == 0 ? FULL_NS : 2 * l->full < FULL_MOST_NS ? 2 * l->full : FULL_MOST_NS;
+        propose_later(l, l->full);
 }
 
 static void is_decided(struct cl_leader *l, int64_t revision)
@@ -489,6 +503,7 @@ static void is_decided(struct cl_leader *l, int64_t revision)
         l->config_revision = revision;
         l->epoch = l->next;
         l->proposing = false;
+        l->full = 0;
         l->answered = leader_now(l);
         lease_look(l);
         l->decided(l->decided_arg);
@@ -520,7 +535,10 @@ static void cas_came(struct cl_cas *cas)
                 leader_over(l, text);
                 return;
         }
-        propose_later(l);
+        if (cas->error == -ENOSPC)
+                propose_when_room(l, cas->text);
+        else
+                propose_later(l, AGAIN_NS);
 }
 
 static void propose_now(struct cl_leader *l)
@@ -528,7 +546,7 @@ static void propose_now(struct cl_leader *l)
         size_t len = cl_config_write(&l->proposal, l->value);
 
         if (len == 0) { /* no memory now */
-                propose_later(l);
+                propose_later(l, AGAIN_NS);
                 return;
         }
         l->own = (struct cl_compare){.kind = CL_COMPARE_MOD, .key = leader_bytes(l->leader_key), .number = (int64_t)l->term.revision};
@@ -590,6 +608,12 @@ static void give_back(struct cl_leader *l, const char *why)
         cl_leader_release(l, release_first, l);
 }
 
+/* Changes are paused until the epoch that is proposed is decided, or reads have no lease. */
+static bool waits_for_epoch(const struct cl_leader *l)
+{
+        return ((l->epoch.in | l->epoch.joining) & ~(l->next.in | l->next.joining)) != 0 || leader_now(l) >= l->last_end;
+}
+
 static void leader_judge(struct cl_leader *l)
 {
         const uint64_t now = leader_now(l), term = l->lease.term_ns;
@@ -598,6 +622,8 @@ static void leader_judge(struct cl_leader *l)
         if (l->proposing) { /* without an answer the lease may end, and be had again */
                 if (now - l->proposed >= 2 * term && l->noted != 0 && now - l->noted < term)
                         give_back(l, "etcd does not answer this node, and others say that it does");
+                else if (now - l->proposed >= 2 * term && l->full != 0 && waits_for_epoch(l))
+                        give_back(l, l->full_text);
         } else if (l->health.waits && now - l->began >= CL_START_NS) {
                 give_back(l, "drives that the pool needs do not answer this node");
         } else if (!l->health.ready && now - l->began >= CL_START_MOST_NS) {

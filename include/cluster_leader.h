@@ -39,7 +39,8 @@ struct cl_claim {
 
         /*
          * The answer. 0: this process leads; -EEXIST: somebody else does, or may; -EAGAIN: etcd does not
-         * answer; -EBADMSG: what etcd has makes no sense; -EOVERFLOW: the node has no boot number left
+         * answer; -ENOSPC: its database is full; -EBADMSG: what etcd has makes no sense; -EOVERFLOW: the node has no boot
+         * number left
          */
         int rv;
         char text[CL_TEXT_MAX];
@@ -75,6 +76,8 @@ struct cl_leader_options {
         /* This process does not lead any more: it is to end at once. Called once; then nothing is done any more. */
         void (*ended)(void *arg, const char *why);
         void *arg;
+        /* What an operator must know while it goes on: an epoch waits for room in etcd. NULL: nobody does. */
+        void (*says)(void *arg, const char *text);
         uint64_t (*clock_ns)(void); /* that of struct eng_cluster and of the client; NULL: CLOCK_BOOTTIME */
 };
 /* -ENOMEM. */

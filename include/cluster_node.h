@@ -95,7 +95,7 @@ struct cl_boot_take {
         uint16_t node;
         void (*done)(struct cl_boot_take *take);
         void *arg;
-        /* the answer: 0, -EAGAIN: etcd does not answer, -EBADMSG, -EOVERFLOW: none is left */
+        /* the answer: 0, -EAGAIN: etcd does not answer, -ENOSPC: its database is full, -EBADMSG, -EOVERFLOW: none is left */
         int rv;
         char text[CL_TEXT_MAX];
         uint64_t boot;
@@ -118,7 +118,7 @@ struct cl_join {
         const struct cl_view *view; /* just read */
         void (*done)(struct cl_join *join);
         void *arg;
-        /* the answer: 0; -EEXIST: number, name or drive are another node's; -EAGAIN; -EBADMSG; -EOVERFLOW */
+        /* the answer: 0; -EEXIST: number, name or drive are another node's; -EAGAIN; -ENOSPC; -EBADMSG; -EOVERFLOW */
         int rv;
         char text[CL_TEXT_MAX];
         uint64_t boot;

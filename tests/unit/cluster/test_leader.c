@@ -26,6 +26,7 @@ static struct server {
         struct node node;
         struct rem_server *server;
         struct rem_served *served[DRIVES];
+        bool runs;
 } servers[NODES];
 
 /* A leader process. */
@@ -35,7 +36,8 @@ struct leading {
         struct cl_claim claim;
         struct cl_leader *leader;
         struct sf sf; /* over the pool's folders, which are all_folders' */
-        atomic_uint ended;
+        uint64_t silent;
+        atomic_uint ended, said;
         char why[300];
         sem_t done;
 };
@@ -110,6 +112,7 @@ static void start_server(unsigned i)
         for (slot = 0; slot < DRIVES; slot++)
                 if (sites[slot].node == i + 1)
                         serve(slot);
+        s->runs = true;
 }
 
 static void stop_server(unsigned i)
@@ -117,6 +120,7 @@ static void stop_server(unsigned i)
         struct server *s = &servers[i];
         unsigned slot, k;
 
+        s->runs = false;
         rem_server_stop(s->server);
         net_stop(s->node.net, node_has_stopped, &s->node);
         sem_wait_or_fail(&s->node.stopped);
@@ -211,6 +215,14 @@ static void on_ended(void *arg, const char *why)
                 snprintf(l->why, sizeof(l->why), "%s", why);
 }
 
+static void on_says(void *arg, const char *text)
+{
+        struct leading *l = arg;
+
+        assert_non_null(strstr(text, "etcd's database is full"));
+        atomic_fetch_add(&l->said, 1);
+}
+
 static void on_deposed(void *arg, const struct eng_term *by)
 {
         on_ended(arg, "deposed");
@@ -226,6 +238,8 @@ static void become_a_party(struct leading *l)
         assert_int_equal(party, cl_party(l->claim.node, POOL));
         node_start_with(&l->node, &options, fixture_transport("ca", "node-4"));
         for (i = 0; i < NODES; i++) {
+                if (!servers[i].runs)
+                        continue;
                 node_meets(&l->node, &servers[i].node);
                 node_knows(&servers[i].node, party, "node-4", l->node.address);
         }
@@ -242,7 +256,7 @@ static void start_leader(void *arg)
 static void lead(struct leading *l)
 {
         struct rem_client_options client = {.term = l->claim.term, .deposed = on_deposed, .deposed_arg = l, .wait_ms = 2000};
-        struct cl_leader_options options = {.etcd = &etcd.etcd, .cluster = CLUSTER, .pool = POOL, .claim = &l->claim, .term_ms = TERM_MS, .ended = on_ended, .arg = l};
+        struct cl_leader_options options = {.etcd = &etcd.etcd, .cluster = CLUSTER, .pool = POOL, .claim = &l->claim, .term_ms = TERM_MS, .ended = on_ended, .says = on_says, .silent = l->silent, .arg = l};
 
         become_a_party(l);
         client.net = l->node.net;
@@ -431,6 +445,66 @@ static void test_etcd(void **state)
         end_leading(&a);
 }
 
+/*
+ * etcd has no room. Nobody takes the key, and is told why; whoever leads says it once, and goes on where nothing has to change.
+ * Where a node has to leave it gives up, and the words are etcd's.
+ */
+static void test_no_room(void **state)
+{
+        static struct leading a, b;
+
+        assert_int_equal(claim(&a, 1, leader_key()), 0);
+        lead(&a);
+        assert_true(sf_wait_health(&a.sf, all_in, NULL, 60));
+        WAIT_UNTIL(answers(&a));
+        me_set_full(&etcd, true);
+        assert_int_equal(claim(&b, 2, leader_key()), -ENOSPC);
+        assert_non_null(strstr(b.claim.text, "etcd's database is full"));
+        sem_destroy(&b.done);
+        change_objects(&a);
+        assert_int_equal(a.said, 0);
+        stop_server(2);
+        WAIT_UNTIL(a.said == 1);
+        WAIT_UNTIL(a.ended > 0);
+        assert_int_equal(a.said, 1);
+        assert_non_null(strstr(a.why, "etcd's database is full"));
+        me_set_full(&etcd, false);
+        end_leading(&a);
+        assert_int_equal(claim(&b, 2, leader_key()), 0);
+        lead(&b);
+        assert_true(sf_wait_health(&b.sf, four_in, NULL, 60));
+        check_objects(&b);
+        start_server(2);
+        node_knows(&servers[2].node, b.claim.term.node, "node-4", b.node.address);
+        node_meets(&b.node, &servers[2].node);
+        assert_true(sf_wait_health(&b.sf, all_in, NULL, 120));
+        end_leading(&b);
+}
+
+/* A node that was silent before is waited for as long as a ping takes. */
+static void test_silent_before(void **state)
+{
+        static struct leading a;
+        uint64_t began;
+
+        stop_server(2);
+        usleep(TERM_MS * 5 / 4 * 1000); /* nobody has a grant any more */
+        assert_int_equal(claim(&a, 1, leader_key()), 0);
+        a.silent = 1ull << 4 | 1ull << 5;
+        lead(&a);
+        began = lp_clock();
+        assert_true(sf_wait_health(&a.sf, four_in, NULL, 60));
+        assert_true(lp_clock() - began < (TERM_MS / CL_PINGS * 2 - 100) * 1000000ull);
+        WAIT_UNTIL(answers(&a));
+        check_objects(&a);
+        start_server(2);
+        node_knows(&servers[2].node, a.claim.term.node, "node-4", a.node.address);
+        node_meets(&a.node, &servers[2].node);
+        assert_true(sf_wait_health(&a.sf, all_in, NULL, 120));
+        assert_int_equal(a.ended, 0);
+        end_leading(&a);
+}
+
 static atomic_uint released;
 
 static void on_released(void *arg)
@@ -469,7 +543,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_one),  cmocka_unit_test(test_another),   cmocka_unit_test(test_a_node_ends),
-                cmocka_unit_test(test_etcd), cmocka_unit_test(test_hand_over),
+                cmocka_unit_test(test_etcd), cmocka_unit_test(test_no_room),   cmocka_unit_test(test_silent_before), cmocka_unit_test(test_hand_over),
         };
 
         return cmocka_run_group_tests(tests, start, stop);
