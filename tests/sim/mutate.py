@@ -388,14 +388,50 @@ MUTATIONS = {
     "nodes-lease-late": (
         "a lease begins when a ping was answered, not when it was sent",
         "cluster/leader.c",
-        "rem_lease_renew(&l->lease, p->node, ping->sent, ping->slots, ping->count);",
-        "rem_lease_renew(&l->lease, p->node, leader_now(l), ping->slots, ping->count);",
+        "p->shown_at = ping->sent;",
+        "p->shown_at = leader_now(l);",
     ),
     "nodes-lease-one": (
         "the last node that granted makes a lease, not the first",
         "remote/leader_lease.c",
         "                if (lease->node[i].sent < oldest)",
         "                if (oldest == UINT64_MAX || lease->node[i].sent > oldest)",
+    ),
+    "nodes-lease-shown": (
+        "what a slot's process before this one has granted counts for this one",
+        "remote/leader_lease.c",
+        "return slots[i].incarnation == m->incarnation && (slots[i].flags & REM_SLOT_OPENED) != 0;",
+        "return (slots[i].flags & REM_SLOT_OPENED) != 0;",
+    ),
+    "nodes-asks-again": (
+        "a round of questions waits for a node that did not answer the last one",
+        "cluster/elector.c",
+        "a->waited = a->since == 0;",
+        "a->waited = true;",
+    ),
+    "nodes-silence-untold": (
+        "a start that waits for a drive is not told that its node is silent",
+        "engine/epoch/recover.c",
+        "        if (store->coord->phase == ENG_PHASE_OPENING)\n                consider(store);",
+        "        (void)consider;",
+    ),
+    "nodes-open-late": (
+        "OPEN is asked for again when all of a grant has run out by the leader's clock",
+        "cluster/leader.c",
+        "open_slot_later(o, left / 10 * 9 + OPEN_LATE_NS);",
+        "open_slot_later(o, left + OPEN_LATE_NS + left / 4);",
+    ),
+    "nodes-missed-untold": (
+        "a repair that failed and is to be tried again does not count as healing",
+        "engine/upkeep/walk_worker_look.c",
+        "        worker->asked = worker->owes;",
+        "        worker->asked = false;",
+    ),
+    "nodes-joiner-is-no-kin": (
+        "a drive's history is another one if all members of its newest epoch are gone, whoever was joining there",
+        "engine/epoch/hot_add.c",
+        "(d[i].in == FMT_EPOCH_JOINING && store->coord->decided != NULL)",
+        "(d[i].in == FMT_EPOCH_JOINING && store == NULL)",
     ),
     "nodes-grant": (
         "a drive server that is bound to a leader takes another's OPEN",
