@@ -385,23 +385,11 @@ MUTATIONS = {
         "lp_boot_clock()) < atomic_load(cluster->lease_end);",
         "lp_boot_clock()) != atomic_load(cluster->lease_end);",
     ),
-    "nodes-lease-late": (
-        "a lease begins when a ping was answered, not when it was sent",
-        "cluster/leader.c",
-        "p->shown_at = ping->sent;",
-        "p->shown_at = leader_now(l);",
-    ),
     "nodes-lease-one": (
         "the last node that granted makes a lease, not the first",
         "remote/leader_lease.c",
         "                if (lease->node[i].sent < oldest)",
         "                if (oldest == UINT64_MAX || lease->node[i].sent > oldest)",
-    ),
-    "nodes-lease-shown": (
-        "what a slot's process before this one has granted counts for this one",
-        "remote/leader_lease.c",
-        "return slots[i].incarnation == m->incarnation && (slots[i].flags & REM_SLOT_OPENED) != 0;",
-        "return (slots[i].flags & REM_SLOT_OPENED) != 0;",
     ),
     "nodes-asks-again": (
         "a round of questions waits for a node that did not answer the last one",

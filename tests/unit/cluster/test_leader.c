@@ -37,7 +37,7 @@ struct leading {
         struct cl_leader *leader;
         struct sf sf; /* over the pool's folders, which are all_folders' */
         uint64_t silent;
-        atomic_uint ended, said;
+        atomic_uint begins_to_end, ended, said; /* ended: why is there */
         char why[300];
         sem_t done;
 };
@@ -211,8 +211,10 @@ static void on_ended(void *arg, const char *why)
 {
         struct leading *l = arg;
 
-        if (atomic_fetch_add(&l->ended, 1) == 0)
-                snprintf(l->why, sizeof(l->why), "%s", why);
+        if (atomic_fetch_add(&l->begins_to_end, 1) != 0)
+                return;
+        snprintf(l->why, sizeof(l->why), "%s", why);
+        atomic_store(&l->ended, 1);
 }
 
 static void on_says(void *arg, const char *text)
