@@ -391,36 +391,6 @@ MUTATIONS = {
         "                if (lease->node[i].sent < oldest)",
         "                if (oldest == UINT64_MAX || lease->node[i].sent > oldest)",
     ),
-    "nodes-asks-again": (
-        "a round of questions waits for a node that did not answer the last one",
-        "cluster/elector.c",
-        "a->waited = a->since == 0;",
-        "a->waited = true;",
-    ),
-    "nodes-silence-untold": (
-        "a start that waits for a drive is not told that its node is silent",
-        "engine/epoch/recover.c",
-        "        if (store->coord->phase == ENG_PHASE_OPENING)\n                consider(store);",
-        "        (void)consider;",
-    ),
-    "nodes-open-late": (
-        "OPEN is asked for again when all of a grant has run out by the leader's clock",
-        "cluster/leader.c",
-        "open_slot_later(o, left / 10 * 9 + OPEN_LATE_NS);",
-        "open_slot_later(o, left + OPEN_LATE_NS + left / 4);",
-    ),
-    "nodes-missed-untold": (
-        "a repair that failed and is to be tried again does not count as healing",
-        "engine/upkeep/walk_worker_look.c",
-        "        worker->asked = worker->owes;",
-        "        worker->asked = false;",
-    ),
-    "nodes-joiner-is-no-kin": (
-        "a drive's history is another one if all members of its newest epoch are gone, whoever was joining there",
-        "engine/epoch/hot_add.c",
-        "(d[i].in == FMT_EPOCH_JOINING && store->coord->decided != NULL)",
-        "(d[i].in == FMT_EPOCH_JOINING && store == NULL)",
-    ),
     "nodes-grant": (
         "a drive server that is bound to a leader takes another's OPEN",
         "remote/grant.c",

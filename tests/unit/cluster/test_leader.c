@@ -44,6 +44,7 @@ struct leading {
 
 static struct sf all_folders;
 static struct memory_etcd etcd;
+static struct cl_config first_config; /* that etcd had first */
 static uint64_t bucket;
 
 static const char *key_of(unsigned i)
@@ -64,22 +65,22 @@ static size_t size_of(unsigned i)
 static void put_into_etcd(void)
 {
         struct cl_format format = {.generation = 1, .random = 5};
-        static struct cl_config config;
+        struct cl_config *config = &first_config;
         char key[CL_KEY_NAME_MAX], value[CL_JSON_MAX];
         struct eng_index *index = sf_index(&all_folders, 0);
         struct eng_index_txn *txn;
 
         MUST(eng_index_reader_new(index, &txn) == 0);
         MUST(eng_index_read_begin(txn) == 0);
-        MUST(eng_index_meta_get(txn, ENG_INDEX_EPOCH, config.epoch, sizeof(config.epoch), &config.epoch_len) == 0);
+        MUST(eng_index_meta_get(txn, ENG_INDEX_EPOCH, config->epoch, sizeof(config->epoch), &config->epoch_len) == 0);
         eng_index_reader_free(txn);
         eng_index_close(index);
-        config.number = ((struct fmt_epoch *)config.epoch)->number;
+        config->number = ((struct fmt_epoch *)config->epoch)->number;
         me_init(&etcd);
         cl_key_name(CLUSTER, CL_KEY_FORMAT, 0, key);
         me_put(&etcd, key, value, cl_format_write(&format, value));
         cl_key_name(CLUSTER, CL_KEY_CONFIG, POOL, key);
-        me_put(&etcd, key, value, cl_config_write(&config, value));
+        me_put(&etcd, key, value, cl_config_write(config, value));
 }
 
 static void serve(unsigned slot)
@@ -541,11 +542,124 @@ static void test_hand_over(void **state)
         end_leading(&b);
 }
 
+/* ---- who tries ------------------------------------------------------------------------------- */
+
+static struct {
+        struct cl_elector *elector;
+        struct cl_view view;
+        sem_t judged, stopped;
+        uint64_t silent;
+} elected;
+
+static void on_lead(void *arg, int64_t leader_revision, bool whole_stop, uint64_t silent)
+{
+        elected.silent = silent;
+        sem_post(&elected.judged);
+}
+
+static void on_waits(void *arg, const char *why)
+{
+        sem_post(&elected.judged);
+}
+
+static void on_hurry(void *arg)
+{
+}
+
+static void look(void *arg)
+{
+        cl_elector_look(elected.elector, &elected.view);
+}
+
+static void has_no_questions(void *arg)
+{
+        sem_post(&elected.stopped);
+}
+
+static void stop_elector(void *arg)
+{
+        cl_elector_stop(elected.elector, has_no_questions, NULL);
+}
+
+/* A round of questions; ms that it took. */
+static uint64_t ask_round(void)
+{
+        uint64_t began = lp_clock();
+
+        on_loop(servers[0].node.lp[0], look, NULL);
+        sem_wait_or_fail(&elected.judged);
+        return (lp_clock() - began) / 1000000;
+}
+
+static void begin_electing(struct rem_client **client)
+{
+        struct rem_client_options of = {.net = servers[0].node.net, .loop = servers[0].node.lp[0], .wait_ms = 2000};
+        struct cl_elector_options options = {.node = 1, .server = servers[0].server, .lead = on_lead, .waits = on_waits, .hurry = on_hurry};
+
+        memset(&elected, 0, sizeof(elected));
+        sem_init(&elected.judged, 0, 0);
+        sem_init(&elected.stopped, 0, 0);
+        MUST(rem_client_new(&of, client) == 0);
+        options.client = *client;
+        MUST(cl_elector_new(&options, &elected.elector) == 0);
+        elected.view = (struct cl_view){.has_pool = true, .config = first_config}; /* nobody leads: each round ends with a word */
+        MUST(eng_epoch_read(first_config.epoch, first_config.epoch_len, &elected.view.epoch) == 0);
+}
+
+static void they_meet(unsigned other)
+{
+        node_meets(&servers[0].node, &servers[other].node);
+        node_meets(&servers[other].node, &servers[0].node);
+}
+
+/* Rounds wait for a node that does not answer once, and a second later its slots are said to be silent; until it answers again. */
+static void test_rounds(void **state)
+{
+        struct rem_client *client;
+        uint64_t until;
+        unsigned i;
+
+        they_meet(1);
+        they_meet(2);
+        begin_electing(&client);
+        ask_round();
+        assert_int_equal(elected.silent, 0);
+        stop_server(2);
+        usleep(300000);
+        ask_round();
+        assert_int_equal(elected.silent, 0); /* for a moment only, yet */
+        until = lp_clock() + 20000000000ull;
+        while (elected.silent == 0 && lp_clock() < until) {
+                uint64_t least = 1000;
+
+                for (i = 0; i < 5; i++) {
+                        uint64_t took = ask_round();
+
+                        least = took < least ? took : least;
+                }
+                assert_true(least < 250); /* a question has 500 ms */
+                usleep(100000);
+        }
+        assert_int_equal(elected.silent, 1u << 4 | 1u << 5);
+        start_server(2);
+        they_meet(2);
+        for (until = lp_clock() + 20000000000ull; elected.silent != 0 && lp_clock() < until; usleep(50000))
+                ask_round();
+        assert_int_equal(elected.silent, 0);
+        on_loop(servers[0].node.lp[0], stop_elector, NULL);
+        sem_wait_or_fail(&elected.stopped);
+        cl_elector_free(elected.elector);
+        rem_client_free(client);
+        sem_destroy(&elected.judged);
+        sem_destroy(&elected.stopped);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_one),  cmocka_unit_test(test_another),   cmocka_unit_test(test_a_node_ends),
                 cmocka_unit_test(test_etcd), cmocka_unit_test(test_no_room),   cmocka_unit_test(test_silent_before), cmocka_unit_test(test_hand_over),
+                cmocka_unit_test(test_rounds),
         };
 
         return cmocka_run_group_tests(tests, start, stop);
