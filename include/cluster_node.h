@@ -22,6 +22,7 @@
 #define CL_MEMBERS_MAX 256u
 #define CL_LOOK_MS    500u
 #define CL_HURRY_MS   50u
+#define CL_ABSENT_NS  (1000ull * 1000 * 1000) /* a node that has answered nothing for so long is not waited for by a start */
 
 /* ---- the file NODE on each folder ------------------------------------------------------------ */
 
@@ -102,7 +103,7 @@ struct cl_boot_take {
         uint16_t node;
         void (*done)(struct cl_boot_take *take);
         void *arg;
-        /* the answer: 0, -EAGAIN: etcd does not answer, -EBADMSG, -EOVERFLOW: none is left */
+        /* the answer: 0, -EAGAIN: etcd does not answer, -ENOSPC: its database is full, -EBADMSG, -EOVERFLOW: none is left */
         int rv;
         char text[CL_TEXT_MAX];
         uint64_t boot;
@@ -125,7 +126,7 @@ struct cl_join {
         const struct cl_view *view; /* just read */
         void (*done)(struct cl_join *join);
         void *arg;
-        /* the answer: 0; -EEXIST: number, name or drive are another node's; -EAGAIN; -EBADMSG; -EOVERFLOW */
+        /* the answer: 0; -EEXIST: number, name or drive are another node's; -EAGAIN; -ENOSPC; -EBADMSG; -EOVERFLOW */
         int rv;
         char text[CL_TEXT_MAX];
         uint64_t boot;
@@ -145,9 +146,10 @@ struct cl_elector_options {
         struct rem_server *server; /* of this node */
         /*
          * This node should lead the pool now. leader_revision: of the leader key that this was judged by. whole_stop:
-         * no drive server has heard of a leader since it began, so drives may be on their way yet.
+         * no drive server has heard of a leader since it began, so drives may be on their way yet. silent: slots whose
+         * nodes have answered nothing for CL_ABSENT_NS.
          */
-        void (*lead)(void *arg, int64_t leader_revision, bool whole_stop);
+        void (*lead)(void *arg, int64_t leader_revision, bool whole_stop, uint64_t silent);
         /* It may have to lead soon: cl_directory_hurry(). */
         void (*hurry)(void *arg);
         /* What keeps it from leading, whenever that changes; "": another node does. */
@@ -156,7 +158,10 @@ struct cl_elector_options {
 };
 /* -ENOMEM. */
 int cl_elector_new(const struct cl_elector_options *options, struct cl_elector **out);
-/* Something was read just now. Not while the round before asks yet: that is left out. */
+/*
+ * Something was read just now: a round of questions begins, unless the one before is not over yet. A round waits for
+ * all nodes but those that did not answer the last time.
+ */
 void cl_elector_look(struct cl_elector *elector, const struct cl_view *view);
 /* As cl_directory_stop(). */
 void cl_elector_stop(struct cl_elector *elector, void (*stopped)(void *arg), void *arg);

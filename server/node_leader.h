@@ -26,6 +26,7 @@ struct srv_lead_spec {
         unsigned pool;
         int64_t leader_revision;
         bool whole_stop; /* see struct cl_leader_options */
+        uint64_t silent; /* likewise */
         struct cl_seen seen;
         int pair, admin;
 };

@@ -67,6 +67,7 @@ struct node {
         pthread_mutex_t lock;
         /* under lock: what the elector has said last */
         bool wanted, whole_stop;
+        uint64_t silent;
         int64_t wanted_revision;
         char waits[160];
 };
@@ -224,7 +225,7 @@ static int wait_for_pool(struct node *n, struct srv_error *error)
 
 /* ---- on the loop ----------------------------------------------------------------------------- */
 
-static void on_lead(void *arg, int64_t leader_revision, bool whole_stop)
+static void on_lead(void *arg, int64_t leader_revision, bool whole_stop, uint64_t silent)
 {
         struct node *n = arg;
 
@@ -232,6 +233,7 @@ static void on_lead(void *arg, int64_t leader_revision, bool whole_stop)
         n->wanted = true;
         n->wanted_revision = leader_revision;
         n->whole_stop = whole_stop;
+        n->silent = silent;
         pthread_mutex_unlock(&n->lock);
         srv_link_wake(&n->link);
 }
@@ -331,11 +333,12 @@ static void keep_seen(struct node *n)
         n->kept = srv_folders_keep(&n->folders, &seen, n->view.boots[n->settings->node], n->view.switches) ? now : now - KEEP_NS + 2 * NS_A_SECOND;
 }
 
-static void start_leader(struct node *n, int64_t leader_revision, bool whole_stop)
+static void start_leader(struct node *n, int64_t leader_revision, bool whole_stop, uint64_t silent)
 {
         struct srv_lead_spec spec = {.pool = CL_POOL,
                                      .leader_revision = leader_revision,
                                      .whole_stop = whole_stop,
+                                     .silent = silent,
                                      .admin = n->admin.fds[0]};
         int rv;
 
@@ -350,6 +353,7 @@ static void start_leader(struct node *n, int64_t leader_revision, bool whole_sto
 static void look_at_leader(struct node *n)
 {
         bool listened = n->leader.listens, wanted, whole_stop;
+        uint64_t silent;
         int64_t revision;
 
         srv_node_leader_look(&n->leader);
@@ -363,11 +367,12 @@ static void look_at_leader(struct node *n)
         pthread_mutex_lock(&n->lock);
         wanted = n->wanted;
         whole_stop = n->whole_stop;
+        silent = n->silent;
         revision = n->wanted_revision;
         n->wanted = false;
         pthread_mutex_unlock(&n->lock);
         if (wanted && !n->distrusts && n->leader.pid == 0 && lp_clock() >= n->leader.rest_until)
-                start_leader(n, revision, whole_stop);
+                start_leader(n, revision, whole_stop, silent);
 }
 
 /* ---- a second -------------------------------------------------------------------------------- */

@@ -404,6 +404,8 @@ struct eng_events {
         void (*drive_failed)(struct eng_store *store, unsigned slot, const struct eng_drive *drive, const char *text);
         /* The same of eng_drive_erred(), for a drive that cannot be reached. */
         void (*drive_unreachable)(struct eng_store *store, unsigned slot, const struct eng_drive *drive, const char *text);
+        /* Coordinator: eng_slot_silent() was called for another slot. */
+        void (*slot_silent)(struct eng_store *store);
         /* A loop has taken a view. */
         void (*view_changed)(struct eng_loop *el);
         /*

@@ -18,6 +18,8 @@ void eng_recover(struct eng_store *store);
  */
 void eng_recover_stop(struct eng_store *store);
 void eng_recover_free(struct eng_store *store);
+/* Coordinator: events.slot_silent: the start may be waiting for that drive. Harmless at any time. */
+void eng_recover_slot_silent(struct eng_store *store);
 /* A drive that did not answer, and for which recovery may wait, does. */
 void eng_recover_answers(struct eng_store *store);
 /*

@@ -169,6 +169,12 @@ static void consider(struct eng_store *store)
         choose(store);
 }
 
+void eng_recover_slot_silent(struct eng_store *store)
+{
+        if (store->coord->phase == ENG_PHASE_OPENING)
+                consider(store);
+}
+
 /* Groups that are not lost yet have been waited for: more than half of the slots are enough from now on. */
 static void lose_groups(struct lp_timer *timer)
 {

@@ -191,6 +191,11 @@ static void me_submit(struct cl_etcd *etcd, struct cl_request *request)
                 cl_request_end(request, CL_FAILED_SURE, -EHOSTUNREACH, NULL, "etcd is silent");
                 return;
         }
+        if (me->full && cl_request_changes(request)) {
+                pthread_mutex_unlock(&me->lock);
+                cl_request_end(request, CL_UNKNOWN, -ENOSPC, NULL, "database space exceeded");
+                return;
+        }
         answer = me_carry_out(me, request);
         lost = me->lose_answers > 0 && cl_request_changes(request);
         me->lose_answers -= lost;
@@ -295,5 +300,12 @@ void me_set_silent(struct memory_etcd *me, bool silent)
 {
         pthread_mutex_lock(&me->lock);
         me->silent = silent;
+        pthread_mutex_unlock(&me->lock);
+}
+
+void me_set_full(struct memory_etcd *me, bool full)
+{
+        pthread_mutex_lock(&me->lock);
+        me->full = full;
         pthread_mutex_unlock(&me->lock);
 }
