@@ -308,7 +308,7 @@ NAMED = [
     ("losing groups step by step ends nowhere", "engine/epoch/lost_groups.c", "eng_all_slots(store->drive_count) & ~store->coord->shape.gone", "prev", ("unit test_lost_groups",)),
     ("who left before a slot that lost writes is the truth", "engine/placement/truth.c", "if (number > last)", "if (number > last && (left[slot] & FMT_EPOCH_NO_TRUTH) == 0)", ("unit test_truth", "unit test_lost_groups")),
     ("a slot that lost writes is a truth", "engine/epoch/lost_groups.c", "if (eng_drive_log_lost(drive))", "if (false)", ("unit test_lost_groups",)),
-    ("an epoch does not have who lost writes", "engine/epoch/lost_groups.c", "c->view.left[slot] & FMT_EPOCH_NO_TRUTH;", "0;", ("unit test_lost_groups",)),
+    ("an epoch does not have who lost writes", "engine/epoch/lost_groups.c", "return c->view.left[slot] | verdict;", "return c->view.left[slot] & ~FMT_EPOCH_NO_TRUTH;", ("unit test_lost_groups",)),
     ("a bucket is deleted though a lost group may have its objects", "engine/bucket/bucket_look.c", "if (view->lost != 0) {", "if (false) {", ("unit test_lost_groups",)),
     ("a leader that is new does not know who left last", "engine/epoch/lost_groups.c", "memcpy(c->view.left, chosen->epoch + at, FMT_EPOCH_LEFT(epoch->drives));", "", ("unit test_lost_groups",)),
     ("a DISCARD of an epoch that is over is done", "engine/drive/write.c", "if (op->epoch < eng_epochs_fence(l)) { /* by now", "if (false) { /* by now", ("unit test_local_data",)),
