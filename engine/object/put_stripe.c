@@ -221,7 +221,7 @@ static bool takes_proof(struct eng_put *put, const struct put_write *w)
  */
 static bool still_changes(const struct eng_put *put, const struct eng_op *op)
 {
-        return op->result == -ESTALE && !op->deposed && put->store->options.cluster != NULL;
+        return op->result == -ESTALE && !op->deposed && (put->store->options.cluster != NULL || eng_is_home(put->store));
 }
 
 static void put_stripe_written(struct eng_op *op)
