@@ -8,10 +8,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "gateway.h"
 #include "remote_home.h"
 #include "server/daemon.h"
 #include "server/daemon_log.h"
 #include "server/health_log.h"
+#include "server/switches.h"
 
 #define END_TRIES 10000u /* of a millisecond: calls of the leader that are under way end with their connections */
 
@@ -27,6 +29,7 @@ struct srv_node_gateway {
 void srv_node_gateway_see(struct srv_node_gateway *g, const struct cl_view *view)
 {
         rem_home_link_leader(g->link, view->is_led ? cl_party(view->leader.node, CL_POOL) : 0);
+        gw_read_only(g->daemon.gateway, g->daemon.settings->read_only || srv_switch_in_text(view->switches, SRV_READ_ONLY));
 }
 
 static int make_link(struct srv_node_gateway *g, struct srv_link *link, uint64_t boot, const struct cl_view *view, struct srv_error *error)
