@@ -80,7 +80,7 @@ struct srv_ec {
         X(etcd_password_file, STRING, "", 0, 0, "FILE", "File with the user's password alone, mode 0600.")             \
         X(cluster_listen, ADDRESS, "", 0, 0, "ADDR:PORT",                                                              \
           "Address at which other nodes reach the drives of this one: an address of this machine, as the others are "  \
-          "told it.")                                                                                                  \
+          "told it. While this node leads, its leader process has the port after it.")                                 \
         X(cluster_ca, STRING, "", 0, 0, "FILE",                                                                        \
           "Certificate in PEM of the authority that has signed the nodes' certificates (millrace cluster cert).")      \
         X(cluster_cert, STRING, "", 0, 0, "FILE", "Certificate of this node in PEM.")                                  \
