@@ -216,6 +216,7 @@ int cli_admin_config_import(struct cli_call *call);
 int cli_admin_people(struct cli_call *call); /* user, group, role, policy, key */
 int cli_admin_uploads_ls(struct cli_call *call);
 int cli_admin_uploads_abort(struct cli_call *call);
+int cli_admin_cluster_reseed(struct cli_call *call);
 int cli_cluster_cert_ca(struct cli_call *call);
 int cli_cluster_cert_node(struct cli_call *call);
 int cli_doctor(struct cli_call *call);

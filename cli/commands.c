@@ -244,6 +244,12 @@ const struct cli_command cli_commands[] = {
         {"admin uploads abort", "s3://BUCKET/KEY UPLOAD-ID | -r s3://BUCKET[/PREFIX]",
          "abort unfinished multipart uploads", "With -r all uploads below PREFIX.\n",
          CLI_HAS_ENDPOINT | CLI_HAS(RECURSIVE) | CLI_HAS(QUIET) | CLI_HAS(OLDER), 1, 2, cli_admin_uploads_abort},
+        {"admin cluster reseed", "CONFIG [NODE|slot:N]...", "write a cluster's etcd anew, which was lost or restored from a backup",
+         "CONFIG is millraced's settings on any node: etcd and the cluster's name are taken from it. The nodes report\n"
+         "what their drives hold; without --yes it is shown what would be written. With --yes all nodes stop serving,\n"
+         "and etcd is written from the newest that they hold. Nodes, or slots of the pool, that cannot report have to be\n"
+         "named: what only they know is lost, and their drives are never used again. It can be given again after a kill.\n",
+         CLI_HAS(HELP) | CLI_HAS(YES), 1, -1, cli_admin_cluster_reseed},
         {"cluster cert ca", "DIR NAME", "make the certificate authority of a cluster",
          "Into DIR/ca.crt and DIR/ca.key, which only their owner can read; what is there is never replaced.\n"
          "NAME is shown to people. It is good for 20 years.\n",

@@ -37,7 +37,7 @@ static void boot_put(struct cl_cas *cas)
         else if ((cas->outcome == CL_CAS_LOST || cas->outcome == CL_CAS_OVERTAKEN) && ++take->tries < BOOT_TRIES)
                 boot_ask(take);
         else
-                boot_end(take, -EAGAIN, cas->text);
+                boot_end(take, cas->error == -ENOSPC ? -ENOSPC : -EAGAIN, cas->text);
 }
 
 static void boot_read(struct cl_request *request)

@@ -99,7 +99,7 @@ static bool is_won(struct cl_claim *claim, const struct cl_cas *cas)
         case CL_CAS_UNKNOWN:
                 break;
         }
-        claim_end(claim, -EAGAIN, cas->text);
+        claim_end(claim, cas->error == -ENOSPC ? -ENOSPC : -EAGAIN, cas->text);
         return false;
 }
 

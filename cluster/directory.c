@@ -64,6 +64,7 @@ static void view_add_node(struct cl_view *view, unsigned number, const struct cl
 
 static int view_add(struct cl_view *view, enum cl_key_kind kind, unsigned number, const struct cl_key *key)
 {
+        struct cl_boot boot;
         int rv = 0;
 
         switch (kind) {
@@ -91,6 +92,18 @@ static int view_add(struct cl_view *view, enum cl_key_kind kind, unsigned number
                 view->is_led = rv == 0;
                 return rv;
         case CL_KEY_BOOT:
+                if (cl_boot_read(key->value.data, key->value.len, &boot) == 0)
+                        view->boots[number] = boot.boot;
+                return 0;
+        case CL_KEY_SWITCHES:
+                if (key->value.len < sizeof(view->switches))
+                        memcpy(view->switches, key->value.data, key->value.len);
+                return 0;
+        case CL_KEY_RESEED:
+                view->has_request = cl_format_read(key->value.data, key->value.len, &view->request) == 0;
+                view->request_revision = key->mod_revision;
+                return 0;
+        case CL_KEY_REPORT:
                 break;
         }
         return 0;
@@ -119,6 +132,8 @@ static int view_read(struct cl_view *view, const char *cluster, const struct cl_
                 if (rv != 0)
                         snprintf(why, CL_TEXT_MAX, "what etcd has under %.*s makes no sense", (int)key->key.len, (const char *)key->key.data);
         }
+        if (view->has_format && view->request.generation <= view->format.generation) /* it was done */
+                view->has_request = false;
         if (rv == 0)
                 qsort(view->members, view->count, sizeof(*view->members), member_order);
         return rv;
@@ -174,7 +189,7 @@ static enum cl_verdict directory_verdict(struct cl_directory *d, const struct cl
 
 static int directory_judge(struct cl_directory *d, const struct cl_view *view, char *why)
 {
-        enum cl_verdict verdict = directory_verdict(d, view);
+        enum cl_verdict verdict = d->options.unjudged ? CL_SEEN_FINE : directory_verdict(d, view);
 
         if (verdict == CL_SEEN_FINE)
                 return 0;

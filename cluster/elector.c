@@ -1,5 +1,9 @@
 /*
  * elector.c - when a node tries to lead: asks the drive servers of the pool, and lets election.c judge.
+ *
+ * Questions come in rounds, each with what was read just before. A round is judged when all have answered
+ * that answered the last time: nobody waits twice for a node that is silent, and what that says late
+ * counts for nothing, but that it answers again.
  */
 #include "cluster_node.h"
 
@@ -13,18 +17,25 @@
 #define STATE_WAIT_MS  500u
 #define HURRY_AFTER_NS (3 * CL_SILENCE_NS / 4)
 
-/* A node that has slots. */
+/* A node that has, or had, slots. */
 struct asked {
         struct rem_pool_state state;
         struct cl_elector *elector;
-        uint16_t node;
+        uint16_t node;      /* 0: none */
+        bool wanted;        /* it has slots, by what was read for this round */
+        bool out, waited;   /* the question is under way; the round waits for it */
+        uint64_t round;     /* that it was asked in */
+        uint64_t asked;     /* when */
+        uint64_t since;     /* when it was asked first what it has not answered; 0: it has answered the last question, or none was over yet */
 };
 
 struct cl_elector {
         struct cl_elector_options options;
         struct lp_loop *loop;
         struct asked asked[CL_NODES_MAX];
-        unsigned count, out;
+        uint64_t round;
+        unsigned left;  /* questions that the round waits for */
+        unsigned out;   /* questions under way, of earlier rounds, too */
         /* of what was read when it asked */
         bool led;
         int64_t leader_revision;
@@ -67,30 +78,69 @@ static uint64_t slots_of_state(const struct rem_pool_state *state, const struct 
         return slots;
 }
 
+static bool has_answered(const struct cl_elector *e, const struct asked *a)
+{
+        return !a->out && a->round == e->round && a->state.said == REM_SAID_DONE;
+}
+
+/* What the wanted ones say. Sets *heard: some leader was, since their processes began; *fresh: a moment ago. */
+static unsigned take_witnesses(struct cl_elector *e, const struct eng_epoch_info *epoch, struct cl_witness *witnesses, bool *heard, bool *fresh)
+{
+        unsigned i, count = 0;
+
+        *heard = *fresh = false;
+        for (i = 0; i < CL_NODES_MAX; i++) {
+                const struct asked *a = &e->asked[i];
+                struct cl_witness *w = &witnesses[count];
+
+                if (!a->wanted)
+                        continue;
+                count++;
+                *w = (struct cl_witness){.node = a->node, .answered = has_answered(e, a)};
+                if (!w->answered)
+                        continue;
+                w->slots = slots_of_state(&a->state, epoch);
+                w->heard_ns = a->state.heard_ns;
+                w->released = a->state.released;
+                *heard |= a->state.heard;
+                *fresh |= !a->state.released && a->state.heard_ns < HURRY_AFTER_NS;
+        }
+        return count;
+}
+
+static bool is_silent_node(const struct cl_elector *e, uint16_t node)
+{
+        unsigned i;
+
+        for (i = 0; i < CL_NODES_MAX; i++)
+                if (e->asked[i].wanted && e->asked[i].node == node)
+                        return e->asked[i].since != 0 && lp_now(e->loop) - e->asked[i].since >= CL_ABSENT_NS;
+        return false;
+}
+
+static uint64_t silent_slots(const struct cl_elector *e, const struct eng_epoch_info *epoch)
+{
+        uint64_t slots = 0;
+        unsigned i;
+
+        for (i = 0; i < epoch->slots; i++)
+                if (is_silent_node(e, epoch->slot[i].site.node))
+                        slots |= 1ull << i;
+        return slots;
+}
+
 static void elector_judge(struct cl_elector *e)
 {
         struct cl_witness witnesses[CL_NODES_MAX];
-        struct cl_election election = {.node = e->options.node, .led = e->led, .epoch = e->epoch, .epoch_len = e->epoch_len, .witnesses = witnesses, .count = e->count,
+        struct cl_election election = {.node = e->options.node, .led = e->led, .epoch = e->epoch, .epoch_len = e->epoch_len, .witnesses = witnesses,
                                        .unchanged = lp_now(e->loop) - e->since, .stagger = e->stagger};
         struct eng_epoch_info epoch;
         enum cl_election_verdict verdict;
-        bool heard = false, fresh = false; /* fresh: something came of the leader a moment ago */
-        unsigned i;
+        bool heard, fresh;
 
         if (eng_epoch_read(e->epoch, e->epoch_len, &epoch) != 0)
                 return;
-        for (i = 0; i < e->count; i++) {
-                const struct rem_pool_state *state = &e->asked[i].state;
-
-                witnesses[i] = (struct cl_witness){.node = e->asked[i].node, .answered = state->said == REM_SAID_DONE};
-                if (!witnesses[i].answered)
-                        continue;
-                witnesses[i].slots = slots_of_state(state, &epoch);
-                witnesses[i].heard_ns = state->heard_ns;
-                witnesses[i].released = state->released;
-                heard |= state->heard;
-                fresh |= !state->released && state->heard_ns < HURRY_AFTER_NS;
-        }
+        election.count = take_witnesses(e, &epoch, witnesses, &heard, &fresh);
         verdict = cl_election_judge(&election);
         if ((!e->judged || verdict != e->verdict) && verdict != CL_TRY)
                 e->options.waits(e->options.arg, verdict == CL_HEARD ? "" : cl_election_text(verdict));
@@ -99,44 +149,79 @@ static void elector_judge(struct cl_elector *e)
         if (verdict == CL_HEARD && !fresh)
                 e->options.hurry(e->options.arg);
         if (verdict == CL_TRY)
-                e->options.lead(e->options.arg, e->leader_revision, !heard);
+                e->options.lead(e->options.arg, e->leader_revision, !heard, silent_slots(e, &epoch));
 }
 
-static void elector_answered(struct cl_elector *e)
+/* One that the round waited for has answered, or will not. */
+static void round_goes_on(struct cl_elector *e)
 {
-        assert(e->out > 0);
-        if (--e->out > 0)
-                return;
-        if (e->stopped != NULL)
-                elector_stop_now(e);
-        else
+        assert(e->left > 0);
+        if (--e->left == 0 && e->stopped == NULL)
                 elector_judge(e);
 }
 
 static void state_answered(struct rem_pool_state *state)
 {
-        elector_answered(container_of(state, struct asked, state)->elector);
+        struct asked *a = container_of(state, struct asked, state);
+        struct cl_elector *e = a->elector;
+
+        assert(a->out && e->out > 0);
+        a->out = false;
+        e->out--;
+        if (state->said != REM_SAID_UNREACHABLE)
+                a->since = 0;
+        else if (a->since == 0)
+                a->since = a->asked;
+        if (a->waited)
+                round_goes_on(e);
+        if (e->stopped != NULL && e->out == 0)
+                elector_stop_now(e);
 }
 
-static void add_asked(struct cl_elector *e, uint16_t node)
+/* NULL: there are too many. */
+static struct asked *asked_of(struct cl_elector *e, uint16_t node)
 {
+        struct asked *unused = NULL;
         unsigned i;
 
-        for (i = 0; i < e->count; i++)
+        for (i = 0; i < CL_NODES_MAX; i++) {
                 if (e->asked[i].node == node)
-                        return;
-        if (e->count < CL_NODES_MAX)
-                e->asked[e->count++] = (struct asked){.elector = e, .node = node};
+                        return &e->asked[i];
+                if (unused == NULL && !e->asked[i].wanted && !e->asked[i].out)
+                        unused = &e->asked[i];
+        }
+        if (unused != NULL)
+                *unused = (struct asked){.elector = e, .node = node};
+        return unused;
+}
+
+static void want_nodes(struct cl_elector *e, const struct eng_epoch_info *epoch)
+{
+        struct asked *a;
+        unsigned i;
+
+        for (i = 0; i < CL_NODES_MAX; i++)
+                e->asked[i].wanted = false;
+        for (i = 0; i < epoch->slots; i++) {
+                a = (epoch->gone >> i & 1) != 0 ? NULL : asked_of(e, epoch->slot[i].site.node);
+                if (a != NULL)
+                        a->wanted = true;
+        }
 }
 
 static void ask_state(struct cl_elector *e, struct asked *a)
 {
+        a->waited = a->since == 0;
+        a->round = e->round;
         if (a->node == e->options.node) {
                 rem_server_pool_state(e->options.server, CL_POOL, &a->state);
-                elector_answered(e);
                 return;
         }
         a->state = (struct rem_pool_state){.client = e->options.client, .pool = CL_POOL, .node = a->node, .wait_ms = STATE_WAIT_MS, .done = state_answered};
+        a->asked = lp_now(e->loop);
+        a->out = true;
+        e->left += a->waited;
+        e->out++;
         rem_pool_state_ask(&a->state);
 }
 
@@ -147,7 +232,7 @@ void cl_elector_look(struct cl_elector *e, const struct cl_view *view)
         if (e->loop == NULL)
                 e->loop = lp_self();
         assert(lp_self() == e->loop);
-        if (e->out > 0 || e->stopped != NULL || !view->has_pool)
+        if (e->left > 0 || e->stopped != NULL || !view->has_pool)
                 return;
         if (!e->has_seen || e->leader_revision != view->leader_revision) {
                 e->has_seen = true;
@@ -159,14 +244,18 @@ void cl_elector_look(struct cl_elector *e, const struct cl_view *view)
         e->leader_revision = view->leader_revision;
         memcpy(e->epoch, view->config.epoch, view->config.epoch_len);
         e->epoch_len = view->config.epoch_len;
-        e->count = 0;
-        for (i = 0; i < view->epoch.slots; i++)
-                if ((view->epoch.gone >> i & 1) == 0)
-                        add_asked(e, view->epoch.slot[i].site.node);
-        e->out = e->count + 1; /* nothing is judged before all were asked */
-        for (i = 0; i < e->count; i++)
-                ask_state(e, &e->asked[i]);
-        elector_answered(e);
+        want_nodes(e, &view->epoch);
+        e->round++;
+        e->left = 1; /* nothing is judged before all were asked */
+        for (i = 0; i < CL_NODES_MAX; i++) {
+                struct asked *a = &e->asked[i];
+
+                if (a->wanted && !a->out)
+                        ask_state(e, a);
+                else if (a->out)
+                        a->waited = false; /* it was asked in an earlier round */
+        }
+        round_goes_on(e);
 }
 
 int cl_elector_new(const struct cl_elector_options *options, struct cl_elector **out)

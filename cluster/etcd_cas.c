@@ -5,7 +5,8 @@
  *
  * That the old value is read back proves nothing: the transaction may still be on its way, and may
  * be carried out after the read. What proves that it never will be: a compared key has moved on,
- * since a mod_revision never comes back.
+ * since a mod_revision never comes back; or etcd has answered that its database is full. It says so
+ * also where it has carried the transaction out, but then a read behind that answer shows it.
  */
 #include "cluster_etcd.h"
 
@@ -16,6 +17,8 @@
 #define PAUSE_FIRST_NS (20ull * 1000 * 1000)
 #define PAUSE_MOST_NS  (500ull * 1000 * 1000)
 #define STEPS_MAX      16u /* changes of the key that are looked at backwards */
+
+#define FULL_TEXT "etcd's database is full, and takes no change before it is compacted, defragmented and its NOSPACE alarm disarmed: "
 
 /* cas.state */
 enum { CAS_TXN, CAS_LOOK, CAS_WALK };
@@ -204,6 +207,10 @@ static void cas_look_judge(struct cl_cas *cas)
                 cas_walk(cas);
                 break;
         case CL_SIGHT_UNDECIDED:
+                if (cas->full) {
+                        cas_end(cas, CL_CAS_FAILED, -ENOSPC, cas->text);
+                        break;
+                }
                 cas_pause(cas, -ETIMEDOUT, "no answer, and the key is as it was: it may still be changed");
                 break;
         case CL_SIGHT_BACKWARDS:
@@ -262,6 +269,9 @@ static void cas_txn_done(struct cl_request *request)
                 break;
         case CL_UNKNOWN:
                 cas->error = request->error;
+                cas->full = request->error == -ENOSPC;
+                if (cas->full)
+                        snprintf(cas->text, sizeof(cas->text), FULL_TEXT "%.100s", request->text);
                 if (request->error == -EREMCHG || request->error == -ECANCELED)
                         cas_end(cas, CL_CAS_UNKNOWN, request->error, request->text);
                 else
@@ -284,6 +294,7 @@ void cl_cas(struct cl_cas *cas)
         cas->now = (struct cl_key){.mod_revision = -1};
         cas->pause_ns = PAUSE_FIRST_NS;
         cas->steps = 0;
+        cas->full = false;
         cas->timer = (struct lp_timer){.expired = cas_timer_expired};
         cas->state = CAS_TXN;
         if (cas->other_count >= CL_COMPARES_MAX) {

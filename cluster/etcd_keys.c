@@ -32,7 +32,10 @@ size_t cl_key_name(const char *cluster, enum cl_key_kind key, unsigned number, c
                                             [CL_KEY_NODE] = "/millrace/%s/nodes/%u",
                                             [CL_KEY_BOOT] = "/millrace/%s/boots/%u",
                                             [CL_KEY_CONFIG] = "/millrace/%s/pools/%u/config",
-                                            [CL_KEY_LEADER] = "/millrace/%s/pools/%u/leader"};
+                                            [CL_KEY_LEADER] = "/millrace/%s/pools/%u/leader",
+                                            [CL_KEY_SWITCHES] = "/millrace/%s/switches",
+                                            [CL_KEY_RESEED] = "/millrace/%s/reseed/request",
+                                            [CL_KEY_REPORT] = "/millrace/%s/reseed/nodes/%u"};
 
         return (size_t)snprintf(out, CL_KEY_NAME_MAX, forms[key], cluster, number);
 }
@@ -40,6 +43,12 @@ size_t cl_key_name(const char *cluster, enum cl_key_kind key, unsigned number, c
 size_t cl_key_prefix(const char *cluster, char out[CL_KEY_NAME_MAX])
 {
         return (size_t)snprintf(out, CL_KEY_NAME_MAX, "/millrace/%s/", cluster);
+}
+
+/* Of keys that have one. */
+static unsigned key_number_most(enum cl_key_kind kind)
+{
+        return kind == CL_KEY_NODE || kind == CL_KEY_BOOT || kind == CL_KEY_REPORT ? CL_NODE_LAST : kind == CL_KEY_CONFIG || kind == CL_KEY_LEADER ? CL_POOL_LAST : 0;
 }
 
 bool cl_key_parse(const char *cluster, const void *key, size_t len, enum cl_key_kind *kind, unsigned *number)
@@ -56,12 +65,15 @@ bool cl_key_parse(const char *cluster, const void *key, size_t len, enum cl_key_
         for (i = prefix; i < len && *number <= CL_NODE_LAST; i++)
                 if (text[i] >= '0' && text[i] <= '9')
                         *number = *number * 10 + (unsigned)(text[i] - '0');
-        *kind = strcmp(text + prefix, "format") == 0       ? CL_KEY_FORMAT
-                : strncmp(text + prefix, "nodes/", 6) == 0 ? CL_KEY_NODE
-                : strncmp(text + prefix, "boots/", 6) == 0 ? CL_KEY_BOOT
-                : strstr(text + prefix, "/config") != NULL ? CL_KEY_CONFIG
-                                                           : CL_KEY_LEADER;
-        known = *kind == CL_KEY_FORMAT || (*number >= 1 && *number <= (*kind == CL_KEY_NODE || *kind == CL_KEY_BOOT ? CL_NODE_LAST : CL_POOL_LAST));
+        *kind = strcmp(text + prefix, "format") == 0                  ? CL_KEY_FORMAT
+                : strcmp(text + prefix, "switches") == 0              ? CL_KEY_SWITCHES
+                : strcmp(text + prefix, "reseed/request") == 0        ? CL_KEY_RESEED
+                : strncmp(text + prefix, "reseed/nodes/", 13) == 0    ? CL_KEY_REPORT
+                : strncmp(text + prefix, "nodes/", 6) == 0            ? CL_KEY_NODE
+                : strncmp(text + prefix, "boots/", 6) == 0            ? CL_KEY_BOOT
+                : strstr(text + prefix, "/config") != NULL            ? CL_KEY_CONFIG
+                                                                      : CL_KEY_LEADER;
+        known = key_number_most(*kind) == 0 || (*number >= 1 && *number <= key_number_most(*kind));
         return known && cl_key_name(cluster, *kind, *number, again) == len && memcmp(again, text, len) == 0;
 }
 

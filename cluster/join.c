@@ -64,7 +64,7 @@ static void join_entered(struct cl_cas *cas)
                 break;
         case CL_CAS_FAILED:
         case CL_CAS_UNKNOWN:
-                join_end(join, -EAGAIN, cas->text);
+                join_end(join, cas->error == -ENOSPC ? -ENOSPC : -EAGAIN, cas->text);
                 break;
         }
 }

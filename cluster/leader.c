@@ -13,11 +13,14 @@
 #include <string.h>
 
 #define AGAIN_NS    (200ull * 1000 * 1000)
+#define FULL_NS     (1000ull * 1000 * 1000) /* etcd's database is full: doubled each time, up to ... */
+#define FULL_MOST_NS (30 * FULL_NS)
 #define RELEASE_NS  (1000ull * 1000 * 1000)
 #define SILENT_PINGS 4u /* and so much of the lease's time is gone, in which it could have answered so many */
 #define MISSED_PINGS 2u
 #define LEADER_PATH 48u
 
+#define OPEN_SOON_NS  (10ull * 1000 * 1000) /* doubled each time, up to ... */
 #define OPEN_AGAIN_NS (250ull * 1000 * 1000)
 #define OPEN_LATE_NS  (1000ull * 1000) /* behind the end of a grant */
 
@@ -26,6 +29,7 @@ struct opened {
         struct rem_open open;
         struct cl_leader *leader;
         struct lp_timer again;
+        unsigned failures; /* in a row: it was not answered, or the drive is not there yet */
         bool out, waits, done;
 };
 
@@ -35,8 +39,14 @@ struct pinged {
         struct cl_leader *leader;
         uint16_t node;
         bool out, heard; /* heard: it has answered some ping, whatever it said */
+        bool again;      /* another one when this one is answered: a slot was OPENed meanwhile */
+        bool absent;     /* the node was silent before this process began */
         uint64_t answered; /* when the newest answered ping was sent, or since when it is pinged */
         unsigned missed;   /* pings since that were not */
+        /* the newest ping that granted, and what its answer showed; 0: none has */
+        uint64_t shown_at;
+        unsigned shown_count;
+        struct rem_slot shown[REM_SLOTS_MAX];
 };
 
 struct cl_leader {
@@ -80,6 +90,8 @@ struct cl_leader {
         /* a proposal */
         bool proposing, deciding;
         uint64_t proposed;
+        uint64_t full; /* etcd's database was, the last time: until it is asked again; 0: it was not */
+        char full_text[CL_TEXT_MAX];
         struct cl_config proposal;
         struct cl_cas cas;
         struct cl_compare own;
@@ -147,13 +159,15 @@ static uint16_t site_node(const struct cl_leader *l, unsigned slot)
 
 /*
  * Whom a lease needs now, and when it ends. A member whose drive the store does not use has no
- * incarnation, and no ping shows that: no lease.
+ * incarnation, and no ping shows that: no lease. One that is needed from now on counts by the newest
+ * ping, if that has shown its slot OPENed, and of this incarnation: what was granted then bound that
+ * slot, too.
  */
 static void lease_look(struct cl_leader *l)
 {
         struct rem_lease_member members[REM_SLOTS_MAX];
         uint64_t need = needed(l), end;
-        unsigned slot, count = 0;
+        unsigned slot, count = 0, i;
 
         for (slot = 0; slot < REM_SLOTS_MAX; slot++)
                 if (need >> slot & 1)
@@ -161,6 +175,9 @@ static void lease_look(struct cl_leader *l)
                                                                      .node = site_node(l, slot),
                                                                      .slot = (uint16_t)slot};
         rem_lease_need(&l->lease, members, count);
+        for (i = 0; i < l->nodes; i++)
+                if (l->node[i].shown_at != 0)
+                        rem_lease_renew(&l->lease, l->node[i].node, l->node[i].shown_at, l->node[i].shown, l->node[i].shown_count);
         end = rem_lease_end(&l->lease);
         if (end != 0)
                 l->last_end = end;
@@ -170,6 +187,7 @@ static void lease_look(struct cl_leader *l)
 /* ---- OPEN ------------------------------------------------------------------------------------ */
 
 static void open_slot(struct cl_leader *l, unsigned slot);
+static void ping_soon(struct cl_leader *l, uint16_t node);
 
 static void open_slot_again(struct lp_timer *timer)
 {
@@ -190,6 +208,7 @@ static void slot_opened(struct rem_open *open)
 {
         struct opened *o = container_of(open, struct opened, open);
         struct cl_leader *l = o->leader;
+        uint64_t left;
 
         o->out = false;
         leader_answered(l);
@@ -198,6 +217,8 @@ static void slot_opened(struct rem_open *open)
         switch (open->said) {
         case REM_SAID_DONE:
                 o->done = true;
+                o->failures = 0;
+                ping_soon(l, open->node); /* which grants from now on */
                 break;
         case REM_SAID_DEPOSED:
                 leader_over(l, "another process leads the pool: a drive was OPENed by it");
@@ -206,10 +227,12 @@ static void slot_opened(struct rem_open *open)
                 leader_over(l, "a drive was OPENed by a leader that etcd knows nothing of: etcd was restored (millrace admin cluster reseed)");
                 break;
         case REM_SAID_GRANTED:
-                open_slot_later(o, (open->left_ns < 2 * l->lease.term_ns ? open->left_ns : 2 * l->lease.term_ns) + OPEN_LATE_NS);
+                left = open->left_ns < 2 * l->lease.term_ns ? open->left_ns : 2 * l->lease.term_ns;
+                open_slot_later(o, left / 10 * 9 + OPEN_LATE_NS); /* by this clock, which may be slower than that */
                 break;
         default:
-                open_slot_later(o, OPEN_AGAIN_NS);
+                open_slot_later(o, o->failures < 5 ? OPEN_SOON_NS << o->failures : OPEN_AGAIN_NS);
+                o->failures++;
                 break;
         }
 }
@@ -282,7 +305,9 @@ static void pinged_answer(struct rem_ping *ping)
                 p->missed = 0;
                 if (ping->note & REM_NOTE_ETCD)
                         l->noted = leader_now(l);
-                rem_lease_renew(&l->lease, p->node, ping->sent, ping->slots, ping->count);
+                p->shown_at = ping->sent;
+                p->shown_count = ping->count;
+                memcpy(p->shown, ping->slots, ping->count * sizeof(p->shown[0]));
                 lease_look(l);
                 take_pinged_slots(l, p);
                 break;
@@ -298,12 +323,14 @@ static void pinged_answer(struct rem_ping *ping)
         }
         p->missed += ping->said != REM_SAID_DONE;
         p->heard |= ping->said != REM_SAID_UNREACHABLE;
+        if (p->again && !l->over)
+                ping_soon(l, p->node);
 }
 
-/* One that is lost does not keep the next one back for longer. */
+/* One that is lost is over when the next one is due. */
 static unsigned ping_ms(const struct cl_leader *l)
 {
-        return (unsigned)(l->lease.term_ns / CL_PINGS / 1000000);
+        return (unsigned)(l->lease.term_ns / CL_PINGS / 1000000 * 9 / 10);
 }
 
 static struct pinged *pinged_of(struct cl_leader *l, uint16_t node)
@@ -315,6 +342,8 @@ static struct pinged *pinged_of(struct cl_leader *l, uint16_t node)
                         return &l->node[i];
         assert(l->nodes < CL_LEADER_NODES); /* at most one for each slot */
         l->node[l->nodes] = (struct pinged){.leader = l, .node = node, .answered = leader_now(l)};
+        for (i = 0; i < l->epoch.slots; i++)
+                l->node[l->nodes].absent |= (l->options.silent >> i & 1) != 0 && l->epoch.slot[i].site.node == node;
         return &l->node[l->nodes++];
 }
 
@@ -330,29 +359,53 @@ static void tell_silent(struct cl_leader *l, uint16_t node)
 }
 
 /*
- * missed: if it is this process that stood still, the node is not silent. While the store starts, the drives of one that
- * has said anything are on their way; one that has not is waited for only where the whole pool was stopped.
+ * While the store starts, the drives of a node that has said anything are on their way. One that has not is waited for only
+ * where the whole pool was stopped; and not for long, if it was silent before.
  */
+static bool is_absent(const struct cl_leader *l, const struct pinged *p, uint64_t since)
+{
+        if (l->options.whole_stop || p->heard)
+                return false;
+        return p->absent ? p->missed > 0 : p->missed >= MISSED_PINGS && since >= CL_ABSENT_NS;
+}
+
+/* missed: if it is this process that stood still, the node is not silent. */
 static bool is_silent(const struct cl_leader *l, const struct pinged *p)
 {
         uint64_t since = leader_now(l) - p->answered;
 
-        if (l->store == NULL || p->missed < MISSED_PINGS)
+        if (l->store == NULL)
                 return false;
         if (!l->health.ready)
-                return !l->options.whole_stop && !p->heard && since >= CL_ABSENT_NS;
-        return since >= l->lease.term_ns / CL_PINGS * SILENT_PINGS;
+                return is_absent(l, p, since);
+        return p->missed >= MISSED_PINGS && since >= l->lease.term_ns / CL_PINGS * SILENT_PINGS;
+}
+
+static void ping_now(struct cl_leader *l, struct pinged *p)
+{
+        p->ping = (struct rem_ping){.client = l->options.client, .pool = l->options.pool, .node = p->node, .wait_ms = ping_ms(l), .done = pinged_answer};
+        p->out = true;
+        p->again = false;
+        rem_ping_ask(&p->ping);
+}
+
+/* What one that is under way grants may be of before. */
+static void ping_soon(struct cl_leader *l, uint16_t node)
+{
+        struct pinged *p = pinged_of(l, node);
+
+        if (p->out)
+                p->again = true;
+        else
+                ping_now(l, p);
 }
 
 static void ping_node(struct cl_leader *l, struct pinged *p)
 {
         if (is_silent(l, p))
                 tell_silent(l, p->node);
-        if (p->out)
-                return;
-        p->ping = (struct rem_ping){.client = l->options.client, .pool = l->options.pool, .node = p->node, .wait_ms = ping_ms(l), .done = pinged_answer};
-        p->out = true;
-        rem_ping_ask(&p->ping);
+        if (!p->out)
+                ping_now(l, p);
 }
 
 static void ping_all(struct cl_leader *l)
@@ -413,7 +466,7 @@ static bool leader_etcd_answers(void *arg)
 {
         const struct cl_leader *l = arg;
 
-        return leader_now(l) - l->answered <= CL_ANSWERS_NS;
+        return l->full == 0 && leader_now(l) - l->answered <= CL_ANSWERS_NS;
 }
 
 /* ---- epochs ---------------------------------------------------------------------------------- */
@@ -428,10 +481,20 @@ static void propose_again(struct lp_timer *timer)
                 propose_now(l);
 }
 
-static void propose_later(struct cl_leader *l)
+static void propose_later(struct cl_leader *l, uint64_t ns)
 {
         l->again.expired = propose_again;
-        lp_timer_start(l->loop, &l->again, AGAIN_NS);
+        lp_timer_start(l->loop, &l->again, ns);
+}
+
+/* Nobody can do better: it waits for room, and says so. An epoch without which nothing goes on: leader_judge(). */
+static void propose_when_room(struct cl_leader *l, const char *text)
+{
+        if (l->full == 0 && l->options.says != NULL)
+                l->options.says(l->options.arg, text);
+        snprintf(l->full_text, sizeof(l->full_text), "%s", text);
+        l->full = l->full == 0 ? FULL_NS : 2 * l->full < FULL_MOST_NS ? 2 * l->full : FULL_MOST_NS;
+        propose_later(l, l->full);
 }
 
 static void is_decided(struct cl_leader *l, int64_t revision)
@@ -440,6 +503,7 @@ static void is_decided(struct cl_leader *l, int64_t revision)
         l->config_revision = revision;
         l->epoch = l->next;
         l->proposing = false;
+        l->full = 0;
         l->answered = leader_now(l);
         lease_look(l);
         l->decided(l->decided_arg);
@@ -471,7 +535,10 @@ static void cas_came(struct cl_cas *cas)
                 leader_over(l, text);
                 return;
         }
-        propose_later(l);
+        if (cas->error == -ENOSPC)
+                propose_when_room(l, cas->text);
+        else
+                propose_later(l, AGAIN_NS);
 }
 
 static void propose_now(struct cl_leader *l)
@@ -479,7 +546,7 @@ static void propose_now(struct cl_leader *l)
         size_t len = cl_config_write(&l->proposal, l->value);
 
         if (len == 0) { /* no memory now */
-                propose_later(l);
+                propose_later(l, AGAIN_NS);
                 return;
         }
         l->own = (struct cl_compare){.kind = CL_COMPARE_MOD, .key = leader_bytes(l->leader_key), .number = (int64_t)l->term.revision};
@@ -541,6 +608,12 @@ static void give_back(struct cl_leader *l, const char *why)
         cl_leader_release(l, release_first, l);
 }
 
+/* Changes are paused until the epoch that is proposed is decided, or reads have no lease. */
+static bool waits_for_epoch(const struct cl_leader *l)
+{
+        return ((l->epoch.in | l->epoch.joining) & ~(l->next.in | l->next.joining)) != 0 || leader_now(l) >= l->last_end;
+}
+
 static void leader_judge(struct cl_leader *l)
 {
         const uint64_t now = leader_now(l), term = l->lease.term_ns;
@@ -549,6 +622,8 @@ static void leader_judge(struct cl_leader *l)
         if (l->proposing) { /* without an answer the lease may end, and be had again */
                 if (now - l->proposed >= 2 * term && l->noted != 0 && now - l->noted < term)
                         give_back(l, "etcd does not answer this node, and others say that it does");
+                else if (now - l->proposed >= 2 * term && l->full != 0 && waits_for_epoch(l))
+                        give_back(l, l->full_text);
         } else if (l->health.waits && now - l->began >= CL_START_NS) {
                 give_back(l, "drives that the pool needs do not answer this node");
         } else if (!l->health.ready && now - l->began >= CL_START_MOST_NS) {

@@ -1,7 +1,7 @@
 /*
  * new_cluster.c - a new cluster: its first pool, and then the key `format`, by which nodes know that there is one.
  *
- * Cut off in between it is done again: the pool that is there is taken as it is.
+ * Cut off in between it is done again: the pool that is there is taken, if it is the one that is asked for.
  */
 #include "cluster_node.h"
 
@@ -125,6 +125,42 @@ static int make_pool(struct cl_create *create)
         return rv;
 }
 
+static bool create_names(const struct cl_create *create, uint16_t node)
+{
+        unsigned i;
+
+        for (i = 0; i < create->node_count; i++)
+                if (create->nodes[i] == node)
+                        return true;
+        return false;
+}
+
+/* The pool that is there lies on the nodes that are named, on all of them, and has the code that is given. */
+static int check_pool(struct cl_create *create)
+{
+        const struct eng_epoch_info *epoch = &create->view->epoch;
+        unsigned i, slot;
+
+        if (create->k + create->m > 0 && (create->k != epoch->k || create->m != epoch->m)) {
+                snprintf(create->text, sizeof(create->text), "a pool was made already, before this was cut off, with erasure code %u+%u: give that, or none", epoch->k, epoch->m);
+                return -EINVAL;
+        }
+        for (slot = 0; slot < epoch->slots; slot++)
+                if (!create_names(create, epoch->slot[slot].site.node)) {
+                        snprintf(create->text, sizeof(create->text), "a pool was made already, before this was cut off, with drives of node %u: name its nodes", (unsigned)epoch->slot[slot].site.node);
+                        return -EINVAL;
+                }
+        for (i = 0; i < create->node_count; i++) {
+                for (slot = 0; slot < epoch->slots && epoch->slot[slot].site.node != create->nodes[i]; slot++)
+                        ;
+                if (slot == epoch->slots) {
+                        snprintf(create->text, sizeof(create->text), "a pool was made already, before this was cut off, without node %u: name its nodes", (unsigned)create->nodes[i]);
+                        return -EINVAL;
+                }
+        }
+        return 0;
+}
+
 void cl_create(struct cl_create *create)
 {
         const struct cl_view *view = create->view;
@@ -138,7 +174,11 @@ void cl_create(struct cl_create *create)
         }
         if (view->has_pool) {
                 create->config = view->config;
-                create_format(create);
+                rv = check_pool(create);
+                if (rv != 0)
+                        create_end(create, rv, create->text);
+                else
+                        create_format(create);
                 return;
         }
         rv = make_pool(create);

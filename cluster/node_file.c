@@ -29,6 +29,15 @@ static bool file_hex64(const json_t *object, const char *name, uint64_t *out)
         return text != NULL && cl_hex64_read(text, out);
 }
 
+/* In hex: it has lines. */
+static bool file_take_switches(const json_t *object, struct cl_node_file *out)
+{
+        const char *text = json_string_value(json_object_get(object, "switches"));
+        size_t len = text == NULL ? 0 : strlen(text);
+
+        return len % 2 == 0 && len / 2 < sizeof(out->switches) && (len == 0 || cl_hex_read(text, (uint8_t *)out->switches, len / 2));
+}
+
 static bool file_take(const json_t *object, struct cl_node_file *out)
 {
         const char *cluster = json_string_value(json_object_get(object, "cluster"));
@@ -41,6 +50,12 @@ static bool file_take(const json_t *object, struct cl_node_file *out)
             !file_number(object, "revision", &revision))
                 return false;
         snprintf(out->cluster, sizeof(out->cluster), "%s", cluster);
+        if (json_object_get(object, "boot") != NULL && !file_number(object, "boot", &out->boot))
+                return false;
+        if (json_object_get(object, "fence") != NULL && (!file_number(object, "fence", &out->fence.number) || !file_hex64(object, "fence_random", &out->fence.random)))
+                return false;
+        if (!file_take_switches(object, out))
+                return false;
         out->made = json_is_true(json_object_get(object, "made"));
         out->node = (uint16_t)node;
         out->seen.revision = (int64_t)revision;
@@ -74,28 +89,44 @@ int cl_node_file_read(const char *folder, struct cl_node_file *out)
 
 static size_t node_file_print(const struct cl_node_file *file, char *text, size_t size)
 {
-        char drive[2 * CL_ID + 1];
+        char drive[2 * CL_ID + 1], switches[2 * CL_SWITCHES_MAX];
 
         s3_hex_encode(file->drive, CL_ID, drive);
+        s3_hex_encode(file->switches, strnlen(file->switches, sizeof(file->switches) - 1), switches);
         return (size_t)snprintf(text, size,
                                 "{\"cluster\": \"%s\", \"node\": %u, \"drive\": \"%s\", \"made\": %s, \"etcd\": \"%016llx\", \"generation\": %llu, \"random\": \"%016llx\", "
-                                "\"revision\": %lld}\n",
+                                "\"revision\": %lld, \"boot\": %llu, \"fence\": %llu, \"fence_random\": \"%016llx\", \"switches\": \"%s\"}\n",
                                 file->cluster, (unsigned)file->node, drive, file->made ? "true" : "false", (unsigned long long)file->seen.cluster_id,
-                                (unsigned long long)file->seen.generation.number, (unsigned long long)file->seen.generation.random, (long long)file->seen.revision);
+                                (unsigned long long)file->seen.generation.number, (unsigned long long)file->seen.generation.random, (long long)file->seen.revision,
+                                (unsigned long long)file->boot, (unsigned long long)file->fence.number, (unsigned long long)file->fence.random, switches);
+}
+
+static int file_fill(int fd, const char *text, size_t len)
+{
+        ssize_t n = pwrite(fd, text, len, 0);
+
+        if (n != (ssize_t)len) /* less than all: there was room for so much */
+                return n < 0 ? -errno : -ENOSPC;
+        return fsync(fd) != 0 ? -errno : 0;
 }
 
 int cl_node_file_write(int dir, const struct cl_node_file *file)
 {
         char text[NODE_FILE_MAX];
         size_t len = node_file_print(file, text, sizeof(text));
-        int fd, rv = 0;
+        int fd, rv;
 
         fd = openat(dir, ENG_FOLDER_NODE_FILE_NEW, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-        if (fd < 0 || pwrite(fd, text, len, 0) != (ssize_t)len || fsync(fd) != 0)
-                rv = errno != 0 ? -errno : -EIO;
-        if (fd >= 0)
-                close(fd);
-        if (rv == 0 && (renameat(dir, ENG_FOLDER_NODE_FILE_NEW, dir, ENG_FOLDER_NODE_FILE) != 0 || fsync(dir) != 0))
+        if (fd < 0)
+                return -errno;
+        rv = file_fill(fd, text, len);
+        if (close(fd) != 0 && rv == 0) /* where a file system tells then that there was no room */
                 rv = -errno;
-        return rv;
+        if (rv == 0 && renameat(dir, ENG_FOLDER_NODE_FILE_NEW, dir, ENG_FOLDER_NODE_FILE) != 0)
+                rv = -errno;
+        if (rv != 0) { /* what was there before stays, and half a file holds no space on a full disk */
+                unlinkat(dir, ENG_FOLDER_NODE_FILE_NEW, 0);
+                return rv;
+        }
+        return fsync(dir) != 0 ? -errno : 0;
 }

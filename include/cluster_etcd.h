@@ -249,7 +249,7 @@ enum cl_cas_outcome {
         CL_CAS_WON,       /* it was carried out, in `revision` */
         CL_CAS_LOST,      /* it was not carried out, and never will be */
         CL_CAS_OVERTAKEN, /* it will never be carried out any more; it may have been, before what is in `now` */
-        CL_CAS_FAILED,    /* LOST, since nothing was sent or etcd refused it: `error` and `text` say why */
+        CL_CAS_FAILED,    /* LOST, since nothing was sent or etcd refused it: `error` and `text` say why; -ENOSPC: its database is full */
         CL_CAS_UNKNOWN    /* it may have been carried out, or may be later */
 };
 
@@ -288,6 +288,7 @@ struct cl_cas {
         uint64_t pause_ns;
         int64_t step;
         unsigned steps, state;
+        bool full; /* etcd has answered that its database is */
 };
 
 void cl_cas(struct cl_cas *cas);

@@ -9,6 +9,8 @@
  *   boots/N          {"boot": N, "claim": 32 hex digits}
  *   pools/P/config   {"store_id": 32 hex digits, "number": N, "epoch": base64 of the body of an EPOCH record}
  *   pools/P/leader   {"node": N, "boot": N, "claim": 32 hex digits}
+ *   switches         a text of the daemon's
+ *   reseed/request   as format; reseed/nodes/N: cluster_reseed.h
  *
  * Fields that a build does not know are left alone by who reads, and lost by who writes.
  */
@@ -24,13 +26,15 @@
 #define CL_JSON_MAX (16u << 10)
 #define CL_EPOCH_MAX 8192u /* bytes of an epoch's body */
 #define CL_NODE_LAST 1023u
-#define CL_POOL_LAST 63u
+#define CL_POOL_LAST 62u
+#define CL_POOL_HOMES 63u /* no pool: parties of it are nodes' gateways */
 #define CL_ID        16u
 #define CL_DRIVES_MAX 64u
+#define CL_SWITCHES_MAX 256u
 
 /*
- * The number by which net/ knows the leader process of a pool on a node, whose terms have it, too. That of the
- * node process is the node's.
+ * The number by which net/ knows the leader process of a pool on a node, whose terms have it, too; with
+ * CL_POOL_HOMES the node's gateway, which is a home of all pools. That of the node process is the node's.
  */
 static inline uint16_t cl_party(unsigned node, unsigned pool)
 {
@@ -40,8 +44,8 @@ static inline uint16_t cl_party(unsigned node, unsigned pool)
 /* Letters, digits, '-', '_' and '.', from a letter or digit on. */
 bool cl_name_is_sound(const char *name);
 
-enum cl_key_kind { CL_KEY_FORMAT, CL_KEY_NODE, CL_KEY_BOOT, CL_KEY_CONFIG, CL_KEY_LEADER };
-/* number: the node's or pool's; format has none. Returns the length. */
+enum cl_key_kind { CL_KEY_FORMAT, CL_KEY_NODE, CL_KEY_BOOT, CL_KEY_CONFIG, CL_KEY_LEADER, CL_KEY_SWITCHES, CL_KEY_RESEED, CL_KEY_REPORT };
+/* number: the node's or pool's; the others have none. Returns the length. */
 size_t cl_key_name(const char *cluster, enum cl_key_kind key, unsigned number, char out[CL_KEY_NAME_MAX]);
 /* What all keys of the cluster begin with. Returns the length. */
 size_t cl_key_prefix(const char *cluster, char out[CL_KEY_NAME_MAX]);

@@ -22,7 +22,6 @@
 #define CL_ANSWERS_NS    (1000ull * 1000 * 1000)        /* etcd answers, if it did so long ago at most: it is asked with each ping */
 #define CL_START_MOST_NS (60ull * 1000 * 1000 * 1000) /* that it may take in all */
 #define CL_START_NS      (15ull * 1000 * 1000 * 1000) /* that a start may wait for drives */
-#define CL_ABSENT_NS     (1000ull * 1000 * 1000)       /* a node that has said nothing for so long is not waited for by a start */
 #define CL_UNDECIDED_NS  (30ull * 1000 * 1000 * 1000) /* that a proposal may be unknown */
 #define CL_LEADER_NODES  64u
 
@@ -40,7 +39,8 @@ struct cl_claim {
 
         /*
          * The answer. 0: this process leads; -EEXIST: somebody else does, or may; -EAGAIN: etcd does not
-         * answer; -EBADMSG: what etcd has makes no sense; -EOVERFLOW: the node has no boot number left
+         * answer; -ENOSPC: its database is full; -EBADMSG: what etcd has makes no sense; -EOVERFLOW: the node has no boot
+         * number left
          */
         int rv;
         char text[CL_TEXT_MAX];
@@ -72,9 +72,12 @@ struct cl_leader_options {
         struct rem_client *client;    /* of the claim's term */
         unsigned term_ms;             /* T; 0: REM_TERM_MS */
         bool whole_stop;              /* all nodes of the pool were stopped: they may be on their way, and the start waits for them */
+        uint64_t silent;              /* slots whose nodes were silent before this process began (cl_elector): one unanswered ping will do */
         /* This process does not lead any more: it is to end at once. Called once; then nothing is done any more. */
         void (*ended)(void *arg, const char *why);
         void *arg;
+        /* What an operator must know while it goes on: an epoch waits for room in etcd. NULL: nobody does. */
+        void (*says)(void *arg, const char *text);
         uint64_t (*clock_ns)(void); /* that of struct eng_cluster and of the client; NULL: CLOCK_BOOTTIME */
 };
 /* -ENOMEM. */

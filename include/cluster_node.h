@@ -22,6 +22,7 @@
 #define CL_MEMBERS_MAX 256u
 #define CL_LOOK_MS    500u
 #define CL_HURRY_MS   50u
+#define CL_ABSENT_NS  (1000ull * 1000 * 1000) /* a node that has answered nothing for so long is not waited for by a start */
 
 /* ---- the file NODE on each folder ------------------------------------------------------------ */
 
@@ -31,6 +32,9 @@ struct cl_node_file {
         uint16_t node;
         uint8_t drive[CL_ID]; /* of the folder: the drive's, or the one that it is to become */
         bool made;            /* it has become that, or was about to: if it is empty, what it held is lost */
+        uint64_t boot;        /* the highest boot number of the node that was known when this was written */
+        struct cl_generation fence; /* a reseed has asked what the drive holds: it serves no older generation any more. 0: none has */
+        char switches[CL_SWITCHES_MAX]; /* of the cluster, as etcd had them */
         struct cl_seen seen;
 };
 /* Blocking; any thread. 0; -ENOENT: there is none; -EBADMSG: it is damaged; others of the file system. */
@@ -53,7 +57,11 @@ struct cl_view {
         struct cl_format format;
         struct cl_config config;
         struct eng_epoch_info epoch; /* of config */
-        int64_t config_revision, leader_revision;
+        int64_t config_revision, leader_revision, request_revision;
+        bool has_request; /* a reseed is under way: `request` is the format that it is to end with */
+        struct cl_format request;
+        uint64_t boots[CL_NODE_LAST + 1]; /* boots/N; 0: there is none */
+        char switches[CL_SWITCHES_MAX];
         struct cl_owner leader;
         unsigned count;
         struct cl_member *members; /* by number */
@@ -68,6 +76,7 @@ struct cl_directory;
 struct cl_directory_options {
         struct cl_etcd *etcd;
         const char *cluster;
+        bool unjudged; /* whatever etcd has is taken: for who judges it (cluster_reseed.h) */
         /*
          * Twice a second, on the loop: what there is; or NULL and why: -EREMCHG: rule R2; -EBADMSG: it makes no sense;
          * others: etcd does not answer.
@@ -94,7 +103,7 @@ struct cl_boot_take {
         uint16_t node;
         void (*done)(struct cl_boot_take *take);
         void *arg;
-        /* the answer: 0, -EAGAIN: etcd does not answer, -EBADMSG, -EOVERFLOW: none is left */
+        /* the answer: 0, -EAGAIN: etcd does not answer, -ENOSPC: its database is full, -EBADMSG, -EOVERFLOW: none is left */
         int rv;
         char text[CL_TEXT_MAX];
         uint64_t boot;
@@ -117,7 +126,7 @@ struct cl_join {
         const struct cl_view *view; /* just read */
         void (*done)(struct cl_join *join);
         void *arg;
-        /* the answer: 0; -EEXIST: number, name or drive are another node's; -EAGAIN; -EBADMSG; -EOVERFLOW */
+        /* the answer: 0; -EEXIST: number, name or drive are another node's; -EAGAIN; -ENOSPC; -EBADMSG; -EOVERFLOW */
         int rv;
         char text[CL_TEXT_MAX];
         uint64_t boot;
@@ -137,9 +146,10 @@ struct cl_elector_options {
         struct rem_server *server; /* of this node */
         /*
          * This node should lead the pool now. leader_revision: of the leader key that this was judged by. whole_stop:
-         * no drive server has heard of a leader since it began, so drives may be on their way yet.
+         * no drive server has heard of a leader since it began, so drives may be on their way yet. silent: slots whose
+         * nodes have answered nothing for CL_ABSENT_NS.
          */
-        void (*lead)(void *arg, int64_t leader_revision, bool whole_stop);
+        void (*lead)(void *arg, int64_t leader_revision, bool whole_stop, uint64_t silent);
         /* It may have to lead soon: cl_directory_hurry(). */
         void (*hurry)(void *arg);
         /* What keeps it from leading, whenever that changes; "": another node does. */
@@ -148,7 +158,10 @@ struct cl_elector_options {
 };
 /* -ENOMEM. */
 int cl_elector_new(const struct cl_elector_options *options, struct cl_elector **out);
-/* Something was read just now. Not while the round before asks yet: that is left out. */
+/*
+ * Something was read just now: a round of questions begins, unless the one before is not over yet. A round waits for
+ * all nodes but those that did not answer the last time.
+ */
 void cl_elector_look(struct cl_elector *elector, const struct cl_view *view);
 /* As cl_directory_stop(). */
 void cl_elector_stop(struct cl_elector *elector, void (*stopped)(void *arg), void *arg);

@@ -332,7 +332,7 @@ struct eng_health {
         uint64_t cache_bytes, cache_hits, cache_misses, reconciled_records;
         uint64_t degraded_reads;   /* ranges read of which something was reconstructed: a shard was missing, damaged, or on a drive that is not asked */
         uint64_t repaired_reads;   /* shards that reads found damaged, reconstructed and wrote anew */
-        bool healing;              /* objects are being looked at for missing shards, or given them back */
+        bool healing;              /* objects are being looked at for missing shards, or given them back; or a repair that failed is to be tried again soon */
         uint64_t objects_below;    /* that lack shards, as of the last look at all objects */
         uint64_t undecided_names;  /* that members have differently and that could not be made equal, likewise */
         uint64_t lost_objects;     /* met in this run, and there still: more than m shards of a stripe are gone. All their other stripes can be read */

@@ -128,4 +128,14 @@ struct eng_new_pool {
 /* Its first epoch, all drives in. -EINVAL, and why: no such code, or too few drives for it. */
 int eng_pool_make(const struct eng_new_pool *pool, uint8_t body[ENG_EPOCH_BODY_MAX], size_t *len, struct eng_error *error);
 
+/* ---- a pool whose configuration service was lost --------------------------------------------- */
+
+/*
+ * The epoch that a pool goes on with when its configuration is made anew from the newest EPOCH record that drives
+ * hold: that record's body, with a number so far above it that no drive has come so far, and without the slots of
+ * `given_up`, which are refused from then on as another history. -EBADMSG: it is no such body. -EINVAL, and why: some
+ * group of names would have no current member, or its number is too high. -ENOMEM.
+ */
+int eng_epoch_reseed(const void *body, size_t len, uint64_t given_up, uint8_t out[ENG_EPOCH_BODY_MAX], size_t *out_len, struct eng_error *error);
+
 #endif

@@ -51,7 +51,8 @@ struct eng_home_reading {
 };
 /*
  * The next page of rows: its length, 0: it has them all. *first, *last: of a reading of all rows. out:
- * ENG_HOME_ROWS_MAX bytes. A reading whose version is not remembered becomes one of all rows.
+ * ENG_HOME_ROWS_MAX bytes. A reading whose version is not remembered becomes one of all rows. Before the store is
+ * open: 0, and none of first and last.
  */
 size_t eng_home_rows_write(struct eng_store *store, struct eng_home_reading *reading, uint8_t *out, bool *first, bool *last);
 

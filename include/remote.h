@@ -106,6 +106,34 @@ void rem_served_close(struct rem_served *served);
 /* NULL: not open. */
 struct eng_drive *rem_served_drive(const struct rem_served *served);
 
+/* ---- a drive that nobody serves -------------------------------------------------------------- */
+
+#define REM_PAST_MAX 64u
+
+/* What a drive knows of its pool's epochs and terms. */
+struct rem_known {
+        uint64_t epoch; /* number of its newest EPOCH record; 0: it was in none yet */
+        uint8_t epoch_id[16];
+        struct eng_term term; /* its newest TERM record before the question; none: it had none */
+        uint8_t cluster[NET_CLUSTER_LEN]; /* of that */
+        size_t body_len;
+        uint8_t body[4096]; /* of the EPOCH record */
+        unsigned past_count;
+        struct {
+                uint64_t number;
+                uint8_t id[16];
+        } past[REM_PAST_MAX]; /* epochs that it has had, the newest one included */
+};
+
+/*
+ * Opens a folder that nothing serves, asks what it knows, and closes it. term: it is OPENed with this term first, so
+ * that it takes nothing of an older one any more, whoever opens it later; NULL: it is not. `options.owner` and callbacks are
+ * filled in here. Blocking, for as long as the drive takes. -ESTALE: the drive knows a newer term; -EXDEV: one of another
+ * cluster; both with *out. Others: as eng_local_open().
+ */
+int rem_drive_ask(const struct eng_local_options *options, const struct eng_term *term, const uint8_t cluster[NET_CLUSTER_LEN], struct rem_known *out,
+                  struct eng_error *error);
+
 /* ---- remote drives --------------------------------------------------------------------------- */
 
 struct rem_client;

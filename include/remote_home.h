@@ -22,7 +22,8 @@ static inline bool rem_is_home_operation(uint32_t operation)
         return operation - REM_HOME_OPERATIONS < REM_HOME_OPERATIONS_COUNT;
 }
 
-#define REM_HOME_NODES 1024u /* numbers of nodes that may have sessions: below this */
+#define REM_HOME_FIRST (63u << 10) /* of numbers of parties that may have sessions ... */
+#define REM_HOME_NODES 1024u       /* ... so many */
 
 /* ---- the leader's side ----------------------------------------------------------------------- */
 
@@ -38,7 +39,10 @@ struct rem_home_server_options {
 };
 /* Any thread. -ENOMEM. */
 int rem_home_server_new(const struct rem_home_server_options *options, struct rem_home_server **out);
-/* For struct net_handler, with the server as the argument, as those of remote.h. On the loop of the connection. */
+/*
+ * For struct net_handler, with the server as the argument, as those of remote.h. On the loop of the
+ * connection. NULL: the leader has no store yet, and says so.
+ */
 enum net_bulk rem_home_server_bulk(void *server, struct net_request *request);
 void rem_home_server_request(void *server, struct net_request *request);
 void rem_home_server_lost(void *server, struct net_request *request);

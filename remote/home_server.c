@@ -68,7 +68,7 @@ struct home_session {
 struct rem_home_server {
         struct rem_home_server_options options;
         pthread_mutex_t lock;
-        struct home_session *by_node[REM_HOME_NODES]; /* under lock: those that have not ended */
+        struct home_session *by_node[REM_HOME_NODES]; /* by party, from REM_HOME_FIRST on; under lock: those that have not ended */
         atomic_uint count;
         /* coordinator */
         uint64_t number;
@@ -78,6 +78,11 @@ struct rem_home_server {
         struct eng_homes homes;
         struct lp_msg start;
 };
+
+static bool is_home(uint16_t party)
+{
+        return party >= REM_HOME_FIRST && party - REM_HOME_FIRST < REM_HOME_NODES;
+}
 
 static uint64_t server_clock(const struct rem_home_server *server)
 {
@@ -161,8 +166,8 @@ static void session_end(struct rem_home_server *server, struct home_session *s)
 {
         atomic_store(&s->until, 0);
         pthread_mutex_lock(&server->lock);
-        if (server->by_node[s->node] == s)
-                server->by_node[s->node] = NULL;
+        if (server->by_node[s->node - REM_HOME_FIRST] == s)
+                server->by_node[s->node - REM_HOME_FIRST] = NULL;
         pthread_mutex_unlock(&server->lock);
         if (s->watch != NULL)
                 watching_end(s->watch, HOME_NO_SESSION);
@@ -202,7 +207,7 @@ static struct home_session *session_begin(struct rem_home_server *server, const 
         LIST_INSERT_HEAD(&server->sessions, s, link);
         eng_feed_attach(server->options.store, &s->reader);
         pthread_mutex_lock(&server->lock);
-        server->by_node[s->node] = s;
+        server->by_node[s->node - REM_HOME_FIRST] = s;
         pthread_mutex_unlock(&server->lock);
         atomic_fetch_add(&server->count, 1);
         return s;
@@ -461,10 +466,10 @@ static struct home_session *session_find(struct rem_home_server *server, const s
         uint16_t node = net_peer_node(request->peer);
         struct home_session *s = NULL;
 
-        if (node >= REM_HOME_NODES)
+        if (!is_home(node))
                 return NULL;
         pthread_mutex_lock(&server->lock);
-        s = server->by_node[node];
+        s = server->by_node[node - REM_HOME_FIRST];
         if (s != NULL && (s->boot != request->boot || s->number != number || server_clock(server) >= atomic_load(&s->until)))
                 s = NULL;
         if (s != NULL)
@@ -505,7 +510,7 @@ enum net_bulk rem_home_server_bulk(void *arg, struct net_request *request)
         struct home_served *c;
 
         request->user = NULL;
-        if (request->operation != HOME_CALL)
+        if (arg == NULL || request->operation != HOME_CALL)
                 return NET_BULK_DISCARD;
         c = home_served_new(arg, request, &status);
         if (c == NULL)
@@ -560,13 +565,13 @@ static void serve_unpin(struct rem_home_server *server, struct net_request *requ
         struct home_pin *pin;
         uint64_t number;
 
-        if (request->body_len < sizeof(head) || node >= REM_HOME_NODES) {
+        if (request->body_len < sizeof(head) || !is_home(node)) {
                 home_reply(request, HOME_BAD);
                 return;
         }
         memcpy(&head, request->body, sizeof(head));
         pthread_mutex_lock(&server->lock);
-        s = server->by_node[node];
+        s = server->by_node[node - REM_HOME_FIRST];
         for (i = 0; s != NULL && s->number == head.session && s->boot == request->boot && i < count; i++) {
                 memcpy(&number, request->body + sizeof(head) + i * sizeof(number), sizeof(number));
                 HASH_FIND(hh, s->pins, &number, sizeof(number), pin);
@@ -588,7 +593,7 @@ static void to_coordinator(struct rem_home_server *server, struct net_request *r
 {
         size_t more = request->body_len < len ? 0 : request->body_len - len;
         bool fits = request->body_len >= len && (of_loops ? more % sizeof(uint64_t) == 0 && more <= HOME_LOOPS_MAX * sizeof(uint64_t) : more == 0);
-        struct watching *w = fits && net_peer_node(request->peer) < REM_HOME_NODES ? calloc(1, sizeof(*w)) : NULL;
+        struct watching *w = fits && is_home(net_peer_node(request->peer)) ? calloc(1, sizeof(*w)) : NULL;
 
         if (w != NULL) {
                 w->body = malloc(len);
@@ -618,7 +623,7 @@ void rem_home_server_request(void *arg, struct net_request *request)
 {
         struct rem_home_server *server = arg;
 
-        if (request->bulk_len > 0 && (request->discarded || request->operation != HOME_CALL)) {
+        if (server == NULL || (request->bulk_len > 0 && (request->discarded || request->operation != HOME_CALL))) {
                 home_reply(request, HOME_NOT_NOW);
                 return;
         }

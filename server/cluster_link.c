@@ -193,7 +193,7 @@ static void start_directory(void *arg)
 
 int srv_link_look(struct srv_link *link, void (*looked)(void *arg, const struct cl_view *view), void *arg, struct srv_error *error)
 {
-        struct cl_directory_options options = {.etcd = link->etcd, .cluster = link->settings->cluster, .looked = view_looked};
+        struct cl_directory_options options = {.etcd = link->etcd, .cluster = link->settings->cluster, .unjudged = link->unjudged, .looked = view_looked};
 
         looking = (struct looking){.link = link, .looked = looked, .arg = arg};
         if (cl_directory_new(&options, &link->directory) != 0)
@@ -280,11 +280,11 @@ int srv_link_get(struct srv_link *link, const char *name, char *out, size_t size
         return rv;
 }
 
-int srv_link_put(struct srv_link *link, const char *name, const char *text, int64_t leader_revision)
+static int link_put_if(struct srv_link *link, const char *name, struct cl_bytes value, enum cl_key_kind kind, unsigned number, int64_t revision)
 {
-        char key[CL_KEY_NAME_MAX + 32], leader[CL_KEY_NAME_MAX];
-        struct cl_compare own = {.kind = CL_COMPARE_MOD, .key = {leader, cl_key_name(link->settings->cluster, CL_KEY_LEADER, CL_POOL, leader)}, .number = leader_revision};
-        struct cl_op put = {.kind = CL_OP_PUT, .value = {text, strlen(text)}};
+        char key[CL_KEY_NAME_MAX + 32], compared[CL_KEY_NAME_MAX];
+        struct cl_compare own = {.kind = CL_COMPARE_MOD, .key = {compared, cl_key_name(link->settings->cluster, kind, number, compared)}, .number = revision};
+        struct cl_op put = {.kind = CL_OP_PUT, .value = value};
         struct link_request r = {.request = {.kind = CL_TXN, .compares = &own, .compare_count = 1, .success = &put, .success_count = 1}};
         int rv;
 
@@ -296,6 +296,16 @@ int srv_link_put(struct srv_link *link, const char *name, const char *text, int6
                 rv = -EPERM;
         cl_answer_free(r.answer);
         return rv;
+}
+
+int srv_link_put(struct srv_link *link, const char *name, const char *text, int64_t leader_revision)
+{
+        return link_put_if(link, name, (struct cl_bytes){text, strlen(text)}, CL_KEY_LEADER, CL_POOL, leader_revision);
+}
+
+int srv_link_report(struct srv_link *link, const char *name, const char *text, size_t len, int64_t request_revision)
+{
+        return link_put_if(link, name, (struct cl_bytes){text, len}, CL_KEY_RESEED, 0, request_revision);
 }
 
 /* ---- other nodes ----------------------------------------------------------------------------- */
@@ -318,12 +328,12 @@ static void on_listening(void *arg, int result, const char *address)
         sem_post(&l->done);
 }
 
-static int start_net(struct srv_link *link, struct srv_error *error)
+static int start_net(struct srv_link *link, struct net *net, struct srv_error *error)
 {
         struct listening l;
 
         sem_init(&l.done, 0, 0);
-        net_start(link->net, on_listening, &l);
+        net_start(net, on_listening, &l);
         srv_link_wait(&l.done);
         sem_destroy(&l.done);
         return l.result == 0 ? 0 : srv_fail(error, l.result, "cluster_listen: cannot listen on %s: %s", link->address, strerror(-l.result));
@@ -347,7 +357,20 @@ int srv_link_check_files(const struct srv_settings *settings, struct srv_error *
         return rv;
 }
 
-int srv_link_connect(struct srv_link *link, const struct srv_link_party *party, struct srv_error *error)
+/* The same address with a port so many higher. -ERANGE. */
+static int port_further(const char *address, unsigned more, char out[NET_ADDRESS_MAX])
+{
+        const char *colon = strrchr(address, ':');
+        unsigned long port = colon == NULL ? 0 : strtoul(colon + 1, NULL, 10);
+
+        if (port == 0 || port + more > 65535)
+                return -ERANGE;
+        snprintf(out, NET_ADDRESS_MAX, "%.*s:%lu", (int)(colon - address), address, port + more);
+        return 0;
+}
+
+/* A party of net/ that runs; listen "": nobody connects to it. */
+static int make_net(struct srv_link *link, const struct srv_link_party *party, const char *listen, struct net **out, struct srv_error *error)
 {
         const struct srv_settings *s = link->settings;
         struct net_options options = {.generation = {party->format->generation, party->format->random},
@@ -355,53 +378,82 @@ int srv_link_connect(struct srv_link *link, const struct srv_link_party *party, 
                                       .boot = party->boot,
                                       .loops = link->loops.loops,
                                       .loop_count = link->loops.count,
+                                      .transport = link->transport,
                                       .plain_bulk = s->cluster_tls == 0,
                                       .log = on_net_line,
                                       .log_arg = link,
                                       .limits = {.silence_ms = SILENCE_MS, .handshake_ms = HANDSHAKE_MS, .backoff_ms = BACKOFF_MS}};
-        struct rem_client_options client = {.loop = link->loops.loops[0], .wait_ms = CONNECT_MS};
         int rv;
 
-        link->party = party->party;
-        rv = make_transport(s, &link->transport, error);
-        if (rv != 0)
-                return rv;
         memcpy(options.cluster, party->format->cluster_id, sizeof(options.cluster));
-        options.transport = link->transport;
         if (party->handler != NULL) {
                 options.handler = *party->handler;
                 options.handler_arg = party->handler_arg;
-                snprintf(options.listen, sizeof(options.listen), "%s", link->address);
         }
-        rv = net_new(&options, &link->net);
+        snprintf(options.listen, sizeof(options.listen), "%s", listen);
+        rv = net_new(&options, out);
+        return rv == 0 ? start_net(link, *out, error) : srv_fail(error, rv, "cannot make links to other nodes: %s", strerror(-rv));
+}
+
+/* All that are known are told to net/ once more. */
+static void peers_anew(struct srv_link *link)
+{
+        memset(link->peers_seen, 0, sizeof(link->peers_seen));
+        pthread_mutex_lock(&link->lock);
+        link->view_fresh = true;
+        pthread_mutex_unlock(&link->lock);
+        srv_link_keep(link);
+}
+
+int srv_link_connect(struct srv_link *link, const struct srv_link_party *party, struct srv_error *error)
+{
+        struct rem_client_options client = {.loop = link->loops.loops[0], .wait_ms = CONNECT_MS};
+        char listen[NET_ADDRESS_MAX];
+        int rv = port_further(link->address, party->pool, listen);
+
         if (rv != 0)
-                return srv_fail(error, rv, "cannot make links to other nodes: %s", strerror(-rv));
-        rv = start_net(link, error);
+                return srv_fail(error, rv, "cluster_listen: there is no port %u further than %s, which the leader of a pool needs", party->pool, link->address);
+        link->party = party->party;
+        rv = make_transport(link->settings, &link->transport, error);
+        if (rv == 0)
+                rv = make_net(link, party, listen, &link->net, error);
         if (rv != 0)
                 return rv;
         client.net = link->net;
-        if (party->handler != NULL && rem_client_new(&client, &link->client) != 0) /* a leader's has a term */
+        if (party->pool == 0 && rem_client_new(&client, &link->client) != 0) /* a leader's has a term */
                 return srv_fail(error, -ENOMEM, "out of memory");
-        srv_link_keep(link);
+        peers_anew(link);
         return 0;
 }
 
-/* Both parties of a node: its node process, and the process that leads the pool there, if one does. */
-static void set_peers(struct srv_link *link, const struct cl_member *member)
+int srv_link_connect_home(struct srv_link *link, const struct srv_link_party *party, struct srv_error *error)
 {
-        const uint16_t parties[] = {member->number, cl_party(member->number, CL_POOL)};
+        int rv = make_net(link, party, "", &link->home_net, error);
+
+        if (rv != 0)
+                return rv;
+        link->home_party = party->party;
+        peers_anew(link);
+        return 0;
+}
+
+/* All parties of a node: its node process, its gateway, and the process that leads the pool there, if one does. */
+static void set_peers(struct net *net, uint16_t own, const struct cl_member *member)
+{
+        const uint16_t parties[] = {member->number, cl_party(member->number, CL_POOL), cl_party(member->number, CL_POOL_HOMES)};
         struct net_peer_options options;
         struct net_peer *peer;
         unsigned i;
         int rv;
 
-        for (i = 0; i < 2; i++) {
-                if (parties[i] == link->party)
+        for (i = 0; i < 3; i++) {
+                if (parties[i] == own)
                         continue;
                 options = (struct net_peer_options){.node = parties[i]};
                 snprintf(options.name, sizeof(options.name), "%s", member->node.name);
-                snprintf(options.address, sizeof(options.address), "%s", member->node.address);
-                rv = net_peer_set(link->net, &options, &peer);
+                rv = port_further(member->node.address, i == 1 ? CL_POOL : 0, options.address); /* nobody connects to a gateway */
+                if (rv == 0)
+                        rv = net_peer_set(net, &options, &peer);
                 if (rv != 0)
                         srv_log(SRV_LOG_ERROR, "node %u, %s, cannot be reached: %s", (unsigned)member->number, member->node.name, strerror(-rv));
         }
@@ -437,7 +489,9 @@ void srv_link_keep(struct srv_link *link)
         for (i = 0; members != NULL && i < count; i++)
                 if (link->peers_seen[i] != (uint64_t)members[i].revision) {
                         link->peers_seen[i] = (uint64_t)members[i].revision;
-                        set_peers(link, &members[i]);
+                        set_peers(link->net, link->party, &members[i]);
+                        if (link->home_net != NULL)
+                                set_peers(link->home_net, link->home_party, &members[i]);
                 }
         free(members);
         tell_of_etcd(link, error, text);
@@ -474,6 +528,10 @@ void srv_link_end(struct srv_link *link)
                 srv_link_call(link, stop_directory, &stopping);
                 srv_link_wait(&stopping.done);
         }
+        if (link->home_net != NULL) {
+                net_stop(link->home_net, link_stopped, &stopping.done);
+                srv_link_wait(&stopping.done);
+        }
         if (link->net != NULL) {
                 net_stop(link->net, link_stopped, &stopping.done);
                 srv_link_wait(&stopping.done);
@@ -482,9 +540,10 @@ void srv_link_end(struct srv_link *link)
         cl_etcd_free(link->etcd);
         srv_loops_stop(&link->loops);
         srv_loops_drain(&link->loops);
+        net_free(link->home_net);
         net_free(link->net);
         link->etcd = NULL;
-        link->net = NULL;
+        link->net = link->home_net = NULL;
 }
 
 void srv_link_close(struct srv_link *link)

@@ -17,14 +17,15 @@
 
 struct srv_link {
         const struct srv_settings *settings;
+        bool unjudged; /* set before srv_link_look(): the view is whatever etcd has */
         char name[CL_NAME_MAX], address[280];
         struct srv_loops loops; /* of net/, and of all that is asked of etcd; the first one is that of all here */
         struct cl_etcd *etcd;
         struct cl_directory *directory;
         struct net_transport *transport;
-        struct net *net;
+        struct net *net, *home_net; /* home_net: of the node's gateway, another party; NULL: there is none */
         struct rem_client *client;
-        uint16_t party;
+        uint16_t party, home_party;
         int wake; /* an eventfd: written when there is something to look at */
         pthread_mutex_t lock;
         /* under lock */
@@ -50,11 +51,12 @@ int srv_link_open(struct srv_link *link, const struct srv_settings *settings, un
 /* From here on the view is read each second. */
 int srv_link_look(struct srv_link *link, void (*looked)(void *arg, const struct cl_view *view), void *arg, struct srv_error *error);
 /*
- * Connections as a party of net/, in the cluster's name. handler: of requests; NULL: this process is asked nothing, and
- * listens to nobody.
+ * Connections as a party of net/, in the cluster's name. handler: of requests. A node process listens on
+ * cluster_listen; the process that leads a pool on the port so many further.
  */
 struct srv_link_party {
         uint16_t party;
+        unsigned pool;  /* that it leads; 0: it is a node process, and gets a client of drive servers that has no term */
         uint64_t boot;
         const struct cl_format *format;
         const struct net_handler *handler;
@@ -63,6 +65,8 @@ struct srv_link_party {
 /* What connections need can be used: the certificate, its key, and who has signed it. */
 int srv_link_check_files(const struct srv_settings *settings, struct srv_error *error);
 int srv_link_connect(struct srv_link *link, const struct srv_link_party *party, struct srv_error *error);
+/* A further party of this process, which nobody connects to: link->home_net. */
+int srv_link_connect_home(struct srv_link *link, const struct srv_link_party *party, struct srv_error *error);
 /* Other nodes, as the view has them now; and what loops had to say. Each time that `wake` is readable, or a second has gone. */
 void srv_link_keep(struct srv_link *link);
 /* A copy of the view; revision 0: nothing was read yet. *error: why nothing newer was read, 0: it was. */
@@ -74,6 +78,8 @@ int srv_link_view(struct srv_link *link, struct cl_view *out, int *error, char t
  */
 int srv_link_get(struct srv_link *link, const char *name, char *out, size_t size);
 int srv_link_put(struct srv_link *link, const char *name, const char *text, int64_t leader_revision);
+/* The same, of a reseed's report: if the request is of that revision yet. */
+int srv_link_report(struct srv_link *link, const char *name, const char *text, size_t len, int64_t request_revision);
 /* A line for the log, from any thread. */
 void srv_link_say(struct srv_link *link, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void srv_link_wake(struct srv_link *link);

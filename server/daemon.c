@@ -51,13 +51,30 @@ static int open_listeners(struct srv_daemon *d, unsigned loop_count, struct srv_
         int rv;
 
         if (d->lead != NULL)
-                return srv_lead_sockets(d->lead, loop_count, &d->listener, &d->plain_listener, &d->admin_listener, error);
+                return srv_lead_socket(d->lead, &d->admin_listener, error);
+        if (d->home != NULL) {
+                rv = srv_listener_adopt(d->home->s3, loop_count, &d->listener, error);
+                return rv == 0 && d->home->plain >= 0 ? srv_listener_adopt(d->home->plain, loop_count, &d->plain_listener, error) : rv;
+        }
         rv = srv_listener_open(&s->listen, "listen", loop_count, &d->listener, error);
         if (rv == 0 && s->plain_listen.set)
                 rv = srv_listener_open(&s->plain_listen, "plain_listen", loop_count, &d->plain_listener, error);
         if (rv == 0)
                 rv = srv_listener_open(&s->admin, "admin", 1, &d->admin_listener, error);
         return rv;
+}
+
+/* Of a home store: it has no drives of its own. */
+static void home_options(const struct srv_daemon_home *home, struct eng_options *options)
+{
+        options->leader = home->leader;
+        options->opener = home->opener;
+        options->drives = NULL;
+        options->drive_count = 0;
+        options->format = options->one_machine = false;
+        options->site.node = home->node;
+        options->maker = home->party;
+        options->boot = home->boot;
 }
 
 static int open_store(struct srv_daemon *d, struct srv_error *error)
@@ -95,11 +112,19 @@ static int open_store(struct srv_daemon *d, struct srv_error *error)
 
         if (d->lead != NULL)
                 srv_lead_options(d->lead, &options);
+        if (d->home != NULL)
+                home_options(d->home, &options);
         era_md5_limit((unsigned)s->test_md5_lanes);
         rv = eng_store_open(&options, &d->store, &why);
         if (rv == 0 && *eng_store_unused(d->store) != '\0')
                 srv_log(SRV_LOG_WARNING, "folders that are not used: %s", eng_store_unused(d->store));
         return rv == 0 ? 0 : srv_fail(error, rv, "%s", *why.text != '\0' ? why.text : strerror(-rv));
+}
+
+/* It is a new store, and of one machine. */
+static bool makes_secrets(const struct srv_daemon *d)
+{
+        return eng_store_formatted(d->store) || (d->settings->format && d->lead == NULL && d->home == NULL);
 }
 
 /*
@@ -108,14 +133,14 @@ static int open_store(struct srv_daemon *d, struct srv_error *error)
  */
 static int load_credentials(struct srv_daemon *d, struct srv_error *error)
 {
-        return srv_credentials_load(d->settings, eng_store_formatted(d->store) || (d->settings->format && d->lead == NULL), &d->credentials,
+        return srv_credentials_load(d->settings, makes_secrets(d), &d->credentials,
                                     error);
 }
 
 static int open_sealer(struct srv_daemon *d, struct srv_error *error)
 {
         d->sealer_open = true;
-        return srv_sealer_open(&d->sealer, d->settings, eng_store_formatted(d->store) || (d->settings->format && d->lead == NULL), error);
+        return srv_sealer_open(&d->sealer, d->settings, makes_secrets(d), error);
 }
 
 int srv_gateway_credentials_set(struct gw_gateway *gateway, const struct srv_credentials *c)
@@ -244,16 +269,17 @@ static int open_admin(struct srv_daemon *d, struct srv_error *error)
         return 0;
 }
 
-static int daemon_open_all(struct srv_daemon *d, struct srv_error *error)
+int srv_daemon_open(struct srv_daemon *d, struct srv_error *error)
 {
         unsigned loop_count, slots;
         int rv;
 
-        d->signal_fd = srv_signals_open();
-        if (d->signal_fd < 0)
+        if (d->home == NULL)
+                d->signal_fd = srv_signals_open();
+        if (d->home == NULL && d->signal_fd < 0)
                 return srv_fail(error, d->signal_fd, "cannot receive signals: %s", strerror(-d->signal_fd));
         rv = srv_loops_plan(d->settings, &loop_count, &slots, error);
-        if (rv == 0)
+        if (rv == 0 && d->home == NULL)
                 rv = srv_lead_open(d->settings, &d->lead, error);
         if (rv == 0)
                 rv = open_listeners(d, loop_count, error);
@@ -265,6 +291,8 @@ static int daemon_open_all(struct srv_daemon *d, struct srv_error *error)
                 rv = srv_loops_make(loop_count, slots, &d->loops, error);
         if (rv == 0)
                 rv = open_store(d, error);
+        if (rv == 0 && d->lead != NULL)
+                rv = srv_lead_homes(d->lead, d->store, d->loops.loops[0], error);
         if (rv == 0)
                 rv = load_credentials(d, error);
         if (rv == 0)
@@ -276,23 +304,23 @@ static int daemon_open_all(struct srv_daemon *d, struct srv_error *error)
         d->forecast = srv_forecast_new((unsigned)d->settings->test_forecast_speed);
         if (rv == 0 && d->forecast == NULL)
                 rv = srv_fail(error, -ENOMEM, "out of memory");
-        if (rv == 0) {
+        if (rv == 0 && d->home == NULL) {
                 rv = srv_switches_open(d->settings, d->store, d->gateway, d->lead, &d->switches);
                 if (rv != 0)
                         srv_fail(error, rv, "read-only and maintenance cannot be read: %s", strerror(-rv));
         }
         if (rv == 0 && gw_logs_start(d->gateway, d->settings->bucket_log_interval) != 0)
                 rv = srv_fail(error, -ENOMEM, "out of memory");
-        if (rv == 0 && gw_inventory_start(d->gateway, (unsigned)d->settings->test_day_seconds) != 0)
+        if (rv == 0 && d->home == NULL && gw_inventory_start(d->gateway, (unsigned)d->settings->test_day_seconds) != 0)
                 rv = srv_fail(error, -ENOMEM, "out of memory");
-        if (rv == 0 && gw_lifecycle_start(d->gateway, (unsigned)d->settings->test_day_seconds) != 0)
+        if (rv == 0 && d->home == NULL && gw_lifecycle_start(d->gateway, (unsigned)d->settings->test_day_seconds) != 0)
                 rv = srv_fail(error, -ENOMEM, "out of memory");
         if (rv == 0)
                 rv = srv_loops_start(&d->loops, error);
         if (rv != 0)
                 return rv;
         eng_store_start(d->store);
-        rv = open_admin(d, error);
+        rv = d->home == NULL ? open_admin(d, error) : 0;
         if (rv == 0 && d->lead != NULL)
                 srv_lead_start(d->lead, d->store, d->loops.loops[0]);
         return rv;
@@ -306,7 +334,7 @@ static int daemon_open_all(struct srv_daemon *d, struct srv_error *error)
  * buffers) is freed after the loops. False: a thread may still use all that is left; the process is
  * to end at once.
  */
-static bool close_all(struct srv_daemon *d)
+bool srv_daemon_close(struct srv_daemon *d)
 {
         if (d->admin != NULL)
                 srv_admin_stop(d->admin);
@@ -314,6 +342,8 @@ static bool close_all(struct srv_daemon *d)
                 srv_log(SRV_LOG_WARNING, "a drive has not come back from what it was asked to read or write: it is not waited for");
                 return false;
         }
+        if (d->home != NULL && d->home->stopped != NULL && !d->home->stopped(d->home->arg))
+                return false;
         if (d->rdma != NULL)
                 rdx_server_stop(d->rdma); /* from here on no device touches the arenas (I7) */
         srv_loops_drain(&d->loops);
@@ -350,7 +380,7 @@ enum srv_exit srv_daemon_run(const struct srv_settings *settings)
 
         signal(SIGPIPE, SIG_IGN);
         srv_raise_limits();
-        if (daemon_open_all(&daemon, &error) != 0)
+        if (srv_daemon_open(&daemon, &error) != 0)
                 srv_log(SRV_LOG_ERROR, "%s", error.text);
         else
                 status = srv_serve(&daemon);
@@ -359,7 +389,7 @@ enum srv_exit srv_daemon_run(const struct srv_settings *settings)
                 srv_lead_leave(daemon.lead, (int)status);
         }
         srv_stop_watch_begin(CLOSE_LIMIT_S, (int)status);
-        if (!close_all(&daemon))
+        if (!srv_daemon_close(&daemon))
                 _exit((int)status);
         srv_stop_watch_end();
         return status;

@@ -18,12 +18,27 @@
 
 enum srv_exit { SRV_EXIT_DRAINED = 0, SRV_EXIT_FAILED = 1, SRV_EXIT_NOT_STARTED = 2 };
 
+/*
+ * A node's gateway: the store is a home of the pool's, S3 sockets are the node process's, and all that
+ * runs once for a pool (admin, lifecycle, inventory) is its leader's.
+ */
+struct srv_daemon_home {
+        const struct eng_leader_link *leader;
+        const struct eng_drive_opener *opener;
+        uint16_t node, party;       /* party: of net/, which its ids name as their maker */
+        uint32_t boot;
+        int s3, plain;              /* plain -1: none */
+        bool (*stopped)(void *arg); /* the loops have stopped. False: as srv_daemon_close() */
+        void *arg;
+};
+
 /* owner: the main thread */
 struct srv_daemon {
         const struct srv_settings *settings;
         struct srv_listener listener, plain_listener, admin_listener;
         struct srv_loops loops;
-        struct srv_lead *lead; /* NULL: a store of one machine */
+        struct srv_lead *lead; /* NULL: not a leader process */
+        const struct srv_daemon_home *home; /* NULL: not a node's gateway. Both NULL: a store of one machine */
         struct eng_store *store;
         struct srv_credentials credentials;
         struct srv_sealer sealer;
@@ -45,6 +60,14 @@ struct srv_daemon {
  * Opens, serves until told to end, closes. Returns the exit status; what went wrong has been said.
  */
 enum srv_exit srv_daemon_run(const struct srv_settings *settings);
+
+/* The same in steps, for a node process: all is open, and serves. What was opened is to be closed after an error, too. */
+int srv_daemon_open(struct srv_daemon *daemon, struct srv_error *error);
+/* False: a thread may still use what is left; the process is to end at once. */
+bool srv_daemon_close(struct srv_daemon *daemon);
+/* serve.c: on SIGHUP; at the end, before srv_daemon_close(). */
+void srv_daemon_reload(struct srv_daemon *daemon);
+void srv_daemon_drain(struct srv_daemon *daemon);
 
 /* As many descriptors, and as much locked memory, as the process may have. */
 void srv_raise_limits(void);

@@ -60,6 +60,11 @@ static void on_ended(void *arg, const char *why)
         _exit(LEAD_ENDED);
 }
 
+static void on_says(void *arg, const char *text)
+{
+        srv_log(SRV_LOG_WARNING, "%s", text);
+}
+
 static void on_deposed(void *arg, const struct eng_term *by)
 {
         on_ended(arg, "another process leads it");
@@ -116,11 +121,29 @@ static int wait_for_view(struct srv_lead *lead, struct srv_error *error)
         return revision > 0 ? 0 : srv_fail(error, -EAGAIN, "etcd does not answer: %s", text);
 }
 
+/* Requests of homes. Until the store is open they are told so. */
+static enum net_bulk lead_bulk(void *arg, struct net_request *request)
+{
+        return rem_home_server_bulk(atomic_load(&((struct srv_lead *)arg)->homes), request);
+}
+
+static void lead_request(void *arg, struct net_request *request)
+{
+        rem_home_server_request(atomic_load(&((struct srv_lead *)arg)->homes), request);
+}
+
+static void lead_lost(void *arg, struct net_request *request)
+{
+        rem_home_server_lost(atomic_load(&((struct srv_lead *)arg)->homes), request);
+}
+
 static int connect_lead(struct srv_lead *lead, struct srv_error *error)
 {
-        struct srv_link_party party = {.party = lead->claim.term.node, .boot = lead->claim.term.boot, .format = &lead->claim.format};
+        static const struct net_handler handler = {.bulk = lead_bulk, .request = lead_request, .lost = lead_lost};
+        struct srv_link_party party = {.party = lead->claim.term.node, .pool = lead->spec.pool, .boot = lead->claim.term.boot, .format = &lead->claim.format,
+                                       .handler = &handler, .handler_arg = lead};
         struct rem_client_options client = {.loop = lead->link.loops.loops[0], .term = lead->claim.term, .deposed = on_deposed, .deposed_arg = lead, .wait_ms = 1000};
-        struct cl_leader_options leader = {.etcd = lead->link.etcd, .cluster = lead->link.settings->cluster, .pool = lead->spec.pool, .claim = &lead->claim, .whole_stop = lead->spec.whole_stop, .ended = on_ended, .arg = lead};
+        struct cl_leader_options leader = {.etcd = lead->link.etcd, .cluster = lead->link.settings->cluster, .pool = lead->spec.pool, .claim = &lead->claim, .whole_stop = lead->spec.whole_stop, .silent = lead->spec.silent, .ended = on_ended, .says = on_says, .arg = lead};
         int rv = srv_link_connect(&lead->link, &party, error);
 
         if (rv != 0)
@@ -175,37 +198,31 @@ void srv_lead_options(struct srv_lead *lead, struct eng_options *options)
         options->format = false;
         options->site = (struct eng_site){.node = (uint16_t)s->node, .rack = srv_cluster_rack(s)};
         options->boot = (uint32_t)lead->claim.term.boot;
+        options->maker = lead->claim.term.node; /* ids that homes of this node make are others' */
         options->drive_wait_ms = lead->spec.whole_stop ? WHOLE_WAIT_MS : DRIVE_WAIT_MS;
+}
+
+int srv_lead_homes(struct srv_lead *lead, struct eng_store *store, struct lp_loop *coordinator, struct srv_error *error)
+{
+        const struct eng_cluster *cluster = cl_leader_cluster(lead->leader);
+        struct rem_home_server_options options = {.store = store, .coordinator = coordinator, .pool = lead->spec.pool, .term = lead->claim.term,
+                                                  .lease_end = cluster->lease_end, .now = cluster->clock_ns};
+        struct rem_home_server *homes;
+
+        if (rem_home_server_new(&options, &homes) != 0)
+                return srv_fail(error, -ENOMEM, "out of memory");
+        atomic_store(&lead->homes, homes);
+        return 0;
 }
 
 /* ---- sockets --------------------------------------------------------------------------------- */
 
-static int lead_adopt(int fd, unsigned count, struct srv_listener *out, struct srv_error *error)
+int srv_lead_socket(const struct srv_lead *lead, struct srv_listener *admin, struct srv_error *error)
 {
-        memset(out, 0, sizeof(*out));
-        if (fd < 0)
-                return 0;
-        out->fds = calloc(count, sizeof(*out->fds));
-        if (out->fds == NULL)
-                return srv_fail(error, -ENOMEM, "out of memory");
-        srv_listener_name(fd, out);
-        for (; out->count < count; out->count++) {
-                out->fds[out->count] = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-                if (out->fds[out->count] < 0)
-                        return srv_fail(error, -errno, "the node's sockets cannot be used: %s", strerror(errno));
-        }
-        close(fd);
-        return 0;
-}
+        int rv = srv_listener_adopt(lead->spec.admin, 1, admin, error);
 
-int srv_lead_sockets(const struct srv_lead *lead, unsigned loops, struct srv_listener *s3, struct srv_listener *plain, struct srv_listener *admin,
-                     struct srv_error *error)
-{
-        int rv = lead_adopt(lead->spec.s3, loops, s3, error);
-
-        if (rv == 0)
-                rv = lead_adopt(lead->spec.plain, loops, plain, error);
-        return rv == 0 ? lead_adopt(lead->spec.admin, 1, admin, error) : rv;
+        close(lead->spec.admin);
+        return rv;
 }
 
 /* ---- leading --------------------------------------------------------------------------------- */

@@ -9,6 +9,7 @@
 #define MILLRACE_SERVER_LEAD_H
 
 #include "cluster_leader.h"
+#include "remote_home.h"
 #include "server/cluster_link.h"
 #include "server/node_leader.h"
 
@@ -17,6 +18,7 @@ struct srv_lead {
         struct srv_link link;
         struct cl_claim claim;
         struct cl_leader *leader;
+        struct rem_home_server *_Atomic homes; /* NULL: not yet */
         struct lp_loop *coordinator; /* of the store */
         bool serves_told;
 };
@@ -25,9 +27,10 @@ struct srv_lead {
 int srv_lead_open(const struct srv_settings *settings, struct srv_lead **out, struct srv_error *error);
 /* What the store is opened with. */
 void srv_lead_options(struct srv_lead *lead, struct eng_options *options);
-/* The sockets of the node process, as if this one had bound them: each loop of the store gets one. */
-int srv_lead_sockets(const struct srv_lead *lead, unsigned loops, struct srv_listener *s3, struct srv_listener *plain, struct srv_listener *admin,
-                     struct srv_error *error);
+/* The store is open, and not started: other processes may be homes of it. -ENOMEM, with a line. */
+int srv_lead_homes(struct srv_lead *lead, struct eng_store *store, struct lp_loop *coordinator, struct srv_error *error);
+/* The admin socket of the node process, as if this one had bound it. S3 is served by node processes. */
+int srv_lead_socket(const struct srv_lead *lead, struct srv_listener *admin, struct srv_error *error);
 /* The store's loops run, and the gateway listens. */
 void srv_lead_start(struct srv_lead *lead, struct eng_store *store, struct lp_loop *coordinator);
 /* Now and then: other nodes, and what loops have to say; serves: clients are answered. */

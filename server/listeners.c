@@ -8,6 +8,7 @@
 #include "server/listeners.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -126,6 +127,21 @@ int srv_listener_open(const struct srv_address *address, const char *setting, un
         srv_listener_close(out);
         return srv_fail(error, rv, "%s: cannot listen on %s:%u: %s", setting,
                         *address->host != '\0' ? address->host : "*", address->port, strerror(-rv));
+}
+
+int srv_listener_adopt(int fd, unsigned count, struct srv_listener *out, struct srv_error *error)
+{
+        memset(out, 0, sizeof(*out));
+        out->fds = calloc(count, sizeof(*out->fds));
+        if (out->fds == NULL)
+                return srv_fail(error, -ENOMEM, "out of memory");
+        srv_listener_name(fd, out);
+        for (; out->count < count; out->count++) {
+                out->fds[out->count] = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+                if (out->fds[out->count] < 0)
+                        return srv_fail(error, -errno, "the node's sockets cannot be used: %s", strerror(errno));
+        }
+        return 0;
 }
 
 void srv_listener_name(int fd, struct srv_listener *out)

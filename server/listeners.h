@@ -23,6 +23,11 @@ struct srv_listener {
  */
 int srv_listener_open(const struct srv_address *address, const char *setting, unsigned count, struct srv_listener *out,
                       struct srv_error *error);
+/*
+ * Sockets of an address that another listener, or process, has bound: `count` times the one of fd, which
+ * stays the caller's. As above.
+ */
+int srv_listener_adopt(int fd, unsigned count, struct srv_listener *out, struct srv_error *error);
 /* The address of a socket that was bound elsewhere, into out->text. */
 void srv_listener_name(int fd, struct srv_listener *out);
 /* Closes what was not handed over. Harmless on a zeroed one. */

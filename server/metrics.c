@@ -179,7 +179,7 @@ static const struct metric metrics[] = {
         {"millrace_repaired_reads_total", COUNTER, "",
          "Shards that reads found damaged on drives in use, reconstructed and rewrote.", srv_write_u64,
          IN(health.repaired_reads)},
-        {"millrace_healing", GAUGE, "", "1: a walk is looking for missing shards, or rebuilding them.", srv_write_bool,
+        {"millrace_healing", GAUGE, "", "1: a walk is looking for missing shards, or rebuilding them, or a repair that failed is about to be tried again.", srv_write_bool,
          IN(health.healing)},
         {"millrace_objects_below_redundancy", GAUGE, "",
          "Large objects with shards missing or on drives that are out, as of the last complete walk. A walk under way "

@@ -4,6 +4,7 @@
 #include "server/daemon.h"
 #include "server/daemon_log.h"
 #include "server/node_process.h"
+#include "server/node_reseed.h"
 
 #include "loop_trace.h"
 #include "s3_json.h"
@@ -58,6 +59,8 @@ int main(int argc, char *argv[])
                 status = SRV_EXIT_NOT_STARTED;
         } else if (action == SRV_INIT_CLUSTER) {
                 status = srv_cluster_init(&settings);
+        } else if (action == SRV_RESEED_CLUSTER) {
+                status = srv_cluster_reseed(&settings);
         } else if (action >= SRV_SHOW_CREDENTIALS) {
                 status = administer(action, &settings);
         } else if (action != SRV_RUN) {

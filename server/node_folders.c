@@ -143,11 +143,18 @@ static int join_seen(struct srv_folders *folders, const struct srv_folder *folde
 
         if (seen->cluster_id == 0)
                 return 0;
+        if (folder->file.fence.number > folders->fence.number)
+                folders->fence = folder->file.fence;
+        if (seen->generation.number > folders->seen.generation.number) { /* etcd was written anew while the others were not here */
+                folders->seen = *seen;
+                return 0;
+        }
+        if (seen->generation.number < folders->seen.generation.number)
+                return 0;
         if (folders->seen.cluster_id != 0 && folders->seen.cluster_id != seen->cluster_id)
                 return refuse_folder(error, folder->path, "has seen another etcd than the other folders of this node (millrace admin cluster reseed)");
         folders->seen.cluster_id = seen->cluster_id;
-        if (seen->generation.number > folders->seen.generation.number)
-                folders->seen.generation = seen->generation;
+        folders->seen.generation = seen->generation;
         if (seen->revision > folders->seen.revision)
                 folders->seen.revision = seen->revision;
         return 0;
@@ -350,15 +357,15 @@ static void *folder_run(void *arg)
         }
         if (job->formats)
                 job_format(job);
-        if (job->opens && folder->state == ENG_FOLDER_DRIVE && slot_is_its_own(job))
-                job_open(job);
-        else if (job->opens && folder->state == ENG_FOLDER_DRIVE)
-                folder_say(folder, "is a drive of another pool, or of another slot");
         if (job->keeps) {
                 rv = cl_node_file_write(folder->dir, &folder->file);
                 if (rv != 0)
                         folder_say(folder, "its file %s cannot be written: %s", ENG_FOLDER_NODE_FILE, strerror(-rv));
         }
+        if (job->opens && folder->state == ENG_FOLDER_DRIVE && slot_is_its_own(job))
+                job_open(job);
+        else if (job->opens && folder->state == ENG_FOLDER_DRIVE)
+                folder_say(folder, "is a drive of another pool, or of another slot");
         if (job->looks && folder->state != ENG_FOLDER_ABSENT)
                 folder->tried = 0; /* it is there now: what is next is done at once */
         free(job);
@@ -441,6 +448,9 @@ void srv_folders_work(struct srv_folders *folders, struct rem_server *server, st
                 job.looks = folder->state == ENG_FOLDER_ABSENT;
                 job.formats = is_blank(folder) && s->format;
                 job.opens = slot >= 0;
+                job.keeps = job.opens && folder->file.seen.generation.number == 0; /* it serves nobody before it can tell etcd from another */
+                if (job.keeps)
+                        folder->file.seen = folders->seen;
                 job.slot = slot >= 0 ? (unsigned)slot : 0;
                 job.config = view->config;
                 job.epoch = view->epoch;
@@ -451,7 +461,12 @@ void srv_folders_work(struct srv_folders *folders, struct rem_server *server, st
                 say_unheld(folders, view);
 }
 
-bool srv_folders_keep(struct srv_folders *folders, const struct cl_seen *seen)
+static bool file_says(const struct cl_node_file *file, const struct cl_seen *seen, uint64_t boot, const char *switches)
+{
+        return memcmp(&file->seen, seen, sizeof(*seen)) == 0 && file->boot >= boot && strcmp(file->switches, switches) == 0;
+}
+
+bool srv_folders_keep(struct srv_folders *folders, const struct cl_seen *seen, uint64_t boot, const char *switches)
 {
         bool all = true;
         unsigned i;
@@ -464,8 +479,10 @@ bool srv_folders_keep(struct srv_folders *folders, const struct cl_seen *seen)
                         all = false;
                         continue;
                 }
-                if (folder->state == ENG_FOLDER_ABSENT || memcmp(&folder->file.seen, seen, sizeof(*seen)) == 0)
+                if (folder->state == ENG_FOLDER_ABSENT || file_says(&folder->file, seen, boot, switches))
                         continue;
+                folder->file.boot = boot > folder->file.boot ? boot : folder->file.boot;
+                snprintf(folder->file.switches, sizeof(folder->file.switches), "%.255s", switches);
                 folder->file.seen = *seen;
                 folder_begin(&(struct folder_job){.folder = folder, .settings = folders->settings, .keeps = true});
         }

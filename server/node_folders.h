@@ -33,6 +33,7 @@ struct srv_folders {
         unsigned count;
         struct srv_folder at[SRV_LIST_MAX];
         struct cl_seen seen; /* the newest of all */
+        struct cl_generation fence; /* of a reseed that has asked, and has not ended as far as they know; 0: none */
         uint64_t unheld;     /* slots of this node that no folder holds, as was last said */
 };
 
@@ -53,7 +54,7 @@ bool srv_folders_belong(const struct srv_folders *folders, const struct cl_view 
 struct srv_link;
 void srv_folders_work(struct srv_folders *folders, struct rem_server *server, struct srv_link *link, const struct cl_view *view);
 /* Keeps on them what was seen, if that has changed. Does not wait. False: one is worked on, and is to be asked again. */
-bool srv_folders_keep(struct srv_folders *folders, const struct cl_seen *seen);
+bool srv_folders_keep(struct srv_folders *folders, const struct cl_seen *seen, uint64_t boot, const char *switches);
 /* Waits for what is being done. */
 void srv_folders_settle(struct srv_folders *folders);
 /* After the loops have stopped: closes them. */

@@ -2,8 +2,8 @@
  * node_leader.h - the leader process of a node, and how the two talk.
  *
  * The node process starts it as a program of its own, with --lead and what that says: the pool, the leader key that was
- * judged, whether all nodes were stopped, what the node has seen of etcd, and descriptors: a socket pair to the node process, then the listening sockets of
- * S3, of plain S3 (-1: none) and of admin. Its settings are those that the node process has: a file that was edited since does not
+ * judged, whether all nodes were stopped, what the node has seen of etcd, and descriptors: a socket pair to the node process, then the listening socket of
+ * admin. Its settings are those that the node process has: a file that was edited since does not
  * count. Over the pair it says one byte for each step; when the node process closes it, or
  * dies, the leader process ends at once.
  *
@@ -26,8 +26,9 @@ struct srv_lead_spec {
         unsigned pool;
         int64_t leader_revision;
         bool whole_stop; /* see struct cl_leader_options */
+        uint64_t silent; /* likewise */
         struct cl_seen seen;
-        int pair, s3, plain, admin;
+        int pair, admin;
 };
 /* Of the setting `lead`. -EINVAL. */
 int srv_lead_parse(const char *text, struct srv_lead_spec *out);

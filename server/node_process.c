@@ -11,7 +11,9 @@
 #include "server/daemon_log.h"
 #include "server/cluster_link.h"
 #include "server/node_folders.h"
+#include "server/node_gateway.h"
 #include "server/node_leader.h"
+#include "server/node_reseed.h"
 #include "server/notify.h"
 #include "server/standby.h"
 #include "server/stop_watch.h"
@@ -43,7 +45,8 @@ struct node {
         int signal_fd;
         int signo; /* that it ends by; 0: none yet */
         struct srv_listener s3, plain, admin;
-        struct srv_standby *standby;
+        struct srv_standby *standby, *admin_standby; /* of S3, while there is no gateway; of admin, while no leader process runs here */
+        struct srv_node_gateway *gateway;            /* NULL: not yet */
         struct srv_folders folders;
         struct srv_link link;
         struct rem_server *server;
@@ -53,8 +56,9 @@ struct node {
         struct cl_view view;
         int view_error; /* why nothing newer was read; 0: it was */
         char view_text[CL_TEXT_MAX];
-        bool waits_told, ready, distrusts;
+        bool waits_told, ready, distrusts, has_drives;
         uint64_t kept; /* lp_clock() */
+        char kept_switches[CL_SWITCHES_MAX];
         struct cl_join join;
         uint64_t boot; /* the highest that this process has taken */
         sem_t joined;
@@ -63,9 +67,17 @@ struct node {
         pthread_mutex_t lock;
         /* under lock: what the elector has said last */
         bool wanted, whole_stop;
+        uint64_t silent;
         int64_t wanted_revision;
         char waits[160];
 };
+
+/* What clients are told. */
+static void node_says(struct node *n, const char *text, const char *leader)
+{
+        srv_standby_say(n->standby, text, leader);
+        srv_standby_say(n->admin_standby, text, leader);
+}
 
 /* ---- waiting --------------------------------------------------------------------------------- */
 
@@ -73,6 +85,9 @@ static void node_reload(struct node *n)
 {
         srv_notify_reloading();
         srv_standby_reload(n->standby);
+        srv_standby_reload(n->admin_standby);
+        if (n->gateway != NULL)
+                srv_node_gateway_reload(n->gateway);
         srv_node_leader_signal(&n->leader, SIGHUP);
         srv_log(SRV_LOG_INFO, "reloaded");
         srv_notify("READY=1");
@@ -195,7 +210,7 @@ static int wait_for_pool(struct node *n, struct srv_error *error)
                 if (!n->waits_told) {
                         srv_log(SRV_LOG_INFO, "node %u, %s, waits for the cluster %s to be made: millraced --init-cluster", (unsigned)n->settings->node, n->link.name,
                                 n->settings->cluster);
-                        srv_standby_say(n->standby, "The cluster has not been made yet.", "");
+                        node_says(n, "The cluster has not been made yet.", "");
                 }
                 n->waits_told = true;
                 if (n->view_error == 0 && lp_clock() - said >= BEAT_NS) {
@@ -210,7 +225,7 @@ static int wait_for_pool(struct node *n, struct srv_error *error)
 
 /* ---- on the loop ----------------------------------------------------------------------------- */
 
-static void on_lead(void *arg, int64_t leader_revision, bool whole_stop)
+static void on_lead(void *arg, int64_t leader_revision, bool whole_stop, uint64_t silent)
 {
         struct node *n = arg;
 
@@ -218,6 +233,7 @@ static void on_lead(void *arg, int64_t leader_revision, bool whole_stop)
         n->wanted = true;
         n->wanted_revision = leader_revision;
         n->whole_stop = whole_stop;
+        n->silent = silent;
         pthread_mutex_unlock(&n->lock);
         srv_link_wake(&n->link);
 }
@@ -280,7 +296,6 @@ static bool leads_here(const struct node *n)
         return n->view.is_led && n->view.leader.node == n->settings->node;
 }
 
-/* What clients are told. */
 static void say_who_leads(struct node *n)
 {
         const struct cl_member *leader = n->view.is_led ? cl_view_member(&n->view, n->view.leader.node) : NULL;
@@ -295,7 +310,7 @@ static void say_who_leads(struct node *n)
                 snprintf(text, sizeof(text), "This node is about to lead the pool.");
         else
                 snprintf(text, sizeof(text), "No node leads the pool at the moment%s%s.", *waits != '\0' ? ": " : "", waits);
-        srv_standby_say(n->standby, text, leader != NULL && !leads_here(n) ? leader->node.s3 : "");
+        node_says(n, text, leader != NULL && !leads_here(n) ? leader->node.s3 : "");
 }
 
 static void node_seen(struct node *n, struct cl_seen *out)
@@ -311,18 +326,19 @@ static void keep_seen(struct node *n)
         struct cl_seen seen;
 
         node_seen(n, &seen);
-        if (n->kept != 0 && now - n->kept < KEEP_NS && memcmp(&seen.generation, &n->folders.seen.generation, sizeof(seen.generation)) == 0)
+        if (n->kept != 0 && now - n->kept < KEEP_NS && memcmp(&seen.generation, &n->folders.seen.generation, sizeof(seen.generation)) == 0 &&
+            strcmp(n->kept_switches, n->view.switches) == 0)
                 return;
-        n->kept = srv_folders_keep(&n->folders, &seen) ? now : now - KEEP_NS + 2 * NS_A_SECOND;
+        memcpy(n->kept_switches, n->view.switches, sizeof(n->kept_switches));
+        n->kept = srv_folders_keep(&n->folders, &seen, n->view.boots[n->settings->node], n->view.switches) ? now : now - KEEP_NS + 2 * NS_A_SECOND;
 }
 
-static void start_leader(struct node *n, int64_t leader_revision, bool whole_stop)
+static void start_leader(struct node *n, int64_t leader_revision, bool whole_stop, uint64_t silent)
 {
         struct srv_lead_spec spec = {.pool = CL_POOL,
                                      .leader_revision = leader_revision,
                                      .whole_stop = whole_stop,
-                                     .s3 = n->s3.fds[0],
-                                     .plain = n->plain.count > 0 ? n->plain.fds[0] : -1,
+                                     .silent = silent,
                                      .admin = n->admin.fds[0]};
         int rv;
 
@@ -337,6 +353,7 @@ static void start_leader(struct node *n, int64_t leader_revision, bool whole_sto
 static void look_at_leader(struct node *n)
 {
         bool listened = n->leader.listens, wanted, whole_stop;
+        uint64_t silent;
         int64_t revision;
 
         srv_node_leader_look(&n->leader);
@@ -344,17 +361,18 @@ static void look_at_leader(struct node *n)
         if (n->leader.pid != 0 && n->view.leader_revision > n->leader.leader_revision && n->view.is_led && !leads_here(n))
                 srv_node_leader_kill(&n->leader, "another node leads the pool");
         if (n->leader.listens && !listened)
-                srv_standby_end(n->standby);
-        if (!n->leader.listens && srv_standby_begin(n->standby) != 0)
+                srv_standby_end(n->admin_standby);
+        if (!n->leader.listens && srv_standby_begin(n->admin_standby) != 0)
                 srv_log(SRV_LOG_ERROR, "cannot answer while this node does not lead: out of memory");
         pthread_mutex_lock(&n->lock);
         wanted = n->wanted;
         whole_stop = n->whole_stop;
+        silent = n->silent;
         revision = n->wanted_revision;
         n->wanted = false;
         pthread_mutex_unlock(&n->lock);
         if (wanted && !n->distrusts && n->leader.pid == 0 && lp_clock() >= n->leader.rest_until)
-                start_leader(n, revision, whole_stop);
+                start_leader(n, revision, whole_stop, silent);
 }
 
 /* ---- a second -------------------------------------------------------------------------------- */
@@ -362,10 +380,11 @@ static void look_at_leader(struct node *n)
 /* Rule R2: etcd is not the one that this node knows. It takes no leader any more, and has none. */
 static void heed_etcd(struct node *n)
 {
-        if (n->view_error != -EREMCHG || n->distrusts)
+        if ((n->view_error != -EREMCHG && !n->view.has_request) || n->distrusts)
                 return;
         n->distrusts = true;
-        srv_log(SRV_LOG_ERROR, "%s: this node serves no other leader, and leads no more (millrace admin cluster reseed)", n->view_text);
+        srv_log(SRV_LOG_ERROR, "%s: this node leads no more, and begins anew (millrace admin cluster reseed)",
+                n->view_error == -EREMCHG ? n->view_text : "etcd is being written anew from what the nodes hold");
         rem_server_distrust(n->server);
         srv_node_leader_kill(&n->leader, "etcd is not the one that this node knows");
 }
@@ -380,13 +399,18 @@ static bool is_replaced(const struct node *n)
 
 static void serve_node(struct node *n)
 {
-        while (n->signo == 0 && srv_loops_failed(&n->link.loops) == 0 && !is_replaced(n)) {
+        while (n->signo == 0 && srv_loops_failed(&n->link.loops) == 0 && !is_replaced(n) && !n->distrusts) {
                 node_take_view(n);
+                if (n->folders.seen.generation.number == 0)
+                        node_seen(n, &n->folders.seen);
                 srv_folders_work(&n->folders, n->server, &n->link, &n->view);
                 keep_seen(n);
                 heed_etcd(n);
                 look_at_leader(n);
                 say_who_leads(n);
+                srv_node_gateway_see(n->gateway, &n->view);
+                if (!srv_node_gateway_look(n->gateway))
+                        break;
                 if (!n->ready) {
                         srv_log(SRV_LOG_INFO, "node %u, %s, is ready: drives on %s, S3 on %s, admin on %s", (unsigned)n->settings->node, n->link.name, n->link.address, n->s3.text,
                                 n->admin.text);
@@ -401,6 +425,7 @@ static void serve_node(struct node *n)
 
 static int open_node_listeners(struct node *n, struct srv_error *error)
 {
+        static const struct srv_listener none;
         const struct srv_settings *s = n->settings;
         int rv = srv_listener_open(&s->listen, "listen", 1, &n->s3, error);
 
@@ -409,12 +434,14 @@ static int open_node_listeners(struct node *n, struct srv_error *error)
         if (rv == 0)
                 rv = srv_listener_open(&s->admin, "admin", 1, &n->admin, error);
         if (rv == 0)
-                rv = srv_standby_new(s, &n->s3, &n->plain, &n->admin, &n->standby, error);
+                rv = srv_standby_new(s, &n->s3, &n->plain, &none, &n->standby, error);
+        if (rv == 0)
+                rv = srv_standby_new(s, &none, &none, &n->admin, &n->admin_standby, error);
         if (rv == 0) {
-                srv_standby_say(n->standby, "This node has not joined its cluster yet.", "");
+                node_says(n, "This node has not joined its cluster yet.", "");
                 rv = srv_standby_begin(n->standby);
         }
-        return rv;
+        return rv == 0 ? srv_standby_begin(n->admin_standby) : rv;
 }
 
 static int start_serving(struct node *n, struct srv_error *error)
@@ -439,6 +466,16 @@ static int start_serving(struct node *n, struct srv_error *error)
         return 0;
 }
 
+/* Clients are answered by this node's gateway from here on, whoever leads. */
+static int open_node_gateway(struct node *n, struct srv_error *error)
+{
+        int rv;
+
+        srv_standby_end(n->standby);
+        rv = srv_node_gateway_open(n->settings, &n->link, n->boot, &n->s3, &n->plain, &n->view, &n->gateway, error);
+        return rv;
+}
+
 /* What a leader process needs is found amiss before it has taken the pool's key. */
 static int check_secrets(const struct srv_settings *s, struct srv_error *error)
 {
@@ -460,7 +497,7 @@ static int check_secrets(const struct srv_settings *s, struct srv_error *error)
 
 static int node_open(struct node *n, struct srv_error *error)
 {
-        unsigned loops, slots;
+        unsigned loops, slots, i;
         int rv;
 
         n->signal_fd = srv_signals_open();
@@ -475,6 +512,10 @@ static int node_open(struct node *n, struct srv_error *error)
                 rv = open_node_listeners(n, error);
         if (rv == 0)
                 rv = srv_folders_look(&n->folders, n->settings, error);
+        for (i = 0; rv == 0 && i < n->folders.count; i++)
+                n->has_drives |= n->folders.at[i].state == ENG_FOLDER_DRIVE;
+        if (rv == 0)
+                rv = srv_reseed_gate(n->settings, &n->folders, n->standby, n->signal_fd, &n->signo, error);
         if (rv == 0)
                 rv = srv_link_open(&n->link, n->settings, loops, slots, &n->folders.seen, error);
         if (rv == 0)
@@ -483,7 +524,9 @@ static int node_open(struct node *n, struct srv_error *error)
                 rv = node_join(n, error);
         if (rv == 0)
                 rv = wait_for_pool(n, error);
-        return rv == 0 ? start_serving(n, error) : rv;
+        if (rv == 0)
+                rv = start_serving(n, error);
+        return rv == 0 ? open_node_gateway(n, error) : rv;
 }
 
 /*
@@ -503,7 +546,7 @@ static void node_end_leader(struct node *n)
                 srv_link_keep(&n->link);
         }
         srv_node_leader_kill(&n->leader, "it has not ended in time");
-        srv_standby_begin(n->standby);
+        srv_standby_begin(n->admin_standby);
         until = lp_clock() + NEXT_LEADER_MS * 1000000ull;
         while (leads_here(n) && lp_clock() < until) {
                 node_wait(n, 50);
@@ -550,12 +593,29 @@ static void node_close(struct node *n)
         rem_server_free(n->server);
         srv_link_close(&n->link);
         srv_standby_free(n->standby);
+        srv_standby_free(n->admin_standby);
         srv_listener_close(&n->s3);
         srv_listener_close(&n->plain);
         srv_listener_close(&n->admin);
         cl_view_free(&n->view);
         if (n->signal_fd >= 0)
                 close(n->signal_fd);
+}
+
+/*
+ * The program again, in this process's place: nothing of what it knew, served or granted is left. It waits before it joins.
+ */
+static void begin_anew(char *const argv[])
+{
+        execv("/proc/self/exe", argv);
+        srv_log(SRV_LOG_ERROR, "cannot begin anew: %s", strerror(errno));
+}
+
+/* Clients first: what they have asked for is answered while there is a leader. */
+static void end_node_gateway(struct node *n)
+{
+        srv_node_gateway_drain(n->gateway, n->signal_fd);
+        srv_standby_begin(n->standby);
 }
 
 enum srv_exit srv_node_run(const struct srv_settings *settings, char *const argv[])
@@ -579,7 +639,7 @@ enum srv_exit srv_node_run(const struct srv_settings *settings, char *const argv
                 serve_node(n);
                 srv_notify("STOPPING=1");
                 srv_log(SRV_LOG_INFO, "stopping");
-                if (n->signo == 0) {
+                if (n->signo == 0 && !n->distrusts) {
                         status = SRV_EXIT_FAILED;
                         if (is_replaced(n))
                                 srv_log(SRV_LOG_ERROR, "another process has entered the cluster as node %u, at %s: this one ends", (unsigned)n->settings->node,
@@ -587,16 +647,25 @@ enum srv_exit srv_node_run(const struct srv_settings *settings, char *const argv
                         else
                                 srv_log(SRV_LOG_ERROR, "an event loop has failed: %s", strerror(-srv_loops_failed(&n->link.loops)));
                 }
-                node_end_leader(n);
+                end_node_gateway(n);
+                if (!n->distrusts)
+                        node_end_leader(n);
                 srv_folders_settle(&n->folders);
                 n->kept = 0;
-                keep_seen(n);
+                keep_seen(n); /* what begins anew knows no more than the folders say */
+        } else if (rv == -EREMCHG && n->folders.seen.cluster_id != 0 && n->has_drives) {
+                srv_log(SRV_LOG_ERROR, "%s", error.text);
+                n->distrusts = true;
         } else if (rv != -EINTR) {
                 srv_log(SRV_LOG_ERROR, "%s", error.text);
                 status = SRV_EXIT_NOT_STARTED;
         }
         srv_stop_watch_begin(NODE_CLOSE_S, (int)status);
+        if (!srv_node_gateway_close(n->gateway) && (!n->distrusts || n->signo != 0))
+                _exit((int)status);
         node_close(n);
         srv_stop_watch_end();
+        if (n->distrusts && n->signo == 0)
+                begin_anew(argv);
         return status;
 }

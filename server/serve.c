@@ -94,7 +94,8 @@ static void reload_credentials(struct srv_daemon *d)
                 return;
         }
         if (srv_gateway_credentials_set(d->gateway, &fresh) == 0) {
-                srv_admin_credentials_set(d->admin, &fresh);
+                if (d->admin != NULL)
+                        srv_admin_credentials_set(d->admin, &fresh);
                 d->credentials = fresh;
         } else {
                 srv_log(SRV_LOG_ERROR, "credentials stay as they are: out of memory");
@@ -102,19 +103,22 @@ static void reload_credentials(struct srv_daemon *d)
         explicit_bzero(&fresh, sizeof(fresh));
 }
 
-static void reload(struct srv_daemon *d)
+void srv_daemon_reload(struct srv_daemon *d)
 {
         struct srv_error error;
 
-        srv_notify_reloading();
+        if (d->home == NULL) /* else the node process does */
+                srv_notify_reloading();
         if (d->access_log != NULL)
                 srv_access_log_reopen(d->access_log);
         srv_sealer_reload(&d->sealer, d->settings);
         reload_credentials(d);
         if (*d->settings->tls_cert != '\0' && srv_tls_load(d->settings, d->gateway, &error) != 0)
                 srv_log(SRV_LOG_ERROR, "the certificate stays as it is: %s", error.text);
-        srv_log(SRV_LOG_INFO, "reloaded");
-        srv_notify("READY=1");
+        if (d->home == NULL) {
+                srv_log(SRV_LOG_INFO, "reloaded");
+                srv_notify("READY=1");
+        }
 }
 
 /* ---- draining -------------------------------------------------------------------------------- */
@@ -128,7 +132,8 @@ static void drain_requests(struct srv_daemon *d)
 
         srv_notify("STOPPING=1");
         srv_log(SRV_LOG_INFO, "stopping");
-        srv_admin_draining(d->admin);
+        if (d->admin != NULL)
+                srv_admin_draining(d->admin);
         gw_drain(d->gateway);
         while ((active = gw_active(d->gateway)) > 0 && monotonic_ms() < until) {
                 signo = wait_signal(d->signal_fd, DRAIN_POLL_MS);
@@ -149,6 +154,12 @@ static void flush_bucket_logs(struct srv_daemon *d)
                 poll(NULL, 0, DRAIN_POLL_MS);
         if (gw_logs_pending(d->gateway) > 0)
                 srv_log(SRV_LOG_WARNING, "access logs of buckets could not all be written, and are lost");
+}
+
+void srv_daemon_drain(struct srv_daemon *d)
+{
+        drain_requests(d);
+        flush_bucket_logs(d);
 }
 
 /* ---- the lock clock -------------------------------------------------------------------------- */
@@ -194,7 +205,8 @@ static void say_addresses(const struct srv_daemon *d)
 {
         if (d->few_connections[0] != '\0')
                 srv_log(SRV_LOG_WARNING, "%s", d->few_connections);
-        srv_log(SRV_LOG_INFO, "listening on %s%s", d->listener.text, *d->settings->tls_cert != '\0' ? " (TLS)" : "");
+        if (d->listener.count > 0)
+                srv_log(SRV_LOG_INFO, "listening on %s%s", d->listener.text, *d->settings->tls_cert != '\0' ? " (TLS)" : "");
         if (d->plain_listener.count > 0)
                 srv_log(SRV_LOG_INFO, "listening on %s", d->plain_listener.text);
         srv_log(SRV_LOG_INFO, "admin on %s%s", d->admin_listener.text, d->settings->admin_tls ? " (TLS)" : "");
@@ -220,15 +232,14 @@ enum srv_exit srv_serve(struct srv_daemon *d)
                         srv_lead_keep(d->lead, health->ready);
                 signo = wait_signal(d->signal_fd, health->ready ? SERVING_POLL_MS : STARTING_POLL_MS);
                 if (signo == SIGHUP)
-                        reload(d);
+                        srv_daemon_reload(d);
                 failed = srv_loops_failed(&d->loops);
         }
         if (failed != 0) {
                 srv_log(SRV_LOG_ERROR, "an event loop has failed: %s", strerror(-failed));
                 status = SRV_EXIT_FAILED;
         } else {
-                drain_requests(d);
-                flush_bucket_logs(d);
+                srv_daemon_drain(d);
                 keep_lock_clock(d);
         }
         srv_health_log_close(watch);

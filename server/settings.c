@@ -268,7 +268,7 @@ int srv_settings_check(const struct srv_settings *settings, struct srv_error *er
                                 *settings->tls_cert != '\0' ? "tls_key" : "tls_cert");
         if (settings->admin_tls && *settings->tls_cert == '\0')
                 return srv_fail(error, -EINVAL, "admin_tls: given without tls_cert");
-        if (*settings->cluster != '\0' && srv_cluster_check(settings, false, error) != 0)
+        if (*settings->cluster != '\0' && srv_cluster_check(settings, SRV_RUN, error) != 0)
                 return -EINVAL;
         if (gw_tls_check_priorities(settings->tls_priorities, &why) != 0)
                 return srv_fail(error, -EINVAL, "tls_priorities: is not a priority string of GnuTLS, from '%.200s' on", why);
@@ -322,6 +322,7 @@ static const struct {
         {"--rotate-credentials", SRV_ROTATE_CREDENTIALS},
         {"--rotate-key", SRV_ROTATE_KEY},
         {"--init-cluster", SRV_INIT_CLUSTER},
+        {"--reseed-cluster", SRV_RESEED_CLUSTER},
 };
 
 static bool take_action(struct command_line *line, const char *option)
@@ -425,5 +426,5 @@ int srv_settings_load(struct srv_settings *settings, int argc, const char *const
         rv = take_arguments(&line, argc, argv, error);
         if (rv != 0)
                 return rv;
-        return *action == SRV_INIT_CLUSTER ? srv_cluster_check(settings, true, error) : srv_settings_check(settings, error);
+        return *action >= SRV_INIT_CLUSTER ? srv_cluster_check(settings, *action, error) : srv_settings_check(settings, error);
 }

@@ -80,7 +80,7 @@ struct srv_ec {
         X(etcd_password_file, STRING, "", 0, 0, "FILE", "File with the user's password alone, mode 0600.")             \
         X(cluster_listen, ADDRESS, "", 0, 0, "ADDR:PORT",                                                              \
           "Address at which other nodes reach the drives of this one: an address of this machine, as the others are "  \
-          "told it.")                                                                                                  \
+          "told it. While this node leads, its leader process has the port after it.")                                 \
         X(cluster_ca, STRING, "", 0, 0, "FILE",                                                                        \
           "Certificate in PEM of the authority that has signed the nodes' certificates (millrace cluster cert).")      \
         X(cluster_cert, STRING, "", 0, 0, "FILE", "Certificate of this node in PEM.")                                  \
@@ -91,6 +91,10 @@ struct srv_ec {
         X(new_pool_nodes, LIST, "", 0, 0, "N",                                                                         \
           "With --init-cluster: a node whose empty folders the new cluster is made of; once for each, or a list with "  \
           "commas.")                                                                                                   \
+        X(reseed_without, LIST, "", 0, 0, "N|slot:N",                                                                  \
+          "With --reseed-cluster: a node, or a slot of the pool, that is given up: what only it knows is lost, and its "  \
+          "drives are never used again. Once for each, or a list with commas.")                                        \
+        X(reseed_yes, BOOL, "no", 0, 0, NULL, "With --reseed-cluster: write etcd; else it is shown what would be written.") \
         X(listen, ADDRESS, "127.0.0.1:9000", 0, 0, "ADDR:PORT",                                                        \
           "Address of the S3 listener: TLS when tls_cert is given, else plain HTTP. *:PORT is every address, "         \
           "[::1]:PORT is IPv6, port 0 lets the system choose.")                                                        \
@@ -299,7 +303,8 @@ enum srv_action {
         SRV_SHOW_CREDENTIALS, /* from here on with settings */
         SRV_ROTATE_CREDENTIALS,
         SRV_ROTATE_KEY,
-        SRV_INIT_CLUSTER
+        SRV_INIT_CLUSTER,
+        SRV_RESEED_CLUSTER
 };
 
 /* ---- settings.c ------------------------------------------------------------------------------ */
@@ -355,7 +360,7 @@ void srv_address_text(const struct srv_address *address, char *out, size_t size)
 /* ---- settings_cluster.c ---------------------------------------------------------------------- */
 
 /* What a node needs is there. init: what --init-cluster needs. */
-int srv_cluster_check(const struct srv_settings *settings, bool init, struct srv_error *error);
+int srv_cluster_check(const struct srv_settings *settings, enum srv_action action, struct srv_error *error);
 /* It names no address of a machine, but all that this one has. */
 bool srv_address_is_every(const struct srv_address *address);
 /* That this node stands in: the one given, or one of its own. */

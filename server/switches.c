@@ -95,6 +95,13 @@ static bool switches_parse(const char *text, struct kept *out)
         return true;
 }
 
+bool srv_switch_in_text(const char *text, enum srv_switch which)
+{
+        struct kept kept;
+
+        return switches_parse(text, &kept) && kept.on[which];
+}
+
 static void switches_print(const struct kept *kept, char text[TEXT_SIZE])
 {
         snprintf(text, TEXT_SIZE, "generation = %llu\nread_only = %s\nmaintenance = %s\n", (unsigned long long)kept->generation, yes_or_no(kept->on[SRV_READ_ONLY]),

@@ -51,6 +51,9 @@ struct srv_switch_state srv_switch_read(struct srv_switches *switches, enum srv_
  */
 void srv_switches_spread(struct srv_switches *switches);
 
+/* What a cluster's text in etcd says of one; nothing was ever switched: off. Any thread. */
+bool srv_switch_in_text(const char *text, enum srv_switch which);
+
 /* "read-only", "maintenance" */
 const char *srv_switch_name(enum srv_switch which);
 

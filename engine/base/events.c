@@ -72,12 +72,38 @@ void eng_cluster_ended(struct eng_store *store, const char *why)
         store->options.cluster->ended(store->options.cluster->arg, why);
 }
 
+struct silence {
+        struct lp_msg msg; /* first */
+        struct eng_store *store;
+};
+
+static void silence_comes(struct lp_msg *msg)
+{
+        struct silence *silence = (struct silence *)msg;
+
+        if (!silence->store->stopping)
+                silence->store->events->slot_silent(silence->store);
+        free(silence);
+}
+
+/* A start that waits for it goes on. Without memory it does when the attempt to open the drive ends. */
+static void tell_silence(struct eng_store *store)
+{
+        struct silence *silence = calloc(1, sizeof(*silence));
+
+        if (silence == NULL)
+                return;
+        silence->store = store;
+        silence->msg.run = silence_comes;
+        lp_post(store->coord_loop->loop, &silence->msg);
+}
+
 void eng_slot_silent(struct eng_store *store, unsigned slot, const char *why)
 {
         const struct eng_drive *drive = slot < ENG_DRIVES_MAX ? atomic_load(&store->members[slot].drive) : NULL;
 
-        if (slot < ENG_DRIVES_MAX)
-                atomic_fetch_or(&store->silent, eng_bit(slot));
+        if (slot < ENG_DRIVES_MAX && (atomic_fetch_or(&store->silent, eng_bit(slot)) & eng_bit(slot)) == 0)
+                tell_silence(store);
         if (drive != NULL)
                 eng_drive_erred(store, slot, drive, -EHOSTUNREACH, why);
 }

@@ -404,6 +404,8 @@ struct eng_events {
         void (*drive_failed)(struct eng_store *store, unsigned slot, const struct eng_drive *drive, const char *text);
         /* The same of eng_drive_erred(), for a drive that cannot be reached. */
         void (*drive_unreachable)(struct eng_store *store, unsigned slot, const struct eng_drive *drive, const char *text);
+        /* Coordinator: eng_slot_silent() was called for another slot. */
+        void (*slot_silent)(struct eng_store *store);
         /* A loop has taken a view. */
         void (*view_changed)(struct eng_loop *el);
         /*
@@ -610,7 +612,7 @@ static inline bool eng_site_given(const struct eng_site *site)
 
 /* A new object id, unique for ever: epoch, loop, node, counter (object_id.c). */
 void eng_new_id(struct eng_loop *el, uint8_t id[FMT_ID]);
-#define ENG_MAKER_LEADERS 1024u /* from here on makers are leaders of pools; below they are nodes' homes */
+#define ENG_MAKER_HOMES (63u << 10) /* from here on makers are homes; below they are leaders of pools, or nodes that were */
 /* Whom ids made here name as their maker. */
 static inline uint16_t eng_maker(const struct eng_store *store)
 {

@@ -13,6 +13,8 @@
 
 _Static_assert(sizeof(struct eng_complete_part) == 20, "parts of COMPLETE go as they are");
 
+#define MERGE_FLAGS (ENG_OP_WANT_ATTRS | ENG_OP_WANT_PARTS | ENG_OP_VERSIONS | ENG_OP_NO_MARKERS)
+
 /* ---- fields ---------------------------------------------------------------------------------- */
 
 static void call_str(struct eng_wire *w, struct eng_str *s, size_t most)
@@ -193,7 +195,7 @@ static void call_merge_fields(struct eng_wire *w, struct eng_call *call)
         eng_wire_check(w, call->merge.prefix_len <= FMT_NAME_MAX);
         call_str(w, &call->merge.delimiter, ENG_KEY_MAX);
         eng_wire_u32(w, &call->merge.flags);
-        eng_wire_check(w, (call->merge.flags & ~(ENG_OP_WANT_ATTRS | ENG_OP_WANT_PARTS)) == 0);
+        eng_wire_check(w, (call->merge.flags & ~MERGE_FLAGS) == 0);
         eng_wire_u32(w, &call->merge.max);
         eng_wire_check(w, call->merge.max >= 1);
 }

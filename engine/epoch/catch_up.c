@@ -136,7 +136,7 @@ static void leave_alone(struct eng_catch_up *catch_up, const char *why)
         catch_up_end(catch_up);
 }
 
-static int catch_up_candidate(const struct eng_store *store)
+static int catch_up_candidate(struct eng_store *store)
 {
         unsigned i;
 

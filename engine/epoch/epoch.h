@@ -18,6 +18,8 @@ void eng_recover(struct eng_store *store);
  */
 void eng_recover_stop(struct eng_store *store);
 void eng_recover_free(struct eng_store *store);
+/* Coordinator: events.slot_silent: the start may be waiting for that drive. Harmless at any time. */
+void eng_recover_slot_silent(struct eng_store *store);
 /* A drive that did not answer, and for which recovery may wait, does. */
 void eng_recover_answers(struct eng_store *store);
 /*
@@ -67,8 +69,16 @@ void eng_lost_next(struct eng_store *store, eng_mask prev);
 void eng_lost_taken(struct eng_coord *c);
 /* A start: the chosen epoch of this drive, or of etcd. */
 void eng_lost_load(struct eng_coord *c, const struct eng_member *chosen);
-/* A stale slot may be brought up to date now; it is a truth, and to be settled first. */
-bool eng_lost_may_join(const struct eng_store *store, unsigned slot);
+/*
+ * The slot, which is not in, lacks what it acknowledged, or has another drive: it is no truth until it has been
+ * a member again. The next epoch's record has it.
+ */
+void eng_lost_no_truth(struct eng_coord *c, unsigned slot);
+/*
+ * A stale slot may be brought up to date now; it is a truth, and to be settled first. The former asks its drive
+ * whether it is no truth.
+ */
+bool eng_lost_may_join(struct eng_store *store, unsigned slot);
 bool eng_lost_is_truth(const struct eng_store *store, unsigned slot);
 /* Of a record that a TAIL says is pending on this truth: it counts when the slot is back. */
 bool eng_lost_counts(const struct eng_store *store, unsigned slot, uint32_t pg);

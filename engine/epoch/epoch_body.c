@@ -35,6 +35,16 @@ static uint32_t must_know(const struct eng_store *store)
         return 0;
 }
 
+static uint32_t must_know_verdicts(const struct eng_store *store)
+{
+        unsigned i;
+
+        for (i = 0; i < store->drive_count; i++)
+                if (store->coord->next_left[i] & FMT_EPOCH_NO_TRUTH)
+                        return FMT_EPOCH_MUST_NO_TRUTH;
+        return 0;
+}
+
 struct eng_buf *eng_epoch_body(struct eng_store *store, uint64_t number, const uint8_t id[FMT_ID],
                                const uint8_t parent[FMT_ID], eng_mask in, eng_mask joining, eng_mask base)
 {
@@ -61,7 +71,7 @@ struct eng_buf *eng_epoch_body(struct eng_store *store, uint64_t number, const u
         memcpy(buf->data, &epoch, sizeof(epoch));
         memcpy(tail.in_force_id, store->coord->in_force_id, FMT_ID);
         if (left != 0 && eng_groups_lost(map->groups, map->group_count, in) != 0)
-                tail.must |= FMT_EPOCH_MUST_LOST;
+                tail.must |= FMT_EPOCH_MUST_LOST | must_know_verdicts(store);
         memcpy(buf->data + placed + sizeof(tail), store->coord->next_left, left);
         memcpy(buf->data + placed, &tail, sizeof(tail));
         for (i = 0; i < store->drive_count; i++) {

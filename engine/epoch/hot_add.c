@@ -242,7 +242,10 @@ static void hot_add_finish(struct eng_hot_add *a, int rv)
         eng_catch_up_consider(store);
 }
 
-/* A member of its newest epoch is in now: so its history and ours are one, and ours went on. */
+/*
+ * A member of its newest epoch is in now: so its history and ours are one, and ours went on. Where etcd has decided
+ * the epochs, one that was joining there, too: it was promoted from that epoch on, by no other line.
+ */
 static bool shares_history(const struct eng_store *store, const struct eng_member *m)
 {
         const struct fmt_epoch *epoch = eng_epoch_of(m);
@@ -250,7 +253,7 @@ static bool shares_history(const struct eng_store *store, const struct eng_membe
         unsigned i;
 
         for (i = 0; i < epoch->drives && i < store->drive_count; i++)
-                if (d[i].in == FMT_EPOCH_IN && (store->coord->view.in & eng_bit(i)) &&
+                if ((d[i].in == FMT_EPOCH_IN || (d[i].in == FMT_EPOCH_JOINING && store->coord->decided != NULL)) && (store->coord->view.in & eng_bit(i)) &&
                     memcmp(d[i].drive_id, store->members[i].id, FMT_ID) == 0)
                         return true;
         return epoch->number == 0;
@@ -295,10 +298,11 @@ static void hand_over(struct eng_hot_add *a)
                 c->lost_writes &= ~eng_bit(a->slot);
                 c->lost &= ~eng_bit(a->slot);
                 c->given_up &= ~eng_bit(a->slot);
+                eng_lost_no_truth(c, a->slot);
         } else if (from->log_lost && store->m > 0) { /* its frames may be gone, too: as lost.c has it at a start */
                 c->filling |= eng_bit(a->slot);
                 c->lost_writes |= eng_bit(a->slot);
-                c->view.left[a->slot] = 0; /* nor is it anybody's truth */
+                eng_lost_no_truth(c, a->slot);
         }
         pthread_mutex_lock(&store->health_lock);
         memcpy(m->id, from->identity.drive_id, FMT_ID);

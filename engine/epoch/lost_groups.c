@@ -17,18 +17,37 @@ bool eng_may_lose(const struct eng_store *store)
 
 bool eng_lost_could_form(const struct eng_store *store, eng_mask next, eng_mask prev)
 {
-        return eng_could_form(store, next, prev) || (eng_may_lose(store) && eng_groups_may_lose(next, prev));
+        return eng_could_form(store, next, prev) || (eng_may_lose(store) && eng_groups_may_lose(next, eng_all_slots(store->drive_count) & ~store->coord->shape.gone));
 }
 
 /* Of a slot that is not in the next epoch. */
 static uint64_t left_of(const struct eng_coord *c, eng_mask prev, unsigned slot)
 {
-        if (c->lost & eng_bit(slot))
-                return 0;
+        const uint64_t verdict = c->lost & eng_bit(slot) ? FMT_EPOCH_NO_TRUTH : c->view.left[slot] & FMT_EPOCH_NO_TRUTH;
+
         if (prev & eng_bit(slot))
-                return c->next_number;
+                return c->next_number | verdict;
         /* Later than the other truths of its groups, and earlier than the last members of groups that it was joining. */
-        return c->view.back & eng_bit(slot) ? c->view.epoch : c->view.left[slot];
+        if (c->view.back & eng_bit(slot))
+                return c->view.epoch | verdict;
+        return c->view.left[slot] | verdict;
+}
+
+/* A stale slot's drive says itself that it lacks what it acknowledged. It is asked whenever it might join. */
+static void take_verdict(struct eng_store *store, unsigned slot)
+{
+        struct eng_drive *drive = store->members[slot].drive;
+
+        if (store->options.cluster == NULL || drive == NULL)
+                return;
+        if (eng_drive_log_lost(drive))
+                eng_lost_no_truth(store->coord, slot);
+}
+
+void eng_lost_no_truth(struct eng_coord *c, unsigned slot)
+{
+        if (c->store->options.cluster != NULL)
+                c->view.left[slot] |= FMT_EPOCH_NO_TRUTH;
 }
 
 void eng_lost_next(struct eng_store *store, eng_mask prev)
@@ -85,13 +104,14 @@ void eng_lost_load(struct eng_coord *c, const struct eng_member *chosen)
         memcpy(c->view.left, chosen->epoch + at, FMT_EPOCH_LEFT(epoch->drives));
         for (slot = 0; slot < epoch->drives; slot++)
                 if (d[slot].in == FMT_EPOCH_BACK) /* it may have answered in that epoch; it is not back in this run */
-                        c->view.left[slot] = epoch->number;
+                        c->view.left[slot] = epoch->number | (c->view.left[slot] & FMT_EPOCH_NO_TRUTH);
 }
 
-bool eng_lost_may_join(const struct eng_store *store, unsigned slot)
+bool eng_lost_may_join(struct eng_store *store, unsigned slot)
 {
         const struct eng_view *view = &store->coord->view;
 
+        take_verdict(store, slot);
         return view->lost == 0 || eng_may_join(view->map->groups, view->map->group_count, view->in, view->left, slot);
 }
 

@@ -169,6 +169,12 @@ static void consider(struct eng_store *store)
         choose(store);
 }
 
+void eng_recover_slot_silent(struct eng_store *store)
+{
+        if (store->coord->phase == ENG_PHASE_OPENING)
+                consider(store);
+}
+
 /* Groups that are not lost yet have been waited for: more than half of the slots are enough from now on. */
 static void lose_groups(struct lp_timer *timer)
 {
@@ -836,7 +842,7 @@ static bool enough_to_begin(const struct eng_store *store, eng_mask present, eng
         const struct recovery *r = store->coord->recovery;
 
         if (store->coord->decided != NULL)
-                return eng_could_form(store, present, in) || (r->may_lose && eng_groups_may_lose(present, in));
+                return eng_could_form(store, present, in) || (r->may_lose && eng_groups_may_lose(present, eng_all_slots(store->drive_count) & ~store->coord->shape.gone));
         return eng_could_form(store, present, in) && eng_is_majority(present, base);
 }
 
@@ -961,7 +967,7 @@ static bool has_quorum(struct eng_store *store)
         const struct eng_member *chosen = recover_newest(store);
         struct eng_placement *map;
         const struct fmt_epoch_drive *d;
-        eng_mask in = 0, present = 0;
+        eng_mask in = 0, present = 0, all = 0;
         unsigned i, slot;
         bool can;
 
@@ -971,14 +977,16 @@ static bool has_quorum(struct eng_store *store)
         if (map == NULL)
                 return false;
         d = eng_epoch_drives(chosen);
-        for (i = 0; i < eng_epoch_of(chosen)->drives; i++)
+        for (i = 0; i < eng_epoch_of(chosen)->drives; i++) {
                 in |= d[i].in == FMT_EPOCH_IN ? eng_bit(i) : 0;
+                all |= d[i].flags & FMT_EPOCH_GONE ? 0 : eng_bit(i);
+        }
         for (i = 0; i < store->unplaced_count; i++)
                 if (store->unplaced[i].drive != NULL && recover_is_member(chosen, store->unplaced[i].identity.drive_id, &slot))
                         present |= eng_bit(slot);
         can = eng_placement_can_form(map, present, in, 0, eng_epoch_of(chosen)->k, eng_epoch_of(chosen)->m);
         if (map->decided)
-                can |= ((const struct recovery *)store->coord->recovery)->may_lose && eng_groups_may_lose(present, in);
+                can |= ((const struct recovery *)store->coord->recovery)->may_lose && eng_groups_may_lose(present, all);
         else
                 can &= eng_is_majority(present, base_of(store, chosen, in));
         eng_placement_free(map);

@@ -34,6 +34,8 @@ struct eng_home {
         size_t epoch_len;
         uint64_t leader_up;             /* drives that the leader reaches */
         bool leader_ready;
+        bool looked;                    /* at all drives: those that are not reached are not waited for any more */
+        uint64_t look_until;            /* lp_now(): they are until then; 0: no state has come yet */
         bool spreading, again;          /* the view is; again: it has changed since */
         struct home_wait {
                 void (*done)(void *arg);

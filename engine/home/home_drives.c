@@ -13,7 +13,7 @@
 #include "engine/home/home.h"
 
 #define LOOK_NS  (250ull * 1000 * 1000)
-#define AGAIN_NS (1000ull * 1000 * 1000)
+#define AGAIN_NS (250ull * 1000 * 1000)
 
 uint64_t home_drives_up(const struct eng_home *home)
 {
@@ -155,6 +155,8 @@ static void look_at_drives(struct lp_timer *timer)
 
         for (i = 0; i < home->store->drive_count && !home->spreading; i++) /* loops have been told of what was lost */
                 look_at_slot(&home->slots[i]);
+        if (!home->looked)
+                home_spread(home);
         lp_timer_start(home->store->coord_loop->loop, timer, LOOK_NS);
 }
 
@@ -196,7 +198,7 @@ void home_drives_start(struct eng_home *home)
                 home->slots[i].slot = i;
         }
         home->timer.expired = look_at_drives;
-        lp_timer_start(home->store->coord_loop->loop, &home->timer, LOOK_NS);
+        lp_timer_start(home->store->coord_loop->loop, &home->timer, LOOK_NS / 25);
 }
 
 void home_drives_stop(struct eng_home *home)

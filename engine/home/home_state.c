@@ -63,6 +63,8 @@ size_t eng_home_rows_write(struct eng_store *store, struct eng_home_reading *rea
 
         assert(eng_on_coordinator(store));
         *first = *last = false;
+        if (store->coord->phase != ENG_PHASE_OPEN) /* what is read from drives at the start is no change that would follow */
+                return 0;
         if (!reading->all && eng_feed_next(store, &version, &key) == -ESTALE) {
                 memset(reading, 0, sizeof(*reading));
                 reading->all = true;

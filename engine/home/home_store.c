@@ -4,6 +4,7 @@
  */
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +15,30 @@
 #include "engine/home/home_state.h"
 #include "engine/object/object.h"
 
+#define LOOK_MOST_NS (5ull * 1000 * 1000 * 1000) /* at the start: that drives which the leader reaches are waited for */
+
 /* ---- the view -------------------------------------------------------------------------------- */
+
+/* What this process can tell: the leader has the rest. */
+static void home_health(const struct eng_home *home)
+{
+        struct eng_store *store = home->store;
+        const struct eng_view *view = home_view(home);
+        struct eng_health *h = &store->health;
+
+        pthread_mutex_lock(&store->health_lock);
+        h->ready = view->ready;
+        h->writable = view->ready && eng_takes_changes(store, view) && !atomic_load(&store->full);
+        h->full = atomic_load(&store->full);
+        h->ec_k = store->k;
+        h->ec_m = store->m;
+        h->drive_count = store->drive_count;
+        h->drives_in = (unsigned)__builtin_popcountll(view->in);
+        h->epoch = view->epoch;
+        h->buckets = store->coord_loop->bucket_count;
+        snprintf(h->reason, sizeof(h->reason), "%s", view->ready ? "" : "the leader of the pool has not told this node enough yet");
+        pthread_mutex_unlock(&store->health_lock);
+}
 
 static void home_view_taken(struct eng_store *store, void *arg)
 {
@@ -23,6 +47,7 @@ static void home_view_taken(struct eng_store *store, void *arg)
         struct home_wait sent[4];
 
         home->spreading = false;
+        home_health(home);
         memcpy(sent, home->sent, sizeof(sent));
         home->sent_count = 0;
         if (home->again)
@@ -40,7 +65,10 @@ void home_spread(struct eng_home *home)
         if (home->spreading || view->map == NULL)
                 return;
         view->up = home->leader_up & home_drives_up(home);
-        view->ready = home->leader_ready && home->rows_whole;
+        if (home->look_until == 0)
+                home->look_until = lp_now(home->store->coord_loop->loop) + LOOK_MOST_NS;
+        home->looked |= (home->leader_up & ~view->up) == 0 || lp_now(home->store->coord_loop->loop) >= home->look_until;
+        view->ready = home->leader_ready && home->rows_whole && home->looked;
         home->spreading = true;
         memcpy(home->sent, home->waits, sizeof(home->sent));
         home->sent_count = home->wait_count;

@@ -215,17 +215,26 @@ static bool takes_proof(struct eng_put *put, const struct put_write *w)
         return proof->drive == w->drive && proof->incarnation == w->op.incarnation;
 }
 
+/*
+ * An epoch waits for so long for some other member: this one has its record, and refuses what is of the last. No leader
+ * but this one has told it so: whom another has deposed is told that.
+ */
+static bool still_changes(const struct eng_put *put, const struct eng_op *op)
+{
+        return op->result == -ESTALE && !op->deposed && (put->store->options.cluster != NULL || eng_is_home(put->store));
+}
+
 static void put_stripe_written(struct eng_op *op)
 {
         struct put_write *w = container_of(op, struct put_write, op);
         struct eng_put *put = w->put;
 
         assert(eng_on_loop(put->el) && w->users > 0);
-        if (op->result == -ESTALE && ++w->retries < STALE_RETRIES) { /* an epoch change is under way */
+        if (op->result == -ESTALE && !op->deposed && ++w->retries < STALE_RETRIES) { /* an epoch change is under way */
                 lp_timer_start(put->el->loop, &w->retry, STALE_RETRY_NS);
                 return;
         }
-        if (op->result == -ENOSPC || op->result == -EAGAIN) { /* full, or too much at a time: the drive has not failed */
+        if (op->result == -ENOSPC || op->result == -EAGAIN || still_changes(put, op)) { /* full, or too much at a time: the drive has not failed */
                 if (put->error == 0)
                         put->error = op->result == -ENOSPC ? -ENOSPC : -EBUSY;
         } else if (op->result != 0) {

@@ -143,17 +143,17 @@ bool eng_groups_can_form(const struct eng_group *groups, unsigned count, bool af
 /*
  * ---- lost groups (truth.c; docs/design/lost-groups.md)
  *
- * A group is lost when none of its members is in. Its truth: those that left last, together. left: of each
- * slot, as an EPOCH record has it.
+ * A group is lost when none of its members is in. Its truth: those that left last, together, but for those
+ * with FMT_EPOCH_NO_TRUTH. left: of each slot, as an EPOCH record has it.
  */
-/* Of these members; none where `left` of all is 0. */
+/* Of these members; none where `left` of all is 0, or where all that left last are no truths. */
 eng_mask eng_truth_of(eng_mask members, const uint64_t left[ENG_DRIVES_MAX]);
 /* Groups that are lost. */
 unsigned eng_groups_lost(const struct eng_group *groups, unsigned count, eng_mask in);
 /* Each group that has a member in `prev` has one in `next`: no further one is lost. */
 bool eng_groups_kept(const struct eng_group *groups, unsigned count, bool after, eng_mask next, eng_mask prev);
-/* `next` may go on behind `prev` without the groups that it has no member of. */
-bool eng_groups_may_lose(eng_mask next, eng_mask prev);
+/* `next` may go on without the groups that it has no member of. all: the slots that are not gone. */
+bool eng_groups_may_lose(eng_mask next, eng_mask all);
 /* A slot that is not in may join: of each lost group that it is a member of it is a truth. */
 bool eng_may_join(const struct eng_group *groups, unsigned count, eng_mask in, const uint64_t left[ENG_DRIVES_MAX], unsigned slot);
 /* And of some it is: it is back then. */

@@ -2,6 +2,7 @@
  * truth.c - groups that have no current member, and whose word counts for them when it is back: functions
  * over values. docs/design/lost-groups.md has the reasons.
  */
+#include "engine/format.h"
 #include "engine/placement/place.h"
 
 eng_mask eng_truth_of(eng_mask members, const uint64_t left[ENG_DRIVES_MAX])
@@ -11,11 +12,15 @@ eng_mask eng_truth_of(eng_mask members, const uint64_t left[ENG_DRIVES_MAX])
 
         for (rest = members; rest != 0; rest &= rest - 1) {
                 const unsigned slot = (unsigned)__builtin_ctzll(rest);
+                const uint64_t number = left[slot] & ~FMT_EPOCH_NO_TRUTH;
 
-                if (left[slot] == 0 || left[slot] < last)
+                if (number == 0 || number < last)
                         continue;
-                truth = left[slot] > last ? eng_bit(slot) : truth | eng_bit(slot);
-                last = left[slot];
+                if (number > last) /* one that is no truth, too: what came until then is not known to those before it */
+                        truth = 0;
+                last = number;
+                if ((left[slot] & FMT_EPOCH_NO_TRUTH) == 0)
+                        truth |= eng_bit(slot);
         }
         return truth;
 }
@@ -39,9 +44,9 @@ bool eng_groups_kept(const struct eng_group *groups, unsigned count, bool after,
         return true;
 }
 
-bool eng_groups_may_lose(eng_mask next, eng_mask prev)
+bool eng_groups_may_lose(eng_mask next, eng_mask all)
 {
-        return eng_is_majority(next, prev);
+        return eng_is_majority(next, all);
 }
 
 bool eng_may_join(const struct eng_group *groups, unsigned count, eng_mask in, const uint64_t left[ENG_DRIVES_MAX], unsigned slot)

@@ -523,6 +523,7 @@ static void serving(struct eng_store *store)
 static const struct eng_events events = {
         .drive_failed = eng_coord_drive_failed,
         .drive_unreachable = eng_coord_drive_unreachable,
+        .slot_silent = eng_recover_slot_silent,
         .view_changed = view_changed,
         .value_gone = eng_lost_object_gone,
         .look_at_group = eng_heal_look_at_group,

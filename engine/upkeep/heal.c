@@ -90,12 +90,23 @@ static bool all_surveyed(const struct eng_heal *heal)
         return true;
 }
 
+/* Repairs that somebody asked for, of which no walk of all groups knows, have failed and are to be tried again. */
+static bool any_asked(const struct eng_heal *heal)
+{
+        unsigned i;
+
+        for (i = 0; i < heal->store->loop_count; i++)
+                if (heal->workers[i].asked)
+                        return true;
+        return false;
+}
+
 void eng_heal_publish(struct eng_store *store)
 {
         struct eng_heal_report *r = &store->heal;
 
         r->surveyed = all_surveyed(store->coord->heal);
-        store->health.healing = r->running;
+        store->health.healing = r->running || any_asked(store->coord->heal);
         store->health.heal_bytes_left = r->running && r->todo_bytes > r->done_bytes ? r->todo_bytes - r->done_bytes : 0;
         store->health.heal_seconds_left = seconds_left(r);
         if (r->surveyed || r->below > store->health.objects_below)

@@ -229,7 +229,7 @@ static bool is_past(const struct eng_orphans *orphans, const uint8_t id[FMT_ID])
         struct eng_made made;
 
         eng_id_made(id, &made);
-        if (store->coord->homes != NULL && made.node < ENG_MAKER_LEADERS)
+        if (store->coord->homes != NULL && made.node >= ENG_MAKER_HOMES)
                 return store->coord->homes->is_past(store->coord->homes->arg, made.node, (uint32_t)made.run, made.loop, made.count);
         if (made.node != eng_maker(store) || made.loop >= store->loop_count)
                 return eng_made_before_run(store, &made);

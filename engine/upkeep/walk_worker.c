@@ -474,6 +474,7 @@ static void look_at_missed(struct lp_timer *timer)
                 worker->wanted[i] |= worker->missed[i];
                 worker->missed[i] = 0;
         }
+        worker->missed_waits = false;
         worker->is_wanted = true;
         worker->missed_pause = worker->missed_pause < MISSED_MOST_NS / 2 ? 2 * worker->missed_pause : MISSED_MOST_NS;
         eng_walk_worker_step(worker);
@@ -481,15 +482,11 @@ static void look_at_missed(struct lp_timer *timer)
 
 void eng_walk_worker_missed(struct eng_walk_worker *worker, uint32_t group)
 {
-        unsigned i;
-        bool waits = false;
-
         assert(eng_on_loop(worker->el) && worker->missed != NULL && group < worker->store->pg_count);
-        for (i = 0; i < worker->store->pg_words; i++)
-                waits |= worker->missed[i] != 0;
         worker->missed[group / 64] |= 1ull << group % 64;
-        if (waits || worker->store->stopping)
+        if (worker->missed_waits || worker->store->stopping)
                 return;
+        worker->missed_waits = worker->owes = true;
         worker->missed_timer.expired = look_at_missed;
         lp_timer_start(worker->el->loop, &worker->missed_timer, worker->missed_pause);
 }

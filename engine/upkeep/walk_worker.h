@@ -76,6 +76,8 @@ struct eng_walk_worker {
         uint64_t *wanted;              /* groups that somebody found damage in; NULL: none yet */
         bool is_wanted;                /* some were added and are not being walked */
         uint64_t *missed;              /* of those that were walked: an object could not be repaired, so that they are wanted again when missed_timer expires */
+        bool missed_waits;             /* there are some */
+        bool owes;                     /* there were some, and since then nothing that was asked for has come to an end */
         struct lp_timer missed_timer;
         uint64_t missed_pause;         /* until then; grows while the same is missed again */
         uint64_t some_began, all_until; /* lp_now(): the walk of those did; all groups' turn lasts at least till then ... */
@@ -103,6 +105,7 @@ struct eng_walk_worker {
         struct eng_name place;         /* under health_lock: objects that the walk comes to before it lack nothing */
         bool surveyed;                 /* likewise: all objects have been looked at */
         bool skipped;                  /* likewise: one that could be given back what it lacks was not: drives were too few */
+        bool asked;                    /* likewise: a repair that somebody asked for has failed, and is tried again, or will be */
 };
 
 /* Nothing runs yet; order and ended are set. -ENOMEM; to be freed in any case. */

@@ -83,6 +83,19 @@ static void add_digests(struct eng_walk_worker *worker, struct eng_heal_report *
         memset(worker->digest, 0, sizeof(worker->digest));
 }
 
+/* Something that somebody asked for is looked at, repaired, or waits for either. */
+static bool has_asked(const struct eng_walk_worker *worker)
+{
+        unsigned i;
+
+        if (worker->is_wanted || worker->some.under_way || worker->missed_waits)
+                return true;
+        for (i = 0; i < ENG_WALK_WORKER_REBUILDS; i++)
+                if (worker->rebuilds[i].rebuild != NULL && !worker->rebuilds[i].all)
+                        return true;
+        return false;
+}
+
 void eng_walk_worker_tell(struct eng_walk_worker *worker)
 {
         struct eng_store *store = worker->store;
@@ -115,6 +128,8 @@ void eng_walk_worker_tell(struct eng_walk_worker *worker)
         if (worker->begun)
                 walk_worker_look_take_place(worker);
         worker->skipped |= worker->skips;
+        worker->owes = worker->owes && has_asked(worker);
+        worker->asked = worker->owes;
         eng_heal_publish(store);
         pthread_mutex_unlock(&store->health_lock);
         memset(&worker->counts, 0, sizeof(worker->counts));

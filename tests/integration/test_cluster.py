@@ -9,7 +9,7 @@ import pytest
 
 from tests.conftest import make_client
 from tests.integration.test_drives import cli
-from tests.support.cluster import LEADER, Cluster, Node, wait_until
+from tests.support.cluster import Cluster, Node, wait_until
 from tests.support.daemon import run_daemon
 
 
@@ -36,41 +36,56 @@ def wait_whole(cluster):
     return wait_until(look, 90, "all drives are in", cluster.said)
 
 
-def put_when_it_can(cluster, key, body, timeout=60):
-    """At whoever leads; the node that took it."""
+def when_it_can(cluster, what, ask, timeout=60):
+    """What ask() answers, asked again while there is no leader that is reached."""
     def once():
-        leader = cluster.leader()
-        if leader is None:
-            return None
         try:
-            client(cluster, leader).put_object(Bucket="bucket", Key=key, Body=body)
+            return [ask()]
         except botocore.exceptions.ClientError as error:
             assert error.response["ResponseMetadata"]["HTTPStatusCode"] == 503, error
-            return None
         except botocore.exceptions.BotoCoreError:
-            return None
+            pass
+        return None
+    return wait_until(once, timeout, what, cluster.said)[0]
+
+
+def read(cluster, node, key):
+    return when_it_can(cluster, f"{key} is read", lambda: client(cluster, node).get_object(Bucket="bucket", Key=key)["Body"].read())
+
+
+def put_when_it_can(cluster, key, body, timeout=60):
+    """At the gateway of the node that leads; that node."""
+    def once():
+        leader = cluster.wait_leader()
+        client(cluster, leader).put_object(Bucket="bucket", Key=key, Body=body)
         return leader
-    return wait_until(once, timeout, f"{key} is put", cluster.said)
+    return when_it_can(cluster, f"{key} is put", once, timeout)
 
 
-def test_objects_at_the_leader_and_503_elsewhere(cluster):
-    leader = cluster.leader()
-    s3 = client(cluster, leader)
-    s3.create_bucket(Bucket="bucket")
-    for size in (0, 100, 300_000, 9_000_000):
-        body = bytes(i * 7 % 251 for i in range(1000)) * (size // 1000 + 1)
-        s3.put_object(Bucket="bucket", Key=f"o{size}", Body=body[:size])
-        assert s3.get_object(Bucket="bucket", Key=f"o{size}")["Body"].read() == body[:size]
-    assert [o["Size"] for o in s3.list_objects_v2(Bucket="bucket")["Contents"]] == [0, 100, 300_000, 9_000_000]
-    for node in others(cluster, leader):
-        def says(node=node):
-            status, headers, body = node.get("/bucket/o100")
-            assert status == 503 and "<Code>ServiceUnavailable</Code>" in body
-            return headers.get(LEADER) == f"127.0.0.1:{leader.s3}" and f"127.0.0.1:{leader.s3}" in body
-        wait_until(says, 10, "the leader is named", cluster.said)
+def test_any_node_serves(cluster):
+    """What one node's gateway took, every other reads, lists and replaces; admin is the leader's node's."""
+    cluster.wait_serving()
+    clients = [client(cluster, node) for node in cluster.nodes.values()]
+    for s3 in clients:
+        when_it_can(cluster, "the leader is reached", s3.list_buckets)
+    clients[0].create_bucket(Bucket="bucket")
+    sizes = (0, 100, 300_000, 9_000_000)
+    for i, size in enumerate(sizes):
+        body = (bytes(i * 7 % 251 for i in range(1000)) * (size // 1000 + 1))[:size]
+        clients[i % 3].put_object(Bucket="bucket", Key=f"o{size}", Body=body)
+        for s3 in clients:
+            assert s3.get_object(Bucket="bucket", Key=f"o{size}")["Body"].read() == body
+    for s3 in clients:
+        assert [o["Size"] for o in s3.list_objects_v2(Bucket="bucket")["Contents"]] == list(sizes)
+    clients[1].put_object(Bucket="bucket", Key="o0", Body=b"replaced")
+    assert clients[2].get_object(Bucket="bucket", Key="o0")["Body"].read() == b"replaced"
+    clients[2].delete_object(Bucket="bucket", Key="o0")
+    for s3 in clients:
         with pytest.raises(botocore.exceptions.ClientError) as error:
-            client(cluster, node).put_object(Bucket="bucket", Key="x", Body=b"x" * 2_000_000)
-        assert error.value.response["Error"]["Code"] == "ServiceUnavailable"
+            s3.get_object(Bucket="bucket", Key="o0")
+        assert error.value.response["Error"]["Code"] == "NoSuchKey"
+    leader = cluster.leader()
+    for node in others(cluster, leader):
         assert node.get("/health/live", node.admin)[0] == 200
         assert node.get("/health/ready", node.admin)[0] == 503
     assert leader.get("/health/ready", leader.admin)[0] == 200
@@ -82,10 +97,11 @@ def test_a_planned_stop_hands_over(cluster):
     assert leader.terminate() == 0
     after = put_when_it_can(cluster, "after", b"2")
     assert after is not leader
-    assert client(cluster, after).get_object(Bucket="bucket", Key="before")["Body"].read() == b"1"
+    assert read(cluster, after, "before") == b"1"
     leader.spawn()
     leader.wait_said("is ready")
-    wait_until(lambda: leader.named() == f"127.0.0.1:{after.s3}", 30, "it follows", cluster.said)
+    wait_until(leader.serves, 30, "its gateway serves", cluster.said)
+    assert read(cluster, leader, "after") == b"2"
 
 
 def test_a_leader_that_is_killed_is_followed(cluster):
@@ -93,9 +109,8 @@ def test_a_leader_that_is_killed_is_followed(cluster):
     leader.kill()
     after = put_when_it_can(cluster, "k2", b"2")
     assert after is not leader
-    s3 = client(cluster, after)
-    assert s3.get_object(Bucket="bucket", Key="k1")["Body"].read() == b"1"
-    assert s3.get_object(Bucket="bucket", Key="o9000000")["ContentLength"] == 9_000_000
+    assert read(cluster, after, "k1") == b"1"
+    assert len(read(cluster, after, "o9000000")) == 9_000_000
     leader.spawn()
 
 
@@ -105,14 +120,19 @@ def test_switches_stay_with_the_cluster(cluster):
     leader.kill()
     after = cluster.wait_leader()
 
-    def refused():
+    def refused(node):
         try:
-            client(cluster, after).put_object(Bucket="bucket", Key="s2", Body=b"")
+            client(cluster, node).put_object(Bucket="bucket", Key="s2", Body=b"")
         except botocore.exceptions.ClientError as error:
             return error.response["Error"]["Code"] == "AccessDenied"
+        except botocore.exceptions.BotoCoreError:
+            pass
         return False
-    wait_until(refused, 30, "read-only is on at the next leader", cluster.said)
+    for node in others(cluster, leader):
+        wait_until(lambda n=node: refused(n), 30, f"read-only is on at node {node.number}", cluster.said)
     cli(after, "admin", "read-only", "off")
+    for node in others(cluster, leader):
+        wait_until(lambda n=node: not refused(n), 30, f"read-only is off at node {node.number}", cluster.said)
     put_when_it_can(cluster, "s2", b"2")
     leader.spawn()
 
@@ -124,7 +144,7 @@ def test_the_whole_pool_stops_and_starts(cluster):
     for node in cluster.nodes.values():
         node.spawn()
     leader = put_when_it_can(cluster, "w2", b"2")
-    assert client(cluster, leader).get_object(Bucket="bucket", Key="w1")["Body"].read() == b"1"
+    assert read(cluster, leader, "w1") == b"1"
 
 
 def test_etcd_is_away(cluster):
@@ -142,29 +162,82 @@ def test_etcd_is_away(cluster):
     put_when_it_can(cluster, "e3", b"3")
 
 
+def swap_etcd(cluster, to=None):
+    """etcd is made anew, or is one that was kept; the folder of the one before."""
+    cluster.etcd.kill()
+    for node in cluster.nodes.values():
+        node.log_start = len(node.log.read_text(errors="replace"))
+    kept = cluster.folder / f"etcd.{time.monotonic_ns()}"
+    cluster.etcd.folder.rename(kept)
+    if to is not None:
+        shutil.copytree(to, cluster.etcd.folder)
+    cluster.etcd.start()
+    return kept
+
+
+def copy_etcd(cluster):
+    cluster.etcd.kill()
+    kept = cluster.folder / f"etcd.copy.{time.monotonic_ns()}"
+    shutil.copytree(cluster.etcd.folder, kept)
+    cluster.etcd.start()
+    return kept
+
+
+def wait_waits(cluster, nodes=None):
+    for node in nodes or cluster.nodes.values():
+        wait_until(lambda n=node: "this node serves nothing, and waits" in n.said(), 60, f"node {node.number} waits", cluster.said)
+
+
 def test_another_etcd_is_not_taken(cluster):
-    """Made anew, or restored from a backup: nodes that run serve no other leader, and one that starts ends."""
+    """Made anew, or restored from a backup: nodes serve nothing, and wait; when the right one is back they go on by themselves."""
     put_when_it_can(cluster, "r1", b"1")
     wait_whole(cluster)
     time.sleep(1)  # what was seen is kept once it serves
-    cluster.etcd.kill()
-    (cluster.folder / "etcd").rename(cluster.folder / "etcd.kept")
-    cluster.etcd.start()
-    try:
-        for node in cluster.nodes.values():
-            node.wait_said("millrace admin cluster reseed", 60)
-        cluster.nodes[3].kill()
-        refused(cluster.nodes[3], ["etcd has", "reseed"])
-    finally:
-        cluster.etcd.kill()
-        shutil.rmtree(cluster.folder / "etcd")
-        (cluster.folder / "etcd.kept").rename(cluster.folder / "etcd")
-        cluster.etcd.start()
-        for node in cluster.nodes.values():
-            node.kill()
-            node.spawn()
+    kept = swap_etcd(cluster)
+    wait_waits(cluster)
+    shutil.rmtree(swap_etcd(cluster, kept))
     leader = put_when_it_can(cluster, "r2", b"2")
-    assert client(cluster, leader).get_object(Bucket="bucket", Key="r1")["Body"].read() == b"1"
+    assert read(cluster, leader, "r1") == b"1"
+
+
+def test_etcd_is_lost_and_written_anew(cluster):
+    leader = put_when_it_can(cluster, "l1", b"1")
+    cli(leader, "admin", "read-only", "on")
+    cli(leader, "admin", "read-only", "off")
+    wait_whole(cluster)
+    time.sleep(1)
+    swap_etcd(cluster)
+    wait_waits(cluster)
+    said = cluster.reseed()
+    assert "Nothing was done" in said and "slot  0, node 1, in" in said and cluster.leader() is None
+    assert "written anew" in cluster.reseed("--reseed-yes")
+    leader = put_when_it_can(cluster, "l2", b"2")
+    assert read(cluster, leader, "l1") == b"1"
+    assert len(read(cluster, leader, "o9000000")) == 9_000_000
+    wait_whole(cluster)
+
+
+def test_a_restored_etcd_knows_fewer_members_and_a_reseed_is_killed(cluster):
+    """A backup from before a node was excluded: that node lacks acknowledged changes, and must not be believed."""
+    leader = wait_whole(cluster)
+    backup = copy_etcd(cluster)
+    leader = wait_whole(cluster)
+    away = others(cluster, leader)[0]
+    away.kill()
+    put_when_it_can(cluster, "m1", b"only without it")
+    swap_etcd(cluster, backup)
+    time.sleep(3)  # some notice; others, which see higher revisions by then, meet drives that know a higher epoch, and report when they are asked
+    away.spawn()
+    killed = cluster.reseed_process("--reseed-yes")
+    time.sleep(0.7)
+    killed.kill()
+    killed.wait()
+    done = cluster.reseed_process("--reseed-yes")
+    other = cluster.reseed_process("--reseed-yes")
+    assert 0 in (done.wait(120), other.wait(120)), cluster.said()
+    leader = put_when_it_can(cluster, "m2", b"2")
+    assert read(cluster, leader, "m1") == b"only without it"
+    wait_whole(cluster)
 
 
 # ---- refusals ------------------------------------------------------------------------------------------------
@@ -261,3 +334,31 @@ def test_settings_that_lack_something():
                         (["--cluster", "c", "--etcd", "http://127.0.0.1:1", "--node", "1024"], "1023"), (["--init-cluster"], "cluster")):
         status, said = run_daemon(["--drive", "/nowhere", *given])
         assert status == 2 and word in said and len(said.splitlines()) == 1, said
+
+
+def test_a_node_that_is_missing_is_named_or_nothing_is_done():
+    with Cluster() as cluster:
+        cluster.start()
+        when_it_can(cluster, "a bucket is made", lambda: client(cluster, cluster.nodes[1]).create_bucket(Bucket="bucket"))
+        wait_whole(cluster)
+        give_up_node_3(cluster)
+
+
+def give_up_node_3(cluster):
+    put_when_it_can(cluster, "n1", b"1")
+    away = cluster.nodes[3]
+    for node in cluster.nodes.values():
+        node.kill()  # none can exclude the other
+    swap_etcd(cluster)
+    for node in others(cluster, away):
+        node.spawn()
+    wait_waits(cluster, others(cluster, away))
+    assert "nothing is known of slots" in cluster.reseed(status=2)
+    assert "given up" in cluster.reseed("--reseed-without=3", "--reseed-yes")
+    leader = put_when_it_can(cluster, "n2", b"2")
+    assert read(cluster, leader, "n1") == b"1"
+    away.spawn()
+    away.wait_said("this node goes by it")
+    put_when_it_can(cluster, "n3", b"3")
+    answer = json.loads(cluster.leader().get("/health/ready", cluster.leader().admin)[2])
+    assert answer["drives_in"] == 4

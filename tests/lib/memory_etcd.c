@@ -111,6 +111,22 @@ static void me_add(struct cl_answer *answer, unsigned range, struct memory_etcd 
         }
 }
 
+/* What was there is not among the past: nobody asks for it. */
+static void me_remove(struct memory_etcd *me, const struct cl_op *op)
+{
+        unsigned i;
+
+        for (i = 0; i < ME_KEYS; i++) {
+                struct me_key *k = &me->keys[i];
+                size_t len = strlen(k->key);
+
+                if (k->mod_revision == 0 || (op->prefix ? len < op->key.len : len != op->key.len) || memcmp(k->key, op->key.data, op->key.len) != 0)
+                        continue;
+                free(k->value);
+                memset(k, 0, sizeof(*k));
+        }
+}
+
 static void me_txn(struct memory_etcd *me, const struct cl_request *r, struct cl_answer *answer)
 {
         const struct cl_op *ops = r->success;
@@ -130,8 +146,9 @@ static void me_txn(struct memory_etcd *me, const struct cl_request *r, struct cl
                         break;
                 }
         for (i = 0; i < n; i++) {
-                assert(ops[i].kind != CL_OP_DELETE);
-                if (ops[i].kind == CL_OP_PUT)
+                if (ops[i].kind == CL_OP_DELETE)
+                        me_remove(me, &ops[i]);
+                else if (ops[i].kind == CL_OP_PUT)
                         me_store(me, ops[i].key, ops[i].value.data, ops[i].value.len);
                 else
                         me_add(answer, range++, me, ops[i].key, ops[i].prefix, 0, INT64_MAX);
@@ -172,6 +189,11 @@ static void me_submit(struct cl_etcd *etcd, struct cl_request *request)
         if (me->silent) {
                 pthread_mutex_unlock(&me->lock);
                 cl_request_end(request, CL_FAILED_SURE, -EHOSTUNREACH, NULL, "etcd is silent");
+                return;
+        }
+        if (me->full && cl_request_changes(request)) {
+                pthread_mutex_unlock(&me->lock);
+                cl_request_end(request, CL_UNKNOWN, -ENOSPC, NULL, "database space exceeded");
                 return;
         }
         answer = me_carry_out(me, request);
@@ -278,5 +300,12 @@ void me_set_silent(struct memory_etcd *me, bool silent)
 {
         pthread_mutex_lock(&me->lock);
         me->silent = silent;
+        pthread_mutex_unlock(&me->lock);
+}
+
+void me_set_full(struct memory_etcd *me, bool full)
+{
+        pthread_mutex_lock(&me->lock);
+        me->full = full;
         pthread_mutex_unlock(&me->lock);
 }

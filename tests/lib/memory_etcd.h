@@ -17,6 +17,7 @@ struct memory_etcd {
         /* under lock */
         int64_t revision;
         bool silent;          /* requests fail for sure */
+        bool full;            /* what changes something is refused: -ENOSPC */
         unsigned lose_answers; /* of so many transactions with puts: carried out, and UNKNOWN */
         unsigned changes;     /* transactions with puts that were carried out */
         struct me_key {
@@ -40,5 +41,6 @@ struct cl_answer *me_carry_out(struct memory_etcd *me, const struct cl_request *
 /* All keys and their past, and the revision. */
 void me_copy(struct memory_etcd *to, const struct memory_etcd *from);
 void me_set_silent(struct memory_etcd *me, bool silent);
+void me_set_full(struct memory_etcd *me, bool full);
 
 #endif

@@ -385,12 +385,6 @@ MUTATIONS = {
         "lp_boot_clock()) < atomic_load(cluster->lease_end);",
         "lp_boot_clock()) != atomic_load(cluster->lease_end);",
     ),
-    "nodes-lease-late": (
-        "a lease begins when a ping was answered, not when it was sent",
-        "cluster/leader.c",
-        "rem_lease_renew(&l->lease, p->node, ping->sent, ping->slots, ping->count);",
-        "rem_lease_renew(&l->lease, p->node, leader_now(l), ping->slots, ping->count);",
-    ),
     "nodes-lease-one": (
         "the last node that granted makes a lease, not the first",
         "remote/leader_lease.c",

@@ -12,9 +12,6 @@ from pathlib import Path
 
 from tests.support.daemon import CLI, PATIENCE, PROGRAM, SANITIZER_REPORT, WRAP, DaemonError, mortal, sanitizer_environment
 
-LEADER = "x-millrace-leader"
-
-
 def free_ports(count):
     """Ports that nobody has now; all at once, so that no two are the same."""
     held = [socket.socket() for _ in range(count)]
@@ -26,6 +23,19 @@ def free_ports(count):
     finally:
         for s in held:
             s.close()
+
+
+def free_pair():
+    """A port that nobody has, and whose next one nobody has: the leader of pool 1 listens there."""
+    for _ in range(100):
+        port, = free_ports(1)
+        with socket.socket() as s:
+            try:
+                s.bind(("127.0.0.1", port + 1))
+                return port
+            except (OSError, OverflowError):
+                continue
+    raise OSError("no two ports in a row are free")
 
 
 def wait_until(condition, timeout, what, log=lambda: ""):
@@ -73,7 +83,7 @@ class Node:
         for drive in self.drives:
             drive.mkdir(parents=True, exist_ok=True)
         self.log = self.folder / "millraced.log"
-        self.links, self.s3, self.admin = free_ports(3)
+        self.links, (self.s3, self.admin) = free_pair(), free_ports(2)
         self.process, self.log_start = None, 0
         # as a Daemon has them, for what is asked by the command line
         self.host, self.admin_port, self.endpoint = "127.0.0.1", self.admin, f"http://127.0.0.1:{self.s3}"
@@ -106,9 +116,9 @@ class Node:
         """Since it was last started."""
         return self.log.read_text(errors="replace")[self.log_start:] if self.log.exists() else ""
 
-    def named(self):
-        """The leader's S3 address, as this node names it; None."""
-        return (self.get() or (0, {}, ""))[1].get(LEADER)
+    def serves(self):
+        """Its gateway is open: a request without a signature is refused by S3."""
+        return (self.get("/") or (0, {}, ""))[0] == 403
 
     def wait_said(self, text, timeout=30):
         wait_until(lambda: text in self.said(), timeout, f"node {self.number} says {text!r}", self.said)
@@ -169,6 +179,17 @@ class Cluster:
         assert done.returncode == status, (done.stdout, done.stderr)
         return done.stdout + done.stderr
 
+    def reseed_process(self, *options):
+        with open(self.folder / "reseed.log", "ab") as log:
+            return subprocess.Popen(mortal() + WRAP + [str(PROGRAM), "--reseed-cluster", "--cluster", self.name, "--etcd", self.etcd.url, *options],
+                                    stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=sanitizer_environment())
+
+    def reseed(self, *options, status=0):
+        done = subprocess.run(WRAP + [str(PROGRAM), "--reseed-cluster", "--cluster", self.name, "--etcd", self.etcd.url, *options], capture_output=True, text=True,
+                              timeout=150 * PATIENCE, check=False, env=sanitizer_environment())
+        assert done.returncode == status, (done.stdout, done.stderr, self.said())
+        return done.stdout + done.stderr
+
     def start(self, *options):
         self.etcd.start()
         for node in self.nodes.values():
@@ -178,17 +199,23 @@ class Cluster:
         return self
 
     def leader(self):
-        """The node that serves, as S3 shows it; None."""
+        """The node whose leader process leads: its admin answers with what the pool is like, that of others with 503 and a line; None."""
         for node in self.nodes.values():
             if node.process is None or node.process.poll() is not None:
                 continue
-            answer = node.get("/")
-            if answer is not None and answer[0] == 403:
+            answer = node.get("/health/ready", node.admin)
+            if answer is not None and '"drives_in"' in answer[2]:
                 return node
         return None
 
     def wait_leader(self, timeout=60):
         return wait_until(self.leader, timeout, "some node leads", self.said)
+
+    def wait_serving(self, timeout=60):
+        """Every node's gateway, of nodes that run."""
+        for node in self.nodes.values():
+            if node.process is not None and node.process.poll() is None:
+                wait_until(node.serves, timeout, f"node {node.number} serves", self.said)
 
     def said(self):
         return "\n".join(f"---- node {n.number}\n{n.log.read_text(errors='replace')[-6000:] if n.log.exists() else ''}" for n in self.nodes.values())

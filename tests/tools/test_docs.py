@@ -96,6 +96,16 @@ def test_every_page_is_in_the_site():
     assert set(nav()) - there == set(), "pages that mkdocs.yml names, and that do not exist"
 
 
+def test_every_command_is_in_its_man_page():
+    """By its own words, or all but the last where those of one kind share a paragraph."""
+    names = re.findall(r'^        \{"([a-z -]+)", "', (ROOT / "cli/commands.c").read_text(), re.M)
+    page = (ROOT / "docs/man/millrace.1").read_text()
+    kinds = (name.rpartition(" ")[0] for name in names)
+    shared = {kind for kind in kinds if kind.count(" ") == 1 and re.search(rf"^\.(It )?Cm {kind} ?(Cm|$)", page, re.M)}
+    missing = [name for name in names if name.rpartition(" ")[0] not in shared and not re.search(rf"^\.It Cm {name}\b", page, re.M)]
+    assert len(names) > 50 and not missing
+
+
 COMMENT = re.compile(r"(/\*.*?\*/|//[^\n]*)|\"(?:\\.|[^\"\\\n])*\"", re.S)
 NAMED = re.compile(r"(?<![\w.<*])([\w/]+\.[ch])\b")
 

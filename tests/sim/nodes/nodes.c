@@ -220,7 +220,7 @@ static void leader_claimed(struct cl_claim *claim)
         struct sim_leader *l = claim->arg;
         struct sim_process *p = &l->process;
         struct rem_client_options client = {.term = claim->term, .deposed = leader_deposed, .deposed_arg = l, .wait_ms = LEADER_WAIT_MS};
-        struct cl_leader_options leader = {.etcd = p->etcd, .cluster = NODES_CLUSTER, .pool = CL_POOL, .claim = claim, .whole_stop = l->whole_stop, .ended = leader_ended, .arg = l};
+        struct cl_leader_options leader = {.etcd = p->etcd, .cluster = NODES_CLUSTER, .pool = CL_POOL, .claim = claim, .whole_stop = l->whole_stop, .silent = l->silent, .ended = leader_ended, .arg = l};
 
         if (claim->rv != 0) {
                 leader_ended(l, claim->text);
@@ -249,7 +249,7 @@ static void leader_claims(void *arg)
         cl_claim_start(((struct sim_leader *)arg)->claim);
 }
 
-void leader_start(struct sim_node *node, int64_t judged, bool whole_stop)
+void leader_start(struct sim_node *node, int64_t judged, bool whole_stop, uint64_t silent)
 {
         struct sim_leader *l = &node->leader;
         struct sim_process *p = &l->process;
@@ -262,6 +262,7 @@ void leader_start(struct sim_node *node, int64_t judged, bool whole_stop)
         p->etcd = sim_etcd_client(p->host, &seen);
         l->judged = judged;
         l->whole_stop = whole_stop;
+        l->silent = silent;
         l->store = NULL;
         l->leader = NULL;
         l->serves = l->releases = false;
@@ -453,12 +454,12 @@ static void node_looked(void *arg, const struct cl_view *view, int error, const 
         cl_elector_look(node->elector, view);
 }
 
-static void node_leads(void *arg, int64_t leader_revision, bool whole_stop)
+static void node_leads(void *arg, int64_t leader_revision, bool whole_stop, uint64_t silent)
 {
         struct sim_node *node = arg;
 
         if (!node->leader.process.runs && sim_clock(node->process.number) >= node->rest_until)
-                leader_start(node, leader_revision, whole_stop);
+                leader_start(node, leader_revision, whole_stop, silent);
 }
 
 static void node_hurries(void *arg)

@@ -45,6 +45,7 @@ struct sim_leader {
         struct lp_loop *loops[LOOPS_MAX]; /* of its store; the first is the coordinator's */
         int64_t judged;                   /* the leader key's revision when it was started */
         bool whole_stop;
+        uint64_t silent; /* slots, as its elector has said */
         struct cl_claim *claim;
         struct cl_leader *leader;
         struct eng_store *store; /* NULL: not opened yet */
@@ -93,7 +94,7 @@ void node_start(struct sim_node *node);
 /* Its process dies, and its leader process. power: what was not flushed may be gone; told: connections end, or are reset. */
 void node_kill(struct sim_node *node, bool power, bool told);
 /* Begins to take the leader key, if this is its revision. */
-void leader_start(struct sim_node *node, int64_t judged, bool whole_stop);
+void leader_start(struct sim_node *node, int64_t judged, bool whole_stop, uint64_t silent);
 /* told: its connections are reset. */
 void leader_kill(struct sim_leader *leader, bool told);
 /* It hands over, and ends. False: it does not lead. */

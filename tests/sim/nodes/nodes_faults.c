@@ -180,7 +180,7 @@ static void usurp(void)
         struct sim_node *node = any_node();
 
         if (node->process.runs && !node->leader.process.runs)
-                leader_start(node, node->leader_revision, false);
+                leader_start(node, node->leader_revision, false, 0);
 }
 
 /* ---- a step of an epoch change ---------------------------------------------------------------- */
@@ -274,7 +274,7 @@ static void usurp_with(void *arg)
 
         node_comes_back(node);
         if (node->process.runs && !node->leader.process.runs)
-                leader_start(node, faults.usurped, false);
+                leader_start(node, faults.usurped, false, 0);
 }
 
 /* A member begins anew, which does not know what it has granted, and tries to lead by itself at once. */
@@ -319,7 +319,7 @@ uint64_t faults_oust(void)
                 break;
         case 2:
                 if (other->process.runs && !other->leader.process.runs)
-                        leader_start(other, other->leader_revision, false);
+                        leader_start(other, other->leader_revision, false, 0);
                 break;
         default:
                 for (i = 0; i < nodes_plan.nodes; i++)

@@ -16,7 +16,7 @@ struct memory_change {
         int64_t revision, create_revision, version;
 };
 
-enum memory_fate { FATE_ANSWERED, FATE_ANSWER_LOST, FATE_NEVER, FATE_LATE, FATE_REFUSED, FATE_UNREACHABLE };
+enum memory_fate { FATE_ANSWERED, FATE_ANSWER_LOST, FATE_NEVER, FATE_LATE, FATE_REFUSED, FATE_UNREACHABLE, FATE_FULL, FATE_FULL_DONE };
 
 struct memory_etcd {
         struct cl_etcd base;
@@ -128,7 +128,7 @@ static inline void memory_change(struct memory_etcd *memory, struct cl_request *
 {
         struct cl_answer *answer = NULL;
 
-        if (memory->fate == FATE_ANSWERED || memory->fate == FATE_ANSWER_LOST)
+        if (memory->fate == FATE_ANSWERED || memory->fate == FATE_ANSWER_LOST || memory->fate == FATE_FULL_DONE)
                 answer = memory_txn(memory, request);
         switch (memory->fate) {
         case FATE_ANSWERED:
@@ -145,6 +145,11 @@ static inline void memory_change(struct memory_etcd *memory, struct cl_request *
                 memory->late.success = &memory->late_op;
                 memory->has_late = true;
                 break;
+        case FATE_FULL:
+        case FATE_FULL_DONE:
+                cl_answer_free(answer);
+                cl_request_end(request, CL_UNKNOWN, -ENOSPC, NULL, "database space exceeded");
+                return;
         case FATE_ANSWER_LOST:
         case FATE_NEVER:
                 break;

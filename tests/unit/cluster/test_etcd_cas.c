@@ -66,7 +66,8 @@ static void test_each_fate(void **state)
                 enum memory_fate fate;
                 enum cl_cas_outcome outcome;
         } cases[] = {{FATE_ANSWERED, CL_CAS_WON},   {FATE_ANSWER_LOST, CL_CAS_WON}, {FATE_NEVER, CL_CAS_UNKNOWN},
-                     {FATE_REFUSED, CL_CAS_FAILED}, {FATE_LATE, CL_CAS_UNKNOWN},    {FATE_UNREACHABLE, CL_CAS_FAILED}};
+                     {FATE_REFUSED, CL_CAS_FAILED}, {FATE_LATE, CL_CAS_UNKNOWN},    {FATE_UNREACHABLE, CL_CAS_FAILED},
+                     {FATE_FULL, CL_CAS_FAILED},    {FATE_FULL_DONE, CL_CAS_WON}};
         struct asked asked;
         size_t i;
 
@@ -79,6 +80,22 @@ static void test_each_fate(void **state)
                         assert_int_equal(asked.cas.revision, 2);
                 free(memory);
         }
+}
+
+/* etcd has no room: said at once, and in words. Another's change that came before says more. */
+static void test_full(void **state)
+{
+        struct memory_etcd *memory = memory_new(FATE_FULL);
+        uint64_t began = lp_clock();
+        struct asked asked;
+
+        assert_int_equal(cas_now(&asked, &memory->base, "k", 0, "own", 20000), CL_CAS_FAILED);
+        assert_int_equal(asked.cas.error, -ENOSPC);
+        assert_non_null(strstr(asked.cas.text, "etcd's database is full"));
+        assert_true(lp_clock() - began < 5000 * MS);
+        memory_put(memory, 'k', "else");
+        assert_int_equal(cas_now(&asked, &memory->base, "k", 0, "own", 1000), CL_CAS_LOST);
+        free(memory);
 }
 
 static void test_backwards(void **state)
@@ -172,7 +189,8 @@ static void world_before(struct memory_etcd *memory, struct cl_request *request)
 static void world_begin(struct world *world, uint64_t seed)
 {
         static const enum memory_fate fates[] = {FATE_ANSWERED, FATE_ANSWER_LOST, FATE_ANSWER_LOST, FATE_NEVER,
-                                                 FATE_LATE,     FATE_LATE,        FATE_LATE,        FATE_REFUSED};
+                                                 FATE_LATE,     FATE_LATE,        FATE_LATE,        FATE_REFUSED,
+                                                 FATE_FULL,     FATE_FULL_DONE};
         struct cl_cas *cas = &world->asked.cas;
 
         world->random = seed * 0x9e3779b97f4a7c15ull + 1;
@@ -254,6 +272,7 @@ int main(void)
                 cmocka_unit_test(test_sights),
                 cmocka_unit_test(test_other_kinds_are_not_dead),
                 cmocka_unit_test(test_each_fate),
+                cmocka_unit_test(test_full),
                 cmocka_unit_test(test_backwards),
                 cmocka_unit_test(test_too_many_compares),
                 cmocka_unit_test(test_too_many_changes),

@@ -98,7 +98,7 @@ static void test_names(void **state)
 static void test_parse(void **state)
 {
         static const char *const nonsense[] = {"", "/millrace/c1/", "/millrace/c1/nodes/", "/millrace/c1/nodes/0", "/millrace/c1/nodes/1024", "/millrace/c1/nodes/01",
-                                               "/millrace/c1/nodes/1x", "/millrace/c1/nodes/99999999999999999999", "/millrace/c1/pools/64/config", "/millrace/c1/pools/1/",
+                                               "/millrace/c1/nodes/1x", "/millrace/c1/nodes/99999999999999999999", "/millrace/c1/pools/63/config", "/millrace/c1/pools/1/",
                                                "/millrace/c1/pools/1/leader/x", "/millrace/c1/format2", "/millrace/c12/format", "/millrace/c1/buckets/a"};
         enum cl_key_kind kind, found;
         char key[CL_KEY_NAME_MAX];
@@ -106,12 +106,12 @@ static void test_parse(void **state)
         size_t len;
 
         for (kind = CL_KEY_FORMAT; kind <= CL_KEY_LEADER; kind++) {
-                len = cl_key_name("c1", kind, 63, key);
+                len = cl_key_name("c1", kind, CL_POOL_LAST, key);
                 assert_true(cl_key_parse("c1", key, len, &found, &number));
                 assert_int_equal(found, kind);
-                assert_int_equal(number, kind == CL_KEY_FORMAT ? 0 : 63);
+                assert_int_equal(number, kind == CL_KEY_FORMAT ? 0 : CL_POOL_LAST);
                 assert_false(cl_key_parse("c2", key, len, &found, &number));
-                assert_false(cl_key_parse("c1", key, len - 1, &found, &number) && found == kind && number == 63);
+                assert_false(cl_key_parse("c1", key, len - 1, &found, &number) && found == kind && number == CL_POOL_LAST);
         }
         for (i = 0; i < sizeof(nonsense) / sizeof(nonsense[0]); i++)
                 assert_false(cl_key_parse("c1", nonsense[i], strlen(nonsense[i]), &found, &number));

@@ -26,6 +26,7 @@ static struct server {
         struct node node;
         struct rem_server *server;
         struct rem_served *served[DRIVES];
+        bool runs;
 } servers[NODES];
 
 /* A leader process. */
@@ -35,13 +36,15 @@ struct leading {
         struct cl_claim claim;
         struct cl_leader *leader;
         struct sf sf; /* over the pool's folders, which are all_folders' */
-        atomic_uint ended;
+        uint64_t silent;
+        atomic_uint begins_to_end, ended, said; /* ended: why is there */
         char why[300];
         sem_t done;
 };
 
 static struct sf all_folders;
 static struct memory_etcd etcd;
+static struct cl_config first_config; /* that etcd had first */
 static uint64_t bucket;
 
 static const char *key_of(unsigned i)
@@ -62,22 +65,22 @@ static size_t size_of(unsigned i)
 static void put_into_etcd(void)
 {
         struct cl_format format = {.generation = 1, .random = 5};
-        static struct cl_config config;
+        struct cl_config *config = &first_config;
         char key[CL_KEY_NAME_MAX], value[CL_JSON_MAX];
         struct eng_index *index = sf_index(&all_folders, 0);
         struct eng_index_txn *txn;
 
         MUST(eng_index_reader_new(index, &txn) == 0);
         MUST(eng_index_read_begin(txn) == 0);
-        MUST(eng_index_meta_get(txn, ENG_INDEX_EPOCH, config.epoch, sizeof(config.epoch), &config.epoch_len) == 0);
+        MUST(eng_index_meta_get(txn, ENG_INDEX_EPOCH, config->epoch, sizeof(config->epoch), &config->epoch_len) == 0);
         eng_index_reader_free(txn);
         eng_index_close(index);
-        config.number = ((struct fmt_epoch *)config.epoch)->number;
+        config->number = ((struct fmt_epoch *)config->epoch)->number;
         me_init(&etcd);
         cl_key_name(CLUSTER, CL_KEY_FORMAT, 0, key);
         me_put(&etcd, key, value, cl_format_write(&format, value));
         cl_key_name(CLUSTER, CL_KEY_CONFIG, POOL, key);
-        me_put(&etcd, key, value, cl_config_write(&config, value));
+        me_put(&etcd, key, value, cl_config_write(config, value));
 }
 
 static void serve(unsigned slot)
@@ -110,6 +113,7 @@ static void start_server(unsigned i)
         for (slot = 0; slot < DRIVES; slot++)
                 if (sites[slot].node == i + 1)
                         serve(slot);
+        s->runs = true;
 }
 
 static void stop_server(unsigned i)
@@ -117,6 +121,7 @@ static void stop_server(unsigned i)
         struct server *s = &servers[i];
         unsigned slot, k;
 
+        s->runs = false;
         rem_server_stop(s->server);
         net_stop(s->node.net, node_has_stopped, &s->node);
         sem_wait_or_fail(&s->node.stopped);
@@ -207,8 +212,18 @@ static void on_ended(void *arg, const char *why)
 {
         struct leading *l = arg;
 
-        if (atomic_fetch_add(&l->ended, 1) == 0)
-                snprintf(l->why, sizeof(l->why), "%s", why);
+        if (atomic_fetch_add(&l->begins_to_end, 1) != 0)
+                return;
+        snprintf(l->why, sizeof(l->why), "%s", why);
+        atomic_store(&l->ended, 1);
+}
+
+static void on_says(void *arg, const char *text)
+{
+        struct leading *l = arg;
+
+        assert_non_null(strstr(text, "etcd's database is full"));
+        atomic_fetch_add(&l->said, 1);
 }
 
 static void on_deposed(void *arg, const struct eng_term *by)
@@ -226,6 +241,8 @@ static void become_a_party(struct leading *l)
         assert_int_equal(party, cl_party(l->claim.node, POOL));
         node_start_with(&l->node, &options, fixture_transport("ca", "node-4"));
         for (i = 0; i < NODES; i++) {
+                if (!servers[i].runs)
+                        continue;
                 node_meets(&l->node, &servers[i].node);
                 node_knows(&servers[i].node, party, "node-4", l->node.address);
         }
@@ -242,7 +259,7 @@ static void start_leader(void *arg)
 static void lead(struct leading *l)
 {
         struct rem_client_options client = {.term = l->claim.term, .deposed = on_deposed, .deposed_arg = l, .wait_ms = 2000};
-        struct cl_leader_options options = {.etcd = &etcd.etcd, .cluster = CLUSTER, .pool = POOL, .claim = &l->claim, .term_ms = TERM_MS, .ended = on_ended, .arg = l};
+        struct cl_leader_options options = {.etcd = &etcd.etcd, .cluster = CLUSTER, .pool = POOL, .claim = &l->claim, .term_ms = TERM_MS, .ended = on_ended, .says = on_says, .silent = l->silent, .arg = l};
 
         become_a_party(l);
         client.net = l->node.net;
@@ -431,6 +448,66 @@ static void test_etcd(void **state)
         end_leading(&a);
 }
 
+/*
+ * etcd has no room. Nobody takes the key, and is told why; whoever leads says it once, and goes on where nothing has to change.
+ * Where a node has to leave it gives up, and the words are etcd's.
+ */
+static void test_no_room(void **state)
+{
+        static struct leading a, b;
+
+        assert_int_equal(claim(&a, 1, leader_key()), 0);
+        lead(&a);
+        assert_true(sf_wait_health(&a.sf, all_in, NULL, 60));
+        WAIT_UNTIL(answers(&a));
+        me_set_full(&etcd, true);
+        assert_int_equal(claim(&b, 2, leader_key()), -ENOSPC);
+        assert_non_null(strstr(b.claim.text, "etcd's database is full"));
+        sem_destroy(&b.done);
+        change_objects(&a);
+        assert_int_equal(a.said, 0);
+        stop_server(2);
+        WAIT_UNTIL(a.said == 1);
+        WAIT_UNTIL(a.ended > 0);
+        assert_int_equal(a.said, 1);
+        assert_non_null(strstr(a.why, "etcd's database is full"));
+        me_set_full(&etcd, false);
+        end_leading(&a);
+        assert_int_equal(claim(&b, 2, leader_key()), 0);
+        lead(&b);
+        assert_true(sf_wait_health(&b.sf, four_in, NULL, 60));
+        check_objects(&b);
+        start_server(2);
+        node_knows(&servers[2].node, b.claim.term.node, "node-4", b.node.address);
+        node_meets(&b.node, &servers[2].node);
+        assert_true(sf_wait_health(&b.sf, all_in, NULL, 120));
+        end_leading(&b);
+}
+
+/* A node that was silent before is waited for as long as a ping takes. */
+static void test_silent_before(void **state)
+{
+        static struct leading a;
+        uint64_t began;
+
+        stop_server(2);
+        usleep(TERM_MS * 5 / 4 * 1000); /* nobody has a grant any more */
+        assert_int_equal(claim(&a, 1, leader_key()), 0);
+        a.silent = 1ull << 4 | 1ull << 5;
+        lead(&a);
+        began = lp_clock();
+        assert_true(sf_wait_health(&a.sf, four_in, NULL, 60));
+        assert_true(lp_clock() - began < (TERM_MS / CL_PINGS * 2 - 100) * 1000000ull);
+        WAIT_UNTIL(answers(&a));
+        check_objects(&a);
+        start_server(2);
+        node_knows(&servers[2].node, a.claim.term.node, "node-4", a.node.address);
+        node_meets(&a.node, &servers[2].node);
+        assert_true(sf_wait_health(&a.sf, all_in, NULL, 120));
+        assert_int_equal(a.ended, 0);
+        end_leading(&a);
+}
+
 static atomic_uint released;
 
 static void on_released(void *arg)
@@ -465,11 +542,124 @@ static void test_hand_over(void **state)
         end_leading(&b);
 }
 
+/* ---- who tries ------------------------------------------------------------------------------- */
+
+static struct {
+        struct cl_elector *elector;
+        struct cl_view view;
+        sem_t judged, stopped;
+        uint64_t silent;
+} elected;
+
+static void on_lead(void *arg, int64_t leader_revision, bool whole_stop, uint64_t silent)
+{
+        elected.silent = silent;
+        sem_post(&elected.judged);
+}
+
+static void on_waits(void *arg, const char *why)
+{
+        sem_post(&elected.judged);
+}
+
+static void on_hurry(void *arg)
+{
+}
+
+static void look(void *arg)
+{
+        cl_elector_look(elected.elector, &elected.view);
+}
+
+static void has_no_questions(void *arg)
+{
+        sem_post(&elected.stopped);
+}
+
+static void stop_elector(void *arg)
+{
+        cl_elector_stop(elected.elector, has_no_questions, NULL);
+}
+
+/* A round of questions; ms that it took. */
+static uint64_t ask_round(void)
+{
+        uint64_t began = lp_clock();
+
+        on_loop(servers[0].node.lp[0], look, NULL);
+        sem_wait_or_fail(&elected.judged);
+        return (lp_clock() - began) / 1000000;
+}
+
+static void begin_electing(struct rem_client **client)
+{
+        struct rem_client_options of = {.net = servers[0].node.net, .loop = servers[0].node.lp[0], .wait_ms = 2000};
+        struct cl_elector_options options = {.node = 1, .server = servers[0].server, .lead = on_lead, .waits = on_waits, .hurry = on_hurry};
+
+        memset(&elected, 0, sizeof(elected));
+        sem_init(&elected.judged, 0, 0);
+        sem_init(&elected.stopped, 0, 0);
+        MUST(rem_client_new(&of, client) == 0);
+        options.client = *client;
+        MUST(cl_elector_new(&options, &elected.elector) == 0);
+        elected.view = (struct cl_view){.has_pool = true, .config = first_config}; /* nobody leads: each round ends with a word */
+        MUST(eng_epoch_read(first_config.epoch, first_config.epoch_len, &elected.view.epoch) == 0);
+}
+
+static void they_meet(unsigned other)
+{
+        node_meets(&servers[0].node, &servers[other].node);
+        node_meets(&servers[other].node, &servers[0].node);
+}
+
+/* Rounds wait for a node that does not answer once, and a second later its slots are said to be silent; until it answers again. */
+static void test_rounds(void **state)
+{
+        struct rem_client *client;
+        uint64_t until;
+        unsigned i;
+
+        they_meet(1);
+        they_meet(2);
+        begin_electing(&client);
+        ask_round();
+        assert_int_equal(elected.silent, 0);
+        stop_server(2);
+        usleep(300000);
+        ask_round();
+        assert_int_equal(elected.silent, 0); /* for a moment only, yet */
+        until = lp_clock() + 20000000000ull;
+        while (elected.silent == 0 && lp_clock() < until) {
+                uint64_t least = 1000;
+
+                for (i = 0; i < 5; i++) {
+                        uint64_t took = ask_round();
+
+                        least = took < least ? took : least;
+                }
+                assert_true(least < 250); /* a question has 500 ms */
+                usleep(100000);
+        }
+        assert_int_equal(elected.silent, 1u << 4 | 1u << 5);
+        start_server(2);
+        they_meet(2);
+        for (until = lp_clock() + 20000000000ull; elected.silent != 0 && lp_clock() < until; usleep(50000))
+                ask_round();
+        assert_int_equal(elected.silent, 0);
+        on_loop(servers[0].node.lp[0], stop_elector, NULL);
+        sem_wait_or_fail(&elected.stopped);
+        cl_elector_free(elected.elector);
+        rem_client_free(client);
+        sem_destroy(&elected.judged);
+        sem_destroy(&elected.stopped);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_one),  cmocka_unit_test(test_another),   cmocka_unit_test(test_a_node_ends),
-                cmocka_unit_test(test_etcd), cmocka_unit_test(test_hand_over),
+                cmocka_unit_test(test_etcd), cmocka_unit_test(test_no_room),   cmocka_unit_test(test_silent_before), cmocka_unit_test(test_hand_over),
+                cmocka_unit_test(test_rounds),
         };
 
         return cmocka_run_group_tests(tests, start, stop);

@@ -361,6 +361,14 @@ static void test_create(void **state)
                 cl_key_name("c1", CL_KEY_CONFIG, CL_POOL, key);
                 me_put(&etcd, key, value, cl_config_write(&create.config, value));
         }
+        /* not the pool that is there: nothing is done */
+        assert_int_equal(create_of(nodes, 3, 3, 2, &again), -EINVAL);
+        assert_non_null(strstr(again.text, "erasure code 2+2"));
+        assert_int_equal(create_of(nodes, 2, 2, 2, &again), -EINVAL);
+        assert_non_null(strstr(again.text, "with drives of node"));
+        assert_int_equal(create_of((const uint16_t[]){1, 2, 3, 4}, 4, 0, 0, &again), -EINVAL);
+        assert_non_null(strstr(again.text, "without node"));
+        assert_false(view_now()->has_format);
         assert_int_equal(create_of(nodes, 3, 2, 2, &again), 0);
         view = view_now();
         assert_true(view->has_format);

@@ -290,13 +290,77 @@ static void test_bodies(void **state)
         sf_remove(&sf);
 }
 
+/* Stands before a drive that refuses shards, as it does while it has the record of an epoch that others wait for. */
+static struct {
+        struct eng_drive_ops ops;
+        const struct eng_drive_ops *real;
+        atomic_bool refuses, deposes;
+} stale;
+
+static void stale_answered(struct lp_msg *msg)
+{
+        struct eng_op *op = container_of(msg, struct eng_op, msg);
+
+        op->done(op);
+}
+
+static void stale_submit(struct eng_drive *drive, struct eng_op *op)
+{
+        if (op->kind != ENG_OP_WRITE || !atomic_load(&stale.refuses)) {
+                stale.real->submit(drive, op);
+                return;
+        }
+        op->result = -ESTALE;
+        op->deposed = atomic_load(&stale.deposes);
+        op->msg.run = stale_answered;
+        lp_post(lp_self(), &op->msg);
+}
+
+static uint64_t put_stale(struct eng_store *store, uint64_t slot)
+{
+        struct eng_drive *drive = store->members[slot].drive;
+
+        stale.real = drive->ops;
+        stale.ops = *drive->ops;
+        stale.ops.submit = stale_submit;
+        drive->ops = &stale.ops;
+        return 0;
+}
+
+/* The epoch waits for longer than an upload does: that is busy, and its leader leads on. Who is told that he is deposed ends. */
+static void test_long_change(void **state)
+{
+        uint64_t bucket;
+        struct sf sf;
+        unsigned i;
+
+        df_make(&sf, &bucket);
+        assert_int_equal(sf_open(&sf, false), 0);
+        assert_true(sf_wait_health(&sf, df_all_in, NULL, 60));
+        memset(&stale, 0, sizeof(stale));
+        for (i = 0; i < 4; i++) /* a shard of each object lies on one of them, at least */
+                sf_ask(&sf, put_stale, i);
+        atomic_store(&stale.refuses, true);
+        assert_int_equal(sf_put(&sf, 0, bucket, df_key(1), 1, df_size(1), true, NULL), -EBUSY);
+        assert_int_equal(df_service.ended, 0);
+        atomic_store(&stale.refuses, false);
+        assert_int_equal(sf_put(&sf, 0, bucket, df_key(1), 1, df_size(1), true, NULL), 0);
+        df_check_objects(&sf, bucket);
+        atomic_store(&stale.deposes, true);
+        atomic_store(&stale.refuses, true);
+        sf_put(&sf, 0, bucket, df_key(1), 1, df_size(1), true, NULL);
+        assert_true(df_service.ended > 0);
+        sf_close(&sf);
+        sf_remove(&sf);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_a_start),     cmocka_unit_test(test_ended_before_the_record),
                 cmocka_unit_test(test_restored),    cmocka_unit_test(test_no_majority),
                 cmocka_unit_test(test_no_lease),    cmocka_unit_test(test_drives_fail),
-                cmocka_unit_test(test_lost_writes), cmocka_unit_test(test_mute), cmocka_unit_test(test_bodies),
+                cmocka_unit_test(test_lost_writes), cmocka_unit_test(test_mute), cmocka_unit_test(test_bodies), cmocka_unit_test(test_long_change),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

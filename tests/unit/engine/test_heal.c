@@ -237,6 +237,11 @@ static uint64_t put_refuser(struct eng_store *store, uint64_t slot)
         return 0;
 }
 
+static bool still_heals(const struct eng_health *h, void *arg)
+{
+        return h->healing;
+}
+
 /*
  * A drive does not hold what records name on it, and is not known to lack it: who finds out asks
  * for the groups. fails: at first none of them can be repaired.
@@ -271,9 +276,11 @@ static void asked_for(bool fails)
         if (fails) {
                 assert_true(sf_stays_otherwise(&sf, is_found, loss, 2));
                 assert_true(atomic_load(&refuser.refused) > 0);
+                assert_true(sf_wait_health(&sf, still_heals, NULL, 1));
                 atomic_store(&refuser.refuses, false);
         }
         assert_true(sf_wait_health(&sf, is_found, loss, 60));
+        assert_true(sf_wait_health(&sf, so_whole, NULL, 60));
         nothing_is_missing(&sf);
         check_objects(&sf, bucket);
         sf_close(&sf);

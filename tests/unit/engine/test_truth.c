@@ -9,7 +9,10 @@
 
 #include <cmocka.h>
 
+#include "engine/format.h"
 #include "engine/placement/place.h"
+
+#define NO_TRUTH FMT_EPOCH_NO_TRUTH
 
 #define A 1u
 #define B 2u
@@ -35,8 +38,28 @@ static void test_who_left_last(void **state)
         assert_int_equal(eng_truth_of(A | D, left), A);
         assert_int_equal(eng_truth_of(D, left), 0);
         assert_int_equal(eng_truth_of(0, left), 0);
-        left[ENG_DRIVES_MAX - 1] = UINT64_MAX;
+        left[ENG_DRIVES_MAX - 1] = UINT32_MAX;
         assert_int_equal(eng_truth_of(~(eng_mask)0, left), (eng_mask)1 << (ENG_DRIVES_MAX - 1));
+}
+
+/* What the last one knew is not known to who left before it. */
+static void test_no_truth(void **state)
+{
+        const struct eng_group groups[] = {{A | B, A | B}, {B | C, B | C}};
+
+        leave(5, 9 | NO_TRUTH, 9, NO_TRUTH);
+        assert_int_equal(eng_truth_of(A | B, left), 0);
+        assert_int_equal(eng_truth_of(B | C, left), C);
+        assert_int_equal(eng_truth_of(A | D, left), A);
+        assert_int_equal(eng_truth_of(A | B | C | D, left), C);
+        assert_false(eng_may_join(groups, 2, D, left, 0) || eng_may_join(groups, 2, D, left, 1));
+        assert_false(eng_is_truth(groups, 2, D, left, 0) || eng_is_truth(groups, 2, D, left, 1));
+        assert_true(eng_may_join(groups, 2, D, left, 2) && eng_is_truth(groups, 2, D, left, 2));
+        leave(9, 9 | NO_TRUTH, 9 | NO_TRUTH, 0);
+        assert_int_equal(eng_truth_of(A | B, left), A);
+        assert_int_equal(eng_truth_of(B | C, left), 0);
+        leave(9 | NO_TRUTH, 5, 0, 0);
+        assert_int_equal(eng_truth_of(A | B, left), 0);
 }
 
 static void test_who_may_join(void **state)
@@ -74,7 +97,7 @@ static void test_no_circle(void **state)
                         if (seed % 3 == 0)
                                 in |= eng_bit(i);
                         else
-                                left[i] = 1 + seed % 6;
+                                left[i] = (1 + seed % 6) | (seed / 64 % 4 == 0 ? NO_TRUTH : 0);
                 }
                 for (i = 0; i < 40; i++) {
                         seed = eng_hash(&seed, sizeof(seed), i);
@@ -95,6 +118,7 @@ static void test_what_may_be_lost(void **state)
         assert_true(eng_groups_kept(groups, 3, false, A, A | B)); /* CD was lost already */
         assert_false(eng_groups_kept(groups, 3, false, 0, A | B));
         assert_true(eng_groups_may_lose(A | B | C, A | B | C | D));
+        assert_false(eng_groups_may_lose(A, A | B | C)); /* however few were in before */
         assert_false(eng_groups_may_lose(A | B, A | B | C | D)); /* the other half may go on */
         assert_false(eng_groups_may_lose(0, 0));
 }
@@ -103,6 +127,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_who_left_last),
+                cmocka_unit_test(test_no_truth),
                 cmocka_unit_test(test_who_may_join),
                 cmocka_unit_test(test_no_circle),
                 cmocka_unit_test(test_what_may_be_lost),

@@ -79,7 +79,7 @@ static bool follows(void)
 static int begin(void **state)
 {
         struct rem_home_link_options options = {.pool = POOL, .loop_count = 2};
-        struct net_options net = node_options(1, 5);
+        struct net_options net = node_options(REM_HOME_FIRST + 1, 5);
         const struct eng_drive_opener *opener;
 
         sf_make(&leader, 5, 2);
@@ -99,7 +99,7 @@ static int begin(void **state)
         hf.home.loop_count = 2;
         hf.home.stopped = home_stopped;
         hf.home.closed = home_closed;
-        hf.home.options = (struct eng_options){.leader = rem_home_link_engine(link_), .opener = opener, .site.node = 1, .boot = 5, .inline_max = 16u << 10};
+        hf.home.options = (struct eng_options){.leader = rem_home_link_engine(link_), .opener = opener, .site.node = 1, .maker = REM_HOME_FIRST + 1, .boot = 5, .inline_max = 16u << 10};
         MUST(sf_open(&hf.home, false) == 0);
         rem_home_link_leader(link_, 2);
         rem_home_link_start(link_, hf.home.store);

@@ -1,0 +1,98 @@
+/*
+ * reseed_judge.c - whether the etcd that a node finds is the one that it knows: a function over values, asked before
+ * the node joins. Rule R2's way out (docs/design/reseed.md).
+ */
+#include "cluster_reseed.h"
+
+#include <string.h>
+
+/* A reseed has asked, and the node has not seen it end. */
+static bool is_fenced(const struct cl_reseed_self *self)
+{
+        return self->fence.number > self->seen.generation.number;
+}
+
+static uint64_t highest_known(const struct cl_reseed_self *self)
+{
+        return is_fenced(self) ? self->fence.number : self->seen.generation.number;
+}
+
+static struct cl_generation generation_of(const struct cl_format *format)
+{
+        return (struct cl_generation){format->generation, format->random};
+}
+
+static bool same_generation(const struct cl_generation *a, const struct cl_generation *b)
+{
+        return a->number == b->number && a->random == b->random;
+}
+
+/* The pool's epoch counts on none of this node's slots: whatever they hold is stale. */
+static bool counts_on_none(const struct cl_reseed_self *self, const struct cl_view *view)
+{
+        uint64_t counted = view->epoch.in | view->epoch.joining;
+        unsigned slot;
+
+        for (slot = 0; slot < view->epoch.slots; slot++)
+                if ((counted >> slot & 1) && view->epoch.slot[slot].site.node == self->node)
+                        return false;
+        return true;
+}
+
+static bool is_of_pool(const struct cl_reseed_self *self, const struct cl_view *view)
+{
+        return self->has_store && view->has_pool && memcmp(self->store, view->config.store_id, CL_ID) == 0;
+}
+
+static bool may_take(const struct cl_reseed_self *self, const struct cl_view *view)
+{
+        struct cl_generation found = generation_of(&view->format);
+
+        if (!view->has_format || !is_of_pool(self, view))
+                return false;
+        if (is_fenced(self) && same_generation(&found, &self->fence))
+                return true;
+        return self->seen.generation.number != 0 && found.number > highest_known(self) && counts_on_none(self, view);
+}
+
+/* NULL: it is the node's own. */
+static const char *what_differs(const struct cl_reseed_self *self, uint64_t etcd_id, const struct cl_view *view)
+{
+        struct cl_generation found = generation_of(&view->format);
+        enum cl_verdict verdict = cl_seen_judge(&self->seen, etcd_id, view->revision);
+
+        if (verdict != CL_SEEN_FINE)
+                return cl_verdict_text(verdict);
+        if (self->has_store && !view->has_pool)
+                return "etcd has no pool, and the folders of this node have drives of one: it was made anew";
+        if (!view->has_format)
+                return self->seen.generation.number != 0 ? cl_verdict_text(CL_SEEN_OTHER_GENERATION) : NULL;
+        if (cl_generation_judge(&self->seen, &found) != CL_SEEN_FINE)
+                return cl_verdict_text(CL_SEEN_OTHER_GENERATION);
+        return is_fenced(self) ? "a reseed has asked what the drives of this node hold, and has not ended" : NULL;
+}
+
+enum cl_reseed_says cl_reseed_judge(const struct cl_reseed_self *self, uint64_t etcd_id, const struct cl_view *view, struct cl_format *now)
+{
+        bool own = what_differs(self, etcd_id, view) == NULL;
+
+        *now = view->format;
+        if (own && !(view->has_request && self->has_store))
+                return CL_RESEED_OWN;
+        if (!own && may_take(self, view))
+                return CL_RESEED_TAKE;
+        if (view->has_request && self->has_store && view->request.generation > self->seen.generation.number) {
+                *now = view->request;
+                return CL_RESEED_FENCE;
+        }
+        return CL_RESEED_WAIT;
+}
+
+const char *cl_reseed_text(const struct cl_reseed_self *self, uint64_t etcd_id, const struct cl_view *view)
+{
+        const char *text = what_differs(self, etcd_id, view);
+
+        if (view->has_request)
+                return "etcd is being written anew from what the nodes hold";
+        return text != NULL ? text : "";
+}

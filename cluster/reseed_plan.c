@@ -1,0 +1,377 @@
+/*
+ * reseed_plan.c - what etcd is to have, from all that nodes have reported: a function over values
+ * (docs/design/reseed.md has the reasons, and what breaks without each check).
+ *
+ *   newest EPOCH record -> forks? -> slots that count: reported, or named -> epoch, generation, boots
+ */
+#include "cluster_reseed.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct planning {
+        const struct cl_reseed_found *found;
+        const struct cl_reseed_wish *wish;
+        struct cl_reseed_plan *out;
+        const struct cl_report *newest; /* that has the newest EPOCH record */
+        struct eng_epoch_info epoch;
+        uint8_t store[CL_ID];
+        uint64_t missing; /* slots that count, and are neither reported nor named */
+};
+
+static void plan_line(struct cl_reseed_plan *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void plan_line(struct cl_reseed_plan *out, const char *format, ...)
+{
+        va_list args;
+
+        if (out->line_count == CL_RESEED_LINES)
+                return;
+        va_start(args, format);
+        vsnprintf(out->lines[out->line_count++], CL_TEXT_MAX, format, args);
+        va_end(args);
+}
+
+static int plan_end(struct cl_reseed_plan *out, int rv, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static int plan_end(struct cl_reseed_plan *out, int rv, const char *format, ...)
+{
+        va_list args;
+
+        va_start(args, format);
+        vsnprintf(out->text, sizeof(out->text), format, args);
+        va_end(args);
+        out->rv = rv;
+        return rv;
+}
+
+static bool wish_names(const struct cl_reseed_wish *wish, uint16_t node)
+{
+        unsigned i;
+
+        for (i = 0; i < wish->node_count; i++)
+                if (wish->nodes[i] == node)
+                        return true;
+        return false;
+}
+
+static bool held_counts(const struct cl_held *held)
+{
+        return held->fault[0] == '\0' && held->epoch > 0;
+}
+
+/* ---- the newest epoch ------------------------------------------------------------------------ */
+
+static const struct cl_held *newest_held(const struct cl_report *report)
+{
+        const struct cl_held *best = NULL;
+        unsigned i;
+
+        for (i = 0; i < report->held_count; i++)
+                if (held_counts(&report->held[i]) && (best == NULL || report->held[i].epoch > best->epoch))
+                        best = &report->held[i];
+        return best;
+}
+
+static int find_newest(struct planning *p)
+{
+        const struct cl_held *best = NULL;
+        unsigned i;
+
+        for (i = 0; i < p->found->count; i++) {
+                const struct cl_report *report = &p->found->reports[i];
+                const struct cl_held *held = wish_names(p->wish, report->node) ? NULL : newest_held(report);
+
+                if (held == NULL || report->epoch_len == 0 || (best != NULL && held->epoch <= best->epoch))
+                        continue;
+                if (eng_epoch_read(report->epoch, report->epoch_len, &p->epoch) != 0 || p->epoch.number != held->epoch || memcmp(p->epoch.id, held->epoch_id, CL_ID) != 0)
+                        return plan_end(p->out, -EINVAL, "node %u contradicts itself about the newest epoch of its drives", (unsigned)report->node);
+                best = held;
+                p->newest = report;
+                memcpy(p->store, held->store, CL_ID);
+        }
+        if (best == NULL)
+                return plan_end(p->out, -EAGAIN, "no node has reported a drive of the pool yet");
+        eng_epoch_read(p->newest->epoch, p->newest->epoch_len, &p->epoch);
+        p->out->newest = p->epoch.number;
+        return 0;
+}
+
+/* What the drive that has the newest epoch knows of an older one. NULL: nothing. */
+static const uint8_t *past_id(const struct planning *p, uint64_t number)
+{
+        unsigned i;
+
+        if (number == p->epoch.number)
+                return p->epoch.id;
+        for (i = 0; i < p->newest->past_count; i++)
+                if (p->newest->past[i].number == number)
+                        return p->newest->past[i].id;
+        return NULL;
+}
+
+static bool is_in_epoch(const struct planning *p, const struct cl_held *held)
+{
+        return held->slot < p->epoch.slots && memcmp(p->epoch.slot[held->slot].drive_id, held->drive, CL_ID) == 0 && memcmp(held->store, p->store, CL_ID) == 0;
+}
+
+/* Two histories: some node went on after another etcd had been put in place. Nobody but the operator knows which counts. */
+static int find_forks(struct planning *p)
+{
+        unsigned i, j;
+
+        for (i = 0; i < p->found->count; i++)
+                for (j = 0; j < p->found->reports[i].held_count; j++) {
+                        const struct cl_report *report = &p->found->reports[i];
+                        const struct cl_held *held = &report->held[j];
+                        const uint8_t *id = held_counts(held) && is_in_epoch(p, held) ? past_id(p, held->epoch) : NULL;
+
+                        if (id != NULL && memcmp(id, held->epoch_id, CL_ID) != 0 && !wish_names(p->wish, report->node) && (p->wish->slots >> held->slot & 1) == 0)
+                                return plan_end(p->out, -EINVAL,
+                                                "epoch %" PRIu64 " is not the same on node %u, slot %u, and on node %u: the pool has two histories; name the nodes of one of them, "
+                                                "which is given up",
+                                                held->epoch, (unsigned)report->node, held->slot, (unsigned)p->newest->node);
+                }
+        return 0;
+}
+
+/* ---- slots ----------------------------------------------------------------------------------- */
+
+static const struct cl_report *plan_report(const struct planning *p, uint16_t node)
+{
+        unsigned i;
+
+        for (i = 0; i < p->found->count; i++)
+                if (p->found->reports[i].node == node)
+                        return &p->found->reports[i];
+        return NULL;
+}
+
+static const struct cl_held *plan_held(const struct planning *p, const struct cl_report *report, unsigned slot)
+{
+        unsigned i;
+
+        for (i = 0; report != NULL && i < report->held_count; i++)
+                if (report->held[i].slot == slot && is_in_epoch(p, &report->held[i]))
+                        return &report->held[i];
+        return NULL;
+}
+
+/* By this request: of a report from before it the drive may have gone on. */
+static bool is_fenced_now(const struct planning *p, const struct cl_report *report, const struct cl_held *held)
+{
+        const struct cl_format *request = &p->found->request;
+
+        return p->found->has_request && held->fenced && report->fence.number == request->generation && report->fence.random == request->random;
+}
+
+static void judge_slot(struct planning *p, unsigned slot)
+{
+        uint16_t node = p->epoch.slot[slot].site.node;
+        const struct cl_report *report = plan_report(p, node);
+        const struct cl_held *held = plan_held(p, report, slot);
+        bool counts = ((p->epoch.in | p->epoch.joining) >> slot & 1) != 0, gone = (p->epoch.gone >> slot & 1) != 0;
+        bool named = wish_names(p->wish, node) || (p->wish->slots >> slot & 1);
+        const char *state = (p->epoch.in >> slot & 1) ? "in" : counts ? "joining" : gone ? "removed" : "out";
+
+        if (named && !gone) {
+                p->out->given_up |= 1ull << slot;
+                plan_line(p->out, "slot %2u, node %u, %s: given up", slot, (unsigned)node, state);
+        } else if (held == NULL || !held_counts(held)) {
+                p->missing |= counts ? 1ull << slot : 0;
+                plan_line(p->out, "slot %2u, node %u, %s: %.160s", slot, (unsigned)node, state, report == NULL ? "the node has not reported" : held == NULL ? "the node has no such drive" : *held->fault != '\0' ? held->fault : "it was in no epoch yet");
+        } else {
+                if (counts && !is_fenced_now(p, report, held))
+                        p->out->fenced = false;
+                plan_line(p->out, "slot %2u, node %u, %s: epoch %" PRIu64, slot, (unsigned)node, state, held->epoch);
+        }
+}
+
+static void plan_list_slots(uint64_t slots, char *out, size_t size)
+{
+        unsigned slot;
+
+        *out = '\0';
+        for (slot = 0; slot < ENG_DRIVES_MAX; slot++)
+                if (slots >> slot & 1)
+                        snprintf(out + strlen(out), size - strlen(out), "%s%u", *out != '\0' ? ", " : "", slot);
+}
+
+/* A name that means nothing is a mistake of who gives something up. */
+static int check_wish(struct planning *p)
+{
+        unsigned i, slot;
+
+        for (i = 0; i < p->wish->node_count; i++) {
+                bool has = false;
+
+                for (slot = 0; slot < p->epoch.slots; slot++)
+                        has |= p->epoch.slot[slot].site.node == p->wish->nodes[i];
+                if (!has)
+                        return plan_end(p->out, -EINVAL, "node %u, which is to be given up, has no drive in the pool", (unsigned)p->wish->nodes[i]);
+        }
+        for (slot = p->epoch.slots; slot < ENG_DRIVES_MAX; slot++)
+                if (p->wish->slots >> slot & 1)
+                        return plan_end(p->out, -EINVAL, "the pool has no slot %u", slot);
+        return 0;
+}
+
+static int judge_slots(struct planning *p)
+{
+        char list[160];
+        unsigned slot;
+        int rv = check_wish(p);
+
+        if (rv != 0)
+                return rv;
+        p->out->fenced = true;
+        for (slot = 0; slot < p->epoch.slots; slot++)
+                judge_slot(p, slot);
+        if (p->missing == 0)
+                return 0;
+        plan_list_slots(p->missing, list, sizeof(list));
+        return plan_end(p->out, -EAGAIN, "nothing is known of slots that may have the newest changes: %s (start their nodes, or give them up by name)", list);
+}
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+static void raise_number(uint64_t *number, uint64_t to)
+{
+        if (to > *number)
+                *number = to;
+}
+
+static void plan_generation(struct planning *p)
+{
+        uint64_t highest = p->found->has_format ? p->found->format.generation : 0, of_others;
+        unsigned i, j;
+
+        of_others = highest;
+        for (i = 0; i < p->found->count; i++) {
+                const struct cl_report *report = &p->found->reports[i];
+                bool asked = p->found->has_request && report->fence.number == p->found->request.generation && report->fence.random == p->found->request.random;
+
+                raise_number(&of_others, report->seen.generation.number);
+                raise_number(asked ? &highest : &of_others, report->fence.number);
+                for (j = 0; j < report->held_count; j++)
+                        raise_number(report->held[j].fenced && asked ? &highest : &of_others, report->held[j].term.generation);
+        }
+        p->out->outdated = p->found->has_request && of_others >= p->found->request.generation;
+        raise_number(&highest, of_others);
+        raise_number(&highest, p->found->has_request ? p->found->request.generation : 0);
+        p->out->next.number = highest + 1;
+        lp_random(&p->out->next.random, sizeof(p->out->next.random));
+}
+
+static void plan_boots(struct planning *p)
+{
+        uint64_t *boots = p->out->boots;
+        bool is_node[CL_NODE_LAST + 1] = {false};
+        unsigned i, j;
+
+        for (i = 0; i < p->epoch.slots; i++)
+                is_node[p->epoch.slot[i].site.node & CL_NODE_LAST] = true;
+        for (i = 0; i < p->found->count; i++) {
+                const struct cl_report *report = &p->found->reports[i];
+
+                is_node[report->node] = true;
+                raise_number(&boots[report->node], report->boot);
+                for (j = 0; j < report->held_count; j++) {
+                        const struct eng_term *term = &report->held[j].term;
+
+                        if (!eng_term_is_none(term))
+                                raise_number(&boots[term->node & CL_NODE_LAST], term->boot);
+                }
+        }
+        for (i = 1; i <= CL_NODE_LAST; i++) {
+                raise_number(&boots[i], p->found->boots[i]);
+                boots[i] = is_node[i] || boots[i] != 0 ? boots[i] + CL_RESEED_BOOTS : 0;
+        }
+}
+
+static int check_numbers(struct planning *p)
+{
+        unsigned i, count = 0;
+
+        for (i = 1; i <= CL_NODE_LAST; i++) {
+                count += p->out->boots[i] != 0;
+                if (p->out->boots[i] >= ENG_BOOT_MAX)
+                        return plan_end(p->out, -EINVAL, "node %u was started too often: no boot number is left above those that are known", i);
+        }
+        return count <= CL_RESEED_NODES ? 0 : plan_end(p->out, -EINVAL, "%u nodes: at most %u are possible", count, CL_RESEED_NODES);
+}
+
+/* ---- the rest -------------------------------------------------------------------------------- */
+
+/* Of the report that has seen the newest revision of the newest generation. */
+static void plan_switches(struct planning *p)
+{
+        const struct cl_report *best = NULL;
+        unsigned i;
+
+        for (i = 0; i < p->found->count; i++) {
+                const struct cl_report *report = &p->found->reports[i];
+
+                if (report->switches[0] != '\0' && (best == NULL || report->seen.generation.number > best->seen.generation.number ||
+                                                    (report->seen.generation.number == best->seen.generation.number && report->seen.revision > best->seen.revision)))
+                        best = report;
+        }
+        if (best != NULL)
+                memcpy(p->out->switches, best->switches, sizeof(p->out->switches));
+}
+
+/* Drives may refuse another cluster id; a format that is there yet may be of an older time. */
+static void plan_cluster_id(struct planning *p)
+{
+        struct eng_term newest = {0};
+        unsigned i, j;
+
+        if (p->found->has_format) {
+                memcpy(p->out->cluster_id, p->found->format.cluster_id, CL_ID);
+                p->out->has_cluster_id = true;
+        }
+        for (i = 0; i < p->found->count; i++)
+                for (j = 0; j < p->found->reports[i].held_count; j++) {
+                        const struct cl_report *report = &p->found->reports[i];
+
+                        if (!report->has_cluster_id || eng_term_compare(&report->held[j].term, &newest) <= 0)
+                                continue;
+                        newest = report->held[j].term;
+                        memcpy(p->out->cluster_id, report->cluster_id, CL_ID);
+                        p->out->has_cluster_id = true;
+                }
+}
+
+static int plan_epoch(struct planning *p)
+{
+        struct eng_error error = {""};
+        uint8_t *body = calloc(1, ENG_EPOCH_BODY_MAX);
+        int rv = body == NULL ? -ENOMEM : eng_epoch_reseed(p->newest->epoch, p->newest->epoch_len, p->out->given_up, body, &p->out->config.epoch_len, &error);
+
+        if (rv == 0) {
+                memcpy(p->out->config.epoch, body, p->out->config.epoch_len);
+                memcpy(p->out->config.store_id, p->store, CL_ID);
+                eng_epoch_read(body, p->out->config.epoch_len, &p->out->epoch);
+                p->out->config.number = p->out->epoch.number;
+        }
+        free(body);
+        return rv == 0 ? 0 : plan_end(p->out, rv, "%.250s", error.text);
+}
+
+void cl_reseed_plan(const struct cl_reseed_found *found, const struct cl_reseed_wish *wish, struct cl_reseed_plan *out)
+{
+        struct planning p = {.found = found, .wish = wish, .out = out};
+
+        memset(out, 0, sizeof(*out));
+        plan_generation(&p);
+        plan_cluster_id(&p);
+        plan_switches(&p);
+        if (find_newest(&p) != 0 || find_forks(&p) != 0)
+                return;
+        plan_boots(&p);
+        if (check_numbers(&p) != 0 || judge_slots(&p) != 0 || plan_epoch(&p) != 0)
+                return;
+        plan_line(out, "newest epoch %" PRIu64 ", next %" PRIu64 "; generation %" PRIu64, p.epoch.number, out->epoch.number, out->next.number);
+}

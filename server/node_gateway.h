@@ -1,0 +1,32 @@
+/*
+ * node_gateway.h - the S3 side of a node process: a gateway over a home store, whose leader is the process
+ * that leads the pool, on whichever node (docs/design/any-gateway.md).
+ *
+ * owner: the main thread.
+ */
+#ifndef MILLRACE_SERVER_NODE_GATEWAY_H
+#define MILLRACE_SERVER_NODE_GATEWAY_H
+
+#include "server/cluster_link.h"
+#include "server/listeners.h"
+
+struct srv_node_gateway;
+
+/*
+ * Serves S3 on these sockets from here on, which stay the caller's. boot: of this process. link: connected.
+ * Negative errno, with a line.
+ */
+int srv_node_gateway_open(const struct srv_settings *settings, struct srv_link *link, uint64_t boot, const struct srv_listener *s3,
+                          const struct srv_listener *plain, const struct cl_view *view, struct srv_node_gateway **out,
+                          struct srv_error *error);
+/* Who leads, as the view has it. */
+void srv_node_gateway_see(struct srv_node_gateway *gateway, const struct cl_view *view);
+/* Each second, and on SIGHUP. The first says what has changed; false: a loop of it has failed. */
+bool srv_node_gateway_look(struct srv_node_gateway *gateway);
+void srv_node_gateway_reload(struct srv_node_gateway *gateway);
+/* No request begins any more, and those that run may end, within the time that is set. The leader is there yet. */
+void srv_node_gateway_drain(struct srv_node_gateway *gateway, int signal_fd);
+/* The link goes on. False: a thread may still use all that is left, and the process is to end at once. NULL is allowed. */
+bool srv_node_gateway_close(struct srv_node_gateway *gateway);
+
+#endif

@@ -1,0 +1,348 @@
+/*
+ * node_reseed.c - see node_reseed.h: the node's side.
+ *
+ *   look at etcd -> own: join;  taken: keep, join;  wait: report;  fence: NODE, OPEN, report
+ *
+ * Each folder is asked on a thread of its own, which may hang with its disk: what is not known by then is reported
+ * so. A thread that has not ended when the process goes on holds the folder's lock: the folder is left out.
+ */
+#include "server/node_reseed.h"
+
+#include "server/cluster_link.h"
+#include "server/daemon_log.h"
+
+#include "cluster_reseed.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#define GATE_POLL_MS 500
+#define GATE_BOOT    1u /* of the fence's term: the same in each attempt, so that it can be made again */
+
+enum ask_state { ASK_WORKS, ASK_DONE };
+
+/* owner: its thread, until state is ASK_DONE; freed by the gate then, or by nobody */
+struct folder_ask {
+        struct srv_folder folder; /* a copy */
+        struct eng_local_options options;
+        bool fences;
+        struct cl_format request;
+        struct rem_known known;
+        int rv;
+        struct eng_error error;
+        int wake;
+        atomic_int state;
+};
+
+struct gate {
+        const struct srv_settings *settings;
+        struct srv_folders *folders;
+        struct srv_standby *standby;
+        int signal_fd, *signo;
+        struct srv_link link;
+        struct cl_reseed_self self;
+        struct folder_ask *asks[SRV_LIST_MAX];
+        struct cl_format asked; /* the request that drives were asked for; generation 0: none */
+        bool begun;
+        char told[CL_TEXT_MAX], value[CL_REPORT_MAX];
+        struct cl_report report;
+};
+
+/* ---- a folder -------------------------------------------------------------------------------- */
+
+/* NODE first: whatever happens then, the node knows that it was asked. */
+static int ask_keep_fence(struct folder_ask *ask)
+{
+        struct cl_generation fence = {ask->request.generation, ask->request.random};
+
+        if (memcmp(&ask->folder.file.fence, &fence, sizeof(fence)) == 0)
+                return 0;
+        if (ask->folder.file.fence.number >= fence.number)
+                return -ESTALE;
+        ask->folder.file.fence = fence;
+        return cl_node_file_write(ask->folder.dir, &ask->folder.file);
+}
+
+static void *ask_run(void *arg)
+{
+        struct folder_ask *ask = arg;
+        const struct eng_term term = {.generation = ask->request.generation, .revision = 1, .node = ask->folder.file.node, .boot = GATE_BOOT};
+        uint64_t one = 1;
+
+        ask->rv = ask->fences ? ask_keep_fence(ask) : 0;
+        if (ask->rv != 0)
+                snprintf(ask->error.text, sizeof(ask->error.text), "its file NODE cannot be written: %s", strerror(-ask->rv));
+        else
+                ask->rv = rem_drive_ask(&ask->options, ask->fences ? &term : NULL, ask->request.cluster_id, &ask->known, &ask->error);
+        if (ask->rv == -ESTALE || ask->rv == -EXDEV) { /* what it knows is reported, unfenced: the request is made anew above it */
+                ask->fences = false;
+                ask->rv = 0;
+        }
+        atomic_store(&ask->state, ASK_DONE);
+        if (write(ask->wake, &one, sizeof(one)) < 0)
+                return NULL; /* it is readable then */
+        return NULL;
+}
+
+static void ask_begin(struct gate *gate, unsigned i, const struct cl_format *request)
+{
+        const struct srv_settings *s = gate->settings;
+        struct folder_ask *ask = calloc(1, sizeof(*ask));
+        pthread_t thread;
+
+        if (ask == NULL)
+                return; /* it is reported as not known yet */
+        ask->folder = gate->folders->at[i];
+        ask->options = (struct eng_local_options){.path = ask->folder.path, .identity = ask->folder.identity, .log_file_bytes = s->log_file_size & ~4095ull,
+                                                  .segment_bytes = s->segment_size & ~4095ull, .memtable_bytes = s->memtable_size, .full_reserve_bytes = s->full_reserve};
+        ask->fences = request != NULL;
+        ask->request = request != NULL ? *request : (struct cl_format){0};
+        ask->wake = gate->link.wake;
+        gate->asks[i] = ask;
+        if (pthread_create(&thread, NULL, ask_run, ask) != 0) {
+                free(ask);
+                gate->asks[i] = NULL;
+                return;
+        }
+        pthread_detach(thread);
+}
+
+static bool asks_are_done(const struct gate *gate)
+{
+        unsigned i;
+
+        for (i = 0; i < gate->folders->count; i++)
+                if (gate->asks[i] != NULL && atomic_load(&gate->asks[i]->state) != ASK_DONE)
+                        return false;
+        return true;
+}
+
+/* What the folders say by now. */
+static void gate_take_fences(struct gate *gate)
+{
+        unsigned i;
+
+        for (i = 0; i < gate->folders->count; i++) {
+                struct cl_node_file *file = &gate->folders->at[i].file;
+
+                if (gate->asks[i] == NULL || atomic_load(&gate->asks[i]->state) != ASK_DONE)
+                        continue;
+                file->fence = gate->asks[i]->folder.file.fence;
+                if (file->fence.number > gate->self.fence.number)
+                        gate->self.fence = file->fence;
+        }
+}
+
+/* All drives are asked, again where another request has come. False: some are still at the last question. */
+static bool gate_ask(struct gate *gate, const struct cl_format *request)
+{
+        static const struct cl_format none;
+        const struct cl_format *want = request != NULL ? request : &none;
+        unsigned i;
+
+        if (!asks_are_done(gate))
+                return false;
+        if (gate->begun && memcmp(&gate->asked, want, sizeof(*want)) == 0)
+                return true;
+        for (i = 0; i < gate->folders->count; i++) {
+                struct srv_folder *folder = &gate->folders->at[i];
+
+                free(gate->asks[i]);
+                gate->asks[i] = NULL;
+                if (folder->state == ENG_FOLDER_DRIVE)
+                        ask_begin(gate, i, request);
+        }
+        gate->begun = true;
+        gate->asked = *want;
+        return asks_are_done(gate);
+}
+
+/* ---- the report ------------------------------------------------------------------------------ */
+
+static void report_folder(struct gate *gate, const struct srv_folder *folder, const struct folder_ask *ask)
+{
+        static const struct rem_known nothing;
+        struct cl_report *report = &gate->report;
+        bool known = ask != NULL && ask->rv == 0;
+        char fault[160] = "";
+
+        if (!known)
+                snprintf(fault, sizeof(fault), "%.150s", ask != NULL ? ask->error.text : "no memory to ask it");
+        cl_report_add(report, &folder->identity, known ? &ask->known : &nothing, known && ask->fences, fault);
+        if (folder->file.boot > report->boot)
+                report->boot = folder->file.boot;
+        if (folder->file.switches[0] != '\0')
+                memcpy(report->switches, folder->file.switches, sizeof(report->switches));
+}
+
+static void gate_report(struct gate *gate, const struct cl_view *view)
+{
+        const struct srv_settings *s = gate->settings;
+        struct cl_report *report = &gate->report;
+        struct srv_address s3 = s->listen;
+        char name[CL_KEY_NAME_MAX];
+        size_t len;
+        unsigned i;
+        int rv;
+
+        memset(report, 0, sizeof(*report));
+        report->node = (uint16_t)s->node;
+        report->seen = gate->self.seen;
+        report->fence = gate->asked.generation != 0 ? (struct cl_generation){gate->asked.generation, gate->asked.random} : gate->self.fence;
+        snprintf(report->self.name, sizeof(report->self.name), "%s", gate->link.name);
+        snprintf(report->self.address, sizeof(report->self.address), "%.255s", gate->link.address);
+        if (srv_address_is_every(&s3))
+                memcpy(s3.host, s->cluster_listen.host, sizeof(s3.host));
+        srv_address_text(&s3, report->self.s3, sizeof(report->self.s3));
+        report->self.rack = srv_cluster_rack(s);
+        for (i = 0; i < gate->folders->count; i++)
+                if (gate->folders->at[i].state == ENG_FOLDER_DRIVE)
+                        report_folder(gate, &gate->folders->at[i], gate->asks[i]);
+        len = cl_report_write(report, gate->value);
+        snprintf(name, sizeof(name), "reseed/nodes/%u", (unsigned)s->node);
+        rv = len == 0 ? -ENOMEM : srv_link_report(&gate->link, name, gate->value, len, view->request_revision);
+        if (rv != 0 && rv != -EPERM)
+                srv_log(SRV_LOG_WARNING, "what the drives of this node hold cannot be reported: %s", strerror(-rv));
+}
+
+/* ---- what is taken --------------------------------------------------------------------------- */
+
+/* Every folder keeps which etcd counts from here on; one that cannot is told at the next start, by the others. */
+static int gate_take(struct gate *gate, uint64_t etcd_id, const struct cl_view *view, struct srv_error *error)
+{
+        const struct cl_seen seen = {.cluster_id = etcd_id, .generation = {view->format.generation, view->format.random}, .revision = view->revision};
+        unsigned i, kept = 0;
+        int rv = -ENOENT, last;
+
+        for (i = 0; i < gate->folders->count; i++) {
+                struct srv_folder *folder = &gate->folders->at[i];
+
+                if (folder->state == ENG_FOLDER_ABSENT)
+                        continue;
+                folder->file.seen = seen;
+                folder->file.fence = (struct cl_generation){0, 0};
+                last = cl_node_file_write(folder->dir, &folder->file);
+                kept += last == 0;
+                rv = last != 0 ? last : rv;
+        }
+        if (kept == 0)
+                return srv_fail(error, rv, "no folder can keep which etcd counts: %s", strerror(-rv));
+        gate->folders->seen = seen;
+        gate->folders->fence = (struct cl_generation){0, 0};
+        srv_log(SRV_LOG_INFO, "etcd was written anew: this node goes by it (generation %llu)", (unsigned long long)seen.generation.number);
+        return 0;
+}
+
+/* ---- waiting --------------------------------------------------------------------------------- */
+
+static void gate_wait(struct gate *gate)
+{
+        struct pollfd fds[] = {{.fd = gate->signal_fd, .events = POLLIN}, {.fd = gate->link.wake, .events = POLLIN}};
+        struct signalfd_siginfo info;
+        uint64_t count;
+
+        if (poll(fds, 2, GATE_POLL_MS) <= 0)
+                return;
+        if (fds[1].revents != 0 && read(gate->link.wake, &count, sizeof(count)) < 0)
+                return; /* it was read already */
+        while (read(gate->signal_fd, &info, sizeof(info)) == sizeof(info))
+                if (info.ssi_signo == SIGHUP)
+                        srv_standby_reload(gate->standby);
+                else if (info.ssi_signo != SIGCHLD)
+                        *gate->signo = (int)info.ssi_signo;
+}
+
+static void gate_tell(struct gate *gate, const char *text)
+{
+        char page[CL_TEXT_MAX + 100];
+
+        if (strcmp(text, gate->told) == 0)
+                return;
+        snprintf(gate->told, sizeof(gate->told), "%s", text);
+        srv_log(SRV_LOG_ERROR, "%s: this node serves nothing, and waits (millrace admin cluster reseed)", text);
+        snprintf(page, sizeof(page), "This node waits for its cluster to be reseeded: %s.", text);
+        srv_standby_say(gate->standby, page, "");
+}
+
+/* 1: the node may join. 0: it waits. Errors have a line. */
+static int gate_step(struct gate *gate, struct srv_error *error)
+{
+        struct cl_view view;
+        struct cl_format now;
+        struct cl_seen found;
+        char text[CL_TEXT_MAX];
+        int why, rv = srv_link_view(&gate->link, &view, &why, text);
+
+        srv_link_keep(&gate->link);
+        if (rv != 0 || view.revision == 0 || why != 0) {
+                if (rv == 0)
+                        cl_view_free(&view);
+                return why == -EREMCHG || why == -EBADMSG ? srv_fail(error, why, "%s", text) : 0;
+        }
+        cl_etcd_seen(gate->link.etcd, &found);
+        gate_take_fences(gate);
+        switch (cl_reseed_judge(&gate->self, found.cluster_id, &view, &now)) {
+        case CL_RESEED_OWN:
+                rv = asks_are_done(gate);
+                break;
+        case CL_RESEED_TAKE:
+                rv = asks_are_done(gate) ? gate_take(gate, found.cluster_id, &view, error) : 0;
+                rv = rv == 0 && asks_are_done(gate) ? 1 : rv;
+                break;
+        case CL_RESEED_FENCE:
+        case CL_RESEED_WAIT:
+                gate_tell(gate, cl_reseed_text(&gate->self, found.cluster_id, &view));
+                if (gate_ask(gate, memcmp(&now, &view.request, sizeof(now)) == 0 && view.has_request ? &now : NULL))
+                        gate_report(gate, &view);
+                break;
+        }
+        cl_view_free(&view);
+        return rv;
+}
+
+/* Folders that are not drives yet have nothing to report, and nothing to lose. */
+static bool gate_knows_itself(struct gate *gate)
+{
+        unsigned i;
+
+        gate->self = (struct cl_reseed_self){.node = (uint16_t)gate->settings->node, .seen = gate->folders->seen, .fence = gate->folders->fence};
+        for (i = 0; i < gate->folders->count; i++)
+                if (gate->folders->at[i].state == ENG_FOLDER_DRIVE) {
+                        gate->self.has_store = true;
+                        memcpy(gate->self.store, gate->folders->at[i].identity.store_id, CL_ID);
+                        return true;
+                }
+        return false;
+}
+
+int srv_reseed_gate(const struct srv_settings *settings, struct srv_folders *folders, struct srv_standby *standby, int signal_fd, int *signo, struct srv_error *error)
+{
+        static struct gate the_gate; /* it is large, and there is one */
+        const struct cl_seen nothing = {0};
+        struct gate *gate = &the_gate;
+        unsigned i;
+        int rv;
+
+        *gate = (struct gate){.settings = settings, .folders = folders, .standby = standby, .signal_fd = signal_fd, .signo = signo};
+        if (!gate_knows_itself(gate))
+                return 0;
+        rv = srv_link_open(&gate->link, settings, 1, 0, &nothing, error);
+        gate->link.unjudged = true;
+        if (rv == 0)
+                rv = srv_link_look(&gate->link, NULL, NULL, error);
+        while (rv == 0 && *signo == 0) {
+                gate_wait(gate);
+                rv = gate_step(gate, error);
+        }
+        srv_link_close(&gate->link);
+        for (i = 0; i < folders->count; i++)
+                if (gate->asks[i] != NULL && atomic_load(&gate->asks[i]->state) == ASK_DONE)
+                        free(gate->asks[i]);
+        return rv == 1 ? 0 : rv == 0 ? -EINTR : rv;
+}

@@ -1,0 +1,317 @@
+/*
+ * etcd is written anew: what a node makes of the etcd that it finds, what a plan is made of and refuses, and the command
+ * over an etcd in memory, with answers that are lost.
+ */
+#include "tests/unit/cluster/etcd_fixture.h"
+
+#include "cluster_reseed.h"
+#include "engine_folder.h"
+#include "tests/lib/memory_etcd.h"
+
+static struct cl_report reports[CL_RESEED_NODES];
+static struct cl_reseed_found found;
+static struct cl_reseed_plan plan;
+static const struct cl_reseed_wish nothing;
+static uint8_t first[ENG_EPOCH_BODY_MAX];
+static size_t first_len;
+static const uint8_t store[CL_ID] = "store";
+
+/* Three nodes of two drives, each with the pool's first epoch, and fenced by `found.request`. */
+static int three_nodes(void **state)
+{
+        static uint8_t ids[6][ENG_ID_LEN];
+        struct eng_site sites[6];
+        struct eng_new_pool pool = {.k = 2, .m = 1, .count = 6, .drive_ids = ids, .sites = sites};
+        struct eng_epoch_info info;
+        struct eng_error error;
+        unsigned i;
+
+        for (i = 0; i < 6; i++) {
+                memset(ids[i], (int)i + 1, ENG_ID_LEN);
+                sites[i] = (struct eng_site){.node = (uint16_t)(1 + i / 2), .rack = (uint16_t)(1 + i / 2)};
+        }
+        MUST(eng_pool_make(&pool, first, &first_len, &error) == 0 && eng_epoch_read(first, first_len, &info) == 0);
+        memset(reports, 0, sizeof(reports));
+        found = (struct cl_reseed_found){.count = 3, .reports = reports, .has_request = true, .request = {.generation = 2, .random = 7}};
+        for (i = 0; i < 6; i++) {
+                struct cl_report *report = &reports[i / 2];
+                struct eng_identity identity = {.slot = i};
+                struct rem_known known = {.epoch = 1, .term = {.generation = 1, .revision = 10 + i, .node = 1024 + 2, .boot = 40 + i}, .cluster = "cluster", .body_len = first_len};
+
+                memcpy(known.body, first, first_len);
+                memcpy(known.epoch_id, info.id, 16);
+                memcpy(identity.drive_id, ids[i], ENG_ID_LEN);
+                memcpy(identity.store_id, store, CL_ID);
+                report->node = (uint16_t)(1 + i / 2);
+                snprintf(report->self.name, sizeof(report->self.name), "n%u", 1 + i / 2);
+                snprintf(report->self.address, sizeof(report->self.address), "h:%u", i);
+                report->boot = 5;
+                report->seen = (struct cl_seen){9, {1, 3}, 100 + i};
+                report->fence = (struct cl_generation){2, 7};
+                MUST(cl_report_add(report, &identity, &known, true, "") == 0);
+        }
+        snprintf(reports[1].switches, sizeof(reports[1].switches), "read_only = yes\n");
+        return 0;
+}
+
+static void plan_now(const struct cl_reseed_wish *wish, int rv)
+{
+        cl_reseed_plan(&found, wish, &plan);
+        if (plan.rv != rv)
+                print_message("%d: %s\n", plan.rv, plan.text);
+        assert_int_equal(plan.rv, rv);
+}
+
+/* Of a report's drives: another epoch, made of the first. */
+static void give_epoch(struct cl_report *report, unsigned held, uint64_t number, uint8_t id)
+{
+        struct cl_held *h = &report->held[held];
+
+        memcpy(report->epoch, first, first_len);
+        report->epoch_len = first_len;
+        memcpy(report->epoch, &number, sizeof(number)); /* struct fmt_epoch begins with number and id */
+        memset(report->epoch + 8, id, CL_ID);
+        h->epoch = number;
+        memset(h->epoch_id, id, CL_ID);
+}
+
+static void test_report(void **state)
+{
+        static char text[CL_REPORT_MAX];
+        static struct cl_report back;
+        size_t len = cl_report_write(&reports[1], text);
+
+        assert_true(len > 0);
+        assert_int_equal(cl_report_read(text, len, &back), 0);
+        assert_memory_equal(back.held, reports[1].held, sizeof(back.held));
+        assert_true(back.node == 2 && back.boot == 5 && back.epoch_len == first_len && strcmp(back.switches, "read_only = yes\n") == 0 && back.has_cluster_id);
+        assert_memory_equal(back.epoch, first, first_len);
+        assert_memory_equal(&back.seen, &reports[1].seen, sizeof(back.seen));
+        assert_int_equal(cl_report_read(text, len - 1, &back), -EBADMSG);
+        assert_int_equal(cl_report_read("{}", 2, &back), -EBADMSG);
+        assert_int_equal(cl_report_read("[]", 2, &back), -EBADMSG);
+}
+
+static void test_plan(void **state)
+{
+        plan_now(&nothing, 0);
+        assert_true(plan.fenced && !plan.outdated && plan.newest == 1 && plan.epoch.number == 1 + (1u << 20) && plan.epoch.in == 0x3f && plan.given_up == 0);
+        assert_true(plan.boots[1] == 5 + CL_RESEED_BOOTS && plan.boots[2] == 45 + CL_RESEED_BOOTS && plan.boots[4] == 0);
+        assert_string_equal(plan.switches, "read_only = yes\n");
+        assert_true(plan.has_cluster_id && memcmp(plan.cluster_id, "cluster", 7) == 0);
+        assert_memory_equal(plan.config.store_id, store, CL_ID);
+        found.boots[1] = 100;
+        plan_now(&nothing, 0);
+        assert_int_equal(plan.boots[1], 100 + CL_RESEED_BOOTS);
+        found.count = 0;
+        plan_now(&nothing, -EAGAIN);
+}
+
+static void test_plan_missing(void **state)
+{
+        struct cl_reseed_wish wish = {.node_count = 1, .nodes = {3}};
+
+        found.count = 2;
+        plan_now(&nothing, -EAGAIN);
+        assert_non_null(strstr(plan.text, "4, 5"));
+        plan_now(&wish, 0);
+        assert_true(plan.given_up == 0x30 && plan.epoch.in == 0x0f);
+        found.count = 3; /* it has reported: it is given up all the same */
+        plan_now(&wish, 0);
+        assert_int_equal(plan.given_up, 0x30);
+        snprintf(reports[2].held[1].fault, 20, "damaged");
+        plan_now(&nothing, -EAGAIN);
+        plan_now(&(struct cl_reseed_wish){.slots = 1u << 5}, 0);
+        assert_int_equal(plan.given_up, 0x20);
+        plan_now(&(struct cl_reseed_wish){.node_count = 1, .nodes = {4}}, -EINVAL);
+        plan_now(&(struct cl_reseed_wish){.slots = 1u << 6}, -EINVAL);
+        plan_now(&(struct cl_reseed_wish){.node_count = 2, .nodes = {2, 3}}, -EINVAL); /* some group has nobody else */
+        assert_non_null(strstr(plan.text, "no current member"));
+}
+
+static void test_plan_forks(void **state)
+{
+        give_epoch(&reports[0], 0, 7, 'a');
+        plan_now(&nothing, 0);
+        assert_int_equal(plan.epoch.number, 7 + (1u << 20));
+        give_epoch(&reports[2], 0, 7, 'b');
+        plan_now(&nothing, -EINVAL);
+        assert_non_null(strstr(plan.text, "two histories"));
+        plan_now(&(struct cl_reseed_wish){.node_count = 1, .nodes = {3}}, 0);
+        assert_int_equal(plan.epoch.in, 0x0f);
+        /* an older one that the newest drive knows as another */
+        give_epoch(&reports[2], 0, 6, 'b');
+        reports[0].past[0].number = 6;
+        memset(reports[0].past[0].id, 'c', CL_ID);
+        reports[0].past_count = 1;
+        plan_now(&nothing, -EINVAL);
+        memset(reports[0].past[0].id, 'b', CL_ID);
+        plan_now(&nothing, 0);
+}
+
+static void test_plan_fences(void **state)
+{
+        reports[1].fence.random = 8; /* an older request's */
+        plan_now(&nothing, 0);
+        assert_false(plan.fenced);
+        reports[1].fence = (struct cl_generation){2, 7};
+        reports[1].held[0].fenced = false;
+        plan_now(&nothing, 0);
+        assert_true(!plan.fenced && !plan.outdated);
+        reports[1].held[0].term.generation = 2; /* that is why */
+        plan_now(&nothing, 0);
+        assert_true(plan.outdated && plan.next.number == 3);
+        reports[1].held[0].fenced = true; /* its own fence, from before its node was started again */
+        plan_now(&nothing, 0);
+        assert_true(plan.fenced && !plan.outdated);
+        reports[2].seen.generation.number = 4;
+        plan_now(&nothing, 0);
+        assert_true(plan.outdated && plan.next.number == 5);
+}
+
+static void test_judge(void **state)
+{
+        static struct cl_view view;
+        struct cl_reseed_self self = {.node = 2, .seen = {9, {1, 3}, 100}, .has_store = true};
+        struct cl_format now;
+
+        memcpy(self.store, store, CL_ID);
+        memset(&view, 0, sizeof(view));
+        view.revision = 101;
+        assert_int_equal(cl_reseed_judge(&self, 9, &view, &now), CL_RESEED_WAIT); /* empty */
+        assert_int_equal(cl_reseed_judge(&(struct cl_reseed_self){.node = 2, .has_store = true}, 9, &view, &now), CL_RESEED_WAIT);
+        assert_int_equal(cl_reseed_judge(&(struct cl_reseed_self){.node = 2}, 9, &view, &now), CL_RESEED_OWN);
+        view.has_format = view.has_pool = true;
+        view.format = (struct cl_format){.generation = 1, .random = 3};
+        memcpy(view.config.store_id, store, CL_ID);
+        MUST(eng_epoch_read(first, first_len, &view.epoch) == 0);
+        assert_int_equal(cl_reseed_judge(&self, 9, &view, &now), CL_RESEED_OWN);
+        assert_int_equal(cl_reseed_judge(&self, 8, &view, &now), CL_RESEED_WAIT);
+        view.revision = 99;
+        assert_int_equal(cl_reseed_judge(&self, 9, &view, &now), CL_RESEED_WAIT);
+        view.revision = 101;
+        view.has_request = true;
+        view.request = (struct cl_format){.generation = 2, .random = 7};
+        assert_int_equal(cl_reseed_judge(&self, 9, &view, &now), CL_RESEED_FENCE);
+        assert_int_equal(now.random, 7);
+        view.has_request = false;
+        self.fence = (struct cl_generation){2, 7}; /* the old etcd is back: too late */
+        assert_int_equal(cl_reseed_judge(&self, 9, &view, &now), CL_RESEED_WAIT);
+        view.format = (struct cl_format){.generation = 2, .random = 8};
+        assert_int_equal(cl_reseed_judge(&self, 8, &view, &now), CL_RESEED_WAIT);
+        view.format.random = 7;
+        assert_int_equal(cl_reseed_judge(&self, 8, &view, &now), CL_RESEED_TAKE);
+        self.fence.number = 0; /* it was away: believed only where nothing counts on it */
+        assert_int_equal(cl_reseed_judge(&self, 8, &view, &now), CL_RESEED_WAIT);
+        view.epoch.in = 0x33;
+        assert_int_equal(cl_reseed_judge(&self, 8, &view, &now), CL_RESEED_TAKE);
+        view.config.store_id[0] ^= 1;
+        assert_int_equal(cl_reseed_judge(&self, 8, &view, &now), CL_RESEED_WAIT);
+}
+
+/* ---- the command ----------------------------------------------------------------------------- */
+
+static struct memory_etcd etcd;
+static struct cl_reseed reseed;
+static sem_t over;
+
+static void reseed_over(struct cl_reseed *r)
+{
+        sem_post(&over);
+}
+
+static void put_report(unsigned i)
+{
+        static char text[CL_REPORT_MAX];
+        char key[CL_KEY_NAME_MAX];
+
+        cl_key_name("c1", CL_KEY_REPORT, reports[i].node, key);
+        me_put(&etcd, key, text, cl_report_write(&reports[i], text));
+}
+
+/* Nodes fence when they are asked to. */
+static void nodes_fence(void *arg, const char *text)
+{
+        unsigned i;
+
+        if (strstr(text, "fence") == NULL)
+                return;
+        for (i = 0; i < 3; i++) {
+                reports[i].fence = (struct cl_generation){reseed.found.request.generation, reseed.found.request.random};
+                reports[i].held[0].fenced = reports[i].held[1].fenced = true;
+                put_report(i);
+        }
+}
+
+static void start_reseed(struct lp_msg *msg)
+{
+        cl_reseed(&reseed);
+}
+
+static int run_reseed(bool doit)
+{
+        static struct lp_msg msg = {.run = start_reseed};
+
+        memset(&reseed, 0, sizeof(reseed));
+        reseed = (struct cl_reseed){.etcd = &etcd.etcd, .cluster = "c1", .wish = &nothing, .doit = doit, .wait_ms = 3000, .waits = nodes_fence, .done = reseed_over};
+        sem_init(&over, 0, 0);
+        lp_post(the_loop, &msg);
+        wait_for(&over);
+        cl_reseed_free(&reseed);
+        return reseed.rv;
+}
+
+static void with_answers_lost(unsigned lose)
+{
+        const struct lp_config config = {.ring_entries = 8};
+        char key[CL_KEY_NAME_MAX];
+        unsigned i;
+
+        MUST(lp_loop_new(&config, &the_loop) == 0 && pthread_create(&loop_thread, NULL, loop_thread_main, NULL) == 0);
+        me_init(&etcd);
+        for (i = 0; i < 3; i++) {
+                reports[i].fence.number = 0;
+                reports[i].held[0].fenced = reports[i].held[1].fenced = false;
+                put_report(i);
+        }
+        assert_int_equal(run_reseed(false), 0);
+        cl_key_name("c1", CL_KEY_RESEED, 0, key);
+        assert_true(me_revision(&etcd, key) == 0 && !reseed.plan.fenced);
+        cl_key_name("c1", CL_KEY_LEADER, CL_POOL, key);
+        me_put(&etcd, key, "x", 1);
+        etcd.lose_answers = lose;
+        assert_int_equal(run_reseed(true), 0);
+        assert_int_equal(etcd.changes, 2); /* the request, and all else at once */
+        assert_int_equal(me_revision(&etcd, key), 0);
+        cl_key_name("c1", CL_KEY_REPORT, 1, key);
+        assert_int_equal(me_revision(&etcd, key), 0);
+        cl_key_name("c1", CL_KEY_CONFIG, CL_POOL, key);
+        assert_true(me_revision(&etcd, key) > 0 && reseed.format.generation == 2);
+        assert_int_equal(run_reseed(true), -EAGAIN); /* nobody reports to another run */
+        me_free(&etcd);
+        lp_loop_stop(the_loop);
+        pthread_join(loop_thread, NULL);
+        lp_loop_free(the_loop);
+}
+
+static void test_reseed(void **state)
+{
+        with_answers_lost(0);
+}
+
+static void test_reseed_lost_answer(void **state)
+{
+        with_answers_lost(2);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test_setup(test_report, three_nodes),      cmocka_unit_test_setup(test_plan, three_nodes),
+                cmocka_unit_test_setup(test_plan_missing, three_nodes), cmocka_unit_test_setup(test_plan_forks, three_nodes),
+                cmocka_unit_test_setup(test_plan_fences, three_nodes), cmocka_unit_test_setup(test_judge, three_nodes),
+                cmocka_unit_test_setup(test_reseed, three_nodes),      cmocka_unit_test_setup(test_reseed_lost_answer, three_nodes),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
