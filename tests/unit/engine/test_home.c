@@ -234,6 +234,35 @@ static void becomes_whole(void)
 }
 
 /* Shards that it could not write are given back by the leader. */
+struct early {
+        bool first, last;
+        size_t before, after;
+        uint8_t rows[ENG_HOME_ROWS_MAX];
+};
+
+static void read_early(void *arg)
+{
+        struct early *early = arg;
+        struct eng_home_reading reading = {.version = UINT64_MAX};
+        enum eng_phase phase = leader.store->coord->phase;
+
+        leader.store->coord->phase = ENG_PHASE_CONFIG;
+        early->before = eng_home_rows_write(leader.store, &reading, early->rows, &early->first, &early->last);
+        leader.store->coord->phase = phase;
+        if (!early->first && !early->last)
+                early->after = eng_home_rows_write(leader.store, &reading, early->rows, &early->first, &early->last);
+}
+
+/* A leader that has not read the configuration itself says nothing of it; the same reading has all of it later. */
+static void test_rows_before_the_leader_has_them(void **state)
+{
+        static struct early early;
+
+        hf_run(leader.store->coord_loop->loop, read_early, &early);
+        assert_int_equal(early.before, 0);
+        assert_true(early.after > 0 && early.first && early.last);
+}
+
 static void test_drive_not_reached(void **state)
 {
         unsigned i;
@@ -482,6 +511,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_uploads, begin, end),
                 cmocka_unit_test_setup_teardown(test_configuration, begin, end),
                 cmocka_unit_test_setup_teardown(test_all_rows_anew, begin, end),
+                cmocka_unit_test_setup_teardown(test_rows_before_the_leader_has_them, begin, end),
                 cmocka_unit_test_setup_teardown(test_drive_not_reached, begin, end),
                 cmocka_unit_test_setup_teardown(test_too_few_reached, begin, end),
                 cmocka_unit_test_setup_teardown(test_outcome_unknown, begin, end),
