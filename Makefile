@@ -233,7 +233,7 @@ $(O)/power/cutimg: $(call obj,tests/power/cutimg.c tests/power/cutmodel.c) $(LIN
 	$(LINK) -o $@ $(filter %.o,$^) $(LDLIBS)
 -include $(ALL_OBJ:.o=.d) $(LIBMILLRACE_OBJ:.o=.d)
 
-.PHONY: model rdma-bin fuzz-bin rdma-speed every-call sim simdrive simnodes sweep sim-bin fake-rdma unit-bin bench-bin power-bin power qemu mutate soak clean deps unit integration crash check check-rdma check-cluster check-long demo run check-fresh wheel python format format-check tidy cov fuzz rot docs docs-site install help bench bench-full bench-rdma bench-versions bench-users micro pairs scale performance
+.PHONY: model rdma-bin fuzz-bin rdma-speed every-call sim simdrive simnodes sweep sim-bin fake-rdma unit-bin bench-bin power-bin power qemu mutate soak clean deps unit integration crash check check-rdma check-cluster check-long demo run check-fresh wheel python format format-check tidy cov fuzz rot docs docs-site install help bench bench-full bench-rdma bench-versions bench-users bench-cluster micro pairs scale performance
 unit-bin: $(UNIT_BIN) $(FAKE_RDMA) $(SET_CLOCK) $(POLICY_DRIVER) ## builds the unit tests
 fuzz-bin: $(FUZZ_BIN) ## builds the fuzz targets with random inputs in libFuzzer's place, for any BUILD
 bench-bin: $(BENCH_BIN) $(MICRO_BIN) ## builds the load generator and the programs of bench/limits/ and bench/micro/
@@ -332,6 +332,10 @@ bench-versions: bench-bin programs ## a million versions made in bulk, ten minut
 	python3 bench/versions.py --build $(O) --json $(BUILD_ROOT)/bench/versions.json $(VERSIONS_ARGS)
 bench-users: bench-bin programs ## GETs as root, as a user with policies, with temporary credentials, five minutes; USERS_ARGS="--rounds 3"
 	python3 bench/users.py --build $(O) --json $(BUILD_ROOT)/bench/users.json $(USERS_ARGS)
+bench-cluster: bench-bin programs ## CPU of three nodes against one, and beside three of MinIO, ten minutes; CLUSTER_ARGS="--rounds 1 --only one --only three"
+	tools/deps.sh --cluster
+	mkdir -p $(BUILD_ROOT)/bench
+	python3 bench/cluster.py --program $(O)/millraced --load $(O)/bench/load --json $(BUILD_ROOT)/bench/cluster.json $(CLUSTER_ARGS)
 micro: bench-bin programs ## the engine by its own API, and ec/, without a network, two or three minutes; MICRO_ARGS="--names 100K list" for less of it
 	$(O)/bench/limits/kernels
 	$(O)/bench/micro $(MICRO_ARGS)
