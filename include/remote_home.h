@@ -8,6 +8,7 @@
 #define MILLRACE_REMOTE_HOME_H
 
 #include <stdatomic.h>
+#include <sys/types.h>
 
 #include "engine.h"
 #include "engine_home.h"
@@ -16,7 +17,7 @@
 
 /* Operations of requests (struct net_request) from here on are of sessions, so many. */
 #define REM_HOME_OPERATIONS       0x200u
-#define REM_HOME_OPERATIONS_COUNT 4u
+#define REM_HOME_OPERATIONS_COUNT 5u
 static inline bool rem_is_home_operation(uint32_t operation)
 {
         return operation - REM_HOME_OPERATIONS < REM_HOME_OPERATIONS_COUNT;
@@ -29,6 +30,20 @@ static inline bool rem_is_home_operation(uint32_t operation)
 
 struct rem_home_server;
 
+#define REM_ASK_MAX (512u << 10) /* bytes of a question ... */
+#define REM_ASK_ROOM (2u << 20)  /* ... and of its answer, at most */
+
+/* A question of an operator that came in at a home's node: bytes, which nothing here looks into. */
+struct rem_home_asked {
+        const uint8_t *bytes;
+        size_t len;
+        /* filled in by who answers: from malloc(), and taken over; none: it cannot be asked now, and nothing was done */
+        uint8_t *answer;
+        size_t answer_len;
+};
+/* Any thread, once for each question. An answer beyond REM_ASK_ROOM is none. */
+void rem_home_asked_answer(struct rem_home_asked *asked);
+
 struct rem_home_server_options {
         struct eng_store *store;       /* that leads; opened, not started */
         struct lp_loop *coordinator;   /* its loop */
@@ -36,6 +51,9 @@ struct rem_home_server_options {
         struct eng_term term;
         const _Atomic uint64_t *lease_end; /* of the leader; NULL: it is always one */
         uint64_t (*now)(void);         /* the clock of that; NULL: CLOCK_BOOTTIME */
+        /* On the loop of a connection, of any home of the pool, in a session or not. NULL: nothing is answered. */
+        void (*ask)(void *arg, struct rem_home_asked *asked);
+        void *ask_arg;
 };
 /* Any thread. -ENOMEM. */
 int rem_home_server_new(const struct rem_home_server_options *options, struct rem_home_server **out);
@@ -72,6 +90,12 @@ const struct eng_leader_link *rem_home_link_engine(struct rem_home_link *link);
 void rem_home_link_start(struct rem_home_link *link, struct eng_store *home);
 /* Any thread: this party of net/ leads the pool, as far as is known; 0: nobody. */
 void rem_home_link_leader(struct rem_home_link *link, uint16_t party);
+/*
+ * Asks the leader something (struct rem_home_asked), and waits for the answer, some seconds at most: its length. Any thread
+ * that may block, before rem_home_link_stop(). -EHOSTDOWN: nobody leads, or who leads cannot be asked now: nothing was
+ * done. -ETIMEDOUT: it may have been done. -EMSGSIZE: the question, or its answer, is too long.
+ */
+ssize_t rem_home_link_ask(struct rem_home_link *link, const uint8_t *bytes, size_t len, uint8_t room[REM_ASK_ROOM]);
 /* The store's loops have stopped, and it is to be closed: what waits for a session has none. */
 void rem_home_link_stop(struct rem_home_link *link);
 /* After the store was closed. NULL is allowed. */

@@ -10,6 +10,7 @@
 #include <bsd/sys/queue.h>
 #include <errno.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,7 @@
 #define WAIT_MOST_NS  (10000ull * 1000 * 1000)
 #define KNOW_MOST_NS  (30000ull * 1000 * 1000)
 #define LOOK_NS       (250ull * 1000 * 1000)
+#define ASK_WAIT_NS   (5000ull * 1000 * 1000) /* an operator waits */
 
 /* A call on its way. owner: its loop */
 struct home_sent {
@@ -483,6 +485,72 @@ static void home_link_told(struct lp_msg *msg)
 
         atomic_store(&link->telling, false);
         link_look(link);
+}
+
+/* ---- questions of operators ------------------------------------------------------------------ */
+
+/* owner: who asks, who waits for it; its room stays as long */
+struct home_asking {
+        struct net_call call; /* first */
+        struct lp_msg msg;
+        struct rem_home_link *link;
+        const uint8_t *bytes;
+        size_t len;
+        uint8_t *room;
+        ssize_t rv;
+        sem_t ended;
+};
+
+static void asking_answered(struct net_call *call)
+{
+        struct home_asking *a = (struct home_asking *)call;
+
+        atomic_fetch_sub(&a->link->out, 1);
+        if (call->outcome != NET_ANSWERED)
+                a->rv = call->sent ? -ETIMEDOUT : -EHOSTDOWN;
+        else
+                a->rv = call->status == HOME_DONE ? (ssize_t)call->answer_bulk : call->status == HOME_BAD ? -EMSGSIZE : -EHOSTDOWN;
+        sem_post(&a->ended);
+}
+
+static void asking_go(struct lp_msg *msg)
+{
+        struct home_asking *a = container_of(msg, struct home_asking, msg);
+        struct rem_home_link *link = a->link;
+        uint32_t party = atomic_load(&link->party);
+
+        a->call.peer = party == 0 || atomic_load(&link->stopped) ? NULL : net_peer_find(link->options.net, (uint16_t)party);
+        if (a->call.peer == NULL) {
+                a->rv = -EHOSTDOWN;
+                sem_post(&a->ended);
+                return;
+        }
+        a->call.link = NET_BULK_0;
+        a->call.operation = HOME_ASK;
+        a->call.bulk[0] = (struct iovec){(void *)(uintptr_t)a->bytes, a->len};
+        a->call.bulk_count = 1;
+        a->call.room[0] = (struct iovec){a->room, REM_ASK_ROOM};
+        a->call.room_count = 1;
+        a->call.deadline = lp_now(link->coordinator) + ASK_WAIT_NS;
+        a->call.done = asking_answered;
+        atomic_fetch_add(&link->out, 1);
+        net_call(&a->call);
+}
+
+ssize_t rem_home_link_ask(struct rem_home_link *link, const uint8_t *bytes, size_t len, uint8_t room[REM_ASK_ROOM])
+{
+        struct home_asking a = {.link = link, .bytes = bytes, .len = len, .room = room, .msg.run = asking_go};
+
+        if (len == 0 || len > REM_ASK_MAX)
+                return -EMSGSIZE;
+        if (link->coordinator == NULL)
+                return -EHOSTDOWN;
+        sem_init(&a.ended, 0, 0);
+        lp_post(link->coordinator, &a.msg);
+        while (sem_wait(&a.ended) != 0)
+                ;
+        sem_destroy(&a.ended);
+        return a.rv;
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */

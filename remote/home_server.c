@@ -510,6 +510,8 @@ enum net_bulk rem_home_server_bulk(void *arg, struct net_request *request)
         struct home_served *c;
 
         request->user = NULL;
+        if (arg != NULL && request->operation == HOME_ASK)
+                return home_ask_bulk(request);
         if (arg == NULL || request->operation != HOME_CALL)
                 return NET_BULK_DISCARD;
         c = home_served_new(arg, request, &status);
@@ -529,7 +531,9 @@ enum net_bulk rem_home_server_bulk(void *arg, struct net_request *request)
 
 void rem_home_server_lost(void *arg, struct net_request *request)
 {
-        if (request->user != NULL)
+        if (request->user != NULL && request->operation == HOME_ASK)
+                home_ask_lost(request);
+        else if (request->user != NULL)
                 home_served_free(request->user);
 }
 
@@ -623,7 +627,7 @@ void rem_home_server_request(void *arg, struct net_request *request)
 {
         struct rem_home_server *server = arg;
 
-        if (server == NULL || (request->bulk_len > 0 && (request->discarded || request->operation != HOME_CALL))) {
+        if (server == NULL || (request->bulk_len > 0 && (request->discarded || (request->operation != HOME_CALL && request->operation != HOME_ASK)))) {
                 home_reply(request, HOME_NOT_NOW);
                 return;
         }
@@ -639,6 +643,12 @@ void rem_home_server_request(void *arg, struct net_request *request)
                 break;
         case HOME_UNPIN:
                 serve_unpin(server, request);
+                break;
+        case HOME_ASK:
+                if (is_home(net_peer_node(request->peer)))
+                        home_ask_request(&server->options, request);
+                else
+                        home_reply(request, HOME_BAD);
                 break;
         default:
                 home_reply(request, HOME_BAD);

@@ -6,17 +6,21 @@
  *   WATCH  home_watch, u64 of each loop           -> home_seen, the pool's state   bulk: rows
  *   CALL   home_call, body of the call   bulk: its own -> body of the answer       bulk: its own
  *   UNPIN  home_call, numbers of pins, u64 each   -> nothing
+ *   ASK    nothing                bulk: a question -> nothing                       bulk: its answer
  */
 #ifndef MILLRACE_REMOTE_HOME_WIRE_H
 #define MILLRACE_REMOTE_HOME_WIRE_H
 
 #include "remote_home.h"
 
+struct rem_home_server_options;
+
 enum home_operation {
         HOME_JOIN = REM_HOME_OPERATIONS,
         HOME_WATCH,
         HOME_CALL,
         HOME_UNPIN,
+        HOME_ASK,
         HOME_END
 };
 _Static_assert(HOME_END - REM_HOME_OPERATIONS == REM_HOME_OPERATIONS_COUNT, "remote_home.h");
@@ -74,5 +78,10 @@ struct home_call {
 #define HOME_PINS_NS    (60000ull * 1000 * 1000) /* of a session that has ended */
 #define HOME_WATCH_NS   (500ull * 1000 * 1000)
 #define HOME_UNPINS     64u                     /* numbers in one UNPIN */
+
+/* home_ask.c: ASK at the leader. As those of struct net_handler. */
+enum net_bulk home_ask_bulk(struct net_request *request);
+void home_ask_request(const struct rem_home_server_options *options, struct net_request *request);
+void home_ask_lost(struct net_request *request);
 
 #endif

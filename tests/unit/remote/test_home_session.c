@@ -21,6 +21,27 @@ static struct rem_home_link *link_;
 static struct rem_home_server_options server_options;
 static uint64_t bucket;
 
+static _Atomic(struct rem_home_asked *) held; /* a question that nobody has answered */
+static atomic_bool hold;
+
+/* Says what was asked, backwards; a question that begins with + gets as many bytes as it says. */
+static void answer_it(void *arg, struct rem_home_asked *asked)
+{
+        size_t i, size = asked->len;
+
+        if (atomic_load(&hold)) {
+                atomic_store(&held, asked);
+                return;
+        }
+        if (asked->bytes[0] == '+')
+                memcpy(&size, asked->bytes + 1, sizeof(size));
+        asked->answer = size == 0 ? NULL : calloc(1, size);
+        for (i = 0; asked->bytes[0] != '+' && i < size; i++)
+                asked->answer[i] = asked->bytes[size - 1 - i];
+        asked->answer_len = size;
+        rem_home_asked_answer(asked);
+}
+
 static void make_server(void *arg)
 {
         MUST(rem_home_server_new(&server_options, &server) == 0);
@@ -56,7 +77,7 @@ static void start_leader_node(uint64_t revision)
         struct net_options options = node_options(2, 6);
 
         server_options = (struct rem_home_server_options){.store = leader.store, .coordinator = leader.store->coord_loop->loop, .pool = POOL,
-                                                          .term = {.generation = 1, .revision = revision, .node = 2, .boot = 6}};
+                                                          .term = {.generation = 1, .revision = revision, .node = 2, .boot = 6}, .ask = answer_it};
         hf_run(server_options.coordinator, make_server, NULL);
         options.handler = (struct net_handler){.bulk = rem_home_server_bulk, .request = rem_home_server_request, .lost = rem_home_server_lost};
         options.handler_arg = server;
@@ -196,6 +217,45 @@ static void test_cut(void **state)
         assert_int_equal(rem_home_server_sessions(server), 1);
 }
 
+static ssize_t ask_for(size_t size, uint8_t *room)
+{
+        uint8_t question[1 + sizeof(size)] = "+";
+
+        memcpy(question + 1, &size, sizeof(size));
+        return rem_home_link_ask(link_, question, sizeof(question), room);
+}
+
+/* What an operator asks of the leader: any bytes, there and back; too many; nobody there; an answer that does not come. */
+static void test_questions(void **state)
+{
+        static uint8_t question[REM_ASK_MAX + 1], room[REM_ASK_ROOM];
+        size_t i, len;
+
+        for (i = 0; i < sizeof(question); i++)
+                question[i] = (uint8_t)(i * 7 % 41);
+        for (len = 1; len <= REM_ASK_MAX; len = len * 8 < REM_ASK_MAX || len == REM_ASK_MAX ? len * 8 : REM_ASK_MAX) {
+                assert_int_equal(rem_home_link_ask(link_, question, len, room), (ssize_t)len);
+                for (i = 0; i < len; i++)
+                        assert_int_equal(room[i], question[len - 1 - i]);
+        }
+        assert_int_equal(rem_home_link_ask(link_, question, 0, room), -EMSGSIZE);
+        assert_int_equal(rem_home_link_ask(link_, question, REM_ASK_MAX + 1, room), -EMSGSIZE);
+        assert_int_equal(ask_for(0, room), -EHOSTDOWN);
+        assert_int_equal(ask_for(REM_ASK_ROOM, room), REM_ASK_ROOM);
+        assert_int_equal(ask_for(REM_ASK_ROOM + 1, room), -EMSGSIZE);
+        atomic_store(&hold, true);
+        assert_int_equal(rem_home_link_ask(link_, question, 10, room), -ETIMEDOUT);
+        atomic_store(&hold, false);
+        rem_home_asked_answer(atomic_exchange(&held, NULL)); /* late: nobody takes it */
+        assert_int_equal(rem_home_link_ask(link_, question, 10, room), 10);
+        rem_home_link_leader(link_, 0);
+        assert_int_equal(rem_home_link_ask(link_, question, 10, room), -EHOSTDOWN);
+        rem_home_link_leader(link_, 3);
+        assert_int_equal(rem_home_link_ask(link_, question, 10, room), -EHOSTDOWN);
+        rem_home_link_leader(link_, 2);
+        assert_int_equal(rem_home_link_ask(link_, question, 10, room), 10);
+}
+
 /* Another process leads, with a newer term: rows are read anew, and an older leader's word is nothing any more. */
 static void test_another_leader(void **state)
 {
@@ -290,6 +350,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_objects, begin, end),
                 cmocka_unit_test_setup_teardown(test_configuration, begin, end),
                 cmocka_unit_test_setup_teardown(test_cut, begin, end),
+                cmocka_unit_test_setup_teardown(test_questions, begin, end),
                 cmocka_unit_test_setup_teardown(test_another_leader, begin, end),
                 cmocka_unit_test_setup_teardown(test_silent_home, begin, end),
                 cmocka_unit_test_setup_teardown(test_orphans, begin, end),
