@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "remote/home_wire.h"
 
@@ -23,6 +24,7 @@
 #define WAIT_MOST_NS  (10000ull * 1000 * 1000)
 #define KNOW_MOST_NS  (30000ull * 1000 * 1000)
 #define LOOK_NS       (250ull * 1000 * 1000)
+#define ASK_TRIES     10u /* AGAIN_NS between two, while nothing was done */
 #define ASK_WAIT_NS   (5000ull * 1000 * 1000) /* an operator waits */
 
 /* A call on its way. owner: its loop */
@@ -537,20 +539,33 @@ static void asking_go(struct lp_msg *msg)
         net_call(&a->call);
 }
 
-ssize_t rem_home_link_ask(struct rem_home_link *link, const uint8_t *bytes, size_t len, uint8_t room[REM_ASK_ROOM])
+static ssize_t ask_once(struct rem_home_link *link, const uint8_t *bytes, size_t len, uint8_t *room)
 {
         struct home_asking a = {.link = link, .bytes = bytes, .len = len, .room = room, .msg.run = asking_go};
 
-        if (len == 0 || len > REM_ASK_MAX)
-                return -EMSGSIZE;
-        if (link->coordinator == NULL)
-                return -EHOSTDOWN;
         sem_init(&a.ended, 0, 0);
         lp_post(link->coordinator, &a.msg);
         while (sem_wait(&a.ended) != 0)
                 ;
         sem_destroy(&a.ended);
         return a.rv;
+}
+
+ssize_t rem_home_link_ask(struct rem_home_link *link, const uint8_t *bytes, size_t len, uint8_t room[REM_ASK_ROOM])
+{
+        ssize_t rv = -EHOSTDOWN;
+        unsigned tries;
+
+        if (len == 0 || len > REM_ASK_MAX)
+                return -EMSGSIZE;
+        if (link->coordinator == NULL)
+                return rv;
+        for (tries = 0; tries < ASK_TRIES && rv == -EHOSTDOWN; tries++) { /* a connection may rest after a failure */
+                if (tries > 0)
+                        usleep(AGAIN_NS / 1000);
+                rv = ask_once(link, bytes, len, room);
+        }
+        return rv;
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */

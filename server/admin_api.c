@@ -17,8 +17,6 @@
 #include <string.h>
 #include <time.h>
 
-#define JSON_TYPE     "application/json"
-#define METRICS_TYPE  "text/plain; version=0.0.4; charset=utf-8"
 #define LOOP_ANSWER_S 5              /* how long a call waits for a loop */
 #define LOOP_STUCK_NS 20000000000ull /* a loop that answers no message for this long is not alive */
 #define ADMIN_PREFIX  "/admin/"
@@ -27,7 +25,7 @@
 
 struct admin_answer srv_admin_json(unsigned status, json_t *json)
 {
-        struct admin_answer answer = {.status = status, .type = JSON_TYPE};
+        struct admin_answer answer = {.status = status, .type = ADMIN_JSON_TYPE};
 
         answer.body = json != NULL ? json_dumps(json, JSON_COMPACT) : NULL;
         json_decref(json);
@@ -165,6 +163,8 @@ static struct admin_answer get_ready(struct admin_request *request)
                          "objects_below_redundancy", srv_admin_number(health->objects_below), "whole_in_seconds",
                          srv_admin_number(health->heal_seconds_left), "drives", health_drives(health));
         free(health);
+        if (request->admin->ask_leader != NULL && json != NULL)
+                json_object_set_new(json, "leads", json_boolean(atomic_load(&request->admin->leads)));
         return srv_admin_json(ready ? 200 : 503, json);
 }
 
@@ -172,7 +172,7 @@ static struct admin_answer get_ready(struct admin_request *request)
 
 static struct admin_answer get_metrics(struct admin_request *request)
 {
-        struct admin_answer answer = {.status = 500, .type = METRICS_TYPE};
+        struct admin_answer answer = {.status = 500, .type = ADMIN_METRICS_TYPE};
         struct srv_statistics *statistics = malloc(sizeof(*statistics));
         FILE *out = open_memstream(&answer.body, &answer.len);
 
@@ -388,23 +388,25 @@ typedef struct admin_answer (*admin_handler)(struct admin_request *request);
 static const struct route {
         const char *path;
         admin_handler get, post; /* NULL: 405 */
+        bool of_pool;            /* a node asks its leader */
 } routes[] = {
-        {"/health/live", get_live, NULL},
-        {"/health/ready", get_ready, NULL},
-        {"/metrics", get_metrics, NULL},
-        {"/admin/v1/info", get_info, NULL},
-        {"/admin/v1/verify", get_verify, post_verify},
-        {"/admin/v1/scrub", answer_scrub, post_scrub},
-        {"/admin/v1/drives", srv_admin_get_drives, srv_admin_post_drives},
-        {"/admin/v1/heal", srv_admin_get_heal, NULL},
-        {"/admin/v1/start", srv_admin_get_start, srv_admin_post_start},
-        {"/admin/v1/read-only", srv_admin_get_read_only, srv_admin_post_read_only},
-        {"/admin/v1/maintenance", srv_admin_get_maintenance, srv_admin_post_maintenance},
-        {"/admin/v1/lock-clock", srv_admin_get_lock_clock, srv_admin_post_lock_clock},
-        {"/admin/v1/people", srv_admin_get_people, srv_admin_post_people},
-        {"/admin/v1/accounts", NULL, srv_admin_post_accounts},
-        {"/admin/v1/support", srv_admin_get_support, NULL},
-        {"/admin/v1/trace", srv_admin_get_trace, NULL},
+        {"/health/live", get_live, NULL, false},
+        {"/health/ready", get_ready, NULL, false},
+        {"/metrics", get_metrics, NULL, false},
+        {"/metrics/pool", get_metrics, NULL, true},
+        {"/admin/v1/info", get_info, NULL, true},
+        {"/admin/v1/verify", get_verify, post_verify, true},
+        {"/admin/v1/scrub", answer_scrub, post_scrub, true},
+        {"/admin/v1/drives", srv_admin_get_drives, srv_admin_post_drives, true},
+        {"/admin/v1/heal", srv_admin_get_heal, NULL, true},
+        {"/admin/v1/start", srv_admin_get_start, srv_admin_post_start, true},
+        {"/admin/v1/read-only", srv_admin_get_read_only, srv_admin_post_read_only, true},
+        {"/admin/v1/maintenance", srv_admin_get_maintenance, srv_admin_post_maintenance, true},
+        {"/admin/v1/lock-clock", srv_admin_get_lock_clock, srv_admin_post_lock_clock, true},
+        {"/admin/v1/people", srv_admin_get_people, srv_admin_post_people, false},
+        {"/admin/v1/accounts", NULL, srv_admin_post_accounts, false},
+        {"/admin/v1/support", srv_admin_get_support, NULL, false},
+        {"/admin/v1/trace", srv_admin_get_trace, NULL, false},
 };
 
 static const struct route *find_route(struct s3_str path)
@@ -424,17 +426,25 @@ struct admin_answer srv_admin_answer(struct admin_request *request)
         const struct route *route;
         struct admin_answer answer;
         const char *code, *message;
+        admin_handler handler;
 
         if (s3_str_starts(request->parts.path, S3_STR(ADMIN_PREFIX)) && !srv_admin_authorised(request, &code, &message))
                 return srv_admin_error(403, code, message);
         route = find_route(request->parts.path);
         if (route == NULL)
                 return srv_admin_error(404, "NotFound", "there is nothing at this path");
-        if (get && route->get != NULL)
-                return route->get(request);
-        if (post && route->post != NULL)
-                return route->post(request);
+        handler = get ? route->get : post ? route->post : NULL;
+        if (handler != NULL)
+                return route->of_pool && request->admin->ask_leader != NULL ? srv_admin_forward(request) : handler(request);
         answer = srv_admin_error(405, "MethodNotAllowed", "this path does not take this method");
         answer.allow = route->post == NULL ? "GET, HEAD" : route->get == NULL ? "POST" : "GET, HEAD, POST";
         return answer;
+}
+
+struct admin_answer srv_admin_answer_of_pool(struct admin_request *request)
+{
+        const struct route *route = find_route(request->parts.path);
+        admin_handler handler = route == NULL || !route->of_pool ? NULL : strcmp(request->method, "POST") == 0 ? route->post : route->get;
+
+        return handler != NULL ? handler(request) : srv_admin_error(404, "NotFound", "there is nothing at this path at the pool's leader");
 }

@@ -270,9 +270,11 @@ int srv_admin_start(const struct srv_admin_options *options, const struct srv_cr
         srv_admin_verify_init(&admin->verify, options->source.store);
         admin->pings = calloc(options->source.loop_count, sizeof(*admin->pings));
         admin->seen = calloc(ADMIN_SEEN_BUCKETS, sizeof(*admin->seen));
-        if (admin->pings != NULL && admin->seen != NULL)
+        admin->ask_leader = options->ask_leader;
+        admin->ask_arg = options->ask_arg;
+        if (admin->pings != NULL && admin->seen != NULL && options->fd >= 0)
                 admin->daemon = start_daemon(admin, options);
-        if (admin->daemon == NULL) {
+        if (admin->pings == NULL || admin->seen == NULL || (options->fd >= 0 ? admin->daemon == NULL : srv_admin_far_start(admin) != 0)) {
                 free_admin(admin);
                 return -ENOMEM;
         }
@@ -287,6 +289,11 @@ void srv_admin_credentials_set(struct srv_admin *admin, const struct srv_credent
         pthread_mutex_unlock(&admin->lock);
 }
 
+void srv_admin_leads(struct srv_admin *admin, bool leads)
+{
+        atomic_store(&admin->leads, leads);
+}
+
 void srv_admin_draining(struct srv_admin *admin)
 {
         atomic_store(&admin->draining, true);
@@ -297,6 +304,8 @@ void srv_admin_stop(struct srv_admin *admin)
         if (admin->daemon != NULL)
                 MHD_stop_daemon(admin->daemon);
         admin->daemon = NULL;
+        srv_admin_far_stop(admin->far);
+        admin->far = NULL;
 }
 
 void srv_admin_free(struct srv_admin *admin)

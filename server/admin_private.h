@@ -16,6 +16,8 @@
 #define ADMIN_BODY_MAX    (256u << 10) /* an entry of the directory fits */
 #define ADMIN_HEADERS_MAX 64u
 #define ADMIN_START_LEN   32u
+#define ADMIN_JSON_TYPE    "application/json"
+#define ADMIN_METRICS_TYPE "text/plain; version=0.0.4; charset=utf-8"
 
 /* owner: the daemon until posted, the loop until pending is false again */
 struct admin_ping {
@@ -62,8 +64,11 @@ struct srv_admin {
         struct gw_gateway *tls; /* whose pair TLS takes; NULL: plain HTTP */
         char region[S3_REGION_MAX + 1];
         char start[ADMIN_START_LEN + 1]; /* names this start of the daemon: random, in hex digits */
-        struct MHD_Daemon *daemon;
-        _Atomic bool draining;
+        struct MHD_Daemon *daemon; /* NULL: it is asked by srv_admin_ask() */
+        struct admin_far *far;     /* NULL: it is not */
+        ssize_t (*ask_leader)(void *arg, const uint8_t *bytes, size_t len, uint8_t *room);
+        void *ask_arg;
+        _Atomic bool draining, leads;
         pthread_mutex_t lock; /* over credentials */
         struct srv_credentials credentials;
         struct admin_verify_call verify;
@@ -103,6 +108,17 @@ struct admin_answer srv_admin_json(unsigned status, json_t *json);
 json_t *srv_admin_text(const char *value);
 json_t *srv_admin_number(uint64_t value);
 void srv_admin_verify_init(struct admin_verify_call *call, struct eng_store *store);
+
+/* Of a request that was authorised at a node: a call of the pool's. */
+struct admin_answer srv_admin_answer_of_pool(struct admin_request *request);
+
+/* ---- admin_forward.c: from a node's listener to the pool's leader ---- */
+
+struct admin_answer srv_admin_forward(const struct admin_request *request);
+/* The leader's side: a thread. 0 or a negative errno. */
+int srv_admin_far_start(struct srv_admin *admin);
+/* What waits is told that it cannot be answered. NULL is allowed. */
+void srv_admin_far_stop(struct admin_far *far);
 
 /* ---- admin_parameters.c ---- */
 

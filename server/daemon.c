@@ -51,10 +51,12 @@ static int open_listeners(struct srv_daemon *d, unsigned loop_count, struct srv_
         int rv;
 
         if (d->lead != NULL)
-                return srv_lead_socket(d->lead, &d->admin_listener, error);
+                return 0; /* it is asked by nodes alone */
         if (d->home != NULL) {
                 rv = srv_listener_adopt(d->home->s3, loop_count, &d->listener, error);
-                return rv == 0 && d->home->plain >= 0 ? srv_listener_adopt(d->home->plain, loop_count, &d->plain_listener, error) : rv;
+                if (rv == 0 && d->home->plain >= 0)
+                        rv = srv_listener_adopt(d->home->plain, loop_count, &d->plain_listener, error);
+                return rv == 0 ? srv_listener_adopt(d->home->admin, 1, &d->admin_listener, error) : rv;
         }
         rv = srv_listener_open(&s->listen, "listen", loop_count, &d->listener, error);
         if (rv == 0 && s->plain_listen.set)
@@ -254,7 +256,9 @@ static int open_admin(struct srv_daemon *d, struct srv_error *error)
                            .forecast = d->forecast,
                            .started_ms = d->started_ms},
                 .region = d->settings->region,
-                .fd = d->admin_listener.fds[0],
+                .fd = d->lead != NULL ? -1 : d->admin_listener.fds[0],
+                .ask_leader = d->home != NULL ? d->home->ask_leader : NULL,
+                .ask_arg = d->home != NULL ? d->home->arg : NULL,
                 .hosts = &d->settings->admin_host,
                 .tls = d->settings->admin_tls ? d->gateway : NULL,
                 .tls_priorities = d->settings->tls_priorities,
@@ -265,7 +269,10 @@ static int open_admin(struct srv_daemon *d, struct srv_error *error)
         rv = srv_admin_start(&options, &d->credentials, &d->admin);
         if (rv != 0)
                 return srv_fail(error, rv, "cannot serve %s: %s", d->admin_listener.text, strerror(-rv));
-        d->admin_listener.fds[0] = -1;
+        if (d->lead != NULL)
+                srv_lead_admin(d->lead, d->admin);
+        else
+                d->admin_listener.fds[0] = -1;
         return 0;
 }
 
@@ -304,8 +311,9 @@ int srv_daemon_open(struct srv_daemon *d, struct srv_error *error)
         d->forecast = srv_forecast_new((unsigned)d->settings->test_forecast_speed);
         if (rv == 0 && d->forecast == NULL)
                 rv = srv_fail(error, -ENOMEM, "out of memory");
-        if (rv == 0 && d->home == NULL) {
-                rv = srv_switches_open(d->settings, d->store, d->gateway, d->lead, &d->switches);
+        if (rv == 0) {
+                rv = d->home != NULL ? srv_switches_of_node(d->settings, d->gateway, &d->switches)
+                                     : srv_switches_open(d->settings, d->store, d->gateway, d->lead, &d->switches);
                 if (rv != 0)
                         srv_fail(error, rv, "read-only and maintenance cannot be read: %s", strerror(-rv));
         }
@@ -320,7 +328,7 @@ int srv_daemon_open(struct srv_daemon *d, struct srv_error *error)
         if (rv != 0)
                 return rv;
         eng_store_start(d->store);
-        rv = d->home == NULL ? open_admin(d, error) : 0;
+        rv = open_admin(d, error);
         if (rv == 0 && d->lead != NULL)
                 srv_lead_start(d->lead, d->store, d->loops.loops[0]);
         return rv;

@@ -19,15 +19,16 @@
 enum srv_exit { SRV_EXIT_DRAINED = 0, SRV_EXIT_FAILED = 1, SRV_EXIT_NOT_STARTED = 2 };
 
 /*
- * A node's gateway: the store is a home of the pool's, S3 sockets are the node process's, and all that
- * runs once for a pool (admin, lifecycle, inventory) is its leader's.
+ * A node's gateway: the store is a home of the pool's, sockets are the node process's, and all that runs
+ * once for a pool (drives, lifecycle, inventory) is its leader's, which is asked.
  */
 struct srv_daemon_home {
         const struct eng_leader_link *leader;
         const struct eng_drive_opener *opener;
         uint16_t node, party;       /* party: of net/, which its ids name as their maker */
         uint32_t boot;
-        int s3, plain;              /* plain -1: none */
+        int s3, plain, admin;       /* plain -1: none */
+        ssize_t (*ask_leader)(void *arg, const uint8_t *bytes, size_t len, uint8_t *room); /* see struct srv_admin_options */
         bool (*stopped)(void *arg); /* the loops have stopped. False: as srv_daemon_close() */
         void *arg;
 };

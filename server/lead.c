@@ -3,6 +3,7 @@
  */
 #include "server/lead.h"
 
+#include "server/admin_listener.h"
 #include "server/daemon_log.h"
 
 #include <errno.h>
@@ -202,11 +203,21 @@ void srv_lead_options(struct srv_lead *lead, struct eng_options *options)
         options->drive_wait_ms = lead->spec.whole_stop ? WHOLE_WAIT_MS : DRIVE_WAIT_MS;
 }
 
+static void lead_asked(void *arg, struct rem_home_asked *asked)
+{
+        struct srv_admin *admin = atomic_load(&((struct srv_lead *)arg)->admin);
+
+        if (admin != NULL)
+                srv_admin_ask(admin, asked);
+        else
+                rem_home_asked_answer(asked);
+}
+
 int srv_lead_homes(struct srv_lead *lead, struct eng_store *store, struct lp_loop *coordinator, struct srv_error *error)
 {
         const struct eng_cluster *cluster = cl_leader_cluster(lead->leader);
         struct rem_home_server_options options = {.store = store, .coordinator = coordinator, .pool = lead->spec.pool, .term = lead->claim.term,
-                                                  .lease_end = cluster->lease_end, .now = cluster->clock_ns};
+                                                  .lease_end = cluster->lease_end, .now = cluster->clock_ns, .ask = lead_asked, .ask_arg = lead};
         struct rem_home_server *homes;
 
         if (rem_home_server_new(&options, &homes) != 0)
@@ -215,14 +226,9 @@ int srv_lead_homes(struct srv_lead *lead, struct eng_store *store, struct lp_loo
         return 0;
 }
 
-/* ---- sockets --------------------------------------------------------------------------------- */
-
-int srv_lead_socket(const struct srv_lead *lead, struct srv_listener *admin, struct srv_error *error)
+void srv_lead_admin(struct srv_lead *lead, struct srv_admin *admin)
 {
-        int rv = srv_listener_adopt(lead->spec.admin, 1, admin, error);
-
-        close(lead->spec.admin);
-        return rv;
+        atomic_store(&lead->admin, admin);
 }
 
 /* ---- leading --------------------------------------------------------------------------------- */

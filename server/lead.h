@@ -13,12 +13,15 @@
 #include "server/cluster_link.h"
 #include "server/node_leader.h"
 
+struct srv_admin;
+
 struct srv_lead {
         struct srv_lead_spec spec;
         struct srv_link link;
         struct cl_claim claim;
         struct cl_leader *leader;
         struct rem_home_server *_Atomic homes; /* NULL: not yet */
+        struct srv_admin *_Atomic admin;       /* likewise */
         struct lp_loop *coordinator; /* of the store */
         bool serves_told;
 };
@@ -29,9 +32,9 @@ int srv_lead_open(const struct srv_settings *settings, struct srv_lead **out, st
 void srv_lead_options(struct srv_lead *lead, struct eng_options *options);
 /* The store is open, and not started: other processes may be homes of it. -ENOMEM, with a line. */
 int srv_lead_homes(struct srv_lead *lead, struct eng_store *store, struct lp_loop *coordinator, struct srv_error *error);
-/* The admin socket of the node process, as if this one had bound it. S3 is served by node processes. */
-int srv_lead_socket(const struct srv_lead *lead, struct srv_listener *admin, struct srv_error *error);
-/* The store's loops run, and the gateway listens. */
+/* Who answers what nodes are asked of the pool. */
+void srv_lead_admin(struct srv_lead *lead, struct srv_admin *admin);
+/* The store's loops run. */
 void srv_lead_start(struct srv_lead *lead, struct eng_store *store, struct lp_loop *coordinator);
 /* Now and then: other nodes, and what loops have to say; serves: clients are answered. */
 void srv_lead_keep(struct srv_lead *lead, bool serves);

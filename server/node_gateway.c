@@ -8,12 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "gateway.h"
 #include "remote_home.h"
 #include "server/daemon.h"
 #include "server/daemon_log.h"
 #include "server/health_log.h"
-#include "server/switches.h"
 
 #define END_TRIES 10000u /* of a millisecond: calls of the leader that are under way end with their connections */
 
@@ -26,10 +24,16 @@ struct srv_node_gateway {
         uint16_t node;
 };
 
-void srv_node_gateway_see(struct srv_node_gateway *g, const struct cl_view *view)
+void srv_node_gateway_see(struct srv_node_gateway *g, const struct cl_view *view, bool here)
 {
         rem_home_link_leader(g->link, view->is_led ? cl_party(view->leader.node, CL_POOL) : 0);
-        gw_read_only(g->daemon.gateway, g->daemon.settings->read_only || srv_switch_in_text(view->switches, SRV_READ_ONLY));
+        srv_switches_follow(g->daemon.switches, view->switches);
+        srv_admin_leads(g->daemon.admin, here);
+}
+
+static ssize_t ask_leader(void *arg, const uint8_t *bytes, size_t len, uint8_t *room)
+{
+        return rem_home_link_ask(((struct srv_node_gateway *)arg)->link, bytes, len, room);
 }
 
 static int make_link(struct srv_node_gateway *g, struct srv_link *link, uint64_t boot, const struct cl_view *view, struct srv_error *error)
@@ -54,7 +58,7 @@ static int make_link(struct srv_node_gateway *g, struct srv_link *link, uint64_t
 }
 
 int srv_node_gateway_open(const struct srv_settings *settings, struct srv_link *link, uint64_t boot, const struct srv_listener *s3,
-                          const struct srv_listener *plain, const struct cl_view *view, struct srv_node_gateway **out,
+                          const struct srv_listener *plain, const struct srv_listener *admin, const struct cl_view *view, struct srv_node_gateway **out,
                           struct srv_error *error)
 {
         struct srv_node_gateway *g = calloc(1, sizeof(*g));
@@ -69,11 +73,12 @@ int srv_node_gateway_open(const struct srv_settings *settings, struct srv_link *
         if (rv != 0)
                 return rv;
         g->home = (struct srv_daemon_home){.leader = rem_home_link_engine(g->link), .opener = rem_client_opener(g->client), .node = (uint16_t)settings->node, .party = cl_party((unsigned)settings->node, CL_POOL_HOMES),
-                                           .boot = (uint32_t)boot, .s3 = s3->fds[0], .plain = plain->count > 0 ? plain->fds[0] : -1};
+                                           .boot = (uint32_t)boot, .s3 = s3->fds[0], .plain = plain->count > 0 ? plain->fds[0] : -1,
+                                           .admin = admin->fds[0], .ask_leader = ask_leader, .arg = g};
         rv = srv_daemon_open(&g->daemon, error);
         if (rv != 0)
                 return rv;
-        srv_node_gateway_see(g, view);
+        srv_node_gateway_see(g, view, false);
         rem_home_link_start(g->link, g->daemon.store);
         return 0;
 }
@@ -115,8 +120,8 @@ bool srv_node_gateway_close(struct srv_node_gateway *g)
 {
         if (g == NULL)
                 return true;
-        g->home.stopped = g->link != NULL ? end_calls : NULL;
         g->home.arg = g;
+        g->home.stopped = g->link != NULL ? end_calls : NULL;
         if (!srv_daemon_close(&g->daemon))
                 return false;
         rem_home_link_free(g->link);

@@ -13,14 +13,14 @@
 struct srv_node_gateway;
 
 /*
- * Serves S3 on these sockets from here on, which stay the caller's. boot: of this process. link: connected.
+ * Serves S3 and admin on these sockets from here on, which stay the caller's. boot: of this process. link: connected.
  * Negative errno, with a line.
  */
 int srv_node_gateway_open(const struct srv_settings *settings, struct srv_link *link, uint64_t boot, const struct srv_listener *s3,
-                          const struct srv_listener *plain, const struct cl_view *view, struct srv_node_gateway **out,
+                          const struct srv_listener *plain, const struct srv_listener *admin, const struct cl_view *view, struct srv_node_gateway **out,
                           struct srv_error *error);
-/* Who leads, as the view has it. */
-void srv_node_gateway_see(struct srv_node_gateway *gateway, const struct cl_view *view);
+/* Who leads, as the view has it; here: that process is this node's, and can be asked. */
+void srv_node_gateway_see(struct srv_node_gateway *gateway, const struct cl_view *view, bool here);
 /* Each second, and on SIGHUP. The first says what has changed; false: a loop of it has failed. */
 bool srv_node_gateway_look(struct srv_node_gateway *gateway);
 void srv_node_gateway_reload(struct srv_node_gateway *gateway);

@@ -27,8 +27,8 @@ int srv_lead_parse(const char *text, struct srv_lead_spec *out)
         unsigned whole_stop;
         int end = -1;
 
-        if (sscanf(text, "%u:%" SCNd64 ":%u:%llx:%llx:%llu:%llx:%" SCNd64 ":%d:%d%n", &out->pool, &out->leader_revision, &whole_stop, &silent, &cluster_id, &generation, &random,
-                   &out->seen.revision, &out->pair, &out->admin, &end) != 10 ||
+        if (sscanf(text, "%u:%" SCNd64 ":%u:%llx:%llx:%llu:%llx:%" SCNd64 ":%d%n", &out->pool, &out->leader_revision, &whole_stop, &silent, &cluster_id, &generation, &random,
+                   &out->seen.revision, &out->pair, &end) != 9 ||
             end < 0 || text[end] != '\0')
                 return -EINVAL;
         out->whole_stop = whole_stop != 0;
@@ -94,13 +94,13 @@ int srv_node_leader_start(struct srv_node_leader *leader, const char *program, c
                 return rv;
         }
         snprintf(config, sizeof(config), "--config=/proc/self/fd/%d", file);
-        snprintf(text, sizeof(text), "--lead=%u:%" PRId64 ":%u:%llx:%llx:%llu:%llx:%" PRId64 ":%d:%d", spec->pool, spec->leader_revision, spec->whole_stop ? 1u : 0u,
+        snprintf(text, sizeof(text), "--lead=%u:%" PRId64 ":%u:%llx:%llx:%llu:%llx:%" PRId64 ":%d", spec->pool, spec->leader_revision, spec->whole_stop ? 1u : 0u,
                  (unsigned long long)spec->silent, (unsigned long long)spec->seen.cluster_id, (unsigned long long)spec->seen.generation.number, (unsigned long long)spec->seen.generation.random,
-                 spec->seen.revision, pair[1], spec->admin);
+                 spec->seen.revision, pair[1]);
         fcntl(pair[0], F_SETFL, O_NONBLOCK);
         leader->pid = fork();
         if (leader->pid == 0)
-                become_leader(args, (int[]){pair[1], spec->admin, file}, 3, parent);
+                become_leader(args, (int[]){pair[1], file}, 2, parent);
         rv = leader->pid < 0 ? -errno : 0;
         close(pair[1]);
         close(file);

@@ -2,8 +2,7 @@
  * node_leader.h - the leader process of a node, and how the two talk.
  *
  * The node process starts it as a program of its own, with --lead and what that says: the pool, the leader key that was
- * judged, whether all nodes were stopped, what the node has seen of etcd, and descriptors: a socket pair to the node process, then the listening socket of
- * admin. Its settings are those that the node process has: a file that was edited since does not
+ * judged, whether all nodes were stopped, what the node has seen of etcd, and the descriptor of a socket pair to the node process. Its settings are those that the node process has: a file that was edited since does not
  * count. Over the pair it says one byte for each step; when the node process closes it, or
  * dies, the leader process ends at once.
  *
@@ -19,7 +18,7 @@
 #include "server/settings.h"
 
 /* What a leader process has said. */
-#define SRV_LEADER_LISTENS 'L' /* it accepts connections from now on, in place of the node process */
+#define SRV_LEADER_LISTENS 'L' /* nodes may ask it from now on */
 #define SRV_LEADER_SERVES  'S'
 
 struct srv_lead_spec {
@@ -28,7 +27,7 @@ struct srv_lead_spec {
         bool whole_stop; /* see struct cl_leader_options */
         uint64_t silent; /* likewise */
         struct cl_seen seen;
-        int pair, admin;
+        int pair;
 };
 /* Of the setting `lead`. -EINVAL. */
 int srv_lead_parse(const char *text, struct srv_lead_spec *out);

@@ -45,7 +45,7 @@ struct node {
         int signal_fd;
         int signo; /* that it ends by; 0: none yet */
         struct srv_listener s3, plain, admin;
-        struct srv_standby *standby, *admin_standby; /* of S3, while there is no gateway; of admin, while no leader process runs here */
+        struct srv_standby *standby; /* while there is no gateway */
         struct srv_node_gateway *gateway;            /* NULL: not yet */
         struct srv_folders folders;
         struct srv_link link;
@@ -76,7 +76,6 @@ struct node {
 static void node_says(struct node *n, const char *text, const char *leader)
 {
         srv_standby_say(n->standby, text, leader);
-        srv_standby_say(n->admin_standby, text, leader);
 }
 
 /* ---- waiting --------------------------------------------------------------------------------- */
@@ -85,7 +84,6 @@ static void node_reload(struct node *n)
 {
         srv_notify_reloading();
         srv_standby_reload(n->standby);
-        srv_standby_reload(n->admin_standby);
         if (n->gateway != NULL)
                 srv_node_gateway_reload(n->gateway);
         srv_node_leader_signal(&n->leader, SIGHUP);
@@ -338,8 +336,7 @@ static void start_leader(struct node *n, int64_t leader_revision, bool whole_sto
         struct srv_lead_spec spec = {.pool = CL_POOL,
                                      .leader_revision = leader_revision,
                                      .whole_stop = whole_stop,
-                                     .silent = silent,
-                                     .admin = n->admin.fds[0]};
+                                     .silent = silent};
         int rv;
 
         node_seen(n, &spec.seen);
@@ -352,7 +349,7 @@ static void start_leader(struct node *n, int64_t leader_revision, bool whole_sto
 
 static void look_at_leader(struct node *n)
 {
-        bool listened = n->leader.listens, wanted, whole_stop;
+        bool wanted, whole_stop;
         uint64_t silent;
         int64_t revision;
 
@@ -360,10 +357,6 @@ static void look_at_leader(struct node *n)
         /* another node has taken the key since: the process here will find out, unless it is stopped */
         if (n->leader.pid != 0 && n->view.leader_revision > n->leader.leader_revision && n->view.is_led && !leads_here(n))
                 srv_node_leader_kill(&n->leader, "another node leads the pool");
-        if (n->leader.listens && !listened)
-                srv_standby_end(n->admin_standby);
-        if (!n->leader.listens && srv_standby_begin(n->admin_standby) != 0)
-                srv_log(SRV_LOG_ERROR, "cannot answer while this node does not lead: out of memory");
         pthread_mutex_lock(&n->lock);
         wanted = n->wanted;
         whole_stop = n->whole_stop;
@@ -408,7 +401,7 @@ static void serve_node(struct node *n)
                 heed_etcd(n);
                 look_at_leader(n);
                 say_who_leads(n);
-                srv_node_gateway_see(n->gateway, &n->view);
+                srv_node_gateway_see(n->gateway, &n->view, n->leader.listens && leads_here(n));
                 if (!srv_node_gateway_look(n->gateway))
                         break;
                 if (!n->ready) {
@@ -425,7 +418,6 @@ static void serve_node(struct node *n)
 
 static int open_node_listeners(struct node *n, struct srv_error *error)
 {
-        static const struct srv_listener none;
         const struct srv_settings *s = n->settings;
         int rv = srv_listener_open(&s->listen, "listen", 1, &n->s3, error);
 
@@ -434,14 +426,12 @@ static int open_node_listeners(struct node *n, struct srv_error *error)
         if (rv == 0)
                 rv = srv_listener_open(&s->admin, "admin", 1, &n->admin, error);
         if (rv == 0)
-                rv = srv_standby_new(s, &n->s3, &n->plain, &none, &n->standby, error);
-        if (rv == 0)
-                rv = srv_standby_new(s, &none, &none, &n->admin, &n->admin_standby, error);
+                rv = srv_standby_new(s, &n->s3, &n->plain, &n->admin, &n->standby, error);
         if (rv == 0) {
                 node_says(n, "This node has not joined its cluster yet.", "");
                 rv = srv_standby_begin(n->standby);
         }
-        return rv == 0 ? srv_standby_begin(n->admin_standby) : rv;
+        return rv;
 }
 
 static int start_serving(struct node *n, struct srv_error *error)
@@ -469,11 +459,8 @@ static int start_serving(struct node *n, struct srv_error *error)
 /* Clients are answered by this node's gateway from here on, whoever leads. */
 static int open_node_gateway(struct node *n, struct srv_error *error)
 {
-        int rv;
-
         srv_standby_end(n->standby);
-        rv = srv_node_gateway_open(n->settings, &n->link, n->boot, &n->s3, &n->plain, &n->view, &n->gateway, error);
-        return rv;
+        return srv_node_gateway_open(n->settings, &n->link, n->boot, &n->s3, &n->plain, &n->admin, &n->view, &n->gateway, error);
 }
 
 /* What a leader process needs is found amiss before it has taken the pool's key. */
@@ -546,7 +533,6 @@ static void node_end_leader(struct node *n)
                 srv_link_keep(&n->link);
         }
         srv_node_leader_kill(&n->leader, "it has not ended in time");
-        srv_standby_begin(n->admin_standby);
         until = lp_clock() + NEXT_LEADER_MS * 1000000ull;
         while (leads_here(n) && lp_clock() < until) {
                 node_wait(n, 50);
@@ -593,7 +579,6 @@ static void node_close(struct node *n)
         rem_server_free(n->server);
         srv_link_close(&n->link);
         srv_standby_free(n->standby);
-        srv_standby_free(n->admin_standby);
         srv_listener_close(&n->s3);
         srv_listener_close(&n->plain);
         srv_listener_close(&n->admin);

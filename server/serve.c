@@ -209,7 +209,8 @@ static void say_addresses(const struct srv_daemon *d)
                 srv_log(SRV_LOG_INFO, "listening on %s%s", d->listener.text, *d->settings->tls_cert != '\0' ? " (TLS)" : "");
         if (d->plain_listener.count > 0)
                 srv_log(SRV_LOG_INFO, "listening on %s", d->plain_listener.text);
-        srv_log(SRV_LOG_INFO, "admin on %s%s", d->admin_listener.text, d->settings->admin_tls ? " (TLS)" : "");
+        if (d->admin_listener.count > 0)
+                srv_log(SRV_LOG_INFO, "admin on %s%s", d->admin_listener.text, d->settings->admin_tls ? " (TLS)" : "");
         srv_rdma_say(d->settings, d->rdma);
 }
 

@@ -95,13 +95,6 @@ static bool switches_parse(const char *text, struct kept *out)
         return true;
 }
 
-bool srv_switch_in_text(const char *text, enum srv_switch which)
-{
-        struct kept kept;
-
-        return switches_parse(text, &kept) && kept.on[which];
-}
-
 static void switches_print(const struct kept *kept, char text[TEXT_SIZE])
 {
         snprintf(text, TEXT_SIZE, "generation = %llu\nread_only = %s\nmaintenance = %s\n", (unsigned long long)kept->generation, yes_or_no(kept->on[SRV_READ_ONLY]),
@@ -374,6 +367,35 @@ int srv_switches_open(const struct srv_settings *settings, struct eng_store *sto
         switches_say(switches);
         *out = switches;
         return 0;
+}
+
+int srv_switches_of_node(const struct srv_settings *settings, struct gw_gateway *gateway, struct srv_switches **out)
+{
+        struct srv_switches *switches = calloc(1, sizeof(*switches));
+
+        if (switches == NULL)
+                return -ENOMEM;
+        switches->gateway = gateway;
+        switches->by_setting[SRV_READ_ONLY] = settings->read_only;
+        pthread_mutex_init(&switches->lock, NULL);
+        switches_apply(switches);
+        *out = switches;
+        return 0;
+}
+
+void srv_switches_follow(struct srv_switches *switches, const char *text)
+{
+        struct kept now;
+
+        if (!switches_parse(text, &now))
+                return;
+        pthread_mutex_lock(&switches->lock);
+        if (now.generation > switches->now.generation) {
+                switches->now = now;
+                switches->stored = now.generation;
+                switches_apply(switches);
+        }
+        pthread_mutex_unlock(&switches->lock);
 }
 
 void srv_switches_free(struct srv_switches *switches)

@@ -35,6 +35,10 @@ struct srv_switch_state {
  */
 int srv_switches_open(const struct srv_settings *settings, struct eng_store *store, struct gw_gateway *gateway, struct srv_lead *lead,
                       struct srv_switches **out);
+/* Of a node's gateway: they are set at the pool's leader, and followed here. -ENOMEM. */
+int srv_switches_of_node(const struct srv_settings *settings, struct gw_gateway *gateway, struct srv_switches **out);
+/* As the cluster's text in etcd says: in force when it returns. Of srv_switches_of_node(). */
+void srv_switches_follow(struct srv_switches *switches, const char *text);
 void srv_switches_free(struct srv_switches *switches); /* NULL is allowed */
 
 /*
@@ -50,9 +54,6 @@ struct srv_switch_state srv_switch_read(struct srv_switches *switches, enum srv_
  * not wait. Any thread.
  */
 void srv_switches_spread(struct srv_switches *switches);
-
-/* What a cluster's text in etcd says of one; nothing was ever switched: off. Any thread. */
-bool srv_switch_in_text(const char *text, enum srv_switch which);
 
 /* "read-only", "maintenance" */
 const char *srv_switch_name(enum srv_switch which);

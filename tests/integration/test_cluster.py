@@ -63,7 +63,7 @@ def put_when_it_can(cluster, key, body, timeout=60):
 
 
 def test_any_node_serves(cluster):
-    """What one node's gateway took, every other reads, lists and replaces; admin is the leader's node's."""
+    """What one node's gateway took, every other reads, lists and replaces; admin, too: who is asked asks the leader."""
     cluster.wait_serving()
     clients = [client(cluster, node) for node in cluster.nodes.values()]
     for s3 in clients:
@@ -85,10 +85,17 @@ def test_any_node_serves(cluster):
             s3.get_object(Bucket="bucket", Key="o0")
         assert error.value.response["Error"]["Code"] == "NoSuchKey"
     leader = cluster.leader()
-    for node in others(cluster, leader):
+    for node in cluster.nodes.values():
         assert node.get("/health/live", node.admin)[0] == 200
-        assert node.get("/health/ready", node.admin)[0] == 503
-    assert leader.get("/health/ready", leader.admin)[0] == 200
+        wait_until(lambda n=node: n.get("/health/ready", n.admin)[0] == 200, 20, f"node {node.number} is ready", cluster.said)
+        assert json.loads(node.get("/health/ready", node.admin)[2])["leads"] == (node is leader)
+        assert "millrace_requests_total{" in node.get("/metrics", node.admin)[2]
+        assert 'state="in"' in node.get("/metrics/pool", node.admin)[2]
+        assert len(json.loads(cli(node, "admin", "drive", "status", "--json"))["drives"]) == 6
+        cli(node, "admin", "maintenance", "on")
+        wait_until(lambda: all(n.get("/health/ready", n.admin)[0] == 503 for n in cluster.nodes.values()), 20, "all are to be left alone", cluster.said)
+        cli(node, "admin", "maintenance", "off")
+        assert node.get("/admin/v1/info", node.admin)[0] == 403
 
 
 def test_a_planned_stop_hands_over(cluster):
@@ -116,7 +123,8 @@ def test_a_leader_that_is_killed_is_followed(cluster):
 
 def test_switches_stay_with_the_cluster(cluster):
     leader = put_when_it_can(cluster, "s1", b"1")
-    cli(leader, "admin", "read-only", "on")
+    cluster.wait_serving()
+    cli(others(cluster, leader)[0], "admin", "read-only", "on")
     leader.kill()
     after = cluster.wait_leader()
 

@@ -199,12 +199,12 @@ class Cluster:
         return self
 
     def leader(self):
-        """The node whose leader process leads: its admin answers with what the pool is like, that of others with 503 and a line; None."""
+        """The node whose leader process leads, as its admin address says; None."""
         for node in self.nodes.values():
             if node.process is None or node.process.poll() is not None:
                 continue
             answer = node.get("/health/ready", node.admin)
-            if answer is not None and '"drives_in"' in answer[2]:
+            if answer is not None and '"leads":true' in answer[2]:
                 return node
         return None
 
