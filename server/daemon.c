@@ -285,7 +285,7 @@ int srv_daemon_open(struct srv_daemon *d, struct srv_error *error)
                 d->signal_fd = srv_signals_open();
         if (d->home == NULL && d->signal_fd < 0)
                 return srv_fail(error, d->signal_fd, "cannot receive signals: %s", strerror(-d->signal_fd));
-        rv = srv_loops_plan(d->settings, &loop_count, &slots, error);
+        rv = srv_loops_plan(d->settings, d->home != NULL ? SRV_PART_GATEWAY : *d->settings->lead != '\0' ? SRV_PART_LEADER : SRV_PART_ALL, &loop_count, &slots, error);
         if (rv == 0 && d->home == NULL)
                 rv = srv_lead_open(d->settings, &d->lead, error);
         if (rv == 0)

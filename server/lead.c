@@ -173,7 +173,7 @@ int srv_lead_open(const struct srv_settings *settings, struct srv_lead **out, st
         prctl(PR_SET_NAME, "millraced-lead");
         rv = begin_watch(lead, error);
         if (rv == 0)
-                rv = srv_loops_plan(settings, &loops, &slots, error);
+                rv = srv_loops_plan(settings, SRV_PART_LEADER, &loops, &slots, error);
         if (rv == 0)
                 rv = srv_link_open(&lead->link, settings, loops, 0, &lead->spec.seen, error);
         if (rv == 0)

@@ -17,6 +17,7 @@
 #define DRAIN_ROUNDS        10000u
 #define LOOPS_PER_HASHER    8u
 #define SLOTS_LEAST         24u /* a stripe of 8+3 in the share of uploads, twice */
+#define SLOTS_LEADER        48u /* it rebuilds, and reads for listings and lookups: no client's bytes go through it */
 
 static unsigned processors(void)
 {
@@ -27,20 +28,25 @@ static unsigned processors(void)
         return (unsigned)CPU_COUNT(&set);
 }
 
-int srv_loops_plan(const struct srv_settings *settings, unsigned *count, unsigned *slots, struct srv_error *error)
+int srv_loops_plan(const struct srv_settings *settings, enum srv_part part, unsigned *count, unsigned *slots, struct srv_error *error)
 {
-        uint64_t memory = settings->memory, each;
+        static const unsigned eighths[SRV_PARTS] = {[SRV_PART_ALL] = 8, [SRV_PART_GATEWAY] = 4, [SRV_PART_LINKS] = 3, [SRV_PART_LEADER] = 1};
+        bool node = part != SRV_PART_ALL;
+        uint64_t memory = settings->memory, each, least = (node ? 2 : 1) * MEMORY_EACH_DEFAULT;
         char size[32];
 
         *count = settings->loops != 0 ? (unsigned)settings->loops : processors();
         if (memory == 0)
-                memory = *count * MEMORY_EACH_DEFAULT > MEMORY_DEFAULT ? *count * MEMORY_EACH_DEFAULT : MEMORY_DEFAULT;
+                memory = *count * least > MEMORY_DEFAULT ? *count * least : MEMORY_DEFAULT;
         each = memory / *count / LP_SLOT_SIZE;
-        if (each < SLOTS_LEAST) {
+        if (each < (node ? 2 : 1) * SLOTS_LEAST) {
                 srv_format_size(memory, size, sizeof(size));
-                return srv_fail(error, -EINVAL, "memory: %s is too little for %u loops, which need %" PRIu64 "MiB",
-                                size, *count, ((uint64_t)*count * SLOTS_LEAST * LP_SLOT_SIZE >> 20) + 1);
+                return srv_fail(error, -EINVAL, "memory: %s is too little for %u loops%s, which need %" PRIu64 "MiB", size, *count, node ? " of a node" : "",
+                                ((uint64_t)*count * (node ? 2 : 1) * SLOTS_LEAST * LP_SLOT_SIZE >> 20) + 1);
         }
+        each = each * eighths[part] / 8;
+        if (part == SRV_PART_LEADER)
+                each = each < SLOTS_LEAST ? SLOTS_LEAST : each > SLOTS_LEADER ? SLOTS_LEADER : each;
         *slots = each < UINT32_MAX / 128 ? (unsigned)each : UINT32_MAX / 128;
         return 0;
 }

@@ -26,11 +26,20 @@ struct srv_loops {
         struct srv_loop_thread *threads;
 };
 
+/* Whose loops: `memory` is all that a machine's processes have together. */
+enum srv_part {
+        SRV_PART_ALL,     /* a store of one machine */
+        SRV_PART_GATEWAY, /* of a node: half of it */
+        SRV_PART_LINKS,   /* of a node, for other nodes: 3/8 */
+        SRV_PART_LEADER,  /* of a node that leads: 1/8, and no more than serves upkeep */
+        SRV_PARTS
+};
+
 /*
  * Number of loops and of arena slots for each that the settings ask for. -EINVAL with a line:
  * memory is too little for that many.
  */
-int srv_loops_plan(const struct srv_settings *settings, unsigned *count, unsigned *slots, struct srv_error *error);
+int srv_loops_plan(const struct srv_settings *settings, enum srv_part part, unsigned *count, unsigned *slots, struct srv_error *error);
 
 /* Makes them; none runs yet. After an error srv_loops_free() is still to be called. */
 int srv_loops_make(unsigned count, unsigned slots, struct srv_loops *out, struct srv_error *error);

@@ -42,7 +42,7 @@ static int make_link(struct srv_node_gateway *g, struct srv_link *link, uint64_t
         struct rem_client_options client = {.loop = link->loops.loops[0], .home = true, .wait_ms = 1000};
         struct rem_home_link_options options = {.pool = CL_POOL};
         unsigned loops, slots;
-        int rv = srv_loops_plan(g->daemon.settings, &loops, &slots, error);
+        int rv = srv_loops_plan(g->daemon.settings, SRV_PART_GATEWAY, &loops, &slots, error);
 
         if (rv == 0)
                 rv = srv_link_connect_home(link, &party, error);

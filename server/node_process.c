@@ -494,7 +494,7 @@ static int node_open(struct node *n, struct srv_error *error)
         if (rv == 0)
                 rv = srv_link_check_files(n->settings, error);
         if (rv == 0)
-                rv = srv_loops_plan(n->settings, &loops, &slots, error);
+                rv = srv_loops_plan(n->settings, SRV_PART_LINKS, &loops, &slots, error);
         if (rv == 0)
                 rv = open_node_listeners(n, error);
         if (rv == 0)

@@ -142,8 +142,8 @@ struct srv_ec {
           "seven days. AWS has ended that version: sign with version 4 where a client can.")                             \
         X(loops, INT, "0", 1, 256, "N", "Event loops, one thread each. 0: one for each processor.")                    \
         X(memory, SIZE, "0", 32ll << 20, 1ll << 42, "SIZE",                                                            \
-          "Memory for transfers of large objects, all loops together. 0: 128 MiB, or 32 MiB a loop where that is "      \
-          "more.")                                                                                                     \
+          "Memory for transfers of large objects, all loops together, of a node all its processes. 0: 128 MiB, or 32 "  \
+          "MiB a loop where that is more, 64 of a node.")                                                              \
         X(cache, SIZE, "32MiB", 0, 1ll << 42, "SIZE", "Memory for the read cache of small objects.")                   \
         X(upload_memory, SIZE, "256MiB", 1ll << 20, 1ll << 40, "SIZE",                                                 \
           "Memory that small uploads and XML bodies may hold, all loops together.")                                    \
