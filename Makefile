@@ -234,7 +234,7 @@ $(O)/power/cutimg: $(call obj,tests/power/cutimg.c tests/power/cutmodel.c) $(LIN
 	$(LINK) -o $@ $(filter %.o,$^) $(LDLIBS)
 -include $(ALL_OBJ:.o=.d) $(LIBMILLRACE_OBJ:.o=.d)
 
-.PHONY: model rdma-bin fuzz-bin rdma-speed every-call sim simdrive simnodes sweep sim-bin fake-rdma unit-bin bench-bin power-bin power qemu mutate soak clean deps unit integration crash check check-rdma check-cluster check-long demo run check-fresh wheel python format format-check tidy cov fuzz rot docs docs-site install help bench bench-full bench-rdma bench-versions bench-users bench-cluster micro pairs scale performance
+.PHONY: model rdma-bin fuzz-bin rdma-speed every-call sim simdrive simnodes sweep sim-bin fake-rdma unit-bin bench-bin power-bin power qemu mutate soak clean deps unit integration crash check check-rdma check-cluster check-long demo demo-cluster run check-fresh wheel python format format-check tidy cov fuzz rot docs docs-site install help bench bench-full bench-rdma bench-versions bench-users bench-cluster micro pairs scale performance
 unit-bin: $(UNIT_BIN) $(FAKE_RDMA) $(SET_CLOCK) $(POLICY_DRIVER) ## builds the unit tests
 fuzz-bin: $(FUZZ_BIN) ## builds the fuzz targets with random inputs in libFuzzer's place, for any BUILD
 bench-bin: $(BENCH_BIN) $(MICRO_BIN) ## builds the load generator and the programs of bench/limits/ and bench/micro/
@@ -314,6 +314,8 @@ check-fresh: ## builds and runs the demo in a minimal Debian 12 made by debootst
 	tools/check_fresh.sh
 demo: ## installs, builds, and runs the main job on real data end to end
 	@tools/demo.sh
+demo-cluster: ## three nodes and etcd on machines that are network namespaces (root): killed, cut off, restarted, every byte compared; four minutes
+	@tools/demo_cluster.sh
 run: ## the same set-up, then serves in the foreground
 	@tools/run.sh
 BENCH_RUN = python3 bench/compare.py --build $(O)

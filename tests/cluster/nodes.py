@@ -121,7 +121,7 @@ class Node(Process):
     def __init__(self, cluster, machine):
         super().__init__(cluster, machine, "node")
         self.host = cluster.network.address(machine)
-        self.drives = [cluster.folder / f"node{machine}" / f"drive{number}" for number in range(DRIVES)]
+        self.drives = [cluster.folder / f"node{machine}" / f"drive{number}" for number in range(cluster.drives)]
         for drive in self.drives:
             drive.mkdir(parents=True)
 
@@ -156,8 +156,8 @@ class Node(Process):
 class Cluster:
     """Three machines. The main thread is on the hub as long as there is a cluster, as threads that it starts are."""
 
-    def __init__(self):
-        self.begun = time.monotonic()
+    def __init__(self, drives=DRIVES):
+        self.begun, self.drives = time.monotonic(), drives
         self.on_term = signal.signal(signal.SIGTERM, signal.default_int_handler)  # discard() is reached then, too
         self.folder = folder_for_drives()
         self.network = None
@@ -232,14 +232,14 @@ class Cluster:
     def drives_in(self):
         """How many drives the leader counts as in use; None: nobody leads."""
         for node in self.nodes.values():
-            status, body = node.admin_get("/metrics")
+            status, body = node.admin_get("/metrics/pool")
             found = re.search(r"^millrace_drives_in (\d+)$", body, re.M) if status == 200 else None
             if found:
                 return int(found[1])
         return None
 
     def whole(self):
-        return self.drives_in() == len(NODES) * DRIVES
+        return self.drives_in() == len(NODES) * self.drives
 
     def tails(self):
         return "\n".join(f"---- {process.log.name} ----\n{process.tail()}" for process in [*self.nodes.values(), *self.etcd.values()])
