@@ -16,6 +16,7 @@ struct client {
         struct eng_store *store; /* that it asks; NULL: none serves */
         struct lp_loop *loop;    /* of that store */
         bool busy, verifying; /* verifying: clients_final() */
+        bool rests;           /* it had nothing more to do, and waits for clients_start() */
         const char *doing;
         uint64_t since; /* when it last got on */
         uint64_t asked;

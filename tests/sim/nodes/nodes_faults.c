@@ -165,6 +165,8 @@ static void stop(struct sim_process *p)
         sim_trace("party %u is stopped for %.3f s", p->party, (double)ns / 1e9);
         nodes_figures.stopped++;
         sim_process_stop(p->number, ns);
+        if (p->server != NULL && nodes_plan.homes) /* a node process: its home is a part of it */
+                sim_process_stop(((struct sim_node *)p)->home.process.number, ns);
 }
 
 static void stop_process(void)
