@@ -304,16 +304,30 @@ static void txn_done(struct eng_txn *txn)
         record_done(change, txn->result == 0 ? &object : NULL);
 }
 
-/* Of the drives that have its shards: how many. */
+/* The drive that has the upload's shards of this slot; one of which all were empty has nothing to lose. NULL: none. */
+static const uint8_t *proven_drive(const struct eng_put *put, unsigned slot)
+{
+        const struct eng_drive *drive = put->store->members[slot].drive;
+
+        if (put->touched & eng_bit(slot))
+                return put->proofs[slot].drive == NULL ? NULL : put->proofs[slot].drive_id;
+        return drive == NULL ? NULL : drive->id;
+}
+
+/* Of the drives that its value names: how many. */
 static unsigned add_proofs(const struct eng_put *put, struct eng_call_proof out[ENG_DRIVES_MAX])
 {
+        eng_mask named = put->proofs == NULL ? 0 : eng_put_named(put) | put->touched;
         unsigned i, n = 0;
 
-        for (i = 0; i < ENG_DRIVES_MAX; i++)
-                if (put->proofs != NULL && (put->touched & eng_bit(i)) && put->proofs[i].drive != NULL) {
-                        out[n].slot = i;
-                        memcpy(&out[n++].drive_key, put->proofs[i].drive_id, sizeof(out[0].drive_key));
-                }
+        for (i = 0; i < ENG_DRIVES_MAX; i++) {
+                const uint8_t *drive_id = named & eng_bit(i) ? proven_drive(put, i) : NULL;
+
+                if (drive_id == NULL)
+                        continue;
+                out[n].slot = i;
+                memcpy(&out[n++].drive_key, drive_id, sizeof(out[0].drive_key));
+        }
         return n;
 }
 

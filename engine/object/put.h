@@ -150,6 +150,8 @@ void eng_put_drop_unwritten(struct eng_put *put);
  * not to be relied on.
  */
 bool eng_put_is_new(const struct eng_put *put, unsigned slot);
+/* Drives that its runs name. */
+eng_mask eng_put_named(const struct eng_put *put);
 /* Shards on this drive are lost to the upload: it goes on while enough of each run are left. */
 void eng_put_lose_drive(struct eng_put *put, unsigned slot);
 int eng_put_buffer_run(struct eng_put *put, unsigned run);

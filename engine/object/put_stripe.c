@@ -174,6 +174,17 @@ int eng_put_buffer_run(struct eng_put *put, unsigned run)
         return filled < put->need ? -EROFS : 0;
 }
 
+eng_mask eng_put_named(const struct eng_put *put)
+{
+        size_t i, n = (size_t)put->runs * eng_put_shards(put);
+        eng_mask named = 0;
+
+        for (i = 0; i < n; i++)
+                if (put->drives[i] != ENG_NO_DRIVE)
+                        named |= eng_bit(put->drives[i]);
+        return named;
+}
+
 void eng_put_lose_drive(struct eng_put *put, unsigned slot)
 {
         unsigned run, shard, left;

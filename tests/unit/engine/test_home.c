@@ -44,6 +44,20 @@ static int begin(void **state)
         return 0;
 }
 
+/* More data shards than a short object fills. */
+static int begin_wide(void **state)
+{
+        sf_make(&leader, 5, 2);
+        leader.options.inline_max = ENG_INLINE_NONE;
+        leader.options.ec_k = 4;
+        leader.options.ec_m = 1;
+        assert_int_equal(sf_open(&leader, true), 0);
+        assert_true(sf_wait_ready(&leader, 20));
+        assert_int_equal(sf_bucket(&leader, "bucket", &bucket), 0);
+        hf_open(&hf, &leader, 2);
+        return 0;
+}
+
 static int end(void **state)
 {
         hf_close(&hf);
@@ -73,6 +87,24 @@ static void test_objects(void **state)
         assert_int_equal(sf_get(&leader, 0, bucket, "o/3-1", 99, LARGE), -ENOENT);
         assert_int_equal(sf_get(&hf.home, 0, bucket, "o/3-1", 99, LARGE), -ENOENT);
         assert_int_equal(atomic_load(&hf.pins), 0);
+}
+
+/* Shards of which nothing was written need no proof that they are durable. */
+static void test_empty_shards(void **state)
+{
+        static const size_t sizes[] = {1, SMALL, 100000};
+        struct eng_health health;
+        char key[32];
+        unsigned i, known;
+
+        for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+                for (known = 0; known < 2; known++) {
+                        snprintf(key, sizeof(key), "e/%u-%u", i, known);
+                        assert_int_equal(sf_put(&hf.home, 0, bucket, key, i, sizes[i], known != 0, NULL), 0);
+                        assert_int_equal(sf_get(&leader, 0, bucket, key, i, sizes[i]), 0);
+                }
+        eng_health_read(leader.store, &health);
+        assert_int_equal(health.objects_below, 0);
 }
 
 static void test_conditions(void **state)
@@ -506,6 +538,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(test_objects, begin, end),
+                cmocka_unit_test_setup_teardown(test_empty_shards, begin_wide, end),
                 cmocka_unit_test_setup_teardown(test_conditions, begin, end),
                 cmocka_unit_test_setup_teardown(test_lists, begin, end),
                 cmocka_unit_test_setup_teardown(test_uploads, begin, end),
