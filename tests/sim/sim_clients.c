@@ -103,8 +103,10 @@ int client_told_of_bucket(const struct client *c, int rv)
         return (rv == -ENOENT || rv == -EEXIST || rv == -EBUSY || rv == -EIDRM) && !eng_is_current(c->store) ? -EHOSTDOWN : rv;
 }
 
-bool client_refused(int rv)
+bool client_refused(const struct client *c, int rv)
 {
+        if (rv == -EHOSTDOWN && home_of(c->store) != NULL) /* its leader may have done it */
+                return false;
         return rv == -EAGAIN || rv == -ENOSPC || rv == -EHOSTDOWN || rv == -EINVAL || rv == -ENOMEM;
 }
 
@@ -132,7 +134,7 @@ void client_answered(struct client *c, int op, int rv)
                 client_dropped(op);
         else if (rv == -ENOENT || rv == -EEXIST || rv == -ESTALE || rv == -EIDRM)
                 sim_fail("client %u: %s answers %d", c->number, c->doing, rv);
-        else if (client_refused(rv))
+        else if (client_refused(c, rv))
                 client_dropped(op);
         else
                 client_unknown(op);
