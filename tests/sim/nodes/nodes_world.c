@@ -148,7 +148,7 @@ static void plan_history(void)
         plan_machines();
         plan_clients();
         loss_begin(false, -1);
-        nodes_plan.homes = !plan.bounds && !plan.duels && (nodes_homes == HOMES_ALL || (nodes_homes == HOMES_SOME && sim_chance(SIM_HOMES, HOMES_IN)));
+        nodes_plan.homes = nodes_homes == HOMES_ALL || (nodes_homes == HOMES_SOME && sim_chance(SIM_HOMES, HOMES_IN));
         faults_plan(plan.bounds || plan.duels);
         sim.slow_loops = faults_planned() && plan_chance(3);
         plan.restarts = plan_chance(3);
