@@ -457,9 +457,12 @@ static bool no_change_under_way(void)
 {
         unsigned i;
 
-        for (i = 0; i < world.loop_count; i++)
-                if (world.store->loops[i].leader.txns > 0)
+        for (i = 0; i < world.loop_count; i++) {
+                const struct eng_loop *el = &world.store->loops[i];
+
+                if (el->leader.txns > 0 || (nodes_plan.homes && el->leader.pins != NULL)) /* of a session that has ended: for a minute */
                         return false;
+        }
         return true;
 }
 
