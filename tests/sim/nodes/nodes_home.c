@@ -142,11 +142,14 @@ void home_make(struct sim_node *node)
 
 static bool home_is_current(const struct sim_home *h)
 {
-        unsigned before;
+        unsigned before, i;
         bool is;
 
-        if (h->store == NULL || !h->store->coord->view.ready)
+        if (h->store == NULL)
                 return false;
+        for (i = 0; i < h->store->loop_count; i++)
+                if (!h->store->loops[i].view.ready)
+                        return false;
         before = sim_enter(h->process.number);
         is = eng_is_current(h->store);
         sim_enter(before);

@@ -149,6 +149,8 @@ static void plan_history(void)
         plan_clients();
         loss_begin(false, -1);
         nodes_plan.homes = nodes_homes == HOMES_ALL || (nodes_homes == HOMES_SOME && sim_chance(SIM_HOMES, HOMES_IN));
+        if (nodes_plan.homes && world.buckets_on == 0 && sim_chance(SIM_HOMES, 2)) /* what homes have a copy of */
+                world.buckets_on = 2 + (unsigned)sim_below(SIM_HOMES, 6);
         faults_plan(plan.bounds || plan.duels);
         sim.slow_loops = faults_planned() && plan_chance(3);
         plan.restarts = plan_chance(3);
