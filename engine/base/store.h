@@ -494,6 +494,7 @@ struct eng_store {
         struct eng_verify_report verify; /* under health_lock, like the next */
         struct eng_verify_report scrub, last_scrub; /* under way or halted; the last that came to its end */
         atomic_uint_fast64_t walks_begun; /* by scrub, of all names, from the first on: their number in this run; any thread, as the next */
+        atomic_uint merges;            /* of homes: each on the next loop */
         atomic_uint_fast64_t walks_ended; /* number of the last of these that came to its end */
         struct eng_scrub_progress scrub_progress[ENG_DRIVES_MAX]; /* under health_lock, by slot */
         struct eng_heal_report heal, last_heal; /* under health_lock */

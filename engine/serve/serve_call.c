@@ -473,7 +473,6 @@ static bool is_of_bucket(const struct eng_call *call)
 /* The loop on which it is done: the primary of what is changed or looked up, so that it goes to no other. */
 static int pick_loop(struct eng_serving *s)
 {
-        static _Atomic unsigned turn;
         uint8_t key[FMT_NAME_MAX];
         uint64_t bucket;
         size_t len;
@@ -489,7 +488,7 @@ static int pick_loop(struct eng_serving *s)
         } else if (s->call.kind == ENG_CALL_MERGE) {
                 if (!is_of_bucket(&s->call))
                         return -EPERM;
-                s->at = &s->store->loops[atomic_fetch_add_explicit(&turn, 1, memory_order_relaxed) % s->store->loop_count];
+                s->at = &s->store->loops[atomic_fetch_add_explicit(&s->store->merges, 1, memory_order_relaxed) % s->store->loop_count];
         } else {
                 s->at = s->store->coord_loop;
         }

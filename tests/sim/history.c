@@ -90,7 +90,7 @@ static uint64_t end_of(const struct history_op *op)
 
         if (!op->maybe)
                 return op->answered;
-        for (i = 0; i < settled_count; i++)
+        for (i = 0; i < settled_count && !(op->at_home && op->answered == 0); i++)
                 if (settled[i] > op->asked && settled[i] > op->answered)
                         return settled[i];
         return NEVER;

@@ -63,6 +63,7 @@ struct history_op {
         bool told;     /* an answer told which change made the delete marker of this number */
         bool by_state; /* what it does depends on the versioning of its bucket, which is not known yet */
         bool dropped; /* it surely did not, and says nothing */
+        bool at_home; /* asked of a home store: until it is answered, it may be sent to a later leader */
         uint8_t client;
 };
 

@@ -16,6 +16,7 @@ struct client {
         struct eng_store *store; /* that it asks; NULL: none serves */
         struct lp_loop *loop;    /* of that store */
         bool busy, verifying; /* verifying: clients_final() */
+        bool rests;           /* it had nothing more to do, and waits for clients_start() */
         const char *doing;
         uint64_t since; /* when it last got on */
         uint64_t asked;
@@ -85,7 +86,7 @@ bool client_may_be_gone(const struct client *c);
 /* Books the answer of a conditional change. */
 void client_answered(struct client *c, int op, int rv);
 /* An error that says that nothing was done. */
-bool client_refused(int rv);
+bool client_refused(const struct client *c, int rv);
 
 /* c->content as it is put, with c->condition; attrs is kept by the caller. */
 void object_describe(const struct client *c, struct eng_put_commit *commit, uint8_t attrs[CONTENT_ATTRS_MAX]);

@@ -5,6 +5,7 @@
 #include "tests/sim/sim_client.h"
 #include "tests/sim/sim_locks.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,12 +13,24 @@
 
 #define PATIENCE (200 * SIM_S)
 #define VERIFY_IN 60 /* operations, before somebody asks for a verification */
+#define MOVE_IN   6  /* operations, before a client asks another process, where there are homes */
 
 struct world world;
 struct client_figures client_figures;
 static struct client clients[CLIENTS_MAX];
 
 static void next(void *arg);
+
+/* NULL: it is a leader's. */
+static const struct sim_home_store *home_of(const struct eng_store *store)
+{
+        unsigned i;
+
+        for (i = 0; i < world.home_count; i++)
+                if (world.homes[i].store == store)
+                        return &world.homes[i];
+        return NULL;
+}
 
 /* ---- booking --------------------------------------------------------------------------------- */
 
@@ -28,6 +41,7 @@ int client_asks(struct client *c, unsigned reg, enum history_kind kind, uint64_t
         op->value = value;
         op->maybe = true;
         op->client = (uint8_t)c->number;
+        op->at_home = home_of(c->store) != NULL;
         op->lock_lo = op->lock_hi = locks_now();
         return (int)history_count() - 1;
 }
@@ -89,8 +103,10 @@ int client_told_of_bucket(const struct client *c, int rv)
         return (rv == -ENOENT || rv == -EEXIST || rv == -EBUSY || rv == -EIDRM) && !eng_is_current(c->store) ? -EHOSTDOWN : rv;
 }
 
-bool client_refused(int rv)
+bool client_refused(const struct client *c, int rv)
 {
+        if (rv == -EHOSTDOWN && home_of(c->store) != NULL) /* its leader may have done it */
+                return false;
         return rv == -EAGAIN || rv == -ENOSPC || rv == -EHOSTDOWN || rv == -EINVAL || rv == -ENOMEM;
 }
 
@@ -118,7 +134,7 @@ void client_answered(struct client *c, int op, int rv)
                 client_dropped(op);
         else if (rv == -ENOENT || rv == -EEXIST || rv == -ESTALE || rv == -EIDRM)
                 sim_fail("client %u: %s answers %d", c->number, c->doing, rv);
-        else if (client_refused(rv))
+        else if (client_refused(c, rv))
                 client_dropped(op);
         else
                 client_unknown(op);
@@ -271,11 +287,40 @@ static void object(struct client *c)
         }
 }
 
+static void attach_home(struct client *c, const struct sim_home_store *home)
+{
+        c->store = home->store;
+        c->loop = home->loops[c->number % world.loop_count];
+}
+
 /* It asks the newest process that serves. */
 static void attach(struct client *c)
 {
         c->store = world.store;
         c->loop = world.loops[c->number % world.loop_count];
+}
+
+/* Or one of the homes, more often. */
+static void attach_any(struct client *c)
+{
+        unsigned leads = world.store != NULL ? 1 : 0, at = 0;
+
+        if (world.home_count > 0)
+                at = (unsigned)sim_below(SIM_HOMES, leads + 2 * world.home_count);
+        if (world.home_count == 0 || at < leads)
+                attach(c);
+        else
+                attach_home(c, &world.homes[(at - leads) / 2]);
+}
+
+/* Now and then it asks another process than before. */
+static bool moves_on(const struct client *c)
+{
+        if (c->busy || c->verifying)
+                return false;
+        if (home_of(c->store) != NULL || (c->store == world.store && world.home_count > 0))
+                return sim_chance(SIM_HOMES, MOVE_IN);
+        return c->store != world.store && world.store != NULL && one_in(c->store == world.ousted ? 10 : 3);
 }
 
 /* What a leader that is deposed can still do harm with. */
@@ -300,18 +345,22 @@ static void ask_ousted(struct client *c)
 static void next(void *arg)
 {
         struct client *c = arg;
+        bool at_home;
 
         if (sim.self != c->loop)
                 return; /* it asks another process by now */
-        if (c->store != world.store && world.store != NULL && !c->busy && !c->verifying && one_in(c->store == world.ousted ? 10 : 3)) {
-                attach(c);
+        if (moves_on(c)) {
+                attach_any(c);
                 client_later(c, 0, next);
                 return;
         }
+        c->rests = world.ops_left == 0;
         if (world.stopping || world.ops_left == 0 || c->busy || c->verifying)
                 return;
+        at_home = home_of(c->store) != NULL;
         world.ops_left--;
-        client_figures.asked_old += c->store != world.store;
+        client_figures.asked_old += c->store != world.store && !at_home;
+        client_figures.asked_homes += at_home;
         c->busy = true;
         c->op = c->op2 = NO_OP;
         c->by_version = false;
@@ -325,7 +374,7 @@ static void next(void *arg)
                 ask_ousted(c);
                 return;
         }
-        if (one_in(VERIFY_IN))
+        if (one_in(VERIFY_IN) && !at_home)
                 eng_verify_start(c->store); /* beside heals: both repair */
         if (versions_operation(c))
                 return;
@@ -385,11 +434,15 @@ static void await(struct client *c)
         } while (c->busy);
 }
 
-static void verify_up_to(unsigned steps)
+/* home NULL: at the leader. */
+static void verify_up_to(unsigned steps, const struct sim_home_store *home)
 {
         struct client *c = &clients[0];
 
-        attach(c);
+        if (home != NULL)
+                attach_home(c, home);
+        else
+                attach(c);
         c->verifying = true;
         c->at = 0;
         while (c->at < steps) {
@@ -403,7 +456,7 @@ static void verify_up_to(unsigned steps)
 
 void clients_final(void)
 {
-        verify_up_to(world.bucket_count * (world.key_count + 1) + world.upload_count);
+        verify_up_to(world.bucket_count * (world.key_count + 1) + world.upload_count, NULL);
 }
 
 void clients_read_versions(void)
@@ -453,7 +506,12 @@ void clients_end_versions(void)
 
 void clients_read_all(void)
 {
-        verify_up_to(world.bucket_count * world.key_count);
+        verify_up_to(world.bucket_count * world.key_count, NULL);
+}
+
+void clients_read_home(const struct sim_home_store *home)
+{
+        verify_up_to(world.bucket_count * (world.key_count + 1), home);
 }
 
 unsigned clients_replace(bool (*is_one)(uint64_t bucket, const char *key))
@@ -491,17 +549,30 @@ void clients_begin(void)
 
 void clients_start(void)
 {
+        versions_start();
+        clients_seek();
+}
+
+/* Another process serves it yet, or this one does. */
+static bool goes_on(const struct client *c)
+{
+        if (world.step == NULL || c->store == NULL)
+                return false;
+        return c->busy || (home_of(c->store) != NULL ? !c->rests : c->store != world.store);
+}
+
+void clients_seek(void)
+{
         unsigned i;
 
-        versions_start();
-        for (i = 0; i < world.client_count; i++) {
+        for (i = 0; i < world.client_count && (world.store != NULL || world.home_count > 0); i++) {
                 struct client *c = &clients[i];
 
-                if (world.step != NULL && c->store != NULL && (c->store != world.store || c->busy))
-                        continue; /* another process serves it yet, or this one does */
+                if (goes_on(c))
+                        continue;
                 c->number = i;
-                attach(c);
-                c->busy = false;
+                attach_any(c);
+                c->busy = c->rests = false;
                 client_later(c, sim_below(SIM_CLIENTS, 5 * SIM_MS), next);
         }
 }
@@ -527,11 +598,30 @@ void clients_versions_bucket(void)
         first_client(versions_bucket);
 }
 
+void clients_home(struct eng_store *store, struct lp_loop *const *loops)
+{
+        struct sim_home_store *home = &world.homes[world.home_count++];
+
+        assert(world.home_count <= HOMES_MAX);
+        home->store = store;
+        memcpy(home->loops, loops, sizeof(home->loops));
+        clients_seek();
+}
+
+static void forget_home(const struct eng_store *store)
+{
+        const struct sim_home_store *home = home_of(store);
+
+        if (home != NULL)
+                world.homes[home - world.homes] = world.homes[--world.home_count];
+}
+
 void clients_lost_of(const struct eng_store *store)
 {
         bool lost[CLIENTS_MAX] = {false};
         unsigned i;
 
+        forget_home(store);
         for (i = 0; i < CLIENTS_MAX; i++) {
                 struct client *c = &clients[i];
 

@@ -14,6 +14,7 @@
 #define BUCKETS_MAX 24u
 #define LOOPS_MAX   4u
 #define UPLOADS_MAX 48u
+#define HOMES_MAX   5u
 #define PARTS_MAX   CONTENT_PARTS_MAX
 
 struct sim_bucket {
@@ -32,12 +33,20 @@ struct sim_upload {
         unsigned part_regs[PARTS_MAX + 1];
 };
 
+/* A home store of another process, which clients ask beside the leader's own. */
+struct sim_home_store {
+        struct eng_store *store;
+        struct lp_loop *loops[LOOPS_MAX];
+};
+
 struct world {
         struct eng_store *store; /* NULL: no process runs. Of several: of the newest that serves */
         const struct eng_store *ousted; /* is about to be deposed, and some go on asking it; NULL: none */
         void (*step)(void);      /* one event, and what belongs to it, where several processes may serve; else NULL */
         struct lp_loop *loops[LOOPS_MAX];
-        unsigned loop_count;
+        unsigned loop_count; /* of each store */
+        struct sim_home_store homes[HOMES_MAX];
+        unsigned home_count;
         bool stopping;  /* callbacks are to do nothing more */
         bool calm;      /* no fault in this life so far: no error is to be seen */
         bool gone;      /* the process has ended itself for want of memory */
@@ -68,11 +77,15 @@ extern struct world world;
 
 struct client_figures {
         uint64_t ops, errors, undecided, asked_old; /* asked_old: of a process that is not the newest which serves */
+        uint64_t asked_homes;
 };
 extern struct client_figures client_figures;
 
 void clients_begin(void);        /* a new history */
 void clients_start(void);        /* a process serves: they go on, while ops are left */
+/* This home store serves: some clients ask it from now on. It is one until clients_lost_of() it. */
+void clients_home(struct eng_store *store, struct lp_loop *const *loops);
+void clients_seek(void);         /* those whose process is gone ask another, if one serves */
 void clients_first_bucket(void); /* made by the first client; not awaited */
 void clients_versions_bucket(void); /* likewise, the one with versions */
 void clients_lost(void);         /* the process is gone: what they waited for will not be answered */
@@ -88,6 +101,8 @@ void clients_watch(void);
 void clients_final(void);
 /* Reads every object once more. */
 void clients_read_all(void);
+/* The same at this home. */
+void clients_read_home(const struct sim_home_store *home);
 /* Lists all versions, which must be as the history has it, and reads each. */
 void clients_read_versions(void);
 /*

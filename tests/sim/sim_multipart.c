@@ -259,12 +259,17 @@ static void bucket_created(void *arg, int rv)
         const struct eng_bucket *found;
         char text[40];
         unsigned i;
+        int there;
 
         rv = client_told_of_bucket(c, rv);
         world.making_bucket = false;
-        if (rv == 0) {
+        there = rv == 0 ? eng_bucket_get(c->store, bucket_name(c), &found) : rv;
+        if (rv == 0 && there != 0 && !eng_is_current(c->store)) { /* a home that has lost its leader meanwhile; nobody uses the bucket */
                 client_took(c->op);
-                if (eng_bucket_get(c->store, bucket_name(c), &found) != 0)
+                client_error(c, -EHOSTDOWN);
+        } else if (rv == 0) {
+                client_took(c->op);
+                if (there != 0)
                         sim_fail("client %u: bucket %s was made and is not there", c->number, b->name);
                 b->id = found->id;
                 for (i = 0; i < world.key_count; i++) {

@@ -188,10 +188,14 @@ static bool look_at_rules(struct client *c, struct eng_bucket_rules *rules)
         const struct sim_bucket *b = &world.buckets[versions.bucket];
         const struct eng_bucket *found;
         uint64_t now = history_now();
+        int rv;
 
         if (!eng_is_current(c->store))
                 return false;
-        if (eng_bucket_get(c->store, (struct eng_str){b->name, strlen(b->name)}, &found) != 0)
+        rv = eng_bucket_get(c->store, (struct eng_str){b->name, strlen(b->name)}, &found);
+        if (rv == -EHOSTDOWN) /* a home of a leader that only begins */
+                return false;
+        if (rv != 0)
                 sim_fail("client %u: the bucket with versions is not there", c->number);
         *rules = found->rules;
         if ((states_possible(now, now) & bit_of(rules->versioning)) == 0 || (rules->lock ? !versions.lock_asked : versions.lock))
@@ -222,7 +226,7 @@ static void state_changed(void *arg, int rv)
                 versions.lock = versions.lock_asked;
                 if (versions.lock)
                         locks_in_use();
-        } else if (rv == -ESTALE || client_refused(rv)) {
+        } else if (rv == -ESTALE || client_refused(c, rv)) {
                 versions.change_count--;
                 versions.lock_asked = versions.lock;
         }
@@ -407,7 +411,7 @@ static void failed(struct client *c, int at, int rv)
                 client_dropped(at); /* another one is the null version */
         else if (rv == -EACCES)
                 refused(at);
-        else if (client_refused(rv))
+        else if (client_refused(c, rv))
                 client_dropped(at);
         else if (rv == -ENOENT || rv == -EEXIST || rv == -ESTALE || rv == -EIDRM || rv == -ENOLCK || rv == -ENODATA || rv == -EOPNOTSUPP)
                 sim_fail("client %u: %s answers %d", c->number, c->doing, rv);

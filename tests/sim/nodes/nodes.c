@@ -1,7 +1,7 @@
 /*
  * nodes.c - see nodes.h.
  */
-#include "tests/sim/nodes/nodes.h"
+#include "tests/sim/nodes/nodes_process.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -66,10 +66,12 @@ static void process_knows_all(struct sim_process *p)
         for (i = 0; i < nodes_plan.nodes; i++) {
                 process_knows(p, sim_nodes[i].process.party);
                 process_knows(p, sim_nodes[i].leader.process.party);
+                if (nodes_plan.homes)
+                        process_knows(p, sim_nodes[i].home.process.party);
         }
 }
 
-static void process_connects(struct sim_process *p, struct lp_loop *const *loops, unsigned loop_count)
+void process_connects(struct sim_process *p, struct lp_loop *const *loops, unsigned loop_count)
 {
         struct net_options options = {.cluster = "a simulated one",
                                       .generation = {1, 2},
@@ -83,10 +85,10 @@ static void process_connects(struct sim_process *p, struct lp_loop *const *loops
                                       .log_arg = p};
 
         options.transport = sim_net_party(p->number, p->party, p->host);
-        if (p->server != NULL) {
+        if (p->handler != NULL) {
                 snprintf(options.listen, sizeof(options.listen), "node-%u", p->party);
-                options.handler = (struct net_handler){.bulk = rem_server_bulk, .request = rem_server_request, .lost = rem_server_lost};
-                options.handler_arg = p->server;
+                options.handler = *p->handler;
+                options.handler_arg = p->handler_arg;
         }
         if (net_new(&options, &p->net) != 0)
                 abort();
@@ -94,7 +96,7 @@ static void process_connects(struct sim_process *p, struct lp_loop *const *loops
         process_knows_all(p);
 }
 
-static void process_loops(struct sim_process *p, unsigned peer_slots)
+void process_loops(struct sim_process *p, unsigned peer_slots)
 {
         unsigned i;
 
@@ -107,8 +109,7 @@ static void process_loops(struct sim_process *p, unsigned peer_slots)
         }
 }
 
-/* What it had in memory stays as it is: nobody has a pointer to it any more. */
-static void process_end(struct sim_process *p, bool told)
+void process_end(struct sim_process *p, bool told)
 {
         sim_net_killed(p->number, told);
         sim_etcd_killed(p->number);
@@ -118,6 +119,7 @@ static void process_end(struct sim_process *p, bool told)
         p->runs = p->ends = false;
         p->net = NULL;
         p->server = NULL;
+        p->handler = NULL;
         p->client = NULL;
         p->etcd = NULL;
         p->loop_count = 0;
@@ -159,7 +161,7 @@ static void leader_deposed(void *arg, const struct eng_term *by)
         leader_ended(arg, "a drive server knows a newer term");
 }
 
-static struct eng_options store_options(struct lp_loop *const *loops)
+struct eng_options store_options(struct lp_loop *const *loops)
 {
         return (struct eng_options){.loops = loops,
                                     .loop_count = world.loop_count,
@@ -171,7 +173,7 @@ static struct eng_options store_options(struct lp_loop *const *loops)
                                     .heal_keep_ms = 1};
 }
 
-static void store_loops(struct lp_loop **loops)
+void store_loops(struct lp_loop **loops)
 {
         unsigned i;
 
@@ -203,6 +205,8 @@ static void *leader_opens(void *arg)
         options.opener = rem_client_opener(l->process.client);
         options.site = (struct eng_site){.node = l->node->process.party, .rack = l->node->process.party};
         options.boot = (uint32_t)l->claim->term.boot;
+        if (nodes_plan.homes)
+                options.maker = l->claim->term.node; /* ids that homes of this node make are others' */
         options.drive_wait_ms = l->whole_stop ? WHOLE_WAIT_MS : DRIVE_WAIT_MS;
         rv = eng_store_open(&options, &store, &error);
         if (rv != 0) {
@@ -210,6 +214,8 @@ static void *leader_opens(void *arg)
                 return NULL;
         }
         l->store = store;
+        if (nodes_plan.homes)
+                leader_has_homes(l);
         eng_store_start(store);
         sim_at(sim_skewed(SIM_NODES, SIM_US, SIM_MS), l->loops[0], leader_begins, l);
         return NULL;
@@ -230,6 +236,10 @@ static void leader_claimed(struct cl_claim *claim)
                   (unsigned long long)claim->term.boot, (unsigned long long)claim->config.number);
         nodes_figures.leaders++;
         p->boot = claim->term.boot;
+        if (nodes_plan.homes) {
+                p->handler = &leader_handler;
+                p->handler_arg = l;
+        }
         if (!nodes_plan.shared_loops)
                 process_loops(p, 0);
         process_connects(p, nodes_plan.shared_loops ? l->loops : p->loops, nodes_plan.shared_loops ? world.loop_count : p->loop_count);
@@ -265,6 +275,7 @@ void leader_start(struct sim_node *node, int64_t judged, bool whole_stop, uint64
         l->silent = silent;
         l->store = NULL;
         l->leader = NULL;
+        l->homes = NULL;
         l->serves = l->releases = false;
         store_loops(l->loops);
         l->claim = calloc(1, sizeof(*l->claim));
@@ -309,6 +320,9 @@ void leader_kill(struct sim_leader *l, bool told)
         }
         l->store = NULL;
         l->leader = NULL;
+        l->homes = NULL;
+        if (nodes_plan.homes)
+                clients_seek();
         node->failures = l->serves ? 0 : node->failures + 1;
         node->rest_until = sim_clock(node->process.number) + cl_elector_rest(node->failures);
         l->serves = false;
@@ -451,6 +465,7 @@ static void node_looked(void *arg, const struct cl_view *view, int error, const 
         }
         if (nodes_plan.kills_old && node->leader.process.runs && view->is_led && view->leader.node != node->process.party && view->leader_revision > node->leader.judged)
                 leader_kill(&node->leader, true);
+        home_looked(node, view);
         cl_elector_look(node->elector, view);
 }
 
@@ -506,6 +521,8 @@ static void node_elects(struct sim_node *node)
         sim_at(sim_skewed(SIM_NODES, SIM_MS, SIM_S), p->loops[0], node_looks, node);
 }
 
+static const struct net_handler drive_handler = {.bulk = rem_server_bulk, .request = rem_server_request, .lost = rem_server_lost};
+
 void node_start(struct sim_node *node)
 {
         struct sim_process *p = &node->process;
@@ -521,6 +538,8 @@ void node_start(struct sim_node *node)
         node->rest_until = 0;
         if (rem_server_new(&p->server) != 0)
                 abort();
+        p->handler = &drive_handler;
+        p->handler_arg = p->server;
         rem_server_set(p->server, &(struct rem_server_options){.released = node_released, .released_arg = node});
         process_loops(p, nodes_plan.peer_slots);
         process_connects(p, p->loops, p->loop_count);
@@ -543,6 +562,7 @@ void node_kill(struct sim_node *node, bool power, bool told)
         unsigned i;
 
         sim_trace("node %u: dies%s", node->process.party, !power ? "" : told ? ", and its host begins anew" : " with its host");
+        home_kill(&node->home, told);
         leader_kill(&node->leader, told);
         if (node->process.runs)
                 process_end(&node->process, told);
@@ -561,6 +581,7 @@ void nodes_step(void)
         if (sim.events > EVENTS_MAX)
                 sim_fail("it does not come to an end");
         leaders_watch();
+        homes_watch();
         clients_watch();
 }
 
@@ -692,6 +713,7 @@ void nodes_make(void)
                 node->process = (struct sim_process){.number = i + 1, .party = (uint16_t)(i + 1), .host = i};
                 node->leader.process = (struct sim_process){.number = NODES_MAX + i + 1, .party = cl_party(i + 1, CL_POOL), .host = i};
                 node->leader.node = node;
+                home_make(node);
                 sim_clock_set(node->process.number, nodes_plan.offset_ns[i], nodes_plan.ppm[i]);
                 sim_clock_set(node->leader.process.number, nodes_plan.offset_ns[i], nodes_plan.ppm[i]);
                 node->disk_count = nodes_plan.drives_each;
@@ -719,6 +741,7 @@ void nodes_check_idle(void)
                 if (stats.requests_in > node->disk_count + nodes_plan.nodes)
                         sim_fail("node %u: %llu requests are not answered", i + 1, (unsigned long long)stats.requests_in);
         }
+        homes_check_idle();
 }
 
 bool world_others_speak(unsigned slot, uint32_t pg)

@@ -14,6 +14,7 @@
 #include "cluster_leader.h"
 #include "net.h"
 #include "remote.h"
+#include "remote_home.h"
 #include "tests/sim/sim_clients.h"
 #include "tests/sim/sim_disk.h"
 
@@ -21,7 +22,7 @@
 #define NODE_DRIVES   4u
 #define NODE_LOOPS    2u
 #define NODES_CLUSTER "sim"
-#define ALL_PROCESSES (1 + 2 * NODES_MAX)
+#define ALL_PROCESSES (1 + 3 * NODES_MAX)
 
 /* owner: the world */
 struct sim_process {
@@ -34,7 +35,9 @@ struct sim_process {
         unsigned loop_count;
         struct net *net;
         struct cl_etcd *etcd;
-        struct rem_server *server; /* NULL: a leader process */
+        struct rem_server *server; /* of a node process alone */
+        const struct net_handler *handler; /* NULL: it does not listen */
+        void *handler_arg;
         struct rem_client *client;
 };
 
@@ -50,6 +53,22 @@ struct sim_leader {
         struct cl_leader *leader;
         struct eng_store *store; /* NULL: not opened yet */
         bool serves, releases;
+        struct rem_home_server *homes; /* NULL: it has no store yet, or nobody has homes */
+};
+
+/*
+ * The gateway of this node, without one: a home store, and what it is connected by. In the daemon it is a part of the
+ * node process; here it is a process that begins, stops and dies with it.
+ */
+struct sim_home {
+        struct sim_process process; /* first */
+        struct sim_node *node;
+        struct lp_loop *loops[LOOPS_MAX]; /* of its store */
+        struct rem_home_link *link;
+        uint8_t store_id[CL_ID];
+        uint16_t leads;          /* party, as its node has read last */
+        struct eng_store *store; /* NULL: not opened yet */
+        bool serves;             /* it has served since it was opened */
 };
 
 struct sim_node {
@@ -67,6 +86,7 @@ struct sim_node {
         unsigned failures;   /* leader processes in a row that never served */
         uint64_t rest_until; /* by its clock */
         struct sim_leader leader;
+        struct sim_home home;
 };
 
 /* What the seed says of them. */
@@ -75,6 +95,7 @@ struct nodes_plan {
         unsigned loops_each;     /* of a drive server's net, and of a leader's */
         bool shared_loops;       /* a leader's net runs on the loops of its store */
         bool plain_bulk;
+        bool homes;              /* each node has a home store */
         bool kills_old;          /* a node that reads that another leads ends its own leader process, as the daemon does */
         unsigned slots, peer_slots; /* of a loop */
         int ppm[NODES_MAX];         /* by host */
@@ -105,6 +126,10 @@ struct sim_leader *newest_leader(void);
 bool leader_serves(void);
 /* One event. */
 void nodes_step(void);
+/* Each node's home store serves, and goes by what the leader has. */
+bool homes_have_joined(void);
+/* Prints what keeps them from that. */
+void homes_tell(void);
 /* No process holds what it should have given back. */
 void nodes_check_idle(void);
 /* The key that epochs are in. */
@@ -112,7 +137,7 @@ const char *nodes_config_key(void);
 
 struct nodes_figures {
         uint64_t histories, server_kills, nodes_off, leader_kills, stopped, faults, leaders, served, ended, old, unreachable, refused, begins, leaked, restarts, bounds, moved,
-                aimed, epochs;
+                aimed, epochs, homes;
         uint64_t felt_member, felt_leader, felt_moved; /* ns: the longest that was felt in histories with one fault */
 };
 extern struct nodes_figures nodes_figures;

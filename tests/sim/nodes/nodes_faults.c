@@ -165,6 +165,8 @@ static void stop(struct sim_process *p)
         sim_trace("party %u is stopped for %.3f s", p->party, (double)ns / 1e9);
         nodes_figures.stopped++;
         sim_process_stop(p->number, ns);
+        if (p->server != NULL && nodes_plan.homes) /* a node process: its home is a part of it */
+                sim_process_stop(((struct sim_node *)p)->home.process.number, ns);
 }
 
 static void stop_process(void)
@@ -411,6 +413,18 @@ static void on_disk(struct sim_disk *disk, bool fails)
 
 /* ---- all of them ----------------------------------------------------------------------------- */
 
+/* A loop of some home store is held up. False: there is none. */
+static bool block_home(uint64_t most)
+{
+        uint64_t ns = sim_skewed(SIM_FAULTS, 50 * SIM_US, most);
+
+        if (world.home_count == 0)
+                return false;
+        sim_trace("a loop of a home does nothing for %.3f ms", (double)ns / 1e6);
+        sim_block(world.homes[sim_below(SIM_HOMES, world.home_count)].loops[sim_below(SIM_HOMES, world.loop_count)], ns);
+        return true;
+}
+
 /* A loop of the leader is held up. */
 static void block(uint64_t most)
 {
@@ -513,7 +527,8 @@ static void fault_comes(void *arg)
                 stop_process();
                 break;
         case FAULT_BLOCK:
-                block(3 * SIM_S);
+                if (!nodes_plan.homes || sim_chance(SIM_HOMES, 2) || !block_home(20 * SIM_S))
+                        block(3 * SIM_S);
                 break;
         case FAULT_HANG:
                 on_disk(any_disk(), false);

@@ -33,8 +33,21 @@ static void report(uint64_t events)
                N(sim_etcd_figures.changes), N(sim_etcd_figures.refused), N(sim_etcd_figures.unknown), N(sim_etcd_figures.late), N(sim_etcd_figures.restored));
         printf("  %llu histories with one fault: felt for %.3f s at most when a member died, %.3f s when the leader did, %.3f s when it moved\n", N(nodes_figures.bounds),
                (double)nodes_figures.felt_member / 1e9, (double)nodes_figures.felt_leader / 1e9, (double)nodes_figures.felt_moved / 1e9);
+        printf("  %llu homes, %llu client operations asked of them\n", N(nodes_figures.homes), N(client_figures.asked_homes));
         printf("  %llu client operations, %llu of them asked of an old leader, %llu errors; %llu drive operations, %llu events; %llu frames nothing names in the end; %llu registers too hard\n",
                N(client_figures.ops), N(client_figures.asked_old), N(client_figures.errors), N(sim_figures.ops), N(events), N(nodes_figures.leaked), N(client_figures.undecided));
+}
+
+/* By default some histories have homes, by seed. */
+static bool homes_option(const char *arg)
+{
+        bool all = strcmp(arg, "--homes") == 0;
+
+        if (!all && strcmp(arg, "--no-homes") != 0)
+                return false;
+        nodes_homes = all ? HOMES_ALL : HOMES_NONE;
+        sim_program = all ? "simnodes --homes" : "simnodes --no-homes";
+        return true;
 }
 
 static uint64_t spoilt(void)
@@ -100,7 +113,8 @@ int main(int argc, char **argv)
                             {&version_figures, sizeof(version_figures)}},
                 .report = report,
                 .spoilt = spoilt,
-                .options = " (first: [--jobs N])",
+                .options = " [--homes | --no-homes] (first: [--jobs N])",
+                .option = homes_option,
         };
         int status;
 

@@ -24,6 +24,8 @@
 #define HEAL_NS    (900 * SIM_S) /* parts of unfinished uploads are looked at again after 600 s */
 #define SETTLE_NS  (10 * SIM_S) /* until what died last was noticed */
 #define WHOLE_NS   (60 * SIM_S)
+#define JOIN_NS    (60 * SIM_S) /* in which all homes join, when a leader serves */
+#define HOMES_IN   4            /* histories, of which one has homes */
 #define SERVE_NS   (150 * SIM_S) /* in which some leader serves: nodes rest for up to a minute, and wait for drives */
 
 static struct {
@@ -32,6 +34,8 @@ static struct {
         bool duels;    /* leaders are ousted, one after the other, and nothing else goes wrong */
         bool bounds;   /* a node dies, nothing else goes wrong, and there are bounds for how long that may be felt */
 } plan;
+
+enum nodes_homes nodes_homes;
 
 static uint64_t plan_below(uint64_t n)
 {
@@ -144,13 +148,16 @@ static void plan_history(void)
         plan_machines();
         plan_clients();
         loss_begin(false, -1);
+        nodes_plan.homes = nodes_homes == HOMES_ALL || (nodes_homes == HOMES_SOME && sim_chance(SIM_HOMES, HOMES_IN));
+        if (nodes_plan.homes && world.buckets_on == 0 && sim_chance(SIM_HOMES, 2)) /* what homes have a copy of */
+                world.buckets_on = 2 + (unsigned)sim_below(SIM_HOMES, 6);
         faults_plan(plan.bounds || plan.duels);
         sim.slow_loops = faults_planned() && plan_chance(3);
         plan.restarts = plan_chance(3);
         nodes_make();
-        sim_trace("plan: %u nodes of %u drives, %u+%u, %u groups, %u loops, %u clients, %u keys, %u operations, %s", nodes_plan.nodes,
+        sim_trace("plan: %u nodes of %u drives, %u+%u, %u groups, %u loops, %u clients, %u keys, %u operations, %s%s", nodes_plan.nodes,
                   nodes_plan.drives_each, nodes_plan.k, nodes_plan.m, sim_pg_count, world.loop_count, world.client_count,
-                  world.key_count, plan.ops, faults_planned() ? "faults" : "calm");
+                  world.key_count, plan.ops, faults_planned() ? "faults" : "calm", nodes_plan.homes ? ", homes" : "");
 }
 
 /* ---- the history ----------------------------------------------------------------------------- */
@@ -400,6 +407,14 @@ static void duels(void)
         world.ops_left = 0;
 }
 
+static void join(void)
+{
+        if (comes_to(homes_have_joined, JOIN_NS))
+                return;
+        homes_tell();
+        sim_fail("homes have not joined after %llu s", JOIN_NS / SIM_S);
+}
+
 static void heal(void)
 {
         bool whole = faults_heal();
@@ -413,6 +428,7 @@ static void heal(void)
         wait_for(check_healed);
         while (!clients_idle())
                 nodes_step();
+        join();
 }
 
 static bool is_verified(void)
@@ -443,16 +459,23 @@ static bool no_change_under_way(void)
 {
         unsigned i;
 
-        for (i = 0; i < world.loop_count; i++)
-                if (world.store->loops[i].leader.txns > 0)
+        for (i = 0; i < world.loop_count; i++) {
+                const struct eng_loop *el = &world.store->loops[i];
+
+                if (el->leader.txns > 0 || (nodes_plan.homes && el->leader.pins != NULL)) /* of a session that has ended: for a minute */
                         return false;
+        }
         return true;
 }
 
 static void look_closely(void)
 {
+        unsigned i;
+
         world.final = true;
         clients_final();
+        for (i = 0; i < world.home_count; i++)
+                clients_read_home(&world.homes[i]);
         live_for(5 * SIM_S);
         wait_for(check_at_rest); /* parts of the uploads that have ended now were in its way */
         check_shards(-1);
@@ -462,6 +485,7 @@ static void look_closely(void)
         check_replicas();
         check_shards(-1);
         wait_for(no_change_under_way);
+        join();
         check_idle();
         nodes_check_idle();
         nodes_figures.leaked += check_leaks();

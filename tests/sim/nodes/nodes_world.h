@@ -13,6 +13,10 @@ void nodes_run(uint64_t seed, bool trace);
 
 /* ---- faults (nodes_faults.c) ----------------------------------------------------------------- */
 
+/* Homes: in every history, or in none, instead of in some. */
+enum nodes_homes { HOMES_SOME, HOMES_ALL, HOMES_NONE };
+extern enum nodes_homes nodes_homes;
+
 void faults_plan(bool none); /* what the seed has in store; none in every fifth history */
 bool faults_planned(void);
 void faults_start(void); /* they come from now on, in virtual time */

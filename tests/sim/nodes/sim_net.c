@@ -191,6 +191,11 @@ bool sim_net_is_prompt(void)
         return prompt;
 }
 
+void sim_net_name(unsigned process, uint16_t party, unsigned host)
+{
+        parties[process] = (struct party){.number = party, .process = process, .host = host};
+}
+
 struct net_transport *sim_net_party(unsigned process, uint16_t party, unsigned host)
 {
         struct party *p = &parties[process];

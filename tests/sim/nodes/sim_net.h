@@ -20,6 +20,8 @@ void sim_net_begin(void); /* a new history */
 void sim_net_prompt(void); /* in it nothing takes much longer than usual, from now on; nor does etcd */
 bool sim_net_is_prompt(void);
 void sim_net_slow(uint64_t least_ns, uint64_t most_ns); /* in it hosts are so far apart */
+/* There is such a party, whose process may not have begun yet: to connect to it is refused. */
+void sim_net_name(unsigned process, uint16_t party, unsigned host);
 /*
  * The transport of a process that begins, on this host. Others connect to it by "node-PARTY", which
  * is in its certificate, too.
