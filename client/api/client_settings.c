@@ -5,6 +5,7 @@
 #include "client.h"
 
 #include "client/api/client_settings.h"
+#include "client/base/endpoints.h"
 #include "client/credentials/profile.h"
 #include "client/transfer/plan.h"
 
@@ -138,24 +139,6 @@ int mr_parse_bytes(const char *text, uint64_t *out)
                 return -EINVAL;
         *out = value;
         return 0;
-}
-
-/* http[s]://host[:port], an optional "/" at the end; no user, path, query or blanks. */
-int mr_url_check(const char *url)
-{
-        const char *host;
-        size_t len;
-
-        if (strncmp(url, "http://", 7) == 0)
-                host = url + 7;
-        else if (strncmp(url, "https://", 8) == 0)
-                host = url + 8;
-        else
-                return -EINVAL;
-        len = strcspn(host, "/");
-        if (len == 0 || host[0] == ':' || (host[len] == '/' && host[len + 1] != '\0'))
-                return -EINVAL;
-        return strcspn(host, "@?#\\\"<> \t\r\n") < len ? -EINVAL : 0;
 }
 
 static int setting_find_name(const char *const names[], size_t count, const char *value)

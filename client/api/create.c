@@ -5,6 +5,7 @@
 #include "client/api/create.h"
 
 #include "client/api/client_settings.h"
+#include "client/base/endpoints.h"
 #include "client/base/workers.h"
 #include "client/credentials/creds.h"
 #include "client/http/curl_loop.h"
@@ -30,21 +31,6 @@ static void libraries_start(void)
 const char *mr_version(void)
 {
         return MILLRACE_VERSION;
-}
-
-/* "http://host:80" -> "host": what curl would send, and so what is signed. */
-static void host_of(const char *url, bool *tls, char *out, size_t size)
-{
-        const char *port;
-        size_t len;
-
-        *tls = strncmp(url, "https://", 8) == 0;
-        url += *tls ? 8 : 7;
-        port = *tls ? ":443" : ":80";
-        len = strcspn(url, "/");
-        if (len > strlen(port) && strncmp(url + len - strlen(port), port, strlen(port)) == 0)
-                len -= strlen(port);
-        snprintf(out, size, "%.*s", (int)len, url);
 }
 
 static int settings_check(const struct mr_settings *s)
@@ -98,8 +84,8 @@ int mr_core_new(const struct mr_settings *settings, const struct mr_core_options
         client->creds = options->creds;
         client->pid = getpid();
         client->wake = client_wake;
-        host_of(settings->endpoint, &client->endpoint_tls, client->endpoint_host, sizeof(client->endpoint_host));
-        host_of(settings->admin, &client->admin_tls, client->admin_host, sizeof(client->admin_host));
+        mr_url_host(settings->endpoint, &client->endpoint_tls, client->endpoint_host, sizeof(client->endpoint_host));
+        mr_url_host(settings->admin, &client->admin_tls, client->admin_host, sizeof(client->admin_host));
         atomic_init(&client->canceled, false);
         pthread_mutex_init(&client->lock, NULL);
         pthread_cond_init(&client->quiet, NULL);
