@@ -5,7 +5,6 @@
 #include "client/api/create.h"
 
 #include "client/api/client_settings.h"
-#include "client/base/endpoints.h"
 #include "client/base/workers.h"
 #include "client/credentials/creds.h"
 #include "client/http/curl_loop.h"
@@ -35,7 +34,7 @@ const char *mr_version(void)
 
 static int settings_check(const struct mr_settings *s)
 {
-        if (mr_url_check(s->endpoint) != 0 || mr_url_check(s->admin) != 0)
+        if (mr_url_check(s->admin) != 0)
                 return -EINVAL;
         if (s->parallel < 1 || s->parallel > MR_PARALLEL_MAX || s->attempts < 1 || s->attempts > 20)
                 return -EINVAL;
@@ -64,6 +63,7 @@ static void client_wake(struct mr_client *client)
 int mr_core_new(const struct mr_settings *settings, const struct mr_core_options *options, struct mr_client **out)
 {
         struct mr_client *client;
+        int rv;
 
         if (settings_check(settings) != 0 || options->threads > MR_THREADS_MAX)
                 return -EINVAL;
@@ -73,9 +73,12 @@ int mr_core_new(const struct mr_settings *settings, const struct mr_core_options
         client = calloc(1, sizeof(*client));
         if (client == NULL)
                 return -ENOMEM;
-        if (mr_rdma_context_new(client, &client->rdma) != 0) {
+        rv = mr_endpoints_parse(settings->endpoint, &client->endpoints);
+        if (rv == 0 && mr_rdma_context_new(client, &client->rdma) != 0)
+                rv = -ENOMEM;
+        if (rv != 0) {
                 free(client);
-                return -ENOMEM;
+                return rv;
         }
         client->settings = *settings;
         explicit_bzero(client->settings.secret_key, sizeof(client->settings.secret_key));
@@ -84,7 +87,6 @@ int mr_core_new(const struct mr_settings *settings, const struct mr_core_options
         client->creds = options->creds;
         client->pid = getpid();
         client->wake = client_wake;
-        mr_url_host(settings->endpoint, &client->endpoint_tls, client->endpoint_host, sizeof(client->endpoint_host));
         mr_url_host(settings->admin, &client->admin_tls, client->admin_host, sizeof(client->admin_host));
         atomic_init(&client->canceled, false);
         pthread_mutex_init(&client->lock, NULL);
@@ -117,7 +119,7 @@ void mr_client_free(struct mr_client *client)
 
 const char *mr_client_endpoint(const struct mr_client *client)
 {
-        return client->settings.endpoint;
+        return client->endpoints.at[0].url;
 }
 
 const char *mr_client_region(const struct mr_client *client)
