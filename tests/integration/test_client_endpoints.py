@@ -94,3 +94,11 @@ def test_aws_variables_take_lists(store, bucket, s3, monkeypatch):
             for _ in range(8):
                 assert client.get(bucket, "k") == b"there"
         monkeypatch.delenv(name)
+
+
+def test_bench_spreads_over_a_list(store):
+    with Proxy(store.host, store.port, lambda request: None) as one, Proxy(store.host, store.port, lambda request: None) as other:
+        for way in ([], ["--transport", "tcp"]):
+            cli(store.daemon, "bench", "--seconds", 1, "--objects", 5, "--rate", 50, *way, "get-4k", env={"MILLRACE_ENDPOINT": f"{one.endpoint},{other.endpoint}"})
+            assert one.requests > 10 and other.requests > 10, (way, one.requests, other.requests)
+            one.requests = other.requests = 0
