@@ -63,7 +63,7 @@
         X(PART_SIZE, "", "part-size", "SIZE", "size of parts and ranges, e.g. 16M")                                    \
         X(CHECKSUM, "", "checksum", "KIND", "checksum of uploads: crc64nvme, crc32c, crc32 or none")                   \
         X(TRANSPORT, "", "transport", "KIND", "how bytes travel: auto, tcp or rdma (default auto)")                    \
-        X(ENDPOINT, "e", "endpoint", "URL", "S3 endpoint (default http://127.0.0.1:9000)")                             \
+        X(ENDPOINT, "e", "endpoint", "URL", "S3 endpoint, or several of a cluster: URL,URL (default http://127.0.0.1:9000)") \
         X(ADMIN, "a", "admin", "URL", "admin listener (default http://127.0.0.1:9001)")                                \
         X(REGION, "", "region", "NAME", "region that requests are signed for (default us-east-1)")                     \
         X(CA_FILE, "", "ca-file", "FILE", "PEM file of the authorities that TLS trusts")                               \

@@ -13,8 +13,8 @@
 /* ---- settings -------------------------------------------------------------------------------- */
 
 struct mr_settings {
-        char endpoint[512]; /* http[s]://host[:port], no path */
-        char admin[512];    /* the daemon's admin listener, as above */
+        char endpoint[2048]; /* http[s]://host[:port], no path; several of one store: commas between them */
+        char admin[512];     /* the daemon's admin listener: one URL */
         char region[64];
         char access_key[129], secret_key[129], session_token[8193];
         char ca_file[1024]; /* PEM bundle that TLS trusts; "": the system's */

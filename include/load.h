@@ -34,13 +34,19 @@ const char *load_phase_name(enum load_phase phase);
 
 #define LOAD_CONNECTIONS_MAX 20000u
 
+#define LOAD_SERVERS_MAX 16u
+
+struct load_address {
+        char host[256], port[16];
+};
+
 /*
  * What a run is asked to do. Text is the caller's, and must live as long as the run. Keys are
  * numbers: object 42 below prefix "o/" is "o/000000000042", and its bytes follow from 42.
  */
 struct load_settings {
         enum load_phase phase;
-        const char *endpoint; /* http[s]://HOST[:PORT] */
+        const char *endpoint; /* http[s]://HOST[:PORT], or several of one store with commas between them */
         const char *bucket, *prefix, *region, *access_key, *secret_key;
         const char *session_token;            /* NULL or "": none */
         const char *ca_file;                  /* PEM, of https; NULL or "": the system's */
@@ -53,7 +59,10 @@ struct load_settings {
         unsigned connections, max_keys, get_share;  /* get_share: GETs of a hundred operations of LOAD_MIXED */
         bool verify, once, random_names;            /* once: no key is read twice */
         bool sign_headers;                          /* taken for 15 minutes, as SDKs sign; else by presigned URLs */
-        char host[256], port[16], host_header[280]; /* of endpoint, by load_settings_complete() */
+        /* of endpoint, by load_settings_complete(): connections take turns at the servers */
+        struct load_address server[LOAD_SERVERS_MAX];
+        unsigned servers;
+        char host_header[280]; /* of the first, sent to all: requests are signed before it is known which one gets them */
         bool tls;
 };
 

@@ -96,8 +96,8 @@ enum mr_transport { MR_TRANSPORT_AUTO, MR_TRANSPORT_TCP, MR_TRANSPORT_RDMA };
 /* NULL, 0: the default. Zero it, or copy one that mr_options_init() made. */
 struct mr_options {
         const char *
-                endpoint; /* http[s]://host[:port]; default: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, the profile's endpoint_url, else AWS's own of
-                                 the region */
+                endpoint; /* http[s]://host[:port], or several of one store with commas between them, 16 at most, all of one scheme; default:
+                                 AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, the profile's endpoint_url, else AWS's own of the region */
         const char *region;  /* default: AWS_REGION, AWS_DEFAULT_REGION, the profile's, "us-east-1" */
         const char *ca_file; /* PEM bundle that TLS trusts; default: AWS_CA_BUNDLE, the system's */
         const char *profile; /* default: AWS_PROFILE, "default" */
@@ -144,7 +144,10 @@ MR_API void mr_client_free(struct mr_client *client);
  */
 MR_API void mr_client_cancel(struct mr_client *client);
 MR_API bool mr_client_canceled(const struct mr_client *client);
-/* Where requests go to, and the region they are signed for; valid as long as the client. */
+/*
+ * Where requests go to (of several endpoints the first), and the region they are signed for; valid
+ * as long as the client.
+ */
 MR_API const char *mr_client_endpoint(const struct mr_client *client);
 MR_API const char *mr_client_region(const struct mr_client *client);
 /*

@@ -276,9 +276,11 @@ static void bound_send_buffer(const struct load_run *run, int fd)
 static void conn_open(struct load_run *run, struct load_conn *conn)
 {
         struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data.ptr = conn};
+        unsigned server = (unsigned)(conn - run->conns) % run->settings->servers;
+        const struct addrinfo *address = run->address[server];
         int one = 1;
 
-        conn->fd = socket(run->address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+        conn->fd = socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
         if (conn->fd < 0) {
                 load_fail(run, conn, LOAD_FAIL_CONNECT, "%s", strerror(errno));
                 return;
@@ -286,13 +288,13 @@ static void conn_open(struct load_run *run, struct load_conn *conn)
         setsockopt(conn->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
         bound_send_buffer(run, conn->fd);
         if (run->tls != NULL) {
-                conn->ssl = load_tls_open(run->tls, conn->fd);
+                conn->ssl = load_tls_open(run->tls, conn->fd, run->settings->server[server].host);
                 if (conn->ssl == NULL) {
                         load_fail(run, conn, LOAD_FAIL_CONNECT, "no memory");
                         return;
                 }
         }
-        if ((connect(conn->fd, run->address->ai_addr, run->address->ai_addrlen) != 0 && errno != EINPROGRESS) ||
+        if ((connect(conn->fd, address->ai_addr, address->ai_addrlen) != 0 && errno != EINPROGRESS) ||
             epoll_ctl(run->epoll_fd, EPOLL_CTL_ADD, conn->fd, &event) != 0) {
                 load_fail(run, conn, LOAD_FAIL_CONNECT, "%s", strerror(errno));
                 return;

@@ -59,38 +59,70 @@ void load_settings_default(struct load_settings *settings)
         };
 }
 
-/* "http[s]://host[:port][/]" into its pieces; a host in brackets is an IPv6 address. 0 or -1. */
-static int take_endpoint(struct load_settings *settings)
+/*
+ * "http[s]://host[:port][/]" of len bytes into its pieces; a host in brackets is an IPv6 address. 0
+ * or -1.
+ */
+static int take_server(struct load_settings *settings, const char *at, size_t len)
 {
-        const char *at = settings->endpoint, *host, *port;
-        size_t len, host_len;
-        bool brackets;
+        bool tls = len > 8 && strncmp(at, "https://", 8) == 0, brackets;
+        struct load_address *server = &settings->server[settings->servers];
+        const char *host, *port;
+        size_t scheme = tls ? 8 : 7, host_len;
 
-        settings->tls = strncmp(at, "https://", 8) == 0;
-        if (!settings->tls && strncmp(at, "http://", 7) != 0)
+        if (len <= scheme || settings->servers == LOAD_SERVERS_MAX || (settings->servers > 0 && tls != settings->tls) ||
+            (!tls && strncmp(at, "http://", 7) != 0))
                 return -1;
-        at += settings->tls ? 8 : 7;
-        len = strcspn(at, "/");
-        if (at[len] == '/' && at[len + 1] != '\0')
+        at += scheme;
+        len -= scheme;
+        if (at[len - 1] == '/')
+                len--;
+        if (memchr(at, '/', len) != NULL)
                 return -1;
         brackets = at[0] == '[';
         host = at + brackets;
-        host_len = strcspn(host, brackets ? "]/" : ":/");
+        host_len = strcspn(host, brackets ? "]/," : ":/,");
         if (brackets && host[host_len] != ']')
                 return -1;
+        if (!brackets && host_len > len)
+                host_len = len;
         port = host + host_len + brackets;
         if (port < at + len && *port != ':')
                 return -1;
-        snprintf(settings->host, sizeof(settings->host), "%.*s", (int)host_len, host);
-        snprintf(settings->port, sizeof(settings->port), "%.*s", port < at + len ? (int)(at + len - port - 1) : 3,
+        snprintf(server->host, sizeof(server->host), "%.*s", (int)host_len, host);
+        snprintf(server->port, sizeof(server->port), "%.*s", port < at + len ? (int)(at + len - port - 1) : 3,
                  port < at + len ? port + 1
-                 : settings->tls ? "443"
+                 : tls           ? "443"
                                  : "80");
-        if (host_len == 0 || host_len >= sizeof(settings->host) || settings->port[0] == '\0')
+        if (host_len == 0 || host_len >= sizeof(server->host) || server->port[0] == '\0')
                 return -1;
-        if (strcmp(settings->port, settings->tls ? "443" : "80") == 0) /* what HTTP libraries would send */
+        if (strcmp(server->port, tls ? "443" : "80") == 0) /* what HTTP libraries would send */
                 len = (size_t)(host + host_len + brackets - at);
-        snprintf(settings->host_header, sizeof(settings->host_header), "%.*s", (int)len, at);
+        if (settings->servers == 0)
+                snprintf(settings->host_header, sizeof(settings->host_header), "%.*s", (int)len, at);
+        settings->tls = tls;
+        settings->servers++;
+        return 0;
+}
+
+static int take_endpoints(struct load_settings *settings)
+{
+        const char *at = settings->endpoint;
+        bool last;
+
+        settings->servers = 0;
+        do {
+                size_t whole, len;
+
+                at += strspn(at, " ");
+                whole = len = strcspn(at, ",");
+                while (len > 0 && at[len - 1] == ' ')
+                        len--;
+                if (take_server(settings, at, len) != 0)
+                        return -1;
+                last = at[whole] == '\0';
+                at += whole + 1;
+        } while (!last);
         return 0;
 }
 
@@ -130,8 +162,8 @@ const char *load_settings_complete(struct load_settings *s)
                 return "an object has 1 to 10,000 parts, of at least a byte";
         if (strlen(s->prefix) > PREFIX_MAX)
                 return "--prefix is longer than 200 bytes";
-        if (take_endpoint(s) != 0)
-                return "--endpoint takes http://HOST:PORT or https://HOST:PORT";
+        if (take_endpoints(s) != 0)
+                return "--endpoint takes http://HOST:PORT or https://HOST:PORT, or several with commas between them";
         if (s->access_key[0] == '\0' || s->secret_key[0] == '\0')
                 return "no credentials in the environment";
         return NULL;

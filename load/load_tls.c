@@ -18,7 +18,6 @@
 /* Owner: the run. */
 struct load_tls {
         SSL_CTX *context;
-        const char *host;
         char record[RECORD]; /* small pieces go out as one record */
 };
 
@@ -39,7 +38,6 @@ int load_tls_new(const struct load_settings *settings, struct load_tls **out, ch
         snprintf(why, why_size, "no memory");
         if (tls == NULL)
                 return rv;
-        tls->host = settings->host;
         tls->context = SSL_CTX_new(TLS_client_method());
         if (tls->context == NULL)
                 goto err_free;
@@ -72,7 +70,7 @@ void load_tls_free(struct load_tls *tls)
         free(tls);
 }
 
-struct ssl_st *load_tls_open(struct load_tls *tls, int fd)
+struct ssl_st *load_tls_open(struct load_tls *tls, int fd, const char *host)
 {
         SSL *ssl = SSL_new(tls->context);
         uint8_t address[16];
@@ -80,10 +78,10 @@ struct ssl_st *load_tls_open(struct load_tls *tls, int fd)
 
         if (ssl == NULL)
                 return NULL;
-        if (inet_pton(AF_INET, tls->host, address) == 1 || inet_pton(AF_INET6, tls->host, address) == 1)
-                named = X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), tls->host);
+        if (inet_pton(AF_INET, host, address) == 1 || inet_pton(AF_INET6, host, address) == 1)
+                named = X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host);
         else
-                named = SSL_set_tlsext_host_name(ssl, tls->host) == 1 && SSL_set1_host(ssl, tls->host) == 1;
+                named = SSL_set_tlsext_host_name(ssl, host) == 1 && SSL_set1_host(ssl, host) == 1;
         if (named != 1 || SSL_set_fd(ssl, fd) != 1) {
                 SSL_free(ssl);
                 ERR_clear_error();

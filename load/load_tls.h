@@ -19,7 +19,7 @@ int load_tls_new(const struct load_settings *settings, struct load_tls **out, ch
 void load_tls_free(struct load_tls *tls); /* NULL is allowed */
 
 /* Puts TLS onto a socket that connects; the certificate has to be the host's. NULL: no memory. */
-struct ssl_st *load_tls_open(struct load_tls *tls, int fd);
+struct ssl_st *load_tls_open(struct load_tls *tls, int fd, const char *host);
 void load_tls_close(struct ssl_st *ssl); /* NULL is allowed; the socket stays open */
 
 /* 1: done; 0: goes on at the socket's next event; -EPROTO, why being a line for people. */

@@ -204,33 +204,34 @@ static bool answers(const struct addrinfo *address)
  * The first address of the host at which somebody listens: "localhost" has two, and many a server
  * one of them. Where nobody does, the first.
  */
-static void choose_address(struct load_run *run)
+static struct addrinfo *choose_address(struct addrinfo *addresses)
 {
         unsigned tried = 0;
 
-        run->address = run->addresses;
-        if (run->addresses->ai_next == NULL)
-                return;
-        for (struct addrinfo *at = run->addresses; at != NULL && tried < PROBES_MAX; at = at->ai_next, tried++) {
-                if (!answers(at))
-                        continue;
-                run->address = at;
-                return;
+        if (addresses->ai_next == NULL)
+                return addresses;
+        for (struct addrinfo *at = addresses; at != NULL && tried < PROBES_MAX; at = at->ai_next, tried++) {
+                if (answers(at))
+                        return at;
         }
+        return addresses;
 }
 
-static int find_server(struct load_run *run)
+static int find_servers(struct load_run *run)
 {
         const struct load_settings *o = run->settings;
         struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
         char why[300];
-        int rv = getaddrinfo(o->host, o->port, &hints, &run->addresses);
+        int rv;
 
-        if (rv != 0) {
-                load_tell(run, "%s: %s", o->endpoint, gai_strerror(rv));
-                return -EINVAL;
+        for (unsigned i = 0; i < o->servers; i++) {
+                rv = getaddrinfo(o->server[i].host, o->server[i].port, &hints, &run->addresses[i]);
+                if (rv != 0) {
+                        load_tell(run, "%s: %s", o->server[i].host, gai_strerror(rv));
+                        return -EINVAL;
+                }
+                run->address[i] = choose_address(run->addresses[i]);
         }
-        choose_address(run);
         if (!o->tls)
                 return 0;
         rv = load_tls_new(o, &run->tls, why, sizeof(why));
@@ -268,7 +269,7 @@ static int set_up_connections(struct load_run *run)
 static int load_run_set_up(struct load_run *run)
 {
         struct timespec now;
-        int rv = find_server(run);
+        int rv = find_servers(run);
 
         if (rv != 0)
                 return rv;
@@ -304,8 +305,9 @@ static void load_run_tear_down(struct load_run *run)
         free(run->receive);
         if (run->epoll_fd >= 0)
                 close(run->epoll_fd);
-        if (run->addresses != NULL)
-                freeaddrinfo(run->addresses);
+        for (unsigned i = 0; i < LOAD_SERVERS_MAX; i++)
+                if (run->addresses[i] != NULL)
+                        freeaddrinfo(run->addresses[i]);
         load_tls_free(run->tls);
 }
 

@@ -49,7 +49,7 @@ struct load_run {
         const struct load_watch *watch;
         struct load_signer signer;
         struct load_result *result;
-        struct addrinfo *addresses, *address; /* all of the host, and the one that is used */
+        struct addrinfo *addresses[LOAD_SERVERS_MAX], *address[LOAD_SERVERS_MAX]; /* all of each host, and the one used */
         struct load_tls *tls;                 /* NULL: http */
         struct load_conn *conns;
         struct load_conn **idle; /* connections without an operation */

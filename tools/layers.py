@@ -42,7 +42,7 @@ MAY_SEE = {"remote": {"engine/drive/drive.h", "engine/drive/identity.h", "engine
 # The modules of a folder, the lowest first: (folder, headers that modules above it may include; None: all). "." is the folder's own folder.
 MODULES = {
     "client": [
-        ("base", {"client_wait.h", "core.h", "failure.h", "object_check.h", "workers.h", "xml_answer.h"}),
+        ("base", {"client_wait.h", "core.h", "endpoints.h", "failure.h", "object_check.h", "workers.h", "xml_answer.h"}),
         ("credentials", {"creds.h", "profile.h"}),
         ("http", {"client_request.h", "compose.h", "curl_loop.h", "object_info.h", "retry.h"}),
         ("rdma", {"bounce_buffers.h", "connection.h", "memory.h", "rdma_context.h"}),

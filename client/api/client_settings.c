@@ -5,6 +5,7 @@
 #include "client.h"
 
 #include "client/api/client_settings.h"
+#include "client/base/endpoints.h"
 #include "client/credentials/profile.h"
 #include "client/transfer/plan.h"
 
@@ -13,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum kind { URL, TEXT, NUMBER, BYTES, SIGN, CHECKSUM, TRANSPORT };
+enum kind { URL, URLS, TEXT, NUMBER, BYTES, SIGN, CHECKSUM, TRANSPORT };
 
 #define FIELD(member) offsetof(struct mr_settings, member), sizeof(((struct mr_settings *)0)->member)
 
@@ -24,8 +25,8 @@ static const struct row {
         size_t offset, size;
         uint64_t min, max;
 } rows[] = {
-        {{"endpoint", "MILLRACE_ENDPOINT AWS_ENDPOINT_URL_S3 AWS_ENDPOINT_URL", "S3 endpoint, http[s]://host[:port]"},
-         URL,
+        {{"endpoint", "MILLRACE_ENDPOINT AWS_ENDPOINT_URL_S3 AWS_ENDPOINT_URL", "S3 endpoint, http[s]://host[:port]; several of one cluster: commas between them"},
+         URLS,
          FIELD(endpoint),
          0,
          0},
@@ -140,24 +141,6 @@ int mr_parse_bytes(const char *text, uint64_t *out)
         return 0;
 }
 
-/* http[s]://host[:port], an optional "/" at the end; no user, path, query or blanks. */
-int mr_url_check(const char *url)
-{
-        const char *host;
-        size_t len;
-
-        if (strncmp(url, "http://", 7) == 0)
-                host = url + 7;
-        else if (strncmp(url, "https://", 8) == 0)
-                host = url + 8;
-        else
-                return -EINVAL;
-        len = strcspn(host, "/");
-        if (len == 0 || host[0] == ':' || (host[len] == '/' && host[len + 1] != '\0'))
-                return -EINVAL;
-        return strcspn(host, "@?#\\\"<> \t\r\n") < len ? -EINVAL : 0;
-}
-
 static int setting_find_name(const char *const names[], size_t count, const char *value)
 {
         for (size_t i = 0; i < count; i++)
@@ -188,6 +171,20 @@ static int set_url(char *field, size_t size, const char *value)
         return 0;
 }
 
+/* Kept as they are used: without blanks, slashes at the end, and repetitions. */
+static int set_urls(char *field, size_t size, const char *value)
+{
+        struct mr_endpoints endpoints;
+        char kept[MR_ENDPOINTS_MAX * (MR_ENDPOINT_URL_MAX + 1)];
+        size_t len = 0;
+
+        if (mr_endpoints_parse(value, &endpoints) != 0)
+                return -EINVAL;
+        for (unsigned i = 0; i < endpoints.count; i++)
+                len += (size_t)snprintf(kept + len, sizeof(kept) - len, "%s%s", i == 0 ? "" : ",", endpoints.at[i].url);
+        return set_text(field, size, kept);
+}
+
 static int setting_set_number(const struct row *row, void *field, const char *value)
 {
         uint64_t number;
@@ -211,6 +208,8 @@ static int set_row(const struct row *row, struct mr_settings *settings, const ch
         switch (row->kind) {
         case URL:
                 return set_url(field, row->size, value);
+        case URLS:
+                return set_urls(field, row->size, value);
         case TEXT:
                 return set_text(field, row->size, value);
         case NUMBER:

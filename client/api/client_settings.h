@@ -6,7 +6,5 @@
 
 /* "8388608", "8M", "8MiB", "8MB" (binary units). -EINVAL. */
 int mr_parse_bytes(const char *text, uint64_t *out);
-/* 0 where url is http[s]://host[:port][/], else -EINVAL. */
-int mr_url_check(const char *url);
 
 #endif

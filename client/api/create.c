@@ -32,24 +32,9 @@ const char *mr_version(void)
         return MILLRACE_VERSION;
 }
 
-/* "http://host:80" -> "host": what curl would send, and so what is signed. */
-static void host_of(const char *url, bool *tls, char *out, size_t size)
-{
-        const char *port;
-        size_t len;
-
-        *tls = strncmp(url, "https://", 8) == 0;
-        url += *tls ? 8 : 7;
-        port = *tls ? ":443" : ":80";
-        len = strcspn(url, "/");
-        if (len > strlen(port) && strncmp(url + len - strlen(port), port, strlen(port)) == 0)
-                len -= strlen(port);
-        snprintf(out, size, "%.*s", (int)len, url);
-}
-
 static int settings_check(const struct mr_settings *s)
 {
-        if (mr_url_check(s->endpoint) != 0 || mr_url_check(s->admin) != 0)
+        if (mr_url_check(s->admin) != 0)
                 return -EINVAL;
         if (s->parallel < 1 || s->parallel > MR_PARALLEL_MAX || s->attempts < 1 || s->attempts > 20)
                 return -EINVAL;
@@ -78,6 +63,7 @@ static void client_wake(struct mr_client *client)
 int mr_core_new(const struct mr_settings *settings, const struct mr_core_options *options, struct mr_client **out)
 {
         struct mr_client *client;
+        int rv;
 
         if (settings_check(settings) != 0 || options->threads > MR_THREADS_MAX)
                 return -EINVAL;
@@ -87,9 +73,12 @@ int mr_core_new(const struct mr_settings *settings, const struct mr_core_options
         client = calloc(1, sizeof(*client));
         if (client == NULL)
                 return -ENOMEM;
-        if (mr_rdma_context_new(client, &client->rdma) != 0) {
+        rv = mr_endpoints_parse(settings->endpoint, &client->endpoints);
+        if (rv == 0 && mr_rdma_context_new(client, &client->rdma) != 0)
+                rv = -ENOMEM;
+        if (rv != 0) {
                 free(client);
-                return -ENOMEM;
+                return rv;
         }
         client->settings = *settings;
         explicit_bzero(client->settings.secret_key, sizeof(client->settings.secret_key));
@@ -98,8 +87,7 @@ int mr_core_new(const struct mr_settings *settings, const struct mr_core_options
         client->creds = options->creds;
         client->pid = getpid();
         client->wake = client_wake;
-        host_of(settings->endpoint, &client->endpoint_tls, client->endpoint_host, sizeof(client->endpoint_host));
-        host_of(settings->admin, &client->admin_tls, client->admin_host, sizeof(client->admin_host));
+        mr_url_host(settings->admin, &client->admin_tls, client->admin_host, sizeof(client->admin_host));
         atomic_init(&client->canceled, false);
         pthread_mutex_init(&client->lock, NULL);
         pthread_cond_init(&client->quiet, NULL);
@@ -131,7 +119,7 @@ void mr_client_free(struct mr_client *client)
 
 const char *mr_client_endpoint(const struct mr_client *client)
 {
-        return client->settings.endpoint;
+        return client->endpoints.at[0].url;
 }
 
 const char *mr_client_region(const struct mr_client *client)

@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include "client.h"
+#include "client/base/endpoints.h"
 
 #define MR_PARALLEL_MAX 256u
 #define MR_THREADS_MAX  16u
@@ -33,15 +34,15 @@ struct mr_client {
         /* constant after mr_core_new() */
         struct mr_settings settings; /* its credentials are empty: creds has them */
         unsigned threads;
-        bool endpoint_tls, admin_tls;
-        char endpoint_host[512], admin_host[512]; /* value of the Host header: without a default port */
+        bool admin_tls;
+        char admin_host[512];     /* value of the Host header: without a default port */
         struct mr_creds *creds;                   /* has a lock of its own */
         struct mr_rdma_context *rdma;             /* RDMA */
         pid_t pid;
         void (*wake)(struct mr_client *client); /* of those that send: see mr_core_wake() */
 
         atomic_bool canceled; /* any thread, signal handlers */
-        atomic_bool no_batch; /* any thread: the endpoint has refused GetBatch */
+        atomic_uint no_batch; /* any thread: a mask of the endpoints that have refused GetBatch */
         _Atomic(struct mr_loop *)
                 loop[MR_THREADS_MAX]; /* written under lock, read by signal handlers; never taken away before the end */
 
@@ -49,6 +50,7 @@ struct mr_client {
         pthread_mutex_t lock;
         pthread_cond_t quiet; /* busy became 0 */
         pthread_cond_t work;  /* a worker has something to do, or is to end */
+        struct mr_endpoints endpoints; /* their number, URLs and hosts are constant */
         unsigned loops;
         unsigned busy;                  /* requests, operations and jobs that have not ended */
         unsigned active;                /* requests that have a turn: at most settings.parallel */

@@ -14,7 +14,7 @@ struct mr_profile {
         struct mr_credentials credentials;
         char process[4096], token_file[4096], role[2048], session[128];
         char source_profile[256];
-        char region[64], endpoint[512], ca_file[1024];
+        char region[64], endpoint[2048], ca_file[1024];
 };
 
 /*

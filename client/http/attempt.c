@@ -88,6 +88,9 @@ static void attempt_set_limits(const struct mr_settings *settings, CURL *curl)
         curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, (long)settings->connect_timeout_s);
         curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
         curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, (long)settings->stall_timeout_s);
+        /* connections to a name of many addresses spread over these */
+        curl_easy_setopt(curl, CURLOPT_DNS_SHUFFLE_ADDRESSES, 1L);
+        curl_easy_setopt(curl, CURLOPT_DNS_CACHE_TIMEOUT, 0L);
         curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
         curl_easy_setopt(curl, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
         curl_easy_setopt(curl, CURLOPT_PATH_AS_IS, 1L); /* keys may hold ".." and "//" */

@@ -21,10 +21,71 @@
 
 static const struct mr_request_events request_events;
 
+/* ---- the attempt's endpoint ------------------------------------------------------------------ */
+
+/* Where there is one, use says so already: its index is 0. */
+static bool request_chooses(const struct mr_request *request)
+{
+        return request->admin_path == NULL && request->client->endpoints.count > 1;
+}
+
+static void request_take_endpoint(struct mr_request *request)
+{
+        struct mr_client *client = request->client;
+
+        if (!request_chooses(request))
+                return;
+        pthread_mutex_lock(&client->lock);
+        request->use = request->session != NULL ? mr_endpoints_pin(&client->endpoints, request->session->endpoint)
+                                                : mr_endpoints_take(&client->endpoints,
+                                                                    request->tried | request->shunned,
+                                                                    mr_core_clock_ms(), mr_core_random());
+        pthread_mutex_unlock(&client->lock);
+}
+
+static void request_give_endpoint(struct mr_request *request, enum mr_endpoint_end end)
+{
+        struct mr_client *client = request->client;
+
+        if (!request->use.taken)
+                return;
+        pthread_mutex_lock(&client->lock);
+        mr_endpoints_give(&client->endpoints, &request->use, end, mr_core_clock_ms(), mr_core_random());
+        pthread_mutex_unlock(&client->lock);
+}
+
+static bool request_endpoint_avoided(const struct mr_request *request)
+{
+        struct mr_client *client = request->client;
+        bool avoided;
+
+        pthread_mutex_lock(&client->lock);
+        avoided = mr_endpoint_avoided(&client->endpoints.at[request->use.index], mr_core_clock_ms());
+        pthread_mutex_unlock(&client->lock);
+        return avoided;
+}
+
+/* After a failure: the next attempt should go elsewhere. True: it can go where none has been. */
+static bool request_mark_tried(struct mr_request *request)
+{
+        unsigned all = (1u << request->client->endpoints.count) - 1, this = 1u << request->use.index;
+
+        if (!request_chooses(request))
+                return false;
+        request->tried |= this;
+        if (request->tried != all)
+                return true;
+        request->tried = this;
+        return false;
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
 static void request_end(struct mr_request *request, int rv)
 {
         struct mr_client *client = request->client;
 
+        request_give_endpoint(request, MR_ENDPOINT_UNKNOWN);
         mr_composed_free(&request->attempt->wire);
         free(request->attempt);
         request->attempt = NULL;
@@ -45,6 +106,7 @@ static int request_prepare(struct mr_request *request)
 
         mr_composed_free(&request->attempt->wire);
         memset(&request->error, 0, sizeof(request->error));
+        request_take_endpoint(request);
         rv = mr_compose(request->client, request, &request->attempt->wire);
         if (rv != 0 && request->error.code == 0)
                 mr_failure_errno(&request->error, rv);
@@ -100,12 +162,30 @@ int mr_request_start(struct mr_client *client, struct mr_request *request)
         return 0;
 
 err_free:
+        request_give_endpoint(request, MR_ENDPOINT_UNKNOWN);
         if (request->attempt != NULL)
                 mr_composed_free(&request->attempt->wire);
         free(request->attempt);
         request->attempt = NULL;
 err_leave:
         mr_core_leave(client);
+        return rv;
+}
+
+/*
+ * While it waited for its turn its endpoint may have failed others. A body that would have to be
+ * read again goes there all the same.
+ */
+static int request_begin(struct mr_request *request)
+{
+        int rv;
+
+        if (!request->use.taken || request->session != NULL || !request_endpoint_avoided(request) ||
+            mr_compose_waits(request->client, request))
+                return 0;
+        request_give_endpoint(request, MR_ENDPOINT_UNKNOWN);
+        rv = request_prepare(request);
+        request->attempt->rv = rv;
         return rv;
 }
 
@@ -147,14 +227,20 @@ static int request_classify(struct mr_request *request, CURLcode code, enum mr_r
                 return mr_failure_errno(err, attempt->rv);
         if (code == CURLE_OK && request->response.status >= 200 && request->response.status < 300) {
                 rv = request->check != NULL ? request->check(request->sink_arg, &request->response, err) : 0;
-                if (rv == -EBADMSG || rv == -EAGAIN)
+                if (rv == -EBADMSG || rv == -EAGAIN) {
                         *class = MR_RETRY_SOON;
+                        (void)request_mark_tried(request);
+                }
                 return rv;
         }
         rv = code != CURLE_OK ? mr_attempt_failure(attempt, code, err) : mr_failure_of_answer(&request->response, err);
         if (rv == -ECANCELED)
                 return rv;
         *class = mr_retry_class(code, request->response.status, err->s3_code);
+        if (*class == MR_RETRY_SOON || *class == MR_RETRY_SLOWER)
+                (void)request_mark_tried(request);
+        else if (code == CURLE_PEER_FAILED_VERIFICATION && request_mark_tried(request))
+                *class = MR_RETRY_SOON; /* nothing was sent, and the next one has a certificate of its own */
         if (*class == MR_RETRY_CREDENTIALS && request->session == NULL) {
                 /* once: whoever is refused with new ones, too, is refused */
                 *class = !request->renewed && mr_creds_refused(request->client->creds, request->key_generation)
@@ -172,6 +258,10 @@ static void request_over(struct mr_request *request, struct mr_loop *loop, CURLc
         int rv = request_classify(request, code, &class);
         uint32_t pause_ms;
 
+        request_give_endpoint(request, request->attempt->rv != 0
+                                               ? MR_ENDPOINT_UNKNOWN
+                                               : mr_retry_endpoint(code, request->response.status,
+                                                                   request->error.s3_code));
         if (rv == 0 || (request->once && request->error.http_status != 0)) {
                 request_end(request, 0);
                 return;
@@ -192,6 +282,7 @@ static void request_over(struct mr_request *request, struct mr_loop *loop, CURLc
 }
 
 static const struct mr_request_events request_events = {
+        .begin = request_begin,
         .over = request_over,
         .ready_again = request_ready_again,
         .canceled = request_canceled,

@@ -33,6 +33,8 @@ struct mr_request;
 
 /* What a loop tells a request that it sends, on its thread. */
 struct mr_request_events {
+        /* Its turn has come, perhaps long after it was prepared. An errno ends the attempt. */
+        int (*begin)(struct mr_request *request);
         /* The attempt ended with code: done, or another one after a pause. */
         void (*over)(struct mr_request *request, struct mr_loop *loop, CURLcode code);
         void (*ready_again)(struct mr_request *request); /* the pause is over */
@@ -44,6 +46,7 @@ struct mr_session_key {
         char id[2 * RDX_ID_LEN + 1]; /* x-millrace-rdma-session */
         char access_key[RDX_ACCESS_KEY_LEN + 1];
         char secret[RDX_SECRET_LEN + 1];
+        unsigned endpoint; /* that has the session */
 };
 
 /* What a request was signed with. owner: the request's */
@@ -73,6 +76,7 @@ struct mr_request {
         unsigned limit_ms;                    /* of an attempt as a whole; 0: none */
         const struct mr_session_key *session; /* signed by this RDMA session's key instead of the user's; may be NULL */
         struct mr_signed *signed_by;          /* gets what signed it; may be NULL */
+        unsigned shunned;                     /* mask of endpoints to be used only where no other is up */
         const char *service;                  /* that it is signed for; NULL: s3 */
         bool signed_body;                     /* whatever the settings say */
         bool urgent;                          /* also when the client was canceled */
@@ -116,6 +120,7 @@ struct mr_request {
         struct mr_error error;
         bool went_out; /* an attempt of it was begun */
         bool may_pass; /* of a failure: it may be another at the next attempt */
+        struct mr_endpoint_use use; /* its index: the endpoint of the latest attempt */
 
         /* private to client_request.c and curl_loop.c; zeroed by the caller */
         struct mr_client *client;
@@ -126,6 +131,7 @@ struct mr_request {
         CURL *curl;
         int64_t due_ms;
         unsigned number; /* of the attempt */
+        unsigned tried;  /* mask of the endpoints at which an attempt failed */
         bool hashed, renewed;
         char payload[2 * S3_SHA256_LEN + 1];
         uint64_t key_generation; /* of the credentials that signed it */

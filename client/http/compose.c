@@ -84,7 +84,7 @@ static int sums_of_file(const struct mr_request *request, struct s3_sums *sums)
 
 static bool body_is_signed(const struct mr_client *client, const struct mr_request *request)
 {
-        bool tls = request->admin_path != NULL ? client->admin_tls : client->endpoint_tls;
+        bool tls = request->admin_path != NULL ? client->admin_tls : client->endpoints.tls;
 
         if (request->session != NULL)
                 return false;
@@ -181,10 +181,11 @@ static void put_escaped(struct text *text, const char *value, enum s3_encode mod
 
 static int build_url(const struct mr_client *client, const struct mr_request *request, struct mr_composed *out)
 {
-        const struct mr_settings *settings = &client->settings;
+        const char *base = request->admin_path != NULL ? client->settings.admin
+                                                       : client->endpoints.at[request->use.index].url;
         struct text text = {out->url, out->url + sizeof(out->url), false};
 
-        compose_put_text(&text, request->admin_path != NULL ? settings->admin : settings->endpoint);
+        compose_put_text(&text, base);
         out->path = text.at;
         compose_put_text(&text, request->admin_path != NULL ? request->admin_path : "/");
         if (request->bucket != NULL)
@@ -275,7 +276,7 @@ static int build_headers(const struct mr_client *client, const struct mr_request
 
 #define ADD(header_name, header_value)                                                                                 \
         (headers[count++] = (struct s3_header){s3_str_of(header_name), s3_str_of(header_value)})
-        ADD("host", request->admin_path != NULL ? client->admin_host : client->endpoint_host);
+        ADD("host", request->admin_path != NULL ? client->admin_host : client->endpoints.at[request->use.index].host);
         if (signing->access_key != NULL) {
                 s3_date_format_amz(signing->now_ms, date);
                 ADD("x-amz-date", date);

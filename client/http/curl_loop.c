@@ -18,8 +18,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define HANDLES_KEPT  64u
-#define LOOK_EVERY_MS 1000
+#define HANDLES_KEPT   64u
+#define ENDPOINTS_KEPT 4u
+#define LOOK_EVERY_MS  1000
 
 struct mr_loop {
         unsigned magic; /* object_check.h */
@@ -97,7 +98,7 @@ static void curl_begin(struct mr_loop *loop, struct mr_request *request)
 {
         CURL *curl;
 
-        if (mr_request_stopped(request)) {
+        if (mr_request_stopped(request) || request->events->begin(request) != 0) {
                 over(loop, request, CURLE_ABORTED_BY_CALLBACK);
                 return;
         }
@@ -269,6 +270,14 @@ static void *loop_main(void *arg)
         return NULL;
 }
 
+/* Idle connections kept: to each of a few endpoints as many as may be under way. */
+static long loop_connections(const struct mr_client *client)
+{
+        unsigned endpoints = client->endpoints.count < ENDPOINTS_KEPT ? client->endpoints.count : ENDPOINTS_KEPT;
+
+        return (long)client->settings.parallel * (long)endpoints;
+}
+
 int mr_loop_new(struct mr_client *client, const struct mr_loop_events *events, struct mr_loop **out)
 {
         struct mr_loop *loop = calloc(1, sizeof(*loop));
@@ -288,7 +297,7 @@ int mr_loop_new(struct mr_client *client, const struct mr_loop_events *events, s
         loop->multi = curl_multi_init();
         if (loop->multi == NULL)
                 goto err_close;
-        curl_multi_setopt(loop->multi, CURLMOPT_MAXCONNECTS, (long)client->settings.parallel);
+        curl_multi_setopt(loop->multi, CURLMOPT_MAXCONNECTS, loop_connections(client));
         rv = mr_core_thread(&loop->thread, loop_main, loop);
         if (rv != 0)
                 goto err_multi;

@@ -80,6 +80,23 @@ enum mr_retry mr_retry_class(int curl_code, int status, const char *s3_code)
         }
 }
 
+/*
+ * 503 says "less, please" or "not at all": the first comes of an endpoint that works. A 500 may be
+ * the object's fault.
+ */
+enum mr_endpoint_end mr_retry_endpoint(int curl_code, int status, const char *s3_code)
+{
+        if (curl_code == CURLE_PEER_FAILED_VERIFICATION || connection_may_recover(curl_code))
+                return MR_ENDPOINT_FAILED;
+        if (curl_code != CURLE_OK || status == 0)
+                return MR_ENDPOINT_UNKNOWN;
+        if (status == 502 || status == 504)
+                return MR_ENDPOINT_FAILED;
+        if (status == 503 && strcmp(s3_code, "SlowDown") != 0 && strcmp(s3_code, "TooManyRequests") != 0)
+                return MR_ENDPOINT_FAILED;
+        return MR_ENDPOINT_WORKS;
+}
+
 uint32_t mr_retry_delay_ms(enum mr_retry class, unsigned next, uint32_t random, uint32_t retry_after_s)
 {
         uint32_t floor = class == MR_RETRY_SLOWER ? 200 : 20;

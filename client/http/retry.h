@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "client/base/endpoints.h"
+
 enum mr_retry {
         MR_RETRY_NO,
         MR_RETRY_SOON,       /* something broke: the next attempt will likely pass */
@@ -14,6 +16,9 @@ enum mr_retry {
 
 /* curl_code: the CURLcode; status and s3_code: of the answer, 0 and "" where there was none. */
 enum mr_retry mr_retry_class(int curl_code, int status, const char *s3_code);
+
+/* What the same says about the endpoint. */
+enum mr_endpoint_end mr_retry_endpoint(int curl_code, int status, const char *s3_code);
 
 /*
  * Milliseconds to wait before attempt number next (2 is the first repetition). random is 32 random

@@ -92,7 +92,7 @@ void mr_connection_session_lost(struct mr_connection_session *session, bool our_
 
         rdx_client_close(session->rdx);
         session->rdx = NULL;
-        explicit_bzero(&session->opened, sizeof(session->opened));
+        mr_session_wipe(&session->opened);
         explicit_bzero(&session->key, sizeof(session->key));
         if (our_will)
                 return;
@@ -166,6 +166,7 @@ static int connection_open_session(struct mr_connection_session *session, unsign
         if (rv != 0)
                 return rv;
         memcpy(session->key.id, session->opened.id, sizeof(session->key.id));
+        session->key.endpoint = session->opened.endpoint;
         return 0;
 }
 
@@ -232,7 +233,7 @@ int mr_connection_session_open(struct mr_connection_session *session, struct mr_
         if (rv == 0)
                 rv = connection_join_session(session, err);
         if (rv != 0) {
-                explicit_bzero(&session->opened, sizeof(session->opened));
+                mr_session_wipe(&session->opened);
                 if (err->code == 0)
                         mr_failure_errno(err, rv);
                 if (rv != -ECANCELED)

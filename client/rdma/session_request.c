@@ -244,7 +244,7 @@ int mr_session_open(struct mr_client *client, unsigned rights, const struct mr_s
         exchange->request = (struct mr_request){.method = "POST",
                                                 .bucket = PATH_BUCKET,
                                                 .key = PATH_KEY,
-                                                .single = true,
+                                                .single = client->endpoints.count == 1,
                                                 .signed_body = true,
                                                 .signed_by = &signed_by,
                                                 .data = body,
@@ -255,13 +255,19 @@ int mr_session_open(struct mr_client *client, unsigned rights, const struct mr_s
                 rv = session_request_take_answer(&exchange->request, rights, &signed_by, out, err);
         else
                 rv = session_request_refused(&exchange->request, rv, err);
+        out->endpoint = exchange->request.use.index;
         explicit_bzero(&signed_by, sizeof(signed_by));
         mr_response_free(&exchange->request.response);
         free(exchange);
         free(body);
         if (rv != 0)
-                explicit_bzero(out, sizeof(*out));
+                mr_session_wipe(out);
         return rv;
+}
+
+void mr_session_wipe(struct mr_session *session)
+{
+        explicit_bzero(session, sizeof(*session));
 }
 
 void mr_session_delete(struct mr_client *client, const struct mr_session_key *key, const struct mr_session_wait *wait)

@@ -14,6 +14,7 @@ struct mr_session {
         struct rdx_grant grant; /* address refers to the text below */
         char address[64];
         char id[2 * RDX_ID_LEN + 1];
+        unsigned endpoint;     /* that has the session */
         int64_t expires_ms;    /* monotonic; never after the credentials' end */
         uint64_t generation;   /* of the credentials */
         uint64_t window_bytes; /* the longest window */
@@ -33,6 +34,8 @@ struct mr_session_wait {
  */
 int mr_session_open(struct mr_client *client, unsigned rights, const struct mr_session_wait *wait,
                     struct mr_session *out, struct mr_error *err);
+/* Forgets its keys. */
+void mr_session_wipe(struct mr_session *session);
 /* By the session's own key, once, at most 2 s; whatever is answered. */
 void mr_session_delete(struct mr_client *client, const struct mr_session_key *key, const struct mr_session_wait *wait);
 

@@ -2,7 +2,7 @@
  * batch_request.c - gets many small objects by one GetBatch request. Only successes are taken from
  * its answer: whatever else an entry came to, it is asked for again by a GET, so that errors,
  * retries and their words are those of a GET (operation_get.c does that). An endpoint that refuses
- * such a request is not asked again by this client. Each entry's bytes are compared with their
+ * such a request gets no other while one that has not is up. Each entry's bytes are compared with their
  * CRC32C before they count (I5). On a loop, but for what begins it.
  */
 #include "client/transfer/batch_request.h"
@@ -21,7 +21,9 @@ enum { LENGTH, HEAD, BYTES, TAIL, OVER };
 
 bool mr_batch_offered(struct mr_client *client)
 {
-        return !atomic_load_explicit(&client->no_batch, memory_order_relaxed);
+        unsigned all = (1u << client->endpoints.count) - 1;
+
+        return atomic_load_explicit(&client->no_batch, memory_order_relaxed) != all;
 }
 
 /* ---- what is asked for ----------------------------------------------------------------------- */
@@ -207,7 +209,7 @@ static void batch_request_ended(void *arg, struct mr_request *request, int rv)
         struct mr_batch_fetch *batch = MR_CAST(mr_batch_fetch, arg);
 
         if (is_refusal(request))
-                atomic_store_explicit(&batch->client->no_batch, true, memory_order_relaxed);
+                atomic_fetch_or_explicit(&batch->client->no_batch, 1u << request->use.index, memory_order_relaxed);
         mr_response_free(&request->response);
         batch->done(batch->arg);
 }
@@ -226,6 +228,7 @@ int mr_batch_start(struct mr_batch_fetch *batch)
         mr_request_header(request, "content-type", RDX_BATCH_TYPE);
         request->signed_body = true;
         request->once = true;
+        request->shunned = atomic_load_explicit(&batch->client->no_batch, memory_order_relaxed);
         request->canceled = batch->canceled;
         request->data = (const char *)batch->message;
         request->len = rdx_writer_finish(&batch->writer);

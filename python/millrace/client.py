@@ -115,8 +115,8 @@ class _Handle:
 class Client:
     """A store. Cheap to make: nothing is opened before the first call, and again in each process (it can be pickled, and survives fork).
 
-    endpoint, region, credentials: as the AWS tools find them (environment, profile, web identity, container) where not given. credentials: a source
-    by name ("auto", "environment", "profile", "web-identity", "container", "anonymous"), or a function that returns a dict with access_key,
+    endpoint: a URL, or several of one cluster with commas between them. endpoint, region, credentials: as the AWS tools find them (environment,
+    profile, web identity, container) where not given. credentials: a source by name ("auto", "environment", "profile", "web-identity", "container", "anonymous"), or a function that returns a dict with access_key,
     secret_key and, where they expire, session_token and expires (seconds since 1970). Any thread may use it, several at once."""
 
     def __init__(self, endpoint: Optional[str] = None, *, region: Optional[str] = None, access_key: Optional[str] = None,
@@ -171,6 +171,7 @@ class Client:
 
     @property
     def endpoint(self) -> str:
+        """Of several the first."""
         return text(lib.mr_client_endpoint(self._handle().client))
 
     @property

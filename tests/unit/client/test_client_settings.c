@@ -17,6 +17,7 @@
 
 #include "client.h"
 #include "client/api/client_settings.h"
+#include "client/base/endpoints.h"
 
 static char folder[] = "/tmp/millrace-settings-XXXXXX";
 static char path[128];

@@ -321,8 +321,8 @@ static void options_of_a_run(void **state)
         assert_int_equal(parse(&options, "put --endpoint http://host:99 --size 16M --conns 7 --duration 1.5 --verify"),
                          -1);
         assert_int_equal(o->phase, LOAD_PUT);
-        assert_string_equal(o->host, "host");
-        assert_string_equal(o->port, "99");
+        assert_string_equal(o->server[0].host, "host");
+        assert_string_equal(o->server[0].port, "99");
         assert_int_equal(o->size, 16 << 20);
         assert_int_equal(o->connections, 7);
         assert_true(o->duration_s == 1.5);
@@ -336,7 +336,7 @@ static void options_of_a_run(void **state)
         assert_int_equal(o->pace, 5 << 20);
         assert_int_equal(parse(&options, "get --count 50 --endpoint http://h"), -1);
         assert_int_equal(o->keys, 50);
-        assert_string_equal(o->port, "80");
+        assert_string_equal(o->server[0].port, "80");
         for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
                 assert_int_equal(parse(&options, wrong[i]), 2);
         assert_int_equal(parse(&options, "--help"), 0);
@@ -364,13 +364,43 @@ static void endpoints(void **state)
                 settings.access_key = settings.secret_key = "x";
                 settings.endpoint = cases[i].text;
                 assert_null(load_settings_complete(&settings));
-                assert_string_equal(settings.host, cases[i].host);
-                assert_string_equal(settings.port, cases[i].port);
+                assert_string_equal(settings.server[0].host, cases[i].host);
+                assert_string_equal(settings.server[0].port, cases[i].port);
                 assert_string_equal(settings.host_header, cases[i].header);
                 assert_int_equal(settings.tls, cases[i].tls);
                 settings.access_key = "";
                 assert_non_null(load_settings_complete(&settings));
         }
+}
+
+static void endpoints_may_be_several(void **state)
+{
+        static const char *const bad[] = {"http://a,", ",http://a", "http://a,,http://b", "http://a,https://b",
+                                          "http://a,b", "http://[::1,http://b]", "http://a,http://b/c"};
+        char many[400] = "http://h";
+        struct load_settings settings;
+
+        load_settings_default(&settings);
+        settings.phase = LOAD_PUT;
+        settings.access_key = settings.secret_key = "x";
+        settings.endpoint = "http://a:9000/ , http://[::1]:80,http://b";
+        assert_null(load_settings_complete(&settings));
+        assert_int_equal(settings.servers, 3);
+        assert_string_equal(settings.host_header, "a:9000");
+        assert_string_equal(settings.server[0].port, "9000");
+        assert_string_equal(settings.server[1].host, "::1");
+        assert_string_equal(settings.server[2].host, "b");
+        assert_string_equal(settings.server[2].port, "80");
+        for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+                settings.endpoint = bad[i];
+                assert_non_null(load_settings_complete(&settings));
+        }
+        for (unsigned i = 1; i < LOAD_SERVERS_MAX; i++)
+                strcat(many, ",http://h");
+        settings.endpoint = many;
+        assert_null(load_settings_complete(&settings));
+        strcat(many, ",http://h");
+        assert_non_null(load_settings_complete(&settings));
 }
 
 static void what_is_taken_from_bodies(void **state)
@@ -513,6 +543,7 @@ int main(void)
                 cmocka_unit_test(figures_of_a_process),
                 cmocka_unit_test(options_of_a_run),
                 cmocka_unit_test(endpoints),
+                cmocka_unit_test(endpoints_may_be_several),
                 cmocka_unit_test(what_is_taken_from_bodies),
                 cmocka_unit_test(runs_that_come_to_nothing),
                 cmocka_unit_test(figures_as_json),

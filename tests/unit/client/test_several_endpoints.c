@@ -1,0 +1,345 @@
+/*
+ * test_several_endpoints.c - requests of a client with three endpoints, servers of the test's own:
+ * where they go, where they go again, and how often an endpoint that fails is asked.
+ */
+#include "tests/unit/client/fake_s3.h"
+
+#include "client/base/endpoints.h"
+
+#include <errno.h>
+#include <time.h>
+
+#define SERVERS 3
+#define BODY    100000
+
+/* What a server does with each request. Set before it starts, or under its lock. */
+enum manner { SERVES, SLOW_DOWN, UNAVAILABLE, HANGS_UP, CUTS_BODIES, SLEEPS };
+
+struct server {
+        struct fake_s3 fake;
+        enum manner manner;
+        bool wrong_host;
+        unsigned served;
+};
+
+struct store {
+        struct server server[SERVERS];
+};
+
+static char bytes[BODY];
+
+static void serve_object(const struct fake_request *request, struct fake_reply *reply)
+{
+        char range[512];
+        size_t from = 0;
+
+        if (sscanf(fake_header(request, "Range", range), "bytes=%zu-", &from) == 1) {
+                reply->status = 206;
+                snprintf(reply->headers, sizeof(reply->headers), "Content-Range: bytes %zu-%d/%d\r\nETag: \"e\"\r\n", from,
+                         BODY - 1, BODY);
+        } else {
+                snprintf(reply->headers, sizeof(reply->headers), "ETag: \"e\"\r\n");
+        }
+        if (strcmp(request->method, "GET") == 0)
+                fake_body(reply, bytes + from, BODY - from);
+}
+
+static void serve_by_manner(void *arg, const struct fake_request *request, struct fake_reply *reply)
+{
+        struct server *server = arg;
+        char host[512];
+
+        if (strcmp(fake_header(request, "Host", host), server->fake.url + strlen("http://")) != 0)
+                server->wrong_host = true;
+        switch (server->manner) {
+        case SLOW_DOWN:
+                fake_error(reply, 503, "SlowDown");
+                return;
+        case UNAVAILABLE:
+                fake_error(reply, 503, "ServiceUnavailable");
+                return;
+        case HANGS_UP:
+                reply->status = 0;
+                return;
+        case SLEEPS:
+                nanosleep(&(struct timespec){.tv_sec = 2}, NULL);
+                reply->status = 0;
+                return;
+        case CUTS_BODIES:
+        case SERVES:
+                break;
+        }
+        if (strstr(request->target, "missing") != NULL) {
+                fake_error(reply, 404, "NoSuchKey");
+                return;
+        }
+        server->served++;
+        serve_object(request, reply);
+        if (server->manner == CUTS_BODIES)
+                reply->send = reply->body_len / 2;
+}
+
+static struct mr_client *start(struct store *store, enum manner first, enum manner others, unsigned attempts)
+{
+        struct mr_settings settings;
+        struct mr_client *client;
+        size_t len = 0;
+
+        memset(store, 0, sizeof(*store));
+        mr_settings_default(&settings);
+        for (unsigned i = 0; i < SERVERS; i++) {
+                struct server *server = &store->server[i];
+
+                server->manner = i == 0 ? first : others;
+                fake_start(&server->fake, serve_by_manner, server);
+                len += (size_t)snprintf(settings.endpoint + len, sizeof(settings.endpoint) - len, "%s%s",
+                                        i == 0 ? "" : ",", server->fake.url);
+        }
+        snprintf(settings.access_key, sizeof(settings.access_key), "AKID");
+        snprintf(settings.secret_key, sizeof(settings.secret_key), "secret");
+        settings.parallel = 4;
+        settings.attempts = attempts;
+        settings.stall_timeout_s = 1;
+        assert_int_equal(mr_client_new(&settings, &client), 0);
+        return client;
+}
+
+static void stop(struct store *store, struct mr_client *client)
+{
+        mr_client_free(client);
+        for (unsigned i = 0; i < SERVERS; i++) {
+                fake_stop(&store->server[i].fake);
+                assert_false(store->server[i].wrong_host);
+        }
+}
+
+/* Only after stop(), or where nothing is under way. */
+static unsigned requests_of(const struct store *store)
+{
+        unsigned all = 0;
+
+        for (unsigned i = 0; i < SERVERS; i++)
+                all += store->server[i].fake.requests;
+        return all;
+}
+
+static void get_whole(struct mr_client *client)
+{
+        struct mr_get get = {.bucket = "bkt", .key = "k"};
+        struct mr_result result;
+        static char into[BODY];
+
+        memset(into, 0, sizeof(into));
+        get.place = (struct mr_place){.memory = into, .len = BODY};
+        assert_int_equal(mr_get(client, &get, &result), 0);
+        assert_int_equal(result.bytes, BODY);
+        assert_memory_equal(into, bytes, BODY);
+        mr_result_free(&result);
+}
+
+static void requests_spread(void **state)
+{
+        struct store store;
+        struct mr_client *client = start(&store, SERVES, SERVES, 1);
+
+        for (unsigned i = 0; i < 120; i++)
+                assert_int_equal(mr_delete(client, "bkt", "k", NULL), 0);
+        assert_string_equal(mr_client_endpoint(client), store.server[0].fake.url);
+        stop(&store, client);
+        for (unsigned i = 0; i < SERVERS; i++)
+                assert_in_range(store.server[i].served, 15, 75);
+}
+
+static void retries_go_elsewhere(void **state)
+{
+        static const enum manner manners[] = {SLOW_DOWN, UNAVAILABLE, HANGS_UP};
+
+        for (size_t i = 0; i < sizeof(manners) / sizeof(manners[0]); i++) {
+                struct store store;
+                struct mr_client *client = start(&store, manners[i], SERVES, 2);
+
+                /* two attempts are enough: the second is never where the first was */
+                for (unsigned k = 0; k < 16; k++)
+                        assert_int_equal(mr_delete(client, "bkt", "k", NULL), 0);
+                stop(&store, client);
+                assert_int_equal(store.server[1].served + store.server[2].served, 16);
+        }
+}
+
+/* SlowDown comes of an endpoint that works; the others are left alone for a while. */
+static void those_that_fail_are_avoided(void **state)
+{
+        struct store store;
+        struct mr_client *client = start(&store, UNAVAILABLE, SERVES, 2);
+
+        for (unsigned k = 0; k < 100; k++)
+                assert_int_equal(mr_delete(client, "bkt", "k", NULL), 0);
+        stop(&store, client);
+        assert_in_range(store.server[0].fake.requests, 1, 8);
+}
+
+static void a_stopped_one_is_avoided(void **state)
+{
+        struct store store;
+        struct mr_client *client = start(&store, SERVES, SERVES, 2);
+
+        shutdown(store.server[0].fake.listen_fd, SHUT_RDWR); /* connections are refused from now on */
+        for (unsigned k = 0; k < 100; k++)
+                assert_int_equal(mr_delete(client, "bkt", "k", NULL), 0);
+        stop(&store, client);
+        assert_int_equal(store.server[1].served + store.server[2].served, 100);
+}
+
+static void one_that_comes_back_is_used_again(void **state)
+{
+        struct store store;
+        struct mr_client *client = start(&store, UNAVAILABLE, SERVES, 2);
+        unsigned served = 0;
+
+        for (unsigned k = 0; k < 30; k++)
+                assert_int_equal(mr_delete(client, "bkt", "k", NULL), 0);
+        pthread_mutex_lock(&store.server[0].fake.lock);
+        store.server[0].manner = SERVES;
+        pthread_mutex_unlock(&store.server[0].fake.lock);
+        for (unsigned k = 0; k < 1000 && served < 3; k++) {
+                nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+                assert_int_equal(mr_delete(client, "bkt", "k", NULL), 0);
+                pthread_mutex_lock(&store.server[0].fake.lock);
+                served = store.server[0].served;
+                pthread_mutex_unlock(&store.server[0].fake.lock);
+        }
+        stop(&store, client);
+        assert_int_equal(served, 3);
+}
+
+static void a_cut_body_is_continued_elsewhere(void **state)
+{
+        struct store store;
+        struct mr_client *client = start(&store, CUTS_BODIES, SERVES, 3);
+
+        for (unsigned k = 0; k < 30; k++)
+                get_whole(client);
+        stop(&store, client);
+        assert_true(store.server[0].served > 0);
+}
+
+static void one_that_hangs_is_given_up(void **state)
+{
+        struct store store;
+        struct mr_client *client = start(&store, SLEEPS, SERVES, 2);
+
+        for (unsigned k = 0; k < 8; k++)
+                assert_int_equal(mr_delete(client, "bkt", "k", NULL), 0);
+        stop(&store, client);
+        assert_int_equal(store.server[1].served + store.server[2].served, 8);
+}
+
+static void lasting_failures_are_not_tried_elsewhere(void **state)
+{
+        struct store store;
+        struct mr_client *client = start(&store, SERVES, SERVES, 5);
+        struct mr_error err;
+
+        assert_int_equal(mr_delete(client, "bkt", "missing", &err), -ENOENT);
+        stop(&store, client);
+        assert_int_equal(requests_of(&store), 1);
+}
+
+static void attempts_count_over_all(void **state)
+{
+        struct store store;
+        struct mr_client *client = start(&store, UNAVAILABLE, UNAVAILABLE, 4);
+        struct mr_error err;
+
+        assert_int_equal(mr_delete(client, "bkt", "k", &err), -EBUSY);
+        assert_string_equal(err.s3_code, "ServiceUnavailable");
+        stop(&store, client);
+        assert_int_equal(requests_of(&store), 4);
+        for (unsigned i = 0; i < SERVERS; i++)
+                assert_in_range(store.server[i].fake.requests, 1, 2);
+}
+
+static void all_down_is_a_failure_like_any(void **state)
+{
+        struct store store;
+        struct mr_client *client = start(&store, SERVES, SERVES, 4);
+        struct mr_error err;
+
+        for (unsigned i = 0; i < SERVERS; i++)
+                shutdown(store.server[i].fake.listen_fd, SHUT_RDWR);
+        assert_int_equal(mr_delete(client, "bkt", "k", &err), -ECONNREFUSED);
+        assert_int_equal(mr_delete(client, "bkt", "k", &err), -ECONNREFUSED);
+        stop(&store, client);
+        assert_int_equal(requests_of(&store), 0);
+}
+
+struct deleter {
+        struct mr_client *client;
+        pthread_t thread;
+        int failed;
+};
+
+static void *delete_many(void *arg)
+{
+        struct deleter *deleter = arg;
+
+        for (unsigned k = 0; k < 50; k++)
+                deleter->failed += mr_delete(deleter->client, "bkt", "k", NULL) != 0;
+        return NULL;
+}
+
+/* More threads than turns: requests wait with an endpoint that fails meanwhile. */
+static void threads_share_what_is_known(void **state)
+{
+        struct store store;
+        struct mr_client *client = start(&store, HANGS_UP, SERVES, 3);
+        struct deleter deleter[8];
+
+        for (unsigned i = 0; i < 8; i++) {
+                deleter[i] = (struct deleter){.client = client};
+                assert_int_equal(pthread_create(&deleter[i].thread, NULL, delete_many, &deleter[i]), 0);
+        }
+        for (unsigned i = 0; i < 8; i++) {
+                pthread_join(deleter[i].thread, NULL);
+                assert_int_equal(deleter[i].failed, 0);
+        }
+        stop(&store, client);
+        assert_int_equal(store.server[1].served + store.server[2].served, 400);
+        assert_in_range(store.server[0].fake.requests, 1, 60);
+}
+
+static void bad_lists_make_no_client(void **state)
+{
+        struct mr_settings settings;
+        struct mr_client *client;
+        char why[512];
+
+        mr_settings_default(&settings);
+        assert_int_equal(mr_settings_set(&settings, "endpoint", "http://a , https://b", why, sizeof(why)), -EINVAL);
+        assert_int_equal(mr_settings_set(&settings, "endpoint", " http://a/ ,http://b, http://a", why, sizeof(why)), 0);
+        assert_string_equal(settings.endpoint, "http://a,http://b");
+        snprintf(settings.endpoint, sizeof(settings.endpoint), "http://a,https://b");
+        assert_int_equal(mr_client_new(&settings, &client), -EINVAL);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(requests_spread),
+                cmocka_unit_test(retries_go_elsewhere),
+                cmocka_unit_test(those_that_fail_are_avoided),
+                cmocka_unit_test(a_stopped_one_is_avoided),
+                cmocka_unit_test(one_that_comes_back_is_used_again),
+                cmocka_unit_test(a_cut_body_is_continued_elsewhere),
+                cmocka_unit_test(one_that_hangs_is_given_up),
+                cmocka_unit_test(lasting_failures_are_not_tried_elsewhere),
+                cmocka_unit_test(attempts_count_over_all),
+                cmocka_unit_test(all_down_is_a_failure_like_any),
+                cmocka_unit_test(threads_share_what_is_known),
+                cmocka_unit_test(bad_lists_make_no_client),
+        };
+
+        for (unsigned i = 0; i < BODY; i++)
+                bytes[i] = (char)(i * 7 % 251);
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
