@@ -533,8 +533,11 @@ int hf_upload_go(struct hf *hf, uint64_t bucket, struct hf_upload *u, size_t upt
         u->msg.run = upload_begins;
         sem_init(&u->done, 0, 0);
         lp_post(hf->home.loops[0], &u->msg);
-        while (sem_wait(&u->done) != 0)
-                ;
+        while (sem_trywait(&u->done) != 0) {
+                if (u->follows && sf_view(hf->leader).epoch != sf_view(&hf->home).epoch)
+                        hf_follow(hf);
+                usleep(1000);
+        }
         sem_destroy(&u->done);
         return u->rv;
 }

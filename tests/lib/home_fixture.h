@@ -46,6 +46,7 @@ struct hf_upload {
         struct eng_put *put;
         size_t at, upto, size;
         bool commits, aborts;
+        bool follows;                   /* the home follows the leader's epochs meanwhile */
         int rv;
         sem_t done;
 };

@@ -380,7 +380,7 @@ static uint64_t fail_drive(struct eng_store *store, uint64_t slot)
 /* A drive is replaced while an upload is under way: what the record names has a proof. */
 static void test_replaced_drive(void **state)
 {
-        struct hf_upload u = {.size = 4 * LARGE};
+        struct hf_upload u = {.size = 4 * LARGE, .follows = true};
         struct eng_hot_add_report added;
         uint64_t number;
         char path[256];
