@@ -4,6 +4,10 @@
  */
 #include "cli.h"
 
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
 #include "net_cert.h"
 
 #define WHY_MAX 512
@@ -12,6 +16,10 @@ int cli_cluster_cert_ca(struct cli_call *call)
 {
         char why[WHY_MAX];
 
+        if (mkdir(call->argv[0], 0700) != 0 && errno != EEXIST) {
+                cli_error("%s: %s", call->argv[0], strerror(errno));
+                return CLI_FAILED;
+        }
         if (net_cert_make_ca(call->argv[0], call->argv[1], NET_CERT_DAYS_CA, why, sizeof(why)) != 0) {
                 cli_error("%s", why);
                 return CLI_FAILED;
