@@ -296,6 +296,7 @@ uint64_t rem_client_incarnation(struct rem_client *client, uint16_t node, uint32
         X(lies, "Answers of drive servers that made no sense.")                                                        \
         X(busy, "Operations that a drive server had no buffer for; they were sent again.")                             \
         X(pieces, "Answers that came in more than one piece.")                                                         \
+        X(mute, "Questions that were given up since the node said nothing; others were asked instead.")                \
         X(begins, "Sessions that were begun.")
 
 struct rem_stats {

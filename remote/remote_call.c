@@ -74,6 +74,55 @@ static int remote_call_room(struct remote_call *c)
         return 0;
 }
 
+/* ---- nodes that say nothing ------------------------------------------------------------------ */
+
+/*
+ * A node that dies is noticed after seconds, and its drives are waited for until then. Whoever can ask others need not
+ * wait: what it asked is answered -EAGAIN, and the drive is asked last, until it says something again. A loop that stood
+ * still itself has heard nothing either, and judges nobody by that.
+ */
+static void mute_look_over(struct lp_timer *timer)
+{
+        struct remote_drive *d = container_of(timer, struct remote_drive, mute_look);
+        uint64_t now = lp_now(d->drive.owner);
+        struct remote_call *c;
+        unsigned left = 0;
+
+        if (now > d->mute_due + REM_MUTE_LOOK_NS)
+                d->heard = now;
+        LIST_FOREACH (c, &d->out, link) {
+                struct eng_op *op = c->op;
+
+                if (op == NULL || (op->flags & ENG_OP_OTHERS) == 0)
+                        continue;
+                if (now < (c->sent > d->heard ? c->sent : d->heard) + REM_MUTE_NS) {
+                        left++;
+                        continue;
+                }
+                atomic_store_explicit(&d->mute, true, memory_order_relaxed);
+                remote_count(d->client, REM_COUNT_mute);
+                c->op = NULL;
+                remote_answer(d, op, -EAGAIN);
+        }
+        d->mute_looks = left > 0;
+        d->mute_due = now + REM_MUTE_LOOK_NS;
+        if (left > 0)
+                lp_timer_start(d->drive.owner, &d->mute_look, REM_MUTE_LOOK_NS);
+}
+
+static void mute_look_begins(struct remote_call *c)
+{
+        struct remote_drive *d = c->drive;
+
+        c->sent = lp_now(d->drive.owner);
+        if (d->mute_looks)
+                return;
+        d->mute_looks = true;
+        d->mute_due = c->sent + REM_MUTE_LOOK_NS;
+        d->mute_look.expired = mute_look_over;
+        lp_timer_start(d->drive.owner, &d->mute_look, REM_MUTE_LOOK_NS);
+}
+
 /* ---- sending --------------------------------------------------------------------------------- */
 
 /* What is answered where it was not begun: an error of APPEND or COMMIT would fail the drive for good. */
@@ -149,7 +198,9 @@ static void call_wait_over(struct lp_timer *timer)
 {
         struct remote_call *c = container_of(timer, struct remote_call, again);
 
-        if (remote_call_resend(c) != 0)
+        if (c->op == NULL)
+                remote_call_free(c);
+        else if (remote_call_resend(c) != 0)
                 remote_call_end(c, call_not_begun(c->op));
 }
 
@@ -223,6 +274,7 @@ static int call_encode(struct remote_drive *d, const struct eng_op *op, struct e
 {
         struct eng_op sent = *op;
 
+        sent.flags &= ~ENG_OP_OTHERS;
         if (d->client->options.home)
                 sent.flags &= ~ENG_OP_ANEW;
         if (op->kind == ENG_OP_SCAN && (op->scan.most == 0 || op->scan.most > REM_SCAN_MOST))
@@ -280,6 +332,8 @@ void remote_call_submit(struct remote_drive *d, struct eng_op *op)
                 c->call.crc_known = true;
                 c->call.bulk_crc = op->append.body_crc;
         }
+        if ((op->flags & ENG_OP_OTHERS) != 0)
+                mute_look_begins(c);
         remote_call_first(c);
 }
 
@@ -515,6 +569,12 @@ static void remote_called(struct net_call *call)
         assert(lp_self() == c->drive->drive.owner);
         if (!remote_net_ended(c->drive))
                 return;
+        if (call->outcome == NET_ANSWERED)
+                remote_heard(c->drive);
+        if (c->op == NULL) {
+                remote_call_free(c);
+                return;
+        }
         if (call->outcome != NET_ANSWERED)
                 remote_call_end(c, waits && (rem_is_question(c->op->kind) || c->op->kind == ENG_OP_READ)
                                            ? -EAGAIN

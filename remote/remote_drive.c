@@ -93,6 +93,13 @@ bool remote_net_ended(struct remote_drive *d)
 
 /* ---- what answers tell ----------------------------------------------------------------------- */
 
+void remote_heard(struct remote_drive *d)
+{
+        d->heard = lp_now(d->drive.owner);
+        if (atomic_load_explicit(&d->mute, memory_order_relaxed))
+                atomic_store_explicit(&d->mute, false, memory_order_relaxed);
+}
+
 void remote_take_prefix(struct remote_drive *d, const struct rem_prefix *prefix)
 {
         atomic_store_explicit(&d->exhausted, (prefix->flags & REM_EXHAUSTED) != 0, memory_order_relaxed);
@@ -214,6 +221,7 @@ static void remote_close(struct eng_drive *drive)
         LIST_FOREACH (c, &d->out, link)
                 lp_timer_stop(drive->owner, &c->again);
         lp_timer_stop(drive->owner, &d->watch_again);
+        lp_timer_stop(drive->owner, &d->mute_look);
         pthread_mutex_lock(&d->client->lock);
         LIST_REMOVE(d, link);
         pthread_mutex_unlock(&d->client->lock);
@@ -293,6 +301,7 @@ int remote_drive_new(const struct rem_opening *opening, const struct eng_local_o
         d->drive.owner = options->owner;
         d->drive.exhausted = &d->exhausted;
         d->drive.unreliable = &d->unreliable;
+        d->drive.mute = &d->mute;
         d->drive.stalled = &d->stalled;
         d->client = opening->client;
         d->peer = opening->call.peer;

@@ -27,6 +27,8 @@
 #define REM_ASKED_MOST                                                                                                 \
         1000u /* questions under way to a drive: with the others less than a lane of its own may have wait (net.h), so a COMMIT can */
 #define REM_OTHERS_MOST 500u        /* operations of other kinds, but COMMIT; more wait here */
+#define REM_MUTE_NS      (200ull * 1000 * 1000) /* without any answer: others are asked instead */
+#define REM_MUTE_LOOK_NS (50ull * 1000 * 1000)
 #define REM_ASKED_BYTES (64u << 20) /* that their answers may have */
 
 enum rem_counter {
@@ -89,7 +91,7 @@ uint64_t remote_session_new(struct rem_client *client);
 struct remote_call {
         struct net_call call; /* first */
         struct remote_drive *drive;
-        struct eng_op *op;
+        struct eng_op *op; /* NULL: it was answered, and the call goes on for itself */
         LIST_ENTRY(remote_call) link;
         struct lp_timer again;
         uint64_t until;                       /* lp_now(): it is sent again; 0: it never was */
@@ -100,6 +102,7 @@ struct remote_call {
         struct eng_buf *whole; /* of an answer in pieces */
         uint32_t have, whole_crc;
         uint32_t asks; /* bytes of the drive's asked_bytes; 0: no question */
+        uint64_t sent; /* lp_now(), of what has ENG_OP_OTHERS */
         bool other;    /* one of the drive's others */
         TAILQ_ENTRY(remote_call) line;
         uint8_t body[]; /* a head, and the operation */
@@ -116,7 +119,7 @@ struct remote_drive {
         struct eng_local_options options; /* whom it tells; times */
         const struct rem_facts *facts;    /* of its opening */
         /* any thread */
-        atomic_bool exhausted, unreliable, stalled, vanished, index_damaged, failed, given_up;
+        atomic_bool exhausted, unreliable, mute, stalled, vanished, index_damaged, failed, given_up;
         atomic_uint calls;  /* operations that are not answered yet */
         atomic_uint in_net; /* calls of net/ that have not ended */
         bool closed;        /* with such calls: nothing of them is told any more */
@@ -133,6 +136,9 @@ struct remote_drive {
         size_t asked_bytes;
         unsigned others;                 /* of them what may wait here: it is sent, and not answered yet */
         TAILQ_HEAD(, remote_call) waits; /* of that what is not sent yet */
+        struct lp_timer mute_look;       /* while something with ENG_OP_OTHERS is out, each REM_MUTE_LOOK_NS */
+        uint64_t mute_due, heard;        /* lp_now() when that is due; of the last answer */
+        bool mute_looks;
         struct lp_msg start_msg;
         struct net_call watch;
         uint64_t watch_begun; /* as it was sent */
@@ -160,6 +166,8 @@ void remote_head(struct remote_drive *d, struct rem_head *out);
 /* net_call(), which ends by remote_net_ended(): false: the drive was closed. */
 void remote_net_call(struct remote_drive *d, struct net_call *call);
 bool remote_net_ended(struct remote_drive *d);
+/* Owner: its node has said something. */
+void remote_heard(struct remote_drive *d);
 /* Owner: what every answer has. */
 void remote_take_prefix(struct remote_drive *d, const struct rem_prefix *prefix);
 /* Owner: the operation ends. */

@@ -129,6 +129,8 @@ static void watch_called(struct net_call *call)
         assert(lp_self() == d->drive.owner);
         if (!remote_net_ended(d))
                 return;
+        if (call->outcome == NET_ANSWERED)
+                remote_heard(d);
         if (call->outcome == NET_ANSWERED && call->status == (int32_t)REM_DONE)
                 rv = watch_answer(d, &values);
         else if (call->outcome == NET_ANSWERED && call->status != (int32_t)REM_NO_MEMORY &&

@@ -80,6 +80,7 @@ enum eng_op_kind {
 #define ENG_OP_NO_MARKERS 256u /* SCAN: delete markers, and heads of keys whose newest version is one, are left out */
 #define ENG_OP_ANEW 512u       /* the sender has given up all that it asked of the drive before, answered or not: from here on a remote drive whose
                                   node has begun anew, or which has lost something on its way, takes operations again */
+#define ENG_OP_OTHERS 1024u    /* LOOKUP, SCAN: others can be asked instead. A remote drive whose node says nothing answers -EAGAIN soon */
 #define ENG_OP_WANT_RECORD 64u /* LOOKUP: -EBADMSG also where just its record in the log is known to be damaged */
 
 #define ENG_HELD_MAX 256u
@@ -380,6 +381,7 @@ struct eng_drive {
         struct lp_loop *owner;  /* loop that owns the drive's state (a hint: LOOKUPs from it need no message) */
         const atomic_bool *exhausted;  /* its log has no room, changes that it is to take would wait; as the next */
         const atomic_bool *unreliable; /* many places of it cannot be read; lives as long as the drive. NULL: never */
+        const atomic_bool *mute;       /* its node says nothing at the moment; as the last */
         const atomic_bool *stalled;    /* it can take little more until it is opened again, for which others must be back first; as the two before */
 };
 
@@ -395,10 +397,15 @@ static inline bool eng_drive_exhausted(const struct eng_drive *drive)
         return drive->exhausted != NULL && atomic_load_explicit(drive->exhausted, memory_order_relaxed);
 }
 
-/* Others should be read first. Any loop. */
 static inline bool eng_drive_unreliable(const struct eng_drive *drive)
 {
         return drive->unreliable != NULL && atomic_load_explicit(drive->unreliable, memory_order_relaxed);
+}
+
+/* Others should be read first. Any loop. */
+static inline bool eng_drive_is_last(const struct eng_drive *drive)
+{
+        return eng_drive_unreliable(drive) || (drive->mute != NULL && atomic_load_explicit(drive->mute, memory_order_relaxed));
 }
 
 /* The first word of trace records of operations. */

@@ -476,6 +476,7 @@ static int add_filter(struct eng_drive **top, struct eng_drive *inner, char *tex
         filter->drive.owner = (*top)->owner;
         filter->drive.exhausted = (*top)->exhausted;
         filter->drive.unreliable = (*top)->unreliable;
+        filter->drive.mute = (*top)->mute;
         filter->drive.stalled = (*top)->stalled;
         filter->inner = *top;
         *top = &filter->drive;

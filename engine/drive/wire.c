@@ -146,7 +146,7 @@ static void wire_request(struct eng_wire *w, struct eng_op *op)
         }
 }
 
-#define WIRE_FLAGS 0x3ffu /* all that drive.h has */
+#define WIRE_FLAGS 0x3ffu /* all that drive.h has, but what does not cross the wire */
 _Static_assert((WIRE_FLAGS & (ENG_OP_RESERVE | ENG_OP_WANT_INLINE | ENG_OP_WANT_ATTRS | ENG_OP_WANT_PARTS | ENG_OP_WANT_CRC | ENG_OP_CACHE |
                               ENG_OP_WANT_RECORD | ENG_OP_VERSIONS | ENG_OP_NO_MARKERS | ENG_OP_ANEW)) == WIRE_FLAGS,
                "flags");

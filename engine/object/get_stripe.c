@@ -246,9 +246,9 @@ static void get_read_shard(struct eng_get *get, struct get_stripe *s, unsigned s
         eng_drive_submit(get->store->members[drive].drive, op);
 }
 
-static bool is_unreliable(const struct eng_get *get, int drive)
+static bool is_last(const struct eng_get *get, int drive)
 {
-        return eng_drive_unreliable(get->store->members[drive].drive);
+        return eng_drive_is_last(get->store->members[drive].drive);
 }
 
 static bool is_zero_unit(const struct get_stripe *s, unsigned shard)
@@ -256,7 +256,7 @@ static bool is_zero_unit(const struct get_stripe *s, unsigned shard)
         return shard < s->part.head.k && shard >= eng_stripe_units(&s->part.head, s->stripe);
 }
 
-/* An unreliable drive is read last: the stripe can be had from others. */
+/* Such a drive is read only where the stripe cannot be had from others. */
 static bool can_do_without(const struct eng_get *get, const struct get_stripe *s)
 {
         unsigned i, n = 0;
@@ -264,7 +264,7 @@ static bool can_do_without(const struct eng_get *get, const struct get_stripe *s
         for (i = 0; i < eng_get_shards(s); i++) {
                 int drive = drive_of(get, s, i);
 
-                n += is_zero_unit(s, i) || (drive >= 0 && !is_unreliable(get, drive));
+                n += is_zero_unit(s, i) || (drive >= 0 && !is_last(get, drive));
         }
         return n >= s->part.head.k;
 }
@@ -277,7 +277,7 @@ bool eng_get_read_plain(struct eng_get *get, struct get_stripe *s)
         for (u = s->first; u <= s->last; u++) {
                 int drive = drive_of(get, s, u);
 
-                if (drive < 0 || (is_unreliable(get, drive) && can_do_without(get, s)))
+                if (drive < 0 || (is_last(get, drive) && can_do_without(get, s)))
                         return false;
         }
         for (u = s->first; u <= s->last; u++) {
@@ -297,14 +297,14 @@ static unsigned in_hand(const struct get_stripe *s)
         return n;
 }
 
-static void read_from(struct eng_get *get, struct get_stripe *s, bool unreliable)
+static void read_from(struct eng_get *get, struct get_stripe *s, bool last)
 {
         unsigned i;
 
         for (i = 0; i < eng_get_shards(s) && in_hand(s) < s->part.head.k; i++) {
                 int drive = s->state_of[i] != SHARD_NONE || is_zero_unit(s, i) ? -1 : drive_of(get, s, i);
 
-                if (drive >= 0 && is_unreliable(get, drive) == unreliable)
+                if (drive >= 0 && is_last(get, drive) == last)
                         get_read_shard(get, s, i, drive, 0, s->unit);
         }
 }

@@ -283,7 +283,7 @@ static void scan(struct source *src)
         assert(src->left == 0);
         memset(op, 0, sizeof(*op));
         op->kind = ENG_OP_SCAN;
-        op->flags = merge->flags;
+        op->flags = merge->flags | (merge->el->store->options.cluster != NULL ? ENG_OP_OTHERS : 0);
         op->epoch = merge->el->view.epoch;
         op->done = merge_scanned;
         op->scan.from = src->from.data;
@@ -395,15 +395,29 @@ static unsigned batch_size(const struct eng_merge *merge, unsigned share)
         return merge->delimiter_len > 0 || mean + 3 * spread > whole ? whole : mean + 3 * spread;
 }
 
+static eng_mask drives_that_are_last(const struct eng_loop *el)
+{
+        eng_mask speakers = eng_all_speakers(&el->view), last = 0;
+        unsigned i;
+
+        for (i = 0; i < el->view.map->drives; i++)
+                if ((speakers & eng_bit(i)) && eng_drive_is_last(el->store->members[i].drive))
+                        last |= eng_bit(i);
+        return last;
+}
+
 /* Asks the drives, which answer later. What keeps it from that; the merge stands then as before. */
 static int merge_begin(struct eng_merge *merge)
 {
         struct eng_loop *el = merge->el;
         size_t words = el->store->pg_words;
         unsigned i;
-        int rv = el->view.ready && !el->view.in_doubt ? eng_cover(el, merge->avoid) : -EHOSTDOWN;
+        int rv;
 
         assert(merge->out == 0 && merge->source_count == 0);
+        if (el->view.ready)
+                merge->avoid |= drives_that_are_last(el);
+        rv = el->view.ready && !el->view.in_doubt ? eng_cover(el, merge->avoid) : -EHOSTDOWN;
         if (rv == -EHOSTDOWN && merge->avoid != 0 && el->view.ready && !el->view.in_doubt) {
                 merge->avoid = 0;
                 rv = eng_cover(el, 0);

@@ -88,6 +88,8 @@ static int pin(struct eng_lookup *lookup)
 static void look_for(struct eng_lookup *lookup)
 {
         eng_words_begin(&lookup->words, &lookup->at->view, lookup->pg);
+        lookup->mute = 0;
+        lookup->waits = false;
         try_next(lookup);
 }
 
@@ -201,6 +203,8 @@ static void lookup_found(struct eng_op *op)
         } else {
                 eng_buf_unref(op->lookup.value); /* found, but its bytes are damaged */
                 eng_buf_unref(op->lookup.bytes);
+                if (rv == -EAGAIN && (op->flags & ENG_OP_OTHERS) != 0)
+                        lookup->mute |= eng_bit(lookup->words.slot);
                 eng_words_take(&lookup->words, &lookup->at->view, lookup->pg, rv);
                 try_next(lookup);
         }
@@ -210,6 +214,7 @@ static void try_next(struct eng_lookup *lookup)
 {
         struct eng_words *words = &lookup->words;
         struct eng_op *op = &lookup->op;
+        bool others;
         int slot;
 
         if (eng_words_absent(words, &lookup->at->view, lookup->pg)) {
@@ -219,6 +224,12 @@ static void try_next(struct eng_lookup *lookup)
         slot = eng_pg_reader(lookup->at, lookup->pg, words->asked | lookup->doubted);
         if (slot < 0)
                 slot = eng_pg_reader(lookup->at, lookup->pg, words->asked);
+        if (slot < 0 && lookup->mute != 0) { /* without them nobody can tell: they are waited for */
+                words->asked &= ~lookup->mute;
+                slot = eng_pg_reader(lookup->at, lookup->pg, words->asked);
+                lookup->mute = 0;
+                lookup->waits = true;
+        }
         if (slot < 0) {
                 lookup_finish(lookup, eng_words_unsure(lookup->at, lookup->pg, words));
                 return;
@@ -226,7 +237,8 @@ static void try_next(struct eng_lookup *lookup)
         assert((words->asked & eng_bit((unsigned)slot)) == 0);
         words->slot = (unsigned)slot;
         words->asked |= eng_bit(words->slot);
-        eng_op_lookup(op, &lookup->name, lookup->flags, lookup->at->view.epoch, lookup_found);
+        others = !lookup->waits && lookup->store->options.cluster != NULL;
+        eng_op_lookup(op, &lookup->name, lookup->flags | (others ? ENG_OP_OTHERS : 0), lookup->at->view.epoch, lookup_found);
         eng_drive_submit(lookup->store->members[slot].drive, op);
 }
 

@@ -264,14 +264,14 @@ int eng_pg_reader(struct eng_loop *el, uint32_t pg, eng_mask tried)
 {
         struct eng_store *store = el->store;
         eng_mask fit = eng_speakers(&el->view, pg) & el->view.up & ~tried;
-        int best = -1, last = -1; /* last: unreliable */
+        int best = -1, last = -1; /* last: eng_drive_is_last() */
         unsigned i;
 
         assert(eng_on_loop(el));
         for (i = 0; i < store->drive_count; i++) {
                 if (!(fit & eng_bit(i)))
                         continue;
-                if (eng_drive_unreliable(store->members[i].drive))
+                if (eng_drive_is_last(store->members[i].drive))
                         last = (int)i;
                 else if (store->members[i].drive->owner == el->loop)
                         return (int)i;

@@ -210,6 +210,8 @@ struct eng_lookup {
         unsigned heads;                /* met so far: one whose version is gone was read too early */
         eng_mask doubted;              /* members that gave such heads: asked again only after the others */
         unsigned head_slot;            /* that gave the last one */
+        eng_mask mute;                 /* members that were passed over since their nodes say nothing (ENG_OP_OTHERS) */
+        bool waits;                    /* for those: the others could not tell */
 };
 void eng_lookup_start(struct eng_lookup *lookup);
 /* Names the row to be looked up: of the key's newest version (NULL), or of that one. */

@@ -390,6 +390,103 @@ static void test_lost_question(void **state)
         rf_stop(&rf);
 }
 
+/* ---- nodes that say nothing ------------------------------------------------------------------ */
+
+/* What the node of a drive says, and what it is asked, stays on its way; or comes. */
+static void node_is_mute(struct rf *rf, bool mute)
+{
+        unsigned i;
+
+        for (i = 0; i < NET_LINKS; i++)
+                if (rf->to_b->links[i].conn != NULL)
+                        mem_of(rf->to_b->links[i].conn->stream)->held = mute;
+}
+
+static void ask_others_too(struct rf *rf, struct ask *ask, enum eng_op_kind kind, bool others)
+{
+        ask_make(ask, kind, 0);
+        ask->op.flags |= others ? ENG_OP_OTHERS : 0;
+        ask_submit(rf, rf->drives[0], 0, ask);
+}
+
+/* What others can be asked for is given up soon; the rest waits, and so does what asks the drive alone. It is asked again first when it has said something. */
+static void test_mute_node(void **state)
+{
+        struct ask lookup, scan, alone;
+        struct rf rf;
+
+        rf_start(&rf);
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_LOOKUP, 0, 0), 0);
+        node_is_mute(&rf, true);
+        ask_others_too(&rf, &lookup, ENG_OP_LOOKUP, true);
+        ask_others_too(&rf, &scan, ENG_OP_SCAN, true);
+        ask_others_too(&rf, &alone, ENG_OP_LOOKUP, false);
+        mem_pass(REM_MUTE_NS / 1000000 - 60);
+        assert_int_equal(lookup.times + scan.times + alone.times, 0);
+        assert_false(eng_drive_is_last(rf.drives[0]));
+        mem_pass(200);
+        assert_int_equal(lookup.op.result, -EAGAIN);
+        assert_int_equal(scan.op.result, -EAGAIN);
+        assert_int_equal(alone.times, 0);
+        assert_true(eng_drive_is_last(rf.drives[0]));
+        assert_false(eng_drive_unreliable(rf.drives[0]));
+        node_is_mute(&rf, false);
+        mem_pass(1000);
+        assert_int_equal(alone.times, 1);
+        assert_int_equal(alone.op.result, 0);
+        assert_int_equal(lookup.times + scan.times, 2); /* once each */
+        assert_false(eng_drive_is_last(rf.drives[0]));
+        assert_int_equal(rf.unreachable, 0);
+        ask_free(&lookup);
+        ask_free(&scan);
+        ask_free(&alone);
+        rf_stop(&rf);
+}
+
+/* A drive that is slow by itself is waited for as long as its node says something. */
+static void test_slow_is_not_mute(void **state)
+{
+        struct ask lookup;
+        struct rf rf;
+        unsigned i;
+
+        rf_start(&rf);
+        rf.toys[0].holds[ENG_OP_LOOKUP] = true;
+        ask_others_too(&rf, &lookup, ENG_OP_LOOKUP, true);
+        for (i = 0; i < 20; i++) {
+                mem_pass(50);
+                assert_int_equal(rf_do(&rf, 0, ENG_OP_HELD, 0, 0), 0);
+        }
+        assert_int_equal(lookup.times, 0);
+        toy_release(&rf.toys[0]);
+        assert_int_equal(lookup.op.result, 0);
+        ask_free(&lookup);
+        rf_stop(&rf);
+}
+
+/* Given up, and the drive is closed, or its connection ends, before the answer comes. */
+static void test_mute_and_gone(void **state)
+{
+        struct ask lookup;
+        struct rf rf;
+
+        rf_start(&rf);
+        node_is_mute(&rf, true);
+        ask_others_too(&rf, &lookup, ENG_OP_LOOKUP, true);
+        mem_pass(400);
+        assert_int_equal(lookup.op.result, -EAGAIN);
+        ask_free(&lookup);
+        rf_cut(&rf, NET_LOG);
+        mem_pass(3000);
+        assert_int_equal(rf_do(&rf, 0, ENG_OP_LOOKUP, 0, 0), 0);
+        node_is_mute(&rf, true);
+        ask_others_too(&rf, &lookup, ENG_OP_LOOKUP, true);
+        mem_pass(400);
+        assert_int_equal(lookup.op.result, -EAGAIN);
+        ask_free(&lookup);
+        rf_stop(&rf);
+}
+
 /* ---- incarnations ---------------------------------------------------------------------------- */
 
 /* 2 */
@@ -1789,6 +1886,9 @@ int main(void)
                 cmocka_unit_test(test_cut_while_the_drive_works),
                 cmocka_unit_test(test_lost_commit),
                 cmocka_unit_test(test_lost_question),
+                cmocka_unit_test(test_mute_node),
+                cmocka_unit_test(test_slow_is_not_mute),
+                cmocka_unit_test(test_mute_and_gone),
                 cmocka_unit_test(test_restart_between_write_and_sync),
                 cmocka_unit_test(test_restart_seen_by_a_read),
                 cmocka_unit_test(test_restart_is_told),
