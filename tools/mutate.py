@@ -111,6 +111,8 @@ NAMED = [
     ("what follows a lost COMMIT is done", "remote/served_op.c", "(r->op.kind != ENG_OP_COMMIT && r->head.commits == served->commits)", "r->op.kind != ENG_OP_COMMIT", ("unit test_remote_faults",)),
     ("a COMMIT behind a lost one counts", "remote/served_op.c", "r->head.commits == served->commits + 1", "r->head.commits > served->commits", ("unit test_remote_faults",)),
     ("an operation for an earlier incarnation is done", "remote/drive_server.c", "if (!begins && head->incarnation != served->incarnation)", "if (!begins && head->incarnation == 0)", ("unit test_remote_faults",)),
+    ("a loop that stood still takes nodes for mute", "remote/remote_call.c", "if (now > d->mute_due + REM_MUTE_LOOK_NS)", "if (false)", ("unit test_remote_faults",)),
+    ("what a mute node was asked is waited for", "remote/remote_call.c", "atomic_store_explicit(&d->mute, true, memory_order_relaxed);", "continue;", ("unit test_remote_faults",)),
     ("an older session goes on", "remote/drive_server.c", "return same && r->head.session == served->session ?", "return same && r->head.session != 0 ?", ("unit test_remote_faults",)),
     ("an older session may be begun", "remote/drive_server.c", "if (same && r->head.session <= served->session)", "if (same && r->head.session == 0)", ("unit test_remote_faults",)),
     ("operations for a drive that was replaced are done", "remote/drive_server.c", "(memcmp(head->drive_id, served->identity.drive_id, FMT_ID) != 0 &&", "(head->drive_id[0] == 255 &&", ("unit test_remote_faults",)),

@@ -464,6 +464,25 @@ static void test_slow_is_not_mute(void **state)
         rf_stop(&rf);
 }
 
+/* The loop of who asks stood still for seconds, and so has heard nothing. */
+static void test_own_loop_stood_still(void **state)
+{
+        struct ask lookup;
+        struct rf rf;
+
+        rf_start(&rf);
+        rf.toys[0].holds[ENG_OP_LOOKUP] = true;
+        ask_others_too(&rf, &lookup, ENG_OP_LOOKUP, true);
+        mem_now += 1000 * NET_MS;
+        mem_pass(50);
+        assert_int_equal(lookup.times, 0);
+        assert_false(eng_drive_is_last(rf.drives[0]));
+        toy_release(&rf.toys[0]);
+        assert_int_equal(lookup.op.result, 0);
+        ask_free(&lookup);
+        rf_stop(&rf);
+}
+
 /* Given up, and the drive is closed, or its connection ends, before the answer comes. */
 static void test_mute_and_gone(void **state)
 {
@@ -1888,6 +1907,7 @@ int main(void)
                 cmocka_unit_test(test_lost_question),
                 cmocka_unit_test(test_mute_node),
                 cmocka_unit_test(test_slow_is_not_mute),
+                cmocka_unit_test(test_own_loop_stood_still),
                 cmocka_unit_test(test_mute_and_gone),
                 cmocka_unit_test(test_restart_between_write_and_sync),
                 cmocka_unit_test(test_restart_seen_by_a_read),
