@@ -3,6 +3,7 @@
  */
 #include "server/cluster_link.h"
 
+#include "server/cluster_secrets.h"
 #include "server/daemon_log.h"
 #include "server/key_file.h"
 
@@ -17,6 +18,8 @@
 #define SILENCE_MS   2000u
 #define HANDSHAKE_MS 2000u
 #define BACKOFF_MS   1024u
+#define SECRETS_NS   (1000ull * 1000 * 1000)
+#define SECRETS_ANEW_NS (600 * SECRETS_NS) /* before it is said again that secrets of nodes differ */
 
 /* ---- on the loop ----------------------------------------------------------------------------- */
 
@@ -391,6 +394,10 @@ static int make_net(struct srv_link *link, const struct srv_link_party *party, c
                 options.handler_arg = party->handler_arg;
         }
         snprintf(options.listen, sizeof(options.listen), "%s", listen);
+        memcpy(link->cluster_id, party->format->cluster_id, sizeof(link->cluster_id));
+        rv = srv_secrets_digest(s, link->cluster_id, &options.secrets, error);
+        if (rv != 0)
+                return rv;
         rv = net_new(&options, out);
         return rv == 0 ? start_net(link, *out, error) : srv_fail(error, rv, "cannot make links to other nodes: %s", strerror(-rv));
 }
@@ -459,6 +466,69 @@ static void set_peers(struct net *net, uint16_t own, const struct cl_member *mem
         }
 }
 
+void srv_link_reload(struct srv_link *link)
+{
+        struct net_secrets secrets;
+        struct srv_error error;
+
+        if (link->net == NULL)
+                return;
+        if (srv_secrets_digest(link->settings, link->cluster_id, &secrets, &error) != 0) {
+                srv_log(SRV_LOG_ERROR, "what other nodes compare stays as it is: %s", error.text);
+                return;
+        }
+        net_secrets_set(link->net, &secrets);
+        if (link->home_net != NULL)
+                net_secrets_set(link->home_net, &secrets);
+}
+
+/* A node that is refused for its secrets is not told of here: both ends log that. */
+static void tell_of_secrets(struct srv_link *link, const struct cl_member *member)
+{
+        const struct net_peer *peer = net_peer_find(link->net, member->number);
+        uint8_t *told = &link->secrets_told[member->number];
+        struct net_peer_state state;
+
+        if (peer == NULL)
+                return;
+        net_peer_state_read(peer, &state);
+        if (state.secrets == *told || state.opened_by_it == 0)
+                return;
+        if (state.secrets == NET_SECRETS_ROOT_DIFFERS)
+                srv_log(SRV_LOG_WARNING, "node %u, %s, has other root credentials than this node: what clients sign with one is refused at the other", (unsigned)member->number,
+                        member->node.name);
+        else if (state.secrets == NET_SECRETS_FIRST_DIFFERS)
+                srv_log(SRV_LOG_WARNING, "node %u, %s, seals with another key of key_file than this node, and each has the other's: finish the change of keys",
+                        (unsigned)member->number, member->node.name);
+        else if (state.secrets == NET_SECRETS_SAME && *told != NET_SECRETS_UNKNOWN)
+                srv_log(SRV_LOG_INFO, "node %u, %s, has the same secrets as this node again", (unsigned)member->number, member->node.name);
+        *told = (uint8_t)state.secrets;
+}
+
+/* Of the node process alone: once a second. */
+static void look_at_secrets(struct srv_link *link)
+{
+        uint64_t now = lp_clock();
+        struct cl_view view;
+        unsigned i;
+
+        if (link->net == NULL || link->party > CL_NODE_LAST || now - link->secrets_looked < SECRETS_NS)
+                return;
+        link->secrets_looked = now;
+        if (now >= link->secrets_anew) {
+                memset(link->secrets_told, NET_SECRETS_UNKNOWN, sizeof(link->secrets_told));
+                link->secrets_anew = now + SECRETS_ANEW_NS;
+        }
+        pthread_mutex_lock(&link->lock);
+        i = cl_view_copy(&view, &link->view) != 0;
+        pthread_mutex_unlock(&link->lock);
+        if (i != 0)
+                return;
+        for (i = 0; i < view.count; i++)
+                tell_of_secrets(link, &view.members[i]);
+        cl_view_free(&view);
+}
+
 static void tell_of_etcd(struct srv_link *link, int error, const char *text)
 {
         if (error != 0 && error != -EREMCHG && link->told_error == 0) /* that one ends what the process does, which says so */
@@ -495,6 +565,7 @@ void srv_link_keep(struct srv_link *link)
                 }
         free(members);
         tell_of_etcd(link, error, text);
+        look_at_secrets(link);
         say_lines(link);
 }
 

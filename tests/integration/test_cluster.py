@@ -277,6 +277,42 @@ def test_a_node_is_refused_in_one_line(cluster):
         first.spawn()
 
 
+def test_secrets_of_nodes_are_compared(cluster):
+    """Other root credentials: both ends say so, and serve. A key that the others lack: both ends refuse each other, and say why; clients are served by the others."""
+    wait_whole(cluster)
+    node, other = cluster.nodes[3], cluster.nodes[1]
+    files = {name: cluster.folder / f"{name}3" for name in ("key", "credentials")}
+    before = len(other.said())
+
+    def said_since(who, text, start=0):
+        return wait_until(lambda: text in who.said()[start:], 40, f"node {who.number} says {text!r}", cluster.said)
+
+    try:
+        for name, text in (("credentials", f"access_key = {cluster.access_key}\nsecret_key = another-secret-of-root\n"), ("key", f"key = {'5' * 64}\n")):
+            files[name].write_text(text)
+            files[name].chmod(0o600)
+        node.options = [f"--root-credentials={files['credentials']}"]
+        node.kill()
+        node.spawn()
+        said_since(node, "node 1, n1, has other root credentials than this node")
+        said_since(other, "node 3, n3, has other root credentials than this node", before)
+        wait_whole(cluster)
+        before = len(other.said())
+        node.options = [f"--key-file={files['key']}"]
+        node.kill()
+        node.spawn()
+        said_since(node, "refuses this node: one end's key_file lacks the key that the other end seals with")
+        said_since(other, "which says it is node 3: refused: one end's key_file lacks the key", before)
+        when_it_can(cluster, "a bucket is made", lambda: client(cluster, other).create_bucket(Bucket="while-a-node-is-refused"))
+        assert cluster.leader() is not node
+        assert node.process.poll() is None
+    finally:
+        node.options = []
+        node.kill()
+        node.spawn()
+    wait_whole(cluster)
+
+
 def test_a_folder_that_was_emptied_is_not_made_anew(cluster):
     """Its node's other drives serve; what it held is not taken for being there. The same of one where nothing is mounted."""
     node = cluster.nodes[2]
