@@ -65,7 +65,10 @@ struct srv_link_party {
         const struct net_handler *handler;
         void *handler_arg;
 };
-/* What connections need can be used: the certificate, its key, and who has signed it. */
+/*
+ * What connections need can be used: the certificate, its key, and who has signed it; and other nodes would take it:
+ * it is for this node's name, and valid now.
+ */
 int srv_link_check_files(const struct srv_settings *settings, struct srv_error *error);
 int srv_link_connect(struct srv_link *link, const struct srv_link_party *party, struct srv_error *error);
 /* A further party of this process, which nobody connects to: link->home_net. */

@@ -259,12 +259,16 @@ def refused(node, words):
 
 
 def test_a_node_is_refused_in_one_line(cluster):
-    first = cluster.nodes[1]
+    first, others_ca = cluster.nodes[1], cluster.folder / "another-ca"
+    others_ca.mkdir()
+    cluster.cli("cluster", "cert", "ca", others_ca, "another")
     first.kill()
     try:
         for options, words in ((["--node=7"], ["belongs to node 1", "node 7"]),
                                (["--cluster=other"], ["belongs to the cluster c1", "other"]),
-                               (["--node-name=n2"], ["node 1 of the cluster is n1", "n2"]),
+                               (["--node-name=n2", f"--cluster-cert={cluster.certs}/n2.crt", f"--cluster-key={cluster.certs}/n2.key"], ["node 1 of the cluster is n1", "n2"]),
+                               (["--node-name=n2"], ["cluster_cert", "n1.crt", "it is not for n2, this node's name"]),
+                               ([f"--cluster-ca={others_ca}/ca.crt"], ["cluster_cert", "other nodes would refuse it"]),
                                (["--cluster-listen=0.0.0.0:7000"], ["cluster_listen"]),
                                ([f"--cluster-cert={cluster.certs}/n2.crt"], ["key values mismatch"]),
                                ([f"--cluster-ca={cluster.folder}/key"], ["key"]),
@@ -353,7 +357,7 @@ def test_settings_are_those_of_the_start(cluster):
 
 
 def test_folders_of_others(cluster):
-    stranger = Node(cluster, 9, drives=0, options=[f"--cluster-cert={cluster.certs}/n1.crt", f"--cluster-key={cluster.certs}/n1.key"])
+    stranger = Node(cluster, 9, drives=0, options=["--node-name=n1", f"--cluster-cert={cluster.certs}/n1.crt", f"--cluster-key={cluster.certs}/n1.key"])
     stranger.drives = [cluster.nodes[2].drives[0]]
     refused(stranger, ["belongs to node 2", "node 9"])
     copy = cluster.folder / "copy"
