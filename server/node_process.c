@@ -38,6 +38,7 @@
 #define NEXT_LEADER_MS 3000u
 #define NEXT_START_MS  1500u
 #define NODE_CLOSE_S   60u
+#define SETTLE_MS      5000u /* for what is being done with folders: what was seen is kept where nothing is */
 
 /* owner: the main thread, but for what is under the lock */
 struct node {
@@ -555,7 +556,7 @@ static void node_close(struct node *n)
                 srv_link_wait(&stop.done);
                 sem_destroy(&stop.done);
         }
-        srv_folders_settle(&n->folders);
+        srv_folders_settle(&n->folders, UINT32_MAX); /* the stop watch ends it, if a drive hangs */
         if (n->server != NULL)
                 rem_server_stop(n->server);
         srv_link_end(&n->link);
@@ -620,7 +621,7 @@ enum srv_exit srv_node_run(const struct srv_settings *settings, char *const argv
                 end_node_gateway(n);
                 if (!n->distrusts)
                         node_end_leader(n);
-                srv_folders_settle(&n->folders);
+                srv_folders_settle(&n->folders, SETTLE_MS);
                 n->kept = 0;
                 keep_seen(n); /* what begins anew knows no more than the folders say */
         } else if (rv == -EREMCHG && n->folders.seen.cluster_id != 0 && n->has_drives) {
