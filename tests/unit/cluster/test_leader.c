@@ -9,6 +9,7 @@
 #include "engine/base/store.h"
 #include "engine/drive/drive.h"
 #include "engine/drive/index.h"
+#include "remote/remote_wire.h"
 #include "tests/lib/memory_etcd.h"
 #include "tests/lib/store_fixture.h"
 
@@ -95,6 +96,38 @@ static void serve(unsigned slot)
         MUST(rem_served_open(s->served[slot], &options, &error) == 0);
 }
 
+/* Pings that come are taken on so much later: what they grant is granted then. */
+static atomic_uint slow_pings_ms;
+
+struct slow_ping {
+        struct lp_timer timer;
+        struct rem_server *server;
+        struct net_request *request;
+};
+
+static void slow_ping_goes_on(struct lp_timer *timer)
+{
+        struct slow_ping *slow = container_of(timer, struct slow_ping, timer);
+
+        rem_server_request(slow->server, slow->request);
+        free(slow);
+}
+
+static void request_comes(void *arg, struct net_request *request)
+{
+        struct slow_ping *slow = NULL;
+        unsigned ms = atomic_load(&slow_pings_ms);
+
+        if (ms > 0 && request->operation == REM_PING)
+                MUST((slow = calloc(1, sizeof(*slow))) != NULL);
+        if (slow == NULL) {
+                rem_server_request(arg, request);
+                return;
+        }
+        *slow = (struct slow_ping){.timer.expired = slow_ping_goes_on, .server = arg, .request = request};
+        lp_timer_start(lp_self(), &slow->timer, ms * 1000000ull);
+}
+
 static void start_server(unsigned i)
 {
         struct server *s = &servers[i];
@@ -105,7 +138,7 @@ static void start_server(unsigned i)
         memset(s, 0, sizeof(*s));
         MUST(rem_server_new(&s->server) == 0);
         rem_server_set(s->server, &(struct rem_server_options){.term_ms = TERM_MS});
-        options.handler = (struct net_handler){.bulk = rem_server_bulk, .request = rem_server_request, .lost = rem_server_lost};
+        options.handler = (struct net_handler){.bulk = rem_server_bulk, .request = request_comes, .lost = rem_server_lost};
         options.handler_arg = s->server;
         fixture_peer_slots = 8;
         node_start(&s->node, &options);
@@ -508,6 +541,41 @@ static void test_silent_before(void **state)
         end_leading(&a);
 }
 
+/*
+ * A lease counts from when a ping was sent. Pings that are on their way for long leave so much less of it at any time; by
+ * when they were answered it would be longer than what the drive servers have granted.
+ */
+static void test_a_lease_counts_from_the_ping(void **state)
+{
+        enum { SLOW_MS = 300, TIMES = 2000 };
+        static struct leading a;
+        const struct eng_cluster *cluster;
+        uint64_t end, now, longest = 0;
+        unsigned i, ends = 0;
+
+        assert_int_equal(claim(&a, 1, leader_key()), 0);
+        lead(&a);
+        assert_true(sf_wait_health(&a.sf, all_in, NULL, 60));
+        WAIT_UNTIL(answers(&a));
+        cluster = cl_leader_cluster(a.leader);
+        atomic_store(&slow_pings_ms, SLOW_MS);
+        usleep(TERM_MS / CL_PINGS * 2 * 1000); /* those that were not slow have been answered */
+        for (i = 0; i < TIMES; i++) {
+                uint64_t before = end = atomic_load(cluster->lease_end);
+
+                now = lp_boot_clock();
+                if (end > now && end - now > longest)
+                        longest = end - now;
+                usleep(2000);
+                ends += atomic_load(cluster->lease_end) != before;
+        }
+        atomic_store(&slow_pings_ms, 0);
+        assert_in_range(ends, 1, TIMES); /* it was renewed by slow pings */
+        assert_in_range(longest, 1, (TERM_MS - SLOW_MS + 20) * 1000000ull);
+        assert_int_equal(a.ended, 0);
+        end_leading(&a);
+}
+
 static atomic_uint released;
 
 static void on_released(void *arg)
@@ -549,11 +617,15 @@ static struct {
         struct cl_view view;
         sem_t judged, stopped;
         uint64_t silent;
+        atomic_uint tries;
 } elected;
+
+#define HURRIES_AFTER_NS (CL_SILENCE_NS / 2)
 
 static void on_lead(void *arg, int64_t leader_revision, bool whole_stop, uint64_t silent)
 {
         elected.silent = silent;
+        atomic_fetch_add(&elected.tries, 1);
         sem_post(&elected.judged);
 }
 
@@ -562,8 +634,11 @@ static void on_waits(void *arg, const char *why)
         sem_post(&elected.judged);
 }
 
+static atomic_uint hurries;
+
 static void on_hurry(void *arg)
 {
+        atomic_fetch_add(&hurries, 1);
 }
 
 static void look(void *arg)
@@ -606,6 +681,16 @@ static void begin_electing(struct rem_client **client)
         MUST(eng_epoch_read(first_config.epoch, first_config.epoch_len, &elected.view.epoch) == 0);
 }
 
+static void end_electing(struct rem_client *client)
+{
+        on_loop(servers[0].node.lp[0], stop_elector, NULL);
+        sem_wait_or_fail(&elected.stopped);
+        cl_elector_free(elected.elector);
+        rem_client_free(client);
+        sem_destroy(&elected.judged);
+        sem_destroy(&elected.stopped);
+}
+
 static void they_meet(unsigned other)
 {
         node_meets(&servers[0].node, &servers[other].node);
@@ -646,12 +731,54 @@ static void test_rounds(void **state)
         for (until = lp_clock() + 20000000000ull; elected.silent != 0 && lp_clock() < until; usleep(50000))
                 ask_round();
         assert_int_equal(elected.silent, 0);
-        on_loop(servers[0].node.lp[0], stop_elector, NULL);
-        sem_wait_or_fail(&elected.stopped);
-        cl_elector_free(elected.elector);
-        rem_client_free(client);
-        sem_destroy(&elected.judged);
-        sem_destroy(&elected.stopped);
+        end_electing(client);
+}
+
+static uint64_t heard_ns(void)
+{
+        struct rem_pool_state state = {0};
+
+        rem_server_pool_state(servers[0].server, POOL, &state);
+        return state.heard_ns;
+}
+
+/*
+ * A leader that is heard of is left alone. One that falls silent is looked at more often before its time is over, and then
+ * there is somebody who tries.
+ */
+static void test_hurry(void **state)
+{
+        static struct leading a;
+        struct rem_client *client;
+        uint64_t until;
+
+        they_meet(1);
+        they_meet(2);
+        assert_int_equal(claim(&a, 1, leader_key()), 0);
+        lead(&a);
+        assert_true(sf_wait_health(&a.sf, all_in, NULL, 60));
+        begin_electing(&client);
+        elected.view.is_led = true;
+        atomic_store(&hurries, 0);
+        elected.tries = 0;
+        on_loop(servers[0].node.lp[0], look, NULL);
+        usleep(600000);
+        if (heard_ns() < CL_SILENCE_NS / 4) { /* the machine was not away */
+                assert_int_equal(atomic_load(&hurries), 0);
+                assert_int_equal(elected.tries, 0);
+        }
+        end_leading(&a); /* without handing over */
+        for (until = lp_clock() + 20000000000ull; elected.tries == 0 && lp_clock() < until; usleep(50000)) {
+                unsigned before = atomic_load(&hurries);
+
+                on_loop(servers[0].node.lp[0], look, NULL);
+                if (atomic_load(&hurries) > before)
+                        assert_true(heard_ns() >= HURRIES_AFTER_NS);
+        }
+        assert_int_equal(elected.tries, 1);
+        assert_true(heard_ns() >= CL_SILENCE_NS);
+        assert_true(atomic_load(&hurries) > 0);
+        end_electing(client);
 }
 
 int main(void)
@@ -659,7 +786,8 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_one),  cmocka_unit_test(test_another),   cmocka_unit_test(test_a_node_ends),
                 cmocka_unit_test(test_etcd), cmocka_unit_test(test_no_room),   cmocka_unit_test(test_silent_before), cmocka_unit_test(test_hand_over),
-                cmocka_unit_test(test_rounds),
+                cmocka_unit_test(test_a_lease_counts_from_the_ping),
+                cmocka_unit_test(test_rounds), cmocka_unit_test(test_hurry),
         };
 
         return cmocka_run_group_tests(tests, start, stop);
