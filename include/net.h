@@ -52,7 +52,8 @@ enum net_link_number { NET_CONTROL, NET_LOG, NET_BULK_0, NET_BULK_1, NET_LINKS }
           ours)                                                                                                        \
         X(SECRET, "a plain connection has no proof of an authenticated control connection")                            \
         X(PLAIN, "only TLS is allowed here")                                                                           \
-        X(OLDER, "connection %llu is older than connection %llu", theirs, ours)
+        X(OLDER, "connection %llu is older than connection %llu", theirs, ours)                                        \
+        X(KEYS, "one end's key_file lacks the key that the other end seals with")
 
 enum net_reason {
 #define NET_REASON_ENUM(name, ...) NET_REASON_##name,
@@ -60,6 +61,31 @@ enum net_reason {
 #undef NET_REASON_ENUM
                 NET_REASONS_END
 };
+
+/* ---- secrets that all nodes share ------------------------------------------------------------ */
+
+#define NET_SECRETS_MAX 16u
+#define NET_DIGEST_LEN  8u
+
+/*
+ * Digests of the secrets that all nodes of a cluster must have alike: of each key, the first being the one
+ * that seals, and of the root credentials by each key. They go into HELLO over TLS, and nowhere else.
+ */
+struct net_secrets {
+        uint32_t count, zero; /* keys; 0: nothing is compared */
+        uint8_t key[NET_SECRETS_MAX][NET_DIGEST_LEN], root[NET_SECRETS_MAX][NET_DIGEST_LEN];
+};
+
+/* What a peer's secrets are to ours. */
+enum net_secrets_verdict {
+        NET_SECRETS_UNKNOWN,      /* either end has none to compare, or nothing was compared yet */
+        NET_SECRETS_SAME,
+        NET_SECRETS_FIRST_DIFFERS, /* they seal with different keys, and each end has the other's */
+        NET_SECRETS_ROOT_DIFFERS,  /* the root credentials are not the same */
+        NET_SECRETS_APART          /* one end cannot open what the other seals: such a peer is refused */
+};
+/* Any thread; nothing is kept. */
+enum net_secrets_verdict net_secrets_compare(const struct net_secrets *ours, const struct net_secrets *theirs);
 
 /* ---- requests of others ---------------------------------------------------------------------- */
 
@@ -179,6 +205,7 @@ struct net_options {
         void (*log)(void *arg, const char *line); /* any loop; NULL: no lines */
         void *log_arg;
         struct net_limits limits;
+        struct net_secrets secrets;
 };
 
 /* Any thread. The loops may run already. -ENOMEM, -EINVAL. */
@@ -194,6 +221,8 @@ void net_start(struct net *net, void (*listening)(void *arg, int result, const c
  * done() has returned, net_free() is allowed.
  */
 void net_stop(struct net *net, void (*stopped)(void *arg), void *arg);
+/* Any thread. Secrets that connections are judged by which come from now on; those that are open stay. */
+void net_secrets_set(struct net *net, const struct net_secrets *secrets);
 /* Any thread; after stopped(), or when nothing was called since net_new(). NULL is allowed. */
 void net_free(struct net *net);
 
@@ -226,6 +255,7 @@ struct net_peer_state {
         uint64_t features;           /* it said it knows */
         unsigned open, opened_by_it; /* connections */
         enum net_reason refused;     /* why it last refused us, since a connection to it was last open */
+        enum net_secrets_verdict secrets; /* as of the last connection that it opened */
 };
 /* Any thread; each number by itself. */
 void net_peer_state_read(const struct net_peer *peer, struct net_peer_state *out);

@@ -91,6 +91,11 @@ struct net_tcp_options {
 
 /* Any thread. -EINVAL: a file cannot be used, why has a line; -ENOMEM. */
 int net_tcp_new(const struct net_tcp_options *options, struct net_transport **out, char *why, size_t why_size);
+/*
+ * Whether other nodes would take this certificate: it is for `name` as they look at it (no wildcard, no common
+ * name), its CA has signed it for both ends of a connection, and it is valid now. Any thread. -EACCES: why has a line.
+ */
+int net_tcp_check(struct net_transport *transport, const char *name, char *why, size_t why_size);
 /* After all its streams and listeners were closed. NULL is allowed. */
 void net_tcp_free(struct net_transport *transport);
 

@@ -308,6 +308,21 @@ static void admission_departs(struct lp_msg *msg)
 
 /* ---- HELLO ----------------------------------------------------------------------------------- */
 
+/* It is who it says it is. False: it was refused. */
+static bool hello_shares_secrets(struct net_conn *conn)
+{
+        struct net_secrets ours, theirs;
+        enum net_secrets_verdict verdict;
+
+        net_secrets_read(conn->at->net, &ours);
+        net_hello_secrets(conn->body, conn->head.body_len, &theirs); /* guest_frame() has looked at it */
+        verdict = net_secrets_compare(&ours, &theirs);
+        atomic_store(&conn->peer->secrets, verdict);
+        if (verdict == NET_SECRETS_APART)
+                refusal_set(conn, NET_REASON_KEYS, 0, 0);
+        return verdict != NET_SECRETS_APART;
+}
+
 /* Over TLS: who it is is known. */
 static void hello_judge_tls(struct net_conn *conn, const struct net_part *part)
 {
@@ -320,6 +335,8 @@ static void hello_judge_tls(struct net_conn *conn, const struct net_part *part)
                 refusal_set(conn, NET_REASON_UNKNOWN_NODE, conn->hello.node, 0);
         else if (!stream->ops->is_named(conn->stream, part->known->name))
                 refusal_set(conn, NET_REASON_CERTIFICATE, conn->hello.node, 0);
+        else if (!hello_shares_secrets(conn))
+                return;
         else if (stream->ops->export_secret(conn->stream, conn->secret) == 0)
                 conn->has_secret = true;
         else
@@ -340,8 +357,11 @@ static int guest_frame(struct net_conn *conn)
         struct net *net = conn->at->net;
         const struct net_part *part = NULL;
         bool plain;
+        struct net_secrets secrets;
         int rv = net_hello_read(conn->body, conn->head.body_len, &conn->hello);
 
+        if (rv == 0)
+                rv = net_hello_secrets(conn->body, conn->head.body_len, &secrets);
         if (rv != 0)
                 return rv;
         plain = (conn->hello.flags & NET_HELLO_PLAIN) != 0;

@@ -239,6 +239,8 @@ static int outbound_shaken(struct net_conn *conn)
                                        .sequence = conn->sequence,
                                        .wall_ms = lp_wall_ms(),
                                        .control_sequence = plain ? link->control_sequence : 0};
+        struct net_secrets secrets;
+        size_t len = NET_HELLO_SIZE;
 
         if (conn->stream->tls == plain)
                 return outbound_refuse(conn, -EPROTO, plain ? "TLS on a plain connection" : "no TLS");
@@ -252,9 +254,14 @@ static int outbound_shaken(struct net_conn *conn)
         memcpy(hello.cluster, self->cluster, NET_CLUSTER_LEN);
         lp_random(conn->to.nonce, sizeof(conn->to.nonce));
         memcpy(hello.nonce, conn->to.nonce, sizeof(hello.nonce));
-        net_hello_write(&hello, plain ? conn->secret : NULL, conn->greeting_bytes);
-        memcpy(conn->hello_mac, net_greeting_mac(conn->greeting_bytes, NET_HELLO_SIZE), NET_MAC_LEN);
-        net_conn_greet(conn, NET_HELLO_SIZE);
+        if (plain) {
+                net_hello_write(&hello, conn->secret, conn->greeting_bytes);
+        } else {
+                net_secrets_read(conn->at->net, &secrets);
+                len = net_hello_write_secrets(&hello, &secrets, conn->greeting_bytes);
+        }
+        memcpy(conn->hello_mac, net_greeting_mac(conn->greeting_bytes, len), NET_MAC_LEN);
+        net_conn_greet(conn, len);
         return 0;
 }
 

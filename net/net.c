@@ -250,6 +250,8 @@ int net_new(const struct net_options *options, struct net **out)
         if (net == NULL)
                 return -ENOMEM;
         net->options = *options;
+        net->secrets = options->secrets;
+        pthread_mutex_init(&net->secrets_lock, NULL);
         limits_fill(&net->options.limits);
         memcpy(net->self.cluster, options->cluster, NET_CLUSTER_LEN);
         net->self.generation = options->generation;
@@ -280,7 +282,22 @@ void net_free(struct net *net)
         for (i = 0; net->loops != NULL && i < net->options.loop_count; i++)
                 free(net->loops[i].scratch);
         free(net->loops);
+        pthread_mutex_destroy(&net->secrets_lock);
         free(net);
+}
+
+void net_secrets_set(struct net *net, const struct net_secrets *secrets)
+{
+        pthread_mutex_lock(&net->secrets_lock);
+        net->secrets = *secrets;
+        pthread_mutex_unlock(&net->secrets_lock);
+}
+
+void net_secrets_read(struct net *net, struct net_secrets *out)
+{
+        pthread_mutex_lock(&net->secrets_lock);
+        *out = net->secrets;
+        pthread_mutex_unlock(&net->secrets_lock);
 }
 
 /* ---- counters -------------------------------------------------------------------------------- */

@@ -17,6 +17,7 @@
 #ifndef MILLRACE_NET_INTERNAL_H
 #define MILLRACE_NET_INTERNAL_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "net.h"
@@ -132,7 +133,7 @@ struct net_conn {
         uint64_t out_since; /* when its first byte was; or when its call became late */
         struct net_out beat, greeting;
         uint64_t ping;
-        uint8_t greeting_bytes[NET_HELLO_SIZE];
+        uint8_t greeting_bytes[NET_HELLO_MOST];
 
         union {
                 struct { /* outbound */
@@ -267,7 +268,7 @@ struct net_peer {
         struct net_inbound inbound[NET_LINKS];
         /* any thread reads */
         _Atomic uint64_t heard, round_trip, boot, features;
-        _Atomic unsigned open, opened_by_it, refused;
+        _Atomic unsigned open, opened_by_it, refused, secrets; /* secrets: enum net_secrets_verdict */
 };
 
 struct net_loop *net_owner(const struct net_peer *peer, enum net_link_number link);
@@ -300,6 +301,8 @@ struct net_loop {
 struct net {
         struct net_options options; /* with all limits filled in; does not change */
         struct net_self self;
+        pthread_mutex_t secrets_lock;
+        struct net_secrets secrets; /* under its lock */
         struct net_loop *loops;
         struct net_listener listener; /* the first loop's */
         bool listening;
@@ -314,6 +317,9 @@ struct net {
         _Atomic unsigned peer_count;
         struct net_peer *_Atomic peers[NET_PEERS_MAX];
 };
+
+/* A copy. Any thread. */
+void net_secrets_read(struct net *net, struct net_secrets *out);
 
 static inline void net_count(struct net_loop *at, enum net_counter counter, int64_t n)
 {

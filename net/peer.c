@@ -176,6 +176,7 @@ void net_peer_state_read(const struct net_peer *peer, struct net_peer_state *out
         out->open = atomic_load(&peer->open);
         out->opened_by_it = atomic_load(&peer->opened_by_it);
         out->refused = (enum net_reason)atomic_load(&peer->refused);
+        out->secrets = (enum net_secrets_verdict)atomic_load(&peer->secrets);
         out->up = out->open + out->opened_by_it > 0 &&
                   (now <= out->heard || now - out->heard <= peer->net->options.limits.silence_ms * NET_MS);
 }

@@ -456,6 +456,11 @@ int net_tcp_new(const struct net_tcp_options *options, struct net_transport **ou
         return rv;
 }
 
+int net_tcp_check(struct net_transport *base, const char *name, char *why, size_t why_size)
+{
+        return net_tls_check(container_of(base, struct tcp_transport, base)->context, name, why, why_size);
+}
+
 void net_tcp_free(struct net_transport *base)
 {
         struct tcp_transport *transport;

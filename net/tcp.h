@@ -41,6 +41,8 @@ int net_stream_failed(struct net_stream *stream, int rv, const char *format, ...
 
 /* Files that cannot be used: -EINVAL. */
 int net_tls_context(struct tcp_transport *transport, const struct net_tcp_options *options, char *why, size_t why_size);
+/* As net_tcp_check(). */
+int net_tls_check(SSL_CTX *context, const char *name, char *why, size_t why_size);
 void net_tls_context_free(struct tcp_transport *transport);
 int net_tls_begin(struct tcp_stream *stream, bool accepts);
 void net_tls_end(struct tcp_stream *stream);

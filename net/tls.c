@@ -277,17 +277,21 @@ ssize_t net_tls_send(struct tcp_stream *stream, const struct iovec *pieces, unsi
 
 /* ---- who it is ------------------------------------------------------------------------------- */
 
-bool net_tls_is_named(struct tcp_stream *stream, const char *name)
+static bool cert_is_named(X509 *cert, const char *name)
 {
-        X509 *cert = SSL_get0_peer_certificate(stream->ssl);
         uint8_t address[16];
 
-        if (cert == NULL)
-                return false;
         if (inet_pton(AF_INET, name, address) == 1 || inet_pton(AF_INET6, name, address) == 1)
                 return X509_check_ip_asc(cert, name, 0) == 1;
         return X509_check_host(cert, name, 0, X509_CHECK_FLAG_NO_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT,
                                NULL) == 1;
+}
+
+bool net_tls_is_named(struct tcp_stream *stream, const char *name)
+{
+        X509 *cert = SSL_get0_peer_certificate(stream->ssl);
+
+        return cert != NULL && cert_is_named(cert, name);
 }
 
 int net_tls_export(struct tcp_stream *stream, uint8_t out[NET_EXPORT_LEN])
@@ -297,4 +301,39 @@ int net_tls_export(struct tcp_stream *stream, uint8_t out[NET_EXPORT_LEN])
 
         ERR_clear_error();
         return rv == 1 ? 0 : -EPROTO;
+}
+
+/* As a peer does that sees it as a server's, or as a client's. An error of X509_V_*; -1: no memory. */
+static int cert_verify(SSL_CTX *context, X509 *cert, int purpose)
+{
+        X509_STORE_CTX *verify = X509_STORE_CTX_new();
+        STACK_OF(X509) *chain = NULL;
+        int error = -1;
+
+        SSL_CTX_get0_chain_certs(context, &chain);
+        if (verify != NULL && X509_STORE_CTX_init(verify, SSL_CTX_get_cert_store(context), cert, chain) == 1 &&
+            X509_STORE_CTX_set_purpose(verify, purpose) == 1) {
+                X509_VERIFY_PARAM_set_auth_level(X509_STORE_CTX_get0_param(verify), SSL_CTX_get_security_level(context));
+                error = X509_verify_cert(verify) == 1 ? X509_V_OK : X509_STORE_CTX_get_error(verify);
+        }
+        X509_STORE_CTX_free(verify);
+        ERR_clear_error();
+        return error;
+}
+
+int net_tls_check(SSL_CTX *context, const char *name, char *why, size_t why_size)
+{
+        X509 *cert = SSL_CTX_get0_certificate(context);
+        int error = cert_verify(context, cert, X509_PURPOSE_SSL_SERVER);
+
+        if (error == X509_V_OK)
+                error = cert_verify(context, cert, X509_PURPOSE_SSL_CLIENT);
+        if (error != X509_V_OK) {
+                snprintf(why, why_size, "other nodes would refuse it: %s", error > 0 ? X509_verify_cert_error_string(error) : "it cannot be verified");
+                return -EACCES;
+        }
+        if (cert_is_named(cert, name))
+                return 0;
+        snprintf(why, why_size, "it is not for %s, this node's name", name);
+        return -EACCES;
 }

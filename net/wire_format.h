@@ -111,6 +111,13 @@ struct net_wire_hello {
 } __attribute__((packed));
 
 /*
+ * Over TLS, between HELLO's fields and the MAC, struct net_secrets: count, then digests of 8 bytes. An
+ * opener without secrets, or of a build that does not know them, leaves it out.
+ */
+_Static_assert(sizeof(struct net_secrets) == 264 && offsetof(struct net_secrets, key) == 8 && offsetof(struct net_secrets, root) == 136,
+               "wire_format.h");
+
+/*
  * Body of WELCOME, and the MAC in its last 32 bytes.
  *
  *   0      2      4         8      16        24           28           32            36   40      56         64     96

@@ -135,6 +135,18 @@ void net_hello_write(const struct net_wire_hello *hello, const uint8_t *secret, 
         greeting_finish(NET_FRAME_HELLO, sizeof(*hello) + NET_MAC_LEN, out);
 }
 
+size_t net_hello_write_secrets(const struct net_wire_hello *hello, const struct net_secrets *secrets, uint8_t out[NET_HELLO_MOST])
+{
+        uint8_t *body = out + NET_HEAD_SIZE;
+        size_t more = secrets->count > 0 ? sizeof(*secrets) : 0;
+
+        memcpy(body, hello, sizeof(*hello));
+        memcpy(body + sizeof(*hello), secrets, more);
+        memset(body + sizeof(*hello) + more, 0, NET_MAC_LEN);
+        greeting_finish(NET_FRAME_HELLO, sizeof(*hello) + more + NET_MAC_LEN, out);
+        return NET_HELLO_SIZE + more;
+}
+
 void net_welcome_write(const struct net_wire_welcome *welcome, const uint8_t *secret, const uint8_t before[NET_MAC_LEN],
                        uint8_t out[NET_WELCOME_SIZE])
 {
@@ -171,6 +183,15 @@ int net_hello_read(const uint8_t *body, size_t len, struct net_wire_hello *out)
         if (out->version_min == 0 || out->version_min > out->version_max || out->boot == 0 || out->sequence == 0)
                 return -EBADMSG;
         return out->link < NET_LINKS ? 0 : -EBADMSG;
+}
+
+int net_hello_secrets(const uint8_t *body, size_t len, struct net_secrets *out)
+{
+        memset(out, 0, sizeof(*out));
+        if (len < sizeof(struct net_wire_hello) + sizeof(*out) + NET_MAC_LEN)
+                return 0;
+        memcpy(out, body + sizeof(struct net_wire_hello), sizeof(*out));
+        return out->count <= NET_SECRETS_MAX ? 0 : -EBADMSG;
 }
 
 int net_welcome_read(const uint8_t *body, size_t len, struct net_wire_welcome *out)
@@ -223,6 +244,31 @@ enum net_reason net_hello_judge(const struct net_self *self, const struct net_wi
                 return judged(out, NET_REASON_CLOCK, apart, self->clock_s);
         *version = hello->version_max < NET_VERSION_NEWEST ? hello->version_max : NET_VERSION_NEWEST;
         return judged(out, NET_REASON_NONE, 0, 0);
+}
+
+/* Where a digest stands among the keys; -1: nowhere. */
+static int secrets_find(const struct net_secrets *secrets, const uint8_t key[NET_DIGEST_LEN])
+{
+        unsigned i;
+
+        for (i = 0; i < secrets->count; i++)
+                if (memcmp(secrets->key[i], key, NET_DIGEST_LEN) == 0)
+                        return (int)i;
+        return -1;
+}
+
+enum net_secrets_verdict net_secrets_compare(const struct net_secrets *ours, const struct net_secrets *theirs)
+{
+        int at;
+
+        if (ours->count == 0 || theirs->count == 0)
+                return NET_SECRETS_UNKNOWN;
+        at = secrets_find(theirs, ours->key[0]);
+        if (at < 0 || secrets_find(ours, theirs->key[0]) < 0)
+                return NET_SECRETS_APART;
+        if (memcmp(ours->root[0], theirs->root[at], NET_DIGEST_LEN) != 0)
+                return NET_SECRETS_ROOT_DIFFERS;
+        return at == 0 ? NET_SECRETS_SAME : NET_SECRETS_FIRST_DIFFERS;
 }
 
 void net_reason_text(const struct net_wire_refused *refused, char *text, size_t size)

@@ -18,16 +18,21 @@ bool net_body_matches(const struct net_wire_head *head, const void *body);
 
 /* Bytes of a whole greeting, head, body and MAC: what the write functions return. */
 #define NET_HELLO_SIZE   (NET_HEAD_SIZE + (unsigned)sizeof(struct net_wire_hello) + NET_MAC_LEN)
+#define NET_HELLO_MOST   (NET_HELLO_SIZE + (unsigned)sizeof(struct net_secrets))
 #define NET_WELCOME_SIZE (NET_HEAD_SIZE + (unsigned)sizeof(struct net_wire_welcome) + NET_MAC_LEN)
 #define NET_REFUSED_SIZE (NET_HEAD_SIZE + (unsigned)sizeof(struct net_wire_refused))
 
 /* secret: NULL over TLS. mac: HELLO's, which WELCOME's covers. */
 void net_hello_write(const struct net_wire_hello *hello, const uint8_t *secret, uint8_t out[NET_HELLO_SIZE]);
+/* The same over TLS, with secrets where there are any. Returns the whole length. */
+size_t net_hello_write_secrets(const struct net_wire_hello *hello, const struct net_secrets *secrets, uint8_t out[NET_HELLO_MOST]);
 void net_welcome_write(const struct net_wire_welcome *welcome, const uint8_t *secret, const uint8_t mac[NET_MAC_LEN],
                        uint8_t out[NET_WELCOME_SIZE]);
 void net_refused_write(const struct net_wire_refused *refused, uint8_t out[NET_REFUSED_SIZE]);
 /* Bodies that anybody may have sent, of any version. 0, or -EBADMSG. */
 int net_hello_read(const uint8_t *body, size_t len, struct net_wire_hello *out);
+/* What such a body says of secrets; none: zeroes. -EBADMSG: more than there can be. */
+int net_hello_secrets(const uint8_t *body, size_t len, struct net_secrets *out);
 int net_welcome_read(const uint8_t *body, size_t len, struct net_wire_welcome *out);
 int net_refused_read(const uint8_t *body, size_t len, struct net_wire_refused *out);
 /* The MAC in a greeting's last bytes, and whether it is right, in constant time. */

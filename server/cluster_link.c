@@ -3,6 +3,7 @@
  */
 #include "server/cluster_link.h"
 
+#include "server/cluster_secrets.h"
 #include "server/daemon_log.h"
 #include "server/key_file.h"
 
@@ -17,6 +18,8 @@
 #define SILENCE_MS   2000u
 #define HANDSHAKE_MS 2000u
 #define BACKOFF_MS   1024u
+#define SECRETS_NS   (1000ull * 1000 * 1000)
+#define SECRETS_ANEW_NS (600 * SECRETS_NS) /* before it is said again that secrets of nodes differ */
 
 /* ---- on the loop ----------------------------------------------------------------------------- */
 
@@ -137,6 +140,12 @@ static int open_etcd(struct srv_link *link, const struct cl_seen *seen, struct s
         return rv == 0 ? 0 : srv_fail(error, rv, "etcd: %s", *why != '\0' ? why : strerror(-rv));
 }
 
+/* By which other nodes know it, and its certificate is for. */
+static void link_name(const struct srv_settings *settings, char out[CL_NAME_MAX])
+{
+        snprintf(out, CL_NAME_MAX, "%.63s", *settings->node_name != '\0' ? settings->node_name : settings->cluster_listen.host);
+}
+
 int srv_link_open(struct srv_link *link, const struct srv_settings *settings, unsigned loops, unsigned peer_slots, const struct cl_seen *seen,
                   struct srv_error *error)
 {
@@ -148,7 +157,7 @@ int srv_link_open(struct srv_link *link, const struct srv_settings *settings, un
         link->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         if (link->wake < 0)
                 return srv_fail(error, -errno, "cannot make an eventfd: %s", strerror(errno));
-        snprintf(link->name, sizeof(link->name), "%.63s", *settings->node_name != '\0' ? settings->node_name : settings->cluster_listen.host);
+        link_name(settings, link->name);
         srv_address_text(&settings->cluster_listen, link->address, sizeof(link->address));
         rv = srv_loops_make_links(loops, peer_slots, &link->loops, error);
         if (rv == 0)
@@ -351,8 +360,12 @@ static int make_transport(const struct srv_settings *s, struct net_transport **o
 int srv_link_check_files(const struct srv_settings *settings, struct srv_error *error)
 {
         struct net_transport *transport = NULL;
+        char name[CL_NAME_MAX], why[256];
         int rv = make_transport(settings, &transport, error);
 
+        link_name(settings, name);
+        if (rv == 0 && net_tcp_check(transport, name, why, sizeof(why)) != 0)
+                rv = srv_fail(error, -EACCES, "cluster_cert: %.200s: %s", settings->cluster_cert, why);
         net_tcp_free(transport);
         return rv;
 }
@@ -391,6 +404,10 @@ static int make_net(struct srv_link *link, const struct srv_link_party *party, c
                 options.handler_arg = party->handler_arg;
         }
         snprintf(options.listen, sizeof(options.listen), "%s", listen);
+        memcpy(link->cluster_id, party->format->cluster_id, sizeof(link->cluster_id));
+        rv = srv_secrets_digest(s, link->cluster_id, &options.secrets, error);
+        if (rv != 0)
+                return rv;
         rv = net_new(&options, out);
         return rv == 0 ? start_net(link, *out, error) : srv_fail(error, rv, "cannot make links to other nodes: %s", strerror(-rv));
 }
@@ -459,6 +476,69 @@ static void set_peers(struct net *net, uint16_t own, const struct cl_member *mem
         }
 }
 
+void srv_link_reload(struct srv_link *link)
+{
+        struct net_secrets secrets;
+        struct srv_error error;
+
+        if (link->net == NULL)
+                return;
+        if (srv_secrets_digest(link->settings, link->cluster_id, &secrets, &error) != 0) {
+                srv_log(SRV_LOG_ERROR, "what other nodes compare stays as it is: %s", error.text);
+                return;
+        }
+        net_secrets_set(link->net, &secrets);
+        if (link->home_net != NULL)
+                net_secrets_set(link->home_net, &secrets);
+}
+
+/* A node that is refused for its secrets is not told of here: both ends log that. */
+static void tell_of_secrets(struct srv_link *link, const struct cl_member *member)
+{
+        const struct net_peer *peer = net_peer_find(link->net, member->number);
+        uint8_t *told = &link->secrets_told[member->number];
+        struct net_peer_state state;
+
+        if (peer == NULL)
+                return;
+        net_peer_state_read(peer, &state);
+        if (state.secrets == *told || state.opened_by_it == 0)
+                return;
+        if (state.secrets == NET_SECRETS_ROOT_DIFFERS)
+                srv_log(SRV_LOG_WARNING, "node %u, %s, has other root credentials than this node: what clients sign with one is refused at the other", (unsigned)member->number,
+                        member->node.name);
+        else if (state.secrets == NET_SECRETS_FIRST_DIFFERS)
+                srv_log(SRV_LOG_WARNING, "node %u, %s, seals with another key of key_file than this node, and each has the other's: finish the change of keys",
+                        (unsigned)member->number, member->node.name);
+        else if (state.secrets == NET_SECRETS_SAME && *told != NET_SECRETS_UNKNOWN)
+                srv_log(SRV_LOG_INFO, "node %u, %s, has the same secrets as this node again", (unsigned)member->number, member->node.name);
+        *told = (uint8_t)state.secrets;
+}
+
+/* Of the node process alone: once a second. */
+static void look_at_secrets(struct srv_link *link)
+{
+        uint64_t now = lp_clock();
+        struct cl_view view;
+        unsigned i;
+
+        if (link->net == NULL || link->party > CL_NODE_LAST || now - link->secrets_looked < SECRETS_NS)
+                return;
+        link->secrets_looked = now;
+        if (now >= link->secrets_anew) {
+                memset(link->secrets_told, NET_SECRETS_UNKNOWN, sizeof(link->secrets_told));
+                link->secrets_anew = now + SECRETS_ANEW_NS;
+        }
+        pthread_mutex_lock(&link->lock);
+        i = cl_view_copy(&view, &link->view) != 0;
+        pthread_mutex_unlock(&link->lock);
+        if (i != 0)
+                return;
+        for (i = 0; i < view.count; i++)
+                tell_of_secrets(link, &view.members[i]);
+        cl_view_free(&view);
+}
+
 static void tell_of_etcd(struct srv_link *link, int error, const char *text)
 {
         if (error != 0 && error != -EREMCHG && link->told_error == 0) /* that one ends what the process does, which says so */
@@ -495,6 +575,7 @@ void srv_link_keep(struct srv_link *link)
                 }
         free(members);
         tell_of_etcd(link, error, text);
+        look_at_secrets(link);
         say_lines(link);
 }
 

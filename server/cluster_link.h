@@ -38,6 +38,9 @@ struct srv_link {
         /* of the main thread */
         uint64_t peers_seen[CL_MEMBERS_MAX]; /* mod_revision that the peers of a member are of, in the order of members */
         int told_error;
+        uint8_t cluster_id[CL_ID];
+        uint8_t secrets_told[CL_NODE_LAST + 1]; /* enum net_secrets_verdict, by node, as was last said */
+        uint64_t secrets_looked, secrets_anew;  /* lp_clock(): when they were looked at, and are all said anew */
 };
 
 /* Until it is posted. */
@@ -62,11 +65,16 @@ struct srv_link_party {
         const struct net_handler *handler;
         void *handler_arg;
 };
-/* What connections need can be used: the certificate, its key, and who has signed it. */
+/*
+ * What connections need can be used: the certificate, its key, and who has signed it; and other nodes would take it:
+ * it is for this node's name, and valid now.
+ */
 int srv_link_check_files(const struct srv_settings *settings, struct srv_error *error);
 int srv_link_connect(struct srv_link *link, const struct srv_link_party *party, struct srv_error *error);
 /* A further party of this process, which nobody connects to: link->home_net. */
 int srv_link_connect_home(struct srv_link *link, const struct srv_link_party *party, struct srv_error *error);
+/* SIGHUP: key_file and root credentials are read again; connections from now on are judged by them. */
+void srv_link_reload(struct srv_link *link);
 /* Other nodes, as the view has them now; and what loops had to say. Each time that `wake` is readable, or a second has gone. */
 void srv_link_keep(struct srv_link *link);
 /* A copy of the view; revision 0: nothing was read yet. *error: why nothing newer was read, 0: it was. */

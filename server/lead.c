@@ -264,6 +264,11 @@ void srv_lead_keep(struct srv_lead *lead, bool serves)
         lead->serves_told |= serves;
 }
 
+void srv_lead_reload(struct srv_lead *lead)
+{
+        srv_link_reload(&lead->link);
+}
+
 struct releasing {
         struct lp_msg msg;
         struct srv_lead *lead;

@@ -38,6 +38,8 @@ void srv_lead_admin(struct srv_lead *lead, struct srv_admin *admin);
 void srv_lead_start(struct srv_lead *lead, struct eng_store *store, struct lp_loop *coordinator);
 /* Now and then: other nodes, and what loops have to say; serves: clients are answered. */
 void srv_lead_keep(struct srv_lead *lead, bool serves);
+/* SIGHUP: what other nodes compare is read again. Main thread. */
+void srv_lead_reload(struct srv_lead *lead);
 /* Hands over, and ends the process: nothing of a leader is taken apart. status: of the process. */
 _Noreturn void srv_lead_leave(struct srv_lead *lead, int status);
 

@@ -19,6 +19,9 @@
 
 #define TRY_NS    (10ull * 1000 * 1000 * 1000) /* before what failed is tried again */
 #define SETTLE_US 10000u
+#define LOOK_NS   (10ull * 1000 * 1000 * 1000) /* that a start waits until one folder is there; */
+#define LATE_NS   (3ull * 1000 * 1000 * 1000)  /* and for the others, if one is */
+#define LOOK_STEP_US 1000u
 
 static const uint8_t no_id[CL_ID];
 
@@ -170,25 +173,134 @@ static int refuse_copy(const struct srv_folders *folders, const struct srv_folde
         return 0;
 }
 
+/* ---- the first look -------------------------------------------------------------------------- */
+
+enum { LOOK_GOES_ON, LOOK_DONE, LOOK_GIVEN_UP };
+
+/* Of one folder, by a thread of its own. owner: the thread, until `state` says that it is done; then whoever finds that out frees it. */
+struct first_look {
+        struct srv_folder seen; /* what it finds; of no use to anybody else before it is done */
+        struct srv_folder *folder; /* job: it works, for as long as the thread does */
+        const struct srv_settings *settings;
+        struct srv_error error;
+        int rv;
+        atomic_int state;
+};
+
+static void *first_look_run(void *arg)
+{
+        struct first_look *look = arg;
+        struct srv_folder *folder = look->folder;
+
+        look->rv = look_at_folder(&look->seen, look->settings, &look->error);
+        if (atomic_exchange(&look->state, LOOK_DONE) != LOOK_GIVEN_UP)
+                return NULL;
+        if (look->seen.dir >= 0) /* nobody waits for it any more: the folder is looked at once more */
+                close(look->seen.dir);
+        free(look);
+        atomic_store(&folder->job, SRV_FOLDER_DONE);
+        return NULL;
+}
+
+static int begin_thread(void *(*run)(void *arg), void *arg)
+{
+        pthread_attr_t attr;
+        pthread_t thread;
+        int rv;
+
+        pthread_attr_init(&attr);
+        pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+        rv = pthread_create(&thread, &attr, run, arg);
+        pthread_attr_destroy(&attr);
+        return -rv;
+}
+
+/* NULL: not now; the folder is looked at later. */
+static struct first_look *first_look_begin(struct srv_folder *folder, const struct srv_settings *s)
+{
+        struct first_look *look = calloc(1, sizeof(*look));
+
+        if (look == NULL)
+                return NULL;
+        look->folder = folder;
+        look->settings = s;
+        look->seen = (struct srv_folder){.path = folder->path, .dir = -1, .state = ENG_FOLDER_ABSENT};
+        atomic_store(&folder->job, SRV_FOLDER_WORKS);
+        if (begin_thread(first_look_run, look) == 0)
+                return look;
+        atomic_store(&folder->job, SRV_FOLDER_IDLE);
+        free(look);
+        return NULL;
+}
+
+static void first_looks_wait(struct first_look *const looks[], unsigned count)
+{
+        uint64_t begun = lp_clock();
+        unsigned i, out, there;
+
+        do {
+                for (i = out = there = 0; i < count; i++)
+                        if (looks[i] != NULL && atomic_load(&looks[i]->state) == LOOK_GOES_ON)
+                                out++;
+                        else
+                                there += looks[i] != NULL && looks[i]->seen.state != ENG_FOLDER_ABSENT;
+                if (out > 0)
+                        usleep(LOOK_STEP_US);
+        } while (out > 0 && lp_clock() - begun < (there > 0 ? LATE_NS : LOOK_NS));
+}
+
+/* What it has found, or that it hangs. The folder is as if it were not there where nothing can be said of it. */
+static int first_look_take(struct first_look *look, struct srv_folder *folder, struct srv_error *error)
+{
+        int rv;
+
+        if (look == NULL)
+                return 0;
+        if (atomic_exchange(&look->state, LOOK_GIVEN_UP) == LOOK_GOES_ON) {
+                folder_say(folder, "does not answer: it is left out until it does");
+                return 0;
+        }
+        rv = look->rv;
+        if (rv != 0)
+                *error = look->error;
+        folder->dir = look->seen.dir;
+        folder->state = look->seen.state;
+        folder->identity = look->seen.identity;
+        folder->file = look->seen.file;
+        memcpy(folder->said, look->seen.said, sizeof(folder->said));
+        atomic_store(&folder->job, SRV_FOLDER_IDLE);
+        free(look);
+        return rv;
+}
+
 int srv_folders_look(struct srv_folders *folders, const struct srv_settings *s, struct srv_error *error)
 {
+        struct first_look *looks[SRV_LIST_MAX];
+        struct srv_error other;
         unsigned i, there = 0;
-        int rv = 0;
+        int rv = 0, rv_one;
 
         memset(folders, 0, sizeof(*folders));
         folders->settings = s;
-        for (i = 0; i < s->drive.count && rv == 0; i++) {
+        for (i = 0; i < s->drive.count; i++) {
+                folders->at[i] = (struct srv_folder){.path = s->drive.item[i], .dir = -1, .state = ENG_FOLDER_ABSENT};
+                looks[i] = first_look_begin(&folders->at[i], s);
+        }
+        folders->count = s->drive.count;
+        first_looks_wait(looks, folders->count);
+        for (i = 0; i < folders->count; i++) {
                 struct srv_folder *folder = &folders->at[i];
 
-                *folder = (struct srv_folder){.path = s->drive.item[i], .dir = -1, .state = ENG_FOLDER_ABSENT};
-                folders->count++;
-                rv = look_at_folder(folder, s, error);
-                if (rv != 0 || folder->state == ENG_FOLDER_ABSENT)
-                        continue;
-                there++;
-                rv = refuse_copy(folders, folder, error);
-                if (rv == 0)
-                        rv = join_seen(folders, folder, error);
+                rv_one = first_look_take(looks[i], folder, &other);
+                if (rv_one == 0 && folder->state != ENG_FOLDER_ABSENT)
+                        rv_one = refuse_copy(folders, folder, &other);
+                if (rv_one == 0 && folder->state != ENG_FOLDER_ABSENT)
+                        rv_one = join_seen(folders, folder, &other);
+                there += folder->state != ENG_FOLDER_ABSENT;
+                if (rv == 0 && rv_one != 0) { /* the first in their order, as far as they have answered */
+                        rv = rv_one;
+                        *error = other;
+                }
         }
         return rv == 0 && there == 0 ? srv_fail(error, -ENOENT, "none of the folders given can be used") : rv;
 }
@@ -378,17 +490,12 @@ static void *folder_run(void *arg)
 static void folder_begin(const struct folder_job *what)
 {
         struct folder_job *job = malloc(sizeof(*job));
-        pthread_attr_t attr;
-        pthread_t thread;
         int rv = -ENOMEM;
 
         if (job != NULL) {
                 *job = *what;
                 atomic_store(&job->folder->job, SRV_FOLDER_WORKS);
-                pthread_attr_init(&attr);
-                pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-                rv = pthread_create(&thread, &attr, folder_run, job);
-                pthread_attr_destroy(&attr);
+                rv = begin_thread(folder_run, job);
         }
         if (rv == 0)
                 return;
@@ -489,13 +596,18 @@ bool srv_folders_keep(struct srv_folders *folders, const struct cl_seen *seen, u
         return all;
 }
 
-void srv_folders_settle(struct srv_folders *folders)
+bool srv_folders_settle(struct srv_folders *folders, unsigned most_ms)
 {
+        uint64_t begun = lp_clock();
         unsigned i;
 
         for (i = 0; i < folders->count; i++)
-                while (!folder_is_free(&folders->at[i]))
+                while (!folder_is_free(&folders->at[i])) {
+                        if (lp_clock() - begun >= most_ms * 1000000ull)
+                                return false;
                         usleep(SETTLE_US);
+                }
+        return true;
 }
 
 void srv_folders_close(struct srv_folders *folders)

@@ -2,7 +2,7 @@
  * node_folders.h - the folders of a cluster's node: whose they are, formatting them as the pool has them,
  * and serving them to the pool's leader.
  *
- * owner: the main thread, which waits for no folder once it serves: what may hang with a drive is done by a thread of
+ * owner: the main thread, which waits for no folder: what may hang with a drive is done by a thread of
  * that folder's own, one thing at a time.
  */
 #ifndef MILLRACE_SERVER_NODE_FOLDERS_H
@@ -38,8 +38,8 @@ struct srv_folders {
 };
 
 /*
- * Looks at them all, and gives an empty one an id, where settings allow formatting. One with which something is amiss is
- * left out, with a line. -EINVAL and the like, with a line: none is left, or one is another cluster's, another node's, or of a
+ * Looks at them all at once, and gives an empty one an id, where settings allow formatting. One with which something is amiss is
+ * left out, with a line; so is one that has not answered within 3 s, until it does. -EINVAL and the like, with a line: none is left, or one is another cluster's, another node's, or of a
  * store of one machine.
  */
 int srv_folders_look(struct srv_folders *folders, const struct srv_settings *settings, struct srv_error *error);
@@ -55,8 +55,8 @@ struct srv_link;
 void srv_folders_work(struct srv_folders *folders, struct rem_server *server, struct srv_link *link, const struct cl_view *view);
 /* Keeps on them what was seen, if that has changed. Does not wait. False: one is worked on, and is to be asked again. */
 bool srv_folders_keep(struct srv_folders *folders, const struct cl_seen *seen, uint64_t boot, const char *switches);
-/* Waits for what is being done. */
-void srv_folders_settle(struct srv_folders *folders);
+/* Waits for what is being done, so long. False: something is under way yet. */
+bool srv_folders_settle(struct srv_folders *folders, unsigned most_ms);
 /* After the loops have stopped: closes them. */
 void srv_folders_close(struct srv_folders *folders);
 

@@ -10,6 +10,7 @@
 
 #include "server/daemon_log.h"
 #include "server/cluster_link.h"
+#include "server/cluster_secrets.h"
 #include "server/node_folders.h"
 #include "server/node_gateway.h"
 #include "server/node_leader.h"
@@ -37,6 +38,7 @@
 #define NEXT_LEADER_MS 3000u
 #define NEXT_START_MS  1500u
 #define NODE_CLOSE_S   60u
+#define SETTLE_MS      5000u /* for what is being done with folders: what was seen is kept where nothing is */
 
 /* owner: the main thread, but for what is under the lock */
 struct node {
@@ -83,6 +85,7 @@ static void node_says(struct node *n, const char *text, const char *leader)
 static void node_reload(struct node *n)
 {
         srv_notify_reloading();
+        srv_link_reload(&n->link);
         srv_standby_reload(n->standby);
         if (n->gateway != NULL)
                 srv_node_gateway_reload(n->gateway);
@@ -463,34 +466,17 @@ static int open_node_gateway(struct node *n, struct srv_error *error)
         return srv_node_gateway_open(n->settings, &n->link, n->boot, &n->s3, &n->plain, &n->admin, &n->view, &n->gateway, error);
 }
 
-/* What a leader process needs is found amiss before it has taken the pool's key. */
-static int check_secrets(const struct srv_settings *s, struct srv_error *error)
-{
-        struct srv_credentials credentials;
-        struct srv_keys keys;
-        int rv = srv_credentials_from_environment(&credentials, error);
-
-        if (rv == 0 && *s->root_credentials == '\0')
-                return srv_fail(error, -EINVAL, "root_credentials: a cluster needs them from a file, the same on all nodes");
-        if (rv == 0)
-                rv = srv_credentials_read(s->root_credentials, &credentials, error);
-        explicit_bzero(&credentials, sizeof(credentials));
-        if (rv < 0)
-                return rv;
-        rv = srv_keys_load(s, &keys, error);
-        explicit_bzero(&keys, sizeof(keys));
-        return rv != -ENOENT ? rv : srv_fail(error, rv, "key_file: a cluster needs one, the same on all nodes (millraced --rotate-key makes it)");
-}
-
 static int node_open(struct node *n, struct srv_error *error)
 {
+        static const uint8_t no_cluster[CL_ID];
+        struct net_secrets secrets;
         unsigned loops, slots, i;
         int rv;
 
         n->signal_fd = srv_signals_open();
         if (n->signal_fd < 0)
                 return srv_fail(error, n->signal_fd, "cannot receive signals: %s", strerror(-n->signal_fd));
-        rv = check_secrets(n->settings, error);
+        rv = srv_secrets_digest(n->settings, no_cluster, &secrets, error); /* what a leader process needs is found amiss before it has the pool's key */
         if (rv == 0)
                 rv = srv_link_check_files(n->settings, error);
         if (rv == 0)
@@ -570,7 +556,7 @@ static void node_close(struct node *n)
                 srv_link_wait(&stop.done);
                 sem_destroy(&stop.done);
         }
-        srv_folders_settle(&n->folders);
+        srv_folders_settle(&n->folders, UINT32_MAX); /* the stop watch ends it, if a drive hangs */
         if (n->server != NULL)
                 rem_server_stop(n->server);
         srv_link_end(&n->link);
@@ -635,7 +621,7 @@ enum srv_exit srv_node_run(const struct srv_settings *settings, char *const argv
                 end_node_gateway(n);
                 if (!n->distrusts)
                         node_end_leader(n);
-                srv_folders_settle(&n->folders);
+                srv_folders_settle(&n->folders, SETTLE_MS);
                 n->kept = 0;
                 keep_seen(n); /* what begins anew knows no more than the folders say */
         } else if (rv == -EREMCHG && n->folders.seen.cluster_id != 0 && n->has_drives) {

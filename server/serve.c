@@ -113,6 +113,8 @@ void srv_daemon_reload(struct srv_daemon *d)
                 srv_access_log_reopen(d->access_log);
         srv_sealer_reload(&d->sealer, d->settings);
         reload_credentials(d);
+        if (d->lead != NULL)
+                srv_lead_reload(d->lead);
         if (*d->settings->tls_cert != '\0' && srv_tls_load(d->settings, d->gateway, &error) != 0)
                 srv_log(SRV_LOG_ERROR, "the certificate stays as it is: %s", error.text);
         if (d->home == NULL) {

@@ -40,6 +40,7 @@ static void fuzz_hello(const uint8_t *data, size_t size)
         struct net_self self = {.node = 2, .boot = 1, .clock_s = 300};
         struct net_wire_refused refused;
         struct net_wire_hello hello;
+        struct net_secrets secrets;
         uint8_t bytes[NET_HELLO_SIZE];
         char text[200];
         uint16_t version = 0;
@@ -48,6 +49,10 @@ static void fuzz_hello(const uint8_t *data, size_t size)
                 return;
         assert(hello.link < NET_LINKS && hello.boot != 0 && hello.sequence != 0 && size <= NET_GREET_MAX);
         net_hello_proves(data, size, secret);
+        if (net_hello_secrets(data, size, &secrets) == 0) {
+                assert(secrets.count <= NET_SECRETS_MAX);
+                assert(net_secrets_compare(&secrets, &secrets) == (secrets.count > 0 ? NET_SECRETS_SAME : NET_SECRETS_UNKNOWN) || secrets.count > 1);
+        }
         memcpy(self.cluster, hello.cluster, NET_CLUSTER_LEN);
         self.generation.number = hello.generation;
         if (net_hello_judge(&self, &hello, hello.wall_ms, &version, &refused) == NET_REASON_NONE)

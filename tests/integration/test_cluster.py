@@ -259,12 +259,16 @@ def refused(node, words):
 
 
 def test_a_node_is_refused_in_one_line(cluster):
-    first = cluster.nodes[1]
+    first, others_ca = cluster.nodes[1], cluster.folder / "another-ca"
+    others_ca.mkdir()
+    cluster.cli("cluster", "cert", "ca", others_ca, "another")
     first.kill()
     try:
         for options, words in ((["--node=7"], ["belongs to node 1", "node 7"]),
                                (["--cluster=other"], ["belongs to the cluster c1", "other"]),
-                               (["--node-name=n2"], ["node 1 of the cluster is n1", "n2"]),
+                               (["--node-name=n2", f"--cluster-cert={cluster.certs}/n2.crt", f"--cluster-key={cluster.certs}/n2.key"], ["node 1 of the cluster is n1", "n2"]),
+                               (["--node-name=n2"], ["cluster_cert", "n1.crt", "it is not for n2, this node's name"]),
+                               ([f"--cluster-ca={others_ca}/ca.crt"], ["cluster_cert", "other nodes would refuse it"]),
                                (["--cluster-listen=0.0.0.0:7000"], ["cluster_listen"]),
                                ([f"--cluster-cert={cluster.certs}/n2.crt"], ["key values mismatch"]),
                                ([f"--cluster-ca={cluster.folder}/key"], ["key"]),
@@ -275,6 +279,42 @@ def test_a_node_is_refused_in_one_line(cluster):
     finally:
         first.options = []
         first.spawn()
+
+
+def test_secrets_of_nodes_are_compared(cluster):
+    """Other root credentials: both ends say so, and serve. A key that the others lack: both ends refuse each other, and say why; clients are served by the others."""
+    wait_whole(cluster)
+    node, other = cluster.nodes[3], cluster.nodes[1]
+    files = {name: cluster.folder / f"{name}3" for name in ("key", "credentials")}
+    before = len(other.said())
+
+    def said_since(who, text, start=0):
+        return wait_until(lambda: text in who.said()[start:], 40, f"node {who.number} says {text!r}", cluster.said)
+
+    try:
+        for name, text in (("credentials", f"access_key = {cluster.access_key}\nsecret_key = another-secret-of-root\n"), ("key", f"key = {'5' * 64}\n")):
+            files[name].write_text(text)
+            files[name].chmod(0o600)
+        node.options = [f"--root-credentials={files['credentials']}"]
+        node.kill()
+        node.spawn()
+        said_since(node, "node 1, n1, has other root credentials than this node")
+        said_since(other, "node 3, n3, has other root credentials than this node", before)
+        wait_whole(cluster)
+        before = len(other.said())
+        node.options = [f"--key-file={files['key']}"]
+        node.kill()
+        node.spawn()
+        said_since(node, "refuses this node: one end's key_file lacks the key that the other end seals with")
+        said_since(other, "which says it is node 3: refused: one end's key_file lacks the key", before)
+        when_it_can(cluster, "a bucket is made", lambda: client(cluster, other).create_bucket(Bucket="while-a-node-is-refused"))
+        assert cluster.leader() is not node
+        assert node.process.poll() is None
+    finally:
+        node.options = []
+        node.kill()
+        node.spawn()
+    wait_whole(cluster)
 
 
 def test_a_folder_that_was_emptied_is_not_made_anew(cluster):
@@ -317,7 +357,7 @@ def test_settings_are_those_of_the_start(cluster):
 
 
 def test_folders_of_others(cluster):
-    stranger = Node(cluster, 9, drives=0, options=[f"--cluster-cert={cluster.certs}/n1.crt", f"--cluster-key={cluster.certs}/n1.key"])
+    stranger = Node(cluster, 9, drives=0, options=["--node-name=n1", f"--cluster-cert={cluster.certs}/n1.crt", f"--cluster-key={cluster.certs}/n1.key"])
     stranger.drives = [cluster.nodes[2].drives[0]]
     refused(stranger, ["belongs to node 2", "node 9"])
     copy = cluster.folder / "copy"

@@ -31,8 +31,8 @@ static void report(uint64_t events)
                N(nodes_figures.begins), N(nodes_figures.unreachable), N(nodes_figures.refused));
         printf("  etcd: %llu requests, %llu changes, %llu refused, %llu of unknown outcome, %llu late, %llu restored\n", N(sim_etcd_figures.requests),
                N(sim_etcd_figures.changes), N(sim_etcd_figures.refused), N(sim_etcd_figures.unknown), N(sim_etcd_figures.late), N(sim_etcd_figures.restored));
-        printf("  %llu histories with one fault: felt for %.3f s at most when a member died, %.3f s when the leader did, %.3f s when it moved\n", N(nodes_figures.bounds),
-               (double)nodes_figures.felt_member / 1e9, (double)nodes_figures.felt_leader / 1e9, (double)nodes_figures.felt_moved / 1e9);
+        printf("  %llu histories with one fault: felt for %.3f s at most when a member died, %.3f s in the middle of an epoch (%llu), %.3f s when the leader did, %.3f s when it moved\n", N(nodes_figures.bounds),
+               (double)nodes_figures.felt_member / 1e9, (double)nodes_figures.felt_epoch / 1e9, N(nodes_figures.in_epoch), (double)nodes_figures.felt_leader / 1e9, (double)nodes_figures.felt_moved / 1e9);
         printf("  %llu homes, %llu client operations asked of them\n", N(nodes_figures.homes), N(client_figures.asked_homes));
         printf("  %llu client operations, %llu of them asked of an old leader, %llu errors; %llu drive operations, %llu events; %llu frames nothing names in the end; %llu registers too hard\n",
                N(client_figures.ops), N(client_figures.asked_old), N(client_figures.errors), N(sim_figures.ops), N(events), N(nodes_figures.leaked), N(client_figures.undecided));

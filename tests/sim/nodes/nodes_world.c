@@ -337,6 +337,70 @@ static void bound_host(struct sim_node *node, uint64_t most, const char *what, u
         faults_host_on(node);
 }
 
+/* A node that is to die in the middle of the epoch by which it returns; the steps of that epoch's change in etcd that pass before. */
+static struct {
+        struct sim_node *node;
+        unsigned steps;
+        bool died;
+} doomed;
+
+static void doomed_dies(void *arg)
+{
+        if (doomed.node->off || newest_leader() == NULL || newest_leader()->node == doomed.node || !leader_serves())
+                return;
+        sim_trace("in the middle of an epoch:");
+        felt_from();
+        doomed.died = true;
+        faults_host_off(doomed.node);
+}
+
+/* In the middle of an event: it comes soon behind. */
+static void doomed_step(void)
+{
+        unsigned before;
+
+        if (doomed.steps-- > 0) {
+                sim_etcd_expect(nodes_config_key(), doomed_step);
+                return;
+        }
+        before = sim_enter(0);
+        sim_at(sim_skewed(SIM_PLAN, 0, 5 * SIM_MS), NULL, doomed_dies, NULL);
+        sim_enter(before);
+}
+
+/*
+ * An epoch was decided, and a drive that it is to be written to dies: nothing else goes on, and it is noticed as late as any
+ * member's death is. No two of these times add up.
+ */
+static void bound_epoch(struct sim_node *node)
+{
+        uint64_t until, since;
+
+        bound_host(node, MEMBER_NS, "a member's node has died", &nodes_figures.felt_member);
+        doomed.node = node;
+        doomed.steps = (unsigned)plan_below(6);
+        doomed.died = false;
+        sim_etcd_expect(nodes_config_key(), doomed_step);
+        for (until = sim.now + 12 * SIM_S; sim.now < until && !doomed.died;)
+                nodes_step();
+        sim_etcd_expect(nodes_config_key(), NULL);
+        if (!doomed.died)
+                return;
+        world.calm = false;
+        for (until = sim.now + 12 * SIM_S; sim.now < until;) {
+                nodes_step();
+                since = world.took > felt_since ? world.took : felt_since;
+                if (sim.now - since > longest)
+                        longest = sim.now - since;
+                if (longest > MEMBER_NS)
+                        sim_fail("a node has died in the middle of an epoch: no change was acknowledged for %llu ms", (unsigned long long)(longest / SIM_MS));
+        }
+        nodes_figures.in_epoch++;
+        keep_longest(&nodes_figures.felt_epoch);
+        world.calm = true;
+        faults_host_on(node);
+}
+
 static struct sim_node *member_node(void)
 {
         struct sim_node *node;
@@ -362,7 +426,10 @@ static void bounds(void)
         world.calm = false;
         switch (plan_below(4)) {
         case 0:
-                bound_host(member_node(), MEMBER_NS, "a member's node has died", &nodes_figures.felt_member);
+                if (plan_chance(2))
+                        bound_epoch(member_node());
+                else
+                        bound_host(member_node(), MEMBER_NS, "a member's node has died", &nodes_figures.felt_member);
                 break;
         case 1:
                 bound_host(newest_leader()->node, LEADER_NS, "the leader's node has died", &nodes_figures.felt_leader);

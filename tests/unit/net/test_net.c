@@ -238,6 +238,68 @@ static void test_connection_lost_with_calls_outstanding(void **state)
         assert_true(call_until_answered(&a, to_b, NET_BULK_0)); /* it comes back by itself */
 }
 
+/* ---- secrets --------------------------------------------------------------------------------- */
+
+static struct net_secrets secrets_of(char first, char second, char root)
+{
+        struct net_secrets secrets = {.count = second != 0 ? 2 : 1};
+
+        memset(secrets.key[0], first, NET_DIGEST_LEN);
+        memset(secrets.key[1], second, NET_DIGEST_LEN);
+        memset(secrets.root[0], first ^ root, NET_DIGEST_LEN);
+        memset(secrets.root[1], second ^ root, NET_DIGEST_LEN);
+        return secrets;
+}
+
+static void change_secrets(struct net_options *options)
+{
+        options->secrets = secrets_of('a', 0, 1);
+}
+
+static int pair_start_secrets(void **state)
+{
+        pair_start_with(true, change_secrets);
+        return 0;
+}
+
+/* A connection to b as if a had these. What b makes of it. */
+static enum net_secrets_verdict connect_with(const struct net_secrets *secrets, enum net_outcome expected)
+{
+        struct net_peer_state known;
+        struct net_stats stats = node_stats(&b);
+
+        assert_int_equal(net_peer_remove(to_b), 0);
+        node_all_know(&a);
+        net_secrets_set(a.net, secrets);
+        to_b = node_meets(&a, &b);
+        if (expected == NET_ANSWERED) {
+                assert_true(call_until_answered(&a, to_b, NET_BULK_0)); /* plain: without secrets of its own */
+        } else {
+                call_once(&a, to_b, NET_CONTROL);
+                WAIT_UNTIL(node_stats(&b).refused > stats.refused);
+                assert_true(node_stats(&b).refused > stats.refused);
+        }
+        net_peer_state_read(to_a, &known);
+        return known.secrets;
+}
+
+static void test_secrets_decide_who_is_refused(void **state)
+{
+        struct net_secrets same = secrets_of('a', 0, 1), more = secrets_of('a', 'c', 1), root = secrets_of('a', 0, 2), other = secrets_of('c', 'a', 1), both = secrets_of('a', 'c', 1),
+                           none = {0};
+
+        assert_int_equal(connect_with(&same, NET_ANSWERED), NET_SECRETS_SAME);
+        assert_int_equal(connect_with(&more, NET_ANSWERED), NET_SECRETS_SAME);
+        assert_int_equal(connect_with(&root, NET_ANSWERED), NET_SECRETS_ROOT_DIFFERS);
+        assert_int_equal(connect_with(&none, NET_ANSWERED), NET_SECRETS_UNKNOWN);
+        assert_int_equal(connect_with(&other, NET_UNREACHABLE), NET_SECRETS_APART);
+        assert_true(node_said(&b, "which says it is node 1: refused: one end's key_file lacks the key"));
+        WAIT_UNTIL(node_said(&a, "refuses this node: one end's key_file lacks the key"));
+        assert_true(node_said(&a, "refuses this node: one end's key_file lacks the key"));
+        net_secrets_set(b.net, &both); /* the other end gets the new key, too: behind its own */
+        assert_int_equal(connect_with(&other, NET_ANSWERED), NET_SECRETS_FIRST_DIFFERS);
+}
+
 static void test_too_many_calls_wait(void **state)
 {
         enum { MANY = 120 };
@@ -548,6 +610,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_peer_that_restarts, pair_start, pair_stop),
                 cmocka_unit_test_setup_teardown(test_address_changes, pair_start, pair_stop),
                 cmocka_unit_test_setup_teardown(test_calls_to_a_node_that_was_removed, pair_start, pair_stop),
+                cmocka_unit_test_setup_teardown(test_secrets_decide_who_is_refused, pair_start_secrets, pair_stop),
                 cmocka_unit_test_setup_teardown(test_stop_with_calls_outstanding, pair_start, pair_stop),
                 cmocka_unit_test_setup_teardown(test_bad_options, pair_start, pair_stop),
         };

@@ -55,6 +55,14 @@ static void check_refused(const char *at_a, const char *at_b)
 
 static void test_right_certificates(void **state)
 {
+        struct net_transport *transport = fixture_transport("ca", "node-1");
+        char why[256];
+
+        assert_int_equal(net_tcp_check(transport, "node-1", why, sizeof(why)), 0);
+        assert_int_equal(net_tcp_check(transport, "node-2", why, sizeof(why)), -EACCES);
+        assert_string_equal(why, "it is not for node-2, this node's name");
+        assert_int_equal(net_tcp_check(transport, "127.0.0.1", why, sizeof(why)), -EACCES);
+        net_tcp_free(transport);
         start_a(fixture_transport("ca", "node-1"));
         assert_int_equal(call_once(&a, to_b, NET_CONTROL), NET_ANSWERED);
         node_stop(&a);
@@ -76,6 +84,8 @@ static void test_expired_certificate(void **state)
         snprintf(paths[2], 256, "%s/node-1.key", folder);
         files = (struct net_tcp_options){paths[0], paths[1], paths[2]};
         assert_int_equal(net_tcp_new(&files, &transport, why, sizeof(why)), 0);
+        assert_int_equal(net_tcp_check(transport, "node-1", why, sizeof(why)), -EACCES);
+        assert_string_equal(why, "other nodes would refuse it: certificate has expired");
         start_a(transport);
         check_refused("certificate expired", "certificate has expired");
         fixture_remove(folder);
@@ -96,10 +106,13 @@ static void test_certificate_of_another_ca(void **state)
         snprintf(paths[2], 256, "%s/node-1.key", folder);
         files = (struct net_tcp_options){paths[0], paths[1], paths[2]};
         assert_int_equal(net_tcp_new(&files, &transport, why, sizeof(why)), 0);
+        assert_int_equal(net_tcp_check(transport, "node-1", why, sizeof(why)), -EACCES);
+        assert_non_null(strstr(why, "other nodes would refuse it: "));
         start_a(transport);
         check_refused("TLS: ", "its certificate: ");
         snprintf(paths[0], 256, "%s/ca.crt", folder); /* and the other way round */
         assert_int_equal(net_tcp_new(&files, &transport, why, sizeof(why)), 0);
+        assert_int_equal(net_tcp_check(transport, "node-1", why, sizeof(why)), 0); /* a node cannot tell that it has the wrong CA */
         start_a(transport);
         check_refused("its certificate: ", "TLS: ");
         fixture_remove(folder);

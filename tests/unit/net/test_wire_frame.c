@@ -148,6 +148,70 @@ static void test_hello(void **state)
 }
 
 /* A MAC is of one secret, one role, one body and, in WELCOME, one HELLO. */
+static struct net_secrets some_secrets(const char *keys, const char *roots)
+{
+        struct net_secrets secrets = {.count = (uint32_t)strlen(keys)};
+        unsigned i;
+
+        for (i = 0; i < secrets.count; i++) {
+                memset(secrets.key[i], keys[i], NET_DIGEST_LEN);
+                memset(secrets.root[i], roots[i], NET_DIGEST_LEN);
+        }
+        return secrets;
+}
+
+static void test_secrets_of_a_hello(void **state)
+{
+        struct net_secrets secrets = some_secrets("ab", "xy"), none = {0}, out;
+        struct net_wire_hello hello = some_hello(), read;
+        uint8_t bytes[NET_HELLO_MOST], *body = bytes + NET_HEAD_SIZE;
+        size_t len = net_hello_write_secrets(&hello, &secrets, bytes) - NET_HEAD_SIZE, cut;
+
+        assert_int_equal(len, NET_HELLO_MOST - NET_HEAD_SIZE);
+        assert_in_range(len, 1, NET_GREET_MAX);
+        assert_int_equal(net_hello_read(body, len, &read), 0);
+        assert_memory_equal(&read, &hello, sizeof(read));
+        assert_int_equal(net_hello_secrets(body, len, &out), 0);
+        assert_memory_equal(&out, &secrets, sizeof(out));
+        for (cut = NET_HELLO_SIZE - NET_HEAD_SIZE; cut < len; cut++) { /* of a build that says less */
+                assert_int_equal(net_hello_secrets(body, cut, &out), 0);
+                assert_int_equal(out.count, 0);
+        }
+        body[sizeof(hello)] = NET_SECRETS_MAX + 1;
+        assert_int_equal(net_hello_secrets(body, len, &out), -EBADMSG);
+        assert_int_equal(net_hello_write_secrets(&hello, &none, bytes), NET_HELLO_SIZE);
+        assert_int_equal(net_hello_secrets(body, NET_HELLO_SIZE - NET_HEAD_SIZE, &out), 0);
+        assert_int_equal(out.count, 0);
+}
+
+static void test_secrets_compared(void **state)
+{
+        static const struct {
+                const char *keys, *roots, *their_keys, *their_roots;
+                enum net_secrets_verdict verdict;
+        } cases[] = {
+                {"a", "x", "a", "x", NET_SECRETS_SAME},
+                {"ab", "xy", "a", "x", NET_SECRETS_SAME},           /* a former key is gone at one end */
+                {"ab", "xy", "ba", "yx", NET_SECRETS_FIRST_DIFFERS},
+                {"ab", "xy", "ba", "zx", NET_SECRETS_FIRST_DIFFERS}, /* one key suffices to compare the credentials */
+                {"ab", "xy", "ba", "yz", NET_SECRETS_ROOT_DIFFERS},
+                {"a", "x", "a", "z", NET_SECRETS_ROOT_DIFFERS},
+                {"a", "x", "ba", "yx", NET_SECRETS_APART}, /* a key that only one end has seals already */
+                {"ab", "xy", "b", "y", NET_SECRETS_APART},
+                {"a", "x", "b", "x", NET_SECRETS_APART},
+                {"", "", "b", "x", NET_SECRETS_UNKNOWN},
+        };
+        unsigned i;
+
+        for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                struct net_secrets ours = some_secrets(cases[i].keys, cases[i].roots), theirs = some_secrets(cases[i].their_keys, cases[i].their_roots);
+
+                assert_int_equal(net_secrets_compare(&ours, &theirs), cases[i].verdict);
+                if (cases[i].verdict != NET_SECRETS_FIRST_DIFFERS && cases[i].verdict != NET_SECRETS_ROOT_DIFFERS)
+                        assert_int_equal(net_secrets_compare(&theirs, &ours), cases[i].verdict);
+        }
+}
+
 static void test_macs(void **state)
 {
         uint8_t secret[NET_SECRET_LEN] = {1}, other[NET_SECRET_LEN] = {2}, bytes[NET_HELLO_SIZE],
@@ -220,6 +284,8 @@ int main(void)
                 cmocka_unit_test(test_a_head_byte_by_byte),
                 cmocka_unit_test(test_limits_of_a_head),
                 cmocka_unit_test(test_hello),
+                cmocka_unit_test(test_secrets_of_a_hello),
+                cmocka_unit_test(test_secrets_compared),
                 cmocka_unit_test(test_macs),
                 cmocka_unit_test(test_versions),
                 cmocka_unit_test(test_reasons_in_words),
