@@ -380,6 +380,7 @@ struct eng_drive {
         struct lp_loop *owner;  /* loop that owns the drive's state (a hint: LOOKUPs from it need no message) */
         const atomic_bool *exhausted;  /* its log has no room, changes that it is to take would wait; as the next */
         const atomic_bool *unreliable; /* many places of it cannot be read; lives as long as the drive. NULL: never */
+        bool far;               /* bytes of it go through a network */
         const atomic_bool *stalled;    /* it can take little more until it is opened again, for which others must be back first; as the two before */
 };
 

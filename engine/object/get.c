@@ -2,7 +2,7 @@
  * get.c - reading one open object: verified bytes, in order, from any k shards of each stripe.
  *
  * Healthy: the data units a range touches are read straight from their drives, a stripe ahead of
- * what is handed out. When a unit's drive is missing, fails, or gives bytes that are not what was
+ * what is handed out; in a cluster parity of near drives may stand in for data of far ones. When a unit's drive is missing, fails, or gives bytes that are not what was
  * written, the stripe is read again from any k shards and the missing units are computed
  * (degraded); what was damaged on a living drive is written anew. Every byte handed out was
  * verified by the drive that read it or rebuilt from verified ones (I5). Home loop throughout.
@@ -371,6 +371,11 @@ void eng_get_stripe_done(struct eng_get *get, struct get_stripe *s)
                 return;
         }
         eng_step_ends(get->el, ENG_STEP_READ, s->began);
+        rv = s->near ? eng_get_near_end(get, s) : 0;
+        if (rv != 0 && rv != -EAGAIN) {
+                get_fail(get, rv);
+                return;
+        }
         for (u = s->first; u <= s->last; u++)
                 if (s->state_of[u] != SHARD_GOOD) {
                         get->degrading = true;
@@ -402,7 +407,7 @@ static bool start_stripe(struct eng_get *get, struct get_stripe *s)
         }
         if (eng_get_plain_units(s) > room)
                 return false;
-        if (eng_get_read_plain(get, s)) {
+        if (eng_get_read_near(get, s) || eng_get_read_plain(get, s)) {
                 s->state = STRIPE_READING;
                 get->ahead = s->next;
                 return true;

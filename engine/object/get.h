@@ -29,7 +29,7 @@ struct get_stripe {
         uint64_t lo, hi, at;           /* wanted bytes of the stripe; handed out up to at */
         uint64_t next;                 /* object offset behind hi */
         unsigned first, last;          /* data units of [lo, hi) */
-        bool degraded;
+        bool degraded, near;           /* read as get_near.c has it */
         unsigned pending, repairs;
         unsigned held;                 /* spans handed out and not let go */
         uint32_t bad, damaged;         /* shards not to be asked (again); those of them to be written anew */
@@ -120,7 +120,26 @@ bool eng_get_stripe_lost(const struct eng_get *get, const struct get_stripe *s);
  */
 int eng_get_rebuild(struct eng_get *get, struct get_stripe *s);
 
-/* ---- get.c, for it --------------------------------------------------------------------------- */
+/* Drive of a shard if it can be asked, else -1. */
+int eng_get_drive_of(const struct eng_get *get, const struct get_stripe *s, unsigned shard);
+/* Nothing of the object is in it, and nothing was written. */
+bool eng_get_is_zero_unit(const struct get_stripe *s, unsigned shard);
+/* Asks for bytes of a shard: a slot of the reservation is taken for it. */
+void eng_get_read_shard(struct eng_get *get, struct get_stripe *s, unsigned shard, int drive, uint32_t offset, uint32_t len);
+/* The code of a part. made: it is to be freed. */
+int eng_get_code_for(struct eng_get *get, const struct fmt_part *part, struct era_code **out, bool *made);
+
+/* ---- get_near.c ------------------------------------------------------------------------------ */
+
+/*
+ * A whole stripe with parity of drives that are near in the place of data that is far. It takes as many slots
+ * as the data does. False: nothing is spared, or some data has to be done without anyway.
+ */
+bool eng_get_read_near(struct eng_get *get, struct get_stripe *s);
+/* All is back: computes the data. -EAGAIN: some did not come. */
+int eng_get_near_end(struct eng_get *get, struct get_stripe *s);
+
+/* ---- get.c, for them --------------------------------------------------------------------------- */
 
 /* All reads of a stripe are back. */
 void eng_get_stripe_done(struct eng_get *get, struct get_stripe *s);
