@@ -1,6 +1,6 @@
 /*
- * get_near.c - reading a stripe with as few bytes through a network as can be: any k shards will do, and
- * what is computed costs less than what is sent. The home loop, as get_stripe.c.
+ * get_near.c - reading a stripe with as few bytes through a network as can be, and without slow drives: any
+ * k shards will do, and what is computed costs less than what is sent. The home loop, as get_stripe.c.
  *
  * For stripes that are wanted whole. Parity takes the place of as many data units, so the slots are those of
  * a plain read: each computed unit comes to lie in the slot of a parity unit that it was computed from.
@@ -13,38 +13,42 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NEAR_CHUNK (32u << 10) /* computed at once: it stays in the processor's cache */
-
 /* Where the shards of a stripe are that can be read. */
 struct near_shards {
         unsigned units, data, parity; /* of the object; of them near; near parity */
         bool whole;                   /* each unit can be read */
 };
 
-static bool shard_can_be_read(const struct eng_get *get, const struct get_stripe *s, unsigned shard, bool *far)
+static bool shard_can_be_read(const struct eng_get *get, const struct get_stripe *s, unsigned shard)
 {
         int drive = eng_get_drive_of(get, s, shard);
 
-        if (drive < 0 || eng_drive_unreliable(get->store->members[drive].drive))
-                return false;
-        *far = ((const struct eng_drive *)get->store->members[drive].drive)->far;
-        return true;
+        return drive >= 0 && !eng_drive_unreliable(get->store->members[drive].drive);
+}
+
+/* What is slow is as good as far away. */
+static bool shard_is_far(const struct eng_get *get, const struct get_stripe *s, unsigned shard)
+{
+        unsigned slot = eng_part_drive(&s->part, s->stripe, shard);
+        const struct eng_drive *drive = get->store->members[slot].drive;
+
+        return drive->far || eng_read_is_slow(&get->el->home.read_times, slot);
 }
 
 static void near_look(const struct eng_get *get, const struct get_stripe *s, struct near_shards *out)
 {
         unsigned i, k = s->part.head.k;
-        bool far, readable;
+        bool near;
 
         *out = (struct near_shards){.whole = true};
         for (i = 0; i < eng_get_shards(s); i++) {
                 if (eng_get_is_zero_unit(s, i))
                         continue;
-                readable = shard_can_be_read(get, s, i, &far);
+                near = shard_can_be_read(get, s, i) && !shard_is_far(get, s, i);
                 out->units += i < k;
-                out->whole &= readable || i >= k;
-                out->data += i < k && readable && !far;
-                out->parity += i >= k && readable && !far;
+                out->whole &= i >= k || shard_can_be_read(get, s, i);
+                out->data += i < k && near;
+                out->parity += i >= k && near;
         }
 }
 
@@ -70,8 +74,9 @@ bool eng_get_read_near(struct eng_get *get, struct get_stripe *s)
         s->near = true;
         for (i = 0; i < eng_get_shards(s); i++) {
                 shard = i < there.units ? (i + s->stripe) % there.units : i; /* stripes take turns at which are left out */
-                if (eng_get_is_zero_unit(s, shard) || !shard_can_be_read(get, s, shard, &far))
+                if (eng_get_is_zero_unit(s, shard) || !shard_can_be_read(get, s, shard))
                         continue;
+                far = shard_is_far(get, s, shard);
                 if (shard >= k && (far || stand_ins == 0))
                         continue;
                 if (shard < k && far && far_data == 0)
@@ -98,36 +103,12 @@ static unsigned near_missing(const struct get_stripe *s, uint8_t missing[ERA_MAX
         return n <= have ? n : 0;
 }
 
-/* In pieces, each copied over what it was computed from. */
-static int near_compute(const struct era_code *code, struct get_stripe *s, const uint8_t *missing, const uint8_t *parity, unsigned n)
-{
-        const uint8_t *have[ERA_MAX_SHARDS] = {NULL};
-        bool present[ERA_MAX_SHARDS] = {false};
-        uint8_t *out[ERA_MAX_SHARDS], *room = aligned_alloc(64, (size_t)n * NEAR_CHUNK);
-        uint32_t at, len;
-        unsigned i;
-        int rv = room == NULL ? -ENOMEM : 0;
-
-        for (i = 0; i < n; i++)
-                out[i] = room + (size_t)i * NEAR_CHUNK;
-        for (at = 0; at < s->unit && rv == 0; at += len) {
-                len = s->unit - at < NEAR_CHUNK ? s->unit - at : NEAR_CHUNK;
-                for (i = 0; i < eng_get_shards(s); i++) {
-                        present[i] = s->slot[i] != NULL || eng_get_is_zero_unit(s, i);
-                        have[i] = s->slot[i] != NULL ? (const uint8_t *)s->slot[i] + LP_SLOT_HEADER + at : eng_zero_unit;
-                }
-                rv = era_rebuild(code, len, have, present, missing, n, out);
-                for (i = 0; i < n && rv == 0; i++)
-                        memcpy((uint8_t *)s->slot[parity[i]] + LP_SLOT_HEADER + at, out[i], len);
-        }
-        free(room);
-        return rv;
-}
-
 int eng_get_near_end(struct eng_get *get, struct get_stripe *s)
 {
         uint8_t missing[ERA_MAX_SHARDS], parity[ERA_MAX_SHARDS];
         unsigned i, n = near_missing(s, missing, parity);
+        struct get_sources from = {{NULL}, {false}};
+        void *to[ERA_MAX_SHARDS];
         uint64_t began = lp_clock();
         struct era_code *code;
         bool made;
@@ -139,7 +120,13 @@ int eng_get_near_end(struct eng_get *get, struct get_stripe *s)
         rv = eng_get_code_for(get, &s->part.head, &code, &made);
         if (rv != 0)
                 return rv;
-        rv = near_compute(code, s, missing, parity, n);
+        for (i = 0; i < eng_get_shards(s); i++) {
+                from.slot[i] = s->slot[i];
+                from.present[i] = s->slot[i] != NULL || eng_get_is_zero_unit(s, i);
+        }
+        for (i = 0; i < n; i++)
+                to[i] = s->slot[parity[i]];
+        rv = eng_get_compute(code, eng_get_shards(s), &from, 0, s->unit, missing, to, n);
         if (made)
                 era_code_free(code);
         eng_step_ends(get->el, ENG_STEP_REBUILD, began);

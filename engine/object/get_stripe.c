@@ -16,7 +16,7 @@
 
 /* ---- slots ----------------------------------------------------------------------------------- */
 
-static void drop_unit(struct eng_get *get, struct get_stripe *s, unsigned shard)
+void eng_get_drop_unit(struct eng_get *get, struct get_stripe *s, unsigned shard)
 {
         if (s->slot[shard] == NULL)
                 return;
@@ -37,6 +37,7 @@ static void lose_unit(struct eng_get *get, struct get_stripe *s, unsigned shard)
         s->lost = true;
         get->used--;
         get->reserve.count--;
+        s->reserved -= s->of != NULL;
 }
 
 static void slot_left(struct lp_loop *home, void *slot)
@@ -57,18 +58,18 @@ void eng_get_drop_stripe(struct eng_get *get, struct get_stripe *s)
 {
         unsigned i;
 
-        assert(s->pending == 0 && s->repairs == 0);
+        assert(s->pending == 0 && s->repairs == 0 && s->hedge == NULL);
         for (i = 0; i < ERA_MAX_SHARDS; i++)
-                drop_unit(get, s, i);
+                eng_get_drop_unit(get, s, i);
         s->state = STRIPE_FREE;
 }
 
 void eng_get_drop_stripes(struct eng_get *get)
 {
-        if (get->stripes == NULL)
+        if (get->stripes[0] == NULL)
                 return;
-        eng_get_drop_stripe(get, &get->stripes[0]);
-        eng_get_drop_stripe(get, &get->stripes[1]);
+        eng_get_drop_stripe(get, get->stripes[0]);
+        eng_get_drop_stripe(get, get->stripes[1]);
 }
 
 /* ---- where a byte is ------------------------------------------------------------------------- */
@@ -125,7 +126,9 @@ void eng_get_locate(struct eng_get *get, struct get_stripe *s, uint64_t offset)
         s->summed = 0;
         s->pending = 0;
         s->held = 0;
-        s->degraded = s->near = false;
+        s->degraded = s->near = s->hedged = false;
+        s->asked = s->good = 0;
+        s->of = s->hedge = NULL;
         memset(s->state_of, 0, sizeof(s->state_of));
         memset(s->slot, 0, sizeof(s->slot));
 }
@@ -191,13 +194,21 @@ static void get_shard_read(struct eng_op *op)
         struct get_stripe *s = r->stripe;
         struct eng_get *get = s->get;
         unsigned shard = op->read.shard;
+        uint64_t now;
 
+        if (get == NULL) {
+                eng_get_left_read(s, op);
+                return;
+        }
         assert(eng_on_loop(get->el));
+        now = lp_now(get->el->loop);
+        eng_read_times_add(&get->el->home.read_times, eng_part_drive(&s->part, s->stripe, shard), now > op->submitted ? now - op->submitted : 0, now);
         assert(get->in_flight > 0 && s->pending > 0 && s->state_of[shard] == SHARD_READING);
         get->in_flight--;
         s->pending--;
         if (op->result == 0) {
                 s->state_of[shard] = SHARD_GOOD;
+                s->good++;
                 if ((op->flags & ENG_OP_WANT_CRC) != 0)
                         s->summed |= 1u << shard;
         } else {
@@ -208,9 +219,13 @@ static void get_shard_read(struct eng_op *op)
                 if (op->read.slot == NULL)
                         lose_unit(get, s, shard);
                 else
-                        drop_unit(get, s, shard);
+                        eng_get_drop_unit(get, s, shard);
         }
-        if (s->pending == 0)
+        if (s->pending > 0)
+                return;
+        if (s->of != NULL)
+                eng_get_hedge_back(get, s);
+        else
                 eng_get_stripe_done(get, s);
 }
 
@@ -242,6 +257,7 @@ void eng_get_read_shard(struct eng_get *get, struct get_stripe *s, unsigned shar
         }
         get->in_flight++;
         s->pending++;
+        s->asked++;
         eng_drive_submit(get->store->members[drive].drive, op);
 }
 
