@@ -41,7 +41,7 @@ static bool is_slow(const struct eng_read_times *times, unsigned slot)
 {
         uint64_t mean = times->drive[slot].mean_ns;
 
-        return times->middle_ns != 0 && mean > ENG_LATE_LEAST_NS && mean > ENG_SLOW_TIMES * times->middle_ns;
+        return times->middle_ns != 0 && mean > eng_read_least_ns(times) && mean > ENG_SLOW_TIMES * times->middle_ns;
 }
 
 static void halve(struct eng_read_times *times, unsigned slot)
@@ -61,7 +61,7 @@ static void read_times_look(struct eng_read_times *times, uint64_t now)
 
         times->looked = now;
         for (i = 0; i < ENG_DRIVES_MAX; i++) {
-                if (times->drive[i].lately == 0 && times->drive[i].mean_ns > ENG_LATE_LEAST_NS)
+                if (times->drive[i].lately == 0 && times->drive[i].mean_ns > eng_read_least_ns(times))
                         times->drive[i].mean_ns -= times->drive[i].mean_ns / 4;
                 times->drive[i].lately = 0;
                 if (times->drive[i].total >= COUNTS_MIN)

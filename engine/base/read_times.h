@@ -28,16 +28,21 @@ struct eng_read_times {
                 uint64_t mean_ns;                /* of the last few */
         } drive[ENG_DRIVES_MAX];
         uint64_t looked, late_ns, middle_ns;
+        uint64_t least_ns; /* instead of ENG_LATE_LEAST_NS; 0: that. For tests */
         eng_mask slow;
         unsigned owed; /* extra reads x ENG_EXTRA_SHARE that others have not made up for yet */
 };
 
 /* A read of a drive took so long, or takes so long already. */
 void eng_read_times_add(struct eng_read_times *times, unsigned slot, uint64_t ns, uint64_t now);
+static inline uint64_t eng_read_least_ns(const struct eng_read_times *times)
+{
+        return times->least_ns != 0 ? times->least_ns : ENG_LATE_LEAST_NS;
+}
 /* A read is late behind that. */
 static inline uint64_t eng_read_late_ns(const struct eng_read_times *times)
 {
-        return times->late_ns > ENG_LATE_LEAST_NS ? times->late_ns : ENG_LATE_LEAST_NS;
+        return times->late_ns > eng_read_least_ns(times) ? times->late_ns : eng_read_least_ns(times);
 }
 /* Others are read first where they have the same. */
 static inline bool eng_read_is_slow(const struct eng_read_times *times, unsigned slot)
