@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What a cluster costs: the same operations through all of three nodes at once, and at one node; and at three nodes of MinIO.
 
-    cluster.py [--rounds 3] [--scale 1.0] [--only NAME ...] [--minio PROGRAM] [--json FILE]
+    cluster.py [--rounds 3] [--scale 1.0] [--only NAME ...] [--tls all|control] [--minio PROGRAM] [--json FILE]
 
 All nodes run on this machine, so that CPU time counts here, not throughput: a node more is no processor more. Within a round
 the groups take turns, each on fresh folders. For each phase: the median over rounds of CPU time of all server processes for an
@@ -39,7 +39,7 @@ PHASES = [
 
 
 def groups(options):
-    made = {"one": lambda folder: One(Millrace(folder, options.program)), "three": lambda folder: MillraceNodes(folder, options.program)}
+    made = {"one": lambda folder: One(Millrace(folder, options.program)), "three": lambda folder: MillraceNodes(folder, options.program, options.tls)}
     minio = find_program(Minio, options.minio) if not options.only or "minio" in options.only else None
     if minio:
         made["minio"] = lambda folder: MinioNodes(folder, minio)
@@ -87,6 +87,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--scale", type=float, default=1.0, help="of the number of operations")
     parser.add_argument("--only", action="append", choices=["one", "three", "minio"], help="only these (default: all)")
+    parser.add_argument("--tls", choices=["all", "control"], default="all", help="cluster_tls of the three nodes: control leaves shards in clear between nodes")
     parser.add_argument("--minio", help="MinIO's program (default: found, or installed by Go)")
     parser.add_argument("--folder", type=Path, help="where stores are made (default: a temporary folder)")
     parser.add_argument("--json", type=Path, help="keeps all figures")
@@ -107,7 +108,7 @@ def main():
             options.json.write_text(json.dumps({"machine": machine(), "rounds": rounds}, indent=1), encoding="utf-8")
     print(report(rounds))
     errors = sum(f["errors"] for r in rounds for phases in r.values() for f in phases.values())
-    print(f"\n{len(rounds)} rounds, {errors} errors; {machine()}")
+    print(f"\n{len(rounds)} rounds, {errors} errors, cluster_tls = {options.tls}; {machine()}")
     return 1 if errors else 0
 
 

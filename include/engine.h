@@ -331,6 +331,8 @@ struct eng_health {
         struct eng_lock_state lock;
         uint64_t cache_bytes, cache_hits, cache_misses, reconciled_records;
         uint64_t degraded_reads;   /* ranges read of which something was reconstructed: a shard was missing, damaged, or on a drive that is not asked */
+        uint64_t hedged_reads;     /* extra reads of shards, since others were late */
+        uint64_t hedges_won;       /* stripes that were there by them before what was late */
         uint64_t repaired_reads;   /* shards that reads found damaged, reconstructed and wrote anew */
         bool healing;              /* objects are being looked at for missing shards, or given them back; or a repair that failed is to be tried again soon */
         uint64_t objects_below;    /* that lack shards, as of the last look at all objects */

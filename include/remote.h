@@ -138,6 +138,19 @@ int rem_drive_ask(const struct eng_local_options *options, const struct eng_term
 
 struct rem_client;
 
+/*
+ * Drives that this very process serves: a home store asks them without a connection, on the loop that
+ * asks, by the rules that the drive server has for requests without a term.
+ */
+struct rem_near {
+        struct rem_server *server; /* NULL: there is none. It stays until the client was freed, as do its drives' loops */
+        uint16_t node;             /* whose drives these are, in paths */
+        uint16_t maker;            /* who makes the ids of uploads here, and in which boot: WRITE is refused of others */
+        uint32_t boot;
+        struct lp_loop *const *loops; /* all that own drives of the server. They run until the client's drives were closed */
+        unsigned loop_count;
+};
+
 struct rem_client_options {
         struct net *net;
         struct lp_loop *loop; /* runs while drives are opened: questions of openings are asked on it */
@@ -153,6 +166,7 @@ struct rem_client_options {
         void *deposed_arg;
         /* Of a home store: no term, and no sessions; READ, WRITE, SYNC and HELD are all that it asks. */
         bool home;
+        struct rem_near near; /* of a home store: drives of its own process */
         uint64_t (*now)(void *arg); /* as struct rem_server_options: when pings were sent */
         void *now_arg;
 };

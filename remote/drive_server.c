@@ -246,15 +246,14 @@ void rem_served_free(struct rem_served *served)
         pthread_mutex_unlock(&server->lock);
 }
 
-/* It may be withdrawn meanwhile, and gone: served_get() tells. */
-static struct rem_served *server_find(struct rem_server *server, const struct rem_head *head)
+struct rem_served *server_find(struct rem_server *server, uint32_t pool, unsigned slot)
 {
         unsigned i;
 
         for (i = 0; i < REM_DRIVES_MAX; i++) {
                 struct rem_served *served = atomic_load(&server->served[i]);
 
-                if (served != NULL && served->pool == head->pool && served->slot == head->slot)
+                if (served != NULL && served->pool == pool && served->slot == slot)
                         return served;
         }
         return NULL;
@@ -340,7 +339,7 @@ static enum rem_status server_look(struct rem_server *server, const struct net_r
                     ? request->link != NET_BULK_0 && request->link != NET_BULK_1
                     : request->link != NET_LOG)
                 return REM_BAD;
-        served = server_find(server, head);
+        served = server_find(server, head->pool, head->slot);
         if (served == NULL || (memcmp(head->drive_id, served->identity.drive_id, FMT_ID) != 0 &&
                                ((request->operation != REM_INFO && request->operation != REM_OPEN) ||
                                 memcmp(head->drive_id, any, FMT_ID) != 0)))

@@ -115,6 +115,8 @@ struct served_request {
 /* On the owner loop: the answer is ready, or refused. */
 void served_answer(struct served_request *r);
 void served_refuse(struct served_request *r, enum rem_status status);
+/* Any thread. It may be withdrawn meanwhile, and gone: served_get() tells. NULL: none. */
+struct rem_served *server_find(struct rem_server *server, uint32_t pool, unsigned slot);
 /* Any loop: the prefix of an answer, as the drive is now. */
 void served_prefix(const struct rem_served *served, struct rem_prefix *out);
 /* Owner. begins: an operation that begins a session. */
@@ -140,6 +142,7 @@ void server_pools_free(struct rem_server *server);
 /* Any thread; under the server's lock. The drive is served from now on; not any more. */
 void served_bind(struct rem_served *served);
 void served_unbind(struct rem_served *served);
+/* drive_server.c: any thread */
 bool served_get(struct rem_served *served);
 void served_put(struct rem_served *served);
 

@@ -303,6 +303,7 @@ int remote_drive_new(const struct rem_opening *opening, const struct eng_local_o
         d->drive.unreliable = &d->unreliable;
         d->drive.mute = &d->mute;
         d->drive.stalled = &d->stalled;
+        d->drive.far = true;
         d->client = opening->client;
         d->peer = opening->call.peer;
         d->place = opening->place;

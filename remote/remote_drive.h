@@ -7,6 +7,7 @@
  *   remote_call.c    one operation on its way: sent, sent again, answered
  *   remote_watch.c   WATCH: statistics, superseded values, failure
  *   remote_term.c    OPEN, PING, RELEASE, STATE: what leaders and candidates ask; who is deposed
+ *   near_drive.c     a drive of the own process: without a connection
  */
 #ifndef MILLRACE_REMOTE_REMOTE_DRIVE_H
 #define MILLRACE_REMOTE_REMOTE_DRIVE_H
@@ -190,6 +191,15 @@ void remote_call_submit(struct remote_drive *d, struct eng_op *op);
 void remote_call_free(struct remote_call *c);
 /* True: a prefix, and what follows it. */
 bool remote_prefix_read(const struct net_call *call, struct rem_prefix *out);
+
+/* near_drive.c: any thread */
+static inline bool near_is_own(const struct rem_client *client, const struct rem_place *place)
+{
+        return client->options.home && client->options.near.server != NULL && client->options.near.node == place->node;
+}
+/* -EAGAIN: it is not served, or another drive is; -ENOMEM. */
+int near_drive_open(struct rem_client *client, const struct rem_place *place, const struct eng_local_options *options,
+                    struct eng_drive **out);
 
 /* remote_watch.c: owner */
 void remote_watch_send(struct remote_drive *d);

@@ -239,6 +239,11 @@ static int opener_open(const struct eng_drive_opener *opener, const struct eng_l
         o = opening_new(opener, options->path, error, &rv);
         if (o == NULL)
                 return rv;
+        if (near_is_own(o->client, &o->place)) {
+                rv = near_drive_open(o->client, &o->place, options, out);
+                free(o);
+                return rv == 0 ? 0 : opening_say(options->path, rv == -EAGAIN ? -ENODEV : rv, error);
+        }
         memcpy(o->drive_id, options->identity.drive_id, FMT_ID);
         o->begin = !o->client->options.home;
         o->features = o->begin ? options->identity.features : 0;

@@ -36,7 +36,7 @@ static ssize_t ask_leader(void *arg, const uint8_t *bytes, size_t len, uint8_t *
         return rem_home_link_ask(((struct srv_node_gateway *)arg)->link, bytes, len, room);
 }
 
-static int make_link(struct srv_node_gateway *g, struct srv_link *link, uint64_t boot, const struct cl_view *view, struct srv_error *error)
+static int make_link(struct srv_node_gateway *g, struct srv_link *link, struct rem_server *server, uint64_t boot, const struct cl_view *view, struct srv_error *error)
 {
         const struct srv_link_party party = {.party = cl_party((unsigned)g->daemon.settings->node, CL_POOL_HOMES), .boot = boot, .format = &view->format};
         struct rem_client_options client = {.loop = link->loops.loops[0], .home = true, .wait_ms = 1000};
@@ -49,6 +49,8 @@ static int make_link(struct srv_node_gateway *g, struct srv_link *link, uint64_t
         if (rv != 0)
                 return rv;
         client.net = options.net = link->home_net;
+        client.near = (struct rem_near){.server = server, .node = (uint16_t)g->daemon.settings->node, .maker = party.party, .boot = (uint32_t)boot,
+                                        .loops = link->loops.loops, .loop_count = link->loops.count};
         options.loop_count = loops;
         memcpy(options.store_id, view->config.store_id, sizeof(options.store_id));
         rv = rem_client_new(&client, &g->client);
@@ -57,7 +59,7 @@ static int make_link(struct srv_node_gateway *g, struct srv_link *link, uint64_t
         return rv == 0 ? 0 : srv_fail(error, rv, "out of memory");
 }
 
-int srv_node_gateway_open(const struct srv_settings *settings, struct srv_link *link, uint64_t boot, const struct srv_listener *s3,
+int srv_node_gateway_open(const struct srv_settings *settings, struct srv_link *link, struct rem_server *server, uint64_t boot, const struct srv_listener *s3,
                           const struct srv_listener *plain, const struct srv_listener *admin, const struct cl_view *view, struct srv_node_gateway **out,
                           struct srv_error *error)
 {
@@ -69,7 +71,7 @@ int srv_node_gateway_open(const struct srv_settings *settings, struct srv_link *
         *out = g;
         g->daemon = (struct srv_daemon){.settings = settings, .signal_fd = -1, .started_ms = lp_wall_ms(), .home = &g->home};
         g->log = srv_health_log_open();
-        rv = g->log == NULL ? srv_fail(error, -ENOMEM, "out of memory") : make_link(g, link, boot, view, error);
+        rv = g->log == NULL ? srv_fail(error, -ENOMEM, "out of memory") : make_link(g, link, server, boot, view, error);
         if (rv != 0)
                 return rv;
         g->home = (struct srv_daemon_home){.leader = rem_home_link_engine(g->link), .opener = rem_client_opener(g->client), .node = (uint16_t)settings->node, .party = cl_party((unsigned)settings->node, CL_POOL_HOMES),

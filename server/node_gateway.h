@@ -14,9 +14,9 @@ struct srv_node_gateway;
 
 /*
  * Serves S3 and admin on these sockets from here on, which stay the caller's. boot: of this process. link: connected.
- * Negative errno, with a line.
+ * server: it has this node's drives. Negative errno, with a line.
  */
-int srv_node_gateway_open(const struct srv_settings *settings, struct srv_link *link, uint64_t boot, const struct srv_listener *s3,
+int srv_node_gateway_open(const struct srv_settings *settings, struct srv_link *link, struct rem_server *server, uint64_t boot, const struct srv_listener *s3,
                           const struct srv_listener *plain, const struct srv_listener *admin, const struct cl_view *view, struct srv_node_gateway **out,
                           struct srv_error *error);
 /* Who leads, as the view has it; here: that process is this node's, and can be asked. */

@@ -463,7 +463,7 @@ static int start_serving(struct node *n, struct srv_error *error)
 static int open_node_gateway(struct node *n, struct srv_error *error)
 {
         srv_standby_end(n->standby);
-        return srv_node_gateway_open(n->settings, &n->link, n->boot, &n->s3, &n->plain, &n->admin, &n->view, &n->gateway, error);
+        return srv_node_gateway_open(n->settings, &n->link, n->server, n->boot, &n->s3, &n->plain, &n->admin, &n->view, &n->gateway, error);
 }
 
 static int node_open(struct node *n, struct srv_error *error)

@@ -50,7 +50,7 @@ class MillraceNodes:
 
     name = key = "millrace, 3 nodes"
 
-    def __init__(self, folder, program):
+    def __init__(self, folder, program, tls="all"):
         os.environ["MILLRACE_BUILD"] = str(program.parent)
         sys.path.insert(0, str(ROOT))
         from tests.support.cluster import Cluster  # pylint: disable=import-outside-toplevel # by then it knows the build
@@ -58,7 +58,7 @@ class MillraceNodes:
         self.cluster = Cluster(nodes=3, drives=4)
         self.access, self.secret = self.cluster.access_key, self.cluster.secret_key
         for node in self.cluster.nodes.values():
-            node.options = ["--memory=1GiB", "--log-file-size=64MiB", "--segment-size=256MiB", "--full-reserve=64MiB"]
+            node.options = ["--memory=1GiB", "--log-file-size=64MiB", "--segment-size=256MiB", "--full-reserve=64MiB", f"--cluster-tls={tls}"]
 
     def start(self):
         self.cluster.start("--ec=2+2")

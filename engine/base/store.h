@@ -26,6 +26,7 @@
 
 #include "ec.h"
 #include "engine.h"
+#include "engine/base/read_times.h"
 #include "engine/base/hasher.h"
 #include "engine/base/pacer.h"
 #include "engine/drive/drive.h"
@@ -201,6 +202,7 @@ struct eng_home_part {
         struct eng_hasher hasher;          /* of small uploads */
         struct eng_hasher *bulk_hasher;    /* of others; never changes */
         struct eng_gets gets;              /* open, oldest first */
+        struct eng_read_times read_times;  /* of shards */
         struct eng_gets spare_gets;        /* memory of some that were: more than malloc() keeps at hand */
         unsigned spare_get_count;
         uint64_t get_count;                /* begun: the number of the last */
@@ -487,6 +489,7 @@ struct eng_store {
         atomic_bool full;              /* some drive is below its reserve */
         atomic_bool stalled;           /* a drive in use can take little more until another is back (eng_drive_stalled()) */
         atomic_uint_fast64_t degraded_reads, repaired_reads, reconciled_records;
+        atomic_uint_fast64_t hedged_reads, hedges_won; /* extra reads of shards; stripes that were ready by them */
         atomic_uint_fast64_t features; /* bits that every drive with a slot has, durably: what needs them may be written */
         struct eng_lock_clock lock_clock;
         pthread_mutex_t health_lock;

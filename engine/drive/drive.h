@@ -382,6 +382,7 @@ struct eng_drive {
         const atomic_bool *exhausted;  /* its log has no room, changes that it is to take would wait; as the next */
         const atomic_bool *unreliable; /* many places of it cannot be read; lives as long as the drive. NULL: never */
         const atomic_bool *mute;       /* its node says nothing at the moment; as the last */
+        bool far;               /* bytes of it go through a network */
         const atomic_bool *stalled;    /* it can take little more until it is opened again, for which others must be back first; as the two before */
 };
 

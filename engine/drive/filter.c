@@ -478,6 +478,7 @@ static int add_filter(struct eng_drive **top, struct eng_drive *inner, char *tex
         filter->drive.unreliable = (*top)->unreliable;
         filter->drive.mute = (*top)->mute;
         filter->drive.stalled = (*top)->stalled;
+        filter->drive.far = (*top)->far;
         filter->inner = *top;
         *top = &filter->drive;
         return 0;

@@ -424,7 +424,7 @@ void eng_write_drop_waiting(struct eng_local *l);
 
 TAILQ_HEAD(eng_read_list, eng_reading);
 struct eng_reads {
-        unsigned flying[ENG_READ_LOOPS_MAX]; /* by the number of the home loop, modulo */
+        unsigned flying[2][ENG_READ_LOOPS_MAX]; /* by what the home loop is for, and its number, modulo */
         struct eng_read_list waiting;
 };
 

@@ -122,9 +122,10 @@ void eng_read_free(struct eng_local *l)
 
 /* ---- owner, afterwards ----------------------------------------------------------------------- */
 
+/* Loops of a gateway, which have slots for its reads, and loops for other nodes have the same numbers. */
 static unsigned *flying(struct eng_local *l, const struct lp_loop *home)
 {
-        return &l->reads.flying[lp_index(home) % ENG_READ_LOOPS_MAX];
+        return &l->reads.flying[lp_share_slots(home, LP_SHARE_GET) > 0][lp_index(home) % ENG_READ_LOOPS_MAX];
 }
 
 static void read_gone(struct eng_flight *flight)

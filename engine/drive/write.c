@@ -139,6 +139,8 @@ static void write_back_on_owner(struct lp_msg *msg)
         rv = ok ? enter_location(l, w) : w->res < 0 ? w->res : -ENOSPC; /* short: there was room for a part of it */
         if (ok && rv != 0)
                 write_location_gone(l, &w->location); /* nobody will find it */
+        if (rv == -ECANCELED && w->home != l->drive.owner)
+                rv = -EAGAIN; /* that loop has ended, and did not begin it: this one may go on */
         if (eng_io_full(rv) || (eng_io_again(rv) && rv != -ECANCELED)) { /* a file system that takes no space ahead, or memory: neither is a failure */
                 rv = eng_io_full(rv) ? -ENOSPC : -EAGAIN;
                 end_write(l, w, eng_local_failed(l) ? -EIO : rv);

@@ -608,4 +608,6 @@ void eng_health_read(struct eng_store *store, struct eng_health *out)
         *out = store->health;
         pthread_mutex_unlock(&store->health_lock);
         eng_lock_read(store, &out->lock);
+        out->hedged_reads = atomic_load(&store->hedged_reads);
+        out->hedges_won = atomic_load(&store->hedges_won);
 }

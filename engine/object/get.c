@@ -2,7 +2,7 @@
  * get.c - reading one open object: verified bytes, in order, from any k shards of each stripe.
  *
  * Healthy: the data units a range touches are read straight from their drives, a stripe ahead of
- * what is handed out. When a unit's drive is missing, fails, or gives bytes that are not what was
+ * what is handed out; in a cluster parity of near drives may stand in for data of far ones. When a unit's drive is missing, fails, or gives bytes that are not what was
  * written, the stripe is read again from any k shards and the missing units are computed
  * (degraded); what was damaged on a living drive is written anew. Every byte handed out was
  * verified by the drive that read it or rebuilt from verified ones (I5). Home loop throughout.
@@ -50,7 +50,8 @@ static void release_get(struct eng_get *get)
         eng_buf_unref(get->lookup.value);
         eng_buf_unref(get->lookup.bytes);
         free(get->parts);
-        free(get->stripes);
+        free(get->stripes[0]);
+        free(get->stripes[1]);
 }
 
 static void free_get(struct eng_lookup *lookup)
@@ -91,6 +92,7 @@ void eng_get_free_spares(struct eng_loop *el)
 static void end_get(struct eng_get *get)
 {
         assert(get->in_flight == 0 && get->used == 0 && !get->granted && !get->reserving);
+        eng_get_watch_end(get);
         TAILQ_REMOVE(&get->el->home.gets, get, link);
         if (get->lookup.pinned)
                 eng_unpin(&get->lookup, free_get);
@@ -340,7 +342,7 @@ static void stripe_ready(struct eng_get *get, struct get_stripe *s)
 {
         assert(s->state == STRIPE_READING && s->pending == 0);
         s->state = STRIPE_READY;
-        if (s == &get->stripes[get->current])
+        if (s == get->stripes[get->current])
                 eng_get_wake(get);
 }
 
@@ -354,6 +356,9 @@ void eng_get_stripe_done(struct eng_get *get, struct get_stripe *s)
                 eng_get_proceed(get);
                 return;
         }
+        if (s->hedge != NULL && s->good < s->asked)
+                return; /* it may have what did not come */
+        eng_get_hedge_lost(get, s);
         if (s->degraded && !s->lost) {
                 rv = eng_get_read_any(get, s);
                 if (rv == 0 && s->pending > 0)
@@ -371,6 +376,11 @@ void eng_get_stripe_done(struct eng_get *get, struct get_stripe *s)
                 return;
         }
         eng_step_ends(get->el, ENG_STEP_READ, s->began);
+        rv = s->near ? eng_get_near_end(get, s) : 0;
+        if (rv != 0 && rv != -EAGAIN) {
+                get_fail(get, rv);
+                return;
+        }
         for (u = s->first; u <= s->last; u++)
                 if (s->state_of[u] != SHARD_GOOD) {
                         get->degrading = true;
@@ -402,9 +412,10 @@ static bool start_stripe(struct eng_get *get, struct get_stripe *s)
         }
         if (eng_get_plain_units(s) > room)
                 return false;
-        if (eng_get_read_plain(get, s)) {
+        if (eng_get_read_near(get, s) || eng_get_read_plain(get, s)) {
                 s->state = STRIPE_READING;
                 get->ahead = s->next;
+                eng_get_watch_stripe(get);
                 return true;
         }
         if (get->reserve.count < eng_get_shards(s)) {
@@ -428,12 +439,12 @@ static bool start_stripe(struct eng_get *get, struct get_stripe *s)
 static void get_fill(struct eng_get *get)
 {
         while (get->granted && get->error == 0 && !get->closed && !get->degrading && get->ahead < get->end) {
-                struct get_stripe *s = &get->stripes[get->current];
+                struct get_stripe *s = get->stripes[get->current];
 
                 if (s->state == STRIPE_READING && s->degraded)
                         break; /* it may need every slot there is */
                 if (s->state != STRIPE_FREE)
-                        s = &get->stripes[get->current ^ 1];
+                        s = get->stripes[get->current ^ 1];
                 if (s->state != STRIPE_FREE || s->repairs != 0 || !start_stripe(get, s))
                         break;
         }
@@ -446,11 +457,11 @@ static void get_fill(struct eng_get *get)
  */
 static void degrade(struct eng_get *get)
 {
-        struct get_stripe *s = &get->stripes[get->current];
+        struct get_stripe *s = get->stripes[get->current];
         int rv;
 
         assert(get->in_flight == 0);
-        if (s->state == STRIPE_READY || get->stripes[0].held != 0 || get->stripes[1].held != 0)
+        if (s->state == STRIPE_READY || get->stripes[0]->held != 0 || get->stripes[1]->held != 0)
                 return; /* handed out first, and let go */
         eng_get_drop_stripes(get);
         unreserve(get);
@@ -493,15 +504,17 @@ int eng_get_start(struct eng_get *get, uint64_t offset, uint64_t len, void (*wak
         get->rebuilt = false;
         if (get->part_count == 0)
                 return 0;
-        if (get->stripes == NULL)
-                get->stripes = calloc(2, sizeof(*get->stripes));
-        if (get->stripes == NULL)
+        if (get->stripes[0] == NULL)
+                get->stripes[0] = calloc(1, sizeof(*get->stripes[0]));
+        if (get->stripes[1] == NULL)
+                get->stripes[1] = calloc(1, sizeof(*get->stripes[1]));
+        if (get->stripes[0] == NULL || get->stripes[1] == NULL)
                 return -ENOMEM;
         if (len == 0)
                 return 0;
         if (get->in_flight > 0)
                 return ENG_GET_BUSY; /* a repair of the last range is under way */
-        assert(eng_on_loop(get->el) && get->stripes[0].held == 0 && get->stripes[1].held == 0);
+        assert(eng_on_loop(get->el) && get->stripes[0]->held == 0 && get->stripes[1]->held == 0);
         eng_get_drop_stripes(get);
         unreserve(get);
         get->error = 0;
@@ -558,7 +571,7 @@ static bool get_in_use(const struct get_stripe *s)
  */
 static void get_advance(struct eng_get *get)
 {
-        struct get_stripe *s = &get->stripes[get->current], *other = &get->stripes[get->current ^ 1];
+        struct get_stripe *s = get->stripes[get->current], *other = get->stripes[get->current ^ 1];
         bool moved = false;
 
         if (handed_out(other) && !get_in_use(other)) {
@@ -607,7 +620,7 @@ int eng_get_next(struct eng_get *get, const uint8_t **data, size_t *len)
                 return get->error;
         if (get->pos == get->end)
                 return -ENODATA;
-        s = &get->stripes[get->current];
+        s = get->stripes[get->current];
         if (s->state != STRIPE_READY || s->at == s->hi) {
                 get->waiting = true;
                 return -EAGAIN;
@@ -647,12 +660,12 @@ static bool lies_in(const struct get_stripe *s, const uint8_t *data)
 
 void eng_get_let_go(struct eng_get *get, const uint8_t *data)
 {
-        struct get_stripe *s = get->stripes;
+        struct get_stripe *s = get->stripes[0];
 
         if (s == NULL)
                 return; /* inline bytes stay as long as the object is open */
         if (!lies_in(s, data))
-                s++;
+                s = get->stripes[1];
         assert(lies_in(s, data));
         get->waiting = false; /* who lets go asks again */
         if (--s->held == 0)

@@ -20,7 +20,10 @@ struct get_read {
         struct get_stripe *stripe;
 };
 
-/* One stripe on its way out. owner: home loop; read[].op: the drive while out */
+/*
+ * One stripe on its way out. owner: home loop; read[].op: the drive while out. get NULL: nobody waits for it any
+ * more; it goes with the last read.
+ */
 struct get_stripe {
         struct eng_get *get;
         enum get_stripe_state state;
@@ -29,7 +32,14 @@ struct get_stripe {
         uint64_t lo, hi, at;           /* wanted bytes of the stripe; handed out up to at */
         uint64_t next;                 /* object offset behind hi */
         unsigned first, last;          /* data units of [lo, hi) */
-        bool degraded;
+        bool degraded, near;           /* read as get_near.c has it */
+        bool hedged;                   /* what is late was asked for elsewhere once, or could not be */
+        struct get_stripe *hedge;      /* that is under way; NULL: none */
+        unsigned asked, good;          /* shards in all; what has come */
+        /* of a hedge */
+        struct get_stripe *of;         /* NULL: it is none */
+        uint32_t from, to;             /* bytes of each shard */
+        unsigned reserved;             /* slots that it has reserved */
         unsigned pending, repairs;
         unsigned held;                 /* spans handed out and not let go */
         uint32_t bad, damaged;         /* shards not to be asked (again); those of them to be written anew */
@@ -80,11 +90,15 @@ struct eng_get {
         uint32_t keep_bad, keep_damaged; /* what was learnt of the stripe that ends at keep_next before it was begun again */
         uint64_t keep_next;
         unsigned current;
-        struct get_stripe *stripes;    /* 2, once bytes are read from shards */
+        struct get_stripe *stripes[2]; /* once bytes are read from shards */
+        struct lp_timer late_timer;    /* stripes that are being read are looked at */
+        bool late_armed;
 };
 
 /* ---- get_stripe.c ---------------------------------------------------------------------------- */
 
+/* A shard's slot is given back. */
+void eng_get_drop_unit(struct eng_get *get, struct get_stripe *s, unsigned shard);
 /* Give their slots back. */
 void eng_get_drop_stripe(struct eng_get *get, struct get_stripe *s);
 void eng_get_drop_stripes(struct eng_get *get);
@@ -120,7 +134,52 @@ bool eng_get_stripe_lost(const struct eng_get *get, const struct get_stripe *s);
  */
 int eng_get_rebuild(struct eng_get *get, struct get_stripe *s);
 
-/* ---- get.c, for it --------------------------------------------------------------------------- */
+/* Drive of a shard if it can be asked, else -1. */
+int eng_get_drive_of(const struct eng_get *get, const struct get_stripe *s, unsigned shard);
+/* Nothing of the object is in it, and nothing was written. */
+bool eng_get_is_zero_unit(const struct get_stripe *s, unsigned shard);
+/* Asks for bytes of a shard: a slot of the reservation is taken for it. */
+void eng_get_read_shard(struct eng_get *get, struct get_stripe *s, unsigned shard, int drive, uint32_t offset, uint32_t len);
+/* The code of a part. made: it is to be freed. */
+int eng_get_code_for(struct eng_get *get, const struct fmt_part *part, struct era_code **out, bool *made);
+
+/* ---- get_near.c ------------------------------------------------------------------------------ */
+
+/*
+ * A whole stripe with parity of drives that are near in the place of data that is far. It takes as many slots
+ * as the data does. False: nothing is spared, or some data has to be done without anyway.
+ */
+bool eng_get_read_near(struct eng_get *get, struct get_stripe *s);
+/* All is back: computes the data. -EAGAIN: some did not come. */
+int eng_get_near_end(struct eng_get *get, struct get_stripe *s);
+
+/* ---- get_hedge.c ----------------------------------------------------------------------------- */
+
+/* A stripe is being read: what is late of it will be asked for elsewhere. */
+void eng_get_watch_stripe(struct eng_get *get);
+/* The get ends: nothing is looked at any more. */
+void eng_get_watch_end(struct eng_get *get);
+/* All of a hedge is back: if it is good, the stripe that it is of has ended. */
+void eng_get_hedge_back(struct eng_get *get, struct get_stripe *hedge);
+/* The stripe has all that it asked for: its hedge is of no use any more. */
+void eng_get_hedge_lost(struct eng_get *get, struct get_stripe *s);
+/* A read of a stripe that nobody waits for. */
+void eng_get_left_read(struct get_stripe *s, struct eng_op *op);
+
+/* ---- get_compute.c --------------------------------------------------------------------------- */
+
+struct get_sources {
+        void *slot[ERA_MAX_SHARDS];   /* NULL: zeroes, or not there */
+        bool present[ERA_MAX_SHARDS]; /* k of them */
+};
+/*
+ * Data units from `begin` to `end`, each of them into a slot, which may be one of the sources': n of both. shards: of the
+ * code. -ENOMEM.
+ */
+int eng_get_compute(const struct era_code *code, unsigned shards, const struct get_sources *from, uint32_t begin, uint32_t end,
+                    const uint8_t *missing, void *const *to, unsigned n);
+
+/* ---- get.c, for them --------------------------------------------------------------------------- */
 
 /* All reads of a stripe are back. */
 void eng_get_stripe_done(struct eng_get *get, struct get_stripe *s);

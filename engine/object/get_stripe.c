@@ -16,7 +16,7 @@
 
 /* ---- slots ----------------------------------------------------------------------------------- */
 
-static void drop_unit(struct eng_get *get, struct get_stripe *s, unsigned shard)
+void eng_get_drop_unit(struct eng_get *get, struct get_stripe *s, unsigned shard)
 {
         if (s->slot[shard] == NULL)
                 return;
@@ -37,6 +37,7 @@ static void lose_unit(struct eng_get *get, struct get_stripe *s, unsigned shard)
         s->lost = true;
         get->used--;
         get->reserve.count--;
+        s->reserved -= s->of != NULL;
 }
 
 static void slot_left(struct lp_loop *home, void *slot)
@@ -57,18 +58,18 @@ void eng_get_drop_stripe(struct eng_get *get, struct get_stripe *s)
 {
         unsigned i;
 
-        assert(s->pending == 0 && s->repairs == 0);
+        assert(s->pending == 0 && s->repairs == 0 && s->hedge == NULL);
         for (i = 0; i < ERA_MAX_SHARDS; i++)
-                drop_unit(get, s, i);
+                eng_get_drop_unit(get, s, i);
         s->state = STRIPE_FREE;
 }
 
 void eng_get_drop_stripes(struct eng_get *get)
 {
-        if (get->stripes == NULL)
+        if (get->stripes[0] == NULL)
                 return;
-        eng_get_drop_stripe(get, &get->stripes[0]);
-        eng_get_drop_stripe(get, &get->stripes[1]);
+        eng_get_drop_stripe(get, get->stripes[0]);
+        eng_get_drop_stripe(get, get->stripes[1]);
 }
 
 /* ---- where a byte is ------------------------------------------------------------------------- */
@@ -125,7 +126,9 @@ void eng_get_locate(struct eng_get *get, struct get_stripe *s, uint64_t offset)
         s->summed = 0;
         s->pending = 0;
         s->held = 0;
-        s->degraded = false;
+        s->degraded = s->near = s->hedged = false;
+        s->asked = s->good = 0;
+        s->of = s->hedge = NULL;
         memset(s->state_of, 0, sizeof(s->state_of));
         memset(s->slot, 0, sizeof(s->slot));
 }
@@ -144,8 +147,7 @@ unsigned eng_get_shards(const struct get_stripe *s)
         return s->part.head.k + s->part.head.m;
 }
 
-/* Drive of a shard if it can be asked, else -1. */
-static int drive_of(const struct eng_get *get, const struct get_stripe *s, unsigned shard)
+int eng_get_drive_of(const struct eng_get *get, const struct get_stripe *s, unsigned shard)
 {
         unsigned slot = eng_part_drive(&s->part, s->stripe, shard);
 
@@ -192,13 +194,21 @@ static void get_shard_read(struct eng_op *op)
         struct get_stripe *s = r->stripe;
         struct eng_get *get = s->get;
         unsigned shard = op->read.shard;
+        uint64_t now;
 
+        if (get == NULL) {
+                eng_get_left_read(s, op);
+                return;
+        }
         assert(eng_on_loop(get->el));
+        now = lp_now(get->el->loop);
+        eng_read_times_add(&get->el->home.read_times, eng_part_drive(&s->part, s->stripe, shard), now > op->submitted ? now - op->submitted : 0, now);
         assert(get->in_flight > 0 && s->pending > 0 && s->state_of[shard] == SHARD_READING);
         get->in_flight--;
         s->pending--;
         if (op->result == 0) {
                 s->state_of[shard] = SHARD_GOOD;
+                s->good++;
                 if ((op->flags & ENG_OP_WANT_CRC) != 0)
                         s->summed |= 1u << shard;
         } else {
@@ -209,13 +219,17 @@ static void get_shard_read(struct eng_op *op)
                 if (op->read.slot == NULL)
                         lose_unit(get, s, shard);
                 else
-                        drop_unit(get, s, shard);
+                        eng_get_drop_unit(get, s, shard);
         }
-        if (s->pending == 0)
+        if (s->pending > 0)
+                return;
+        if (s->of != NULL)
+                eng_get_hedge_back(get, s);
+        else
                 eng_get_stripe_done(get, s);
 }
 
-static void get_read_shard(struct eng_get *get, struct get_stripe *s, unsigned shard, int drive, uint32_t offset, uint32_t len)
+void eng_get_read_shard(struct eng_get *get, struct get_stripe *s, unsigned shard, int drive, uint32_t offset, uint32_t len)
 {
         struct eng_op *op = &s->read[shard].op;
         uint32_t from, wanted;
@@ -243,6 +257,7 @@ static void get_read_shard(struct eng_get *get, struct get_stripe *s, unsigned s
         }
         get->in_flight++;
         s->pending++;
+        s->asked++;
         eng_drive_submit(get->store->members[drive].drive, op);
 }
 
@@ -251,7 +266,7 @@ static bool is_last(const struct eng_get *get, int drive)
         return eng_drive_is_last(get->store->members[drive].drive);
 }
 
-static bool is_zero_unit(const struct get_stripe *s, unsigned shard)
+bool eng_get_is_zero_unit(const struct get_stripe *s, unsigned shard)
 {
         return shard < s->part.head.k && shard >= eng_stripe_units(&s->part.head, s->stripe);
 }
@@ -262,9 +277,9 @@ static bool can_do_without(const struct eng_get *get, const struct get_stripe *s
         unsigned i, n = 0;
 
         for (i = 0; i < eng_get_shards(s); i++) {
-                int drive = drive_of(get, s, i);
+                int drive = eng_get_drive_of(get, s, i);
 
-                n += is_zero_unit(s, i) || (drive >= 0 && !is_last(get, drive));
+                n += eng_get_is_zero_unit(s, i) || (drive >= 0 && !is_last(get, drive));
         }
         return n >= s->part.head.k;
 }
@@ -275,14 +290,14 @@ bool eng_get_read_plain(struct eng_get *get, struct get_stripe *s)
         unsigned u;
 
         for (u = s->first; u <= s->last; u++) {
-                int drive = drive_of(get, s, u);
+                int drive = eng_get_drive_of(get, s, u);
 
                 if (drive < 0 || (is_last(get, drive) && can_do_without(get, s)))
                         return false;
         }
         for (u = s->first; u <= s->last; u++) {
                 eng_get_wanted(s, u, &offset, &len);
-                get_read_shard(get, s, u, drive_of(get, s, u), offset, len);
+                eng_get_read_shard(get, s, u, eng_get_drive_of(get, s, u), offset, len);
         }
         return true;
 }
@@ -293,7 +308,7 @@ static unsigned in_hand(const struct get_stripe *s)
         unsigned i, n = 0;
 
         for (i = 0; i < eng_get_shards(s); i++)
-                n += s->state_of[i] != SHARD_NONE || is_zero_unit(s, i);
+                n += s->state_of[i] != SHARD_NONE || eng_get_is_zero_unit(s, i);
         return n;
 }
 
@@ -302,10 +317,10 @@ static void read_from(struct eng_get *get, struct get_stripe *s, bool last)
         unsigned i;
 
         for (i = 0; i < eng_get_shards(s) && in_hand(s) < s->part.head.k; i++) {
-                int drive = s->state_of[i] != SHARD_NONE || is_zero_unit(s, i) ? -1 : drive_of(get, s, i);
+                int drive = s->state_of[i] != SHARD_NONE || eng_get_is_zero_unit(s, i) ? -1 : eng_get_drive_of(get, s, i);
 
                 if (drive >= 0 && is_last(get, drive) == last)
-                        get_read_shard(get, s, i, drive, 0, s->unit);
+                        eng_get_read_shard(get, s, i, drive, 0, s->unit);
         }
 }
 
@@ -335,7 +350,7 @@ bool eng_get_stripe_lost(const struct eng_get *get, const struct get_stripe *s)
         unsigned i, n = 0;
 
         for (i = 0; i < eng_get_shards(s); i++)
-                n += !is_zero_unit(s, i) && is_gone(get, s, i);
+                n += !eng_get_is_zero_unit(s, i) && is_gone(get, s, i);
         return n > s->part.head.m;
 }
 
@@ -406,7 +421,7 @@ static void get_repair(struct eng_get *get, struct get_stripe *s, unsigned shard
         eng_drive_submit(get->store->members[slot].drive, op);
 }
 
-static int get_code_for(struct eng_get *get, const struct fmt_part *part, struct era_code **out, bool *made)
+int eng_get_code_for(struct eng_get *get, const struct fmt_part *part, struct era_code **out, bool *made)
 {
         *made = part->k != get->store->k || part->m != get->store->m;
         *out = get->store->code;
@@ -426,7 +441,7 @@ int eng_get_rebuild(struct eng_get *get, struct get_stripe *s)
 
         assert(s->degraded && s->pending == 0 && in_hand(s) >= s->part.head.k);
         for (i = 0; i < eng_get_shards(s); i++) {
-                present[i] = s->state_of[i] == SHARD_GOOD || is_zero_unit(s, i);
+                present[i] = s->state_of[i] == SHARD_GOOD || eng_get_is_zero_unit(s, i);
                 if (present[i])
                         have[i] = s->slot[i] == NULL ? eng_zero_unit : (uint8_t *)s->slot[i] + LP_SLOT_HEADER;
         }
@@ -439,7 +454,7 @@ int eng_get_rebuild(struct eng_get *get, struct get_stripe *s)
                 want[n] = (uint8_t)i;
                 out[n++] = (uint8_t *)s->slot[i] + LP_SLOT_HEADER;
         }
-        rv = get_code_for(get, &s->part.head, &code, &made);
+        rv = eng_get_code_for(get, &s->part.head, &code, &made);
         if (rv != 0)
                 return rv;
         if (n != 0) {

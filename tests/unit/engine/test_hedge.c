@@ -1,0 +1,185 @@
+/*
+ * test_hedge.c - reads of objects while a drive is slow: others are asked, what comes late is dropped, and
+ * slots are all given back.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "engine/base/store.h"
+#include "tests/lib/must.h"
+#include "tests/lib/store_fixture.h"
+#include "tests/lib/wait.h"
+
+#define DRIVES  6u
+#define OBJECTS 12u
+#define SIZE    ((4u << 20) + 54321) /* some stripes of two units, and a short one */
+#define MS      1000000ull
+#define SLOW_MS 2000u
+
+static struct sf sf;
+static uint64_t bucket;
+
+/* least_ms: what is late, where a busy machine is to count for nothing; 0: as ever. */
+static void open_store(unsigned k, unsigned m, const char *faults, unsigned least_ms)
+{
+        char key[32];
+        unsigned i;
+
+        sf_make(&sf, DRIVES, 2);
+        sf.options.ec_k = k;
+        sf.options.ec_m = m;
+        sf.options.faults = faults;
+        assert_int_equal(sf_open(&sf, true), 0);
+        assert_true(sf_wait_ready(&sf, 20));
+        assert_int_equal(sf_bucket(&sf, "bucket", &bucket), 0);
+        for (i = 0; i < sf.store->loop_count; i++)
+                sf.store->loops[i].home.read_times.least_ns = least_ms * MS;
+        for (i = 0; i < OBJECTS; i++) {
+                snprintf(key, sizeof(key), "%u", i);
+                assert_int_equal(sf_put(&sf, 0, bucket, key, i + 1, SIZE, true, NULL), 0);
+        }
+}
+
+static uint64_t slots_reserved(void)
+{
+        struct lp_stats stats;
+        uint64_t sum = 0;
+        unsigned i;
+
+        for (i = 0; i < sf.store->loop_count; i++) {
+                lp_stats_read(sf.store->loops[i].loop, &stats);
+                sum += stats.slots_used + stats.reserved[LP_SHARE_GET];
+        }
+        return sum;
+}
+
+/* Reads that were left have come back, with their slots. */
+static void close_store(void)
+{
+        WAIT_UNTIL(slots_reserved() == 0);
+        assert_int_equal(slots_reserved(), 0);
+        sf_close(&sf);
+        sf_remove(&sf);
+}
+
+static void get_all(uint64_t *longest)
+{
+        char key[32];
+        unsigned i;
+
+        *longest = 0;
+        for (i = 0; i < OBJECTS; i++) {
+                uint64_t began = lp_clock();
+
+                snprintf(key, sizeof(key), "%u", i);
+                assert_int_equal(sf_get(&sf, i % 2, bucket, key, i + 1, SIZE), 0);
+                if (lp_clock() - began > *longest)
+                        *longest = lp_clock() - began;
+        }
+}
+
+/* Some object has data on any drive: without hedges one would take SLOW_MS at the least. */
+static void is_quick(unsigned k, unsigned m)
+{
+        uint64_t longest;
+
+        open_store(k, m, "delay:op=read,slot=1,ms=2000", 300);
+        get_all(&longest);
+        assert_true(longest < SLOW_MS * MS);
+        assert_true(atomic_load(&sf.store->hedges_won) > 0);
+        assert_true(atomic_load(&sf.store->hedged_reads) >= atomic_load(&sf.store->hedges_won));
+        assert_int_equal(atomic_load(&sf.store->degraded_reads), 0);
+        close_store();
+}
+
+static void test_one_slow_drive(void **state)
+{
+        is_quick(2, 2);
+        is_quick(4, 2);
+        is_quick(1, 2);
+}
+
+/* Once it is known to be slow, parity of others is read at once: no extra reads. */
+static void test_slow_drive_is_left_out(void **state)
+{
+        uint64_t longest, hedged;
+
+        open_store(2, 2, "delay:op=read,slot=1,ms=2000", 300);
+        get_all(&longest);
+        usleep((SLOW_MS + 200) * 1000);
+        hedged = atomic_load(&sf.store->hedged_reads);
+        get_all(&longest);
+        assert_true(longest < SLOW_MS * MS);
+        assert_true(atomic_load(&sf.store->hedged_reads) - hedged <= 4);
+        close_store();
+}
+
+/* Parts of units: no more is asked for than the late read was to give. */
+static void test_ranges(void **state)
+{
+        static const uint64_t offsets[] = {0, 5000, (1u << 20) - 3, 1u << 20, (2u << 20) + 77, SIZE - 30000};
+        struct eng_drive_info info;
+        uint64_t bytes = 0;
+        unsigned i, j;
+        char key[32];
+
+        open_store(2, 2, "delay:op=read,slot=1,ms=2000", 300);
+        for (j = 0; j < OBJECTS; j++)
+                for (i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++) {
+                        uint64_t began = lp_clock();
+
+                        snprintf(key, sizeof(key), "%u", j);
+                        assert_int_equal(sf_get_range(&sf, i % 2, bucket, key, j + 1, SIZE, offsets[i], 20000), 0);
+                        if (atomic_load(&sf.store->hedged_reads) < 2 * (ENG_EXTRA_AT_ONCE - 2)) /* else there are no more */
+                                assert_true(lp_clock() - began < SLOW_MS * MS);
+                }
+        assert_true(atomic_load(&sf.store->hedges_won) > 0);
+        for (i = 0; i < DRIVES; i++) {
+                eng_drive_info(sf.store->members[i].drive, &info);
+                bytes += info.read_bytes;
+        }
+        assert_true(bytes < (uint64_t)OBJECTS * 6 * 3 * 20000);
+        close_store();
+}
+
+/* Two are slow, one of them now and then; one answers nothing, or damage: what is read is right. */
+static void test_many_faults(void **state)
+{
+        static const char *const faults[] = {
+                "delay:op=read,slot=1,ms=60;delay:op=read,slot=2,ms=40,every=2;delay:op=read,slot=4,ms=45,every=3",
+                "delay:op=read,slot=0,ms=60;again:op=read,slot=3,every=3",
+                "delay:op=read,slot=0,ms=60;delay:op=read,slot=3,ms=30;again:op=read,slot=3,every=2",
+                "delay:op=read,slot=5,ms=60;corrupt:op=read,slot=2,every=5",
+        };
+        uint64_t longest;
+        unsigned i, k;
+
+        for (i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
+                for (k = 2; k <= 4; k += 2) {
+                        open_store(k, 2, faults[i], 0);
+                        get_all(&longest);
+                        get_all(&longest);
+                        assert_true(atomic_load(&sf.store->hedged_reads) > 0);
+                        close_store();
+                }
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_one_slow_drive),
+                cmocka_unit_test(test_slow_drive_is_left_out),
+                cmocka_unit_test(test_ranges),
+                cmocka_unit_test(test_many_faults),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
