@@ -148,7 +148,7 @@ int srv_link_open(struct srv_link *link, const struct srv_settings *settings, un
         link->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         if (link->wake < 0)
                 return srv_fail(error, -errno, "cannot make an eventfd: %s", strerror(errno));
-        snprintf(link->name, sizeof(link->name), "%.63s", *settings->node_name != '\0' ? settings->node_name : settings->cluster_listen.host);
+        snprintf(link->name, sizeof(link->name), "%.63s", settings->node);
         srv_address_text(&settings->cluster_listen, link->address, sizeof(link->address));
         rv = srv_loops_make_links(loops, peer_slots, &link->loops, error);
         if (rv == 0)

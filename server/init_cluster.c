@@ -15,31 +15,31 @@
 
 #define INIT_WAIT_S 300u
 #define INIT_LOOK_US 200000u
+#define INIT_NODES_MAX 256u
 
 struct init {
         struct srv_link link;
         struct cl_create create;
         struct cl_view view;
-        uint16_t nodes[SRV_LIST_MAX * 16];
-        int64_t first[SRV_LIST_MAX * 16]; /* revision of the node's entry when it was first seen; 0: it was not yet */
+        char names[INIT_NODES_MAX][CL_NAME_MAX];
+        uint16_t nodes[INIT_NODES_MAX]; /* their numbers */
+        int64_t first[INIT_NODES_MAX]; /* revision of the node's entry when it was first seen; 0: it was not yet */
         unsigned count;
         sem_t done;
 };
 
 static int init_add_node(struct init *init, const char *word, struct srv_error *error)
 {
-        char *end;
-        unsigned long number = strtoul(word, &end, 10);
         unsigned i;
 
-        if (*word == '\0' || *end != '\0' || number < 1 || number > CL_NODE_LAST)
-                return srv_fail(error, -EINVAL, "new_pool_nodes: '%.100s' is no number of a node", word);
+        if (!cl_name_is_sound(word))
+                return srv_fail(error, -EINVAL, "new_pool_nodes: '%.100s' is no name of a node", word);
         for (i = 0; i < init->count; i++)
-                if (init->nodes[i] == number)
-                        return srv_fail(error, -EINVAL, "new_pool_nodes: node %lu is named twice", number);
-        if (init->count == sizeof(init->nodes) / sizeof(init->nodes[0]))
+                if (strcmp(init->names[i], word) == 0)
+                        return srv_fail(error, -EINVAL, "new_pool_nodes: node %s is named twice", word);
+        if (init->count == INIT_NODES_MAX)
                 return srv_fail(error, -EINVAL, "new_pool_nodes: too many");
-        init->nodes[init->count++] = (uint16_t)number;
+        snprintf(init->names[init->count++], CL_NAME_MAX, "%s", word);
         return 0;
 }
 
@@ -57,27 +57,39 @@ static int init_read_nodes(struct init *init, const struct srv_list *list, struc
         return rv == 0 && init->count == 0 ? srv_fail(error, -EINVAL, "new_pool_nodes: names no node") : rv;
 }
 
-/* The first that is not there yet; 0: all are. What a node said before may be of one that is gone: it has to say it again. */
-static uint16_t init_missing(struct init *init)
+static const struct cl_member *init_member(const struct cl_view *view, const char *name)
 {
         unsigned i;
 
+        for (i = 0; i < view->count; i++)
+                if (strcmp(view->members[i].node.name, name) == 0)
+                        return &view->members[i];
+        return NULL;
+}
+
+/* The first that is not there yet; NULL: all are. What a node said before may be of one that is gone: it has to say it again. */
+static const char *init_missing(struct init *init)
+{
+        const char *missing = NULL;
+        unsigned i;
+
         for (i = 0; i < init->count; i++) {
-                const struct cl_member *member = cl_view_member(&init->view, init->nodes[i]);
+                const struct cl_member *member = init_member(&init->view, init->names[i]);
 
                 if (member != NULL && init->first[i] == 0)
                         init->first[i] = member->revision;
-                if (member == NULL || member->node.drive_count == 0 || member->revision == init->first[i])
-                        return init->nodes[i];
+                if (missing == NULL && (member == NULL || member->node.drive_count == 0 || member->revision == init->first[i]))
+                        missing = init->names[i];
+                init->nodes[i] = member != NULL ? member->number : 0;
         }
-        return 0;
+        return missing;
 }
 
 static int init_wait(struct init *init, struct srv_error *error)
 {
         uint64_t until = lp_clock() + INIT_WAIT_S * 1000000000ull;
         char text[CL_TEXT_MAX] = "";
-        uint16_t missing = 0, told = 0;
+        const char *missing = NULL, *told = NULL;
         struct cl_view view;
         int why;
 
@@ -86,18 +98,18 @@ static int init_wait(struct init *init, struct srv_error *error)
                         cl_view_free(&init->view);
                         init->view = view;
                         missing = init_missing(init);
-                        if (view.revision > 0 && (missing == 0 || view.has_format))
+                        if (view.revision > 0 && (missing == NULL || view.has_format))
                                 return 0;
-                        if (view.revision > 0 && missing != told)
-                                srv_log(SRV_LOG_INFO, "waiting for node %u to say that it has empty folders (--format)", (unsigned)missing);
-                        told = view.revision > 0 ? missing : 0;
+                        if (view.revision > 0 && missing != NULL && missing != told)
+                                srv_log(SRV_LOG_INFO, "waiting for node %s to say that it has empty folders", missing);
+                        told = view.revision > 0 ? missing : NULL;
                 }
                 srv_link_keep(&init->link);
                 usleep(INIT_LOOK_US);
         }
-        if (missing == 0 || *text != '\0')
+        if (missing == NULL || *text != '\0')
                 return srv_fail(error, -ETIMEDOUT, "etcd does not answer: %s", text);
-        return srv_fail(error, -ETIMEDOUT, "node %u has announced no empty folders within %u s", (unsigned)missing, INIT_WAIT_S);
+        return srv_fail(error, -ETIMEDOUT, "node %s has announced no empty folders within %u s", missing, INIT_WAIT_S);
 }
 
 static void init_created(struct cl_create *create)

@@ -426,5 +426,8 @@ int srv_settings_load(struct srv_settings *settings, int argc, const char *const
         rv = take_arguments(&line, argc, argv, error);
         if (rv != 0)
                 return rv;
+        rv = srv_cluster_defaults(settings, line.config, error);
+        if (rv != 0)
+                return rv;
         return *action >= SRV_INIT_CLUSTER ? srv_cluster_check(settings, *action, error) : srv_settings_check(settings, error);
 }
