@@ -244,6 +244,15 @@ const struct cli_command cli_commands[] = {
         {"admin uploads abort", "s3://BUCKET/KEY UPLOAD-ID | -r s3://BUCKET[/PREFIX]",
          "abort unfinished multipart uploads", "With -r all uploads below PREFIX.\n",
          CLI_HAS_ENDPOINT | CLI_HAS(RECURSIVE) | CLI_HAS(QUIET) | CLI_HAS(OLDER), 1, 2, cli_admin_uploads_abort},
+        {"admin cluster init", "[CONFIG]", "make a cluster of nodes whose folders are empty",
+         "CONFIG is millraced's settings on any node (default /etc/millrace/millrace.conf): etcd and the cluster's name are\n"
+         "taken from it. Waits until the nodes that --nodes names have said that they are there, shows what would be made,\n"
+         "and asks, where there is a terminal. With --yes it is made without asking.\n",
+         CLI_HAS(HELP) | CLI_HAS(YES) | CLI_HAS(NODES) | CLI_HAS(EC), 0, 1, cli_admin_cluster_init},
+        {"admin cluster status", "", "show the nodes of a cluster, who leads, and what its data lacks",
+         "Asked at the admin address of any node. With --watch it is shown again every two seconds. Exit status 0: all is\n"
+         "whole; 1: something is not, and the last lines say what; 2: the node does not answer.\n",
+         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(JSON) | CLI_HAS(WATCH), 0, 0, cli_admin_cluster_status},
         {"admin cluster reseed", "CONFIG [NODE|slot:N]...", "write a cluster's etcd anew, which was lost or restored from a backup",
          "CONFIG is millraced's settings on any node: etcd and the cluster's name are taken from it. The nodes report\n"
          "what their drives hold; without --yes it is shown what would be written. With --yes all nodes stop serving,\n"

@@ -114,7 +114,8 @@ size_t cl_node_write(const struct cl_node *node, char out[CL_JSON_MAX])
                         return 0;
                 }
         }
-        return value_write(json_pack("{s:s, s:s, s:s, s:i, s:s, s:I, s:o}", "name", node->name, "address", node->address, "s3", node->s3, "rack",
+        return value_write(json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:i, s:s, s:I, s:o}", "name", node->name, "address", node->address, "s3", node->s3,
+                                     "admin", node->admin, "version", node->version, "room", (json_int_t)node->room, "rack",
                                      (int)node->rack, "state", node_states[node->state], "boot", (json_int_t)node->boot, "drives", drives),
                            out);
 }
@@ -298,6 +299,14 @@ static bool take_drives(const json_t *object, struct cl_node *out)
         return true;
 }
 
+/* Builds before did not write these. */
+static bool take_extras(const json_t *object, struct cl_node *out)
+{
+        return (json_object_get(object, "admin") == NULL || take_text(object, "admin", out->admin, sizeof(out->admin))) &&
+               (json_object_get(object, "version") == NULL || take_text(object, "version", out->version, sizeof(out->version))) &&
+               (json_object_get(object, "room") == NULL || take_number(object, "room", 0, INT64_MAX, &out->room));
+}
+
 int cl_node_read(const void *value, size_t len, struct cl_node *out)
 {
         uint64_t rack = 0;
@@ -306,7 +315,7 @@ int cl_node_read(const void *value, size_t len, struct cl_node *out)
                    take_text(object, "name", out->name, sizeof(out->name)) && cl_name_is_sound(out->name) &&
                            take_text(object, "address", out->address, sizeof(out->address)) && out->address[0] != 0 &&
                            take_text(object, "s3", out->s3, sizeof(out->s3)) && take_number(object, "rack", 0, UINT16_MAX, &rack) &&
-                           take_state(object, &out->state) && take_number(object, "boot", 1, ENG_BOOT_MAX, &out->boot) && take_drives(object, out) && ((out->rack = (uint16_t)rack), true));
+                           take_state(object, &out->state) && take_number(object, "boot", 1, ENG_BOOT_MAX, &out->boot) && take_drives(object, out) && take_extras(object, out) && ((out->rack = (uint16_t)rack), true));
 }
 
 int cl_boot_read(const void *value, size_t len, struct cl_boot *out)

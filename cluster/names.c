@@ -59,7 +59,7 @@ static void name_added(struct cl_cas *cas)
                 break;
         case CL_CAS_LOST:
         case CL_CAS_OVERTAKEN:
-                name_end(take, -EAGAIN, "another node has joined meanwhile");
+                name_end(take, -EAGAIN, ""); /* it happens, and is tried again by what is there then */
                 break;
         case CL_CAS_FAILED:
         case CL_CAS_UNKNOWN:

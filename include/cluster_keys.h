@@ -4,8 +4,8 @@
  *
  *   PREFIX = /millrace/CLUSTER/
  *   format           {"cluster_id": 32 hex digits, "generation": N, "random": 16 hex digits}
- *   nodes/N          {"name", "address", "s3", "rack", "state": "in" | "draining" | "gone", "boot",
- *                    "drives": [32 hex digits, ...]}
+ *   nodes/N          {"name", "address", "s3", "admin", "version", "rack", "state": "in" | "draining" | "gone",
+ *                    "boot", "drives": [32 hex digits, ...], "room"}
  *   boots/N          {"boot": N, "claim": 32 hex digits}
  *   pools/P/config   {"store_id": 32 hex digits, "number": N, "epoch": base64 of the body of an EPOCH record}
  *   pools/P/leader   {"node": N, "boot": N, "claim": 32 hex digits}
@@ -62,6 +62,9 @@ enum cl_node_state { CL_NODE_IN, CL_NODE_DRAINING, CL_NODE_GONE };
 struct cl_node {
         char name[CL_NAME_MAX];
         char address[256], s3[256]; /* "HOST:PORT" of its drive server, and of its gateway */
+        char admin[256];            /* likewise; "": a build before did not say */
+        char version[32];           /* of its millraced; "" likewise */
+        uint64_t room;              /* bytes of the file systems that the folders in `drives` are on */
         uint16_t rack;
         enum cl_node_state state;
         uint64_t boot; /* of the process that entered it */

@@ -214,6 +214,7 @@ struct cl_create {
         const uint16_t *nodes;
         unsigned node_count;
         unsigned k, m; /* 0+0: by the number of nodes and drives */
+        bool dry;      /* nothing is written: config is what would be */
         void (*done)(struct cl_create *create);
         void *arg;
         /* the answer: 0; -EEXIST: there is a cluster of this name; -EINVAL: no pool can be made of them; -EAGAIN; -ENOMEM */

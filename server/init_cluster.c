@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <semaphore.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -122,21 +123,129 @@ static void init_start(void *arg)
         cl_create(&((struct init *)arg)->create);
 }
 
-static int init_create(struct init *init, const struct srv_settings *s, struct srv_error *error)
-{
-        struct eng_epoch_info epoch;
+/* ---- what it would be ------------------------------------------------------------------------ */
 
+static int init_ask_create(struct init *init, const struct srv_settings *s, bool dry, struct srv_error *error)
+{
         init->create = (struct cl_create){.etcd = init->link.etcd, .cluster = s->cluster, .view = &init->view, .nodes = init->nodes, .node_count = init->count,
-                                          .k = s->ec.k, .m = s->ec.m, .done = init_created, .arg = init};
+                                          .k = s->ec.k, .m = s->ec.m, .dry = dry, .done = init_created, .arg = init};
         sem_init(&init->done, 0, 0);
         srv_link_call(&init->link, init_start, init);
         srv_link_wait(&init->done);
         sem_destroy(&init->done);
-        if (init->create.rv != 0)
-                return srv_fail(error, init->create.rv, "%s", init->create.text);
-        if (eng_epoch_read(init->create.config.epoch, init->create.config.epoch_len, &epoch) == 0)
-                printf("cluster %s: %u drives, erasure code %u+%u\n", s->cluster, epoch.slots, epoch.k, epoch.m);
-        return 0;
+        return init->create.rv == 0 ? 0 : srv_fail(error, init->create.rv, "%s", init->create.text);
+}
+
+/* Different ones among the nodes that are named. */
+static unsigned init_racks(const struct init *init)
+{
+        unsigned i, j, count = 0;
+
+        for (i = 0; i < init->count; i++) {
+                const struct cl_member *member = cl_view_member(&init->view, init->nodes[i]);
+
+                for (j = 0; j < i && cl_view_member(&init->view, init->nodes[j])->node.rack != member->node.rack; j++)
+                        ;
+                count += j == i;
+        }
+        return count;
+}
+
+/*
+ * How many of so many nodes, or racks, may fail at once: shards of a stripe and copies of a name are spread over them as evenly as
+ * they can be.
+ */
+static unsigned may_fail(const struct eng_epoch_info *epoch, unsigned places)
+{
+        unsigned together = (epoch->k + epoch->m + places - 1) / places, copies = epoch->m + 1 < places ? epoch->m + 1 : places;
+        unsigned by_shards = epoch->m / together;
+
+        return by_shards < copies - 1 ? by_shards : copies - 1;
+}
+
+static void init_show_node(const struct init *init, unsigned i, uint64_t *room)
+{
+        const struct cl_member *member = cl_view_member(&init->view, init->nodes[i]);
+
+        *room += member->node.room;
+        printf("  %-20s %6u %6u %7u  %10.1f GB  %s\n", member->node.name, (unsigned)member->number, (unsigned)member->node.rack, member->node.drive_count,
+               (double)member->node.room / 1e9, member->node.address);
+}
+
+static void init_show(const struct init *init, const char *cluster)
+{
+        const struct cl_config *config = &init->create.config;
+        unsigned racks = init_racks(init), i;
+        struct eng_epoch_info epoch;
+        uint64_t room = 0;
+
+        if (eng_epoch_read(config->epoch, config->epoch_len, &epoch) != 0)
+                return;
+        printf("cluster %s\n  %-20s %6s %6s %7s  %13s  %s\n", cluster, "node", "number", "rack", "folders", "size", "address");
+        for (i = 0; i < init->count; i++)
+                init_show_node(init, i, &room);
+        printf("erasure code %u+%u: %.1f GB of the %.1f GB are for data, if each folder has a disk of its own and all are of one size\n", epoch.k, epoch.m,
+               (double)room * epoch.k / (epoch.k + epoch.m) / 1e9, (double)room / 1e9);
+        printf("may fail at once, and nothing is lost: %u drives, or %u nodes", epoch.m, may_fail(&epoch, init->count));
+        if (racks > 1 && racks < init->count)
+                printf(", or %u racks", may_fail(&epoch, racks));
+        printf("\n");
+        if (may_fail(&epoch, init->count) == 0)
+                printf("WARNING: the loss of one node can lose data: name more nodes, or give a code with more parity (--ec K+M)\n");
+}
+
+/* The word of whoever sits at the terminal. */
+static bool init_agreed(void)
+{
+        char line[16] = "";
+
+        if (!isatty(STDIN_FILENO)) {
+                printf("Nothing was done. With --yes it is made so.\n");
+                return false;
+        }
+        printf("Make it? The folders are formatted. [y/N] ");
+        fflush(stdout);
+        if (fgets(line, sizeof(line), stdin) != NULL && (line[0] == 'y' || line[0] == 'Y'))
+                return true;
+        printf("Nothing was done.\n");
+        return false;
+}
+
+/* Whether the drives are those that were shown. */
+static bool is_same_pool(const struct eng_epoch_info *a, const struct cl_config *config)
+{
+        struct eng_epoch_info b;
+        unsigned i;
+
+        if (eng_epoch_read(config->epoch, config->epoch_len, &b) != 0 || a->slots != b.slots || a->k != b.k || a->m != b.m)
+                return false;
+        for (i = 0; i < a->slots; i++)
+                if (memcmp(a->slot[i].drive_id, b.slot[i].drive_id, CL_ID) != 0 || a->slot[i].site.node != b.slot[i].site.node)
+                        return false;
+        return true;
+}
+
+/* 1: it was not agreed to. */
+static int init_plan(struct init *init, const struct srv_settings *s, struct srv_error *error)
+{
+        struct eng_epoch_info shown;
+        int rv = init_ask_create(init, s, true, error);
+
+        if (rv != 0)
+                return rv;
+        init_show(init, s->cluster);
+        if (!s->init_ask)
+                return 0;
+        if (!init_agreed())
+                return 1;
+        rv = eng_epoch_read(init->create.config.epoch, init->create.config.epoch_len, &shown);
+        if (rv == 0)
+                rv = init_wait(init, error); /* what was read is as old as the answer took */
+        if (rv == 0)
+                rv = init_ask_create(init, s, true, error);
+        if (rv == 0 && !is_same_pool(&shown, &init->create.config))
+                rv = srv_fail(error, -EAGAIN, "the nodes' folders have changed meanwhile: give the command again");
+        return rv;
 }
 
 int srv_cluster_init(const struct srv_settings *settings)
@@ -153,10 +262,14 @@ int srv_cluster_init(const struct srv_settings *settings)
         if (rv == 0)
                 rv = init_wait(&init, &error);
         if (rv == 0)
-                rv = init_create(&init, settings, &error);
+                rv = init_plan(&init, settings, &error);
+        if (rv == 0)
+                rv = init_ask_create(&init, settings, false, &error);
+        if (rv == 0)
+                printf("cluster %s is made: its nodes format their folders now, and serve in some seconds\n", settings->cluster);
         srv_link_close(&init.link);
         cl_view_free(&init.view);
-        if (rv != 0)
+        if (rv < 0)
                 srv_log(SRV_LOG_ERROR, "%s", error.text);
-        return rv == 0 ? SRV_EXIT_DRAINED : SRV_EXIT_NOT_STARTED;
+        return rv >= 0 ? SRV_EXIT_DRAINED : SRV_EXIT_NOT_STARTED;
 }

@@ -203,6 +203,13 @@ void srv_lead_options(struct srv_lead *lead, struct eng_options *options)
         options->drive_wait_ms = lead->spec.whole_stop ? WHOLE_WAIT_MS : DRIVE_WAIT_MS;
 }
 
+unsigned srv_lead_sessions(void *lead)
+{
+        struct rem_home_server *homes = atomic_load(&((struct srv_lead *)lead)->homes);
+
+        return homes != NULL ? rem_home_server_sessions(homes) : 0;
+}
+
 static void lead_asked(void *arg, struct rem_home_asked *asked)
 {
         struct srv_admin *admin = atomic_load(&((struct srv_lead *)arg)->admin);

@@ -15,6 +15,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #define TRY_NS    (10ull * 1000 * 1000 * 1000) /* before what failed is tried again */
@@ -99,7 +100,10 @@ static int look_at_file(struct srv_folder *folder, const struct srv_settings *s,
 /* An empty folder gets an id, by which a new pool names it. */
 static int look_at_empty(struct srv_folder *folder, const struct srv_settings *s)
 {
+        struct statvfs fs;
         int rv;
+
+        folder->room = fstatvfs(folder->dir, &fs) == 0 ? (uint64_t)fs.f_blocks * fs.f_frsize : 0;
 
         if (memcmp(folder->file.drive, no_id, CL_ID) != 0)
                 return 0;
@@ -232,8 +236,10 @@ void srv_folders_announce(const struct srv_folders *folders, struct cl_node *nod
 
         node->drive_count = 0;
         for (i = 0; i < folders->count; i++)
-                if (is_blank(&folders->at[i]) && !folders->at[i].file.made)
+                if (is_blank(&folders->at[i]) && !folders->at[i].file.made) {
                         memcpy(node->drives[node->drive_count++], folders->at[i].file.drive, CL_ID);
+                        node->room += folders->at[i].room;
+                }
 }
 
 static bool is_slot_of_node(const struct cl_view *view, unsigned slot, uint64_t node)

@@ -22,6 +22,7 @@ struct srv_folder {
         enum eng_folder_state state;
         struct eng_identity identity; /* of a drive */
         struct cl_node_file file;     /* what NODE says, or is to say */
+        uint64_t room;                /* bytes of its file system, when it was found empty */
         struct rem_served *served;    /* NULL: not served */
         char said[200];               /* what was last said to be amiss with it */
         uint64_t tried;               /* lp_clock() when it was last tried to look, format or open; 0: never */

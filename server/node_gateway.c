@@ -74,7 +74,7 @@ int srv_node_gateway_open(const struct srv_settings *settings, struct srv_link *
                 return rv;
         g->home = (struct srv_daemon_home){.leader = rem_home_link_engine(g->link), .opener = rem_client_opener(g->client), .node = settings->number, .party = cl_party(settings->number, CL_POOL_HOMES),
                                            .boot = (uint32_t)boot, .s3 = s3->fds[0], .plain = plain->count > 0 ? plain->fds[0] : -1,
-                                           .admin = admin->fds[0], .ask_leader = ask_leader, .arg = g};
+                                           .admin = admin->fds[0], .link = link, .ask_leader = ask_leader, .arg = g};
         rv = srv_daemon_open(&g->daemon, error);
         if (rv != 0)
                 return rv;

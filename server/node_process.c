@@ -156,7 +156,7 @@ static void begin_name(void *arg)
 static void node_describe(struct node *n, struct cl_node *out)
 {
         const struct srv_settings *s = n->settings;
-        struct srv_address s3 = s->listen;
+        struct srv_address s3 = s->listen, admin = s->admin;
 
         memset(out, 0, sizeof(*out));
         snprintf(out->name, sizeof(out->name), "%s", n->link.name);
@@ -164,6 +164,10 @@ static void node_describe(struct node *n, struct cl_node *out)
         if (srv_address_is_every(&s3))
                 memcpy(s3.host, s->cluster_listen.host, sizeof(s3.host));
         srv_address_text(&s3, out->s3, sizeof(out->s3));
+        if (srv_address_is_every(&admin))
+                memcpy(admin.host, s->cluster_listen.host, sizeof(admin.host));
+        srv_address_text(&admin, out->admin, sizeof(out->admin));
+        snprintf(out->version, sizeof(out->version), "%s", MILLRACE_VERSION);
         out->rack = srv_cluster_rack(s);
         srv_folders_announce(&n->folders, out);
 }
@@ -212,7 +216,7 @@ static int node_join(struct node *n, struct srv_error *error)
                         rv = try_to_join(n, error);
                         if (rv != -EAGAIN)
                                 return rv;
-                        if (strcmp(error->text, before.text) != 0)
+                        if (*error->text != '\0' && strcmp(error->text, before.text) != 0)
                                 srv_log(SRV_LOG_WARNING, "cannot join yet: %s", error->text);
                         before = *error;
                 } else if (n->view_error == -EREMCHG) {

@@ -92,6 +92,8 @@ struct srv_ec {
         X(new_pool_nodes, LIST, "", 0, 0, "NAME",                                                                      \
           "With --init-cluster: name of a node whose empty folders the new cluster is made of; once for each, or a list " \
           "with commas.")                                                                                              \
+        X(init_ask, BOOL, "no", 0, 0, NULL,                                                                            \
+          "With --init-cluster: show what would be made, and ask on the terminal before it is; without one nothing is made.") \
         X(reseed_without, LIST, "", 0, 0, "N|slot:N",                                                                  \
           "With --reseed-cluster: a node, or a slot of the pool, that is given up: what only it knows is lost, and its "  \
           "drives are never used again. Once for each, or a list with commas.")                                        \
