@@ -51,6 +51,7 @@
         X(FROM, "", "from", "TIME", "the earlier of two times: 2026-01-31, 2026-01-31T12:00:00Z, or 3d (ago)")         \
         X(TO, "", "to", "TIME", "the later of two times (default: now)")                                               \
         X(DRIVE, "d", "drive", "DIR", "a drive folder to examine; may be given several times")                         \
+        X(SETTINGS, "", "settings", "FILE", "millraced's settings on this node of a cluster: examine what they need")  \
         X(BUCKET, "b", "bucket", "NAME", "a bucket that is there, instead of one made for this")                       \
         X(PREFIX, "", "prefix", "TEXT", "what the names of all objects begin with")                                    \
         X(CONNECTIONS, "C", "connections", "N", "connections, or operations in flight (default: by phase, 2 to 64)")   \
@@ -120,7 +121,7 @@ struct cli_call {
         char **argv;
         bool recursive, quiet, progress, no_progress, no_clobber, human, force, json, help, version, yes;
         bool versions, bypass_governance, dry_run, watch, merge;
-        const char *content_type, *force_without, *confirm, *request, *version_id, *from, *to, *nodes, *ec;
+        const char *content_type, *force_without, *confirm, *request, *version_id, *from, *to, *nodes, *ec, *settings_file;
         struct mr_header meta[CLI_META_MAX];
         unsigned meta_count;
         const char *drives[CLI_DRIVES_MAX];

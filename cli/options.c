@@ -285,6 +285,9 @@ static int take_version_option(struct cli_call *call, int id, char *value)
         case CLI_OPT_NODES:
                 call->nodes = value;
                 return -1;
+        case CLI_OPT_SETTINGS:
+                call->settings_file = value;
+                return -1;
         case CLI_OPT_EC:
                 call->ec = value;
                 return -1;

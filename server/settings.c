@@ -323,6 +323,7 @@ static const struct {
         {"--rotate-key", SRV_ROTATE_KEY},
         {"--init-cluster", SRV_INIT_CLUSTER},
         {"--reseed-cluster", SRV_RESEED_CLUSTER},
+        {"--doctor-cluster", SRV_DOCTOR_CLUSTER},
 };
 
 static bool take_action(struct command_line *line, const char *option)

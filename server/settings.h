@@ -309,7 +309,8 @@ enum srv_action {
         SRV_ROTATE_CREDENTIALS,
         SRV_ROTATE_KEY,
         SRV_INIT_CLUSTER,
-        SRV_RESEED_CLUSTER
+        SRV_RESEED_CLUSTER,
+        SRV_DOCTOR_CLUSTER
 };
 
 /* ---- settings.c ------------------------------------------------------------------------------ */

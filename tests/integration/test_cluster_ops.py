@@ -1,10 +1,10 @@
 """What an operator does with a cluster: makes it of a configuration of few lines, and asks how it is."""
 import json
+import os
 import subprocess
 
 import pytest
 
-from tests.integration.test_drives import cli
 from tests.support.cluster import Cluster, Node, wait_until
 from tests.support.daemon import CLI, PATIENCE, PROGRAM, WRAP, sanitizer_environment
 
@@ -103,14 +103,69 @@ def test_a_cluster_is_not_made_again_or_of_nodes_that_are_away(cluster):
     assert "named twice" in init(cluster, "--nodes", "alpha,alpha", status=2)
 
 
+def millrace(cluster, node, *words):
+    """(exit status, what it said)."""
+    env = {"PATH": os.environ["PATH"], "HOME": str(cluster.folder), "MILLRACE_ENDPOINT": node.endpoint, "MILLRACE_ROOT_ACCESS_KEY": node.access_key,
+           "MILLRACE_ROOT_SECRET_KEY": node.secret_key, "MILLRACE_ADMIN": f"http://{node.host}:{node.admin_port}", **sanitizer_environment()}
+    done = subprocess.run([str(CLI), *map(str, words)], env=env, capture_output=True, text=True, timeout=60 * PATIENCE, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
 def status(cluster, node, *options):
-    """(exit status, what it said) of `millrace admin cluster status` asked at a node."""
-    code, out, err = cli(node, "admin", "cluster", "status", *options)
-    return code, out + err
+    return millrace(cluster, node, "admin", "cluster", "status", *options)
 
 
 def whole(cluster, node):
     return wait_until(lambda: (said := status(cluster, node))[0] == 0 and said[1], 90, "all is whole", lambda: status(cluster, node)[1] + cluster.said())
+
+
+def doctor(cluster, node, settings=None):
+    """Findings of what belongs to the cluster: {what: [(mark, text)]}."""
+    said = millrace(cluster, node, "doctor", "--settings", settings or node.config)[1]
+    found = {}
+    for line in said.splitlines():
+        if line[:6].strip() in ("ok", "note", "MEND"):
+            found.setdefault(line[6:22].strip(), []).append((line[:6].strip(), line[23:]))
+    return found, said
+
+
+def test_doctor(cluster):
+    """Of a node that is as it should be: nothing to mend, and it goes on. Then one thing after the other is amiss."""
+    node = cluster.nodes[1]
+    cluster.wait_serving()
+    found, said = doctor(cluster, node)
+    assert [mark for mark, _ in found["other node"]] == ["ok", "ok"] and [mark for mark, _ in found["TLS"]] == ["ok", "ok"], said
+    assert [mark for mark, _ in found["MTU"]] == ["ok", "ok"] and len(found["clock"]) == 4 and all(mark == "ok" for mark, _ in found["clock"][1:]), said
+    assert found["name"] == [("ok", f"alpha is node {json.loads((node.drives[0] / 'NODE').read_text())['node']}")] and found["cluster"][0][0] == "ok", said
+    assert [mark for mark, _ in found["folder"]] == ["ok", "ok"] and found["cluster_cert"][0][0] == "ok" and found["its CA"][0][0] == found["its name"][0][0] == "ok", said
+    assert [mark for mark, _ in found["etcd"]] == ["note", "ok"] and found["disk"][0][0] in ("ok", "note") and "a flush takes" in found["disk"][0][1], said  # one member
+    for other in cluster.nodes.values():
+        assert other.process.poll() is None and "runs twice" not in other.said(), other.said()
+
+    strange = node.config.parent / "strange.conf"
+    text = node.config.read_text()
+
+    def amiss(what, changed):
+        strange.write_text(changed)
+        found, said = doctor(cluster, node, strange)
+        assert any(mark == "MEND" for mark, _ in found.get(what, [])), (what, said)
+        return said
+    assert "belongs to node alpha" in amiss("folder", text.replace("node = alpha", "node = gamma"))
+    assert "is not for the name" in amiss("its name", text + f"cluster_cert = {cluster.certs}/beta.crt\ncluster_key = {cluster.certs}/beta.key\n")
+    with Cluster(nodes=1) as foreign:
+        said = amiss("its CA", text + f"cluster_ca = {foreign.certs}/ca.crt\n")
+        assert said.count("its certificate: ") == 2, said  # that of each other node
+        assert "it refuses this node's certificate" in amiss("TLS", text + f"cluster_cert = {foreign.certs}/n1.crt\ncluster_key = {foreign.certs}/n1.key\n")
+    amiss("key_file", text + "key_file = /nowhere/key\n")
+    amiss("root_credentials", text + "root_credentials = /nowhere/credentials\n")
+    amiss("etcd", text.replace(cluster.etcd.url, "http://127.0.0.1:1"))
+    assert "is the address of node beta" in amiss("name", text.replace(f"cluster_listen = 127.0.0.1:{node.links}", f"cluster_listen = 127.0.0.1:{cluster.nodes[3].links}"))
+    assert "a name of letters" in amiss("settings", text.replace("node = alpha", "node = a/b"))
+    cluster.nodes[3].kill()
+    try:
+        assert "Connection refused" in amiss("other node", text)
+    finally:
+        cluster.nodes[3].spawn()
 
 
 def test_status(cluster):
