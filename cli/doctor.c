@@ -43,6 +43,8 @@ int cli_doctor(struct cli_call *call)
         if (call->settings_file != NULL)
                 cli_doctor_cluster(&report, call->settings_file);
         cli_doctor_endpoint(&report, call->client, &call->settings);
+        if (call->settings_file != NULL)
+                cli_doctor_leader(&report, call->client);
         printf("\n%u to mend, %u notes.\n", report.mends, report.notes);
         return report.mends == 0 ? CLI_OK : CLI_FAILED;
 }

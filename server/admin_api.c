@@ -396,6 +396,7 @@ static const struct route {
         {"/metrics/pool", get_metrics, NULL, true},
         {"/admin/v1/cluster", srv_admin_get_cluster, NULL, false},
         {"/admin/v1/pool", srv_admin_get_pool, NULL, true},
+        {"/admin/v1/probe", srv_admin_get_probe, NULL, true},
         {"/admin/v1/info", get_info, NULL, true},
         {"/admin/v1/verify", get_verify, post_verify, true},
         {"/admin/v1/scrub", answer_scrub, post_scrub, true},

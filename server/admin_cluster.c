@@ -3,6 +3,9 @@
  * and whom it reaches; and /admin/v1/pool, which the pool's leader answers, and which is in the node's answer where a
  * leader answers.
  *
+ * /admin/v1/cluster?measure=yes measures the way to the leader, too, by /admin/v1/probe there: MEASURE_TIMES answers of
+ * MEASURE_BYTES, for MEASURE_MS at most.
+ *
  * On the admin thread, at the leader on the thread that answers nodes.
  */
 #include "server/admin_private.h"
@@ -16,7 +19,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define POOL_PATH "/admin/v1/pool"
+#define POOL_PATH     "/admin/v1/pool"
+#define PROBE_PATH    "/admin/v1/probe"
+#define PROBE_MAX     (1u << 20)
+#define MEASURE_TIMES 16u
+#define MEASURE_MS    3000u
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
@@ -194,20 +201,91 @@ struct admin_answer srv_admin_get_pool(struct admin_request *request)
         return answer;
 }
 
+/* {"wall_ms": its clock, "bytes": so many of them}. */
+struct admin_answer srv_admin_get_probe(struct admin_request *request)
+{
+        struct admin_parameters *p = srv_admin_parameters(request);
+        struct admin_answer answer = {.status = 200, .type = ADMIN_JSON_TYPE};
+        uint64_t bytes;
+        size_t head;
+
+        if (p == NULL || !srv_admin_parameter_number(p, "bytes", &bytes) || bytes > PROBE_MAX) {
+                free(p);
+                return srv_admin_error(400, "BadRequest", "bytes=N, up to 1 MiB, must be given");
+        }
+        free(p);
+        answer.body = malloc(bytes + 80);
+        if (answer.body == NULL)
+                return srv_admin_error(503, "OutOfMemory", "out of memory");
+        head = (size_t)sprintf(answer.body, "{\"wall_ms\":%lld,\"bytes\":\"", (long long)lp_wall_ms());
+        memset(answer.body + head, 'x', bytes);
+        memcpy(answer.body + head + bytes, "\"}", 3);
+        answer.len = head + bytes + 2;
+        return answer;
+}
+
 /* ---- at any node ----------------------------------------------------------------------------- */
+
+static struct admin_answer ask_leader_for(const struct admin_request *request, const char *path)
+{
+        struct admin_request ask = *request;
+        char target[64];
+
+        snprintf(target, sizeof(target), "%s", path);
+        ask.target = target;
+        ask.method = "GET";
+        ask.body_len = 0;
+        return srv_admin_forward(&ask);
+}
+
+/* One answer of so many bytes; how long it took, and by how much the leader's clock is ahead. False: there was none. */
+static bool probe_leader(const struct admin_request *request, unsigned bytes, uint64_t *took_ns, int64_t *ahead_ms)
+{
+        struct admin_answer answer;
+        int64_t before = lp_wall_ms();
+        uint64_t begun = lp_clock();
+        char path[64];
+        json_t *said;
+
+        snprintf(path, sizeof(path), PROBE_PATH "?bytes=%u", bytes);
+        answer = ask_leader_for(request, path);
+        *took_ns = lp_clock() - begun;
+        said = answer.status == 200 && answer.body != NULL ? json_loadb(answer.body, answer.len, 0, NULL) : NULL;
+        free(answer.body);
+        *ahead_ms = json_integer_value(json_object_get(said, "wall_ms")) - before - (int64_t)(*took_ns / 2000000);
+        json_decref(said);
+        return said != NULL;
+}
+
+/* The way to the leader and back: null if nothing was asked for, or it does not answer. */
+static json_t *measured_json(const struct admin_request *request)
+{
+        uint64_t begun = lp_clock(), took, least = UINT64_MAX, sum = 0;
+        int64_t ahead = 0, any;
+        unsigned i, times = 0;
+
+        for (i = 0; i < MEASURE_TIMES && lp_clock() - begun < MEASURE_MS * 500000ull; i++) {
+                if (!probe_leader(request, 0, &took, &any))
+                        return json_null();
+                ahead = took < least ? any : ahead;
+                least = took < least ? took : least;
+        }
+        for (i = 0; i < MEASURE_TIMES && lp_clock() - begun < MEASURE_MS * 1000000ull; i++) {
+                if (!probe_leader(request, PROBE_MAX, &took, &any))
+                        return json_null();
+                sum += took;
+                times++;
+        }
+        return json_pack("{s:o, s:o, s:o, s:I}", "round_trip_us", srv_admin_number(least / 1000), "bytes", srv_admin_number((uint64_t)times * PROBE_MAX), "bytes_per_second",
+                         srv_admin_number(sum > 0 ? (uint64_t)((double)times * PROBE_MAX * 1e9 / (double)sum) : 0), "clock_ahead_ms", (json_int_t)ahead);
+}
 
 /* What the leader says of its pool; else null, and *why. */
 static json_t *ask_pool(const struct admin_request *request, json_t **why)
 {
-        struct admin_request ask = *request;
-        char target[] = POOL_PATH;
-        struct admin_answer answer;
+        struct admin_answer answer = ask_leader_for(request, POOL_PATH);
         json_t *said;
 
-        ask.target = target;
-        ask.method = "GET";
-        ask.body_len = 0;
-        answer = srv_admin_forward(&ask);
         said = answer.body != NULL ? json_loadb(answer.body, answer.len, 0, NULL) : NULL;
         free(answer.body);
         if (answer.status == 200 && said != NULL) {
@@ -227,15 +305,26 @@ static json_t *etcd_json(const struct cl_view *view, int why, const char *text)
                          srv_admin_number((uint64_t)view->revision), "generation", srv_admin_number(view->format.generation));
 }
 
+static bool measure_wanted(const struct admin_request *request)
+{
+        struct admin_parameters *p = srv_admin_parameters(request);
+        char text[8];
+        bool wanted = p != NULL && srv_admin_parameter(p, "measure", text, sizeof(text)) && strcmp(text, "yes") == 0;
+
+        free(p);
+        return wanted;
+}
+
 static json_t *cluster_json(struct admin_request *request, const struct cl_view *view, int why, const char *text)
 {
         const struct srv_link *link = request->admin->link;
-        json_t *pool_why, *pool = ask_pool(request, &pool_why);
+        json_t *pool_why, *pool = ask_pool(request, &pool_why), *measured = json_is_object(pool) && measure_wanted(request) ? measured_json(request) : json_null();
         const struct cl_member *leader = view->is_led ? cl_view_member(view, view->leader.node) : NULL;
 
-        return json_pack("{s:s, s:s, s:i, s:s, s:o, s:o, s:i, s:s, s:o, s:o}", "cluster", link->settings->cluster, "node", link->settings->node, "number",
+        return json_pack("{s:s, s:s, s:i, s:s, s:o, s:o, s:i, s:s, s:o, s:o, s:o}", "cluster", link->settings->cluster, "node", link->settings->node, "number",
                          (int)link->settings->number, "version", MILLRACE_VERSION, "etcd", etcd_json(view, why, text), "nodes", nodes_json(link, view), "leader",
-                         view->is_led ? (int)view->leader.node : 0, "leader_name", leader != NULL ? leader->node.name : "", "pool", pool, "pool_reason", pool_why);
+                         view->is_led ? (int)view->leader.node : 0, "leader_name", leader != NULL ? leader->node.name : "", "pool", pool, "pool_reason", pool_why,
+                         "measured", measured);
 }
 
 struct admin_answer srv_admin_get_cluster(struct admin_request *request)

@@ -158,6 +158,7 @@ json_t *srv_admin_digests(const struct eng_digest digests[ENG_DRIVES_MAX]);
 
 struct admin_answer srv_admin_get_cluster(struct admin_request *request);
 struct admin_answer srv_admin_get_pool(struct admin_request *request);
+struct admin_answer srv_admin_get_probe(struct admin_request *request);
 
 /* ---- admin_switches.c ---- */
 

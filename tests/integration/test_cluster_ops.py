@@ -139,6 +139,7 @@ def test_doctor(cluster):
     assert found["name"] == [("ok", f"alpha is node {json.loads((node.drives[0] / 'NODE').read_text())['node']}")] and found["cluster"][0][0] == "ok", said
     assert [mark for mark, _ in found["folder"]] == ["ok", "ok"] and found["cluster_cert"][0][0] == "ok" and found["its CA"][0][0] == found["its name"][0][0] == "ok", said
     assert [mark for mark, _ in found["etcd"]] == ["note", "ok"] and found["disk"][0][0] in ("ok", "note") and "a flush takes" in found["disk"][0][1], said  # one member
+    assert found["to the leader"][0][0] == "ok" and found["rate"][0][0] in ("ok", "note") and found["its clock"][0][0] == "ok", said
     for other in cluster.nodes.values():
         assert other.process.poll() is None and "runs twice" not in other.said(), other.said()
 
