@@ -45,9 +45,13 @@
         X(BYPASS_GOVERNANCE, "", "bypass-governance", "", "also what retention in the mode GOVERNANCE protects")       \
         X(DRY_RUN, "", "dry-run", "", "say what would be done, and do nothing")                                        \
         X(MERGE, "", "merge", "", "keep what is there and differs, and make what is missing")                          \
+        X(NODES, "", "nodes", "NAME,...", "names of the nodes that a cluster is made of")                              \
+        X(EC, "", "ec", "K+M", "erasure code: K shards of data and M of parity (default: by nodes and drives)")        \
+        X(WATCH, "", "watch", "", "show it again every two seconds, until interrupted")                                \
         X(FROM, "", "from", "TIME", "the earlier of two times: 2026-01-31, 2026-01-31T12:00:00Z, or 3d (ago)")         \
         X(TO, "", "to", "TIME", "the later of two times (default: now)")                                               \
         X(DRIVE, "d", "drive", "DIR", "a drive folder to examine; may be given several times")                         \
+        X(SETTINGS, "", "settings", "FILE", "millraced's settings on this node of a cluster: examine what they need")  \
         X(BUCKET, "b", "bucket", "NAME", "a bucket that is there, instead of one made for this")                       \
         X(PREFIX, "", "prefix", "TEXT", "what the names of all objects begin with")                                    \
         X(CONNECTIONS, "C", "connections", "N", "connections, or operations in flight (default: by phase, 2 to 64)")   \
@@ -116,8 +120,8 @@ struct cli_call {
         int argc; /* what is left after the options */
         char **argv;
         bool recursive, quiet, progress, no_progress, no_clobber, human, force, json, help, version, yes;
-        bool versions, bypass_governance, dry_run, merge;
-        const char *content_type, *force_without, *confirm, *request, *version_id, *from, *to;
+        bool versions, bypass_governance, dry_run, watch, merge;
+        const char *content_type, *force_without, *confirm, *request, *version_id, *from, *to, *nodes, *ec, *settings_file;
         struct mr_header meta[CLI_META_MAX];
         unsigned meta_count;
         const char *drives[CLI_DRIVES_MAX];
@@ -216,6 +220,8 @@ int cli_admin_config_import(struct cli_call *call);
 int cli_admin_people(struct cli_call *call); /* user, group, role, policy, key */
 int cli_admin_uploads_ls(struct cli_call *call);
 int cli_admin_uploads_abort(struct cli_call *call);
+int cli_admin_cluster_init(struct cli_call *call);
+int cli_admin_cluster_status(struct cli_call *call);
 int cli_admin_cluster_reseed(struct cli_call *call);
 int cli_cluster_cert_ca(struct cli_call *call);
 int cli_cluster_cert_node(struct cli_call *call);

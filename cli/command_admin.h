@@ -30,4 +30,7 @@ int cli_admin_ask(struct cli_call *call, const char *method, const char *path, c
  */
 int cli_admin_wait(struct cli_call *call, const char *path, uint64_t number, json_t **out);
 
+/* The daemon that lies beside this program; else that of the PATH. */
+void cli_find_daemon(char *out, size_t size);
+
 #endif

@@ -2,7 +2,7 @@
  * command_cluster_reseed.c - `millrace admin cluster reseed`: runs `millraced --reseed-cluster`, which speaks to etcd as the
  * daemon does, with its settings. No endpoint is asked: there is none while etcd is lost. Main thread only.
  */
-#include "cli.h"
+#include "command_admin.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -10,8 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The daemon that lies beside this program; else that of the PATH. */
-static void find_daemon(char *out, size_t size)
+void cli_find_daemon(char *out, size_t size)
 {
         ssize_t n = readlink("/proc/self/exe", out, size - sizeof("/millraced"));
         char *slash;
@@ -34,7 +33,7 @@ int cli_admin_cluster_reseed(struct cli_call *call)
                 cli_error("out of memory");
                 return CLI_FAILED;
         }
-        find_daemon(program, sizeof(program));
+        cli_find_daemon(program, sizeof(program));
         snprintf(config, sizeof(config), "--config=%s", call->argv[0]);
         args[n++] = program;
         args[n++] = config;

@@ -244,6 +244,15 @@ const struct cli_command cli_commands[] = {
         {"admin uploads abort", "s3://BUCKET/KEY UPLOAD-ID | -r s3://BUCKET[/PREFIX]",
          "abort unfinished multipart uploads", "With -r all uploads below PREFIX.\n",
          CLI_HAS_ENDPOINT | CLI_HAS(RECURSIVE) | CLI_HAS(QUIET) | CLI_HAS(OLDER), 1, 2, cli_admin_uploads_abort},
+        {"admin cluster init", "[CONFIG]", "make a cluster of nodes whose folders are empty",
+         "CONFIG is millraced's settings on any node (default /etc/millrace/millrace.conf): etcd and the cluster's name are\n"
+         "taken from it. Waits until the nodes that --nodes names have said that they are there, shows what would be made,\n"
+         "and asks, where there is a terminal. With --yes it is made without asking.\n",
+         CLI_HAS(HELP) | CLI_HAS(YES) | CLI_HAS(NODES) | CLI_HAS(EC), 0, 1, cli_admin_cluster_init},
+        {"admin cluster status", "", "show the nodes of a cluster, who leads, and what its data lacks",
+         "Asked at the admin address of any node. With --watch it is shown again every two seconds. Exit status 0: all is\n"
+         "whole; 1: something is not, and the last lines say what; 2: the node does not answer.\n",
+         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(JSON) | CLI_HAS(WATCH), 0, 0, cli_admin_cluster_status},
         {"admin cluster reseed", "CONFIG [NODE|slot:N]...", "write a cluster's etcd anew, which was lost or restored from a backup",
          "CONFIG is millraced's settings on any node: etcd and the cluster's name are taken from it. The nodes report\n"
          "what their drives hold; without --yes it is shown what would be written. With --yes all nodes stop serving,\n"
@@ -261,8 +270,10 @@ const struct cli_command cli_commands[] = {
         {"doctor", "", "examine this machine and the endpoint, and say what to mend",
          "Looks at the kernel, io_uring, limits, RDMA devices, the clock, the endpoint, the\n"
          "admin listener, and each folder given with --drive, in which it makes and deletes\n"
-         "one file. Exit status 1 if something must be mended.\n",
-         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(DRIVE), 0, 0, cli_doctor},
+         "one file. With --settings also at a node of a cluster: its name, folders, certificate and secrets, etcd's\n"
+         "health, clock and disk, and the way to each other node: round trip, TLS, MTU, clock. Exit status 1 if\n"
+         "something must be mended.\n",
+         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(DRIVE) | CLI_HAS(SETTINGS), 0, 0, cli_doctor},
         {"bench", "[PHASE]...", "measure an S3 endpoint, any vendor's",
          "Stores, reads, lists and deletes objects of its own, phase after phase, and prints what each came\n"
          "to: operations and MiB a second, latencies, errors, and the CPU that it took itself. Status and\n"

@@ -35,12 +35,16 @@ int cli_doctor(struct cli_call *call)
         cli_doctor_rdma(&report, NULL);
         cli_doctor_verbs(&report);
         cli_doctor_clock(&report);
-        if (call->drive_count == 0)
+        if (call->drive_count == 0 && call->settings_file == NULL)
                 cli_find(&report, CLI_NOTE, "drives", "name the folders of a store's drives with --drive DIR",
                          "none examined");
         for (unsigned i = 0; i < call->drive_count; i++)
                 cli_doctor_drive(&report, call->drives[i]);
+        if (call->settings_file != NULL)
+                cli_doctor_cluster(&report, call->settings_file);
         cli_doctor_endpoint(&report, call->client, &call->settings);
+        if (call->settings_file != NULL)
+                cli_doctor_leader(&report, call->client);
         printf("\n%u to mend, %u notes.\n", report.mends, report.notes);
         return report.mends == 0 ? CLI_OK : CLI_FAILED;
 }

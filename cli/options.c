@@ -282,6 +282,18 @@ static int take_version_option(struct cli_call *call, int id, char *value)
         case CLI_OPT_DRY_RUN:
                 call->dry_run = true;
                 return -1;
+        case CLI_OPT_NODES:
+                call->nodes = value;
+                return -1;
+        case CLI_OPT_SETTINGS:
+                call->settings_file = value;
+                return -1;
+        case CLI_OPT_EC:
+                call->ec = value;
+                return -1;
+        case CLI_OPT_WATCH:
+                call->watch = true;
+                return -1;
         case CLI_OPT_FROM:
                 call->from = value;
                 return -1;

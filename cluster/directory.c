@@ -103,6 +103,10 @@ static int view_add(struct cl_view *view, enum cl_key_kind kind, unsigned number
                 view->has_request = cl_format_read(key->value.data, key->value.len, &view->request) == 0;
                 view->request_revision = key->mod_revision;
                 return 0;
+        case CL_KEY_NAMES: /* without them nobody new can join; the others go on */
+                view->names_revision = key->mod_revision;
+                view->names_bad = cl_names_read(key->value.data, key->value.len, &view->names) != 0;
+                return 0;
         case CL_KEY_REPORT:
                 break;
         }

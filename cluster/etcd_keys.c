@@ -35,7 +35,8 @@ size_t cl_key_name(const char *cluster, enum cl_key_kind key, unsigned number, c
                                             [CL_KEY_LEADER] = "/millrace/%s/pools/%u/leader",
                                             [CL_KEY_SWITCHES] = "/millrace/%s/switches",
                                             [CL_KEY_RESEED] = "/millrace/%s/reseed/request",
-                                            [CL_KEY_REPORT] = "/millrace/%s/reseed/nodes/%u"};
+                                            [CL_KEY_REPORT] = "/millrace/%s/reseed/nodes/%u",
+                                            [CL_KEY_NAMES] = "/millrace/%s/names"};
 
         return (size_t)snprintf(out, CL_KEY_NAME_MAX, forms[key], cluster, number);
 }
@@ -68,6 +69,7 @@ bool cl_key_parse(const char *cluster, const void *key, size_t len, enum cl_key_
         *kind = strcmp(text + prefix, "format") == 0                  ? CL_KEY_FORMAT
                 : strcmp(text + prefix, "switches") == 0              ? CL_KEY_SWITCHES
                 : strcmp(text + prefix, "reseed/request") == 0        ? CL_KEY_RESEED
+                : strcmp(text + prefix, "names") == 0                 ? CL_KEY_NAMES
                 : strncmp(text + prefix, "reseed/nodes/", 13) == 0    ? CL_KEY_REPORT
                 : strncmp(text + prefix, "nodes/", 6) == 0            ? CL_KEY_NODE
                 : strncmp(text + prefix, "boots/", 6) == 0            ? CL_KEY_BOOT
@@ -112,7 +114,8 @@ size_t cl_node_write(const struct cl_node *node, char out[CL_JSON_MAX])
                         return 0;
                 }
         }
-        return value_write(json_pack("{s:s, s:s, s:s, s:i, s:s, s:I, s:o}", "name", node->name, "address", node->address, "s3", node->s3, "rack",
+        return value_write(json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:i, s:s, s:I, s:o}", "name", node->name, "address", node->address, "s3", node->s3,
+                                     "admin", node->admin, "version", node->version, "room", (json_int_t)node->room, "rack",
                                      (int)node->rack, "state", node_states[node->state], "boot", (json_int_t)node->boot, "drives", drives),
                            out);
 }
@@ -142,6 +145,19 @@ size_t cl_owner_write(const struct cl_owner *owner, char out[CL_JSON_MAX])
 
         s3_hex_encode(owner->claim, CL_ID, claim);
         return value_write(json_pack("{s:i, s:I, s:s}", "node", (int)owner->node, "boot", (json_int_t)owner->boot, "claim", claim), out);
+}
+
+size_t cl_names_write(const struct cl_names *names, char out[CL_JSON_MAX])
+{
+        json_t *object = json_object();
+        unsigned i;
+
+        for (i = 0; i < names->count; i++)
+                if (json_object_set_new(object, names->at[i].name, json_integer(names->at[i].number)) != 0) {
+                        json_decref(object);
+                        return 0;
+                }
+        return value_write(object, out);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -283,6 +299,14 @@ static bool take_drives(const json_t *object, struct cl_node *out)
         return true;
 }
 
+/* Builds before did not write these. */
+static bool take_extras(const json_t *object, struct cl_node *out)
+{
+        return (json_object_get(object, "admin") == NULL || take_text(object, "admin", out->admin, sizeof(out->admin))) &&
+               (json_object_get(object, "version") == NULL || take_text(object, "version", out->version, sizeof(out->version))) &&
+               (json_object_get(object, "room") == NULL || take_number(object, "room", 0, INT64_MAX, &out->room));
+}
+
 int cl_node_read(const void *value, size_t len, struct cl_node *out)
 {
         uint64_t rack = 0;
@@ -291,7 +315,7 @@ int cl_node_read(const void *value, size_t len, struct cl_node *out)
                    take_text(object, "name", out->name, sizeof(out->name)) && cl_name_is_sound(out->name) &&
                            take_text(object, "address", out->address, sizeof(out->address)) && out->address[0] != 0 &&
                            take_text(object, "s3", out->s3, sizeof(out->s3)) && take_number(object, "rack", 0, UINT16_MAX, &rack) &&
-                           take_state(object, &out->state) && take_number(object, "boot", 1, ENG_BOOT_MAX, &out->boot) && take_drives(object, out) && ((out->rack = (uint16_t)rack), true));
+                           take_state(object, &out->state) && take_number(object, "boot", 1, ENG_BOOT_MAX, &out->boot) && take_drives(object, out) && take_extras(object, out) && ((out->rack = (uint16_t)rack), true));
 }
 
 int cl_boot_read(const void *value, size_t len, struct cl_boot *out)
@@ -332,4 +356,54 @@ int cl_owner_read(const void *value, size_t len, struct cl_owner *out)
         VALUE_READ(value, len, out,
                    take_number(object, "node", 1, CL_NODE_LAST, &node) && take_number(object, "boot", 1, ENG_BOOT_MAX, &out->boot) &&
                            take_hex(object, "claim", out->claim, CL_ID) && ((out->node = (uint16_t)node), true));
+}
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+uint16_t cl_names_number(const struct cl_names *names, const char *name)
+{
+        unsigned i;
+
+        for (i = 0; i < names->count; i++)
+                if (strcmp(names->at[i].name, name) == 0)
+                        return names->at[i].number;
+        return 0;
+}
+
+const char *cl_names_name(const struct cl_names *names, uint16_t number)
+{
+        unsigned i;
+
+        for (i = 0; i < names->count; i++)
+                if (names->at[i].number == number)
+                        return names->at[i].name;
+        return NULL;
+}
+
+bool cl_names_add(struct cl_names *names, const char *name, uint16_t number)
+{
+        if (names->count == CL_NAMES_MAX || cl_names_number(names, name) != 0 || cl_names_name(names, number) != NULL)
+                return false;
+        snprintf(names->at[names->count].name, CL_NAME_MAX, "%s", name);
+        names->at[names->count++].number = number;
+        return true;
+}
+
+static bool take_names(json_t *object, struct cl_names *out)
+{
+        const char *name;
+        json_t *value;
+
+        json_object_foreach(object, name, value) {
+                json_int_t number = json_is_integer(value) ? json_integer_value(value) : 0;
+
+                if (!cl_name_is_sound(name) || number < 1 || number > (json_int_t)CL_NODE_LAST || !cl_names_add(out, name, (uint16_t)number))
+                        return false;
+        }
+        return true;
+}
+
+int cl_names_read(const void *value, size_t len, struct cl_names *out)
+{
+        VALUE_READ(value, len, out, take_names(object, out));
 }

@@ -35,7 +35,7 @@ static bool differs(struct cl_join *join, const struct cl_member *member)
         if (number == join->number && strcmp(other->name, node->name) == 0)
                 return true;
         if (number == join->number) {
-                snprintf(join->text, sizeof(join->text), "node %u of the cluster is %s, and this is %s: its name (node_name) must stay, or it needs another number", number, other->name, node->name);
+                snprintf(join->text, sizeof(join->text), "node %u of the cluster is %s, and this is %s: its name must stay", number, other->name, node->name);
                 return false;
         }
         if (strcmp(other->name, node->name) == 0 || strcmp(other->address, node->address) == 0) {

@@ -175,15 +175,15 @@ void cl_create(struct cl_create *create)
         if (view->has_pool) {
                 create->config = view->config;
                 rv = check_pool(create);
-                if (rv != 0)
-                        create_end(create, rv, create->text);
+                if (rv != 0 || create->dry)
+                        create_end(create, rv, rv != 0 ? create->text : "");
                 else
                         create_format(create);
                 return;
         }
         rv = make_pool(create);
-        if (rv != 0)
-                create_end(create, rv, create->text);
+        if (rv != 0 || create->dry)
+                create_end(create, rv, rv != 0 ? create->text : "");
         else
                 create_put(create, 0, cl_config_write(&create->config, create->value), pool_created);
 }

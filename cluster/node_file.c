@@ -42,10 +42,11 @@ static bool file_take(const json_t *object, struct cl_node_file *out)
 {
         const char *cluster = json_string_value(json_object_get(object, "cluster"));
         const char *drive = json_string_value(json_object_get(object, "drive"));
+        const char *name = json_string_value(json_object_get(object, "name"));
         uint64_t node, revision;
 
         if (cluster == NULL || drive == NULL || !cl_name_is_sound(cluster) || !cl_hex_read(drive, out->drive, CL_ID) || !file_number(object, "node", &node) ||
-            node < 1 || node > CL_NODE_LAST || !file_hex64(object, "etcd", &out->seen.cluster_id) ||
+            node > CL_NODE_LAST || !file_hex64(object, "etcd", &out->seen.cluster_id) ||
             !file_number(object, "generation", &out->seen.generation.number) || !file_hex64(object, "random", &out->seen.generation.random) ||
             !file_number(object, "revision", &revision))
                 return false;
@@ -57,6 +58,11 @@ static bool file_take(const json_t *object, struct cl_node_file *out)
         if (!file_take_switches(object, out))
                 return false;
         out->made = json_is_true(json_object_get(object, "made"));
+        if (node == 0 && out->made)
+                return false;
+        if (name != NULL && *name != '\0' && !cl_name_is_sound(name))
+                return false;
+        snprintf(out->name, sizeof(out->name), "%s", name != NULL ? name : "");
         out->node = (uint16_t)node;
         out->seen.revision = (int64_t)revision;
         return true;
@@ -94,9 +100,9 @@ static size_t node_file_print(const struct cl_node_file *file, char *text, size_
         s3_hex_encode(file->drive, CL_ID, drive);
         s3_hex_encode(file->switches, strnlen(file->switches, sizeof(file->switches) - 1), switches);
         return (size_t)snprintf(text, size,
-                                "{\"cluster\": \"%s\", \"node\": %u, \"drive\": \"%s\", \"made\": %s, \"etcd\": \"%016llx\", \"generation\": %llu, \"random\": \"%016llx\", "
+                                "{\"cluster\": \"%s\", \"node\": %u, \"name\": \"%s\", \"drive\": \"%s\", \"made\": %s, \"etcd\": \"%016llx\", \"generation\": %llu, \"random\": \"%016llx\", "
                                 "\"revision\": %lld, \"boot\": %llu, \"fence\": %llu, \"fence_random\": \"%016llx\", \"switches\": \"%s\"}\n",
-                                file->cluster, (unsigned)file->node, drive, file->made ? "true" : "false", (unsigned long long)file->seen.cluster_id,
+                                file->cluster, (unsigned)file->node, file->name, drive, file->made ? "true" : "false", (unsigned long long)file->seen.cluster_id,
                                 (unsigned long long)file->seen.generation.number, (unsigned long long)file->seen.generation.random, (long long)file->seen.revision,
                                 (unsigned long long)file->boot, (unsigned long long)file->fence.number, (unsigned long long)file->fence.random, switches);
 }

@@ -79,6 +79,7 @@ static void found_add(struct cl_reseed_found *found, enum cl_key_kind kind, unsi
                 found_add_report(found, number, key);
                 break;
         case CL_KEY_NODE:
+        case CL_KEY_NAMES:
         case CL_KEY_SWITCHES:
                 break;
         }
@@ -142,6 +143,22 @@ static bool write_node(struct cl_reseed *r, unsigned number)
         return len > 0;
 }
 
+/* All that have reported. What etcd has may be of nodes that took a number while it was not known whose that is. */
+static bool write_names(struct cl_reseed *r)
+{
+        struct cl_names *names = calloc(1, sizeof(*names));
+        size_t len;
+        unsigned i;
+
+        for (i = 0; names != NULL && i < r->found.count; i++)
+                if (r->plan.boots[r->found.reports[i].node] != 0)
+                        cl_names_add(names, r->found.reports[i].self.name, r->found.reports[i].node);
+        len = names == NULL ? 0 : cl_names_write(names, write_room(r));
+        write_put(r, CL_KEY_NAMES, 0, len);
+        free(names);
+        return len > 0;
+}
+
 static bool write_new_etcd(struct cl_reseed *r)
 {
         size_t len = cl_config_write(&r->plan.config, write_room(r));
@@ -155,6 +172,7 @@ static bool write_new_etcd(struct cl_reseed *r)
         for (i = 1; ok && i <= CL_NODE_LAST; i++)
                 if (r->plan.boots[i] != 0)
                         ok = write_node(r, i);
+        ok = ok && write_names(r);
         if (r->plan.switches[0] != '\0') {
                 len = (size_t)snprintf(write_room(r), CL_JSON_MAX, "%s", r->plan.switches);
                 write_put(r, CL_KEY_SWITCHES, 0, len);

@@ -4,11 +4,12 @@
  *
  *   PREFIX = /millrace/CLUSTER/
  *   format           {"cluster_id": 32 hex digits, "generation": N, "random": 16 hex digits}
- *   nodes/N          {"name", "address", "s3", "rack", "state": "in" | "draining" | "gone", "boot",
- *                    "drives": [32 hex digits, ...]}
+ *   nodes/N          {"name", "address", "s3", "admin", "version", "rack", "state": "in" | "draining" | "gone",
+ *                    "boot", "drives": [32 hex digits, ...], "room"}
  *   boots/N          {"boot": N, "claim": 32 hex digits}
  *   pools/P/config   {"store_id": 32 hex digits, "number": N, "epoch": base64 of the body of an EPOCH record}
  *   pools/P/leader   {"node": N, "boot": N, "claim": 32 hex digits}
+ *   names            {"NAME": N, ...}: the number of each node that ever joined. None is ever removed
  *   switches         a text of the daemon's
  *   reseed/request   as format; reseed/nodes/N: cluster_reseed.h
  *
@@ -31,6 +32,7 @@
 #define CL_ID        16u
 #define CL_DRIVES_MAX 64u
 #define CL_SWITCHES_MAX 256u
+#define CL_NAMES_MAX 256u
 
 /*
  * The number by which net/ knows the leader process of a pool on a node, whose terms have it, too; with
@@ -44,7 +46,7 @@ static inline uint16_t cl_party(unsigned node, unsigned pool)
 /* Letters, digits, '-', '_' and '.', from a letter or digit on. */
 bool cl_name_is_sound(const char *name);
 
-enum cl_key_kind { CL_KEY_FORMAT, CL_KEY_NODE, CL_KEY_BOOT, CL_KEY_CONFIG, CL_KEY_LEADER, CL_KEY_SWITCHES, CL_KEY_RESEED, CL_KEY_REPORT };
+enum cl_key_kind { CL_KEY_FORMAT, CL_KEY_NODE, CL_KEY_BOOT, CL_KEY_CONFIG, CL_KEY_LEADER, CL_KEY_SWITCHES, CL_KEY_RESEED, CL_KEY_REPORT, CL_KEY_NAMES };
 /* number: the node's or pool's; the others have none. Returns the length. */
 size_t cl_key_name(const char *cluster, enum cl_key_kind key, unsigned number, char out[CL_KEY_NAME_MAX]);
 /* What all keys of the cluster begin with. Returns the length. */
@@ -60,6 +62,9 @@ enum cl_node_state { CL_NODE_IN, CL_NODE_DRAINING, CL_NODE_GONE };
 struct cl_node {
         char name[CL_NAME_MAX];
         char address[256], s3[256]; /* "HOST:PORT" of its drive server, and of its gateway */
+        char admin[256];            /* likewise; "": a build before did not say */
+        char version[32];           /* of its millraced; "" likewise */
+        uint64_t room;              /* bytes of the file systems that the folders in `drives` are on */
         uint16_t rack;
         enum cl_node_state state;
         uint64_t boot; /* of the process that entered it */
@@ -83,6 +88,21 @@ struct cl_owner {
         uint8_t claim[CL_ID]; /* random: each attempt has another, by which it knows its own value (R1) */
 };
 
+/* Which number each name has; both are unique. */
+struct cl_names {
+        unsigned count;
+        struct {
+                char name[CL_NAME_MAX];
+                uint16_t number;
+        } at[CL_NAMES_MAX];
+};
+/* 0: none. */
+uint16_t cl_names_number(const struct cl_names *names, const char *name);
+/* NULL: none. */
+const char *cl_names_name(const struct cl_names *names, uint16_t number);
+/* False: there is no room, or name or number are there already. */
+bool cl_names_add(struct cl_names *names, const char *name, uint16_t number);
+
 /* 2 x len lower-case digits. False: anything else. */
 bool cl_hex_read(const char *text, uint8_t *out, size_t len);
 /* 16 of them, as a number: 64 bits do not fit in one of JSON. */
@@ -94,11 +114,14 @@ size_t cl_node_write(const struct cl_node *node, char out[CL_JSON_MAX]);
 size_t cl_boot_write(const struct cl_boot *boot, char out[CL_JSON_MAX]);
 size_t cl_config_write(const struct cl_config *config, char out[CL_JSON_MAX]);
 size_t cl_owner_write(const struct cl_owner *owner, char out[CL_JSON_MAX]);
+/* 0: also if it is too long. */
+size_t cl_names_write(const struct cl_names *names, char out[CL_JSON_MAX]);
 /* Each: 0, -EBADMSG, or -ENOMEM. */
 int cl_format_read(const void *value, size_t len, struct cl_format *out);
 int cl_node_read(const void *value, size_t len, struct cl_node *out);
 int cl_boot_read(const void *value, size_t len, struct cl_boot *out);
 int cl_config_read(const void *value, size_t len, struct cl_config *out);
 int cl_owner_read(const void *value, size_t len, struct cl_owner *out);
+int cl_names_read(const void *value, size_t len, struct cl_names *out);
 
 #endif

@@ -3,6 +3,7 @@
  * the others, and when it tries to lead (docs/design/leaders.md). Making a new cluster, too.
  *
  *   cl_directory   what etcd has of the cluster, read twice a second  -> struct cl_view
+ *   cl_name_take   the number of the node's name
  *   cl_join        boot number, and the node's own entry
  *   cl_elector     asks drive servers, and says when to lead
  *   cl_create      the first pool of a new cluster
@@ -29,7 +30,8 @@
 /* What a node keeps on each of its folders: whose they are, and what it has seen (rule R2). */
 struct cl_node_file {
         char cluster[CL_NAME_MAX];
-        uint16_t node;
+        uint16_t node; /* its number; 0: it was not known yet, of a folder that is not made */
+        char name[CL_NAME_MAX]; /* of the node; "": a build before did not write it */
         uint8_t drive[CL_ID]; /* of the folder: the drive's, or the one that it is to become */
         bool made;            /* it has become that, or was about to: if it is empty, what it held is lost */
         uint64_t boot;        /* the highest boot number of the node that was known when this was written */
@@ -63,6 +65,9 @@ struct cl_view {
         uint64_t boots[CL_NODE_LAST + 1]; /* boots/N; 0: there is none */
         char switches[CL_SWITCHES_MAX];
         struct cl_owner leader;
+        struct cl_names names;
+        int64_t names_revision; /* 0: there is none */
+        bool names_bad; /* they make no sense: nobody can be added */
         unsigned count;
         struct cl_member *members; /* by number */
 };
@@ -93,6 +98,33 @@ void cl_directory_hurry(struct cl_directory *directory);
 /* On its loop, once: stopped() comes when nothing is asked any more; then it is freed, by any thread. */
 void cl_directory_stop(struct cl_directory *directory, void (*stopped)(void *arg), void *arg);
 void cl_directory_free(struct cl_directory *directory); /* NULL is allowed */
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+/*
+ * The number that a new node gets (docs/design/node-names.md): what its name ends in, or the smallest, of those that were never
+ * used. 0: none is left. Any thread.
+ */
+uint16_t cl_names_choose(const struct cl_view *view, const char *name);
+
+/* Finds the number of a node by its name, or gives it one for good. Zero it, fill in the first part. */
+struct cl_name_take {
+        struct cl_etcd *etcd;
+        const char *cluster, *name;
+        uint16_t bound;             /* the number that drives of the node have; 0: it has none */
+        const struct cl_view *view; /* just read; stays as it is until done() */
+        void (*done)(struct cl_name_take *take);
+        void *arg;
+        /* the answer: 0; -EEXIST: the number is another's, or the name has another; -EAGAIN; -ENOSPC; -EBADMSG; -EOVERFLOW */
+        int rv;
+        char text[CL_TEXT_MAX];
+        uint16_t number;
+        /* private */
+        struct cl_cas cas;
+        struct cl_names names;
+        char key[CL_KEY_NAME_MAX], value[CL_JSON_MAX];
+};
+void cl_name_take(struct cl_name_take *take);
 
 /* ---- boot numbers ---------------------------------------------------------------------------- */
 
@@ -182,6 +214,7 @@ struct cl_create {
         const uint16_t *nodes;
         unsigned node_count;
         unsigned k, m; /* 0+0: by the number of nodes and drives */
+        bool dry;      /* nothing is written: config is what would be */
         void (*done)(struct cl_create *create);
         void *arg;
         /* the answer: 0; -EEXIST: there is a cluster of this name; -EINVAL: no pool can be made of them; -EAGAIN; -ENOMEM */

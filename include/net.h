@@ -256,6 +256,7 @@ struct net_peer_state {
         unsigned open, opened_by_it; /* connections */
         enum net_reason refused;     /* why it last refused us, since a connection to it was last open */
         enum net_secrets_verdict secrets; /* as of the last connection that it opened */
+        int64_t clock_ahead_ms;      /* its clock, as it said when it last connected, and the way here; INT64_MIN: it has not yet */
 };
 /* Any thread; each number by itself. */
 void net_peer_state_read(const struct net_peer *peer, struct net_peer_state *out);

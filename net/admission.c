@@ -180,6 +180,7 @@ static void inbound_begin(struct net_conn *conn)
         conn->heard = conn->said = lp_now(conn->at->lp); /* of this loop */
         conn->peer->inbound[conn->link].conn = conn;
         atomic_store(&conn->peer->heard, conn->heard);
+        atomic_store(&conn->peer->clock_ahead_ms, conn->hello.wall_ms - lp_wall_ms());
         atomic_fetch_add(&conn->peer->opened_by_it, 1);
         net_count(conn->at, NET_COUNT_accepted, 1);
         net_conn_greet(conn, NET_WELCOME_SIZE);

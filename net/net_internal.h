@@ -269,6 +269,7 @@ struct net_peer {
         /* any thread reads */
         _Atomic uint64_t heard, round_trip, boot, features;
         _Atomic unsigned open, opened_by_it, refused, secrets; /* secrets: enum net_secrets_verdict */
+        _Atomic int64_t clock_ahead_ms; /* INT64_MIN: not known */
 };
 
 struct net_loop *net_owner(const struct net_peer *peer, enum net_link_number link);

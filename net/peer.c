@@ -60,6 +60,7 @@ static int peer_new(struct net *net, uint16_t node, struct net_peer **out)
                 return -ENOMEM;
         }
         peer->net = net;
+        atomic_init(&peer->clock_ahead_ms, INT64_MIN);
         peer->node = node;
         for (link = 0; link < NET_LINKS; link++)
                 net_link_init(&peer->links[link], peer, link);
@@ -175,6 +176,7 @@ void net_peer_state_read(const struct net_peer *peer, struct net_peer_state *out
         out->features = atomic_load(&peer->features);
         out->open = atomic_load(&peer->open);
         out->opened_by_it = atomic_load(&peer->opened_by_it);
+        out->clock_ahead_ms = atomic_load(&peer->clock_ahead_ms);
         out->refused = (enum net_reason)atomic_load(&peer->refused);
         out->secrets = (enum net_secrets_verdict)atomic_load(&peer->secrets);
         out->up = out->open + out->opened_by_it > 0 &&

@@ -272,6 +272,9 @@ int srv_admin_start(const struct srv_admin_options *options, const struct srv_cr
         admin->seen = calloc(ADMIN_SEEN_BUCKETS, sizeof(*admin->seen));
         admin->ask_leader = options->ask_leader;
         admin->ask_arg = options->ask_arg;
+        admin->link = options->link;
+        admin->sessions = options->sessions;
+        admin->sessions_arg = options->sessions_arg;
         if (admin->pings != NULL && admin->seen != NULL && options->fd >= 0)
                 admin->daemon = start_daemon(admin, options);
         if (admin->pings == NULL || admin->seen == NULL || (options->fd >= 0 ? admin->daemon == NULL : srv_admin_far_start(admin) != 0)) {

@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 struct rem_home_asked;
+struct srv_link;
 struct srv_admin;
 
 struct srv_admin_options {
@@ -18,6 +19,9 @@ struct srv_admin_options {
         const char *region; /* that requests are signed for */
         int fd;             /* bound, listening; taken over when starting succeeds. -1: it listens nowhere, and is asked by srv_admin_ask() */
         /* Of a node: answers what the pool's leader is to answer (rem_home_link_ask()). NULL: all is answered here. */
+        struct srv_link *link; /* of a cluster's process; NULL: a store of one machine */
+        unsigned (*sessions)(void *arg); /* of a leader process: gateways that are in a session with it. Any thread */
+        void *sessions_arg;
         ssize_t (*ask_leader)(void *arg, const uint8_t *bytes, size_t len, uint8_t *room);
         void *ask_arg;
         const struct srv_list *hosts; /* that calls may name beside the listener's addresses; stays */

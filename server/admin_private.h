@@ -68,6 +68,9 @@ struct srv_admin {
         struct admin_far *far;     /* NULL: it is not */
         ssize_t (*ask_leader)(void *arg, const uint8_t *bytes, size_t len, uint8_t *room);
         void *ask_arg;
+        struct srv_link *link; /* NULL: a store of one machine */
+        unsigned (*sessions)(void *arg);
+        void *sessions_arg;
         _Atomic bool draining, leads;
         pthread_mutex_t lock; /* over credentials */
         struct srv_credentials credentials;
@@ -150,6 +153,12 @@ struct admin_answer srv_admin_get_start(struct admin_request *request);
 struct admin_answer srv_admin_post_start(struct admin_request *request);
 /* Shards, bytes and digest of each drive that has any, by slot. */
 json_t *srv_admin_digests(const struct eng_digest digests[ENG_DRIVES_MAX]);
+
+/* ---- admin_cluster.c ---- */
+
+struct admin_answer srv_admin_get_cluster(struct admin_request *request);
+struct admin_answer srv_admin_get_pool(struct admin_request *request);
+struct admin_answer srv_admin_get_probe(struct admin_request *request);
 
 /* ---- admin_switches.c ---- */
 

@@ -140,12 +140,6 @@ static int open_etcd(struct srv_link *link, const struct cl_seen *seen, struct s
         return rv == 0 ? 0 : srv_fail(error, rv, "etcd: %s", *why != '\0' ? why : strerror(-rv));
 }
 
-/* By which other nodes know it, and its certificate is for. */
-static void link_name(const struct srv_settings *settings, char out[CL_NAME_MAX])
-{
-        snprintf(out, CL_NAME_MAX, "%.63s", *settings->node_name != '\0' ? settings->node_name : settings->cluster_listen.host);
-}
-
 int srv_link_open(struct srv_link *link, const struct srv_settings *settings, unsigned loops, unsigned peer_slots, const struct cl_seen *seen,
                   struct srv_error *error)
 {
@@ -157,7 +151,7 @@ int srv_link_open(struct srv_link *link, const struct srv_settings *settings, un
         link->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         if (link->wake < 0)
                 return srv_fail(error, -errno, "cannot make an eventfd: %s", strerror(errno));
-        link_name(settings, link->name);
+        snprintf(link->name, sizeof(link->name), "%.63s", settings->node);
         srv_address_text(&settings->cluster_listen, link->address, sizeof(link->address));
         rv = srv_loops_make_links(loops, peer_slots, &link->loops, error);
         if (rv == 0)
@@ -360,11 +354,10 @@ static int make_transport(const struct srv_settings *s, struct net_transport **o
 int srv_link_check_files(const struct srv_settings *settings, struct srv_error *error)
 {
         struct net_transport *transport = NULL;
-        char name[CL_NAME_MAX], why[256];
+        char why[256];
         int rv = make_transport(settings, &transport, error);
 
-        link_name(settings, name);
-        if (rv == 0 && net_tcp_check(transport, name, why, sizeof(why)) != 0)
+        if (rv == 0 && net_tcp_check(transport, settings->node, why, sizeof(why)) != 0)
                 rv = srv_fail(error, -EACCES, "cluster_cert: %.200s: %s", settings->cluster_cert, why);
         net_tcp_free(transport);
         return rv;

@@ -28,6 +28,7 @@ struct srv_daemon_home {
         uint16_t node, party;       /* party: of net/, which its ids name as their maker */
         uint32_t boot;
         int s3, plain, admin;       /* plain -1: none */
+        struct srv_link *link;      /* of the node process */
         ssize_t (*ask_leader)(void *arg, const uint8_t *bytes, size_t len, uint8_t *room); /* see struct srv_admin_options */
         bool (*stopped)(void *arg); /* the loops have stopped. False: as srv_daemon_close() */
         void *arg;

@@ -9,37 +9,38 @@
 
 #include <errno.h>
 #include <semaphore.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define INIT_WAIT_S 300u
 #define INIT_LOOK_US 200000u
+#define INIT_NODES_MAX 256u
 
 struct init {
         struct srv_link link;
         struct cl_create create;
         struct cl_view view;
-        uint16_t nodes[SRV_LIST_MAX * 16];
-        int64_t first[SRV_LIST_MAX * 16]; /* revision of the node's entry when it was first seen; 0: it was not yet */
+        char names[INIT_NODES_MAX][CL_NAME_MAX];
+        uint16_t nodes[INIT_NODES_MAX]; /* their numbers */
+        int64_t first[INIT_NODES_MAX]; /* revision of the node's entry when it was first seen; 0: it was not yet */
         unsigned count;
         sem_t done;
 };
 
 static int init_add_node(struct init *init, const char *word, struct srv_error *error)
 {
-        char *end;
-        unsigned long number = strtoul(word, &end, 10);
         unsigned i;
 
-        if (*word == '\0' || *end != '\0' || number < 1 || number > CL_NODE_LAST)
-                return srv_fail(error, -EINVAL, "new_pool_nodes: '%.100s' is no number of a node", word);
+        if (!cl_name_is_sound(word))
+                return srv_fail(error, -EINVAL, "new_pool_nodes: '%.100s' is no name of a node", word);
         for (i = 0; i < init->count; i++)
-                if (init->nodes[i] == number)
-                        return srv_fail(error, -EINVAL, "new_pool_nodes: node %lu is named twice", number);
-        if (init->count == sizeof(init->nodes) / sizeof(init->nodes[0]))
+                if (strcmp(init->names[i], word) == 0)
+                        return srv_fail(error, -EINVAL, "new_pool_nodes: node %s is named twice", word);
+        if (init->count == INIT_NODES_MAX)
                 return srv_fail(error, -EINVAL, "new_pool_nodes: too many");
-        init->nodes[init->count++] = (uint16_t)number;
+        snprintf(init->names[init->count++], CL_NAME_MAX, "%s", word);
         return 0;
 }
 
@@ -57,27 +58,39 @@ static int init_read_nodes(struct init *init, const struct srv_list *list, struc
         return rv == 0 && init->count == 0 ? srv_fail(error, -EINVAL, "new_pool_nodes: names no node") : rv;
 }
 
-/* The first that is not there yet; 0: all are. What a node said before may be of one that is gone: it has to say it again. */
-static uint16_t init_missing(struct init *init)
+static const struct cl_member *init_member(const struct cl_view *view, const char *name)
 {
         unsigned i;
 
+        for (i = 0; i < view->count; i++)
+                if (strcmp(view->members[i].node.name, name) == 0)
+                        return &view->members[i];
+        return NULL;
+}
+
+/* The first that is not there yet; NULL: all are. What a node said before may be of one that is gone: it has to say it again. */
+static const char *init_missing(struct init *init)
+{
+        const char *missing = NULL;
+        unsigned i;
+
         for (i = 0; i < init->count; i++) {
-                const struct cl_member *member = cl_view_member(&init->view, init->nodes[i]);
+                const struct cl_member *member = init_member(&init->view, init->names[i]);
 
                 if (member != NULL && init->first[i] == 0)
                         init->first[i] = member->revision;
-                if (member == NULL || member->node.drive_count == 0 || member->revision == init->first[i])
-                        return init->nodes[i];
+                if (missing == NULL && (member == NULL || member->node.drive_count == 0 || member->revision == init->first[i]))
+                        missing = init->names[i];
+                init->nodes[i] = member != NULL ? member->number : 0;
         }
-        return 0;
+        return missing;
 }
 
 static int init_wait(struct init *init, struct srv_error *error)
 {
         uint64_t until = lp_clock() + INIT_WAIT_S * 1000000000ull;
         char text[CL_TEXT_MAX] = "";
-        uint16_t missing = 0, told = 0;
+        const char *missing = NULL, *told = NULL;
         struct cl_view view;
         int why;
 
@@ -86,18 +99,18 @@ static int init_wait(struct init *init, struct srv_error *error)
                         cl_view_free(&init->view);
                         init->view = view;
                         missing = init_missing(init);
-                        if (view.revision > 0 && (missing == 0 || view.has_format))
+                        if (view.revision > 0 && (missing == NULL || view.has_format))
                                 return 0;
-                        if (view.revision > 0 && missing != told)
-                                srv_log(SRV_LOG_INFO, "waiting for node %u to say that it has empty folders (--format)", (unsigned)missing);
-                        told = view.revision > 0 ? missing : 0;
+                        if (view.revision > 0 && missing != NULL && missing != told)
+                                srv_log(SRV_LOG_INFO, "waiting for node %s to say that it has empty folders", missing);
+                        told = view.revision > 0 ? missing : NULL;
                 }
                 srv_link_keep(&init->link);
                 usleep(INIT_LOOK_US);
         }
-        if (missing == 0 || *text != '\0')
+        if (missing == NULL || *text != '\0')
                 return srv_fail(error, -ETIMEDOUT, "etcd does not answer: %s", text);
-        return srv_fail(error, -ETIMEDOUT, "node %u has announced no empty folders within %u s", (unsigned)missing, INIT_WAIT_S);
+        return srv_fail(error, -ETIMEDOUT, "node %s has announced no empty folders within %u s", missing, INIT_WAIT_S);
 }
 
 static void init_created(struct cl_create *create)
@@ -110,21 +123,129 @@ static void init_start(void *arg)
         cl_create(&((struct init *)arg)->create);
 }
 
-static int init_create(struct init *init, const struct srv_settings *s, struct srv_error *error)
-{
-        struct eng_epoch_info epoch;
+/* ---- what it would be ------------------------------------------------------------------------ */
 
+static int init_ask_create(struct init *init, const struct srv_settings *s, bool dry, struct srv_error *error)
+{
         init->create = (struct cl_create){.etcd = init->link.etcd, .cluster = s->cluster, .view = &init->view, .nodes = init->nodes, .node_count = init->count,
-                                          .k = s->ec.k, .m = s->ec.m, .done = init_created, .arg = init};
+                                          .k = s->ec.k, .m = s->ec.m, .dry = dry, .done = init_created, .arg = init};
         sem_init(&init->done, 0, 0);
         srv_link_call(&init->link, init_start, init);
         srv_link_wait(&init->done);
         sem_destroy(&init->done);
-        if (init->create.rv != 0)
-                return srv_fail(error, init->create.rv, "%s", init->create.text);
-        if (eng_epoch_read(init->create.config.epoch, init->create.config.epoch_len, &epoch) == 0)
-                printf("cluster %s: %u drives, erasure code %u+%u\n", s->cluster, epoch.slots, epoch.k, epoch.m);
-        return 0;
+        return init->create.rv == 0 ? 0 : srv_fail(error, init->create.rv, "%s", init->create.text);
+}
+
+/* Different ones among the nodes that are named. */
+static unsigned init_racks(const struct init *init)
+{
+        unsigned i, j, count = 0;
+
+        for (i = 0; i < init->count; i++) {
+                const struct cl_member *member = cl_view_member(&init->view, init->nodes[i]);
+
+                for (j = 0; j < i && cl_view_member(&init->view, init->nodes[j])->node.rack != member->node.rack; j++)
+                        ;
+                count += j == i;
+        }
+        return count;
+}
+
+/*
+ * How many of so many nodes, or racks, may fail at once: shards of a stripe and copies of a name are spread over them as evenly as
+ * they can be.
+ */
+static unsigned may_fail(const struct eng_epoch_info *epoch, unsigned places)
+{
+        unsigned together = (epoch->k + epoch->m + places - 1) / places, copies = epoch->m + 1 < places ? epoch->m + 1 : places;
+        unsigned by_shards = epoch->m / together;
+
+        return by_shards < copies - 1 ? by_shards : copies - 1;
+}
+
+static void init_show_node(const struct init *init, unsigned i, uint64_t *room)
+{
+        const struct cl_member *member = cl_view_member(&init->view, init->nodes[i]);
+
+        *room += member->node.room;
+        printf("  %-20s %6u %6u %7u  %10.1f GB  %s\n", member->node.name, (unsigned)member->number, (unsigned)member->node.rack, member->node.drive_count,
+               (double)member->node.room / 1e9, member->node.address);
+}
+
+static void init_show(const struct init *init, const char *cluster)
+{
+        const struct cl_config *config = &init->create.config;
+        unsigned racks = init_racks(init), i;
+        struct eng_epoch_info epoch;
+        uint64_t room = 0;
+
+        if (eng_epoch_read(config->epoch, config->epoch_len, &epoch) != 0)
+                return;
+        printf("cluster %s\n  %-20s %6s %6s %7s  %13s  %s\n", cluster, "node", "number", "rack", "folders", "size", "address");
+        for (i = 0; i < init->count; i++)
+                init_show_node(init, i, &room);
+        printf("erasure code %u+%u: %.1f GB of the %.1f GB are for data, if each folder has a disk of its own and all are of one size\n", epoch.k, epoch.m,
+               (double)room * epoch.k / (epoch.k + epoch.m) / 1e9, (double)room / 1e9);
+        printf("may fail at once, and nothing is lost: %u drives, or %u nodes", epoch.m, may_fail(&epoch, init->count));
+        if (racks > 1 && racks < init->count)
+                printf(", or %u racks", may_fail(&epoch, racks));
+        printf("\n");
+        if (may_fail(&epoch, init->count) == 0)
+                printf("WARNING: the loss of one node can lose data: name more nodes, or give a code with more parity (--ec K+M)\n");
+}
+
+/* The word of whoever sits at the terminal. */
+static bool init_agreed(void)
+{
+        char line[16] = "";
+
+        if (!isatty(STDIN_FILENO)) {
+                printf("Nothing was done. With --yes it is made so.\n");
+                return false;
+        }
+        printf("Make it? The folders are formatted. [y/N] ");
+        fflush(stdout);
+        if (fgets(line, sizeof(line), stdin) != NULL && (line[0] == 'y' || line[0] == 'Y'))
+                return true;
+        printf("Nothing was done.\n");
+        return false;
+}
+
+/* Whether the drives are those that were shown. */
+static bool is_same_pool(const struct eng_epoch_info *a, const struct cl_config *config)
+{
+        struct eng_epoch_info b;
+        unsigned i;
+
+        if (eng_epoch_read(config->epoch, config->epoch_len, &b) != 0 || a->slots != b.slots || a->k != b.k || a->m != b.m)
+                return false;
+        for (i = 0; i < a->slots; i++)
+                if (memcmp(a->slot[i].drive_id, b.slot[i].drive_id, CL_ID) != 0 || a->slot[i].site.node != b.slot[i].site.node)
+                        return false;
+        return true;
+}
+
+/* 1: it was not agreed to. */
+static int init_plan(struct init *init, const struct srv_settings *s, struct srv_error *error)
+{
+        struct eng_epoch_info shown;
+        int rv = init_ask_create(init, s, true, error);
+
+        if (rv != 0)
+                return rv;
+        init_show(init, s->cluster);
+        if (!s->init_ask)
+                return 0;
+        if (!init_agreed())
+                return 1;
+        rv = eng_epoch_read(init->create.config.epoch, init->create.config.epoch_len, &shown);
+        if (rv == 0)
+                rv = init_wait(init, error); /* what was read is as old as the answer took */
+        if (rv == 0)
+                rv = init_ask_create(init, s, true, error);
+        if (rv == 0 && !is_same_pool(&shown, &init->create.config))
+                rv = srv_fail(error, -EAGAIN, "the nodes' folders have changed meanwhile: give the command again");
+        return rv;
 }
 
 int srv_cluster_init(const struct srv_settings *settings)
@@ -141,10 +262,14 @@ int srv_cluster_init(const struct srv_settings *settings)
         if (rv == 0)
                 rv = init_wait(&init, &error);
         if (rv == 0)
-                rv = init_create(&init, settings, &error);
+                rv = init_plan(&init, settings, &error);
+        if (rv == 0)
+                rv = init_ask_create(&init, settings, false, &error);
+        if (rv == 0)
+                printf("cluster %s is made: its nodes format their folders now, and serve in some seconds\n", settings->cluster);
         srv_link_close(&init.link);
         cl_view_free(&init.view);
-        if (rv != 0)
+        if (rv < 0)
                 srv_log(SRV_LOG_ERROR, "%s", error.text);
-        return rv == 0 ? SRV_EXIT_DRAINED : SRV_EXIT_NOT_STARTED;
+        return rv >= 0 ? SRV_EXIT_DRAINED : SRV_EXIT_NOT_STARTED;
 }

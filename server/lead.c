@@ -93,7 +93,7 @@ static int lead_take_key(struct srv_lead *lead, struct srv_error *error)
         const struct srv_settings *s = lead->link.settings;
         struct claiming claiming = {.lead = lead};
 
-        lead->claim = (struct cl_claim){.etcd = lead->link.etcd, .cluster = s->cluster, .pool = lead->spec.pool, .node = (uint16_t)s->node,
+        lead->claim = (struct cl_claim){.etcd = lead->link.etcd, .cluster = s->cluster, .pool = lead->spec.pool, .node = s->number,
                                         .leader_revision = lead->spec.leader_revision, .done = claim_done, .arg = &claiming};
         sem_init(&claiming.done, 0, 0);
         srv_link_call(&lead->link, start_claim, &claiming);
@@ -197,10 +197,17 @@ void srv_lead_options(struct srv_lead *lead, struct eng_options *options)
         options->drives = NULL;
         options->drive_count = 0;
         options->format = false;
-        options->site = (struct eng_site){.node = (uint16_t)s->node, .rack = srv_cluster_rack(s)};
+        options->site = (struct eng_site){.node = s->number, .rack = srv_cluster_rack(s)};
         options->boot = (uint32_t)lead->claim.term.boot;
         options->maker = lead->claim.term.node; /* ids that homes of this node make are others' */
         options->drive_wait_ms = lead->spec.whole_stop ? WHOLE_WAIT_MS : DRIVE_WAIT_MS;
+}
+
+unsigned srv_lead_sessions(void *lead)
+{
+        struct rem_home_server *homes = atomic_load(&((struct srv_lead *)lead)->homes);
+
+        return homes != NULL ? rem_home_server_sessions(homes) : 0;
 }
 
 static void lead_asked(void *arg, struct rem_home_asked *asked)

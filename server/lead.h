@@ -34,6 +34,8 @@ void srv_lead_options(struct srv_lead *lead, struct eng_options *options);
 int srv_lead_homes(struct srv_lead *lead, struct eng_store *store, struct lp_loop *coordinator, struct srv_error *error);
 /* Who answers what nodes are asked of the pool. */
 void srv_lead_admin(struct srv_lead *lead, struct srv_admin *admin);
+/* Gateways that are in a session with it. Any thread. */
+unsigned srv_lead_sessions(void *lead);
 /* The store's loops run. */
 void srv_lead_start(struct srv_lead *lead, struct eng_store *store, struct lp_loop *coordinator);
 /* Now and then: other nodes, and what loops have to say; serves: clients are answered. */

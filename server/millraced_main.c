@@ -2,6 +2,7 @@
  * millraced_main.c - millraced, the daemon.
  */
 #include "server/daemon.h"
+#include "server/doctor_cluster.h"
 #include "server/daemon_log.h"
 #include "server/node_process.h"
 #include "server/node_reseed.h"
@@ -61,6 +62,8 @@ int main(int argc, char *argv[])
                 status = srv_cluster_init(&settings);
         } else if (action == SRV_RESEED_CLUSTER) {
                 status = srv_cluster_reseed(&settings);
+        } else if (action == SRV_DOCTOR_CLUSTER) {
+                status = srv_doctor_cluster(&settings);
         } else if (action >= SRV_SHOW_CREDENTIALS) {
                 status = administer(action, &settings);
         } else if (action != SRV_RUN) {

@@ -15,6 +15,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #define TRY_NS    (10ull * 1000 * 1000 * 1000) /* before what failed is tried again */
@@ -58,7 +59,8 @@ static int leave_out(struct srv_folder *folder)
 static void folder_is_ours(struct srv_folder *folder, const struct srv_settings *s)
 {
         snprintf(folder->file.cluster, sizeof(folder->file.cluster), "%.63s", s->cluster);
-        folder->file.node = (uint16_t)s->node;
+        snprintf(folder->file.name, sizeof(folder->file.name), "%.63s", s->node);
+        folder->file.node = s->number;
 }
 
 /* NODE cannot be read. Of a drive of a pool FORMAT tells who it is, and the pool whether it is this node's. */
@@ -88,8 +90,10 @@ static int look_at_file(struct srv_folder *folder, const struct srv_settings *s,
                 return look_without_file(folder, s, rv, error);
         if (strcmp(folder->file.cluster, s->cluster) != 0)
                 return srv_fail(error, -EINVAL, "%.300s: belongs to the cluster %s, and cluster is %s", folder->path, folder->file.cluster, s->cluster);
-        if (folder->file.node != s->node)
-                return srv_fail(error, -EINVAL, "%.300s: belongs to node %u, and this is node %u", folder->path, (unsigned)folder->file.node, (unsigned)s->node);
+        if (*folder->file.name != '\0' && strcmp(folder->file.name, s->node) != 0)
+                return srv_fail(error, -EINVAL, "%.300s: belongs to node %s, and this is node %s", folder->path, folder->file.name, s->node);
+        if (folder->file.made && s->number != 0 && folder->file.node != 0 && folder->file.node != s->number)
+                return srv_fail(error, -EINVAL, "%.300s: belongs to node %u, and this is node %u", folder->path, (unsigned)folder->file.node, (unsigned)s->number);
         if (folder->state == ENG_FOLDER_DRIVE && memcmp(folder->file.drive, folder->identity.drive_id, CL_ID) != 0)
                 return srv_fail(error, -EINVAL, "%.300s: its files %s and FORMAT are of two drives", folder->path, ENG_FOLDER_NODE_FILE);
         folder->file.made |= folder->state == ENG_FOLDER_DRIVE;
@@ -99,7 +103,10 @@ static int look_at_file(struct srv_folder *folder, const struct srv_settings *s,
 /* An empty folder gets an id, by which a new pool names it. */
 static int look_at_empty(struct srv_folder *folder, const struct srv_settings *s)
 {
+        struct statvfs fs;
         int rv;
+
+        folder->room = fstatvfs(folder->dir, &fs) == 0 ? (uint64_t)fs.f_blocks * fs.f_frsize : 0;
 
         if (memcmp(folder->file.drive, no_id, CL_ID) != 0)
                 return 0;
@@ -273,6 +280,18 @@ static int first_look_take(struct first_look *look, struct srv_folder *folder, s
         return rv;
 }
 
+/* Drives know the node's number before etcd is asked. */
+static int join_number(struct srv_folders *folders, const struct srv_folder *folder, struct srv_error *error)
+{
+        if (!folder->file.made || folder->file.node == 0)
+                return 0;
+        if (folders->number != 0 && folders->number != folder->file.node)
+                return srv_fail(error, -EINVAL, "%.300s: belongs to node %u, and folders before it to node %u", folder->path, (unsigned)folder->file.node,
+                                (unsigned)folders->number);
+        folders->number = folder->file.node;
+        return 0;
+}
+
 int srv_folders_look(struct srv_folders *folders, const struct srv_settings *s, struct srv_error *error)
 {
         struct first_look *looks[SRV_LIST_MAX];
@@ -295,6 +314,8 @@ int srv_folders_look(struct srv_folders *folders, const struct srv_settings *s, 
                 if (rv_one == 0 && folder->state != ENG_FOLDER_ABSENT)
                         rv_one = refuse_copy(folders, folder, &other);
                 if (rv_one == 0 && folder->state != ENG_FOLDER_ABSENT)
+                        rv_one = join_number(folders, folder, &other);
+                if (rv_one == 0 && folder->state != ENG_FOLDER_ABSENT)
                         rv_one = join_seen(folders, folder, &other);
                 there += folder->state != ENG_FOLDER_ABSENT;
                 if (rv == 0 && rv_one != 0) { /* the first in their order, as far as they have answered */
@@ -312,14 +333,25 @@ static bool is_blank(const struct srv_folder *folder)
         return folder->state == ENG_FOLDER_EMPTY || folder->state == ENG_FOLDER_PARTIAL;
 }
 
+void srv_folders_own(struct srv_folders *folders, uint16_t number)
+{
+        unsigned i;
+
+        for (i = 0; i < folders->count; i++)
+                if (folders->at[i].state != ENG_FOLDER_ABSENT && (!folders->at[i].file.made || folders->at[i].file.node == 0))
+                        folders->at[i].file.node = number;
+}
+
 void srv_folders_announce(const struct srv_folders *folders, struct cl_node *node)
 {
         unsigned i;
 
         node->drive_count = 0;
         for (i = 0; i < folders->count; i++)
-                if (is_blank(&folders->at[i]) && !folders->at[i].file.made)
+                if (is_blank(&folders->at[i]) && !folders->at[i].file.made) {
                         memcpy(node->drives[node->drive_count++], folders->at[i].file.drive, CL_ID);
+                        node->room += folders->at[i].room;
+                }
 }
 
 static bool is_slot_of_node(const struct cl_view *view, unsigned slot, uint64_t node)
@@ -332,7 +364,7 @@ static int folder_slot(const struct srv_folder *folder, const struct srv_setting
         unsigned slot;
 
         for (slot = 0; slot < view->epoch.slots; slot++)
-                if (is_slot_of_node(view, slot, s->node) && memcmp(view->epoch.slot[slot].drive_id, folder->file.drive, CL_ID) == 0)
+                if (is_slot_of_node(view, slot, s->number) && memcmp(view->epoch.slot[slot].drive_id, folder->file.drive, CL_ID) == 0)
                         return (int)slot;
         return -1;
 }
@@ -344,7 +376,7 @@ static void count_slots(const struct srv_folders *folders, const struct cl_view 
 
         *ours = *held = 0;
         for (slot = 0; slot < view->epoch.slots; slot++)
-                *ours |= is_slot_of_node(view, slot, folders->settings->node) ? 1ull << slot : 0;
+                *ours |= is_slot_of_node(view, slot, folders->settings->number) ? 1ull << slot : 0;
         for (i = 0; i < folders->count; i++) {
                 const struct srv_folder *folder = &folders->at[i];
                 int at = folder->state != ENG_FOLDER_ABSENT ? folder_slot(folder, folders->settings, view) : -1;

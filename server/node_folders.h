@@ -22,6 +22,7 @@ struct srv_folder {
         enum eng_folder_state state;
         struct eng_identity identity; /* of a drive */
         struct cl_node_file file;     /* what NODE says, or is to say */
+        uint64_t room;                /* bytes of its file system, when it was found empty */
         struct rem_served *served;    /* NULL: not served */
         char said[200];               /* what was last said to be amiss with it */
         uint64_t tried;               /* lp_clock() when it was last tried to look, format or open; 0: never */
@@ -34,6 +35,7 @@ struct srv_folders {
         struct srv_folder at[SRV_LIST_MAX];
         struct cl_seen seen; /* the newest of all */
         struct cl_generation fence; /* of a reseed that has asked, and has not ended as far as they know; 0: none */
+        uint16_t number;     /* of the node that those which are drives belong to; 0: none is */
         uint64_t unheld;     /* slots of this node that no folder holds, as was last said */
 };
 
@@ -43,6 +45,8 @@ struct srv_folders {
  * store of one machine.
  */
 int srv_folders_look(struct srv_folders *folders, const struct srv_settings *settings, struct srv_error *error);
+/* The node's name has this number: folders that do not say so are told, and say it from the next write on. */
+void srv_folders_own(struct srv_folders *folders, uint16_t number);
 /* Ids of those that are no drives yet. */
 void srv_folders_announce(const struct srv_folders *folders, struct cl_node *node);
 /* False: the pool has slots of this node, and none of them is here. */

@@ -38,7 +38,7 @@ static ssize_t ask_leader(void *arg, const uint8_t *bytes, size_t len, uint8_t *
 
 static int make_link(struct srv_node_gateway *g, struct srv_link *link, struct rem_server *server, uint64_t boot, const struct cl_view *view, struct srv_error *error)
 {
-        const struct srv_link_party party = {.party = cl_party((unsigned)g->daemon.settings->node, CL_POOL_HOMES), .boot = boot, .format = &view->format};
+        const struct srv_link_party party = {.party = cl_party(g->daemon.settings->number, CL_POOL_HOMES), .boot = boot, .format = &view->format};
         struct rem_client_options client = {.loop = link->loops.loops[0], .home = true, .wait_ms = 1000};
         struct rem_home_link_options options = {.pool = CL_POOL};
         unsigned loops, slots;
@@ -49,7 +49,7 @@ static int make_link(struct srv_node_gateway *g, struct srv_link *link, struct r
         if (rv != 0)
                 return rv;
         client.net = options.net = link->home_net;
-        client.near = (struct rem_near){.server = server, .node = (uint16_t)g->daemon.settings->node, .maker = party.party, .boot = (uint32_t)boot,
+        client.near = (struct rem_near){.server = server, .node = g->daemon.settings->number, .maker = party.party, .boot = (uint32_t)boot,
                                         .loops = link->loops.loops, .loop_count = link->loops.count};
         options.loop_count = loops;
         memcpy(options.store_id, view->config.store_id, sizeof(options.store_id));
@@ -74,9 +74,9 @@ int srv_node_gateway_open(const struct srv_settings *settings, struct srv_link *
         rv = g->log == NULL ? srv_fail(error, -ENOMEM, "out of memory") : make_link(g, link, server, boot, view, error);
         if (rv != 0)
                 return rv;
-        g->home = (struct srv_daemon_home){.leader = rem_home_link_engine(g->link), .opener = rem_client_opener(g->client), .node = (uint16_t)settings->node, .party = cl_party((unsigned)settings->node, CL_POOL_HOMES),
+        g->home = (struct srv_daemon_home){.leader = rem_home_link_engine(g->link), .opener = rem_client_opener(g->client), .node = settings->number, .party = cl_party(settings->number, CL_POOL_HOMES),
                                            .boot = (uint32_t)boot, .s3 = s3->fds[0], .plain = plain->count > 0 ? plain->fds[0] : -1,
-                                           .admin = admin->fds[0], .ask_leader = ask_leader, .arg = g};
+                                           .admin = admin->fds[0], .link = link, .ask_leader = ask_leader, .arg = g};
         rv = srv_daemon_open(&g->daemon, error);
         if (rv != 0)
                 return rv;

@@ -27,9 +27,9 @@ int srv_lead_parse(const char *text, struct srv_lead_spec *out)
         unsigned whole_stop;
         int end = -1;
 
-        if (sscanf(text, "%u:%" SCNd64 ":%u:%llx:%llx:%llu:%llx:%" SCNd64 ":%d%n", &out->pool, &out->leader_revision, &whole_stop, &silent, &cluster_id, &generation, &random,
-                   &out->seen.revision, &out->pair, &end) != 9 ||
-            end < 0 || text[end] != '\0')
+        if (sscanf(text, "%u:%u:%" SCNd64 ":%u:%llx:%llx:%llu:%llx:%" SCNd64 ":%d%n", &out->node, &out->pool, &out->leader_revision, &whole_stop, &silent, &cluster_id, &generation, &random,
+                   &out->seen.revision, &out->pair, &end) != 10 ||
+            out->node < 1 || out->node > CL_NODE_LAST || end < 0 || text[end] != '\0')
                 return -EINVAL;
         out->whole_stop = whole_stop != 0;
         out->silent = silent;
@@ -94,7 +94,7 @@ int srv_node_leader_start(struct srv_node_leader *leader, const char *program, c
                 return rv;
         }
         snprintf(config, sizeof(config), "--config=/proc/self/fd/%d", file);
-        snprintf(text, sizeof(text), "--lead=%u:%" PRId64 ":%u:%llx:%llx:%llu:%llx:%" PRId64 ":%d", spec->pool, spec->leader_revision, spec->whole_stop ? 1u : 0u,
+        snprintf(text, sizeof(text), "--lead=%u:%u:%" PRId64 ":%u:%llx:%llx:%llu:%llx:%" PRId64 ":%d", spec->node, spec->pool, spec->leader_revision, spec->whole_stop ? 1u : 0u,
                  (unsigned long long)spec->silent, (unsigned long long)spec->seen.cluster_id, (unsigned long long)spec->seen.generation.number, (unsigned long long)spec->seen.generation.random,
                  spec->seen.revision, pair[1]);
         fcntl(pair[0], F_SETFL, O_NONBLOCK);

@@ -1,7 +1,7 @@
 /*
  * node_leader.h - the leader process of a node, and how the two talk.
  *
- * The node process starts it as a program of its own, with --lead and what that says: the pool, the leader key that was
+ * The node process starts it as a program of its own, with --lead and what that says: the number of the node, the pool, the leader key that was
  * judged, whether all nodes were stopped, what the node has seen of etcd, and the descriptor of a socket pair to the node process. Its settings are those that the node process has: a file that was edited since does not
  * count. Over the pair it says one byte for each step; when the node process closes it, or
  * dies, the leader process ends at once.
@@ -22,6 +22,7 @@
 #define SRV_LEADER_SERVES  'S'
 
 struct srv_lead_spec {
+        unsigned node;
         unsigned pool;
         int64_t leader_revision;
         bool whole_stop; /* see struct cl_leader_options */

@@ -42,7 +42,8 @@
 
 /* owner: the main thread, but for what is under the lock */
 struct node {
-        const struct srv_settings *settings;
+        const struct srv_settings *settings; /* own */
+        struct srv_settings own;             /* a copy, which gets the number when it is known */
         const char *program;
         int signal_fd;
         int signo; /* that it ends by; 0: none yet */
@@ -61,6 +62,7 @@ struct node {
         bool waits_told, ready, distrusts, has_drives;
         uint64_t kept; /* lp_clock() */
         char kept_switches[CL_SWITCHES_MAX];
+        struct cl_name_take name;
         struct cl_join join;
         uint64_t boot; /* the highest that this process has taken */
         sem_t joined;
@@ -144,10 +146,20 @@ static void begin_join(void *arg)
         cl_join(arg);
 }
 
+static void node_named(struct cl_name_take *take)
+{
+        sem_post(&container_of(take, struct node, name)->joined);
+}
+
+static void begin_name(void *arg)
+{
+        cl_name_take(arg);
+}
+
 static void node_describe(struct node *n, struct cl_node *out)
 {
         const struct srv_settings *s = n->settings;
-        struct srv_address s3 = s->listen;
+        struct srv_address s3 = s->listen, admin = s->admin;
 
         memset(out, 0, sizeof(*out));
         snprintf(out->name, sizeof(out->name), "%s", n->link.name);
@@ -155,20 +167,40 @@ static void node_describe(struct node *n, struct cl_node *out)
         if (srv_address_is_every(&s3))
                 memcpy(s3.host, s->cluster_listen.host, sizeof(s3.host));
         srv_address_text(&s3, out->s3, sizeof(out->s3));
+        if (srv_address_is_every(&admin))
+                memcpy(admin.host, s->cluster_listen.host, sizeof(admin.host));
+        srv_address_text(&admin, out->admin, sizeof(out->admin));
+        snprintf(out->version, sizeof(out->version), "%s", MILLRACE_VERSION);
         out->rack = srv_cluster_rack(s);
         srv_folders_announce(&n->folders, out);
+}
+
+/* The number that etcd has for the node's name; it does not change while this process lives. */
+static int node_take_number(struct node *n, struct srv_error *error)
+{
+        n->name = (struct cl_name_take){.etcd = n->link.etcd, .cluster = n->own.cluster, .name = n->own.node, .bound = n->own.number, .view = &n->view, .done = node_named};
+        srv_link_call(&n->link, begin_name, &n->name);
+        srv_link_wait(&n->joined);
+        if (n->name.rv != 0)
+                return srv_fail(error, n->name.rv, "%s", n->name.text);
+        n->own.number = n->name.number;
+        srv_folders_own(&n->folders, n->own.number);
+        return 0;
 }
 
 /* 0, -EAGAIN: not now, or an error with a line. */
 static int try_to_join(struct node *n, struct srv_error *error)
 {
         struct cl_node self;
+        int rv = node_take_number(n, error);
 
+        if (rv != 0)
+                return rv;
         if (!srv_folders_belong(&n->folders, &n->view))
                 return srv_fail(error, -EEXIST, "node %u has drives in the pool, and none of them is here: this is another machine, or its disks are not there",
-                                (unsigned)n->settings->node);
+                                (unsigned)n->settings->number);
         node_describe(n, &self);
-        n->join = (struct cl_join){.etcd = n->link.etcd, .cluster = n->settings->cluster, .number = (uint16_t)n->settings->node, .node = &self, .view = &n->view, .done = node_joined};
+        n->join = (struct cl_join){.etcd = n->link.etcd, .cluster = n->settings->cluster, .number = n->settings->number, .node = &self, .view = &n->view, .done = node_joined};
         srv_link_call(&n->link, begin_join, &n->join);
         srv_link_wait(&n->joined);
         if (n->join.boot > n->boot)
@@ -187,7 +219,7 @@ static int node_join(struct node *n, struct srv_error *error)
                         rv = try_to_join(n, error);
                         if (rv != -EAGAIN)
                                 return rv;
-                        if (strcmp(error->text, before.text) != 0)
+                        if (*error->text != '\0' && strcmp(error->text, before.text) != 0)
                                 srv_log(SRV_LOG_WARNING, "cannot join yet: %s", error->text);
                         before = *error;
                 } else if (n->view_error == -EREMCHG) {
@@ -196,6 +228,14 @@ static int node_join(struct node *n, struct srv_error *error)
                 node_wait(n, POLL_MS);
         }
         return -EINTR;
+}
+
+/* Another process has entered under this node's number: a copy of this machine, or one that was started twice. */
+static bool is_replaced(const struct node *n)
+{
+        const struct cl_member *self = cl_view_member(&n->view, n->settings->number);
+
+        return self != NULL && self->node.boot > n->boot;
 }
 
 /* Until there is a pool. While it waits it says again and again that it is there: --init-cluster counts on no others. */
@@ -209,14 +249,17 @@ static int wait_for_pool(struct node *n, struct srv_error *error)
                 if (n->view_error == -EREMCHG)
                         return srv_fail(error, -EREMCHG, "%s (millrace admin cluster reseed)", n->view_text);
                 if (!n->waits_told) {
-                        srv_log(SRV_LOG_INFO, "node %u, %s, waits for the cluster %s to be made: millraced --init-cluster", (unsigned)n->settings->node, n->link.name,
+                        srv_log(SRV_LOG_INFO, "node %u, %s, waits for the cluster %s to be made: millraced --init-cluster", (unsigned)n->settings->number, n->link.name,
                                 n->settings->cluster);
                         node_says(n, "The cluster has not been made yet.", "");
                 }
                 n->waits_told = true;
                 if (n->view_error == 0 && lp_clock() - said >= BEAT_NS) {
                         said = lp_clock();
-                        if (try_to_join(n, error) != 0 && n->join.rv == -EEXIST)
+                        if (is_replaced(n))
+                                return srv_fail(error, -EEXIST, "another process has entered the cluster as %s, at %s: this one ends", n->link.name,
+                                                cl_view_member(&n->view, n->own.number)->node.address);
+                        if (try_to_join(n, error) == -EEXIST)
                                 return -EEXIST;
                 }
                 node_wait(n, POLL_MS);
@@ -294,7 +337,7 @@ static void begin_elections(void *arg)
 
 static bool leads_here(const struct node *n)
 {
-        return n->view.is_led && n->view.leader.node == n->settings->node;
+        return n->view.is_led && n->view.leader.node == n->settings->number;
 }
 
 static void say_who_leads(struct node *n)
@@ -331,12 +374,13 @@ static void keep_seen(struct node *n)
             strcmp(n->kept_switches, n->view.switches) == 0)
                 return;
         memcpy(n->kept_switches, n->view.switches, sizeof(n->kept_switches));
-        n->kept = srv_folders_keep(&n->folders, &seen, n->view.boots[n->settings->node], n->view.switches) ? now : now - KEEP_NS + 2 * NS_A_SECOND;
+        n->kept = srv_folders_keep(&n->folders, &seen, n->view.boots[n->settings->number], n->view.switches) ? now : now - KEEP_NS + 2 * NS_A_SECOND;
 }
 
 static void start_leader(struct node *n, int64_t leader_revision, bool whole_stop, uint64_t silent)
 {
-        struct srv_lead_spec spec = {.pool = CL_POOL,
+        struct srv_lead_spec spec = {.node = n->own.number,
+                                     .pool = CL_POOL,
                                      .leader_revision = leader_revision,
                                      .whole_stop = whole_stop,
                                      .silent = silent};
@@ -385,14 +429,6 @@ static void heed_etcd(struct node *n)
         srv_node_leader_kill(&n->leader, "etcd is not the one that this node knows");
 }
 
-/* Another process has entered under this node's number: a copy of this machine, or one that was started twice. */
-static bool is_replaced(const struct node *n)
-{
-        const struct cl_member *self = cl_view_member(&n->view, (uint16_t)n->settings->node);
-
-        return self != NULL && self->node.boot > n->boot;
-}
-
 static void serve_node(struct node *n)
 {
         while (n->signo == 0 && srv_loops_failed(&n->link.loops) == 0 && !is_replaced(n) && !n->distrusts) {
@@ -408,7 +444,7 @@ static void serve_node(struct node *n)
                 if (!srv_node_gateway_look(n->gateway))
                         break;
                 if (!n->ready) {
-                        srv_log(SRV_LOG_INFO, "node %u, %s, is ready: drives on %s, S3 on %s, admin on %s", (unsigned)n->settings->node, n->link.name, n->link.address, n->s3.text,
+                        srv_log(SRV_LOG_INFO, "node %u, %s, is ready: drives on %s, S3 on %s, admin on %s", (unsigned)n->settings->number, n->link.name, n->link.address, n->s3.text,
                                 n->admin.text);
                         srv_notify("READY=1");
                 }
@@ -440,8 +476,8 @@ static int open_node_listeners(struct node *n, struct srv_error *error)
 static int start_serving(struct node *n, struct srv_error *error)
 {
         const struct net_handler handler = {.bulk = rem_server_bulk, .request = rem_server_request, .lost = rem_server_lost};
-        struct srv_link_party party = {.party = (uint16_t)n->settings->node, .boot = n->boot, .format = &n->view.format, .handler = &handler};
-        struct cl_elector_options elector = {.node = (uint16_t)n->settings->node, .lead = on_lead, .hurry = on_hurry, .waits = on_waits, .arg = n};
+        struct srv_link_party party = {.party = n->settings->number, .boot = n->boot, .format = &n->view.format, .handler = &handler};
+        struct cl_elector_options elector = {.node = n->settings->number, .lead = on_lead, .hurry = on_hurry, .waits = on_waits, .arg = n};
         int rv;
 
         if (rem_server_new(&n->server) != 0)
@@ -485,6 +521,7 @@ static int node_open(struct node *n, struct srv_error *error)
                 rv = open_node_listeners(n, error);
         if (rv == 0)
                 rv = srv_folders_look(&n->folders, n->settings, error);
+        n->own.number = n->folders.number;
         for (i = 0; rv == 0 && i < n->folders.count; i++)
                 n->has_drives |= n->folders.at[i].state == ENG_FOLDER_DRIVE;
         if (rv == 0)
@@ -597,7 +634,8 @@ enum srv_exit srv_node_run(const struct srv_settings *settings, char *const argv
         struct srv_error error = {""};
         int rv;
 
-        n->settings = settings;
+        n->own = *settings;
+        n->settings = &n->own;
         n->program = argv[0];
         n->signal_fd = -1;
         signal(SIGPIPE, SIG_IGN);
@@ -613,8 +651,8 @@ enum srv_exit srv_node_run(const struct srv_settings *settings, char *const argv
                 if (n->signo == 0 && !n->distrusts) {
                         status = SRV_EXIT_FAILED;
                         if (is_replaced(n))
-                                srv_log(SRV_LOG_ERROR, "another process has entered the cluster as node %u, at %s: this one ends", (unsigned)n->settings->node,
-                                        cl_view_member(&n->view, (uint16_t)n->settings->node)->node.address);
+                                srv_log(SRV_LOG_ERROR, "another process has entered the cluster as node %u, at %s: this one ends", (unsigned)n->settings->number,
+                                        cl_view_member(&n->view, n->settings->number)->node.address);
                         else
                                 srv_log(SRV_LOG_ERROR, "an event loop has failed: %s", strerror(-srv_loops_failed(&n->link.loops)));
                 }

@@ -192,7 +192,7 @@ static void gate_report(struct gate *gate, const struct cl_view *view)
         int rv;
 
         memset(report, 0, sizeof(*report));
-        report->node = (uint16_t)s->node;
+        report->node = s->number;
         report->seen = gate->self.seen;
         report->fence = gate->asked.generation != 0 ? (struct cl_generation){gate->asked.generation, gate->asked.random} : gate->self.fence;
         snprintf(report->self.name, sizeof(report->self.name), "%s", gate->link.name);
@@ -205,7 +205,7 @@ static void gate_report(struct gate *gate, const struct cl_view *view)
                 if (gate->folders->at[i].state == ENG_FOLDER_DRIVE)
                         report_folder(gate, &gate->folders->at[i], gate->asks[i]);
         len = cl_report_write(report, gate->value);
-        snprintf(name, sizeof(name), "reseed/nodes/%u", (unsigned)s->node);
+        snprintf(name, sizeof(name), "reseed/nodes/%u", (unsigned)s->number);
         rv = len == 0 ? -ENOMEM : srv_link_report(&gate->link, name, gate->value, len, view->request_revision);
         if (rv != 0 && rv != -EPERM)
                 srv_log(SRV_LOG_WARNING, "what the drives of this node hold cannot be reported: %s", strerror(-rv));
@@ -297,7 +297,10 @@ static int gate_step(struct gate *gate, struct srv_error *error)
                 break;
         case CL_RESEED_FENCE:
         case CL_RESEED_WAIT:
-                gate_tell(gate, cl_reseed_text(&gate->self, found.cluster_id, &view));
+                gate_tell(gate, gate->self.node != 0 ? cl_reseed_text(&gate->self, found.cluster_id, &view)
+                                                     : "etcd is not the one that this node knows, and no folder says the node's number: its drives are as lost");
+                if (gate->self.node == 0)
+                        break;
                 if (gate_ask(gate, memcmp(&now, &view.request, sizeof(now)) == 0 && view.has_request ? &now : NULL))
                         gate_report(gate, &view);
                 break;
@@ -311,7 +314,7 @@ static bool gate_knows_itself(struct gate *gate)
 {
         unsigned i;
 
-        gate->self = (struct cl_reseed_self){.node = (uint16_t)gate->settings->node, .seen = gate->folders->seen, .fence = gate->folders->fence};
+        gate->self = (struct cl_reseed_self){.node = gate->settings->number, .seen = gate->folders->seen, .fence = gate->folders->fence};
         for (i = 0; i < gate->folders->count; i++)
                 if (gate->folders->at[i].state == ENG_FOLDER_DRIVE) {
                         gate->self.has_store = true;

@@ -323,6 +323,7 @@ static const struct {
         {"--rotate-key", SRV_ROTATE_KEY},
         {"--init-cluster", SRV_INIT_CLUSTER},
         {"--reseed-cluster", SRV_RESEED_CLUSTER},
+        {"--doctor-cluster", SRV_DOCTOR_CLUSTER},
 };
 
 static bool take_action(struct command_line *line, const char *option)
@@ -424,6 +425,9 @@ int srv_settings_load(struct srv_settings *settings, int argc, const char *const
         }
         line.settings = settings;
         rv = take_arguments(&line, argc, argv, error);
+        if (rv != 0)
+                return rv;
+        rv = srv_cluster_defaults(settings, line.config, error);
         if (rv != 0)
                 return rv;
         return *action >= SRV_INIT_CLUSTER ? srv_cluster_check(settings, *action, error) : srv_settings_check(settings, error);

@@ -63,10 +63,9 @@ struct srv_ec {
         X(cluster, STRING, "", 0, 63, "NAME",                                                                          \
           "Name of the cluster that this machine is a node of: letters, digits, - _ and . . Empty: a store of one "    \
           "machine, which needs none of the settings of clusters.")                                                    \
-        X(node, INT, "0", 1, 1023, "N",                                                                                \
-          "Number of this node in its cluster. It stays, and is never given to another machine.")                      \
-        X(node_name, STRING, "", 0, 63, "NAME",                                                                        \
-          "Name of this node, which its certificate is for. Default: the host of cluster_listen.")                     \
+        X(node, STRING, "", 0, 63, "NAME",                                                                             \
+          "Name of this node in its cluster, which its certificate is for: letters, digits, - _ and . . It stays. The " \
+          "node gets a number when it joins, which is never given to another.")                                        \
         X(rack, INT, "0", 1, 65535, "N",                                                                               \
           "Rack that the node stands in: shards of an object are spread over racks first. Give one to all nodes or "   \
           "to none. 0: the node is a rack of its own.")                                                                \
@@ -82,15 +81,19 @@ struct srv_ec {
           "Address at which other nodes reach the drives of this one: an address of this machine, as the others are "  \
           "told it. While this node leads, its leader process has the port after it.")                                 \
         X(cluster_ca, STRING, "", 0, 0, "FILE",                                                                        \
-          "Certificate in PEM of the authority that has signed the nodes' certificates (millrace cluster cert).")      \
-        X(cluster_cert, STRING, "", 0, 0, "FILE", "Certificate of this node in PEM.")                                  \
-        X(cluster_key, STRING, "", 0, 0, "FILE", "Private key of cluster_cert in PEM.")                                \
+          "Certificate in PEM of the authority that has signed the nodes' certificates (millrace cluster cert). "      \
+          "Default: ca.crt beside the settings file.")                                                                 \
+        X(cluster_cert, STRING, "", 0, 0, "FILE",                                                                      \
+          "Certificate of this node in PEM. Default: NODE.crt beside the settings file, by the node's name.")          \
+        X(cluster_key, STRING, "", 0, 0, "FILE", "Private key of cluster_cert in PEM. Default: NODE.key, likewise.")   \
         X(cluster_tls, CHOICE, "all", 0, 0, "control|all",                                                             \
           "Which connections between nodes are encrypted. control: those for bulk data are plain TCP, with checksums, " \
           "and only nodes that have shown a certificate may open one. The same on all nodes.")                         \
-        X(new_pool_nodes, LIST, "", 0, 0, "N",                                                                         \
-          "With --init-cluster: a node whose empty folders the new cluster is made of; once for each, or a list with "  \
-          "commas.")                                                                                                   \
+        X(new_pool_nodes, LIST, "", 0, 0, "NAME",                                                                      \
+          "With --init-cluster: name of a node whose empty folders the new cluster is made of; once for each, or a list " \
+          "with commas.")                                                                                              \
+        X(init_ask, BOOL, "no", 0, 0, NULL,                                                                            \
+          "With --init-cluster: show what would be made, and ask on the terminal before it is; without one nothing is made.") \
         X(reseed_without, LIST, "", 0, 0, "N|slot:N",                                                                  \
           "With --reseed-cluster: a node, or a slot of the pool, that is given up: what only it knows is lost, and its "  \
           "drives are never used again. Once for each, or a list with commas.")                                        \
@@ -277,6 +280,8 @@ struct srv_settings {
         SRV_SETTINGS(SRV_SETTING_MEMBER)
 #undef SRV_SETTING_MEMBER
         enum srv_source source[SRV_SETTING_COUNT];
+        /* No setting: the number that the name `node` has in its cluster; 0: it is not known yet. owner: the main thread */
+        uint16_t number;
 };
 
 struct srv_setting_info {
@@ -304,7 +309,8 @@ enum srv_action {
         SRV_ROTATE_CREDENTIALS,
         SRV_ROTATE_KEY,
         SRV_INIT_CLUSTER,
-        SRV_RESEED_CLUSTER
+        SRV_RESEED_CLUSTER,
+        SRV_DOCTOR_CLUSTER
 };
 
 /* ---- settings.c ------------------------------------------------------------------------------ */
@@ -361,6 +367,11 @@ void srv_address_text(const struct srv_address *address, char *out, size_t size)
 
 /* What a node needs is there. init: what --init-cluster needs. */
 int srv_cluster_check(const struct srv_settings *settings, enum srv_action action, struct srv_error *error);
+/*
+ * What a cluster's node does not say: files beside the settings file (config; NULL: there is none), and that empty folders may be
+ * formatted. Without a cluster nothing. -ENOMEM, -ENAMETOOLONG.
+ */
+int srv_cluster_defaults(struct srv_settings *settings, const char *config, struct srv_error *error);
 /* It names no address of a machine, but all that this one has. */
 bool srv_address_is_every(const struct srv_address *address);
 /* That this node stands in: the one given, or one of its own. */

@@ -267,7 +267,7 @@ static bool hedge_candidate(const struct eng_get *get, struct get_stripe *s, uns
         int drive = eng_get_drive_of(get, s, shard);
 
         return drive >= 0 && s->state_of[shard] != SHARD_READING && !eng_get_is_zero_unit(s, shard) &&
-               !eng_drive_unreliable(get->store->members[drive].drive) && !hedge_covers(s, shard, from, to);
+               !eng_drive_is_last(get->store->members[drive].drive) && !hedge_covers(s, shard, from, to);
 }
 
 /* Those that are near and quick first. Which they are; fewer than `need`: there are no more. */

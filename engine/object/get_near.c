@@ -23,7 +23,7 @@ static bool shard_can_be_read(const struct eng_get *get, const struct get_stripe
 {
         int drive = eng_get_drive_of(get, s, shard);
 
-        return drive >= 0 && !eng_drive_unreliable(get->store->members[drive].drive);
+        return drive >= 0 && !eng_drive_is_last(get->store->members[drive].drive);
 }
 
 /* What is slow is as good as far away. */

@@ -127,8 +127,8 @@ class Node(Process):
 
     def command(self):
         files = self.cluster.folder
-        command = [*WRAP, str(PROGRAM), "--config", str(files / "millrace.conf"), "--node", str(self.machine), "--cluster-listen", f"{self.host}:{LINK_PORT}",
-                   "--cluster-cert", str(files / f"{self.host}.crt"), "--cluster-key", str(files / f"{self.host}.key"),
+        command = [*WRAP, str(PROGRAM), "--config", str(files / "millrace.conf"), "--node", f"n{self.machine}", "--cluster-listen", f"{self.host}:{LINK_PORT}",
+                   "--cluster-cert", str(files / f"n{self.machine}.crt"), "--cluster-key", str(files / f"n{self.machine}.key"),
                    "--listen", f"{self.host}:{S3_PORT}", "--admin", f"{self.host}:{ADMIN_PORT}", "--format"]
         for drive in self.drives:
             command += ["--drive", str(drive)]
@@ -176,7 +176,7 @@ class Cluster:
             raise
 
     def write_files(self):
-        for words in (["ca", str(self.folder), CLUSTER], ["node", str(self.folder), *(node.host for node in self.nodes.values())]):
+        for words in (["ca", str(self.folder), CLUSTER], ["node", str(self.folder), *(f"n{machine}" for machine in self.nodes)]):
             subprocess.run([str(CLI), "cluster", "cert", *words], check=True, timeout=60, stdout=subprocess.DEVNULL)
         self.secret("credentials", f"access_key = {self.access_key}\nsecret_key = {self.secret_key}\n")
         self.secret("key", f"key = {secrets.token_hex(32)}\n")
@@ -198,7 +198,7 @@ class Cluster:
     def start(self):
         for process in [*self.etcd.values(), *self.nodes.values()]:
             process.start()
-        command = [*WRAP, str(PROGRAM), "--init-cluster", "--cluster", CLUSTER, "--new-pool-nodes", ",".join(map(str, NODES)), "--ec", "2+2"]
+        command = [*WRAP, str(PROGRAM), "--init-cluster", "--cluster", CLUSTER, "--new-pool-nodes", ",".join(f"n{machine}" for machine in NODES), "--ec", "2+2"]
         for member in self.etcd.values():
             command += ["--etcd", member.url(2379)]
         done = subprocess.run(self.network.within(1) + command, capture_output=True, text=True, timeout=120 * PATIENCE, check=False, env=self.environment)

@@ -264,10 +264,10 @@ def test_a_node_is_refused_in_one_line(cluster):
     cluster.cli("cluster", "cert", "ca", others_ca, "another")
     first.kill()
     try:
-        for options, words in ((["--node=7"], ["belongs to node 1", "node 7"]),
+        for options, words in ((["--node=n7"], ["belongs to node n1", "node n7"]),
                                (["--cluster=other"], ["belongs to the cluster c1", "other"]),
-                               (["--node-name=n2", f"--cluster-cert={cluster.certs}/n2.crt", f"--cluster-key={cluster.certs}/n2.key"], ["node 1 of the cluster is n1", "n2"]),
-                               (["--node-name=n2"], ["cluster_cert", "n1.crt", "it is not for n2, this node's name"]),
+                               (["--node=n2", f"--cluster-cert={cluster.certs}/n2.crt", f"--cluster-key={cluster.certs}/n2.key"], ["belongs to node n1", "n2"]),
+                               ([f"--cluster-cert={cluster.certs}/n2.crt", f"--cluster-key={cluster.certs}/n2.key"], ["cluster_cert", "n2.crt", "it is not for n1, this node's name"]),
                                ([f"--cluster-ca={others_ca}/ca.crt"], ["cluster_cert", "other nodes would refuse it"]),
                                (["--cluster-listen=0.0.0.0:7000"], ["cluster_listen"]),
                                ([f"--cluster-cert={cluster.certs}/n2.crt"], ["key values mismatch"]),
@@ -357,9 +357,10 @@ def test_settings_are_those_of_the_start(cluster):
 
 
 def test_folders_of_others(cluster):
-    stranger = Node(cluster, 9, drives=0, options=["--node-name=n1", f"--cluster-cert={cluster.certs}/n1.crt", f"--cluster-key={cluster.certs}/n1.key"])
+    cluster.cli("cluster", "cert", "node", cluster.certs, "n9")
+    stranger = Node(cluster, 9, drives=0)
     stranger.drives = [cluster.nodes[2].drives[0]]
-    refused(stranger, ["belongs to node 2", "node 9"])
+    refused(stranger, ["belongs to node n2", "node n9"])
     copy = cluster.folder / "copy"
     shutil.copytree(cluster.nodes[2].drives[0], copy)
     for drive in (cluster.nodes[2].drives[0], copy):
@@ -379,7 +380,7 @@ def test_a_cluster_is_made_once(cluster):
 
 def test_settings_that_lack_something():
     for given, word in ((["--cluster", "c"], "etcd"), (["--cluster", "c", "--etcd", "http://127.0.0.1:1"], "node"), (["--cluster", "a/b", "--etcd", "http://127.0.0.1:1"], "a/b"),
-                        (["--cluster", "c", "--etcd", "http://127.0.0.1:1", "--node", "1024"], "1023"), (["--init-cluster"], "cluster")):
+                        (["--cluster", "c", "--etcd", "http://127.0.0.1:1", "--node", "a/b"], "a name of letters"), (["--init-cluster"], "cluster")):
         status, said = run_daemon(["--drive", "/nowhere", *given])
         assert status == 2 and word in said and len(said.splitlines()) == 1, said
 

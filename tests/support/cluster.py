@@ -90,7 +90,7 @@ class Node:
         self.access_key, self.secret_key = cluster.access_key, cluster.secret_key
 
     def command(self):
-        given = {"cluster": self.cluster.name, "node": self.number, "node-name": f"n{self.number}", "etcd": self.cluster.etcd.url,
+        given = {"cluster": self.cluster.name, "node": f"n{self.number}", "etcd": self.cluster.etcd.url,
                  "cluster-listen": f"127.0.0.1:{self.links}", "cluster-ca": self.cluster.certs / "ca.crt", "cluster-cert": self.cluster.certs / f"n{self.number}.crt",
                  "cluster-key": self.cluster.certs / f"n{self.number}.key", "listen": f"127.0.0.1:{self.s3}", "admin": f"127.0.0.1:{self.admin}",
                  "key-file": self.cluster.folder / "key", "root-credentials": self.cluster.folder / "credentials", "loops": 1, "memory": "64MiB",
@@ -174,7 +174,7 @@ class Cluster:
 
     def init(self, *options, nodes=None, status=0):
         done = subprocess.run(WRAP + [str(PROGRAM), "--init-cluster", "--cluster", self.name, "--etcd", self.etcd.url, "--new-pool-nodes",
-                                      ",".join(map(str, nodes or self.nodes)), *options],
+                                      ",".join(f"n{number}" for number in nodes or self.nodes), *options],
                               capture_output=True, text=True, timeout=60 * PATIENCE, check=False, env=sanitizer_environment())
         assert done.returncode == status, (done.stdout, done.stderr)
         return done.stdout + done.stderr

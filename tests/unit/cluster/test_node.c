@@ -272,7 +272,7 @@ static void test_join(void **state)
         assert_true(view->count == 2 && view->members[0].node.boot == 2 && view->members[0].node.drive_count == 2);
         other = node_named("c", "h:3", 5);
         assert_int_equal(join_as(2, &other, &join), -EEXIST); /* another machine by this number */
-        assert_non_null(strstr(join.text, "needs another number"));
+        assert_non_null(strstr(join.text, "its name must stay"));
         other = node_named("a", "h:3", 5);
         assert_int_equal(join_as(3, &other, &join), -EEXIST);
         other = node_named("c", "h:2", 5);
@@ -293,6 +293,96 @@ static void test_join(void **state)
         call_on_loop(begin_join, &join);
         wait_for(&answered);
         assert_int_equal(join.rv, -EAGAIN);
+}
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+static void name_answered(struct cl_name_take *take)
+{
+        sem_post(&answered);
+}
+
+static void begin_name(void *arg)
+{
+        cl_name_take(arg);
+}
+
+static int take_by(const struct cl_view *view, const char *name, unsigned bound, struct cl_name_take *take)
+{
+        *take = (struct cl_name_take){.etcd = &etcd.etcd, .cluster = "c1", .name = name, .bound = (uint16_t)bound, .view = view, .done = name_answered};
+        sem_init(&answered, 0, 0);
+        call_on_loop(begin_name, take);
+        wait_for(&answered);
+        return take->rv;
+}
+
+static int take_name(const char *name, unsigned bound, struct cl_name_take *take)
+{
+        return take_by(view_now(), name, bound, take);
+}
+
+static void test_names(void **state)
+{
+        static struct cl_name_take take;
+        static struct cl_view before;
+        struct cl_node node = node_named("away", "h:1", 1);
+        static struct cl_join join;
+        char full[CL_NAME_MAX];
+        unsigned i;
+
+        assert_int_equal(take_name("n3", 0, &take), 0);
+        assert_int_equal(take.number, 3); /* as it ends */
+        assert_int_equal(take_name("alpha", 0, &take), 0);
+        assert_int_equal(take.number, 1);
+        assert_int_equal(take_name("m3", 0, &take), 0);
+        assert_int_equal(take.number, 2); /* 3 is n3's */
+        assert_int_equal(take_name("n3", 3, &take), 0);
+        assert_int_equal(take_name("n3", 4, &take), -EEXIST); /* drives of another node */
+        assert_non_null(strstr(take.text, "n3 is node 3"));
+        assert_int_equal(take_name("m1", 3, &take), -EEXIST);
+        assert_non_null(strstr(take.text, "which is n3"));
+        assert_int_equal(take_name("old", 77, &take), 0); /* its drives know it, and etcd does not: it was made anew */
+        assert_int_equal(take.number, 77);
+        assert_int_equal(cl_names_number(&view_now()->names, "old"), 77);
+
+        /* two that chose at the same moment: one has to choose again */
+        assert_int_equal(cl_view_copy(&before, view_now()), 0);
+        assert_int_equal(take_by(&before, "x", 0, &take), 0);
+        assert_int_equal(take.number, 4);
+        assert_int_equal(take_by(&before, "y", 0, &take), -EAGAIN);
+        assert_int_equal(take_name("y", 0, &take), 0);
+        assert_int_equal(take.number, 5);
+        etcd.lose_answers = 2;
+        assert_int_equal(take_name("z", 0, &take), 0); /* found out to be done (R1) */
+        assert_int_equal(take.number, 6);
+        assert_int_equal(take_by(&before, "z", 0, &take), -EAGAIN); /* another process of this name, from what it read before */
+        assert_int_equal(take_name("z", 0, &take), 0);
+        assert_int_equal(take.number, 6);
+        cl_view_free(&before);
+
+        /* numbers that only an entry, or a boot number, is left of */
+        assert_int_equal(join_as(9, &node, &join), 0);
+        put_key(CL_KEY_BOOT, 8, "{\"boot\":1,\"claim\":\"00000000000000000000000000000000\"}");
+        assert_int_equal(take_name("k8", 0, &take), 0);
+        assert_int_equal(take.number, 7);
+        assert_int_equal(take_name("k9", 0, &take), 0);
+        assert_int_equal(take.number, 10);
+        assert_int_equal(take_name("away", 0, &take), 0); /* a reseed has left its name out */
+        assert_int_equal(take.number, 9);
+        assert_int_equal(take_name("k1024", 0, &take), 0); /* no number */
+        assert_int_equal(take.number, 11);
+
+        for (i = view_now()->names.count; i < CL_NAMES_MAX; i++) {
+                snprintf(full, sizeof(full), "f%u", i);
+                assert_true(cl_names_add(&seen.view.names, full, (uint16_t)(500 + i)));
+        }
+        assert_int_equal(take_by(&seen.view, "last", 0, &take), -EOVERFLOW);
+        put_key(CL_KEY_NAMES, 0, "{\"a\":1,\"b\":1}");
+        assert_int_equal(take_name("a", 0, &take), -EAGAIN);
+        assert_non_null(strstr(take.text, "make no sense"));
+        me_set_silent(&etcd, true);
+        seen.view.names_bad = false;
+        assert_int_equal(take_by(&seen.view, "w", 0, &take), -EAGAIN);
 }
 
 /* ---- a new cluster --------------------------------------------------------------------------- */
@@ -397,6 +487,15 @@ static void test_file(void **state)
                     found.seen.generation.number == 3 && found.seen.generation.random == UINT64_MAX - 1);
         assert_memory_equal(found.drive, file.drive, CL_ID);
         assert_false(found.made);
+        assert_string_equal(found.name, "");
+        file.node = 0; /* not known yet: of a folder that is not made alone */
+        assert_true(cl_node_file_write(dir, &file) == 0 && cl_node_file_read(folder, &found) == 0 && found.node == 0);
+        file.made = true;
+        assert_true(cl_node_file_write(dir, &file) == 0 && cl_node_file_read(folder, &found) == -EBADMSG);
+        file.node = 1023;
+        snprintf(file.name, sizeof(file.name), "n-1023");
+        assert_true(cl_node_file_write(dir, &file) == 0 && cl_node_file_read(folder, &found) == 0);
+        assert_string_equal(found.name, "n-1023");
         file.seen.revision = 5;
         file.made = true;
         assert_int_equal(cl_node_file_write(dir, &file), 0);
@@ -426,6 +525,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_view, fresh, stale),
                 cmocka_unit_test_setup_teardown(test_another_cluster, fresh, stale),
                 cmocka_unit_test_setup_teardown(test_join, fresh, stale),
+                cmocka_unit_test_setup_teardown(test_names, fresh, stale),
                 cmocka_unit_test_setup_teardown(test_create, fresh, stale),
                 cmocka_unit_test(test_file),
         };

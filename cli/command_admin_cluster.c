@@ -1,0 +1,41 @@
+/*
+ * command_admin_cluster.c - `millrace admin cluster init`: runs `millraced --init-cluster`, which speaks to etcd with the daemon's
+ * settings. No endpoint is asked: there is none before there is a cluster. Main thread only.
+ */
+#include "command_admin.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define DEFAULT_CONFIG "/etc/millrace/millrace.conf"
+
+int cli_admin_cluster_init(struct cli_call *call)
+{
+        char program[PATH_MAX], config[PATH_MAX + 16], nodes[8192], ec[64], action[] = "--init-cluster", ask[] = "--init-ask";
+        char *args[8];
+        int n = 0;
+
+        if (call->nodes == NULL)
+                return cli_usage(call, "--nodes is missing: the names of the nodes");
+        if (snprintf(nodes, sizeof(nodes), "--new-pool-nodes=%s", call->nodes) >= (int)sizeof(nodes))
+                return cli_usage(call, "--nodes is too long");
+        cli_find_daemon(program, sizeof(program));
+        snprintf(config, sizeof(config), "--config=%s", call->argc > 0 ? call->argv[0] : DEFAULT_CONFIG);
+        args[n++] = program;
+        args[n++] = config;
+        args[n++] = action;
+        args[n++] = nodes;
+        if (call->ec != NULL) {
+                snprintf(ec, sizeof(ec), "--ec=%.50s", call->ec);
+                args[n++] = ec;
+        }
+        if (!call->yes)
+                args[n++] = ask;
+        args[n] = NULL;
+        execvp(program, args);
+        cli_error("%s cannot be run: %s", program, strerror(errno));
+        return CLI_FAILED;
+}

@@ -1,0 +1,284 @@
+/*
+ * command_cluster_status.c - `millrace admin cluster status`: asks one node, which asks the pool's leader, and shows both
+ * answers. Main thread only.
+ *
+ * What is amiss is gathered while the tables are printed, and comes last, a line each: those lines decide the exit status.
+ */
+#include "command_admin.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CLUSTER_PATH "/admin/v1/cluster"
+#define AMISS_MAX    32u
+#define AMISS_LINE   256u
+#define NO_ANSWER    2
+#define SKEW_MS      1000 /* of clocks, worth a line */
+
+/* What is not as it should be; out: where the rest is shown. */
+struct amiss {
+        FILE *out;
+        unsigned count;
+        char lines[AMISS_MAX][AMISS_LINE];
+};
+
+static void amiss_add(struct amiss *amiss, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void amiss_add(struct amiss *amiss, const char *format, ...)
+{
+        va_list args;
+
+        if (amiss->count == AMISS_MAX)
+                return;
+        va_start(args, format);
+        vsnprintf(amiss->lines[amiss->count++], AMISS_LINE, format, args);
+        va_end(args);
+}
+
+static json_int_t signed_number(const json_t *object, const char *name)
+{
+        return json_integer_value(json_object_get(object, name));
+}
+
+/* ---- nodes ----------------------------------------------------------------------------------- */
+
+/* The leader's word of whether it reaches a node, else that of the node that was asked. */
+static const json_t *node_reached(const json_t *answer, const json_t *node)
+{
+        const json_t *others = json_object_get(json_object_get(answer, "pool"), "nodes"), *other, *reached;
+        size_t i;
+
+        json_array_foreach(others, i, other)
+        {
+                reached = json_object_get(other, "reached");
+                if (signed_number(other, "number") == signed_number(node, "number") && json_object_size(reached) > 0)
+                        return reached;
+        }
+        return json_object_get(node, "reached");
+}
+
+/* Of all drives of a node. */
+struct drive_count {
+        unsigned in, all;
+};
+
+static struct drive_count count_drives(const json_t *answer, json_int_t node)
+{
+        const json_t *drives = json_object_get(json_object_get(answer, "pool"), "drives"), *drive;
+        struct drive_count count = {0, 0};
+        size_t i;
+
+        json_array_foreach(drives, i, drive)
+        {
+                if (signed_number(drive, "node") != node || strcmp(cli_json_text(drive, "state"), "removed") == 0)
+                        continue;
+                count.all++;
+                count.in += strcmp(cli_json_text(drive, "state"), "in") == 0;
+        }
+        return count;
+}
+
+/* "up", "silent 12 s". */
+static const char *node_state(const json_t *reached, bool asked, char *out, size_t size)
+{
+        if (asked || json_object_size(reached) == 0 || cli_json_true(reached, "up"))
+                snprintf(out, size, "up");
+        else if (json_is_integer(json_object_get(reached, "heard_ms_ago")))
+                snprintf(out, size, "silent %llu s", (unsigned long long)cli_json_number(reached, "heard_ms_ago") / 1000);
+        else
+                snprintf(out, size, "silent");
+        return out;
+}
+
+static const char *node_clock(const json_t *node, const json_t *reached, char *out, size_t size, json_int_t *ahead)
+{
+        const json_t *known = json_object_get(json_object_get(node, "reached"), "clock_ahead_ms");
+
+        if (!json_is_integer(known))
+                known = json_object_get(reached, "clock_ahead_ms");
+        *ahead = json_integer_value(known);
+        if (json_is_integer(known))
+                snprintf(out, size, "%+.1f s", (double)*ahead / 1000);
+        else
+                snprintf(out, size, "-");
+        return out;
+}
+
+static void show_node(const json_t *answer, const json_t *node, struct amiss *amiss)
+{
+        const json_t *reached = node_reached(answer, node);
+        struct drive_count drives = count_drives(answer, signed_number(node, "number"));
+        const char *name = cli_json_text(node, "name"), *version = cli_json_text(node, "version"), *refused;
+        char state[40], clock[24], count[24];
+        json_int_t ahead;
+
+        node_state(reached, cli_json_true(node, "asked"), state, sizeof(state));
+        node_clock(node, reached, clock, sizeof(clock), &ahead);
+        snprintf(count, sizeof(count), "%u of %u", drives.in, drives.all);
+        fprintf(amiss->out, "  %-20s %6lld %5lld  %-12s %-9s %9s  %-10s %s%s\n", name, (long long)signed_number(node, "number"), (long long)signed_number(node, "rack"), state, count,
+               clock, version, cli_json_text(node, "address"), signed_number(node, "number") == signed_number(answer, "leader") ? "  leads" : "");
+        if (strcmp(state, "up") != 0)
+                amiss_add(amiss, "node %s is silent: is millraced running there, and can the other nodes reach %s?", name, cli_json_text(node, "address"));
+        refused = cli_json_text(reached, "refused");
+        if (*refused != '\0')
+                amiss_add(amiss, "node %s refuses connections: %s", name, refused);
+        if (llabs(ahead) > SKEW_MS)
+                amiss_add(amiss, "the clock of node %s is %+.1f s from that of %s: let a time service set them", name, (double)ahead / 1000, cli_json_text(answer, "node"));
+        if (*version != '\0' && strcmp(version, cli_json_text(answer, "version")) != 0)
+                amiss_add(amiss, "node %s runs version %s, and %s %s", name, version, cli_json_text(answer, "node"), cli_json_text(answer, "version"));
+        if (signed_number(node, "empty_folders") > 0 && drives.all == 0)
+                amiss_add(amiss, "node %s has %lld empty folders, and no drive in the pool", name, (long long)signed_number(node, "empty_folders"));
+}
+
+/* ---- the pool -------------------------------------------------------------------------------- */
+
+static void show_pool_drives(const json_t *answer, struct amiss *amiss)
+{
+        const json_t *drives = json_object_get(json_object_get(answer, "pool"), "drives"), *drive;
+        char reason[256];
+        size_t i;
+
+        json_array_foreach(drives, i, drive)
+        {
+                const char *state = cli_json_text(drive, "state"), *doing = "";
+
+                doing = cli_json_true(drive, "leaving") ? ", being emptied" : cli_json_true(drive, "filling") || cli_json_true(drive, "adding") ? ", being filled" : "";
+                if (strcmp(state, "removed") == 0 || (strcmp(state, "in") == 0 && *doing == '\0' && !cli_json_true(drive, "unreliable")))
+                        continue;
+                amiss_add(amiss, "slot %lld of node %lld is %s%s%s%s%s", (long long)signed_number(drive, "slot"), (long long)signed_number(drive, "node"), state, doing,
+                          cli_json_true(drive, "unreliable") ? ", unreliable" : "", *cli_json_text(drive, "reason") != '\0' ? ": " : "",
+                          cli_printable(stdout, cli_json_text(drive, "reason"), reason, sizeof(reason)));
+        }
+}
+
+static void show_heal(const json_t *pool, struct amiss *amiss)
+{
+        const json_t *heal = json_object_get(pool, "heal");
+        unsigned long long below = cli_json_number(pool, "objects_below"), lost = cli_json_number(pool, "lost_objects"),
+                           seconds = cli_json_number(heal, "seconds_left");
+        char left[24], rate[24], time_left[32] = "";
+
+        if (below > 0)
+                fprintf(amiss->out, "redundancy %llu objects lack shards", below);
+        else
+                fprintf(amiss->out, "redundancy no object is known to lack a shard");
+        if (cli_json_number(heal, "level") > 0)
+                fprintf(amiss->out, "; those that lack %llu are being rebuilt", (unsigned long long)cli_json_number(heal, "level"));
+        fprintf(amiss->out, "%s\n", cli_json_true(heal, "surveyed") || !cli_json_true(heal, "running") ? "" : " (not all have been looked at)");
+        if (cli_json_true(heal, "healing")) {
+                cli_format_bytes(left, sizeof(left), cli_json_number(heal, "bytes_left"));
+                cli_format_bytes(rate, sizeof(rate), cli_json_number(heal, "rate"));
+                if (seconds > 0)
+                        cli_format_time(time_left, sizeof(time_left), (int64_t)seconds);
+                fprintf(amiss->out, "healing    %llu of %llu objects done, %s left, up to %s/s%s%s\n", (unsigned long long)cli_json_number(heal, "done_objects"),
+                       (unsigned long long)cli_json_number(heal, "todo_objects"), left, rate, *time_left != '\0' ? ", whole in " : "", time_left);
+        }
+        if (below > 0)
+                amiss_add(amiss, "%llu objects lack shards", below);
+        if (lost > 0)
+                amiss_add(amiss, "%llu objects have a stripe beyond repair: see millrace admin heal status", lost);
+        if (cli_json_number(pool, "undecided_names") > 0)
+                amiss_add(amiss, "%llu names differ between drives, and could not be made equal", (unsigned long long)cli_json_number(pool, "undecided_names"));
+}
+
+static void show_pool(const json_t *answer, struct amiss *amiss)
+{
+        const json_t *pool = json_object_get(answer, "pool");
+        const char *reason = cli_json_text(pool, "reason");
+        char uptime[24];
+
+        if (!json_is_object(pool)) {
+                fprintf(amiss->out, "pool       %s\n", cli_json_text(answer, "pool_reason"));
+                amiss_add(amiss, "the pool has no leader that answers: %s", cli_json_text(answer, "pool_reason"));
+                return;
+        }
+        cli_format_time(uptime, sizeof(uptime), (int64_t)cli_json_number(pool, "uptime_s"));
+        fprintf(amiss->out, "pool       led by %s for %s, epoch %llu, erasure code %lld+%lld, %lld gateways in session\n", cli_json_text(pool, "name"), uptime,
+               (unsigned long long)cli_json_number(pool, "epoch"), (long long)signed_number(pool, "k"), (long long)signed_number(pool, "m"),
+               (long long)signed_number(pool, "sessions"));
+        fprintf(amiss->out, "state      %s, %s%s%s\n", cli_json_true(pool, "ready") ? "ready" : "NOT READY", cli_json_true(pool, "writable") ? "writable" : "NOT WRITABLE",
+               cli_json_true(pool, "read_only") ? ", read-only" : "", cli_json_true(pool, "maintenance") ? ", in maintenance" : "");
+        if (!cli_json_true(pool, "ready") || !cli_json_true(pool, "writable"))
+                amiss_add(amiss, "the pool is not %s%s%s", cli_json_true(pool, "ready") ? "writable" : "ready", *reason != '\0' ? ": " : "", reason);
+        show_heal(pool, amiss);
+        show_pool_drives(answer, amiss);
+}
+
+/* ---- the command ----------------------------------------------------------------------------- */
+
+static int show_cluster(const json_t *answer, FILE *out)
+{
+        const json_t *nodes = json_object_get(answer, "nodes"), *etcd = json_object_get(answer, "etcd"), *node;
+        struct amiss *amiss = calloc(1, sizeof(*amiss));
+        int status = CLI_FAILED;
+        size_t i;
+
+        if (amiss == NULL)
+                return status;
+        amiss->out = out;
+        fprintf(amiss->out, "cluster    %s, asked at node %s\n", cli_json_text(answer, "cluster"), cli_json_text(answer, "node"));
+        fprintf(amiss->out, "etcd       %s%s%s, generation %llu\n", cli_json_true(etcd, "answers") ? "answers" : "DOES NOT ANSWER", *cli_json_text(etcd, "reason") != '\0' ? ": " : "",
+               cli_json_text(etcd, "reason"), (unsigned long long)cli_json_number(etcd, "generation"));
+        if (!cli_json_true(etcd, "answers"))
+                amiss_add(amiss, "etcd does not answer node %s: the pool goes on until something else fails", cli_json_text(answer, "node"));
+        show_pool(answer, amiss);
+        fprintf(amiss->out, "\n  %-20s %6s %5s  %-12s %-9s %9s  %-10s %s\n", "node", "number", "rack", "state", "drives in", "clock", "version", "address");
+        json_array_foreach(nodes, i, node)
+        {
+                if (strcmp(cli_json_text(node, "state"), "gone") != 0)
+                        show_node(answer, node, amiss);
+        }
+        fprintf(amiss->out, "\n");
+        for (i = 0; i < amiss->count; i++)
+                fprintf(amiss->out, "! %s\n", amiss->lines[i]);
+        if (amiss->count == 0)
+                fprintf(amiss->out, "All is whole.\n");
+        status = amiss->count == 0 ? CLI_OK : CLI_FAILED;
+        free(amiss);
+        return status;
+}
+
+/* JSON is judged by the same lines, which nobody sees. */
+static int show_answer(const struct cli_call *call, const json_t *answer)
+{
+        FILE *out = call->json ? fopen("/dev/null", "we") : stdout;
+        int status = out != NULL ? show_cluster(answer, out) : CLI_FAILED;
+
+        if (call->json) {
+                cli_json_print(answer);
+                if (out != NULL)
+                        fclose(out);
+        }
+        fflush(stdout);
+        return status;
+}
+
+static int ask_status(struct cli_call *call)
+{
+        json_t *answer;
+        int status;
+
+        if (cli_admin_ask(call, "GET", CLUSTER_PATH, NULL, 200, 200, &answer) != CLI_OK)
+                return NO_ANSWER;
+        if (call->watch && !call->json && isatty(STDOUT_FILENO))
+                printf("\033[H\033[2J");
+        status = show_answer(call, answer);
+        json_decref(answer);
+        return status;
+}
+
+int cli_admin_cluster_status(struct cli_call *call)
+{
+        static const struct timespec pause = {.tv_sec = 2};
+        int status = ask_status(call);
+
+        while (call->watch && !mr_client_canceled(call->client)) {
+                nanosleep(&pause, NULL);
+                if (!mr_client_canceled(call->client))
+                        status = ask_status(call);
+        }
+        return status;
+}

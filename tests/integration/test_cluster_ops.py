@@ -1,0 +1,199 @@
+"""What an operator does with a cluster: makes it of a configuration of few lines, and asks how it is."""
+import json
+import os
+import subprocess
+
+import pytest
+
+from tests.support.cluster import Cluster, Node, wait_until
+from tests.support.daemon import CLI, PATIENCE, PROGRAM, WRAP, sanitizer_environment
+
+
+class Plain(Node):
+    """A node of nothing but a settings file, whose other files lie beside it."""
+
+    def __init__(self, cluster, number, name, drives=2):
+        super().__init__(cluster, number, drives)
+        self.name = name
+        etc = self.folder / "etc"
+        etc.mkdir(parents=True)
+        for file, source in (("ca.crt", cluster.certs / "ca.crt"), (f"{name}.crt", cluster.certs / f"{name}.crt"), (f"{name}.key", cluster.certs / f"{name}.key"),
+                             ("key", cluster.folder / "key"), ("root-credentials", cluster.folder / "credentials")):
+            (etc / file).write_bytes(source.read_bytes())
+            (etc / file).chmod(0o600)
+        self.config = etc / "millrace.conf"
+        self.config.write_text("\n".join([f"cluster = {cluster.name}", f"node = {name}", f"etcd = {cluster.etcd.url}", f"cluster_listen = 127.0.0.1:{self.links}",
+                                          f"listen = 127.0.0.1:{self.s3}", f"admin = 127.0.0.1:{self.admin}", *(f"drive = {drive}" for drive in self.drives),
+                                          "loops = 1", "memory = 64MiB", "log_file_size = 4MiB", "segment_size = 16MiB", "full_reserve = 1MiB"]) + "\n")
+
+    def command(self):
+        return WRAP + [str(PROGRAM), "--config", str(self.config), *self.options]
+
+
+def make(names, drives=2):
+    cluster = Cluster(nodes=1)
+    cluster.cli("cluster", "cert", "node", cluster.certs, *names)
+    cluster.nodes = {i + 1: Plain(cluster, i + 1, name, drives) for i, name in enumerate(names)}
+    return cluster
+
+
+def init(cluster, *options, config=None, status=0, stdin=None):
+    """`millrace admin cluster init`; what it said."""
+    done = subprocess.run([str(CLI), "admin", "cluster", "init", *options, str(config or cluster.nodes[1].config)], input=stdin, stdin=None if stdin is not None else subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=120 * PATIENCE, check=False, env=sanitizer_environment())
+    assert done.returncode == status, (done.stdout, done.stderr, cluster.said())
+    return done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with make(["alpha", "node-7", "beta"]) as c:
+        c.etcd.start()
+        for node in c.nodes.values():
+            node.spawn()
+        said = init(c, "--nodes", "alpha,node-7,beta")
+        assert "Nothing was done" in said and "3+2" in said and "2 drives, or 1 nodes" in said and "alpha" in said, said
+        said = init(c, "--nodes", "alpha,node-7,beta", "--ec", "2+2", "--yes")
+        assert "2+2" in said and "is made" in said, said
+        c.wait_leader()
+        c.wait_serving()
+        yield c
+
+
+def test_names_have_numbers_for_good(cluster):
+    """A name that ends in a number has that one. A node keeps its number, which only folders and etcd know."""
+    numbers = {}
+    for node in cluster.nodes.values():
+        node.wait_said("is ready")
+        files = [json.loads((drive / "NODE").read_text()) for drive in node.drives]
+        assert {f["name"] for f in files} == {node.name} and len({f["node"] for f in files}) == 1, files
+        numbers[node.name] = files[0]["node"]
+    assert numbers["node-7"] == 7 and {numbers["alpha"], numbers["beta"]} == {1, 2}, numbers
+    node = cluster.nodes[3]
+    assert node.terminate() == 0
+    for drive in node.drives:
+        (drive / "NODE").unlink()  # etcd knows the name
+    node.spawn()
+    node.wait_said(f"node {numbers['beta']}, beta, is ready")
+    wait_until(lambda: all((drive / "NODE").exists() for drive in node.drives), 30, "NODE is written again", node.said)
+    assert json.loads((node.drives[0] / "NODE").read_text())["node"] == numbers["beta"]
+
+
+def test_names_that_do_not_fit(cluster):
+    """Each in one line, and the node that has the name goes on."""
+    victim = cluster.nodes[1]
+    empty = cluster.folder / "another"
+    empty.mkdir()
+    twin = Plain(cluster, 9, "beta", drives=1)
+    for file in ("crt", "key"):
+        (twin.config.parent / f"alpha.{file}").write_bytes((cluster.certs / f"alpha.{file}").read_bytes())
+        (twin.config.parent / f"alpha.{file}").chmod(0o600)
+    text = twin.config.read_text()
+    for name, drive, words in (("beta", victim.drives[0], ["belongs to node alpha", "this is node beta"]), ("a/b", empty, ["node: give this node a name"]),
+                               ("alpha", empty, ["has drives in the pool, and none of them is here"])):
+        twin.config.write_text(text.replace("node = beta", f"node = {name}").replace(str(twin.drives[0]), str(drive)))
+        status, said = twin.run()
+        assert status == 2 and len(said.splitlines()) == 1 and all(word in said for word in words), said
+    assert victim.process.poll() is None and victim.serves()
+
+
+def test_a_cluster_is_not_made_again_or_of_nodes_that_are_away(cluster):
+    assert "there is a cluster of this name already" in init(cluster, "--nodes", "alpha", "--yes", status=2)
+    assert "--nodes is missing" in init(cluster, status=2)
+    assert "named twice" in init(cluster, "--nodes", "alpha,alpha", status=2)
+
+
+def millrace(cluster, node, *words):
+    """(exit status, what it said)."""
+    env = {"PATH": os.environ["PATH"], "HOME": str(cluster.folder), "MILLRACE_ENDPOINT": node.endpoint, "MILLRACE_ROOT_ACCESS_KEY": node.access_key,
+           "MILLRACE_ROOT_SECRET_KEY": node.secret_key, "MILLRACE_ADMIN": f"http://{node.host}:{node.admin_port}", **sanitizer_environment()}
+    done = subprocess.run([str(CLI), *map(str, words)], env=env, capture_output=True, text=True, timeout=60 * PATIENCE, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def status(cluster, node, *options):
+    return millrace(cluster, node, "admin", "cluster", "status", *options)
+
+
+def whole(cluster, node):
+    return wait_until(lambda: (said := status(cluster, node))[0] == 0 and said[1], 90, "all is whole", lambda: status(cluster, node)[1] + cluster.said())
+
+
+def doctor(cluster, node, settings=None):
+    """Findings of what belongs to the cluster: {what: [(mark, text)]}."""
+    said = millrace(cluster, node, "doctor", "--settings", settings or node.config)[1]
+    found = {}
+    for line in said.splitlines():
+        if line[:6].strip() in ("ok", "note", "MEND"):
+            found.setdefault(line[6:22].strip(), []).append((line[:6].strip(), line[23:]))
+    return found, said
+
+
+def test_doctor(cluster):
+    """Of a node that is as it should be: nothing to mend, and it goes on. Then one thing after the other is amiss."""
+    node = cluster.nodes[1]
+    cluster.wait_serving()
+    found, said = doctor(cluster, node)
+    assert [mark for mark, _ in found["other node"]] == ["ok", "ok"] and [mark for mark, _ in found["TLS"]] == ["ok", "ok"], said
+    assert [mark for mark, _ in found["MTU"]] == ["ok", "ok"] and len(found["clock"]) == 4 and all(mark == "ok" for mark, _ in found["clock"][1:]), said
+    assert found["name"] == [("ok", f"alpha is node {json.loads((node.drives[0] / 'NODE').read_text())['node']}")] and found["cluster"][0][0] == "ok", said
+    assert [mark for mark, _ in found["folder"]] == ["ok", "ok"] and found["cluster_cert"][0][0] == "ok" and found["its CA"][0][0] == found["its name"][0][0] == "ok", said
+    assert [mark for mark, _ in found["etcd"]] == ["note", "ok"] and found["disk"][0][0] in ("ok", "note") and "a flush takes" in found["disk"][0][1], said  # one member
+    assert found["to the leader"][0][0] == "ok" and found["rate"][0][0] in ("ok", "note") and found["its clock"][0][0] == "ok", said
+    for other in cluster.nodes.values():
+        assert other.process.poll() is None and "runs twice" not in other.said(), other.said()
+
+    strange = node.config.parent / "strange.conf"
+    text = node.config.read_text()
+
+    def amiss(what, changed):
+        strange.write_text(changed)
+        found, said = doctor(cluster, node, strange)
+        assert any(mark == "MEND" for mark, _ in found.get(what, [])), (what, said)
+        return said
+    assert "belongs to node alpha" in amiss("folder", text.replace("node = alpha", "node = gamma"))
+    assert "is not for the name" in amiss("its name", text + f"cluster_cert = {cluster.certs}/beta.crt\ncluster_key = {cluster.certs}/beta.key\n")
+    with Cluster(nodes=1) as foreign:
+        said = amiss("its CA", text + f"cluster_ca = {foreign.certs}/ca.crt\n")
+        assert said.count("its certificate: ") == 2, said  # that of each other node
+        assert "it refuses this node's certificate" in amiss("TLS", text + f"cluster_cert = {foreign.certs}/n1.crt\ncluster_key = {foreign.certs}/n1.key\n")
+    amiss("key_file", text + "key_file = /nowhere/key\n")
+    amiss("root_credentials", text + "root_credentials = /nowhere/credentials\n")
+    amiss("etcd", text.replace(cluster.etcd.url, "http://127.0.0.1:1"))
+    assert "is the address of node beta" in amiss("name", text.replace(f"cluster_listen = 127.0.0.1:{node.links}", f"cluster_listen = 127.0.0.1:{cluster.nodes[3].links}"))
+    assert "a name of letters" in amiss("settings", text.replace("node = alpha", "node = a/b"))
+    cluster.nodes[3].kill()
+    try:
+        assert "Connection refused" in amiss("other node", text)
+    finally:
+        cluster.nodes[3].spawn()
+
+
+def test_status(cluster):
+    """At any node: who is there, who leads; a node that is away is named at once, and with etcd and all leaders away there is an answer, too."""
+    for node in cluster.nodes.values():
+        said = whole(cluster, node)
+        assert said.count(" up ") == 3 and said.count("  leads") == 1 and "2 of 2" in said and "erasure code 2+2" in said and "All is whole" in said, said
+    answer = json.loads(status(cluster, cluster.nodes[1], "--json")[1])
+    assert {n["name"]: len([d for d in answer["pool"]["drives"] if d["node"] == n["number"]]) for n in answer["nodes"]} == {"alpha": 2, "node-7": 2, "beta": 2}
+    assert all(abs(n["reached"].get("clock_ahead_ms", 0)) < 1000 for n in answer["nodes"]), answer
+    assert sum("clock_ahead_ms" in n["reached"] for n in answer["pool"]["nodes"] + answer["nodes"]) > 0, answer
+    leader = cluster.wait_leader()
+    away = next(n for n in cluster.nodes.values() if n is not leader)
+    asked = next(n for n in cluster.nodes.values() if n is not leader and n is not away)
+    away.kill()
+    code, said = wait_until(lambda: (found := status(cluster, asked))[1].count("is silent") == 1 and "0 of 2" in found[1] and found, 60, "it is silent", lambda: status(cluster, asked)[1])
+    assert code == 1 and f"node {away.name} is silent" in said and "of node" in said, said
+    assert status(cluster, asked, "--json")[0] == 1
+    leader.kill()
+    code, said = wait_until(lambda: (found := status(cluster, asked))[1].count("is silent") == 2 and found, 60, "nobody leads", lambda: status(cluster, asked)[1])
+    assert code == 1 and "has no leader that answers" in said, said
+    cluster.etcd.kill()
+    code, said = wait_until(lambda: (found := status(cluster, asked))[1].count("etcd does not answer") == 1 and found, 60, "etcd is away", lambda: status(cluster, asked)[1])
+    assert code == 1, said
+    assert status(cluster, leader)[0] == 2
+    cluster.etcd.start()
+    away.spawn()
+    leader.spawn()
+    for node in cluster.nodes.values():
+        whole(cluster, node)
