@@ -261,6 +261,7 @@ int srv_admin_start(const struct srv_admin_options *options, const struct srv_cr
         admin->tls = options->tls;
         admin->hosts = options->hosts;
         admin->settings = options->settings;
+        admin->link = options->link;
         strcpy(admin->region, options->region);
         lp_random(start, sizeof(start));
         s3_hex_encode(start, sizeof(start), admin->start);

@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 struct rem_home_asked;
+struct srv_link;
 struct srv_admin;
 
 struct srv_admin_options {
@@ -24,6 +25,7 @@ struct srv_admin_options {
         struct gw_gateway *tls; /* TLS with this one's pair; NULL: plain HTTP */
         const char *tls_priorities;
         const struct srv_settings *settings; /* for support bundles; stays */
+        struct srv_link *link; /* of the process that leads a cluster's pool: who its nodes are; NULL: one machine's store */
 };
 
 /* Starts a thread that serves. 0 or a negative errno. */

@@ -61,6 +61,7 @@ struct srv_admin {
         const struct srv_settings *settings;
         struct admin_seen (*seen)[ADMIN_SEEN_DEPTH];            /* ADMIN_SEEN_BUCKETS of them */
         struct srv_statistics_source source;
+        struct srv_link *link; /* see struct srv_admin_options */
         struct gw_gateway *tls; /* whose pair TLS takes; NULL: plain HTTP */
         char region[S3_REGION_MAX + 1];
         char start[ADMIN_START_LEN + 1]; /* names this start of the daemon: random, in hex digits */
@@ -150,6 +151,14 @@ struct admin_answer srv_admin_get_start(struct admin_request *request);
 struct admin_answer srv_admin_post_start(struct admin_request *request);
 /* Shards, bytes and digest of each drive that has any, by slot. */
 json_t *srv_admin_digests(const struct eng_digest digests[ENG_DRIVES_MAX]);
+
+/* ---- admin_nodes.c ---- */
+
+struct admin_answer srv_admin_get_nodes(struct admin_request *request);
+struct admin_answer srv_admin_post_nodes(struct admin_request *request);
+/* In a cluster: new folders of a node become slots (node=N[&id=ID]), or one of them takes the place of a lost drive (slot=N[&id=ID]). */
+struct admin_answer srv_admin_add_folders(struct admin_request *request, const struct admin_parameters *p);
+struct admin_answer srv_admin_exchange_drive(struct admin_request *request, const struct admin_parameters *p);
 
 /* ---- admin_switches.c ---- */
 

@@ -263,6 +263,7 @@ static int open_admin(struct srv_daemon *d, struct srv_error *error)
                 .tls = d->settings->admin_tls ? d->gateway : NULL,
                 .tls_priorities = d->settings->tls_priorities,
                 .settings = d->settings,
+                .link = d->lead != NULL ? &d->lead->link : NULL,
         };
         int rv;
 
