@@ -217,6 +217,10 @@ int cli_admin_people(struct cli_call *call); /* user, group, role, policy, key *
 int cli_admin_uploads_ls(struct cli_call *call);
 int cli_admin_uploads_abort(struct cli_call *call);
 int cli_admin_cluster_reseed(struct cli_call *call);
+int cli_admin_node_status(struct cli_call *call);
+int cli_admin_node_add(struct cli_call *call);
+int cli_admin_node_drain(struct cli_call *call);
+int cli_admin_node_remove(struct cli_call *call);
 int cli_cluster_cert_ca(struct cli_call *call);
 int cli_cluster_cert_node(struct cli_call *call);
 int cli_doctor(struct cli_call *call);

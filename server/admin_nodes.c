@@ -186,6 +186,7 @@ static const struct cl_member *find_node(const struct nodes *n, const struct adm
         return NULL;
 }
 
+/* number 0: it is under way already. */
 static struct admin_answer begun(int rv, uint64_t number)
 {
         if (rv != 0)
@@ -228,6 +229,8 @@ static struct admin_answer add_to(struct admin_request *request, const struct ad
         if (all != 0 && all == gone)
                 return srv_admin_error(409, "Drained", "that node was drained: a machine that joins again needs another number");
         count = new_folders(n, member, given ? id : NULL, folders);
+        if (count == 0 && count_node(n, all & ~gone).adding != 0)
+                return begun(0, 0);
         if (count == 0)
                 return no_new_folders(member, given);
         return begun(eng_drives_add(request->admin->source.store, folders, count, &number), number);
@@ -327,7 +330,9 @@ static struct admin_answer take_out(struct admin_request *request, const struct 
                 return srv_admin_error(409, "InUse", "drives of that node are in use: drain it, or switch it off if it is gone for good");
         if (!dead && bytes.in == 0)
                 return srv_admin_error(409, "Out", "no drive of that node is in use: start it; if it is gone for good, remove it (admin cluster node remove)");
-        if (bytes.leaving != bytes.slots && !fits(n, all & ~gone, why))
+        if (bytes.leaving == bytes.slots)
+                return begun(0, 0);
+        if (!fits(n, all & ~gone, why))
                 return srv_admin_error(409, "NoRoom", why);
         return begun(eng_drives_remove(request->admin->source.store, all & ~gone, &number), number);
 }

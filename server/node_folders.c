@@ -8,6 +8,7 @@
 #include "server/descriptors.h"
 
 #include "loop.h"
+#include "s3_checksum.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -251,6 +252,19 @@ bool srv_folders_belong(const struct srv_folders *folders, const struct cl_view 
         return ours == 0 || held != 0;
 }
 
+bool srv_folders_drained(const struct srv_folders *folders, const struct cl_view *view)
+{
+        bool had = false;
+        unsigned slot;
+
+        for (slot = 0; view->has_pool && slot < view->epoch.slots; slot++) {
+                if (is_slot_of_node(view, slot, folders->settings->node))
+                        return false;
+                had |= view->epoch.slot[slot].site.node == folders->settings->node;
+        }
+        return had;
+}
+
 /* ---- what a job does ------------------------------------------------------------------------- */
 
 /* One thing that is done with a folder, by a thread of its own. Freed by it. */
@@ -421,6 +435,18 @@ static void say_unheld(struct srv_folders *folders, const struct cl_view *view)
                 srv_log(SRV_LOG_ERROR, "slots of the pool that are this node's and in none of its folders:%s", list);
 }
 
+/* A new one is told by its id, by which an operator names it. */
+static void say_unused(struct srv_folder *folder)
+{
+        char id[2 * CL_ID + 1];
+
+        s3_hex_encode(folder->file.drive, CL_ID, id);
+        if (is_blank(folder))
+                folder_say(folder, "is empty, and no drive of the pool: its id is %s (millrace admin drive add)", id);
+        else
+                folder_say(folder, "is no drive of the pool, or not any more");
+}
+
 void srv_folders_work(struct srv_folders *folders, struct rem_server *server, struct srv_link *link, const struct cl_view *view)
 {
         const struct srv_settings *s = folders->settings;
@@ -441,7 +467,7 @@ void srv_folders_work(struct srv_folders *folders, struct rem_server *server, st
                         continue;
                 slot = folder->state != ENG_FOLDER_ABSENT ? folder_slot(folder, s, view) : -1;
                 if (folder->state != ENG_FOLDER_ABSENT && slot < 0) {
-                        folder_say(folder, is_blank(folder) ? "is empty, and no drive of the pool" : "is no drive of the pool, or not any more");
+                        say_unused(folder);
                         continue;
                 }
                 folder->tried = now;
@@ -459,6 +485,11 @@ void srv_folders_work(struct srv_folders *folders, struct rem_server *server, st
         }
         if (all)
                 say_unheld(folders, view);
+        if (!folders->drained_told && srv_folders_drained(folders, view)) {
+                srv_log(SRV_LOG_INFO, "node %u is drained: none of its drives is in the pool any more, and it may be switched off. Its number is not used again",
+                        (unsigned)s->node);
+                folders->drained_told = true;
+        }
 }
 
 static bool file_says(const struct cl_node_file *file, const struct cl_seen *seen, uint64_t boot, const char *switches)

@@ -34,6 +34,7 @@ struct srv_folders {
         struct srv_folder at[SRV_LIST_MAX];
         struct cl_seen seen; /* the newest of all */
         struct cl_generation fence; /* of a reseed that has asked, and has not ended as far as they know; 0: none */
+        bool drained_told;
         uint64_t unheld;     /* slots of this node that no folder holds, as was last said */
 };
 
@@ -47,6 +48,8 @@ int srv_folders_look(struct srv_folders *folders, const struct srv_settings *set
 void srv_folders_announce(const struct srv_folders *folders, struct cl_node *node);
 /* False: the pool has slots of this node, and none of them is here. */
 bool srv_folders_belong(const struct srv_folders *folders, const struct cl_view *view);
+/* All slots that the pool has had on this node were removed: its number is used no more. */
+bool srv_folders_drained(const struct srv_folders *folders, const struct cl_view *view);
 /*
  * What is to be done now and then: looks again at those that are missing, formats those that the pool has as slots of this node,
  * and opens and serves drives. Does not wait; link is woken when something was done.
