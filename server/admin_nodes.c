@@ -220,6 +220,7 @@ static struct admin_answer add_to(struct admin_request *request, const struct ad
         uint8_t id[CL_ID];
         unsigned count;
         bool given;
+        int rv;
 
         if (!take_id(p, id, &given))
                 return srv_admin_error(400, "BadRequest", "id is 32 hex digits");
@@ -233,7 +234,8 @@ static struct admin_answer add_to(struct admin_request *request, const struct ad
                 return begun(0, 0);
         if (count == 0)
                 return no_new_folders(member, given);
-        return begun(eng_drives_add(request->admin->source.store, folders, count, &number), number);
+        rv = eng_drives_add(request->admin->source.store, folders, count, &number);
+        return begun(rv, number);
 }
 
 struct admin_answer srv_admin_add_folders(struct admin_request *request, const struct admin_parameters *p)
@@ -258,6 +260,7 @@ static struct admin_answer exchange_in(struct admin_request *request, const stru
         uint8_t id[CL_ID];
         unsigned count;
         bool given;
+        int rv;
 
         if (!srv_admin_parameter_number(p, "slot", &slot) || slot >= n->view.epoch.slots)
                 return srv_admin_error(400, "BadRequest", "slot=N must be given, of a slot that there is");
@@ -271,7 +274,8 @@ static struct admin_answer exchange_in(struct admin_request *request, const stru
                 return no_new_folders(member, given);
         if (count > 1)
                 return srv_admin_error(409, "Ambiguous", "the node of that slot has announced several new folders: name one by its id (millrace admin cluster node status)");
-        return begun(eng_drive_exchange(request->admin->source.store, (unsigned)slot, &folders[0], &number), number);
+        rv = eng_drive_exchange(request->admin->source.store, (unsigned)slot, &folders[0], &number);
+        return begun(rv, number);
 }
 
 struct admin_answer srv_admin_exchange_drive(struct admin_request *request, const struct admin_parameters *p)
@@ -317,6 +321,7 @@ static struct admin_answer take_out(struct admin_request *request, const struct 
         uint64_t number = 0, gone, given, all;
         struct node_bytes bytes;
         char why[200];
+        int rv;
 
         if (member == NULL && !srv_admin_parameter_number(p, "node", &given))
                 return srv_admin_error(404, "NoSuchNode", "no node of that number or name has joined");
@@ -334,7 +339,8 @@ static struct admin_answer take_out(struct admin_request *request, const struct 
                 return begun(0, 0);
         if (!fits(n, all & ~gone, why))
                 return srv_admin_error(409, "NoRoom", why);
-        return begun(eng_drives_remove(request->admin->source.store, all & ~gone, &number), number);
+        rv = eng_drives_remove(request->admin->source.store, all & ~gone, &number);
+        return begun(rv, number);
 }
 
 struct admin_answer srv_admin_post_nodes(struct admin_request *request)

@@ -442,7 +442,7 @@ static void say_unused(struct srv_folder *folder)
 
         s3_hex_encode(folder->file.drive, CL_ID, id);
         if (is_blank(folder))
-                folder_say(folder, "is empty, and no drive of the pool: its id is %s (millrace admin drive add)", id);
+                folder_say(folder, "is empty, and no drive of the pool: as a new folder its id is %s", id);
         else
                 folder_say(folder, "is no drive of the pool, or not any more");
 }

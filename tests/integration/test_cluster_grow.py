@@ -12,7 +12,7 @@ import pytest
 
 from tests.conftest import make_client
 from tests.support.cluster import Cluster, Node, wait_until
-from tests.support.daemon import CLI, PATIENCE, sanitizer_environment
+from tests.support.daemon import CLI, PATIENCE, DaemonError, sanitizer_environment
 
 
 @pytest.fixture
@@ -26,7 +26,8 @@ def admin(cluster, node, *words, status=0, timeout=240):
     done = subprocess.run([str(CLI), "admin", *map(str, words), "--admin", f"http://127.0.0.1:{node.admin}", "--endpoint", node.endpoint], capture_output=True, text=True,
                           timeout=timeout * PATIENCE, check=False, env={**sanitizer_environment(), "AWS_ACCESS_KEY_ID": cluster.access_key,
                                                                        "AWS_SECRET_ACCESS_KEY": cluster.secret_key})
-    assert status is None or done.returncode == status, (words, done.returncode, done.stdout, done.stderr, cluster.said())
+    if status is not None and done.returncode != status:
+        raise DaemonError(f"{words}: status {done.returncode}\n{done.stdout}{done.stderr}\n{cluster.said()}")
     return done.stdout + done.stderr
 
 
@@ -132,7 +133,7 @@ def test_drive_is_added_and_replaced(cluster):
     node.drives.append(node.folder / "drive3")
     node.drives[-1].mkdir()
     restart(node)
-    wait_until(lambda: "its id is" in node.said(), 60, "the new folder is named", cluster.said)
+    wait_until(lambda: "as a new folder its id is" in node.said(), 60, "the new folder is named", cluster.said)
     at_rest(cluster, 6)
     assert "slots from 6" in admin(cluster, cluster.nodes[1], "drive", "add", "n2")
     drives = at_rest(cluster, 7)
@@ -148,7 +149,7 @@ def test_drive_is_added_and_replaced(cluster):
     node.spawn()
     wait_until(lambda: any(d["state"] != "in" for d in (ask(cluster, "drive", "status") or {"drives": []})["drives"]), 60, "a drive is missed", cluster.said)
     slot = next(d["slot"] for d in ask(cluster, "drive", "status")["drives"] if d["path"].startswith("remote:2/") and d["state"] != "in" and d["slot"] < 6)
-    wait_until(lambda: "its id is" in node.said(), 60, "the new folder is named", cluster.said)
+    wait_until(lambda: "as a new folder its id is" in node.said(), 60, "the new folder is named", cluster.said)
     wait_until(lambda: "has a new drive" in admin(cluster, cluster.nodes[1], "drive", "replace", slot, status=None), 90, "the drive is replaced", cluster.said)
     at_rest(cluster, 7)
     for n in cluster.nodes.values():
