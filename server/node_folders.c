@@ -447,6 +447,21 @@ static void say_unused(struct srv_folder *folder)
                 folder_say(folder, "is no drive of the pool, or not any more");
 }
 
+static void folder_gone(void *arg)
+{
+        /* it is closed with the others, when the loops have stopped */
+}
+
+/* The slot has another drive by now, which is to be served in its place, or was removed. */
+static void withdraw_former(struct srv_folder *folder, const struct srv_settings *s, const struct cl_view *view)
+{
+        if (folder->withdrawn || rem_served_drive(folder->served) == NULL || folder_slot(folder, s, view) >= 0)
+                return;
+        folder->withdrawn = true;
+        rem_served_withdraw(folder->served, folder_gone, NULL);
+        folder_say(folder, "is no drive of the pool any more");
+}
+
 void srv_folders_work(struct srv_folders *folders, struct rem_server *server, struct srv_link *link, const struct cl_view *view)
 {
         const struct srv_settings *s = folders->settings;
@@ -463,6 +478,8 @@ void srv_folders_work(struct srv_folders *folders, struct rem_server *server, st
                         all = false;
                         continue;
                 }
+                if (folder->served != NULL && view->has_pool)
+                        withdraw_former(folder, s, view);
                 if (folder->served != NULL || (folder->tried != 0 && now - folder->tried < TRY_NS))
                         continue;
                 slot = folder->state != ENG_FOLDER_ABSENT ? folder_slot(folder, s, view) : -1;

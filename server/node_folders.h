@@ -23,6 +23,7 @@ struct srv_folder {
         struct eng_identity identity; /* of a drive */
         struct cl_node_file file;     /* what NODE says, or is to say */
         struct rem_served *served;    /* NULL: not served */
+        bool withdrawn;               /* the pool has another drive in its slot, or none any more: served is closed in the end */
         char said[200];               /* what was last said to be amiss with it */
         uint64_t tried;               /* lp_clock() when it was last tried to look, format or open; 0: never */
         atomic_int job;               /* enum srv_folder_job */

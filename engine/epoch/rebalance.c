@@ -301,6 +301,17 @@ const char *eng_rebalance_refuses(const struct eng_store *store, eng_mask slots,
         return NULL;
 }
 
+/* Groups that were to come to the slots that go come to these: they have not been compared. */
+static void begin_anew(struct eng_store *store, eng_mask slots)
+{
+        unsigned slot;
+
+        store->coord->caught_up &= ~slots;
+        for (slot = 0; slot < store->drive_count; slot++)
+                if (slots & eng_bit(slot))
+                        eng_coord_drive_unreachable(store, slot, store->members[slot].drive, "others that were added with it go, so it begins anew");
+}
+
 void eng_rebalance_wish(struct eng_store *store, eng_mask slots)
 {
         struct eng_coord *c = store->coord;
@@ -310,6 +321,7 @@ void eng_rebalance_wish(struct eng_store *store, eng_mask slots)
                 assert((slots & ~adding) == 0);
                 c->wish.gone = slots; /* nothing is on it that others lack */
                 c->wish.adding &= ~slots;
+                begin_anew(store, c->caught_up & ~slots);
         } else {
                 c->wish.leaving = slots;
         }

@@ -133,8 +133,12 @@ static void add_all(struct sf *sf, const struct eng_new_drive *drives)
 static void verify(struct sf *sf, uint64_t bucket, uint64_t shards_not_on)
 {
         struct eng_verify_report *report = malloc(sizeof(*report));
+        struct eng_heal_report *heal = malloc(2 * sizeof(*heal));
         unsigned i;
 
+        eng_heal_read(sf->store, &heal[0], &heal[1]);
+        assert_int_equal(heal[0].differing_names, 0); /* no member counted before it had all names */
+        free(heal);
         so_verify(sf, report);
         for (i = 0; i < ENG_DRIVES_MAX; i++)
                 if (shards_not_on >> i & 1)
