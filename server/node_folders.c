@@ -291,7 +291,8 @@ static void job_format(struct folder_job *job)
         struct eng_error error = {""};
         int rv = 0;
 
-        if ((folder->file.made && !begun) || (((job->epoch.in | job->epoch.joining) >> job->slot & 1) && job->epoch.number > 1)) {
+        /* nothing counts on a slot that is being added: it may have been cut off before it held anything */
+        if ((folder->file.made && !begun && !(job->epoch.adding >> job->slot & 1)) || (((job->epoch.in | job->epoch.joining) >> job->slot & 1) && job->epoch.number > 1)) {
                 folder_say(folder, "was slot %u of the pool, and is empty: what it held is lost, and it is not used", job->slot);
                 return;
         }
