@@ -111,6 +111,18 @@ static int attach(struct cli_call *call, const char *action, const char *slot, c
         return admin_drives_change(call, query, &number);
 }
 
+/* In a cluster. */
+static int add_of_node(struct cli_call *call)
+{
+        const char *const query[] = {"action", "add", "node", call->argv[0], call->argc > 1 ? "id" : NULL, call->argc > 1 ? call->argv[1] : NULL, NULL};
+        unsigned long long slot;
+        int status = admin_drives_change(call, query, &slot);
+
+        if (status == CLI_OK && !call->quiet)
+                printf("new drives have slots from %llu on, and are being brought up to date (millrace admin drive status).\n", slot);
+        return status;
+}
+
 int cli_admin_drive_add(struct cli_call *call)
 {
         const char *const query[] = {"action", "add", "path", call->argv[0], NULL};
@@ -118,7 +130,9 @@ int cli_admin_drive_add(struct cli_call *call)
         char name[1024];
         int status;
 
-        if (call->argv[0][0] != '/')
+        if (call->argv[0][0] != '/' && strchr(call->argv[0], '/') == NULL)
+                return add_of_node(call);
+        if (call->argv[0][0] != '/' || call->argc > 1)
                 return cli_usage(call, "FOLDER is a whole path on the daemon's machine");
         status = admin_drives_change(call, query, &slot);
         if (status == CLI_OK && !call->quiet)
@@ -142,10 +156,28 @@ int cli_admin_drive_remove(struct cli_call *call)
         return status;
 }
 
+static int replace_of_node(struct cli_call *call)
+{
+        const char *const query[] = {"action", "replace", "slot", call->argv[0], call->argc > 1 ? "id" : NULL, call->argc > 1 ? call->argv[1] : NULL, NULL};
+        unsigned long long slot;
+        int status;
+
+        if (!is_slot(call->argv[0]))
+                return cli_usage(call, "SLOT is a number (see admin drive status)");
+        status = admin_drives_change(call, query, &slot);
+        if (status == CLI_OK && !call->quiet)
+                printf("slot %s has a new drive, which is being filled (millrace admin heal status).\n", call->argv[0]);
+        return status;
+}
+
 int cli_admin_drive_replace(struct cli_call *call)
 {
         char name[1024];
-        int status = attach(call, "replace", call->argv[0], call->argv[1]);
+        int status;
+
+        if (call->argc == 1 || strchr(call->argv[1], '/') == NULL)
+                return replace_of_node(call);
+        status = attach(call, "replace", call->argv[0], call->argv[1]);
 
         if (status == CLI_OK && !call->quiet)
                 printf("slot %s is %s now, and is being filled (millrace admin heal status).\n"

@@ -92,20 +92,23 @@ const struct cli_command cli_commands[] = {
         {"admin drive status", "", "show the drives of a daemon by slot",
          "Exit status 1 if a drive is not in use, or is being filled or emptied.\n",
          CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(JSON), 0, 0, cli_admin_drive_status},
-        {"admin drive add", "FOLDER", "give a store one more drive",
+        {"admin drive add", "FOLDER | NODE [ID]", "give a store one more drive",
          "FOLDER is an empty folder, a whole path on the daemon's machine. It is formatted and gets a slot\n"
          "of its own; its share of the names comes to it while the daemon serves, and of new objects. Data\n"
-         "that is there already stays where it is.\n",
-         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(QUIET), 1, 1, cli_admin_drive_add},
+         "that is there already stays where it is. In a cluster the folder is in the settings of its node, which was\n"
+         "restarted since: NODE is that node's number or name, ID the folder's (see admin cluster node status; all new\n"
+         "folders of the node, if none is given).\n",
+         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(QUIET), 1, 2, cli_admin_drive_add},
         {"admin drive remove", "SLOT", "take a drive out of a store for good",
          "What it holds goes to the others while the daemon serves (see admin heal status), or is rebuilt there\n"
          "if the drive is lost. Its state is \"removed\" when nothing needs it any more.\n",
          CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(QUIET), 1, 1, cli_admin_drive_remove},
-        {"admin drive replace", "SLOT FOLDER", "put an empty folder in the place of a lost drive",
+        {"admin drive replace", "SLOT FOLDER | SLOT [ID]", "put an empty folder in the place of a lost drive",
          "FOLDER is a whole path on the daemon's machine. It is formatted, takes the slot for good,\n"
          "and is filled from the other drives while the daemon serves (see admin heal status).\n"
-         "The drive that was there before is no drive of the store any more.\n",
-         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(QUIET), 2, 2, cli_admin_drive_replace},
+         "The drive that was there before is no drive of the store any more. In a cluster it is a folder in the settings\n"
+         "of the lost drive's node, which was restarted since: ID, or the only new one of that node.\n",
+         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(QUIET), 1, 2, cli_admin_drive_replace},
         {"admin drive return", "SLOT [FOLDER]", "use a drive again that failed or was missing",
          "It is brought up to date while the daemon serves. FOLDER: where it is now, if not where it was.\n",
          CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(QUIET), 1, 2, cli_admin_drive_return},
@@ -259,6 +262,24 @@ const struct cli_command cli_commands[] = {
          "and etcd is written from the newest that they hold. Nodes, or slots of the pool, that cannot report have to be\n"
          "named: what only they know is lost, and their drives are never used again. It can be given again after a kill.\n",
          CLI_HAS(HELP) | CLI_HAS(YES), 1, -1, cli_admin_cluster_reseed},
+        {"admin cluster node status", "", "show the nodes of a cluster, and their new folders",
+         "New folders are those that a node has announced and that are no drives of the pool yet, by their ids.\n"
+         "Exit status 1 if a node's drives are not all in use.\n",
+         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(JSON), 0, 0, cli_admin_node_status},
+        {"admin cluster node add", "NODE", "make drives of the pool of all new folders of a node",
+         "NODE is a number or a name. The node runs, with settings and a certificate of this cluster and format = yes;\n"
+         "its empty folders become drives, and their share of the names comes to them while all nodes serve. Data that is\n"
+         "there already stays where it is. Waits until it is done; what was begun goes on if the command is interrupted.\n",
+         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(QUIET), 1, 1, cli_admin_node_add},
+        {"admin cluster node drain", "NODE", "empty a node for good, while all nodes serve",
+         "All drives of the node leave the pool together: what they hold goes to drives of other nodes first, so nothing\n"
+         "lacks redundancy meanwhile. Refused where the others have no room, or could not lose a node any more. Waits until the\n"
+         "node may be switched off; what was begun goes on if the command is interrupted, and it can be given again.\n"
+         "The node's number is never used again.\n",
+         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(QUIET), 1, 1, cli_admin_node_drain},
+        {"admin cluster node remove", "NODE", "remove a node from a cluster that is gone for good",
+         "As drain, of a node that does not run any more: what its drives held is rebuilt on those of other nodes.\n",
+         CLI_HAS_ENDPOINT | CLI_HAS(ADMIN) | CLI_HAS(QUIET), 1, 1, cli_admin_node_remove},
         {"cluster cert ca", "DIR NAME", "make the certificate authority of a cluster",
          "Into DIR/ca.crt and DIR/ca.key, which only their owner can read; what is there is never replaced.\n"
          "NAME is shown to people. It is good for 20 years.\n",

@@ -214,6 +214,10 @@ static void slot_opened(struct rem_open *open)
         leader_answered(l);
         if (l->over || l->releasing)
                 return;
+        if (memcmp(open->drive_id, l->epoch.slot[open->slot].drive_id, sizeof(open->drive_id)) != 0) {
+                open_slot(l, open->slot); /* the slot has another drive by now */
+                return;
+        }
         switch (open->said) {
         case REM_SAID_DONE:
                 o->done = true;
@@ -497,11 +501,24 @@ static void propose_when_room(struct cl_leader *l, const char *text)
         propose_later(l, l->full);
 }
 
+/* Slots whose drive is another one: it is yet to be OPENed. */
+static void open_exchanged(struct cl_leader *l, const struct eng_epoch_info *before)
+{
+        unsigned slot;
+
+        for (slot = 0; slot < before->slots && slot < l->epoch.slots; slot++)
+                if (memcmp(before->slot[slot].drive_id, l->epoch.slot[slot].drive_id, sizeof(before->slot[slot].drive_id)) != 0)
+                        l->slot[slot].done = false;
+}
+
 static void is_decided(struct cl_leader *l, int64_t revision)
 {
+        const struct eng_epoch_info before = l->epoch;
+
         l->config = l->proposal;
         l->config_revision = revision;
         l->epoch = l->next;
+        open_exchanged(l, &before);
         l->proposing = false;
         l->full = 0;
         l->answered = leader_now(l);
@@ -713,6 +730,13 @@ void cl_leader_release(struct cl_leader *l, void (*done)(void *arg), void *arg)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
+static void leader_path(void *arg, unsigned slot, uint16_t node, char out[ENG_PATH_MAX])
+{
+        const struct cl_leader *l = arg;
+
+        snprintf(out, ENG_PATH_MAX, "remote:%u/%u/%u", (unsigned)node, l->options.pool, slot);
+}
+
 int cl_leader_new(const struct cl_leader_options *options, struct cl_leader **out)
 {
         struct cl_leader *l = calloc(1, sizeof(*l));
@@ -745,6 +769,7 @@ int cl_leader_new(const struct cl_leader_options *options, struct cl_leader **ou
         l->cluster.paths = l->path;
         l->cluster.propose = leader_propose;
         l->cluster.answers = leader_etcd_answers;
+        l->cluster.path = leader_path;
         l->cluster.ended = leader_ended;
         l->cluster.arg = l;
         l->cluster.clock_ns = options->clock_ns;

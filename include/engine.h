@@ -78,6 +78,8 @@ struct eng_cluster {
          * drive out are proposed, since changes wait until one is decided. NULL: always.
          */
         bool (*answers)(void *arg);
+        /* Coordinator: where the drive of a slot on this node is reached, for the opener. NULL: drives are neither added nor replaced. */
+        void (*path)(void *arg, unsigned slot, uint16_t node, char out[ENG_PATH_MAX]);
         /*
          * Any loop. The store cannot go on, or must not: the process ends at once. Where it does not
          * (a simulator's), the store answers nothing more that it is asked.
@@ -94,6 +96,8 @@ struct eng_epoch_info {
         uint8_t id[16], parent[16];
         unsigned k, m, groups, slots;
         uint64_t in, joining, gone;   /* slots: a bit each. A lease needs those that are in or joining, and no others */
+        uint64_t adding, leaving;     /* slots that groups are about to come to, or to go from, for good */
+        uint64_t filling;             /* slots whose drive took the place of another: no record of the pool counts on what it held before */
         uint64_t back;                /* of joining: those that answer for groups which were lost (docs/design/lost-groups.md) */
         uint64_t features;            /* that FORMAT of a drive with it must name: struct eng_identity */
         struct {
@@ -944,6 +948,22 @@ int eng_drive_add(struct eng_store *store, const char *path, uint64_t *number);
  * leaving until no object needs it any more, and then REMOVED. Any thread. -ENOMEM; else 0.
  */
 int eng_drive_remove(struct eng_store *store, unsigned slot, uint64_t *number);
+
+/* A folder of a cluster's node: announced, and neither formatted nor known to the pool. */
+struct eng_new_drive {
+        uint8_t id[ENG_ID_LEN];
+        struct eng_site site;
+};
+/*
+ * Of a cluster's store: these drives become slots of the pool, or one of them takes the place of a lost drive of
+ * the same node (docs/design/growing.md). The epoch comes first: it names them while they are out, then their nodes format
+ * what it names, and the store opens and catches them up. Groups come to new slots when all of them have caught up. The
+ * report ends when the epoch is in force, and has the first slot. Any thread. -EINVAL, -ENOMEM; else 0.
+ */
+int eng_drives_add(struct eng_store *store, const struct eng_new_drive *drives, unsigned count, uint64_t *number);
+int eng_drive_exchange(struct eng_store *store, unsigned slot, const struct eng_new_drive *drive, uint64_t *number);
+/* As eng_drive_remove(), several at once: none of their data goes to another of them. */
+int eng_drives_remove(struct eng_store *store, uint64_t slots, uint64_t *number);
 
 struct eng_hot_add_report {
         uint64_t number;

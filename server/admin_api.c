@@ -401,6 +401,7 @@ static const struct route {
         {"/admin/v1/verify", get_verify, post_verify, true},
         {"/admin/v1/scrub", answer_scrub, post_scrub, true},
         {"/admin/v1/drives", srv_admin_get_drives, srv_admin_post_drives, true},
+        {"/admin/v1/nodes", srv_admin_get_nodes, srv_admin_post_nodes, true},
         {"/admin/v1/heal", srv_admin_get_heal, NULL, true},
         {"/admin/v1/start", srv_admin_get_start, srv_admin_post_start, true},
         {"/admin/v1/read-only", srv_admin_get_read_only, srv_admin_post_read_only, true},

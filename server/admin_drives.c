@@ -112,6 +112,8 @@ static struct admin_answer change_drives(struct admin_request *request, const st
 
         if (action == NULL)
                 return srv_admin_error(400, "BadRequest", "action=add|remove|replace|return must be given");
+        if (request->admin->link != NULL && action->path_must)
+                return action->slot ? srv_admin_exchange_drive(request, p) : srv_admin_add_folders(request, p);
         if (action->slot ? !srv_admin_parameter_number(p, "slot", &slot) || slot >= ENG_DRIVES_MAX
                          : s3_query_find(&p->query, "slot") != NULL)
                 return srv_admin_error(400, "BadRequest", action->slot ? "slot=N must be given" : "a new drive gets the next slot");

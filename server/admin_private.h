@@ -61,6 +61,7 @@ struct srv_admin {
         const struct srv_settings *settings;
         struct admin_seen (*seen)[ADMIN_SEEN_DEPTH];            /* ADMIN_SEEN_BUCKETS of them */
         struct srv_statistics_source source;
+        struct srv_link *link; /* see struct srv_admin_options */
         struct gw_gateway *tls; /* whose pair TLS takes; NULL: plain HTTP */
         char region[S3_REGION_MAX + 1];
         char start[ADMIN_START_LEN + 1]; /* names this start of the daemon: random, in hex digits */
@@ -68,7 +69,6 @@ struct srv_admin {
         struct admin_far *far;     /* NULL: it is not */
         ssize_t (*ask_leader)(void *arg, const uint8_t *bytes, size_t len, uint8_t *room);
         void *ask_arg;
-        struct srv_link *link; /* NULL: a store of one machine */
         unsigned (*sessions)(void *arg);
         void *sessions_arg;
         _Atomic bool draining, leads;
@@ -159,6 +159,14 @@ json_t *srv_admin_digests(const struct eng_digest digests[ENG_DRIVES_MAX]);
 struct admin_answer srv_admin_get_cluster(struct admin_request *request);
 struct admin_answer srv_admin_get_pool(struct admin_request *request);
 struct admin_answer srv_admin_get_probe(struct admin_request *request);
+
+/* ---- admin_nodes.c ---- */
+
+struct admin_answer srv_admin_get_nodes(struct admin_request *request);
+struct admin_answer srv_admin_post_nodes(struct admin_request *request);
+/* In a cluster: new folders of a node become slots (node=N[&id=ID]), or one of them takes the place of a lost drive (slot=N[&id=ID]). */
+struct admin_answer srv_admin_add_folders(struct admin_request *request, const struct admin_parameters *p);
+struct admin_answer srv_admin_exchange_drive(struct admin_request *request, const struct admin_parameters *p);
 
 /* ---- admin_switches.c ---- */
 

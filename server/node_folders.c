@@ -8,6 +8,7 @@
 #include "server/descriptors.h"
 
 #include "loop.h"
+#include "s3_checksum.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -395,6 +396,19 @@ bool srv_folders_belong(const struct srv_folders *folders, const struct cl_view 
         return ours == 0 || held != 0;
 }
 
+bool srv_folders_drained(const struct srv_folders *folders, const struct cl_view *view)
+{
+        bool had = false;
+        unsigned slot;
+
+        for (slot = 0; view->has_pool && slot < view->epoch.slots; slot++) {
+                if (is_slot_of_node(view, slot, folders->settings->number))
+                        return false;
+                had |= view->epoch.slot[slot].site.node == folders->settings->number;
+        }
+        return had;
+}
+
 /* ---- what a job does ------------------------------------------------------------------------- */
 
 /* One thing that is done with a folder, by a thread of its own. Freed by it. */
@@ -421,7 +435,8 @@ static void job_format(struct folder_job *job)
         struct eng_error error = {""};
         int rv = 0;
 
-        if ((folder->file.made && !begun) || ((job->epoch.in >> job->slot & 1) && job->epoch.number > 1)) {
+        /* nothing counts on a slot that is being added: it may have been cut off before it held anything */
+        if ((folder->file.made && !begun && !(job->epoch.adding >> job->slot & 1)) || (((job->epoch.in | job->epoch.joining) >> job->slot & 1) && job->epoch.number > 1)) {
                 folder_say(folder, "was slot %u of the pool, and is empty: what it held is lost, and it is not used", job->slot);
                 return;
         }
@@ -560,6 +575,33 @@ static void say_unheld(struct srv_folders *folders, const struct cl_view *view)
                 srv_log(SRV_LOG_ERROR, "slots of the pool that are this node's and in none of its folders:%s", list);
 }
 
+/* A new one is told by its id, by which an operator names it. */
+static void say_unused(struct srv_folder *folder)
+{
+        char id[2 * CL_ID + 1];
+
+        s3_hex_encode(folder->file.drive, CL_ID, id);
+        if (is_blank(folder))
+                folder_say(folder, "is empty, and no drive of the pool: as a new folder its id is %s", id);
+        else
+                folder_say(folder, "is no drive of the pool, or not any more");
+}
+
+static void folder_gone(void *arg)
+{
+        /* it is closed with the others, when the loops have stopped */
+}
+
+/* The slot has another drive by now, which is to be served in its place, or was removed. */
+static void withdraw_former(struct srv_folder *folder, const struct srv_settings *s, const struct cl_view *view)
+{
+        if (folder->withdrawn || rem_served_drive(folder->served) == NULL || folder_slot(folder, s, view) >= 0)
+                return;
+        folder->withdrawn = true;
+        rem_served_withdraw(folder->served, folder_gone, NULL);
+        folder_say(folder, "is no drive of the pool any more");
+}
+
 void srv_folders_work(struct srv_folders *folders, struct rem_server *server, struct srv_link *link, const struct cl_view *view)
 {
         const struct srv_settings *s = folders->settings;
@@ -576,11 +618,13 @@ void srv_folders_work(struct srv_folders *folders, struct rem_server *server, st
                         all = false;
                         continue;
                 }
+                if (folder->served != NULL && view->has_pool)
+                        withdraw_former(folder, s, view);
                 if (folder->served != NULL || (folder->tried != 0 && now - folder->tried < TRY_NS))
                         continue;
                 slot = folder->state != ENG_FOLDER_ABSENT ? folder_slot(folder, s, view) : -1;
                 if (folder->state != ENG_FOLDER_ABSENT && slot < 0) {
-                        folder_say(folder, is_blank(folder) ? "is empty, and no drive of the pool" : "is no drive of the pool, or not any more");
+                        say_unused(folder);
                         continue;
                 }
                 folder->tried = now;
@@ -598,6 +642,11 @@ void srv_folders_work(struct srv_folders *folders, struct rem_server *server, st
         }
         if (all)
                 say_unheld(folders, view);
+        if (!folders->drained_told && srv_folders_drained(folders, view)) {
+                srv_log(SRV_LOG_INFO, "node %s is drained: none of its drives is in the pool any more, and it may be switched off. Its name is not used again",
+                        s->node);
+                folders->drained_told = true;
+        }
 }
 
 static bool file_says(const struct cl_node_file *file, const struct cl_seen *seen, uint64_t boot, const char *switches)

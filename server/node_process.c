@@ -199,6 +199,8 @@ static int try_to_join(struct node *n, struct srv_error *error)
         if (!srv_folders_belong(&n->folders, &n->view))
                 return srv_fail(error, -EEXIST, "node %u has drives in the pool, and none of them is here: this is another machine, or its disks are not there",
                                 (unsigned)n->settings->number);
+        if (srv_folders_drained(&n->folders, &n->view))
+                return srv_fail(error, -EEXIST, "node %s was drained: a machine that joins the cluster anew needs another name, and empty folders", n->link.name);
         node_describe(n, &self);
         n->join = (struct cl_join){.etcd = n->link.etcd, .cluster = n->settings->cluster, .number = n->settings->number, .node = &self, .view = &n->view, .done = node_joined};
         srv_link_call(&n->link, begin_join, &n->join);

@@ -289,7 +289,7 @@ static inline const struct fmt_epoch_drive *eng_epoch_drives(const struct eng_me
 
 /* What an epoch says of the set of drives, beside who is in (format.h has the flags). */
 struct eng_shape {
-        eng_mask adding;               /* FMT_EPOCH_ADDING: at most one, like leaving */
+        eng_mask adding;               /* FMT_EPOCH_ADDING: all of them become members by one epoch */
         eng_mask leaving;              /* FMT_EPOCH_LEAVING */
         eng_mask gone;                 /* FMT_EPOCH_GONE */
         eng_mask dropping_migrated;             /* FMT_EPOCH_DROPPING_MIGRATED */
@@ -343,6 +343,7 @@ struct eng_coord {
                 eng_mask adding, leaving, gone;
                 eng_mask migrated_drop;         /* shedding no more */
         } wish;                        /* what the next epoch is to say of these drives */
+        eng_mask caught_up;            /* joining, and have caught up: they wait for the others that are being added */
         eng_mask gained;               /* drives that have all of the groups that come to them while a drive leaves */
         bool drained;                  /* no record names shards on the one that leaves, nor does anybody read by one that did */
         bool asking_readers;           /* whether somebody does */
@@ -358,6 +359,8 @@ struct eng_coord {
         struct eng_rebuild *late_rebuilds;   /* rebuild.c's own: dropped while drives had operations of them */
         struct eng_hot_add *hot_add;     /* hot_add.c's own; NULL: no drive is being opened */
         struct lp_timer hot_add_timer;
+        struct eng_grow *grow;         /* grow.c's own; NULL: nothing is asked for */
+        struct lp_timer grow_timer;
         struct eng_migrated_drop *migrated_drop;         /* migrated_drop.c's own; NULL: none under way */
         struct lp_timer migrated_drop_timer;
         struct eng_orphans *orphans;       /* orphans.c's own; NULL: none under way */

@@ -113,7 +113,9 @@ static void catch_up_end(struct eng_catch_up *catch_up)
         assert(store->coord->catch_up == catch_up);
         assert(catch_up->out == 0 && catch_up->walk->out == 0);
         lp_trace(LP_TRACE_CATCH_UP, STEP_VOID, catch_up->slot);
-        if (store->members[catch_up->slot].state == ENG_DRIVE_JOINING)
+        if (store->coord->caught_up & eng_bit(catch_up->slot))
+                eng_member_state(store, catch_up->slot, ENG_DRIVE_JOINING, "has caught up, and waits for the others that are being added");
+        else if (store->members[catch_up->slot].state == ENG_DRIVE_JOINING)
                 eng_member_state(store, catch_up->slot, ENG_DRIVE_STALE, "was out while the store went on without it");
         eng_catch_up_free(store);
         eng_health_refresh(store);
@@ -350,6 +352,7 @@ void eng_catch_up_consider(struct eng_store *store)
                 return;
         }
         c->present |= eng_bit(catch_up->slot);
+        c->caught_up &= ~eng_bit(catch_up->slot);
         tell(catch_up);
         if (eng_lost_is_truth(store, catch_up->slot)) {
                 settle_next(catch_up);
@@ -364,9 +367,26 @@ void eng_catch_up_consider(struct eng_store *store)
 void eng_catch_up_wants(const struct eng_store *store, eng_mask *joining, eng_mask *promoted)
 {
         const struct eng_catch_up *catch_up = store->coord->catch_up;
+        const eng_mask waiting = store->coord->caught_up & store->coord->present;
 
         *joining = catch_up != NULL && !catch_up->gains && catch_up->step > STEP_VOID ? eng_bit(catch_up->slot) : 0;
         *promoted = catch_up != NULL && catch_up->step == STEP_LEAVE ? eng_bit(catch_up->slot) : 0;
+        *joining |= waiting;
+        *promoted |= waiting;
+}
+
+/* Those that were added together are members now. One that fell out begins again. */
+static void waiting_epoch(struct eng_store *store)
+{
+        struct eng_coord *c = store->coord;
+        unsigned slot;
+
+        for (slot = 0; slot < store->drive_count; slot++)
+                if (c->caught_up & c->view.in & eng_bit(slot)) {
+                        eng_member_state(store, slot, ENG_DRIVE_IN, "");
+                        eng_down_is_in(store, slot);
+                }
+        c->caught_up &= c->view.joining & c->present;
 }
 
 /* Nothing of it is under way. */
@@ -381,6 +401,7 @@ void eng_catch_up_epoch(struct eng_store *store)
         struct eng_catch_up *catch_up = c->catch_up;
 
         assert(eng_on_coordinator(store));
+        waiting_epoch(store);
         if (catch_up == NULL) {
                 eng_catch_up_consider(store);
                 return;
@@ -573,12 +594,25 @@ static void begin_compare(struct eng_catch_up *catch_up)
         compare_step(catch_up);
 }
 
+/* It becomes a member together with others. */
+static bool is_one_of_several(const struct eng_catch_up *catch_up)
+{
+        const eng_mask adding = catch_up->store->coord->shape.adding;
+
+        return (adding & eng_bit(catch_up->slot)) != 0 && adding != eng_bit(catch_up->slot);
+}
+
 /* Everything is on the drive. */
 static void compared_all(struct eng_catch_up *catch_up)
 {
         assert(catch_up->step == STEP_COMPARE && catch_up->out == 0 && !catch_up->cancelled);
         if (catch_up->gains) {
                 eng_rebalance_gained(catch_up->store, catch_up->slot);
+                catch_up_end(catch_up);
+                return;
+        }
+        if (is_one_of_several(catch_up)) {
+                catch_up->store->coord->caught_up |= eng_bit(catch_up->slot);
                 catch_up_end(catch_up);
                 return;
         }

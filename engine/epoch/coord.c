@@ -336,10 +336,12 @@ static void loops_quiet(struct eng_store *store, void *arg)
         promoted &= c->next_joining;
         if ((c->view.in & ~c->view.up) != 0) /* those that leave first: if this one is never in force, the members before it are all members still */
                 promoted = 0;
+        promoted = eng_rebalance_promotes(store, promoted);
         c->next_in = (c->view.in & c->view.up) | promoted;
         c->next_joining &= ~promoted;
         eng_rebalance_next(store, promoted);
         c->next_in &= ~c->next_shape.gone;
+        c->next_joining &= ~c->next_shape.gone;
         lp_random(id, sizeof(id));
         c->next_number = eng_epoch_next_number(store);
         eng_lost_next(store, c->view.in);

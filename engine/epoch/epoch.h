@@ -158,8 +158,21 @@ void eng_hot_add_free(struct eng_store *store);
 uint64_t eng_hot_add_new_report(struct eng_store *store, unsigned slot, bool replace);
 void eng_hot_add_report(struct eng_store *store, uint64_t number, int rv, const char *text);
 
+/* ---- what an operator asks for in a cluster (grow.c) ------------------------------------------ */
+
+/* Coordinator: an epoch came into force. */
+void eng_grow_epoch(struct eng_store *store);
+/* After the loops. */
+void eng_grow_free(struct eng_store *store);
+
 /* ---- drives that are added or removed (rebalance.c, migrated_drop.c) ------------------------- */
 
+/* Why these slots cannot be removed now, with the errno; NULL: they can. Coordinator. */
+const char *eng_rebalance_refuses(const struct eng_store *store, eng_mask slots, int *rv);
+/* Coordinator: they are to leave. The epoch that says so is the caller's to make. */
+void eng_rebalance_wish(struct eng_store *store, eng_mask slots);
+/* Of slots that could become members by the next epoch, those that may: of slots that are being added all, or none. */
+eng_mask eng_rebalance_promotes(const struct eng_store *store, eng_mask promoted);
 /* Coordinator: what the next epoch says, given that these become members: coord->next_shape. */
 void eng_rebalance_next(struct eng_store *store, eng_mask promoted);
 /*

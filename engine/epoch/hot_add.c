@@ -19,6 +19,7 @@
 #include <string.h>
 
 #define LOOK_NS (5ull * 1000 * 1000 * 1000)
+#define LOOK_SOON_NS (500ull * 1000 * 1000) /* while a node formats new drives */
 #define RETRY_NS (200ull * 1000 * 1000)
 #define CLOSE_WAIT_S 5u /* for the thread, when the store is closed */
 #define RETRIES 50u /* until what was open must have let go */
@@ -532,7 +533,7 @@ static const char *hot_add_refusal(const struct eng_store *store, const struct r
                 return "the store is not open";
         *rv = -ENOTSUP;
         if (c->decided != NULL && (q->add || q->replace))
-                return "drives are not added to, or replaced in, a cluster's pool yet";
+                return "drives of a cluster's pool are named by their node";
         *rv = -EMFILE;
         if (q->add && q->slot == ENG_DRIVES_MAX)
                 return "all slots have been used";
@@ -652,6 +653,12 @@ int eng_drive_add(struct eng_store *store, const char *path, uint64_t *number)
 
 /* ---- looked for ------------------------------------------------------------------------------ */
 
+/* Its folder went away; or, in a cluster, its node did not serve it yet when this process began. */
+static bool may_come_back(const struct eng_store *store, const struct eng_member *m)
+{
+        return m->local != NULL ? eng_drive_vanished(m->local) : store->options.cluster != NULL;
+}
+
 /*
  * Slots whose drive may come back by itself: it was not there, or its folder went away. One that
  * failed waits for the operator (I8).
@@ -666,8 +673,7 @@ static eng_mask away(const struct eng_store *store)
 
                 if (((store->coord->view.in & store->coord->view.up) | store->coord->given_up | store->coord->down) & eng_bit(i))
                         continue; /* one that is down has its folder open */
-                if (m->state == ENG_DRIVE_MISSING ||
-                    (m->state == ENG_DRIVE_FAILED && m->local != NULL && eng_drive_vanished(m->local)))
+                if (m->state == ENG_DRIVE_MISSING || (m->state == ENG_DRIVE_FAILED && may_come_back(store, m)))
                         mask |= eng_bit(i);
         }
         return mask;
@@ -780,7 +786,7 @@ void eng_hot_add_start(struct eng_store *store)
         if (c->store->stopping || c->hot_add != NULL)
                 return;
         c->hot_add_timer.expired = hot_add_look;
-        lp_timer_start(store->coord_loop->loop, &c->hot_add_timer, LOOK_NS);
+        lp_timer_start(store->coord_loop->loop, &c->hot_add_timer, (c->shape.adding & away(store)) != 0 ? LOOK_SOON_NS : LOOK_NS);
 }
 
 static void hot_add_look(struct lp_timer *timer)
@@ -794,6 +800,8 @@ static void hot_add_look(struct lp_timer *timer)
         if (hand_late(store))
                 return;
         eng_hot_add_start(store);
+        if (c->grow != NULL)
+                return; /* what an operator has asked for goes first */
         rest_damaged(store);
         if (wanted == 0 || c->phase != ENG_PHASE_OPEN || !c->view.writable || !settled(store) ||
             store->unplaced_count == ENG_DRIVES_MAX + ENG_HOT_ADD_MAX)

@@ -1,6 +1,6 @@
 /*
  * rebalance.c - drives that are added to the store for good, or removed from it. Coordinator; one
- * at a time.
+ * at a time, or several at once in a cluster (grow.c).
  *
  *   add      hot_add.c formats the folder for a slot of its own and hands it over; catch_up.c brings it up to date with the groups that
  *            come to it, and the epoch that makes it a member ends the change. Shards of old objects stay where they are
@@ -32,6 +32,19 @@ static eng_mask partial(const struct eng_store *store, eng_mask drives)
         for (pg = 0; pg < store->pg_count; pg++)
                 in_all &= map->groups[pg].before | map->groups[pg].after;
         return drives & ~in_all;
+}
+
+/* Slots that are being added, as the next epoch has them. */
+static eng_mask next_adding(const struct eng_coord *c)
+{
+        return (c->shape.adding | c->wish.adding) & ~(c->shape.gone | c->wish.gone);
+}
+
+eng_mask eng_rebalance_promotes(const struct eng_store *store, eng_mask promoted)
+{
+        const eng_mask adding = next_adding(store->coord);
+
+        return (promoted & adding) == adding ? promoted : promoted & ~adding;
 }
 
 void eng_rebalance_next(struct eng_store *store, eng_mask promoted)
@@ -109,6 +122,7 @@ void eng_rebalance_epoch(struct eng_store *store)
                 if ((c->wish.gone & c->shape.gone & eng_bit(i)) != 0)
                         part_with(store, i);
         c->wish.gone &= ~c->shape.gone;
+        eng_grow_epoch(store);
         eng_rebalance_consider(store);
 }
 
@@ -213,7 +227,11 @@ void eng_rebalance_consider(struct eng_store *store)
 {
         struct eng_coord *c = store->coord;
         eng_mask left = c->view.in & c->view.up & ~c->shape.leaving;
+        const eng_mask adding = next_adding(c);
 
+        if (adding != 0 && (adding & ~(c->caught_up & c->present)) == 0 && !c->store->stopping && !c->changing && c->catch_up == NULL && c->view.writable &&
+            (c->view.in & ~c->view.up) == 0)
+                eng_epoch_change(store); /* all of them become members */
         if (c->shape.leaving == 0 || !c->drained || gaining(store) != 0 || c->store->stopping || c->changing || c->catch_up != NULL)
                 return;
         if (!c->view.writable || c->wish.gone != 0 ||
@@ -225,33 +243,46 @@ void eng_rebalance_consider(struct eng_store *store)
 
 /* ---- asked for ------------------------------------------------------------------------------- */
 
-struct request {
-        struct lp_msg msg;
-        struct eng_store *store;
-        unsigned slot;
-        uint64_t number;
-};
+static const char *too_few_left(const struct eng_store *store, eng_mask slots)
+{
+        const struct eng_placement *map = store->coord->view.map;
+        const eng_mask before = map->all & ~map->adding, after = before & ~slots;
+        const unsigned left = (unsigned)__builtin_popcountll(after);
+        unsigned nodes, fail;
 
-static const char *rebalance_refusal(const struct eng_store *store, unsigned slot, int *rv)
+        if (left < store->k + store->m)
+                return "so few drives would be left that an object's shards could not all be on different ones: add one first, or replace it";
+        if (map->domains == NULL)
+                return NULL;
+        nodes = eng_domains_count(map->domains->node, after);
+        fail = eng_nodes_may_fail(nodes);
+        if (!eng_code_keeps(store->k, store->m, nodes, left, fail) &&
+            eng_code_keeps(store->k, store->m, eng_domains_count(map->domains->node, before), (unsigned)__builtin_popcountll(before), 1))
+                return "so few nodes would be left that the loss of one could cost objects: add a node first";
+        return NULL;
+}
+
+const char *eng_rebalance_refuses(const struct eng_store *store, eng_mask slots, int *rv)
 {
         const struct eng_coord *c = store->coord;
-        unsigned left;
+        const eng_mask adding = c->shape.adding | c->wish.adding, leaving = c->shape.leaving | c->wish.leaving;
+        const char *few;
 
         *rv = -EHOSTDOWN;
         if (c->store->stopping || c->phase != ENG_PHASE_OPEN)
                 return "the store is not open";
         *rv = -EINVAL;
-        if (slot >= store->drive_count)
+        if (slots == 0 || (slots & ~eng_all_slots(store->drive_count)) != 0)
                 return "there is no such slot";
         *rv = -EALREADY;
-        if (c->shape.gone & eng_bit(slot))
+        if (c->shape.gone & slots)
                 return "that drive was removed before";
-        if ((c->shape.leaving | c->wish.leaving) & eng_bit(slot))
+        if (leaving != 0 && (slots & ~leaving) == 0)
                 return "that drive is being removed already";
         *rv = -EBUSY;
-        if ((c->shape.leaving | c->wish.leaving) != 0)
+        if (leaving != 0)
                 return "another drive is being removed";
-        if ((c->shape.adding | c->wish.adding) & ~eng_bit(slot))
+        if (adding != 0 && (slots & ~adding) != 0)
                 return "another drive is being added";
         if (c->hot_add != NULL || c->catch_up != NULL)
                 return "a drive is on its way in";
@@ -263,28 +294,59 @@ static const char *rebalance_refusal(const struct eng_store *store, unsigned slo
         *rv = -EINVAL;
         if (store->m == 0)
                 return "a store without parity has nothing to give its objects other shards from";
-        left = eng_counted(&c->view) - (c->shape.adding & eng_bit(slot) ? 0 : 1);
-        if (left < store->k + store->m)
-                return "so few drives would be left that an object's shards could not all be on different ones: add one first, or replace it";
+        few = adding != 0 ? NULL : too_few_left(store, slots);
+        if (few != NULL)
+                return few;
         *rv = 0;
         return NULL;
 }
 
+/* Groups that were to come to the slots that go come to these: they have not been compared. */
+static void begin_anew(struct eng_store *store, eng_mask slots)
+{
+        unsigned slot;
+
+        store->coord->caught_up &= ~slots;
+        for (slot = 0; slot < store->drive_count; slot++)
+                if (slots & eng_bit(slot))
+                        eng_coord_drive_unreachable(store, slot, store->members[slot].drive, "others that were added with it go, so it begins anew");
+}
+
+void eng_rebalance_wish(struct eng_store *store, eng_mask slots)
+{
+        struct eng_coord *c = store->coord;
+        const eng_mask adding = c->shape.adding | c->wish.adding;
+
+        if (adding != 0) {
+                assert((slots & ~adding) == 0);
+                c->wish.gone = slots; /* nothing is on it that others lack */
+                c->wish.adding &= ~slots;
+                begin_anew(store, c->caught_up & ~slots);
+        } else {
+                c->wish.leaving = slots;
+        }
+}
+
+struct request {
+        struct lp_msg msg;
+        struct eng_store *store;
+        unsigned slot;
+        uint64_t number;
+};
+
 static void rebalance_requested(struct lp_msg *msg)
 {
         struct request *q = (struct request *)msg;
-        struct eng_coord *c = q->store->coord;
+        struct eng_store *store = q->store;
         int rv;
-        const char *why = rebalance_refusal(q->store, q->slot, &rv);
+        const char *why = eng_rebalance_refuses(store, q->slot < ENG_DRIVES_MAX ? eng_bit(q->slot) : 0, &rv);
 
-        assert(eng_on_coordinator(q->store));
-        eng_hot_add_report(q->store, q->number, rv, why == NULL ? "" : why);
-        if (why == NULL && (c->shape.adding & eng_bit(q->slot)))
-                c->wish.gone = eng_bit(q->slot); /* nothing is on it that others lack */
-        else if (why == NULL)
-                c->wish.leaving = eng_bit(q->slot);
-        if (why == NULL)
-                eng_epoch_change(q->store);
+        assert(eng_on_coordinator(store));
+        eng_hot_add_report(store, q->number, rv, why == NULL ? "" : why);
+        if (why == NULL) {
+                eng_rebalance_wish(store, eng_bit(q->slot));
+                eng_epoch_change(store);
+        }
         free(q);
 }
 

@@ -682,6 +682,7 @@ bool eng_store_close(struct eng_store *store)
                 return false;
         eng_catch_up_free(store);
         eng_hot_add_free(store);
+        eng_grow_free(store);
         eng_heal_free(store);
         eng_orphans_free(store);
         eng_verify_free(store);

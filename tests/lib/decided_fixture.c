@@ -104,8 +104,8 @@ void df_make(struct sf *sf, uint64_t *bucket)
         df_service.cluster.epoch_len = df_epoch_on(sf, 0, df_service.epoch);
         df_service.cluster.epoch = df_service.epoch;
         df_service.cluster.paths = df_service.paths;
-        for (i = 0; i < DF_DRIVES; i++)
-                df_service.paths[i] = sf->path[i];
+        for (i = 0; i < ENG_DRIVES_MAX; i++)
+                df_service.paths[i] = i < DF_DRIVES ? sf->path[i] : "";
         df_service.cluster.propose = df_propose;
         df_service.cluster.may_lose = true;
         df_service.cluster.ended = df_ended;

@@ -17,7 +17,7 @@ enum df_word { DF_SAYS_YES, DF_SAYS_NOTHING };
 struct df_service {
         struct eng_cluster cluster;
         _Alignas(8) uint8_t epoch[FMT_EPOCH_MAX(ENG_DRIVES_MAX)]; /* that it has */
-        const char *paths[DF_DRIVES];
+        const char *paths[ENG_DRIVES_MAX]; /* "": nowhere */
         _Atomic uint64_t lease_end;
         enum df_word word;
         atomic_uint proposed, ended;

@@ -1,0 +1,157 @@
+/*
+ * command_cluster_nodes.c - `millrace admin cluster node …`: the nodes of a cluster's pool. Main thread only.
+ *
+ * What changes the pool is begun at its leader and goes on whoever leads; the command only watches it.
+ */
+#include "command_admin.h"
+
+#include "progress.h"
+
+#include <string.h>
+#include <time.h>
+
+#define NODES_PATH  "/admin/v1/nodes"
+#define DRIVES_PATH "/admin/v1/drives"
+#define SAY_EVERY   5u  /* looks, of a second each */
+#define LOST_MOST   60u /* looks without an answer: another node begins to lead within seconds */
+
+int cli_admin_node_status(struct cli_call *call)
+{
+        json_t *answer, *node, *id;
+        bool fine = true;
+        size_t i, j;
+        int status = cli_admin_ask(call, "GET", NODES_PATH, NULL, 200, 200, &answer);
+
+        if (status != CLI_OK)
+                return status;
+        if (call->json) {
+                cli_json_print(answer);
+                json_decref(answer);
+                return CLI_OK;
+        }
+        printf("%4s  %-16s %-9s %6s %10s %10s  %s\n", "node", "name", "state", "drives", "used", "size", "S3");
+        json_array_foreach (json_object_get(answer, "nodes"), i, node) {
+                const char *state = cli_json_text(node, "state");
+                char used[24], total[24], name[256], s3[512];
+
+                fine = fine && (strcmp(state, "in") == 0 || strcmp(state, "new") == 0 || strcmp(state, "drained") == 0);
+                cli_format_bytes(used, sizeof(used), cli_json_number(node, "used_bytes"));
+                cli_format_bytes(total, sizeof(total), cli_json_number(node, "total_bytes"));
+                printf("%4llu  %-16s %-9s %2llu/%-3zu %10s %10s  %s\n", (unsigned long long)cli_json_number(node, "node"),
+                       cli_printable(stdout, cli_json_text(node, "name"), name, sizeof(name)), state, (unsigned long long)cli_json_number(node, "in"),
+                       json_array_size(json_object_get(node, "slots")), used, total, cli_printable(stdout, cli_json_text(node, "s3"), s3, sizeof(s3)));
+                json_array_foreach (json_object_get(node, "new_folders"), j, id)
+                        printf("      new folder %s\n", json_is_string(id) ? json_string_value(id) : "");
+        }
+        json_decref(answer);
+        return fine ? CLI_OK : CLI_FAILED;
+}
+
+/* By number or name; NULL: it has not joined. */
+static const json_t *node_named(const json_t *answer, const char *name)
+{
+        const json_t *node;
+        char number[24];
+        size_t i;
+
+        json_array_foreach (json_object_get(answer, "nodes"), i, node) {
+                snprintf(number, sizeof(number), "%llu", (unsigned long long)cli_json_number(node, "node"));
+                if (strcmp(number, name) == 0 || strcmp(cli_json_text(node, "name"), name) == 0)
+                        return node;
+        }
+        return NULL;
+}
+
+static void say_progress(const json_t *answer, const json_t *node)
+{
+        char held[24], left[24], rate[24], seconds[24];
+
+        cli_format_bytes(held, sizeof(held), cli_json_number(node, "used_bytes"));
+        cli_format_bytes(left, sizeof(left), cli_json_number(answer, "bytes_left"));
+        cli_format_bytes(rate, sizeof(rate), cli_json_number(answer, "rate"));
+        cli_format_time(seconds, sizeof(seconds), cli_json_number(answer, "seconds_left") > 0 ? (int64_t)cli_json_number(answer, "seconds_left") : -1);
+        printf("%s: its drives hold %s, %s known to be left to move, at most %s/s, about %s\n", cli_json_text(node, "state"), held, left, rate, seconds);
+        fflush(stdout);
+}
+
+/* Until the node is in that state. */
+static int watch_node(struct cli_call *call, const char *until)
+{
+        static const struct timespec pause = {.tv_sec = 1};
+        unsigned looks, lost = 0;
+
+        for (looks = 0;; looks++) {
+                const json_t *node = NULL;
+                json_t *answer;
+                int status = cli_admin_ask(call, "GET", NODES_PATH, NULL, 200, 503, &answer);
+                bool done = false;
+
+                if (status == CLI_OK)
+                        node = node_named(answer, call->argv[0]);
+                lost = node != NULL ? 0 : lost + 1;
+                if (node != NULL) {
+                        done = strcmp(cli_json_text(node, "state"), until) == 0;
+                        if (!done && !call->quiet && looks % SAY_EVERY == 0)
+                                say_progress(answer, node);
+                }
+                json_decref(answer);
+                if (done)
+                        return CLI_OK;
+                if (mr_client_canceled(call->client) || lost > LOST_MOST) {
+                        cli_error("%s; the cluster goes on with it: give the command again to watch it", lost > LOST_MOST ? "no node answers" : "interrupted");
+                        return CLI_FAILED;
+                }
+                nanosleep(&pause, NULL);
+        }
+}
+
+/* Has the leader begin it. */
+static int begin_change(struct cli_call *call, const char *action)
+{
+        const char *const query[] = {"action", action, "node", call->argv[0], NULL};
+        uint64_t number;
+        json_t *answer;
+        int status = cli_admin_ask(call, "POST", NODES_PATH, query, 202, 202, &answer);
+
+        if (status != CLI_OK)
+                return status;
+        number = cli_json_number(answer, "number");
+        json_decref(answer);
+        if (number == 0)
+                return CLI_OK; /* it is under way already */
+        status = cli_admin_wait(call, DRIVES_PATH, number, &answer);
+        if (status != CLI_OK)
+                return status;
+        if (!cli_json_true(answer, "taken")) {
+                cli_error("node %s: %s", call->argv[0], cli_json_text(answer, "reason"));
+                status = CLI_FAILED;
+        }
+        json_decref(answer);
+        return status;
+}
+
+static int change_node(struct cli_call *call, const char *action, const char *until, const char *done)
+{
+        int status = begin_change(call, action);
+
+        if (status == CLI_OK)
+                status = watch_node(call, until);
+        if (status == CLI_OK && !call->quiet)
+                printf("node %s %s\n", call->argv[0], done);
+        return status;
+}
+
+int cli_admin_node_add(struct cli_call *call)
+{
+        return change_node(call, "add", "in", "has its share of the pool.");
+}
+
+int cli_admin_node_drain(struct cli_call *call)
+{
+        return change_node(call, "drain", "drained", "is drained: it may be switched off. Its number is not used again.");
+}
+
+int cli_admin_node_remove(struct cli_call *call)
+{
+        return change_node(call, "remove", "drained", "is removed. Its number is not used again.");
+}
