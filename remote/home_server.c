@@ -62,7 +62,9 @@ struct home_session {
         struct watching *watch;
         uint64_t watched;              /* lp_now() */
         uint64_t unpin_at;             /* lp_now(), of one that has ended */
-        _Atomic uint64_t bounds[];     /* of its loops: no id below is named any more */
+        bool has_past;                 /* it has told what `past` says, for the orphan collection under way */
+        uint64_t *past;                /* of its loops: its bounds when that began */
+        _Atomic uint64_t bounds[];     /* of its loops: no id below is named any more; behind them is `past` */
 };
 
 struct rem_home_server {
@@ -191,10 +193,11 @@ static struct home_session *home_session_of(struct rem_home_server *server, uint
 
 static struct home_session *session_begin(struct rem_home_server *server, const struct watching *w, const struct home_join *join)
 {
-        struct home_session *s = calloc(1, sizeof(*s) + join->loops * sizeof(s->bounds[0]));
+        struct home_session *s = calloc(1, sizeof(*s) + join->loops * (sizeof(s->bounds[0]) + sizeof(s->past[0])));
 
         if (s == NULL)
                 return NULL;
+        s->past = (uint64_t *)(s->bounds + join->loops);
         s->home = (struct eng_served_home){.node = w->node, .boot = (uint32_t)w->boot, .loops = join->loops, .bounds = s->bounds};
         s->node = w->node;
         s->boot = w->boot;
@@ -658,28 +661,47 @@ void rem_home_server_request(void *arg, struct net_request *request)
 
 /* ---- what the engine asks --------------------------------------------------------------------- */
 
+/* Calls of a session that has ended are under way here yet: what they have PUT may still be recorded. */
+static bool homes_left_calls(const struct rem_home_server *server)
+{
+        const struct home_session *ended;
+
+        LIST_FOREACH (ended, &server->ended, link)
+                if (atomic_load(&ended->refs) > 1)
+                        return true;
+        return false;
+}
+
+/*
+ * What is past stays as it is while the collection lasts: an upload that is under way now is recorded later, and nobody
+ * will look for that record where the collection looks for names.
+ */
 static bool homes_have_told(void *arg, uint64_t since)
 {
         const struct rem_home_server *server = arg;
-        const struct home_session *s;
+        struct home_session *s;
+        unsigned i;
 
         LIST_FOREACH (s, &server->sessions, link)
                 if (s->told < since || s->told == 0)
                         return false;
+        if (homes_left_calls(server))
+                return false;
+        LIST_FOREACH (s, &server->sessions, link) {
+                for (i = 0; i < s->home.loops; i++)
+                        s->past[i] = atomic_load(&s->bounds[i]);
+                s->has_past = true;
+        }
         return true;
 }
 
 static bool homes_is_past(void *arg, uint16_t node, uint32_t boot, uint16_t loop, uint64_t count)
 {
-        struct rem_home_server *server = arg;
-        const struct home_session *s = home_session_of(server, node), *ended;
+        const struct home_session *s = home_session_of(arg, node);
 
-        if (s == NULL || s->told == 0 || boot > s->boot)
+        if (s == NULL || !s->has_past || boot > s->boot)
                 return false;
-        LIST_FOREACH (ended, &server->ended, link)
-                if (ended->node == node && atomic_load(&ended->refs) > 1)
-                        return false; /* calls that it has sent in an earlier session are under way here */
-        return boot < s->boot || (loop < s->home.loops && count < atomic_load(&s->bounds[loop]));
+        return boot < s->boot || (loop < s->home.loops && count < s->past[loop]);
 }
 
 static void pinned_of(const struct home_session *s, void (*each)(void *context, const void *value, size_t len), void *context)

@@ -2,7 +2,9 @@
  * test_home_session.c - a home store and its leader over TCP and TLS: objects, configuration, connections
  * that end, a leader that is another, a home that is silent. Loops run on threads.
  */
+#include "engine/object/object.h"
 #include "engine/upkeep/upkeep.h"
+#include "engine_home.h"
 #include "remote_home.h"
 #include "tests/lib/home_fixture.h"
 #include "tests/lib/store_objects.h"
@@ -344,6 +346,61 @@ static void test_orphans(void **state)
         free(h);
 }
 
+static struct eng_made open_made;
+
+static void read_open(void *arg)
+{
+        uint8_t id[FMT_ID];
+        uint64_t epoch;
+
+        MUST(eng_put_oldest(&hf.home.store->loops[0], id, &epoch));
+        eng_id_made(id, &open_made);
+}
+
+/* All homes have told it behind `since`. */
+static uint64_t have_told(struct eng_store *store, uint64_t since)
+{
+        return store->coord->homes->have_told(store->coord->homes->arg, since);
+}
+
+static uint64_t open_is_past(struct eng_store *store, uint64_t arg)
+{
+        return store->coord->homes->is_past(store->coord->homes->arg, open_made.node, (uint32_t)open_made.run, open_made.loop, open_made.count);
+}
+
+static uint64_t leader_time(struct eng_store *store, uint64_t arg)
+{
+        return lp_now(store->coord_loop->loop);
+}
+
+/* What was under way when a collection began is not past for it, whatever its home tells later: its record came later, too. */
+static void test_past(void **state)
+{
+        struct hf_upload open = {.size = LARGE};
+        uint64_t since, id;
+
+        assert_int_equal(hf_upload_go(&hf, bucket, &open, LARGE / 2), 0);
+        hf_run(hf.home.loops[0], read_open, NULL);
+        assert_int_equal(sf_ask(&leader, open_is_past, 0), 0); /* no collection has asked */
+        since = sf_ask(&leader, leader_time, 0);
+        WAIT_UNTIL(sf_ask(&leader, have_told, since) == 1);
+        assert_int_equal(sf_ask(&leader, have_told, since), 1);
+        assert_int_equal(sf_ask(&leader, open_is_past, 0), 0);
+        open.commits = true;
+        assert_int_equal(hf_upload_go(&hf, bucket, &open, LARGE), 0);
+        assert_int_equal(sf_bucket(&leader, "told", &id), 0); /* it has asked WATCH since, with its bounds of then */
+        assert_int_equal(sf_ask(&leader, open_is_past, 0), 0);
+        since = sf_ask(&leader, leader_time, 0);
+        WAIT_UNTIL(sf_ask(&leader, have_told, since) == 1);
+        assert_int_equal(sf_ask(&leader, open_is_past, 0), 1);
+        lose_it(NULL); /* its next session has not told when this collection began */
+        node_all_know(&a);
+        WAIT_UNTIL(!eng_is_current(hf.home.store));
+        to_b = node_meets(&a, &b);
+        WAIT_UNTIL(follows());
+        assert_int_equal(sf_ask(&leader, open_is_past, 0), 0);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -354,6 +411,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_another_leader, begin, end),
                 cmocka_unit_test_setup_teardown(test_silent_home, begin, end),
                 cmocka_unit_test_setup_teardown(test_orphans, begin, end),
+                cmocka_unit_test_setup_teardown(test_past, begin, end),
         };
 
         return cmocka_run_group_tests(tests, fixture_certificates, fixture_no_certificates);
