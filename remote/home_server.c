@@ -191,7 +191,11 @@ static struct home_session *home_session_of(struct rem_home_server *server, uint
         return NULL;
 }
 
-static struct home_session *session_begin(struct rem_home_server *server, const struct watching *w, const struct home_join *join)
+/*
+ * It takes the place of the one before, if there is one; and is waited for by changes of the configuration as long as that
+ * would have been: its home may believe what it was told then.
+ */
+static struct home_session *session_begin(struct rem_home_server *server, const struct watching *w, const struct home_join *join, struct home_session *before)
 {
         struct home_session *s = calloc(1, sizeof(*s) + join->loops * (sizeof(s->bounds[0]) + sizeof(s->past[0])));
 
@@ -207,8 +211,12 @@ static struct home_session *session_begin(struct rem_home_server *server, const 
         s->reading.version = eng_term_same(&join->term, &server->options.term) ? join->version : UINT64_MAX; /* of none: all rows */
         s->watched = loop_now(server);
         atomic_store(&s->until, server_clock(server) + HOME_SILENT_NS);
-        LIST_INSERT_HEAD(&server->sessions, s, link);
+        if (before != NULL)
+                s->reader.until = before->reader.until;
         eng_feed_attach(server->options.store, &s->reader);
+        if (before != NULL)
+                session_end(server, before);
+        LIST_INSERT_HEAD(&server->sessions, s, link);
         pthread_mutex_lock(&server->lock);
         server->by_node[s->node - REM_HOME_FIRST] = s;
         pthread_mutex_unlock(&server->lock);
@@ -235,9 +243,7 @@ static void join_arrive(struct lp_msg *msg)
                 watching_end(w, join.pool != server->options.pool ? HOME_OTHER_POOL : HOME_BAD);
                 return;
         }
-        if (s != NULL)
-                session_end(server, s);
-        s = session_begin(server, w, &join);
+        s = session_begin(server, w, &join, s);
         if (s == NULL) {
                 watching_end(w, HOME_NOT_NOW);
                 return;
@@ -736,7 +742,7 @@ static void server_start(struct lp_msg *msg)
         server->begun = true;
         server->homes = (struct eng_homes){.have_told = homes_have_told, .is_past = homes_is_past, .each_pinned = homes_each_pinned, .arg = server};
         eng_homes_set(server->options.store, &server->homes);
-        eng_feed_strangers(server->options.store, loop_now(server) + HOME_GRANT_NS);
+        eng_feed_strangers(server->options.store, HOME_GRANT_NS);
         server->timer.expired = server_tick;
         lp_timer_start(server->options.coordinator, &server->timer, LOOK_NS / 4);
 }

@@ -484,8 +484,14 @@ MUTATIONS = {
     "nodes-home-strangers": (
         "a leader that has just begun does not wait for sessions of its predecessor",
         "remote/home_server.c",
-        "        eng_feed_strangers(server->options.store, loop_now(server) + HOME_GRANT_NS);\n",
+        "        eng_feed_strangers(server->options.store, HOME_GRANT_NS);\n",
         "",
+    ),
+    "nodes-home-rejoins": (
+        "a change of the configuration does not wait for a home that has just joined again",
+        "remote/home_server.c",
+        "                s->reader.until = before->reader.until;",
+        "                s->reader.until = 0;",
     ),
     "nodes-home-proofs": (
         "a home's PUT names shards without a proof",

@@ -305,6 +305,44 @@ static void test_silent_home(void **state)
         assert_int_equal(sf_text_set(&hf.home, 0, id, 1, 0, "x", 1), 0);
 }
 
+/* All homes have told which uploads are under way, behind `since`. */
+static uint64_t have_told(struct eng_store *store, uint64_t since)
+{
+        return store->coord->homes->have_told(store->coord->homes->arg, since);
+}
+
+static sem_t loop_is_held, loop_goes_on;
+
+static void hold_loop(struct lp_msg *msg)
+{
+        sem_post(&loop_is_held);
+        while (sem_wait(&loop_goes_on) != 0)
+                ;
+}
+
+/* A home whose next session has told nothing yet believes what it was told in the one before: it is waited for. */
+static void test_joins_again(void **state)
+{
+        struct lp_msg holding = {.run = hold_loop};
+        uint64_t id;
+
+        sem_init(&loop_is_held, 0, 0);
+        sem_init(&loop_goes_on, 0, 0);
+        WAIT_UNTIL(sf_ask(&leader, have_told, 0) == 1);
+        lp_post(hf.home.loops[1], &holding); /* it joins, and does not come to ask WATCH */
+        while (sem_wait(&loop_is_held) != 0)
+                ;
+        lose_it(NULL);
+        node_all_know(&a);
+        to_b = node_meets(&a, &b);
+        WAIT_UNTIL(sf_ask(&leader, have_told, 0) == 0);
+        assert_int_equal(sf_bucket(&leader, "between", &id), 0);
+        assert_false(eng_is_current(hf.home.store));
+        sem_post(&loop_goes_on);
+        WAIT_UNTIL(follows());
+        assert_int_equal(sf_text_set(&hf.home, 0, id, 1, 0, "x", 1), 0);
+}
+
 static uint64_t collect(struct eng_store *store, uint64_t arg)
 {
         eng_orphans_consider(store);
@@ -357,12 +395,6 @@ static void read_open(void *arg)
         eng_id_made(id, &open_made);
 }
 
-/* All homes have told it behind `since`. */
-static uint64_t have_told(struct eng_store *store, uint64_t since)
-{
-        return store->coord->homes->have_told(store->coord->homes->arg, since);
-}
-
 static uint64_t open_is_past(struct eng_store *store, uint64_t arg)
 {
         return store->coord->homes->is_past(store->coord->homes->arg, open_made.node, (uint32_t)open_made.run, open_made.loop, open_made.count);
@@ -410,6 +442,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_questions, begin, end),
                 cmocka_unit_test_setup_teardown(test_another_leader, begin, end),
                 cmocka_unit_test_setup_teardown(test_silent_home, begin, end),
+                cmocka_unit_test_setup_teardown(test_joins_again, begin, end),
                 cmocka_unit_test_setup_teardown(test_orphans, begin, end),
                 cmocka_unit_test_setup_teardown(test_past, begin, end),
         };
