@@ -28,11 +28,14 @@ void eng_home_watch(struct eng_store *store, void (*changed)(void *arg), void *a
  * who waits for readers. On the coordinator's loop.
  */
 struct eng_homes {
-        /* Each home that there is has told which uploads are under way, at or behind this lp_now(). */
+        /*
+         * Each home that there is has told which uploads are under way, at or behind this lp_now(), and none of its earlier
+         * sessions has calls under way. is_past() then goes by that, and by nothing later, until this is true again.
+         */
         bool (*have_told)(void *arg, uint64_t since);
         /*
-         * By that, no upload that is under way, or begins later, has an id of this node, boot and loop with
-         * such a count. False also for nodes of whom nothing is known.
+         * By that, no upload that was under way then, or began later, has an id of this node, boot and loop with
+         * such a count. False also for nodes of whom nothing was known then.
          */
         bool (*is_past)(void *arg, uint16_t node, uint32_t boot, uint16_t loop, uint64_t count);
         /* Each value that some home has pinned. */

@@ -62,7 +62,9 @@ struct home_session {
         struct watching *watch;
         uint64_t watched;              /* lp_now() */
         uint64_t unpin_at;             /* lp_now(), of one that has ended */
-        _Atomic uint64_t bounds[];     /* of its loops: no id below is named any more */
+        bool has_past;                 /* it has told what `past` says, for the orphan collection under way */
+        uint64_t *past;                /* of its loops: its bounds when that began */
+        _Atomic uint64_t bounds[];     /* of its loops: no id below is named any more; behind them is `past` */
 };
 
 struct rem_home_server {
@@ -189,12 +191,17 @@ static struct home_session *home_session_of(struct rem_home_server *server, uint
         return NULL;
 }
 
-static struct home_session *session_begin(struct rem_home_server *server, const struct watching *w, const struct home_join *join)
+/*
+ * It takes the place of the one before, if there is one; and is waited for by changes of the configuration as long as that
+ * would have been: its home may believe what it was told then.
+ */
+static struct home_session *session_begin(struct rem_home_server *server, const struct watching *w, const struct home_join *join, struct home_session *before)
 {
-        struct home_session *s = calloc(1, sizeof(*s) + join->loops * sizeof(s->bounds[0]));
+        struct home_session *s = calloc(1, sizeof(*s) + join->loops * (sizeof(s->bounds[0]) + sizeof(s->past[0])));
 
         if (s == NULL)
                 return NULL;
+        s->past = (uint64_t *)(s->bounds + join->loops);
         s->home = (struct eng_served_home){.node = w->node, .boot = (uint32_t)w->boot, .loops = join->loops, .bounds = s->bounds};
         s->node = w->node;
         s->boot = w->boot;
@@ -204,8 +211,12 @@ static struct home_session *session_begin(struct rem_home_server *server, const 
         s->reading.version = eng_term_same(&join->term, &server->options.term) ? join->version : UINT64_MAX; /* of none: all rows */
         s->watched = loop_now(server);
         atomic_store(&s->until, server_clock(server) + HOME_SILENT_NS);
-        LIST_INSERT_HEAD(&server->sessions, s, link);
+        if (before != NULL)
+                s->reader.until = before->reader.until;
         eng_feed_attach(server->options.store, &s->reader);
+        if (before != NULL)
+                session_end(server, before);
+        LIST_INSERT_HEAD(&server->sessions, s, link);
         pthread_mutex_lock(&server->lock);
         server->by_node[s->node - REM_HOME_FIRST] = s;
         pthread_mutex_unlock(&server->lock);
@@ -232,9 +243,7 @@ static void join_arrive(struct lp_msg *msg)
                 watching_end(w, join.pool != server->options.pool ? HOME_OTHER_POOL : HOME_BAD);
                 return;
         }
-        if (s != NULL)
-                session_end(server, s);
-        s = session_begin(server, w, &join);
+        s = session_begin(server, w, &join, s);
         if (s == NULL) {
                 watching_end(w, HOME_NOT_NOW);
                 return;
@@ -658,28 +667,47 @@ void rem_home_server_request(void *arg, struct net_request *request)
 
 /* ---- what the engine asks --------------------------------------------------------------------- */
 
+/* Calls of a session that has ended are under way here yet: what they have PUT may still be recorded. */
+static bool homes_left_calls(const struct rem_home_server *server)
+{
+        const struct home_session *ended;
+
+        LIST_FOREACH (ended, &server->ended, link)
+                if (atomic_load(&ended->refs) > 1)
+                        return true;
+        return false;
+}
+
+/*
+ * What is past stays as it is while the collection lasts: an upload that is under way now is recorded later, and nobody
+ * will look for that record where the collection looks for names.
+ */
 static bool homes_have_told(void *arg, uint64_t since)
 {
         const struct rem_home_server *server = arg;
-        const struct home_session *s;
+        struct home_session *s;
+        unsigned i;
 
         LIST_FOREACH (s, &server->sessions, link)
                 if (s->told < since || s->told == 0)
                         return false;
+        if (homes_left_calls(server))
+                return false;
+        LIST_FOREACH (s, &server->sessions, link) {
+                for (i = 0; i < s->home.loops; i++)
+                        s->past[i] = atomic_load(&s->bounds[i]);
+                s->has_past = true;
+        }
         return true;
 }
 
 static bool homes_is_past(void *arg, uint16_t node, uint32_t boot, uint16_t loop, uint64_t count)
 {
-        struct rem_home_server *server = arg;
-        const struct home_session *s = home_session_of(server, node), *ended;
+        const struct home_session *s = home_session_of(arg, node);
 
-        if (s == NULL || s->told == 0 || boot > s->boot)
+        if (s == NULL || !s->has_past || boot > s->boot)
                 return false;
-        LIST_FOREACH (ended, &server->ended, link)
-                if (ended->node == node && atomic_load(&ended->refs) > 1)
-                        return false; /* calls that it has sent in an earlier session are under way here */
-        return boot < s->boot || (loop < s->home.loops && count < atomic_load(&s->bounds[loop]));
+        return boot < s->boot || (loop < s->home.loops && count < s->past[loop]);
 }
 
 static void pinned_of(const struct home_session *s, void (*each)(void *context, const void *value, size_t len), void *context)
@@ -714,7 +742,7 @@ static void server_start(struct lp_msg *msg)
         server->begun = true;
         server->homes = (struct eng_homes){.have_told = homes_have_told, .is_past = homes_is_past, .each_pinned = homes_each_pinned, .arg = server};
         eng_homes_set(server->options.store, &server->homes);
-        eng_feed_strangers(server->options.store, loop_now(server) + HOME_GRANT_NS);
+        eng_feed_strangers(server->options.store, HOME_GRANT_NS);
         server->timer.expired = server_tick;
         lp_timer_start(server->options.coordinator, &server->timer, LOOK_NS / 4);
 }

@@ -15,7 +15,7 @@ struct eng_feed {
         struct eng_row_key items[ENG_FEED_ITEMS]; /* by version */
         LIST_HEAD(, eng_feed_reader) readers;
         STAILQ_HEAD(feed_waits, eng_feed_wait) waits; /* in order of version */
-        uint64_t strangers;
+        uint64_t strangers_ns, strangers; /* for how long; and until when, once the store is open */
         struct lp_timer timer;          /* to the next time at which somebody believes no more */
         bool stopped;
         void (*changed)(void *arg);     /* constant once the store is started */
@@ -139,10 +139,20 @@ void eng_feed_read(struct eng_store *store, struct eng_feed_reader *reader)
                 feed_look(store->coord->feed);
 }
 
-void eng_feed_strangers(struct eng_store *store, uint64_t until)
+void eng_feed_strangers(struct eng_store *store, uint64_t ns)
 {
-        if (until > store->coord->feed->strangers)
-                store->coord->feed->strangers = until;
+        assert(eng_on_coordinator(store));
+        store->coord->feed->strangers_ns = ns;
+        if (store->coord->phase == ENG_PHASE_OPEN)
+                eng_feed_open(store);
+}
+
+void eng_feed_open(struct eng_store *store)
+{
+        struct eng_feed *feed = store->coord->feed;
+
+        assert(eng_on_coordinator(store) && store->coord->phase == ENG_PHASE_OPEN);
+        feed->strangers = feed->strangers_ns == 0 ? 0 : lp_now(store->coord_loop->loop) + feed->strangers_ns;
 }
 
 void eng_feed_wait(struct eng_store *store, struct eng_feed_wait *wait)

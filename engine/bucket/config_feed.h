@@ -81,8 +81,13 @@ void eng_feed_attach(struct eng_store *store, struct eng_feed_reader *reader);
 void eng_feed_detach(struct eng_store *store, struct eng_feed_reader *reader);
 /* has or until have changed. */
 void eng_feed_read(struct eng_store *store, struct eng_feed_reader *reader);
-/* Until then readers that nobody here knows of may believe what they have, too: those of a leader before. */
-void eng_feed_strangers(struct eng_store *store, uint64_t until);
+/*
+ * For so long readers that nobody here knows of may believe what they have, too, those of a leader before: from now on, or from
+ * when the store is open. Before that a leader may be at work which goes on telling them.
+ */
+void eng_feed_strangers(struct eng_store *store, uint64_t ns);
+/* The store is open from now on. */
+void eng_feed_open(struct eng_store *store);
 
 /* A change that is to be answered when all readers have it. */
 struct eng_feed_wait {

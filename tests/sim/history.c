@@ -83,17 +83,38 @@ void history_settled(void)
         settled[settled_count++] = history_now();
 }
 
+static bool changes(const struct history_op *op)
+{
+        return op->kind == H_WRITE || op->kind == H_DELETE || op->kind == H_UPDATE || op->kind == H_SEAL;
+}
+
+/* The first answer to a change of this name that was asked for behind that instant: changes of a name are made in turn. */
+static uint64_t next_change(unsigned name, uint64_t since)
+{
+        uint64_t first = NEVER;
+        unsigned i;
+
+        for (i = 0; i < op_count; i++)
+                if (ops[i].name == name && ops[i].asked > since && !ops[i].maybe && !ops[i].dropped && changes(&ops[i]) && ops[i].answered < first)
+                        first = ops[i].answered;
+        return first;
+}
+
 /* From when on it cannot take effect any more. */
 static uint64_t end_of(const struct history_op *op)
 {
+        uint64_t end;
         unsigned i;
 
         if (!op->maybe)
                 return op->answered;
-        for (i = 0; i < settled_count && !(op->at_home && op->answered == 0); i++)
+        if (op->at_home && op->answered == 0)
+                return NEVER;
+        end = op->given_up ? next_change(op->name, op->answered) : NEVER;
+        for (i = 0; i < settled_count && settled[i] < end; i++)
                 if (settled[i] > op->asked && settled[i] > op->answered)
                         return settled[i];
-        return NEVER;
+        return end;
 }
 
 /* ---- one register ---------------------------------------------------------------------------- */
@@ -348,11 +369,6 @@ unsigned history_check(void)
 }
 
 /* ---- what may have been there ---------------------------------------------------------------- */
-
-static bool changes(const struct history_op *op)
-{
-        return op->kind == H_WRITE || op->kind == H_DELETE || op->kind == H_UPDATE || op->kind == H_SEAL;
-}
 
 uint64_t history_latest(const struct history_op *op)
 {

@@ -64,6 +64,7 @@ struct history_op {
         bool by_state; /* what it does depends on the versioning of its bucket, which is not known yet */
         bool dropped; /* it surely did not, and says nothing */
         bool at_home; /* asked of a home store: until it is answered, it may be sent to a later leader */
+        bool given_up; /* its home has answered that nobody knows: from then on no leader begins it */
         uint8_t client;
 };
 

@@ -70,11 +70,17 @@ void client_dropped(int op)
         history_at((unsigned)op)->dropped = true;
 }
 
-void client_unknown(int op)
+static void client_lost(int op)
 {
         client_decided(history_at((unsigned)op));
         if (history_at((unsigned)op)->by_state)
                 versions_undecided(op);
+}
+
+void client_unknown(int op)
+{
+        history_at((unsigned)op)->given_up = history_at((unsigned)op)->at_home;
+        client_lost(op);
 }
 
 void client_instead(int op, enum history_kind kind)
@@ -639,7 +645,7 @@ void clients_lost_of(const struct eng_store *store)
                 world.ousted = NULL;
         for (i = 0; i < history_count(); i++)
                 if (history_at(i)->maybe && history_at(i)->answered == 0 && lost[history_at(i)->client])
-                        client_unknown((int)i);
+                        client_lost((int)i);
 }
 
 void clients_oust(const struct eng_store *store)

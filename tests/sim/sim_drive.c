@@ -891,18 +891,19 @@ static void op_ids(struct sim_drive *d, struct eng_op *op)
         answer(op, 0);
 }
 
-/* Some name that is visible here has a part of this id. */
+/* Some name in its index has a part of this id. */
 static bool is_owned(const struct sim_drive *d, const uint8_t id[FMT_ID])
 {
+        const struct sim_names *names = &d->disk->index.names;
         struct eng_part part;
         size_t pos;
         unsigned i;
 
-        for (i = 0; i < d->names.count; i++) {
-                const struct sim_name *name = &d->names.items[i];
+        for (i = 0; i < names->count; i++) {
+                const struct sim_name *name = &names->items[i];
 
                 pos = 0;
-                while (name->kind == SIM_PUT && eng_value_next_part(name->value->data, name->value->len, &pos, &part) == 1)
+                while (eng_value_next_part(name->value->data, name->value->len, &pos, &part) == 1)
                         if (memcmp(part.head.id, id, FMT_ID) == 0)
                                 return true;
         }
@@ -910,8 +911,8 @@ static bool is_owned(const struct sim_drive *d, const uint8_t id[FMT_ID])
 }
 
 /*
- * The mark is the index batch that will hold what is visible now; before it is there the drive
- * answers -EAGAIN, as a real one does.
+ * The mark is the index batch that will hold what is visible now. Before it is there the drive answers -EAGAIN; from then
+ * on what the index has, and no name that came later, as a real one does.
  */
 static void op_owned(struct sim_drive *d, struct eng_op *op)
 {
@@ -921,8 +922,12 @@ static void op_owned(struct sim_drive *d, struct eng_op *op)
         if (op->owned.count > ENG_OWNED_MAX)
                 sim_fail("OWNED of %u", op->owned.count);
         if (op->owned.count == 0) {
-                op->owned.mark = d->generation;
+                op->owned.mark = d->generation - !d->dirty;
                 answer(op, 0);
+                return;
+        }
+        if (d->disk->index.generation < op->owned.mark) {
+                answer(op, -EAGAIN);
                 return;
         }
         op->owned.bits = sim_buf_new(ENG_OWNED_MAX / 8);

@@ -2,7 +2,9 @@
  * test_home_session.c - a home store and its leader over TCP and TLS: objects, configuration, connections
  * that end, a leader that is another, a home that is silent. Loops run on threads.
  */
+#include "engine/object/object.h"
 #include "engine/upkeep/upkeep.h"
+#include "engine_home.h"
 #include "remote_home.h"
 #include "tests/lib/home_fixture.h"
 #include "tests/lib/store_objects.h"
@@ -303,6 +305,49 @@ static void test_silent_home(void **state)
         assert_int_equal(sf_text_set(&hf.home, 0, id, 1, 0, "x", 1), 0);
 }
 
+/* All homes have told which uploads are under way, behind `since`. */
+static uint64_t have_told(struct eng_store *store, uint64_t since)
+{
+        return store->coord->homes->have_told(store->coord->homes->arg, since);
+}
+
+static sem_t loop_is_held, loop_goes_on;
+
+static void hold_loop(struct lp_msg *msg)
+{
+        sem_post(&loop_is_held);
+        while (sem_wait(&loop_goes_on) != 0)
+                ;
+}
+
+/* A home whose next session has told nothing yet believes what it was told in the one before: it is waited for. */
+static void test_joins_again(void **state)
+{
+        struct lp_msg holding = {.run = hold_loop};
+        uint64_t id;
+        bool believes;
+        int rv;
+
+        sem_init(&loop_is_held, 0, 0);
+        sem_init(&loop_goes_on, 0, 0);
+        assert_int_equal(sf_bucket(&leader, "before", &id), 0); /* homes of a leader before are waited for no more */
+        WAIT_UNTIL(sf_ask(&leader, have_told, 0) == 1);
+        lp_post(hf.home.loops[1], &holding); /* it joins, and does not come to ask WATCH */
+        while (sem_wait(&loop_is_held) != 0)
+                ;
+        lose_it(NULL);
+        node_all_know(&a);
+        to_b = node_meets(&a, &b);
+        WAIT_UNTIL(sf_ask(&leader, have_told, 0) == 0);
+        rv = sf_bucket(&leader, "between", &id);
+        believes = eng_is_current(hf.home.store);
+        sem_post(&loop_goes_on);
+        assert_int_equal(rv, 0);
+        assert_false(believes);
+        WAIT_UNTIL(follows());
+        assert_int_equal(sf_text_set(&hf.home, 0, id, 1, 0, "x", 1), 0);
+}
+
 static uint64_t collect(struct eng_store *store, uint64_t arg)
 {
         eng_orphans_consider(store);
@@ -344,6 +389,55 @@ static void test_orphans(void **state)
         free(h);
 }
 
+static struct eng_made open_made;
+
+static void read_open(void *arg)
+{
+        uint8_t id[FMT_ID];
+        uint64_t epoch;
+
+        MUST(eng_put_oldest(&hf.home.store->loops[0], id, &epoch));
+        eng_id_made(id, &open_made);
+}
+
+static uint64_t open_is_past(struct eng_store *store, uint64_t arg)
+{
+        return store->coord->homes->is_past(store->coord->homes->arg, open_made.node, (uint32_t)open_made.run, open_made.loop, open_made.count);
+}
+
+static uint64_t leader_time(struct eng_store *store, uint64_t arg)
+{
+        return lp_now(store->coord_loop->loop);
+}
+
+/* What was under way when a collection began is not past for it, whatever its home tells later: its record came later, too. */
+static void test_past(void **state)
+{
+        struct hf_upload open = {.size = LARGE};
+        uint64_t since, id;
+
+        assert_int_equal(hf_upload_go(&hf, bucket, &open, LARGE / 2), 0);
+        hf_run(hf.home.loops[0], read_open, NULL);
+        assert_int_equal(sf_ask(&leader, open_is_past, 0), 0); /* no collection has asked */
+        since = sf_ask(&leader, leader_time, 0);
+        WAIT_UNTIL(sf_ask(&leader, have_told, since) == 1);
+        assert_int_equal(sf_ask(&leader, have_told, since), 1);
+        assert_int_equal(sf_ask(&leader, open_is_past, 0), 0);
+        open.commits = true;
+        assert_int_equal(hf_upload_go(&hf, bucket, &open, LARGE), 0);
+        assert_int_equal(sf_bucket(&leader, "told", &id), 0); /* it has asked WATCH since, with its bounds of then */
+        assert_int_equal(sf_ask(&leader, open_is_past, 0), 0);
+        since = sf_ask(&leader, leader_time, 0);
+        WAIT_UNTIL(sf_ask(&leader, have_told, since) == 1);
+        assert_int_equal(sf_ask(&leader, open_is_past, 0), 1);
+        lose_it(NULL); /* its next session has not told when this collection began */
+        node_all_know(&a);
+        WAIT_UNTIL(!eng_is_current(hf.home.store));
+        to_b = node_meets(&a, &b);
+        WAIT_UNTIL(follows());
+        assert_int_equal(sf_ask(&leader, open_is_past, 0), 0);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -353,7 +447,9 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_questions, begin, end),
                 cmocka_unit_test_setup_teardown(test_another_leader, begin, end),
                 cmocka_unit_test_setup_teardown(test_silent_home, begin, end),
+                cmocka_unit_test_setup_teardown(test_joins_again, begin, end),
                 cmocka_unit_test_setup_teardown(test_orphans, begin, end),
+                cmocka_unit_test_setup_teardown(test_past, begin, end),
         };
 
         return cmocka_run_group_tests(tests, fixture_certificates, fixture_no_certificates);
