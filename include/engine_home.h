@@ -18,7 +18,7 @@ void eng_id_maker(const uint8_t id[ENG_ID_LEN], uint16_t *node, uint32_t *boot);
 
 /* ---- the leader's side: a store that others are homes of ------------------------------------- */
 
-/* The state of the pool, as bytes: how many. 0: it does not serve. */
+/* The state of the pool, as bytes: how many. 0: it does not serve. The same bytes where nothing has changed. */
 size_t eng_home_state_write(struct eng_store *store, uint8_t out[ENG_HOME_STATE_MAX]);
 /* changed() is called, on that loop, when the state or the configuration may be another than before, and some four times a second. Before the store is started; NULL: not any more. */
 void eng_home_watch(struct eng_store *store, void (*changed)(void *arg), void *arg);
@@ -68,6 +68,8 @@ struct lp_loop *eng_home_loop(const struct eng_store *home, unsigned index);
 int eng_home_bounds(struct eng_store *home, uint64_t *counts, void (*done)(void *arg), void *arg);
 /* The state of the pool, from its leader. done() comes when all loops go by it, later. -EBADMSG, -ENOMEM: it does not. */
 int eng_home_state_take(struct eng_store *home, const uint8_t *bytes, size_t len, void (*done)(void *arg), void *arg);
+/* What the leader's lock clock shows (eng_lock_now()): this store's goes on from there, and keeps nothing of it. */
+void eng_home_clock_take(struct eng_store *home, int64_t lock_now_ms);
 /* A page of rows. After the last of a reading of all rows the store serves. As above. */
 int eng_home_rows_read(struct eng_store *home, const uint8_t *bytes, size_t len, bool first, bool last, void (*done)(void *arg),
                        void *arg);

@@ -62,6 +62,7 @@ enum link_state { LINK_IDLE, LINK_JOINING, LINK_JOINED };
 struct rem_home_link {
         struct rem_home_link_options options;
         struct eng_leader_link engine;
+        struct rem_home_switches switches; /* constant since the start */
         struct eng_store *home;
         struct lp_loop *coordinator;
         _Atomic uint64_t lease_end;
@@ -139,7 +140,7 @@ static void sent_called(struct net_call *call)
         } else if (asked->reads || call->outcome == NET_UNREACHABLE || (call->outcome == NET_ANSWERED && (call->status == HOME_NO_SESSION || call->status == HOME_NOT_NOW))) {
                 home_line_add(&s->hl->waiting, s); /* nothing was done, or nothing that matters */
         } else if (call->outcome == NET_ANSWERED) {
-                sent_end(s, ENG_LEADER_UNKNOWN);
+                sent_end(s, call->status == HOME_READ_ONLY ? ENG_LEADER_NOT_SENT : ENG_LEADER_UNKNOWN);
         } else {
                 home_line_add(&s->hl->unknown, s);
         }
@@ -358,6 +359,9 @@ static void watch_bounded(void *arg)
         struct home_watch watch = {.version = link->version, .state_sum = link->state_sum};
         struct net_peer *peer;
 
+        if (link->switches.read != NULL)
+                link->switches.read(link->switches.arg, &watch.switches, &watch.changing);
+
         pthread_mutex_lock(&link->lock);
         peer = link->peer;
         watch.session = link->session;
@@ -422,6 +426,7 @@ static void watch_answered(struct net_call *call)
         }
         memcpy(&link->seen, call->answer, sizeof(link->seen));
         link->rows_len = call->answer_bulk;
+        eng_home_clock_take(link->home, link->seen.lock_now_ms);
         if (link->seen.state_len != call->answer_len - sizeof(link->seen)) {
                 link_later(link);
         } else if (link->seen.state_len == 0) {
@@ -617,6 +622,11 @@ static void home_link_tell(struct rem_home_link *link)
 {
         if (link->coordinator != NULL && !atomic_exchange(&link->telling, true))
                 lp_post(link->coordinator, &link->told);
+}
+
+void rem_home_link_switches(struct rem_home_link *link, const struct rem_home_switches *switches)
+{
+        link->switches = *switches;
 }
 
 void rem_home_link_start(struct rem_home_link *link, struct eng_store *home)

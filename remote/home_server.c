@@ -55,6 +55,7 @@ struct home_session {
         struct home_pin *pins;         /* under the server's lock, like the next */
         unsigned pin_count;
         bool ended;
+        atomic_bool shut;              /* its clients change nothing; changed under the lock */
         /* coordinator */
         struct eng_feed_reader reader;
         struct eng_home_reading reading;
@@ -70,6 +71,8 @@ struct rem_home_server {
         pthread_mutex_t lock;
         struct home_session *by_node[REM_HOME_NODES]; /* by party, from REM_HOME_FIRST on; under lock: those that have not ended */
         atomic_uint count;
+        atomic_uint changes;           /* calls under way that change something for clients */
+        uint64_t read_only;            /* generation, under lock; 0: clients may change something */
         /* coordinator */
         uint64_t number;
         LIST_HEAD(, home_session) sessions, ended; /* ended: that have pins yet */
@@ -207,6 +210,7 @@ static struct home_session *session_begin(struct rem_home_server *server, const 
         LIST_INSERT_HEAD(&server->sessions, s, link);
         eng_feed_attach(server->options.store, &s->reader);
         pthread_mutex_lock(&server->lock);
+        atomic_store(&s->shut, server->read_only != 0);
         server->by_node[s->node - REM_HOME_FIRST] = s;
         pthread_mutex_unlock(&server->lock);
         atomic_fetch_add(&server->count, 1);
@@ -286,6 +290,7 @@ static void session_look(struct rem_home_server *server, struct home_session *s)
                 s->reading.all = false;
                 return;
         }
+        w->seen.lock_now_ms = eng_lock_now(server->options.store);
         memcpy(w->body, &w->seen, sizeof(w->seen));
         w->answer.body = w->body;
         w->answer.body_len = (uint32_t)(sizeof(w->seen) + w->seen.state_len);
@@ -306,6 +311,15 @@ static void take_bounds(struct rem_home_server *server, struct home_session *s, 
         s->told = loop_now(server);
 }
 
+/* Its gateway refuses what would change anything, and has nothing of the kind under way: it need not be believed from here on. */
+static void take_switches(struct rem_home_server *server, struct home_session *s, const struct watching *w)
+{
+        pthread_mutex_lock(&server->lock);
+        if (server->read_only != 0 && w->said.switches >= server->read_only && w->said.changing == 0)
+                atomic_store(&s->shut, true);
+        pthread_mutex_unlock(&server->lock);
+}
+
 static void watch_arrive(struct lp_msg *msg)
 {
         struct watching *w = container_of(msg, struct watching, msg);
@@ -317,6 +331,7 @@ static void watch_arrive(struct lp_msg *msg)
                 return;
         }
         take_bounds(server, s, w);
+        take_switches(server, s, w);
         w->rows = malloc(ENG_HOME_ROWS_MAX);
         free(w->body);
         w->body = malloc(sizeof(w->seen) + ENG_HOME_STATE_MAX);
@@ -372,11 +387,14 @@ struct home_served {
         struct lp_loop *at;
         struct eng_buf *bulk;
         uint8_t *body, *memory; /* a copy of the call's body; the answer */
+        bool changes;           /* it is counted in the server's */
         struct net_answer answer;
 };
 
 static void home_served_free(struct home_served *c)
 {
+        if (c->changes)
+                atomic_fetch_sub(&c->server->changes, 1);
         if (c->session != NULL)
                 session_put(c->session);
         eng_buf_unref(c->bulk);
@@ -537,6 +555,15 @@ void rem_home_server_lost(void *arg, struct net_request *request)
                 home_served_free(request->user);
 }
 
+/* False: it changes something, which clients of its home do not now. It is counted before that is looked at. */
+static bool may_change(struct home_served *c, bool changes)
+{
+        c->changes = changes;
+        if (changes)
+                atomic_fetch_add(&c->server->changes, 1);
+        return !changes || !atomic_load(&c->session->shut);
+}
+
 static void serve_home_call(struct rem_home_server *server, struct net_request *request)
 {
         enum home_status status = HOME_NO_SESSION;
@@ -553,6 +580,10 @@ static void serve_home_call(struct rem_home_server *server, struct net_request *
                 return;
         }
         memcpy(c->body, request->body + sizeof(struct home_call), len);
+        if (!may_change(c, eng_call_changes(c->body, len))) {
+                home_served_end(c, HOME_READ_ONLY);
+                return;
+        }
         c->serving = (struct eng_serving){.store = server->options.store, .body = c->body, .len = len, .bulk = c->bulk, .room = request->room,
                                           .until = &c->session->until, .clock_ns = server->options.now, .done = home_served_done};
         if (eng_serve_call(&c->serving, &c->session->home) != 0)
@@ -739,6 +770,29 @@ int rem_home_server_new(const struct rem_home_server_options *options, struct re
 unsigned rem_home_server_sessions(struct rem_home_server *server)
 {
         return atomic_load(&server->count);
+}
+
+void rem_home_server_read_only(struct rem_home_server *server, uint64_t generation)
+{
+        unsigned i;
+
+        pthread_mutex_lock(&server->lock);
+        server->read_only = generation;
+        for (i = 0; i < REM_HOME_NODES; i++)
+                if (generation == 0 && server->by_node[i] != NULL)
+                        atomic_store(&server->by_node[i]->shut, false);
+        pthread_mutex_unlock(&server->lock);
+}
+
+unsigned rem_home_server_changing(struct rem_home_server *server)
+{
+        unsigned i, n = 0;
+
+        pthread_mutex_lock(&server->lock);
+        for (i = 0; i < REM_HOME_NODES; i++)
+                n += server->read_only != 0 && server->by_node[i] != NULL && !atomic_load(&server->by_node[i]->shut);
+        pthread_mutex_unlock(&server->lock);
+        return n + atomic_load(&server->changes); /* behind the sessions: a call is counted before its session is looked at */
 }
 
 void rem_home_server_stop(struct rem_home_server *server)

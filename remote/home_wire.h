@@ -30,7 +30,8 @@ enum home_status {
         HOME_BAD,        /* it makes no sense */
         HOME_NO_SESSION, /* it is over, or was never: nothing was done */
         HOME_NOT_NOW,    /* the leader does not serve yet, or has no memory: nothing was done */
-        HOME_OTHER_POOL
+        HOME_OTHER_POOL,
+        HOME_READ_ONLY   /* clients change nothing: nothing was done */
 };
 
 struct home_join {
@@ -50,8 +51,10 @@ struct home_watch {
         uint64_t session;
         uint64_t version;   /* that all loops of the home have */
         uint64_t state_sum; /* CRC32C of the state that they have; UINT64_MAX: none */
+        uint64_t switches;  /* generation of those in force; 0: none */
+        uint64_t changing;  /* changes of its clients under way, counted behind that */
 };
-_Static_assert(sizeof(struct home_watch) == 24, "watch");
+_Static_assert(sizeof(struct home_watch) == 40, "watch");
 
 /* Behind it, of each loop of the home: from which count on its uploads may still come to be named. */
 #define HOME_LOOPS_MAX 256u
@@ -65,8 +68,9 @@ struct home_seen {
         uint64_t state_sum;
         uint32_t state_len; /* 0: as it was */
         uint32_t flags;
+        int64_t lock_now_ms;/* what the lock clock shows */
 };
-_Static_assert(sizeof(struct home_seen) == 24, "seen");
+_Static_assert(sizeof(struct home_seen) == 32, "seen");
 
 struct home_call {
         uint64_t session;

@@ -84,6 +84,8 @@ static bool take_home_rows(struct eng_loop *el, void *arg, struct lp_msg *ack)
         for (i = 0; i < taking->count; i++) {
                 const struct taken *taken = &taking->rows[i];
 
+                if (taken->row.key.what == ENG_ROW_CLOCK)
+                        continue; /* its time came with the state */
                 if (taken->row.key.what == ENG_ROW_BUCKET && taken->row.there)
                         take_home_bucket(el, &taken->row.bucket);
                 else if (taken->row.key.what == ENG_ROW_BUCKET)

@@ -17,7 +17,7 @@ size_t eng_home_state_write(struct eng_store *store, uint8_t out[ENG_HOME_STATE_
 {
         const struct eng_coord *c = store->coord;
         const struct eng_view *view = &c->view;
-        struct home_state state = {.up = view->up & (view->in | view->joining), .lock_now_ms = eng_lock_now(store)};
+        struct home_state state = {.up = view->up & (view->in | view->joining)};
 
         assert(eng_on_coordinator(store));
         if (c->body == NULL)

@@ -131,11 +131,11 @@ static int take_home_epoch(struct eng_home *home, const uint8_t *body, size_t le
         return 0;
 }
 
-/* The lock clock goes on from what the leader's shows; nothing of it is kept here. */
-static void take_lock_clock(struct eng_store *store, int64_t now_ms)
+void eng_home_clock_take(struct eng_store *store, int64_t now_ms)
 {
         struct eng_lock_clock *clock = &store->lock_clock;
 
+        assert(eng_on_coordinator(store));
         pthread_mutex_lock(&clock->lock);
         clock->begun = true;
         clock->mark_ms = clock->anchor_ms = now_ms;
@@ -164,7 +164,6 @@ int eng_home_state_take(struct eng_store *store, const uint8_t *bytes, size_t le
         home_view(home)->writable = (state.flags & HOME_WRITABLE) != 0;
         atomic_store(&store->full, (state.flags & HOME_FULL) != 0);
         atomic_store(&store->stalled, (state.flags & HOME_STALLED) != 0);
-        take_lock_clock(store, state.lock_now_ms);
         home->waits[home->wait_count++] = (struct home_wait){.done = done, .arg = arg};
         home_spread(home);
         return 0;

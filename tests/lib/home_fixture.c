@@ -365,6 +365,7 @@ static void give_state(void *arg)
 {
         struct following *f = arg;
 
+        eng_home_clock_take(f->hf->home.store, eng_lock_now(f->hf->leader->store));
         f->rv = eng_home_state_take(f->hf->home.store, f->bytes, f->len, following_taken, f);
 }
 

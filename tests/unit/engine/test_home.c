@@ -423,6 +423,8 @@ static void said_done(struct eng_serving *s)
         sem_post(&said->done);
 }
 
+static const _Atomic uint64_t *said_bounds;
+
 /* What the leader answers to a call of node 9, boot 3. */
 static int say(const struct eng_call *call)
 {
@@ -439,7 +441,7 @@ static int say(const struct eng_call *call)
                 memcpy(said.serving.bulk->data, bulk.piece[0].bytes, bytes);
         }
         sem_init(&said.done, 0, 0);
-        rv = eng_serve_call(&said.serving, &(struct eng_served_home){.node = 9, .boot = 3, .loops = 2});
+        rv = eng_serve_call(&said.serving, &(struct eng_served_home){.node = 9, .boot = 3, .loops = 2, .bounds = said_bounds});
         if (rv == 0) {
                 while (sem_wait(&said.done) != 0)
                         ;
@@ -492,6 +494,7 @@ static int say_part(uint16_t node, uint32_t boot, uint32_t pg, unsigned k, uint8
 
 static void test_liars(void **state)
 {
+        static const _Atomic uint64_t past[2] = {1ull << 40, 1ull << 40};
         const uint32_t pg = eng_pg_of_key(ENG_PG_COUNT, bucket, "liar", 4);
         struct eng_call call = {.kind = ENG_CALL_MERGE, .merge = {.max = 1}};
 
@@ -512,6 +515,11 @@ static void test_liars(void **state)
         assert_int_equal(say(&call), -EINVAL);
         call = (struct eng_call){.kind = ENG_CALL_DISCARD, .discard.drives = ~0ull};
         assert_int_equal(say(&call), -EPERM);
+        said_bounds = past;
+        assert_int_equal(say_part(9, 3, pg, 2, 0, 1, 2, 3), -EPERM); /* it said that it would not name it */
+        home_id(call.discard.id, 9, 3);
+        assert_int_equal(say(&call), 0); /* an upload has ended, and its bound was told before this came */
+        said_bounds = NULL;
         call = (struct eng_call){.kind = ENG_CALL_HINT, .group = UINT32_MAX};
         assert_int_equal(say(&call), 0);
 }
