@@ -399,6 +399,11 @@ static void take_seen_rows(void *arg)
         struct rem_home_link *link = arg;
         bool first = (link->seen.flags & HOME_FIRST) != 0, last = (link->seen.flags & HOME_LAST) != 0;
 
+        if ((link->seen.flags & HOME_SAME) != 0) {
+                link->reading = false;
+                eng_home_rows_same(link->home, watch_taken, link);
+                return;
+        }
         if ((link->seen.flags & HOME_ROWS) == 0) {
                 watch_taken(link);
                 return;
@@ -478,6 +483,7 @@ static void link_look(struct rem_home_link *link)
         link->state = LINK_JOINING;
         link->at = (uint16_t)party;
         link->join = (struct home_join){.pool = link->options.pool, .loops = link->options.loop_count, .term = link->term, .version = link->version};
+        eng_home_digest(link->home, &link->join.digest);
         link_send(link, peer, HOME_JOIN, &link->join, sizeof(link->join), JOIN_WAIT_NS, join_answered);
 }
 

@@ -205,6 +205,8 @@ static struct home_session *session_begin(struct rem_home_server *server, const 
         atomic_store(&s->refs, 1);
         s->state_sum = UINT64_MAX;
         s->reading.version = eng_term_same(&join->term, &server->options.term) ? join->version : UINT64_MAX; /* of none: all rows */
+        s->reading.says = true;
+        s->reading.digest = join->digest;
         s->watched = loop_now(server);
         atomic_store(&s->until, server_clock(server) + HOME_SILENT_NS);
         LIST_INSERT_HEAD(&server->sessions, s, link);
@@ -268,6 +270,7 @@ static void seen_rows(struct rem_home_server *server, struct home_session *s, st
         size_t len = eng_home_rows_write(server->options.store, &s->reading, w->rows, &first, &last);
 
         w->seen.version = s->reading.version;
+        w->seen.flags = s->reading.same ? HOME_SAME : 0;
         if (len > 0 || first || last)
                 w->seen.flags = HOME_ROWS | (first ? HOME_FIRST : 0) | (last ? HOME_LAST : 0);
         w->answer.bulk[0] = (struct iovec){w->rows, len};

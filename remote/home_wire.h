@@ -38,8 +38,9 @@ struct home_join {
         uint32_t pool, loops;
         struct eng_term term; /* whose version is told; none: none */
         uint64_t version;     /* of the configuration that it has */
+        struct eng_home_digest digest; /* of its rows; none changes until it has joined */
 };
-_Static_assert(sizeof(struct home_join) == 48, "join");
+_Static_assert(sizeof(struct home_join) == 72, "join");
 
 struct home_joined {
         uint64_t session;
@@ -62,6 +63,7 @@ _Static_assert(sizeof(struct home_watch) == 40, "watch");
 #define HOME_FIRST 1u /* the rows are the first of all */
 #define HOME_LAST  2u /* the last */
 #define HOME_ROWS  4u /* there are some, or none are left: they are to be taken */
+#define HOME_SAME  8u /* there are none, and the home has them all */
 
 struct home_seen {
         uint64_t version;   /* with these rows; while all are read, the one before */

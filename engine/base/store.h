@@ -326,6 +326,7 @@ struct eng_coord {
         struct eng_member *decided;    /* has the epoch that etcd has (decided.c); NULL: no cluster's */
         struct eng_decision *decision; /* decided.c's own; NULL: nothing is proposed */
         struct eng_feed *feed;         /* config_feed.c's own */
+        struct eng_digests *digests;   /* config_digest.c's own */
         const struct eng_homes *homes; /* NULL: there are none */
         struct eng_home_copy *copy;    /* home_copy.c's own, of a home store */
         struct eng_buf *body, *next_body; /* of the epoch in force; of the one that is made: of a cluster's store, else NULL */

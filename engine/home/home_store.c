@@ -252,6 +252,17 @@ int eng_home_rows_read(struct eng_store *store, const uint8_t *bytes, size_t len
         return 0;
 }
 
+void eng_home_rows_same(struct eng_store *store, void (*done)(void *arg), void *arg)
+{
+        struct eng_home *home = store->home;
+
+        assert(eng_on_coordinator(store) && home->wait_count < 3);
+        eng_home_rows_settled(store);
+        home->rows_whole = true;
+        home->waits[home->wait_count++] = (struct home_wait){.done = done, .arg = arg};
+        home_spread(home);
+}
+
 /* ---- events ---------------------------------------------------------------------------------- */
 
 static void home_view_changed(struct eng_loop *el)

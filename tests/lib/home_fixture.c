@@ -376,6 +376,14 @@ static void give_rows(void *arg)
         f->rv = eng_home_rows_read(f->hf->home.store, f->bytes, f->len, f->first, f->last, following_taken, f);
 }
 
+static void give_same(void *arg)
+{
+        struct following *f = arg;
+
+        f->rv = 0;
+        eng_home_rows_same(f->hf->home.store, following_taken, f);
+}
+
 static void follow(struct following *f, void (*give)(void *arg))
 {
         on_loop(f->hf->home.store->coord_loop->loop, give, f);
@@ -395,6 +403,8 @@ void hf_follow(struct hf *hf)
         follow(&f, give_state);
         do {
                 on_loop(hf->leader->store->coord_loop->loop, read_rows, &f);
+                if (hf->reading->same)
+                        follow(&f, give_same);
                 if (f.len > 0 || f.first || f.last)
                         follow(&f, give_rows);
         } while (f.len > 0 || hf->reading->all);

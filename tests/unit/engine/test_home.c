@@ -244,6 +244,113 @@ static void test_all_rows_anew(void **state)
         eng_text_unref(text);
 }
 
+static void read_digest(void *arg)
+{
+        struct sf *sf = ((void **)arg)[0];
+
+        eng_home_digest(sf->store, ((void **)arg)[1]);
+}
+
+static struct eng_home_digest digest_of(struct sf *sf)
+{
+        struct eng_home_digest digest;
+
+        hf_run(sf->store->coord_loop->loop, read_digest, (void *[]){sf, &digest});
+        return digest;
+}
+
+static bool same_digest(const struct eng_home_digest *a, const struct eng_home_digest *b)
+{
+        return a->rows == b->rows && a->sum[0] == b->sum[0] && a->sum[1] == b->sum[1];
+}
+
+/* The leader's is another than before, by so many rows, and the home's is the same once it has followed. */
+static void digest_moves(struct eng_home_digest *before, int rows)
+{
+        struct eng_home_digest now = digest_of(&leader), there = digest_of(&hf.home);
+
+        assert_true(same_digest(before, &there)); /* it has not heard of it */
+        assert_int_equal((int64_t)(now.rows - before->rows), rows);
+        assert_true(now.sum[0] != before->sum[0] && now.sum[1] != before->sum[1]);
+        hf_follow(&hf);
+        there = digest_of(&hf.home);
+        assert_true(same_digest(&now, &there));
+        *before = now;
+}
+
+/* Each change makes it another, and the same rows make the same: at a home, and behind a start of the leader. */
+static void test_digest(void **state)
+{
+        struct eng_bucket_rules rules = {.versioning = ENG_VERSIONING_ENABLED};
+        struct eng_home_digest before, first;
+        uint64_t one, two;
+
+        hf_follow(&hf);
+        first = before = digest_of(&leader);
+        assert_int_equal(sf_bucket(&leader, "one", &one), 0);
+        digest_moves(&before, 1);
+        assert_int_equal(sf_bucket(&leader, "two", &two), 0);
+        digest_moves(&before, 1);
+        assert_int_equal(sf_rules_set(&leader, 0, one, &rules), 0);
+        digest_moves(&before, 0);
+        assert_int_equal(sf_text_set(&leader, 0, one, 3, 0, "text", 4), 0);
+        digest_moves(&before, 1);
+        assert_int_equal(sf_text_set(&leader, 0, one, 3, ENG_TEXT_ANY, "text", 4), 0); /* its generation is another */
+        digest_moves(&before, 0);
+        assert_int_equal(sf_text_set(&leader, 0, 1, 200, 0, "entry", 5), 0);
+        digest_moves(&before, 1);
+        assert_int_equal(sf_text_set(&leader, 0, 1, 201, 0, "entry", 5), 0);
+        digest_moves(&before, 1);
+        assert_int_equal(sf_text_set(&leader, 0, 1, 200, ENG_TEXT_ANY, "other", 5), 0);
+        digest_moves(&before, 0);
+        assert_int_equal(sf_text_delete(&leader, 0, 1, 201, ENG_TEXT_ANY), 0);
+        digest_moves(&before, -1);
+        assert_int_equal(sf_bucket_delete(&leader, "two"), 0);
+        digest_moves(&before, -1);
+        hf_close(&hf);
+        sf_close(&leader);
+        assert_int_equal(sf_open(&leader, false), 0);
+        assert_true(sf_wait_ready(&leader, 20));
+        hf_open(&hf, &leader, 2);
+        first = digest_of(&leader);
+        assert_true(same_digest(&first, &before));
+        first = digest_of(&hf.home);
+        assert_true(same_digest(&first, &before));
+        assert_int_equal(sf_bucket_delete(&leader, "one"), 0); /* its text with it */
+        digest_moves(&before, -2);
+}
+
+/* A home that has all rows is told so; one that lacks one, or has one more, reads all. What was said counts once. */
+static void test_rows_by_digest(void **state)
+{
+        struct eng_text *before, *after;
+
+        assert_int_equal(sf_text_set(&leader, 0, 777, 222, 0, "entry", 5), 0);
+        hf_follow(&hf);
+        assert_int_equal(sf_text(&hf.home, 0, 777, 222, &before), 0);
+        *hf.reading = (struct eng_home_reading){.version = UINT64_MAX, .says = true, .digest = digest_of(&hf.home)};
+        hf_follow(&hf);
+        assert_false(hf.reading->says);
+        assert_int_equal(sf_text(&hf.home, 0, 777, 222, &after), 0);
+        assert_ptr_equal(before, after);
+        eng_text_unref(after);
+        assert_int_equal(sf_text_set(&leader, 0, 778, 222, 0, "entry", 5), 0); /* the feed goes on from there */
+        hf_follow(&hf);
+        assert_int_equal(sf_text(&hf.home, 0, 778, 222, &after), 0);
+        eng_text_unref(after);
+        assert_int_equal(sf_text(&hf.home, 0, 777, 222, &after), 0);
+        assert_ptr_equal(before, after);
+        eng_text_unref(after);
+        *hf.reading = (struct eng_home_reading){.version = UINT64_MAX, .says = true, .digest = digest_of(&hf.home)};
+        assert_int_equal(sf_text_delete(&leader, 0, 778, 222, ENG_TEXT_ANY), 0);
+        hf_follow(&hf);
+        assert_int_equal(sf_text(&hf.home, 0, 778, 222, &after), -ENOENT);
+        assert_int_equal(sf_text(&hf.home, 0, 777, 222, &after), 0);
+        assert_ptr_not_equal(before, after);
+        eng_text_unref(after);
+        eng_text_unref(before);
+}
+
 /* What lacks shards is given them, without anybody's asking. */
 static void becomes_whole(void)
 {
@@ -552,6 +659,8 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_uploads, begin, end),
                 cmocka_unit_test_setup_teardown(test_configuration, begin, end),
                 cmocka_unit_test_setup_teardown(test_all_rows_anew, begin, end),
+                cmocka_unit_test_setup_teardown(test_digest, begin, end),
+                cmocka_unit_test_setup_teardown(test_rows_by_digest, begin, end),
                 cmocka_unit_test_setup_teardown(test_rows_before_the_leader_has_them, begin, end),
                 cmocka_unit_test_setup_teardown(test_drive_not_reached, begin, end),
                 cmocka_unit_test_setup_teardown(test_too_few_reached, begin, end),

@@ -117,10 +117,11 @@ static void test_questions(void **state)
 /* Another process leads, with a newer term: rows are read anew, and an older leader's word is nothing any more. */
 static void test_another_leader(void **state)
 {
-        struct eng_text *text;
+        struct eng_text *text, *kept;
         uint64_t id;
 
         assert_int_equal(sf_text_set(&leader, 0, bucket, 9, 0, "before", 6), 0);
+        assert_int_equal(sf_text(&hf.home, 0, bucket, 9, &kept), 0);
         stop_leader_node();
         rem_home_server_free(server);
         start_leader_node(11);
@@ -129,6 +130,7 @@ static void test_another_leader(void **state)
         WAIT_UNTIL(rem_home_server_sessions(server) == 1 && follows());
         assert_int_equal(sf_put(&hf.home, 0, bucket, "again", 4, LARGE, true, NULL), 0);
         assert_int_equal(sf_text(&hf.home, 0, bucket, 9, &text), 0);
+        assert_ptr_equal(text, kept); /* it has all rows, and none was read again */
         eng_text_unref(text);
         assert_int_equal(sf_bucket(&leader, "later", &id), 0);
         stop_leader_node();
@@ -140,11 +142,16 @@ static void test_another_leader(void **state)
         assert_false(eng_is_current(hf.home.store)); /* its lease is over, and it has no other */
         stop_leader_node();
         rem_home_server_free(server);
+        assert_int_equal(sf_text_set(&leader, 0, bucket, 9, ENG_TEXT_ANY, "between", 7), 0);
         start_leader_node(12);
         to_b = node_meets(&a, &b);
         node_meets(&b, &a);
         WAIT_UNTIL(follows());
         assert_int_equal(sf_get(&hf.home, 0, bucket, "again", 4, LARGE), 0);
+        assert_int_equal(sf_text(&hf.home, 0, bucket, 9, &text), 0);
+        assert_int_equal(eng_text_bytes(text).len, 7);
+        eng_text_unref(text);
+        eng_text_unref(kept);
 }
 
 /* A home that cannot be reached is waited for, and then no more. */
