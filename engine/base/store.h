@@ -198,6 +198,7 @@ struct eng_home_part {
         TAILQ_HEAD(, eng_merge) retrying;  /* merges that wait for their timer */
         bool merges_stopped;               /* at the end: none is tried again */
         struct eng_puts puts;              /* under way, oldest first */
+        TAILQ_HEAD(, put_write) stale_writes; /* of those, shards that wait for the next view */
         struct eng_hasher hasher;          /* of small uploads */
         struct eng_hasher *bulk_hasher;    /* of others; never changes */
         struct eng_gets gets;              /* open, oldest first */

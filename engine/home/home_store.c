@@ -267,6 +267,7 @@ void eng_home_rows_same(struct eng_store *store, void (*done)(void *arg), void *
 
 static void home_view_changed(struct eng_loop *el)
 {
+        eng_puts_view_changed(el);
 }
 
 static void home_value_gone(struct eng_loop *el, const uint8_t id[FMT_ID])

@@ -495,6 +495,7 @@ static int make_loops(struct eng_store *store)
                 TAILQ_INIT(&el->leader.appended);
                 TAILQ_INIT(&el->leader.lookups);
                 TAILQ_INIT(&el->home.retrying);
+                TAILQ_INIT(&el->home.stale_writes);
                 TAILQ_INIT(&el->home.puts);
                 TAILQ_INIT(&el->leader.rebuilds);
                 eng_hasher_init(&el->home.hasher, el->loop);
@@ -511,6 +512,7 @@ static void view_changed(struct eng_loop *el)
 {
         assert(eng_on_loop(el));
         eng_txn_view_changed(el);
+        eng_puts_view_changed(el);
         if (el->view.ready)
                 eng_deferred_ready(el);
 }

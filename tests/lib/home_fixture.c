@@ -121,6 +121,7 @@ static void far_submit(struct eng_drive *drive, struct eng_op *op)
         assert(far != NULL);
         assert(op->kind == ENG_OP_READ || op->kind == ENG_OP_WRITE || op->kind == ENG_OP_SYNC || op->kind == ENG_OP_HELD); /* all that a home asks */
         atomic_fetch_add(&d->hf->out, 1);
+        atomic_fetch_add(&d->hf->writes, op->kind == ENG_OP_WRITE);
         memcpy(&far->op, op, sizeof(*op));
         far->op.done = far_op_done;
         far->hf = d->hf;
@@ -537,6 +538,8 @@ static void upload_begins(struct lp_msg *msg)
 
 int hf_upload_go(struct hf *hf, uint64_t bucket, struct hf_upload *u, size_t upto)
 {
+        unsigned turns = 0;
+
         u->hf = hf;
         u->bucket = bucket;
         u->upto = upto;
@@ -545,7 +548,7 @@ int hf_upload_go(struct hf *hf, uint64_t bucket, struct hf_upload *u, size_t upt
         sem_init(&u->done, 0, 0);
         lp_post(hf->home.loops[0], &u->msg);
         while (sem_trywait(&u->done) != 0) {
-                if (u->follows && sf_view(hf->leader).epoch != sf_view(&hf->home).epoch)
+                if (u->follows && turns++ >= u->follows_after_ms && sf_view(hf->leader).epoch != sf_view(&hf->home).epoch)
                         hf_follow(hf);
                 usleep(1000);
         }

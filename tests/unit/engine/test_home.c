@@ -484,6 +484,41 @@ static uint64_t fail_drive(struct eng_store *store, uint64_t slot)
         return 0;
 }
 
+/* Drives have an epoch that the home has not heard of: what they refuse waits for it, and is not asked again and again. */
+static void test_epoch_ahead(void **state)
+{
+        struct hf_upload u = {.size = 4 * LARGE, .follows = true, .follows_after_ms = 2000};
+        unsigned i;
+
+        assert_int_equal(hf_upload_go(&hf, bucket, &u, LARGE), 0);
+        sf_ask(&leader, fail_drive, 2);
+        for (i = 0; i < 100 * WAIT_MOST && (sf_view(&leader).in & 4) != 0; i++)
+                usleep(10000);
+        atomic_store(&hf.writes, 0);
+        u.commits = true;
+        assert_int_equal(hf_upload_go(&hf, bucket, &u, 4 * LARGE), 0);
+        assert_int_equal(sf_get(&leader, 0, bucket, "open", 4, 4 * LARGE), 0);
+        assert_true(sf_view(&hf.home).epoch == sf_view(&leader).epoch);
+        assert_in_range(atomic_load(&hf.writes), 20, 250);
+}
+
+/* Nobody tells the home of it: after ten seconds the upload is refused, and may be tried again. */
+static void test_epoch_unheard_of(void **state)
+{
+        struct hf_upload u = {.size = 4 * LARGE};
+        unsigned i;
+
+        assert_int_equal(hf_upload_go(&hf, bucket, &u, LARGE), 0);
+        sf_ask(&leader, fail_drive, 2);
+        for (i = 0; i < 100 * WAIT_MOST && (sf_view(&leader).in & 4) != 0; i++)
+                usleep(10000);
+        u.commits = true;
+        assert_int_equal(hf_upload_go(&hf, bucket, &u, 4 * LARGE), -EBUSY);
+        assert_int_equal(sf_get(&leader, 0, bucket, "open", 4, 4 * LARGE), -ENOENT);
+        hf_follow(&hf);
+        assert_int_equal(sf_put(&hf.home, 0, bucket, "open", 4, 4 * LARGE, true, NULL), 0);
+}
+
 /* A drive is replaced while an upload is under way: what the record names has a proof. */
 static void test_replaced_drive(void **state)
 {
@@ -667,6 +702,8 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_outcome_unknown, begin, end),
                 cmocka_unit_test_setup_teardown(test_incarnation, begin, end),
                 cmocka_unit_test_setup_teardown(test_aborted, begin, end),
+                cmocka_unit_test_setup_teardown(test_epoch_ahead, begin, end),
+                cmocka_unit_test_setup_teardown(test_epoch_unheard_of, begin, end),
                 cmocka_unit_test_setup_teardown(test_replaced_drive, begin, end),
                 cmocka_unit_test_setup_teardown(test_liars, begin, end),
         };
