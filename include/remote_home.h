@@ -51,6 +51,7 @@ struct rem_home_server_options {
         struct eng_term term;
         const _Atomic uint64_t *lease_end; /* of the leader; NULL: it is always one */
         uint64_t (*now)(void);         /* the clock of that; NULL: CLOCK_BOOTTIME */
+        uint64_t memory;               /* bytes for calls of all homes that are under way, a quarter of it for lookups [256 MiB] */
         /* On the loop of a connection, of any home of the pool, in a session or not. NULL: nothing is answered. */
         void (*ask)(void *arg, struct rem_home_asked *asked);
         void *ask_arg;
@@ -64,6 +65,8 @@ int rem_home_server_new(const struct rem_home_server_options *options, struct re
 enum net_bulk rem_home_server_bulk(void *server, struct net_request *request);
 void rem_home_server_request(void *server, struct net_request *request);
 void rem_home_server_lost(void *server, struct net_request *request);
+/* Bytes of that which are in use. Never more, but for one call alone of each kind. Any thread. */
+uint64_t rem_home_server_bytes(struct rem_home_server *server);
 /* Sessions that there are now. Any thread. */
 unsigned rem_home_server_sessions(struct rem_home_server *server);
 /*

@@ -20,6 +20,7 @@
 
 #define LOOK_NS   (1000ull * 1000 * 1000)
 #define PINS_MOST 65536u /* of a session */
+#define MEMORY    (256ull << 20)
 
 /* A pin that a session has. Under the server's lock. */
 struct home_pin {
@@ -54,6 +55,8 @@ struct home_session {
         _Atomic uint64_t until;        /* by the server's clock: calls are admitted before that */
         struct home_pin *pins;         /* under the server's lock, like the next */
         unsigned pin_count;
+        uint64_t held[HOME_CLASSES];   /* bytes of its calls */
+        uint64_t pin_bytes;            /* of values that it has pinned */
         bool ended;
         atomic_bool shut;              /* its clients change nothing; changed under the lock */
         /* coordinator */
@@ -73,6 +76,9 @@ struct rem_home_server {
         atomic_uint count;
         atomic_uint changes;           /* calls under way that change something for clients */
         uint64_t read_only;            /* generation, under lock; 0: clients may change something */
+        uint64_t limit[HOME_CLASSES];  /* constant */
+        uint64_t held[HOME_CLASSES];   /* bytes of calls under way, under lock */
+        uint64_t pin_bytes;            /* likewise, of values that are pinned */
         /* coordinator */
         uint64_t number;
         LIST_HEAD(, home_session) sessions, ended; /* ended: that have pins yet */
@@ -149,17 +155,54 @@ static void session_put(struct home_session *s)
                 free(s);
 }
 
+/* Of each session: an equal part. */
+static uint64_t session_share(const struct rem_home_server *server, enum home_class class)
+{
+        unsigned sessions = atomic_load(&server->count);
+
+        return server->limit[class] / (sessions == 0 ? 1 : sessions);
+}
+
+static struct home_credit session_credit(const struct rem_home_server *server)
+{
+        return (struct home_credit){{session_share(server, HOME_CALLS), session_share(server, HOME_LOOKUPS)}};
+}
+
+/* Under the lock: as many bytes of values as lookups may have under way, in equal parts. One pin always may be. */
+static bool pin_fits(const struct rem_home_server *server, const struct home_session *s, const struct eng_lookup *pin)
+{
+        uint64_t bytes = pin->value->len;
+
+        return s->pin_count == 0 || (s->pin_count < PINS_MOST && s->pin_bytes + bytes <= session_share(server, HOME_LOOKUPS) &&
+                                     server->pin_bytes + bytes <= server->limit[HOME_LOOKUPS]);
+}
+
+/* Under the lock, as the next. */
+static void pin_add(struct rem_home_server *server, struct home_session *s, struct home_pin *p)
+{
+        HASH_ADD(hh, s->pins, number, sizeof(p->number), p);
+        s->pin_count++;
+        s->pin_bytes += p->pin->value->len;
+        server->pin_bytes += p->pin->value->len;
+}
+
+static void pin_end(struct rem_home_server *server, struct home_session *s, struct home_pin *p)
+{
+        HASH_DEL(s->pins, p);
+        s->pin_count--;
+        s->pin_bytes -= p->pin->value->len;
+        server->pin_bytes -= p->pin->value->len;
+        eng_serve_unpin(p->pin);
+        free(p);
+}
+
 static void session_unpin_all(struct rem_home_server *server, struct home_session *s)
 {
         struct home_pin *pin, *next;
 
         pthread_mutex_lock(&server->lock);
-        HASH_ITER (hh, s->pins, pin, next) {
-                HASH_DEL(s->pins, pin);
-                eng_serve_unpin(pin->pin);
-                free(pin);
-        }
-        s->pin_count = 0;
+        HASH_ITER (hh, s->pins, pin, next)
+                pin_end(server, s, pin);
         s->ended = true; /* what comes from now on is given back at once */
         pthread_mutex_unlock(&server->lock);
 }
@@ -245,7 +288,7 @@ static void join_arrive(struct lp_msg *msg)
                 watching_end(w, HOME_NOT_NOW);
                 return;
         }
-        *joined = (struct home_joined){.session = s->number, .term = server->options.term};
+        *joined = (struct home_joined){.session = s->number, .term = server->options.term, .credit = session_credit(server)};
         w->answer.body = joined;
         w->answer.body_len = sizeof(*joined);
         watching_end(w, HOME_DONE);
@@ -293,6 +336,7 @@ static void session_look(struct rem_home_server *server, struct home_session *s)
                 s->reading.all = false;
                 return;
         }
+        w->seen.credit = session_credit(server);
         w->seen.lock_now_ms = eng_lock_now(server->options.store);
         memcpy(w->body, &w->seen, sizeof(w->seen));
         w->answer.body = w->body;
@@ -391,6 +435,8 @@ struct home_served {
         struct eng_buf *bulk;
         uint8_t *body, *memory; /* a copy of the call's body; the answer */
         bool changes;           /* it is counted in the server's */
+        enum home_class class;
+        uint64_t cost;          /* of it, which session and server hold */
         struct net_answer answer;
 };
 
@@ -398,8 +444,13 @@ static void home_served_free(struct home_served *c)
 {
         if (c->changes)
                 atomic_fetch_sub(&c->server->changes, 1);
-        if (c->session != NULL)
+        if (c->session != NULL) {
+                pthread_mutex_lock(&c->server->lock);
+                c->session->held[c->class] -= c->cost;
+                c->server->held[c->class] -= c->cost;
+                pthread_mutex_unlock(&c->server->lock);
                 session_put(c->session);
+        }
         eng_buf_unref(c->bulk);
         free(c->body);
         free(c->memory);
@@ -430,38 +481,43 @@ static void home_served_end(struct home_served *c, enum home_status status)
                 lp_post(c->at, &c->msg);
 }
 
-/* False: it is given back, since the session has ended or has too many. */
-static bool keep_home_pin(struct home_served *c, struct eng_lookup *pin, uint64_t number)
+/* Else than HOME_DONE: it is given back. */
+static enum home_status keep_home_pin(struct home_served *c, struct eng_lookup *pin, uint64_t number)
 {
         struct home_pin *p = malloc(sizeof(*p)), *old;
         struct home_session *s = c->session;
-        bool kept;
+        enum home_status status = HOME_DONE;
 
         pthread_mutex_lock(&c->server->lock);
         HASH_FIND(hh, s->pins, &number, sizeof(number), old);
-        kept = p != NULL && old == NULL && !s->ended && s->pin_count < PINS_MOST;
-        if (kept) {
+        if (old != NULL || s->ended)
+                status = HOME_NO_SESSION;
+        else if (p == NULL || !pin_fits(c->server, s, pin))
+                status = HOME_NOT_NOW;
+        if (status == HOME_DONE) {
                 p->number = number;
                 p->pin = pin;
-                HASH_ADD(hh, s->pins, number, sizeof(number), p);
-                s->pin_count++;
+                pin_add(c->server, s, p);
         }
         pthread_mutex_unlock(&c->server->lock);
-        if (!kept) {
+        if (status != HOME_DONE) {
                 free(p);
                 eng_serve_unpin(pin);
         }
-        return kept;
+        return status;
 }
 
 static void home_served_done(struct eng_serving *serving)
 {
         struct home_served *c = (struct home_served *)serving;
+        enum home_status status = serving->refused ? HOME_NO_SESSION : HOME_DONE;
         size_t bulk = 0, at;
         unsigned i;
 
-        if (serving->refused || (serving->pin != NULL && !keep_home_pin(c, serving->pin, serving->pin_number))) {
-                home_served_end(c, HOME_NO_SESSION);
+        if (serving->pin != NULL)
+                status = keep_home_pin(c, serving->pin, serving->pin_number);
+        if (status != HOME_DONE) {
+                home_served_end(c, status);
                 return;
         }
         for (i = 0; i < serving->answer_bulk.count; i++)
@@ -481,22 +537,44 @@ static void home_served_done(struct eng_serving *serving)
         home_served_end(c, HOME_DONE);
 }
 
-/* The session that the request is of, referenced; NULL: it is over. */
-static struct home_session *session_find(struct rem_home_server *server, const struct net_request *request, uint64_t number)
+/* Under the lock: neither all homes nor this one have too much under way. One call always may be. */
+static bool call_fits(const struct rem_home_server *server, const struct home_session *s, enum home_class class, uint64_t cost)
 {
+        if (server->held[class] != 0 && server->held[class] + cost > server->limit[class])
+                return false;
+        return s->held[class] == 0 || s->held[class] + cost <= session_share(server, class);
+}
+
+/* The session that the call is of, referenced, with memory for it; NULL, and why. */
+static struct home_session *session_take(struct home_served *c, const struct net_request *request, uint64_t number, enum home_status *status)
+{
+        struct rem_home_server *server = c->server;
         uint16_t node = net_peer_node(request->peer);
         struct home_session *s = NULL;
 
+        *status = HOME_NO_SESSION;
         if (!is_home(node))
                 return NULL;
         pthread_mutex_lock(&server->lock);
         s = server->by_node[node - REM_HOME_FIRST];
         if (s != NULL && (s->boot != request->boot || s->number != number || server_clock(server) >= atomic_load(&s->until)))
                 s = NULL;
-        if (s != NULL)
+        if (s != NULL && !call_fits(server, s, c->class, c->cost)) {
+                *status = HOME_NOT_NOW;
+                s = NULL;
+        }
+        if (s != NULL) {
+                s->held[c->class] += c->cost;
+                server->held[c->class] += c->cost;
                 atomic_fetch_add(&s->refs, 1);
+        }
         pthread_mutex_unlock(&server->lock);
         return s;
+}
+
+enum home_class home_class_of(const uint8_t *body, size_t len)
+{
+        return len > 0 && body[0] == ENG_CALL_LOOKUP ? HOME_LOOKUPS : HOME_CALLS;
 }
 
 static struct home_served *home_served_new(struct rem_home_server *server, struct net_request *request, enum home_status *status)
@@ -515,13 +593,15 @@ static struct home_served *home_served_new(struct rem_home_server *server, struc
         c->server = server;
         c->request = request;
         c->at = lp_self();
-        *status = HOME_NO_SESSION;
-        c->session = session_find(server, request, head.session);
-        if (c->session == NULL || !leads(server)) {
-                home_served_free(c);
-                return NULL;
-        }
-        return c;
+        c->class = home_class_of(request->body + sizeof(head), request->body_len - sizeof(head));
+        c->cost = home_call_cost(request->body_len, request->bulk_len, request->room);
+        c->session = session_take(c, request, head.session, status);
+        if (c->session != NULL && leads(server))
+                return c;
+        if (c->session != NULL)
+                *status = HOME_NO_SESSION;
+        home_served_free(c);
+        return NULL;
 }
 
 enum net_bulk rem_home_server_bulk(void *arg, struct net_request *request)
@@ -613,12 +693,8 @@ static void serve_unpin(struct rem_home_server *server, struct net_request *requ
         for (i = 0; s != NULL && s->number == head.session && s->boot == request->boot && i < count; i++) {
                 memcpy(&number, request->body + sizeof(head) + i * sizeof(number), sizeof(number));
                 HASH_FIND(hh, s->pins, &number, sizeof(number), pin);
-                if (pin == NULL)
-                        continue;
-                HASH_DEL(s->pins, pin);
-                s->pin_count--;
-                eng_serve_unpin(pin->pin);
-                free(pin);
+                if (pin != NULL)
+                        pin_end(server, s, pin);
         }
         pthread_mutex_unlock(&server->lock);
         home_reply(request, HOME_DONE);
@@ -760,6 +836,8 @@ int rem_home_server_new(const struct rem_home_server_options *options, struct re
         if (server == NULL)
                 return -ENOMEM;
         server->options = *options;
+        server->limit[HOME_LOOKUPS] = (options->memory != 0 ? options->memory : MEMORY) / 4;
+        server->limit[HOME_CALLS] = server->limit[HOME_LOOKUPS] * 3;
         pthread_mutex_init(&server->lock, NULL);
         LIST_INIT(&server->sessions);
         LIST_INIT(&server->ended);
@@ -768,6 +846,16 @@ int rem_home_server_new(const struct rem_home_server_options *options, struct re
         lp_post(options->coordinator, &server->start);
         *out = server;
         return 0;
+}
+
+uint64_t rem_home_server_bytes(struct rem_home_server *server)
+{
+        uint64_t bytes;
+
+        pthread_mutex_lock(&server->lock);
+        bytes = server->held[HOME_CALLS] + server->held[HOME_LOOKUPS];
+        pthread_mutex_unlock(&server->lock);
+        return bytes;
 }
 
 unsigned rem_home_server_sessions(struct rem_home_server *server)

@@ -15,6 +15,9 @@
 
 struct rem_home_server_options;
 
+/* Calls have bounds by class: what is looked up does not wait for what is changed. */
+enum home_class { HOME_CALLS, HOME_LOOKUPS, HOME_CLASSES };
+
 enum home_operation {
         HOME_JOIN = REM_HOME_OPERATIONS,
         HOME_WATCH,
@@ -29,7 +32,7 @@ enum home_status {
         HOME_DONE,
         HOME_BAD,        /* it makes no sense */
         HOME_NO_SESSION, /* it is over, or was never: nothing was done */
-        HOME_NOT_NOW,    /* the leader does not serve yet, or has no memory: nothing was done */
+        HOME_NOT_NOW,    /* the leader does not serve yet, or has no memory, or the home has sent too much: nothing was done */
         HOME_OTHER_POOL,
         HOME_READ_ONLY   /* clients change nothing: nothing was done */
 };
@@ -42,11 +45,17 @@ struct home_join {
 };
 _Static_assert(sizeof(struct home_join) == 72, "join");
 
+/* Bytes that calls of the home under way may have, of each class (home_call_cost()); one alone may have more. */
+struct home_credit {
+        uint64_t bytes[HOME_CLASSES];
+};
+
 struct home_joined {
         uint64_t session;
         struct eng_term term;
+        struct home_credit credit;
 };
-_Static_assert(sizeof(struct home_joined) == 40, "joined");
+_Static_assert(sizeof(struct home_joined) == 56, "joined");
 
 struct home_watch {
         uint64_t session;
@@ -71,12 +80,21 @@ struct home_seen {
         uint32_t state_len; /* 0: as it was */
         uint32_t flags;
         int64_t lock_now_ms;/* what the lock clock shows */
+        struct home_credit credit; /* from now on */
 };
-_Static_assert(sizeof(struct home_seen) == 32, "seen");
+_Static_assert(sizeof(struct home_seen) == 48, "seen");
 
 struct home_call {
         uint64_t session;
 };
+
+/* Of a call whose own body this is. */
+enum home_class home_class_of(const uint8_t *body, size_t len);
+/* What the leader may need to do it: body, bulk, and the bulk of its answer. */
+static inline uint64_t home_call_cost(size_t body_len, uint64_t bulk_len, uint64_t room)
+{
+        return body_len + bulk_len + room;
+}
 
 #define HOME_LEASE_NS   (4000ull * 1000 * 1000) /* from when WATCH was sent */
 #define HOME_GRANT_NS   (5000ull * 1000 * 1000) /* from when it was answered: the same, and the drift of clocks */

@@ -27,6 +27,7 @@
 #include "ec.h"
 #include "engine.h"
 #include "engine/base/hasher.h"
+#include "engine/base/hints.h"
 #include "engine/base/pacer.h"
 #include "engine/drive/drive.h"
 #include "engine/placement/place.h"
@@ -464,6 +465,7 @@ struct eng_store {
         struct eng_pg *pgs;            /* pg_count + 1; each owned by its loop */
         struct eng_loop *loops;
         struct eng_loop *coord_loop;   /* the coordinator's: one of them */
+        struct eng_hints hints;        /* of homes: that it has sent, or that have come */
         struct eng_entries *entries;   /* of the store (bucket/entries.c) */
         struct eng_hasher *hashers;        /* of the hash loops */
         unsigned hasher_count;

@@ -282,6 +282,8 @@ static void home_look_at_group(struct eng_store *store, uint32_t group)
 {
         struct eng_call call = {.kind = ENG_CALL_HINT, .group = group};
 
+        if (!eng_hint_is_due(&store->hints, group, lp_now(eng_here(store)->loop)))
+                return;
         (void)eng_call_send(store, &call, 0, hint_sent, NULL); /* one that is lost is found by the next walk */
 }
 

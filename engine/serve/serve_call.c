@@ -381,7 +381,8 @@ static void serving_begin(struct lp_msg *msg)
                 eng_text_delete(s->store, call->bucket, call->text.kind, call->text.expected, served_plain, s);
                 break;
         case ENG_CALL_HINT:
-                eng_upkeep_group(s->store, call->group);
+                if (eng_hint_is_due(&s->store->hints, call->group, lp_now(s->at->loop)))
+                        eng_upkeep_group(s->store, call->group);
                 served_plain(s, 0);
                 break;
         case ENG_CALL_DISCARD:

@@ -22,6 +22,7 @@ static struct rem_home_link *link_;
 static struct rem_home_server_options server_options;
 static atomic_uint watches; /* that came in */
 static _Atomic uint64_t told_switches, told_changing; /* by the home */
+static uint64_t leader_memory; /* for calls; 0: as usual */
 static int64_t (*leader_wall)(void); /* the clock of both stores; NULL: the machine's */
 static uint64_t bucket;
 
@@ -88,7 +89,7 @@ static inline void start_leader_node(uint64_t revision)
         struct net_options options = node_options(2, 6);
 
         server_options = (struct rem_home_server_options){.store = leader.store, .coordinator = leader.store->coord_loop->loop, .pool = POOL,
-                                                          .term = {.generation = 1, .revision = revision, .node = 2, .boot = 6}, .ask = answer_it};
+                                                          .term = {.generation = 1, .revision = revision, .node = 2, .boot = 6}, .ask = answer_it, .memory = leader_memory};
         hf_run(server_options.coordinator, make_server, NULL);
         options.handler = (struct net_handler){.bulk = rem_home_server_bulk, .request = count_request, .lost = rem_home_server_lost};
         options.handler_arg = server;
